@@ -1,0 +1,110 @@
+// The one door from residency to policy: told what happens, it answers what to evict and fetch.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "policy/units.h"
+
+namespace superpipe {
+
+/// The policies a user can name (DESIGN section 7).
+enum class PolicyKind { kResident, kNaive, kSuperpipeline, kSuperpipelinePaper };
+
+/// `kind` as the user writes it: "resident", "naive", "superpipeline", "superpipeline-paper".
+[[nodiscard]] std::string_view name_of(PolicyKind kind);
+
+/// The policy that `name` names, or nullopt.
+[[nodiscard]] std::optional<PolicyKind> policy_from_name(std::string_view name);
+
+/// What the user asked for. Either `k` or `budget` is set, or neither (kResident).
+struct PolicyConfig {
+  PolicyKind kind = PolicyKind::kResident;
+  std::optional<int> k;         ///< layers kept on the device; >= 1
+  std::optional<int> k_prime;   ///< layers moved at a time; 1 <= k_prime < k (naive: ignored)
+  std::optional<Bytes> budget;  ///< device bytes of managed, cached, pooled, pass-through together
+};
+
+/// One kernel launch as policy sees it: its kernel and the managed buffers it names, each once.
+struct Access {
+  KernelId kernel;
+  std::span<const BufferId> buffers;
+};
+
+/// What residency shall do before the launch that was just announced is submitted.
+struct Decision {
+  std::vector<BufferId> evict;       ///< whose last use lies before this launch, in eviction order
+  std::vector<BufferId> fetch;       ///< in the order in which they will be needed
+  bool fetch_before_launch = false;  ///< no overlap: the launch waits until all of `fetch` arrived
+
+  [[nodiscard]] bool empty() const { return evict.empty() && fetch.empty(); }
+};
+
+/// Learns layers and passes from the launches it is told of, and schedules k and k'.
+///
+/// Pure: no clock, no threads, no device; the same calls give the same answers. Not thread-safe:
+/// the caller serialises. Advice only: residency may refuse an eviction (pinned buffer) or find
+/// that a fetch is done already, and correctness never rests on a prediction.
+class PolicyEngine {
+ public:
+  /// REQUIRES: `config` is valid (k >= 1, k' < k, ...): the configuration reader has checked it.
+  explicit PolicyEngine(const PolicyConfig& config);
+  ~PolicyEngine();
+  PolicyEngine(PolicyEngine&&) noexcept;
+  PolicyEngine& operator=(PolicyEngine&&) noexcept;
+
+  /// A buffer of `footprint` device bytes (rounded up to pages) exists from now on.
+  void on_allocate(BufferId id, Bytes footprint);
+
+  /// The program copied content from the host into the buffer: a sign that it is persistent.
+  void on_host_write(BufferId id);
+
+  /// The buffer is gone; its id may come again for another one.
+  void on_free(BufferId id);
+
+  /// Device bytes that are not managed buffers (pass-through allocations) now are `bytes`.
+  void on_unmanaged_bytes(Bytes bytes);
+
+  /// A launch is about to be submitted. Amortised O(buffers of the launch + what is moved).
+  [[nodiscard]] Decision on_launch(const Access& access);
+
+  /// Device bytes that managed buffers, cached and pooled pages may take now.
+  ///
+  /// With a budget: budget less unmanaged bytes. With k: the largest k consecutive layers plus what
+  /// belongs to no layer; before layers are known, k times the largest buffer or launch working set
+  /// seen. kResident: the largest value there is. With k it may grow; residency re-reads it.
+  [[nodiscard]] Bytes managed_limit() const;
+
+  /// Whether managed_limit() is a promise to the user (a budget) or may be exceeded for one launch.
+  [[nodiscard]] bool limit_is_hard() const;
+
+  /// Victims among `candidates` (resident, unpinned) that free at least `needed` bytes, in eviction
+  /// order: the furthest next use first where the order is known, else the least recently used
+  /// first. All candidates if together they are too small.
+  [[nodiscard]] std::vector<BufferId> choose_victims(std::span<const BufferId> candidates,
+                                                     Bytes needed) const;
+
+  /// What was learned, for the summary and the statistics.
+  struct Learned {
+    bool layers_known = false;
+    int k = 0;                       ///< as scheduled now; 0 while unknown
+    int k_prime = 0;                 ///< as scheduled now; 0 while unknown
+    std::vector<Bytes> layer_bytes;  ///< footprint per layer, in order of first access
+    Bytes pass_bytes;                ///< W: persistent bytes of one pass
+    Bytes largest_piece;             ///< u: the largest piece moved at once
+    std::size_t passes = 0;          ///< whole passes seen since the order is known
+    std::size_t mispredictions = 0;  ///< launches that were not where the order put them
+    bool at_pass_start = false;      ///< the last announced launch opened a pass
+  };
+  [[nodiscard]] const Learned& learned() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace superpipe

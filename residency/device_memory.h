@@ -1,0 +1,90 @@
+// The port through which residency reaches a device. One implementation calls the CUDA driver
+// (interposer/driver_device_memory), another is a fake for tests.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+
+#include "policy/units.h"
+#include "residency/result.h"
+
+namespace superpipe {
+
+/// A device virtual address.
+using Address = std::uint64_t;
+
+/// A stream, by the driver's handle. Values 0..2 are the driver's special streams; the caller
+/// (interposer) has mapped the null stream to legacy (1) or per-thread (2).
+enum class StreamHandle : std::uint64_t {};
+/// An event, by the driver's handle; 0 is none.
+enum class EventHandle : std::uint64_t {};
+/// Physical device pages, by the driver's handle.
+enum class PageHandle : std::uint64_t {};
+
+inline constexpr StreamHandle kLegacyStream{1};
+inline constexpr StreamHandle kPerThreadStream{2};
+
+/// One contiguous transfer between the device and pinned host memory of ours.
+struct Transfer {
+  Address device;
+  void* host;
+  Bytes size;
+};
+
+/// Device memory, streams and events of one device, as residency needs them.
+///
+/// Thread-safe. No call waits on the device unless it says so. Every implementation runs its calls
+/// in relaxed capture mode, with the managed context current, and leaves the calling thread's
+/// context as it was.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+
+  /// The allocation granule of physical pages (2 MiB on every device known).
+  [[nodiscard]] virtual Bytes granularity() const = 0;
+
+  /// Reserves `size` bytes of address space. Source: cuMemAddressReserve.
+  virtual Result<Address> reserve(Bytes size) = 0;
+  virtual Status release_reservation(Address address, Bytes size) = 0;
+
+  /// Creates physical pages. Source: cuMemCreate. @return kOutOfDeviceMemory when the device is
+  /// full.
+  virtual Result<PageHandle> create_pages(Bytes size) = 0;
+  virtual Status destroy_pages(PageHandle pages) = 0;
+
+  /// Maps `pages` whole at `address`, readable and writable. Source: cuMemMap, cuMemSetAccess.
+  virtual Status map(Address address, Bytes size, PageHandle pages) = 0;
+  /// Does not wait for kernels: the caller has (I2). Source: cuMemUnmap.
+  virtual Status unmap(Address address, Bytes size) = 0;
+
+  /// A non-blocking stream of ours. Source: cuStreamCreate(CU_STREAM_NON_BLOCKING).
+  virtual Result<StreamHandle> create_stream() = 0;
+  virtual Status destroy_stream(StreamHandle stream) = 0;
+
+  /// An event without timing. Source: cuEventCreate.
+  virtual Result<EventHandle> create_event() = 0;
+  virtual Status destroy_event(EventHandle event) = 0;
+  /// Marks the present end of `stream`. kPerThreadStream is the calling thread's.
+  virtual Status record(EventHandle event, StreamHandle stream) = 0;
+  /// Makes later work of `stream` wait for `event`.
+  virtual Status stream_wait(StreamHandle stream, EventHandle event) = 0;
+  /// Whether all work before the last record() has completed; true if never recorded.
+  virtual Result<bool> is_complete(EventHandle event) = 0;
+  /// Waits on the device, at most `limit`. @return kTimedOut.
+  virtual Status wait(EventHandle event, std::chrono::milliseconds limit) = 0;
+  /// Whether the program is capturing `stream` into a graph.
+  virtual Result<bool> is_capturing(StreamHandle stream) = 0;
+
+  /// Enqueues transfers as one batch on a stream of ours; host memory must be pinned.
+  virtual Status copy_to_device(std::span<const Transfer> transfers, StreamHandle stream) = 0;
+  virtual Status copy_to_host(std::span<const Transfer> transfers, StreamHandle stream) = 0;
+  /// Enqueues setting `size` bytes to zero.
+  virtual Status zero(Address address, Bytes size, StreamHandle stream) = 0;
+
+  /// Pins host memory of ours. Source: cuMemHostRegister. @return kOutOfHostMemory.
+  virtual Status pin(void* host, Bytes size) = 0;
+  virtual Status unpin(void* host) = 0;
+};
+
+}  // namespace superpipe

@@ -1,0 +1,172 @@
+// Where every managed buffer of one device is, and how it gets where a launch needs it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "policy/policy_engine.h"
+#include "policy/units.h"
+#include "residency/device_memory.h"
+#include "residency/result.h"
+
+namespace superpipe {
+
+/// What the manager is told once, at creation.
+struct ResidencyOptions {
+  PolicyConfig policy;
+  Bytes arena_size = 1024_GiB;
+  Bytes host_limit;                             ///< cap of the host store
+  std::chrono::milliseconds wait_limit{30000};  ///< SUPERPIPE_WAIT_MS
+  bool zero_fill = false;                       ///< SUPERPIPE_FILL=zero
+  bool overflow_allowed = false;                ///< SUPERPIPE_OVERFLOW=allow
+  /// Called for what the user should know once (never under a lock of ours, never on the hot path).
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
+};
+
+/// The managed buffers that one submitted operation uses, pinned between begin_* and end_use().
+///
+/// Large and uninitialised on purpose: it lives on the launching thread's stack.
+class UseToken {
+ public:
+  static constexpr std::size_t kInline = 64;
+  UseToken() {}  // NOLINT(modernize-use-equals-default): members stay uninitialised
+  UseToken(const UseToken&) = delete;
+  UseToken& operator=(const UseToken&) = delete;
+
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+
+ private:
+  friend class ResidencyManager;
+  std::uint32_t count_ = 0;
+  std::array<BufferId, kInline> inline_;
+  std::vector<BufferId> more_;
+};
+
+/// Where a linear copy to or from a managed buffer has to go.
+struct CopyRoute {
+  /// Null: use the device address; the buffer is resident and pinned, its content ordered before
+  /// `stream`. Else: the buffer's bytes are in host memory, here; copy there in stream order.
+  void* host = nullptr;
+};
+
+/// A live managed buffer's range.
+struct BufferRange {
+  Address base;
+  Bytes size;
+};
+
+/// Counters since creation; bytes are superpipe's own transfers (DESIGN section 8).
+struct ResidencyStats {
+  std::uint64_t launches = 0, accesses = 0;
+  Bytes peak_device_bytes;  ///< managed, cached, pooled and pass-through together
+  Bytes managed_bytes, unmanaged_bytes;
+  Bytes peak_managed_demand;  ///< what managed buffers would have taken had all been resident
+  Bytes h2d_bytes, d2h_bytes;
+  std::uint64_t demand_fetches = 0, prefetches = 0;
+  std::uint64_t clean_evictions = 0, write_backs = 0;
+  double stall_ms = 0;
+  std::vector<double> pass_ms;
+  Bytes pinned_host_bytes;
+  Bytes managed_limit;
+  std::uint64_t errors = 0;
+  PolicyEngine::Learned learned;
+};
+
+/// Keeps the invariants I1 to I7 of DESIGN section 6 for the buffers of one device.
+///
+/// Thread-safe. Owns a worker thread, started at the first eviction or fetch. `device` must outlive
+/// it.
+class ResidencyManager {
+ public:
+  static Result<std::unique_ptr<ResidencyManager>> create(DeviceMemory& device,
+                                                          const ResidencyOptions& options);
+  ~ResidencyManager();
+
+  /// Whether `word` lies in the arena: one compare.
+  [[nodiscard]] bool in_arena(std::uint64_t word) const noexcept {
+    return word - arena_base_ < arena_size_;
+  }
+
+  /// The live buffer that holds `address`, if any.
+  [[nodiscard]] std::optional<BufferRange> find(Address address) const noexcept;
+
+  /// Reserves a managed buffer. `stream`: the stream of a stream-ordered allocation, whose reuse of
+  /// a freed buffer is ordered; nullopt for a synchronous one.
+  /// @return kOutOfHostMemory, kOutOfDeviceMemory.
+  Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream);
+
+  /// Frees the buffer at `base`. REQUIRES: all work that names it has completed (the hook has
+  /// synchronised, as cuMemFree does). @return kInvalidValue if no live buffer starts there.
+  Status free(Address base);
+  /// Frees in the order of `stream`; does not wait.
+  Status free_async(Address base, StreamHandle stream);
+
+  /// Makes every live buffer that `words` name resident and its content ordered before what is next
+  /// submitted to `stream`, and pins them until end_use(). Words outside live buffers are ignored.
+  ///
+  /// Waits only when a buffer is not mapped yet. On failure nothing is pinned.
+  /// @return kWorkingSetTooLarge (I4), kOutOfDeviceMemory, kDeviceError, kTimedOut.
+  Status begin_launch(KernelId kernel, std::span<const std::uint64_t> words, StreamHandle stream,
+                      UseToken& token);
+
+  /// The same for operations that are not launches (copies in 2D, memsets, ...): policy is not
+  /// told. `writes`: whether the operation may write the buffers.
+  Status begin_use(std::span<const std::uint64_t> words, bool writes, StreamHandle stream,
+                   UseToken& token);
+
+  /// Decides where a linear copy into / out of [address, address + size) goes, and pins it there.
+  ///
+  /// A host route (evicted buffer) is given only when it is safe to touch the host copy in the
+  /// order of `stream`: for `synchronous` copies it waits for pending operations on that host copy
+  /// first.
+  Result<CopyRoute> begin_copy_in(Address address, Bytes size, StreamHandle stream,
+                                  bool synchronous, UseToken& token);
+  Result<CopyRoute> begin_copy_out(Address address, Bytes size, StreamHandle stream,
+                                   bool synchronous, UseToken& token);
+
+  /// The operation has been submitted to `stream` (or has failed: `submitted` false), or, for a
+  /// synchronous host route, is done. Unpins.
+  void end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept;
+
+  /// Makes the buffers that `words` name resident for good: captured in a graph, exported, named by
+  /// device memory, ... `reason` for the log.
+  Status pin_forever(std::span<const std::uint64_t> words, const char* reason);
+
+  /// The program is about to destroy `stream`: marks its end while that can still be done.
+  void on_stream_destroy(StreamHandle stream) noexcept;
+
+  /// Pass-through device bytes changed by `delta`. @return false if `delta` > 0 does not fit the
+  /// budget even after evicting; the caller then fails the allocation.
+  bool on_unmanaged_change(std::int64_t delta);
+
+  /// Gives cached and pooled pages back to the driver (cuMemPoolTrimTo, or a failed pass-through).
+  void trim();
+
+  /// Device plus host bytes still free and in total, for an ordinary device of that size.
+  struct Capacity {
+    Bytes free, total;
+  };
+  [[nodiscard]] Capacity capacity(Bytes device_total) const;
+
+  [[nodiscard]] ResidencyStats stats() const;
+
+  /// Stops the worker without touching the device: process exit and fork (DESIGN section 4).
+  void abandon() noexcept;
+
+ private:
+  ResidencyManager();
+  class Impl;
+  std::uint64_t arena_base_ = 0;
+  std::uint64_t arena_size_ = 0;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace superpipe

@@ -1,0 +1,45 @@
+// Errors are values: Status says whether a call did what it should, Result adds what it gives.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace superpipe {
+
+/// Why a call of residency failed. Each maps to one documented driver code, in one place
+/// (interposer/driver_codes.h).
+enum class [[nodiscard]] Status : std::uint8_t{
+    kOk,
+    kOutOfDeviceMemory,   ///< nothing left to evict within the budget
+    kOutOfHostMemory,     ///< the host store is full
+    kWorkingSetTooLarge,  ///< one launch alone needs more than the budget
+    kInvalidValue,        ///< not an address or size of ours
+    kDeviceError,         ///< the driver failed a call of ours; its code is in the log
+    kTimedOut,            ///< a bounded wait expired (I7)
+};
+
+/// A value of T, or the Status (never kOk) that says why there is none.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(status) {
+    assert(status != Status::kOk);
+  }  // NOLINT(google-explicit-constructor)
+
+  [[nodiscard]] bool ok() const { return value_.has_value(); }
+  [[nodiscard]] Status status() const { return status_; }
+  /// REQUIRES: ok().
+  [[nodiscard]] T& operator*() { return *value_; }
+  [[nodiscard]] const T& operator*() const { return *value_; }
+  [[nodiscard]] T* operator->() { return &*value_; }
+  [[nodiscard]] const T* operator->() const { return &*value_; }
+
+ private:
+  std::optional<T> value_;
+  Status status_ = Status::kOk;
+};
+
+}  // namespace superpipe
