@@ -1,0 +1,19 @@
+// Lines on standard error. Off the hot path; SIMGPU_LOG chooses the level (default: warning).
+#pragma once
+
+namespace simgpu {
+
+enum class LogLevel { kError, kWarning, kInfo, kDebug };
+
+/// Writes one line "simgpu: <message>" to standard error if `level` is enabled, in one write(2), so
+/// that lines of threads do not mix. printf-style. Thread-safe.
+__attribute__((format(printf, 2, 3))) void log_line(LogLevel level, const char* format,
+                                                    ...) noexcept;
+
+/// Whether lines of `level` are written.
+bool log_enabled(LogLevel level) noexcept;
+
+/// Sets the level. Called once, by the configuration.
+void set_log_level(LogLevel level) noexcept;
+
+}  // namespace simgpu

@@ -1,0 +1,36 @@
+// What the simulated driver saw, written as JSON at exit (SIMGPU_STATS): an independent witness.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+namespace simgpu {
+
+/// The engines of a device; kNone runs beside them (events, host functions).
+enum class Engine { kCompute, kHostToDevice, kDeviceToHost, kNone };
+inline constexpr int kEngineCount = 3;
+
+/// Counters of the process. All members are thread-safe; plain adds, no order implied.
+struct Statistics {
+  std::atomic<std::uint64_t> h2d_bytes{0};          ///< bytes of completed host-to-device copies
+  std::atomic<std::uint64_t> d2h_bytes{0};          ///< bytes of completed device-to-host copies
+  std::atomic<std::uint64_t> launches{0};           ///< kernel launches accepted
+  std::atomic<std::uint64_t> unmapped_accesses{0};  ///< kernel or copy accesses that faulted
+  std::atomic<std::int64_t> overrun_ns{0};          ///< lateness of work against its model
+  std::array<std::atomic<std::int64_t>, kEngineCount> busy_ns{};  ///< modelled, all devices
+};
+
+/// The counters. Never destroyed.
+Statistics& statistics() noexcept;
+
+/// Notes that the kernel `name` (mangled) was executed; "kernels" is the number of distinct names.
+/// Takes a lock; call it once per loaded function or execution, it is a set insertion.
+void count_kernel(std::string_view name);
+
+/// Writes the JSON to SIMGPU_STATS (temporary file, then rename). Called at exit; safe while other
+/// threads run; does nothing without the variable, before cuInit, or in a forked child.
+void write_statistics() noexcept;
+
+}  // namespace simgpu

@@ -1,0 +1,63 @@
+// Modelled time: when operations start and end, and how threads wait for it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "tools/simgpu/api.h"
+
+namespace simgpu {
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+using Nanoseconds = std::int64_t;
+
+/// Now.
+Nanoseconds now_ns() noexcept;
+
+/// Returns at `deadline` or up to a few tens of microseconds later. Sleeps, and spins for the last
+/// few microseconds only. Returns at once if it has passed.
+void sleep_until(Nanoseconds deadline) noexcept;
+
+/// One engine's modelled schedule: first come, first served.
+class EngineTimeline {
+ public:
+  /// Reserves the engine for `duration`, not before `ready`. @return the modelled start.
+  Nanoseconds reserve(Nanoseconds ready, Nanoseconds duration);
+  /// Real work of the engine ended at `actual`, later than modelled: nothing starts before it.
+  void push_back(Nanoseconds actual);
+
+ private:
+  std::mutex mutex_;
+  Nanoseconds free_at_ = 0;
+};
+
+/// The completion of one operation. It is settled when the operation's real work is done and its
+/// modelled end is known; it is complete when that end has also passed.
+///
+/// Thread-safe; shared by the stream, events and waiters.
+class Completion {
+ public:
+  /// Publishes the end. Once.
+  void settle(Nanoseconds end) noexcept;
+  [[nodiscard]] bool settled() const noexcept {
+    return state_.load(std::memory_order_acquire) != 0;
+  }
+  /// REQUIRES settled().
+  [[nodiscard]] Nanoseconds end() const noexcept { return end_; }
+  /// Whether the modelled end has passed and the work is done.
+  [[nodiscard]] bool complete() const noexcept { return settled() && now_ns() >= end_; }
+  /// Waits until settled (a stream's worker then models on). @return end().
+  Nanoseconds wait_settled() const noexcept;
+  /// Waits, in real time, until complete.
+  void wait() const noexcept;
+
+ private:
+  std::atomic<int> state_{0};
+  Nanoseconds end_ = 0;
+};
+
+using CompletionPtr = std::shared_ptr<Completion>;
+
+}  // namespace simgpu
