@@ -1,17 +1,32 @@
 # What every target of superpipe is built with. No global flags: link superpipe::options.
 
 set(SUPERPIPE_SANITIZER "" CACHE STRING "Sanitizers, as -fsanitize= takes them (e.g. address,undefined)")
+option(SUPERPIPE_WARNINGS_AS_ERRORS "Treat warnings as errors" ON)
 
 add_library(superpipe_options INTERFACE)
 add_library(superpipe::options ALIAS superpipe_options)
 target_compile_features(superpipe_options INTERFACE cxx_std_20)
 target_compile_options(superpipe_options INTERFACE
-  -Wall -Wextra -Werror -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
-  -fvisibility=hidden -fvisibility-inlines-hidden -fno-omit-frame-pointer)
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+  -fvisibility=hidden -fvisibility-inlines-hidden -fno-omit-frame-pointer
+  $<$<BOOL:${SUPERPIPE_WARNINGS_AS_ERRORS}>:-Werror>)
 target_include_directories(superpipe_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(SUPERPIPE_SANITIZER)
-  target_compile_options(superpipe_options INTERFACE -fsanitize=${SUPERPIPE_SANITIZER})
+  target_compile_options(superpipe_options INTERFACE -fsanitize=${SUPERPIPE_SANITIZER}
+                                                     -fno-sanitize-recover=undefined)
   target_link_options(superpipe_options INTERFACE -fsanitize=${SUPERPIPE_SANITIZER})
+endif()
+if(SUPERPIPE_SANITIZER STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC warns that it does not instrument std::atomic_thread_fence; what uses one is checked otherwise.
+  target_compile_options(superpipe_options INTERFACE -Wno-tsan)
+endif()
+if(SUPERPIPE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "SUPERPIPE_FUZZ needs clang: use the preset 'fuzz'")
+  endif()
+  # Coverage everywhere; only the fuzz targets themselves bring libFuzzer's main().
+  target_compile_options(superpipe_options INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(superpipe_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # superpipe_test(NAME SOURCES... [LIBRARIES...] [LABELS...]): one GoogleTest binary, one ctest entry a test.
@@ -21,4 +36,28 @@ function(superpipe_test name)
   target_link_libraries(${name} PRIVATE superpipe::options ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 120)
+endfunction()
+
+# superpipe_python_test(NAME FILE [TIMEOUT seconds] [LABELS...]): one ctest entry for the unittest FILE of the
+# current folder. It finds the build tree through SUPERPIPE_BUILD_DIR and the sources through SUPERPIPE_SOURCE_DIR.
+function(superpipe_python_test name file)
+  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_test(NAME ${name} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/${file} --verbose)
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+    ENVIRONMENT "SUPERPIPE_BUILD_DIR=${CMAKE_BINARY_DIR};SUPERPIPE_SOURCE_DIR=${PROJECT_SOURCE_DIR};SUPERPIPE_SANITIZER=${SUPERPIPE_SANITIZER}")
+endfunction()
+
+# superpipe_fuzz(NAME SOURCES... [LIBRARIES...]): a libFuzzer binary in fuzz/; nothing without SUPERPIPE_FUZZ.
+function(superpipe_fuzz name)
+  if(NOT SUPERPIPE_FUZZ)
+    return()
+  endif()
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE superpipe::options ${arg_LIBRARIES})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
 endfunction()

@@ -1,0 +1,41 @@
+# What `cmake --install` gives: the command, the preload library, simgpu, the examples, and a CMake package.
+
+include(CMakePackageConfigHelpers)
+
+install(TARGETS superpipe_cli EXPORT superpipeTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET superpipe)
+  install(TARGETS superpipe EXPORT superpipeTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
+# simgpu's files are looked for by their SONAME, so the whole chain of names comes along.
+foreach(target simgpu_driver simgpu_cudart)
+  if(TARGET ${target})
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/simgpu
+            NAMELINK_SKIP)
+  endif()
+endforeach()
+
+# An example and its simgpu kernels lie side by side: that is how `superpipe run --simulate` finds them.
+foreach(example minilm layers)
+  if(TARGET superpipe_${example})
+    install(TARGETS superpipe_${example} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+  foreach(plugin superpipe_${example}_simgpu superpipe_${example}_plugin superpipe_${example}_kernels)
+    if(TARGET ${plugin})
+      install(FILES $<TARGET_FILE:${plugin}> DESTINATION ${CMAKE_INSTALL_BINDIR})
+    endif()
+  endforeach()
+endforeach()
+
+set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/superpipe)
+install(EXPORT superpipeTargets NAMESPACE superpipe:: DESTINATION ${_package_dir})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/superpipeConfig.cmake.in
+  ${CMAKE_BINARY_DIR}/cmake/superpipeConfig.cmake INSTALL_DESTINATION ${_package_dir})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/cmake/superpipeConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/cmake/superpipeConfig.cmake
+              ${CMAKE_BINARY_DIR}/cmake/superpipeConfigVersion.cmake
+        DESTINATION ${_package_dir})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
+        DESTINATION ${CMAKE_INSTALL_DOCDIR})
+unset(_package_dir)

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Checks which module includes which.
+
+    policy <- profiler <- residency <- interposer      tools may use the first three
+
+NVIDIA's headers are seen by interposer/, profiler/cupti_*, tools/simgpu/, tests/, examples/ and bench/ only, and
+policy/ uses nothing but the standard library, without its clocks and threads.
+Prints one line a violation; exit code 1 if there is one.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+ORDER = ["policy", "profiler", "residency", "interposer"]
+SOURCES = {".h", ".hh", ".hpp", ".c", ".cc", ".cpp", ".cu", ".cuh", ".inc"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+NVIDIA = re.compile(
+    r"^(cuda[\w]*\.h|cuda[A-Z]\w*\.h|cu(pti|blas|dnn|fft|rand|solver|sparse)\w*\.h|driver_types\.h|vector_types\.h"
+    r"|device_launch_parameters\.h|cooperative_groups\.h|fatbinary\w*\.h|nv\w*\.h|(cuda|crt|nv|nvtx3|cub|thrust)/.*)$")
+# The standard library by its look: one lower-case word, no folder, no extension.
+STANDARD = re.compile(r"^[a-z0-9_]+$")
+# Standard, but time and concurrency are told to policy, not asked for by it.
+NOT_PURE = {"chrono", "ctime", "thread", "mutex", "shared_mutex", "condition_variable", "future", "atomic",
+            "semaphore", "latch", "barrier", "stop_token", "iostream", "fstream", "filesystem"}
+
+
+def allowed_modules(path: Path) -> set[str] | None:
+    """The project folders that the file at `path` (relative to the root) may include; None: any."""
+    top = path.parts[0]
+    if top in ORDER:
+        return set(ORDER[: ORDER.index(top) + 1])
+    if path.parts[:2] == ("tools", "simgpu"):
+        # A driver under test must not share the code that it judges.
+        return {"tools/simgpu"}
+    if top == "tools":
+        return {"policy", "profiler", "residency", "/".join(path.parts[:2])}
+    if top == "examples":
+        # Plain CUDA programs; their simgpu kernels know the plugin header and nothing else.
+        return {"examples", "tools/simgpu/kernel_plugin.h"}
+    return None
+
+
+def may_see_nvidia(path: Path) -> bool:
+    return (path.parts[0] in ("interposer", "tests", "examples", "bench")
+            or path.parts[:2] == ("tools", "simgpu")
+            or (path.parts[0] == "profiler" and path.name.startswith("cupti_")))
+
+
+def violations_in(root: Path, path: Path) -> list[str]:
+    """What is wrong with the includes of one file; `path` is relative to `root`."""
+    found = []
+    allowed = allowed_modules(path)
+    for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), start=1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        quoted, system = match.groups()
+        name = quoted or system
+        where = f"{path}:{number}: "
+        if NVIDIA.match(name) and not may_see_nvidia(path):
+            found.append(f"{where}{name}: NVIDIA's headers are not for {path.parent}/")
+            continue
+        if quoted:
+            if "/" not in quoted:
+                found.append(f'{where}"{quoted}": include from the project root')
+            elif allowed is not None and not any(quoted == entry or quoted.startswith(entry + "/")
+                                                 for entry in allowed):
+                found.append(f"{where}{quoted}: {path.parts[0]}/ may not include {quoted.split('/')[0]}/")
+        elif path.parts[0] == "policy":
+            if not STANDARD.match(system):
+                found.append(f"{where}<{system}>: policy/ uses the standard library only")
+            elif system in NOT_PURE:
+                found.append(f"{where}<{system}>: policy/ is pure: no clock, no threads, no files")
+    return found
+
+
+def violations(root: Path) -> tuple[list[str], int]:
+    """All violations under `root`, and how many files were read."""
+    found, count = [], 0
+    for top in ["policy", "profiler", "residency", "interposer", "tools", "examples"]:
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix in SOURCES and path.is_file():
+                count += 1
+                found += violations_in(root, path.relative_to(root))
+    return found, count
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    found, count = violations(parser.parse_args().root)
+    for line in found:
+        print(line)
+    if count == 0:
+        print("no source file found: wrong --root?")
+        return 1
+    print(f"includes: {count} files, {len(found)} violations")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

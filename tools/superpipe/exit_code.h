@@ -1,0 +1,14 @@
+// The exit codes of the command, as env(1) and timeout(1) use them; a started program's own code is
+// its own.
+#pragma once
+
+namespace superpipe::cli {
+
+inline constexpr int kSuccess = 0;
+inline constexpr int kProblemFound = 1;       ///< doctor: something stands in the way
+inline constexpr int kBadUsage = 2;           ///< a bad flag, or one of a later version
+inline constexpr int kCannotRun = 125;        ///< no driver, or a part of superpipe is missing
+inline constexpr int kNotExecutable = 126;    ///< the command was found but cannot be executed
+inline constexpr int kCommandNotFound = 127;  ///< there is no such command
+
+}  // namespace superpipe::cli

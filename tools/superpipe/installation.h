@@ -1,0 +1,29 @@
+// Where the parts of this installation (or build tree, which has the same layout) lie.
+#pragma once
+
+#include <string>
+
+namespace superpipe::cli {
+
+/// Absolute paths of the parts beside the running command. They need not exist.
+struct Installation {
+  std::string preload_library;  ///< lib/libsuperpipe.so
+  std::string simgpu_folder;    ///< lib/superpipe/simgpu
+  std::string simgpu_driver;    ///< lib/superpipe/simgpu/libcuda.so.1
+  std::string simgpu_runtime;   ///< lib/superpipe/simgpu/libcudart.so.13
+};
+
+/// The installation that the running executable belongs to: <folder of the executable>/../lib.
+///
+/// Follows links, so that a link in ~/bin works. Empty paths if the executable cannot be found
+/// (/proc is not mounted).
+[[nodiscard]] Installation this_installation();
+
+/// Whether a regular file that this process may read lies at `path`.
+[[nodiscard]] bool is_readable_file(const std::string& path);
+
+/// Where `program` would be executed from: itself if it has a slash, else the first executable file
+/// of that name on PATH, as execvp(3) looks for it. Empty if there is none.
+[[nodiscard]] std::string find_program(const std::string& program);
+
+}  // namespace superpipe::cli

@@ -1,0 +1,90 @@
+#include "tools/superpipe/run_environment.h"
+
+#include <cstdlib>
+#include <string_view>
+
+namespace superpipe::cli {
+namespace {
+
+// `list` put before what `variable` holds, without the entries that `list` has already: a run
+// inside a run must not load the library twice.
+std::string prepended(const std::vector<std::string>& list, const char* variable,
+                      std::string_view separators) {
+  std::string joined;
+  const auto add = [&joined](std::string_view entry) {
+    if (!joined.empty()) joined += ':';
+    joined += entry;
+  };
+  for (const std::string& entry : list) add(entry);
+  const char* const old = std::getenv(variable);
+  std::string_view rest = old != nullptr ? old : "";
+  while (!rest.empty()) {
+    const std::size_t end = rest.find_first_of(separators);
+    const std::string_view entry = rest.substr(0, end);
+    bool known = entry.empty();
+    for (const std::string& ours : list) known = known || entry == ours;
+    if (!known) add(entry);
+    if (end == std::string_view::npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  return joined;
+}
+
+}  // namespace
+
+bool switched_off() {
+  const char* const off = std::getenv("SUPERPIPE_OFF");
+  return off != nullptr && std::string_view(off) == "1";
+}
+
+std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
+                                                   const Installation& parts,
+                                                   const std::string& program) {
+  std::vector<EnvironmentChange> changes;
+  std::vector<std::string> preload;
+  if (!switched_off()) preload.push_back(parts.preload_library);
+
+  if (options.simulate) {
+    changes.push_back(
+        {"LD_LIBRARY_PATH", prepended({parts.simgpu_folder}, "LD_LIBRARY_PATH", ":;")});
+    changes.push_back({"SUPERPIPE_DRIVER", parts.simgpu_driver});
+    preload.push_back(parts.simgpu_runtime);
+    // Memory that was never written reads as zero on simgpu; reused buffers must not differ.
+    if (options.fill.empty()) changes.push_back({"SUPERPIPE_FILL", "zero"});
+    const std::string kernels = program + ".simgpu.so";
+    if (std::getenv("SIMGPU_KERNELS") == nullptr && is_readable_file(kernels)) {
+      changes.push_back({"SIMGPU_KERNELS", kernels});
+    }
+  }
+  if (!preload.empty()) {
+    changes.push_back({"LD_PRELOAD", prepended(preload, "LD_PRELOAD", ": ")});
+  }
+
+  if (!options.gpu_mem.empty()) {
+    changes.push_back({"SUPERPIPE_K", std::nullopt});
+    changes.push_back({"SUPERPIPE_K_PRIME", std::nullopt});
+  } else if (!options.k.empty()) {
+    changes.push_back({"SUPERPIPE_GPU_MEM", std::nullopt});
+    if (options.k_prime.empty()) changes.push_back({"SUPERPIPE_K_PRIME", std::nullopt});
+  }
+  for (const MirroredFlag& mirrored : mirrored_flags()) {
+    if (!(options.*mirrored.value).empty()) {
+      changes.push_back({mirrored.variable, options.*mirrored.value});
+    }
+  }
+  if (options.strict) changes.push_back({"SUPERPIPE_STRICT", "1"});
+  changes.push_back({"SUPERPIPE_SUMMARY", "1"});
+  return changes;
+}
+
+void apply(const std::vector<EnvironmentChange>& changes) {
+  for (const EnvironmentChange& change : changes) {
+    if (change.value) {
+      setenv(change.name.c_str(), change.value->c_str(), 1);
+    } else {
+      unsetenv(change.name.c_str());
+    }
+  }
+}
+
+}  // namespace superpipe::cli
