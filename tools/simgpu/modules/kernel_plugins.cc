@@ -2,11 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <mutex>
-
-#include "tools/simgpu/configuration.h"
-#include "tools/simgpu/log.h"
-
 namespace simgpu {
 
 std::string KernelPlugins::load(std::string_view paths) {
@@ -51,29 +46,5 @@ const SimgpuKernel* KernelPlugins::find(std::string_view name) const {
   const auto found = kernels_.find(name);
   return found == kernels_.end() ? nullptr : found->second;
 }
-
-namespace {
-
-/// Never destroyed: launches run until the process ends.
-KernelPlugins& plugins() {
-  static KernelPlugins& instance = *new KernelPlugins;
-  return instance;
-}
-
-}  // namespace
-
-CUresult load_kernel_plugins() {
-  static const CUresult result = [] {
-    const std::string problem = plugins().load(configuration().kernel_plugins);
-    if (problem.empty()) {
-      return CUDA_SUCCESS;
-    }
-    log_line(LogLevel::kError, "%s", problem.c_str());
-    return CUDA_ERROR_INVALID_VALUE;
-  }();
-  return result;
-}
-
-const KernelPlugins& kernel_plugins() { return plugins(); }
 
 }  // namespace simgpu

@@ -44,6 +44,9 @@ class KernelPlugins {
 /// @return CUDA_ERROR_INVALID_VALUE if a plugin cannot be used; one line on stderr says why.
 CUresult load_kernel_plugins();
 
+/// True the first time that it is called for kernel `name`. Any thread.
+bool first_miss(std::string_view name);
+
 /// The process's plugins; empty before load_kernel_plugins() succeeded. Lives as long as the
 /// process.
 const KernelPlugins& kernel_plugins();

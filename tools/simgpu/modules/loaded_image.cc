@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "tools/simgpu/modules/kernel_plugins.h"
 #include "tools/simgpu/modules/mixer.h"
 
 namespace simgpu {
@@ -20,10 +19,11 @@ const std::vector<bool>& KernelCode::const_pointers() const {
   return const_pointers_;
 }
 
-LoadedImage::LoadedImage(ModuleImage image) : image_(std::move(image)) {
+LoadedImage::LoadedImage(ModuleImage image, const KernelPlugins& plugins)
+    : image_(std::move(image)) {
   for (const KernelImage& kernel : image_.kernels) {
     kernel_index_.emplace(kernel.name, static_cast<int>(kernels_.size()));
-    kernels_.push_back(std::make_unique<KernelCode>(kernel, kernel_plugins().find(kernel.name)));
+    kernels_.push_back(std::make_unique<KernelCode>(kernel, plugins.find(kernel.name)));
   }
   for (const GlobalImage& global : image_.globals) {
     globals_.emplace(global.name, &global);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/simgpu/kernel_plugin.h"
+#include "tools/simgpu/modules/kernel_plugins.h"
 #include "tools/simgpu/modules/module_image.h"
 
 namespace simgpu {
@@ -45,7 +46,8 @@ class KernelCode {
 /// and by the launches in flight.
 class LoadedImage {
  public:
-  explicit LoadedImage(ModuleImage image);
+  /// `plugins` are asked for each kernel; their answers are kept by reference.
+  LoadedImage(ModuleImage image, const KernelPlugins& plugins);
   LoadedImage(const LoadedImage&) = delete;
   LoadedImage& operator=(const LoadedImage&) = delete;
 

@@ -245,6 +245,37 @@ void ModuleRegistry::forget(Context& context) {
   }
 }
 
+CUresult function_of(CUkernel kernel, Context& context, CUfunction* function) {
+  ModuleRegistry& registry = ModuleRegistry::instance();
+  const KernelPtr found = registry.find(kernel);
+  if (found == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  CUmodule handle = nullptr;
+  if (const CUresult result = registry.module_of(found->library, context, &handle);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  const ModulePtr module = registry.find(handle);
+  if (module == nullptr) {  // unloaded since
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *function = module->functions[static_cast<std::size_t>(found->index)];
+  return CUDA_SUCCESS;
+}
+
+CUresult parameter_layout(const KernelImage& kernel, std::size_t index, std::size_t* offset,
+                          std::size_t* size) {
+  if (index >= kernel.parameters.size()) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *offset = kernel.parameters[index].offset;
+  if (size != nullptr) {
+    *size = kernel.parameters[index].size;
+  }
+  return CUDA_SUCCESS;
+}
+
 namespace {
 
 CUresult code_of(ImageError error) {
@@ -273,7 +304,8 @@ CUresult decode_image(std::span<const std::byte> bytes, LoadedImagePtr* image) {
     log_line(LogLevel::kWarning, "a module cannot be loaded: %s", refusal->reason.c_str());
     return code_of(refusal->error);
   }
-  *image = std::make_shared<const LoadedImage>(std::move(std::get<ModuleImage>(decoded)));
+  *image = std::make_shared<const LoadedImage>(std::move(std::get<ModuleImage>(decoded)),
+                                               kernel_plugins());
   return CUDA_SUCCESS;
 }
 

@@ -114,6 +114,15 @@ class ModuleRegistry {
   std::unordered_map<CUkernel, KernelPtr> kernels_;
 };
 
+/// The function of `kernel` in `context`, whose module is loaded at the first use.
+/// @return CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_OUT_OF_MEMORY.
+CUresult function_of(CUkernel kernel, Context& context, CUfunction* function);
+
+/// Where parameter `index` of `kernel` lies; `size` may be null.
+/// @return CUDA_ERROR_INVALID_VALUE behind the last one, which is how programs find their number.
+CUresult parameter_layout(const KernelImage& kernel, std::size_t index, std::size_t* offset,
+                          std::size_t* size);
+
 /// Decodes the image that a program passed, with the process's decompressor; says in one line why
 /// it cannot. Loads the kernel plugins first. `bytes` need not outlive the call.
 /// @return CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_INVALID_PTX, CUDA_ERROR_NO_BINARY_FOR_GPU,

@@ -1,0 +1,260 @@
+// Driver functions of libraries, which need no context: cuLibrary*, cuKernel*.
+#include "tools/simgpu/api.h"
+#include "tools/simgpu/context.h"
+#include "tools/simgpu/device.h"
+#include "tools/simgpu/modules/module_registry.h"
+
+namespace {
+
+using simgpu::ModuleRegistry;
+
+ModuleRegistry& registry() { return ModuleRegistry::instance(); }
+
+bool options_valid(CUlibraryOption* options, void** values, unsigned count) {
+  if (count == 0) {
+    return true;
+  }
+  if (options == nullptr || values == nullptr) {
+    return false;
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] < 0 || options[i] >= CU_LIBRARY_NUM_OPTIONS) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+SIMGPU_API cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jitOptions,
+                             void** jitOptionsValues, unsigned int numJitOptions,
+                             CUlibraryOption* libraryOptions, void** libraryOptionValues,
+                             unsigned int numLibraryOptions) {
+  SIMGPU_ENTER(cuLibraryLoadData);
+  if (library == nullptr || code == nullptr ||
+      (numJitOptions != 0 && (jitOptions == nullptr || jitOptionsValues == nullptr)) ||
+      !options_valid(libraryOptions, libraryOptionValues, numLibraryOptions)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  simgpu::LoadedImagePtr image;
+  if (const CUresult result = simgpu::decode_image_at(code, &image); result != CUDA_SUCCESS) {
+    return result;
+  }
+  *library = registry().load_library(std::move(image));
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_option* jitOptions,
+                                 void** jitOptionsValues, unsigned int numJitOptions,
+                                 CUlibraryOption* libraryOptions, void** libraryOptionValues,
+                                 unsigned int numLibraryOptions) {
+  SIMGPU_ENTER(cuLibraryLoadFromFile);
+  if (library == nullptr || fileName == nullptr ||
+      (numJitOptions != 0 && (jitOptions == nullptr || jitOptionsValues == nullptr)) ||
+      !options_valid(libraryOptions, libraryOptionValues, numLibraryOptions)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  simgpu::LoadedImagePtr image;
+  if (const CUresult result = simgpu::decode_image_file(fileName, &image); result != CUDA_SUCCESS) {
+    return result;
+  }
+  *library = registry().load_library(std::move(image));
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuLibraryUnload(CUlibrary library) {
+  SIMGPU_ENTER(cuLibraryUnload);
+  return registry().unload_library(library);
+}
+
+SIMGPU_API cuLibraryGetKernel(CUkernel* pKernel, CUlibrary library, const char* name) {
+  SIMGPU_ENTER(cuLibraryGetKernel);
+  if (pKernel == nullptr || name == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const simgpu::LoadedImagePtr image = registry().image_of(library);
+  if (image == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  const int index = image->find_kernel(name);
+  if (index < 0) {
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  const std::vector<CUkernel> kernels = registry().kernels_of(library);
+  if (kernels.empty()) {  // unloaded since
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *pKernel = kernels[static_cast<std::size_t>(index)];
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuLibraryGetKernelCount(unsigned int* count, CUlibrary lib) {
+  SIMGPU_ENTER(cuLibraryGetKernelCount);
+  if (count == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const simgpu::LoadedImagePtr image = registry().image_of(lib);
+  if (image == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *count = static_cast<unsigned>(image->kernels().size());
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int numKernels, CUlibrary lib) {
+  SIMGPU_ENTER(cuLibraryEnumerateKernels);
+  if (kernels == nullptr || numKernels == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (registry().image_of(lib) == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  const std::vector<CUkernel> all = registry().kernels_of(lib);
+  for (std::size_t i = 0; i < all.size() && i < numKernels; ++i) {
+    kernels[i] = all[i];
+  }
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuLibraryGetModule(CUmodule* pMod, CUlibrary library) {
+  SIMGPU_ENTER(cuLibraryGetModule);
+  SIMGPU_CONTEXT(context);
+  if (pMod == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return registry().module_of(library, *context, pMod);
+}
+
+SIMGPU_API cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
+                              const char* name) {
+  SIMGPU_ENTER(cuLibraryGetGlobal);
+  SIMGPU_CONTEXT(context);
+  if (name == nullptr || (dptr == nullptr && bytes == nullptr)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const simgpu::LoadedImagePtr image = registry().image_of(library);
+  if (image == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  const simgpu::GlobalImage* const global = image->find_global(name);
+  if (global == nullptr) {
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  CUmodule handle = nullptr;
+  if (const CUresult result = registry().module_of(library, *context, &handle);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  const simgpu::ModulePtr module = registry().find(handle);
+  if (module == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (dptr != nullptr) {
+    *dptr = module->data + global->offset;
+  }
+  if (bytes != nullptr) {
+    *bytes = global->bytes;
+  }
+  return CUDA_SUCCESS;
+}
+
+// No image of simgpu's has managed variables.
+SIMGPU_API cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
+                               const char* name) {
+  SIMGPU_ENTER(cuLibraryGetManaged);
+  if (name == nullptr || (dptr == nullptr && bytes == nullptr)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return registry().image_of(library) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_NOT_FOUND;
+}
+
+SIMGPU_API cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
+  SIMGPU_ENTER(cuKernelGetFunction);
+  SIMGPU_CONTEXT(context);
+  if (pFunc == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return simgpu::function_of(kernel, *context, pFunc);
+}
+
+SIMGPU_API cuKernelGetLibrary(CUlibrary* pLib, CUkernel kernel) {
+  SIMGPU_ENTER(cuKernelGetLibrary);
+  if (pLib == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const simgpu::KernelPtr found = registry().find(kernel);
+  if (found == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *pLib = found->library;
+  return CUDA_SUCCESS;
+}
+
+// The name lives as long as the library.
+SIMGPU_API cuKernelGetName(const char** name, CUkernel hfunc) {
+  SIMGPU_ENTER(cuKernelGetName);
+  if (name == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const simgpu::KernelPtr found = registry().find(hfunc);
+  if (found == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *name = found->code->image().name.c_str();
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t* paramOffset,
+                                size_t* paramSize) {
+  SIMGPU_ENTER(cuKernelGetParamInfo);
+  if (paramOffset == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const simgpu::KernelPtr found = registry().find(kernel);
+  if (found == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  return simgpu::parameter_layout(found->code->image(), paramIndex, paramOffset, paramSize);
+}
+
+SIMGPU_API cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel,
+                                CUdevice dev) {
+  SIMGPU_ENTER(cuKernelGetAttribute);
+  const simgpu::KernelPtr found = registry().find(kernel);
+  if (found == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (simgpu::find_device(dev) == nullptr) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  return found->attributes->get(attrib, pi);
+}
+
+// The devices are alike: what is set for one is set for all.
+SIMGPU_API cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
+                                CUdevice dev) {
+  SIMGPU_ENTER(cuKernelSetAttribute);
+  const simgpu::KernelPtr found = registry().find(kernel);
+  if (found == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (simgpu::find_device(dev) == nullptr) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  return found->attributes->set(attrib, val);
+}
+
+// A hint, as on a device whose cache and shared memory are one.
+SIMGPU_API cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
+  SIMGPU_ENTER(cuKernelSetCacheConfig);
+  if (registry().find(kernel) == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (simgpu::find_device(dev) == nullptr) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  return config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL
+             ? CUDA_ERROR_INVALID_VALUE
+             : CUDA_SUCCESS;
+}
