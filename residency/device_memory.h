@@ -41,7 +41,7 @@ class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 
-  /// The allocation granule of physical pages (2 MiB on every device known).
+  /// The allocation granule of physical pages, a power of two (2 MiB on every device known).
   [[nodiscard]] virtual Bytes granularity() const = 0;
 
   /// Reserves `size` bytes of address space. Source: cuMemAddressReserve.

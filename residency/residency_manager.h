@@ -27,6 +27,11 @@ struct ResidencyOptions {
   std::chrono::milliseconds wait_limit{30000};  ///< SUPERPIPE_WAIT_MS
   bool zero_fill = false;                       ///< SUPERPIPE_FILL=zero
   bool overflow_allowed = false;                ///< SUPERPIPE_OVERFLOW=allow
+  /// The clock of waits and statistics; tests give their own.
+  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
+  /// Whether a thread of its own moves content. Without, nothing moves but inside calls that wait
+  /// and in run_worker_once(), and only one thread may use the manager: for deterministic tests.
+  bool worker_thread = true;
   /// Called for what the user should know once (never under a lock of ours, never on the hot path).
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };
@@ -46,8 +51,12 @@ class UseToken {
  private:
   friend class ResidencyManager;
   std::uint32_t count_ = 0;
+  std::uint8_t slot_;  // of the stream; kNoSlot if its uses are not tracked
+  bool host_route_;    // a copy to or from the host copy, not a use of the device's
+  bool writes_;
+  bool synchronous_;
   std::array<BufferId, kInline> inline_;
-  std::vector<BufferId> more_;
+  std::vector<BufferId> more_;  // all of them, if they are more than kInline
 };
 
 /// Where a linear copy to or from a managed buffer has to go.
@@ -68,7 +77,7 @@ struct ResidencyStats {
   std::uint64_t launches = 0, accesses = 0;
   Bytes peak_device_bytes;  ///< managed, cached, pooled and pass-through together
   Bytes managed_bytes, unmanaged_bytes;
-  Bytes peak_managed_demand;  ///< what managed buffers would have taken had all been resident
+  Bytes peak_managed_demand;  ///< what all live buffers and pass-through together would have taken
   Bytes h2d_bytes, d2h_bytes;
   std::uint64_t demand_fetches = 0, prefetches = 0;
   std::uint64_t clean_evictions = 0, write_backs = 0;
@@ -149,6 +158,10 @@ class ResidencyManager {
 
   /// Gives cached and pooled pages back to the driver (cuMemPoolTrimTo, or a failed pass-through).
   void trim();
+
+  /// Does one piece of the worker's pending work that needs no waiting, on the calling thread.
+  /// REQUIRES: options.worker_thread was false. @return false if there was none.
+  bool run_worker_once();
 
   /// Device plus host bytes still free and in total, for an ordinary device of that size.
   struct Capacity {

@@ -1,0 +1,326 @@
+// The beginning and the end of a buffer's life, and the cache in between.
+#include <algorithm>
+#include <utility>
+
+#include "residency/residency_impl.h"
+
+namespace superpipe {
+
+Result<Address> ResidencyManager::Impl::allocate(Bytes size, std::optional<StreamHandle> stream) {
+  if (size == Bytes{} || size > options_.arena_size) return Status::kInvalidValue;
+  if (abandoned_) return Status::kDeviceError;
+  const Bytes footprint = round_up(size, granule_);
+  const Bytes backing = moves() ? HostStore::backing_of(size) : Bytes{};
+  // Reserved first: content must never lack a place to go to.
+  if (!host_.reserve(backing)) {
+    Lock lock(mutex_);
+    warn_once("host",
+              "out of host memory: the host store is limited to " +
+                  std::to_string(host_.limit().count() >> 20) +
+                  " MiB (SUPERPIPE_HOST_MEM, memory available, cgroup limit); an allocation "
+                  "of " +
+                  std::to_string(size.count()) + " bytes fails");
+    flush_warnings(lock);
+    return Status::kOutOfHostMemory;
+  }
+  Lock lock(mutex_);
+  if (const auto cached = claim_cached(lock, footprint, stream)) {
+    Buffer& buffer = buffers_[*cached];
+    buffer.size.store(size.count(), std::memory_order_relaxed);
+    buffer.fresh = true;
+    buffer.dirty = false;
+    const Status status = renew(lock, buffer, stream);
+    if (status == Status::kOk) {
+      policy_.on_allocate(*cached, footprint);
+      refresh_limit();
+      begin_life(*cached, size, backing);
+      return buffer.base.load();
+    }
+    ++stats_.errors;
+    buffer.place = Place::kIn;
+    cache(*cached);
+    host_.unreserve(backing);
+    return status;
+  }
+  const auto created = create_buffer(lock, size, footprint);
+  if (!created.ok()) {
+    host_.unreserve(backing);
+    return created.status();
+  }
+  begin_life(*created, size, backing);
+  return buffers_[*created].base.load();
+}
+
+// A cached buffer of that footprint that may be reused in the order of `stream`, last freed first;
+// taken out of the cache, in kFetching.
+std::optional<BufferId> ResidencyManager::Impl::claim_cached(Lock& lock, Bytes footprint,
+                                                             std::optional<StreamHandle> stream) {
+  const auto found = cached_.find(footprint.count());
+  if (found == cached_.end()) return std::nullopt;
+  const std::vector<BufferId> candidates(found->second.rbegin(), found->second.rend());
+  for (const BufferId id : candidates) {
+    Buffer& buffer = buffers_[id];
+    if (!uncache(id)) continue;
+    buffer.place = Place::kFetching;
+    // A stream can be made to wait; a caller without one must not.
+    bool usable = stream.has_value() || buffer.freed == nullptr;
+    if (!usable) {
+      const Unlocked unlocked(lock);
+      const auto complete = events_.is_complete(buffer.freed);
+      usable = complete.ok() && *complete;
+    }
+    if (usable) return id;
+    buffer.place = Place::kIn;
+    cache(id);
+  }
+  return std::nullopt;
+}
+
+// Makes a claimed cached buffer as new for `stream`: kFetching to kIn.
+Status ResidencyManager::Impl::renew(Lock& lock, Buffer& buffer,
+                                     std::optional<StreamHandle> stream) {
+  const EventRef freed = buffer.freed;
+  const EventRef ready = buffer.ready;
+  if (options_.zero_fill) {
+    std::vector<EventRef> after;
+    for (const EventRef& event : {freed, ready}) {
+      if (event != nullptr) after.push_back(event);
+    }
+    Transferred filled;
+    {
+      const Unlocked unlocked(lock);
+      filled = transfers_.fill(buffer.page->window, buffer.page->extent, after);
+    }
+    if (filled.status != Status::kOk) {
+      buffer.page->extent = buffer.page->size;
+      // An end that nobody can tell: the page is never to serve anything else.
+      buffer.quarantined = buffer.quarantined || filled.untracked;
+      return filled.status;
+    }
+    buffer.page->extent = Bytes{buffer.size.load()};
+    buffer.ready = filled.done;
+    buffer.waited = 0;
+  } else if (freed != nullptr && stream) {
+    const Slot slot = slot_of(lock, *stream);
+    const bool same_stream = slot == buffer.freed_on && slot != StreamTable::kShared;
+    if (!same_stream) {
+      const Unlocked unlocked(lock);
+      const Status status = events_.stream_wait(*stream, {&freed, 1});
+      if (status != Status::kOk) return status;
+    }
+  }
+  buffer.freed = nullptr;
+  buffer.place = Place::kIn;
+  return Status::kOk;
+}
+
+// A new id with an address, and with pages if they can be had without evicting anything. Not yet
+// live. @return kOutOfDeviceMemory (no address space; or no page, where nothing is ever evicted).
+Result<BufferId> ResidencyManager::Impl::create_buffer(Lock& lock, Bytes size, Bytes footprint) {
+  const auto address = arena_->take(footprint);
+  if (!address) return Status::kOutOfDeviceMemory;
+  const auto id = buffers_.create();
+  if (!id) {
+    arena_->give_back(*address, footprint);
+    return Status::kOutOfDeviceMemory;
+  }
+  Buffer& buffer = buffers_[*id];
+  buffer.base.store(*address, std::memory_order_relaxed);
+  buffer.size.store(size.count(), std::memory_order_relaxed);
+  buffer.footprint = footprint;
+  // Policy is told first: the limit may depend on the largest buffer seen.
+  policy_.on_allocate(*id, footprint);
+  refresh_limit();
+  buffer.place = Place::kFetching;
+  auto page = acquire_page(lock, footprint, false);
+  // Where nothing is ever evicted, buffers freed in stream order are what room there will be.
+  const auto deadline = now() + options_.wait_limit;
+  while (!page.ok() && !moves() && page.status() != Status::kDeviceError &&
+         cached_bytes_ > Bytes{} && wait_change(lock, deadline)) {
+    page = acquire_page(lock, footprint, false);
+  }
+  Status status = page.ok() ? attach(lock, buffer, *std::move(page)) : page.status();
+  const bool may_wait_outside =
+      moves() && (status == Status::kTimedOut || status == Status::kOutOfDeviceMemory);
+  if (may_wait_outside) {
+    buffer.place = Place::kOut;
+    status = Status::kOk;
+  }
+  if (status == Status::kOk) return *id;
+  policy_.on_free(*id);
+  refresh_limit();
+  drop(*id);
+  return status == Status::kTimedOut ? Status::kOutOfDeviceMemory : status;
+}
+
+void ResidencyManager::Impl::begin_life(BufferId id, Bytes size, Bytes backing) {
+  Buffer& buffer = buffers_[id];
+  buffer.live = true;
+  buffer.backing = backing;
+  live_footprint_ += buffer.footprint;
+  managed_bytes_ += size;
+  note_peak();
+  arena_->set_owner(buffer.base.load(), buffer.footprint, index_of(id));
+}
+
+Status ResidencyManager::Impl::free(Address base, std::optional<StreamHandle> stream) {
+  const auto id_of_base = [&]() -> std::optional<BufferId> {
+    const std::uint32_t index = arena_->index_at(base);
+    if (index == Arena::kNobody || buffers_[BufferId{index}].base.load() != base) {
+      return std::nullopt;
+    }
+    return BufferId{index};
+  };
+  Lock lock(mutex_);
+  if (!id_of_base()) return Status::kInvalidValue;
+  EventRef freed;
+  Slot slot = 0;
+  if (stream) {
+    slot = slot_of(lock, *stream);
+    const std::uint64_t seq = seq_;
+    Status status = Status::kOk;
+    {
+      const Unlocked unlocked(lock);
+      auto event = events_.record(*stream, seq);
+      status = event.status();
+      if (event.ok()) freed = *std::move(event);
+    }
+    if (status != Status::kOk) {
+      ++stats_.errors;
+      return status;
+    }
+  }
+  // The worker never keeps a buffer long: its calls do not wait on the device.
+  const auto deadline = now() + options_.wait_limit;
+  for (;;) {
+    const auto id = id_of_base();
+    if (!id) return Status::kInvalidValue;
+    const Buffer& buffer = buffers_[*id];
+    const bool busy = buffer.place == Place::kFetching || buffer.place == Place::kEvicting ||
+                      buffer.host_pins > 0 || buffer.slab_busy || buffer.pins > 0;
+    if (!busy) {
+      let_go(*id, std::move(freed), slot);
+      return Status::kOk;
+    }
+    if (!wait_change(lock, deadline)) return Status::kTimedOut;
+  }
+}
+
+// Ends the buffer's life: into the cache if it has pages in place, else away.
+void ResidencyManager::Impl::let_go(BufferId id, EventRef freed, Slot slot) {
+  Buffer& buffer = buffers_[id];
+  arena_->set_owner(buffer.base.load(), buffer.footprint, Arena::kNobody);
+  policy_.on_free(id);
+  refresh_limit();
+  live_footprint_ -= buffer.footprint;
+  managed_bytes_ -= Bytes{buffer.size.load()};
+  host_.unreserve(buffer.backing);
+  buffer.backing = Bytes{};
+  buffer.live = false;
+  buffer.want = Want::kNobody;
+  buffer.evict_ticket = 0;
+  buffer.pinned_forever = false;
+  ++buffer.generation;
+  buffer.freed = std::move(freed);
+  buffer.freed_on = slot;
+  if (buffer.slab) {
+    std::vector<EventRef> after;
+    for (const EventRef& event : {buffer.freed, buffer.ready, buffer.write_back}) {
+      if (event != nullptr) after.push_back(event);
+    }
+    bool known = !buffer.slab_untracked && !buffer.quarantined;
+    for (const HostOperation& operation : buffer.host_operations) {
+      // The event of a stream-ordered free comes behind every operation of the program.
+      known = known && (operation.done != nullptr || buffer.freed != nullptr);
+      if (operation.done != nullptr) after.push_back(operation.done);
+    }
+    if (known) {
+      host_.release(buffer.slab, std::move(after));
+    } else {
+      lost_slabs_.push_back(buffer.slab);
+    }
+    buffer.slab = Slab{};
+  }
+  buffer.slab_untracked = false;
+  buffer.write_back = nullptr;
+  buffer.host_operations.clear();
+  buffer.fetch_status = Status::kOk;
+  if (buffer.quarantined) {
+    // Page and address stay as they are, for ever: what still runs on them finds them.
+    if (buffer.page) lost_pages_.push_back(*std::exchange(buffer.page, std::nullopt));
+    return;
+  }
+  if (buffer.place == Place::kIn) {
+    cache(id);
+  } else {
+    if (buffer.page) pool_->put(*std::exchange(buffer.page, std::nullopt));
+    drop(id);
+  }
+  changed();
+  work();
+}
+
+// Gives the address range and the id back. REQUIRES: not mapped, no page.
+void ResidencyManager::Impl::drop(BufferId id) {
+  Buffer& buffer = buffers_[id];
+  arena_->give_back(buffer.base.load(), buffer.footprint);
+  buffers_.destroy(id);
+}
+
+void ResidencyManager::Impl::cache(BufferId id) {
+  Buffer& buffer = buffers_[id];
+  if (buffer.quarantined) return;
+  cached_[buffer.footprint.count()].push_back(id);
+  cached_bytes_ += buffer.footprint;
+}
+
+bool ResidencyManager::Impl::uncache(BufferId id) {
+  const Buffer& buffer = buffers_[id];
+  const auto found = cached_.find(buffer.footprint.count());
+  if (found == cached_.end()) return false;
+  const auto at = std::find(found->second.begin(), found->second.end(), id);
+  if (at == found->second.end()) return false;
+  found->second.erase(at);
+  if (found->second.empty()) cached_.erase(found);
+  cached_bytes_ -= buffer.footprint;
+  return true;
+}
+
+void ResidencyManager::Impl::trim() {
+  {
+    Lock lock(mutex_);
+    while (reclaim_one(lock)) {
+    }
+  }
+  host_.trim();
+}
+
+bool ResidencyManager::Impl::on_unmanaged_change(std::int64_t delta) {
+  Lock lock(mutex_);
+  const auto add = [&](std::int64_t change) {
+    const std::uint64_t magnitude = change < 0
+                                        ? std::uint64_t{0} - static_cast<std::uint64_t>(change)
+                                        : static_cast<std::uint64_t>(change);
+    if (change < 0) {
+      unmanaged_ -= std::min(unmanaged_, Bytes{magnitude});
+    } else {
+      unmanaged_ += Bytes{magnitude};
+    }
+    policy_.on_unmanaged_bytes(unmanaged_);
+    refresh_limit();
+  };
+  add(delta);
+  if (delta > 0 && hard_ && !options_.overflow_allowed) {
+    const bool beyond = options_.policy.budget && unmanaged_ > *options_.policy.budget;
+    if (beyond || (excess() > Bytes{} && !make_room_for_unmanaged(lock))) {
+      add(-delta);
+      flush_warnings(lock);
+      return false;
+    }
+  }
+  note_peak();
+  flush_warnings(lock);
+  return true;
+}
+
+}  // namespace superpipe

@@ -1,0 +1,83 @@
+// The address space of managed buffers: one reservation, and whose each granule of it is.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "policy/units.h"
+#include "residency/device_memory.h"
+
+namespace superpipe {
+
+/// Hands out ranges of one reservation. Not thread-safe; never touches the memory.
+class AddressRanges {
+ public:
+  /// REQUIRES: `granule` divides `base` and `size`.
+  AddressRanges(Address base, Bytes size, Bytes granule);
+
+  /// A range of `size` bytes rounded up to the granule: one that was given back with exactly that
+  /// size, last first, else a new one, else the first fit among what was given back, merged.
+  /// @return nullopt when nothing fits. O(1) but for the last resort, which is O(free ranges).
+  std::optional<Address> take(Bytes size);
+
+  /// Gives a range back. REQUIRES: take(size) returned `address`, and it was not given back since.
+  void give_back(Address address, Bytes size);
+
+ private:
+  void merge_free_ranges();
+
+  Address next_;
+  Address end_;
+  Bytes granule_;
+  std::unordered_map<std::uint64_t, std::vector<Address>> free_by_size_;
+};
+
+/// The arena: ranges of whole granules for buffers, an unmapped guard granule behind each, and a
+/// table from granule to buffer.
+///
+/// index_at() may be called from any thread at any time; the rest is serialised by the caller.
+class Arena {
+ public:
+  static constexpr std::uint32_t kNobody = 0xFFFFFFFF;
+
+  /// REQUIRES: [base, base + size) is reserved; `granule` is a power of two that divides both.
+  /// The table takes 4 bytes per granule of address space, but memory only where it is touched.
+  Arena(Address base, Bytes size, Bytes granule);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  /// Whether the table could be allocated; nothing else may be called if not.
+  [[nodiscard]] bool ok() const { return table_ != nullptr; }
+
+  /// A range for a buffer of `footprint` bytes (whole granules), without owner yet; nullopt: full.
+  std::optional<Address> take(Bytes footprint);
+  void give_back(Address address, Bytes footprint);
+
+  /// Makes `index` the owner of the range, or kNobody. What was written before is visible to a
+  /// thread that finds `index`.
+  void set_owner(Address address, Bytes footprint, std::uint32_t index);
+
+  /// The owner of the granule that holds `word`; kNobody for any other word. One compare, one load.
+  [[nodiscard]] std::uint32_t index_at(std::uint64_t word) const noexcept {
+    const std::uint64_t offset = word - base_;
+    if (offset >= size_) return kNobody;
+    // Owners are stored plus one, so that untouched (zero) entries mean nobody.
+    return table_[offset >> shift_].load(std::memory_order_acquire) - 1;
+  }
+
+ private:
+  Address base_;
+  std::uint64_t size_;
+  unsigned shift_;
+  Bytes granule_;
+  std::atomic<std::uint32_t>* table_ = nullptr;
+  AddressRanges ranges_;
+};
+
+}  // namespace superpipe

@@ -1,0 +1,52 @@
+#include "residency/buffer_table.h"
+
+#include <utility>
+
+namespace superpipe {
+
+BufferTable::~BufferTable() {
+  for (auto& chunk : chunks_) delete[] chunk.load();
+}
+
+std::optional<BufferId> BufferTable::create() {
+  if (!unused_.empty()) {
+    const BufferId id = unused_.back();
+    unused_.pop_back();
+    return id;
+  }
+  if (end_ == kChunk * kChunks) return std::nullopt;
+  if (end_ % kChunk == 0) {
+    chunks_[end_ / kChunk].store(new Buffer[kChunk], std::memory_order_release);
+  }
+  return BufferId{end_++};
+}
+
+void BufferTable::destroy(BufferId id) {
+  Buffer& buffer = (*this)[id];
+  // base and size may be read by find() at this moment: they keep their values.
+  buffer.uses = buffer.waited = buffer.last_use = 0;
+  buffer.ready = nullptr;
+  buffer.pins = 0;
+  buffer.footprint = Bytes{};
+  buffer.place = Place::kOut;
+  buffer.want = Want::kNobody;
+  buffer.live = false;
+  buffer.fresh = true;
+  buffer.dirty = buffer.pinned_forever = buffer.quarantined = buffer.slab_busy = false;
+  buffer.slab_untracked = false;
+  buffer.force = false;
+  buffer.fetch_status = Status::kOk;
+  buffer.host_pins = 0;
+  buffer.evict_ticket = buffer.evict_failed = 0;
+  ++buffer.generation;
+  buffer.page.reset();
+  buffer.slab = Slab{};
+  buffer.backing = Bytes{};
+  buffer.write_back = nullptr;
+  buffer.host_operations.clear();
+  buffer.freed = nullptr;
+  buffer.freed_on = 0;
+  unused_.push_back(id);
+}
+
+}  // namespace superpipe

@@ -1,0 +1,74 @@
+// Events of ours, shared by everybody who has to wait for the same point of a stream.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "residency/device_memory.h"
+#include "residency/result.h"
+
+namespace superpipe {
+
+class EventPool;
+
+/// A recorded point of a stream. Its handle returns to the pool with the last reference.
+///
+/// Immutable but for `complete`, which only ever goes from false to true.
+struct RecordedEvent {
+  RecordedEvent(EventPool& owner, EventHandle event, std::uint64_t sequence)
+      : pool(owner), handle(event), seq(sequence) {}
+  RecordedEvent(const RecordedEvent&) = delete;
+  RecordedEvent& operator=(const RecordedEvent&) = delete;
+  ~RecordedEvent();
+
+  EventPool& pool;
+  EventHandle handle;
+  /// The manager's use sequence when it was recorded: every use up to it is covered.
+  std::uint64_t seq;
+  std::atomic<bool> complete{false};
+};
+
+using EventRef = std::shared_ptr<RecordedEvent>;
+
+/// Creates, records, queries and recycles events. Thread-safe; calls the device without a lock.
+class EventPool {
+ public:
+  /// `device` must outlive the pool, the pool all its events.
+  explicit EventPool(DeviceMemory& device) : device_(device) {}
+  EventPool(const EventPool&) = delete;
+  EventPool& operator=(const EventPool&) = delete;
+
+  /// Marks the present end of `stream`. kPerThreadStream: the calling thread's.
+  /// @return the device's error; nothing is then recorded.
+  Result<EventRef> record(StreamHandle stream, std::uint64_t seq);
+
+  /// Whether the event has completed; one device query at most, none once it has.
+  Result<bool> is_complete(const EventRef& event);
+
+  /// Whether all have completed. Stops at the first that has not.
+  Result<bool> all_complete(std::span<const EventRef> events);
+
+  /// Waits on the device for the event, at most `limit`. @return kTimedOut.
+  Status wait(const EventRef& event, std::chrono::milliseconds limit);
+
+  /// Makes later work of `stream` wait for each event that is not known to have completed.
+  Status stream_wait(StreamHandle stream, std::span<const EventRef> events);
+
+  /// Destroys the idle handles. REQUIRES: no event is in use any more.
+  void clear();
+
+ private:
+  friend struct RecordedEvent;
+  void give_back(EventHandle handle);
+
+  DeviceMemory& device_;
+  std::mutex mutex_;
+  std::vector<EventHandle> idle_;
+};
+
+}  // namespace superpipe

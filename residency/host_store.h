@@ -1,0 +1,81 @@
+// Pinned host memory for evicted content: exact sizes, capped, recycled.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "policy/units.h"
+#include "residency/device_memory.h"
+#include "residency/event_pool.h"
+#include "residency/result.h"
+
+namespace superpipe {
+
+/// Pinned host memory that backs one buffer. Owned by whoever acquired it, until released.
+struct Slab {
+  std::byte* data = nullptr;
+  Bytes size;
+
+  [[nodiscard]] explicit operator bool() const { return data != nullptr; }
+};
+
+/// Hands out slabs within a cap. Thread-safe; calls the device without holding its lock.
+///
+/// Backing is reserved when a buffer is allocated (so that it is never missing at an eviction), but
+/// mapped and pinned only when first needed. Slabs keep their pin when released, for the next
+/// buffer of that size, as long as the cap allows.
+class HostStore {
+ public:
+  HostStore(DeviceMemory& device, EventPool& events, Bytes limit,
+            std::chrono::milliseconds wait_limit);
+  HostStore(const HostStore&) = delete;
+  HostStore& operator=(const HostStore&) = delete;
+
+  /// The bytes that backing of `size` takes: whole memory pages, never a power of two.
+  [[nodiscard]] static Bytes backing_of(Bytes size) { return round_up(size, Bytes{4096}); }
+
+  /// Sets `size` (as backing_of gives it) aside. @return false: over the cap.
+  bool reserve(Bytes size);
+  void unreserve(Bytes size);
+
+  /// A pinned slab of exactly `size` bytes within what was reserved; `zeroed`: it reads as zero.
+  ///
+  /// Waits, bounded, for transfers of slabs released earlier if the cap demands it.
+  /// @return kOutOfHostMemory (also when pinning is refused), kDeviceError.
+  Result<Slab> acquire(Bytes size, bool zeroed);
+
+  /// Gives a slab back; it is touched again only when all of `after` has completed.
+  void release(Slab slab, std::vector<EventRef> after);
+
+  /// Unpins and unmaps every idle slab whose transfers have completed.
+  void trim();
+
+  [[nodiscard]] Bytes limit() const { return limit_; }
+  [[nodiscard]] Bytes reserved() const;
+  [[nodiscard]] Bytes pinned() const;
+
+ private:
+  struct Idle {
+    Slab slab;
+    std::vector<EventRef> after;
+  };
+
+  std::vector<Idle> take_idle();
+  void put_idle(std::vector<Idle> idle);
+  void destroy(const Slab& slab);
+  bool make_room(Bytes size, bool wait);
+
+  DeviceMemory& device_;
+  EventPool& events_;
+  const Bytes limit_;
+  const std::chrono::milliseconds wait_limit_;
+  mutable std::mutex mutex_;
+  Bytes reserved_;
+  Bytes pinned_;
+  std::vector<Idle> idle_;  // released last at the back
+};
+
+}  // namespace superpipe

@@ -1,0 +1,62 @@
+// Physical device pages: created rarely, reused by exact size, each mapped for good at a window.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "policy/units.h"
+#include "residency/arena.h"
+#include "residency/device_memory.h"
+#include "residency/event_pool.h"
+#include "residency/result.h"
+
+namespace superpipe {
+
+/// Pages of one buffer: one handle, mapped once for good at `window`.
+struct Page {
+  PageHandle handle{};
+  Bytes size;
+  Address window = 0;
+  /// Bytes at and past it are known to be zero (only kept where new memory has to read as zero).
+  Bytes extent;
+  /// What must have completed before the next owner touches the page (a running write-back).
+  std::vector<EventRef> after;
+};
+
+/// The pages that no buffer holds, by exact size, and the windows.
+///
+/// Idle pages are the caller's to serialise (its mutex); build() and demolish() call the device and
+/// are to be called without that mutex: they lock for the windows themselves.
+class PagePool {
+ public:
+  /// REQUIRES: [windows, windows + size) is reserved and outlives the pool.
+  PagePool(DeviceMemory& device, Address windows, Bytes size, Bytes granule);
+
+  /// An idle page of exactly `size`: the longest idle, whose write-back is the likeliest done.
+  std::optional<Page> take(Bytes size);
+  /// The largest idle page, for demolition.
+  std::optional<Page> take_any();
+  void put(Page page);
+
+  [[nodiscard]] Bytes idle_bytes() const { return idle_bytes_; }
+  [[nodiscard]] bool empty() const { return idle_bytes_ == Bytes{}; }
+
+  /// Creates pages and maps their window. Thread-safe. Cost: create, map and set-access.
+  /// @return kOutOfDeviceMemory, kDeviceError; nothing is then left behind.
+  Result<Page> build(Bytes size);
+  /// Unmaps the window and destroys the pages. REQUIRES: all of `after` has completed. Thread-safe.
+  /// @return kDeviceError; the pages are then lost to us, but the bytes stay counted by the caller.
+  Status demolish(const Page& page);
+
+ private:
+  DeviceMemory& device_;
+  std::mutex windows_mutex_;
+  AddressRanges windows_;
+  std::map<std::uint64_t, std::vector<Page>> idle_;
+  Bytes idle_bytes_;
+};
+
+}  // namespace superpipe

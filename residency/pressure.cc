@@ -1,0 +1,464 @@
+// Making room: who has to go, what may be reclaimed, and when a launch may not have what it wants.
+#include <algorithm>
+#include <utility>
+
+#include "residency/residency_impl.h"
+
+namespace superpipe {
+
+namespace {
+
+/// Far above any device, far below an overflow.
+constexpr Bytes kUnlimited{std::uint64_t{1} << 60};
+
+std::string mib(Bytes bytes) {
+  const std::uint64_t tenths = (bytes.count() * 10 + (1 << 19)) >> 20;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
+}
+
+}  // namespace
+
+void ResidencyManager::Impl::refresh_limit() {
+  limit_ = std::min(policy_.managed_limit(), kUnlimited);
+  hard_ = policy_.limit_is_hard();
+}
+
+Bytes ResidencyManager::Impl::excess() const {
+  return device_bytes_ > limit_ ? device_bytes_ - limit_ : Bytes{};
+}
+
+// Bytes of pages that no live buffer holds, or will soon.
+Bytes ResidencyManager::Impl::coming() const {
+  Bytes bytes = pool_->idle_bytes() + cached_bytes_ + evicting_bytes_;
+  for (const Eviction& eviction : evictions_) {
+    const Buffer& buffer = buffers_[eviction.id];
+    if (buffer.evict_ticket == eviction.ticket) bytes += buffer.footprint;
+  }
+  return bytes;
+}
+
+// Bytes that a fetch can have without a further eviction. `only_idle`: leaving out what may be
+// stuck behind work of the program.
+Bytes ResidencyManager::Impl::obtainable(bool only_idle) const {
+  Bytes bytes = only_idle ? pool_->idle_bytes() : coming();
+  if (limit_ > device_bytes_) bytes += limit_ - device_bytes_;
+  return bytes > excess() ? bytes - excess() : Bytes{};
+}
+
+// Whether an operation of another thread, between its begin and its end, holds buffers.
+bool ResidencyManager::Impl::held_by_others(const UseToken& token) const {
+  const auto own = ids(token);
+  for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
+    const Buffer& buffer = buffers_[BufferId{i}];
+    if (buffer.pins == 0 || buffer.pinned_forever) continue;
+    if (std::find(own.begin(), own.end(), BufferId{i}) == own.end()) return true;
+  }
+  return false;
+}
+
+bool ResidencyManager::Impl::take_turn(Lock& lock, Clock::time_point deadline) {
+  while (turn_taken_) {
+    if (!wait_change(lock, deadline)) return false;
+  }
+  turn_taken_ = true;
+  ++turns_;
+  return true;
+}
+
+void ResidencyManager::Impl::end_turn() {
+  turn_taken_ = false;
+  changed();
+}
+
+// Waits until something changed, or does a piece of work where there is no worker.
+// @return false once `deadline` has passed, or the manager is being given up.
+bool ResidencyManager::Impl::wait_change(Lock& lock, Clock::time_point deadline) {
+  const auto time = now();
+  if (stop_ || abandoned_ || time >= deadline) return false;
+  if (!options_.worker_thread) {
+    (void)step(lock);
+    return true;
+  }
+  start_worker();
+  work();
+  // Some changes announce themselves (a notification), some do not (an event completes).
+  constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds{10};
+  const std::chrono::nanoseconds left = deadline - time;
+  ++waiters_;
+  change_cv_.wait_for(lock, std::min(left, kSlice));
+  --waiters_;
+  return true;
+}
+
+void ResidencyManager::Impl::queue_prefetches(const std::vector<BufferId>& buffers) {
+  for (const BufferId id : buffers) {
+    if (index_of(id) >= buffers_.end()) continue;
+    Buffer& buffer = buffers_[id];
+    if (!buffer.live || buffer.place == Place::kIn || buffer.place == Place::kFetching ||
+        buffer.want != Want::kNobody) {
+      continue;
+    }
+    buffer.want = Want::kPrefetch;
+    prefetches_.push_back({id, buffer.generation});
+  }
+  if (!prefetches_.empty()) {
+    start_worker();
+    work();
+  }
+}
+
+bool ResidencyManager::Impl::evictable(const Buffer& buffer) const {
+  return buffer.live && buffer.place == Place::kIn && buffer.pins == 0 && buffer.host_pins == 0 &&
+         !buffer.pinned_forever && !buffer.quarantined && buffer.evict_ticket == 0 &&
+         buffer.evict_failed != turns_;
+}
+
+// Queues evictions of those victims that may go, after marking the present end of every stream that
+// used them: the operation that is about to be submitted is not covered, so that the eviction waits
+// for earlier work only. @return the bytes that will come free.
+Bytes ResidencyManager::Impl::request_evictions(Lock& lock, std::span<const BufferId> victims) {
+  std::vector<WantedFetch> chosen;
+  std::uint64_t to_record = 0;
+  std::vector<EventRef> events;
+  for (const BufferId id : victims) {
+    if (index_of(id) >= buffers_.end() || !evictable(buffers_[id])) continue;
+    const Buffer& buffer = buffers_[id];
+    bool possible = true;
+    for (Slot slot = 0; slot <= StreamTable::kShared; ++slot) {
+      if ((buffer.uses >> slot & 1) == 0) continue;
+      if (streams_.covered(slot, buffer.last_use, events)) continue;
+      possible = possible && streams_.recordable(slot);
+      to_record |= std::uint64_t{1} << slot;
+    }
+    if (possible) chosen.push_back({id, buffer.generation});
+  }
+  if (chosen.empty()) return Bytes{};
+
+  const std::uint64_t seq = seq_;
+  if (to_record != 0) {
+    std::vector<std::pair<Slot, StreamHandle>> streams;
+    for (Slot slot = 0; slot < StreamTable::kShared; ++slot) {
+      if ((to_record >> slot & 1) != 0 && streams_.recordable(slot)) {
+        streams.emplace_back(slot, streams_.entry(slot).stream);
+      }
+    }
+    std::vector<std::pair<Slot, EventRef>> recorded;
+    std::uint64_t failed = 0;
+    {
+      const Unlocked unlocked(lock);
+      for (const auto& [slot, stream] : streams) {
+        // What a capturing stream did before cannot be marked now; its buffers stay.
+        const auto capturing = is_capturing(stream);
+        if (!capturing.ok() || *capturing) continue;
+        auto event = events_.record(stream, seq);
+        if (event.ok()) {
+          recorded.emplace_back(slot, *event);
+        } else {
+          ++failed;
+        }
+      }
+    }
+    stats_.errors += failed;
+    for (auto& [slot, event] : recorded) {
+      if (streams_.entry(slot).used) streams_.note_event(slot, std::move(event));
+    }
+  }
+
+  Bytes requested;
+  for (const WantedFetch& victim : chosen) {
+    Buffer& buffer = buffers_[victim.id];
+    if (buffer.generation != victim.generation || !evictable(buffer)) continue;
+    Eviction eviction{victim.id, victim.generation, ++tickets_, buffer.last_use, {}, now()};
+    bool possible = true;
+    for (Slot slot = 0; slot <= StreamTable::kShared && possible; ++slot) {
+      if ((buffer.uses >> slot & 1) == 0) continue;
+      possible = streams_.covered(slot, buffer.last_use, eviction.events);
+    }
+    if (!possible) {
+      buffer.evict_failed = turns_;
+      continue;
+    }
+    // A buffer that was fetched and never used has to arrive before it can go.
+    if (buffer.ready != nullptr) eviction.events.push_back(buffer.ready);
+    buffer.evict_ticket = eviction.ticket;
+    requested += buffer.footprint;
+    evictions_.push_back(std::move(eviction));
+  }
+  if (requested > Bytes{}) {
+    start_worker();
+    work();
+  }
+  return requested;
+}
+
+// Has policy choose victims that free `needed` bytes and requests their evictions.
+Bytes ResidencyManager::Impl::evict_for(Lock& lock, Bytes needed) {
+  std::vector<BufferId> candidates;
+  for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
+    if (evictable(buffers_[BufferId{i}])) candidates.push_back(BufferId{i});
+  }
+  if (candidates.empty()) return Bytes{};
+  return request_evictions(lock, policy_.choose_victims(candidates, needed));
+}
+
+// Gets every buffer of `token` mapped. REQUIRES: the turn, and that they are pinned.
+Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const Use& use,
+                                        const Decision& decision) {
+  if (pressure()) (void)request_evictions(lock, decision.evict);
+  queue_prefetches(decision.fetch);
+
+  Bytes working_set;
+  for (const BufferId id : ids(token)) working_set += buffers_[id].footprint;
+  const auto begun = now();
+  const auto deadline = begun + options_.wait_limit;
+  // Work that does not end may be waiting for the program itself (I7): other victims are taken long
+  // before the wait is given up.
+  const std::chrono::nanoseconds patience_step =
+      std::min<std::chrono::nanoseconds>(options_.wait_limit / 4, std::chrono::milliseconds{500});
+  auto patience = begun + patience_step;
+  const std::uint64_t errors_before = stats_.errors;
+  bool force = false;
+  int full_device = 0;
+  Status status = Status::kOk;
+  while (status == Status::kOk) {
+    Bytes needed;
+    bool missing = false;
+    for (const BufferId id : ids(token)) {
+      Buffer& buffer = buffers_[id];
+      if (buffer.place == Place::kIn) continue;
+      missing = true;
+      if (buffer.place != Place::kOut) continue;
+      if (buffer.want != Want::kDemand) {
+        if (const Status failed = std::exchange(buffer.fetch_status, Status::kOk);
+            failed == Status::kOutOfDeviceMemory && full_device++ < 8) {
+          // The device is fuller than the budget says: what is missing must come from others.
+          if (evict_for(lock, buffer.footprint) == Bytes{} &&
+              obtainable(false) < buffer.footprint) {
+            status = failed;
+            break;
+          }
+        } else if (failed != Status::kOk) {
+          status = failed;
+          break;
+        }
+        buffer.want = Want::kDemand;
+        demands_.push_back({id, buffer.generation});
+        work();
+      }
+      buffer.force = force;
+      if (!buffer.page) needed += buffer.footprint;
+    }
+    if (!missing || status != Status::kOk) break;
+
+    if (!force && needed > Bytes{}) {
+      const bool allowed = !hard_ || options_.overflow_allowed;
+      if (working_set > limit_ && !allowed) {
+        warn_once("too-large " + std::to_string(static_cast<std::uint64_t>(use.kernel)),
+                  "one launch needs " + mib(working_set) +
+                      " of managed buffers at once, but the "
+                      "budget leaves " +
+                      mib(limit_) +
+                      ": raise the budget (--gpu-mem, SUPERPIPE_GPU_MEM)"
+                      " or allow the overflow (SUPERPIPE_OVERFLOW=allow)");
+        status = Status::kWorkingSetTooLarge;
+        break;
+      }
+      const bool impatient = now() >= patience;
+      if (impatient) patience += patience_step;
+      const Bytes have = obtainable(impatient);
+      const bool stuck = needed > have && evict_for(lock, needed - have) == Bytes{} &&
+                         obtainable(false) < needed && evictions_.empty() &&
+                         evicting_bytes_ == Bytes{} && cached_bytes_ == Bytes{};
+      // Nothing is on its way and nobody can go. The pins of other operations end soon.
+      if (stuck && (working_set > limit_ || !held_by_others(token))) {
+        if (stats_.errors > errors_before) {
+          status = Status::kDeviceError;
+        } else if (allowed) {
+          force = true;
+          if (hard_) {
+            warn_once("overflow", "one launch needs " + mib(working_set) +
+                                      " of managed buffers, more "
+                                      "than the budget leaves (" +
+                                      mib(limit_) + "): running over the budget");
+          }
+        } else {
+          warn_once("pinned",
+                    "one launch needs " + mib(working_set) +
+                        " beside buffers that cannot be moved (captured, exported or pinned), more "
+                        "than the budget of " +
+                        mib(limit_));
+          status = Status::kWorkingSetTooLarge;
+        }
+        continue;
+      }
+    }
+    if (!wait_change(lock, force ? deadline + options_.wait_limit : deadline)) {
+      if (stop_ || abandoned_) {
+        status = Status::kDeviceError;
+      } else if (force) {
+        status = Status::kTimedOut;
+      } else {
+        force = true;
+        warn_once(
+            "expired",
+            "gave up waiting after " + std::to_string(options_.wait_limit.count()) +
+                " ms for the work that last used " + std::to_string(evictions_.size()) +
+                " buffers to complete (does a stream wait for the program?): running over the "
+                "budget by up to " +
+                mib(needed));
+      }
+    }
+  }
+  if (status == Status::kOk && decision.fetch_before_launch) {
+    const auto wanted = [&] {
+      return std::any_of(decision.fetch.begin(), decision.fetch.end(), [&](BufferId id) {
+        const Buffer& buffer = buffers_[id];
+        return buffer.live && (buffer.want == Want::kPrefetch || buffer.place == Place::kFetching);
+      });
+    };
+    while (wanted() && wait_change(lock, deadline)) {
+    }
+  }
+  // The limit has shrunk, or was run over: back below it as soon as work allows.
+  if (status == Status::kOk && excess() > coming()) (void)evict_for(lock, excess() - coming());
+  if (status != Status::kOk) {
+    for (const BufferId id : ids(token)) {
+      Buffer& buffer = buffers_[id];
+      buffer.force = false;
+      if (buffer.place == Place::kOut && buffer.want == Want::kDemand) buffer.want = Want::kNobody;
+    }
+  }
+  return status;
+}
+
+// A page of exactly `size`, counted within the limit unless `force`.
+// @return kTimedOut: none now, ask again when something changed; kOutOfDeviceMemory: the device is
+// full and nothing is coming free; kDeviceError.
+Result<Page> ResidencyManager::Impl::acquire_page(Lock& lock, Bytes size, bool force) {
+  for (;;) {
+    if (force || device_bytes_ <= limit_) {
+      if (auto page = pool_->take(size)) return *std::move(page);
+      if (force || (size <= limit_ && device_bytes_ <= limit_ - size)) {
+        device_bytes_ += size;  // before the call, so that no two threads take the same room
+        Result<Page> built = Status::kDeviceError;
+        {
+          const Unlocked unlocked(lock);
+          built = pool_->build(size);
+        }
+        if (built.ok()) {
+          note_peak();
+          return built;
+        }
+        device_bytes_ -= size;
+        if (built.status() != Status::kOutOfDeviceMemory) {
+          ++stats_.errors;
+          return built;
+        }
+        if (reclaim_one(lock)) continue;
+        const bool coming = !evictions_.empty() || evicting_bytes_ > Bytes{} || !pool_->empty();
+        return coming ? Status::kTimedOut : Status::kOutOfDeviceMemory;
+      }
+    }
+    if (!reclaim_one(lock)) return Status::kTimedOut;
+  }
+}
+
+// Frees pages that no live buffer holds: cached buffers first, then idle pages.
+// @return false: there are none whose work has completed.
+bool ResidencyManager::Impl::reclaim_one(Lock& lock) {
+  return strip_cached(lock) || demolish_idle(lock);
+}
+
+// Takes the page from one cached buffer and forgets the buffer.
+bool ResidencyManager::Impl::strip_cached(Lock& lock) {
+  std::vector<BufferId> candidates;
+  for (const auto& [size, ids] : cached_)
+    candidates.insert(candidates.end(), ids.begin(), ids.end());
+  for (const BufferId id : candidates) {
+    Buffer& buffer = buffers_[id];
+    if (!uncache(id)) continue;  // somebody reused or stripped it meanwhile
+    buffer.place = Place::kEvicting;
+    const std::vector<EventRef> events{buffer.freed, buffer.ready};
+    evicting_bytes_ += buffer.footprint;
+    Status status = Status::kOk;
+    {
+      const Unlocked unlocked(lock);
+      const auto complete = events_.all_complete(events);
+      if (!complete.ok()) {
+        status = complete.status();
+      } else if (!*complete) {
+        status = Status::kTimedOut;
+      } else {
+        status = device_.unmap(buffer.base.load(), buffer.footprint);
+      }
+    }
+    evicting_bytes_ -= buffer.footprint;
+    if (status != Status::kOk) {
+      if (status != Status::kTimedOut) ++stats_.errors;
+      buffer.place = Place::kIn;
+      cache(id);
+      continue;
+    }
+    buffer.page->after.clear();
+    pool_->put(*std::move(buffer.page));
+    drop(id);
+    changed();
+    return true;
+  }
+  return false;
+}
+
+// Gives one idle page back to the driver.
+bool ResidencyManager::Impl::demolish_idle(Lock& lock) {
+  std::vector<Page> busy;
+  std::optional<Page> victim;
+  Status status = Status::kOk;
+  while (!victim) {
+    victim = pool_->take_any();
+    if (!victim) break;
+    const Bytes size = victim->size;
+    evicting_bytes_ += size;  // on its way, for those who look meanwhile
+    {
+      const Unlocked unlocked(lock);
+      const auto complete = events_.all_complete(victim->after);
+      if (!complete.ok() || !*complete) {
+        busy.push_back(*std::move(victim));
+        victim.reset();
+      } else {
+        status = pool_->demolish(*victim);
+      }
+    }
+    evicting_bytes_ -= size;
+  }
+  for (Page& page : busy) pool_->put(std::move(page));
+  if (!victim) return false;
+  if (status != Status::kOk) {
+    // Still ours, as far as anybody knows: it stays counted.
+    ++stats_.errors;
+    lost_pages_.push_back(*std::move(victim));
+    return false;
+  }
+  device_bytes_ -= victim->size;
+  changed();
+  return true;
+}
+
+// Gets the device bytes below a limit that has just shrunk. @return false if that cannot be done.
+bool ResidencyManager::Impl::make_room_for_unmanaged(Lock& lock) {
+  const auto deadline = now() + options_.wait_limit;
+  if (!take_turn(lock, deadline)) return false;
+  while (excess() > Bytes{}) {
+    if (reclaim_one(lock)) continue;
+    if (excess() > coming() && evict_for(lock, excess() - coming()) == Bytes{}) break;
+    if (!wait_change(lock, deadline)) break;
+  }
+  end_turn();
+  return excess() == Bytes{};
+}
+
+void ResidencyManager::Impl::note_peak() {
+  stats_.peak_device_bytes = std::max(stats_.peak_device_bytes, device_bytes_ + unmanaged_);
+  stats_.peak_managed_demand = std::max(stats_.peak_managed_demand, live_footprint_ + unmanaged_);
+}
+
+}  // namespace superpipe

@@ -1,0 +1,253 @@
+#include "residency/residency_manager.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "residency/residency_impl.h"
+
+namespace superpipe {
+
+ResidencyManager::Impl::Impl(DeviceMemory& device, const ResidencyOptions& options)
+    : device_(device),
+      options_(options),
+      moves_(options.policy.kind != PolicyKind::kResident),
+      granule_(device.granularity()),
+      events_(device),
+      host_(device, events_, options.host_limit, options.wait_limit),
+      transfers_(device, events_),
+      policy_(options.policy),
+      owner_pid_(getpid()) {
+  refresh_limit();
+}
+
+Status ResidencyManager::Impl::start() {
+  const auto arena = device_.reserve(options_.arena_size);
+  if (!arena.ok()) return arena.status();
+  arena_base_ = *arena;
+  const auto windows = device_.reserve(options_.arena_size);
+  if (!windows.ok()) return windows.status();
+  windows_base_ = *windows;
+  arena_ = std::make_unique<Arena>(arena_base_, options_.arena_size, granule_);
+  if (!arena_->ok()) return Status::kOutOfHostMemory;
+  pool_ = std::make_unique<PagePool>(device_, windows_base_, options_.arena_size, granule_);
+  return transfers_.start();
+}
+
+// Waits, bounded, for transfers of ours; for work of the program its context's end has waited.
+ResidencyManager::Impl::~Impl() {
+  {
+    const Lock lock(mutex_);
+    stop_ = true;
+    work_cv_.notify_all();
+    changed();
+  }
+  if (worker_.joinable()) worker_.join();
+  if (abandoned_) return;
+  // While a transfer still runs, nothing under it may go away: better lost than torn.
+  const bool quiet = transfers_.stop(options_.wait_limit) == Status::kOk;
+  demands_.clear();
+  prefetches_.clear();
+  evictions_.clear();
+  probes_.clear();
+  streams_ = StreamTable{};
+  for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
+    Buffer& buffer = buffers_[BufferId{i}];
+    if (quiet && buffer.page) {
+      if (buffer.place == Place::kIn) (void)device_.unmap(buffer.base.load(), buffer.footprint);
+      (void)pool_->demolish(*buffer.page);
+    }
+    if (quiet) host_.release(buffer.slab, {});
+    buffer.ready = buffer.freed = buffer.write_back = nullptr;
+    buffer.host_operations.clear();
+    buffer.page.reset();
+  }
+  if (quiet) {
+    for (const Slab& slab : lost_slabs_) host_.release(slab, {});
+    host_.trim();
+    for (const Page& page : lost_pages_) (void)pool_->demolish(page);
+    while (pool_ != nullptr) {
+      const auto page = pool_->take_any();
+      if (!page) break;
+      (void)pool_->demolish(*page);
+    }
+    if (windows_base_ != 0) {
+      (void)device_.release_reservation(windows_base_, options_.arena_size);
+    }
+    if (arena_base_ != 0) (void)device_.release_reservation(arena_base_, options_.arena_size);
+  }
+  events_.clear();
+}
+
+std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const noexcept {
+  const std::uint32_t index = arena_->index_at(address);
+  if (index == Arena::kNobody) return std::nullopt;
+  const Buffer& buffer = buffers_[BufferId{index}];
+  const Address base = buffer.base.load(std::memory_order_relaxed);
+  const Bytes size{buffer.size.load(std::memory_order_relaxed)};
+  if (address - base >= size.count()) return std::nullopt;
+  return BufferRange{base, size};
+}
+
+// The stream can still be marked now, and never again.
+void ResidencyManager::Impl::on_stream_destroy(StreamHandle stream) noexcept {
+  Lock lock(mutex_);
+  const auto slot = streams_.find(stream);
+  if (!slot || abandoned_) return;
+  const auto& entry = streams_.entry(*slot);
+  const bool marked = entry.latest != nullptr && entry.latest->seq >= entry.last_use;
+  if (entry.last_use > 0 && !marked) {
+    const std::uint64_t seq = seq_;
+    EventRef event;
+    {
+      const Unlocked unlocked(lock);
+      auto recorded = events_.record(stream, seq);
+      if (recorded.ok()) event = *std::move(recorded);
+    }
+    if (event != nullptr) {
+      streams_.note_event(*slot, std::move(event));
+    } else {
+      ++stats_.errors;  // its buffers stay where they are
+    }
+  }
+  streams_.retire(*slot);
+}
+
+ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_total) const {
+  const Lock lock(mutex_);
+  const Bytes total = moves() ? device_total + host_.limit() : device_total;
+  const Bytes used = live_footprint_ + unmanaged_;
+  Bytes free = total > used ? total - used : Bytes{};
+  // Every buffer needs backing, so that is what a further allocation can really have.
+  if (moves()) free = std::min(free, host_.limit() - host_.reserved());
+  return {free, total};
+}
+
+ResidencyStats ResidencyManager::Impl::stats() const {
+  const Lock lock(mutex_);
+  ResidencyStats stats = stats_;
+  stats.launches = launches_.load(std::memory_order_relaxed);
+  stats.managed_bytes = managed_bytes_;
+  stats.unmanaged_bytes = unmanaged_;
+  stats.pinned_host_bytes = host_.pinned();
+  stats.managed_limit = limit_;
+  stats.learned = policy_.learned();
+  return stats;
+}
+
+void ResidencyManager::Impl::warn_once(const std::string& key, std::string text) {
+  if (warned_.insert(key).second) warnings_.push_back(std::move(text));
+}
+
+void ResidencyManager::Impl::flush_warnings(Lock& lock) {
+  if (warnings_.empty()) return;
+  const auto warnings = std::exchange(warnings_, {});
+  const Unlocked unlocked(lock);
+  for (const std::string& warning : warnings) options_.warn(warning);
+}
+
+// Takes no lock: in the child of a fork the mutex may be held by a thread that no longer exists.
+void ResidencyManager::Impl::abandon() noexcept {
+  abandoned_ = true;
+  if (!worker_.joinable()) {
+    worker_exited_ = true;
+    return;
+  }
+  if (getpid() != owner_pid_) {
+    worker_.detach();  // there is no such thread in this process
+    return;
+  }
+  work_cv_.notify_all();
+  change_cv_.notify_all();
+  // The worker may be inside the driver, which may be on its way out itself: not waited for long.
+  for (int i = 0; i < 200 && !worker_exited_; ++i) usleep(1000);
+  if (worker_exited_) {
+    worker_.join();
+  } else {
+    worker_.detach();
+  }
+}
+
+ResidencyManager::ResidencyManager() = default;
+
+ResidencyManager::~ResidencyManager() {
+  if (impl_ != nullptr && impl_->left_running()) {
+    // A thread that cannot be stopped may still use it.
+    (void)impl_.release();  // NOLINT(bugprone-unused-return-value)
+  }
+}
+
+Result<std::unique_ptr<ResidencyManager>> ResidencyManager::create(
+    DeviceMemory& device, const ResidencyOptions& options) {
+  std::unique_ptr<ResidencyManager> manager(new ResidencyManager());
+  manager->impl_ = std::make_unique<Impl>(device, options);
+  if (const Status status = manager->impl_->start(); status != Status::kOk) return status;
+  manager->arena_base_ = manager->impl_->arena_base();
+  manager->arena_size_ = manager->impl_->arena_size().count();
+  return manager;
+}
+
+std::optional<BufferRange> ResidencyManager::find(Address address) const noexcept {
+  return impl_->find(address);
+}
+
+Result<Address> ResidencyManager::allocate(Bytes size, std::optional<StreamHandle> stream) {
+  return impl_->allocate(size, stream);
+}
+
+Status ResidencyManager::free(Address base) { return impl_->free(base, std::nullopt); }
+
+Status ResidencyManager::free_async(Address base, StreamHandle stream) {
+  return impl_->free(base, stream);
+}
+
+Status ResidencyManager::begin_launch(KernelId kernel, std::span<const std::uint64_t> words,
+                                      StreamHandle stream, UseToken& token) {
+  return impl_->begin_launch(kernel, words, stream, token);
+}
+
+Status ResidencyManager::begin_use(std::span<const std::uint64_t> words, bool writes,
+                                   StreamHandle stream, UseToken& token) {
+  return impl_->begin_use(words, writes, stream, token);
+}
+
+Result<CopyRoute> ResidencyManager::begin_copy_in(Address address, Bytes size, StreamHandle stream,
+                                                  bool synchronous, UseToken& token) {
+  return impl_->begin_copy(address, size, stream, synchronous, true, token);
+}
+
+Result<CopyRoute> ResidencyManager::begin_copy_out(Address address, Bytes size, StreamHandle stream,
+                                                   bool synchronous, UseToken& token) {
+  return impl_->begin_copy(address, size, stream, synchronous, false, token);
+}
+
+void ResidencyManager::end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept {
+  impl_->end_use(token, stream, submitted);
+}
+
+Status ResidencyManager::pin_forever(std::span<const std::uint64_t> words, const char* reason) {
+  return impl_->pin_forever(words, reason);
+}
+
+void ResidencyManager::on_stream_destroy(StreamHandle stream) noexcept {
+  impl_->on_stream_destroy(stream);
+}
+
+bool ResidencyManager::on_unmanaged_change(std::int64_t delta) {
+  return impl_->on_unmanaged_change(delta);
+}
+
+void ResidencyManager::trim() { impl_->trim(); }
+
+bool ResidencyManager::run_worker_once() { return impl_->run_worker_once(); }
+
+ResidencyManager::Capacity ResidencyManager::capacity(Bytes device_total) const {
+  return impl_->capacity(device_total);
+}
+
+ResidencyStats ResidencyManager::stats() const { return impl_->stats(); }
+
+void ResidencyManager::abandon() noexcept { impl_->abandon(); }
+
+}  // namespace superpipe

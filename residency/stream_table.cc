@@ -1,0 +1,108 @@
+#include "residency/stream_table.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace superpipe {
+
+std::uint64_t this_thread_number() {
+  static std::atomic<std::uint64_t> last{0};
+  thread_local const std::uint64_t number = ++last;
+  return number;
+}
+
+namespace {
+
+std::uint64_t thread_of(StreamHandle stream) {
+  return stream == kPerThreadStream ? this_thread_number() : 0;
+}
+
+bool is_complete(const EventRef& event) {
+  return event != nullptr && event->complete.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+Slot StreamTable::slot_of(StreamHandle stream) {
+  if (const auto known = find(stream)) return *known;
+  Slot unused = kShared;
+  for (Slot i = 0; i < end_ && unused == kShared; ++i) {
+    if (!entries_[i].used) unused = i;
+  }
+  if (unused == kShared && end_ < kShared) unused = end_++;
+  if (unused == kShared) return kShared;
+  entries_[unused] = Entry{stream, thread_of(stream), true, false, 0, nullptr};
+  return unused;
+}
+
+std::optional<Slot> StreamTable::find(StreamHandle stream) const {
+  const std::uint64_t thread = thread_of(stream);
+  for (Slot i = 0; i < end_; ++i) {
+    const Entry& entry = entries_[i];
+    if (entry.used && !entry.retired && entry.stream == stream && entry.thread == thread) return i;
+  }
+  return std::nullopt;
+}
+
+void StreamTable::note_use(Slot slot, StreamHandle stream, std::uint64_t seq, EventRef event) {
+  entries_[slot].last_use = seq;
+  if (slot != kShared) {
+    if (event != nullptr) note_event(slot, std::move(event));
+    return;
+  }
+  std::erase_if(sharers_, [](const Sharer& sharer) { return is_complete(sharer.event); });
+  const std::uint64_t thread = thread_of(stream);
+  const auto same = std::find_if(sharers_.begin(), sharers_.end(), [&](const Sharer& sharer) {
+    return sharer.stream == stream && sharer.thread == thread;
+  });
+  if (same == sharers_.end()) {
+    sharers_.push_back({stream, thread, std::move(event)});
+  } else {
+    // A later event of the same stream covers the earlier uses, recorded or not.
+    same->event = std::move(event);
+  }
+}
+
+bool StreamTable::covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& events) const {
+  if (slot == kShared) {
+    for (const Sharer& sharer : sharers_) {
+      if (sharer.event == nullptr) return false;
+      events.push_back(sharer.event);
+    }
+    return true;
+  }
+  const Entry& entry = entries_[slot];
+  // A stream whose last use is older than what is asked for is covered by an older event as well.
+  const std::uint64_t needed = std::min(seq, entry.last_use);
+  if (needed == 0) return true;
+  if (entry.latest == nullptr || entry.latest->seq < needed) return false;
+  events.push_back(entry.latest);
+  return true;
+}
+
+void StreamTable::note_event(Slot slot, EventRef event) {
+  Entry& entry = entries_[slot];
+  if (entry.latest == nullptr || entry.latest->seq < event->seq) entry.latest = std::move(event);
+}
+
+std::uint64_t StreamTable::recycle() {
+  std::uint64_t freed = 0;
+  for (Slot i = 0; i < end_; ++i) {
+    Entry& entry = entries_[i];
+    if (!entry.used || !entry.retired) continue;
+    const bool quiet =
+        entry.last_use == 0 || (is_complete(entry.latest) && entry.latest->seq >= entry.last_use);
+    if (!quiet) continue;
+    entry = Entry{};
+    freed |= std::uint64_t{1} << i;
+  }
+  return freed;
+}
+
+bool StreamTable::full() const {
+  return end_ == kShared && std::all_of(entries_.begin(), entries_.begin() + kShared,
+                                        [](const Entry& entry) { return entry.used; });
+}
+
+}  // namespace superpipe

@@ -1,0 +1,87 @@
+// The streams that use managed buffers, as small numbers, so that a buffer's users fit in a mask.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "residency/device_memory.h"
+#include "residency/event_pool.h"
+
+namespace superpipe {
+
+/// A position in the stream table; bit n of a use mask is slot n.
+using Slot = std::uint8_t;
+
+/// Gives streams slots 0..62; slot 63 is shared by all streams beyond those.
+///
+/// Most slots are *lazy*: an event is recorded on the stream only when somebody must wait for its
+/// uses. *Eager* ones get an event behind every use: the per-thread default stream, which nobody
+/// but its own thread can record on, and the shared slot, whose streams are not told apart.
+/// Not thread-safe: under the manager's mutex. Calls no device function.
+class StreamTable {
+ public:
+  static constexpr Slot kShared = 63;
+
+  struct Entry {
+    StreamHandle stream{};
+    std::uint64_t thread = 0;  ///< for kPerThreadStream: whose; else 0
+    bool used = false;
+    bool retired = false;        ///< destroyed by the program; waits for its last uses
+    std::uint64_t last_use = 0;  ///< sequence of the last use submitted to it
+    EventRef latest;             ///< covers uses up to latest->seq
+  };
+
+  /// The slot of `stream` (of the calling thread, if per-thread), entered if it is new.
+  Slot slot_of(StreamHandle stream);
+
+  /// The slot that slot_of() would give, if the stream has one of its own.
+  [[nodiscard]] std::optional<Slot> find(StreamHandle stream) const;
+
+  /// Whether uses on the slot need an event each.
+  [[nodiscard]] bool eager(Slot slot) const {
+    return slot == kShared || entries_[slot].stream == kPerThreadStream;
+  }
+
+  [[nodiscard]] Entry& entry(Slot slot) { return entries_[slot]; }
+
+  /// Notes a use that was submitted; for eager slots `event` lies behind it (null if it could not
+  /// be recorded: what was used on the slot is then not evictable until one can).
+  void note_use(Slot slot, StreamHandle stream, std::uint64_t seq, EventRef event);
+
+  /// Whether an event covers the uses on `slot` up to `seq`; if so, appends what to wait for.
+  bool covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& events) const;
+
+  /// Whether any thread may record on the slot's stream.
+  [[nodiscard]] bool recordable(Slot slot) const { return !eager(slot) && !entries_[slot].retired; }
+
+  /// Notes an event recorded behind everything submitted to the slot up to event->seq.
+  void note_event(Slot slot, EventRef event);
+
+  /// The program destroys the stream: its slot is recycled when its last uses have completed.
+  void retire(Slot slot) { entries_[slot].retired = true; }
+
+  /// Slots of destroyed streams whose uses have completed, now free; the caller must clear their
+  /// bits in all masks before it calls slot_of() again.
+  std::uint64_t recycle();
+
+  /// Whether slots 0..62 are all taken.
+  [[nodiscard]] bool full() const;
+
+ private:
+  struct Sharer {
+    StreamHandle stream{};
+    std::uint64_t thread = 0;
+    EventRef event;  // null: uses that no event covers
+  };
+
+  std::array<Entry, kShared + 1> entries_;
+  std::vector<Sharer> sharers_;
+  Slot end_ = 0;  // slots at and past it were never used
+};
+
+/// A number of the calling thread's own, never reused.
+[[nodiscard]] std::uint64_t this_thread_number();
+
+}  // namespace superpipe
