@@ -1,0 +1,87 @@
+// Contexts and modules: the managed state goes before its context, cached layouts before their
+// code.
+#include "interposer/driver_table.h"
+#include "interposer/generated/hooks.h"
+#include "interposer/runtime.h"
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+namespace superpipe {
+namespace {
+
+CUresult counted(CUresult result) noexcept {
+  if (result == CUDA_SUCCESS) Runtime::on_context_created();
+  return result;
+}
+
+/// Before the driver frees the code: its handles may come again, for other functions, at once.
+void forget_layouts() noexcept {
+  if (Runtime* const runtime = Runtime::if_active()) runtime->layouts().clear();
+}
+
+}  // namespace
+
+CUresult hook::cuCtxCreate(CUcontext* pctx, unsigned int flags, CUdevice dev) noexcept {
+  return counted(driver().cuCtxCreate(pctx, flags, dev));
+}
+CUresult hook::cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) noexcept {
+  return counted(driver().cuCtxCreate_v2(pctx, flags, dev));
+}
+CUresult hook::cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams,
+                              unsigned int flags, CUdevice dev) noexcept {
+  return counted(driver().cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev));
+}
+CUresult hook::cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams,
+                              unsigned int flags, CUdevice dev) noexcept {
+  return counted(driver().cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev));
+}
+CUresult hook::cuCtxFromGreenCtx(CUcontext* pContext, CUgreenCtx hCtx) noexcept {
+  return counted(driver().cuCtxFromGreenCtx(pContext, hCtx));
+}
+
+CUresult hook::cuCtxDestroy(CUcontext ctx) noexcept {
+  Runtime::on_context_destroying(ctx);
+  return driver().cuCtxDestroy(ctx);
+}
+CUresult hook::cuCtxDestroy_v2(CUcontext ctx) noexcept {
+  Runtime::on_context_destroying(ctx);
+  return driver().cuCtxDestroy_v2(ctx);
+}
+CUresult hook::cuCtxDetach(CUcontext ctx) noexcept {
+  // Cannot tell whether it is the last reference; dropping too early is safe, and this is obsolete.
+  Runtime::on_context_destroying(ctx);
+  return driver().cuCtxDetach(ctx);
+}
+
+CUresult hook::cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) noexcept {
+  const CUresult result = driver().cuDevicePrimaryCtxRetain(pctx, dev);
+  if (result == CUDA_SUCCESS) Runtime::on_primary_retained(dev);
+  return result;
+}
+CUresult hook::cuDevicePrimaryCtxRelease(CUdevice dev) noexcept {
+  Runtime::on_primary_releasing(dev);
+  return driver().cuDevicePrimaryCtxRelease(dev);
+}
+CUresult hook::cuDevicePrimaryCtxRelease_v2(CUdevice dev) noexcept {
+  Runtime::on_primary_releasing(dev);
+  return driver().cuDevicePrimaryCtxRelease_v2(dev);
+}
+CUresult hook::cuDevicePrimaryCtxReset(CUdevice dev) noexcept {
+  Runtime::on_primary_resetting(dev);
+  return driver().cuDevicePrimaryCtxReset(dev);
+}
+CUresult hook::cuDevicePrimaryCtxReset_v2(CUdevice dev) noexcept {
+  Runtime::on_primary_resetting(dev);
+  return driver().cuDevicePrimaryCtxReset_v2(dev);
+}
+
+CUresult hook::cuModuleUnload(CUmodule hmod) noexcept {
+  forget_layouts();
+  return driver().cuModuleUnload(hmod);
+}
+CUresult hook::cuLibraryUnload(CUlibrary library) noexcept {
+  forget_layouts();
+  return driver().cuLibraryUnload(library);
+}
+
+}  // namespace superpipe

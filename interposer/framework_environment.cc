@@ -1,0 +1,31 @@
+#include "interposer/framework_environment.h"
+
+#include <cstdlib>
+
+namespace superpipe {
+namespace {
+
+void set_unless_set(const char* name, const char* value) noexcept {
+  ::setenv(name, value, /*overwrite=*/0);
+}
+
+}  // namespace
+
+void set_framework_allocators() noexcept {
+  // PyTorch reads both names; the user's choice under either holds.
+  if (std::getenv("PYTORCH_ALLOC_CONF") == nullptr &&
+      std::getenv("PYTORCH_CUDA_ALLOC_CONF") == nullptr) {
+    set_unless_set("PYTORCH_ALLOC_CONF", "backend:cudaMallocAsync");
+    set_unless_set("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync");
+  }
+  if (std::getenv("TF_GPU_ALLOCATOR") == nullptr) {
+    set_unless_set("TF_GPU_ALLOCATOR", "cuda_malloc_async");
+    set_unless_set("TF_FORCE_GPU_ALLOW_GROWTH", "true");
+  }
+  if (std::getenv("XLA_PYTHON_CLIENT_ALLOCATOR") == nullptr) {
+    set_unless_set("XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async");
+    set_unless_set("XLA_PYTHON_CLIENT_PREALLOCATE", "false");
+  }
+}
+
+}  // namespace superpipe

@@ -1,0 +1,11 @@
+// The frameworks' own allocators, told to leave the caching to us.
+#pragma once
+
+namespace superpipe {
+
+/// Sets the variables that make PyTorch, TensorFlow and JAX allocate each tensor through
+/// cuMemAllocAsync (DESIGN section 4), where the user has not set them. Not thread-safe: called
+/// before the program starts.
+void set_framework_allocators() noexcept;
+
+}  // namespace superpipe

@@ -1,0 +1,133 @@
+// Which words of a kernel's parameters may be pointers, and what they are at a launch.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "interposer/cuda_api.h"
+#include "interposer/word_list.h"
+#include "policy/units.h"
+
+namespace superpipe {
+
+/// One kernel's parameters. Immutable, and never freed while the process lives.
+struct KernelLayout {
+  /// A place to look for a pointer: 8 bytes at `offset` into parameter `parameter`.
+  struct Probe {
+    std::uint32_t parameter;
+    std::uint32_t offset;
+    bool operator==(const Probe&) const = default;
+  };
+  KernelId kernel;
+  std::vector<Probe> probes;
+  std::size_t parameters = 0;  ///< how many there are
+
+  bool operator==(const KernelLayout&) const = default;
+};
+
+/// Adds to `layout` the probes of one more parameter of `size` bytes.
+///
+/// A parameter of 8 bytes is one word. Larger ones are by-value structs: looked at every 4 bytes,
+/// because a packed struct may hold a pointer at any such offset, and a word too many costs one
+/// compare. Smaller ones hold no pointer.
+void append_parameter(KernelLayout& layout, std::size_t size);
+
+/// The layouts of the functions launched so far, by handle.
+///
+/// find() is lock-free, for the launch path; everything else takes a lock. Handles are CUfunctions
+/// or CUkernels: cuLaunchKernel accepts both.
+class KernelLayoutCache {
+ public:
+  KernelLayoutCache();
+  ~KernelLayoutCache();
+  KernelLayoutCache(const KernelLayoutCache&) = delete;
+  KernelLayoutCache& operator=(const KernelLayoutCache&) = delete;
+
+  /// The layout of `function`, or null if it is not known yet. O(1), no lock.
+  [[nodiscard]] const KernelLayout* find(CUfunction function) const noexcept {
+    const Table* const table = table_.load(std::memory_order_acquire);
+    for (std::size_t at = slot_of(function, table->mask);; at = (at + 1) & table->mask) {
+      const CUfunction held = table->slots[at].function.load(std::memory_order_acquire);
+      if (held == function) [[likely]]
+        return table->slots[at].layout.load(std::memory_order_acquire);
+      if (held == nullptr) return nullptr;
+    }
+  }
+
+  /// Asks the driver for the layout and remembers it. @return null if the driver does not know the
+  /// handle, or cannot tell (before CUDA 12.4), or memory is out.
+  /// Source: CUDA Driver API, cuFuncGetParamInfo, cuKernelGetParamInfo.
+  const KernelLayout* learn(CUfunction function) noexcept;
+
+  /// Forgets all handles. To be called BEFORE a module or library is unloaded: its handles may come
+  /// again for other functions as soon as it is gone. Layouts found earlier stay valid.
+  void clear() noexcept;
+
+ private:
+  struct Slot {
+    std::atomic<CUfunction> function{nullptr};
+    std::atomic<const KernelLayout*> layout{nullptr};
+  };
+  struct Table {
+    explicit Table(std::size_t capacity) : mask(capacity - 1), slots(new Slot[capacity]) {}
+    std::size_t mask;
+    std::size_t used = 0;
+    std::unique_ptr<Slot[]> slots;
+  };
+
+  static std::size_t slot_of(CUfunction function, std::size_t mask) noexcept {
+    // Handles are addresses of driver objects: the low bits say little.
+    const auto bits = reinterpret_cast<std::uintptr_t>(function);
+    return ((bits >> 4) * 0x9E3779B97F4A7C15ULL >> 32) & mask;
+  }
+  void insert(CUfunction function, const KernelLayout* layout);
+  const KernelLayout* intern(KernelLayout layout);
+
+  std::atomic<Table*> table_;
+  std::mutex mutex_;
+  /// Tables that a reader may still walk, and every layout ever made: they are few, because equal
+  /// layouts are one, and a module that is loaded again finds its old ones.
+  std::vector<std::unique_ptr<Table>> tables_;
+  std::vector<std::unique_ptr<const KernelLayout>> layouts_;
+};
+
+/// Adds the words of a launch's parameters for which `is_ours` holds. `parameters` is the launch's
+/// kernelParams. Reads memory of the caller; cost: one compare a probe.
+template <typename IsOurs>
+void collect_parameters(const KernelLayout& layout, void* const* parameters, const IsOurs& is_ours,
+                        WordList& words) noexcept {
+  for (const KernelLayout::Probe& probe : layout.probes) {
+    std::uint64_t word;
+    std::memcpy(&word, static_cast<const char*>(parameters[probe.parameter]) + probe.offset,
+                sizeof word);
+    if (is_ours(word)) words.add(word);
+  }
+}
+
+/// Adds the words of `size` bytes at `data` for which `is_ours` holds, at every 4-byte step.
+template <typename IsOurs>
+void collect_bytes(const void* data, std::size_t size, const IsOurs& is_ours,
+                   WordList& words) noexcept {
+  const auto* const bytes = static_cast<const char*>(data);
+  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= size; at += 4) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes + at, sizeof word);
+    if (is_ours(word)) words.add(word);
+  }
+}
+
+/// The argument buffer that a launch's `extra` names.
+struct ArgumentBuffer {
+  const void* data = nullptr;
+  std::size_t size = 0;
+};
+
+/// Reads `extra`. Source: CUDA Driver API, cuLaunchKernel (CU_LAUNCH_PARAM_BUFFER_POINTER, _SIZE).
+[[nodiscard]] ArgumentBuffer argument_buffer_of(void* const* extra) noexcept;
+
+}  // namespace superpipe

@@ -1,0 +1,99 @@
+// The preloaded library's start and end, and the few functions that it exports under its own name.
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+
+#include "interposer/configuration.h"
+#include "interposer/driver_loader.h"
+#include "interposer/exit_report.h"
+#include "interposer/framework_environment.h"
+#include "interposer/hook_scope.h"
+#include "interposer/log.h"
+#include "interposer/lookup.h"
+#include "interposer/runtime.h"
+#include "interposer/version.h"
+
+#define SUPERPIPE_EXPORT __attribute__((visibility("default")))
+
+namespace superpipe {
+
+extern const ExportedFunction kExportedFunctions[];
+
+namespace {
+
+constexpr int kExitBadConfiguration = 2;
+
+/// The process that loaded us; a forked child has another id, and nothing to report.
+pid_t owner = 0;
+
+/// A forked child has no threads but its own and no usable driver: it passes through.
+void leave_child_alone() {
+  hooks_disabled.store(true, std::memory_order_relaxed);
+  Runtime::abandon();
+}
+
+/// Runs before the program's main and before its constructors' CUDA calls; touches no driver, so a
+/// program that is not CUDA at all notices nothing.
+__attribute__((constructor)) void start() {
+  try {
+    owner = ::getpid();
+    ReadConfiguration read = read_configuration([](const char* name) { return std::getenv(name); });
+    const Configuration& configuration = read.configuration;
+    if (configuration.off && read.ok()) return;
+    configure_log(configuration.log_level, configuration.log_file);
+    if (!read.ok()) {
+      const char* const then =
+          configuration.strict ? "; SUPERPIPE_STRICT=1, so nothing runs" : "; running unmanaged";
+      std::string lines;
+      for (const ConfigurationError& error : read.errors) {
+        if (!lines.empty()) lines += "\nsuperpipe: ";
+        lines += error.message() + then;
+      }
+      if (configuration.strict) {
+        log_line(LogLevel::kError, lines);
+        ::_exit(kExitBadConfiguration);
+      }
+      say_when_driver_loads(lines);
+      return;
+    }
+    if (configuration.async_allocators) set_framework_allocators();
+    Runtime::configure(std::move(read.configuration));
+    set_exported_functions(kExportedFunctions);
+    ::pthread_atfork(nullptr, nullptr, leave_child_alone);
+    hooks_disabled.store(false, std::memory_order_release);
+  } catch (...) {
+    // Out of memory before main: the program will notice. Unmanaged until then.
+  }
+}
+
+__attribute__((destructor)) void finish() {
+  if (::getpid() != owner || hooks_disabled.load()) return;
+  report_at_exit();
+  // No driver call from here on: its destructors may have run. The worker is stopped, its streams
+  // and buffers go with the process.
+  hooks_disabled.store(true, std::memory_order_relaxed);
+  Runtime::abandon();
+}
+
+}  // namespace
+}  // namespace superpipe
+
+extern "C" {
+
+/// The library's version, a static string.
+SUPERPIPE_EXPORT const char* superpipe_version() { return superpipe::kVersion; }
+
+/// The driver in use, a static string; empty before the first driver call, and without a driver.
+SUPERPIPE_EXPORT const char* superpipe_driver_path() {
+  return superpipe::loaded_driver_path().c_str();
+}
+
+/// 1 while every function that cuGetProcAddress returned was mapped by pointer identity, else 0.
+SUPERPIPE_EXPORT int superpipe_pointer_identity_holds() {
+  return superpipe::pointer_identity_holds() ? 1 : 0;
+}
+
+}  // extern "C"

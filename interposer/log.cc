@@ -1,0 +1,73 @@
+#include "interposer/log.h"
+
+// The only file that sees spdlog: its headers are slow to compile.
+#include <spdlog/logger.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <memory>
+
+namespace superpipe {
+namespace {
+
+constexpr char kPattern[] = "superpipe: %v";
+constexpr char kFilePattern[] = "%Y-%m-%d %H:%M:%S.%e [%l] %v";
+
+spdlog::level::level_enum level_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kOff:
+      break;
+  }
+  return spdlog::level::off;
+}
+
+std::unique_ptr<spdlog::logger> make_logger(LogLevel level, const std::string& file) {
+  std::shared_ptr<spdlog::sinks::sink> sink;
+  if (!file.empty()) {
+    try {
+      sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
+      sink->set_pattern(kFilePattern);
+    } catch (const spdlog::spdlog_ex& problem) {
+      sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+      sink->set_pattern(kPattern);
+      sink->log({"superpipe", spdlog::level::err, std::string("SUPERPIPE_LOG: ") + problem.what()});
+    }
+  } else {
+    sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    sink->set_pattern(kPattern);
+  }
+  auto logger = std::make_unique<spdlog::logger>("superpipe", std::move(sink));
+  logger->set_level(level_of(level));
+  logger->flush_on(spdlog::level::trace);
+  return logger;
+}
+
+// Never destroyed: hooks may still run in other libraries' destructors.
+spdlog::logger*& logger() {
+  static spdlog::logger* instance = make_logger(LogLevel::kWarning, "").release();
+  return instance;
+}
+
+}  // namespace
+
+void configure_log(LogLevel level, const std::string& file) {
+  logger() = make_logger(level, file).release();
+}
+
+void log_line(LogLevel level, std::string_view text) noexcept {
+  try {
+    logger()->log(level_of(level), spdlog::string_view_t(text.data(), text.size()));
+  } catch (...) {
+    // Nothing can be said about a line that cannot be written.
+  }
+}
+
+}  // namespace superpipe

@@ -1,0 +1,257 @@
+// Allocation and freeing, and what the device says it has.
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "interposer/driver_codes.h"
+#include "interposer/driver_table.h"
+#include "interposer/generated/hooks.h"
+#include "interposer/host_limits.h"
+#include "interposer/runtime.h"
+#include "interposer/submit.h"
+
+namespace superpipe {
+namespace {
+
+/// Lets the driver allocate, and counts it against the budget; `key` says afterwards under what the
+/// memory will be freed. If the device is full, gives cached pages back and asks once more.
+template <typename Call, typename Key>
+CUresult allocate_unmanaged(Runtime* runtime, std::uint64_t size, const Call& call,
+                            const Key& key) noexcept {
+  if (runtime == nullptr) return call();
+  const Bytes footprint = UnmanagedMemory::footprint(size);
+  if (!runtime->take_unmanaged(footprint)) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = call();
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    runtime->residency().trim();
+    result = call();
+  }
+  if (result == CUDA_SUCCESS) {
+    runtime->remember_unmanaged(key(), footprint);
+  } else {
+    runtime->give_back_unmanaged(footprint);
+  }
+  return result;
+}
+
+/// Allocates a managed buffer, or lets the driver do it through `call`: small ones, those without a
+/// managed context, and those whose arguments the driver must judge.
+template <typename Call>
+CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcept {
+  if (dptr == nullptr || size == 0) return call();
+  Runtime* const runtime = Runtime::for_allocation();
+  if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (runtime == nullptr || Bytes{size} < runtime->min_buffer()) {
+    return allocate_unmanaged(runtime, size, call, [dptr] { return *dptr; });
+  }
+  const auto address = runtime->residency().allocate(Bytes{size}, std::nullopt);
+  if (!address.ok()) return to_curesult(address.status(), CallKind::kAllocation);
+  *dptr = *address;
+  return CUDA_SUCCESS;
+}
+
+/// The same in the order of `stream`, from `pool` (null: the device's current one).
+template <typename Call>
+CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, StreamHandle stream,
+                        const Call& call) noexcept {
+  if (dptr == nullptr || size == 0) return call();
+  Runtime* const runtime = Runtime::for_allocation();
+  if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (runtime == nullptr) return call();
+  // A capture makes the allocation a node of its graph, which owns the memory from then on.
+  if (runtime->is_capturing(stream)) return call();
+  if (pool == nullptr && driver().cuDeviceGetMemPool(&pool, runtime->device()) != CUDA_SUCCESS) {
+    pool = nullptr;
+  }
+  if (Bytes{size} < runtime->min_buffer() || !runtime->can_order(stream) ||
+      runtime->pools().is_excluded(pool)) {
+    return allocate_unmanaged(runtime, size, call, [dptr] { return *dptr; });
+  }
+  const auto address = runtime->residency().allocate(Bytes{size}, stream);
+  if (!address.ok()) return to_curesult(address.status(), CallKind::kAllocation);
+  runtime->pools().on_allocate(pool, *address, size);
+  *dptr = *address;
+  return CUDA_SUCCESS;
+}
+
+/// Frees in the order of `stream`.
+template <typename Call>
+CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noexcept {
+  Runtime* const runtime = Runtime::if_active();
+  if (runtime == nullptr) return call();
+  if (!runtime->in_arena(dptr)) {
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) runtime->free_unmanaged(dptr);
+    return result;
+  }
+  // A captured free of memory that no graph allocated: the driver refuses it with the right code.
+  if (runtime->is_capturing(stream)) return call();
+  const Status status = runtime->residency().free_async(dptr, stream);
+  if (status == Status::kOk) runtime->pools().on_free(dptr);
+  return status == Status::kOk ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool is_managed(CUdeviceptr address) noexcept {
+  const Runtime* const runtime = Runtime::if_active();
+  return runtime != nullptr && runtime->in_arena(address);
+}
+
+/// Whether the pages that `prop` describes lie on the managed device.
+bool counts_against_budget(const Runtime& runtime, const CUmemAllocationProp* prop) noexcept {
+  return prop != nullptr && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+         prop->location.id == runtime.device();
+}
+
+}  // namespace
+
+CUresult hook::cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) noexcept {
+  return allocate(dptr, bytesize, [&] { return driver().cuMemAlloc_v2(dptr, bytesize); });
+}
+
+CUresult hook::cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes,
+                                  size_t Height, unsigned int ElementSizeBytes) noexcept {
+  // The pitch of every device known: rows start at the alignment of allocations.
+  constexpr std::size_t kRowAlignment = 512;
+  const auto call = [&] {
+    return driver().cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+  };
+  const bool element_is_valid =
+      ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16;
+  if (pPitch == nullptr || WidthInBytes == 0 || Height == 0 || !element_is_valid) return call();
+  const std::size_t pitch = (WidthInBytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+  if (pitch < WidthInBytes || Height > SIZE_MAX / pitch) return call();
+  const CUresult result = allocate(dptr, pitch * Height, call);
+  if (result == CUDA_SUCCESS && is_managed(*dptr)) *pPitch = pitch;
+  return result;
+}
+
+CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
+  Runtime* const runtime = Runtime::if_active();
+  if (runtime == nullptr) return driver().cuMemFree_v2(dptr);
+  if (!runtime->in_arena(dptr)) {
+    const CUresult result = driver().cuMemFree_v2(dptr);
+    if (result == CUDA_SUCCESS) runtime->free_unmanaged(dptr);
+    return result;
+  }
+  const auto range = runtime->residency().find(dptr);
+  if (!range || range->base != dptr) return CUDA_ERROR_INVALID_VALUE;
+  // cuMemFree waits for the device; programs rely on it. No lock of ours is held here. The calling
+  // thread may have no context: frees come from finalizers.
+  CUcontext previous = nullptr;
+  const bool pushed = driver().cuCtxGetCurrent(&previous) == CUDA_SUCCESS &&
+                      previous != runtime->context() &&
+                      driver().cuCtxPushCurrent_v2(runtime->context()) == CUDA_SUCCESS;
+  const CUresult synchronised = driver().cuCtxSynchronize();
+  if (pushed) driver().cuCtxPopCurrent_v2(&previous);
+  if (synchronised != CUDA_SUCCESS) return synchronised;
+  runtime->pools().on_free(dptr);
+  return runtime->residency().free(dptr) == Status::kOk ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult hook::cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) noexcept {
+  return allocate_async(dptr, bytesize, nullptr, stream_handle(hStream, kLegacyDefault),
+                        [&] { return driver().cuMemAllocAsync(dptr, bytesize, hStream); });
+}
+CUresult hook::cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) noexcept {
+  return allocate_async(dptr, bytesize, nullptr, stream_handle(hStream, kPerThreadDefault),
+                        [&] { return driver().cuMemAllocAsync_ptsz(dptr, bytesize, hStream); });
+}
+CUresult hook::cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
+                                       CUstream hStream) noexcept {
+  return allocate_async(dptr, bytesize, pool, stream_handle(hStream, kLegacyDefault), [&] {
+    return driver().cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream);
+  });
+}
+CUresult hook::cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
+                                            CUstream hStream) noexcept {
+  return allocate_async(dptr, bytesize, pool, stream_handle(hStream, kPerThreadDefault), [&] {
+    return driver().cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream);
+  });
+}
+
+CUresult hook::cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) noexcept {
+  return free_async(dptr, stream_handle(hStream, kLegacyDefault),
+                    [&] { return driver().cuMemFreeAsync(dptr, hStream); });
+}
+CUresult hook::cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) noexcept {
+  return free_async(dptr, stream_handle(hStream, kPerThreadDefault),
+                    [&] { return driver().cuMemFreeAsync_ptsz(dptr, hStream); });
+}
+
+CUresult hook::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
+                           const CUmemAllocationProp* prop, unsigned long long flags) noexcept {
+  const auto call = [&] { return driver().cuMemCreate(handle, size, prop, flags); };
+  Runtime* const runtime = Runtime::for_allocation();
+  if (runtime == nullptr || handle == nullptr || !counts_against_budget(*runtime, prop)) {
+    return call();
+  }
+  return allocate_unmanaged(runtime, size, call, [handle] { return *handle; });
+}
+
+CUresult hook::cuMemRelease(CUmemGenericAllocationHandle handle) noexcept {
+  const CUresult result = driver().cuMemRelease(handle);
+  Runtime* const runtime = Runtime::if_active();
+  if (runtime != nullptr && result == CUDA_SUCCESS) runtime->free_unmanaged(handle);
+  return result;
+}
+
+CUresult hook::cuMemGetInfo_v2(size_t* free, size_t* total) noexcept {
+  std::size_t device_free = 0;
+  std::size_t device_total = 0;
+  if (free == nullptr || total == nullptr) return driver().cuMemGetInfo_v2(free, total);
+  Runtime* const runtime = Runtime::for_allocation();
+  const CUresult result = driver().cuMemGetInfo_v2(&device_free, &device_total);
+  if (result != CUDA_SUCCESS) return result;
+  if (runtime != nullptr && !Runtime::configuration().report_real_memory) {
+    const auto capacity = runtime->residency().capacity(Bytes{device_total});
+    device_free = capacity.free.count();
+    device_total = capacity.total.count();
+  }
+  *free = device_free;
+  *total = device_total;
+  return CUDA_SUCCESS;
+}
+
+CUresult hook::cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) noexcept {
+  const CUresult result = driver().cuDeviceTotalMem_v2(bytes, dev);
+  const Runtime* const runtime = Runtime::if_active();
+  if (result != CUDA_SUCCESS || runtime == nullptr || runtime->device() != dev ||
+      Runtime::configuration().report_real_memory) {
+    return result;
+  }
+  *bytes = Runtime::if_active()->residency().capacity(Bytes{*bytes}).total.count();
+  return result;
+}
+
+CUresult hook::cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
+                           CUdevice device) noexcept {
+  if (is_managed(devPtr)) return CUDA_SUCCESS;
+  return driver().cuMemAdvise(devPtr, count, advice, device);
+}
+CUresult hook::cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
+                              CUmemLocation location) noexcept {
+  if (is_managed(devPtr)) return CUDA_SUCCESS;
+  return driver().cuMemAdvise_v2(devPtr, count, advice, location);
+}
+CUresult hook::cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
+                                  CUstream hStream) noexcept {
+  if (is_managed(devPtr)) return CUDA_SUCCESS;
+  return driver().cuMemPrefetchAsync(devPtr, count, dstDevice, hStream);
+}
+CUresult hook::cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
+                                       CUstream hStream) noexcept {
+  if (is_managed(devPtr)) return CUDA_SUCCESS;
+  return driver().cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice, hStream);
+}
+CUresult hook::cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
+                                     unsigned int flags, CUstream hStream) noexcept {
+  if (is_managed(devPtr)) return CUDA_SUCCESS;
+  return driver().cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream);
+}
+CUresult hook::cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location,
+                                          unsigned int flags, CUstream hStream) noexcept {
+  if (is_managed(devPtr)) return CUDA_SUCCESS;
+  return driver().cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream);
+}
+
+}  // namespace superpipe

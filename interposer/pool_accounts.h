@@ -1,0 +1,92 @@
+// What memory pools would report had they served the allocations that we serve in their place.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "interposer/cuda_api.h"
+#include "policy/units.h"
+
+namespace superpipe {
+
+/// Managed stream-ordered allocations by pool. Thread-safe.
+class PoolAccounts {
+ public:
+  struct Usage {
+    std::uint64_t current = 0;  ///< bytes
+    std::uint64_t high = 0;     ///< bytes, since the last reset
+  };
+
+  /// `pool` must get its memory from the driver: it is shared with others or not on our device.
+  void exclude(CUmemoryPool pool) noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+      excluded_.insert(pool);
+    } catch (const std::bad_alloc&) {
+      exclude_all_ = true;
+    }
+  }
+  [[nodiscard]] bool is_excluded(CUmemoryPool pool) const noexcept {
+    const std::lock_guard lock(mutex_);
+    return exclude_all_ || excluded_.count(pool) > 0;
+  }
+
+  void on_allocate(CUmemoryPool pool, std::uint64_t address, std::uint64_t size) noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+      owners_[address] = {pool, size};
+      Usage& usage = usages_[pool];
+      usage.current += size;
+      usage.high = std::max(usage.high, usage.current);
+    } catch (const std::bad_alloc&) {
+      // The attribute then reports too little, which is better than a failed allocation.
+      owners_.erase(address);
+    }
+  }
+  void on_free(std::uint64_t address) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto owner = owners_.find(address);
+    if (owner == owners_.end()) return;
+    usages_[owner->second.pool].current -= owner->second.size;
+    owners_.erase(owner);
+  }
+  /// The pool that the allocation at `address` was asked from; null if it was not from a pool.
+  [[nodiscard]] CUmemoryPool pool_of(std::uint64_t address) const noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto owner = owners_.find(address);
+    return owner == owners_.end() ? nullptr : owner->second.pool;
+  }
+  [[nodiscard]] Usage usage(CUmemoryPool pool) const noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto found = usages_.find(pool);
+    return found == usages_.end() ? Usage{} : found->second;
+  }
+  void reset_high(CUmemoryPool pool) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto found = usages_.find(pool);
+    if (found != usages_.end()) found->second.high = found->second.current;
+  }
+  /// The pool is gone; another may come at its handle.
+  void forget(CUmemoryPool pool) noexcept {
+    const std::lock_guard lock(mutex_);
+    excluded_.erase(pool);
+    usages_.erase(pool);
+  }
+
+ private:
+  struct Owner {
+    CUmemoryPool pool = nullptr;
+    std::uint64_t size = 0;
+  };
+  mutable std::mutex mutex_;
+  std::unordered_map<std::uint64_t, Owner> owners_;
+  std::unordered_map<CUmemoryPool, Usage> usages_;
+  std::unordered_set<CUmemoryPool> excluded_;
+  bool exclude_all_ = false;
+};
+
+}  // namespace superpipe

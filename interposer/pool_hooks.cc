@@ -1,0 +1,78 @@
+// Memory pools: we serve their allocations, so what they report has ours added.
+#include <cstdint>
+#include <cstring>
+
+#include "interposer/driver_table.h"
+#include "interposer/generated/hooks.h"
+#include "interposer/runtime.h"
+
+namespace superpipe {
+namespace {
+
+/// Adds `ours` to the cuuint64_t at `value`.
+void add_to(void* value, std::uint64_t ours) noexcept {
+  cuuint64_t sum = 0;
+  std::memcpy(&sum, value, sizeof sum);
+  sum += ours;
+  std::memcpy(value, &sum, sizeof sum);
+}
+
+}  // namespace
+
+CUresult hook::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) noexcept {
+  const CUresult result = driver().cuMemPoolCreate(pool, poolProps);
+  Runtime* const runtime = Runtime::for_allocation();
+  if (result != CUDA_SUCCESS || runtime == nullptr) return result;
+  // What is shared with other processes, or lies elsewhere, must be the driver's own memory.
+  if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
+      poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+      poolProps->location.id != runtime->device()) {
+    runtime->pools().exclude(*pool);
+  }
+  return result;
+}
+
+CUresult hook::cuMemPoolDestroy(CUmemoryPool pool) noexcept {
+  const CUresult result = driver().cuMemPoolDestroy(pool);
+  Runtime* const runtime = Runtime::if_active();
+  if (result == CUDA_SUCCESS && runtime != nullptr) runtime->pools().forget(pool);
+  return result;
+}
+
+CUresult hook::cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
+                                     void* value) noexcept {
+  const CUresult result = driver().cuMemPoolGetAttribute(pool, attr, value);
+  Runtime* const runtime = Runtime::if_active();
+  if (result != CUDA_SUCCESS || runtime == nullptr) return result;
+  const PoolAccounts::Usage ours = runtime->pools().usage(pool);
+  switch (attr) {
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      add_to(value, ours.current);
+      break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      add_to(value, ours.high);
+      break;
+    default:
+      break;
+  }
+  return result;
+}
+
+CUresult hook::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
+                                     void* value) noexcept {
+  const CUresult result = driver().cuMemPoolSetAttribute(pool, attr, value);
+  Runtime* const runtime = Runtime::if_active();
+  const bool resets =
+      attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH;
+  if (result == CUDA_SUCCESS && runtime != nullptr && resets) runtime->pools().reset_high(pool);
+  return result;
+}
+
+CUresult hook::cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) noexcept {
+  if (Runtime* const runtime = Runtime::if_active()) runtime->residency().trim();
+  return driver().cuMemPoolTrimTo(pool, minBytesToKeep);
+}
+
+}  // namespace superpipe

@@ -1,0 +1,72 @@
+// Submitting operations that name managed buffers.
+#pragma once
+
+#include "interposer/driver_codes.h"
+#include "interposer/driver_device_memory.h"
+#include "interposer/log.h"
+#include "interposer/named_words.h"
+#include "interposer/runtime.h"
+
+namespace superpipe {
+
+/// What the null stream stands for at an entry point.
+inline constexpr bool kLegacyDefault = false;
+inline constexpr bool kPerThreadDefault = true;
+
+/// Makes the buffers of `used` resident, calls the driver through `call`, and ends their use.
+///
+/// Waits only when a buffer is not mapped yet. On a stream that events cannot order (see
+/// Runtime::can_order) the buffers are pinned for good instead.
+/// @return what `call` returned, or why the buffers could not be made resident.
+template <typename Call>
+CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& call) noexcept {
+  if (used.empty()) return call();
+  if (used.reads().failed() || used.writes().failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  Runtime& runtime = *used.runtime();
+  if (!runtime.can_order(stream)) {
+    for (const WordList* const list : {&used.reads(), &used.writes()}) {
+      const Status status = runtime.pin(list->words(), "used where events cannot order it");
+      if (status != Status::kOk) return to_curesult(status, CallKind::kSubmission);
+    }
+    return call();
+  }
+  ResidencyManager& residency = runtime.residency();
+  UseToken writes;
+  UseToken reads;
+  Status status = Status::kOk;
+  if (!used.writes().empty()) {
+    status = residency.begin_use(used.writes().words(), /*writes=*/true, stream, writes);
+    if (status != Status::kOk) return to_curesult(status, CallKind::kSubmission);
+  }
+  if (!used.reads().empty()) {
+    status = residency.begin_use(used.reads().words(), /*writes=*/false, stream, reads);
+    if (status != Status::kOk) {
+      residency.end_use(writes, stream, /*submitted=*/false);
+      return to_curesult(status, CallKind::kSubmission);
+    }
+  }
+  const CUresult result = call();
+  const bool submitted = result == CUDA_SUCCESS;
+  if (!used.reads().empty()) residency.end_use(reads, stream, submitted);
+  if (!used.writes().empty()) residency.end_use(writes, stream, submitted);
+  return result;
+}
+
+/// Pins the buffers of `named` for good, then calls the driver through `call`. `function` is for
+/// the log.
+template <typename Call>
+CUresult submit_pinning(const NamedWords& named, const char* function, const Call& call) noexcept {
+  if (named.words().empty()) return call();
+  if (named.words().failed()) return CUDA_ERROR_OUT_OF_MEMORY;
+  const Status status = named.runtime()->pin(named.words().words(), function);
+  if (status != Status::kOk) return to_curesult(status, CallKind::kAllocation);
+  return call();
+}
+
+/// Answers for a function that cannot be supported under superpipe.
+inline CUresult refused(const char* function) noexcept {
+  log_line(LogLevel::kWarning, function);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+}  // namespace superpipe
