@@ -1,0 +1,103 @@
+#include "policy/access_order.h"
+
+#include <algorithm>
+
+namespace superpipe {
+namespace {
+
+constexpr double kConfidenceWeight = 1.0 / 16.0;
+constexpr std::size_t kMatchTokens = 16;
+constexpr std::size_t kMaxMatchFactor = 1 << 10;
+constexpr int kMaxCandidates = 8;
+
+}  // namespace
+
+void SuccessorTable::observe(Symbol symbol) {
+  if (seen_ == 2) {
+    if (successors_.size() >= capacity_) successors_.clear();
+    const auto [entry, is_new] =
+        successors_.try_emplace(context_of(before_, last_), Successor{symbol, false});
+    const bool right = !is_new && entry->second.symbol == symbol;
+    if (right) {
+      entry->second.doubted = false;
+    } else if (!is_new) {
+      if (entry->second.doubted) entry->second.symbol = symbol;
+      entry->second.doubted = !entry->second.doubted;
+    }
+    confidence_ += kConfidenceWeight * ((right ? 1.0 : 0.0) - confidence_);
+  } else {
+    ++seen_;
+  }
+  before_ = last_;
+  last_ = symbol;
+}
+
+std::optional<SuccessorTable::Symbol> SuccessorTable::predict() const {
+  if (seen_ < 2) return std::nullopt;
+  const auto entry = successors_.find(context_of(before_, last_));
+  if (entry == successors_.end()) return std::nullopt;
+  return entry->second.symbol;
+}
+
+std::vector<SuccessorTable::Symbol> SuccessorTable::walk(std::size_t steps) const {
+  std::vector<Symbol> future;
+  if (seen_ < 2) return future;
+  Symbol before = before_;
+  Symbol last = last_;
+  while (future.size() < steps) {
+    const auto entry = successors_.find(context_of(before, last));
+    if (entry == successors_.end()) break;
+    before = last;
+    last = entry->second.symbol;
+    future.push_back(last);
+  }
+  return future;
+}
+
+void SuccessorTable::clear() {
+  successors_.clear();
+  seen_ = 0;
+  confidence_ = 0.0;
+}
+
+bool PeriodDetector::recurs(std::size_t period, std::size_t length) const {
+  const std::size_t end = tokens_.size();
+  if (period + length > end) return false;
+  for (std::size_t back = 1; back <= length; ++back) {
+    if (tokens_[end - back] != tokens_[end - back - period]) return false;
+  }
+  return true;
+}
+
+std::optional<PeriodDetector::Period> PeriodDetector::observe(std::uint64_t token) {
+  if (!would_count(token)) return std::nullopt;
+  if (tokens_.size() >= capacity_) clear();
+  const std::size_t at = tokens_.size();
+  tokens_.push_back(token);
+  std::uint32_t& latest = latest_[token];
+  previous_.push_back(latest);
+  latest = static_cast<std::uint32_t>(at + 1);
+
+  std::size_t candidate = at;
+  for (int tried = 0; tried < kMaxCandidates && previous_[candidate] != 0; ++tried) {
+    candidate = previous_[candidate] - 1;
+    const std::size_t period = at - candidate;
+    if (!recurs(period, std::min(period, kMatchTokens) * match_factor_)) continue;
+    std::size_t first = candidate;
+    while (first > 0 && tokens_[first - 1] == tokens_[first - 1 + period]) --first;
+    return Period{first, period};
+  }
+  return std::nullopt;
+}
+
+void PeriodDetector::require_longer_match() {
+  match_factor_ = std::min(match_factor_ * 2, kMaxMatchFactor);
+}
+
+void PeriodDetector::clear() {
+  tokens_.clear();
+  previous_.clear();
+  latest_.clear();
+}
+
+}  // namespace superpipe

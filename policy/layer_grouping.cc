@@ -1,0 +1,316 @@
+#include "policy/layer_grouping.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace superpipe {
+namespace {
+
+constexpr std::size_t kMaxPeriod = 4096;
+// A buffer that this many launches name while they first access another may be shared.
+constexpr int kSharedSuspicion = 2;
+constexpr std::size_t kMaxSharedHomes = 2;
+// Without repetition: at most this many runs.
+constexpr std::uint64_t kRuns = 32;
+
+std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t x = a * 0x9E3779B97F4A7C15U + b + 0x7F4A7C15U;
+  x ^= x >> 32;
+  x *= 0xD6E8FEB86659FD93U;
+  x ^= x >> 32;
+  return x;
+}
+
+// A persistent buffer where the pass first names it.
+struct FirstAccess {
+  BufferId id;
+  std::size_t launch;
+  std::uint64_t token;
+};
+
+// Where a launch's buffers lie, when it is asked whether it speaks for one layer.
+struct LaunchHome {
+  std::uint32_t layer = kNoLayer;
+  bool single = false;  // exactly one layer
+};
+
+class Grouping {
+ public:
+  Grouping(std::span<const LaunchRecord> pass, std::span<const Bytes> footprints)
+      : pass_(pass),
+        footprints_(footprints),
+        layer_of_(footprints.size(), kNoLayer),
+        repeated_(footprints.size(), false),
+        suspect_(footprints.size(), false) {}
+
+  LayerGroups run() {
+    find_first_accesses();
+    group_repeats();
+    if (bytes_in_repeats() * 2 < total_bytes()) {
+      group_runs();
+    } else {
+      group_rest();
+    }
+    place_suspects();
+    return finish();
+  }
+
+ private:
+  bool is_persistent(BufferId id) const {
+    return index_of(id) < footprints_.size() && footprints_[index_of(id)] > Bytes{};
+  }
+  std::uint64_t bytes_of(BufferId id) const { return footprints_[index_of(id)].count(); }
+
+  // Suspects are left out of the sequence: a workspace's first access would break the likeness of
+  // the first layer to the others.
+  void find_first_accesses() {
+    std::vector<bool> seen(footprints_.size(), false);
+    std::vector<int> other_firsts(footprints_.size(), 0);
+    std::vector<FirstAccess> all;
+    for (std::size_t launch = 0; launch < pass_.size(); ++launch) {
+      bool opens = false;
+      for (const BufferId id : pass_[launch].buffers) {
+        opens = opens || (is_persistent(id) && !seen[index_of(id)]);
+      }
+      if (!opens) continue;
+      for (const BufferId id : pass_[launch].buffers) {
+        if (!is_persistent(id)) continue;
+        if (seen[index_of(id)]) {
+          ++other_firsts[index_of(id)];
+          continue;
+        }
+        seen[index_of(id)] = true;
+        const auto kernel = static_cast<std::uint64_t>(pass_[launch].kernel);
+        all.push_back({id, launch, mix(kernel, bytes_of(id))});
+      }
+    }
+    for (const FirstAccess& access : all) {
+      const bool suspect = other_firsts[index_of(access.id)] > kSharedSuspicion;
+      (suspect ? suspects_ : firsts_).push_back(access);
+      suspect_[index_of(access.id)] = suspect;
+    }
+  }
+
+  std::uint64_t total_bytes() const {
+    std::uint64_t total = 0;
+    for (const FirstAccess& access : firsts_) total += bytes_of(access.id);
+    return total;
+  }
+  std::uint64_t bytes_in_repeats() const {
+    std::uint64_t total = 0;
+    for (const FirstAccess& access : firsts_) {
+      if (layer_of_[index_of(access.id)] != kNoLayer) total += bytes_of(access.id);
+    }
+    return total;
+  }
+
+  // Of the contiguous stretches of buffers without a layer, the repeat that covers the most.
+  std::optional<TandemRepeat> best_repeat() const {
+    std::optional<TandemRepeat> best;
+    std::vector<std::uint64_t> tokens;
+    for (std::size_t at = 0; at < firsts_.size();) {
+      if (layer_of_[index_of(firsts_[at].id)] != kNoLayer) {
+        ++at;
+        continue;
+      }
+      const std::size_t begin = at;
+      tokens.clear();
+      while (at < firsts_.size() && layer_of_[index_of(firsts_[at].id)] == kNoLayer) {
+        tokens.push_back(firsts_[at++].token);
+      }
+      auto repeat = find_tandem_repeat(tokens);
+      if (!repeat) continue;
+      repeat->begin += begin;
+      if (!best || repeat->coverage() > best->coverage()) best = repeat;
+    }
+    return best;
+  }
+
+  void group_repeats() {
+    while (const auto repeat = best_repeat()) {
+      for (std::size_t copy = 0; copy < repeat->count; ++copy) {
+        for (std::size_t at = 0; at < repeat->period; ++at) {
+          const BufferId id = firsts_[repeat->begin + copy * repeat->period + at].id;
+          layer_of_[index_of(id)] = layers_;
+          repeated_[index_of(id)] = true;
+        }
+        ++layers_;
+      }
+      join_rest();
+    }
+  }
+
+  // The layer of the buffers for which `counts` holds.
+  template <typename Predicate>
+  LaunchHome home_of(std::size_t launch, Predicate counts) const {
+    LaunchHome home;
+    for (const BufferId id : pass_[launch].buffers) {
+      if (!is_persistent(id) || layer_of_[index_of(id)] == kNoLayer || !counts(id)) continue;
+      if (home.layer == kNoLayer) {
+        home = {layer_of_[index_of(id)], true};
+      } else if (layer_of_[index_of(id)] != home.layer) {
+        home.single = false;
+      }
+    }
+    return home;
+  }
+
+  // Buffers without a layer join the one layer that a launch names together with them. Those that
+  // joined do not speak for it, or whole chains of activations would follow.
+  void join_rest() {
+    for (std::size_t launch = 0; launch < pass_.size(); ++launch) {
+      const LaunchHome home = home_of(launch, [&](BufferId id) { return repeated_[index_of(id)]; });
+      if (!home.single) continue;
+      for (const BufferId id : pass_[launch].buffers) {
+        if (!is_persistent(id) || layer_of_[index_of(id)] != kNoLayer) continue;
+        if (!suspect_[index_of(id)]) layer_of_[index_of(id)] = home.layer;
+      }
+    }
+  }
+
+  void group_rest() {
+    std::size_t open_launch = pass_.size();
+    for (const FirstAccess& access : firsts_) {
+      if (layer_of_[index_of(access.id)] != kNoLayer) continue;
+      if (access.launch != open_launch) {
+        ++layers_;
+        open_launch = access.launch;
+      }
+      layer_of_[index_of(access.id)] = layers_ - 1;
+    }
+  }
+
+  void group_runs() {
+    std::uint64_t largest = 0;
+    for (const FirstAccess& access : firsts_) largest = std::max(largest, bytes_of(access.id));
+    const std::uint64_t target = std::max(largest, total_bytes() / kRuns);
+    layers_ = 0;
+    std::uint64_t filled = 0;
+    for (const FirstAccess& access : firsts_) {
+      if (layers_ == 0 || filled + bytes_of(access.id) > target) {
+        ++layers_;
+        filled = 0;
+      }
+      filled += bytes_of(access.id);
+      layer_of_[index_of(access.id)] = layers_ - 1;
+    }
+  }
+
+  // Which layers' launches name each buffer; more than two make it shared, whoever it was.
+  void place_suspects() {
+    struct Homes {
+      std::array<std::uint32_t, kMaxSharedHomes> layers{};
+      std::size_t count = 0;
+      bool many = false;
+    };
+    std::vector<Homes> homes(footprints_.size());
+    for (std::size_t launch = 0; launch < pass_.size(); ++launch) {
+      for (const BufferId id : pass_[launch].buffers) {
+        if (!is_persistent(id)) continue;
+        const LaunchHome home = home_of(launch, [id](BufferId other) { return other != id; });
+        if (!home.single) continue;
+        Homes& known = homes[index_of(id)];
+        const auto end = known.layers.begin() + static_cast<std::ptrdiff_t>(known.count);
+        if (std::find(known.layers.begin(), end, home.layer) != end) continue;
+        if (known.count == kMaxSharedHomes) {
+          known.many = true;
+        } else {
+          known.layers[known.count++] = home.layer;
+        }
+      }
+    }
+    for (const std::vector<FirstAccess>* group : {&firsts_, &suspects_}) {
+      for (const FirstAccess& access : *group) {
+        const std::uint32_t index = index_of(access.id);
+        const Homes& known = homes[index];
+        // Its own layer counts too, where it has one that others name it from.
+        const bool elsewhere = layer_of_[index] != kNoLayer && known.count == kMaxSharedHomes &&
+                               std::find(known.layers.begin(), known.layers.end(),
+                                         layer_of_[index]) == known.layers.end();
+        if (known.many || elsewhere) {
+          layer_of_[index] = kNoLayer;
+        } else if (layer_of_[index] == kNoLayer) {
+          layer_of_[index] = known.count > 0 ? known.layers[0] : layers_++;
+        }
+      }
+    }
+  }
+
+  // Layers by first access, empty ones left out.
+  LayerGroups finish() {
+    LayerGroups groups;
+    std::vector<FirstAccess> order = firsts_;
+    order.insert(order.end(), suspects_.begin(), suspects_.end());
+    std::stable_sort(order.begin(), order.end(), [](const FirstAccess& a, const FirstAccess& b) {
+      return a.launch < b.launch;
+    });
+    std::vector<std::uint32_t> place(layers_, kNoLayer);
+    for (const FirstAccess& access : order) {
+      const std::uint32_t layer = layer_of_[index_of(access.id)];
+      if (layer == kNoLayer) {
+        groups.shared.push_back(access.id);
+        continue;
+      }
+      if (place[layer] == kNoLayer) {
+        place[layer] = static_cast<std::uint32_t>(groups.layers.size());
+        groups.layers.emplace_back();
+      }
+      groups.layers[place[layer]].push_back(access.id);
+    }
+    return groups;
+  }
+
+  std::span<const LaunchRecord> pass_;
+  std::span<const Bytes> footprints_;
+  std::vector<std::uint32_t> layer_of_;
+  std::vector<FirstAccess> firsts_;    // in order, suspects left out
+  std::vector<FirstAccess> suspects_;  // perhaps shared
+  std::vector<bool> repeated_;         // by buffer: a member of a repetition
+  std::vector<bool> suspect_;          // by buffer
+  std::uint32_t layers_ = 0;
+};
+
+}  // namespace
+
+std::optional<TandemRepeat> find_tandem_repeat(std::span<const std::uint64_t> tokens) {
+  TandemRepeat best;
+  const std::size_t n = tokens.size();
+  for (std::size_t period = 1; period <= std::min(n / 2, kMaxPeriod); ++period) {
+    std::size_t equal = 0;  // tokens[at - equal .. at) are those `period` later
+    for (std::size_t at = 0; at + period <= n; ++at) {
+      if (at + period < n && tokens[at] == tokens[at + period]) {
+        ++equal;
+        continue;
+      }
+      const std::size_t count = (equal + period) / period;
+      if (count >= 2 && count * period > best.coverage()) best = {at - equal, period, count};
+      equal = 0;
+    }
+  }
+  if (best.count == 0) return std::nullopt;
+  return best;
+}
+
+LayerGroups group_layers(std::span<const LaunchRecord> pass, std::span<const Bytes> footprints) {
+  return Grouping(pass, footprints).run();
+}
+
+std::uint32_t home_layer(std::span<const LayerShare> named) {
+  std::uint32_t home = kNoLayer;
+  Bytes most;
+  for (const LayerShare& candidate : named) {
+    if (candidate.layer == home) continue;
+    Bytes bytes;
+    for (const LayerShare& share : named) {
+      if (share.layer == candidate.layer) bytes += share.bytes;
+    }
+    if (home == kNoLayer || bytes > most || (bytes == most && candidate.layer < home)) {
+      most = bytes;
+      home = candidate.layer;
+    }
+  }
+  return home;
+}
+
+}  // namespace superpipe

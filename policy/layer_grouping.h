@@ -1,0 +1,71 @@
+// Which persistent buffers belong together: layers, from the launches of one pass.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "policy/units.h"
+
+namespace superpipe {
+
+/// One launch of a recorded pass: its kernel and the buffers it named. Not owned.
+struct LaunchRecord {
+  KernelId kernel;
+  std::span<const BufferId> buffers;
+};
+
+/// `count` consecutive copies of `period` tokens, from `begin` on.
+struct TandemRepeat {
+  std::size_t begin = 0;
+  std::size_t period = 0;
+  std::size_t count = 0;
+
+  [[nodiscard]] std::size_t coverage() const { return period * count; }
+};
+
+/// The tandem repeat (count >= 2) that covers the most tokens; the smallest period, then the
+/// earliest, on a tie. Pure. O(n * min(n, 4096)).
+/// @return nullopt if nothing is repeated.
+[[nodiscard]] std::optional<TandemRepeat> find_tandem_repeat(std::span<const std::uint64_t> tokens);
+
+/// The layers of a pass, and what belongs to none.
+struct LayerGroups {
+  std::vector<std::vector<BufferId>> layers;  ///< in order of first access; none is empty
+  std::vector<BufferId> shared;               ///< named by launches of more than two layers
+};
+
+/// Groups the persistent buffers that the launches of one pass name into layers (DESIGN section 7).
+///
+/// In order of first access, with (kernel, footprint) as a token, the tandem repeat of the largest
+/// coverage is sought: each of its repetitions is one layer. A buffer outside it that a launch
+/// names together with buffers of exactly one layer joins that layer (gradients, optimizer states).
+/// What is left is searched for further repeats, and then each launch's remaining buffers are one
+/// unit. If repetitions hold less than half of the bytes, the layers are contiguous runs of about
+/// equal bytes instead. A buffer that launches of more than two layers name (a workspace, a global
+/// scale) is shared.
+///
+/// `pass`: the launches in order. `footprints`: indexed by buffer id; a buffer of zero bytes, or
+/// beyond the end, is not persistent and is ignored. Pure. O(launches' buffers + n * min(n, 4096))
+/// for n persistent buffers.
+[[nodiscard]] LayerGroups group_layers(std::span<const LaunchRecord> pass,
+                                       std::span<const Bytes> footprints);
+
+/// What a launch names of a layer: one buffer.
+struct LayerShare {
+  std::uint32_t layer = 0;
+  Bytes bytes;
+};
+
+/// The layer to which a launch belongs: the one of which it names the most bytes, the lowest on a
+/// tie. `named`: one entry per buffer of a layer that it names. Pure, no allocation. O(n^2):
+/// launches are short, and those of several layers rare.
+/// @return kNoLayer if `named` is empty.
+[[nodiscard]] std::uint32_t home_layer(std::span<const LayerShare> named);
+
+/// In tables of layers by buffer: no layer.
+inline constexpr std::uint32_t kNoLayer = ~std::uint32_t{0};
+
+}  // namespace superpipe

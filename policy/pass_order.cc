@@ -1,0 +1,56 @@
+#include "policy/pass_order.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace superpipe {
+
+PassOrder learn_pass(std::span<const LaunchRecord> pass, std::span<const Bytes> footprints) {
+  PassOrder order;
+  LayerGroups groups = group_layers(pass, footprints);
+  std::vector<std::uint32_t> layer_of(footprints.size(), kNoLayer);
+  for (std::uint32_t layer = 0; layer < groups.layers.size(); ++layer) {
+    for (const BufferId id : groups.layers[layer]) layer_of[index_of(id)] = layer;
+  }
+  order.layers = std::move(groups.layers);
+  order.shared = std::move(groups.shared);
+
+  std::vector<LayerShare> named;
+  for (const LaunchRecord& launch : pass) {
+    named.clear();
+    BufferId first{};
+    for (const BufferId id : launch.buffers) {
+      if (index_of(id) >= layer_of.size() || layer_of[index_of(id)] == kNoLayer) continue;
+      if (named.empty()) first = id;
+      named.push_back({layer_of[index_of(id)], footprints[index_of(id)]});
+    }
+    const std::uint32_t home = home_layer(named);
+    if (home == kNoLayer) continue;
+    if (order.visits.empty()) {
+      order.first_kernel = launch.kernel;
+      order.first_buffer = first;
+    }
+    if (order.visits.empty() || order.visits.back().layer != home)
+      order.visits.push_back({home, {}});
+    std::vector<BufferId>& extras = order.visits.back().extras;
+    for (const BufferId id : launch.buffers) {
+      if (index_of(id) >= layer_of.size() || layer_of[index_of(id)] == kNoLayer) continue;
+      if (layer_of[index_of(id)] == home) continue;
+      if (std::find(extras.begin(), extras.end(), id) == extras.end()) extras.push_back(id);
+    }
+  }
+  return order;
+}
+
+VisitNeeds needs_of(const PassOrder& order) {
+  VisitNeeds needs;
+  needs.reserve(order.visits.size());
+  for (const Visit& visit : order.visits) {
+    std::vector<std::uint32_t>& items = needs.emplace_back();
+    for (const BufferId id : order.layers[visit.layer]) items.push_back(index_of(id));
+    for (const BufferId id : visit.extras) items.push_back(index_of(id));
+  }
+  return needs;
+}
+
+}  // namespace superpipe
