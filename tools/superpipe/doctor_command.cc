@@ -1,8 +1,6 @@
 #include "tools/superpipe/doctor_command.h"
 
-#include <array>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -11,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "policy/budget.h"
 #include "tools/superpipe/driver_probe.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/host_limits.h"
@@ -47,19 +46,7 @@ struct Report {
   }
 };
 
-std::string with_unit(std::uint64_t bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), value < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", value,
-                kUnits.at(unit));
-  return text.data();
-}
+std::string with_unit(std::uint64_t bytes) { return format_bytes(Bytes{bytes}); }
 
 std::string with_unit(const std::optional<std::uint64_t>& bytes, const char* otherwise) {
   return bytes ? with_unit(*bytes) : otherwise;
@@ -78,6 +65,11 @@ void judge_driver(Report& report) {
   const bool named = report.driver_source == "SUPERPIPE_DRIVER";
   switch (driver.outcome) {
     case Outcome::kNotFound:
+      if (report.simulated) {
+        problem("simgpu's driver is missing: " + driver.path,
+                "install superpipe again (cmake --install), or build all of it");
+        return;
+      }
       problem(named ? "SUPERPIPE_DRIVER=" + driver.path + " does not exist"
                     : "no CUDA driver (libcuda.so.1) was found",
               named ? "unset it, or name the CUDA driver library"

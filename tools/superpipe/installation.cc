@@ -35,7 +35,11 @@ std::string find_program(const std::string& program) {
     // An empty entry means the working folder.
     const std::string folder{end == 0 || rest.empty() ? "." : rest.substr(0, end)};
     std::string candidate = folder + "/" + program;
-    if (is_readable_file(candidate) && access(candidate.c_str(), X_OK) == 0) return candidate;
+    struct stat status {};
+    if (stat(candidate.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+        access(candidate.c_str(), X_OK) == 0) {
+      return candidate;
+    }
     if (end == std::string_view::npos) return {};
     rest.remove_prefix(end + 1);
   }

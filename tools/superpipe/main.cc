@@ -3,7 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +32,14 @@ SIZE is bytes, or K, M, G, T (KiB, MiB, ...) as powers of 1024, or a percentage 
 Each flag mirrors a variable (--host-mem is SUPERPIPE_HOST_MEM); a flag wins over its variable.
 Exit code: the command's own; 2 bad usage, 125 superpipe cannot run here, 126 the command cannot be
 executed, 127 there is no such command.)";
+
+// CLI11 sees nothing of what stands after "--", so its usage line would leave the command out.
+class RunFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
+    return "Usage: superpipe run [FLAGS] -- COMMAND [ARGUMENTS...]\n";
+  }
+};
 
 void add_run_flags(CLI::App& run, RunOptions& options) {
   const auto add = [&run](const char* flag, std::string& value, const char* meaning,
@@ -59,12 +69,13 @@ void add_run_flags(CLI::App& run, RunOptions& options) {
   add("--overflow", options.overflow,
       "A launch that needs more than the budget: fail (the default) or allow", "fail|allow");
   add("--wait-ms", options.wait_ms, "Bound of every wait of superpipe's own (default 30000)", "MS");
-  add("--fill", options.fill, "New allocations read as zero", "zero");
+  add("--fill", options.fill,
+      "What new allocations read as: zero, or none (whatever was there, the default)", "zero|none");
   add("--evicted", options.evicted, "What an evicted address is: auto or unmapped",
       "auto|unmapped");
   add("--report-mem", options.report_mem,
       "What programs are told: virtual (device plus host, the default) or real", "virtual|real");
-  add("--log", options.log, "Log level: trace, debug, info, warn, error, off", "LEVEL[:FILE]");
+  add("--log", options.log, "Log level: debug, info, warning, error, off", "LEVEL[:FILE]");
   add("--stats", options.stats, "Write statistics as JSON at exit", "FILE");
   run.add_flag("--strict", options.strict,
                "Do not run the program at all if a SUPERPIPE_ variable is bad");
@@ -97,7 +108,7 @@ int run_main(int argc, char** argv) {
 
   RunOptions run_options;
   CLI::App* const run = app.add_subcommand("run", "Run a command under superpipe");
-  run->usage("Usage: superpipe run [FLAGS] -- COMMAND [ARGUMENTS...]");
+  run->formatter(std::make_shared<RunFormatter>());
   add_run_flags(*run, run_options);
 
   DoctorOptions doctor_options;
@@ -127,10 +138,15 @@ int run_main(int argc, char** argv) {
                           : first == "doctor" ? "doctor "
                                               : "") +
                          "--help");
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    return bad_usage(first, text.substr(0, text.find(':')) + ": give it once, and with a value");
   } catch (const CLI::RequiredError&) {
-    return bad_usage("", first.empty() ? "no subcommand; it is one of run, doctor (see --help)"
-                                       : "there is no subcommand '" + first +
-                                             "'; it is one of run, doctor (see --help)");
+    return bad_usage(
+        "", first.empty() ? "no subcommand; it is one of run, doctor (see --help)"
+            : first[0] == '-'
+                ? "there is no flag '" + first + "'; see superpipe --help"
+                : "there is no subcommand '" + first + "'; it is one of run, doctor (see --help)");
   } catch (const CLI::ParseError& error) {
     return bad_usage(first.rfind('-', 0) == 0 ? "" : first, error.what());
   }

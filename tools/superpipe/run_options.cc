@@ -21,8 +21,6 @@ namespace {
 
 using Problem = std::optional<std::string>;
 
-constexpr const char* kSizeSyntax = "bytes, or K, M, G, T (KiB, MiB, ...) as powers of 1024";
-
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr ? value : "";
@@ -48,15 +46,15 @@ Problem check_count(const char* flag, const std::string& value, const char* what
   return std::nullopt;
 }
 
-Problem check_size(const char* flag, const std::string& value, bool percentage_allowed) {
+// `whole`: what a percentage is a share of; null if none is allowed.
+Problem check_size(const char* flag, const std::string& value, const char* whole) {
   if (value.empty()) return std::nullopt;
   const auto size = parse_size(value);
-  if (!size) {
-    return bad(flag, value,
-               std::string("it is a size: ") + kSizeSyntax +
-                   (percentage_allowed ? ", or a percentage of the device (50%)" : ""));
-  }
-  return std::nullopt;
+  const bool positive = size && (size->is_percentage() || size->resolve(Bytes{}) > Bytes{});
+  if (positive && (whole != nullptr || !size->is_percentage())) return std::nullopt;
+  std::string allowed = "it is a size above 0: bytes, or K, M, G, T as powers of 1024 (16M, 1.5G)";
+  if (whole != nullptr) allowed += std::string(", or a percentage of ") + whole + " (40%)";
+  return bad(flag, value, allowed);
 }
 
 Problem check_choice(const char* flag, const std::string& value,
@@ -102,7 +100,7 @@ Problem check_log(const std::string& value) {
   }
   if (!value.empty() && colon == 0) return bad("--log", value, "no level before the colon");
   return check_choice("--log", value.substr(0, colon),
-                      {"trace", "debug", "info", "warn", "error", "off"});
+                      {"debug", "info", "warning", "warn", "error", "off"});
 }
 
 // What the flags together ask of the policy; a variable counts where no flag replaces it.
@@ -123,7 +121,7 @@ Problem check_policy(const RunOptions& options) {
       !options.policy.empty() ? options.policy : variable("SUPERPIPE_POLICY");
   if (!options.k_prime.empty()) {
     const auto k_number = integer(k);
-    const auto k_prime_number = integer(options.k_prime);
+    const auto k_prime_number = integer(options.k_prime);  // checked before
     if (!k_number) return "--k-prime " + options.k_prime + ": it needs --k, and is less than k";
     if (*k_prime_number >= *k_number) {
       return "--k-prime " + options.k_prime + ": it is less than k, which is " + k +
@@ -177,9 +175,10 @@ std::optional<std::string> problem_with(const RunOptions& options) {
   if (auto problem = check_count("--wait-ms", options.wait_ms, "a time in milliseconds")) {
     return problem;
   }
-  if (auto problem = check_size("--gpu-mem", options.gpu_mem, true)) return problem;
-  if (auto problem = check_size("--host-mem", options.host_mem, false)) return problem;
-  if (auto problem = check_size("--min-buffer", options.min_buffer, false)) return problem;
+  if (auto problem = check_size("--gpu-mem", options.gpu_mem, "the device")) return problem;
+  if (auto problem = check_size("--host-mem", options.host_mem, "the host's memory"))
+    return problem;
+  if (auto problem = check_size("--min-buffer", options.min_buffer, nullptr)) return problem;
   if (auto problem = check_choice(
           "--policy", options.policy,
           {name_of(PolicyKind::kResident), name_of(PolicyKind::kNaive),
@@ -196,7 +195,7 @@ std::optional<std::string> problem_with(const RunOptions& options) {
   if (auto problem = check_choice("--overflow", options.overflow, {"fail", "allow"})) {
     return problem;
   }
-  if (auto problem = check_choice("--fill", options.fill, {"zero"})) return problem;
+  if (auto problem = check_choice("--fill", options.fill, {"zero", "none"})) return problem;
   if (auto problem =
           check_choice("--evicted", options.evicted, {"auto", "unmapped"}, {"host-mapped"})) {
     return problem;

@@ -1,0 +1,78 @@
+"""`cmake --install` gives what the README promises, and another CMake project can use it."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", "build/dev")).resolve()
+
+CONSUMER = """
+cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES NONE)
+find_package(superpipe 0.1 REQUIRED)
+foreach(target superpipe superpipe_cli)
+  if(NOT TARGET superpipe::${target})
+    message(FATAL_ERROR "no superpipe::${target}")
+  endif()
+endforeach()
+get_target_property(library superpipe::superpipe TYPE)
+if(NOT library STREQUAL "MODULE_LIBRARY")
+  message(FATAL_ERROR "superpipe::superpipe is a ${library}")
+endif()
+superpipe_run(command --simulate --k 2 -- true)
+add_custom_target(under_superpipe COMMAND ${command})
+"""
+
+
+def run(*command: object) -> subprocess.CompletedProcess:
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=240)
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="superpipe-package-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.root = Path(folder.name)
+        cls.prefix = cls.root / "installed"
+        cls.installed = run("cmake", "--install", BUILD, "--prefix", cls.prefix)
+
+    def test_installs_every_part(self) -> None:
+        self.assertEqual(self.installed.returncode, 0, self.installed.stderr)
+        for part in ("bin/superpipe", "lib/libsuperpipe.so", "lib/superpipe/simgpu/libcuda.so.1",
+                     "lib/superpipe/simgpu/libcudart.so.13", "bin/superpipe-minilm", "bin/superpipe-minilm.simgpu.so",
+                     "bin/superpipe-layers", "bin/superpipe-layers.simgpu.so",
+                     "lib/cmake/superpipe/superpipeConfig.cmake"):
+            with self.subTest(part=part):
+                self.assertTrue((self.prefix / part).is_file())
+
+    def test_no_installed_file_points_into_the_build_tree(self) -> None:
+        for file in [*self.prefix.rglob("*.so*"), *(self.prefix / "bin").iterdir()]:
+            header = run("readelf", "-d", file)
+            with self.subTest(file=file.name):
+                self.assertEqual(header.returncode, 0)
+                self.assertNotIn(str(BUILD), header.stdout)
+
+    @unittest.skipIf(os.environ.get("SUPERPIPE_SANITIZER"), "a sanitizer's library cannot be preloaded into other programs")
+    def test_installed_command_finds_its_parts(self) -> None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("SUPERPIPE_", "LD_"))}
+        finished = subprocess.run([self.prefix / "bin" / "superpipe", "doctor", "--simulate"], env=environment,
+                                  capture_output=True, text=True, timeout=60)
+        self.assertEqual(finished.returncode, 0, finished.stdout + finished.stderr)
+        self.assertIn(str(self.prefix / "lib" / "libsuperpipe.so"), finished.stdout)
+
+    @unittest.skipIf(os.environ.get("SUPERPIPE_SANITIZER"), "a sanitizer's library cannot be preloaded into other programs")
+    def test_another_project_runs_a_command_under_it(self) -> None:
+        source, build = self.root / "consumer", self.root / "consumer-build"
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(CONSUMER)
+        configured = run("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-Dsuperpipe_ROOT={self.prefix}")
+        self.assertEqual(configured.returncode, 0, configured.stderr)
+        built = run("cmake", "--build", build, "--target", "under_superpipe")
+        self.assertEqual(built.returncode, 0, built.stdout + built.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,48 @@
+"""Runs the command in an installation made for one test: its own copy of bin/superpipe and stand-ins beside it."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", "build/dev")).resolve()
+FAKE_DRIVER = BUILD / "tests" / "libfake_driver.so"
+
+
+class CommandCase(unittest.TestCase):
+    """`self.run_superpipe()` runs <temporary folder>/bin/superpipe with a clean environment."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="superpipe-tools-")
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.install(self.root / "installed")
+
+    def install(self, prefix: Path) -> None:
+        """An installation whose libraries are empty files: enough for the command, which only names them."""
+        self.prefix = prefix
+        (prefix / "bin").mkdir(parents=True)
+        shutil.copy2(BUILD / "bin" / "superpipe", prefix / "bin" / "superpipe")
+        self.library = prefix / "lib" / "libsuperpipe.so"
+        self.simgpu = prefix / "lib" / "superpipe" / "simgpu"
+        self.simgpu.mkdir(parents=True)
+        self.library.touch()
+        shutil.copy2(FAKE_DRIVER, self.simgpu / "libcuda.so.1")
+        (self.simgpu / "libcudart.so.13").touch()
+
+    def run_superpipe(self, *arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+        clean = {name: value for name, value in os.environ.items()
+                 if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_"))}
+        return subprocess.run([self.prefix / "bin" / "superpipe", *arguments], env={**clean, **(environment or {})},
+                              capture_output=True, text=True, timeout=60, cwd=self.root)
+
+    def assert_one_line(self, finished: subprocess.CompletedProcess, code: int, *parts: str) -> None:
+        """It said one line on stderr that contains all of `parts`, nothing on stdout, and exited with `code`."""
+        self.assertEqual(finished.returncode, code, finished.stderr)
+        self.assertEqual(finished.stdout, "")
+        lines = finished.stderr.splitlines()
+        self.assertEqual(len(lines), 1, finished.stderr)
+        for part in parts:
+            self.assertIn(part, lines[0])
