@@ -139,7 +139,7 @@ Result<BufferId> ResidencyManager::Impl::create_buffer(Lock& lock, Bytes size, B
          cached_bytes_ > Bytes{} && wait_change(lock, deadline)) {
     page = acquire_page(lock, footprint, false);
   }
-  Status status = page.ok() ? attach(lock, buffer, *std::move(page)) : page.status();
+  Status status = page.ok() ? attach(lock, buffer, std::move(*page)) : page.status();
   const bool may_wait_outside =
       moves() && (status == Status::kTimedOut || status == Status::kOutOfDeviceMemory);
   if (may_wait_outside) {
@@ -183,7 +183,7 @@ Status ResidencyManager::Impl::free(Address base, std::optional<StreamHandle> st
       const Unlocked unlocked(lock);
       auto event = events_.record(*stream, seq);
       status = event.status();
-      if (event.ok()) freed = *std::move(event);
+      if (event.ok()) freed = std::move(*event);
     }
     if (status != Status::kOk) {
       ++stats_.errors;

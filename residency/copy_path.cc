@@ -35,7 +35,8 @@ Result<CopyRoute> ResidencyManager::Impl::begin_copy(Address address, Bytes size
       collect(use.words, token);
       Status status = Status::kOk;
       if (all_ready(token, use)) {
-        pin(token, use);
+        pin(token);
+        mark_used(token, use);
       } else {
         status = acquire(lock, token, use, Decision{});
       }

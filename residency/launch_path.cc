@@ -90,12 +90,21 @@ bool ResidencyManager::Impl::all_ready(const UseToken& token, const Use& use) co
   return true;
 }
 
-void ResidencyManager::Impl::pin(const UseToken& token, const Use& use) {
+// Keeps them where they are, or will be; rescues those that somebody was about to evict.
+void ResidencyManager::Impl::pin(const UseToken& token) {
   for (const BufferId id : ids(token)) {
     Buffer& buffer = buffers_[id];
     ++buffer.pins;
-    buffer.evict_ticket = 0;  // rescued, if somebody was about to evict it
+    buffer.evict_ticket = 0;
+  }
+}
+
+// Notes what the operation will do to them. REQUIRES: they are in: a fetch resets all of it.
+void ResidencyManager::Impl::mark_used(const UseToken& token, const Use& use) {
+  for (const BufferId id : ids(token)) {
+    Buffer& buffer = buffers_[id];
     if (use.slot != kNoSlot) buffer.uses |= bit(use.slot);
+    if (use.capturing) buffer.pinned_forever = true;
     if (use.writes) {
       buffer.dirty = true;
       buffer.fresh = false;
@@ -128,7 +137,8 @@ Status ResidencyManager::Impl::begin_launch(KernelId kernel, std::span<const std
 
   if (!moves()) {
     if (all_ready(token, use)) {
-      pin(token, use);
+      pin(token);
+      mark_used(token, use);
       return Status::kOk;
     }
     return acquire(lock, token, use, Decision{});
@@ -139,7 +149,8 @@ Status ResidencyManager::Impl::begin_launch(KernelId kernel, std::span<const std
   // When all fits, nothing is ever moved (I6): what policy wants evicted may stay.
   const bool advised = !decision.fetch.empty() || (!decision.evict.empty() && pressure());
   if (!advised && device_bytes_ <= limit_ && all_ready(token, use)) {
-    pin(token, use);
+    pin(token);
+    mark_used(token, use);
     return Status::kOk;
   }
   return acquire(lock, token, use, decision);
@@ -160,7 +171,8 @@ Status ResidencyManager::Impl::begin_use(std::span<const std::uint64_t> words, b
   token.host_route_ = false;
   token.writes_ = writes;
   if (all_ready(token, use)) {
-    pin(token, use);
+    pin(token);
+    mark_used(token, use);
     return Status::kOk;
   }
   return acquire(lock, token, use, Decision{});
@@ -178,12 +190,10 @@ Status ResidencyManager::Impl::acquire(Lock& lock, UseToken& token, const Use& u
     return Status::kTimedOut;
   }
   collect(use.words, token);
-  pin(token, use);
+  pin(token);
   const auto probe = open_stall_probe(lock, token, use);
   Status status = bring_in(lock, token, use, decision);
-  if (status == Status::kOk && use.capturing) {
-    for (const BufferId id : ids(token)) buffers_[id].pinned_forever = true;
-  }
+  if (status == Status::kOk) mark_used(token, use);
   end_turn();
   if (status == Status::kOk) {
     status = order_behind_fetches(lock, ids(token), use, probe.get());

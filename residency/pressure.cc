@@ -337,7 +337,7 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
 Result<Page> ResidencyManager::Impl::acquire_page(Lock& lock, Bytes size, bool force) {
   for (;;) {
     if (force || device_bytes_ <= limit_) {
-      if (auto page = pool_->take(size)) return *std::move(page);
+      if (auto page = pool_->take(size)) return std::move(*page);
       if (force || (size <= limit_ && device_bytes_ <= limit_ - size)) {
         device_bytes_ += size;  // before the call, so that no two threads take the same room
         Result<Page> built = Status::kDeviceError;
@@ -400,7 +400,7 @@ bool ResidencyManager::Impl::strip_cached(Lock& lock) {
       continue;
     }
     buffer.page->after.clear();
-    pool_->put(*std::move(buffer.page));
+    pool_->put(std::move(*buffer.page));
     drop(id);
     changed();
     return true;
@@ -422,7 +422,7 @@ bool ResidencyManager::Impl::demolish_idle(Lock& lock) {
       const Unlocked unlocked(lock);
       const auto complete = events_.all_complete(victim->after);
       if (!complete.ok() || !*complete) {
-        busy.push_back(*std::move(victim));
+        busy.push_back(std::move(*victim));
         victim.reset();
       } else {
         status = pool_->demolish(*victim);
@@ -435,7 +435,7 @@ bool ResidencyManager::Impl::demolish_idle(Lock& lock) {
   if (status != Status::kOk) {
     // Still ours, as far as anybody knows: it stays counted.
     ++stats_.errors;
-    lost_pages_.push_back(*std::move(victim));
+    lost_pages_.push_back(std::move(*victim));
     return false;
   }
   device_bytes_ -= victim->size;

@@ -115,7 +115,8 @@ class ResidencyManager::Impl {
   void collect(std::span<const std::uint64_t> words, UseToken& token);
   static std::span<const BufferId> ids(const UseToken& token);
   bool all_ready(const UseToken& token, const Use& use) const;
-  void pin(const UseToken& token, const Use& use);
+  void pin(const UseToken& token);
+  void mark_used(const UseToken& token, const Use& use);
   void unpin(const UseToken& token);
   Status acquire(Lock& lock, UseToken& token, const Use& use, const Decision& decision);
   Status order_behind_fetches(Lock& lock, std::span<const BufferId> buffers, const Use& use,

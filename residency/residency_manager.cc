@@ -103,7 +103,7 @@ void ResidencyManager::Impl::on_stream_destroy(StreamHandle stream) noexcept {
     {
       const Unlocked unlocked(lock);
       auto recorded = events_.record(stream, seq);
-      if (recorded.ok()) event = *std::move(recorded);
+      if (recorded.ok()) event = std::move(*recorded);
     }
     if (event != nullptr) {
       streams_.note_event(*slot, std::move(event));

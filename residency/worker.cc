@@ -120,7 +120,7 @@ bool ResidencyManager::Impl::run_fetch(Lock& lock, BufferId id, bool demand) {
       return !demand && hopeless;
     }
     const bool copies = !buffer.fresh;
-    status = page.ok() ? attach(lock, buffer, *std::move(page)) : page.status();
+    status = page.ok() ? attach(lock, buffer, std::move(*page)) : page.status();
     if (status == Status::kOk && copies) {
       stats_.h2d_bytes += Bytes{buffer.size.load()};
       // A launch that came to wait for it meanwhile has made it a demand.

@@ -1,0 +1,198 @@
+// A device in memory: streams, events, pages and mappings, asynchronous and strict.
+//
+// Nothing that is enqueued runs until somebody lets it: a waiter, a query, or the test. Which
+// stream advances is drawn at random from a seed, so that whatever is not ordered by an event or a
+// stream happens in some seed in the wrong order. What a real device would punish (an access to an
+// unmapped address, memory that is not pinned, an event on a capturing stream) is noted as a
+// violation.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "residency/device_memory.h"
+
+namespace superpipe::testing {
+
+/// The port's calls, to count them and to fail them.
+enum class Call {
+  kReserve,
+  kReleaseReservation,
+  kCreatePages,
+  kDestroyPages,
+  kMap,
+  kUnmap,
+  kCreateStream,
+  kDestroyStream,
+  kCreateEvent,
+  kDestroyEvent,
+  kRecord,
+  kStreamWait,
+  kIsComplete,
+  kWait,
+  kIsCapturing,
+  kCopyToDevice,
+  kCopyToHost,
+  kZero,
+  kPin,
+  kUnpin,
+  kCount,
+};
+
+const char* name_of(Call call);
+
+/// Which waits the fake leaves out: a manager that relied on one of them must then be caught.
+struct Sabotage {
+  bool events_always_complete = false;      ///< queries and host waits say "complete" at once
+  bool program_streams_never_wait = false;  ///< stream_wait on the program's streams does nothing
+  bool own_streams_never_wait = false;      ///< stream_wait on the manager's streams does nothing
+};
+
+class FakeDevice : public DeviceMemory {
+ public:
+  struct Options {
+    std::uint64_t seed = 1;
+    Bytes granularity{4096};
+    Bytes capacity{std::uint64_t{1} << 40};
+    bool eager = false;  ///< everything runs when it is enqueued
+    Sabotage sabotage;
+  };
+
+  explicit FakeDevice(const Options& options);
+  ~FakeDevice() override;
+
+  // -- the test's side: the program and its streams
+  StreamHandle program_stream();
+  /// Enqueues work of the program.
+  void submit(StreamHandle stream, std::function<void()> work);
+  /// Enqueues a host function that does not return before release_host_functions().
+  void submit_blocking_host_function(StreamHandle stream);
+  void release_host_functions();
+  /// Makes later work of `stream` wait for all that `other` has now (the program's own event).
+  void order_after(StreamHandle stream, StreamHandle other);
+  /// Runs until `stream` is empty. @return false if it cannot come to that.
+  bool synchronize(StreamHandle stream);
+  /// Runs until nothing is left that can run.
+  void drain();
+  void set_capturing(StreamHandle stream, bool capturing);
+
+  /// Device bytes for work that runs now; unmapped parts are a violation, and are not touched.
+  bool read(Address address, std::size_t size, std::byte* out);
+  bool write(Address address, std::size_t size, const std::byte* in);
+
+  // -- faults
+  /// Fails the `nth` (1 is the next) call of that kind with `status`; with `repeat`, all from then.
+  void fail(Call call, int nth, Status status, bool repeat = false);
+  void clear_faults();
+  [[nodiscard]] int calls(Call call) const;
+
+  // -- what was seen
+  [[nodiscard]] std::vector<std::string> violations() const;
+  [[nodiscard]] Bytes device_bytes() const;
+  [[nodiscard]] Bytes peak_bytes() const;
+  void reset_peak();
+  /// Called at each port call of any thread, without a lock of the fake.
+  std::function<void(Call)> on_call;
+  /// A clock that goes on only with calls.
+  [[nodiscard]] std::chrono::steady_clock::time_point now();
+  [[nodiscard]] std::size_t live_events() const;
+  [[nodiscard]] std::size_t mapped_ranges() const;
+  [[nodiscard]] std::size_t pinned_ranges() const;
+
+  // -- the port
+  [[nodiscard]] Bytes granularity() const override { return options_.granularity; }
+  Result<Address> reserve(Bytes size) override;
+  Status release_reservation(Address address, Bytes size) override;
+  Result<PageHandle> create_pages(Bytes size) override;
+  Status destroy_pages(PageHandle pages) override;
+  Status map(Address address, Bytes size, PageHandle pages) override;
+  Status unmap(Address address, Bytes size) override;
+  Result<StreamHandle> create_stream() override;
+  Status destroy_stream(StreamHandle stream) override;
+  Result<EventHandle> create_event() override;
+  Status destroy_event(EventHandle event) override;
+  Status record(EventHandle event, StreamHandle stream) override;
+  Status stream_wait(StreamHandle stream, EventHandle event) override;
+  Result<bool> is_complete(EventHandle event) override;
+  Status wait(EventHandle event, std::chrono::milliseconds limit) override;
+  Result<bool> is_capturing(StreamHandle stream) override;
+  Status copy_to_device(std::span<const Transfer> transfers, StreamHandle stream) override;
+  Status copy_to_host(std::span<const Transfer> transfers, StreamHandle stream) override;
+  Status zero(Address address, Bytes size, StreamHandle stream) override;
+  Status pin(void* host, Bytes size) override;
+  Status unpin(void* host) override;
+
+ private:
+  struct Event {
+    std::uint64_t recorded = 0;
+    std::uint64_t completed = 0;
+  };
+  struct Operation {
+    enum class Kind { kWork, kRecord, kWait, kHostFunction } kind;
+    std::function<void()> work;
+    std::shared_ptr<Event> event;
+    std::uint64_t version = 0;
+  };
+  struct Stream {
+    bool own = false;
+    bool capturing = false;
+    std::deque<Operation> queue;
+  };
+  struct Physical {
+    std::vector<std::byte> bytes;
+    int mappings = 0;
+    bool destroyed = false;
+  };
+  struct Mapping {
+    std::size_t size;
+    std::shared_ptr<Physical> pages;
+  };
+  struct Fault {
+    int nth = 0;
+    Status status = Status::kOk;
+    bool repeat = false;
+  };
+  using Guard = std::lock_guard<std::recursive_mutex>;
+
+  Status enter(Call call);
+  void violate(const std::string& what);
+  Stream* stream_of(StreamHandle handle, const char* who);
+  std::shared_ptr<Event> event_of(EventHandle handle, const char* who);
+  void enqueue(StreamHandle handle, const char* who, Operation operation);
+  bool advance_one();
+  bool run_head(Stream& stream);
+  void advance_some();
+  bool transfer_bytes(Address address, std::size_t size, std::byte* out, const std::byte* in);
+  bool pinned(const void* host, std::size_t size) const;
+
+  const Options options_;
+  mutable std::recursive_mutex mutex_;
+  std::mt19937_64 random_;
+  std::map<StreamHandle, Stream> streams_;
+  std::map<EventHandle, std::shared_ptr<Event>> events_;
+  std::map<PageHandle, std::shared_ptr<Physical>> pages_;
+  std::map<Address, Mapping> mappings_;
+  std::map<Address, std::size_t> reservations_;
+  std::map<const std::byte*, std::size_t> pinned_;
+  std::map<Call, Fault> faults_;
+  std::map<Call, int> calls_;
+  std::vector<std::string> violations_;
+  std::uint64_t next_handle_ = 0x1000;
+  Address next_address_ = Address{1} << 44;
+  bool host_functions_released_ = false;
+  Bytes device_bytes_;
+  Bytes peak_bytes_;
+  std::atomic<std::int64_t> clock_us_{0};
+};
+
+}  // namespace superpipe::testing

@@ -1,0 +1,376 @@
+#include "tests/residency/random_program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
+
+namespace superpipe::testing {
+
+namespace {
+
+using Content = std::vector<std::byte>;
+
+/// What the kernel of the tests does to its buffers: every byte read matters, every byte changes.
+void mix(std::uint64_t kernel, const std::vector<Content*>& buffers) {
+  std::uint64_t hash = kernel * 0x9E3779B97F4A7C15U + 1;
+  for (const Content* const buffer : buffers) {
+    for (const std::byte byte : *buffer)
+      hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001B3U;
+  }
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    std::uint64_t state = hash + i;
+    for (std::byte& byte : *buffers[i]) {
+      state = state * 6364136223846793005U + 1442695040888963407U;
+      byte ^= static_cast<std::byte>(state >> 56);
+    }
+  }
+}
+
+class Program {
+ public:
+  explicit Program(const ProgramOptions& options)
+      : options_(options),
+        random_(options.seed),
+        device_({.seed = options.seed * 7919 + 1,
+                 .capacity = options.device_capacity,
+                 .sabotage = options.sabotage}) {}
+
+  ProgramOutcome run() {
+    ResidencyOptions residency;
+    residency.policy = options_.policy;
+    residency.arena_size = Bytes{64 << 20};
+    residency.host_limit = options_.host_limit;
+    residency.wait_limit = std::chrono::milliseconds{400};
+    residency.zero_fill = options_.zero_fill;
+    residency.now = [this] { return device_.now(); };
+    residency.worker_thread = false;
+    auto created = ResidencyManager::create(device_, residency);
+    if (!created.ok()) {
+      mistake("the manager could not be created");
+      return std::move(outcome_);
+    }
+    manager_ = std::move(*created);
+    for (int i = 0; i < options_.streams; ++i) streams_.push_back(device_.program_stream());
+    const int calls_before = options_.fault == Call::kCount ? 0 : device_.calls(options_.fault);
+    if (options_.fault != Call::kCount) {
+      device_.fail(options_.fault, options_.fault_at, options_.fault_status,
+                   options_.fault_repeats);
+    }
+    if (options_.layered) {
+      run_layers();
+    } else {
+      for (int i = 0; i < options_.steps; ++i) step();
+    }
+    if (options_.fault != Call::kCount) {
+      outcome_.fault_hits = device_.calls(options_.fault) - calls_before;
+      device_.clear_faults();
+    }
+    // The program goes on after the fault: everything must still be there.
+    for (std::size_t i = 0; i < buffers_.size(); ++i) copy_out(i, true);
+    device_.drain();
+    while (manager_->run_worker_once()) device_.drain();
+    check_limit();
+    outcome_.stats = manager_->stats();
+    while (!buffers_.empty()) free(buffers_.size() - 1);
+    device_.drain();  // a context goes when its work is done
+    manager_.reset();
+    for (const std::string& violation : device_.violations()) mistake(violation);
+    if (options_.fault == Call::kCount && options_.sabotage.events_always_complete == false) {
+      if (device_.device_bytes() != Bytes{}) mistake("pages left behind");
+      if (device_.mapped_ranges() != 0) mistake("mappings left behind");
+      if (device_.pinned_ranges() != 0) mistake("pinned memory left behind");
+      if (device_.live_events() != 0) mistake("events left behind");
+    }
+    return std::move(outcome_);
+  }
+
+ private:
+  struct Live {
+    Address address;
+    std::size_t size;
+    Content expected;
+    bool defined;                  // every byte has a value that the program may rely on
+    std::set<StreamHandle> users;  // streams whose work on it is not known to be ordered yet
+  };
+
+  void mistake(const std::string& what) {
+    if (outcome_.mistakes.size() < 20) outcome_.mistakes.push_back(what);
+  }
+
+  std::uint64_t draw(std::uint64_t below) { return random_() % below; }
+  StreamHandle draw_stream() { return streams_[draw(streams_.size())]; }
+
+  // What a correct program does before it uses a buffer on a stream: order the stream behind
+  // others.
+  void order(Live& buffer, StreamHandle stream) {
+    for (const StreamHandle other : buffer.users) {
+      if (other != stream) device_.order_after(stream, other);
+    }
+    buffer.users = {stream};
+  }
+
+  void check_limit() {
+    const ResidencyStats stats = manager_->stats();
+    if (options_.policy.budget && options_.fault == Call::kCount &&
+        device_.peak_bytes() + stats.unmanaged_bytes > *options_.policy.budget) {
+      mistake("over the budget: " + std::to_string(device_.peak_bytes().count()));
+    }
+  }
+
+  void step() {
+    const std::uint64_t dice = draw(100);
+    if (buffers_.empty() || (dice < 12 && buffers_.size() < 14)) {
+      allocate();
+    } else if (dice < 16) {
+      free(draw(buffers_.size()));
+    } else if (dice < 32) {
+      copy_in(draw(buffers_.size()), draw(2) == 0);
+    } else if (dice < 46) {
+      copy_out(draw(buffers_.size()), draw(2) == 0);
+    } else if (dice < 49) {
+      set(draw(buffers_.size()));
+    } else if (dice < 51) {
+      manager_->trim();
+    } else if (dice < 53) {
+      (void)manager_->on_unmanaged_change(draw(2) == 0 ? 4096 : -4096);
+      device_.reset_peak();  // the peak before it was against another limit
+    } else if (dice < 56) {
+      recreate_stream();
+    } else {
+      std::vector<std::size_t> chosen;
+      const std::uint64_t count = 1 + draw(3);
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const std::size_t index = draw(buffers_.size());
+        if (std::find(chosen.begin(), chosen.end(), index) == chosen.end()) chosen.push_back(index);
+      }
+      launch(draw(5), chosen);
+    }
+    for (std::uint64_t n = draw(4); n > 0; --n) (void)manager_->run_worker_once();
+    check_limit();
+  }
+
+  // Layers of two buffers, passes in order, a transient beside: what the policies are made for.
+  void run_layers() {
+    const std::size_t layers = 5 + draw(4);
+    for (std::size_t i = 0; i < 2 * layers; ++i) {
+      allocate(1 + i % 2);
+      copy_in(buffers_.size() - 1, true, true);
+    }
+    const int passes = options_.steps / static_cast<int>(layers);
+    for (int pass = 0; pass < passes; ++pass) {
+      for (std::size_t layer = 0; layer < layers; ++layer) {
+        launch(layer, {2 * layer});
+        if (draw(30) == 0) copy_out(draw(buffers_.size()), draw(2) == 0);
+        launch(layer + 100, {2 * layer, 2 * layer + 1});
+        for (std::uint64_t n = draw(6); n > 0; --n) (void)manager_->run_worker_once();
+        check_limit();
+      }
+    }
+  }
+
+  void allocate(std::uint64_t pages = 0) {
+    if (pages == 0) pages = 1 + draw(3);
+    const std::size_t size = pages * 4096 - (draw(2) == 0 ? 0 : draw(2000));
+    const bool ordered = draw(2) == 0;
+    const StreamHandle stream = draw_stream();
+    const auto address = manager_->allocate(
+        Bytes{size}, ordered ? std::optional<StreamHandle>{stream} : std::nullopt);
+    if (!address.ok()) {
+      ++outcome_.refused;
+      return;
+    }
+    Live buffer{*address, size, Content(size), options_.zero_fill, {}};
+    if (ordered) buffer.users.insert(stream);
+    for (const Live& other : buffers_) {
+      if (other.address < *address + size && *address < other.address + other.size) {
+        mistake("an address was given out twice");
+      }
+    }
+    buffers_.push_back(std::move(buffer));
+  }
+
+  void free(std::size_t index) {
+    Live& buffer = buffers_[index];
+    Status status = Status::kOk;
+    if (draw(2) == 0) {
+      for (const StreamHandle stream : streams_) device_.synchronize(stream);
+      status = manager_->free(buffer.address);
+    } else {
+      const StreamHandle stream = draw_stream();
+      order(buffer, stream);
+      status = manager_->free_async(buffer.address, stream);
+    }
+    if (status != Status::kOk) {
+      ++outcome_.refused;
+      if (options_.fault == Call::kCount) mistake("a free was refused");
+      device_.clear_faults();
+      for (const StreamHandle stream : streams_) device_.synchronize(stream);
+      (void)manager_->free(buffer.address);
+    }
+    buffers_.erase(buffers_.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+
+  void copy_in(std::size_t index, bool synchronous, bool whole = false) {
+    Live& buffer = buffers_[index];
+    whole = whole || !buffer.defined || draw(3) == 0;
+    const std::size_t offset = whole ? 0 : draw(buffer.size);
+    const std::size_t size = whole ? buffer.size : 1 + draw(buffer.size - offset);
+    auto source = std::make_shared<Content>(size);
+    for (std::byte& byte : *source) byte = static_cast<std::byte>(draw(256));
+    const StreamHandle stream = draw_stream();
+    order(buffer, stream);
+    if (synchronous) device_.synchronize(stream);
+    UseToken token;
+    const Address address = buffer.address + offset;
+    const auto route = manager_->begin_copy_in(address, Bytes{size}, stream, synchronous, token);
+    if (!route.ok()) {
+      ++outcome_.refused;
+      return;
+    }
+    void* const host = route->host;
+    if (synchronous && host != nullptr) {
+      std::memcpy(host, source->data(), size);
+    } else {
+      device_.submit(stream, [this, host, address, source] {
+        if (host != nullptr) {
+          std::memcpy(host, source->data(), source->size());
+        } else {
+          device_.write(address, source->size(), source->data());
+        }
+      });
+      if (synchronous) device_.synchronize(stream);
+    }
+    manager_->end_use(token, stream, true);
+    std::copy(source->begin(), source->end(),
+              buffer.expected.begin() + static_cast<std::ptrdiff_t>(offset));
+    buffer.defined = buffer.defined || whole;
+  }
+
+  void copy_out(std::size_t index, bool synchronous) {
+    Live& buffer = buffers_[index];
+    if (!buffer.defined) return;
+    const StreamHandle stream = draw_stream();
+    order(buffer, stream);
+    if (synchronous) device_.synchronize(stream);
+    UseToken token;
+    const Address address = buffer.address;
+    const std::size_t size = buffer.size;
+    const auto route = manager_->begin_copy_out(address, Bytes{size}, stream, synchronous, token);
+    if (!route.ok()) {
+      ++outcome_.refused;
+      if (options_.fault == Call::kCount) mistake("a copy out was refused");
+      return;
+    }
+    const void* const host = route->host;
+    auto expected = std::make_shared<Content>(buffer.expected);
+    const auto check = [this, host, address, size, expected] {
+      Content got(size);
+      if (host != nullptr) {
+        std::memcpy(got.data(), host, size);
+      } else if (!device_.read(address, size, got.data())) {
+        return;
+      }
+      if (got != *expected) mistake("wrong bytes were read back");
+    };
+    if (synchronous && host != nullptr) {
+      check();
+    } else {
+      device_.submit(stream, check);
+      if (synchronous) device_.synchronize(stream);
+    }
+    manager_->end_use(token, stream, true);
+  }
+
+  // A memset: an operation that policy is not told of.
+  void set(std::size_t index) {
+    Live& buffer = buffers_[index];
+    const StreamHandle stream = draw_stream();
+    order(buffer, stream);
+    UseToken token;
+    const std::uint64_t word = buffer.address + draw(buffer.size);
+    if (manager_->begin_use({&word, 1}, true, stream, token) != Status::kOk) {
+      ++outcome_.refused;
+      return;
+    }
+    const Content value(buffer.size, static_cast<std::byte>(draw(256)));
+    device_.submit(stream, [this, address = buffer.address, value] {
+      device_.write(address, value.size(), value.data());
+    });
+    manager_->end_use(token, stream, true);
+    buffer.expected = value;
+    buffer.defined = true;
+  }
+
+  void launch(std::uint64_t kernel, const std::vector<std::size_t>& chosen) {
+    const StreamHandle stream = draw_stream();
+    std::vector<std::uint64_t> words{42, 0, ~std::uint64_t{0}};
+    std::vector<Content*> contents;
+    std::vector<std::pair<Address, std::size_t>> ranges;
+    for (const std::size_t index : chosen) {
+      Live& buffer = buffers_[index];
+      if (!buffer.defined) continue;
+      order(buffer, stream);
+      words.push_back(buffer.address + draw(buffer.size));
+      words.push_back(buffer.address);
+      contents.push_back(&buffer.expected);
+      ranges.emplace_back(buffer.address, buffer.size);
+    }
+    UseToken token;
+    const Status status = manager_->begin_launch(KernelId{kernel}, words, stream, token);
+    if (status != Status::kOk) {
+      ++outcome_.refused;
+      return;
+    }
+    // Sometimes the driver refuses what was announced.
+    if (draw(20) == 0) {
+      manager_->end_use(token, stream, false);
+      return;
+    }
+    device_.submit(stream, [this, kernel, ranges] {
+      std::vector<Content> held;
+      std::vector<Content*> pointers;
+      for (const auto& [address, size] : ranges) {
+        held.emplace_back(size);
+        if (!device_.read(address, size, held.back().data())) return;
+      }
+      for (Content& content : held) pointers.push_back(&content);
+      mix(kernel, pointers);
+      for (std::size_t i = 0; i < ranges.size(); ++i) {
+        device_.write(ranges[i].first, ranges[i].second, held[i].data());
+      }
+    });
+    manager_->end_use(token, stream, true);
+    mix(kernel, contents);
+  }
+
+  // Destroys a stream with work on it, as a program may, and makes another.
+  void recreate_stream() {
+    const std::size_t index = draw(streams_.size());
+    const StreamHandle old = streams_[index];
+    const StreamHandle fresh = device_.program_stream();
+    device_.order_after(fresh, old);
+    for (Live& buffer : buffers_) {
+      if (buffer.users.erase(old) != 0) buffer.users.insert(fresh);
+    }
+    manager_->on_stream_destroy(old);
+    streams_[index] = fresh;
+  }
+
+  const ProgramOptions options_;
+  std::mt19937_64 random_;
+  FakeDevice device_;
+  std::unique_ptr<ResidencyManager> manager_;
+  std::vector<StreamHandle> streams_;
+  std::vector<Live> buffers_;
+  ProgramOutcome outcome_;
+};
+
+}  // namespace
+
+ProgramOutcome run_random_program(const ProgramOptions& options) { return Program(options).run(); }
+
+}  // namespace superpipe::testing

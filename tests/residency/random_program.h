@@ -1,0 +1,42 @@
+// Random programs against a plain reference: what a program reads back must be what it would have
+// read without a manager.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "residency/residency_manager.h"
+#include "tests/residency/fake_device.h"
+
+namespace superpipe::testing {
+
+/// What a random program is, and on what it runs.
+struct ProgramOptions {
+  std::uint64_t seed = 1;
+  int steps = 150;
+  int streams = 3;
+  PolicyConfig policy;
+  bool zero_fill = false;
+  Bytes host_limit{std::uint64_t{1} << 40};
+  Bytes device_capacity{std::uint64_t{1} << 40};
+  Sabotage sabotage;
+  Call fault = Call::kCount;  ///< the kind of call to fail, if any
+  int fault_at = 0;           ///< its ordinal, from the end of the manager's creation
+  bool fault_repeats = false;
+  Status fault_status = Status::kDeviceError;
+  bool layered = false;  ///< passes over layers, as models do, instead of random uses
+};
+
+/// What came of it.
+struct ProgramOutcome {
+  std::vector<std::string> mistakes;  ///< wrong bytes and violations of the device's rules
+  int refused = 0;                    ///< calls that failed, cleanly
+  int fault_hits = 0;                 ///< calls of the faulted kind that were made
+  ResidencyStats stats;
+};
+
+/// Runs the program that `options` describe, deterministically: the same options, the same run.
+ProgramOutcome run_random_program(const ProgramOptions& options);
+
+}  // namespace superpipe::testing

@@ -1,0 +1,174 @@
+// Thousands of random programs: every byte right, never over the budget, nothing left behind. And
+// the same programs with one wait taken away, which must then go wrong.
+#include "tests/residency/random_program.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace superpipe::testing {
+namespace {
+
+PolicyConfig with_budget(PolicyKind kind, std::uint64_t pages) {
+  PolicyConfig config;
+  config.kind = kind;
+  config.budget = Bytes{pages * 4096};
+  return config;
+}
+
+PolicyConfig with_k(PolicyKind kind, int k, int k_prime) {
+  PolicyConfig config;
+  config.kind = kind;
+  config.k = k;
+  if (kind != PolicyKind::kNaive) config.k_prime = k_prime;
+  return config;
+}
+
+struct Setting {
+  const char* name;
+  PolicyConfig policy;
+};
+
+std::vector<Setting> settings() {
+  return {
+      {"resident", PolicyConfig{}},
+      {"superpipeline-12-pages", with_budget(PolicyKind::kSuperpipeline, 12)},
+      {"superpipeline-20-pages", with_budget(PolicyKind::kSuperpipeline, 20)},
+      {"naive-12-pages", with_budget(PolicyKind::kNaive, 12)},
+      {"paper-14-pages", with_budget(PolicyKind::kSuperpipelinePaper, 14)},
+      {"superpipeline-k3-1", with_k(PolicyKind::kSuperpipeline, 3, 1)},
+      {"superpipeline-k4-2", with_k(PolicyKind::kSuperpipeline, 4, 2)},
+      {"naive-k2", with_k(PolicyKind::kNaive, 2, 1)},
+      {"paper-k4-2", with_k(PolicyKind::kSuperpipelinePaper, 4, 2)},
+  };
+}
+
+class RandomProgram : public ::testing::TestWithParam<Setting> {};
+
+std::string describe(const ProgramOptions& options) {
+  return "seed " + std::to_string(options.seed) + (options.layered ? " layered" : "") +
+         (options.zero_fill ? " zero-fill" : "") +
+         (options.fault == Call::kCount ? std::string{}
+                                        : std::string(" fault ") + name_of(options.fault) + "@" +
+                                              std::to_string(options.fault_at));
+}
+
+TEST_P(RandomProgram, ReadsBackWhatItWouldHaveReadWithoutUs) {
+  std::uint64_t moved = 0;
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    ProgramOptions options;
+    options.seed = seed;
+    options.policy = GetParam().policy;
+    options.zero_fill = seed % 2 == 0;
+    options.layered = seed % 3 == 0;
+    const ProgramOutcome outcome = run_random_program(options);
+    ASSERT_EQ(outcome.mistakes, std::vector<std::string>{}) << describe(options);
+    ASSERT_EQ(outcome.stats.errors, 0U) << describe(options);
+    moved += outcome.stats.write_backs;
+  }
+  // The property would hold trivially if nothing ever moved.
+  if (GetParam().policy.kind == PolicyKind::kResident) {
+    EXPECT_EQ(moved, 0U);
+  } else {
+    EXPECT_GT(moved, 500U);
+  }
+}
+
+TEST_P(RandomProgram, LosesNothingWhenADeviceCallFails) {
+  for (int kind = static_cast<int>(Call::kCreatePages); kind < static_cast<int>(Call::kCount);
+       ++kind) {
+    int hit = 0;
+    for (int nth = 1; nth <= 40; ++nth) {
+      ProgramOptions options;
+      options.seed = static_cast<std::uint64_t>(1000 * kind + nth);
+      options.steps = 70;
+      options.policy = GetParam().policy;
+      options.zero_fill = nth % 2 == 0;
+      options.layered = nth % 3 == 0;
+      options.fault = static_cast<Call>(kind);
+      options.fault_at = nth <= 30 ? nth : nth * 3;
+      options.fault_repeats = nth % 5 == 0;
+      options.fault_status = options.fault == Call::kCreatePages && nth % 4 == 1
+                                 ? Status::kOutOfDeviceMemory
+                             : options.fault == Call::kPin ? Status::kOutOfHostMemory
+                                                           : Status::kDeviceError;
+      const ProgramOutcome outcome = run_random_program(options);
+      ASSERT_EQ(outcome.mistakes, std::vector<std::string>{}) << describe(options);
+      hit += outcome.fault_hits >= options.fault_at ? 1 : 0;
+    }
+    const bool moves = GetParam().policy.kind != PolicyKind::kResident;
+    const Call call = static_cast<Call>(kind);
+    if (moves && (call == Call::kMap || call == Call::kUnmap || call == Call::kRecord ||
+                  call == Call::kCopyToHost || call == Call::kCopyToDevice)) {
+      EXPECT_GT(hit, 5) << name_of(call) << " was hardly ever called: the test shows nothing";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, RandomProgram, ::testing::ValuesIn(settings()),
+                         [](const ::testing::TestParamInfo<Setting>& setting) {
+                           std::string name = setting.param.name;
+                           for (char& c : name) {
+                             if (c == '-') c = '_';
+                           }
+                           return name;
+                         });
+
+// Each wait that keeps content right, taken away: some program must then read wrong bytes or touch
+// what is not there. A suite that could not see that would prove nothing.
+int programs_gone_wrong(const Sabotage& sabotage) {
+  int wrong = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    ProgramOptions options;
+    options.seed = seed;
+    options.policy = with_budget(PolicyKind::kSuperpipeline, 12);
+    options.layered = seed % 3 == 0;
+    options.sabotage = sabotage;
+    wrong += run_random_program(options).mistakes.empty() ? 0 : 1;
+  }
+  return wrong;
+}
+
+TEST(RandomProgramWithoutAWait, IsCaughtWhenLastUsesAreNotWaitedForBeforeUnmapping) {
+  EXPECT_GT(programs_gone_wrong({.events_always_complete = true}), 30);
+}
+
+TEST(RandomProgramWithoutAWait, IsCaughtWhenLaunchesDoNotWaitForTheirFetches) {
+  EXPECT_GT(programs_gone_wrong({.program_streams_never_wait = true}), 10);
+}
+
+TEST(RandomProgramWithoutAWait, IsCaughtWhenPagesAreReusedBeforeTheirWriteBack) {
+  EXPECT_GT(programs_gone_wrong({.own_streams_never_wait = true}), 10);
+}
+
+TEST(RandomProgramWithoutAWait, IsRightWithAllWaits) { EXPECT_EQ(programs_gone_wrong({}), 0); }
+
+// Memory that is handed out again must not show what another buffer held.
+TEST(RandomProgramOnASmallDevice, GoesOnWhenTheDeviceIsFullerThanTheBudgetSays) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    ProgramOptions options;
+    options.seed = seed;
+    options.policy = with_budget(PolicyKind::kSuperpipeline, 30);
+    options.device_capacity = Bytes{14 * 4096};
+    options.layered = seed % 2 == 0;
+    const ProgramOutcome outcome = run_random_program(options);
+    ASSERT_EQ(outcome.mistakes, std::vector<std::string>{}) << describe(options);
+  }
+}
+
+TEST(RandomProgramWithLittleHostMemory, RefusesAllocationsAndKeepsTheRest) {
+  int refused = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    ProgramOptions options;
+    options.seed = seed;
+    options.policy = with_budget(PolicyKind::kSuperpipeline, 10);
+    options.host_limit = Bytes{16 * 4096};
+    const ProgramOutcome outcome = run_random_program(options);
+    ASSERT_EQ(outcome.mistakes, std::vector<std::string>{}) << describe(options);
+    refused += outcome.refused;
+  }
+  EXPECT_GT(refused, 0);
+}
+
+}  // namespace
+}  // namespace superpipe::testing
