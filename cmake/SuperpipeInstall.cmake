@@ -16,15 +16,19 @@ foreach(target simgpu_driver simgpu_cudart)
 endforeach()
 
 # An example and its simgpu kernels lie side by side: that is how `superpipe run --simulate` finds them.
-foreach(example minilm layers)
-  if(TARGET superpipe_${example})
-    install(TARGETS superpipe_${example} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+foreach(example superpipe_minilm superpipe_layers)
+  if(TARGET ${example})
+    install(TARGETS ${example} ${example}_simgpu RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
+            LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
-  foreach(plugin superpipe_${example}_simgpu superpipe_${example}_plugin superpipe_${example}_kernels)
-    if(TARGET ${plugin})
-      install(FILES $<TARGET_FILE:${plugin}> DESTINATION ${CMAKE_INSTALL_BINDIR})
-    endif()
-  endforeach()
+endforeach()
+
+# All that is installed, without tests and benchmarks.
+add_custom_target(superpipe_parts)
+foreach(target superpipe_cli superpipe simgpu_driver simgpu_cudart superpipe_minilm superpipe_layers)
+  if(TARGET ${target})
+    add_dependencies(superpipe_parts ${target})
+  endif()
 endforeach()
 
 set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/superpipe)
