@@ -1,0 +1,92 @@
+// A driver that allocates nothing and counts its calls. Everything that is not here is a stub that
+// answers CUDA_ERROR_NOT_SUPPORTED. FAKE_DRIVER_PRIVATE_ENTRIES=1 makes its lookups return
+// functions that it does not export, as a driver without pointer identity would.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+typedef int Result;
+typedef unsigned long long Address;
+
+enum { kSuccess = 0, kInvalidValue = 1, kNotFound = 500 };
+
+static int allocations = 0;
+static Address next_address = 0x100000;
+
+/// For the tests: how often the driver itself was asked to allocate.
+EXPORTED int fake_driver_allocations(void) { return allocations; }
+
+EXPORTED Result cuInit(unsigned flags) { return flags == 0 ? kSuccess : kInvalidValue; }
+EXPORTED Result cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return kSuccess;
+}
+EXPORTED Result cuDeviceGetCount(int* count) {
+  *count = 1;
+  return kSuccess;
+}
+EXPORTED Result cuCtxGetCurrent(void** context) {
+  *context = (void*)0x1;
+  return kSuccess;
+}
+EXPORTED Result cuMemAlloc_v2(Address* address, size_t size) {
+  ++allocations;
+  *address = next_address;
+  next_address += size;
+  return kSuccess;
+}
+EXPORTED Result cuMemFree_v2(Address address) {
+  (void)address;
+  return kSuccess;
+}
+/// Calls an exported function of its own: linked without -Bsymbolic, that leads to the preload.
+EXPORTED Result cuMemAllocPitch_v2(Address* address, size_t* pitch, size_t width, size_t height,
+                                   unsigned element) {
+  (void)element;
+  *pitch = width;
+  return cuMemAlloc_v2(address, width * height);
+}
+
+static Result private_alloc(Address* address, size_t size) { return cuMemAlloc_v2(address, size); }
+
+static const char* symbol_of(const char* name, int version, int per_thread) {
+  if (strcmp(name, "cuMemAlloc") == 0) return version >= 3020 ? "cuMemAlloc_v2" : "cuMemAlloc";
+  if (strcmp(name, "cuLaunchKernel") == 0) {
+    return per_thread ? "cuLaunchKernel_ptsz" : "cuLaunchKernel";
+  }
+  if (strcmp(name, "cuGetProcAddress") == 0) {
+    return version >= 12000 ? "cuGetProcAddress_v2" : "cuGetProcAddress";
+  }
+  return name;
+}
+
+/// The driver's function itself, not what a preload has put before it.
+static void* own_symbol(const char* name) {
+  Dl_info info;
+  if (dladdr((void*)&fake_driver_allocations, &info) == 0) return NULL;
+  void* handle = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+  if (handle == NULL) return NULL;
+  void* symbol = dlsym(handle, name);
+  dlclose(handle);
+  return symbol;
+}
+
+EXPORTED Result cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t flags,
+                                    int* status) {
+  if (strcmp(name, "cuNewInTheNextVersion") == 0) {
+    *function = (void*)&private_alloc;
+  } else {
+    *function = own_symbol(symbol_of(name, version, (flags & 2) != 0));
+  }
+  const char* private = getenv("FAKE_DRIVER_PRIVATE_ENTRIES");
+  if (private != NULL && strcmp(name, "cuMemAlloc") == 0) *function = (void*)&private_alloc;
+  if (status != NULL) *status = *function == NULL ? 1 : 0;
+  return *function != NULL || status != NULL ? kSuccess : kNotFound;
+}
+EXPORTED Result cuGetProcAddress(const char* name, void** function, int version, uint64_t flags) {
+  return cuGetProcAddress_v2(name, function, version, flags, NULL);
+}

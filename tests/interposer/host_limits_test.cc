@@ -1,0 +1,81 @@
+#include "interposer/host_limits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace superpipe {
+namespace {
+
+using ::testing::Optional;
+
+/// A root folder with the files that the kernel would show.
+class HostLimitsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = std::filesystem::path(::testing::TempDir()) /
+            ("host_limits_" +
+             std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::remove_all(root_);
+    write("proc/meminfo",
+          "MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:    8388608 kB\n");
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  void write(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+
+  std::filesystem::path root_;
+};
+
+TEST_F(HostLimitsTest, ReadsWhatIsAvailable) {
+  const HostMemory memory = read_host_memory(root_);
+  EXPECT_EQ(memory.total, 16_GiB);
+  EXPECT_EQ(memory.available, 8_GiB);
+  EXPECT_EQ(memory.cgroup_limit, std::nullopt);
+}
+
+TEST_F(HostLimitsTest, TakesTheTightestGroupOfVersionTwo) {
+  write("proc/self/cgroup", "0::/job/step\n");
+  write("sys/fs/cgroup/job/step/memory.max", "max\n");
+  write("sys/fs/cgroup/job/memory.max", "4294967296\n");
+  write("sys/fs/cgroup/job/memory.current", "1073741824\n");
+  const HostMemory memory = read_host_memory(root_);
+  EXPECT_THAT(memory.cgroup_limit, Optional(4_GiB));
+  EXPECT_THAT(memory.cgroup_current, Optional(1_GiB));
+}
+
+TEST_F(HostLimitsTest, ReadsVersionOneAndKnowsItsWordForNoLimit) {
+  write("proc/self/cgroup", "4:cpu,memory:/box\n3:pids:/\n");
+  write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "2147483648\n");
+  write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "0\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_THAT(read_host_memory(root_).cgroup_limit, Optional(2_GiB));
+}
+
+TEST(HostStoreLimit, LeavesHeadroomOfWhatIsAvailable) {
+  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, std::nullopt, std::nullopt}, std::nullopt),
+            Bytes{(8_GiB).count() / 16 * 15});
+}
+
+TEST(HostStoreLimit, NeverExceedsTheGroup) {
+  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, 2_GiB, 1_GiB}, std::nullopt),
+            Bytes{(1_GiB).count() / 16 * 15});
+}
+
+TEST(HostStoreLimit, IsZeroWhenTheGroupIsOverItsLimit) {
+  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, 1_GiB, 2_GiB}, std::nullopt), Bytes{});
+}
+
+TEST(HostStoreLimit, TakesTheUsersShareOfAllMemory) {
+  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, std::nullopt, std::nullopt}, SizeSpec::of_percent(25)),
+            4_GiB);
+}
+
+}  // namespace
+}  // namespace superpipe

@@ -1,0 +1,237 @@
+#include "interposer/kernel_arguments.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "interposer/driver_table.h"
+
+namespace superpipe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr std::uint64_t kOurs = 0x700000000000;
+
+bool is_ours(std::uint64_t word) { return word - kOurs < 0x1000000; }
+
+/// What the fake driver knows of one handle.
+struct FakeFunction {
+  std::string name;
+  std::vector<std::size_t> sizes;
+  bool is_kernel = false;
+};
+
+std::map<const void*, FakeFunction>& functions() {
+  static std::map<const void*, FakeFunction> all;
+  return all;
+}
+std::atomic<int> questions{0};
+
+CUresult param_info(const void* handle, bool kernel, std::size_t index, std::size_t* size) {
+  ++questions;
+  const auto found = functions().find(handle);
+  if (found == functions().end() || found->second.is_kernel != kernel) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (index >= found->second.sizes.size()) return CUDA_ERROR_INVALID_VALUE;
+  *size = found->second.sizes[index];
+  return CUDA_SUCCESS;
+}
+
+class KernelLayoutCacheTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    functions().clear();
+    questions = 0;
+    driver().cuFuncGetParamInfo = [](CUfunction function, std::size_t index, std::size_t*,
+                                     std::size_t* size) {
+      return param_info(function, false, index, size);
+    };
+    driver().cuKernelGetParamInfo = [](CUkernel kernel, std::size_t index, std::size_t*,
+                                       std::size_t* size) {
+      return param_info(kernel, true, index, size);
+    };
+    driver().cuFuncGetName = [](const char** name, CUfunction function) {
+      *name = functions()[function].name.c_str();
+      return CUDA_SUCCESS;
+    };
+    driver().cuKernelGetName = [](const char** name, CUkernel kernel) {
+      *name = functions()[kernel].name.c_str();
+      return CUDA_SUCCESS;
+    };
+  }
+
+  static CUfunction handle(std::uintptr_t number) {
+    return reinterpret_cast<CUfunction>(0x1000 + 16 * number);
+  }
+
+  KernelLayoutCache cache_;
+};
+
+TEST_F(KernelLayoutCacheTest, KnowsNothingBeforeItLearns) {
+  EXPECT_EQ(cache_.find(handle(1)), nullptr);
+}
+
+TEST_F(KernelLayoutCacheTest, AsksTheDriverOnceForAFunction) {
+  functions()[handle(1)] = {"gemm", {8, 8, 4}};
+  const KernelLayout* const learned = cache_.learn(handle(1));
+  ASSERT_NE(learned, nullptr);
+  const int asked = questions;
+  EXPECT_EQ(cache_.find(handle(1)), learned);
+  EXPECT_EQ(questions, asked);
+  EXPECT_EQ(learned->parameters, 3U);
+}
+
+TEST_F(KernelLayoutCacheTest, AcceptsKernelHandleCastToFunction) {
+  functions()[handle(2)] = {"gemm", {8}, /*is_kernel=*/true};
+  ASSERT_NE(cache_.learn(handle(2)), nullptr);
+  EXPECT_EQ(cache_.find(handle(2))->probes.size(), 1U);
+}
+
+TEST_F(KernelLayoutCacheTest, RefusesHandleThatTheDriverDoesNotKnow) {
+  EXPECT_EQ(cache_.learn(handle(3)), nullptr);
+  EXPECT_EQ(cache_.learn(nullptr), nullptr);
+}
+
+TEST_F(KernelLayoutCacheTest, GivesTheSameKernelTheSameIdInAnotherModule) {
+  functions()[handle(1)] = {"gemm", {8}};
+  functions()[handle(2)] = {"gemm", {8}};
+  functions()[handle(3)] = {"softmax", {8}};
+  EXPECT_EQ(cache_.learn(handle(1))->kernel, cache_.learn(handle(2))->kernel);
+  EXPECT_NE(cache_.learn(handle(1))->kernel, cache_.learn(handle(3))->kernel);
+}
+
+TEST_F(KernelLayoutCacheTest, AsksAgainAfterAnUnloadReusedTheHandle) {
+  functions()[handle(1)] = {"before", {8, 8}};
+  cache_.learn(handle(1));
+  cache_.clear();
+  EXPECT_EQ(cache_.find(handle(1)), nullptr);
+  functions()[handle(1)] = {"after", {16}};
+  ASSERT_NE(cache_.learn(handle(1)), nullptr);
+  EXPECT_EQ(cache_.find(handle(1))->parameters, 1U);
+}
+
+TEST_F(KernelLayoutCacheTest, KeepsEveryFunctionWhenItGrows) {
+  constexpr std::uintptr_t kCount = 5000;
+  for (std::uintptr_t i = 0; i < kCount; ++i) {
+    functions()[handle(i)] = {"kernel" + std::to_string(i % 7), {8 * (i % 5)}};
+    ASSERT_NE(cache_.learn(handle(i)), nullptr);
+  }
+  for (std::uintptr_t i = 0; i < kCount; ++i) {
+    const KernelLayout* const layout = cache_.find(handle(i));
+    ASSERT_NE(layout, nullptr) << i;
+    EXPECT_EQ(layout->parameters, 1U);
+  }
+}
+
+TEST_F(KernelLayoutCacheTest, FindsWhileAnotherThreadLearnsAndClears) {
+  for (std::uintptr_t i = 0; i < 64; ++i) functions()[handle(i)] = {"kernel", {8}};
+  std::atomic<bool> done{false};
+  std::thread reader([&] {
+    while (!done) {
+      for (std::uintptr_t i = 0; i < 64; ++i) {
+        const KernelLayout* const layout = cache_.find(handle(i));
+        if (layout != nullptr) {
+          EXPECT_EQ(layout->parameters, 1U);
+        }
+      }
+    }
+  });
+  for (int round = 0; round < 200; ++round) {
+    for (std::uintptr_t i = 0; i < 64; ++i) cache_.learn(handle(i));
+    cache_.clear();
+  }
+  done = true;
+  reader.join();
+}
+
+std::vector<std::uint64_t> collected(const KernelLayout& layout, std::vector<void*> parameters) {
+  WordList words;
+  collect_parameters(layout, parameters.data(), is_ours, words);
+  const auto found = words.words();
+  return {found.begin(), found.end()};
+}
+
+KernelLayout layout_of(const std::vector<std::size_t>& sizes) {
+  KernelLayout layout{};
+  for (const std::size_t size : sizes) append_parameter(layout, size);
+  return layout;
+}
+
+TEST(CollectParameters, FindsPointersAndLeavesNumbers) {
+  std::uint64_t weights = kOurs + 64;
+  float scale = 1;
+  std::uint64_t foreign = 0x12345678;
+  EXPECT_THAT(collected(layout_of({8, 4, 8}), {&weights, &scale, &foreign}),
+              ElementsAre(kOurs + 64));
+}
+
+TEST(CollectParameters, FindsPointersInsideStructsPassedByValue) {
+  struct {
+    int count = 3;
+    std::uint64_t first = kOurs;
+    std::uint64_t null = 0;
+    std::uint64_t second = kOurs + 128;
+  } tensors;
+  EXPECT_THAT(collected(layout_of({sizeof tensors}), {&tensors}), ElementsAre(kOurs, kOurs + 128));
+}
+
+TEST(CollectParameters, FindsPointersOfPackedStructs) {
+  struct __attribute__((packed)) {
+    std::uint32_t tag = 7;
+    std::uint64_t pointer = kOurs + 8;
+    std::uint32_t tail = 9;
+  } packed;
+  EXPECT_THAT(collected(layout_of({sizeof packed}), {&packed}), ElementsAre(kOurs + 8));
+}
+
+TEST(CollectParameters, SeesPointerThatWasNullAtTheFirstLaunch) {
+  const KernelLayout layout = layout_of({8});
+  std::uint64_t pointer = 0;
+  EXPECT_THAT(collected(layout, {&pointer}), IsEmpty());
+  pointer = kOurs;
+  EXPECT_THAT(collected(layout, {&pointer}), ElementsAre(kOurs));
+}
+
+TEST(CollectParameters, ReadsNoBytesPastASmallParameter) {
+  // Four bytes at the end of a page-sized block: the sanitizer would see a wider read.
+  auto flag = std::make_unique<std::uint32_t>(1);
+  EXPECT_THAT(collected(layout_of({4}), {flag.get()}), IsEmpty());
+}
+
+TEST(CollectParameters, FindsMorePointersThanFitInline) {
+  std::vector<std::uint64_t> pointers(4 * WordList::kInline);
+  for (std::size_t i = 0; i < pointers.size(); ++i) pointers[i] = kOurs + 64 * i;
+  const auto found = collected(layout_of({8 * pointers.size()}), {pointers.data()});
+  EXPECT_THAT(found, ::testing::IsSupersetOf(pointers));
+}
+
+TEST(ArgumentBufferOf, ReadsPointerAndSizeInAnyOrder) {
+  std::uint64_t arguments[2] = {kOurs, 5};
+  std::size_t size = sizeof arguments;
+  void* forward[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, arguments, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                     CU_LAUNCH_PARAM_END};
+  EXPECT_EQ(argument_buffer_of(forward).data, arguments);
+  EXPECT_EQ(argument_buffer_of(forward).size, sizeof arguments);
+  void* backward[] = {CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_BUFFER_POINTER, arguments,
+                      CU_LAUNCH_PARAM_END};
+  EXPECT_EQ(argument_buffer_of(backward).size, sizeof arguments);
+}
+
+TEST(ArgumentBufferOf, IsEmptyWithoutAPointer) {
+  std::size_t size = 8;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+  EXPECT_EQ(argument_buffer_of(extra).size, 0U);
+  EXPECT_EQ(argument_buffer_of(nullptr).size, 0U);
+}
+
+}  // namespace
+}  // namespace superpipe

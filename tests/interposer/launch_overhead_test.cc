@@ -1,0 +1,38 @@
+#include "interposer/launch_overhead.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace superpipe {
+namespace {
+
+using std::chrono::nanoseconds;
+
+TEST(LaunchOverhead, IsZeroWithoutSamples) { EXPECT_EQ(LaunchOverhead().quantile(0.5), 0); }
+
+TEST(LaunchOverhead, FindsQuantilesWithinAnEighth) {
+  LaunchOverhead overhead;
+  for (int i = 0; i < 98; ++i) overhead.add(nanoseconds(150));
+  for (int i = 0; i < 2; ++i) overhead.add(nanoseconds(4000));
+  EXPECT_NEAR(overhead.quantile(0.5), 150, 150 / 8.0);
+  EXPECT_NEAR(overhead.quantile(0.99), 4000, 4000 / 8.0);
+}
+
+TEST(LaunchOverhead, LeavesOutLaunchesThatWaited) {
+  LaunchOverhead overhead;
+  overhead.add(nanoseconds(100));
+  overhead.add(LaunchOverhead::kLongestOverhead + nanoseconds(1));
+  EXPECT_NEAR(overhead.quantile(1.0), 100, 13);
+}
+
+TEST(LaunchOverhead, TimesOneLaunchInSoMany) {
+  unsigned sampled = 0;
+  for (unsigned i = 0; i < 10 * LaunchOverhead::kOneIn; ++i) {
+    sampled += LaunchOverhead::is_sampled() ? 1 : 0;
+  }
+  EXPECT_EQ(sampled, 10U);
+}
+
+}  // namespace
+}  // namespace superpipe

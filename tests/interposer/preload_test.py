@@ -1,0 +1,228 @@
+"""The preload as the loader and a program see it: its file, its lookups, its start."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ["SUPERPIPE_BUILD_DIR"])
+SOURCE = Path(os.environ["SUPERPIPE_SOURCE_DIR"])
+SANITIZER = os.environ.get("SUPERPIPE_SANITIZER", "")
+LIBRARY = BUILD / "lib" / "libsuperpipe.so"
+PROBE = BUILD / "tests" / "interposer" / "driver_probe"
+DRIVERS = BUILD / "tests" / "interposer" / "drivers"
+ALLOWED_NEEDED = {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "libdl.so.2", "libpthread.so.0"}
+
+
+def output(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def needed_of(dynamic_section):
+    return set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic_section))
+
+
+def foreign_symbols(listing, driver_names):
+    """The defined dynamic symbols that are neither the driver's nor superpipe_*."""
+    defined = {line.split()[-1] for line in listing.splitlines() if " T " in line or " W " in line
+               or " D " in line or " B " in line or " R " in line or " V " in line
+               or " u " in line}
+    return {name for name in defined
+            if name not in driver_names and not name.startswith("superpipe_")}
+
+
+def is_trampoline(disassembly, name):
+    """Whether the function `name` is one indirect jump through a memory slot, and nothing else."""
+    match = re.search(rf"<{name}>:\n\s*[0-9a-f]+:\s*(\S+)\s+(.*)", disassembly)
+    return bool(match) and match.group(1) == "jmp" and match.group(2).startswith("*0x") \
+        and "(%rip)" in match.group(2)
+
+
+def run(*arguments, driver=DRIVERS / "full" / "libcuda.so.1", preload=True, program=PROBE,
+        **variables):
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith(("SUPERPIPE_", "PYTORCH_", "TF_", "XLA_"))}
+    if preload:
+        environment["LD_PRELOAD"] = str(LIBRARY)
+    if driver is not None:
+        environment["SUPERPIPE_DRIVER"] = str(driver)
+    environment.update({name: str(value) for name, value in variables.items()})
+    return subprocess.run([str(program), *arguments], env=environment, capture_output=True,
+                          text=True, check=False, timeout=60)
+
+
+class FileTest(unittest.TestCase):
+    """What the library file needs and exports (without a sanitizer, whose runtime it would need)."""
+
+    def setUp(self):
+        if SANITIZER:
+            self.skipTest("a sanitizer adds its own runtime to the library")
+
+    def driver_names(self):
+        text = (SOURCE / "interposer" / "generated" / "exports.map").read_text()
+        return set(re.findall(r"\b(cu[A-Z]\w*);", text))
+
+    def test_needs_only_the_c_library(self):
+        needed = needed_of(output("readelf", "-d", str(LIBRARY)))
+        self.assertLessEqual(needed, ALLOWED_NEEDED)
+
+    def test_the_check_of_needs_would_see_the_cxx_library(self):
+        line = " 0x1 (NEEDED)             Shared library: [libstdc++.so.6]"
+        self.assertFalse(needed_of(line) <= ALLOWED_NEEDED)
+
+    def test_has_the_drivers_soname(self):
+        self.assertIn("Library soname: [libcuda.so.1]", output("readelf", "-d", str(LIBRARY)))
+
+    def test_exports_every_name_of_the_driver_and_nothing_foreign(self):
+        listing = output("nm", "-D", "--defined-only", str(LIBRARY))
+        names = self.driver_names()
+        exported = {line.split()[-1] for line in listing.splitlines()}
+        self.assertEqual(names - exported, set())
+        self.assertEqual(foreign_symbols(listing, names), set())
+
+    def test_the_check_of_exports_would_see_a_leak(self):
+        self.assertEqual(foreign_symbols("0 T cuInit\n0 W _ZN3foo3barEv", {"cuInit"}),
+                         {"_ZN3foo3barEv"})
+
+    def test_passed_functions_are_one_jump(self):
+        disassembly = output("objdump", "-d", "--no-show-raw-insn", str(LIBRARY))
+        for name in ("cuInit", "cuCtxSynchronize", "cuEventRecord", "cuTexRefGetFlags",
+                     "cuMemHostRegister_v2"):
+            with self.subTest(name):
+                self.assertTrue(is_trampoline(disassembly, name))
+        self.assertFalse(is_trampoline(disassembly, "cuLaunchKernel"), "hooked: more than a jump")
+
+
+class LookupTest(unittest.TestCase):
+    def answers(self, **options):
+        result = run("lookups", **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return dict(line.split(" ", 1) for line in result.stdout.splitlines())
+
+    EXPECTED = {"alloc": "ours", "launch": "ours", "launch-ptsz": "ours", "itself": "ours",
+                "itself-old": "ours", "alloc-again": "ours", "pass": "other", "newer": "passes",
+                "absent": "null", "identity": "1"}
+
+    def test_every_lookup_of_a_hooked_function_gives_ours(self):
+        self.assertEqual(self.answers(), self.EXPECTED)
+
+    def test_a_symbolically_linked_driver_is_no_different(self):
+        self.assertEqual(self.answers(driver=DRIVERS / "symbolic" / "libcuda.so.1"), self.EXPECTED)
+
+    def test_falls_back_to_names_where_identity_does_not_hold(self):
+        answers = self.answers(FAKE_DRIVER_PRIVATE_ENTRIES=1)
+        self.assertEqual(answers, {**self.EXPECTED, "identity": "0"})
+
+    def test_gives_the_drivers_own_when_off(self):
+        answers = self.answers(SUPERPIPE_OFF=1)
+        self.assertEqual(answers["alloc"], "other")
+        self.assertEqual(answers["itself"], "other")
+
+    def test_finds_the_driver_through_the_library_path(self):
+        answers = self.answers(driver=None, LD_LIBRARY_PATH=DRIVERS / "full")
+        self.assertEqual(answers, self.EXPECTED)
+
+    def test_calls_of_the_driver_to_itself_pass(self):
+        # Hooked, the inner allocation would be managed or refused; the pitch shows who answered.
+        result = run("reenter")
+        self.assertEqual(result.stdout, "reenter 0 pitch 64\n", result.stderr)
+
+    def test_a_function_that_an_older_driver_lacks_is_not_supported_and_said(self):
+        result = run("call", "cuMulticastCreate", driver=DRIVERS / "old" / "libcuda.so.1")
+        self.assertEqual(result.stdout, "call 801\n")
+        self.assertIn("cuMulticastCreate was called, but the driver does not have it",
+                      result.stderr)
+
+
+class StartTest(unittest.TestCase):
+    def assert_one_line(self, text, *parts):
+        lines = text.splitlines()
+        self.assertEqual(len(lines), 1, text)
+        for part in parts:
+            self.assertIn(part, lines[0])
+
+    def test_a_missing_driver_is_no_device_and_one_line(self):
+        result = run("init", driver="/nonexistent/libcuda.so.1")
+        self.assertEqual(result.stdout, "init 100\n")
+        self.assert_one_line(result.stderr, "SUPERPIPE_DRIVER=/nonexistent/libcuda.so.1",
+                             "no such file", "--simulate")
+
+    def test_a_foreign_library_is_no_device_and_one_line(self):
+        result = run("init", driver=DRIVERS / "foreign" / "libcuda.so.1")
+        self.assertEqual(result.stdout, "init 100\n")
+        self.assert_one_line(result.stderr, "is no CUDA driver", "SUPERPIPE_DRIVER")
+
+    def test_a_file_that_is_no_library_is_no_device_and_one_line(self):
+        result = run("init", driver="/etc/passwd")
+        self.assertEqual(result.stdout, "init 100\n")
+        self.assert_one_line(result.stderr, "/etc/passwd", "cannot be opened")
+
+    def test_itself_is_refused_as_the_driver(self):
+        result = run("init", driver=LIBRARY)
+        self.assertEqual(result.stdout, "init 100\n")
+        self.assert_one_line(result.stderr, "superpipe itself")
+
+    def test_a_program_that_is_not_cuda_notices_nothing(self):
+        for variables in ({}, {"SUPERPIPE_K": "bad"}, {"SUPERPIPE_STATS": "/nonexistent/x"}):
+            with self.subTest(variables):
+                result = run("hello", program="/bin/echo", driver="/nonexistent", **variables)
+                self.assertEqual((result.returncode, result.stdout, result.stderr),
+                                 (0, "hello\n", ""))
+
+    def test_a_bad_value_is_one_line_and_runs_unmanaged(self):
+        result = run("lookups", SUPERPIPE_K="none")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("alloc other", result.stdout)
+        self.assert_one_line(result.stderr, "SUPERPIPE_K=none", "whole number", "unmanaged")
+
+    def test_two_bad_values_are_two_lines(self):
+        result = run("init", SUPERPIPE_K="none", SUPERPIPE_PLAN="p")
+        lines = result.stderr.splitlines()
+        self.assertEqual(len(lines), 2, result.stderr)
+        for line in lines:
+            self.assertTrue(line.startswith("superpipe: SUPERPIPE_"), line)
+
+    def test_a_bad_value_stops_the_program_when_strict(self):
+        result = run("environment", "HOME", SUPERPIPE_K="0", SUPERPIPE_STRICT=1)
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assert_one_line(result.stderr, "SUPERPIPE_K=0", "SUPERPIPE_STRICT=1")
+
+    def test_frameworks_are_told_to_allocate_each_tensor(self):
+        for name, value in (("PYTORCH_ALLOC_CONF", "backend:cudaMallocAsync"),
+                            ("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync"),
+                            ("TF_GPU_ALLOCATOR", "cuda_malloc_async"),
+                            ("TF_FORCE_GPU_ALLOW_GROWTH", "true"),
+                            ("XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async"),
+                            ("XLA_PYTHON_CLIENT_PREALLOCATE", "false")):
+            with self.subTest(name):
+                self.assertEqual(run("environment", name).stdout, value + "\n")
+
+    def test_a_frameworks_variable_that_the_user_set_stays(self):
+        result = run("environment", "PYTORCH_CUDA_ALLOC_CONF", PYTORCH_ALLOC_CONF="mine")
+        self.assertEqual(result.stdout, "(unset)\n")
+        result = run("environment", "TF_GPU_ALLOCATOR", TF_GPU_ALLOCATOR="mine")
+        self.assertEqual(result.stdout, "mine\n")
+
+    def test_frameworks_are_left_alone_when_native_or_off(self):
+        for variables in ({"SUPERPIPE_ALLOCATOR": "native"}, {"SUPERPIPE_OFF": 1}):
+            with self.subTest(variables):
+                result = run("environment", "TF_GPU_ALLOCATOR", **variables)
+                self.assertEqual(result.stdout, "(unset)\n")
+
+    def test_a_log_file_takes_the_lines(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "log"
+            result = run("init", driver="/nonexistent", SUPERPIPE_LOG=f"info:{log}")
+            self.assertEqual(result.stderr, "")
+            self.assertIn("no such file", log.read_text())
+
+    def test_a_forked_child_of_an_unmanaged_program_passes_through(self):
+        result = run("fork")
+        self.assertEqual(result.stdout, "parent 0\nchild 0\nstatus 0\n", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)

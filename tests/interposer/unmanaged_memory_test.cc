@@ -1,0 +1,59 @@
+#include "interposer/unmanaged_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "interposer/pool_accounts.h"
+
+namespace superpipe {
+namespace {
+
+TEST(UnmanagedMemory, GivesBackWhatTheAllocationTook) {
+  UnmanagedMemory memory;
+  memory.add(0x1000, Bytes{512});
+  EXPECT_EQ(memory.remove(0x1000), Bytes{512});
+  EXPECT_EQ(memory.remove(0x1000), Bytes{});
+}
+
+TEST(UnmanagedMemory, KeepsThePeakAfterFrees) {
+  UnmanagedMemory memory;
+  memory.add(1, 2_MiB);
+  memory.add(2, 3_MiB);
+  memory.remove(1);
+  memory.add(3, 1_MiB);
+  EXPECT_EQ(memory.peak(), 5_MiB);
+}
+
+TEST(UnmanagedMemory, RoundsToTheDriversAlignment) {
+  EXPECT_EQ(UnmanagedMemory::footprint(1), Bytes{512});
+  EXPECT_EQ(UnmanagedMemory::footprint(513), Bytes{1024});
+}
+
+TEST(PoolAccounts, CountsByPoolAndForgetsFrees) {
+  PoolAccounts accounts;
+  auto* const first = reinterpret_cast<CUmemoryPool>(0x10);
+  auto* const second = reinterpret_cast<CUmemoryPool>(0x20);
+  accounts.on_allocate(first, 1, 100);
+  accounts.on_allocate(first, 2, 50);
+  accounts.on_allocate(second, 3, 7);
+  accounts.on_free(1);
+  EXPECT_EQ(accounts.usage(first).current, 50U);
+  EXPECT_EQ(accounts.usage(first).high, 150U);
+  EXPECT_EQ(accounts.usage(second).current, 7U);
+  EXPECT_EQ(accounts.pool_of(3), second);
+  EXPECT_EQ(accounts.pool_of(1), nullptr);
+  accounts.reset_high(first);
+  EXPECT_EQ(accounts.usage(first).high, 50U);
+}
+
+TEST(PoolAccounts, ExcludesUntilThePoolIsGone) {
+  PoolAccounts accounts;
+  auto* const shared = reinterpret_cast<CUmemoryPool>(0x10);
+  EXPECT_FALSE(accounts.is_excluded(shared));
+  accounts.exclude(shared);
+  EXPECT_TRUE(accounts.is_excluded(shared));
+  accounts.forget(shared);
+  EXPECT_FALSE(accounts.is_excluded(shared));
+}
+
+}  // namespace
+}  // namespace superpipe
