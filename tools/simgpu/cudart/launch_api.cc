@@ -1,0 +1,241 @@
+// Launches, attributes of kernels, occupancy.
+
+#include "tools/simgpu/cudart/registry.h"
+
+using simgpu::cudart::DriverTable;
+using simgpu::cudart::record;
+using simgpu::cudart::Registry;
+using simgpu::cudart::to_error;
+using simgpu::cudart::with_context;
+
+namespace simgpu::cudart {
+namespace {
+
+static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute));
+static_assert(alignof(cudaLaunchAttribute) == alignof(CUlaunchAttribute));
+
+// The driver takes a kernel wherever it takes a function. Source: CUDA Driver API, cuLaunchKernel.
+CUfunction as_function(CUkernel kernel) { return reinterpret_cast<CUfunction>(kernel); }
+
+// Calls `body(table, kernel)` for the kernel that `function` means.
+template <typename Body>
+cudaError_t with_kernel(const void* function, Body&& body) {
+  return with_context([&](const DriverTable& d) {
+    CUkernel kernel = nullptr;
+    const cudaError_t error = Registry::instance().kernel(function, &kernel);
+    return error != cudaSuccess ? error : to_error(body(d, kernel));
+  });
+}
+
+CUresult launch(const DriverTable& d, CUkernel kernel, dim3 grid, dim3 block, void** arguments,
+                size_t shared_bytes, cudaStream_t stream) {
+  return d.cuLaunchKernel(as_function(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                          static_cast<unsigned>(shared_bytes), stream, arguments, nullptr);
+}
+
+CUlaunchConfig to_config(const cudaLaunchConfig_t& config) {
+  CUlaunchConfig converted{};
+  converted.gridDimX = config.gridDim.x;
+  converted.gridDimY = config.gridDim.y;
+  converted.gridDimZ = config.gridDim.z;
+  converted.blockDimX = config.blockDim.x;
+  converted.blockDimY = config.blockDim.y;
+  converted.blockDimZ = config.blockDim.z;
+  converted.sharedMemBytes = static_cast<unsigned>(config.dynamicSmemBytes);
+  converted.hStream = config.stream;
+  converted.attrs = reinterpret_cast<CUlaunchAttribute*>(config.attrs);
+  converted.numAttrs = config.numAttrs;
+  return converted;
+}
+
+CUresult read_attributes(const DriverTable& d, CUkernel kernel, CUdevice device,
+                         cudaFuncAttributes* out) {
+  cudaFuncAttributes found{};
+  CUresult first_error = CUDA_SUCCESS;
+  const auto read = [&](auto& field, CUfunction_attribute attribute) {
+    int value = 0;
+    const CUresult result = d.cuKernelGetAttribute(&value, attribute, kernel, device);
+    if (result == CUDA_SUCCESS) {
+      field = static_cast<std::remove_reference_t<decltype(field)>>(value);
+    } else if (first_error == CUDA_SUCCESS) {
+      first_error = result;
+    }
+  };
+  read(found.sharedSizeBytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+  read(found.constSizeBytes, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES);
+  read(found.localSizeBytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
+  read(found.maxThreadsPerBlock, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  read(found.numRegs, CU_FUNC_ATTRIBUTE_NUM_REGS);
+  read(found.ptxVersion, CU_FUNC_ATTRIBUTE_PTX_VERSION);
+  read(found.binaryVersion, CU_FUNC_ATTRIBUTE_BINARY_VERSION);
+  read(found.cacheModeCA, CU_FUNC_ATTRIBUTE_CACHE_MODE_CA);
+  read(found.maxDynamicSharedSizeBytes, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  read(found.preferredShmemCarveout, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
+  read(found.clusterDimMustBeSet, CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET);
+  read(found.requiredClusterWidth, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH);
+  read(found.requiredClusterHeight, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT);
+  read(found.requiredClusterDepth, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH);
+  read(found.clusterSchedulingPolicyPreference,
+       CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE);
+  read(found.nonPortableClusterSizeAllowed, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
+  if (first_error == CUDA_SUCCESS) *out = found;
+  return first_error;
+}
+
+}  // namespace
+}  // namespace simgpu::cudart
+
+using simgpu::cudart::as_function;
+using simgpu::cudart::with_kernel;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+cudaError_t __cudaGetKernel(cudaKernel_t* kernelPtr, const void* entryFuncAddr) {
+  return cudaGetKernel(kernelPtr, entryFuncAddr);
+}
+
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void** args,
+                               size_t sharedMem, cudaStream_t stream) {
+  return with_context([&](const DriverTable& d) {
+    // The stub asks once for its kernel; where that failed it passes null for ever.
+    if (kernel == nullptr) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    return simgpu::cudart::launch(d, kernel, gridDim, blockDim, args, sharedMem, stream);
+  });
+}
+
+cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void** args,
+                                    size_t sharedMem, cudaStream_t stream) {
+  const simgpu::cudart::PerThreadDefaultStream scope;
+  return __cudaLaunchKernel(kernel, gridDim, blockDim, args, sharedMem, stream);
+}
+
+cudaError_t cudaGetKernel(cudaKernel_t* kernelPtr, const void* entryFuncAddr) {
+  if (kernelPtr == nullptr) return record(cudaErrorInvalidValue);
+  return with_kernel(entryFuncAddr, [&](const DriverTable&, CUkernel kernel) {
+    *kernelPtr = kernel;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t* functionPtr, const void* symbolPtr) {
+  if (functionPtr == nullptr) return record(cudaErrorInvalidValue);
+  return with_kernel(symbolPtr, [&](const DriverTable& d, CUkernel kernel) {
+    return d.cuKernelGetFunction(functionPtr, kernel);
+  });
+}
+
+cudaError_t cudaLaunchKernel(const void* func, dim3 gridDim, dim3 blockDim, void** args,
+                             size_t sharedMem, cudaStream_t stream) {
+  return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
+    return simgpu::cudart::launch(d, kernel, gridDim, blockDim, args, sharedMem, stream);
+  });
+}
+
+cudaError_t cudaLaunchCooperativeKernel(const void* func, dim3 gridDim, dim3 blockDim, void** args,
+                                        size_t sharedMem, cudaStream_t stream) {
+  return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
+    return d.cuLaunchCooperativeKernel(as_function(kernel), gridDim.x, gridDim.y, gridDim.z,
+                                       blockDim.x, blockDim.y, blockDim.z,
+                                       static_cast<unsigned>(sharedMem), stream, args);
+  });
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* func, void** args) {
+  if (config == nullptr) return record(cudaErrorInvalidValue);
+  return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
+    const CUlaunchConfig converted = simgpu::cudart::to_config(*config);
+    return d.cuLaunchKernelEx(&converted, as_function(kernel), args, nullptr);
+  });
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attr, const void* func) {
+  if (attr == nullptr) return record(cudaErrorInvalidValue);
+  return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
+    CUdevice device = 0;
+    const CUresult result = d.cuCtxGetDevice(&device);
+    return result != CUDA_SUCCESS ? result
+                                  : simgpu::cudart::read_attributes(d, kernel, device, attr);
+  });
+}
+
+cudaError_t cudaFuncSetAttribute(const void* func, cudaFuncAttribute attr, int value) {
+  return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
+    CUdevice device = 0;
+    const CUresult result = d.cuCtxGetDevice(&device);
+    if (result != CUDA_SUCCESS) return result;
+    return d.cuKernelSetAttribute(static_cast<CUfunction_attribute>(attr), value, kernel, device);
+  });
+}
+
+cudaError_t cudaFuncSetCacheConfig(const void* func, cudaFuncCache cacheConfig) {
+  return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
+    CUdevice device = 0;
+    const CUresult result = d.cuCtxGetDevice(&device);
+    if (result != CUDA_SUCCESS) return result;
+    return d.cuKernelSetCacheConfig(kernel, static_cast<CUfunc_cache>(cacheConfig), device);
+  });
+}
+
+cudaError_t cudaFuncSetSharedMemConfig(const void* func, cudaSharedMemConfig) {
+  return with_kernel(func, [](const DriverTable&, CUkernel) { return cudaSuccess; });
+}
+
+cudaError_t cudaFuncGetName(const char** name, const void* func) {
+  return with_kernel(
+      func, [&](const DriverTable& d, CUkernel kernel) { return d.cuKernelGetName(name, kernel); });
+}
+
+cudaError_t cudaFuncGetParamInfo(const void* func, size_t paramIndex, size_t* paramOffset,
+                                 size_t* paramSize) {
+  return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
+    return d.cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize);
+  });
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, const void* func,
+                                                          int blockSize, size_t dynamicSMemSize) {
+  return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
+    return d.cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, as_function(kernel), blockSize,
+                                                         dynamicSMemSize);
+  });
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, const void* func,
+                                                                   int blockSize,
+                                                                   size_t dynamicSMemSize,
+                                                                   unsigned int flags) {
+  return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
+    return d.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        numBlocks, as_function(kernel), blockSize, dynamicSMemSize, flags);
+  });
+}
+
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, const void* func,
+                                                      int numBlocks, int blockSize) {
+  return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
+    return d.cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, as_function(kernel),
+                                                     numBlocks, blockSize);
+  });
+}
+
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int* clusterSize, const void* func,
+                                                 const cudaLaunchConfig_t* launchConfig) {
+  if (launchConfig == nullptr) return record(cudaErrorInvalidValue);
+  return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
+    const CUlaunchConfig converted = simgpu::cudart::to_config(*launchConfig);
+    return d.cuOccupancyMaxPotentialClusterSize(clusterSize, as_function(kernel), &converted);
+  });
+}
+
+cudaError_t cudaOccupancyMaxActiveClusters(int* numClusters, const void* func,
+                                           const cudaLaunchConfig_t* launchConfig) {
+  if (launchConfig == nullptr) return record(cudaErrorInvalidValue);
+  return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
+    const CUlaunchConfig converted = simgpu::cudart::to_config(*launchConfig);
+    return d.cuOccupancyMaxActiveClusters(numClusters, as_function(kernel), &converted);
+  });
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,140 @@
+// Libraries loaded at run time, and the way from the runtime to the driver's own entry points.
+
+#include "tools/simgpu/cudart/registry.h"
+
+using simgpu::cudart::DriverTable;
+using simgpu::cudart::PerThreadDefaultStream;
+using simgpu::cudart::record;
+using simgpu::cudart::Registry;
+using simgpu::cudart::to_error;
+using simgpu::cudart::with_context;
+using simgpu::cudart::with_driver;
+
+namespace {
+
+static_assert(static_cast<int>(cudaLibraryBinaryIsPreserved) == CU_LIBRARY_BINARY_IS_PRESERVED);
+static_assert(static_cast<int>(cudaDriverEntryPointVersionNotSufficent) ==
+              CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+
+// Flags of the query; without one, the variant that the caller was compiled for.
+cuuint64_t query_flags(unsigned long long flags) {
+  if (flags != cudaEnableDefault) return flags;
+  return PerThreadDefaultStream::active() ? cudaEnablePerThreadDefaultStream
+                                          : cudaEnableLegacyStream;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** funcPtr,
+                                             unsigned int cudaVersion, unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult* driverStatus) {
+  if (symbol == nullptr || funcPtr == nullptr) return record(cudaErrorInvalidValue);
+  return with_driver([&](const DriverTable&) {
+    CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
+    const CUresult result = simgpu::cudart::driver().get_proc_address(
+        symbol, funcPtr, static_cast<int>(cudaVersion), query_flags(flags), &status);
+    if (driverStatus == nullptr) return to_error(result);
+    // Who asks for the status learns from it that a symbol is missing, not from an error.
+    *driverStatus = static_cast<cudaDriverEntryPointQueryResult>(status);
+    return result == CUDA_ERROR_NOT_FOUND ? cudaSuccess : to_error(result);
+  });
+}
+
+cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** funcPtr, unsigned long long flags,
+                                    cudaDriverEntryPointQueryResult* driverStatus) {
+  return cudaGetDriverEntryPointByVersion(symbol, funcPtr, CUDART_VERSION, flags, driverStatus);
+}
+
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption* jitOptions,
+                                void** jitOptionsValues, unsigned int numJitOptions,
+                                cudaLibraryOption* libraryOptions, void** libraryOptionValues,
+                                unsigned int numLibraryOptions) {
+  return with_context([&](const DriverTable& d) {
+    return d.cuLibraryLoadData(reinterpret_cast<CUlibrary*>(library), code,
+                               reinterpret_cast<CUjit_option*>(jitOptions), jitOptionsValues,
+                               numJitOptions, reinterpret_cast<CUlibraryOption*>(libraryOptions),
+                               libraryOptionValues, numLibraryOptions);
+  });
+}
+
+cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* fileName,
+                                    cudaJitOption* jitOptions, void** jitOptionsValues,
+                                    unsigned int numJitOptions, cudaLibraryOption* libraryOptions,
+                                    void** libraryOptionValues, unsigned int numLibraryOptions) {
+  return with_context([&](const DriverTable& d) {
+    return d.cuLibraryLoadFromFile(
+        reinterpret_cast<CUlibrary*>(library), fileName,
+        reinterpret_cast<CUjit_option*>(jitOptions), jitOptionsValues, numJitOptions,
+        reinterpret_cast<CUlibraryOption*>(libraryOptions), libraryOptionValues, numLibraryOptions);
+  });
+}
+
+cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
+  return with_context([&](const DriverTable& d) {
+    return d.cuLibraryUnload(reinterpret_cast<CUlibrary>(library));
+  });
+}
+
+cudaError_t cudaLibraryGetKernel(cudaKernel_t* pKernel, cudaLibrary_t library, const char* name) {
+  return with_context([&](const DriverTable& d) {
+    const CUresult result =
+        d.cuLibraryGetKernel(pKernel, reinterpret_cast<CUlibrary>(library), name);
+    if (result == CUDA_SUCCESS) Registry::instance().remember(*pKernel);
+    return result;
+  });
+}
+
+cudaError_t cudaLibraryGetGlobal(void** dptr, size_t* bytes, cudaLibrary_t library,
+                                 const char* name) {
+  return with_context([&](const DriverTable& d) {
+    return d.cuLibraryGetGlobal(reinterpret_cast<CUdeviceptr*>(dptr), bytes,
+                                reinterpret_cast<CUlibrary>(library), name);
+  });
+}
+
+cudaError_t cudaLibraryGetManaged(void** dptr, size_t* bytes, cudaLibrary_t library,
+                                  const char* name) {
+  return with_context([&](const DriverTable& d) {
+    return d.cuLibraryGetManaged(reinterpret_cast<CUdeviceptr*>(dptr), bytes,
+                                 reinterpret_cast<CUlibrary>(library), name);
+  });
+}
+
+cudaError_t cudaLibraryGetUnifiedFunction(void** fptr, cudaLibrary_t library, const char* symbol) {
+  return with_context([&](const DriverTable& d) {
+    return d.cuLibraryGetUnifiedFunction(fptr, reinterpret_cast<CUlibrary>(library), symbol);
+  });
+}
+
+cudaError_t cudaLibraryGetKernelCount(unsigned int* count, cudaLibrary_t lib) {
+  return with_context([&](const DriverTable& d) {
+    return d.cuLibraryGetKernelCount(count, reinterpret_cast<CUlibrary>(lib));
+  });
+}
+
+cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned int numKernels,
+                                        cudaLibrary_t lib) {
+  return with_context([&](const DriverTable& d) {
+    const CUresult result =
+        d.cuLibraryEnumerateKernels(kernels, numKernels, reinterpret_cast<CUlibrary>(lib));
+    for (unsigned i = 0; result == CUDA_SUCCESS && i < numKernels; ++i) {
+      Registry::instance().remember(kernels[i]);
+    }
+    return result;
+  });
+}
+
+cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel, cudaFuncAttribute attr, int value,
+                                            int device) {
+  return with_context([&](const DriverTable& d) {
+    return d.cuKernelSetAttribute(static_cast<CUfunction_attribute>(attr), value, kernel, device);
+  });
+}
+
+cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind f) {
+  return {x, y, z, w, f};
+}
+
+}  // extern "C"

@@ -1,0 +1,212 @@
+// Memory: device, host, managed, pointers, memory shared between processes.
+
+#include <cstring>
+#include <iterator>
+
+#include "tools/simgpu/cudart/runtime.h"
+
+using simgpu::cudart::DriverTable;
+using simgpu::cudart::record;
+using simgpu::cudart::to_device;
+using simgpu::cudart::to_error;
+using simgpu::cudart::with_context;
+
+namespace simgpu::cudart {
+namespace {
+
+// The element size that cuMemAllocPitch wants: the largest it takes.
+constexpr unsigned kPitchElementBytes = 16;
+
+CUdeviceptr* as_device(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
+
+// cuMemPrefetchAsync and cuMemAdvise take the runtime's locations as they are.
+static_assert(sizeof(cudaMemLocation) == sizeof(CUmemLocation));
+CUmemLocation to_location(cudaMemLocation location) {
+  CUmemLocation converted{};
+  std::memcpy(&converted, &location, sizeof(converted));
+  return converted;
+}
+
+cudaMemoryType to_memory_type(unsigned type, bool managed) {
+  if (managed) return cudaMemoryTypeManaged;
+  return type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+}
+
+}  // namespace
+}  // namespace simgpu::cudart
+
+using simgpu::cudart::as_device;
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** devPtr, size_t size) {
+  return with_context([&](const DriverTable& d) {
+    if (devPtr == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (size == 0) {  // no error for the runtime, unlike for the driver
+      *devPtr = nullptr;
+      return CUDA_SUCCESS;
+    }
+    return d.cuMemAlloc(as_device(devPtr), size);
+  });
+}
+
+cudaError_t cudaFree(void* devPtr) {
+  return with_context([&](const DriverTable& d) {
+    return devPtr == nullptr ? CUDA_SUCCESS : d.cuMemFree(to_device(devPtr));
+  });
+}
+
+cudaError_t cudaMallocPitch(void** devPtr, size_t* pitch, size_t width, size_t height) {
+  return with_context([&](const DriverTable& d) {
+    if (devPtr == nullptr || pitch == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (width == 0 || height == 0) {
+      *devPtr = nullptr;
+      *pitch = 0;
+      return CUDA_SUCCESS;
+    }
+    return d.cuMemAllocPitch(as_device(devPtr), pitch, width, height,
+                             simgpu::cudart::kPitchElementBytes);
+  });
+}
+
+cudaError_t cudaMalloc3D(cudaPitchedPtr* pitchedDevPtr, cudaExtent extent) {
+  if (pitchedDevPtr == nullptr) return record(cudaErrorInvalidValue);
+  void* pointer = nullptr;
+  size_t pitch = 0;
+  const cudaError_t error =
+      cudaMallocPitch(&pointer, &pitch, extent.width, extent.height * extent.depth);
+  if (error == cudaSuccess) *pitchedDevPtr = {pointer, pitch, extent.width, extent.height};
+  return error;
+}
+
+cudaError_t cudaMallocManaged(void** devPtr, size_t size, unsigned int flags) {
+  return with_context(
+      [&](const DriverTable& d) { return d.cuMemAllocManaged(as_device(devPtr), size, flags); });
+}
+
+cudaError_t cudaMallocHost(void** ptr, size_t size) {
+  return with_context([&](const DriverTable& d) {
+    if (ptr == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (size == 0) {
+      *ptr = nullptr;
+      return CUDA_SUCCESS;
+    }
+    return d.cuMemAllocHost(ptr, size);
+  });
+}
+
+cudaError_t cudaHostAlloc(void** pHost, size_t size, unsigned int flags) {
+  return with_context([&](const DriverTable& d) {
+    if (pHost == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (size == 0) {
+      *pHost = nullptr;
+      return CUDA_SUCCESS;
+    }
+    return d.cuMemHostAlloc(pHost, size, flags);
+  });
+}
+
+cudaError_t cudaFreeHost(void* ptr) {
+  return with_context(
+      [&](const DriverTable& d) { return ptr == nullptr ? CUDA_SUCCESS : d.cuMemFreeHost(ptr); });
+}
+
+cudaError_t cudaHostRegister(void* ptr, size_t size, unsigned int flags) {
+  return with_context([&](const DriverTable& d) { return d.cuMemHostRegister(ptr, size, flags); });
+}
+
+cudaError_t cudaHostUnregister(void* ptr) {
+  return with_context([&](const DriverTable& d) { return d.cuMemHostUnregister(ptr); });
+}
+
+cudaError_t cudaHostGetDevicePointer(void** pDevice, void* pHost, unsigned int flags) {
+  return with_context([&](const DriverTable& d) {
+    return d.cuMemHostGetDevicePointer(as_device(pDevice), pHost, flags);
+  });
+}
+
+cudaError_t cudaHostGetFlags(unsigned int* pFlags, void* pHost) {
+  return with_context([&](const DriverTable& d) { return d.cuMemHostGetFlags(pFlags, pHost); });
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  return with_context([&](const DriverTable& d) { return d.cuMemGetInfo(free, total); });
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* ptr) {
+  return with_context([&](const DriverTable& d) {
+    if (attributes == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    unsigned type = 0;
+    CUdeviceptr device_pointer = 0;
+    void* host_pointer = nullptr;
+    int managed = 0;
+    int ordinal = 0;
+    CUpointer_attribute wanted[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+        CU_POINTER_ATTRIBUTE_HOST_POINTER, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    void* values[] = {&type, &device_pointer, &host_pointer, &managed, &ordinal};
+    const CUresult result = d.cuPointerGetAttributes(static_cast<unsigned>(std::size(wanted)),
+                                                     wanted, values, to_device(ptr));
+    if (result != CUDA_SUCCESS) return result;
+    cudaPointerAttributes found{};
+    if (type == 0) {  // memory that CUDA does not know is no error for this call
+      found.type = cudaMemoryTypeUnregistered;
+      found.device = cudaInvalidDeviceId;
+      found.hostPointer = const_cast<void*>(ptr);
+    } else {
+      found.type = simgpu::cudart::to_memory_type(type, managed != 0);
+      found.device = ordinal;
+      found.devicePointer = reinterpret_cast<void*>(device_pointer);
+      found.hostPointer = host_pointer;
+    }
+    *attributes = found;
+    return CUDA_SUCCESS;
+  });
+}
+
+cudaError_t cudaMemPrefetchAsync(const void* devPtr, size_t count, cudaMemLocation location,
+                                 unsigned int flags, cudaStream_t stream) {
+  return with_context([&](const DriverTable& d) {
+    return d.cuMemPrefetchAsync(to_device(devPtr), count, simgpu::cudart::to_location(location),
+                                flags, stream);
+  });
+}
+
+cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice,
+                          cudaMemLocation location) {
+  return with_context([&](const DriverTable& d) {
+    return d.cuMemAdvise(to_device(devPtr), count, static_cast<CUmem_advise>(advice),
+                         simgpu::cudart::to_location(location));
+  });
+}
+
+cudaError_t cudaMemRangeGetAttribute(void* data, size_t dataSize, cudaMemRangeAttribute attribute,
+                                     const void* devPtr, size_t count) {
+  return with_context([&](const DriverTable& d) {
+    return d.cuMemRangeGetAttribute(data, dataSize, static_cast<CUmem_range_attribute>(attribute),
+                                    to_device(devPtr), count);
+  });
+}
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* devPtr) {
+  static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(CUipcMemHandle));
+  return with_context([&](const DriverTable& d) {
+    return d.cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle*>(handle), to_device(devPtr));
+  });
+}
+
+cudaError_t cudaIpcOpenMemHandle(void** devPtr, cudaIpcMemHandle_t handle, unsigned int flags) {
+  return with_context([&](const DriverTable& d) {
+    CUipcMemHandle converted{};
+    std::memcpy(&converted, &handle, sizeof(converted));
+    return d.cuIpcOpenMemHandle(as_device(devPtr), converted, flags);
+  });
+}
+
+cudaError_t cudaIpcCloseMemHandle(void* devPtr) {
+  return with_context(
+      [&](const DriverTable& d) { return d.cuIpcCloseMemHandle(to_device(devPtr)); });
+}
+
+}  // extern "C"
