@@ -20,8 +20,6 @@
 
 namespace superpipe {
 
-extern const ExportedFunction kExportedFunctions[];
-
 namespace {
 
 constexpr int kExitBadConfiguration = 2;

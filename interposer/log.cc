@@ -1,6 +1,10 @@
 #include "interposer/log.h"
 
-// The only file that sees spdlog: its headers are slow to compile.
+// The only file that sees spdlog: its headers are slow to compile. Header-only, with fmt too: there
+// are no static archives of either, and the preload may need no shared ones.
+#ifndef FMT_HEADER_ONLY
+#define FMT_HEADER_ONLY
+#endif
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>

@@ -25,6 +25,9 @@ struct EntryPoint {
   std::size_t function;
 };
 
+/// What the library exports, in the order of the driver table. Only the library itself has it.
+extern const ExportedFunction kExportedFunctions[kDriverFunctionCount];
+
 extern const EntryPoint kEntryPoints[];
 extern const std::size_t kEntryPointCount;
 
