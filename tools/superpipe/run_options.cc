@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -30,8 +31,8 @@ std::string bad(const std::string& flag, const std::string& value, const std::st
   return flag + " " + (value.empty() ? "\"\"" : value) + ": " + allowed;
 }
 
-std::optional<long> integer(std::string_view text) {
-  long value = 0;
+std::optional<std::int64_t> integer(std::string_view text) {
+  std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;

@@ -1,0 +1,69 @@
+"""A byte budget holds by the driver's own count, in every run; and what does not fit the device runs all the same."""
+
+import unittest
+
+from simulated_run import MIB, EndToEndCase, layers, run
+
+N, LAYER = 8, 2
+
+
+class Budget(EndToEndCase):
+    def check(self, command: list, budgets: list[int]) -> None:
+        unmanaged = run(command, unmanaged=True)
+        self.assert_succeeded(unmanaged)
+        moved = []
+        for budget in budgets:
+            for policy in ("superpipeline", "superpipeline-paper", "naive"):
+                with self.subTest(mib=budget, policy=policy):
+                    outcome = run(command, "--gpu-mem", f"{budget}M", "--policy", policy)
+                    self.assert_same_output(outcome, unmanaged)
+                    self.assertLessEqual(outcome.peak, budget * MIB)
+                    self.assertEqual(outcome.stats["budget_bytes"] + outcome.stats["context_bytes"], budget * MIB)
+                    moved.append(outcome.stats["h2d_bytes"])
+        self.assertGreater(max(moved), 0, "no budget was tight: nothing was tested")
+
+    # The context takes 2 MiB of each.
+
+    def test_forward(self) -> None:
+        self.check(layers(N, LAYER), [8, 10, 13, 16, 24])
+
+    def test_two_streams(self) -> None:
+        self.check(layers(N, LAYER, "--streams", "2"), [10, 12, 16])
+
+    def test_stream_ordered_allocation(self) -> None:
+        self.check(layers(N, LAYER, "--alloc", "async"), [10, 16])
+
+    def test_training(self) -> None:
+        self.check(layers(N, LAYER, "--mode", "train"), [16, 24, 40])
+
+    def test_percentage_of_the_device(self) -> None:
+        device = {"SIMGPU_MEMORY": "40M"}
+        outcome = run(layers(N, LAYER), "--gpu-mem", "25%", environment=device)
+        self.assert_succeeded(outcome)
+        self.assertLessEqual(outcome.peak, 10 * MIB)
+        self.assertGreater(outcome.stats["h2d_bytes"], 0)
+
+    def test_model_larger_than_the_device(self) -> None:
+        device = {"SIMGPU_MEMORY": "12M"}
+        command = layers(N, LAYER)
+        self.assertNotEqual(run(command, unmanaged=True, environment=device).returncode, 0)
+        outcome = run(command, "--k", "3", "--k-prime", "1", environment=device)
+        self.assert_same_output(outcome, run(command, unmanaged=True))
+        self.assertLessEqual(outcome.peak, 12 * MIB)
+
+    def test_k_that_does_not_fit_the_device_is_no_excuse_for_wrong_bytes(self) -> None:
+        command = layers(N, LAYER)
+        outcome = run(command, "--k", "7", "--k-prime", "1", environment={"SIMGPU_MEMORY": "12M"})
+        if outcome.returncode == 0:
+            self.assert_same_output(outcome, run(command, unmanaged=True))
+        else:
+            self.assertRegex(outcome.stderr, r"superpipe: .*(memory|device)")
+
+    def test_host_store_is_capped(self) -> None:
+        outcome = run(layers(N, LAYER), "--k", "2", "--host-mem", "4M")
+        self.assertNotEqual(outcome.returncode, 0)
+        self.assertTrue(self.lines(outcome.stderr, "host"), outcome.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

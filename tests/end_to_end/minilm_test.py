@@ -1,0 +1,46 @@
+"""A real model with real weights gives the same bytes under every policy, k and k'."""
+
+import unittest
+
+from simulated_run import MINILM, WEIGHTS, EndToEndCase, run, schedules
+
+LAYERS = 6
+COMMAND = [MINILM, "--model", WEIGHTS, "--repeat", "4", "--output", "{out}/embeddings",
+           "A small cat.", "The central bank raised its rates.", "A kitten naps."]
+
+
+@unittest.skipUnless((WEIGHTS / "model.safetensors").is_file(), f"no weights in {WEIGHTS}: run scripts/fetch_minilm")
+class Minilm(EndToEndCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.unmanaged = run(COMMAND, unmanaged=True)
+
+    def test_unmanaged_run_computes_embeddings(self) -> None:
+        self.assert_succeeded(self.unmanaged)
+        self.assertEqual(len(self.unmanaged.files["embeddings"]), 3 * 384 * 4)
+        self.assertEqual(self.unmanaged.stats, {})
+
+    def test_every_schedule_gives_the_same_bytes(self) -> None:
+        for flags in schedules(LAYERS):
+            with self.subTest(flags=" ".join(flags)):
+                outcome = run(COMMAND, *flags)
+                self.assert_same_output(outcome, self.unmanaged)
+                self.assert_witnesses_agree(outcome)
+                self.assertLessEqual(outcome.peak, 1.02 * self.unmanaged.peak)
+
+    def test_two_layers_of_six_need_at_most_half_the_device_memory(self) -> None:
+        outcome = run(COMMAND, "--k", "2", "--k-prime", "1")
+        self.assert_same_output(outcome, self.unmanaged)
+        self.assertEqual(outcome.stats["layers"], LAYERS)
+        self.assertEqual((outcome.stats["k"], outcome.stats["k_prime"]), (2, 1))
+        self.assertLessEqual(outcome.peak, 0.5 * self.unmanaged.peak)
+
+    def test_reads_sentences_from_standard_input_under_superpipe(self) -> None:
+        command = COMMAND[:7]
+        text = "A small cat.\nThe central bank raised its rates.\nA kitten naps.\n"
+        outcome = run(command, "--k", "2", standard_input=text)
+        self.assertEqual(outcome.files, self.unmanaged.files)
+
+
+if __name__ == "__main__":
+    unittest.main()
