@@ -64,6 +64,7 @@ HOST_CUDA cudaStreamWaitEvent(cudaStream_t /*stream*/, cudaEvent_t /*event*/, un
 HOST_CUDA cudaDeviceSynchronize() { return cudaSuccess; }
 
 HOST_CUDA cudaEventCreate(cudaEvent_t* event) { return create(event); }
+HOST_CUDA cudaEventSynchronize(cudaEvent_t /*event*/) { return cudaSuccess; }
 HOST_CUDA cudaEventDestroy(cudaEvent_t event) { return release(event); }
 HOST_CUDA cudaEventRecord(cudaEvent_t /*event*/, cudaStream_t /*stream*/) { return cudaSuccess; }
 HOST_CUDA cudaEventElapsedTime(float* milliseconds, cudaEvent_t /*begin*/, cudaEvent_t /*end*/) {

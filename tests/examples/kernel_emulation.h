@@ -35,9 +35,9 @@ void synchronize_threads();
 void run_on_host(dim3 grid, dim3 block, const std::function<void()>& thread);
 
 /// Runs one launch, of the kernel whose code is at `kernel` and whose parameters are given by
-/// address and size: in the plugin named by EMULATION_PLUGIN where that is set (the kernel is looked
-/// up by its mangled name), else with run_on_host(`thread`). Ends the process with a message where
-/// the plugin cannot be loaded or lacks the kernel: a test must not go on without it.
+/// address and size: in the plugin named by EMULATION_PLUGIN where that is set (the kernel is
+/// looked up by its mangled name), else with run_on_host(`thread`). Ends the process with a message
+/// where the plugin cannot be loaded or lacks the kernel: a test must not go on without it.
 void launch_untyped(void* kernel, dim3 grid, dim3 block, void* const* arguments,
                     const std::size_t* sizes, std::size_t count,
                     const std::function<void()>& thread);
