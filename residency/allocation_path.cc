@@ -246,8 +246,8 @@ void ResidencyManager::Impl::let_go(BufferId id, EventRef freed, Slot slot) {
   buffer.host_operations.clear();
   buffer.fetch_status = Status::kOk;
   if (buffer.quarantined) {
-    // Page and address stay as they are, for ever: what still runs on them finds them.
-    if (buffer.page) lost_pages_.push_back(*std::exchange(buffer.page, std::nullopt));
+    // Page and address stay as they are, for good: what may still run on them finds them.
+    changed();
     return;
   }
   if (buffer.place == Place::kIn) {

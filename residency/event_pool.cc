@@ -27,6 +27,16 @@ Result<EventRef> EventPool::record(StreamHandle stream, std::uint64_t seq) {
   return std::make_shared<RecordedEvent>(*this, handle, seq);
 }
 
+Status EventPool::prepare() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) return Status::kOk;
+  }
+  const auto created = device_.create_event();
+  if (created.ok()) give_back(*created);
+  return created.status();
+}
+
 Result<bool> EventPool::is_complete(const EventRef& event) {
   if (event == nullptr || event->complete.load(std::memory_order_acquire)) return true;
   auto complete = device_.is_complete(event->handle);

@@ -47,6 +47,10 @@ class EventPool {
   /// @return the device's error; nothing is then recorded.
   Result<EventRef> record(StreamHandle stream, std::uint64_t seq);
 
+  /// Sees to it that the next record() needs no new handle: called before work is enqueued whose
+  /// end must be marked, so that what can fail fails first. @return the device's error.
+  Status prepare();
+
   /// Whether the event has completed; one device query at most, none once it has.
   Result<bool> is_complete(const EventRef& event);
 

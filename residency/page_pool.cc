@@ -52,14 +52,13 @@ Result<Page> PagePool::build(Bytes size) {
   return Page{*handle, size, *window, size, {}};
 }
 
-Status PagePool::demolish(const Page& page) {
-  // A window that could not be unmapped is never handed out again.
-  if (const Status status = device_.unmap(page.window, page.size); status != Status::kOk) {
-    return status;
-  }
-  {
+Status PagePool::demolish(Page& page) {
+  if (page.window != 0) {
+    // A window that could not be unmapped is never handed out again.
+    const Status status = device_.unmap(page.window, page.size);
+    if (status != Status::kOk) return status;
     const std::lock_guard lock(windows_mutex_);
-    windows_.give_back(page.window, page.size);
+    windows_.give_back(std::exchange(page.window, 0), page.size);
   }
   return device_.destroy_pages(page.handle);
 }

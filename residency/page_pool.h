@@ -48,8 +48,8 @@ class PagePool {
   /// @return kOutOfDeviceMemory, kDeviceError; nothing is then left behind.
   Result<Page> build(Bytes size);
   /// Unmaps the window and destroys the pages. REQUIRES: all of `after` has completed. Thread-safe.
-  /// @return kDeviceError; the pages are then lost to us, but the bytes stay counted by the caller.
-  Status demolish(const Page& page);
+  /// @return kDeviceError; the bytes stay the caller's to count, and it may try again later.
+  Status demolish(Page& page);
 
  private:
   DeviceMemory& device_;

@@ -66,9 +66,9 @@ ResidencyManager::Impl::~Impl() {
   if (quiet) {
     for (const Slab& slab : lost_slabs_) host_.release(slab, {});
     host_.trim();
-    for (const Page& page : lost_pages_) (void)pool_->demolish(page);
+    for (Page& page : lost_pages_) (void)pool_->demolish(page);
     while (pool_ != nullptr) {
-      const auto page = pool_->take_any();
+      auto page = pool_->take_any();
       if (!page) break;
       (void)pool_->demolish(*page);
     }

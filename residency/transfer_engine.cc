@@ -26,7 +26,7 @@ Status TransferEngine::stop(std::chrono::milliseconds limit) {
 
 Transferred TransferEngine::fetch(Address window, const Slab& slab, Bytes size, Bytes zero_to,
                                   std::span<const EventRef> after) {
-  if (const Status status = events_.stream_wait(to_device_, after); status != Status::kOk) {
+  if (const Status status = prepare(to_device_, after); status != Status::kOk) {
     return {status, nullptr, false};
   }
   const Transfer transfer{window, slab.data, size};
@@ -39,7 +39,7 @@ Transferred TransferEngine::fetch(Address window, const Slab& slab, Bytes size, 
 
 Transferred TransferEngine::write_back(Address window, const Slab& slab, Bytes size,
                                        std::span<const EventRef> after) {
-  if (const Status status = events_.stream_wait(to_host_, after); status != Status::kOk) {
+  if (const Status status = prepare(to_host_, after); status != Status::kOk) {
     return {status, nullptr, false};
   }
   const Transfer transfer{window, slab.data, size};
@@ -47,10 +47,15 @@ Transferred TransferEngine::write_back(Address window, const Slab& slab, Bytes s
 }
 
 Transferred TransferEngine::fill(Address window, Bytes size, std::span<const EventRef> after) {
-  if (const Status status = events_.stream_wait(fill_, after); status != Status::kOk) {
+  if (const Status status = prepare(fill_, after); status != Status::kOk) {
     return {status, nullptr, false};
   }
   return finish(fill_, size == Bytes{} ? Status::kOk : device_.zero(window, size, fill_));
+}
+
+Status TransferEngine::prepare(StreamHandle stream, std::span<const EventRef> after) {
+  const Status status = events_.prepare();
+  return status == Status::kOk ? events_.stream_wait(stream, after) : status;
 }
 
 // A copy that the driver refused may still have been enqueued in part, so its end is marked too.

@@ -44,6 +44,7 @@ class TransferEngine {
   Transferred fill(Address window, Bytes size, std::span<const EventRef> after);
 
  private:
+  Status prepare(StreamHandle stream, std::span<const EventRef> after);
   Transferred finish(StreamHandle stream, Status enqueued);
 
   DeviceMemory& device_;

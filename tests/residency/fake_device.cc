@@ -34,13 +34,13 @@ StreamHandle FakeDevice::program_stream() {
 
 void FakeDevice::submit(StreamHandle stream, std::function<void()> work) {
   const Guard guard(mutex_);
-  enqueue(stream, "submit", {Operation::Kind::kWork, std::move(work), nullptr, 0});
+  enqueue(stream, "submit", {Operation::Kind::kWork, std::move(work), nullptr});
 }
 
 void FakeDevice::submit_blocking_host_function(StreamHandle stream) {
   const Guard guard(mutex_);
   host_functions_released_ = false;
-  enqueue(stream, "host function", {Operation::Kind::kHostFunction, {}, nullptr, 0});
+  enqueue(stream, "host function", {Operation::Kind::kHostFunction, {}, nullptr});
 }
 
 void FakeDevice::release_host_functions() {
@@ -50,10 +50,9 @@ void FakeDevice::release_host_functions() {
 
 void FakeDevice::order_after(StreamHandle stream, StreamHandle other) {
   const Guard guard(mutex_);
-  auto event = std::make_shared<Event>();
-  event->recorded = 1;
-  enqueue(other, "order_after", {Operation::Kind::kRecord, {}, event, 1});
-  enqueue(stream, "order_after", {Operation::Kind::kWait, {}, event, 1});
+  auto recording = std::make_shared<Recording>();
+  enqueue(other, "order_after", {Operation::Kind::kRecord, {}, recording});
+  enqueue(stream, "order_after", {Operation::Kind::kWait, {}, recording});
 }
 
 bool FakeDevice::synchronize(StreamHandle stream) {
@@ -178,9 +177,9 @@ FakeDevice::Stream* FakeDevice::stream_of(StreamHandle handle, const char* who) 
   return nullptr;
 }
 
-std::shared_ptr<FakeDevice::Event> FakeDevice::event_of(EventHandle handle, const char* who) {
+std::shared_ptr<FakeDevice::Recording>* FakeDevice::event_of(EventHandle handle, const char* who) {
   const auto found = events_.find(handle);
-  if (found != events_.end()) return found->second;
+  if (found != events_.end()) return &found->second;
   violate(std::string(who) + ": no such event");
   return nullptr;
 }
@@ -218,10 +217,10 @@ bool FakeDevice::run_head(Stream& stream) {
       return true;
     }
     case Operation::Kind::kRecord:
-      head.event->completed = std::max(head.event->completed, head.version);
+      head.recording->complete = true;
       break;
     case Operation::Kind::kWait:
-      if (head.event->completed < head.version) return false;
+      if (!head.recording->complete) return false;
       break;
     case Operation::Kind::kHostFunction:
       if (!host_functions_released_) return false;
@@ -355,7 +354,8 @@ Result<EventHandle> FakeDevice::create_event() {
   if (const Status status = enter(Call::kCreateEvent); status != Status::kOk) return status;
   const Guard guard(mutex_);
   const EventHandle handle{++next_handle_};
-  events_[handle] = std::make_shared<Event>();
+  events_[handle] = std::make_shared<Recording>();
+  events_[handle]->complete = true;  // as an event that was never recorded
   return handle;
 }
 
@@ -369,7 +369,7 @@ Status FakeDevice::destroy_event(EventHandle event) {
 Status FakeDevice::record(EventHandle event, StreamHandle stream) {
   if (const Status status = enter(Call::kRecord); status != Status::kOk) return status;
   const Guard guard(mutex_);
-  const auto found = event_of(event, "record");
+  auto* const found = event_of(event, "record");
   if (found == nullptr) return Status::kDeviceError;
   Stream* const target = stream_of(stream, "record");
   if (target == nullptr) return Status::kDeviceError;
@@ -377,15 +377,15 @@ Status FakeDevice::record(EventHandle event, StreamHandle stream) {
     violate("event recorded on a capturing stream");
     return Status::kDeviceError;
   }
-  const std::uint64_t version = ++found->recorded;
-  enqueue(stream, "record", {Operation::Kind::kRecord, {}, found, version});
+  *found = std::make_shared<Recording>();
+  enqueue(stream, "record", {Operation::Kind::kRecord, {}, *found});
   return Status::kOk;
 }
 
 Status FakeDevice::stream_wait(StreamHandle stream, EventHandle event) {
   if (const Status status = enter(Call::kStreamWait); status != Status::kOk) return status;
   const Guard guard(mutex_);
-  const auto found = event_of(event, "stream_wait");
+  auto* const found = event_of(event, "stream_wait");
   Stream* const target = stream_of(stream, "stream_wait");
   if (found == nullptr || target == nullptr) return Status::kDeviceError;
   if (target->capturing) {
@@ -395,7 +395,7 @@ Status FakeDevice::stream_wait(StreamHandle stream, EventHandle event) {
   const bool left_out = target->own ? options_.sabotage.own_streams_never_wait
                                     : options_.sabotage.program_streams_never_wait;
   if (!left_out) {
-    enqueue(stream, "stream_wait", {Operation::Kind::kWait, {}, found, found->recorded});
+    enqueue(stream, "stream_wait", {Operation::Kind::kWait, {}, *found});
   }
   return Status::kOk;
 }
@@ -404,20 +404,20 @@ Result<bool> FakeDevice::is_complete(EventHandle event) {
   if (const Status status = enter(Call::kIsComplete); status != Status::kOk) return status;
   const Guard guard(mutex_);
   clock_us_ += 100;
-  const auto found = event_of(event, "is_complete");
+  auto* const found = event_of(event, "is_complete");
   if (found == nullptr) return Status::kDeviceError;
   if (options_.sabotage.events_always_complete) return true;
   advance_one();
-  return found->completed >= found->recorded;
+  return (*found)->complete;
 }
 
 Status FakeDevice::wait(EventHandle event, std::chrono::milliseconds limit) {
   if (const Status status = enter(Call::kWait); status != Status::kOk) return status;
   const Guard guard(mutex_);
-  const auto found = event_of(event, "wait");
+  auto* const found = event_of(event, "wait");
   if (found == nullptr) return Status::kDeviceError;
   if (options_.sabotage.events_always_complete) return Status::kOk;
-  while (found->completed < found->recorded) {
+  while (!(*found)->complete) {
     if (!advance_one()) {
       clock_us_ += std::chrono::microseconds{limit}.count();
       return Status::kTimedOut;

@@ -133,15 +133,14 @@ class FakeDevice : public DeviceMemory {
   Status unpin(void* host) override;
 
  private:
-  struct Event {
-    std::uint64_t recorded = 0;
-    std::uint64_t completed = 0;
+  /// One recording of an event. Whoever waits, waits for the recording that was the last then.
+  struct Recording {
+    bool complete = false;
   };
   struct Operation {
     enum class Kind { kWork, kRecord, kWait, kHostFunction } kind;
     std::function<void()> work;
-    std::shared_ptr<Event> event;
-    std::uint64_t version = 0;
+    std::shared_ptr<Recording> recording;
   };
   struct Stream {
     bool own = false;
@@ -167,7 +166,7 @@ class FakeDevice : public DeviceMemory {
   Status enter(Call call);
   void violate(const std::string& what);
   Stream* stream_of(StreamHandle handle, const char* who);
-  std::shared_ptr<Event> event_of(EventHandle handle, const char* who);
+  std::shared_ptr<Recording>* event_of(EventHandle handle, const char* who);
   void enqueue(StreamHandle handle, const char* who, Operation operation);
   bool advance_one();
   bool run_head(Stream& stream);
@@ -179,7 +178,7 @@ class FakeDevice : public DeviceMemory {
   mutable std::recursive_mutex mutex_;
   std::mt19937_64 random_;
   std::map<StreamHandle, Stream> streams_;
-  std::map<EventHandle, std::shared_ptr<Event>> events_;
+  std::map<EventHandle, std::shared_ptr<Recording>> events_;
   std::map<PageHandle, std::shared_ptr<Physical>> pages_;
   std::map<Address, Mapping> mappings_;
   std::map<Address, std::size_t> reservations_;

@@ -157,7 +157,8 @@ class Program {
   void run_layers() {
     const std::size_t layers = 5 + draw(4);
     for (std::size_t i = 0; i < 2 * layers; ++i) {
-      allocate(1 + i % 2);
+      for (int tries = 0; buffers_.size() <= i && tries < 50; ++tries) allocate(1 + i % 2);
+      if (buffers_.size() <= i) return;  // nothing can be allocated any more
       copy_in(buffers_.size() - 1, true, true);
     }
     const int passes = options_.steps / static_cast<int>(layers);
