@@ -1,0 +1,120 @@
+#include "tests/interposer/null_driver.h"
+
+#include "interposer/driver_table.h"
+
+namespace superpipe::testing {
+namespace {
+
+constexpr std::size_t kDeviceBytes = std::size_t{1} << 40;
+constexpr CUdeviceptr kFirstReservation = 0x300000000000;
+
+std::size_t parameters = 0;
+std::uint64_t launches = 0;
+std::uint64_t next_handle = 0x1000;
+CUdeviceptr next_reservation = kFirstReservation;
+
+template <typename T>
+T handle() {
+  return reinterpret_cast<T>(next_handle += 16);
+}
+
+CUresult launch(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                CUstream, void**, void**) {
+  ++launches;
+  return CUDA_SUCCESS;
+}
+
+CUcontext the_context() { return reinterpret_cast<CUcontext>(0x10); }
+
+}  // namespace
+
+CUfunction null_kernel(std::uintptr_t number) {
+  return reinterpret_cast<CUfunction>(0x10000 + 64 * number);
+}
+
+std::uint64_t null_driver_launches() { return launches; }
+
+void install_null_driver(std::size_t pointer_parameters) {
+  parameters = pointer_parameters;
+  DriverTable& table = driver();
+  table.cuCtxGetCurrent = [](CUcontext* context) {
+    *context = the_context();
+    return CUDA_SUCCESS;
+  };
+  table.cuCtxGetDevice = [](CUdevice* device) {
+    *device = 0;
+    return CUDA_SUCCESS;
+  };
+  table.cuCtxSynchronize = [] { return CUDA_SUCCESS; };
+  table.cuThreadExchangeStreamCaptureMode = [](CUstreamCaptureMode*) { return CUDA_SUCCESS; };
+  table.cuDeviceGetAttribute = [](int* value, CUdevice_attribute, CUdevice) {
+    *value = 1;
+    return CUDA_SUCCESS;
+  };
+  table.cuMemGetInfo_v2 = [](std::size_t* free, std::size_t* total) {
+    *free = *total = kDeviceBytes;
+    return CUDA_SUCCESS;
+  };
+  table.cuMemGetAllocationGranularity = [](std::size_t* granularity, const CUmemAllocationProp*,
+                                           CUmemAllocationGranularity_flags) {
+    *granularity = std::size_t{2} << 20;
+    return CUDA_SUCCESS;
+  };
+  table.cuMemAddressReserve = [](CUdeviceptr* address, std::size_t size, std::size_t, CUdeviceptr,
+                                 unsigned long long) {
+    *address = next_reservation;
+    next_reservation += size;
+    return CUDA_SUCCESS;
+  };
+  table.cuMemAddressFree = [](CUdeviceptr, std::size_t) { return CUDA_SUCCESS; };
+  table.cuMemCreate = [](CUmemGenericAllocationHandle* pages, std::size_t,
+                         const CUmemAllocationProp*, unsigned long long) {
+    *pages = next_handle += 16;
+    return CUDA_SUCCESS;
+  };
+  table.cuMemRelease = [](CUmemGenericAllocationHandle) { return CUDA_SUCCESS; };
+  table.cuMemMap = [](CUdeviceptr, std::size_t, std::size_t, CUmemGenericAllocationHandle,
+                      unsigned long long) { return CUDA_SUCCESS; };
+  table.cuMemSetAccess = [](CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t) {
+    return CUDA_SUCCESS;
+  };
+  table.cuMemUnmap = [](CUdeviceptr, std::size_t) { return CUDA_SUCCESS; };
+  table.cuStreamCreate = [](CUstream* stream, unsigned) {
+    *stream = handle<CUstream>();
+    return CUDA_SUCCESS;
+  };
+  table.cuStreamDestroy_v2 = [](CUstream) { return CUDA_SUCCESS; };
+  table.cuStreamWaitEvent = [](CUstream, CUevent, unsigned) { return CUDA_SUCCESS; };
+  table.cuEventCreate = [](CUevent* event, unsigned) {
+    *event = handle<CUevent>();
+    return CUDA_SUCCESS;
+  };
+  table.cuEventDestroy_v2 = [](CUevent) { return CUDA_SUCCESS; };
+  table.cuEventRecord = [](CUevent, CUstream) { return CUDA_SUCCESS; };
+  table.cuEventQuery = [](CUevent) { return CUDA_SUCCESS; };
+  table.cuMemHostRegister_v2 = [](void*, std::size_t, unsigned) { return CUDA_SUCCESS; };
+  table.cuMemHostUnregister = [](void*) { return CUDA_SUCCESS; };
+  table.cuMemcpyHtoDAsync_v2 = [](CUdeviceptr, const void*, std::size_t, CUstream) {
+    return CUDA_SUCCESS;
+  };
+  table.cuMemcpyDtoHAsync_v2 = [](void*, CUdeviceptr, std::size_t, CUstream) {
+    return CUDA_SUCCESS;
+  };
+  table.cuMemsetD8Async = [](CUdeviceptr, unsigned char, std::size_t, CUstream) {
+    return CUDA_SUCCESS;
+  };
+  table.cuFuncGetParamInfo = [](CUfunction, std::size_t index, std::size_t* offset,
+                                std::size_t* size) {
+    if (index >= parameters) return CUDA_ERROR_INVALID_VALUE;
+    *offset = 8 * index;
+    *size = 8;
+    return CUDA_SUCCESS;
+  };
+  table.cuFuncGetName = [](const char** name, CUfunction) {
+    *name = "null_kernel";
+    return CUDA_SUCCESS;
+  };
+  table.cuLaunchKernel = &launch;
+}
+
+}  // namespace superpipe::testing

@@ -1,0 +1,22 @@
+// A driver inside the test process that does nothing, at once: what is measured over it is ours.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "interposer/cuda_api.h"
+
+namespace superpipe::testing {
+
+/// Puts the null driver into the driver table: one device of 1 TiB with a context that is current
+/// everywhere; virtual memory, events and streams that always succeed; kernels that all have
+/// `pointer_parameters` pointers as their parameters. Device memory must not be touched.
+void install_null_driver(std::size_t pointer_parameters);
+
+/// A kernel's handle that the null driver knows.
+[[nodiscard]] CUfunction null_kernel(std::uintptr_t number);
+
+/// How many launches reached the null driver.
+[[nodiscard]] std::uint64_t null_driver_launches();
+
+}  // namespace superpipe::testing
