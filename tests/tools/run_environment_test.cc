@@ -21,7 +21,7 @@ class EnvironmentChanges : public testing::Test {
  protected:
   void SetUp() override {
     for (const char* const name :
-         {"LD_PRELOAD", "LD_LIBRARY_PATH", "SUPERPIPE_OFF", "SIMGPU_KERNELS"}) {
+         {"LD_PRELOAD", "LD_LIBRARY_PATH", "SUPERPIPE_OFF", "SUPERPIPE_FILL", "SIMGPU_KERNELS"}) {
       unsetenv(name);
     }
   }

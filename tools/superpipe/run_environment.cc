@@ -50,7 +50,9 @@ std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
     changes.push_back({"SUPERPIPE_DRIVER", parts.simgpu_driver});
     preload.push_back(parts.simgpu_runtime);
     // Memory that was never written reads as zero on simgpu; reused buffers must not differ.
-    if (options.fill.empty()) changes.push_back({"SUPERPIPE_FILL", "zero"});
+    if (options.fill.empty() && std::getenv("SUPERPIPE_FILL") == nullptr) {
+      changes.push_back({"SUPERPIPE_FILL", "zero"});
+    }
     const std::string kernels = program + ".simgpu.so";
     if (std::getenv("SIMGPU_KERNELS") == nullptr && is_readable_file(kernels)) {
       changes.push_back({"SIMGPU_KERNELS", kernels});
