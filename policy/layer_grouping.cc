@@ -74,6 +74,7 @@ class Grouping {
         opens = opens || (is_persistent(id) && !seen[index_of(id)]);
       }
       if (!opens) continue;
+      std::uint64_t ordinal = 0;  // two moments of one launch are not a repetition
       for (const BufferId id : pass_[launch].buffers) {
         if (!is_persistent(id)) continue;
         if (seen[index_of(id)]) {
@@ -82,7 +83,7 @@ class Grouping {
         }
         seen[index_of(id)] = true;
         const auto kernel = static_cast<std::uint64_t>(pass_[launch].kernel);
-        all.push_back({id, launch, mix(kernel, bytes_of(id))});
+        all.push_back({id, launch, mix(mix(kernel, bytes_of(id)), ordinal++)});
       }
     }
     for (const FirstAccess& access : all) {

@@ -39,13 +39,13 @@ struct LayerGroups {
 
 /// Groups the persistent buffers that the launches of one pass name into layers (DESIGN section 7).
 ///
-/// In order of first access, with (kernel, footprint) as a token, the tandem repeat of the largest
-/// coverage is sought: each of its repetitions is one layer. A buffer outside it that a launch
-/// names together with buffers of exactly one layer joins that layer (gradients, optimizer states).
-/// What is left is searched for further repeats, and then each launch's remaining buffers are one
-/// unit. If repetitions hold less than half of the bytes, the layers are contiguous runs of about
-/// equal bytes instead. A buffer that launches of more than two layers name (a workspace, a global
-/// scale) is shared.
+/// In order of first access, with (kernel, footprint, ordinal in the launch) as a token, the tandem
+/// repeat of the largest coverage is sought: each of its repetitions is one layer. A buffer outside
+/// it that a launch names together with buffers of exactly one layer joins that layer (gradients,
+/// optimizer states). What is left is searched for further repeats, and then each launch's
+/// remaining buffers are one unit. If repetitions hold less than half of the bytes, the layers are
+/// contiguous runs of about equal bytes instead. A buffer that launches of more than two layers
+/// name (a workspace, a global scale) is shared.
 ///
 /// `pass`: the launches in order. `footprints`: indexed by buffer id; a buffer of zero bytes, or
 /// beyond the end, is not persistent and is ignored. Pure. O(launches' buffers + n * min(n, 4096))

@@ -456,7 +456,7 @@ Decision PolicyEngine::Impl::move_to(const Access& access, std::uint32_t home) {
   advance(step.visits);
   // Past a jump the schedule is joined anew, unless jumps are the rule.
   if (step.visits > 1 && (step.predicted || successors_.confidence() >= kConfident)) join_ = true;
-  if (learned_.at_pass_start && refinement_ != Refinement::kDone) refine(access);
+  if (refinement_ != Refinement::kDone) refine(access);
   if (config_.budget && !config_.k) follow_budget();
   if (!active_) return {};
   if (join_) {

@@ -1,0 +1,502 @@
+#include "policy/policy_engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "tests/policy/programs.h"
+
+namespace superpipe {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST(PolicyName, RoundTripsForEveryKind) {
+  for (const PolicyKind kind : {PolicyKind::kResident, PolicyKind::kNaive,
+                                PolicyKind::kSuperpipeline, PolicyKind::kSuperpipelinePaper}) {
+    EXPECT_EQ(policy_from_name(name_of(kind)), kind);
+  }
+  EXPECT_EQ(name_of(PolicyKind::kSuperpipelinePaper), "superpipeline-paper");
+  EXPECT_EQ(policy_from_name("lru"), std::nullopt);
+  EXPECT_EQ(policy_from_name(""), std::nullopt);
+}
+
+TEST(PolicyEngine, LearnsForwardPassInItsSecondRound) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(32);
+  residency.load(program);
+  residency.run(program);
+  EXPECT_FALSE(engine.learned().layers_known);
+  residency.run(program);
+  EXPECT_TRUE(engine.learned().layers_known);
+  EXPECT_THAT(engine.learned().layer_bytes, SizeIs(32));
+  EXPECT_THAT(engine.learned().layer_bytes, Each(16_MiB));
+  EXPECT_EQ(engine.learned().k, 4);
+  EXPECT_EQ(engine.learned().k_prime, 2);
+  EXPECT_EQ(engine.learned().largest_piece, 16_MiB);
+}
+
+TEST(PolicyEngine, FetchesEachLayerOncePerPassAndNothingOnDemandWhenSteady) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(32);
+  residency.load(program);
+  residency.run(program, 4);
+  residency.reset_counters();
+  residency.run(program, 10);
+  EXPECT_EQ(residency.demand_fetches, 0U);
+  EXPECT_EQ(residency.fetches, 320U);
+  EXPECT_EQ(residency.peak, 4 * 16_MiB + 2_MiB);
+  EXPECT_EQ(engine.managed_limit(), 4 * 16_MiB + 2_MiB);
+  EXPECT_EQ(engine.learned().mispredictions, 0U);
+  EXPECT_THAT(residency.violations, IsEmpty());
+}
+
+TEST(PolicyEngine, NeverExceedsItsLimitFromTheFirstLaunch) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(32);
+  residency.load(program);
+  residency.run(program, 6);
+  EXPECT_LE(residency.peak, 4 * 16_MiB + 2_MiB + 16_MiB);
+  EXPECT_THAT(residency.violations, IsEmpty());
+}
+
+TEST(PolicyEngine, CountsPassesAndSaysWhereTheyBegin) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(6);
+  residency.load(program);
+  residency.run(program, 3);
+  const std::size_t before = engine.learned().passes;
+  for (int pass = 0; pass < 5; ++pass) {
+    for (std::size_t at = 0; at < program.pass.size(); ++at) {
+      residency.launch(program.pass[at].kernel, program.pass[at].buffers);
+      EXPECT_EQ(engine.learned().at_pass_start, at == 0) << pass << " " << at;
+    }
+  }
+  EXPECT_EQ(engine.learned().passes, before + 5);
+}
+
+TEST(PolicyEngine, ExchangesLayersAtMultiplesOfKPrimeWhenSuperpipeline) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(4);  // weights are buffers 2 to 5
+  residency.load(program);
+  residency.run(program, 4);
+  const auto launch = [&](std::size_t at) {
+    return residency.launch(program.pass[at].kernel, program.pass[at].buffers);
+  };
+  Decision decision = launch(0);
+  EXPECT_THAT(decision.evict, ElementsAre(BufferId{5}));
+  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{3}));
+  EXPECT_FALSE(decision.fetch_before_launch);
+  decision = launch(1);
+  EXPECT_THAT(decision.evict, ElementsAre(BufferId{2}));
+  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{4}));
+  launch(2);
+  decision = launch(3);  // over the end of the pass: the first layer of the next arrives
+  EXPECT_THAT(decision.evict, ElementsAre(BufferId{4}));
+  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{2}));
+}
+
+TEST(PolicyEngine, ReplacesAllLayersAndWaitsWhenNaive) {
+  PolicyEngine engine(with_k(PolicyKind::kNaive, 2));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(5);
+  residency.load(program);
+  residency.run(program, 4);
+  const auto launch = [&](std::size_t at) {
+    return residency.launch(program.pass[at].kernel, program.pass[at].buffers);
+  };
+  Decision decision = launch(0);
+  EXPECT_THAT(decision.evict, ElementsAre(BufferId{6}));  // the odd one out
+  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{2}, BufferId{3}));
+  EXPECT_TRUE(decision.fetch_before_launch);
+  EXPECT_TRUE(launch(1).empty());
+  decision = launch(2);
+  EXPECT_THAT(decision.evict, ElementsAre(BufferId{2}, BufferId{3}));
+  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{4}, BufferId{5}));
+  EXPECT_TRUE(launch(3).empty());
+  decision = launch(4);
+  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{6}));
+  EXPECT_TRUE(decision.fetch_before_launch);
+}
+
+TEST(PolicyEngine, LoadsFirstLayersOfEachPassAndWaitsWhenAsPublished) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(4);
+  residency.load(program);
+  residency.run(program, 4);
+  const auto launch = [&](std::size_t at) {
+    return residency.launch(program.pass[at].kernel, program.pass[at].buffers);
+  };
+  Decision decision = launch(0);
+  EXPECT_THAT(decision.evict, ElementsAre(BufferId{5}));
+  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{2}, BufferId{3}));
+  EXPECT_TRUE(decision.fetch_before_launch);
+  decision = launch(1);
+  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{4}));
+  EXPECT_FALSE(decision.fetch_before_launch);
+  launch(2);
+  decision = launch(3);
+  EXPECT_THAT(decision.evict, ElementsAre(BufferId{4}));
+  EXPECT_THAT(decision.fetch, IsEmpty());  // nothing of the next pass
+}
+
+TEST(PolicyEngine, IsNaiveWhenSuperpipelineHasOneLayer) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 1));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(4);
+  residency.load(program);
+  residency.run(program, 3);
+  const Decision decision = residency.launch(program.pass[0].kernel, program.pass[0].buffers);
+  EXPECT_THAT(decision.evict, ElementsAre(BufferId{5}));
+  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{2}));
+  EXPECT_TRUE(decision.fetch_before_launch);
+  EXPECT_EQ(engine.learned().k, 1);
+}
+
+TEST(PolicyEngine, DecidesNothingWhenAllLayersMayStay) {
+  for (const PolicyKind kind : {PolicyKind::kResident, PolicyKind::kNaive,
+                                PolicyKind::kSuperpipeline, PolicyKind::kSuperpipelinePaper}) {
+    PolicyEngine engine(with_k(kind, 6));
+    ObedientResidency residency(engine);
+    const Program program = forward_program(6);
+    residency.load(program);
+    residency.run(program, 6);
+    EXPECT_EQ(residency.fetches + residency.evictions, 0U) << name_of(kind);
+    EXPECT_TRUE(engine.learned().layers_known);
+    EXPECT_EQ(engine.learned().k, 6);
+  }
+}
+
+TEST(PolicyEngine, PromisesNothingAndHasNoLimitWhenResident) {
+  PolicyEngine engine(PolicyConfig{});
+  EXPECT_FALSE(engine.limit_is_hard());
+  EXPECT_EQ(engine.managed_limit(), Bytes{std::numeric_limits<std::uint64_t>::max()});
+}
+
+TEST(PolicyEngine, LimitsToKTimesTheLargestNeedBeforeLayersAreKnown) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 3));
+  engine.on_allocate(BufferId{0}, 8_MiB);
+  EXPECT_EQ(engine.managed_limit(), 24_MiB);
+  engine.on_allocate(BufferId{1}, 4_MiB);
+  EXPECT_EQ(engine.managed_limit(), 24_MiB);
+  const std::vector<BufferId> both = {BufferId{0}, BufferId{1}};
+  EXPECT_TRUE(engine.on_launch({KernelId{1}, both}).empty());
+  EXPECT_EQ(engine.managed_limit(), 36_MiB);
+  EXPECT_FALSE(engine.limit_is_hard());
+}
+
+TEST(PolicyEngine, GroupsThirtyTwoLayersAndThreeUnitsWhenLlamaLike) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  ObedientResidency residency(engine);
+  const Program program = llama_program(32);
+  residency.load(program);
+  residency.run(program, 3);
+  ASSERT_TRUE(engine.learned().layers_known);
+  const std::vector<Bytes>& layers = engine.learned().layer_bytes;
+  EXPECT_THAT(layers, SizeIs(35));
+  EXPECT_EQ(std::count(layers.begin(), layers.end(), 388_MiB), 32);
+  residency.reset_counters();
+  residency.run(program, 4);
+  EXPECT_EQ(residency.demand_fetches, 0U);
+  EXPECT_EQ(residency.fetches, 4U * (32 * 9 + 3));
+  EXPECT_THAT(residency.violations, IsEmpty());
+}
+
+TEST(PolicyEngine, PutsGradientsAndMomentsIntoTheirLayersWhenTraining) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 3, 1));
+  ObedientResidency residency(engine);
+  const Program program = training_program(12);
+  residency.load(program);
+  residency.run(program, 5);
+  ASSERT_TRUE(engine.learned().layers_known);
+  EXPECT_THAT(engine.learned().layer_bytes, SizeIs(12));
+  EXPECT_THAT(engine.learned().layer_bytes, Each(32_MiB));
+  residency.reset_counters();
+  residency.run(program, 4);
+  EXPECT_EQ(residency.demand_fetches, 0U);
+  EXPECT_LE(residency.peak, 3 * 32_MiB + 1_MiB);
+  EXPECT_EQ(engine.learned().mispredictions, 0U);
+}
+
+TEST(PolicyEngine, RegroupsBuffersThatTheFirstPassAllocated) {
+  // Optimizer states appear at the first update, after the weights have been used.
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 3, 1));
+  ObedientResidency residency(engine);
+  const Program program = training_program(8);
+  for (std::uint32_t id = 0; id < 9; ++id) {
+    residency.allocate(BufferId{id}, program.footprints[id]);
+    if (id > 0) engine.on_host_write(BufferId{id});
+  }
+  std::set<std::uint32_t> allocated;
+  for (const ScriptLaunch& launch : program.pass) {
+    for (const BufferId id : launch.buffers) {
+      if (index_of(id) < 9 || !allocated.insert(index_of(id)).second) continue;
+      residency.allocate(id, program.footprints[index_of(id)]);
+    }
+    residency.launch(launch.kernel, launch.buffers);
+  }
+  residency.run(program, 1);
+  ASSERT_TRUE(engine.learned().layers_known);
+  residency.run(program, 3);
+  EXPECT_THAT(engine.learned().layer_bytes, SizeIs(8));
+  EXPECT_THAT(engine.learned().layer_bytes, Each(32_MiB));
+  residency.reset_counters();
+  residency.run(program, 3);
+  EXPECT_EQ(residency.demand_fetches, 0U);
+}
+
+TEST(PolicyEngine, LearnsPassWhoseWeightsWereMadeOnTheDevice) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  ObedientResidency residency(engine);
+  Program program = forward_program(32);
+  program.host_written.clear();
+  residency.load(program);
+  for (std::uint32_t id = 2; id < 34; ++id) residency.launch(KernelId{99}, {BufferId{id}});
+  residency.run(program, 6);
+  ASSERT_TRUE(engine.learned().layers_known);
+  EXPECT_THAT(engine.learned().layer_bytes, SizeIs(32));
+  residency.reset_counters();
+  residency.run(program, 3);
+  EXPECT_EQ(residency.demand_fetches, 0U);
+}
+
+TEST(PolicyEngine, SurvivesOneOffLaunchesBeforeTheLoop) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(6);
+  residency.load(program);
+  for (std::uint32_t id = 7; id >= 2; --id) residency.launch(KernelId{50 + id}, {BufferId{id}});
+  residency.launch(KernelId{90}, {BufferId{4}, BufferId{0}});
+  residency.run(program, 4);
+  ASSERT_TRUE(engine.learned().layers_known);
+  EXPECT_THAT(engine.learned().layer_bytes, SizeIs(6));
+  residency.reset_counters();
+  residency.run(program, 3);
+  EXPECT_EQ(residency.demand_fetches, 0U);
+  EXPECT_EQ(engine.learned().mispredictions, 0U);
+}
+
+TEST(PolicyEngine, TakesOtherKernelsOnTheSameLayersForTheSameOrder) {
+  // Attention kernels change with the sequence length; layers do not.
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  ObedientResidency residency(engine);
+  Program program = forward_program(6);
+  residency.load(program);
+  residency.run(program, 4);
+  for (ScriptLaunch& launch : program.pass) launch.kernel = KernelId{1234};
+  residency.reset_counters();
+  residency.run(program, 4);
+  EXPECT_EQ(residency.demand_fetches, 0U);
+  EXPECT_EQ(engine.learned().mispredictions, 0U);
+}
+
+TEST(PolicyEngine, ResynchronisesWhenLayersAreSkippedOnce) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(16);
+  residency.load(program);
+  residency.run(program, 4);
+  for (const std::size_t at : {0U, 1U, 2U, 9U, 10U, 11U, 12U, 13U, 14U, 15U}) {
+    residency.launch(program.pass[at].kernel, program.pass[at].buffers);
+  }
+  EXPECT_EQ(engine.learned().mispredictions, 1U);
+  EXPECT_TRUE(engine.learned().layers_known);
+  residency.reset_counters();
+  residency.run(program, 3);
+  EXPECT_EQ(residency.demand_fetches, 0U);
+  EXPECT_EQ(engine.learned().mispredictions, 1U);
+  EXPECT_LE(residency.peak, 4 * 16_MiB + 2_MiB);
+}
+
+TEST(PolicyEngine, IgnoresStragglerOfTheLayerBefore) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(16);
+  residency.load(program);
+  residency.run(program, 4);
+  const std::size_t passes = engine.learned().passes;
+  for (const std::size_t at : {0U, 1U, 2U, 1U, 2U, 3U, 4U, 5U, 6U}) {
+    residency.launch(program.pass[at].kernel, program.pass[at].buffers);
+  }
+  EXPECT_EQ(engine.learned().passes, passes + 1);
+  EXPECT_EQ(engine.learned().mispredictions, 1U);
+}
+
+TEST(PolicyEngine, LearnsAnewWhenTheOrderChanges) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  ObedientResidency residency(engine);
+  Program program = forward_program(12);
+  residency.load(program);
+  residency.run(program, 4);
+  std::reverse(program.pass.begin(), program.pass.end());
+  residency.run(program, 8);
+  ASSERT_TRUE(engine.learned().layers_known);
+  EXPECT_GT(engine.learned().mispredictions, 0U);
+  const std::size_t mispredictions = engine.learned().mispredictions;
+  residency.reset_counters();
+  residency.run(program, 4);
+  EXPECT_EQ(residency.demand_fetches, 0U);
+  EXPECT_EQ(engine.learned().mispredictions, mispredictions);
+  EXPECT_THAT(residency.violations, IsEmpty());
+}
+
+TEST(PolicyEngine, ChoosesTheLargestKThatFitsTheBudget) {
+  const Program program = forward_program(16);
+  PolicyEngine engine(with_budget(PolicyKind::kSuperpipeline, 5 * 16_MiB + 2_MiB + 3_MiB));
+  EXPECT_TRUE(engine.limit_is_hard());
+  engine.on_unmanaged_bytes(3_MiB);
+  ObedientResidency residency(engine);
+  residency.load(program);
+  residency.run(program, 4);
+  EXPECT_EQ(engine.learned().k, 5);
+  EXPECT_EQ(engine.learned().k_prime, 2);
+  EXPECT_EQ(engine.managed_limit(), 5 * 16_MiB + 2_MiB);
+  EXPECT_LE(residency.peak, engine.managed_limit());
+  residency.reset_counters();
+  residency.run(program, 3);
+  EXPECT_EQ(residency.demand_fetches, 0U);
+}
+
+TEST(PolicyEngine, ChoosesSmallerKWhenUnmanagedBytesGrow) {
+  const Program program = forward_program(16);
+  PolicyEngine engine(with_budget(PolicyKind::kSuperpipeline, 6 * 16_MiB + 2_MiB));
+  ObedientResidency residency(engine);
+  residency.load(program);
+  residency.run(program, 4);
+  EXPECT_EQ(engine.learned().k, 6);
+  engine.on_unmanaged_bytes(20_MiB);
+  residency.run(program, 1);
+  EXPECT_EQ(engine.learned().k, 4);
+  EXPECT_LE(residency.resident_bytes(), engine.managed_limit());
+  engine.on_unmanaged_bytes(Bytes{});
+  residency.run(program, 2);
+  EXPECT_EQ(engine.learned().k, 6);
+}
+
+TEST(PolicyEngine, IsNaiveWithOneLayerWhenTheBudgetHoldsNoTwo) {
+  const Program program = forward_program(8);
+  PolicyEngine engine(with_budget(PolicyKind::kSuperpipeline, 24_MiB));
+  ObedientResidency residency(engine);
+  residency.load(program);
+  residency.run(program, 4);
+  EXPECT_EQ(engine.learned().k, 1);
+  EXPECT_LE(residency.peak, 24_MiB);
+}
+
+TEST(PolicyEngine, MovesNothingWhenTheBudgetHoldsAll) {
+  const Program program = forward_program(8);
+  PolicyEngine engine(with_budget(PolicyKind::kSuperpipeline, program.total()));
+  ObedientResidency residency(engine);
+  residency.load(program);
+  residency.run(program, 6);
+  EXPECT_EQ(residency.fetches + residency.evictions, 0U);
+  EXPECT_EQ(engine.learned().k, 8);
+}
+
+TEST(PolicyEngine, CountsTransientsBesideTheWindow) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(8);
+  residency.load(program);
+  for (int pass = 0; pass < 5; ++pass) {
+    for (const ScriptLaunch& launch : program.pass) {
+      residency.allocate(BufferId{100}, 5_MiB);
+      std::vector<BufferId> buffers = launch.buffers;
+      buffers.push_back(BufferId{100});
+      residency.launch(launch.kernel, buffers);
+      residency.free(BufferId{100});
+    }
+  }
+  EXPECT_THAT(engine.learned().layer_bytes, SizeIs(8));
+  EXPECT_EQ(engine.managed_limit(), 2 * 16_MiB + 2_MiB + 5_MiB);
+}
+
+TEST(PolicyEngine, ForgetsBuffersOfALayerThatAreFreed) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  ObedientResidency residency(engine);
+  Program program = forward_program(8);
+  residency.load(program);
+  residency.run(program, 4);
+  residency.free(BufferId{4});
+  program.pass.erase(program.pass.begin() + 2);
+  residency.run(program, 3);
+  EXPECT_EQ(engine.learned().pass_bytes, 7 * 16_MiB + 2_MiB);
+  EXPECT_EQ(engine.learned().mispredictions, 0U);
+  EXPECT_THAT(residency.violations, IsEmpty());
+}
+
+TEST(PolicyEngine, SharesABufferThatAllLayersUse) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  ObedientResidency residency(engine);
+  Program program = forward_program(8);
+  const BufferId table = program.add(64_MiB);
+  for (ScriptLaunch& launch : program.pass) launch.buffers.push_back(table);
+  residency.load(program);
+  residency.run(program, 4);
+  EXPECT_THAT(engine.learned().layer_bytes, Each(16_MiB));
+  residency.reset_counters();
+  residency.run(program, 3);
+  EXPECT_EQ(residency.fetches_of.count(index_of(table)), 0U);
+  EXPECT_EQ(engine.managed_limit(), 2 * 16_MiB + 64_MiB + 2_MiB);
+}
+
+TEST(ChooseVictims, TakesLeastRecentlyUsedWhenNothingIsKnown) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2));
+  std::vector<BufferId> all;
+  for (std::uint32_t id = 0; id < 4; ++id) {
+    engine.on_allocate(BufferId{id}, 4_MiB);
+    all.push_back(BufferId{id});
+  }
+  for (const std::uint32_t id : {2U, 0U, 3U, 1U}) {
+    const std::vector<BufferId> one = {BufferId{id}};
+    (void)engine.on_launch({KernelId{id}, one});
+  }
+  EXPECT_THAT(engine.choose_victims(all, 5_MiB), ElementsAre(BufferId{2}, BufferId{0}));
+  EXPECT_THAT(engine.choose_victims(all, 100_MiB), SizeIs(4));
+  EXPECT_THAT(engine.choose_victims(all, Bytes{}), IsEmpty());
+}
+
+TEST(ChooseVictims, TakesFurthestNextUseWhenTheOrderIsKnown) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(8);  // weights 2 to 9
+  residency.load(program);
+  residency.run(program, 4);
+  for (std::size_t at = 0; at < 4; ++at) {
+    residency.launch(program.pass[at].kernel, program.pass[at].buffers);
+  }
+  // Layer 3 (buffer 5) runs, 4 (buffer 6) is in the window. Layer 2 (buffer 4) comes last again.
+  std::vector<BufferId> all;
+  for (std::uint32_t id = 0; id < 10; ++id) all.push_back(BufferId{id});
+  EXPECT_THAT(
+      engine.choose_victims(all, 6 * 16_MiB),
+      ElementsAre(BufferId{4}, BufferId{3}, BufferId{2}, BufferId{9}, BufferId{8}, BufferId{7}));
+  const std::vector<BufferId> window = {BufferId{6}, BufferId{0}, BufferId{5}};
+  EXPECT_THAT(engine.choose_victims(window, 1_MiB), ElementsAre(BufferId{6}));
+}
+
+TEST(ChooseVictims, TakesAnIdleTransientFirst) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(8);
+  residency.load(program);
+  residency.allocate(BufferId{50}, 16_MiB);
+  residency.launch(KernelId{70}, {BufferId{50}});
+  residency.run(program, 4);
+  const std::vector<BufferId> candidates = {BufferId{4}, BufferId{50}, BufferId{9}};
+  EXPECT_THAT(engine.choose_victims(candidates, 16_MiB), ElementsAre(BufferId{50}));
+}
+
+}  // namespace
+}  // namespace superpipe
