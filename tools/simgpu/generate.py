@@ -69,9 +69,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--include", type=Path, default=Path("/usr/local/cuda/include"),
                         help="folder with cuda.h (default: %(default)s)")
+    parser.add_argument("--folder", type=Path, default=HERE / "generated",
+                        help="where the generated files lie (default: beside this script)")
     parser.add_argument("--check", action="store_true", help="compare instead of write")
     arguments = parser.parse_args()
-    folder = HERE / "generated"
+    folder = arguments.folder
     stale = []
     for name, write in FILES.items():
         text = write(arguments.include)
@@ -84,9 +86,9 @@ def main() -> int:
             path.write_text(text)
     strangers = sorted(path.name for path in folder.iterdir() if path.name not in FILES)
     for name in stale:
-        print(f"tools/simgpu/generated/{name} is stale: run tools/simgpu/generate.py", file=sys.stderr)
+        print(f"{folder.name}/{name} is stale: run tools/simgpu/generate.py", file=sys.stderr)
     for name in strangers:
-        print(f"tools/simgpu/generated/{name} is not written by generate.py", file=sys.stderr)
+        print(f"{folder.name}/{name} is not written by generate.py", file=sys.stderr)
     return 1 if stale or strangers else 0
 
 
