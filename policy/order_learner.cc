@@ -3,13 +3,17 @@
 namespace superpipe {
 namespace {
 
+constexpr std::uint64_t kMultiplier = 0xD6E8FEB86659FD93U;
+
+// Each word is multiplied before the next is mixed in: kernels and ids are small numbers, and must
+// not cancel each other.
 std::uint64_t token_of(KernelId kernel, std::span<const BufferId> buffers) {
-  std::uint64_t token = static_cast<std::uint64_t>(kernel) ^ 0x9E3779B97F4A7C15U;
+  std::uint64_t token = (static_cast<std::uint64_t>(kernel) + 1) * kMultiplier;
   for (const BufferId id : buffers) {
-    token = (token ^ (index_of(id) + 1U)) * 0xD6E8FEB86659FD93U;
     token ^= token >> 32;
+    token = (token + index_of(id) + 1) * kMultiplier;
   }
-  return token;
+  return token ^ (token >> 32);
 }
 
 }  // namespace
