@@ -45,7 +45,7 @@ class EntryPoint {
   const char* name_;
   std::atomic<std::uint64_t> calls_{0};
   bool has_faults_ = false;
-  EntryPoint* next_ = nullptr;
+  const EntryPoint* next_ = nullptr;
 };
 
 /// True once cuInit has succeeded in this process and it is not a forked child.

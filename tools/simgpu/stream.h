@@ -21,10 +21,12 @@ namespace simgpu {
 /// runs once the context has a sticky error. Reading inputs in `work` and writing outputs in
 /// `finish` makes a missing wait a wrong result on either side.
 struct Operation {
-  std::string label;                 ///< e.g. the kernel's name, for the fault line
-  Engine engine = Engine::kNone;     ///< which engine it occupies for `duration`
-  Nanoseconds duration = 0;          ///< modelled
-  std::function<void()> work;        ///< at the modelled start
+  std::string label;              ///< e.g. the kernel's name, for the fault line
+  Engine engine = Engine::kNone;  ///< which engine it occupies for `duration`
+  Nanoseconds duration = 0;       ///< modelled
+  std::function<void()> work;     ///< at the modelled start
+  /// Like `work`, but told the modelled start and end: work that paces itself in between.
+  std::function<void(Nanoseconds start, Nanoseconds end)> timed_work;
   std::function<void()> finish;      ///< at the modelled end
   std::vector<CompletionPtr> waits;  ///< what it also waits for, besides the stream's order
   bool host_function = false;     ///< runs program code: starts and ends in real time, no overrun
@@ -51,7 +53,12 @@ Context& context_of(const Stream& stream);
 /// @return the operation's completion, for synchronous calls and events.
 CompletionPtr enqueue(const StreamPtr& stream, Operation operation);
 
-/// Waits until everything now on `stream` is complete. @return the context's sticky error.
+/// Whether everything now on `stream` is complete (for the legacy stream: on all blocking streams
+/// of its context too).
+bool is_complete(const StreamPtr& stream);
+
+/// Waits until everything now on `stream` is complete (for the legacy stream: as is_complete()).
+/// @return the context's sticky error.
 CUresult synchronize(const StreamPtr& stream);
 
 }  // namespace simgpu

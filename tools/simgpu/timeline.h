@@ -20,6 +20,12 @@ Nanoseconds now_ns() noexcept;
 /// few microseconds only. Returns at once if it has passed.
 void sleep_until(Nanoseconds deadline) noexcept;
 
+/// As sleep_until(), without spinning: up to 100 us late. For waits whose lateness does no harm.
+void sleep_until_about(Nanoseconds deadline) noexcept;
+
+/// Gives the calling thread, one of ours, the shortest timer slack for good.
+void use_precise_timer() noexcept;
+
 /// One engine's modelled schedule: first come, first served.
 class EngineTimeline {
  public:
@@ -39,10 +45,12 @@ class EngineTimeline {
 /// Thread-safe; shared by the stream, events and waiters.
 class Completion {
  public:
+  /// Says when the operation will probably end, before it has: waiters then sleep by the clock.
+  void announce(Nanoseconds end) noexcept;
   /// Publishes the end. Once.
   void settle(Nanoseconds end) noexcept;
   [[nodiscard]] bool settled() const noexcept {
-    return state_.load(std::memory_order_acquire) != 0;
+    return state_.load(std::memory_order_acquire) == kSettled;
   }
   /// REQUIRES settled().
   [[nodiscard]] Nanoseconds end() const noexcept { return end_; }
@@ -54,7 +62,12 @@ class Completion {
   void wait() const noexcept;
 
  private:
-  std::atomic<int> state_{0};
+  static constexpr int kPending = 0;
+  static constexpr int kAnnounced = 1;
+  static constexpr int kSettled = 2;
+
+  std::atomic<int> state_{kPending};
+  std::atomic<Nanoseconds> announced_{0};
   Nanoseconds end_ = 0;
 };
 

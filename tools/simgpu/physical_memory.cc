@@ -1,0 +1,117 @@
+#include "tools/simgpu/physical_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <mutex>
+#include <optional>
+
+#include "tools/simgpu/device.h"
+#include "tools/simgpu/extents.h"
+#include "tools/simgpu/log.h"
+
+namespace simgpu {
+namespace {
+
+/// One device's memory file, sparse and far larger than the device, so that fragmentation of the
+/// file never refuses what the capacity allows; and a mapping of all of it, the window.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const Device& device) {
+    for (std::uint64_t factor = 16; factor >= 2 && window_ == nullptr; factor /= 2) {
+      open_file(device, align_up(device.capacity() * factor, kGranularity));
+    }
+    if (window_ == nullptr) {
+      log_line(LogLevel::kError, "cannot reserve address space for a device of %llu bytes",
+               static_cast<unsigned long long>(device.capacity()));
+    }
+  }
+
+  std::optional<std::uint64_t> take(std::uint64_t size, std::uint64_t alignment) {
+    const std::lock_guard lock{mutex_};
+    return extents_.take(size, alignment);
+  }
+
+  /// Drops the bytes, so that the extent reads zero when it is taken again.
+  void give_back(std::uint64_t offset, std::uint64_t size) {
+    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(size));
+    const std::lock_guard lock{mutex_};
+    extents_.give_back(offset, size);
+  }
+
+  [[nodiscard]] unsigned char* window() const { return window_; }
+  [[nodiscard]] int file() const { return file_; }
+
+ private:
+  void open_file(const Device& device, std::uint64_t size) {
+    const int file = memfd_create("simgpu", MFD_CLOEXEC);
+    if (file < 0) return;
+    void* window = MAP_FAILED;
+    if (ftruncate(file, static_cast<off_t>(size)) == 0) {
+      window = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    }
+    if (window == MAP_FAILED) {
+      close(file);
+      return;
+    }
+    madvise(window, size, MADV_DONTDUMP);
+    // A child of fork() has no business with device memory, and copying its tables is slow.
+    madvise(window, size, MADV_DONTFORK);
+    file_ = file;
+    window_ = static_cast<unsigned char*>(window);
+    extents_ = Extents{0, size};
+    log_line(LogLevel::kDebug, "device %d: memory file of %llu bytes", device.ordinal(),
+             static_cast<unsigned long long>(size));
+  }
+
+  std::mutex mutex_;
+  Extents extents_{0, 0};
+  int file_ = -1;
+  unsigned char* window_ = nullptr;
+};
+
+MemoryFile& file_of(const Device& device) {
+  static std::mutex mutex;
+  static std::array<MemoryFile*, 64> files{};  // never destroyed
+  const std::lock_guard lock{mutex};
+  MemoryFile*& file = files[static_cast<std::size_t>(device.ordinal())];
+  if (file == nullptr) file = new MemoryFile{device};
+  return *file;
+}
+
+}  // namespace
+
+Physical::Physical(Device& device, std::uint64_t size, std::uint64_t small_bytes,
+                   std::uint64_t offset)
+    : device_(device), size_(size), small_bytes_(small_bytes), offset_(offset) {}
+
+std::shared_ptr<Physical> Physical::create(Device& device, std::uint64_t size) {
+  if (size == 0 || size > device.capacity()) return nullptr;
+  const bool small = size <= kGranularity / 2;
+  const std::uint64_t small_bytes = small ? align_up(size, 512) : 0;
+  const std::uint64_t rounded = align_up(size, small ? kPage : kGranularity);
+  if (!(small ? device.take_small(small_bytes) : device.take(rounded))) return nullptr;
+  const auto offset = file_of(device).take(rounded, small ? kPage : kGranularity);
+  if (!offset) {
+    small ? device.give_back_small(small_bytes) : device.give_back(rounded);
+    return nullptr;
+  }
+  return std::shared_ptr<Physical>{new Physical{device, rounded, small_bytes, *offset}};
+}
+
+Physical::~Physical() {
+  file_of(device_).give_back(offset_, size_);
+  small_bytes_ != 0 ? device_.give_back_small(small_bytes_) : device_.give_back(size_);
+}
+
+unsigned char* Physical::window() const { return file_of(device_).window() + offset_; }
+
+bool Physical::map_at(std::uint64_t address, int protection) const {
+  return mmap(reinterpret_cast<void*>(address), size_, protection, MAP_SHARED | MAP_FIXED,
+              file_of(device_).file(), static_cast<off_t>(offset_)) != MAP_FAILED;
+}
+
+}  // namespace simgpu
