@@ -1,0 +1,27 @@
+// Kernels of the end-to-end tests; kernels_plugin.cc computes the same on the host.
+
+struct Operands {
+  int count;
+  float* output;
+  const float* input;
+};
+
+// output[i] += factor * input[i]
+extern "C" __global__ void accumulate(float* output, const float* input, float factor, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) output[i] += factor * input[i];
+}
+
+// The same, its pointers inside a struct passed by value.
+extern "C" __global__ void accumulate_struct(Operands operands, float factor) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < operands.count) operands.output[i] += factor * operands.input[i];
+}
+
+// The same for every pair of a list of pointers in device memory.
+extern "C" __global__ void accumulate_listed(float** outputs, float** inputs, int pairs, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int pair = 0; pair < pairs; ++pair) {
+    if (i < count) outputs[pair][i] += inputs[pair][i];
+  }
+}

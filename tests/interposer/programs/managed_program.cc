@@ -1,0 +1,429 @@
+// A CUDA program on the driver API that knows nothing of superpipe; each scenario prints what it
+// computed, so that runs can be compared byte by byte.
+//
+//     managed_program SCENARIO KERNELS.cubin [ARGUMENT]
+#include <cuda.h>
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int kFloats = 1 << 19;  // 2 MiB a buffer
+constexpr std::size_t kBytes = sizeof(float) * kFloats;
+
+void check(CUresult result, const char* what) {
+  if (result == CUDA_SUCCESS) return;
+  const char* name = nullptr;
+  cuGetErrorName(result, &name);
+  std::printf("%s: %s\n", what, name == nullptr ? "unknown" : name);
+  std::fflush(stdout);
+  std::exit(1);
+}
+#define CHECK(call) check((call), #call)
+
+/// The same numbers in every run, different in every buffer.
+std::vector<float> content(int seed) {
+  std::vector<float> values(kFloats);
+  std::uint32_t state = 12345u + 977u * static_cast<std::uint32_t>(seed);
+  for (float& value : values) {
+    state = state * 1664525u + 1013904223u;
+    value = static_cast<float>(state >> 24) / 256.0f;
+  }
+  return values;
+}
+
+std::uint64_t hash_of(const void* data, std::size_t size) {
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  const auto* const bytes = static_cast<const unsigned char*>(data);
+  for (std::size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * 0x100000001B3ULL;
+  return hash;
+}
+
+CUdeviceptr allocate(std::size_t size = kBytes) {
+  CUdeviceptr address = 0;
+  CHECK(cuMemAlloc(&address, size));
+  return address;
+}
+
+void print_buffer(const char* name, CUdeviceptr buffer) {
+  std::vector<float> values(kFloats);
+  CHECK(cuMemcpyDtoH(values.data(), buffer, kBytes));
+  std::printf("%s %016llx\n", name,
+              static_cast<unsigned long long>(hash_of(values.data(), kBytes)));
+}
+
+CUmodule module;
+
+CUfunction function(const char* name) {
+  CUfunction found = nullptr;
+  CHECK(cuModuleGetFunction(&found, module, name));
+  return found;
+}
+
+/// output += factor * input
+void accumulate(CUdeviceptr output, CUdeviceptr input, float factor, CUstream stream = nullptr) {
+  static const CUfunction kernel = function("accumulate");
+  int count = kFloats;
+  void* parameters[] = {&output, &input, &factor, &count};
+  CHECK(cuLaunchKernel(kernel, kFloats / 256, 1, 1, 256, 1, 1, 0, stream, parameters, nullptr));
+}
+
+/// Weights of `layers` layers, loaded from the host.
+std::vector<CUdeviceptr> load_layers(int layers) {
+  std::vector<CUdeviceptr> weights;
+  for (int i = 0; i < layers; ++i) {
+    weights.push_back(allocate());
+    CHECK(cuMemcpyHtoD(weights.back(), content(i).data(), kBytes));
+  }
+  return weights;
+}
+
+/// Forward passes through all layers.
+void forward() {
+  const auto weights = load_layers(8);
+  const CUdeviceptr state = allocate();
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  for (int pass = 0; pass < 6; ++pass) {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      accumulate(state, weights[i], 1.0f / static_cast<float>(i + 2));
+    }
+  }
+  print_buffer("state", state);
+  for (const CUdeviceptr weight : weights) print_buffer("weight", weight);
+  for (const CUdeviceptr weight : weights) CHECK(cuMemFree(weight));
+  CHECK(cuMemFree(state));
+}
+
+/// Kernels that write every layer, forwards and backwards.
+void training() {
+  const auto weights = load_layers(8);
+  for (int pass = 0; pass < 4; ++pass) {
+    for (std::size_t i = 1; i < weights.size(); ++i) accumulate(weights[i], weights[i - 1], 0.5f);
+    for (std::size_t i = weights.size() - 1; i > 0; --i) {
+      accumulate(weights[i - 1], weights[i], 0.25f);
+    }
+  }
+  for (const CUdeviceptr weight : weights) print_buffer("weight", weight);
+}
+
+/// Streams, stream-ordered allocation, pinned and pageable asynchronous copies.
+void asynchronous() {
+  CUstream streams[2];
+  for (CUstream& stream : streams) CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  void* pinned = nullptr;
+  CHECK(cuMemHostAlloc(&pinned, kBytes, 0));
+  std::vector<CUdeviceptr> buffers(8);
+  for (int i = 0; i < 8; ++i) {
+    const CUstream stream = streams[i % 2];
+    CHECK(cuMemAllocAsync(&buffers[static_cast<std::size_t>(i)], kBytes, stream));
+    const auto values = content(i);
+    if (i % 4 < 2) {
+      CHECK(cuMemcpyHtoDAsync(buffers[static_cast<std::size_t>(i)], values.data(), kBytes, stream));
+    } else {
+      CHECK(cuStreamSynchronize(streams[0]));
+      CHECK(cuStreamSynchronize(streams[1]));
+      std::memcpy(pinned, values.data(), kBytes);
+      CHECK(cuMemcpyHtoDAsync(buffers[static_cast<std::size_t>(i)], pinned, kBytes, stream));
+    }
+  }
+  CHECK(cuCtxSynchronize());
+  CUevent event;
+  CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  for (int pass = 0; pass < 4; ++pass) {
+    for (std::size_t i = 1; i < buffers.size(); ++i) {
+      const CUstream stream = streams[i % 2];
+      accumulate(buffers[i], buffers[i - 1], 0.5f, stream);
+      CHECK(cuEventRecord(event, stream));
+      CHECK(cuStreamWaitEvent(streams[(i + 1) % 2], event, 0));
+    }
+  }
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    std::vector<float> values(kFloats);
+    CHECK(cuStreamSynchronize(streams[0]));
+    CHECK(cuStreamSynchronize(streams[1]));
+    if (i % 2 == 0) {
+      CHECK(cuMemcpyDtoHAsync(pinned, buffers[i], kBytes, streams[0]));
+      CHECK(cuStreamSynchronize(streams[0]));
+      std::memcpy(values.data(), pinned, kBytes);
+    } else {
+      CHECK(cuMemcpyDtoHAsync(values.data(), buffers[i], kBytes, streams[0]));
+      CHECK(cuStreamSynchronize(streams[0]));
+    }
+    std::printf("buffer %016llx\n",
+                static_cast<unsigned long long>(hash_of(values.data(), kBytes)));
+  }
+  // Freed and allocated again in stream order: the old content must not be needed, the new must be.
+  for (int round = 0; round < 3; ++round) {
+    CHECK(cuMemFreeAsync(buffers[7], streams[0]));
+    CHECK(cuMemAllocAsync(&buffers[7], kBytes, streams[0]));
+    CHECK(cuMemsetD32Async(buffers[7], 0x3F800000, kFloats, streams[0]));
+    accumulate(buffers[7], buffers[static_cast<std::size_t>(round)], 1, streams[0]);
+  }
+  CHECK(cuStreamSynchronize(streams[0]));
+  print_buffer("reused", buffers[7]);
+  for (const CUdeviceptr buffer : buffers) CHECK(cuMemFreeAsync(buffer, streams[0]));
+  CHECK(cuStreamSynchronize(streams[0]));
+  for (const CUstream stream : streams) CHECK(cuStreamDestroy(stream));
+}
+
+/// Pointers where a scan of plain parameters would miss them.
+void hidden_pointers() {
+  struct Operands {
+    int count;
+    CUdeviceptr output;
+    CUdeviceptr input;
+  };
+  const auto weights = load_layers(8);
+  const CUdeviceptr state = allocate();
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  const CUfunction with_struct = function("accumulate_struct");
+  for (int pass = 0; pass < 3; ++pass) {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      // The first launch has a null pointer where later ones have a buffer.
+      const bool null = pass == 0 && i == 0;
+      Operands operands{null ? 0 : kFloats, null ? 0 : state, null ? 0 : weights[i]};
+      float factor = 0.5f;
+      void* parameters[] = {&operands, &factor};
+      CHECK(cuLaunchKernel(with_struct, kFloats / 256, 1, 1, 256, 1, 1, 0, nullptr, parameters,
+                           nullptr));
+    }
+  }
+  print_buffer("struct", state);
+
+  // The same by one argument buffer.
+  struct {
+    CUdeviceptr output;
+    CUdeviceptr input;
+    float factor;
+    int count;
+  } packed{state, weights[3], 2.0f, kFloats};
+  std::size_t size = sizeof packed;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                   CU_LAUNCH_PARAM_END};
+  CHECK(cuLaunchKernel(function("accumulate"), kFloats / 256, 1, 1, 256, 1, 1, 0, nullptr, nullptr,
+                       extra));
+  print_buffer("extra", state);
+
+  // A list of pointers in device memory.
+  const CUdeviceptr lists = allocate(4 * sizeof(CUdeviceptr));
+  const CUdeviceptr pointers[4] = {weights[0], weights[1], weights[2], weights[5]};
+  CHECK(cuMemcpyHtoD(lists, pointers, sizeof pointers));
+  for (std::size_t i = 0; i < weights.size(); ++i) accumulate(state, weights[i], 0.125f);
+  CUdeviceptr outputs = lists;
+  CUdeviceptr inputs = lists + 2 * sizeof(CUdeviceptr);
+  int pairs = 2;
+  int count = kFloats;
+  void* parameters[] = {&outputs, &inputs, &pairs, &count};
+  CHECK(cuLaunchKernel(function("accumulate_listed"), kFloats / 256, 1, 1, 256, 1, 1, 0, nullptr,
+                       parameters, nullptr));
+  print_buffer("state", state);
+  for (const CUdeviceptr weight : weights) print_buffer("weight", weight);
+}
+
+/// Copies and memsets of every linear kind, on buffers that may be anywhere.
+void copies() {
+  const auto buffers = load_layers(8);
+  const CUdeviceptr state = allocate();
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  const auto touch_all = [&] {
+    for (const CUdeviceptr buffer : buffers) accumulate(state, buffer, 0.5f);
+  };
+  touch_all();
+  touch_all();
+  CHECK(cuMemcpyDtoD(buffers[0], buffers[7], kBytes));
+  touch_all();
+  CHECK(cuMemcpy(buffers[1], buffers[6] + kBytes / 2, kBytes / 2));
+  touch_all();
+  const auto fresh = content(99);
+  CHECK(cuMemcpy(buffers[2], reinterpret_cast<CUdeviceptr>(fresh.data()), kBytes));
+  touch_all();
+  CHECK(cuMemsetD32(buffers[3] + 4096, 0x3F000000, 1000));
+  CHECK(cuMemcpyHtoD(buffers[4] + 8192, fresh.data(), 12288));
+  CHECK(cuMemsetD2D8(buffers[5], 1024, 0, 512, 64));
+  CUDA_MEMCPY2D box{};
+  box.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  box.srcDevice = buffers[0];
+  box.srcPitch = 2048;
+  box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  box.dstDevice = buffers[6];
+  box.dstPitch = 4096;
+  box.WidthInBytes = 1024;
+  box.Height = 128;
+  CHECK(cuMemcpy2D(&box));
+  touch_all();
+  std::vector<float> part(1024);
+  CHECK(cuMemcpyDtoH(part.data(), buffers[2] + 512, sizeof(float) * part.size()));
+  std::printf("part %016llx\n",
+              static_cast<unsigned long long>(hash_of(part.data(), sizeof(float) * part.size())));
+  std::vector<float> back(kFloats);
+  CHECK(cuMemcpy(reinterpret_cast<CUdeviceptr>(back.data()), buffers[6], kBytes));
+  std::printf("back %016llx\n", static_cast<unsigned long long>(hash_of(back.data(), kBytes)));
+  print_buffer("state", state);
+  for (const CUdeviceptr buffer : buffers) print_buffer("buffer", buffer);
+}
+
+/// What the driver says about pointers, pools and the device; "yes" where it must be the same.
+void attributes() {
+  const auto buffers = load_layers(8);
+  const CUdeviceptr state = allocate();
+  for (const CUdeviceptr buffer : buffers) accumulate(state, buffer, 1);
+  CHECK(cuCtxSynchronize());
+  CUcontext context = nullptr;
+  CHECK(cuCtxGetCurrent(&context));
+  for (const CUdeviceptr buffer : buffers) {
+    CUdeviceptr base = 0;
+    std::size_t size = 0;
+    CHECK(cuMemGetAddressRange(&base, &size, buffer + 4096));
+    std::printf("range %s %s\n", base == buffer ? "yes" : "no", size == kBytes ? "yes" : "no");
+    unsigned type = 0;
+    CUcontext owner = nullptr;
+    CHECK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, buffer));
+    CHECK(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, buffer));
+    std::printf("type %u owner %s\n", type, owner == context ? "yes" : "no");
+    int ordinal = -1;
+    unsigned managed = 0;
+    CUdeviceptr device_pointer = 0;
+    void* host = &ordinal;
+    CUpointer_attribute names[] = {
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER};
+    void* values[] = {&ordinal, &managed, &device_pointer, &host};
+    CHECK(cuPointerGetAttributes(4, names, values, buffer));
+    std::printf("ordinal %d managed %u device %s host %s\n", ordinal, managed & 0xFFu,
+                device_pointer == buffer ? "yes" : "no", host == nullptr ? "null" : "some");
+    std::printf("aligned %s\n", buffer % 512 == 0 ? "yes" : "no");
+  }
+  std::printf("free inside %d\n", cuMemFree(buffers[0] + 512));
+  CUmemoryPool pool = nullptr;
+  CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
+  cuuint64_t before = 0;
+  cuuint64_t after = 0;
+  CUdeviceptr pooled = 0;
+  CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &before));
+  CHECK(cuMemAllocAsync(&pooled, kBytes, nullptr));
+  CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &after));
+  std::printf("pool grew %llu\n", static_cast<unsigned long long>(after - before));
+  CHECK(cuMemFreeAsync(pooled, nullptr));
+  CHECK(cuStreamSynchronize(nullptr));
+  CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &after));
+  std::printf("pool back %s\n", after == before ? "yes" : "no");
+  std::size_t free_bytes = 0;
+  std::size_t total = 0;
+  std::size_t device_total = 0;
+  CHECK(cuMemGetInfo(&free_bytes, &total));
+  CHECK(cuDeviceTotalMem(&device_total, 0));
+  std::printf("totals agree %s, free below total %s\n", total == device_total ? "yes" : "no",
+              free_bytes < total ? "yes" : "no");
+}
+
+/// The context goes and comes again, with everything in it.
+void reset(const char* kernels) {
+  forward();
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  CHECK(cuDevicePrimaryCtxReset(device));
+  CHECK(cuDevicePrimaryCtxRelease(device));
+  CHECK(cuDevicePrimaryCtxRetain(&context, device));
+  CHECK(cuCtxSetCurrent(context));
+  CHECK(cuModuleLoad(&module, kernels));
+  const auto weights = load_layers(6);
+  const CUfunction kernel = function("accumulate");
+  for (int pass = 0; pass < 3; ++pass) {
+    for (std::size_t i = 1; i < weights.size(); ++i) {
+      CUdeviceptr output = weights[0];
+      CUdeviceptr input = weights[i];
+      float factor = 1;
+      int count = kFloats;
+      void* parameters[] = {&output, &input, &factor, &count};
+      CHECK(
+          cuLaunchKernel(kernel, kFloats / 256, 1, 1, 256, 1, 1, 0, nullptr, parameters, nullptr));
+    }
+  }
+  print_buffer("again", weights[0]);
+}
+
+/// A forked child that allocates: it must neither hang nor disturb its parent.
+void fork_child() {
+  const auto weights = load_layers(8);
+  const CUdeviceptr state = allocate();
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  for (const CUdeviceptr weight : weights) accumulate(state, weight, 1);
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    // What the driver answers in a child is its own affair; ours is to answer at all.
+    CUdeviceptr address = 0;
+    (void)cuMemAlloc(&address, kBytes);
+    std::exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  std::printf("child %d\n", status);
+  for (const CUdeviceptr weight : weights) accumulate(state, weight, 1);
+  print_buffer("state", state);
+}
+
+/// One launch that needs more than any budget below 16 MiB: the whole of one big buffer.
+void too_large() {
+  constexpr std::size_t kBig = 16 << 20;
+  CUdeviceptr big = allocate(kBig);
+  CUdeviceptr other = allocate(kBig);
+  float factor = 1;
+  int count = 1024;
+  void* parameters[] = {&big, &other, &factor, &count};
+  const CUresult result =
+      cuLaunchKernel(function("accumulate"), 4, 1, 1, 256, 1, 1, 0, nullptr, parameters, nullptr);
+  std::printf("launch %d\n", static_cast<int>(result));
+}
+
+/// Opens the driver by its path, past whatever stands before it.
+void second_copy(const char* driver) {
+  std::printf("opened %s\n", dlopen(driver, RTLD_NOW | RTLD_LOCAL) == nullptr ? "no" : "yes");
+  allocate();
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 3) return 2;
+  const std::string scenario = arguments[1];
+  CHECK(cuInit(0));
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  CHECK(cuDeviceGet(&device, 0));
+  CHECK(cuDevicePrimaryCtxRetain(&context, device));
+  CHECK(cuCtxSetCurrent(context));
+  CHECK(cuModuleLoad(&module, arguments[2]));
+  if (scenario == "forward") {
+    forward();
+  } else if (scenario == "training") {
+    training();
+  } else if (scenario == "asynchronous") {
+    asynchronous();
+  } else if (scenario == "hidden_pointers") {
+    hidden_pointers();
+  } else if (scenario == "copies") {
+    copies();
+  } else if (scenario == "attributes") {
+    attributes();
+  } else if (scenario == "reset") {
+    reset(arguments[2]);
+  } else if (scenario == "fork") {
+    fork_child();
+  } else if (scenario == "too_large") {
+    too_large();
+  } else if (scenario == "second_copy") {
+    second_copy(arguments[3]);
+  } else {
+    return 2;
+  }
+  return 0;
+}
