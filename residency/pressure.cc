@@ -11,9 +11,10 @@ namespace {
 /// Far above any device, far below an overflow.
 constexpr Bytes kUnlimited{std::uint64_t{1} << 60};
 
-std::string mib(Bytes bytes) {
+std::string text_of(Bytes bytes) {
   const std::uint64_t tenths = (bytes.count() * 10 + (1 << 19)) >> 20;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
+  return std::to_string(bytes.count()) + " bytes (" + std::to_string(tenths / 10) + "." +
+         std::to_string(tenths % 10) + " MiB)";
 }
 
 }  // namespace
@@ -254,10 +255,10 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
       const bool allowed = !hard_ || options_.overflow_allowed;
       if (working_set > limit_ && !allowed) {
         warn_once("too-large " + std::to_string(static_cast<std::uint64_t>(use.kernel)),
-                  "one launch needs " + mib(working_set) +
+                  "one launch needs " + text_of(working_set) +
                       " of managed buffers at once, but the "
                       "budget leaves " +
-                      mib(limit_) +
+                      text_of(limit_) +
                       ": raise the budget (--gpu-mem, SUPERPIPE_GPU_MEM)"
                       " or allow the overflow (SUPERPIPE_OVERFLOW=allow)");
         status = Status::kWorkingSetTooLarge;
@@ -276,17 +277,17 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
         } else if (allowed) {
           force = true;
           if (hard_) {
-            warn_once("overflow", "one launch needs " + mib(working_set) +
+            warn_once("overflow", "one launch needs " + text_of(working_set) +
                                       " of managed buffers, more "
                                       "than the budget leaves (" +
-                                      mib(limit_) + "): running over the budget");
+                                      text_of(limit_) + "): running over the budget");
           }
         } else {
           warn_once("pinned",
-                    "one launch needs " + mib(working_set) +
+                    "one launch needs " + text_of(working_set) +
                         " beside buffers that cannot be moved (captured, exported or pinned), more "
                         "than the budget of " +
-                        mib(limit_));
+                        text_of(limit_));
           status = Status::kWorkingSetTooLarge;
         }
         continue;
@@ -305,7 +306,7 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
                 " ms for the work that last used " + std::to_string(evictions_.size()) +
                 " buffers to complete (does a stream wait for the program?): running over the "
                 "budget by up to " +
-                mib(needed));
+                text_of(needed));
       }
     }
   }

@@ -62,10 +62,10 @@ class FakeDevice : public DeviceMemory {
  public:
   struct Options {
     std::uint64_t seed = 1;
-    Bytes granularity{4096};
+    Bytes granularity = Bytes{4096};
     Bytes capacity{std::uint64_t{1} << 40};
     bool eager = false;  ///< everything runs when it is enqueued
-    Sabotage sabotage;
+    Sabotage sabotage = {};
   };
 
   explicit FakeDevice(const Options& options);
