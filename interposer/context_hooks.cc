@@ -14,6 +14,11 @@ CUresult counted(CUresult result) noexcept {
   return result;
 }
 
+CUresult counted_reset(CUresult result, CUdevice device) noexcept {
+  if (result == CUDA_SUCCESS) Runtime::on_primary_reset(device);
+  return result;
+}
+
 /// Before the driver frees the code: its handles may come again, for other functions, at once.
 void forget_layouts() noexcept {
   if (Runtime* const runtime = Runtime::if_active()) runtime->layouts().clear();
@@ -68,11 +73,11 @@ CUresult hook::cuDevicePrimaryCtxRelease_v2(CUdevice dev) noexcept {
 }
 CUresult hook::cuDevicePrimaryCtxReset(CUdevice dev) noexcept {
   Runtime::on_primary_resetting(dev);
-  return driver().cuDevicePrimaryCtxReset(dev);
+  return counted_reset(driver().cuDevicePrimaryCtxReset(dev), dev);
 }
 CUresult hook::cuDevicePrimaryCtxReset_v2(CUdevice dev) noexcept {
   Runtime::on_primary_resetting(dev);
-  return driver().cuDevicePrimaryCtxReset_v2(dev);
+  return counted_reset(driver().cuDevicePrimaryCtxReset_v2(dev), dev);
 }
 
 CUresult hook::cuModuleUnload(CUmodule hmod) noexcept {

@@ -86,6 +86,7 @@ CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noe
   }
   // A captured free of memory that no graph allocated: the driver refuses it with the right code.
   if (runtime->is_capturing(stream)) return call();
+  runtime->note_free();
   const Status status = runtime->residency().free_async(dptr, stream);
   if (status == Status::kOk) runtime->pools().on_free(dptr);
   return status == Status::kOk ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -144,6 +145,7 @@ CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
   const CUresult synchronised = driver().cuCtxSynchronize();
   if (pushed) driver().cuCtxPopCurrent_v2(&previous);
   if (synchronised != CUDA_SUCCESS) return synchronised;
+  runtime->note_free();
   runtime->pools().on_free(dptr);
   return runtime->residency().free(dptr) == Status::kOk ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

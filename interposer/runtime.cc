@@ -1,6 +1,7 @@
 #include "interposer/runtime.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <utility>
 
@@ -233,6 +234,15 @@ void Runtime::on_primary_resetting(CUdevice device) noexcept {
   driver().cuDevicePrimaryCtxRelease_v2(device);
 }
 
+void Runtime::on_primary_reset(CUdevice device) noexcept {
+  const std::lock_guard lock(process().mutex);
+  const auto found = process().primary_references.find(device);
+  if (found == process().primary_references.end() || found->second == 0) return;
+  // A reset ends all references to the context.
+  found->second = 0;
+  contexts_.fetch_sub(1);
+}
+
 void Runtime::abandon() noexcept {
   Runtime* const runtime = active_.exchange(nullptr, std::memory_order_acq_rel);
   if (runtime != nullptr) runtime->residency_->abandon();
@@ -254,6 +264,18 @@ ExitFigures Runtime::collect_figures() const {
   figures.k = wanted.k;
   figures.k_prime = wanted.k_prime;
   figures.residency = residency_->stats();
+  {
+    const std::lock_guard lock(noted_mutex_);
+    if (noted_.pass_bytes > figures.residency.learned.pass_bytes) {
+      figures.residency.learned.k = noted_.k;
+      figures.residency.learned.k_prime = noted_.k_prime;
+      figures.residency.learned.layers_known = noted_.layers_known;
+      figures.residency.learned.layer_bytes = noted_.layer_bytes;
+      figures.residency.learned.pass_bytes = noted_.pass_bytes;
+      figures.residency.learned.largest_piece = noted_.largest_piece;
+      figures.residency.managed_limit = noted_limit_;
+    }
+  }
   figures.budget = budget_;
   if (budget_ == Bytes{} && wanted.policy != PolicyKind::kResident) {
     figures.budget = figures.residency.managed_limit;
@@ -267,6 +289,22 @@ ExitFigures Runtime::collect_figures() const {
   figures.overhead_ns_p99 = overhead_.quantile(0.99);
   figures.async_allocators = wanted.async_allocators;
   return figures;
+}
+
+void Runtime::note_free() noexcept {
+  constexpr std::int64_t kIntervalNs = 100'000'000;
+  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+  std::int64_t next = next_note_ns_.load(std::memory_order_relaxed);
+  if (now < next || !next_note_ns_.compare_exchange_strong(next, now + kIntervalNs)) return;
+  try {
+    ResidencyStats stats = residency_->stats();
+    if (!stats.learned.layers_known) return;
+    const std::lock_guard lock(noted_mutex_);
+    noted_ = std::move(stats.learned);
+    noted_limit_ = stats.managed_limit;
+  } catch (...) {
+    // The report then says less.
+  }
 }
 
 bool Runtime::is_capturing(StreamHandle stream) const noexcept {
@@ -302,7 +340,7 @@ Status Runtime::pin_named_by(const void* data, std::size_t size) noexcept {
   collect_bytes(
       data, size, [this](std::uint64_t word) { return in_arena(word); }, words);
   if (words.failed()) return Status::kOutOfHostMemory;
-  return pin(words.words(), "device memory holds a pointer to it");
+  return pin(words.words(), "device memory holds a pointer to them");
 }
 
 void Runtime::scan_in_stream(const void* data, std::size_t size, StreamHandle stream) noexcept {
@@ -337,7 +375,7 @@ Status Runtime::pin_pending() noexcept {
     words.swap(pending_);
     has_pending_.store(false, std::memory_order_relaxed);
   }
-  return pin(words, "device memory holds a pointer to it");
+  return pin(words, "device memory holds a pointer to them");
 }
 
 bool Runtime::take_unmanaged(Bytes footprint) noexcept {

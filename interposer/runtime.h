@@ -59,6 +59,8 @@ class Runtime {
   static void on_primary_releasing(CUdevice device) noexcept;
   /// The primary context of `device` is about to be destroyed, whatever its references.
   static void on_primary_resetting(CUdevice device) noexcept;
+  /// It has been.
+  static void on_primary_reset(CUdevice device) noexcept;
   /// @}
 
   /// Stops the worker and forgets the managed state without a driver call: a forked child, whose
@@ -120,6 +122,10 @@ class Runtime {
   /// The allocation at `key` was freed.
   void free_unmanaged(std::uint64_t key) noexcept;
 
+  /// A managed buffer is about to be freed. Programs free everything before they end, and what was
+  /// learned of their layers then describes nothing: remembers it, at most ten times a second.
+  void note_free() noexcept;
+
   void count_launch_without_buffers() noexcept {
     launches_without_buffers_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -149,6 +155,11 @@ class Runtime {
   UnmanagedMemory unmanaged_;
   PoolAccounts pools_;
   std::atomic<std::uint64_t> launches_without_buffers_{0};
+
+  std::atomic<std::int64_t> next_note_ns_{0};
+  mutable std::mutex noted_mutex_;
+  PolicyEngine::Learned noted_;  ///< as of the last note_free()
+  Bytes noted_limit_;
 
   std::atomic<bool> has_pending_{false};
   std::mutex pending_mutex_;

@@ -50,13 +50,14 @@ class ManagedTest(unittest.TestCase):
         self.assertEqual(run.code, 0, run.output + run.errors)
         return run
 
-    def assert_same(self, scenario, **variables):
-        """Runs `scenario` managed; its output must be the unmanaged run's. Returns the run."""
+    def assert_same(self, scenario, says="", **variables):
+        """Runs `scenario` managed; its output must be the unmanaged run's, and its standard error
+        `says`. Returns the run."""
         reference = self.unmanaged(scenario)
         run = Run(scenario, **variables)
         self.assertEqual(run.code, 0, run.output + run.errors)
         self.assertEqual(run.output, reference.output)
-        self.assertEqual(run.errors, "")
+        self.assertEqual(run.errors, says)
         self.assertEqual(run.statistics["errors"], 0)
         self.assertEqual(run.simgpu["unmapped_accesses"], 0)
         return run
@@ -91,7 +92,9 @@ class ManagedTest(unittest.TestCase):
     def test_pointers_in_structs_buffers_and_device_memory_are_found(self):
         for variables in ({"SUPERPIPE_K": 4}, {"SUPERPIPE_GPU_MEM": "20M"}):
             with self.subTest(variables):
-                self.assert_moved(self.assert_same("hidden_pointers", **variables))
+                self.assert_moved(self.assert_same(
+                    "hidden_pointers", says="superpipe: buffers stay on the device for good: device "
+                    "memory holds a pointer to them\n", **variables))
 
     def test_copies_and_memsets_of_every_kind_see_the_newest_bytes(self):
         for variables in ({"SUPERPIPE_K": 2}, {"SUPERPIPE_GPU_MEM": "14M"}):

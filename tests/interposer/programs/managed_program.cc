@@ -104,7 +104,7 @@ void forward() {
 
 /// Kernels that write every layer, forwards and backwards.
 void training() {
-  const auto weights = load_layers(8);
+  const auto weights = load_layers(12);
   for (int pass = 0; pass < 4; ++pass) {
     for (std::size_t i = 1; i < weights.size(); ++i) accumulate(weights[i], weights[i - 1], 0.5f);
     for (std::size_t i = weights.size() - 1; i > 0; --i) {
@@ -330,7 +330,6 @@ void reset(const char* kernels) {
   CUdevice device = 0;
   CUcontext context = nullptr;
   CHECK(cuDevicePrimaryCtxReset(device));
-  CHECK(cuDevicePrimaryCtxRelease(device));
   CHECK(cuDevicePrimaryCtxRetain(&context, device));
   CHECK(cuCtxSetCurrent(context));
   CHECK(cuModuleLoad(&module, kernels));
@@ -386,7 +385,8 @@ void too_large() {
 
 /// Opens the driver by its path, past whatever stands before it.
 void second_copy(const char* driver) {
-  std::printf("opened %s\n", dlopen(driver, RTLD_NOW | RTLD_LOCAL) == nullptr ? "no" : "yes");
+  const void* const opened = dlopen(driver, RTLD_NOW | RTLD_LOCAL);
+  std::printf("opened %s\n", opened == nullptr ? dlerror() : "yes");
   allocate();
 }
 
