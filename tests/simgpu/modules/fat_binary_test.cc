@@ -34,12 +34,16 @@ TEST_P(ReadImageOfNvccOutput, FindsLayoutsAndVariables) {
   const ModuleImage image = expect_image(read(read_test_image(GetParam())));
   expect_layouts(image);
   expect_variables(image);
+  const KernelImage* const copy = find_kernel(image, kCopyName);
+  ASSERT_NE(copy, nullptr);
+  EXPECT_EQ(copy->static_shared_bytes, 64 * sizeof(double));
 }
 
 INSTANTIATE_TEST_SUITE_P(Images, ReadImageOfNvccOutput,
                          ::testing::Values("kernels.cubin", "kernels.fatbin", "kernels.zstd.fatbin",
                                            "kernels.lz4.fatbin", "kernels.several.fatbin",
-                                           "kernels.ptx.fatbin", "kernels.ptx"),
+                                           "kernels.ptx.fatbin", "kernels.ptx",
+                                           "kernels.debug.cubin", "kernels.sm_100.cubin"),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::replace(name.begin(), name.end(), '.', '_');

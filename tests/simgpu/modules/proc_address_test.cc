@@ -153,24 +153,29 @@ TEST(Driver, NeedsInitialisationBeforeModules) {
             CUDA_ERROR_NOT_INITIALIZED);
 }
 
-/// Runs in a child: what cuInit answers with plugins `paths`.
-[[noreturn]] void initialise_with_plugins(const std::string& paths) {
+/// Runs in a child: the first refusal on the way to a loaded module, with plugins `paths`.
+[[noreturn]] void load_module_with_plugins(const std::string& paths) {
   setenv("SIMGPU_KERNELS", paths.c_str(), 1);
-  std::_Exit(cuInit(0));
+  CUcontext context = nullptr;
+  CUmodule module = nullptr;
+  CUresult result = cuInit(0);
+  result = result != CUDA_SUCCESS ? result : cuCtxCreate_v2(&context, 0, 0);
+  result = result != CUDA_SUCCESS ? result : cuModuleLoadData(&module, ".version 9.0\n");
+  std::_Exit(result);
 }
 
 std::string plugin(const std::string& name) {
   return std::string(SIMGPU_TEST_PLUGINS) + "/" + name + ".so";
 }
 
-TEST(DriverDeathTest, RefusesPluginsThatCannotBeUsedAtInitialisation) {
+TEST(DriverDeathTest, RefusesPluginsThatCannotBeUsedBeforeAnyKernelRuns) {
   using ::testing::ExitedWithCode;
-  EXPECT_EXIT(initialise_with_plugins("/no/such/plugin.so"),
+  EXPECT_EXIT(load_module_with_plugins("/no/such/plugin.so"),
               ExitedWithCode(CUDA_ERROR_INVALID_VALUE),
               "simgpu: kernel plugin /no/such/plugin.so cannot be opened");
-  EXPECT_EXIT(initialise_with_plugins(plugin("simgpu_test_plugin_empty")),
+  EXPECT_EXIT(load_module_with_plugins(plugin("simgpu_test_plugin_empty")),
               ExitedWithCode(CUDA_ERROR_INVALID_VALUE), "does not export simgpu_kernels");
-  EXPECT_EXIT(initialise_with_plugins(plugin("simgpu_test_plugin")), ExitedWithCode(CUDA_SUCCESS),
+  EXPECT_EXIT(load_module_with_plugins(plugin("simgpu_test_plugin")), ExitedWithCode(CUDA_SUCCESS),
               "");
 }
 

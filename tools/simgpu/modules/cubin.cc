@@ -171,14 +171,14 @@ bool for_each_attribute(ByteView info, const Visit& visit) {
 }
 
 /// One parameter of attribute 0x17 or 0x45: word 1 has the ordinal below and the offset above; word
-/// 2 has the size, in 0x17 above 18 bits of flags (and so at most 16383), in 0x45 alone.
+/// 2 has the size, in 0x17 above 18 bits of flags (and so at most 16383), in 0x45 below 16.
 bool read_parameter(bool wide, ByteView payload, std::map<unsigned, ParameterLayout>& parameters) {
   const auto place = payload.load<std::uint32_t>(4);
   const auto size = payload.load<std::uint32_t>(8);
   if (!place || !size || payload.size() != 12) {
     return false;
   }
-  const ParameterLayout layout{.offset = *place >> 16, .size = wide ? *size : *size >> 18};
+  const ParameterLayout layout{.offset = *place >> 16, .size = wide ? *size & 0xffff : *size >> 18};
   return parameters.emplace(*place & 0xffff, layout).second;
 }
 
@@ -260,7 +260,9 @@ std::optional<ImageRefusal> read_kernels(const Elf& elf, ModuleImage& image) {
       return invalid("malformed .nv.info");
     }
   }
-  const bool reserves_shared = find(".nv.shared.reserved.0") != nullptr;
+  // Only where a block reserves shared memory for the system does the image refer to it.
+  const bool reserves_shared = std::find(elf.symbol_names.begin(), elf.symbol_names.end(),
+                                         ".nv.reservedSmem.offset0") != elf.symbol_names.end();
   std::set<std::string_view> seen;
   for (std::size_t i = 0; i < elf.symbols.size(); ++i) {
     const Elf64_Sym& symbol = elf.symbols[i];
