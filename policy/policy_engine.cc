@@ -151,9 +151,10 @@ class PolicyEngine::Impl {
   Refinement refinement_ = Refinement::kWaiting;
   LaunchHistory recording_;
 
-  bool active_ = false;  // anything is moved at all
-  bool join_ = false;    // the next decision joins the schedule in its midst
-  bool sweep_ = false;   // the next decision evicts whatever is not in its window
+  bool changed_ = false;  // buffers have left or joined order_ since describe()
+  bool active_ = false;   // anything is moved at all
+  bool join_ = false;     // the next decision joins the schedule in its midst
+  bool sweep_ = false;    // the next decision evicts whatever is not in its window
   WindowSchedule schedule_;
   Bytes shared_bytes_;
   Bytes layers_bytes_;
@@ -187,7 +188,6 @@ void PolicyEngine::Impl::on_free(BufferId id) {
   buffer->live = false;
   if (buffer->home == kUnscheduled) {
     uncount(*buffer);
-    // A transient can still be an extra of nothing and is never scheduled.
     return;
   }
   if (buffer->home == kShared) {
@@ -195,10 +195,10 @@ void PolicyEngine::Impl::on_free(BufferId id) {
   } else {
     std::erase(order_.layers[buffer->home], id);
     for (Visit& visit : order_.visits) std::erase(visit.extras, id);
-    needs_ = needs_of(order_);
     std::erase(scheduled_, id);
   }
-  describe();
+  // Not at once: what a program frees as it ends shall not change what was learned of it.
+  changed_ = true;
 }
 
 void PolicyEngine::Impl::count(BufferState& buffer) {
@@ -275,7 +275,6 @@ std::optional<PassOrder> PolicyEngine::Impl::understand(std::span<const LaunchRe
 
 void PolicyEngine::Impl::install(PassOrder order, std::uint64_t first_launch) {
   order_ = std::move(order);
-  needs_ = needs_of(order_);
   unscheduled_used_ = Bytes{};
   unscheduled_peak_ = Bytes{};
   for (BufferState& buffer : buffers_) {
@@ -457,6 +456,7 @@ Decision PolicyEngine::Impl::move_to(const Access& access, std::uint32_t home) {
   // Past a jump the schedule is joined anew, unless jumps are the rule.
   if (step.visits > 1 && (step.predicted || successors_.confidence() >= kConfident)) join_ = true;
   if (refinement_ != Refinement::kDone) refine(access);
+  if (changed_) describe();
   if (config_.budget && !config_.k) follow_budget();
   if (!active_) return {};
   if (join_) {
@@ -515,10 +515,9 @@ void PolicyEngine::Impl::take_in(BufferId id, std::uint32_t home) {
     order_.shared.push_back(id);
   } else {
     order_.layers[home].push_back(id);
-    needs_ = needs_of(order_);
   }
   buffer.home = home;
-  describe();
+  changed_ = true;
 }
 
 // Buffers of the launch that are not where the schedule has them, or that it does not know.
@@ -604,6 +603,8 @@ Decision PolicyEngine::Impl::on_launch(const Access& access) {
 
 // Brings all that follows from the layers up to date.
 void PolicyEngine::Impl::describe() {
+  changed_ = false;
+  needs_ = needs_of(order_);
   layers_bytes_ = Bytes{};
   shared_bytes_ = Bytes{};
   learned_.layer_bytes.assign(order_.layers.size(), Bytes{});
@@ -620,7 +621,9 @@ void PolicyEngine::Impl::describe() {
 }
 
 void PolicyEngine::Impl::choose_schedule() {
-  const std::size_t layers = order_.layers.size();
+  const auto layers = static_cast<std::size_t>(
+      std::count_if(order_.layers.begin(), order_.layers.end(),
+                    [](const std::vector<BufferId>& layer) { return !layer.empty(); }));
   const bool was_active = active_;
   const WindowSchedule before = schedule_;
   active_ = false;
@@ -634,7 +637,7 @@ void PolicyEngine::Impl::choose_schedule() {
       k = std::min(static_cast<std::size_t>(*config_.k), layers);
     } else if (config_.budget) {
       const Bytes room = saturating_subtract(available(), shared_bytes_ + unscheduled_peak_);
-      if (layers_bytes_ > room) {
+      if (layers_bytes_ > room && layers > 1) {
         k = std::clamp(largest_fitting_k(needs_, footprints, room), std::size_t{1}, layers - 1);
       }
     }

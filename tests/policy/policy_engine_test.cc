@@ -436,6 +436,18 @@ TEST(PolicyEngine, ForgetsBuffersOfALayerThatAreFreed) {
   EXPECT_THAT(residency.violations, IsEmpty());
 }
 
+TEST(PolicyEngine, RemembersWhatItLearnedWhenTheProgramFreesAllAndEnds) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(6);
+  residency.load(program);
+  residency.run(program, 5);
+  for (std::uint32_t id = 0; id < program.footprints.size(); ++id) residency.free(BufferId{id});
+  EXPECT_THAT(engine.learned().layer_bytes, SizeIs(6));
+  EXPECT_THAT(engine.learned().layer_bytes, Each(16_MiB));
+  EXPECT_EQ(engine.learned().k, 2);
+}
+
 TEST(PolicyEngine, SharesABufferThatAllLayersUse) {
   PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
   ObedientResidency residency(engine);

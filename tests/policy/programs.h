@@ -125,7 +125,9 @@ class ObedientResidency {
     }
     for (const BufferId id : decision.fetch) {
       if (footprints_.count(index_of(id)) == 0) violations.push_back("fetches a freed buffer");
-      if (resident_.insert(index_of(id)).second) {
+      if (resident_.count(index_of(id)) == 0) {
+        make_room(footprints_[index_of(id)], named);
+        resident_.insert(index_of(id));
         ++fetches;
         ++fetches_of[index_of(id)];
         fetched_bytes += footprints_[index_of(id)];

@@ -1,0 +1,128 @@
+// What policy adds to a launch: the steady state with nothing due, and with a decision per visit.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "policy/policy_engine.h"
+
+namespace superpipe {
+namespace {
+
+struct Launch {
+  KernelId kernel{};
+  std::vector<BufferId> buffers;
+};
+
+// `layers` layers of 9 launches with 8 buffers each: 3 weights of the layer and 5 activations, in
+// turns, beside `idle` buffers that no launch names.
+struct Workload {
+  Workload(std::uint32_t layers, std::uint32_t idle) {
+    constexpr std::uint32_t kActivations = 16;
+    constexpr std::uint32_t kLaunches = 9;
+    const std::uint32_t weights = layers * kLaunches * 3;
+    buffers = kActivations + weights + idle;
+    // Ids are dealt out with a stride, so that a launch's buffers do not lie side by side.
+    const auto id = [&](std::uint32_t index) {
+      return BufferId{static_cast<std::uint32_t>(std::uint64_t{index} * 7919 % buffers)};
+    };
+    std::uint32_t weight = kActivations;
+    for (std::uint32_t layer = 0; layer < layers; ++layer) {
+      for (std::uint32_t at = 0; at < kLaunches; ++at) {
+        Launch& launch = pass.emplace_back();
+        launch.kernel = KernelId{at};
+        for (int n = 0; n < 3; ++n) launch.buffers.push_back(id(weight++));
+        for (std::uint32_t n = 0; n < 5; ++n) {
+          launch.buffers.push_back(id((layer + at + 3 * n) % kActivations));
+        }
+      }
+    }
+    for (std::uint32_t index = 0; index < buffers; ++index) {
+      const bool is_weight = index >= kActivations && index < kActivations + weights;
+      (is_weight ? weight_ids : other_ids).push_back(id(index));
+    }
+  }
+
+  PolicyEngine start(const PolicyConfig& config) const {
+    PolicyEngine engine(config);
+    for (const BufferId one : weight_ids) {
+      engine.on_allocate(one, 4_MiB);
+      engine.on_host_write(one);
+    }
+    for (const BufferId one : other_ids) engine.on_allocate(one, 2_MiB);
+    for (int time = 0; time < 4; ++time) {
+      for (const Launch& launch : pass) {
+        benchmark::DoNotOptimize(engine.on_launch({launch.kernel, launch.buffers}));
+      }
+    }
+    return engine;
+  }
+
+  std::uint32_t buffers = 0;
+  std::vector<Launch> pass;
+  std::vector<BufferId> weight_ids;
+  std::vector<BufferId> other_ids;
+};
+
+void run(benchmark::State& state, const PolicyConfig& config) {
+  const Workload workload(32, static_cast<std::uint32_t>(state.range(0)));
+  PolicyEngine engine = workload.start(config);
+  if (!engine.learned().layers_known) {
+    state.SkipWithError("the order was not learned");
+    return;
+  }
+  std::size_t at = 0;
+  for (auto _ : state) {
+    const Launch& launch = workload.pass[at];
+    benchmark::DoNotOptimize(engine.on_launch({launch.kernel, launch.buffers}));
+    if (++at == workload.pass.size()) at = 0;
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
+// Everything fits: nothing is ever moved. The target is well below 100 ns.
+void BM_OnLaunchWhenAllFits(benchmark::State& state) {
+  PolicyConfig config;
+  config.kind = PolicyKind::kSuperpipeline;
+  config.k = 32;
+  run(state, config);
+}
+BENCHMARK(BM_OnLaunchWhenAllFits)->Arg(0)->Arg(9100);
+
+// A window moves every second visit: the mean includes its decisions.
+void BM_OnLaunchWhenStreaming(benchmark::State& state) {
+  PolicyConfig config;
+  config.kind = PolicyKind::kSuperpipeline;
+  config.k = 4;
+  config.k_prime = 2;
+  run(state, config);
+}
+BENCHMARK(BM_OnLaunchWhenStreaming)->Arg(0)->Arg(9100);
+
+// Before anything repeats: each launch is recorded and searched for a period.
+void BM_OnLaunchWhileLearning(benchmark::State& state) {
+  PolicyConfig config;
+  config.kind = PolicyKind::kSuperpipeline;
+  config.k = 4;
+  PolicyEngine engine(config);
+  for (std::uint32_t id = 0; id < 10000; ++id) {
+    engine.on_allocate(BufferId{id}, 4_MiB);
+    engine.on_host_write(BufferId{id});
+  }
+  std::uint64_t random = 1;
+  std::vector<BufferId> buffers(8);
+  for (auto _ : state) {
+    for (BufferId& id : buffers) {
+      random = random * 6364136223846793005U + 1442695040888963407U;
+      id = BufferId{static_cast<std::uint32_t>((random >> 33) % 10000)};
+    }
+    benchmark::DoNotOptimize(engine.on_launch({KernelId{random >> 60}, buffers}));
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(BM_OnLaunchWhileLearning);
+
+}  // namespace
+}  // namespace superpipe
+
+BENCHMARK_MAIN();
