@@ -1,5 +1,8 @@
 // Launches, attributes of kernels, occupancy.
 
+#include <cstdint>
+#include <type_traits>
+
 #include "tools/simgpu/cudart/registry.h"
 
 using simgpu::cudart::DriverTable;
@@ -27,10 +30,37 @@ cudaError_t with_kernel(const void* function, Body&& body) {
   });
 }
 
-CUresult launch(const DriverTable& d, CUkernel kernel, dim3 grid, dim3 block, void** arguments,
-                size_t shared_bytes, cudaStream_t stream) {
-  return d.cuLaunchKernel(as_function(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                          static_cast<unsigned>(shared_bytes), stream, arguments, nullptr);
+// True if the thread's device cannot run blocks or grids of these sizes.
+bool is_invalid(const DriverTable& d, dim3 grid, dim3 block) {
+  CUdevice device = 0;
+  if (d.cuCtxGetDevice(&device) != CUDA_SUCCESS) return false;
+  const auto above = [&](uint64_t size, CUdevice_attribute limit) {
+    int most = 0;
+    return size == 0 || (d.cuDeviceGetAttribute(&most, limit, device) == CUDA_SUCCESS &&
+                         size > static_cast<uint64_t>(most));
+  };
+  return above(grid.x, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X) ||
+         above(grid.y, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y) ||
+         above(grid.z, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z) ||
+         above(block.x, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X) ||
+         above(block.y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y) ||
+         above(block.z, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z) ||
+         above(uint64_t{block.x} * block.y * block.z, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+}
+
+// The runtime has a name of its own for a launch whose sizes are impossible.
+cudaError_t launch_error(const DriverTable& d, CUresult result, dim3 grid, dim3 block) {
+  return result == CUDA_ERROR_INVALID_VALUE && is_invalid(d, grid, block)
+             ? cudaErrorInvalidConfiguration
+             : to_error(result);
+}
+
+cudaError_t launch(const DriverTable& d, CUkernel kernel, dim3 grid, dim3 block, void** arguments,
+                   size_t shared_bytes, cudaStream_t stream) {
+  const CUresult result =
+      d.cuLaunchKernel(as_function(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                       static_cast<unsigned>(shared_bytes), stream, arguments, nullptr);
+  return launch_error(d, result, grid, block);
 }
 
 CUlaunchConfig to_config(const cudaLaunchConfig_t& config) {
@@ -99,7 +129,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim,
                                size_t sharedMem, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     // The stub asks once for its kernel; where that failed it passes null for ever.
-    if (kernel == nullptr) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (kernel == nullptr) return cudaErrorNoKernelImageForDevice;
     return simgpu::cudart::launch(d, kernel, gridDim, blockDim, args, sharedMem, stream);
   });
 }
@@ -135,9 +165,10 @@ cudaError_t cudaLaunchKernel(const void* func, dim3 gridDim, dim3 blockDim, void
 cudaError_t cudaLaunchCooperativeKernel(const void* func, dim3 gridDim, dim3 blockDim, void** args,
                                         size_t sharedMem, cudaStream_t stream) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
-    return d.cuLaunchCooperativeKernel(as_function(kernel), gridDim.x, gridDim.y, gridDim.z,
-                                       blockDim.x, blockDim.y, blockDim.z,
-                                       static_cast<unsigned>(sharedMem), stream, args);
+    const CUresult result = d.cuLaunchCooperativeKernel(
+        as_function(kernel), gridDim.x, gridDim.y, gridDim.z, blockDim.x, blockDim.y, blockDim.z,
+        static_cast<unsigned>(sharedMem), stream, args);
+    return simgpu::cudart::launch_error(d, result, gridDim, blockDim);
   });
 }
 
@@ -145,7 +176,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
   if (config == nullptr) return record(cudaErrorInvalidValue);
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     const CUlaunchConfig converted = simgpu::cudart::to_config(*config);
-    return d.cuLaunchKernelEx(&converted, as_function(kernel), args, nullptr);
+    const CUresult result = d.cuLaunchKernelEx(&converted, as_function(kernel), args, nullptr);
+    return simgpu::cudart::launch_error(d, result, config->gridDim, config->blockDim);
   });
 }
 

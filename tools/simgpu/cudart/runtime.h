@@ -3,6 +3,7 @@
 
 // The runtime API's functions are the only names that this library exports.
 #pragma GCC visibility push(default)
+#include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 #pragma GCC visibility pop
 

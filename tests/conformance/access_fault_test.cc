@@ -1,0 +1,132 @@
+// What happens when a kernel touches what it must not: loud, sticky, and in a process of its own.
+
+#include "tests/conformance/fixture.h"
+
+namespace conformance {
+namespace {
+
+using AccessFault = ConformanceTest;
+
+constexpr uint32_t kWords = kGranule / sizeof(uint32_t);
+
+struct Mapped {
+  CUdeviceptr address = 0;
+  CUmemGenericAllocationHandle pages = 0;
+};
+
+bool reserve_and_create(Mapped& mapped) {
+  const CUmemAllocationProp properties = device_pages();
+  return cu().cuMemAddressReserve(&mapped.address, kGranule, 0, 0, 0) == CUDA_SUCCESS &&
+         cu().cuMemCreate(&mapped.pages, kGranule, &properties, 0) == CUDA_SUCCESS;
+}
+
+// True if the work that was just launched ends in an illegal address, and every later call says so
+// too.
+int expect_sticky_fault() {
+  if (cu().cuCtxSynchronize() != CUDA_ERROR_ILLEGAL_ADDRESS) return kNotAsClaimed;
+  CUdeviceptr memory = 0;
+  if (cu().cuMemAlloc(&memory, 4096) != CUDA_ERROR_ILLEGAL_ADDRESS) return kNotAsClaimed;
+  return cu().cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS ? kAsClaimed : kNotAsClaimed;
+}
+
+int touch_unmapped() {
+  Mapped mapped;
+  if (!reserve_and_create(mapped)) return kSetUpFailed;
+  if (map(mapped.address, kGranule, mapped.pages) != CUDA_SUCCESS) return kSetUpFailed;
+  if (fill(nullptr, mapped.address, 1, kWords) != CUDA_SUCCESS) return kSetUpFailed;
+  if (cu().cuCtxSynchronize() != CUDA_SUCCESS) return kSetUpFailed;
+  if (cu().cuMemUnmap(mapped.address, kGranule) != CUDA_SUCCESS) return kSetUpFailed;
+  if (fill(nullptr, mapped.address, 2, 16) != CUDA_SUCCESS) return kSetUpFailed;
+  return expect_sticky_fault();
+}
+const ScenarioRegistration kTouchUnmapped("touch_unmapped", touch_unmapped);
+
+int read_unmapped() {
+  Mapped mapped;
+  if (!reserve_and_create(mapped)) return kSetUpFailed;
+  CUdeviceptr out = 0;
+  if (cu().cuMemAlloc(&out, 4096) != CUDA_SUCCESS) return kSetUpFailed;
+  if (copy_words(nullptr, out, mapped.address, 16) != CUDA_SUCCESS) return kSetUpFailed;
+  return expect_sticky_fault();
+}
+const ScenarioRegistration kReadUnmapped("read_unmapped", read_unmapped);
+
+int touch_without_access() {
+  Mapped mapped;
+  if (!reserve_and_create(mapped)) return kSetUpFailed;
+  if (cu().cuMemMap(mapped.address, kGranule, 0, mapped.pages, 0) != CUDA_SUCCESS) {
+    return kSetUpFailed;
+  }
+  if (fill(nullptr, mapped.address, 2, 16) != CUDA_SUCCESS) return kSetUpFailed;
+  return expect_sticky_fault();
+}
+const ScenarioRegistration kTouchWithoutAccess("touch_without_access", touch_without_access);
+
+int write_read_only() {
+  Mapped mapped;
+  if (!reserve_and_create(mapped)) return kSetUpFailed;
+  if (cu().cuMemMap(mapped.address, kGranule, 0, mapped.pages, 0) != CUDA_SUCCESS) {
+    return kSetUpFailed;
+  }
+  if (set_access(mapped.address, kGranule, false) != CUDA_SUCCESS) return kUnsupported;
+  if (fill(nullptr, mapped.address, 2, 16) != CUDA_SUCCESS) return kSetUpFailed;
+  return expect_sticky_fault();
+}
+const ScenarioRegistration kWriteReadOnly("write_read_only", write_read_only);
+
+int touch_guard() {
+  Mapped mapped;
+  if (!reserve_and_create(mapped)) return kSetUpFailed;
+  if (map(mapped.address, kGranule, mapped.pages) != CUDA_SUCCESS) return kSetUpFailed;
+  if (fill(nullptr, mapped.address, 2, kWords + 16) != CUDA_SUCCESS) return kSetUpFailed;
+  return expect_sticky_fault();
+}
+const ScenarioRegistration kTouchGuard("touch_guard", touch_guard);
+
+// Known good beside the faults: the same steps on mapped memory.
+int touch_mapped() {
+  Mapped mapped;
+  if (!reserve_and_create(mapped)) return kSetUpFailed;
+  if (map(mapped.address, kGranule, mapped.pages) != CUDA_SUCCESS) return kSetUpFailed;
+  if (fill(nullptr, mapped.address, 2, kWords) != CUDA_SUCCESS) return kSetUpFailed;
+  return expect_sticky_fault();
+}
+const ScenarioRegistration kTouchMapped("touch_mapped", touch_mapped);
+
+TEST_F(AccessFault, IsStickyWhenAKernelWritesAnAddressThatWasUnmapped) {
+  EXPECT_EQ(run_in_child("touch_unmapped"), kAsClaimed);
+}
+
+TEST_F(AccessFault, IsStickyWhenAKernelReadsAReservedAddress) {
+  EXPECT_EQ(run_in_child("read_unmapped"), kAsClaimed);
+}
+
+TEST_F(AccessFault, HappensOnAMappingWithoutAccess) {
+  EXPECT_EQ(run_in_child("touch_without_access"), kAsClaimed);
+}
+
+TEST_F(AccessFault, HappensBehindTheEndOfAMapping) {
+  EXPECT_EQ(run_in_child("touch_guard"), kAsClaimed);
+}
+
+TEST_F(AccessFault, IsObservedOnAWriteThroughAReadOnlyMapping) {
+  const int code = run_in_child("write_read_only");
+  if (code != kAsClaimed) {
+    GTEST_SKIP() << "read-only mappings are not enforced here (exit code " << code
+                 << "); nothing relies on it";
+  }
+}
+
+TEST_F(AccessFault, IsMissedByTheCheckWhenNothingIsWrong) {
+  EXPECT_EQ(run_in_child("touch_mapped"), kNotAsClaimed);
+}
+
+TEST_F(AccessFault, InAChildLeavesThisProcessUsable) {
+  EXPECT_EQ(run_in_child("touch_unmapped"), kAsClaimed);
+  const Buffer buffer(16);
+  CU_ASSERT(fill(nullptr, buffer.address(), 5, 16));
+  EXPECT_EQ(word_at(buffer.address()), 5U);
+}
+
+}  // namespace
+}  // namespace conformance

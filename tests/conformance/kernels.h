@@ -1,0 +1,17 @@
+#ifndef SUPERPIPE_TESTS_CONFORMANCE_KERNELS_H_
+#define SUPERPIPE_TESTS_CONFORMANCE_KERNELS_H_
+
+namespace conformance {
+
+/// A parameter of `combine`: pointers inside a struct that is passed by value, with padding before
+/// the second.
+struct Operands {
+  unsigned factor;
+  const unsigned* in;
+  unsigned char tag;
+  unsigned* out;
+};
+
+}  // namespace conformance
+
+#endif  // SUPERPIPE_TESTS_CONFORMANCE_KERNELS_H_
