@@ -16,6 +16,8 @@
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(modernize-use-using): C */
+
 /** One launch, as a host kernel sees it. Owned by simgpu; valid until the host kernel returns. */
 typedef struct SimgpuLaunch {
   const char* name;       /**< Mangled name of the kernel. */
@@ -51,6 +53,8 @@ typedef struct SimgpuKernel {
    * but no device memory. */
   double (*modelled_us_of)(const SimgpuLaunch* launch);
 } SimgpuKernel;
+
+/* NOLINTEND(modernize-use-using) */
 
 /**
  * The one symbol that a plugin exports: its kernels, `*count` of them.

@@ -89,15 +89,15 @@ SIMGPU_API cuFuncLoad(CUfunction function) {
   return find(function) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
-SIMGPU_API cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t* paramOffset,
-                              size_t* paramSize) {
+SIMGPU_API cuFuncGetParamInfo(CUfunction func, size_t param_index, size_t* param_offset,
+                              size_t* param_size) {
   SIMGPU_ENTER(cuFuncGetParamInfo);
-  if (paramOffset == nullptr) {
+  if (param_offset == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const simgpu::FunctionPtr found = find(func);
   if (found == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  return simgpu::parameter_layout(found->code->image(), paramIndex, paramOffset, paramSize);
+  return simgpu::parameter_layout(found->code->image(), param_index, param_offset, param_size);
 }

@@ -50,19 +50,19 @@ CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, void** par
 }  // namespace
 
 /// The parameters that all launch functions with a plain list share, and the request they make.
-#define SIMGPU_LAUNCH_PARAMETERS                                                     \
-  CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, \
-      unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,        \
-      unsigned int sharedMemBytes, CUstream hStream, void **kernelParams
-#define SIMGPU_LAUNCH_REQUEST(null, cooperative_flag, extra_list)                               \
-  simgpu::LaunchRequest {                                                                       \
-    .function = f,                                                                              \
-    .shape = {.grid = {gridDimX, gridDimY, gridDimZ},                                           \
-              .block = {blockDimX, blockDimY, blockDimZ},                                       \
-              .cluster = {1, 1, 1},                                                             \
-              .shared_bytes = sharedMemBytes,                                                   \
-              .cooperative = (cooperative_flag)},                                               \
-    .stream = hStream, .null_stream = (null), .parameters = kernelParams, .extra = (extra_list) \
+#define SIMGPU_LAUNCH_PARAMETERS                                                                   \
+  CUfunction f, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,                     \
+      unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, \
+      CUstream stream, void **parameters
+#define SIMGPU_LAUNCH_REQUEST(null, cooperative_flag, extra_list)                            \
+  simgpu::LaunchRequest {                                                                    \
+    .function = f,                                                                           \
+    .shape = {.grid = {grid_x, grid_y, grid_z},                                              \
+              .block = {block_x, block_y, block_z},                                          \
+              .cluster = {1, 1, 1},                                                          \
+              .shared_bytes = shared_bytes,                                                  \
+              .cooperative = (cooperative_flag)},                                            \
+    .stream = stream, .null_stream = (null), .parameters = parameters, .extra = (extra_list) \
   }
 
 namespace {
@@ -97,12 +97,12 @@ SIMGPU_API cuLaunchCooperativeKernel_ptsz(SIMGPU_LAUNCH_PARAMETERS) {
   return launch_cooperative(SIMGPU_LAUNCH_REQUEST(NullStream::kPerThread, true, nullptr));
 }
 
-SIMGPU_API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams,
+SIMGPU_API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters,
                             void** extra) {
-  return launch_ex(config, f, kernelParams, extra, NullStream::kLegacy);
+  return launch_ex(config, f, parameters, extra, NullStream::kLegacy);
 }
 
-SIMGPU_API cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** kernelParams,
+SIMGPU_API cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters,
                                  void** extra) {
-  return launch_ex(config, f, kernelParams, extra, NullStream::kPerThread);
+  return launch_ex(config, f, parameters, extra, NullStream::kPerThread);
 }

@@ -27,14 +27,14 @@ bool options_valid(CUlibraryOption* options, void** values, unsigned count) {
 
 }  // namespace
 
-SIMGPU_API cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jitOptions,
-                             void** jitOptionsValues, unsigned int numJitOptions,
-                             CUlibraryOption* libraryOptions, void** libraryOptionValues,
-                             unsigned int numLibraryOptions) {
+SIMGPU_API cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jit_options,
+                             void** jit_options_values, unsigned int num_jit_options,
+                             CUlibraryOption* library_options, void** library_option_values,
+                             unsigned int num_library_options) {
   SIMGPU_ENTER(cuLibraryLoadData);
   if (library == nullptr || code == nullptr ||
-      (numJitOptions != 0 && (jitOptions == nullptr || jitOptionsValues == nullptr)) ||
-      !options_valid(libraryOptions, libraryOptionValues, numLibraryOptions)) {
+      (num_jit_options != 0 && (jit_options == nullptr || jit_options_values == nullptr)) ||
+      !options_valid(library_options, library_option_values, num_library_options)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   simgpu::LoadedImagePtr image;
@@ -45,18 +45,18 @@ SIMGPU_API cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_option* jitOptions,
-                                 void** jitOptionsValues, unsigned int numJitOptions,
-                                 CUlibraryOption* libraryOptions, void** libraryOptionValues,
-                                 unsigned int numLibraryOptions) {
+SIMGPU_API cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option* jit_options,
+                                 void** jit_options_values, unsigned int num_jit_options,
+                                 CUlibraryOption* library_options, void** library_option_values,
+                                 unsigned int num_library_options) {
   SIMGPU_ENTER(cuLibraryLoadFromFile);
-  if (library == nullptr || fileName == nullptr ||
-      (numJitOptions != 0 && (jitOptions == nullptr || jitOptionsValues == nullptr)) ||
-      !options_valid(libraryOptions, libraryOptionValues, numLibraryOptions)) {
+  if (library == nullptr || path == nullptr ||
+      (num_jit_options != 0 && (jit_options == nullptr || jit_options_values == nullptr)) ||
+      !options_valid(library_options, library_option_values, num_library_options)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   simgpu::LoadedImagePtr image;
-  if (const CUresult result = simgpu::decode_image_file(fileName, &image); result != CUDA_SUCCESS) {
+  if (const CUresult result = simgpu::decode_image_file(path, &image); result != CUDA_SUCCESS) {
     return result;
   }
   *library = registry().load_library(std::move(image));
@@ -68,9 +68,9 @@ SIMGPU_API cuLibraryUnload(CUlibrary library) {
   return registry().unload_library(library);
 }
 
-SIMGPU_API cuLibraryGetKernel(CUkernel* pKernel, CUlibrary library, const char* name) {
+SIMGPU_API cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
   SIMGPU_ENTER(cuLibraryGetKernel);
-  if (pKernel == nullptr || name == nullptr) {
+  if (kernel == nullptr || name == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const simgpu::LoadedImagePtr image = registry().image_of(library);
@@ -85,7 +85,7 @@ SIMGPU_API cuLibraryGetKernel(CUkernel* pKernel, CUlibrary library, const char* 
   if (kernels.empty()) {  // unloaded since
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  *pKernel = kernels[static_cast<std::size_t>(index)];
+  *kernel = kernels[static_cast<std::size_t>(index)];
   return CUDA_SUCCESS;
 }
 
@@ -102,28 +102,28 @@ SIMGPU_API cuLibraryGetKernelCount(unsigned int* count, CUlibrary lib) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int numKernels, CUlibrary lib) {
+SIMGPU_API cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int num_kernels, CUlibrary lib) {
   SIMGPU_ENTER(cuLibraryEnumerateKernels);
-  if (kernels == nullptr || numKernels == 0) {
+  if (kernels == nullptr || num_kernels == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (registry().image_of(lib) == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   const std::vector<CUkernel> all = registry().kernels_of(lib);
-  for (std::size_t i = 0; i < all.size() && i < numKernels; ++i) {
+  for (std::size_t i = 0; i < all.size() && i < num_kernels; ++i) {
     kernels[i] = all[i];
   }
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuLibraryGetModule(CUmodule* pMod, CUlibrary library) {
+SIMGPU_API cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   SIMGPU_ENTER(cuLibraryGetModule);
   SIMGPU_CONTEXT(context);
-  if (pMod == nullptr) {
+  if (module == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return registry().module_of(library, *context, pMod);
+  return registry().module_of(library, *context, module);
 }
 
 SIMGPU_API cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
@@ -169,25 +169,25 @@ SIMGPU_API cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary libra
   return registry().image_of(library) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_NOT_FOUND;
 }
 
-SIMGPU_API cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
+SIMGPU_API cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   SIMGPU_ENTER(cuKernelGetFunction);
   SIMGPU_CONTEXT(context);
-  if (pFunc == nullptr) {
+  if (function == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return simgpu::function_of(kernel, *context, pFunc);
+  return simgpu::function_of(kernel, *context, function);
 }
 
-SIMGPU_API cuKernelGetLibrary(CUlibrary* pLib, CUkernel kernel) {
+SIMGPU_API cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
   SIMGPU_ENTER(cuKernelGetLibrary);
-  if (pLib == nullptr) {
+  if (library == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const simgpu::KernelPtr found = registry().find(kernel);
   if (found == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  *pLib = found->library;
+  *library = found->library;
   return CUDA_SUCCESS;
 }
 
@@ -205,17 +205,17 @@ SIMGPU_API cuKernelGetName(const char** name, CUkernel hfunc) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t* paramOffset,
-                                size_t* paramSize) {
+SIMGPU_API cuKernelGetParamInfo(CUkernel kernel, size_t param_index, size_t* param_offset,
+                                size_t* param_size) {
   SIMGPU_ENTER(cuKernelGetParamInfo);
-  if (paramOffset == nullptr) {
+  if (param_offset == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const simgpu::KernelPtr found = registry().find(kernel);
   if (found == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  return simgpu::parameter_layout(found->code->image(), paramIndex, paramOffset, paramSize);
+  return simgpu::parameter_layout(found->code->image(), param_index, param_offset, param_size);
 }
 
 SIMGPU_API cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel,

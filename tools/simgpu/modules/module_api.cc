@@ -17,7 +17,7 @@ CUresult load(simgpu::Context& context, const void* image, CUmodule* module) {
   if (const CUresult result = simgpu::decode_image_at(image, &loaded); result != CUDA_SUCCESS) {
     return result;
   }
-  return registry().load_module(context, std::move(loaded), module);
+  return registry().load_module(context, loaded, module);
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ SIMGPU_API cuModuleLoad(CUmodule* module, const char* fname) {
   if (const CUresult result = simgpu::decode_image_file(fname, &loaded); result != CUDA_SUCCESS) {
     return result;
   }
-  return registry().load_module(*context, std::move(loaded), module);
+  return registry().load_module(*context, loaded, module);
 }
 
 SIMGPU_API cuModuleLoadData(CUmodule* module, const void* image) {
@@ -42,20 +42,20 @@ SIMGPU_API cuModuleLoadData(CUmodule* module, const void* image) {
 }
 
 // The options steer a just-in-time compiler; there is none, and their outputs stay as they are.
-SIMGPU_API cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int numOptions,
-                              CUjit_option* options, void** optionValues) {
+SIMGPU_API cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int num_options,
+                              CUjit_option* options, void** option_values) {
   SIMGPU_ENTER(cuModuleLoadDataEx);
   SIMGPU_CONTEXT(context);
-  if (numOptions != 0 && (options == nullptr || optionValues == nullptr)) {
+  if (num_options != 0 && (options == nullptr || option_values == nullptr)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   return load(*context, image, module);
 }
 
-SIMGPU_API cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
+SIMGPU_API cuModuleLoadFatBinary(CUmodule* module, const void* image) {
   SIMGPU_ENTER(cuModuleLoadFatBinary);
   SIMGPU_CONTEXT(context);
-  return load(*context, fatCubin, module);
+  return load(*context, image, module);
 }
 
 SIMGPU_API cuModuleUnload(CUmodule hmod) {
@@ -107,17 +107,17 @@ SIMGPU_API cuModuleGetFunctionCount(unsigned int* count, CUmodule mod) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuModuleEnumerateFunctions(CUfunction* functions, unsigned int numFunctions,
+SIMGPU_API cuModuleEnumerateFunctions(CUfunction* functions, unsigned int num_functions,
                                       CUmodule mod) {
   SIMGPU_ENTER(cuModuleEnumerateFunctions);
-  if (functions == nullptr || numFunctions == 0) {
+  if (functions == nullptr || num_functions == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const simgpu::ModulePtr module = registry().find(mod);
   if (module == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  for (std::size_t i = 0; i < module->functions.size() && i < numFunctions; ++i) {
+  for (std::size_t i = 0; i < module->functions.size() && i < num_functions; ++i) {
     functions[i] = module->functions[i];
   }
   return CUDA_SUCCESS;

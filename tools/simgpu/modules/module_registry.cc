@@ -81,7 +81,8 @@ CUresult ModuleRegistry::add_module(Context& context, const LoadedImagePtr& imag
   return CUDA_SUCCESS;
 }
 
-CUresult ModuleRegistry::load_module(Context& context, LoadedImagePtr image, CUmodule* handle) {
+CUresult ModuleRegistry::load_module(Context& context, const LoadedImagePtr& image,
+                                     CUmodule* handle) {
   return add_module(context, image, nullptr, new_attributes(*image), handle);
 }
 

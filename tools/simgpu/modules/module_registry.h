@@ -64,7 +64,7 @@ class ModuleRegistry {
 
   /// Loads `image` into `context`: allocates the data block and writes its initial bytes.
   /// @return CUDA_ERROR_OUT_OF_MEMORY.
-  CUresult load_module(Context& context, LoadedImagePtr image, CUmodule* handle);
+  CUresult load_module(Context& context, const LoadedImagePtr& image, CUmodule* handle);
 
   /// Unloads a module; waits for the context's work if the module has data on the device.
   /// @return CUDA_ERROR_INVALID_HANDLE; CUDA_ERROR_NOT_PERMITTED for a module of a library.

@@ -72,42 +72,42 @@ CUresult max_potential_block_size(int* min_grid, int* best_block, CUfunction han
 
 }  // namespace
 
-SIMGPU_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func,
-                                                       int blockSize, size_t dynamicSMemSize) {
+SIMGPU_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* num_blocks, CUfunction func,
+                                                       int block_size, size_t dynamic_bytes) {
   SIMGPU_ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessor);
-  return max_active_blocks(numBlocks, func, blockSize, dynamicSMemSize, 0);
+  return max_active_blocks(num_blocks, func, block_size, dynamic_bytes, 0);
 }
 
-SIMGPU_API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func,
-                                                                int blockSize,
-                                                                size_t dynamicSMemSize,
+SIMGPU_API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* num_blocks, CUfunction func,
+                                                                int block_size,
+                                                                size_t dynamic_bytes,
                                                                 unsigned int flags) {
   SIMGPU_ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
-  return max_active_blocks(numBlocks, func, blockSize, dynamicSMemSize, flags);
+  return max_active_blocks(num_blocks, func, block_size, dynamic_bytes, flags);
 }
 
-SIMGPU_API cuOccupancyMaxPotentialBlockSize(int* minGridSize, int* blockSize, CUfunction func,
-                                            CUoccupancyB2DSize blockSizeToDynamicSMemSize,
-                                            size_t dynamicSMemSize, int blockSizeLimit) {
+SIMGPU_API cuOccupancyMaxPotentialBlockSize(int* min_grid_size, int* block_size, CUfunction func,
+                                            CUoccupancyB2DSize dynamic_bytes_of,
+                                            size_t dynamic_bytes, int block_size_limit) {
   SIMGPU_ENTER(cuOccupancyMaxPotentialBlockSize);
-  return max_potential_block_size(minGridSize, blockSize, func, blockSizeToDynamicSMemSize,
-                                  dynamicSMemSize, blockSizeLimit, 0);
+  return max_potential_block_size(min_grid_size, block_size, func, dynamic_bytes_of, dynamic_bytes,
+                                  block_size_limit, 0);
 }
 
-SIMGPU_API cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockSize,
+SIMGPU_API cuOccupancyMaxPotentialBlockSizeWithFlags(int* min_grid_size, int* block_size,
                                                      CUfunction func,
-                                                     CUoccupancyB2DSize blockSizeToDynamicSMemSize,
-                                                     size_t dynamicSMemSize, int blockSizeLimit,
+                                                     CUoccupancyB2DSize dynamic_bytes_of,
+                                                     size_t dynamic_bytes, int block_size_limit,
                                                      unsigned int flags) {
   SIMGPU_ENTER(cuOccupancyMaxPotentialBlockSizeWithFlags);
-  return max_potential_block_size(minGridSize, blockSize, func, blockSizeToDynamicSMemSize,
-                                  dynamicSMemSize, blockSizeLimit, flags);
+  return max_potential_block_size(min_grid_size, block_size, func, dynamic_bytes_of, dynamic_bytes,
+                                  block_size_limit, flags);
 }
 
-SIMGPU_API cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunction func,
-                                                   int numBlocks, int blockSize) {
+SIMGPU_API cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic_bytes, CUfunction func,
+                                                   int num_blocks, int block_size) {
   SIMGPU_ENTER(cuOccupancyAvailableDynamicSMemPerBlock);
-  if (dynamicSmemSize == nullptr || numBlocks < 1 || blockSize < 1) {
+  if (dynamic_bytes == nullptr || num_blocks < 1 || block_size < 1) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   simgpu::FunctionPtr function;
@@ -115,34 +115,34 @@ SIMGPU_API cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfu
     return result;
   }
   const std::size_t all = simgpu::shared_bytes_for(
-      numBlocks,
-      {.threads = blockSize, .registers = function->code->image().registers, .shared_bytes = 0});
+      num_blocks,
+      {.threads = block_size, .registers = function->code->image().registers, .shared_bytes = 0});
   const std::size_t own = static_shared(*function);
   const auto allowed = static_cast<std::size_t>(
       function->attributes->value(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
-  *dynamicSmemSize = all > own ? std::min(all - own, allowed) : 0;
+  *dynamic_bytes = all > own ? std::min(all - own, allowed) : 0;
   return CUDA_SUCCESS;
 }
 
 // Clusters hold at most 8 blocks unless the kernel allows sizes that not all devices have.
-SIMGPU_API cuOccupancyMaxPotentialClusterSize(int* clusterSize, CUfunction func,
+SIMGPU_API cuOccupancyMaxPotentialClusterSize(int* cluster_size, CUfunction func,
                                               const CUlaunchConfig* config) {
   SIMGPU_ENTER(cuOccupancyMaxPotentialClusterSize);
-  if (clusterSize == nullptr || config == nullptr) {
+  if (cluster_size == nullptr || config == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   simgpu::FunctionPtr function;
   if (const CUresult result = find(func, &function); result != CUDA_SUCCESS) {
     return result;
   }
-  *clusterSize = simgpu::largest_cluster(*function);
+  *cluster_size = simgpu::largest_cluster(*function);
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuOccupancyMaxActiveClusters(int* numClusters, CUfunction func,
+SIMGPU_API cuOccupancyMaxActiveClusters(int* num_clusters, CUfunction func,
                                         const CUlaunchConfig* config) {
   SIMGPU_ENTER(cuOccupancyMaxActiveClusters);
-  if (numClusters == nullptr || config == nullptr) {
+  if (num_clusters == nullptr || config == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   simgpu::FunctionPtr function;
@@ -158,6 +158,6 @@ SIMGPU_API cuOccupancyMaxActiveClusters(int* numClusters, CUfunction func,
       {.threads = static_cast<int>(shape.block[0] * shape.block[1] * shape.block[2]),
        .registers = function->code->image().registers,
        .shared_bytes = static_shared(*function) + shape.shared_bytes});
-  *numClusters = blocks * simgpu::multiprocessors(*function->context) / static_cast<int>(cluster);
+  *num_clusters = blocks * simgpu::multiprocessors(*function->context) / static_cast<int>(cluster);
   return CUDA_SUCCESS;
 }

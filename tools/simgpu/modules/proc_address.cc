@@ -23,10 +23,10 @@ struct Row {
   Row{#name, version, sizeof(#suffix) > 1, reinterpret_cast<void*>(&::symbol)},
 
 const auto& rows() {
-  static const auto table = std::to_array<Row>({
+  static const auto kTable = std::to_array<Row>({
 #include "tools/simgpu/generated/proc_addresses.inc"
   });
-  return table;
+  return kTable;
 }
 
 #undef SIMGPU_ENTRY
@@ -64,8 +64,8 @@ CUresult find_function(std::string_view symbol, int version, cuuint64_t flags, v
 
 // Callable before cuInit: a runtime library resolves everything first.
 
-SIMGPU_API cuGetProcAddress_v2(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
-                               CUdriverProcAddressQueryResult* symbolStatus) {
+SIMGPU_API cuGetProcAddress_v2(const char* symbol, void** pfn, int cuda_version, cuuint64_t flags,
+                               CUdriverProcAddressQueryResult* symbol_status) {
   SIMGPU_ENTER_WITH(cuGetProcAddress, simgpu::Requires::kNothing);
   if (symbol == nullptr || pfn == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -73,26 +73,26 @@ SIMGPU_API cuGetProcAddress_v2(const char* symbol, void** pfn, int cudaVersion, 
   void* function = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
   // NVIDIA's runtime asks for "" first, with version 0, and goes on when that succeeds with null.
-  const CUresult result = simgpu::find_function(symbol, cudaVersion, flags, &function, &status);
+  const CUresult result = simgpu::find_function(symbol, cuda_version, flags, &function, &status);
   if (result != CUDA_SUCCESS) {
     return result;
   }
   *pfn = function;
-  if (symbolStatus != nullptr) {
-    *symbolStatus = status;
+  if (symbol_status != nullptr) {
+    *symbol_status = status;
   }
   return CUDA_SUCCESS;
 }
 
 // The first ABI has no status to tell by: what it cannot give is an error.
-SIMGPU_API cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags) {
+SIMGPU_API cuGetProcAddress(const char* symbol, void** pfn, int cuda_version, cuuint64_t flags) {
   SIMGPU_ENTER_WITH(cuGetProcAddress, simgpu::Requires::kNothing);
   if (symbol == nullptr || pfn == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   void* function = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-  const CUresult result = simgpu::find_function(symbol, cudaVersion, flags, &function, &status);
+  const CUresult result = simgpu::find_function(symbol, cuda_version, flags, &function, &status);
   if (result != CUDA_SUCCESS) {
     return result;
   }

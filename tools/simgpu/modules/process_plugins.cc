@@ -18,7 +18,7 @@ KernelPlugins& plugins() {
 }  // namespace
 
 CUresult load_kernel_plugins() {
-  static const CUresult result = [] {
+  static const CUresult kResult = [] {
     const std::string problem = plugins().load(configuration().kernel_plugins);
     if (problem.empty()) {
       return CUDA_SUCCESS;
@@ -26,7 +26,7 @@ CUresult load_kernel_plugins() {
     log_line(LogLevel::kError, "%s", problem.c_str());
     return CUDA_ERROR_INVALID_VALUE;
   }();
-  return result;
+  return kResult;
 }
 
 bool first_miss(std::string_view name) {
