@@ -46,13 +46,15 @@ Bytes ResidencyManager::Impl::obtainable(bool only_idle) const {
   return bytes > excess() ? bytes - excess() : Bytes{};
 }
 
-// Whether an operation of another thread, between its begin and its end, holds buffers.
-bool ResidencyManager::Impl::held_by_others(const UseToken& token) const {
+// Whether room may still come about by itself: another thread's operation holds buffers between its
+// begin and its end, or is bringing one in, or has just used what was to be evicted.
+bool ResidencyManager::Impl::others_move(const UseToken& token) const {
   const auto own = ids(token);
   for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
     const Buffer& buffer = buffers_[BufferId{i}];
-    if (buffer.pins == 0 || buffer.pinned_forever) continue;
-    if (std::find(own.begin(), own.end(), BufferId{i}) == own.end()) return true;
+    const bool moves = buffer.place == Place::kFetching || buffer.place == Place::kEvicting ||
+                       (buffer.pins > 0 && !buffer.pinned_forever) || evictable(buffer);
+    if (moves && std::find(own.begin(), own.end(), BufferId{i}) == own.end()) return true;
   }
   return false;
 }
@@ -123,7 +125,7 @@ Bytes ResidencyManager::Impl::request_evictions(Lock& lock, std::span<const Buff
   std::vector<EventRef> events;
   for (const BufferId id : victims) {
     if (index_of(id) >= buffers_.end() || !evictable(buffers_[id])) continue;
-    const Buffer& buffer = buffers_[id];
+    Buffer& buffer = buffers_[id];
     bool possible = true;
     for (Slot slot = 0; slot <= StreamTable::kShared; ++slot) {
       if ((buffer.uses >> slot & 1) == 0) continue;
@@ -131,7 +133,11 @@ Bytes ResidencyManager::Impl::request_evictions(Lock& lock, std::span<const Buff
       possible = possible && streams_.recordable(slot);
       to_record |= std::uint64_t{1} << slot;
     }
-    if (possible) chosen.push_back({id, buffer.generation});
+    if (possible) {
+      chosen.push_back({id, buffer.generation});
+    } else {
+      buffer.evict_failed = turns_;
+    }
   }
   if (chosen.empty()) return Bytes{};
 
@@ -169,6 +175,7 @@ Bytes ResidencyManager::Impl::request_evictions(Lock& lock, std::span<const Buff
   for (const WantedFetch& victim : chosen) {
     Buffer& buffer = buffers_[victim.id];
     if (buffer.generation != victim.generation || !evictable(buffer)) continue;
+    if (buffer.last_use > seq) continue;  // another thread used it meanwhile
     Eviction eviction{victim.id, victim.generation, ++tickets_, buffer.last_use, {}, now()};
     bool possible = true;
     for (Slot slot = 0; slot <= StreamTable::kShared && possible; ++slot) {
@@ -271,7 +278,7 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
                          obtainable(false) < needed && evictions_.empty() &&
                          evicting_bytes_ == Bytes{} && cached_bytes_ == Bytes{};
       // Nothing is on its way and nobody can go. The pins of other operations end soon.
-      if (stuck && (working_set > limit_ || !held_by_others(token))) {
+      if (stuck && (working_set > limit_ || !others_move(token))) {
         if (stats_.errors > errors_before) {
           status = Status::kDeviceError;
         } else if (allowed) {

@@ -137,7 +137,7 @@ class ResidencyManager::Impl {
   [[nodiscard]] Bytes excess() const;
   [[nodiscard]] Bytes coming() const;
   [[nodiscard]] Bytes obtainable(bool only_idle) const;
-  bool held_by_others(const UseToken& token) const;
+  bool others_move(const UseToken& token) const;
   [[nodiscard]] bool pressure() const { return live_footprint_ > limit_; }
   Result<Page> acquire_page(Lock& lock, Bytes size, bool force);
   bool reclaim_one(Lock& lock);

@@ -28,14 +28,14 @@ class ThreadProgram {
         case 0:
           device_.synchronize(stream_);
           check(buffers_[a]);
-          if (manager_.free(buffers_[a].address) != Status::kOk) ++mistakes;
+          expect(manager_.free(buffers_[a].address), "free");
           buffers_[a] = make();
           break;
         case 1:
           check(buffers_[a]);
           break;
         case 2:
-          if (manager_.free_async(buffers_[a].address, stream_) != Status::kOk) ++mistakes;
+          expect(manager_.free_async(buffers_[a].address, stream_), "free_async");
           buffers_[a] = make();
           break;
         default:
@@ -46,6 +46,7 @@ class ThreadProgram {
   }
 
   int mistakes = 0;
+  std::string last;  // what the last mistake was
 
  private:
   struct Buffer {
@@ -54,12 +55,18 @@ class ThreadProgram {
     int value = 0;  // of each byte
   };
 
+  bool expect(Status status, const char* what) {
+    if (status == Status::kOk) return true;
+    ++mistakes;
+    last = std::string(what) + " failed with " + std::to_string(static_cast<int>(status));
+    return false;
+  }
+
   Buffer make() {
     Buffer buffer;
     buffer.size = kPage * (1 + random_() % 2);
     const auto address = manager_.allocate(Bytes{buffer.size}, stream_);
-    if (!address.ok()) {
-      ++mistakes;
+    if (!expect(address.status(), "allocate")) {
       return buffer;
     }
     buffer.address = *address;
@@ -67,8 +74,7 @@ class ThreadProgram {
     UseToken token;
     const auto route =
         manager_.begin_copy_in(buffer.address, Bytes{buffer.size}, stream_, true, token);
-    if (!route.ok()) {
-      ++mistakes;
+    if (!expect(route.status(), "copy in")) {
       return buffer;
     }
     if (route->host != nullptr) {
@@ -89,8 +95,7 @@ class ThreadProgram {
     UseToken token;
     const auto route =
         manager_.begin_copy_out(buffer.address, Bytes{buffer.size}, stream_, true, token);
-    if (!route.ok()) {
-      ++mistakes;
+    if (!expect(route.status(), "copy out")) {
       return;
     }
     std::vector<std::byte> bytes(buffer.size);
@@ -104,6 +109,7 @@ class ThreadProgram {
     for (const std::byte byte : bytes) {
       if (byte != static_cast<std::byte>(buffer.value)) {
         ++mistakes;
+        last = "wrong bytes";
         return;
       }
     }
@@ -112,10 +118,8 @@ class ThreadProgram {
   void launch(Buffer& a, Buffer& b) {
     const std::uint64_t words[] = {a.address, b.address};
     UseToken token;
-    if (manager_.begin_launch(KernelId{random_() % 3}, words, stream_, token) != Status::kOk) {
-      ++mistakes;
-      return;
-    }
+    const KernelId kernel{random_() % 3};
+    if (!expect(manager_.begin_launch(kernel, words, stream_, token), "launch")) return;
     device_.submit(stream_, [this, a] {
       std::vector<std::byte> bytes(a.size);
       if (!device_.read(a.address, a.size, bytes.data())) return;
@@ -159,7 +163,7 @@ void run_threads(const PolicyConfig& policy, std::uint64_t seed) {
   for (std::thread& thread : threads) thread.join();
   done = true;
   observer.join();
-  for (const auto& program : programs) EXPECT_EQ(program->mistakes, 0);
+  for (const auto& program : programs) EXPECT_EQ(program->mistakes, 0) << program->last;
   if (policy.budget) {
     EXPECT_LE(device.peak_bytes(), *policy.budget);
   }
