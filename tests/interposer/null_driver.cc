@@ -1,5 +1,7 @@
 #include "tests/interposer/null_driver.h"
 
+#include <map>
+
 #include "interposer/driver_table.h"
 
 namespace superpipe::testing {
@@ -10,6 +12,8 @@ constexpr CUdeviceptr kFirstReservation = 0x300000000000;
 
 std::size_t parameters = 0;
 std::uint64_t launches = 0;
+CUstream captured_stream = nullptr;
+std::map<CUstream, std::uint64_t> recorded;
 std::uint64_t next_handle = 0x1000;
 CUdeviceptr next_reservation = kFirstReservation;
 
@@ -34,8 +38,15 @@ CUfunction null_kernel(std::uintptr_t number) {
 
 std::uint64_t null_driver_launches() { return launches; }
 
+void set_captured_stream(CUstream stream) { captured_stream = stream; }
+
+std::uint64_t events_recorded_on(CUstream stream) { return recorded[stream]; }
+
 void install_null_driver(std::size_t pointer_parameters) {
   parameters = pointer_parameters;
+  launches = 0;
+  captured_stream = nullptr;
+  recorded.clear();
   DriverTable& table = driver();
   table.cuCtxGetCurrent = [](CUcontext* context) {
     *context = the_context();
@@ -90,7 +101,18 @@ void install_null_driver(std::size_t pointer_parameters) {
     return CUDA_SUCCESS;
   };
   table.cuEventDestroy_v2 = [](CUevent) { return CUDA_SUCCESS; };
-  table.cuEventRecord = [](CUevent, CUstream) { return CUDA_SUCCESS; };
+  table.cuEventRecord = [](CUevent, CUstream stream) {
+    ++recorded[stream];
+    return CUDA_SUCCESS;
+  };
+  table.cuStreamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* status) {
+    *status = stream != nullptr && stream == captured_stream ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                                             : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+  };
+  table.cuStreamBeginCapture_v2 = [](CUstream, CUstreamCaptureMode) { return CUDA_SUCCESS; };
+  table.cuStreamEndCapture = [](CUstream, CUgraph*) { return CUDA_SUCCESS; };
+  table.cuModuleUnload = [](CUmodule) { return CUDA_SUCCESS; };
   table.cuEventQuery = [](CUevent) { return CUDA_SUCCESS; };
   table.cuMemHostRegister_v2 = [](void*, std::size_t, unsigned) { return CUDA_SUCCESS; };
   table.cuMemHostUnregister = [](void*) { return CUDA_SUCCESS; };

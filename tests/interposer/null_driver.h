@@ -16,6 +16,12 @@ void install_null_driver(std::size_t pointer_parameters);
 /// A kernel's handle that the null driver knows.
 [[nodiscard]] CUfunction null_kernel(std::uintptr_t number);
 
+/// From now on `stream` is one that the program captures (null: none is).
+void set_captured_stream(CUstream stream);
+
+/// How many events were recorded on `stream` since the driver was installed.
+[[nodiscard]] std::uint64_t events_recorded_on(CUstream stream);
+
 /// How many launches reached the null driver.
 [[nodiscard]] std::uint64_t null_driver_launches();
 

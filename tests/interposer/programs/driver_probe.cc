@@ -2,43 +2,48 @@
 //
 //     driver_probe COMMAND [ARGUMENT]
 #include <dlfcn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef int (*Init)(unsigned);
-typedef int (*Lookup)(const char*, void**, int, uint64_t, int*);
-typedef int (*Allocate)(unsigned long long*, size_t);
-typedef int (*AllocatePitch)(unsigned long long*, size_t*, size_t, size_t, unsigned);
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
-static void* library;
+using Init = int (*)(unsigned);
+using Lookup = int (*)(const char*, void**, int, std::uint64_t, int*);
+using Allocate = int (*)(unsigned long long*, std::size_t);
+using AllocatePitch = int (*)(unsigned long long*, std::size_t*, std::size_t, std::size_t,
+                              unsigned);
+using NoArguments = int (*)();
 
-static void* symbol(const char* name) {
+namespace {
+
+void* library = nullptr;
+
+void* symbol(const char* name) {
   void* found = dlsym(library, name);
-  if (found == NULL) {
+  if (found == nullptr) {
     printf("missing %s\n", name);
     exit(1);
   }
   return found;
 }
 
-static void* look_up(Lookup lookup, const char* name, int version, uint64_t flags) {
-  void* function = NULL;
+void* look_up(Lookup lookup, const char* name, int version, std::uint64_t flags) {
+  void* function = nullptr;
   int status = -1;
-  if (lookup(name, &function, version, flags, &status) != 0) return NULL;
+  if (lookup(name, &function, version, flags, &status) != 0) return nullptr;
   return function;
 }
 
 /// Whether a lookup gave the function that the library exports as `exported`.
-static void expect(const char* what, void* got, const char* exported) {
-  printf("%s %s\n", what, got != NULL && got == dlsym(library, exported) ? "ours" : "other");
+void expect(const char* what, void* got, const char* exported) {
+  printf("%s %s\n", what, got != nullptr && got == dlsym(library, exported) ? "ours" : "other");
 }
 
-static void lookups(void) {
-  Lookup lookup = (Lookup)symbol("cuGetProcAddress_v2");
+void lookups(void) {
+  const auto lookup = reinterpret_cast<Lookup>(symbol("cuGetProcAddress_v2"));
   expect("alloc", look_up(lookup, "cuMemAlloc", 12000, 0), "cuMemAlloc_v2");
   expect("launch", look_up(lookup, "cuLaunchKernel", 12000, 0), "cuLaunchKernel");
   expect("launch-ptsz", look_up(lookup, "cuLaunchKernel", 12000, 2), "cuLaunchKernel_ptsz");
@@ -46,44 +51,48 @@ static void lookups(void) {
   expect("itself", again, "cuGetProcAddress_v2");
   expect("itself-old", look_up(lookup, "cuGetProcAddress", 11030, 0), "cuGetProcAddress");
   // Through the pointer that the lookup gave, as a runtime does from then on.
-  expect("alloc-again", look_up((Lookup)again, "cuMemAlloc", 12000, 0), "cuMemAlloc_v2");
+  expect("alloc-again", look_up(reinterpret_cast<Lookup>(again), "cuMemAlloc", 12000, 0),
+         "cuMemAlloc_v2");
   // A function that only passes is the driver's own.
   expect("pass", look_up(lookup, "cuDriverGetVersion", 2020, 0), "cuDriverGetVersion");
   void* newer = look_up(lookup, "cuNewInTheNextVersion", 14000, 0);
-  printf("newer %s\n", newer != NULL ? "passes" : "lost");
-  printf("absent %s\n", look_up(lookup, "cuMakeCoffee", 12000, 0) == NULL ? "null" : "found");
-  int (*identity)(void) = (int (*)(void))symbol("superpipe_pointer_identity_holds");
+  printf("newer %s\n", newer != nullptr ? "passes" : "lost");
+  printf("absent %s\n", look_up(lookup, "cuMakeCoffee", 12000, 0) == nullptr ? "null" : "found");
+  const auto identity = reinterpret_cast<NoArguments>(symbol("superpipe_pointer_identity_holds"));
   printf("identity %d\n", identity());
 }
+
+}  // namespace
 
 int main(int count, char** arguments) {
   const char* command = count > 1 ? arguments[1] : "";
   if (strcmp(command, "environment") == 0) {
     const char* value = getenv(arguments[2]);
-    printf("%s\n", value == NULL ? "(unset)" : value);
+    printf("%s\n", value == nullptr ? "(unset)" : value);
     return 0;
   }
   library = dlopen("libcuda.so.1", RTLD_NOW);
-  if (library == NULL) {
+  if (library == nullptr) {
     printf("no library\n");
     return 1;
   }
   if (strcmp(command, "lookups") == 0) {
     lookups();
   } else if (strcmp(command, "init") == 0) {
-    Lookup lookup = (Lookup)symbol("cuGetProcAddress_v2");
-    Init init = (Init)look_up(lookup, "cuInit", 2000, 0);
-    printf("init %d\n", init == NULL ? -1 : init(0));
+    const auto lookup = reinterpret_cast<Lookup>(symbol("cuGetProcAddress_v2"));
+    const auto init = reinterpret_cast<Init>(look_up(lookup, "cuInit", 2000, 0));
+    printf("init %d\n", init == nullptr ? -1 : init(0));
   } else if (strcmp(command, "call") == 0) {
-    printf("call %d\n", ((int (*)(void))symbol(arguments[2]))());
+    printf("call %d\n", reinterpret_cast<NoArguments>(symbol(arguments[2]))());
   } else if (strcmp(command, "reenter") == 0) {
     unsigned long long address = 0;
     size_t pitch = 0;
-    const int result = ((AllocatePitch)symbol("cuMemAllocPitch_v2"))(&address, &pitch, 64, 4, 4);
+    const int result =
+        reinterpret_cast<AllocatePitch>(symbol("cuMemAllocPitch_v2"))(&address, &pitch, 64, 4, 4);
     printf("reenter %d pitch %zu\n", result, pitch);
   } else if (strcmp(command, "fork") == 0) {
     unsigned long long address = 0;
-    Allocate allocate = (Allocate)symbol("cuMemAlloc_v2");
+    const auto allocate = reinterpret_cast<Allocate>(symbol("cuMemAlloc_v2"));
     printf("parent %d\n", allocate(&address, 64));
     fflush(stdout);
     const pid_t child = fork();

@@ -1,0 +1,50 @@
+// A managed state over the null driver, for tests of the hooks.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "interposer/driver_table.h"
+#include "interposer/generated/hooks.h"
+#include "interposer/runtime.h"
+#include "tests/interposer/null_driver.h"
+
+namespace superpipe::testing {
+
+/// Kernels take two pointers; buffers of 4 KiB and more are managed; policy resident.
+class ManagedFixture : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kBytes = 4096;
+
+  void SetUp() override {
+    install_null_driver(2);
+    Configuration configuration;
+    configuration.min_buffer = Bytes{kBytes};
+    Runtime::configure(configuration);
+    buffer_ = allocate();
+    other_ = allocate();
+  }
+  /// As a program does at its end: the context goes, and the managed state before it.
+  void TearDown() override {
+    CUcontext context = nullptr;
+    driver().cuCtxGetCurrent(&context);
+    Runtime::on_context_destroying(context);
+    Runtime::on_context_created();
+  }
+
+  static CUdeviceptr allocate(std::size_t size = kBytes) {
+    CUdeviceptr address = 0;
+    EXPECT_EQ(hook::cuMemAlloc_v2(&address, size), CUDA_SUCCESS);
+    return address;
+  }
+
+  static CUresult launch(CUfunction kernel, CUdeviceptr first, CUdeviceptr second,
+                         CUstream stream = nullptr) {
+    void* parameters[] = {&first, &second};
+    return hook::cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
+  }
+
+  CUdeviceptr buffer_ = 0;
+  CUdeviceptr other_ = 0;
+};
+
+}  // namespace superpipe::testing
