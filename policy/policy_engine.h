@@ -37,8 +37,8 @@ struct Access {
 
 /// What residency shall do before the launch that was just announced is submitted.
 ///
-/// May name buffers that are not on the device (evict) or already there (fetch): policy does not see
-/// what demand fetches and refused evictions did. Evictions go first: they make room for the
+/// May name buffers that are not on the device (evict) or already there (fetch): policy does not
+/// see what demand fetches and refused evictions did. Evictions go first: they make room for the
 /// fetches. Where they do not (buffers that belong to no layer), choose_victims() says who leaves.
 struct Decision {
   std::vector<BufferId> evict;       ///< whose last use lies before this launch, in eviction order
