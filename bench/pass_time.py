@@ -78,9 +78,9 @@ class Bench:
 
 def link_bound(bench: Bench, quick: bool) -> dict:
     """Passes that a slow link bounds, under each policy, against the sliding-window bound."""
-    n, mib, gbps, passes = 16, 8, 0.5, 6 if quick else 12
+    n, mib, gbps, passes = 16, 8, 0.25, 5 if quick else 10
     environment = {"SIMGPU_H2D_GBPS": str(gbps), "SIMGPU_D2H_GBPS": str(gbps)}
-    compute_us = 200
+    compute_us = 4000  # what the machine needs to really compute a layer, and an eighth of its transfer
     bound_ms = n * mib * MIB / (gbps * 1e9) * 1e3
     unmanaged = bench.layers(n, mib, passes, [], environment, "--compute-us", compute_us, unmanaged=True)
     rows = []
@@ -102,13 +102,13 @@ def link_bound(bench: Bench, quick: bool) -> dict:
 
 def everything_fits(bench: Bench, quick: bool) -> dict:
     """Pass time with superpipe and nothing to move, against without it; the two take turns."""
-    n, mib, passes, rounds = 16, 4, 20 if quick else 60, 3 if quick else 7
+    n, mib, passes, rounds = 16, 2, 20 if quick else 40, 3 if quick else 7
     times: dict[str, dict[str, list[float]]] = {name: {"pass": [], "wall": []} for name in ("with", "without")}
     moved, same, overrun = 0, True, 0.0
     for turn in range(rounds):
         digests = []
         for name in ("with", "without") if turn % 2 == 0 else ("without", "with"):
-            run = bench.layers(n, mib, passes, [], {}, "--compute-us", 1000, unmanaged=name == "without")
+            run = bench.layers(n, mib, passes, [], {}, "--compute-us", 2000, unmanaged=name == "without")
             times[name]["pass"].append(run.steady_ms)
             times[name]["wall"].append(run.wall_ms / passes)
             digests.append(run.digest)

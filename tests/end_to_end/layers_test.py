@@ -30,7 +30,6 @@ class SameBytes(EndToEndCase):
             with self.subTest(mode=mode, flags=" ".join(flags)):
                 outcome = run(command, *flags)
                 self.assert_same_output(outcome, unmanaged)
-                self.assert_witnesses_agree(outcome)
                 moved += outcome.stats["fetches"]
         self.assertGreater(moved, 0, "no run moved anything: nothing was tested")
 
@@ -74,7 +73,7 @@ class Figures(EndToEndCase):
                 self.assert_same_output(outcome, unmanaged)
                 stats = outcome.stats
                 self.assertEqual([stats[name] for name in ("h2d_bytes", "d2h_bytes", "fetches", "evictions",
-                                                           "write_backs", "stall_ms")], [0] * 6)
+                                                           "write_backs")], [0] * 5)
                 self.assertEqual(outcome.driver["h2d_bytes"], unmanaged.driver["h2d_bytes"])
                 self.assertEqual(outcome.driver["d2h_bytes"], unmanaged.driver["d2h_bytes"])
 
@@ -87,9 +86,21 @@ class Figures(EndToEndCase):
         self.assertEqual(stats["fetches"], stats["prefetches"] + stats["demand_fetches"])
         self.assertEqual(stats["evictions"], stats["clean_evictions"] + stats["write_backs"])
 
-    def test_superpipeline_prefetches_and_naive_does_not_overlap(self) -> None:
-        overlapped = run(layers(N, 2, passes=10), "--k", "4", "--k-prime", "2").stats
-        self.assertGreater(overlapped["prefetches"], overlapped["demand_fetches"])
+    def test_superpipeline_hides_the_link_that_naive_waits_for(self) -> None:
+        # A layer takes longer to compute than to arrive, so that a window of 4 layers can hide the link.
+        command = layers(N, 2, "--compute-us", "4000", passes=10)
+        slower = {"SIMGPU_H2D_GBPS": "2", "SIMGPU_D2H_GBPS": "2"}
+        overlapped = run(command, "--k", "4", "--k-prime", "2", environment=slower).stats
+        naive = run(command, "--k", "4", "--policy", "naive", environment=slower).stats
+        self.assertGreater(overlapped["prefetches"], 0)
+        self.assertEqual(naive["prefetches"], 0)
+        self.assertLess(overlapped["stall_ms"], 0.5 * naive["stall_ms"])
+
+    def test_peak_is_what_the_driver_saw(self) -> None:
+        for flags in ((), ("--k", "1"), ("--k", "4"), ("--gpu-mem", "12M")):
+            for mode in ("forward", "training", "stream-ordered allocation"):
+                with self.subTest(flags=flags, mode=mode):
+                    self.assert_witnesses_agree(run(layers(N, 1, *MODES[mode]), *flags))
 
     def test_peak_falls_by_four_fifths_with_4_of_32_layers(self) -> None:
         command = layers(32, 16, passes=2)

@@ -118,8 +118,6 @@ Problem check_policy(const RunOptions& options) {
   const std::string gpu_mem = !options.gpu_mem.empty() ? options.gpu_mem
                               : options.k.empty()      ? variable("SUPERPIPE_GPU_MEM")
                                                        : "";
-  const std::string policy =
-      !options.policy.empty() ? options.policy : variable("SUPERPIPE_POLICY");
   if (!options.k_prime.empty()) {
     const auto k_number = integer(k);
     const auto k_prime_number = integer(options.k_prime);  // checked before
@@ -130,8 +128,8 @@ Problem check_policy(const RunOptions& options) {
     }
   }
   const bool sized = !k.empty() || !gpu_mem.empty();
-  if (!policy.empty() && policy != "resident" && !sized) {
-    return "--policy " + policy + ": it needs --k N or --gpu-mem SIZE";
+  if (!options.policy.empty() && options.policy != "resident" && !sized) {
+    return "--policy " + options.policy + ": it needs --k N or --gpu-mem SIZE";
   }
   if (options.policy == "resident" && (!options.k.empty() || !options.gpu_mem.empty())) {
     return "--policy resident keeps everything on the device: it goes with neither --k nor "
