@@ -18,6 +18,9 @@ from pathlib import Path
 
 LAYERS, HEADS, HIDDEN = 6, 12, 384
 MOST_TOKENS = 256
+# What BERT takes for ideographs: the CJK blocks of the Unicode of its day.
+IDEOGRAPHS = ((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),
+              (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F))
 
 
 class Tokenizer:
@@ -35,7 +38,7 @@ class Tokenizer:
                 spaced.append(" ")
             elif c == "\ufffd" or unicodedata.category(c).startswith("C"):
                 continue
-            elif "CJK " in unicodedata.name(c, "") and "IDEOGRAPH" in unicodedata.name(c):
+            elif any(first <= ord(c) <= last for first, last in IDEOGRAPHS):
                 spaced.append(f" {c} ")
             else:
                 spaced.append(c)

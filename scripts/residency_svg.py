@@ -7,9 +7,10 @@ The timeline is a CSV with the columns `time_ms,event,buffer,layer,bytes`:
 
   time_ms  when, in milliseconds; any origin
   event    fetch_begin, fetch_end, evict_begin, evict_end or launch
-  buffer   which buffer, any text without commas; empty for a launch of a whole layer
+  buffer   which buffer, any text without commas; of a launch, one that it names (a row for each), or
+           empty for a launch that is only known to be the layer's
   layer    its layer, a whole number from 0; empty for what belongs to no layer (is left out)
-  bytes    size of the buffer; of a launch, all the layer's bytes that it used (may be 0)
+  bytes    size of the buffer; 0 where it is not known
 
 A buffer is resident from its fetch_end to its evict_begin. One that is first launched or evicted
 without a fetch was resident before, from the start of the picture. Rows are layers, time runs to the

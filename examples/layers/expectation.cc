@@ -1,4 +1,4 @@
-#include "examples/layers/seeds.h"
+#include "examples/layers/content.h"
 #include "examples/layers/workload.h"
 
 namespace layers {

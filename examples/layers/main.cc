@@ -7,6 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "examples/layers/content.h"
 #include "examples/layers/workload.h"
 #include "examples/options.h"
 

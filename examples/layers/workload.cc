@@ -2,27 +2,14 @@
 
 #include <algorithm>
 
+#include "examples/layers/content.h"
 #include "examples/layers/kernels.h"
-#include "examples/layers/seeds.h"
 
 namespace layers {
 
 using examples::check;
 using examples::DeviceBuffer;
 using examples::Event;
-
-Word content_digest(const std::vector<Word>& words) {
-  Word digest = kGolden;
-  for (const Word word : words) {
-    digest = (digest ^ word) * 0xFF51AFD7ED558CCDULL;
-    digest ^= digest >> 32;
-  }
-  return digest;
-}
-
-void fill_initial(Word seed, Word words, Word* to) {
-  for (Word i = 0; i < words; ++i) to[i] = initial_word(seed, i);
-}
 
 Workload::Workload(const Settings& settings) : settings_(settings), lanes_(settings.streams) {
   const bool training = settings.mode == Mode::kTrain;

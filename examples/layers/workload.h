@@ -37,9 +37,6 @@ struct ContentDigest {
   bool operator==(const ContentDigest&) const = default;
 };
 
-/// A digest of `words`, in which their order counts.
-Word content_digest(const std::vector<Word>& words);
-
 /// Runs the model on the current CUDA device.
 ///
 /// Forward: each of the streams carries its own activations through all layers, pass after pass;
