@@ -98,19 +98,25 @@ TEST_F(EntryPoint, DependsOnThePerThreadStreamFlag) {
             exported("cuMemAlloc_v2"));
 }
 
-TEST_F(EntryPoint, IsNotFoundForAnUnknownName) {
+// The manual has it succeed with a null pointer; drivers have also been seen to answer
+// CUDA_ERROR_NOT_FOUND.
+void expect_no_address(CUresult result, const void* address) {
+  EXPECT_TRUE(result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_FOUND) << describe(result);
+  EXPECT_EQ(address, nullptr);
+}
+
+TEST_F(EntryPoint, IsNullForAnUnknownName) {
   void* address = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-  CU_EXPECT(CUDA_ERROR_NOT_FOUND,
-            cu().cuGetProcAddress("cuNoSuchFunction", &address, 12000, 0, &status));
+  expect_no_address(cu().cuGetProcAddress("cuNoSuchFunction", &address, 12000, 0, &status),
+                    address);
   EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 }
 
-TEST_F(EntryPoint, IsNotFoundForAVersionBeforeTheFunction) {
+TEST_F(EntryPoint, IsNullForAVersionBeforeTheFunction) {
   void* address = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-  CU_EXPECT(CUDA_ERROR_NOT_FOUND,
-            cu().cuGetProcAddress("cuMemAllocAsync", &address, 10000, 0, &status));
+  expect_no_address(cu().cuGetProcAddress("cuMemAllocAsync", &address, 10000, 0, &status), address);
   EXPECT_EQ(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
 }
 

@@ -6,6 +6,7 @@ namespace cudart_test {
 
 __device__ int counters[4];
 __constant__ float weights[8];
+// simgpu has no managed variables; kernels beside one must run all the same.
 __managed__ int managed_value;
 
 __global__ void vector_add(const float* a, const float* b, float* out, int count) {
@@ -44,6 +45,5 @@ cudaError_t launch_with_block(int threads) {
 const void* vector_add_address() { return reinterpret_cast<const void*>(&vector_add); }
 const void* device_symbol() { return counters; }
 const void* constant_symbol() { return weights; }
-int* managed_address() { return &managed_value; }
 
 }  // namespace cudart_test

@@ -32,9 +32,6 @@ const void* vector_add_address();
 const void* device_symbol();
 const void* constant_symbol();
 
-/// Address of a __managed__ int as the host sees it.
-int* managed_address();
-
 }  // namespace cudart_test
 
 #endif  // SUPERPIPE_TESTS_CUDART_KERNELS_H_

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <string_view>
+
 namespace simgpu::cudart {
 namespace {
 
@@ -14,8 +16,17 @@ void* resolve(GetProcAddress get, const char* name, int version, cuuint64_t flag
   return get(name, &address, version, flags, &status) == CUDA_SUCCESS ? address : nullptr;
 }
 
+// The version whose form of `name` cuda.h declares under that name: the newest that it knows,
+// except where a newer form exists that the header names by its suffix only. generate.py checks
+// that these are all.
+int version_of(std::string_view name) {
+  constexpr int kBeforeContextParameters = 12000;
+  if (name == "cuCtxGetDevice" || name == "cuCtxSynchronize") return kBeforeContextParameters;
+  return CUDA_VERSION;
+}
+
 void fill(DriverTable& table, GetProcAddress get, cuuint64_t flags) {
-#define SIMGPU_CUDART_RESOLVE(name) table.name.set(resolve(get, #name, CUDA_VERSION, flags));
+#define SIMGPU_CUDART_RESOLVE(name) table.name.set(resolve(get, #name, version_of(#name), flags));
   SIMGPU_CUDART_DRIVER_FUNCTIONS(SIMGPU_CUDART_RESOLVE)
 #undef SIMGPU_CUDART_RESOLVE
 }

@@ -121,6 +121,20 @@ def error_names(text: str) -> str:
     return NOTE + "".join(f'{{{value}, "{name}"}},\n' for name, value in pairs)
 
 
+def unmapped_forms(include_dir: Path) -> set[str]:
+    """Driver functions in driver.h whose newest form is not the one that cuda.h declares under the plain name."""
+    header = (include_dir / "cuda.h").read_text(errors="replace")
+    typedefs = (include_dir / "cudaTypedefs.h").read_text(errors="replace")
+    mapped = dict(re.findall(r"#define\s+(cu[A-Z]\w+)\s+(?:__CUDA_API_PT[SD][ZS]\()?(cu\w+)\)?", header))
+    found = set()
+    for name in re.findall(r"X\((cu\w+)\)", (HERE / "driver.h").read_text()):
+        forms = set(re.findall(rf"\*PFN_{name}_v(\d+)\)", typedefs))
+        suffix = re.search(r"_v(\d)$", mapped.get(name, name))
+        if len(forms) > (int(suffix.group(1)) if suffix else 1):
+            found.add(name)
+    return found
+
+
 def formatted(text: str) -> str:
     return subprocess.run(["clang-format", "--assume-filename=x.cc", "--style=file"], cwd=HERE, input=text,
                           check=True, capture_output=True, text=True).stdout
@@ -139,6 +153,10 @@ def main() -> int:
     wanted = {"unsupported.cc": unsupported(names), "per_thread.cc": per_thread(known, mapped),
               "error_names.inc": error_names(text)}
     stale = []
+    excepted = set(re.findall(r'name == "(cu\w+)"', (HERE / "driver.cc").read_text()))
+    if excepted != unmapped_forms(options.include_dir):
+        print(f"driver.cc: version_of() must treat {sorted(unmapped_forms(options.include_dir))}", file=sys.stderr)
+        return 1
     for name, content in wanted.items():
         path = HERE / "generated" / name
         # Compared without white space, so that another clang-format does not make the check fail.
