@@ -1,0 +1,144 @@
+// The driver as a process sees it: environment, faults, statistics, fork, exit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+using testing::HasSubstr;
+
+struct Outcome {
+  int status = -1;     ///< exit status, or -1 if killed
+  std::string output;  ///< standard output and error
+};
+
+/// Runs the scenario with `environment` ("NAME=value NAME=value") in front.
+Outcome run(const std::string& scenario, const std::string& environment = "") {
+  const std::string command = environment + " " SIMGPU_SCENARIO " " + scenario + " 2>&1";
+  Outcome outcome;
+  FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return outcome;
+  std::array<char, 4096> buffer{};
+  std::size_t length = 0;
+  while ((length = fread(buffer.data(), 1, buffer.size(), pipe)) > 0) {
+    outcome.output.append(buffer.data(), length);
+  }
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
+  return outcome;
+}
+
+class Statistics : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
+    path_ = testing::TempDir() + "simgpu_statistics_" + test->name() + ".json";
+    std::filesystem::remove(path_);
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+  nlohmann::json read() const {
+    std::ifstream file{path_};
+    EXPECT_TRUE(file.good());
+    return nlohmann::json::parse(file, nullptr, false);
+  }
+  std::string variable() const { return "SIMGPU_STATS=" + path_; }
+
+  std::string path_;
+};
+
+TEST(Process, CallsBeforeInitAreRefused) {
+  const Outcome outcome = run("initialise");
+  EXPECT_EQ(outcome.output, "before=3\ninit=0\ncount=0\n");
+}
+
+TEST(Process, MalformedVariableFailsInitWithOneLine) {
+  for (const char* variable :
+       {"SIMGPU_MEMORY=lots", "SIMGPU_MEMORY=1", "SIMGPU_DEVICES=0", "SIMGPU_DEVICES=two",
+        "SIMGPU_H2D_GBPS=0", "SIMGPU_D2H_GBPS=-1", "SIMGPU_KERNEL_US=x", "SIMGPU_MAP_US=1s",
+        "SIMGPU_LOG=loud", "SIMGPU_FAULTS=cuMemCreate", "SIMGPU_FAULTS=cuMemCreate:oom@0",
+        "SIMGPU_FAULTS=cuMemCreate:rain@1", "SIMGPU_FAULTS=cuMemCreat:oom@1",
+        "SIMGPU_CONTEXT_BYTES=1Q"}) {
+    const Outcome outcome = run("initialise", variable);
+    EXPECT_THAT(outcome.output, HasSubstr("init=1\ncount=3\n")) << variable;
+    EXPECT_THAT(outcome.output, HasSubstr(std::string("simgpu: ") + variable)) << outcome.output;
+  }
+}
+
+TEST(Process, InjectedFaultHitsTheNthCallOnce) {
+  const Outcome outcome = run("create_three", "SIMGPU_FAULTS=cuMemCreate:oom@2");
+  EXPECT_EQ(outcome.output, "create=0\ncreate=2\ncreate=0\ncreate=0\n");
+}
+
+TEST(Process, InjectedFaultWithPlusHitsFromThenOn) {
+  const Outcome outcome = run("create_three", "SIMGPU_FAULTS=cuMemCreate:801@3+");
+  EXPECT_EQ(outcome.output, "create=0\ncreate=0\ncreate=801\ncreate=801\n");
+}
+
+TEST(Process, InjectedFaultCountsAbiVariantsAsOneFunction) {
+  const Outcome outcome = run("copy_twice", "SIMGPU_FAULTS=cuMemcpyHtoDAsync:fail@2");
+  EXPECT_EQ(outcome.output, "copy=0\ncopy=999\nalloc=0\n");
+}
+
+TEST(Process, InjectedIllegalAddressBreaksTheContext) {
+  const Outcome outcome = run("copy_twice", "SIMGPU_FAULTS=cuMemcpyHtoDAsync:illegal@1");
+  EXPECT_EQ(outcome.output, "copy=700\ncopy=700\nalloc=700\n");
+}
+
+TEST(Process, ForkedChildIsRefusedAndTheParentGoesOn) {
+  const Outcome outcome = run("fork");
+  EXPECT_EQ(outcome.output, "parent=0\nchild=3\nchild=3\nstatus=0\nparent=0\n");
+}
+
+TEST(Process, FaultOutsideDeviceCodeGoesToTheProgramsHandler) {
+  EXPECT_EQ(run("own_fault_handler_first").output, "handler=1\n");
+  EXPECT_EQ(run("own_fault_handler_later").output, "handler=1\n");
+}
+
+TEST_F(Statistics, SayWhatWasAllocatedCopiedAndCalled) {
+  EXPECT_EQ(run("allocate_and_copy", variable() + " SIMGPU_DEVICES=2").status, 0);
+  const nlohmann::json statistics = read();
+  ASSERT_TRUE(statistics.is_object());
+  EXPECT_EQ(statistics["peak_bytes"], 10 << 20);
+  EXPECT_EQ(statistics["peak_bytes_per_device"], nlohmann::json({10 << 20, 0}));
+  EXPECT_EQ(statistics["h2d_bytes"], 4 << 20);
+  EXPECT_EQ(statistics["d2h_bytes"], 1 << 20);
+  EXPECT_EQ(statistics["launches"], 0);
+  EXPECT_EQ(statistics["unmapped_accesses"], 0);
+  EXPECT_EQ(statistics["api_calls"]["cuMemAlloc"], 2);
+  EXPECT_EQ(statistics["api_calls"]["cuMemcpyHtoD"], 1);
+  EXPECT_NEAR(statistics["busy_ms"]["h2d"].get<double>(), (4 << 20) / 4e6, 1e-3);
+  EXPECT_NEAR(statistics["busy_ms"]["d2h"].get<double>(), (1 << 20) / 4e6, 1e-3);
+}
+
+TEST_F(Statistics, CountAnUnmappedAccessAndNameItOnStderr) {
+  const Outcome outcome = run("unmap_under_copy", variable() + " SIMGPU_H2D_GBPS=0.02");
+  EXPECT_THAT(outcome.output, HasSubstr("synchronize=700\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("cuMemcpyHtoDAsync accessed 0x"));
+  EXPECT_EQ(read()["unmapped_accesses"], 1);
+}
+
+TEST_F(Statistics, AreWrittenWhenTheProcessExitsUnderLoad) {
+  EXPECT_EQ(run("exit_under_load", variable()).status, 0);
+  EXPECT_EQ(read()["api_calls"]["cuMemcpyHtoDAsync"], 32);
+}
+
+TEST_F(Statistics, AreNotWrittenByAForkedChild) {
+  EXPECT_EQ(run("fork", variable()).status, 0);
+  EXPECT_EQ(read()["api_calls"]["cuMemAlloc"], 1);
+  EXPECT_EQ(read()["api_calls"]["cuMemFree"], 1);
+}
+
+TEST_F(Statistics, UnwritablePathIsOneLine) {
+  const Outcome outcome = run("allocate_and_copy", "SIMGPU_STATS=/nonexistent/file.json");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("cannot write the statistics to /nonexistent/file.json"));
+}
+
+}  // namespace

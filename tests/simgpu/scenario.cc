@@ -1,0 +1,180 @@
+// What a process can do to the driver, by name: process_test.cc runs it and looks at what it
+// leaves.
+#include <cuda.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+/// Prints the code of a call as "what=code".
+CUresult say(const char* what, CUresult result) {
+  std::printf("%s=%d\n", what, static_cast<int>(result));
+  return result;
+}
+
+CUcontext start() {
+  CUcontext context = nullptr;
+  if (cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS ||
+      cuCtxSetCurrent(context) != CUDA_SUCCESS) {
+    std::exit(3);
+  }
+  return context;
+}
+
+CUresult create(CUmemGenericAllocationHandle* handle) {
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  return cuMemCreate(handle, 2 * kMiB, &prop, 0);
+}
+
+void allocate_and_copy() {
+  start();
+  CUdeviceptr device = 0;
+  CUdeviceptr more = 0;
+  void* host = nullptr;
+  cuMemAlloc(&device, 8 * kMiB);
+  cuMemAllocHost(&host, 4 * kMiB);
+  cuMemcpyHtoD(device, host, 4 * kMiB);
+  cuMemcpyDtoH(host, device, kMiB);
+  cuMemFree(device);
+  cuMemAlloc(&more, 2 * kMiB);
+}
+
+void create_three() {
+  start();
+  CUmemGenericAllocationHandle handle = 0;
+  for (int call = 0; call < 4; ++call) say("create", create(&handle));
+}
+
+void copy_twice() {
+  start();
+  CUdeviceptr device = 0;
+  CUstream stream = nullptr;
+  cuMemAlloc(&device, kMiB);
+  cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  std::string bytes(512, 'x');
+  say("copy", cuMemcpyHtoDAsync(device, bytes.data(), bytes.size(), stream));
+  say("copy", cuMemcpyHtoDAsync(device, bytes.data(), bytes.size(), stream));
+  say("alloc", cuMemAlloc(&device, kMiB));
+}
+
+void unmap_under_copy() {
+  start();
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr address = 0;
+  void* host = nullptr;
+  create(&handle);
+  cuMemAddressReserve(&address, 2 * kMiB, 0, 0, 0);
+  cuMemMap(address, 2 * kMiB, 0, handle, 0);
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  cuMemSetAccess(address, 2 * kMiB, &access, 1);
+  cuMemAllocHost(&host, 2 * kMiB);
+  CUstream stream = nullptr;
+  cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  cuMemcpyHtoDAsync(address, host, 2 * kMiB, stream);
+  cuMemUnmap(address, 2 * kMiB);
+  say("synchronize", cuStreamSynchronize(stream));
+}
+
+void fork_child() {
+  start();
+  CUdeviceptr device = 0;
+  say("parent", cuMemAlloc(&device, kMiB));
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    int count = 0;
+    say("child", cuDeviceGetCount(&count));
+    say("child", cuInit(0));
+    std::fflush(stdout);
+    std::exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  std::printf("status=%d\n", status);
+  say("parent", cuMemFree(device));
+}
+
+void exit_under_load() {
+  start();
+  CUdeviceptr device = 0;
+  void* host = nullptr;
+  cuMemAlloc(&device, 16 * kMiB);
+  cuMemAllocHost(&host, 16 * kMiB);
+  for (int index = 0; index < 4; ++index) {
+    CUstream stream = nullptr;
+    cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    for (int copy = 0; copy < 8; ++copy) cuMemcpyHtoDAsync(device, host, 16 * kMiB, stream);
+  }
+}
+
+void CUDA_CB touch_null(void*) { *static_cast<volatile int*>(nullptr) = 1; }
+
+void on_fault(int) {
+  constexpr char kLine[] = "handler=1\n";
+  [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, kLine, sizeof(kLine) - 1);
+  _exit(0);
+}
+
+/// A fault outside device code is the program's own: its handler, set before or after, sees it.
+void own_fault(bool handler_first) {
+  if (handler_first) std::signal(SIGSEGV, on_fault);
+  start();
+  if (!handler_first) std::signal(SIGSEGV, on_fault);
+  CUstream stream = nullptr;
+  cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  CUdeviceptr device = 0;
+  cuMemAlloc(&device, kMiB);
+  cuMemsetD8Async(device, 1, kMiB, stream);  // device code runs under the guard in between
+  cuStreamSynchronize(stream);
+  cuLaunchHostFunc(stream, touch_null, nullptr);
+  cuStreamSynchronize(stream);
+}
+
+void initialise() {
+  say("before", cuCtxSynchronize());
+  say("init", cuInit(0));
+  int count = -1;
+  say("count", cuDeviceGetCount(&count));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  if (name == "initialise") {
+    initialise();
+  } else if (name == "allocate_and_copy") {
+    allocate_and_copy();
+  } else if (name == "create_three") {
+    create_three();
+  } else if (name == "copy_twice") {
+    copy_twice();
+  } else if (name == "unmap_under_copy") {
+    unmap_under_copy();
+  } else if (name == "fork") {
+    fork_child();
+  } else if (name == "exit_under_load") {
+    exit_under_load();
+  } else if (name == "own_fault_handler_first") {
+    own_fault(true);
+  } else if (name == "own_fault_handler_later") {
+    own_fault(false);
+  } else {
+    std::fprintf(stderr, "no such scenario\n");
+    return 2;
+  }
+  return 0;
+}
