@@ -122,6 +122,25 @@ void BM_OnLaunchWhileLearning(benchmark::State& state) {
 }
 BENCHMARK(BM_OnLaunchWhileLearning);
 
+// One launch over and over, as a kernel benchmark does: there is no order to learn.
+void BM_OnLaunchOfOneKernel(benchmark::State& state) {
+  PolicyConfig config;
+  config.kind = PolicyKind::kSuperpipeline;
+  config.k = 4;
+  PolicyEngine engine(config);
+  std::vector<BufferId> buffers;
+  for (std::uint32_t id = 0; id < 10000; ++id) {
+    engine.on_allocate(BufferId{id}, 4_MiB);
+    engine.on_host_write(BufferId{id});
+    if (id % 1250 == 0) buffers.push_back(BufferId{id});
+  }
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(engine.on_launch({KernelId{1}, buffers}));
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(BM_OnLaunchOfOneKernel);
+
 }  // namespace
 }  // namespace superpipe
 

@@ -1,6 +1,7 @@
 #include "policy/access_order.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace superpipe {
 namespace {
@@ -9,6 +10,8 @@ constexpr double kConfidenceWeight = 1.0 / 16.0;
 constexpr std::size_t kMatchTokens = 16;
 constexpr std::size_t kMaxMatchFactor = 1 << 10;
 constexpr int kMaxCandidates = 8;
+constexpr std::size_t kMinSlots = 64;  // a power of two
+constexpr std::uint64_t kHashMultiplier = 0x9E3779B97F4A7C15U;
 
 }  // namespace
 
@@ -69,12 +72,30 @@ bool PeriodDetector::recurs(std::size_t period, std::size_t length) const {
   return true;
 }
 
+std::uint32_t& PeriodDetector::slot_of(std::uint64_t token) {
+  if (2 * distinct_ >= latest_.size()) grow();
+  const std::size_t mask = latest_.size() - 1;
+  std::size_t at = static_cast<std::size_t>((token * kHashMultiplier) >> 32) & mask;
+  while (latest_[at] != 0 && tokens_[latest_[at] - 1] != token) at = (at + 1) & mask;
+  if (latest_[at] == 0) ++distinct_;
+  return latest_[at];
+}
+
+void PeriodDetector::grow() {
+  const std::vector<std::uint32_t> before = std::move(latest_);
+  latest_.assign(std::max(kMinSlots, 2 * before.size()), 0);
+  distinct_ = 0;
+  for (const std::uint32_t latest : before) {
+    if (latest != 0) slot_of(tokens_[latest - 1]) = latest;
+  }
+}
+
 std::optional<PeriodDetector::Period> PeriodDetector::observe(std::uint64_t token) {
   if (!would_count(token)) return std::nullopt;
   if (tokens_.size() >= capacity_) clear();
   const std::size_t at = tokens_.size();
   tokens_.push_back(token);
-  std::uint32_t& latest = latest_[token];
+  std::uint32_t& latest = slot_of(token);
   previous_.push_back(latest);
   latest = static_cast<std::uint32_t>(at + 1);
 
@@ -97,7 +118,8 @@ void PeriodDetector::require_longer_match() {
 void PeriodDetector::clear() {
   tokens_.clear();
   previous_.clear();
-  latest_.clear();
+  std::fill(latest_.begin(), latest_.end(), 0);
+  distinct_ = 0;
 }
 
 }  // namespace superpipe

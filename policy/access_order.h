@@ -92,12 +92,17 @@ class PeriodDetector {
 
  private:
   [[nodiscard]] bool recurs(std::size_t period, std::size_t length) const;
+  std::uint32_t& slot_of(std::uint64_t token);
+  void grow();
 
   std::size_t capacity_;
   std::size_t match_factor_ = 1;
   std::vector<std::uint64_t> tokens_;
   std::vector<std::uint32_t> previous_;  // 1 + the previous index of the same token; 0: none
-  std::unordered_map<std::uint64_t, std::uint32_t> latest_;  // 1 + the last index of a token
+  // 1 + the last index of a token, by its hash, with linear probing: a node per token would cost
+  // each launch an allocation while the order is being learned.
+  std::vector<std::uint32_t> latest_;
+  std::size_t distinct_ = 0;  // tokens in latest_
 };
 
 }  // namespace superpipe

@@ -7,7 +7,10 @@
 namespace superpipe {
 namespace {
 
-constexpr std::size_t kMaxPeriod = 4096;
+constexpr std::size_t kMaxPeriod = 512;
+// A further repeat has to cover this share of all buffers: stacks count, chance likenesses do not,
+// and the search stays short.
+constexpr std::size_t kFurtherRepeatShare = 16;
 // A buffer that this many launches name while they first access another may be shared.
 constexpr int kSharedSuspicion = 2;
 constexpr std::size_t kMaxSharedHomes = 2;
@@ -130,6 +133,7 @@ class Grouping {
 
   void group_repeats() {
     while (const auto repeat = best_repeat()) {
+      if (layers_ > 0 && repeat->coverage() * kFurtherRepeatShare < firsts_.size()) return;
       for (std::size_t copy = 0; copy < repeat->count; ++copy) {
         for (std::size_t at = 0; at < repeat->period; ++at) {
           const BufferId id = firsts_[repeat->begin + copy * repeat->period + at].id;

@@ -27,7 +27,7 @@ struct TandemRepeat {
 };
 
 /// The tandem repeat (count >= 2) that covers the most tokens; the smallest period, then the
-/// earliest, on a tie. Pure. O(n * min(n, 4096)).
+/// earliest, on a tie. Pure. O(n * min(n, 512)).
 /// @return nullopt if nothing is repeated.
 [[nodiscard]] std::optional<TandemRepeat> find_tandem_repeat(std::span<const std::uint64_t> tokens);
 
@@ -48,7 +48,7 @@ struct LayerGroups {
 /// name (a workspace, a global scale) is shared.
 ///
 /// `pass`: the launches in order. `footprints`: indexed by buffer id; a buffer of zero bytes, or
-/// beyond the end, is not persistent and is ignored. Pure. O(launches' buffers + n * min(n, 4096))
+/// beyond the end, is not persistent and is ignored. Pure. O(launches' buffers + n * min(n, 512))
 /// for n persistent buffers.
 [[nodiscard]] LayerGroups group_layers(std::span<const LaunchRecord> pass,
                                        std::span<const Bytes> footprints);
