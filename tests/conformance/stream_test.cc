@@ -96,11 +96,14 @@ TEST_F(EventOrder, IsCompleteForAnEventThatWasNeverRecorded) {
 
 TEST_F(EventOrder, OfAWaitIsThatOfTheRecordBeforeIt) {
   const Buffer data(kWords);
+  const Buffer other(kWords);
+  const Pinned host(kWords, 1);
   const Stream quick;
   const Stream slow;
   const Stream waiter;
   const Event event;
-  CU_ASSERT(fill(quick.get(), data.address(), 1, kWords));
+  // A copy, so that it does not compete with the slow kernel for the device.
+  CU_ASSERT(cu().cuMemcpyHtoDAsync(other.address(), host.data(), kBytes, quick.get()));
   CU_ASSERT(cu().cuEventRecord(event.get(), quick.get()));
   CU_ASSERT(cu().cuStreamWaitEvent(waiter.get(), event.get(), 0));
   CU_ASSERT(write_late(slow, data, 2));
@@ -159,8 +162,10 @@ TEST_F(StreamOrder, DoesNotTieNonBlockingStreamsToTheLegacyStream) {
   const Buffer data(kWords);
   const Buffer other(kWords);
   const Stream free_running(CU_STREAM_NON_BLOCKING);
+  const Pinned host(kWords, 3);
   CU_ASSERT(fill(CU_STREAM_LEGACY, data.address(), 2, kWords, kLong));
-  CU_ASSERT(fill(free_running.get(), other.address(), 3, kWords));
+  // A copy: whether two kernels run at once is the device's affair, not the streams'.
+  CU_ASSERT(cu().cuMemcpyHtoDAsync(other.address(), host.data(), kBytes, free_running.get()));
   CU_ASSERT(cu().cuStreamSynchronize(free_running.get()));
   CU_EXPECT(CUDA_ERROR_NOT_READY, cu().cuStreamQuery(CU_STREAM_LEGACY));
   CU_ASSERT(cu().cuCtxSynchronize());
