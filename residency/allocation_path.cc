@@ -58,22 +58,27 @@ std::optional<BufferId> ResidencyManager::Impl::claim_cached(Lock& lock, Bytes f
   const auto found = cached_.find(footprint.count());
   if (found == cached_.end()) return std::nullopt;
   const std::vector<BufferId> candidates(found->second.rbegin(), found->second.rend());
+  const Slot slot = stream ? slot_of(lock, *stream) : kNoSlot;
+  std::optional<BufferId> second_best;
   for (const BufferId id : candidates) {
     Buffer& buffer = buffers_[id];
-    if (!uncache(id)) continue;
-    buffer.place = Place::kFetching;
-    // A stream can be made to wait; a caller without one must not.
-    bool usable = stream.has_value() || buffer.freed == nullptr;
+    bool usable =
+        buffer.freed == nullptr || (slot < StreamTable::kShared && slot == buffer.freed_on);
     if (!usable) {
+      const EventRef freed = buffer.freed;
       const Unlocked unlocked(lock);
-      const auto complete = events_.is_complete(buffer.freed);
+      const auto complete = events_.is_complete(freed);
       usable = complete.ok() && *complete;
     }
-    if (usable) return id;
-    buffer.place = Place::kIn;
-    cache(id);
+    // A stream can be made to wait for another's free; a caller without one must not.
+    if (!usable && stream && !second_best) second_best = id;
+    if (!usable || !uncache(id)) continue;
+    buffer.place = Place::kFetching;
+    return id;
   }
-  return std::nullopt;
+  if (!second_best || !uncache(*second_best)) return std::nullopt;
+  buffers_[*second_best].place = Place::kFetching;
+  return second_best;
 }
 
 // Makes a claimed cached buffer as new for `stream`: kFetching to kIn.
@@ -267,10 +272,11 @@ void ResidencyManager::Impl::drop(BufferId id) {
   buffers_.destroy(id);
 }
 
-void ResidencyManager::Impl::cache(BufferId id) {
+void ResidencyManager::Impl::cache(BufferId id, bool oldest) {
   Buffer& buffer = buffers_[id];
   if (buffer.quarantined) return;
-  cached_[buffer.footprint.count()].push_back(id);
+  auto& same_size = cached_[buffer.footprint.count()];
+  same_size.insert(oldest ? same_size.begin() : same_size.end(), id);
   cached_bytes_ += buffer.footprint;
 }
 

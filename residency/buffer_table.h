@@ -50,12 +50,12 @@ struct alignas(64) Buffer {
   std::uint64_t waited = 0;    ///< mask of slots ordered behind `ready`
   std::uint64_t last_use = 0;  ///< sequence of its last submitted use
   EventRef ready;              ///< completes when its content has arrived; null: it has
-  std::uint32_t mark = 0;      ///< the collection that named it last (to name it once)
+  std::uint64_t mark = 0;      ///< the collection that named it last (to name it once)
   std::uint32_t pins = 0;      ///< operations between begin and end
+  Place place = Place::kOut;
   // -- second cache line
   std::atomic<std::uint64_t> size{0};  ///< as the program asked
   Bytes footprint;                     ///< of its pages
-  Place place = Place::kOut;
   Want want = Want::kNobody;
   bool live = false;            ///< the program has it; else cached or an unused id
   bool fresh = true;            ///< never written: no content to keep

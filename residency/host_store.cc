@@ -85,12 +85,16 @@ Bytes HostStore::pinned() const {
 }
 
 std::vector<HostStore::Idle> HostStore::take_idle() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  returned_.wait(lock, [this] { return !taken_; });
+  taken_ = true;
   return std::exchange(idle_, {});
 }
 
 void HostStore::put_idle(std::vector<Idle> idle) {
   const std::lock_guard lock(mutex_);
+  taken_ = false;
+  returned_.notify_one();
   idle_.insert(idle_.begin(), std::make_move_iterator(idle.begin()),
                std::make_move_iterator(idle.end()));
 }

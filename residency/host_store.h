@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -63,6 +64,8 @@ class HostStore {
     std::vector<EventRef> after;
   };
 
+  // The list of idle slabs is taken out to be worked on without the lock, by one thread at a time:
+  // to another it would look as if there were none.
   std::vector<Idle> take_idle();
   void put_idle(std::vector<Idle> idle);
   void destroy(const Slab& slab);
@@ -73,6 +76,8 @@ class HostStore {
   const Bytes limit_;
   const std::chrono::milliseconds wait_limit_;
   mutable std::mutex mutex_;
+  std::condition_variable returned_;
+  bool taken_ = false;
   Bytes reserved_;
   Bytes pinned_;
   std::vector<Idle> idle_;  // released last at the back

@@ -48,6 +48,15 @@ Slot ResidencyManager::Impl::slot_of(Lock& lock, StreamHandle stream) {
       Buffer& buffer = buffers_[BufferId{i}];
       buffer.uses &= ~freed;
       buffer.waited &= ~freed;
+      // What these remember was on a stream that is gone, not on the slot's next one.
+      if (buffer.freed_on < kNoSlot && (freed >> buffer.freed_on & 1) != 0) {
+        buffer.freed_on = kNoSlot;
+      }
+      for (HostOperation& operation : buffer.host_operations) {
+        if (operation.slot < kNoSlot && (freed >> operation.slot & 1) != 0) {
+          operation.slot = kNoSlot;
+        }
+      }
     }
     slot = streams_.slot_of(stream);
   }
@@ -57,7 +66,7 @@ Slot ResidencyManager::Impl::slot_of(Lock& lock, StreamHandle stream) {
 // Names each live buffer once.
 void ResidencyManager::Impl::collect(std::span<const std::uint64_t> words, UseToken& token) {
   token.count_ = 0;
-  const std::uint32_t mark = ++mark_;
+  const std::uint64_t mark = ++mark_;
   for (const std::uint64_t word : words) {
     const std::uint32_t index = arena_->index_at(word);
     if (index == Arena::kNobody) continue;
@@ -287,15 +296,20 @@ void ResidencyManager::Impl::end_use(UseToken& token, StreamHandle stream,
   const bool marks_use = tracked && !token.host_route_ && moves() &&
                          (token.slot_ == StreamTable::kShared || stream == kPerThreadStream);
   EventRef event;
-  std::uint64_t seq = 0;
+  Lock lock(mutex_);
   if (marks_host || marks_use) {
-    auto recorded = events_.record(stream, ~std::uint64_t{0});
+    // Uses that other threads submit to the stream from here on may or may not be covered: only
+    // those up to now are. (A per-thread stream has no other threads.)
+    const std::uint64_t before = seq_;
+    const Unlocked unlocked(lock);
+    auto recorded = events_.record(stream, before);
     if (recorded.ok()) event = *recorded;
   }
-  Lock lock(mutex_);
-  seq = ++seq_;
+  const std::uint64_t seq = ++seq_;
   if ((marks_host || marks_use) && event == nullptr) ++stats_.errors;
-  if (event != nullptr) event->seq = seq;  // nobody else has it yet
+  if (event != nullptr && stream == kPerThreadStream && token.slot_ != StreamTable::kShared) {
+    event->seq = seq;  // nobody else has it yet
+  }
   if (token.host_route_) {
     Buffer& buffer = buffers_[ids(token).front()];
     --buffer.host_pins;

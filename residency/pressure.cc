@@ -379,9 +379,9 @@ bool ResidencyManager::Impl::reclaim_one(Lock& lock) {
 
 // Takes the page from one cached buffer and forgets the buffer.
 bool ResidencyManager::Impl::strip_cached(Lock& lock) {
+  // The oldest of each size: if that is still in use, the younger ones are as well, most likely.
   std::vector<BufferId> candidates;
-  for (const auto& [size, ids] : cached_)
-    candidates.insert(candidates.end(), ids.begin(), ids.end());
+  for (const auto& [size, same_size] : cached_) candidates.push_back(same_size.front());
   for (const BufferId id : candidates) {
     Buffer& buffer = buffers_[id];
     if (!uncache(id)) continue;  // somebody reused or stripped it meanwhile
@@ -404,7 +404,7 @@ bool ResidencyManager::Impl::strip_cached(Lock& lock) {
     if (status != Status::kOk) {
       if (status != Status::kTimedOut) ++stats_.errors;
       buffer.place = Place::kIn;
-      cache(id);
+      cache(id, true);
       continue;
     }
     buffer.page->after.clear();

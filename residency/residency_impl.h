@@ -169,7 +169,7 @@ class ResidencyManager::Impl {
   void begin_life(BufferId id, Bytes size, Bytes backing);
   void let_go(BufferId id, EventRef freed, Slot slot);
   void drop(BufferId id);
-  void cache(BufferId id);
+  void cache(BufferId id, bool oldest = false);
   bool uncache(BufferId id);
 
   // copy_path.cc
@@ -205,7 +205,7 @@ class ResidencyManager::Impl {
   StreamTable streams_;
   PolicyEngine policy_;
 
-  std::uint32_t mark_ = 0;
+  std::uint64_t mark_ = 0;
   std::uint64_t seq_ = 0;
   std::uint64_t tickets_ = 0;
   std::uint64_t turns_ = 0;

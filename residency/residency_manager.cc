@@ -37,6 +37,7 @@ Status ResidencyManager::Impl::start() {
 
 // Waits, bounded, for transfers of ours; for work of the program its context's end has waited.
 ResidencyManager::Impl::~Impl() {
+  if (abandoned_) return;  // not even the mutex may be trusted, in the child of a fork
   {
     const Lock lock(mutex_);
     stop_ = true;
@@ -44,7 +45,6 @@ ResidencyManager::Impl::~Impl() {
     changed();
   }
   if (worker_.joinable()) worker_.join();
-  if (abandoned_) return;
   // While a transfer still runs, nothing under it may go away: better lost than torn.
   const bool quiet = transfers_.stop(options_.wait_limit) == Status::kOk;
   demands_.clear();

@@ -53,15 +53,15 @@ void StreamTable::note_use(Slot slot, StreamHandle stream, std::uint64_t seq, Ev
   }
   std::erase_if(sharers_, [](const Sharer& sharer) { return is_complete(sharer.event); });
   const std::uint64_t thread = thread_of(stream);
-  const auto same = std::find_if(sharers_.begin(), sharers_.end(), [&](const Sharer& sharer) {
-    return sharer.stream == stream && sharer.thread == thread;
-  });
-  if (same == sharers_.end()) {
-    sharers_.push_back({stream, thread, std::move(event)});
-  } else {
-    // A later event of the same stream covers the earlier uses, recorded or not.
-    same->event = std::move(event);
+  if (event != nullptr) {
+    // An event recorded after an earlier use of the same stream was noted covers that use as well,
+    // recorded or not. One that another thread recorded meanwhile is kept beside it.
+    const std::uint64_t covered = thread != 0 ? seq : event->seq;
+    std::erase_if(sharers_, [&](const Sharer& sharer) {
+      return sharer.stream == stream && sharer.thread == thread && sharer.noted <= covered;
+    });
   }
+  sharers_.push_back({stream, thread, seq, std::move(event)});
 }
 
 bool StreamTable::covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& events) const {

@@ -73,7 +73,8 @@ class StreamTable {
   struct Sharer {
     StreamHandle stream{};
     std::uint64_t thread = 0;
-    EventRef event;  // null: uses that no event covers
+    std::uint64_t noted = 0;  // the use's sequence
+    EventRef event;           // null: no event covers the use
   };
 
   std::array<Entry, kShared + 1> entries_;

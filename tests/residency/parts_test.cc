@@ -262,6 +262,23 @@ TEST_F(StreamTableTest, RefusesTheSharedSlotWhileOneUseHasNoEvent) {
   EXPECT_TRUE(covered(StreamTable::kShared, 3));
 }
 
+TEST_F(StreamTableTest, KeepsBothEventsOfTwoThreadsThatUsedOneSharedStreamAtOnce) {
+  // Both recorded when nothing had been noted yet: neither event covers the other's use.
+  const EventRef one = event(0);
+  const EventRef two = event(0);
+  table_.note_use(StreamTable::kShared, StreamHandle{500}, 1, two);
+  table_.note_use(StreamTable::kShared, StreamHandle{500}, 2, one);
+  std::vector<EventRef> found;
+  EXPECT_TRUE(table_.covered(StreamTable::kShared, 2, found));
+  EXPECT_THAT(found, ::testing::UnorderedElementsAre(one, two));
+  // Recorded after both had been noted: it covers them.
+  const EventRef last = event(2);
+  table_.note_use(StreamTable::kShared, StreamHandle{500}, 3, last);
+  found.clear();
+  EXPECT_TRUE(table_.covered(StreamTable::kShared, 3, found));
+  EXPECT_THAT(found, ::testing::ElementsAre(last));
+}
+
 TEST_F(StreamTableTest, RecyclesASlotOnlyWhenItsLastUseIsOver) {
   const Slot slot = table_.slot_of(StreamHandle{100});
   table_.note_use(slot, StreamHandle{100}, 4, nullptr);
