@@ -93,6 +93,18 @@ void AddressSpace::remove_allocations_of(const Context& context) {
   }
 }
 
+std::vector<Allocation> AddressSpace::pool_allocations_of(const Context& context) {
+  std::vector<Allocation> found;
+  const std::shared_lock lock{mutex_};
+  for (const auto& [base, allocation] : allocations_) {
+    if (allocation.context == &context && allocation.source == AllocationSource::kPool &&
+        allocation.accessible && !allocation.freeing) {
+      found.push_back(allocation);
+    }
+  }
+  return found;
+}
+
 Allocation* AddressSpace::allocation_at(std::uint64_t address) {
   auto after = allocations_.upper_bound(address);
   if (after == allocations_.begin()) return nullptr;

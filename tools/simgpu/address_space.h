@@ -111,6 +111,8 @@ class AddressSpace {
   /// Gives a cached block out again.
   void revive(std::uint64_t base, std::uint64_t size, Context& context);
   void remove_allocations_of(const Context& context);
+  /// The live pool allocations made in `context`.
+  std::vector<Allocation> pool_allocations_of(const Context& context);
 
   // Pinned host memory.
   /// @return false if a pinned range overlaps.

@@ -160,6 +160,7 @@ void ContextTable::tear_down(Context& context) {
   context.alive_ = false;
   close_streams_of(context);
   destroy_events_of(context);
+  release_pool_memory_of(context);
   AddressSpace::instance().remove_allocations_of(context);
   release_host_memory_of(context);
   context.device().give_back(configuration().context_bytes);

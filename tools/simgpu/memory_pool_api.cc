@@ -129,6 +129,13 @@ void empty_pools_of(const Device& device) {
   for (const PoolPtr& pool : pools_of(device)) pool->trim(0);
 }
 
+void release_pool_memory_of(const Context& context) {
+  for (const Allocation& left : AddressSpace::instance().pool_allocations_of(context)) {
+    if (const PoolPtr pool = pool_of(left)) pool->free_now(left.base);
+  }
+  empty_pools_of(context.device());
+}
+
 PoolPtr find_pool(CUmemoryPool handle) { return Pools::instance().table.find(handle); }
 
 }  // namespace simgpu
