@@ -1,11 +1,17 @@
+// Jumps between stacks are what the library's own check of longjmp() exists to refuse.
+#undef _FORTIFY_SOURCE
+
 #include "tests/examples/kernel_emulation.h"
 
 #include <dlfcn.h>
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "tools/simgpu/kernel_plugin.h"
@@ -18,47 +24,62 @@ namespace {
 
 constexpr std::size_t kStackBytes = 64 << 10;
 
+// A thread of a block. It is started once, and then runs its part of one block after the other.
+// Switching is by _longjmp(): swapcontext() would make a system call each time.
 struct Fibre {
-  ucontext_t context = {};
+  ucontext_t start = {};
   std::vector<char> stack = std::vector<char>(kStackBytes);
+  jmp_buf resume = {};
   uint3 index = {};
-  bool ended = false;
+  bool started = false;
+  bool ended = false;  // with its part of the block
 };
 
-ucontext_t scheduler;
+jmp_buf scheduler;
 Fibre* running = nullptr;
 const std::function<void()>* kernel_thread = nullptr;
 
+/// Lets the scheduler go on; returns when it switches back.
+void leave() {
+  if (_setjmp(running->resume) == 0) _longjmp(scheduler, 1);
+}
+
 void fibre_main() {
-  (*kernel_thread)();
-  running->ended = true;
+  for (;;) {
+    (*kernel_thread)();
+    running->ended = true;
+    leave();
+  }
 }
 
-/// Makes `fibre` start the kernel when it is next switched to.
-void prepare(Fibre* fibre) {
-  fibre->ended = false;
-  getcontext(&fibre->context);
-  fibre->context.uc_stack.ss_sp = fibre->stack.data();
-  fibre->context.uc_stack.ss_size = fibre->stack.size();
-  fibre->context.uc_link = &scheduler;
-  makecontext(&fibre->context, fibre_main, 0);
+/// Runs the fibre until it leaves.
+void switch_to(Fibre* fibre) {
+  running = fibre;
+  position.thread_index = fibre->index;
+  if (_setjmp(scheduler) != 0) return;
+  if (running->started) _longjmp(running->resume, 1);
+  running->started = true;
+  getcontext(&running->start);
+  running->start.uc_stack.ss_sp = running->stack.data();
+  running->start.uc_stack.ss_size = running->stack.size();
+  makecontext(&running->start, fibre_main, 0);
+  setcontext(&running->start);
 }
 
-void run_block(std::vector<Fibre>& fibres) {
+/// Runs the block at blockIdx with as many of the fibres as it has threads.
+void run_block(std::span<const std::unique_ptr<Fibre>> fibres) {
   unsigned i = 0;
-  for (Fibre& fibre : fibres) {
-    fibre.index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
-    prepare(&fibre);
+  for (const auto& fibre : fibres) {
+    fibre->index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
+    fibre->ended = false;
     ++i;
   }
   for (bool alive = true; alive;) {
     alive = false;
-    for (Fibre& fibre : fibres) {
-      if (fibre.ended) continue;
-      running = &fibre;
-      position.thread_index = fibre.index;
-      swapcontext(&scheduler, &fibre.context);
-      alive = alive || !fibre.ended;
+    for (const auto& fibre : fibres) {
+      if (fibre->ended) continue;
+      switch_to(fibre.get());
+      alive = alive || !fibre->ended;
     }
   }
 }
@@ -85,11 +106,12 @@ SimgpuKernelFunction plugin_function(const char* plugin, const char* name) {
 
 }  // namespace
 
-void synchronize_threads() { swapcontext(&running->context, &scheduler); }
+void synchronize_threads() { leave(); }
 
 void run_on_host(dim3 grid, dim3 block, const std::function<void()>& thread) {
-  static std::vector<Fibre> fibres;
-  fibres.resize(static_cast<std::size_t>(block.x) * block.y * block.z);
+  static std::vector<std::unique_ptr<Fibre>> fibres;  // kept for later launches
+  const std::size_t threads = static_cast<std::size_t>(block.x) * block.y * block.z;
+  while (fibres.size() < threads) fibres.push_back(std::make_unique<Fibre>());
   kernel_thread = &thread;
   blockDim = block;
   gridDim = grid;
@@ -97,7 +119,7 @@ void run_on_host(dim3 grid, dim3 block, const std::function<void()>& thread) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
         blockIdx = {x, y, z};
-        run_block(fibres);
+        run_block({fibres.data(), threads});
       }
     }
   }

@@ -1,5 +1,6 @@
 """superpipe-minilm against the independent numpy implementation, and what it does with bad input."""
 
+import functools
 import importlib.util
 import random
 import subprocess
@@ -64,15 +65,24 @@ class Embeddings(ProgramCase):
     def setUpClass(cls) -> None:
         require(importlib.util.find_spec("numpy") is not None, "numpy: run scripts/setup")
 
+    @staticmethod
+    @functools.cache
+    def reference(text: bytes) -> bytes:
+        """The reference's embeddings of the lines: float32, 384 a line."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "embeddings"
+            subprocess.run([*REFERENCE, "--output", str(path)], input=text, check=True, capture_output=True)
+            return path.read_bytes()
+
     def assert_like_reference(self, how: str, text: bytes, *options: str) -> None:
         import numpy as np
 
         with tempfile.TemporaryDirectory() as folder:
-            ours, theirs = Path(folder) / "ours", Path(folder) / "theirs"
-            finished = run("minilm", how, "--model", MODEL, "--output", ours, *options, standard_input=text)
+            path = Path(folder) / "embeddings"
+            finished = run("minilm", how, "--model", MODEL, "--output", path, *options, standard_input=text)
             self.assert_done(finished)
-            subprocess.run([*REFERENCE, "--output", str(theirs)], input=text, check=True, capture_output=True)
-            a, b = (np.fromfile(path, "<f4").reshape(-1, 384).astype(float) for path in (ours, theirs))
+            a, b = (np.frombuffer(content, "<f4").reshape(-1, 384).astype(float)
+                    for content in (path.read_bytes(), self.reference(text)))
         self.assertEqual(a.shape, b.shape)
         self.assertEqual(len(a), text.count(b"\n"))
         np.testing.assert_allclose(np.linalg.norm(a, axis=1), 1, atol=1e-5)
