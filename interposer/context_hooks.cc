@@ -14,6 +14,11 @@ CUresult counted(CUresult result) noexcept {
   return result;
 }
 
+CUresult counted_destroy(CUresult result) noexcept {
+  if (result == CUDA_SUCCESS) Runtime::on_context_destroyed();
+  return result;
+}
+
 CUresult counted_reset(CUresult result, CUdevice device) noexcept {
   if (result == CUDA_SUCCESS) Runtime::on_primary_reset(device);
   return result;
@@ -46,11 +51,11 @@ CUresult hook::cuCtxFromGreenCtx(CUcontext* pContext, CUgreenCtx hCtx) noexcept 
 
 CUresult hook::cuCtxDestroy(CUcontext ctx) noexcept {
   Runtime::on_context_destroying(ctx);
-  return driver().cuCtxDestroy(ctx);
+  return counted_destroy(driver().cuCtxDestroy(ctx));
 }
 CUresult hook::cuCtxDestroy_v2(CUcontext ctx) noexcept {
   Runtime::on_context_destroying(ctx);
-  return driver().cuCtxDestroy_v2(ctx);
+  return counted_destroy(driver().cuCtxDestroy_v2(ctx));
 }
 CUresult hook::cuCtxDetach(CUcontext ctx) noexcept {
   // Cannot tell whether it is the last reference; dropping too early is safe, and this is obsolete.

@@ -64,12 +64,12 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, 
     pool = nullptr;
   }
   if (Bytes{size} < runtime->min_buffer() || !runtime->can_order(stream) ||
-      runtime->pools().is_excluded(pool)) {
+      !Runtime::pools().can_serve(pool, runtime->device())) {
     return allocate_unmanaged(runtime, size, call, [dptr] { return *dptr; });
   }
   const auto address = runtime->residency().allocate(Bytes{size}, stream);
   if (!address.ok()) return to_curesult(address.status(), CallKind::kAllocation);
-  runtime->pools().on_allocate(pool, *address, size);
+  Runtime::pools().on_allocate(pool, *address, size);
   *dptr = *address;
   return CUDA_SUCCESS;
 }
@@ -88,7 +88,7 @@ CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noe
   if (runtime->is_capturing(stream)) return call();
   runtime->note_free();
   const Status status = runtime->residency().free_async(dptr, stream);
-  if (status == Status::kOk) runtime->pools().on_free(dptr);
+  if (status == Status::kOk) Runtime::pools().on_free(dptr);
   return status == Status::kOk ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -146,7 +146,7 @@ CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
   if (pushed) driver().cuCtxPopCurrent_v2(&previous);
   if (synchronised != CUDA_SUCCESS) return synchronised;
   runtime->note_free();
-  runtime->pools().on_free(dptr);
+  Runtime::pools().on_free(dptr);
   return runtime->residency().free(dptr) == Status::kOk ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -62,7 +62,7 @@ CUresult attribute_of(Runtime& runtime, const BufferRange& range, CUdeviceptr ad
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return answer(data, static_cast<unsigned int>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return answer(data, runtime.pools().pool_of(range.base));
+      return answer(data, Runtime::pools().pool_of(range.base));
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <new>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "interposer/cuda_api.h"
 #include "policy/units.h"
@@ -21,18 +20,24 @@ class PoolAccounts {
     std::uint64_t high = 0;     ///< bytes, since the last reset
   };
 
-  /// `pool` must get its memory from the driver: it is shared with others or not on our device.
-  void exclude(CUmemoryPool pool) noexcept {
+  /// `pool` lies on `device`; kElsewhere: it must get its memory from the driver, being shared with
+  /// other processes or no device memory.
+  static constexpr int kElsewhere = -1;
+  void set_device(CUmemoryPool pool, int device) noexcept {
     const std::lock_guard lock(mutex_);
     try {
-      excluded_.insert(pool);
+      devices_[pool] = device;
     } catch (const std::bad_alloc&) {
-      exclude_all_ = true;
+      excludes_all_ = true;
     }
   }
-  [[nodiscard]] bool is_excluded(CUmemoryPool pool) const noexcept {
+  /// Whether allocations from `pool` can be served on `device`. Pools that were never seen made are
+  /// the devices' own.
+  [[nodiscard]] bool can_serve(CUmemoryPool pool, int device) const noexcept {
     const std::lock_guard lock(mutex_);
-    return exclude_all_ || excluded_.count(pool) > 0;
+    if (excludes_all_) return false;
+    const auto found = devices_.find(pool);
+    return found == devices_.end() || found->second == device;
   }
 
   void on_allocate(CUmemoryPool pool, std::uint64_t address, std::uint64_t size) noexcept {
@@ -73,8 +78,14 @@ class PoolAccounts {
   /// The pool is gone; another may come at its handle.
   void forget(CUmemoryPool pool) noexcept {
     const std::lock_guard lock(mutex_);
-    excluded_.erase(pool);
+    devices_.erase(pool);
     usages_.erase(pool);
+  }
+  /// The context is gone, and with it every allocation.
+  void forget_allocations() noexcept {
+    const std::lock_guard lock(mutex_);
+    owners_.clear();
+    usages_.clear();
   }
 
  private:
@@ -85,8 +96,8 @@ class PoolAccounts {
   mutable std::mutex mutex_;
   std::unordered_map<std::uint64_t, Owner> owners_;
   std::unordered_map<CUmemoryPool, Usage> usages_;
-  std::unordered_set<CUmemoryPool> excluded_;
-  bool exclude_all_ = false;
+  std::unordered_map<CUmemoryPool, int> devices_;
+  bool excludes_all_ = false;
 };
 
 }  // namespace superpipe

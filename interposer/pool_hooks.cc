@@ -21,30 +21,25 @@ void add_to(void* value, std::uint64_t ours) noexcept {
 
 CUresult hook::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) noexcept {
   const CUresult result = driver().cuMemPoolCreate(pool, poolProps);
-  Runtime* const runtime = Runtime::for_allocation();
-  if (result != CUDA_SUCCESS || runtime == nullptr) return result;
+  if (result != CUDA_SUCCESS) return result;
   // What is shared with other processes, or lies elsewhere, must be the driver's own memory.
-  if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
-      poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-      poolProps->location.id != runtime->device()) {
-    runtime->pools().exclude(*pool);
-  }
+  const bool ordinary = poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+                        poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  Runtime::pools().set_device(*pool, ordinary ? poolProps->location.id : PoolAccounts::kElsewhere);
   return result;
 }
 
 CUresult hook::cuMemPoolDestroy(CUmemoryPool pool) noexcept {
   const CUresult result = driver().cuMemPoolDestroy(pool);
-  Runtime* const runtime = Runtime::if_active();
-  if (result == CUDA_SUCCESS && runtime != nullptr) runtime->pools().forget(pool);
+  if (result == CUDA_SUCCESS) Runtime::pools().forget(pool);
   return result;
 }
 
 CUresult hook::cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
                                      void* value) noexcept {
   const CUresult result = driver().cuMemPoolGetAttribute(pool, attr, value);
-  Runtime* const runtime = Runtime::if_active();
-  if (result != CUDA_SUCCESS || runtime == nullptr) return result;
-  const PoolAccounts::Usage ours = runtime->pools().usage(pool);
+  if (result != CUDA_SUCCESS) return result;
+  const PoolAccounts::Usage ours = Runtime::pools().usage(pool);
   switch (attr) {
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
@@ -63,10 +58,9 @@ CUresult hook::cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
 CUresult hook::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
                                      void* value) noexcept {
   const CUresult result = driver().cuMemPoolSetAttribute(pool, attr, value);
-  Runtime* const runtime = Runtime::if_active();
   const bool resets =
       attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH;
-  if (result == CUDA_SUCCESS && runtime != nullptr && resets) runtime->pools().reset_high(pool);
+  if (result == CUDA_SUCCESS && resets) Runtime::pools().reset_high(pool);
   return result;
 }
 

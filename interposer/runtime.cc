@@ -193,6 +193,7 @@ void Runtime::drop() noexcept {
   } catch (...) {
     // The statistics of this context are lost; its memory must go all the same.
   }
+  pools().forget_allocations();
   delete runtime;
 }
 
@@ -201,7 +202,13 @@ void Runtime::on_context_created() noexcept { contexts_.fetch_add(1); }
 void Runtime::on_context_destroying(CUcontext context) noexcept {
   const Runtime* const runtime = if_active();
   if (runtime != nullptr && runtime->context_ == context) drop();
-  contexts_.fetch_sub(1);
+}
+
+void Runtime::on_context_destroyed() noexcept { contexts_.fetch_sub(1); }
+
+PoolAccounts& Runtime::pools() noexcept {
+  static auto* const accounts = new PoolAccounts;
+  return *accounts;
 }
 
 void Runtime::on_primary_retained(CUdevice device) noexcept {

@@ -54,6 +54,8 @@ class Runtime {
   static void on_context_created() noexcept;
   /// `context` is about to go: drops the managed state if it is the managed one.
   static void on_context_destroying(CUcontext context) noexcept;
+  /// A context has been destroyed.
+  static void on_context_destroyed() noexcept;
   static void on_primary_retained(CUdevice device) noexcept;
   /// The primary context of `device` is about to lose one reference.
   static void on_primary_releasing(CUdevice device) noexcept;
@@ -77,7 +79,8 @@ class Runtime {
   }
   [[nodiscard]] KernelLayoutCache& layouts() noexcept { return layouts_; }
   [[nodiscard]] LaunchOverhead& overhead() noexcept { return overhead_; }
-  [[nodiscard]] PoolAccounts& pools() noexcept { return pools_; }
+  /// The pools' accounts; they outlive the managed state, because pools are made before it.
+  [[nodiscard]] static PoolAccounts& pools() noexcept;
   [[nodiscard]] Bytes min_buffer() const noexcept { return min_buffer_; }
   [[nodiscard]] CUcontext context() const noexcept { return context_; }
   [[nodiscard]] CUdevice device() const noexcept { return device_; }
@@ -153,7 +156,6 @@ class Runtime {
   KernelLayoutCache layouts_;
   LaunchOverhead overhead_;
   UnmanagedMemory unmanaged_;
-  PoolAccounts pools_;
   std::atomic<std::uint64_t> launches_without_buffers_{0};
 
   std::atomic<std::int64_t> next_note_ns_{0};

@@ -13,10 +13,11 @@ CUresult counted_begin(CUresult result) noexcept {
   return result;
 }
 
-/// A capture ends with any answer but "there was none".
+/// A capture also ends when it turns out to be broken; other answers leave it under way. Counting
+/// one too many is safe: streams are then asked for.
 CUresult counted_end(CUresult result) noexcept {
-  if (result == CUDA_SUCCESS || (result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
-                                 result <= CUDA_ERROR_STREAM_CAPTURE_UNJOINED)) {
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+      result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED) {
     CaptureCount::end();
   }
   return result;

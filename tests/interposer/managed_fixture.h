@@ -28,7 +28,6 @@ class ManagedFixture : public ::testing::Test {
     CUcontext context = nullptr;
     driver().cuCtxGetCurrent(&context);
     Runtime::on_context_destroying(context);
-    Runtime::on_context_created();
   }
 
   static CUdeviceptr allocate(std::size_t size = kBytes) {

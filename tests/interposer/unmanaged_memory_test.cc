@@ -45,14 +45,27 @@ TEST(PoolAccounts, CountsByPoolAndForgetsFrees) {
   EXPECT_EQ(accounts.usage(first).high, 50U);
 }
 
-TEST(PoolAccounts, ExcludesUntilThePoolIsGone) {
+TEST(PoolAccounts, ServesPoolsOfTheDeviceAndThoseItNeverSaw) {
   PoolAccounts accounts;
-  auto* const shared = reinterpret_cast<CUmemoryPool>(0x10);
-  EXPECT_FALSE(accounts.is_excluded(shared));
-  accounts.exclude(shared);
-  EXPECT_TRUE(accounts.is_excluded(shared));
-  accounts.forget(shared);
-  EXPECT_FALSE(accounts.is_excluded(shared));
+  auto* const pool = reinterpret_cast<CUmemoryPool>(0x10);
+  EXPECT_TRUE(accounts.can_serve(pool, 0));
+  accounts.set_device(pool, 1);
+  EXPECT_FALSE(accounts.can_serve(pool, 0));
+  EXPECT_TRUE(accounts.can_serve(pool, 1));
+  accounts.set_device(pool, PoolAccounts::kElsewhere);
+  EXPECT_FALSE(accounts.can_serve(pool, 1));
+  accounts.forget(pool);
+  EXPECT_TRUE(accounts.can_serve(pool, 0));
+}
+
+TEST(PoolAccounts, ForgetsAllocationsWithTheirContextButNotThePools) {
+  PoolAccounts accounts;
+  auto* const pool = reinterpret_cast<CUmemoryPool>(0x10);
+  accounts.set_device(pool, PoolAccounts::kElsewhere);
+  accounts.on_allocate(pool, 1, 100);
+  accounts.forget_allocations();
+  EXPECT_EQ(accounts.usage(pool).current, 0U);
+  EXPECT_FALSE(accounts.can_serve(pool, 0));
 }
 
 }  // namespace
