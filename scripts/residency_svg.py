@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Draws which layers were on the device over time, from a timeline that superpipe recorded.
 
-Usage: residency_svg.py TIMELINE.csv -o PICTURE.svg [--title TEXT] [--device NAME] [--from MS] [--to MS]
+Usage: residency_svg.py TIMELINE.csv -o PICTURE.svg [--title TEXT] [--device NAME] [--passes N]
+           [--from MS] [--to MS]
 
 The timeline is a CSV with the columns `time_ms,event,buffer,layer,bytes`:
 
@@ -15,7 +16,8 @@ The timeline is a CSV with the columns `time_ms,event,buffer,layer,bytes`:
 A buffer is resident from its fetch_end to its evict_begin. One that is first launched or evicted
 without a fetch was resident before, from the start of the picture. Rows are layers, time runs to the
 right; a layer with several buffers shows the share of its bytes in each state by the height of the
-colours. Exit codes: 0 done, 1 the timeline is not one (one line says why), 2 wrong command line.
+colours. `--passes N` draws N whole passes, the last ones before the last pass begins, so that what is
+fetched for the pass behind them is seen too. Exit codes: 0 done, 1 the timeline is not one (one line says why), 2 wrong command line.
 """
 
 import argparse
@@ -95,6 +97,22 @@ def read_events(path: Path) -> list[tuple[float, str, str, int, int]]:
     if not events:
         raise TimelineError(f"{path}: no events that belong to a layer")
     return sorted(events, key=lambda event: event[0])
+
+
+def steady_window(events, passes: int) -> tuple[float, float]:
+    """Begin and end of the last `passes` passes that another one follows.
+
+    A pass begins where a launch of the first layer follows one of the last.
+    """
+    launches = [(time, layer) for time, event, _, layer, _ in events if event == "launch"]
+    numbers = {layer for _, layer in launches}
+    first, last = min(numbers, default=0), max(numbers, default=0)
+    starts = [launches[0][0]] if launches else []
+    starts += [time for (_, before), (time, layer) in zip(launches, launches[1:])
+               if before == last and layer == first and first != last]
+    if len(starts) <= passes:
+        raise TimelineError(f"the timeline has {len(starts)} passes: too few to draw {passes} before the last")
+    return starts[-passes - 1], starts[-1]
 
 
 def build_layers(events, begin: float, end: float) -> dict[int, Layer]:
@@ -249,13 +267,19 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--title", default="Layers on the device")
     parser.add_argument("--device", default="simulated", help="what it ran on; default: simulated")
+    parser.add_argument("--passes", type=int, metavar="N", help="draw N passes; default: everything")
     parser.add_argument("--from", dest="begin", type=float, metavar="MS", help="start of the picture")
     parser.add_argument("--to", dest="end", type=float, metavar="MS", help="end of the picture")
     arguments = parser.parse_args()
+    if arguments.passes is not None and arguments.passes < 1:
+        parser.error("--passes must be at least 1")
     try:
         events = read_events(arguments.timeline)
-        begin = events[0][0] if arguments.begin is None else arguments.begin
-        end = events[-1][0] if arguments.end is None else arguments.end
+        begin, end = events[0][0], events[-1][0]
+        if arguments.passes is not None:
+            begin, end = steady_window(events, arguments.passes)
+        begin = begin if arguments.begin is None else arguments.begin
+        end = end if arguments.end is None else arguments.end
         if end <= begin:
             raise TimelineError(f"{arguments.timeline}: nothing to draw from {begin:g} to {end:g} ms")
         layers = build_layers(events, begin, end)

@@ -93,6 +93,16 @@ class Picture(unittest.TestCase):
         self.assertAlmostEqual(wide, (RIGHT - LEFT) / 2, delta=0.02)
         self.assertNotIn("launch", shapes)
 
+    def test_whole_passes(self) -> None:
+        rows = [f"{10 * i + part},launch,w{i % 3},{i % 3},8" for i in range(12) for part in (0, 5)]
+        timeline = HEADER + "\n".join(rows) + "\n"
+        shapes = self.shapes(timeline, "--passes", "2")
+        self.assertEqual(len(shapes["launch"]), 2 * 6 + 1)  # and the first of the pass behind them
+        self.assertIn("60", self.texts())
+        finished = self.draw(timeline, "--passes", "4")
+        self.assertEqual((finished.returncode, finished.stderr.count("\n")), (1, 1))
+        self.assertIn("4 passes: too few", finished.stderr)
+
     def test_is_self_contained_and_has_dark_colours(self) -> None:
         self.shapes(HERE / "timeline.csv")
         text = (self.folder / "p.svg").read_text()
