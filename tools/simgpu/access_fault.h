@@ -27,7 +27,7 @@ struct AccessFault {
 bool run_guarded(Context& context, const std::string& label, const std::function<void()>& body);
 
 /// Installs the signal handlers, chained to what was there. At cuInit; run_guarded() installs them
-/// again if the program has replaced them since.
+/// again if the program has replaced them since (it looks at most every millisecond).
 void install_fault_handlers() noexcept;
 
 }  // namespace simgpu

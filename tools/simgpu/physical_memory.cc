@@ -82,6 +82,13 @@ MemoryFile& file_of(const Device& device) {
   return *file;
 }
 
+/// The host's memory behind an extent is taken when the device's is, not page by page inside the
+/// copies and kernels that are to take modelled time. Larger ones may be meant never to be touched.
+void populate(unsigned char* bytes, std::uint64_t size) {
+  constexpr std::uint64_t kLargest = std::uint64_t{64} << 20;
+  if (size <= kLargest) madvise(bytes, size, MADV_POPULATE_WRITE);  // older kernels refuse it
+}
+
 }  // namespace
 
 Physical::Physical(Device& device, std::uint64_t size, std::uint64_t small_bytes,
@@ -99,6 +106,7 @@ std::shared_ptr<Physical> Physical::create(Device& device, std::uint64_t size) {
     small ? device.give_back_small(small_bytes) : device.give_back(rounded);
     return nullptr;
   }
+  populate(file_of(device).window() + *offset, rounded);
   return std::shared_ptr<Physical>{new Physical{device, rounded, small_bytes, *offset}};
 }
 

@@ -85,7 +85,9 @@ void Stream::work() {
   use_precise_timer();
   for (;;) {
     std::unique_lock lock{mutex_};
+    idle_ = true;
     more_.wait(lock, [this] { return closing_ || !queue_.empty(); });
+    idle_ = false;
     if (queue_.empty()) return;
     Item item = std::move(queue_.front());
     queue_.pop_front();
@@ -167,9 +169,11 @@ CompletionPtr enqueue(const StreamPtr& stream, Operation operation) {
     keep_pending(operation.waits, context.legacy_stream->last);
   }
   stream->last = completion;
-  const std::lock_guard queue_lock{stream->mutex_};
+  std::unique_lock queue_lock{stream->mutex_};
   stream->queue_.push_back({std::move(operation), now_ns(), completion});
-  stream->more_.notify_one();
+  const bool idle = stream->idle_;
+  queue_lock.unlock();
+  if (idle) stream->more_.notify_one();
   return completion;
 }
 

@@ -51,6 +51,7 @@ class Stream {
   std::condition_variable more_;
   std::deque<Item> queue_;
   bool closing_ = false;
+  bool idle_ = false;    ///< the worker waits for more
   Nanoseconds end_ = 0;  ///< of the last operation; the worker's
 };
 
