@@ -29,24 +29,38 @@ if(SUPERPIPE_FUZZ)
   target_link_options(superpipe_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# superpipe_test(NAME SOURCES... [LIBRARIES...] [LABELS...]): one GoogleTest binary, one ctest entry a test.
+# superpipe_default_label(OUT): the part that the current folder tests, which is its first folder below tests/.
+function(superpipe_default_label out)
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REGEX REPLACE "/.*" "" label ${folder})
+  set(${out} ${label} PARENT_SCOPE)
+endfunction()
+
+# superpipe_test(NAME SOURCES... [LIBRARIES...] [LABEL label]): one GoogleTest binary, one ctest entry a test, labelled
+# with the part that it tests unless another label is given.
 function(superpipe_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "LABEL" "SOURCES;LIBRARIES" ${ARGN})
+  if(NOT arg_LABEL)
+    superpipe_default_label(arg_LABEL)
+  endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE superpipe::options ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 120)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${arg_LABEL} TIMEOUT 120)
 endfunction()
 
-# superpipe_python_test(NAME FILE [TIMEOUT seconds] [LABELS...]): one ctest entry for the unittest FILE of the
+# superpipe_python_test(NAME FILE [TIMEOUT seconds] [LABEL label]): one ctest entry for the unittest FILE of the
 # current folder. It finds the build tree through SUPERPIPE_BUILD_DIR and the sources through SUPERPIPE_SOURCE_DIR.
 function(superpipe_python_test name file)
-  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT;LABEL" "" ${ARGN})
+  if(NOT arg_LABEL)
+    superpipe_default_label(arg_LABEL)
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
   add_test(NAME ${name} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/${file} --verbose)
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+  set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT}
     ENVIRONMENT "SUPERPIPE_BUILD_DIR=${CMAKE_BINARY_DIR};SUPERPIPE_SOURCE_DIR=${PROJECT_SOURCE_DIR};SUPERPIPE_SANITIZER=${SUPERPIPE_SANITIZER}")
 endfunction()
 

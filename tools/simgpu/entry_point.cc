@@ -8,6 +8,7 @@
 #include "tools/simgpu/configuration.h"
 #include "tools/simgpu/device.h"
 #include "tools/simgpu/fault_injection.h"
+#include "tools/simgpu/modules/kernel_plugins.h"
 
 namespace simgpu {
 namespace {
@@ -21,6 +22,7 @@ void after_fork_in_child() { is_forked = is_initialized.load(); }
 
 CUresult initialize() {
   if (!load_configuration()) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult loaded = load_kernel_plugins(); loaded != CUDA_SUCCESS) return loaded;
   create_devices();
   install_fault_handlers();
   pthread_atfork(nullptr, nullptr, after_fork_in_child);
