@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 namespace superpipe {
@@ -110,7 +111,7 @@ class Grouping {
   }
 
   // Of the contiguous stretches of buffers without a layer, the repeat that covers the most.
-  std::optional<TandemRepeat> best_repeat() const {
+  std::optional<TandemRepeat> best_repeat() {
     std::optional<TandemRepeat> best;
     std::vector<std::uint64_t> tokens;
     for (std::size_t at = 0; at < firsts_.size();) {
@@ -123,7 +124,10 @@ class Grouping {
       while (at < firsts_.size() && layer_of_[index_of(firsts_[at].id)] == kNoLayer) {
         tokens.push_back(firsts_[at++].token);
       }
-      auto repeat = find_tandem_repeat(tokens);
+      // Most stretches are those of the last call.
+      const auto [known, is_new] = searched_.try_emplace({begin, at});
+      if (is_new) known->second = find_tandem_repeat(tokens);
+      auto repeat = known->second;
       if (!repeat) continue;
       repeat->begin += begin;
       if (!best || repeat->coverage() > best->coverage()) best = repeat;
@@ -273,6 +277,7 @@ class Grouping {
   std::vector<FirstAccess> suspects_;  // perhaps shared
   std::vector<bool> repeated_;         // by buffer: a member of a repetition
   std::vector<bool> suspect_;          // by buffer
+  std::map<std::pair<std::size_t, std::size_t>, std::optional<TandemRepeat>> searched_;
   std::uint32_t layers_ = 0;
 };
 
