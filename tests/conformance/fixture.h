@@ -38,7 +38,7 @@ namespace conformance {
 constexpr size_t kGranule = size_t{2} << 20;
 
 /// How long a kernel that is to be overtaken runs: far longer than a call or a small copy takes.
-constexpr std::chrono::milliseconds kLong{60};
+constexpr std::chrono::milliseconds kLong{100};
 
 /// A virtual address range, freed with the object. Its mappings have to be gone by then.
 class Reservation {

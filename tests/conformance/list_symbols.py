@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the names of all driver functions that cuda.h declares, one string literal a line: list_symbols.py INCLUDE_DIR OUT"""
+"""Writes the names of all functions that cuda.h declares as string literals.
+
+list_symbols.py INCLUDE_DIR OUT
+"""
 
 import sys
 from pathlib import Path

@@ -10,7 +10,8 @@ import sys
 
 def exports(library: str) -> set[tuple[str, str]]:
     """(name, version) of every defined dynamic symbol."""
-    text = subprocess.run(["objdump", "-T", library], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run(
+        ["objdump", "-T", library], check=True, capture_output=True, text=True).stdout
     found = set()
     for line in text.splitlines():
         fields = line.split()

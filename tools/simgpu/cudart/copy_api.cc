@@ -156,22 +156,23 @@ cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t count, cudaMemcpy
   });
 }
 
-cudaError_t cudaMemcpyPeer(void* dst, int dstDevice, const void* src, int srcDevice, size_t count) {
+cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_device,
+                           size_t count) {
   return with_context([&](const DriverTable& d) {
     CUcontext to = nullptr;
     CUcontext from = nullptr;
-    const cudaError_t error = simgpu::cudart::peers(dstDevice, srcDevice, &to, &from);
+    const cudaError_t error = simgpu::cudart::peers(dst_device, src_device, &to, &from);
     if (error != cudaSuccess) return error;
     return to_error(d.cuMemcpyPeer(to_device(dst), to, to_device(src), from, count));
   });
 }
 
-cudaError_t cudaMemcpyPeerAsync(void* dst, int dstDevice, const void* src, int srcDevice,
+cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const void* src, int src_device,
                                 size_t count, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     CUcontext to = nullptr;
     CUcontext from = nullptr;
-    const cudaError_t error = simgpu::cudart::peers(dstDevice, srcDevice, &to, &from);
+    const cudaError_t error = simgpu::cudart::peers(dst_device, src_device, &to, &from);
     if (error != cudaSuccess) return error;
     return to_error(d.cuMemcpyPeerAsync(to_device(dst), to, to_device(src), from, count, stream));
   });
@@ -217,8 +218,8 @@ cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
 }
 
 cudaError_t cudaMemcpyBatchAsync(void* const* dsts, const void* const* srcs, const size_t* sizes,
-                                 size_t count, cudaMemcpyAttributes* attrs, size_t* attrsIdxs,
-                                 size_t numAttrs, cudaStream_t stream) {
+                                 size_t count, cudaMemcpyAttributes* attrs, size_t* attrs_idxs,
+                                 size_t num_attrs, cudaStream_t stream) {
   static_assert(sizeof(cudaMemcpyAttributes) == sizeof(CUmemcpyAttributes));
   return with_context([&](const DriverTable& d) {
     // The runtime takes const arrays of pointers, the driver arrays of addresses that it does not
@@ -226,49 +227,49 @@ cudaError_t cudaMemcpyBatchAsync(void* const* dsts, const void* const* srcs, con
     auto* const destinations = reinterpret_cast<CUdeviceptr*>(const_cast<void**>(dsts));
     auto* const sources = reinterpret_cast<CUdeviceptr*>(const_cast<void**>(srcs));
     return d.cuMemcpyBatchAsync(destinations, sources, const_cast<size_t*>(sizes), count,
-                                reinterpret_cast<CUmemcpyAttributes*>(attrs), attrsIdxs, numAttrs,
+                                reinterpret_cast<CUmemcpyAttributes*>(attrs), attrs_idxs, num_attrs,
                                 stream);
   });
 }
 
-cudaError_t cudaMemset(void* devPtr, int value, size_t count) {
+cudaError_t cudaMemset(void* dev_ptr, int value, size_t count) {
   return with_context([&](const DriverTable& d) {
     if (count == 0) return CUDA_SUCCESS;
-    return d.cuMemsetD8(to_device(devPtr), static_cast<unsigned char>(value), count);
+    return d.cuMemsetD8(to_device(dev_ptr), static_cast<unsigned char>(value), count);
   });
 }
 
-cudaError_t cudaMemsetAsync(void* devPtr, int value, size_t count, cudaStream_t stream) {
+cudaError_t cudaMemsetAsync(void* dev_ptr, int value, size_t count, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     if (count == 0) return CUDA_SUCCESS;
-    return d.cuMemsetD8Async(to_device(devPtr), static_cast<unsigned char>(value), count, stream);
+    return d.cuMemsetD8Async(to_device(dev_ptr), static_cast<unsigned char>(value), count, stream);
   });
 }
 
-cudaError_t cudaMemset2D(void* devPtr, size_t pitch, int value, size_t width, size_t height) {
+cudaError_t cudaMemset2D(void* dev_ptr, size_t pitch, int value, size_t width, size_t height) {
   return with_context([&](const DriverTable& d) {
     if (width == 0 || height == 0) return CUDA_SUCCESS;
-    return d.cuMemsetD2D8(to_device(devPtr), pitch, static_cast<unsigned char>(value), width,
+    return d.cuMemsetD2D8(to_device(dev_ptr), pitch, static_cast<unsigned char>(value), width,
                           height);
   });
 }
 
-cudaError_t cudaMemset2DAsync(void* devPtr, size_t pitch, int value, size_t width, size_t height,
+cudaError_t cudaMemset2DAsync(void* dev_ptr, size_t pitch, int value, size_t width, size_t height,
                               cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     if (width == 0 || height == 0) return CUDA_SUCCESS;
-    return d.cuMemsetD2D8Async(to_device(devPtr), pitch, static_cast<unsigned char>(value), width,
+    return d.cuMemsetD2D8Async(to_device(dev_ptr), pitch, static_cast<unsigned char>(value), width,
                                height, stream);
   });
 }
 
-cudaError_t cudaMemset3D(cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent) {
+cudaError_t cudaMemset3D(cudaPitchedPtr pitched_dev_ptr, int value, cudaExtent extent) {
   return with_context([&](const DriverTable& d) {
     for (size_t slice = 0; slice < extent.depth; ++slice) {
       const CUdeviceptr start =
-          to_device(pitchedDevPtr.ptr) + slice * pitchedDevPtr.pitch * pitchedDevPtr.ysize;
+          to_device(pitched_dev_ptr.ptr) + slice * pitched_dev_ptr.pitch * pitched_dev_ptr.ysize;
       const CUresult result =
-          d.cuMemsetD2D8(start, pitchedDevPtr.pitch, static_cast<unsigned char>(value),
+          d.cuMemsetD2D8(start, pitched_dev_ptr.pitch, static_cast<unsigned char>(value),
                          extent.width, extent.height);
       if (result != CUDA_SUCCESS) return result;
     }
@@ -276,14 +277,14 @@ cudaError_t cudaMemset3D(cudaPitchedPtr pitchedDevPtr, int value, cudaExtent ext
   });
 }
 
-cudaError_t cudaMemset3DAsync(cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent,
+cudaError_t cudaMemset3DAsync(cudaPitchedPtr pitched_dev_ptr, int value, cudaExtent extent,
                               cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     for (size_t slice = 0; slice < extent.depth; ++slice) {
       const CUdeviceptr start =
-          to_device(pitchedDevPtr.ptr) + slice * pitchedDevPtr.pitch * pitchedDevPtr.ysize;
+          to_device(pitched_dev_ptr.ptr) + slice * pitched_dev_ptr.pitch * pitched_dev_ptr.ysize;
       const CUresult result =
-          d.cuMemsetD2D8Async(start, pitchedDevPtr.pitch, static_cast<unsigned char>(value),
+          d.cuMemsetD2D8Async(start, pitched_dev_ptr.pitch, static_cast<unsigned char>(value),
                               extent.width, extent.height, stream);
       if (result != CUDA_SUCCESS) return result;
     }

@@ -174,10 +174,7 @@ cudaError_t read_properties(const DriverTable& table, int ordinal, cudaDevicePro
   if (table.cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS) {
     std::memcpy(&read.uuid, &uuid, sizeof(uuid));
   }
-  // Only drivers of another system have a LUID.
-  if (table.cuDeviceGetLuid(read.luid, &read.luidDeviceNodeMask, device) != CUDA_SUCCESS) {
-    read.luidDeviceNodeMask = 0;
-  }
+  // A LUID is what another system calls an adapter by: left zero.
   const PropertyReader reader(table, device);
   read_limits(read, reader);
   read_textures(read, reader);
@@ -225,12 +222,12 @@ cudaError_t cudaSetDevice(int device) {
   return with_driver([&](const DriverTable&) { return simgpu::cudart::select_device(device); });
 }
 
-cudaError_t cudaInitDevice(int device, unsigned int deviceFlags, unsigned int flags) {
+cudaError_t cudaInitDevice(int device, unsigned int device_flags, unsigned int flags) {
   return with_driver([&](const DriverTable& d) {
     CUdevice handle = 0;
     cudaError_t error = device_handle(d, device, &handle);
     if (error == cudaSuccess && (flags & cudaInitDeviceFlagsAreValid) != 0) {
-      error = to_error(d.cuDevicePrimaryCtxSetFlags(handle, deviceFlags));
+      error = to_error(d.cuDevicePrimaryCtxSetFlags(handle, device_flags));
     }
     CUcontext context = nullptr;
     return error != cudaSuccess ? error : simgpu::cudart::primary_context(device, &context);
@@ -314,81 +311,81 @@ cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
       [&](const DriverTable& d) { return d.cuCtxSetLimit(static_cast<CUlimit>(limit), value); });
 }
 
-cudaError_t cudaDeviceGetLimit(size_t* pValue, cudaLimit limit) {
+cudaError_t cudaDeviceGetLimit(size_t* p_value, cudaLimit limit) {
   return with_context(
-      [&](const DriverTable& d) { return d.cuCtxGetLimit(pValue, static_cast<CUlimit>(limit)); });
+      [&](const DriverTable& d) { return d.cuCtxGetLimit(p_value, static_cast<CUlimit>(limit)); });
 }
 
-cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* pCacheConfig) {
-  if (pCacheConfig == nullptr) return record(cudaErrorInvalidValue);
+cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* p_cache_config) {
+  if (p_cache_config == nullptr) return record(cudaErrorInvalidValue);
   return with_context([&](const DriverTable& d) {
     CUfunc_cache config = CU_FUNC_CACHE_PREFER_NONE;
     const CUresult result = d.cuCtxGetCacheConfig(&config);
-    if (result == CUDA_SUCCESS) *pCacheConfig = static_cast<cudaFuncCache>(config);
+    if (result == CUDA_SUCCESS) *p_cache_config = static_cast<cudaFuncCache>(config);
     return result;
   });
 }
 
-cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache cacheConfig) {
+cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache cache_config) {
   return with_context([&](const DriverTable& d) {
-    return d.cuCtxSetCacheConfig(static_cast<CUfunc_cache>(cacheConfig));
+    return d.cuCtxSetCacheConfig(static_cast<CUfunc_cache>(cache_config));
   });
 }
 
-cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* pConfig) {
-  if (pConfig == nullptr) return record(cudaErrorInvalidValue);
+cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* p_config) {
+  if (p_config == nullptr) return record(cudaErrorInvalidValue);
   // Banks have been four bytes wide, and not configurable, since compute capability 5.
-  *pConfig = cudaSharedMemBankSizeFourByte;
+  *p_config = cudaSharedMemBankSizeFourByte;
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) { return cudaSuccess; }
 
-cudaError_t cudaDeviceGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least_priority, int* greatest_priority) {
   return with_context([&](const DriverTable& d) {
-    return d.cuCtxGetStreamPriorityRange(leastPriority, greatestPriority);
+    return d.cuCtxGetStreamPriorityRange(least_priority, greatest_priority);
   });
 }
 
-cudaError_t cudaDeviceGetPCIBusId(char* pciBusId, int len, int device) {
+cudaError_t cudaDeviceGetPCIBusId(char* pci_bus_id, int len, int device) {
   return with_driver([&](const DriverTable& d) {
     CUdevice handle = 0;
     const cudaError_t error = device_handle(d, device, &handle);
-    return error != cudaSuccess ? error : to_error(d.cuDeviceGetPCIBusId(pciBusId, len, handle));
+    return error != cudaSuccess ? error : to_error(d.cuDeviceGetPCIBusId(pci_bus_id, len, handle));
   });
 }
 
-cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* pciBusId) {
+cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* pci_bus_id) {
   return with_driver(
-      [&](const DriverTable& d) { return d.cuDeviceGetByPCIBusId(device, pciBusId); });
+      [&](const DriverTable& d) { return d.cuDeviceGetByPCIBusId(device, pci_bus_id); });
 }
 
-cudaError_t cudaDeviceCanAccessPeer(int* canAccessPeer, int device, int peerDevice) {
+cudaError_t cudaDeviceCanAccessPeer(int* can_access_peer, int device, int peer_device) {
   return with_driver([&](const DriverTable& d) {
-    return d.cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice);
+    return d.cuDeviceCanAccessPeer(can_access_peer, device, peer_device);
   });
 }
 
-cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attr, int srcDevice,
-                                      int dstDevice) {
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attr, int src_device,
+                                      int dst_device) {
   return with_driver([&](const DriverTable& d) {
-    return d.cuDeviceGetP2PAttribute(value, static_cast<CUdevice_P2PAttribute>(attr), srcDevice,
-                                     dstDevice);
+    return d.cuDeviceGetP2PAttribute(value, static_cast<CUdevice_P2PAttribute>(attr), src_device,
+                                     dst_device);
   });
 }
 
-cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
+cudaError_t cudaDeviceEnablePeerAccess(int peer_device, unsigned int flags) {
   return with_context([&](const DriverTable& d) {
     CUcontext peer = nullptr;
-    const cudaError_t error = simgpu::cudart::primary_context(peerDevice, &peer);
+    const cudaError_t error = simgpu::cudart::primary_context(peer_device, &peer);
     return error != cudaSuccess ? error : to_error(d.cuCtxEnablePeerAccess(peer, flags));
   });
 }
 
-cudaError_t cudaDeviceDisablePeerAccess(int peerDevice) {
+cudaError_t cudaDeviceDisablePeerAccess(int peer_device) {
   return with_context([&](const DriverTable& d) {
     CUcontext peer = nullptr;
-    const cudaError_t error = simgpu::cudart::primary_context(peerDevice, &peer);
+    const cudaError_t error = simgpu::cudart::primary_context(peer_device, &peer);
     return error != cudaSuccess ? error : to_error(d.cuCtxDisablePeerAccess(peer));
   });
 }
@@ -397,19 +394,19 @@ cudaError_t cudaCtxResetPersistingL2Cache() {
   return with_context([](const DriverTable& d) { return d.cuCtxResetPersistingL2Cache(); });
 }
 
-cudaError_t cudaDriverGetVersion(int* driverVersion) {
-  if (driverVersion == nullptr) return record(cudaErrorInvalidValue);
+cudaError_t cudaDriverGetVersion(int* driver_version) {
+  if (driver_version == nullptr) return record(cudaErrorInvalidValue);
   // Without a driver the version is 0, and that is no error.
   if (ensure_driver() != cudaSuccess) {
-    *driverVersion = 0;
+    *driver_version = 0;
     return cudaSuccess;
   }
-  return with_driver([&](const DriverTable& d) { return d.cuDriverGetVersion(driverVersion); });
+  return with_driver([&](const DriverTable& d) { return d.cuDriverGetVersion(driver_version); });
 }
 
-cudaError_t cudaRuntimeGetVersion(int* runtimeVersion) {
-  if (runtimeVersion == nullptr) return record(cudaErrorInvalidValue);
-  *runtimeVersion = CUDART_VERSION;
+cudaError_t cudaRuntimeGetVersion(int* runtime_version) {
+  if (runtime_version == nullptr) return record(cudaErrorInvalidValue);
+  *runtime_version = CUDART_VERSION;
   return cudaSuccess;
 }
 

@@ -4,61 +4,51 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+// clang-format off
 /// The driver functions that the runtime library calls, by the names cuda.h gives them today.
-#define SIMGPU_CUDART_DRIVER_FUNCTIONS(X)                                                                                                                                          \
-  X(cuInit)                                                                                                                                                                        \
-  X(cuDriverGetVersion) X(cuGetErrorString) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(                                                                               \
-      cuDeviceGetUuid) X(cuDeviceGetLuid) X(cuDeviceTotalMem) X(cuDeviceGetAttribute) X(cuDeviceGetPCIBusId)                                                                       \
-      X(cuDeviceGetByPCIBusId) X(cuDeviceCanAccessPeer) X(cuDeviceGetP2PAttribute) X(cuDevicePrimaryCtxRetain) X(                                                                  \
-          cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxReset) X(cuDevicePrimaryCtxSetFlags) X(cuDevicePrimaryCtxGetState)                                                        \
-          X(cuDeviceGetDefaultMemPool) X(cuDeviceGetMemPool) X(cuDeviceSetMemPool) X(cuCtxGetCurrent) X(                                                                           \
-              cuCtxSetCurrent) X(cuCtxGetDevice) X(cuCtxGetFlags) X(cuCtxSynchronize) X(cuCtxGetLimit) X(cuCtxSetLimit)                                                            \
-              X(cuCtxGetCacheConfig) X(cuCtxSetCacheConfig) X(cuCtxGetStreamPriorityRange) X(                                                                                      \
-                  cuCtxEnablePeerAccess) X(cuCtxDisablePeerAccess) X(cuCtxResetPersistingL2Cache) X(cuMemGetInfo)                                                                  \
-                  X(cuMemAlloc) X(cuMemAllocPitch) X(cuMemAllocManaged) X(cuMemFree) X(cuMemHostAlloc) X(cuMemAllocHost) X(                                                        \
-                      cuMemFreeHost) X(cuMemHostRegister) X(cuMemHostUnregister) X(cuMemHostGetDevicePointer) X(cuMemHostGetFlags)                                                 \
-                      X(cuPointerGetAttributes) X(cuMemAllocAsync) X(cuMemFreeAsync) X(cuMemAllocFromPoolAsync) X(                                                                 \
-                          cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolTrimTo) X(cuMemPoolSetAttribute)                                                                         \
-                          X(cuMemPoolGetAttribute) X(cuMemPoolSetAccess) X(cuMemPoolGetAccess) X(cuMemPrefetchAsync) X(                                                            \
-                              cuMemAdvise) X(cuMemRangeGetAttribute) X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle)                                                                    \
-                              X(cuIpcCloseMemHandle) X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) X(cuMemcpy) X(                                                                 \
-                                  cuMemcpyAsync) X(cuMemcpyHtoD) X(cuMemcpyDtoH) X(cuMemcpyDtoD) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)                                         \
-                                  X(cuMemcpyDtoDAsync) X(cuMemcpyPeer) X(cuMemcpyPeerAsync) X(cuMemcpy2DUnaligned) X(                                                              \
-                                      cuMemcpy2DAsync) X(cuMemcpy3D) X(cuMemcpy3DAsync) X(cuMemcpyBatchAsync)                                                                      \
-                                      X(cuMemsetD8) X(cuMemsetD8Async) X(cuMemsetD2D8) X(cuMemsetD2D8Async) X(cuStreamCreate) X(                                                   \
-                                          cuStreamCreateWithPriority) X(cuStreamDestroy) X(cuStreamSynchronize)                                                                    \
-                                          X(cuStreamQuery) X(cuStreamWaitEvent) X(cuStreamAddCallback) X(cuStreamAttachMemAsync) X(                                                \
-                                              cuStreamGetPriority) X(cuStreamGetFlags) X(cuStreamGetId) X(cuStreamGetDevice)                                                       \
-                                              X(cuStreamCopyAttributes) X(cuStreamGetAttribute) X(cuStreamSetAttribute) X(                                                         \
-                                                  cuStreamBeginCapture) X(cuStreamEndCapture)                                                                                      \
-                                                  X(cuStreamIsCapturing) X(cuStreamGetCaptureInfo) X(cuStreamUpdateCaptureDependencies) X(                                         \
-                                                      cuThreadExchangeStreamCaptureMode) X(cuEventCreate)                                                                          \
-                                                      X(cuEventRecord) X(cuEventRecordWithFlags) X(cuEventQuery) X(                                                                \
-                                                          cuEventSynchronize) X(cuEventDestroy) X(cuEventElapsedTime)                                                              \
-                                                          X(cuLaunchKernel) X(cuLaunchKernelEx) X(                                                                                 \
-                                                              cuLaunchCooperativeKernel) X(cuLaunchHostFunc)                                                                       \
-                                                              X(cuLibraryLoadData) X(cuLibraryLoadFromFile) X(                                                                     \
-                                                                  cuLibraryUnload) X(cuLibraryGetKernel) X(cuLibraryGetGlobal)                                                     \
-                                                                  X(cuLibraryGetManaged) X(cuLibraryGetUnifiedFunction) X(                                                         \
-                                                                      cuLibraryGetKernelCount) X(cuLibraryEnumerateKernels)                                                        \
-                                                                      X(cuKernelGetFunction) X(cuKernelGetAttribute) X(                                                            \
-                                                                          cuKernelSetAttribute) X(cuKernelSetCacheConfig)                                                          \
-                                                                          X(cuKernelGetName) X(cuKernelGetParamInfo) X(                                                            \
-                                                                              cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) \
-                                                                              X(cuOccupancyAvailableDynamicSMemPerBlock) X(                                                        \
-                                                                                  cuOccupancyMaxPotentialClusterSize) X(cuOccupancyMaxActiveClusters)                              \
-                                                                                  X(cuProfilerStart) X(                                                                            \
-                                                                                      cuProfilerStop) X(cuGraphCreate)                                                             \
-                                                                                      X(cuGraphDestroy) X(                                                                         \
-                                                                                          cuGraphInstantiateWithFlags)                                                             \
-                                                                                          X(cuGraphExecDestroy) X(                                                                 \
-                                                                                              cuGraphLaunch) X(cuGraphUpload)                                                      \
-                                                                                              X(cuGraphGetNodes) X(                                                                \
-                                                                                                  cuUserObjectCreate)                                                              \
-                                                                                                  X(cuUserObjectRetain)                                                            \
-                                                                                                      X(cuUserObjectRelease)                                                       \
-                                                                                                          X(cuGraphRetainUserObject)                                               \
-                                                                                                              X(cuGraphReleaseUserObject)
+#define SIMGPU_CUDART_DRIVER_FUNCTIONS(X) \
+  X(cuInit) X(cuDriverGetVersion) X(cuGetErrorString) X(cuDeviceGet) X(cuDeviceGetCount) \
+  X(cuDeviceGetName) X(cuDeviceGetUuid) X(cuDeviceTotalMem) \
+  X(cuDeviceGetAttribute) X(cuDeviceGetPCIBusId) X(cuDeviceGetByPCIBusId) \
+  X(cuDeviceCanAccessPeer) X(cuDeviceGetP2PAttribute) X(cuDevicePrimaryCtxRetain) \
+  X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxReset) X(cuDevicePrimaryCtxSetFlags) \
+  X(cuDevicePrimaryCtxGetState) X(cuDeviceGetDefaultMemPool) X(cuDeviceGetMemPool) \
+  X(cuDeviceSetMemPool) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxGetDevice) X(cuCtxGetFlags) \
+  X(cuCtxSynchronize) X(cuCtxGetLimit) X(cuCtxSetLimit) X(cuCtxGetCacheConfig) \
+  X(cuCtxSetCacheConfig) X(cuCtxGetStreamPriorityRange) X(cuCtxEnablePeerAccess) \
+  X(cuCtxDisablePeerAccess) X(cuCtxResetPersistingL2Cache) X(cuMemGetInfo) X(cuMemAlloc) \
+  X(cuMemAllocPitch) X(cuMemAllocManaged) X(cuMemFree) X(cuMemHostAlloc) X(cuMemAllocHost) \
+  X(cuMemFreeHost) X(cuMemHostRegister) X(cuMemHostUnregister) X(cuMemHostGetDevicePointer) \
+  X(cuMemHostGetFlags) X(cuPointerGetAttributes) X(cuMemAllocAsync) X(cuMemFreeAsync) \
+  X(cuMemAllocFromPoolAsync) X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolTrimTo) \
+  X(cuMemPoolSetAttribute) X(cuMemPoolGetAttribute) X(cuMemPoolSetAccess) X(cuMemPoolGetAccess) \
+  X(cuMemPrefetchAsync) X(cuMemAdvise) X(cuMemRangeGetAttribute) X(cuIpcGetMemHandle) \
+  X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle) X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) \
+  X(cuMemcpy) X(cuMemcpyAsync) X(cuMemcpyHtoD) X(cuMemcpyDtoH) X(cuMemcpyDtoD) \
+  X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemcpyPeer) \
+  X(cuMemcpyPeerAsync) X(cuMemcpy2DUnaligned) X(cuMemcpy2DAsync) X(cuMemcpy3D) X(cuMemcpy3DAsync) \
+  X(cuMemcpyBatchAsync) X(cuMemsetD8) X(cuMemsetD8Async) X(cuMemsetD2D8) X(cuMemsetD2D8Async) \
+  X(cuStreamCreate) X(cuStreamCreateWithPriority) X(cuStreamDestroy) X(cuStreamSynchronize) \
+  X(cuStreamQuery) X(cuStreamWaitEvent) X(cuStreamAddCallback) X(cuStreamAttachMemAsync) \
+  X(cuStreamGetPriority) X(cuStreamGetFlags) X(cuStreamGetId) X(cuStreamGetDevice) \
+  X(cuStreamCopyAttributes) X(cuStreamGetAttribute) X(cuStreamSetAttribute) \
+  X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuStreamIsCapturing) X(cuStreamGetCaptureInfo) \
+  X(cuStreamUpdateCaptureDependencies) X(cuThreadExchangeStreamCaptureMode) X(cuEventCreate) \
+  X(cuEventRecord) X(cuEventRecordWithFlags) X(cuEventQuery) X(cuEventSynchronize) \
+  X(cuEventDestroy) X(cuEventElapsedTime) X(cuLaunchKernel) X(cuLaunchKernelEx) \
+  X(cuLaunchCooperativeKernel) X(cuLaunchHostFunc) X(cuLibraryLoadData) X(cuLibraryLoadFromFile) \
+  X(cuLibraryUnload) X(cuLibraryGetKernel) X(cuLibraryGetGlobal) X(cuLibraryGetManaged) \
+  X(cuLibraryGetUnifiedFunction) X(cuLibraryGetKernelCount) X(cuLibraryEnumerateKernels) \
+  X(cuKernelGetFunction) X(cuKernelGetAttribute) X(cuKernelSetAttribute) \
+  X(cuKernelSetCacheConfig) X(cuKernelGetName) X(cuKernelGetParamInfo) \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) \
+  X(cuOccupancyAvailableDynamicSMemPerBlock) X(cuOccupancyMaxPotentialClusterSize) \
+  X(cuOccupancyMaxActiveClusters) X(cuProfilerStart) X(cuProfilerStop) X(cuGraphCreate) \
+  X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) X(cuGraphExecDestroy) X(cuGraphLaunch) \
+  X(cuGraphUpload) X(cuGraphGetNodes) X(cuUserObjectCreate) X(cuUserObjectRetain) \
+  X(cuUserObjectRelease) X(cuGraphRetainUserObject) X(cuGraphReleaseUserObject)
+// clang-format on
 
 namespace simgpu::cudart {
 

@@ -7,47 +7,47 @@ using simgpu::cudart::with_context;
 
 extern "C" {
 
-cudaError_t cudaGraphCreate(cudaGraph_t* pGraph, unsigned int flags) {
-  return with_context([&](const DriverTable& d) { return d.cuGraphCreate(pGraph, flags); });
+cudaError_t cudaGraphCreate(cudaGraph_t* p_graph, unsigned int flags) {
+  return with_context([&](const DriverTable& d) { return d.cuGraphCreate(p_graph, flags); });
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return with_context([&](const DriverTable& d) { return d.cuGraphDestroy(graph); });
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* pGraphExec, cudaGraph_t graph,
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* p_graph_exec, cudaGraph_t graph,
                                  unsigned long long flags) {
   return with_context([&](const DriverTable& d) {
-    return d.cuGraphInstantiateWithFlags(pGraphExec, graph, flags);
+    return d.cuGraphInstantiateWithFlags(p_graph_exec, graph, flags);
   });
 }
 
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* pGraphExec, cudaGraph_t graph,
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* p_graph_exec, cudaGraph_t graph,
                                           unsigned long long flags) {
-  return cudaGraphInstantiate(pGraphExec, graph, flags);
+  return cudaGraphInstantiate(p_graph_exec, graph, flags);
 }
 
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graphExec) {
-  return with_context([&](const DriverTable& d) { return d.cuGraphExecDestroy(graphExec); });
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph_exec) {
+  return with_context([&](const DriverTable& d) { return d.cuGraphExecDestroy(graph_exec); });
 }
 
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graphExec, cudaStream_t stream) {
-  return with_context([&](const DriverTable& d) { return d.cuGraphLaunch(graphExec, stream); });
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph_exec, cudaStream_t stream) {
+  return with_context([&](const DriverTable& d) { return d.cuGraphLaunch(graph_exec, stream); });
 }
 
-cudaError_t cudaGraphUpload(cudaGraphExec_t graphExec, cudaStream_t stream) {
-  return with_context([&](const DriverTable& d) { return d.cuGraphUpload(graphExec, stream); });
+cudaError_t cudaGraphUpload(cudaGraphExec_t graph_exec, cudaStream_t stream) {
+  return with_context([&](const DriverTable& d) { return d.cuGraphUpload(graph_exec, stream); });
 }
 
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* numNodes) {
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* num_nodes) {
   return with_context(
-      [&](const DriverTable& d) { return d.cuGraphGetNodes(graph, nodes, numNodes); });
+      [&](const DriverTable& d) { return d.cuGraphGetNodes(graph, nodes, num_nodes); });
 }
 
 cudaError_t cudaUserObjectCreate(cudaUserObject_t* object_out, void* ptr, cudaHostFn_t destroy,
-                                 unsigned int initialRefcount, unsigned int flags) {
+                                 unsigned int initial_refcount, unsigned int flags) {
   return with_context([&](const DriverTable& d) {
-    return d.cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags);
+    return d.cuUserObjectCreate(object_out, ptr, destroy, initial_refcount, flags);
   });
 }
 

@@ -121,54 +121,54 @@ using simgpu::cudart::with_kernel;
 #pragma GCC visibility push(default)
 extern "C" {
 
-cudaError_t __cudaGetKernel(cudaKernel_t* kernelPtr, const void* entryFuncAddr) {
-  return cudaGetKernel(kernelPtr, entryFuncAddr);
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel_ptr, const void* entry_func_addr) {
+  return cudaGetKernel(kernel_ptr, entry_func_addr);
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void** args,
-                               size_t sharedMem, cudaStream_t stream) {
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid_dim, dim3 block_dim, void** args,
+                               size_t shared_mem, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     // The stub asks once for its kernel; where that failed it passes null for ever.
     if (kernel == nullptr) return cudaErrorNoKernelImageForDevice;
-    return simgpu::cudart::launch(d, kernel, gridDim, blockDim, args, sharedMem, stream);
+    return simgpu::cudart::launch(d, kernel, grid_dim, block_dim, args, shared_mem, stream);
   });
 }
 
-cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void** args,
-                                    size_t sharedMem, cudaStream_t stream) {
+cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid_dim, dim3 block_dim, void** args,
+                                    size_t shared_mem, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return __cudaLaunchKernel(kernel, gridDim, blockDim, args, sharedMem, stream);
+  return __cudaLaunchKernel(kernel, grid_dim, block_dim, args, shared_mem, stream);
 }
 
-cudaError_t cudaGetKernel(cudaKernel_t* kernelPtr, const void* entryFuncAddr) {
-  if (kernelPtr == nullptr) return record(cudaErrorInvalidValue);
-  return with_kernel(entryFuncAddr, [&](const DriverTable&, CUkernel kernel) {
-    *kernelPtr = kernel;
+cudaError_t cudaGetKernel(cudaKernel_t* kernel_ptr, const void* entry_func_addr) {
+  if (kernel_ptr == nullptr) return record(cudaErrorInvalidValue);
+  return with_kernel(entry_func_addr, [&](const DriverTable&, CUkernel kernel) {
+    *kernel_ptr = kernel;
     return cudaSuccess;
   });
 }
 
-cudaError_t cudaGetFuncBySymbol(cudaFunction_t* functionPtr, const void* symbolPtr) {
-  if (functionPtr == nullptr) return record(cudaErrorInvalidValue);
-  return with_kernel(symbolPtr, [&](const DriverTable& d, CUkernel kernel) {
-    return d.cuKernelGetFunction(functionPtr, kernel);
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function_ptr, const void* symbol_ptr) {
+  if (function_ptr == nullptr) return record(cudaErrorInvalidValue);
+  return with_kernel(symbol_ptr, [&](const DriverTable& d, CUkernel kernel) {
+    return d.cuKernelGetFunction(function_ptr, kernel);
   });
 }
 
-cudaError_t cudaLaunchKernel(const void* func, dim3 gridDim, dim3 blockDim, void** args,
-                             size_t sharedMem, cudaStream_t stream) {
+cudaError_t cudaLaunchKernel(const void* func, dim3 grid_dim, dim3 block_dim, void** args,
+                             size_t shared_mem, cudaStream_t stream) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
-    return simgpu::cudart::launch(d, kernel, gridDim, blockDim, args, sharedMem, stream);
+    return simgpu::cudart::launch(d, kernel, grid_dim, block_dim, args, shared_mem, stream);
   });
 }
 
-cudaError_t cudaLaunchCooperativeKernel(const void* func, dim3 gridDim, dim3 blockDim, void** args,
-                                        size_t sharedMem, cudaStream_t stream) {
+cudaError_t cudaLaunchCooperativeKernel(const void* func, dim3 grid_dim, dim3 block_dim,
+                                        void** args, size_t shared_mem, cudaStream_t stream) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     const CUresult result = d.cuLaunchCooperativeKernel(
-        as_function(kernel), gridDim.x, gridDim.y, gridDim.z, blockDim.x, blockDim.y, blockDim.z,
-        static_cast<unsigned>(sharedMem), stream, args);
-    return simgpu::cudart::launch_error(d, result, gridDim, blockDim);
+        as_function(kernel), grid_dim.x, grid_dim.y, grid_dim.z, block_dim.x, block_dim.y,
+        block_dim.z, static_cast<unsigned>(shared_mem), stream, args);
+    return simgpu::cudart::launch_error(d, result, grid_dim, block_dim);
   });
 }
 
@@ -200,12 +200,12 @@ cudaError_t cudaFuncSetAttribute(const void* func, cudaFuncAttribute attr, int v
   });
 }
 
-cudaError_t cudaFuncSetCacheConfig(const void* func, cudaFuncCache cacheConfig) {
+cudaError_t cudaFuncSetCacheConfig(const void* func, cudaFuncCache cache_config) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     CUdevice device = 0;
     const CUresult result = d.cuCtxGetDevice(&device);
     if (result != CUDA_SUCCESS) return result;
-    return d.cuKernelSetCacheConfig(kernel, static_cast<CUfunc_cache>(cacheConfig), device);
+    return d.cuKernelSetCacheConfig(kernel, static_cast<CUfunc_cache>(cache_config), device);
   });
 }
 
@@ -218,54 +218,55 @@ cudaError_t cudaFuncGetName(const char** name, const void* func) {
       func, [&](const DriverTable& d, CUkernel kernel) { return d.cuKernelGetName(name, kernel); });
 }
 
-cudaError_t cudaFuncGetParamInfo(const void* func, size_t paramIndex, size_t* paramOffset,
-                                 size_t* paramSize) {
+cudaError_t cudaFuncGetParamInfo(const void* func, size_t param_index, size_t* param_offset,
+                                 size_t* param_size) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
-    return d.cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize);
+    return d.cuKernelGetParamInfo(kernel, param_index, param_offset, param_size);
   });
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, const void* func,
-                                                          int blockSize, size_t dynamicSMemSize) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* num_blocks, const void* func,
+                                                          int block_size,
+                                                          size_t dynamic_smem_size) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
-    return d.cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, as_function(kernel), blockSize,
-                                                         dynamicSMemSize);
+    return d.cuOccupancyMaxActiveBlocksPerMultiprocessor(num_blocks, as_function(kernel),
+                                                         block_size, dynamic_smem_size);
   });
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, const void* func,
-                                                                   int blockSize,
-                                                                   size_t dynamicSMemSize,
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* num_blocks,
+                                                                   const void* func, int block_size,
+                                                                   size_t dynamic_smem_size,
                                                                    unsigned int flags) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     return d.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-        numBlocks, as_function(kernel), blockSize, dynamicSMemSize, flags);
+        num_blocks, as_function(kernel), block_size, dynamic_smem_size, flags);
   });
 }
 
-cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, const void* func,
-                                                      int numBlocks, int blockSize) {
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic_smem_size, const void* func,
+                                                      int num_blocks, int block_size) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
-    return d.cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, as_function(kernel),
-                                                     numBlocks, blockSize);
+    return d.cuOccupancyAvailableDynamicSMemPerBlock(dynamic_smem_size, as_function(kernel),
+                                                     num_blocks, block_size);
   });
 }
 
-cudaError_t cudaOccupancyMaxPotentialClusterSize(int* clusterSize, const void* func,
-                                                 const cudaLaunchConfig_t* launchConfig) {
-  if (launchConfig == nullptr) return record(cudaErrorInvalidValue);
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int* cluster_size, const void* func,
+                                                 const cudaLaunchConfig_t* launch_config) {
+  if (launch_config == nullptr) return record(cudaErrorInvalidValue);
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
-    const CUlaunchConfig converted = simgpu::cudart::to_config(*launchConfig);
-    return d.cuOccupancyMaxPotentialClusterSize(clusterSize, as_function(kernel), &converted);
+    const CUlaunchConfig converted = simgpu::cudart::to_config(*launch_config);
+    return d.cuOccupancyMaxPotentialClusterSize(cluster_size, as_function(kernel), &converted);
   });
 }
 
-cudaError_t cudaOccupancyMaxActiveClusters(int* numClusters, const void* func,
-                                           const cudaLaunchConfig_t* launchConfig) {
-  if (launchConfig == nullptr) return record(cudaErrorInvalidValue);
+cudaError_t cudaOccupancyMaxActiveClusters(int* num_clusters, const void* func,
+                                           const cudaLaunchConfig_t* launch_config) {
+  if (launch_config == nullptr) return record(cudaErrorInvalidValue);
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
-    const CUlaunchConfig converted = simgpu::cudart::to_config(*launchConfig);
-    return d.cuOccupancyMaxActiveClusters(numClusters, as_function(kernel), &converted);
+    const CUlaunchConfig converted = simgpu::cudart::to_config(*launch_config);
+    return d.cuOccupancyMaxActiveClusters(num_clusters, as_function(kernel), &converted);
   });
 }
 

@@ -27,47 +27,50 @@ cuuint64_t query_flags(unsigned long long flags) {
 
 extern "C" {
 
-cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** funcPtr,
-                                             unsigned int cudaVersion, unsigned long long flags,
-                                             cudaDriverEntryPointQueryResult* driverStatus) {
-  if (symbol == nullptr || funcPtr == nullptr) return record(cudaErrorInvalidValue);
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** func_ptr,
+                                             unsigned int cuda_version, unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult* driver_status) {
+  if (symbol == nullptr || func_ptr == nullptr) return record(cudaErrorInvalidValue);
   return with_driver([&](const DriverTable&) {
     CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
     const CUresult result = simgpu::cudart::driver().get_proc_address(
-        symbol, funcPtr, static_cast<int>(cudaVersion), query_flags(flags), &status);
-    if (driverStatus == nullptr) return to_error(result);
+        symbol, func_ptr, static_cast<int>(cuda_version), query_flags(flags), &status);
+    if (driver_status == nullptr) return to_error(result);
     // Who asks for the status learns from it that a symbol is missing, not from an error.
-    *driverStatus = static_cast<cudaDriverEntryPointQueryResult>(status);
+    *driver_status = static_cast<cudaDriverEntryPointQueryResult>(status);
     return result == CUDA_ERROR_NOT_FOUND ? cudaSuccess : to_error(result);
   });
 }
 
-cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** funcPtr, unsigned long long flags,
-                                    cudaDriverEntryPointQueryResult* driverStatus) {
-  return cudaGetDriverEntryPointByVersion(symbol, funcPtr, CUDART_VERSION, flags, driverStatus);
+cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** func_ptr, unsigned long long flags,
+                                    cudaDriverEntryPointQueryResult* driver_status) {
+  return cudaGetDriverEntryPointByVersion(symbol, func_ptr, CUDART_VERSION, flags, driver_status);
 }
 
-cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption* jitOptions,
-                                void** jitOptionsValues, unsigned int numJitOptions,
-                                cudaLibraryOption* libraryOptions, void** libraryOptionValues,
-                                unsigned int numLibraryOptions) {
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code,
+                                cudaJitOption* jit_options, void** jit_options_values,
+                                unsigned int num_jit_options, cudaLibraryOption* library_options,
+                                void** library_option_values, unsigned int num_library_options) {
   return with_context([&](const DriverTable& d) {
     return d.cuLibraryLoadData(reinterpret_cast<CUlibrary*>(library), code,
-                               reinterpret_cast<CUjit_option*>(jitOptions), jitOptionsValues,
-                               numJitOptions, reinterpret_cast<CUlibraryOption*>(libraryOptions),
-                               libraryOptionValues, numLibraryOptions);
+                               reinterpret_cast<CUjit_option*>(jit_options), jit_options_values,
+                               num_jit_options, reinterpret_cast<CUlibraryOption*>(library_options),
+                               library_option_values, num_library_options);
   });
 }
 
-cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* fileName,
-                                    cudaJitOption* jitOptions, void** jitOptionsValues,
-                                    unsigned int numJitOptions, cudaLibraryOption* libraryOptions,
-                                    void** libraryOptionValues, unsigned int numLibraryOptions) {
+cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* file_name,
+                                    cudaJitOption* jit_options, void** jit_options_values,
+                                    unsigned int num_jit_options,
+                                    cudaLibraryOption* library_options,
+                                    void** library_option_values,
+                                    unsigned int num_library_options) {
   return with_context([&](const DriverTable& d) {
-    return d.cuLibraryLoadFromFile(
-        reinterpret_cast<CUlibrary*>(library), fileName,
-        reinterpret_cast<CUjit_option*>(jitOptions), jitOptionsValues, numJitOptions,
-        reinterpret_cast<CUlibraryOption*>(libraryOptions), libraryOptionValues, numLibraryOptions);
+    return d.cuLibraryLoadFromFile(reinterpret_cast<CUlibrary*>(library), file_name,
+                                   reinterpret_cast<CUjit_option*>(jit_options), jit_options_values,
+                                   num_jit_options,
+                                   reinterpret_cast<CUlibraryOption*>(library_options),
+                                   library_option_values, num_library_options);
   });
 }
 
@@ -77,11 +80,11 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
   });
 }
 
-cudaError_t cudaLibraryGetKernel(cudaKernel_t* pKernel, cudaLibrary_t library, const char* name) {
+cudaError_t cudaLibraryGetKernel(cudaKernel_t* p_kernel, cudaLibrary_t library, const char* name) {
   return with_context([&](const DriverTable& d) {
     const CUresult result =
-        d.cuLibraryGetKernel(pKernel, reinterpret_cast<CUlibrary>(library), name);
-    if (result == CUDA_SUCCESS) Registry::instance().remember(*pKernel);
+        d.cuLibraryGetKernel(p_kernel, reinterpret_cast<CUlibrary>(library), name);
+    if (result == CUDA_SUCCESS) Registry::instance().remember(*p_kernel);
     return result;
   });
 }
@@ -114,12 +117,12 @@ cudaError_t cudaLibraryGetKernelCount(unsigned int* count, cudaLibrary_t lib) {
   });
 }
 
-cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned int numKernels,
+cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned int num_kernels,
                                         cudaLibrary_t lib) {
   return with_context([&](const DriverTable& d) {
     const CUresult result =
-        d.cuLibraryEnumerateKernels(kernels, numKernels, reinterpret_cast<CUlibrary>(lib));
-    for (unsigned i = 0; result == CUDA_SUCCESS && i < numKernels; ++i) {
+        d.cuLibraryEnumerateKernels(kernels, num_kernels, reinterpret_cast<CUlibrary>(lib));
+    for (unsigned i = 0; result == CUDA_SUCCESS && i < num_kernels; ++i) {
       Registry::instance().remember(kernels[i]);
     }
     return result;

@@ -39,49 +39,49 @@ using simgpu::cudart::as_device;
 
 extern "C" {
 
-cudaError_t cudaMalloc(void** devPtr, size_t size) {
+cudaError_t cudaMalloc(void** dev_ptr, size_t size) {
   return with_context([&](const DriverTable& d) {
-    if (devPtr == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (dev_ptr == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (size == 0) {  // no error for the runtime, unlike for the driver
-      *devPtr = nullptr;
+      *dev_ptr = nullptr;
       return CUDA_SUCCESS;
     }
-    return d.cuMemAlloc(as_device(devPtr), size);
+    return d.cuMemAlloc(as_device(dev_ptr), size);
   });
 }
 
-cudaError_t cudaFree(void* devPtr) {
+cudaError_t cudaFree(void* dev_ptr) {
   return with_context([&](const DriverTable& d) {
-    return devPtr == nullptr ? CUDA_SUCCESS : d.cuMemFree(to_device(devPtr));
+    return dev_ptr == nullptr ? CUDA_SUCCESS : d.cuMemFree(to_device(dev_ptr));
   });
 }
 
-cudaError_t cudaMallocPitch(void** devPtr, size_t* pitch, size_t width, size_t height) {
+cudaError_t cudaMallocPitch(void** dev_ptr, size_t* pitch, size_t width, size_t height) {
   return with_context([&](const DriverTable& d) {
-    if (devPtr == nullptr || pitch == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (dev_ptr == nullptr || pitch == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (width == 0 || height == 0) {
-      *devPtr = nullptr;
+      *dev_ptr = nullptr;
       *pitch = 0;
       return CUDA_SUCCESS;
     }
-    return d.cuMemAllocPitch(as_device(devPtr), pitch, width, height,
+    return d.cuMemAllocPitch(as_device(dev_ptr), pitch, width, height,
                              simgpu::cudart::kPitchElementBytes);
   });
 }
 
-cudaError_t cudaMalloc3D(cudaPitchedPtr* pitchedDevPtr, cudaExtent extent) {
-  if (pitchedDevPtr == nullptr) return record(cudaErrorInvalidValue);
+cudaError_t cudaMalloc3D(cudaPitchedPtr* pitched_dev_ptr, cudaExtent extent) {
+  if (pitched_dev_ptr == nullptr) return record(cudaErrorInvalidValue);
   void* pointer = nullptr;
   size_t pitch = 0;
   const cudaError_t error =
       cudaMallocPitch(&pointer, &pitch, extent.width, extent.height * extent.depth);
-  if (error == cudaSuccess) *pitchedDevPtr = {pointer, pitch, extent.width, extent.height};
+  if (error == cudaSuccess) *pitched_dev_ptr = {pointer, pitch, extent.width, extent.height};
   return error;
 }
 
-cudaError_t cudaMallocManaged(void** devPtr, size_t size, unsigned int flags) {
+cudaError_t cudaMallocManaged(void** dev_ptr, size_t size, unsigned int flags) {
   return with_context(
-      [&](const DriverTable& d) { return d.cuMemAllocManaged(as_device(devPtr), size, flags); });
+      [&](const DriverTable& d) { return d.cuMemAllocManaged(as_device(dev_ptr), size, flags); });
 }
 
 cudaError_t cudaMallocHost(void** ptr, size_t size) {
@@ -95,14 +95,14 @@ cudaError_t cudaMallocHost(void** ptr, size_t size) {
   });
 }
 
-cudaError_t cudaHostAlloc(void** pHost, size_t size, unsigned int flags) {
+cudaError_t cudaHostAlloc(void** p_host, size_t size, unsigned int flags) {
   return with_context([&](const DriverTable& d) {
-    if (pHost == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (p_host == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (size == 0) {
-      *pHost = nullptr;
+      *p_host = nullptr;
       return CUDA_SUCCESS;
     }
-    return d.cuMemHostAlloc(pHost, size, flags);
+    return d.cuMemHostAlloc(p_host, size, flags);
   });
 }
 
@@ -119,14 +119,14 @@ cudaError_t cudaHostUnregister(void* ptr) {
   return with_context([&](const DriverTable& d) { return d.cuMemHostUnregister(ptr); });
 }
 
-cudaError_t cudaHostGetDevicePointer(void** pDevice, void* pHost, unsigned int flags) {
+cudaError_t cudaHostGetDevicePointer(void** p_device, void* p_host, unsigned int flags) {
   return with_context([&](const DriverTable& d) {
-    return d.cuMemHostGetDevicePointer(as_device(pDevice), pHost, flags);
+    return d.cuMemHostGetDevicePointer(as_device(p_device), p_host, flags);
   });
 }
 
-cudaError_t cudaHostGetFlags(unsigned int* pFlags, void* pHost) {
-  return with_context([&](const DriverTable& d) { return d.cuMemHostGetFlags(pFlags, pHost); });
+cudaError_t cudaHostGetFlags(unsigned int* p_flags, void* p_host) {
+  return with_context([&](const DriverTable& d) { return d.cuMemHostGetFlags(p_flags, p_host); });
 }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
@@ -165,48 +165,48 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   });
 }
 
-cudaError_t cudaMemPrefetchAsync(const void* devPtr, size_t count, cudaMemLocation location,
+cudaError_t cudaMemPrefetchAsync(const void* dev_ptr, size_t count, cudaMemLocation location,
                                  unsigned int flags, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
-    return d.cuMemPrefetchAsync(to_device(devPtr), count, simgpu::cudart::to_location(location),
+    return d.cuMemPrefetchAsync(to_device(dev_ptr), count, simgpu::cudart::to_location(location),
                                 flags, stream);
   });
 }
 
-cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice,
+cudaError_t cudaMemAdvise(const void* dev_ptr, size_t count, cudaMemoryAdvise advice,
                           cudaMemLocation location) {
   return with_context([&](const DriverTable& d) {
-    return d.cuMemAdvise(to_device(devPtr), count, static_cast<CUmem_advise>(advice),
+    return d.cuMemAdvise(to_device(dev_ptr), count, static_cast<CUmem_advise>(advice),
                          simgpu::cudart::to_location(location));
   });
 }
 
-cudaError_t cudaMemRangeGetAttribute(void* data, size_t dataSize, cudaMemRangeAttribute attribute,
-                                     const void* devPtr, size_t count) {
+cudaError_t cudaMemRangeGetAttribute(void* data, size_t data_size, cudaMemRangeAttribute attribute,
+                                     const void* dev_ptr, size_t count) {
   return with_context([&](const DriverTable& d) {
-    return d.cuMemRangeGetAttribute(data, dataSize, static_cast<CUmem_range_attribute>(attribute),
-                                    to_device(devPtr), count);
+    return d.cuMemRangeGetAttribute(data, data_size, static_cast<CUmem_range_attribute>(attribute),
+                                    to_device(dev_ptr), count);
   });
 }
 
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* devPtr) {
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* dev_ptr) {
   static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(CUipcMemHandle));
   return with_context([&](const DriverTable& d) {
-    return d.cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle*>(handle), to_device(devPtr));
+    return d.cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle*>(handle), to_device(dev_ptr));
   });
 }
 
-cudaError_t cudaIpcOpenMemHandle(void** devPtr, cudaIpcMemHandle_t handle, unsigned int flags) {
+cudaError_t cudaIpcOpenMemHandle(void** dev_ptr, cudaIpcMemHandle_t handle, unsigned int flags) {
   return with_context([&](const DriverTable& d) {
     CUipcMemHandle converted{};
     std::memcpy(&converted, &handle, sizeof(converted));
-    return d.cuIpcOpenMemHandle(as_device(devPtr), converted, flags);
+    return d.cuIpcOpenMemHandle(as_device(dev_ptr), converted, flags);
   });
 }
 
-cudaError_t cudaIpcCloseMemHandle(void* devPtr) {
+cudaError_t cudaIpcCloseMemHandle(void* dev_ptr) {
   return with_context(
-      [&](const DriverTable& d) { return d.cuIpcCloseMemHandle(to_device(devPtr)); });
+      [&](const DriverTable& d) { return d.cuIpcCloseMemHandle(to_device(dev_ptr)); });
 }
 
 }  // extern "C"

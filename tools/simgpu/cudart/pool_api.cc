@@ -29,18 +29,18 @@ cudaError_t for_device(int ordinal, Body&& body) {
 
 extern "C" {
 
-cudaError_t cudaMallocAsync(void** devPtr, size_t size, cudaStream_t hStream) {
+cudaError_t cudaMallocAsync(void** dev_ptr, size_t size, cudaStream_t h_stream) {
   return with_context([&](const DriverTable& d) {
-    if (devPtr == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (dev_ptr == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (size == 0) {
-      *devPtr = nullptr;
+      *dev_ptr = nullptr;
       return CUDA_SUCCESS;
     }
-    return d.cuMemAllocAsync(reinterpret_cast<CUdeviceptr*>(devPtr), size, hStream);
+    return d.cuMemAllocAsync(reinterpret_cast<CUdeviceptr*>(dev_ptr), size, h_stream);
   });
 }
 
-cudaError_t cudaMallocFromPoolAsync(void** ptr, size_t size, cudaMemPool_t memPool,
+cudaError_t cudaMallocFromPoolAsync(void** ptr, size_t size, cudaMemPool_t mem_pool,
                                     cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     if (ptr == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -48,76 +48,77 @@ cudaError_t cudaMallocFromPoolAsync(void** ptr, size_t size, cudaMemPool_t memPo
       *ptr = nullptr;
       return CUDA_SUCCESS;
     }
-    return d.cuMemAllocFromPoolAsync(reinterpret_cast<CUdeviceptr*>(ptr), size, memPool, stream);
+    return d.cuMemAllocFromPoolAsync(reinterpret_cast<CUdeviceptr*>(ptr), size, mem_pool, stream);
   });
 }
 
-cudaError_t cudaFreeAsync(void* devPtr, cudaStream_t hStream) {
+cudaError_t cudaFreeAsync(void* dev_ptr, cudaStream_t h_stream) {
   return with_context([&](const DriverTable& d) {
-    return devPtr == nullptr ? CUDA_SUCCESS : d.cuMemFreeAsync(to_device(devPtr), hStream);
+    return dev_ptr == nullptr ? CUDA_SUCCESS : d.cuMemFreeAsync(to_device(dev_ptr), h_stream);
   });
 }
 
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* memPool, int device) {
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* mem_pool, int device) {
   return for_device(device, [&](const DriverTable& d, CUdevice handle) {
-    return d.cuDeviceGetDefaultMemPool(memPool, handle);
+    return d.cuDeviceGetDefaultMemPool(mem_pool, handle);
   });
 }
 
-cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* memPool, int device) {
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* mem_pool, int device) {
   return for_device(device, [&](const DriverTable& d, CUdevice handle) {
-    return d.cuDeviceGetMemPool(memPool, handle);
+    return d.cuDeviceGetMemPool(mem_pool, handle);
   });
 }
 
-cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t memPool) {
+cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t mem_pool) {
   return for_device(device, [&](const DriverTable& d, CUdevice handle) {
-    return d.cuDeviceSetMemPool(handle, memPool);
+    return d.cuDeviceSetMemPool(handle, mem_pool);
   });
 }
 
-cudaError_t cudaMemPoolCreate(cudaMemPool_t* memPool, const cudaMemPoolProps* poolProps) {
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* mem_pool, const cudaMemPoolProps* pool_props) {
   return with_context([&](const DriverTable& d) {
-    return d.cuMemPoolCreate(memPool, reinterpret_cast<const CUmemPoolProps*>(poolProps));
+    return d.cuMemPoolCreate(mem_pool, reinterpret_cast<const CUmemPoolProps*>(pool_props));
   });
 }
 
-cudaError_t cudaMemPoolDestroy(cudaMemPool_t memPool) {
-  return with_context([&](const DriverTable& d) { return d.cuMemPoolDestroy(memPool); });
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t mem_pool) {
+  return with_context([&](const DriverTable& d) { return d.cuMemPoolDestroy(mem_pool); });
 }
 
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t memPool, size_t minBytesToKeep) {
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t mem_pool, size_t min_bytes_to_keep) {
   return with_context(
-      [&](const DriverTable& d) { return d.cuMemPoolTrimTo(memPool, minBytesToKeep); });
+      [&](const DriverTable& d) { return d.cuMemPoolTrimTo(mem_pool, min_bytes_to_keep); });
 }
 
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t memPool, cudaMemPoolAttr attr, void* value) {
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t mem_pool, cudaMemPoolAttr attr, void* value) {
   return with_context([&](const DriverTable& d) {
-    return d.cuMemPoolSetAttribute(memPool, static_cast<CUmemPool_attribute>(attr), value);
+    return d.cuMemPoolSetAttribute(mem_pool, static_cast<CUmemPool_attribute>(attr), value);
   });
 }
 
-cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t memPool, cudaMemPoolAttr attr, void* value) {
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t mem_pool, cudaMemPoolAttr attr, void* value) {
   return with_context([&](const DriverTable& d) {
-    return d.cuMemPoolGetAttribute(memPool, static_cast<CUmemPool_attribute>(attr), value);
+    return d.cuMemPoolGetAttribute(mem_pool, static_cast<CUmemPool_attribute>(attr), value);
   });
 }
 
-cudaError_t cudaMemPoolSetAccess(cudaMemPool_t memPool, const cudaMemAccessDesc* descList,
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t mem_pool, const cudaMemAccessDesc* desc_list,
                                  size_t count) {
   return with_context([&](const DriverTable& d) {
-    return d.cuMemPoolSetAccess(memPool, reinterpret_cast<const CUmemAccessDesc*>(descList), count);
+    return d.cuMemPoolSetAccess(mem_pool, reinterpret_cast<const CUmemAccessDesc*>(desc_list),
+                                count);
   });
 }
 
-cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t memPool,
+cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t mem_pool,
                                  cudaMemLocation* location) {
   static_assert(sizeof(cudaMemLocation) == sizeof(CUmemLocation));
   if (flags == nullptr) return record(cudaErrorInvalidValue);
   return with_context([&](const DriverTable& d) {
     CUmemAccess_flags found = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     const CUresult result =
-        d.cuMemPoolGetAccess(&found, memPool, reinterpret_cast<CUmemLocation*>(location));
+        d.cuMemPoolGetAccess(&found, mem_pool, reinterpret_cast<CUmemLocation*>(location));
     if (result == CUDA_SUCCESS) *flags = static_cast<cudaMemAccessFlags>(found);
     return result;
   });

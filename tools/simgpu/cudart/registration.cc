@@ -34,60 +34,60 @@ using simgpu::cudart::from_handle;
 #pragma GCC visibility push(default)
 extern "C" {
 
-void** __cudaRegisterFatBinary(void* fatCubin) {
+void** __cudaRegisterFatBinary(void* fat_cubin) {
   return reinterpret_cast<void**>(
-      Registry::instance().add(static_cast<const __fatBinC_Wrapper_t*>(fatCubin)));
+      Registry::instance().add(static_cast<const __fatBinC_Wrapper_t*>(fat_cubin)));
 }
 
 // Everything is looked up at first use, so the end of a registration means nothing here.
 void __cudaRegisterFatBinaryEnd(void**) {}
 
-void __cudaUnregisterFatBinary(void** fatCubinHandle) {
-  if (fatCubinHandle != nullptr) Registry::instance().remove(from_handle(fatCubinHandle));
+void __cudaUnregisterFatBinary(void** fat_cubin_handle) {
+  if (fat_cubin_handle != nullptr) Registry::instance().remove(from_handle(fat_cubin_handle));
 }
 
-void __cudaRegisterFunction(void** fatCubinHandle, const char* hostFun, char* /*deviceFun*/,
-                            const char* deviceName, int /*thread_limit*/, uint3* /*tid*/,
-                            uint3* /*bid*/, dim3* /*bDim*/, dim3* /*gDim*/, int* /*wSize*/) {
-  Registry::instance().add_function(from_handle(fatCubinHandle), hostFun, deviceName);
+void __cudaRegisterFunction(void** fat_cubin_handle, const char* host_fun, char* /*device_fun*/,
+                            const char* device_name, int /*thread_limit*/, uint3* /*tid*/,
+                            uint3* /*bid*/, dim3* /*b_dim*/, dim3* /*g_dim*/, int* /*w_size*/) {
+  Registry::instance().add_function(from_handle(fat_cubin_handle), host_fun, device_name);
 }
 
-void __cudaRegisterVar(void** fatCubinHandle, char* hostVar, char* /*deviceAddress*/,
-                       const char* deviceName, int /*ext*/, size_t size, int /*constant*/,
+void __cudaRegisterVar(void** fat_cubin_handle, char* host_var, char* /*device_address*/,
+                       const char* device_name, int /*ext*/, size_t size, int /*constant*/,
                        int /*global*/) {
-  Registry::instance().add_variable(from_handle(fatCubinHandle), hostVar, deviceName, size);
+  Registry::instance().add_variable(from_handle(fat_cubin_handle), host_var, device_name, size);
 }
 
-void __cudaRegisterManagedVar(void** fatCubinHandle, void** hostVarPtrAddress,
-                              char* /*deviceAddress*/, const char* deviceName, int /*ext*/,
+void __cudaRegisterManagedVar(void** fat_cubin_handle, void** host_var_ptr_address,
+                              char* /*device_address*/, const char* device_name, int /*ext*/,
                               size_t size, int /*constant*/, int /*global*/) {
-  from_handle(fatCubinHandle)->add_managed(hostVarPtrAddress, deviceName);
-  Registry::instance().add_variable(from_handle(fatCubinHandle), hostVarPtrAddress, deviceName,
-                                    size);
+  from_handle(fat_cubin_handle)->add_managed(host_var_ptr_address, device_name);
+  Registry::instance().add_variable(from_handle(fat_cubin_handle), host_var_ptr_address,
+                                    device_name, size);
 }
 
 // Called by host code before it first touches a managed variable.
-char __cudaInitModule(void** fatCubinHandle) {
+char __cudaInitModule(void** fat_cubin_handle) {
   CUlibrary library = nullptr;
   cudaError_t error = simgpu::cudart::ensure_context();
-  if (error == cudaSuccess) error = from_handle(fatCubinHandle)->library(&library);
+  if (error == cudaSuccess) error = from_handle(fat_cubin_handle)->library(&library);
   return record(error) == cudaSuccess ? 1 : 0;
 }
 
-unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem,
+unsigned __cudaPushCallConfiguration(dim3 grid_dim, dim3 block_dim, size_t shared_mem,
                                      struct CUstream_st* stream) {
-  configurations.push_back({gridDim, blockDim, sharedMem, stream});
+  configurations.push_back({grid_dim, block_dim, shared_mem, stream});
   return 0;
 }
 
-cudaError_t __cudaPopCallConfiguration(dim3* gridDim, dim3* blockDim, size_t* sharedMem,
+cudaError_t __cudaPopCallConfiguration(dim3* grid_dim, dim3* block_dim, size_t* shared_mem,
                                        void* stream) {
   if (configurations.empty()) return record(cudaErrorMissingConfiguration);
   const auto configuration = configurations.back();
   configurations.pop_back();
-  *gridDim = configuration.grid;
-  *blockDim = configuration.block;
-  *sharedMem = configuration.shared_bytes;
+  *grid_dim = configuration.grid;
+  *block_dim = configuration.block;
+  *shared_mem = configuration.shared_bytes;
   *static_cast<cudaStream_t*>(stream) = configuration.stream;
   return cudaSuccess;
 }

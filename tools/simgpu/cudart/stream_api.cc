@@ -19,18 +19,19 @@ static_assert(static_cast<int>(cudaStreamCaptureModeRelaxed) == CU_STREAM_CAPTUR
 
 extern "C" {
 
-cudaError_t cudaStreamCreate(cudaStream_t* pStream) {
+cudaError_t cudaStreamCreate(cudaStream_t* p_stream) {
   return with_context(
-      [&](const DriverTable& d) { return d.cuStreamCreate(pStream, CU_STREAM_DEFAULT); });
+      [&](const DriverTable& d) { return d.cuStreamCreate(p_stream, CU_STREAM_DEFAULT); });
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* pStream, unsigned int flags) {
-  return with_context([&](const DriverTable& d) { return d.cuStreamCreate(pStream, flags); });
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* p_stream, unsigned int flags) {
+  return with_context([&](const DriverTable& d) { return d.cuStreamCreate(p_stream, flags); });
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* pStream, unsigned int flags, int priority) {
-  return with_context(
-      [&](const DriverTable& d) { return d.cuStreamCreateWithPriority(pStream, flags, priority); });
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* p_stream, unsigned int flags, int priority) {
+  return with_context([&](const DriverTable& d) {
+    return d.cuStreamCreateWithPriority(p_stream, flags, priority);
+  });
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -51,60 +52,60 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
-                                  void* userData, unsigned int flags) {
+                                  void* user_data, unsigned int flags) {
   return with_context([&](const DriverTable& d) {
     // The two kinds of callback differ in the name of the error type only, and that has the same
     // values.
-    return d.cuStreamAddCallback(stream, reinterpret_cast<CUstreamCallback>(callback), userData,
+    return d.cuStreamAddCallback(stream, reinterpret_cast<CUstreamCallback>(callback), user_data,
                                  flags);
   });
 }
 
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void* userData) {
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void* user_data) {
   return with_context(
-      [&](const DriverTable& d) { return d.cuLaunchHostFunc(stream, fn, userData); });
+      [&](const DriverTable& d) { return d.cuLaunchHostFunc(stream, fn, user_data); });
 }
 
-cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* devPtr, size_t length,
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* dev_ptr, size_t length,
                                      unsigned int flags) {
   return with_context([&](const DriverTable& d) {
-    return d.cuStreamAttachMemAsync(stream, to_device(devPtr), length, flags);
+    return d.cuStreamAttachMemAsync(stream, to_device(dev_ptr), length, flags);
   });
 }
 
-cudaError_t cudaStreamGetPriority(cudaStream_t hStream, int* priority) {
+cudaError_t cudaStreamGetPriority(cudaStream_t h_stream, int* priority) {
   return with_context(
-      [&](const DriverTable& d) { return d.cuStreamGetPriority(hStream, priority); });
+      [&](const DriverTable& d) { return d.cuStreamGetPriority(h_stream, priority); });
 }
 
-cudaError_t cudaStreamGetFlags(cudaStream_t hStream, unsigned int* flags) {
-  return with_context([&](const DriverTable& d) { return d.cuStreamGetFlags(hStream, flags); });
+cudaError_t cudaStreamGetFlags(cudaStream_t h_stream, unsigned int* flags) {
+  return with_context([&](const DriverTable& d) { return d.cuStreamGetFlags(h_stream, flags); });
 }
 
-cudaError_t cudaStreamGetId(cudaStream_t hStream, unsigned long long* streamId) {
-  return with_context([&](const DriverTable& d) { return d.cuStreamGetId(hStream, streamId); });
+cudaError_t cudaStreamGetId(cudaStream_t h_stream, unsigned long long* stream_id) {
+  return with_context([&](const DriverTable& d) { return d.cuStreamGetId(h_stream, stream_id); });
 }
 
-cudaError_t cudaStreamGetDevice(cudaStream_t hStream, int* device) {
-  return with_context([&](const DriverTable& d) { return d.cuStreamGetDevice(hStream, device); });
+cudaError_t cudaStreamGetDevice(cudaStream_t h_stream, int* device) {
+  return with_context([&](const DriverTable& d) { return d.cuStreamGetDevice(h_stream, device); });
 }
 
 cudaError_t cudaStreamCopyAttributes(cudaStream_t dst, cudaStream_t src) {
   return with_context([&](const DriverTable& d) { return d.cuStreamCopyAttributes(dst, src); });
 }
 
-cudaError_t cudaStreamGetAttribute(cudaStream_t hStream, cudaLaunchAttributeID attr,
+cudaError_t cudaStreamGetAttribute(cudaStream_t h_stream, cudaLaunchAttributeID attr,
                                    cudaLaunchAttributeValue* value_out) {
   return with_context([&](const DriverTable& d) {
-    return d.cuStreamGetAttribute(hStream, static_cast<CUstreamAttrID>(attr),
+    return d.cuStreamGetAttribute(h_stream, static_cast<CUstreamAttrID>(attr),
                                   reinterpret_cast<CUstreamAttrValue*>(value_out));
   });
 }
 
-cudaError_t cudaStreamSetAttribute(cudaStream_t hStream, cudaLaunchAttributeID attr,
+cudaError_t cudaStreamSetAttribute(cudaStream_t h_stream, cudaLaunchAttributeID attr,
                                    const cudaLaunchAttributeValue* value) {
   return with_context([&](const DriverTable& d) {
-    return d.cuStreamSetAttribute(hStream, static_cast<CUstreamAttrID>(attr),
+    return d.cuStreamSetAttribute(h_stream, static_cast<CUstreamAttrID>(attr),
                                   reinterpret_cast<const CUstreamAttrValue*>(value));
   });
 }
@@ -115,35 +116,35 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   });
 }
 
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* pGraph) {
-  return with_context([&](const DriverTable& d) { return d.cuStreamEndCapture(stream, pGraph); });
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* p_graph) {
+  return with_context([&](const DriverTable& d) { return d.cuStreamEndCapture(stream, p_graph); });
 }
 
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* pCaptureStatus) {
-  if (pCaptureStatus == nullptr) return record(cudaErrorInvalidValue);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* p_capture_status) {
+  if (p_capture_status == nullptr) return record(cudaErrorInvalidValue);
   return with_context([&](const DriverTable& d) {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     const CUresult result = d.cuStreamIsCapturing(stream, &status);
-    if (result == CUDA_SUCCESS) *pCaptureStatus = static_cast<cudaStreamCaptureStatus>(status);
+    if (result == CUDA_SUCCESS) *p_capture_status = static_cast<cudaStreamCaptureStatus>(status);
     return result;
   });
 }
 
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
-                                     cudaStreamCaptureStatus* captureStatus_out,
+                                     cudaStreamCaptureStatus* capture_status_out,
                                      unsigned long long* id_out, cudaGraph_t* graph_out,
                                      const cudaGraphNode_t** dependencies_out,
-                                     const cudaGraphEdgeData** edgeData_out,
-                                     size_t* numDependencies_out) {
-  if (captureStatus_out == nullptr) return record(cudaErrorInvalidValue);
+                                     const cudaGraphEdgeData** edge_data_out,
+                                     size_t* num_dependencies_out) {
+  if (capture_status_out == nullptr) return record(cudaErrorInvalidValue);
   return with_context([&](const DriverTable& d) {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t id = 0;
     const CUresult result = d.cuStreamGetCaptureInfo(
         stream, &status, &id, graph_out, dependencies_out,
-        reinterpret_cast<const CUgraphEdgeData**>(edgeData_out), numDependencies_out);
+        reinterpret_cast<const CUgraphEdgeData**>(edge_data_out), num_dependencies_out);
     if (result == CUDA_SUCCESS) {
-      *captureStatus_out = static_cast<cudaStreamCaptureStatus>(status);
+      *capture_status_out = static_cast<cudaStreamCaptureStatus>(status);
       if (id_out != nullptr && status == CU_STREAM_CAPTURE_STATUS_ACTIVE) *id_out = id;
     }
     return result;
@@ -151,12 +152,12 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
 }
 
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* dependencies,
-                                                const cudaGraphEdgeData* dependencyData,
-                                                size_t numDependencies, unsigned int flags) {
+                                                const cudaGraphEdgeData* dependency_data,
+                                                size_t num_dependencies, unsigned int flags) {
   return with_context([&](const DriverTable& d) {
     return d.cuStreamUpdateCaptureDependencies(
-        stream, dependencies, reinterpret_cast<const CUgraphEdgeData*>(dependencyData),
-        numDependencies, flags);
+        stream, dependencies, reinterpret_cast<const CUgraphEdgeData*>(dependency_data),
+        num_dependencies, flags);
   });
 }
 

@@ -35,9 +35,9 @@ bool is_from_symbol(cudaMemcpyKind kind) {
 
 extern "C" {
 
-cudaError_t cudaGetSymbolAddress(void** devPtr, const void* symbol) {
-  if (devPtr == nullptr) return record(cudaErrorInvalidValue);
-  return place(symbol, 0, 0, devPtr);
+cudaError_t cudaGetSymbolAddress(void** dev_ptr, const void* symbol) {
+  if (dev_ptr == nullptr) return record(cudaErrorInvalidValue);
+  return place(symbol, 0, 0, dev_ptr);
 }
 
 cudaError_t cudaGetSymbolSize(size_t* size, const void* symbol) {

@@ -16,91 +16,91 @@ cudaError_t cudaEventRecordWithFlags_ptsz(cudaEvent_t event, cudaStream_t stream
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaEventRecordWithFlags(event, stream, flags);
 }
-cudaError_t cudaFreeAsync_ptsz(void* devPtr, cudaStream_t hStream) {
+cudaError_t cudaFreeAsync_ptsz(void* dev_ptr, cudaStream_t h_stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaFreeAsync(devPtr, hStream);
+  return cudaFreeAsync(dev_ptr, h_stream);
 }
-cudaError_t cudaGetDriverEntryPoint_ptsz(const char* symbol, void** funcPtr,
+cudaError_t cudaGetDriverEntryPoint_ptsz(const char* symbol, void** func_ptr,
                                          unsigned long long flags,
-                                         enum cudaDriverEntryPointQueryResult* driverStatus) {
+                                         enum cudaDriverEntryPointQueryResult* driver_status) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaGetDriverEntryPoint(symbol, funcPtr, flags, driverStatus);
+  return cudaGetDriverEntryPoint(symbol, func_ptr, flags, driver_status);
 }
 cudaError_t cudaGetDriverEntryPointByVersion_ptsz(
-    const char* symbol, void** funcPtr, unsigned int cudaVersion, unsigned long long flags,
-    enum cudaDriverEntryPointQueryResult* driverStatus) {
+    const char* symbol, void** func_ptr, unsigned int cuda_version, unsigned long long flags,
+    enum cudaDriverEntryPointQueryResult* driver_status) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaGetDriverEntryPointByVersion(symbol, funcPtr, cudaVersion, flags, driverStatus);
+  return cudaGetDriverEntryPointByVersion(symbol, func_ptr, cuda_version, flags, driver_status);
 }
-cudaError_t cudaGraphInstantiateWithParams_ptsz(cudaGraphExec_t* pGraphExec, cudaGraph_t graph,
-                                                cudaGraphInstantiateParams* instantiateParams) {
+cudaError_t cudaGraphInstantiateWithParams_ptsz(cudaGraphExec_t* p_graph_exec, cudaGraph_t graph,
+                                                cudaGraphInstantiateParams* instantiate_params) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaGraphInstantiateWithParams(pGraphExec, graph, instantiateParams);
+  return cudaGraphInstantiateWithParams(p_graph_exec, graph, instantiate_params);
 }
-cudaError_t cudaGraphLaunch_ptsz(cudaGraphExec_t graphExec, cudaStream_t stream) {
+cudaError_t cudaGraphLaunch_ptsz(cudaGraphExec_t graph_exec, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaGraphLaunch(graphExec, stream);
+  return cudaGraphLaunch(graph_exec, stream);
 }
-cudaError_t cudaGraphUpload_ptsz(cudaGraphExec_t graphExec, cudaStream_t stream) {
+cudaError_t cudaGraphUpload_ptsz(cudaGraphExec_t graph_exec, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaGraphUpload(graphExec, stream);
+  return cudaGraphUpload(graph_exec, stream);
 }
-cudaError_t cudaLaunchCooperativeKernel_ptsz(const void* func, dim3 gridDim, dim3 blockDim,
-                                             void** args, size_t sharedMem, cudaStream_t stream) {
+cudaError_t cudaLaunchCooperativeKernel_ptsz(const void* func, dim3 grid_dim, dim3 block_dim,
+                                             void** args, size_t shared_mem, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaLaunchCooperativeKernel(func, gridDim, blockDim, args, sharedMem, stream);
+  return cudaLaunchCooperativeKernel(func, grid_dim, block_dim, args, shared_mem, stream);
 }
-cudaError_t cudaLaunchHostFunc_ptsz(cudaStream_t stream, cudaHostFn_t fn, void* userData) {
+cudaError_t cudaLaunchHostFunc_ptsz(cudaStream_t stream, cudaHostFn_t fn, void* user_data) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaLaunchHostFunc(stream, fn, userData);
+  return cudaLaunchHostFunc(stream, fn, user_data);
 }
-cudaError_t cudaLaunchKernel_ptsz(const void* func, dim3 gridDim, dim3 blockDim, void** args,
-                                  size_t sharedMem, cudaStream_t stream) {
+cudaError_t cudaLaunchKernel_ptsz(const void* func, dim3 grid_dim, dim3 block_dim, void** args,
+                                  size_t shared_mem, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaLaunchKernel(func, gridDim, blockDim, args, sharedMem, stream);
+  return cudaLaunchKernel(func, grid_dim, block_dim, args, shared_mem, stream);
 }
 cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t* config, const void* func,
                                      void** args) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaLaunchKernelExC(config, func, args);
 }
-cudaError_t cudaMallocAsync_ptsz(void** devPtr, size_t size, cudaStream_t hStream) {
+cudaError_t cudaMallocAsync_ptsz(void** dev_ptr, size_t size, cudaStream_t h_stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMallocAsync(devPtr, size, hStream);
+  return cudaMallocAsync(dev_ptr, size, h_stream);
 }
-cudaError_t cudaMallocFromPoolAsync_ptsz(void** ptr, size_t size, cudaMemPool_t memPool,
+cudaError_t cudaMallocFromPoolAsync_ptsz(void** ptr, size_t size, cudaMemPool_t mem_pool,
                                          cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMallocFromPoolAsync(ptr, size, memPool, stream);
+  return cudaMallocFromPoolAsync(ptr, size, mem_pool, stream);
 }
 cudaError_t cudaMemDiscardAndPrefetchBatchAsync_ptsz(void** dptrs, size_t* sizes, size_t count,
-                                                     struct cudaMemLocation* prefetchLocs,
-                                                     size_t* prefetchLocIdxs,
-                                                     size_t numPrefetchLocs,
+                                                     struct cudaMemLocation* prefetch_locs,
+                                                     size_t* prefetch_loc_idxs,
+                                                     size_t num_prefetch_locs,
                                                      unsigned long long flags,
                                                      cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,
-                                             numPrefetchLocs, flags, stream);
+  return cudaMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetch_locs, prefetch_loc_idxs,
+                                             num_prefetch_locs, flags, stream);
 }
 cudaError_t cudaMemDiscardBatchAsync_ptsz(void** dptrs, size_t* sizes, size_t count,
                                           unsigned long long flags, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemDiscardBatchAsync(dptrs, sizes, count, flags, stream);
 }
-cudaError_t cudaMemPrefetchAsync_ptsz(const void* devPtr, size_t count,
+cudaError_t cudaMemPrefetchAsync_ptsz(const void* dev_ptr, size_t count,
                                       struct cudaMemLocation location, unsigned int flags,
                                       cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemPrefetchAsync(devPtr, count, location, flags, stream);
+  return cudaMemPrefetchAsync(dev_ptr, count, location, flags, stream);
 }
 cudaError_t cudaMemPrefetchBatchAsync_ptsz(void** dptrs, size_t* sizes, size_t count,
-                                           struct cudaMemLocation* prefetchLocs,
-                                           size_t* prefetchLocIdxs, size_t numPrefetchLocs,
+                                           struct cudaMemLocation* prefetch_locs,
+                                           size_t* prefetch_loc_idxs, size_t num_prefetch_locs,
                                            unsigned long long flags, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,
-                                   numPrefetchLocs, flags, stream);
+  return cudaMemPrefetchBatchAsync(dptrs, sizes, count, prefetch_locs, prefetch_loc_idxs,
+                                   num_prefetch_locs, flags, stream);
 }
 cudaError_t cudaMemcpy_ptds(void* dst, const void* src, size_t count, enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
@@ -111,13 +111,13 @@ cudaError_t cudaMemcpy2D_ptds(void* dst, size_t dpitch, const void* src, size_t 
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy2D(dst, dpitch, src, spitch, width, height, kind);
 }
-cudaError_t cudaMemcpy2DArrayToArray_ptds(cudaArray_t dst, size_t wOffsetDst, size_t hOffsetDst,
-                                          cudaArray_const_t src, size_t wOffsetSrc,
-                                          size_t hOffsetSrc, size_t width, size_t height,
+cudaError_t cudaMemcpy2DArrayToArray_ptds(cudaArray_t dst, size_t w_offset_dst, size_t h_offset_dst,
+                                          cudaArray_const_t src, size_t w_offset_src,
+                                          size_t h_offset_src, size_t width, size_t height,
                                           enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemcpy2DArrayToArray(dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, width,
-                                  height, kind);
+  return cudaMemcpy2DArrayToArray(dst, w_offset_dst, h_offset_dst, src, w_offset_src, h_offset_src,
+                                  width, height, kind);
 }
 cudaError_t cudaMemcpy2DAsync_ptsz(void* dst, size_t dpitch, const void* src, size_t spitch,
                                    size_t width, size_t height, enum cudaMemcpyKind kind,
@@ -126,31 +126,32 @@ cudaError_t cudaMemcpy2DAsync_ptsz(void* dst, size_t dpitch, const void* src, si
   return cudaMemcpy2DAsync(dst, dpitch, src, spitch, width, height, kind, stream);
 }
 cudaError_t cudaMemcpy2DFromArray_ptds(void* dst, size_t dpitch, cudaArray_const_t src,
-                                       size_t wOffset, size_t hOffset, size_t width, size_t height,
-                                       enum cudaMemcpyKind kind) {
+                                       size_t w_offset, size_t h_offset, size_t width,
+                                       size_t height, enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemcpy2DFromArray(dst, dpitch, src, wOffset, hOffset, width, height, kind);
+  return cudaMemcpy2DFromArray(dst, dpitch, src, w_offset, h_offset, width, height, kind);
 }
 cudaError_t cudaMemcpy2DFromArrayAsync_ptsz(void* dst, size_t dpitch, cudaArray_const_t src,
-                                            size_t wOffset, size_t hOffset, size_t width,
+                                            size_t w_offset, size_t h_offset, size_t width,
                                             size_t height, enum cudaMemcpyKind kind,
                                             cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemcpy2DFromArrayAsync(dst, dpitch, src, wOffset, hOffset, width, height, kind,
+  return cudaMemcpy2DFromArrayAsync(dst, dpitch, src, w_offset, h_offset, width, height, kind,
                                     stream);
 }
-cudaError_t cudaMemcpy2DToArray_ptds(cudaArray_t dst, size_t wOffset, size_t hOffset,
+cudaError_t cudaMemcpy2DToArray_ptds(cudaArray_t dst, size_t w_offset, size_t h_offset,
                                      const void* src, size_t spitch, size_t width, size_t height,
                                      enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemcpy2DToArray(dst, wOffset, hOffset, src, spitch, width, height, kind);
+  return cudaMemcpy2DToArray(dst, w_offset, h_offset, src, spitch, width, height, kind);
 }
-cudaError_t cudaMemcpy2DToArrayAsync_ptsz(cudaArray_t dst, size_t wOffset, size_t hOffset,
+cudaError_t cudaMemcpy2DToArrayAsync_ptsz(cudaArray_t dst, size_t w_offset, size_t h_offset,
                                           const void* src, size_t spitch, size_t width,
                                           size_t height, enum cudaMemcpyKind kind,
                                           cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemcpy2DToArrayAsync(dst, wOffset, hOffset, src, spitch, width, height, kind, stream);
+  return cudaMemcpy2DToArrayAsync(dst, w_offset, h_offset, src, spitch, width, height, kind,
+                                  stream);
 }
 cudaError_t cudaMemcpy3D_ptds(const struct cudaMemcpy3DParms* p) {
   const simgpu::cudart::PerThreadDefaultStream scope;
@@ -160,10 +161,10 @@ cudaError_t cudaMemcpy3DAsync_ptsz(const struct cudaMemcpy3DParms* p, cudaStream
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy3DAsync(p, stream);
 }
-cudaError_t cudaMemcpy3DBatchAsync_ptsz(size_t numOps, struct cudaMemcpy3DBatchOp* opList,
+cudaError_t cudaMemcpy3DBatchAsync_ptsz(size_t num_ops, struct cudaMemcpy3DBatchOp* op_list,
                                         unsigned long long flags, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemcpy3DBatchAsync(numOps, opList, flags, stream);
+  return cudaMemcpy3DBatchAsync(num_ops, op_list, flags, stream);
 }
 cudaError_t cudaMemcpy3DPeer_ptds(const struct cudaMemcpy3DPeerParms* p) {
   const simgpu::cudart::PerThreadDefaultStream scope;
@@ -173,12 +174,13 @@ cudaError_t cudaMemcpy3DPeerAsync_ptsz(const struct cudaMemcpy3DPeerParms* p, cu
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy3DPeerAsync(p, stream);
 }
-cudaError_t cudaMemcpyArrayToArray_ptds(cudaArray_t dst, size_t wOffsetDst, size_t hOffsetDst,
-                                        cudaArray_const_t src, size_t wOffsetSrc, size_t hOffsetSrc,
-                                        size_t count, enum cudaMemcpyKind kind) {
+cudaError_t cudaMemcpyArrayToArray_ptds(cudaArray_t dst, size_t w_offset_dst, size_t h_offset_dst,
+                                        cudaArray_const_t src, size_t w_offset_src,
+                                        size_t h_offset_src, size_t count,
+                                        enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemcpyArrayToArray(dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, count,
-                                kind);
+  return cudaMemcpyArrayToArray(dst, w_offset_dst, h_offset_dst, src, w_offset_src, h_offset_src,
+                                count, kind);
 }
 cudaError_t cudaMemcpyAsync_ptsz(void* dst, const void* src, size_t count, enum cudaMemcpyKind kind,
                                  cudaStream_t stream) {
@@ -187,21 +189,21 @@ cudaError_t cudaMemcpyAsync_ptsz(void* dst, const void* src, size_t count, enum 
 }
 cudaError_t cudaMemcpyBatchAsync_ptsz(void* const* dsts, const void* const* srcs,
                                       const size_t* sizes, size_t count,
-                                      struct cudaMemcpyAttributes* attrs, size_t* attrsIdxs,
-                                      size_t numAttrs, cudaStream_t stream) {
+                                      struct cudaMemcpyAttributes* attrs, size_t* attrs_idxs,
+                                      size_t num_attrs, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, stream);
+  return cudaMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrs_idxs, num_attrs, stream);
 }
-cudaError_t cudaMemcpyFromArray_ptds(void* dst, cudaArray_const_t src, size_t wOffset,
-                                     size_t hOffset, size_t count, enum cudaMemcpyKind kind) {
+cudaError_t cudaMemcpyFromArray_ptds(void* dst, cudaArray_const_t src, size_t w_offset,
+                                     size_t h_offset, size_t count, enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemcpyFromArray(dst, src, wOffset, hOffset, count, kind);
+  return cudaMemcpyFromArray(dst, src, w_offset, h_offset, count, kind);
 }
-cudaError_t cudaMemcpyFromArrayAsync_ptsz(void* dst, cudaArray_const_t src, size_t wOffset,
-                                          size_t hOffset, size_t count, enum cudaMemcpyKind kind,
+cudaError_t cudaMemcpyFromArrayAsync_ptsz(void* dst, cudaArray_const_t src, size_t w_offset,
+                                          size_t h_offset, size_t count, enum cudaMemcpyKind kind,
                                           cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemcpyFromArrayAsync(dst, src, wOffset, hOffset, count, kind, stream);
+  return cudaMemcpyFromArrayAsync(dst, src, w_offset, h_offset, count, kind, stream);
 }
 cudaError_t cudaMemcpyFromSymbol_ptds(void* dst, const void* symbol, size_t count, size_t offset,
                                       enum cudaMemcpyKind kind) {
@@ -214,16 +216,16 @@ cudaError_t cudaMemcpyFromSymbolAsync_ptsz(void* dst, const void* symbol, size_t
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpyFromSymbolAsync(dst, symbol, count, offset, kind, stream);
 }
-cudaError_t cudaMemcpyToArray_ptds(cudaArray_t dst, size_t wOffset, size_t hOffset, const void* src,
-                                   size_t count, enum cudaMemcpyKind kind) {
+cudaError_t cudaMemcpyToArray_ptds(cudaArray_t dst, size_t w_offset, size_t h_offset,
+                                   const void* src, size_t count, enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemcpyToArray(dst, wOffset, hOffset, src, count, kind);
+  return cudaMemcpyToArray(dst, w_offset, h_offset, src, count, kind);
 }
-cudaError_t cudaMemcpyToArrayAsync_ptsz(cudaArray_t dst, size_t wOffset, size_t hOffset,
+cudaError_t cudaMemcpyToArrayAsync_ptsz(cudaArray_t dst, size_t w_offset, size_t h_offset,
                                         const void* src, size_t count, enum cudaMemcpyKind kind,
                                         cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemcpyToArrayAsync(dst, wOffset, hOffset, src, count, kind, stream);
+  return cudaMemcpyToArrayAsync(dst, w_offset, h_offset, src, count, kind, stream);
 }
 cudaError_t cudaMemcpyToSymbol_ptds(const void* symbol, const void* src, size_t count,
                                     size_t offset, enum cudaMemcpyKind kind) {
@@ -236,49 +238,49 @@ cudaError_t cudaMemcpyToSymbolAsync_ptsz(const void* symbol, const void* src, si
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpyToSymbolAsync(symbol, src, count, offset, kind, stream);
 }
-cudaError_t cudaMemset_ptds(void* devPtr, int value, size_t count) {
+cudaError_t cudaMemset_ptds(void* dev_ptr, int value, size_t count) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemset(devPtr, value, count);
+  return cudaMemset(dev_ptr, value, count);
 }
-cudaError_t cudaMemset2D_ptds(void* devPtr, size_t pitch, int value, size_t width, size_t height) {
+cudaError_t cudaMemset2D_ptds(void* dev_ptr, size_t pitch, int value, size_t width, size_t height) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemset2D(devPtr, pitch, value, width, height);
+  return cudaMemset2D(dev_ptr, pitch, value, width, height);
 }
-cudaError_t cudaMemset2DAsync_ptsz(void* devPtr, size_t pitch, int value, size_t width,
+cudaError_t cudaMemset2DAsync_ptsz(void* dev_ptr, size_t pitch, int value, size_t width,
                                    size_t height, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemset2DAsync(devPtr, pitch, value, width, height, stream);
+  return cudaMemset2DAsync(dev_ptr, pitch, value, width, height, stream);
 }
-cudaError_t cudaMemset3D_ptds(struct cudaPitchedPtr pitchedDevPtr, int value,
+cudaError_t cudaMemset3D_ptds(struct cudaPitchedPtr pitched_dev_ptr, int value,
                               struct cudaExtent extent) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemset3D(pitchedDevPtr, value, extent);
+  return cudaMemset3D(pitched_dev_ptr, value, extent);
 }
-cudaError_t cudaMemset3DAsync_ptsz(struct cudaPitchedPtr pitchedDevPtr, int value,
+cudaError_t cudaMemset3DAsync_ptsz(struct cudaPitchedPtr pitched_dev_ptr, int value,
                                    struct cudaExtent extent, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemset3DAsync(pitchedDevPtr, value, extent, stream);
+  return cudaMemset3DAsync(pitched_dev_ptr, value, extent, stream);
 }
-cudaError_t cudaMemsetAsync_ptsz(void* devPtr, int value, size_t count, cudaStream_t stream) {
+cudaError_t cudaMemsetAsync_ptsz(void* dev_ptr, int value, size_t count, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaMemsetAsync(devPtr, value, count, stream);
+  return cudaMemsetAsync(dev_ptr, value, count, stream);
 }
 cudaError_t cudaSignalExternalSemaphoresAsync_ptsz(
-    const cudaExternalSemaphore_t* extSemArray,
-    const struct cudaExternalSemaphoreSignalParams* paramsArray, unsigned int numExtSems,
+    const cudaExternalSemaphore_t* ext_sem_array,
+    const struct cudaExternalSemaphoreSignalParams* params_array, unsigned int num_ext_sems,
     cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaSignalExternalSemaphoresAsync(extSemArray, paramsArray, numExtSems, stream);
+  return cudaSignalExternalSemaphoresAsync(ext_sem_array, params_array, num_ext_sems, stream);
 }
 cudaError_t cudaStreamAddCallback_ptsz(cudaStream_t stream, cudaStreamCallback_t callback,
-                                       void* userData, unsigned int flags) {
+                                       void* user_data, unsigned int flags) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaStreamAddCallback(stream, callback, userData, flags);
+  return cudaStreamAddCallback(stream, callback, user_data, flags);
 }
-cudaError_t cudaStreamAttachMemAsync_ptsz(cudaStream_t stream, void* devPtr, size_t length,
+cudaError_t cudaStreamAttachMemAsync_ptsz(cudaStream_t stream, void* dev_ptr, size_t length,
                                           unsigned int flags) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaStreamAttachMemAsync(stream, devPtr, length, flags);
+  return cudaStreamAttachMemAsync(stream, dev_ptr, length, flags);
 }
 cudaError_t cudaStreamBeginCapture_ptsz(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
   const simgpu::cudart::PerThreadDefaultStream scope;
@@ -286,65 +288,65 @@ cudaError_t cudaStreamBeginCapture_ptsz(cudaStream_t stream, enum cudaStreamCapt
 }
 cudaError_t cudaStreamBeginCaptureToGraph_ptsz(cudaStream_t stream, cudaGraph_t graph,
                                                const cudaGraphNode_t* dependencies,
-                                               const cudaGraphEdgeData* dependencyData,
-                                               size_t numDependencies,
+                                               const cudaGraphEdgeData* dependency_data,
+                                               size_t num_dependencies,
                                                enum cudaStreamCaptureMode mode) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaStreamBeginCaptureToGraph(stream, graph, dependencies, dependencyData, numDependencies,
-                                       mode);
+  return cudaStreamBeginCaptureToGraph(stream, graph, dependencies, dependency_data,
+                                       num_dependencies, mode);
 }
 cudaError_t cudaStreamCopyAttributes_ptsz(cudaStream_t dst, cudaStream_t src) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamCopyAttributes(dst, src);
 }
-cudaError_t cudaStreamEndCapture_ptsz(cudaStream_t stream, cudaGraph_t* pGraph) {
+cudaError_t cudaStreamEndCapture_ptsz(cudaStream_t stream, cudaGraph_t* p_graph) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaStreamEndCapture(stream, pGraph);
+  return cudaStreamEndCapture(stream, p_graph);
 }
-cudaError_t cudaStreamGetAttribute_ptsz(cudaStream_t hStream, cudaLaunchAttributeID attr,
+cudaError_t cudaStreamGetAttribute_ptsz(cudaStream_t h_stream, cudaLaunchAttributeID attr,
                                         cudaLaunchAttributeValue* value_out) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaStreamGetAttribute(hStream, attr, value_out);
+  return cudaStreamGetAttribute(h_stream, attr, value_out);
 }
 cudaError_t cudaStreamGetCaptureInfo_ptsz(cudaStream_t stream,
-                                          enum cudaStreamCaptureStatus* captureStatus_out,
+                                          enum cudaStreamCaptureStatus* capture_status_out,
                                           unsigned long long* id_out, cudaGraph_t* graph_out,
                                           const cudaGraphNode_t** dependencies_out,
-                                          const cudaGraphEdgeData** edgeData_out,
-                                          size_t* numDependencies_out) {
+                                          const cudaGraphEdgeData** edge_data_out,
+                                          size_t* num_dependencies_out) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaStreamGetCaptureInfo(stream, captureStatus_out, id_out, graph_out, dependencies_out,
-                                  edgeData_out, numDependencies_out);
+  return cudaStreamGetCaptureInfo(stream, capture_status_out, id_out, graph_out, dependencies_out,
+                                  edge_data_out, num_dependencies_out);
 }
-cudaError_t cudaStreamGetDevice_ptsz(cudaStream_t hStream, int* device) {
+cudaError_t cudaStreamGetDevice_ptsz(cudaStream_t h_stream, int* device) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaStreamGetDevice(hStream, device);
+  return cudaStreamGetDevice(h_stream, device);
 }
-cudaError_t cudaStreamGetFlags_ptsz(cudaStream_t hStream, unsigned int* flags) {
+cudaError_t cudaStreamGetFlags_ptsz(cudaStream_t h_stream, unsigned int* flags) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaStreamGetFlags(hStream, flags);
+  return cudaStreamGetFlags(h_stream, flags);
 }
-cudaError_t cudaStreamGetId_ptsz(cudaStream_t hStream, unsigned long long* streamId) {
+cudaError_t cudaStreamGetId_ptsz(cudaStream_t h_stream, unsigned long long* stream_id) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaStreamGetId(hStream, streamId);
+  return cudaStreamGetId(h_stream, stream_id);
 }
-cudaError_t cudaStreamGetPriority_ptsz(cudaStream_t hStream, int* priority) {
+cudaError_t cudaStreamGetPriority_ptsz(cudaStream_t h_stream, int* priority) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaStreamGetPriority(hStream, priority);
+  return cudaStreamGetPriority(h_stream, priority);
 }
 cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream,
-                                       enum cudaStreamCaptureStatus* pCaptureStatus) {
+                                       enum cudaStreamCaptureStatus* p_capture_status) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaStreamIsCapturing(stream, pCaptureStatus);
+  return cudaStreamIsCapturing(stream, p_capture_status);
 }
 cudaError_t cudaStreamQuery_ptsz(cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamQuery(stream);
 }
-cudaError_t cudaStreamSetAttribute_ptsz(cudaStream_t hStream, cudaLaunchAttributeID attr,
+cudaError_t cudaStreamSetAttribute_ptsz(cudaStream_t h_stream, cudaLaunchAttributeID attr,
                                         const cudaLaunchAttributeValue* value) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaStreamSetAttribute(hStream, attr, value);
+  return cudaStreamSetAttribute(h_stream, attr, value);
 }
 cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
@@ -352,22 +354,22 @@ cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream) {
 }
 cudaError_t cudaStreamUpdateCaptureDependencies_ptsz(cudaStream_t stream,
                                                      cudaGraphNode_t* dependencies,
-                                                     const cudaGraphEdgeData* dependencyData,
-                                                     size_t numDependencies, unsigned int flags) {
+                                                     const cudaGraphEdgeData* dependency_data,
+                                                     size_t num_dependencies, unsigned int flags) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaStreamUpdateCaptureDependencies(stream, dependencies, dependencyData, numDependencies,
-                                             flags);
+  return cudaStreamUpdateCaptureDependencies(stream, dependencies, dependency_data,
+                                             num_dependencies, flags);
 }
 cudaError_t cudaStreamWaitEvent_ptsz(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamWaitEvent(stream, event, flags);
 }
 cudaError_t cudaWaitExternalSemaphoresAsync_ptsz(
-    const cudaExternalSemaphore_t* extSemArray,
-    const struct cudaExternalSemaphoreWaitParams* paramsArray, unsigned int numExtSems,
+    const cudaExternalSemaphore_t* ext_sem_array,
+    const struct cudaExternalSemaphoreWaitParams* params_array, unsigned int num_ext_sems,
     cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
-  return cudaWaitExternalSemaphoresAsync(extSemArray, paramsArray, numExtSems, stream);
+  return cudaWaitExternalSemaphoresAsync(ext_sem_array, params_array, num_ext_sems, stream);
 }
 }  // extern "C"
 #pragma GCC visibility pop
