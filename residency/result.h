@@ -24,10 +24,10 @@ enum class [[nodiscard]] Status : std::uint8_t{
 template <typename T>
 class [[nodiscard]] Result {
  public:
+  // Implicit on purpose: `return value;` and `return Status::kDeviceError;` both read as meant.
   Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(status) {
-    assert(status != Status::kOk);
-  }  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Result(Status status) : status_(status) { assert(status != Status::kOk); }
 
   [[nodiscard]] bool ok() const { return value_.has_value(); }
   [[nodiscard]] Status status() const { return status_; }
