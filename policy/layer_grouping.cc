@@ -39,6 +39,28 @@ struct LaunchHome {
   bool single = false;  // exactly one layer
 };
 
+// Up to two layers, and whether there were more.
+struct LayerSet {
+  std::array<std::uint32_t, kMaxSharedHomes> layers{};
+  std::size_t count = 0;
+  bool many = false;
+
+  bool contains(std::uint32_t layer) const {
+    for (std::size_t at = 0; at < count; ++at) {
+      if (layers[at] == layer) return true;
+    }
+    return false;
+  }
+  void add(std::uint32_t layer) {
+    if (contains(layer)) return;
+    if (count == kMaxSharedHomes) {
+      many = true;
+    } else {
+      layers[count++] = layer;
+    }
+  }
+};
+
 class Grouping {
  public:
   Grouping(std::span<const LaunchRecord> pass, std::span<const Bytes> footprints)
@@ -53,10 +75,13 @@ class Grouping {
     group_repeats();
     if (bytes_in_repeats() * 2 < total_bytes()) {
       group_runs();
+      place_suspects();
     } else {
+      repeat_layers_ = layers_;
       group_rest();
+      place_suspects();
+      share_interludes();
     }
-    place_suspects();
     return finish();
   }
 
@@ -208,41 +233,47 @@ class Grouping {
 
   // Which layers' launches name each buffer; more than two make it shared, whoever it was.
   void place_suspects() {
-    struct Homes {
-      std::array<std::uint32_t, kMaxSharedHomes> layers{};
-      std::size_t count = 0;
-      bool many = false;
-    };
-    std::vector<Homes> homes(footprints_.size());
+    std::vector<LayerSet> homes(footprints_.size());
     for (std::size_t launch = 0; launch < pass_.size(); ++launch) {
       for (const BufferId id : pass_[launch].buffers) {
         if (!is_persistent(id)) continue;
         const LaunchHome home = home_of(launch, [id](BufferId other) { return other != id; });
         if (!home.single) continue;
-        Homes& known = homes[index_of(id)];
-        const auto end = known.layers.begin() + static_cast<std::ptrdiff_t>(known.count);
-        if (std::find(known.layers.begin(), end, home.layer) != end) continue;
-        if (known.count == kMaxSharedHomes) {
-          known.many = true;
-        } else {
-          known.layers[known.count++] = home.layer;
-        }
+        homes[index_of(id)].add(home.layer);
       }
     }
     for (const std::vector<FirstAccess>* group : {&firsts_, &suspects_}) {
       for (const FirstAccess& access : *group) {
         const std::uint32_t index = index_of(access.id);
-        const Homes& known = homes[index];
+        const LayerSet& known = homes[index];
         // Its own layer counts too, where it has one that others name it from.
         const bool elsewhere = layer_of_[index] != kNoLayer && known.count == kMaxSharedHomes &&
-                               std::find(known.layers.begin(), known.layers.end(),
-                                         layer_of_[index]) == known.layers.end();
+                               !known.contains(layer_of_[index]);
         if (known.many || elsewhere) {
           layer_of_[index] = kNoLayer;
         } else if (layer_of_[index] == kNoLayer) {
           layer_of_[index] = known.count > 0 ? known.layers[0] : layers_++;
         }
       }
+    }
+  }
+
+  // A unit outside the repetitions that comes after more than two of their layers (a table that its
+  // launches name alone) is shared: as a layer of its own it would come between all others.
+  void share_interludes() {
+    std::vector<LayerSet> before(layers_);
+    std::uint32_t last = kNoLayer;
+    for (std::size_t launch = 0; launch < pass_.size(); ++launch) {
+      const LaunchHome home = home_of(launch, [](BufferId) { return true; });
+      if (!home.single) continue;
+      if (home.layer < repeat_layers_) {
+        last = home.layer;
+      } else if (last != kNoLayer) {
+        before[home.layer].add(last);
+      }
+    }
+    for (std::uint32_t& layer : layer_of_) {
+      if (layer != kNoLayer && before[layer].many) layer = kNoLayer;
     }
   }
 
@@ -279,6 +310,7 @@ class Grouping {
   std::vector<bool> suspect_;          // by buffer
   std::map<std::pair<std::size_t, std::size_t>, std::optional<TandemRepeat>> searched_;
   std::uint32_t layers_ = 0;
+  std::uint32_t repeat_layers_ = 0;  // those below are repetitions
 };
 
 }  // namespace

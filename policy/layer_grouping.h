@@ -45,7 +45,7 @@ struct LayerGroups {
 /// optimizer states). What is left is searched for further repeats, and then each launch's
 /// remaining buffers are one unit. If repetitions hold less than half of the bytes, the layers are
 /// contiguous runs of about equal bytes instead. A buffer that launches of more than two layers
-/// name (a workspace, a global scale) is shared.
+/// name (a workspace, a global scale), or that is used alone after each of them, is shared.
 ///
 /// `pass`: the launches in order. `footprints`: indexed by buffer id; a buffer of zero bytes, or
 /// beyond the end, is not persistent and is ignored. Pure. O(launches' buffers + n * min(n, 512))

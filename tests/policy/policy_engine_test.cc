@@ -319,6 +319,56 @@ TEST(PolicyEngine, ResynchronisesWhenLayersAreSkippedOnce) {
   EXPECT_LE(residency.peak, 4 * 16_MiB + 2_MiB);
 }
 
+TEST(PolicyEngine, FetchesTheWindowOfTheLayerThatWasJumpedTo) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(16);  // weights 2 to 17
+  residency.load(program);
+  residency.run(program, 4);
+  residency.launch(program.pass[0].kernel, program.pass[0].buffers);
+  const Decision decision = residency.launch(program.pass[9].kernel, program.pass[9].buffers);
+  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{11}, BufferId{12}, BufferId{13}, BufferId{14}));
+}
+
+TEST(PolicyEngine, KeepsWhatTheLaunchNamesThoughItsLayerLeaves) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  ObedientResidency residency(engine);
+  Program program;
+  for (int i = 0; i < 8; ++i) program.launch(7, {program.add(16_MiB), program.add(1_MiB)});
+  residency.load(program);
+  residency.run(program, 4);
+  residency.launch(program.pass[0].kernel, program.pass[0].buffers);
+  // Once, layer 1's launch names the small buffer of layer 0, which is to be evicted now.
+  const Decision decision = residency.launch(KernelId{7}, {BufferId{2}, BufferId{3}, BufferId{1}});
+  EXPECT_THAT(decision.evict, ElementsAre(BufferId{0}));
+  EXPECT_TRUE(residency.is_resident(BufferId{1}));
+  // It goes with the next.
+  const Decision next = residency.launch(program.pass[2].kernel, program.pass[2].buffers);
+  EXPECT_THAT(next.evict, ::testing::UnorderedElementsAre(BufferId{1}, BufferId{2}, BufferId{3}));
+}
+
+TEST(PolicyEngine, TakesNoShortCycleInsideThePassForThePass) {
+  // Only the embedding and two small tables come from the host; the tables are used in turns.
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  ObedientResidency residency(engine);
+  Program program;
+  const BufferId x = program.add(1_MiB, false);
+  const BufferId cosine = program.add(1_MiB);
+  const BufferId sine = program.add(1_MiB);
+  program.launch(1, {program.add(64_MiB), x});
+  for (int i = 0; i < 12; ++i) {
+    program.launch(2, {cosine, x});
+    program.launch(3, {program.add(16_MiB, false), x});
+    program.launch(4, {sine, x});
+  }
+  residency.load(program);
+  residency.run(program);
+  EXPECT_FALSE(engine.learned().layers_known);
+  residency.run(program, 6);
+  ASSERT_TRUE(engine.learned().layers_known);
+  EXPECT_THAT(engine.learned().layer_bytes, SizeIs(13));
+}
+
 TEST(PolicyEngine, IgnoresStragglerOfTheLayerBefore) {
   PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
   ObedientResidency residency(engine);
