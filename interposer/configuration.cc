@@ -193,6 +193,7 @@ ReadConfiguration read_configuration(const Environment& environment) {
       reader.choice("SUPERPIPE_REPORT_MEM", "real", "virtual", false);
   configuration.summary = reader.choice("SUPERPIPE_SUMMARY", "1", "0", false);
   configuration.stats_file = reader.text("SUPERPIPE_STATS").value_or("");
+  configuration.timeline_file = reader.text("SUPERPIPE_TIMELINE").value_or("");
   if (const auto value = reader.text("SUPERPIPE_WRITEBACK"); value && *value != "always") {
     reader.reject(
         "SUPERPIPE_WRITEBACK", *value,

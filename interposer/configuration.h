@@ -31,6 +31,7 @@ struct Configuration {
   bool report_real_memory = false;               ///< SUPERPIPE_REPORT_MEM=real
   bool summary = false;                          ///< SUPERPIPE_SUMMARY=1
   std::string stats_file;                        ///< SUPERPIPE_STATS; empty: none
+  std::string timeline_file;                     ///< SUPERPIPE_TIMELINE; empty: none
   LogLevel log_level = LogLevel::kWarning;       ///< SUPERPIPE_LOG, before the colon
   std::string log_file;                          ///< SUPERPIPE_LOG, after the colon
 };

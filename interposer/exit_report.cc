@@ -12,6 +12,7 @@
 
 #include "interposer/log.h"
 #include "interposer/runtime.h"
+#include "interposer/timeline_csv.h"
 #include "interposer/version.h"
 #include "policy/budget.h"
 
@@ -200,6 +201,13 @@ void report_at_exit() noexcept {
       if (const auto problem =
               write_file_atomically(configuration.stats_file, statistics_json(*figures))) {
         log_line(LogLevel::kError, "SUPERPIPE_STATS: " + *problem);
+      }
+    }
+    if (!configuration.timeline_file.empty()) {
+      if (const auto problem = write_file_atomically(
+              configuration.timeline_file,
+              timeline_csv(figures->residency.timeline, figures->residency.learned.layer_bytes))) {
+        log_line(LogLevel::kError, "SUPERPIPE_TIMELINE: " + *problem);
       }
     }
     if (configuration.summary) {

@@ -49,6 +49,7 @@ ExitFigures merged(const ExitFigures& earlier, const ExitFigures& later) {
   to.pass_ms.insert(to.pass_ms.begin(), from.pass_ms.begin(), from.pass_ms.end());
   to.pinned_host_bytes = std::max(to.pinned_host_bytes, from.pinned_host_bytes);
   to.errors += from.errors;
+  to.timeline.insert(to.timeline.begin(), from.timeline.begin(), from.timeline.end());
   to.learned.mispredictions += from.learned.mispredictions;
   // What the last state learned describes the process, unless it learned nothing.
   const std::size_t passes = to.learned.passes + from.learned.passes;
@@ -160,6 +161,7 @@ Runtime* Runtime::start() noexcept {
     options.wait_limit = wanted.wait_limit;
     options.zero_fill = wanted.zero_fill;
     options.overflow_allowed = wanted.overflow_allowed;
+    options.record_timeline = !wanted.timeline_file.empty();
     options.warn = [](const std::string& line) { log_line(LogLevel::kWarning, line); };
 
     std::unique_ptr<Runtime> runtime(new Runtime(context, device, Bytes{total}, context_bytes));

@@ -144,7 +144,7 @@ Result<BufferId> ResidencyManager::Impl::create_buffer(Lock& lock, Bytes size, B
          cached_bytes_ > Bytes{} && wait_change(lock, deadline)) {
     page = acquire_page(lock, footprint, false);
   }
-  Status status = page.ok() ? attach(lock, buffer, std::move(*page)) : page.status();
+  Status status = page.ok() ? attach(lock, *id, std::move(*page)) : page.status();
   const bool may_wait_outside =
       moves() && (status == Status::kTimedOut || status == Status::kOutOfDeviceMemory);
   if (may_wait_outside) {

@@ -157,12 +157,15 @@ Status ResidencyManager::Impl::begin_launch(KernelId kernel, std::span<const std
   refresh_limit();
   // When all fits, nothing is ever moved (I6): what policy wants evicted may stay.
   const bool advised = !decision.fetch.empty() || (!decision.evict.empty() && pressure());
+  Status status = Status::kOk;
   if (!advised && device_bytes_ <= limit_ && all_ready(token, use)) {
     pin(token);
     mark_used(token, use);
-    return Status::kOk;
+  } else {
+    status = acquire(lock, token, use, decision);
   }
-  return acquire(lock, token, use, decision);
+  if (timeline_ != nullptr && status == Status::kOk) note_launch(token);
+  return status;
 }
 
 Status ResidencyManager::Impl::begin_use(std::span<const std::uint64_t> words, bool writes,
@@ -339,6 +342,13 @@ void ResidencyManager::Impl::end_use(UseToken& token, StreamHandle stream,
     unpin(token);
   }
   token.count_ = 0;
+}
+
+void ResidencyManager::Impl::note_launch(const UseToken& token) {
+  const auto time = now();
+  for (const BufferId id : ids(token)) {
+    timeline_->add(Timeline::Kind::kLaunch, time, id, buffers_[id].footprint);
+  }
 }
 
 // The time between passes is the program's own, measured where its launches begin.

@@ -30,6 +30,7 @@
 #include "residency/page_pool.h"
 #include "residency/residency_manager.h"
 #include "residency/stream_table.h"
+#include "residency/timeline.h"
 #include "residency/transfer_engine.h"
 
 namespace superpipe {
@@ -123,6 +124,7 @@ class ResidencyManager::Impl {
                               StallProbe* probe);
   std::shared_ptr<StallProbe> open_stall_probe(Lock& lock, const UseToken& token, const Use& use);
   void note_pass();
+  void note_launch(const UseToken& token);
 
   // pressure.cc -- making room: limits, victims, pages.
   Status bring_in(Lock& lock, const UseToken& token, const Use& use, const Decision& decision);
@@ -154,8 +156,9 @@ class ResidencyManager::Impl {
   bool fetch_next(Lock& lock);
   bool evict_next(Lock& lock);
   bool poll_probes(Lock& lock);
+  bool poll_timeline(Lock& lock);
   bool run_fetch(Lock& lock, BufferId id, bool demand);
-  Status attach(Lock& lock, Buffer& buffer, Page page);
+  Status attach(Lock& lock, BufferId id, Page page);
   void run_eviction(Lock& lock, const Eviction& eviction);
   Status resolve_host_operations(Lock& lock, Buffer& buffer, bool writes_only,
                                  std::vector<EventRef>& events);
@@ -230,6 +233,7 @@ class ResidencyManager::Impl {
 
   std::atomic<std::uint64_t> launches_{0};
   ResidencyStats stats_;
+  std::unique_ptr<Timeline> timeline_;  // null unless it is recorded
   std::optional<Clock::time_point> pass_start_;
   std::set<std::string> warned_;
   std::vector<std::string> warnings_;

@@ -18,6 +18,7 @@ ResidencyManager::Impl::Impl(DeviceMemory& device, const ResidencyOptions& optio
       host_(device, events_, options.host_limit, options.wait_limit),
       transfers_(device, events_),
       policy_(options.policy),
+      timeline_(options.record_timeline ? std::make_unique<Timeline>() : nullptr),
       owner_pid_(getpid()) {
   refresh_limit();
 }
@@ -51,6 +52,7 @@ ResidencyManager::Impl::~Impl() {
   prefetches_.clear();
   evictions_.clear();
   probes_.clear();
+  timeline_.reset();
   streams_ = StreamTable{};
   for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
     Buffer& buffer = buffers_[BufferId{i}];
@@ -133,6 +135,7 @@ ResidencyStats ResidencyManager::Impl::stats() const {
   stats.pinned_host_bytes = host_.pinned();
   stats.managed_limit = limit_;
   stats.learned = policy_.learned();
+  if (timeline_ != nullptr) stats.timeline = timeline_->events();
   return stats;
 }
 

@@ -16,6 +16,7 @@
 #include "policy/units.h"
 #include "residency/device_memory.h"
 #include "residency/result.h"
+#include "residency/timeline.h"
 
 namespace superpipe {
 
@@ -27,6 +28,7 @@ struct ResidencyOptions {
   std::chrono::milliseconds wait_limit{30000};  ///< SUPERPIPE_WAIT_MS
   bool zero_fill = false;                       ///< SUPERPIPE_FILL=zero
   bool overflow_allowed = false;                ///< SUPERPIPE_OVERFLOW=allow
+  bool record_timeline = false;                 ///< SUPERPIPE_TIMELINE
   /// The clock of waits and statistics; tests give their own.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
   /// Whether a thread of its own moves content. Without, nothing moves but inside calls that wait
@@ -87,6 +89,7 @@ struct ResidencyStats {
   Bytes managed_limit;
   std::uint64_t errors = 0;
   PolicyEngine::Learned learned;
+  std::vector<TimelineEvent> timeline;  ///< empty unless it is recorded
 };
 
 /// Keeps the invariants I1 to I7 of DESIGN section 6 for the buffers of one device.

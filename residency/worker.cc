@@ -56,6 +56,7 @@ void ResidencyManager::Impl::worker_main() {
 
 bool ResidencyManager::Impl::work_pending() const {
   return !demands_.empty() || !prefetches_.empty() || !evictions_.empty() || !probes_.empty() ||
+         (timeline_ != nullptr && timeline_->waits()) ||
          (excess() > Bytes{} && (!pool_->empty() || cached_bytes_ > Bytes{}));
 }
 
@@ -70,6 +71,7 @@ bool ResidencyManager::Impl::run_worker_once() {
 // filled before the next one is freed. @return whether anything was done.
 bool ResidencyManager::Impl::step(Lock& lock) {
   bool worked = poll_probes(lock);
+  if (timeline_ != nullptr) worked = poll_timeline(lock) || worked;
   if (excess() > Bytes{}) worked = reclaim_one(lock) || worked;
   if (fetch_next(lock)) return true;
   return evict_next(lock) || worked;
@@ -120,7 +122,7 @@ bool ResidencyManager::Impl::run_fetch(Lock& lock, BufferId id, bool demand) {
       return !demand && hopeless;
     }
     const bool copies = !buffer.fresh;
-    status = page.ok() ? attach(lock, buffer, std::move(*page)) : page.status();
+    status = page.ok() ? attach(lock, id, std::move(*page)) : page.status();
     if (status == Status::kOk && copies) {
       stats_.h2d_bytes += Bytes{buffer.size.load()};
       // A launch that came to wait for it meanwhile has made it a demand.
@@ -136,9 +138,11 @@ bool ResidencyManager::Impl::run_fetch(Lock& lock, BufferId id, bool demand) {
 }
 
 // Fills `page` with the buffer's content and maps it: kFetching to kIn, or back to kOut.
-Status ResidencyManager::Impl::attach(Lock& lock, Buffer& buffer, Page page) {
+Status ResidencyManager::Impl::attach(Lock& lock, BufferId id, Page page) {
+  Buffer& buffer = buffers_[id];
   const bool fresh = buffer.fresh;
   const Bytes size{buffer.size.load()};
+  const auto begun = now();
   std::vector<EventRef> after = std::exchange(page.after, {});
   if (!fresh) {
     if (buffer.write_back != nullptr) after.push_back(buffer.write_back);
@@ -175,6 +179,10 @@ Status ResidencyManager::Impl::attach(Lock& lock, Buffer& buffer, Page page) {
     buffer.page = std::move(page);
     buffer.place = Place::kIn;
     buffer.ready = filled.done;
+    if (timeline_ != nullptr) {
+      timeline_->add(Timeline::Kind::kFetchBegin, begun, id, buffer.footprint);
+      timeline_->add_when(filled.done, Timeline::Kind::kFetchEnd, now(), id, buffer.footprint);
+    }
     buffer.waited = buffer.uses = 0;
     buffer.dirty = false;
     if (!fresh) {
@@ -245,6 +253,7 @@ void ResidencyManager::Impl::run_eviction(Lock& lock, const Eviction& eviction) 
   const bool writes_back = buffer.dirty && !buffer.fresh;
   buffer.place = Place::kEvicting;
   buffer.evict_ticket = 0;
+  const auto begun = now();
   evicting_bytes_ += footprint;
   Status status = Status::kOk;
   std::vector<EventRef> after;
@@ -277,6 +286,10 @@ void ResidencyManager::Impl::run_eviction(Lock& lock, const Eviction& eviction) 
     if (written.done != nullptr) buffer.write_back = written.done;
     changed();
     return;
+  }
+  if (timeline_ != nullptr) {
+    timeline_->add(Timeline::Kind::kEvictBegin, begun, eviction.id, footprint);
+    timeline_->add_when(written.done, Timeline::Kind::kEvictEnd, now(), eviction.id, footprint);
   }
   if (writes_back) {
     buffer.write_back = written.done;
@@ -331,6 +344,28 @@ Status ResidencyManager::Impl::ensure_slab(Lock& lock, Buffer& buffer, bool zero
   }
   buffer.slab = *slab;
   return Status::kOk;
+}
+
+bool ResidencyManager::Impl::poll_timeline(Lock& lock) {
+  bool worked = false;
+  auto& pending = timeline_->pending();
+  for (auto it = pending.begin(); it != pending.end();) {
+    Result<bool> complete = false;
+    {
+      // The list keeps the element where it is: only the worker removes.
+      const Unlocked unlocked(lock);
+      complete = events_.is_complete(it->done);
+    }
+    if (complete.ok() && !*complete) {
+      ++it;
+      continue;
+    }
+    const TimelineEvent& event = it->event;
+    if (complete.ok()) timeline_->add(event.kind, now(), event.buffer, event.size);
+    it = pending.erase(it);
+    worked = true;
+  }
+  return worked;
 }
 
 bool ResidencyManager::Impl::poll_probes(Lock& lock) {

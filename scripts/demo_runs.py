@@ -5,6 +5,7 @@ Exit code 1 if a run fails or the outputs are not the same bytes.
 """
 
 import argparse
+import csv
 import json
 import os
 import subprocess
@@ -32,6 +33,7 @@ class Run:
     embeddings: bytes
     driver: dict = field(default_factory=dict)  # simgpu's own count; empty on hardware
     superpipe: dict = field(default_factory=dict)  # empty without superpipe
+    timeline: str = ""  # when layers came and went, as CSV
 
 
 class DemoError(Exception):
@@ -40,13 +42,14 @@ class DemoError(Exception):
 
 def run_model(title: str, build: Path, flags: list[str], simulate: bool, passes: int, unmanaged: bool) -> Run:
     with tempfile.TemporaryDirectory() as folder:
-        embeddings, stats, driver = (Path(folder) / name for name in ("embeddings", "stats.json", "simgpu.json"))
+        embeddings, stats, driver, timeline = (
+            Path(folder) / name for name in ("embeddings", "stats.json", "simgpu.json", "timeline.csv"))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SUPERPIPE_")}
         environment["SIMGPU_STATS"] = str(driver)
         if unmanaged:
             environment["SUPERPIPE_OFF"] = "1"
         command = [build / "bin" / "superpipe", "run", *(["--simulate"] if simulate else []), *flags,
-                   *([] if unmanaged else ["--stats", stats]), "--", build / "bin" / "superpipe-minilm",
+                   *([] if unmanaged else ["--stats", stats, "--timeline", timeline]), "--", build / "bin" / "superpipe-minilm",
                    "--model", ROOT / ".deps" / "minilm", "--repeat", str(passes), "--output", embeddings, *SENTENCES]
         shown = " ".join(str(word) for word in command[: command.index("--") + 2]).replace(f"{ROOT}/", "")
         print(f"\n== {title}\n$ {'SUPERPIPE_OFF=1 ' if unmanaged else ''}{shown} ...", flush=True)
@@ -55,7 +58,8 @@ def run_model(title: str, build: Path, flags: list[str], simulate: bool, passes:
         if finished.returncode != 0:
             raise DemoError(f"the run '{title}' failed with exit code {finished.returncode}")
         read = lambda path: json.loads(path.read_text()) if path.is_file() else {}
-        return Run(title, finished.stdout, embeddings.read_bytes(), read(driver), read(stats))
+        return Run(title, finished.stdout, embeddings.read_bytes(), read(driver), read(stats),
+                   timeline.read_text() if timeline.is_file() else "")
 
 
 def mebibytes(count: float) -> str:
@@ -97,12 +101,30 @@ def compare(plain: Run, resident: Run, managed: Run, simulate: bool) -> None:
     ])
 
 
-def draw(build: Path, simulate: bool, output: Path) -> None:
-    finished = subprocess.run([sys.executable, "-B", str(ROOT / "scripts" / "residency_svg.py"), "--build", str(build),
-                               *(["--simulate"] if simulate else []), "--output", str(output)], cwd=ROOT)
+def steady_passes(timeline: str, count: int) -> tuple[float, float]:
+    """When the last `count` whole passes began and ended: a pass begins at the first launch of layer 0."""
+    starts, previous = [], None
+    for row in csv.DictReader(timeline.splitlines()):
+        if row["event"] == "launch" and row["layer"] != "":
+            if row["layer"] == "0" and previous != "0":
+                starts.append(float(row["time_ms"]))
+            previous = row["layer"]
+    if len(starts) <= count:
+        raise DemoError("the timeline has too few passes to draw")
+    return starts[-count - 1], starts[-1]
+
+
+def draw(run: Run, simulate: bool, output: Path) -> None:
+    timeline = output.with_suffix(".csv")
+    timeline.write_text(run.timeline)
+    begin, end = steady_passes(run.timeline, count=2)
+    finished = subprocess.run([sys.executable, "-B", str(ROOT / "scripts" / "residency_svg.py"), str(timeline),
+                               "-o", str(output), "--from", str(begin), "--to", str(end),
+                               "--title", "MiniLM's six layers, two on the device: two passes",
+                               "--device", "simulated GPU" if simulate else "GPU"], cwd=ROOT)
     if finished.returncode != 0:
         raise DemoError("the picture could not be drawn")
-    print(f"\nResidency over a pass, as a picture: {output}")
+    print(f"\nResidency over two passes, as a picture: {output}")
 
 
 def main() -> int:
@@ -129,7 +151,7 @@ def main() -> int:
             if run.embeddings != plain.embeddings or run.printed != plain.printed:
                 raise DemoError(f"the run '{run.title}' gave other bytes than the run without superpipe")
         compare(plain, resident, managed, simulate)
-        draw(build, simulate, (options.svg or build / "residency.svg").resolve())
+        draw(managed, simulate, (options.svg or build / "residency.svg").resolve())
     except DemoError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1

@@ -61,6 +61,7 @@ class BadUsage(CommandCase):
             (["--log", "info:/no/such/folder/log"], ["--log", "/no/such/folder"]),
             (["--stats", "/no/such/folder/stats.json"], ["--stats", "/no/such/folder"]),
             (["--stats", "/tmp"], ["--stats /tmp", "folder"]),
+            (["--timeline", "/no/such/folder/t.csv"], ["--timeline", "/no/such/folder"]),
             (["--trace", "t"], ["--trace", "not available in this version"]),
             (["--plan", "p"], ["--plan", "not available in this version"]),
             (["--no-such-flag"], ["there is no flag '--no-such-flag'", "--help"]),

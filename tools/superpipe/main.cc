@@ -77,6 +77,8 @@ void add_run_flags(CLI::App& run, RunOptions& options) {
       "What programs are told: virtual (device plus host, the default) or real", "virtual|real");
   add("--log", options.log, "Log level: debug, info, warning, error, off", "LEVEL[:FILE]");
   add("--stats", options.stats, "Write statistics as JSON at exit", "FILE");
+  add("--timeline", options.timeline, "Write as CSV at exit when buffers came, went and were used",
+      "FILE");
   run.add_flag("--strict", options.strict,
                "Do not run the program at all if a SUPERPIPE_ variable is bad");
   run.footer(kRunExamples);

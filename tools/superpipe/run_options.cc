@@ -157,6 +157,7 @@ const std::vector<MirroredFlag>& mirrored_flags() {
       {"--report-mem", "SUPERPIPE_REPORT_MEM", &RunOptions::report_mem},
       {"--log", "SUPERPIPE_LOG", &RunOptions::log},
       {"--stats", "SUPERPIPE_STATS", &RunOptions::stats},
+      {"--timeline", "SUPERPIPE_TIMELINE", &RunOptions::timeline},
   };
   return kFlags;
 }
@@ -204,6 +205,7 @@ std::optional<std::string> problem_with(const RunOptions& options) {
   }
   if (auto problem = check_log(options.log)) return problem;
   if (auto problem = check_writable("--stats", options.stats)) return problem;
+  if (auto problem = check_writable("--timeline", options.timeline)) return problem;
   return check_policy(options);
 }
 

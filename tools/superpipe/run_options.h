@@ -12,7 +12,7 @@ namespace superpipe::cli {
 struct RunOptions {
   std::string k, k_prime, gpu_mem, policy, plan, trace;
   std::string host_mem, min_buffer, allocator, writeback, overflow, wait_ms, fill, evicted;
-  std::string report_mem, log, stats;
+  std::string report_mem, log, stats, timeline;
   bool strict = false;
   bool simulate = false;
   std::vector<std::string> command;  ///< what stands after "--"
