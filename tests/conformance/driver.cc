@@ -12,7 +12,7 @@ struct State {
 };
 
 State& state() {
-  static State* const instance = new State;
+  static auto* const instance = new State;
   return *instance;
 }
 

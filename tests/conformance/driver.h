@@ -51,6 +51,7 @@ class Function<CUresult (*)(Parameters...)> {
 
 /// The driver under test.
 struct Driver {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the name of a member
 #define CONFORMANCE_FIELD(name) Function<decltype(&::name)> name;
   CONFORMANCE_FUNCTIONS(CONFORMANCE_FIELD)
 #undef CONFORMANCE_FIELD

@@ -174,6 +174,8 @@ int run_in_child(const std::string& scenario, const std::vector<std::string>& en
   }
   std::vector<char*> arguments;
   std::vector<char*> child_environment;
+  arguments.reserve(words.size() + 1);
+  child_environment.reserve(variables.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   for (std::string& variable : variables) child_environment.push_back(variable.data());
   arguments.push_back(nullptr);

@@ -73,6 +73,7 @@ class DriverFunction<CUresult (*)(Parameters...)> {
 /// The driver's functions in one of its two forms: for the legacy default stream, or for the
 /// per-thread one.
 struct DriverTable {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the name of a member
 #define SIMGPU_CUDART_FIELD(name) DriverFunction<decltype(&::name)> name;
   SIMGPU_CUDART_DRIVER_FUNCTIONS(SIMGPU_CUDART_FIELD)
 #undef SIMGPU_CUDART_FIELD

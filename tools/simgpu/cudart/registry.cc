@@ -49,7 +49,7 @@ void FatBinary::unload() {
 }
 
 Registry& Registry::instance() {
-  static Registry* const registry = new Registry;
+  static auto* const registry = new Registry;
   return *registry;
 }
 

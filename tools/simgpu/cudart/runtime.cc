@@ -25,7 +25,7 @@ struct Runtime {
 };
 
 Runtime& runtime() {
-  static Runtime* const instance = new Runtime;
+  static auto* const instance = new Runtime;
   return *instance;
 }
 
