@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the model MiniLM without superpipe, with all layers resident, and with 2 of its 6 layers, and compares.
+"""Runs the model MiniLM without superpipe, with all its layers on the device, and with 2 of 6, and compares.
 
 Exit code 1 if a run fails or the outputs are not the same bytes.
 """
@@ -51,8 +51,9 @@ def run_model(title: str, build: Path, flags: list[str], simulate: bool, passes:
         command = [build / "bin" / "superpipe", "run", *(["--simulate"] if simulate else []), *flags,
                    *([] if unmanaged else ["--stats", stats, "--timeline", timeline]), "--", build / "bin" / "superpipe-minilm",
                    "--model", ROOT / ".deps" / "minilm", "--repeat", str(passes), "--output", embeddings, *SENTENCES]
-        shown = " ".join(str(word) for word in command[: command.index("--") + 2]).replace(f"{ROOT}/", "")
-        print(f"\n== {title}\n$ {'SUPERPIPE_OFF=1 ' if unmanaged else ''}{shown} ...", flush=True)
+        shown = [command[0], "run", *(["--simulate"] if simulate else []), *flags, "--", build / "bin" / "superpipe-minilm"]
+        text = " ".join(str(word) for word in shown).replace(f"{ROOT}/", "")
+        print(f"\n== {title}\n$ {'SUPERPIPE_OFF=1 ' if unmanaged else ''}{text} ...", flush=True)
         finished = subprocess.run([str(word) for word in command], env=environment, cwd=ROOT, stdout=subprocess.PIPE,
                                   text=True)
         if finished.returncode != 0:
@@ -97,7 +98,7 @@ def compare(plain: Run, resident: Run, managed: Run, simulate: bool) -> None:
          f"{stats['demand_fetches']} demand fetches"),
         ("moved back", "-", mebibytes(stats["d2h_bytes"]), f"{stats['write_backs']} write-backs"),
         ("pass time", f"{resident.superpipe['pass_ms']:.1f} ms", f"{stats['pass_ms']:.1f} ms",
-         "left: under superpipe with everything resident"),
+         "left: under superpipe with k=6: all layers on the device"),
     ])
 
 
@@ -143,7 +144,7 @@ def main() -> int:
     try:
         plain = run_model("Without superpipe", build, [], simulate, options.passes, unmanaged=True)
         print(plain.printed, end="")
-        resident = run_model("Under superpipe, everything resident", build, ["--policy", "resident"], simulate,
+        resident = run_model("Under superpipe, all 6 layers on the device", build, ["--k", "6"], simulate,
                              options.passes, unmanaged=False)
         managed = run_model("Under superpipe, 2 of 6 layers on the device", build, ["--k", "2", "--k-prime", "1"],
                             simulate, options.passes, unmanaged=False)
