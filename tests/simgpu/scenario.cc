@@ -1,6 +1,7 @@
 // What a process can do to the driver, by name: process_test.cc runs it and looks at what it
 // leaves.
 #include <cuda.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,7 +121,7 @@ void exit_under_load() {
   }
 }
 
-void CUDA_CB touch_null(void*) { *static_cast<volatile int*>(nullptr) = 1; }
+void CUDA_CB touch(void* page) { *static_cast<volatile int*>(page) = 1; }
 
 void on_fault(int) {
   constexpr char kLine[] = "handler=1\n";
@@ -139,7 +140,8 @@ void own_fault(bool handler_first) {
   cuMemAlloc(&device, kMiB);
   cuMemsetD8Async(device, 1, kMiB, stream);  // device code runs under the guard in between
   cuStreamSynchronize(stream);
-  cuLaunchHostFunc(stream, touch_null, nullptr);
+  void* const page = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  cuLaunchHostFunc(stream, touch, page);
   cuStreamSynchronize(stream);
 }
 

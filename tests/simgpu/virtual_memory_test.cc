@@ -207,6 +207,10 @@ TEST_F(VirtualMemory, UnmapUnderACopyBreaksTheContextAndResetHealsIt) {
   const CUstream stream = make_stream();
   // 16 MiB take 67 ms at this fixture's bandwidth; the unmap comes long before they have passed.
   EXPECT_SUCCESS(cuMemcpyHtoDAsync(address, host, 16 * kMiB, stream));
+  // What is queued behind it, over ten minutes by the model, goes with the context.
+  for (int copy = 0; copy < 10'000; ++copy) {
+    EXPECT_SUCCESS(cuMemcpyHtoDAsync(address, host, 16 * kMiB, stream));
+  }
   EXPECT_SUCCESS(cuMemUnmap(address, 16 * kMiB));
   EXPECT_EQ(cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
   CUdeviceptr other = 0;

@@ -102,6 +102,11 @@ void Stream::run(Item& item) {
   for (const CompletionPtr& awaited : operation.waits) {
     ready = std::max(ready, awaited->wait_settled());
   }
+  const auto is_broken = [&] {
+    return context.sticky_error() != CUDA_SUCCESS && !operation.even_after_error;
+  };
+  // What a broken context still holds is dropped at once.
+  if (is_broken()) operation.duration = 0;
   Nanoseconds start = ready;
   if (operation.engine != Engine::kNone && operation.duration > 0) {
     start = context.device().engine(operation.engine).reserve(ready, operation.duration);
@@ -109,9 +114,6 @@ void Stream::run(Item& item) {
         operation.duration, std::memory_order_relaxed);
   }
   Nanoseconds end = start + operation.duration;
-  const auto is_broken = [&] {
-    return context.sticky_error() != CUDA_SUCCESS && !operation.even_after_error;
-  };
   if (operation.duration >= kShort) item.completion->announce(end);
   if (operation.host_function) {
     sleep_until(start);

@@ -28,8 +28,9 @@ struct PerThreadStreams {
 
 StreamPtr per_thread_stream(Context& context) {
   thread_local PerThreadStreams mine;
+  std::erase_if(mine.list, [](const StreamPtr& stream) { return stream->closed.load(); });
   for (const StreamPtr& stream : mine.list) {
-    if (&stream->context == &context && !stream->closed) return stream;
+    if (&stream->context == &context) return stream;
   }
   mine.list.push_back(make_stream(context, StreamKind::kPerThread, CU_STREAM_DEFAULT, 0));
   return mine.list.back();
