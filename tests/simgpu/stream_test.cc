@@ -159,6 +159,9 @@ TEST_F(Stream, AttributesAreThoseOfItsCreation) {
   EXPECT_EQ(flags, unsigned{CU_STREAM_NON_BLOCKING});
   EXPECT_EQ(priority, -5);  // clamped to the range
   EXPECT_EQ(owner, context_);
+  CUgreenCtx green = reinterpret_cast<CUgreenCtx>(1);
+  EXPECT_SUCCESS(cuStreamGetCtx_v2(stream, &owner, &green));
+  EXPECT_EQ(green, nullptr);
   EXPECT_EQ(cuStreamCreate(&stream, 2), CUDA_ERROR_INVALID_VALUE);
 }
 

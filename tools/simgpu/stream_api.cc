@@ -154,6 +154,14 @@ CUresult get_context(CUstream handle, CUcontext* out, NullStream null_stream) {
   });
 }
 
+/// No stream here belongs to a green context.
+CUresult get_contexts(CUstream handle, CUcontext* out, CUgreenCtx* green, NullStream null_stream) {
+  if (green == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = get_context(handle, out, null_stream);
+  if (result == CUDA_SUCCESS) *green = nullptr;
+  return result;
+}
+
 CUresult get_device(CUstream handle, CUdevice* device, NullStream null_stream) {
   SIMGPU_ENTER(cuStreamGetDevice);
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -296,6 +304,8 @@ SIMGPU_STREAM_API(cuStreamGetPriority, (CUstream hStream, int* priority), get_pr
 SIMGPU_STREAM_API(cuStreamGetId, (CUstream hStream, unsigned long long* streamId), get_id, hStream,
                   streamId);
 SIMGPU_STREAM_API(cuStreamGetCtx, (CUstream hStream, CUcontext* pctx), get_context, hStream, pctx);
+SIMGPU_STREAM_API(cuStreamGetCtx_v2, (CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx),
+                  get_contexts, hStream, pCtx, pGreenCtx);
 SIMGPU_STREAM_API(cuStreamGetDevice, (CUstream hStream, CUdevice* device), get_device, hStream,
                   device);
 SIMGPU_STREAM_API(cuStreamIsCapturing, (CUstream hStream, CUstreamCaptureStatus* captureStatus),
