@@ -60,7 +60,7 @@ std::uint64_t Options::count(std::string_view name, std::uint64_t fallback, std:
 
 std::string Options::choice(std::string_view name,
                             std::span<const std::string_view> allowed) const {
-  const std::string value = text(name, allowed.front());
+  std::string value = text(name, allowed.front());
   if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return value;
   std::string list;
   for (const std::string_view one : allowed) {

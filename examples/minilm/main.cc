@@ -39,7 +39,7 @@ constexpr examples::OptionSpec kKnown[] = {{"--model", true},   {"--output", tru
 
 std::string model_folder(const examples::Options& options) {
   const char* const variable = std::getenv("SUPERPIPE_MINILM_DIR");
-  const std::string folder =
+  std::string folder =
       options.text("--model", variable != nullptr && *variable != '\0' ? variable : ".deps/minilm");
   for (const char* const name : {"/model.safetensors", "/vocab.txt"}) {
     struct stat status = {};
@@ -146,6 +146,7 @@ int run(int argc, char** argv) {
   const std::vector<std::string> texts = read_sentences(options);
   if (texts.empty()) throw examples::UsageError("no sentences; see --help");
   std::vector<Sentence> sentences;
+  sentences.reserve(texts.size());
   for (const std::string& text : texts) sentences.push_back(tokenizer.encode(text, kMaxTokens));
   if (options.has("--tokens")) {
     print_tokens(sentences);

@@ -49,7 +49,8 @@ std::string file_of(std::string header, std::size_t data_bytes) {
   content += header;
   std::string data(data_bytes, '\0');
   for (std::size_t i = 0; i + sizeof(float) <= data_bytes; i += sizeof(float)) {
-    const auto value = static_cast<float>(i / sizeof(float));
+    const std::size_t index = i / sizeof(float);
+    const auto value = static_cast<float>(index);
     std::memcpy(data.data() + i, &value, sizeof value);
   }
   return content + data;
@@ -73,7 +74,7 @@ TEST(SafetensorsFile, GivesTensorsOfTheRightShape) {
 TEST(SafetensorsFile, RefusesOtherNamesShapesAndTypes) {
   const TemporaryFile file(file_of(kTwoByThree, 32));
   const SafetensorsFile opened(file.path());
-  const auto ask = [&](const char* name, std::vector<std::uint64_t> shape) {
+  const auto ask = [&](const char* name, const std::vector<std::uint64_t>& shape) {
     return [&opened, name, shape] { static_cast<void>(opened.floats(name, shape)); };
   };
   EXPECT_THAT(ask("v", {2, 3}), ThrowsMessage<std::runtime_error>(HasSubstr("no tensor 'v'")));
