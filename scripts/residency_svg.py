@@ -187,13 +187,12 @@ def peak_bytes(layers: dict[int, Layer]) -> int:
     return most
 
 
-def ticks(begin: float, end: float) -> list[float]:
-    """Round times for the axis, about eight."""
-    rough = (end - begin) / 8
+def ticks(length: float) -> list[float]:
+    """Round times for an axis from 0 to `length`, about eight."""
+    rough = length / 8
     power = 10 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
-    first = math.ceil(begin / step - 1e-9)
-    return [i * step for i in range(first, math.floor(end / step + 1e-9) + 1)]
+    return [i * step for i in range(math.floor(length / step + 1e-9) + 1)]
 
 
 def draw(layers: dict[int, Layer], begin: float, end: float, title: str, device: str) -> str:
@@ -227,10 +226,11 @@ def draw(layers: dict[int, Layer], begin: float, end: float, title: str, device:
                    f'<text class="faint" x="{place + width + 5}" y="66">{name}</text>')
         place += 105
     bottom = TOP + row * len(layers)
-    for tick in ticks(begin, end):
-        out.append(f'<line class="line" x1="{x(tick):.2f}" y1="{TOP}" x2="{x(tick):.2f}" '
-                   f'y2="{bottom + 4}"/><text class="faint" text-anchor="middle" '
-                   f'x="{x(tick):.2f}" y="{bottom + 19}">{tick - begin:g}</text>')
+    for tick in ticks(end - begin):
+        place = f"{x(begin + tick):.2f}"
+        out.append(f'<line class="line" x1="{place}" y1="{TOP}" x2="{place}" y2="{bottom + 4}"/>'
+                   f'<text class="faint" text-anchor="middle" x="{place}" y="{bottom + 19}">'
+                   f"{tick:g}</text>")
     out.append(f'<text class="faint" text-anchor="end" x="{WIDTH - RIGHT}" y="{bottom + 38}">'
                "milliseconds</text>")
     bar = row - min(GAP, row // 3)

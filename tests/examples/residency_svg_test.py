@@ -93,6 +93,10 @@ class Picture(unittest.TestCase):
         self.assertAlmostEqual(wide, (RIGHT - LEFT) / 2, delta=0.02)
         self.assertNotIn("launch", shapes)
 
+    def test_axis_starts_at_zero_with_round_steps(self) -> None:
+        self.shapes(HEADER + "17.3,launch,w,0,8\n117.3,launch,w,0,8\n")
+        self.assertEqual([text for text in self.texts() if text.isdigit()], ["0", "20", "40", "60", "80", "100"])
+
     def test_whole_passes(self) -> None:
         rows = [f"{10 * i + part},launch,w{i % 3},{i % 3},8" for i in range(12) for part in (0, 5)]
         timeline = HEADER + "\n".join(rows) + "\n"
