@@ -41,7 +41,7 @@ class Picture(unittest.TestCase):
     def texts(self) -> list[str]:
         return ["".join(text.itertext()) for text in self.root.iter("{http://www.w3.org/2000/svg}text")]
 
-    def test_recorded_example(self) -> None:
+    def test_example_timeline(self) -> None:
         shapes = self.shapes(HERE / "timeline.csv", "--title", "A <title> & more", "--device", "GPU of a test")
         self.assertEqual(len(shapes["empty"]), 6)
         self.assertEqual(len(shapes["fetching"]), 12)
