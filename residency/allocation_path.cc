@@ -7,7 +7,9 @@
 namespace superpipe {
 
 Result<Address> ResidencyManager::Impl::allocate(Bytes size, std::optional<StreamHandle> stream) {
-  if (size == Bytes{} || size > options_.arena_size) return Status::kInvalidValue;
+  if (size == Bytes{}) return Status::kInvalidValue;
+  // No device is that large: what a program that tests for memory by asking for too much expects.
+  if (size > options_.arena_size) return Status::kOutOfDeviceMemory;
   if (abandoned_) return Status::kDeviceError;
   const Bytes footprint = round_up(size, granule_);
   const Bytes backing = moves() ? HostStore::backing_of(size) : Bytes{};

@@ -153,7 +153,8 @@ Status ResidencyManager::Impl::begin_launch(KernelId kernel, std::span<const std
     return acquire(lock, token, use, Decision{});
   }
   const Decision decision = policy_.on_launch(Access{kernel, ids(token)});
-  note_pass();
+  if (policy_.learned().at_pass_start) [[unlikely]]
+    note_pass(lock, use);
   refresh_limit();
   // When all fits, nothing is ever moved (I6): what policy wants evicted may stay.
   const bool advised = !decision.fetch.empty() || (!decision.evict.empty() && pressure());
@@ -347,19 +348,26 @@ void ResidencyManager::Impl::end_use(UseToken& token, StreamHandle stream,
 void ResidencyManager::Impl::note_launch(const UseToken& token) {
   const auto time = now();
   for (const BufferId id : ids(token)) {
-    timeline_->add(Timeline::Kind::kLaunch, time, id, buffers_[id].footprint);
+    const Buffer& buffer = buffers_[id];
+    const bool arrived = buffer.ready == nullptr || buffer.ready->complete;
+    if (arrived) timeline_->settle(id, time);
+    timeline_->add_when(arrived ? nullptr : buffer.ready, Timeline::Kind::kLaunch, time, id,
+                        buffer.footprint);
   }
 }
 
-// The time between passes is the program's own, measured where its launches begin.
-void ResidencyManager::Impl::note_pass() {
-  if (!policy_.learned().at_pass_start) return;
-  const auto time = now();
-  if (pass_start_) {
-    stats_.pass_ms.push_back(
-        std::chrono::duration<double, std::milli>(time - *pass_start_).count());
-  }
-  pass_start_ = time;
+// A pass begins when the device has done what was submitted before its first launch: the host may
+// be passes ahead of it. A start that cannot be marked is left out, which joins two passes.
+void ResidencyManager::Impl::note_pass(Lock& lock, const Use& use) {
+  if (use.slot == kNoSlot) return;
+  const Result<EventRef> start = [&] {
+    const Unlocked unlocked(lock);
+    return events_.record(use.stream, 0);
+  }();
+  if (!start.ok()) return;
+  pass_starts_.push_back(*start);
+  start_worker();
+  work();
 }
 
 }  // namespace superpipe

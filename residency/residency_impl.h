@@ -123,7 +123,7 @@ class ResidencyManager::Impl {
   Status order_behind_fetches(Lock& lock, std::span<const BufferId> buffers, const Use& use,
                               StallProbe* probe);
   std::shared_ptr<StallProbe> open_stall_probe(Lock& lock, const UseToken& token, const Use& use);
-  void note_pass();
+  void note_pass(Lock& lock, const Use& use);
   void note_launch(const UseToken& token);
 
   // pressure.cc -- making room: limits, victims, pages.
@@ -156,6 +156,7 @@ class ResidencyManager::Impl {
   bool fetch_next(Lock& lock);
   bool evict_next(Lock& lock);
   bool poll_probes(Lock& lock);
+  bool poll_passes(Lock& lock);
   bool poll_timeline(Lock& lock);
   bool run_fetch(Lock& lock, BufferId id, bool demand);
   Status attach(Lock& lock, BufferId id, Page page);
@@ -234,6 +235,7 @@ class ResidencyManager::Impl {
   std::atomic<std::uint64_t> launches_{0};
   ResidencyStats stats_;
   std::unique_ptr<Timeline> timeline_;  // null unless it is recorded
+  std::deque<EventRef> pass_starts_;  // of passes whose start the device has not reached, in order
   std::optional<Clock::time_point> pass_start_;
   std::set<std::string> warned_;
   std::vector<std::string> warnings_;

@@ -84,7 +84,7 @@ struct ResidencyStats {
   std::uint64_t demand_fetches = 0, prefetches = 0;
   std::uint64_t clean_evictions = 0, write_backs = 0;
   double stall_ms = 0;
-  std::vector<double> pass_ms;
+  std::vector<double> pass_ms;  ///< device time between starts of passes, as the worker saw them
   Bytes pinned_host_bytes;
   Bytes managed_limit;
   std::uint64_t errors = 0;

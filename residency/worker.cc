@@ -56,7 +56,7 @@ void ResidencyManager::Impl::worker_main() {
 
 bool ResidencyManager::Impl::work_pending() const {
   return !demands_.empty() || !prefetches_.empty() || !evictions_.empty() || !probes_.empty() ||
-         (timeline_ != nullptr && timeline_->waits()) ||
+         !pass_starts_.empty() || (timeline_ != nullptr && timeline_->waits()) ||
          (excess() > Bytes{} && (!pool_->empty() || cached_bytes_ > Bytes{}));
 }
 
@@ -71,6 +71,7 @@ bool ResidencyManager::Impl::run_worker_once() {
 // filled before the next one is freed. @return whether anything was done.
 bool ResidencyManager::Impl::step(Lock& lock) {
   bool worked = poll_probes(lock);
+  worked = poll_passes(lock) || worked;
   if (timeline_ != nullptr) worked = poll_timeline(lock) || worked;
   if (excess() > Bytes{}) worked = reclaim_one(lock) || worked;
   if (fetch_next(lock)) return true;
@@ -144,6 +145,7 @@ Status ResidencyManager::Impl::attach(Lock& lock, BufferId id, Page page) {
   const Bytes size{buffer.size.load()};
   const auto begun = now();
   std::vector<EventRef> after = std::exchange(page.after, {});
+  const EventRef vacated = after.empty() ? nullptr : after.front();
   if (!fresh) {
     if (buffer.write_back != nullptr) after.push_back(buffer.write_back);
     const Status resolved = resolve_host_operations(lock, buffer, true, after);
@@ -180,7 +182,8 @@ Status ResidencyManager::Impl::attach(Lock& lock, BufferId id, Page page) {
     buffer.place = Place::kIn;
     buffer.ready = filled.done;
     if (timeline_ != nullptr) {
-      timeline_->add(Timeline::Kind::kFetchBegin, begun, id, buffer.footprint);
+      // Until its page's former content is copied out, the fetch has only been asked for.
+      timeline_->add_when(vacated, Timeline::Kind::kFetchBegin, begun, id, buffer.footprint);
       timeline_->add_when(filled.done, Timeline::Kind::kFetchEnd, now(), id, buffer.footprint);
     }
     buffer.waited = buffer.uses = 0;
@@ -288,6 +291,7 @@ void ResidencyManager::Impl::run_eviction(Lock& lock, const Eviction& eviction) 
     return;
   }
   if (timeline_ != nullptr) {
+    timeline_->settle(eviction.id, begun);
     timeline_->add(Timeline::Kind::kEvictBegin, begun, eviction.id, footprint);
     timeline_->add_when(written.done, Timeline::Kind::kEvictEnd, now(), eviction.id, footprint);
   }
@@ -347,23 +351,38 @@ Status ResidencyManager::Impl::ensure_slab(Lock& lock, Buffer& buffer, bool zero
 }
 
 bool ResidencyManager::Impl::poll_timeline(Lock& lock) {
+  const std::vector<EventRef> awaited = timeline_->awaited();
+  std::vector<EventRef> lost;
+  {
+    const Unlocked unlocked(lock);
+    for (const EventRef& event : awaited) {
+      if (!events_.is_complete(event).ok()) lost.push_back(event);
+    }
+  }
+  timeline_->forget(lost);
+  return timeline_->settle(now());
+}
+
+// The time from one pass start that the device reached to the next.
+bool ResidencyManager::Impl::poll_passes(Lock& lock) {
   bool worked = false;
-  auto& pending = timeline_->pending();
-  for (auto it = pending.begin(); it != pending.end();) {
+  while (!pass_starts_.empty()) {
+    const EventRef start = pass_starts_.front();
     Result<bool> complete = false;
     {
-      // The list keeps the element where it is: only the worker removes.
       const Unlocked unlocked(lock);
-      complete = events_.is_complete(it->done);
+      complete = events_.is_complete(start);
     }
-    if (complete.ok() && !*complete) {
-      ++it;
-      continue;
-    }
-    const TimelineEvent& event = it->event;
-    if (complete.ok()) timeline_->add(event.kind, now(), event.buffer, event.size);
-    it = pending.erase(it);
+    if (complete.ok() && !*complete) break;
+    pass_starts_.pop_front();
     worked = true;
+    if (!complete.ok()) continue;
+    const auto time = now();
+    if (pass_start_) {
+      stats_.pass_ms.push_back(
+          std::chrono::duration<double, std::milli>(time - *pass_start_).count());
+    }
+    pass_start_ = time;
   }
   return worked;
 }

@@ -117,10 +117,15 @@ def steady_passes(timeline: str, count: int) -> tuple[float, float]:
 
 def draw(run: Run, simulate: bool, output: Path) -> None:
     timeline = output.with_suffix(".csv")
-    timeline.write_text(run.timeline)
     begin, end = steady_passes(run.timeline, count=2)
+    header, *lines = run.timeline.splitlines()
+    with timeline.open("w") as file:  # time counts from the first of the passes
+        print(header, file=file)
+        for line in lines:
+            time, rest = line.split(",", 1)
+            print(f"{float(time) - begin:.4f},{rest}", file=file)
     finished = subprocess.run([sys.executable, "-B", str(ROOT / "scripts" / "residency_svg.py"), str(timeline),
-                               "-o", str(output), "--from", str(begin), "--to", str(end),
+                               "-o", str(output), "--from", "0", "--to", str(end - begin),
                                "--title", "MiniLM's six layers, two on the device: two passes",
                                "--device", "simulated GPU" if simulate else "GPU"], cwd=ROOT)
     if finished.returncode != 0:
