@@ -19,17 +19,16 @@ template <typename Call, typename Key>
 CUresult allocate_unmanaged(Runtime* runtime, std::uint64_t size, const Call& call,
                             const Key& key) noexcept {
   if (runtime == nullptr) return call();
-  const Bytes footprint = UnmanagedMemory::footprint(size);
-  if (!runtime->take_unmanaged(footprint)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!runtime->take_unmanaged(Bytes{size})) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = call();
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     runtime->residency().trim();
     result = call();
   }
   if (result == CUDA_SUCCESS) {
-    runtime->remember_unmanaged(key(), footprint);
+    runtime->remember_unmanaged(key(), Bytes{size});
   } else {
-    runtime->give_back_unmanaged(footprint);
+    runtime->give_back_unmanaged(Bytes{size});
   }
   return result;
 }

@@ -387,31 +387,36 @@ Status Runtime::pin_pending() noexcept {
   return pin(words, "device memory holds a pointer to them");
 }
 
-bool Runtime::take_unmanaged(Bytes footprint) noexcept {
+bool Runtime::take_unmanaged(Bytes size) noexcept {
+  const Bytes added = unmanaged_.take(size);
+  if (added == Bytes{}) return true;
   try {
-    return residency_->on_unmanaged_change(static_cast<std::int64_t>(footprint.count()));
+    if (residency_->on_unmanaged_change(static_cast<std::int64_t>(added.count()))) return true;
   } catch (...) {
-    return false;
+    // Out of host memory: the allocation fails.
   }
+  unmanaged_.give_back(size);
+  return false;
 }
 
-void Runtime::give_back_unmanaged(Bytes footprint) noexcept {
-  if (footprint == Bytes{}) return;
+void Runtime::give_back_unmanaged(Bytes size) noexcept {
+  const Bytes freed = unmanaged_.give_back(size);
+  if (freed == Bytes{}) return;
   try {
-    residency_->on_unmanaged_change(-static_cast<std::int64_t>(footprint.count()));
+    residency_->on_unmanaged_change(-static_cast<std::int64_t>(freed.count()));
   } catch (...) {
     // Less budget than there is: safe.
   }
 }
 
-void Runtime::remember_unmanaged(std::uint64_t key, Bytes footprint) noexcept {
-  if (!unmanaged_.add(key, footprint)) {
+void Runtime::remember_unmanaged(std::uint64_t key, Bytes size) noexcept {
+  if (!unmanaged_.remember(key, size)) {
     log_line(LogLevel::kDebug, "out of memory: a pass-through allocation stays counted");
   }
 }
 
 void Runtime::free_unmanaged(std::uint64_t key) noexcept {
-  give_back_unmanaged(unmanaged_.remove(key));
+  if (const auto size = unmanaged_.forget(key)) give_back_unmanaged(*size);
 }
 
 }  // namespace superpipe

@@ -115,13 +115,13 @@ class Runtime {
   }
   Status pin_pending() noexcept;
 
-  /// Takes `footprint` bytes of the budget for an allocation that is left to the driver.
-  /// @return false if they do not fit even after evicting.
-  bool take_unmanaged(Bytes footprint) noexcept;
-  /// Gives them back: the allocation failed.
-  void give_back_unmanaged(Bytes footprint) noexcept;
+  /// Takes out of the budget what an allocation of `size` bytes that is left to the driver adds.
+  /// @return false if it does not fit even after evicting.
+  bool take_unmanaged(Bytes size) noexcept;
+  /// Gives it back: the allocation failed, or was freed.
+  void give_back_unmanaged(Bytes size) noexcept;
   /// The allocation succeeded: its free, at `key`, will give the bytes back.
-  void remember_unmanaged(std::uint64_t key, Bytes footprint) noexcept;
+  void remember_unmanaged(std::uint64_t key, Bytes size) noexcept;
   /// The allocation at `key` was freed.
   void free_unmanaged(std::uint64_t key) noexcept;
 

@@ -86,7 +86,7 @@ TEST_F(LaunchHooksTest, KeepsSmallAllocationsWithTheDriver) {
     return CUDA_SUCCESS;
   };
   EXPECT_EQ(allocate(100), CUdeviceptr{0x42000});
-  EXPECT_EQ(stats().unmanaged_bytes, Bytes{512});
+  EXPECT_EQ(stats().unmanaged_bytes, 2_MiB);
   driver().cuMemFree_v2 = [](CUdeviceptr) { return CUDA_SUCCESS; };
   EXPECT_EQ(hook::cuMemFree_v2(0x42000), CUDA_SUCCESS);
   EXPECT_EQ(stats().unmanaged_bytes, Bytes{});

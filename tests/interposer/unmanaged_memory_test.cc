@@ -7,25 +7,37 @@
 namespace superpipe {
 namespace {
 
-TEST(UnmanagedMemory, GivesBackWhatTheAllocationTook) {
+TEST(UnmanagedMemory, ForgetsAnAllocationOnce) {
   UnmanagedMemory memory;
-  memory.add(0x1000, Bytes{512});
-  EXPECT_EQ(memory.remove(0x1000), Bytes{512});
-  EXPECT_EQ(memory.remove(0x1000), Bytes{});
+  EXPECT_TRUE(memory.remember(0x1000, Bytes{700}));
+  EXPECT_EQ(memory.forget(0x1000), Bytes{700});
+  EXPECT_EQ(memory.forget(0x1000), std::nullopt);
+}
+
+TEST(UnmanagedMemory, SharesBlocksBetweenSmallAllocations) {
+  UnmanagedMemory memory;
+  EXPECT_EQ(memory.take(1_MiB), 2_MiB);
+  EXPECT_EQ(memory.take(1_MiB - Bytes{511}), Bytes{});  // rounded to 512 B: the block is full
+  EXPECT_EQ(memory.take(Bytes{1}), 2_MiB);
+  EXPECT_EQ(memory.give_back(1_MiB), 2_MiB);
+  EXPECT_EQ(memory.give_back(Bytes{1}), Bytes{});
+  EXPECT_EQ(memory.give_back(1_MiB - Bytes{511}), 2_MiB);
+}
+
+TEST(UnmanagedMemory, GivesLargeAllocationsBlocksOfTheirOwn) {
+  UnmanagedMemory memory;
+  EXPECT_EQ(memory.take(1_MiB + Bytes{1}), 2_MiB);
+  EXPECT_EQ(memory.take(3_MiB), 4_MiB);
+  EXPECT_EQ(memory.give_back(3_MiB), 4_MiB);
 }
 
 TEST(UnmanagedMemory, KeepsThePeakAfterFrees) {
   UnmanagedMemory memory;
-  memory.add(1, 2_MiB);
-  memory.add(2, 3_MiB);
-  memory.remove(1);
-  memory.add(3, 1_MiB);
-  EXPECT_EQ(memory.peak(), 5_MiB);
-}
-
-TEST(UnmanagedMemory, RoundsToTheDriversAlignment) {
-  EXPECT_EQ(UnmanagedMemory::footprint(1), Bytes{512});
-  EXPECT_EQ(UnmanagedMemory::footprint(513), Bytes{1024});
+  memory.take(2_MiB);
+  memory.take(4_MiB);
+  memory.give_back(2_MiB);
+  memory.take(Bytes{1});
+  EXPECT_EQ(memory.peak(), 6_MiB);
 }
 
 TEST(PoolAccounts, CountsByPoolAndForgetsFrees) {

@@ -231,6 +231,13 @@ TEST_F(ResidencyManagerTest, MakesRoomForUnmanagedBytesAndSaysWhenItCannot) {
   }
 }
 
+TEST_F(ResidencyManagerTest, SaysOutOfMemoryForWhatNoDeviceHas) {
+  make(budget_of(4));
+  for (const Bytes size : {Bytes{std::uint64_t{1} << 50}, Bytes{~std::uint64_t{0}}}) {
+    EXPECT_EQ(manager_->allocate(size, std::nullopt).status(), Status::kOutOfDeviceMemory);
+  }
+}
+
 TEST_F(ResidencyManagerTest, ReusesFreedBuffersOfTheSameSizeLastFreedFirst) {
   make(budget_of(16));
   const Address a = load(2, 1);
