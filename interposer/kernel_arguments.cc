@@ -1,5 +1,8 @@
 #include "interposer/kernel_arguments.h"
 
+#include <cxxabi.h>
+
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -19,13 +22,20 @@ std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-KernelId kernel_id_of(CUfunction function, bool is_kernel) {
+/// The mangled name; empty if the driver does not tell.
+std::string name_of(CUfunction function, bool is_kernel) {
   const char* name = nullptr;
   const CUresult result =
       is_kernel ? driver().cuKernelGetName(&name, reinterpret_cast<CUkernel>(function))
                 : driver().cuFuncGetName(&name, function);
-  if (result == CUDA_SUCCESS && name != nullptr) return KernelId{hash_of(name)};
-  return KernelId{reinterpret_cast<std::uintptr_t>(function)};
+  return result == CUDA_SUCCESS && name != nullptr ? name : "";
+}
+
+std::string demangled(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
+  return status == 0 && text != nullptr ? text.get() : name;
 }
 
 /// Reads the parameters with `info`, one by one until the driver says there are no more.
@@ -71,12 +81,18 @@ const KernelLayout* KernelLayoutCache::learn(CUfunction function) noexcept {
       return driver().cuKernelGetParamInfo(reinterpret_cast<CUkernel>(function), index, offset,
                                            size);
     };
-    if (!read_parameters(function_info, layout)) {
-      layout = KernelLayout{};
-      is_kernel = true;
-      if (!read_parameters(kernel_info, layout)) return nullptr;
+    // A CUkernel may be refused as a CUfunction, or look like one without parameters.
+    const bool is_function = read_parameters(function_info, layout);
+    if (!is_function || layout.parameters == 0) {
+      KernelLayout other{};
+      is_kernel = read_parameters(kernel_info, other) &&
+                  (!is_function || other.parameters > layout.parameters);
+      if (is_kernel) layout = std::move(other);
+      if (!is_kernel && !is_function) return nullptr;
     }
-    layout.kernel = kernel_id_of(function, is_kernel);
+    layout.name = name_of(function, is_kernel);
+    layout.kernel = KernelId{layout.name.empty() ? reinterpret_cast<std::uintptr_t>(function)
+                                                 : hash_of(layout.name)};
     const std::lock_guard lock(mutex_);
     const KernelLayout* const interned = intern(std::move(layout));
     insert(function, interned);
@@ -92,6 +108,14 @@ const KernelLayout* KernelLayoutCache::intern(KernelLayout layout) {
   }
   layouts_.push_back(std::make_unique<const KernelLayout>(std::move(layout)));
   return layouts_.back().get();
+}
+
+std::string KernelLayoutCache::readable_name(KernelId kernel) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& known : layouts_) {
+    if (known->kernel == kernel && !known->name.empty()) return demangled(known->name);
+  }
+  return "without a name";
 }
 
 void KernelLayoutCache::insert(CUfunction function, const KernelLayout* layout) {

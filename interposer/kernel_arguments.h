@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "interposer/cuda_api.h"
@@ -24,6 +25,7 @@ struct KernelLayout {
     bool operator==(const Probe&) const = default;
   };
   KernelId kernel;
+  std::string name;  ///< mangled; empty if the driver does not tell
   std::vector<Probe> probes;
   std::size_t parameters = 0;  ///< how many there are
 
@@ -63,6 +65,9 @@ class KernelLayoutCache {
   /// handle, or cannot tell (before CUDA 12.4), or memory is out.
   /// Source: CUDA Driver API, cuFuncGetParamInfo, cuKernelGetParamInfo.
   const KernelLayout* learn(CUfunction function) noexcept;
+
+  /// The demangled name of a kernel that was learned, for messages. Takes a lock, calls no driver.
+  [[nodiscard]] std::string readable_name(KernelId kernel);
 
   /// Forgets all handles. To be called BEFORE a module or library is unloaded: its handles may come
   /// again for other functions as soon as it is gone. Layouts found earlier stay valid.

@@ -15,6 +15,9 @@
 namespace superpipe {
 namespace {
 
+/// cuFuncGetParamInfo, without which a launch's buffers cannot be known, came with CUDA 12.4.
+constexpr int kOldestDriver = 12040;
+
 /// What is kept beside the managed state: it comes and goes, the process stays. Never destroyed:
 /// hooks may run in other libraries' destructors.
 struct Process {
@@ -127,6 +130,13 @@ Runtime* Runtime::start() noexcept {
         driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) {
       return nullptr;  // the driver will tell the program what is wrong
     }
+    int version = 0;
+    if (driver().cuDriverGetVersion(&version) != CUDA_SUCCESS || version < kOldestDriver) {
+      give_up(
+          "the driver does not tell kernels' parameters: CUDA 12.4 (driver 550) or newer is needed",
+          refuses_);
+      return nullptr;
+    }
     int has_virtual_memory = 0;
     if (driver().cuDeviceGetAttribute(&has_virtual_memory,
                                       CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
@@ -166,6 +176,9 @@ Runtime* Runtime::start() noexcept {
 
     std::unique_ptr<Runtime> runtime(new Runtime(context, device, Bytes{total}, context_bytes));
     runtime->budget_ = budget;
+    options.kernel_name = [&layouts = runtime->layouts_](KernelId kernel) {
+      return layouts.readable_name(kernel);
+    };
     auto residency = ResidencyManager::create(runtime->device_memory_, options);
     if (!residency.ok()) {
       give_up("the managed state could not be made (the log says why)", refuses_);

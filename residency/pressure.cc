@@ -261,13 +261,14 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
     if (!force && needed > Bytes{}) {
       const bool allowed = !hard_ || options_.overflow_allowed;
       if (working_set > limit_ && !allowed) {
-        warn_once("too-large " + std::to_string(static_cast<std::uint64_t>(use.kernel)),
-                  "one launch needs " + text_of(working_set) +
-                      " of managed buffers at once, but the "
-                      "budget leaves " +
-                      text_of(limit_) +
-                      ": raise the budget (--gpu-mem, SUPERPIPE_GPU_MEM)"
-                      " or allow the overflow (SUPERPIPE_OVERFLOW=allow)");
+        warn_once(
+            "too-large " + std::to_string(static_cast<std::uint64_t>(use.kernel)),
+            (use.kernel == KernelId{} ? std::string("one operation")
+                                      : "a launch of kernel " + options_.kernel_name(use.kernel)) +
+                " needs " + text_of(working_set) +
+                " of managed buffers at once, but the budget leaves " + text_of(limit_) +
+                ": raise the budget (--gpu-mem, SUPERPIPE_GPU_MEM)"
+                " or allow the overflow (SUPERPIPE_OVERFLOW=allow)");
         status = Status::kWorkingSetTooLarge;
         break;
       }

@@ -34,6 +34,11 @@ struct ResidencyOptions {
   /// Whether a thread of its own moves content. Without, nothing moves but inside calls that wait
   /// and in run_worker_once(), and only one thread may use the manager: for deterministic tests.
   bool worker_thread = true;
+  /// A kernel's name for messages. Called under the manager's lock: it may neither come back nor
+  /// call the driver.
+  std::function<std::string(KernelId)> kernel_name = [](KernelId kernel) {
+    return std::to_string(static_cast<std::uint64_t>(kernel));
+  };
   /// Called for what the user should know once (never under a lock of ours, never on the hot path).
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };

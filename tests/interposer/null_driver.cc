@@ -58,6 +58,10 @@ void install_null_driver(std::size_t pointer_parameters) {
   };
   table.cuCtxSynchronize = [] { return CUDA_SUCCESS; };
   table.cuThreadExchangeStreamCaptureMode = [](CUstreamCaptureMode*) { return CUDA_SUCCESS; };
+  table.cuDriverGetVersion = [](int* version) {
+    *version = CUDA_VERSION;
+    return CUDA_SUCCESS;
+  };
   table.cuDeviceGetAttribute = [](int* value, CUdevice_attribute, CUdevice) {
     *value = 1;
     return CUDA_SUCCESS;
