@@ -59,11 +59,27 @@ std::optional<BufferId> ResidencyManager::Impl::claim_cached(Lock& lock, Bytes f
                                                              std::optional<StreamHandle> stream) {
   const auto found = cached_.find(footprint.count());
   if (found == cached_.end()) return std::nullopt;
-  const std::vector<BufferId> candidates(found->second.rbegin(), found->second.rend());
+  // Whenever the lock was open, an id may have come to name another buffer, of another size, cached
+  // as well: the generation tells.
+  struct Candidate {
+    BufferId id;
+    std::uint64_t generation;
+  };
+  std::vector<Candidate> candidates;
+  for (auto id = found->second.rbegin(); id != found->second.rend(); ++id) {
+    candidates.push_back({*id, buffers_[*id].generation});
+  }
+  const auto claim = [this](const Candidate& candidate) {
+    Buffer& buffer = buffers_[candidate.id];
+    if (buffer.generation != candidate.generation || !uncache(candidate.id)) return false;
+    buffer.place = Place::kFetching;
+    return true;
+  };
   const Slot slot = stream ? slot_of(lock, *stream) : kNoSlot;
-  std::optional<BufferId> second_best;
-  for (const BufferId id : candidates) {
-    Buffer& buffer = buffers_[id];
+  std::optional<Candidate> second_best;
+  for (const Candidate& candidate : candidates) {
+    const Buffer& buffer = buffers_[candidate.id];
+    if (buffer.generation != candidate.generation) continue;
     bool usable =
         buffer.freed == nullptr || (slot < StreamTable::kShared && slot == buffer.freed_on);
     if (!usable) {
@@ -73,14 +89,11 @@ std::optional<BufferId> ResidencyManager::Impl::claim_cached(Lock& lock, Bytes f
       usable = complete.ok() && *complete;
     }
     // A stream can be made to wait for another's free; a caller without one must not.
-    if (!usable && stream && !second_best) second_best = id;
-    if (!usable || !uncache(id)) continue;
-    buffer.place = Place::kFetching;
-    return id;
+    if (!usable && stream && !second_best) second_best = candidate;
+    if (usable && claim(candidate)) return candidate.id;
   }
-  if (!second_best || !uncache(*second_best)) return std::nullopt;
-  buffers_[*second_best].place = Place::kFetching;
-  return second_best;
+  if (!second_best || !claim(*second_best)) return std::nullopt;
+  return second_best->id;
 }
 
 // Makes a claimed cached buffer as new for `stream`: kFetching to kIn.
