@@ -19,7 +19,8 @@ extern "C" __global__ void accumulate_struct(Operands operands, float factor) {
 }
 
 // The same for every pair of a list of pointers in device memory.
-extern "C" __global__ void accumulate_listed(float** outputs, float** inputs, int pairs, int count) {
+extern "C" __global__ void accumulate_listed(float** outputs, float** inputs, int pairs,
+                                             int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   for (int pair = 0; pair < pairs; ++pair) {
     if (i < count) outputs[pair][i] += inputs[pair][i];

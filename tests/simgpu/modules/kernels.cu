@@ -1,4 +1,5 @@
-// Device code for the tests of the image readers and of launches: never executed, its layout counts.
+// Device code for the tests of the image readers and of launches: never executed, its layout
+// counts.
 
 struct Mixed {
   char tag;
@@ -16,9 +17,7 @@ __device__ float table[4] = {1.0f, 2.0f, 3.0f, 4.0f};
 __device__ float zeros[1000];
 __constant__ float coefficients[8] = {1.0f, 2.0f, 3.0f};
 
-__device__ __noinline__ float helper(const float* in, int i) {
-  return in[i] * coefficients[i & 7];
-}
+__device__ __noinline__ float helper(const float* in, int i) { return in[i] * coefficients[i & 7]; }
 
 extern "C" __global__ void add(float* out, const float* in, int n) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -28,8 +27,8 @@ extern "C" __global__ void add(float* out, const float* in, int n) {
 }
 
 extern "C" __global__ void mixed(char a, short b, int c, long long d, Mixed e, char f, float* g) {
-  *g = static_cast<float>(a + b + c + d + e.tag + *e.values + e.count + f) + e.weights[1] +
-       zeros[3];
+  *g =
+      static_cast<float>(a + b + c + d + e.tag + *e.values + e.count + f) + e.weights[1] + zeros[3];
   atomicAdd(&counter, static_cast<int>(table[a & 3]));
 }
 
