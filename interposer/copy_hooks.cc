@@ -47,15 +47,25 @@ bool is_idle(StreamHandle stream) noexcept {
   return driver().cuStreamQuery(driver_stream(stream)) == CUDA_SUCCESS;
 }
 
+/// Whether an operation submitted to `stream` now would run at once: it is idle, and no work of the
+/// legacy stream, or (for that one) of blocking streams, comes before it. Those are the driver's to
+/// order, so only streams that were created non-blocking can be known.
+bool runs_at_once(StreamHandle stream) noexcept {
+  unsigned int flags = 0;
+  return stream != kLegacyStream && stream != kPerThreadStream &&
+         driver().cuStreamGetFlags(driver_stream(stream), &flags) == CUDA_SUCCESS &&
+         (flags & CU_STREAM_NON_BLOCKING) != 0 && is_idle(stream);
+}
+
 /// Queues a memcpy on `stream`. The driver's own host-to-host copies are synchronous with the host,
 /// so a host function does it.
 CUresult queue_copy(StreamHandle stream, void* to, const void* from, std::size_t size,
                     bool snapshot) noexcept {
   std::unique_ptr<QueuedCopy> copy(new (std::nothrow) QueuedCopy{to, from, size, nullptr});
-  if (copy == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (copy == nullptr) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   if (snapshot) {
     copy->snapshot.reset(new (std::nothrow) char[size]);
-    if (copy->snapshot == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (copy->snapshot == nullptr) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     std::memcpy(copy->snapshot.get(), from, size);
     copy->from = copy->snapshot.get();
   }
@@ -69,15 +79,18 @@ CUresult queue_copy(StreamHandle stream, void* to, const void* from, std::size_t
 /// the order of `stream`.
 CUresult copy_on_host(StreamHandle stream, Completion completion, void* to, const void* from,
                       std::size_t size, const void* program_memory, bool into_buffer) noexcept {
-  // An idle stream is there already: the copy may run at once, like a queued one that starts now.
-  if (completion == Completion::kSynchronous || is_idle(stream)) {
+  if (runs_at_once(stream)) {
     std::memcpy(to, from, size);
     return CUDA_SUCCESS;
   }
-  const bool pageable = !is_pinned(program_memory);
-  // The driver lets the program reuse pageable memory as soon as the call returns.
-  const CUresult result = queue_copy(stream, to, from, size, pageable && into_buffer);
-  if (result != CUDA_SUCCESS || !pageable || into_buffer) return result;
+  // Synchronous copies too are ordered behind what was submitted to their stream before.
+  // Of pageable memory the driver lets the program dispose as soon as the call returns: behind
+  // other work it is copied aside, else it is waited for.
+  const bool pageable = completion != Completion::kSynchronous && !is_pinned(program_memory);
+  const bool snapshot = pageable && into_buffer && !is_idle(stream);
+  const CUresult result = queue_copy(stream, to, from, size, snapshot);
+  const bool waits = completion == Completion::kSynchronous || (pageable && !snapshot);
+  if (result != CUDA_SUCCESS || !waits) return result;
   return driver().cuStreamSynchronize(driver_stream(stream));
 }
 
@@ -90,7 +103,7 @@ Status scan_source(Runtime& runtime, const void* source, std::size_t size, Strea
     return status;
   }
   // The program may change a pinned source until the stream gets to the copy.
-  if (!is_idle(stream) && is_pinned(source)) runtime.scan_in_stream(source, size, stream);
+  if (!runs_at_once(stream) && is_pinned(source)) runtime.scan_in_stream(source, size, stream);
   return status;
 }
 

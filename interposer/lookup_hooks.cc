@@ -1,4 +1,6 @@
 // Lookups: whoever asks the driver for a function gets our hook of it.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -54,6 +56,13 @@ void* replaced(void* real, const char* name, int version, bool per_thread) {
     const bool is_candidate =
         std::find(candidates.begin(), candidates.end(), named) != candidates.end();
     return ours_of(is_candidate ? named : candidates.front());
+  }
+  // Exported, yet not among the names of our header: a newer form, with other parameters than ours.
+  Dl_info info;
+  if (::dladdr(real, &info) != 0 && info.dli_saddr == real && info.dli_sname != nullptr) {
+    log_line(LogLevel::kWarning, std::string("cuGetProcAddress: ") + info.dli_sname +
+                                     " is newer than this version of superpipe and is not managed");
+    return real;
   }
   if (named == kNoFunction) {
     log_line(LogLevel::kDebug, std::string("cuGetProcAddress: ") + name +

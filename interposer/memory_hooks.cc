@@ -215,12 +215,12 @@ CUresult hook::cuMemGetInfo_v2(size_t* free, size_t* total) noexcept {
 
 CUresult hook::cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) noexcept {
   const CUresult result = driver().cuDeviceTotalMem_v2(bytes, dev);
-  const Runtime* const runtime = Runtime::if_active();
+  Runtime* const runtime = Runtime::if_active();
   if (result != CUDA_SUCCESS || runtime == nullptr || runtime->device() != dev ||
       Runtime::configuration().report_real_memory) {
     return result;
   }
-  *bytes = Runtime::if_active()->residency().capacity(Bytes{*bytes}).total.count();
+  *bytes = runtime->residency().capacity(Bytes{*bytes}).total.count();
   return result;
 }
 

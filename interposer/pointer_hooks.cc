@@ -13,10 +13,9 @@ namespace superpipe {
 namespace {
 
 /// The live managed buffer at `address`, if there is one.
-std::optional<BufferRange> managed_range(CUdeviceptr address) noexcept {
-  const Runtime* const runtime = Runtime::if_active();
+std::optional<BufferRange> managed_range(Runtime* runtime, CUdeviceptr address) noexcept {
   if (runtime == nullptr || !runtime->in_arena(address)) return std::nullopt;
-  return Runtime::if_active()->residency().find(address);
+  return runtime->residency().find(address);
 }
 
 template <typename T>
@@ -79,11 +78,11 @@ void clear_attribute(CUpointer_attribute attribute, void* data) noexcept {
 
 CUresult hook::cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize,
                                        CUdeviceptr dptr) noexcept {
-  const Runtime* const runtime = Runtime::if_active();
+  Runtime* const runtime = Runtime::if_active();
   if (runtime == nullptr || !runtime->in_arena(dptr)) {
     return driver().cuMemGetAddressRange_v2(pbase, psize, dptr);
   }
-  const auto range = managed_range(dptr);
+  const auto range = managed_range(runtime, dptr);
   if (!range) return CUDA_ERROR_NOT_FOUND;
   if (pbase != nullptr) *pbase = range->base;
   if (psize != nullptr) *psize = range->size.count();
@@ -92,14 +91,16 @@ CUresult hook::cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize,
 
 CUresult hook::cuPointerGetAttribute(void* data, CUpointer_attribute attribute,
                                      CUdeviceptr ptr) noexcept {
-  const auto range = managed_range(ptr);
+  Runtime* const runtime = Runtime::if_active();
+  const auto range = managed_range(runtime, ptr);
   if (!range || data == nullptr) return driver().cuPointerGetAttribute(data, attribute, ptr);
-  return attribute_of(*Runtime::if_active(), *range, ptr, attribute, data);
+  return attribute_of(*runtime, *range, ptr, attribute, data);
 }
 
 CUresult hook::cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute* attributes,
                                       void** data, CUdeviceptr ptr) noexcept {
-  const auto range = managed_range(ptr);
+  Runtime* const runtime = Runtime::if_active();
+  const auto range = managed_range(runtime, ptr);
   if (!range || attributes == nullptr || data == nullptr) {
     return driver().cuPointerGetAttributes(numAttributes, attributes, data, ptr);
   }
@@ -107,7 +108,7 @@ CUresult hook::cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attr
     if (data[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
   }
   for (unsigned int i = 0; i < numAttributes; ++i) {
-    if (attribute_of(*Runtime::if_active(), *range, ptr, attributes[i], data[i]) != CUDA_SUCCESS) {
+    if (attribute_of(*runtime, *range, ptr, attributes[i], data[i]) != CUDA_SUCCESS) {
       clear_attribute(attributes[i], data[i]);
     }
   }
@@ -116,11 +117,12 @@ CUresult hook::cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attr
 
 CUresult hook::cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
                                      CUdeviceptr ptr) noexcept {
-  const auto range = managed_range(ptr);
+  Runtime* const runtime = Runtime::if_active();
+  const auto range = managed_range(runtime, ptr);
   if (!range || value == nullptr) return driver().cuPointerSetAttribute(value, attribute, ptr);
   if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
   const std::uint64_t word = ptr;
-  const Status status = Runtime::if_active()->pin({&word, 1}, "cuPointerSetAttribute");
+  const Status status = runtime->pin({&word, 1}, "cuPointerSetAttribute");
   return status == Status::kOk ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -82,6 +82,20 @@ void give_up(const std::string& why, std::atomic<bool>& refuses) {
            why + (strict ? "; SUPERPIPE_STRICT=1, so allocations fail" : "; running unmanaged"));
 }
 
+/// Whether `context` is the primary context of `device`.
+bool is_primary(CUcontext context, CUdevice device) {
+  unsigned int flags = 0;
+  int active = 0;
+  if (driver().cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || active == 0) {
+    return false;
+  }
+  // Retaining tells the primary context's handle; that it is active, somebody's reference sees to.
+  CUcontext primary = nullptr;
+  if (driver().cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS) return false;
+  driver().cuDevicePrimaryCtxRelease_v2(device);
+  return primary == context;
+}
+
 /// What a scan in the stream's order needs to find; freed by the host function.
 struct StreamScan {
   Runtime* runtime;
@@ -200,6 +214,13 @@ Runtime* Runtime::start() noexcept {
 void Runtime::drop() noexcept {
   Runtime* const runtime = active_.exchange(nullptr, std::memory_order_acq_rel);
   if (runtime == nullptr) return;
+  // The context's end waits for its work, but comes after this: what is queued still uses buffers.
+  CUcontext context = nullptr;
+  const bool pushed = driver().cuCtxPushCurrent_v2(runtime->context_) == CUDA_SUCCESS;
+  if (pushed) {
+    (void)driver().cuCtxSynchronize();
+    (void)driver().cuCtxPopCurrent_v2(&context);
+  }
   try {
     const ExitFigures figures = runtime->collect_figures();
     const std::lock_guard lock(process().mutex);
@@ -216,7 +237,11 @@ void Runtime::on_context_created() noexcept { contexts_.fetch_add(1); }
 
 void Runtime::on_context_destroying(CUcontext context) noexcept {
   const Runtime* const runtime = if_active();
-  if (runtime != nullptr && runtime->context_ == context) drop();
+  // The driver refuses to destroy a primary context in this way: its buffers live on.
+  if (runtime != nullptr && runtime->context_ == context &&
+      !is_primary(context, runtime->device_)) {
+    drop();
+  }
 }
 
 void Runtime::on_context_destroyed() noexcept { contexts_.fetch_sub(1); }
@@ -249,11 +274,7 @@ void Runtime::on_primary_releasing(CUdevice device) noexcept {
 void Runtime::on_primary_resetting(CUdevice device) noexcept {
   const Runtime* const runtime = if_active();
   if (runtime == nullptr || runtime->device_ != device) return;
-  CUcontext primary = nullptr;
-  // Retaining tells the primary context's handle; the program's own reference keeps it alive.
-  if (driver().cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS) return;
-  if (runtime->context_ == primary) drop();
-  driver().cuDevicePrimaryCtxRelease_v2(device);
+  if (is_primary(runtime->context_, device)) drop();
 }
 
 void Runtime::on_primary_reset(CUdevice device) noexcept {

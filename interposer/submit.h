@@ -31,24 +31,19 @@ CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& ca
     return call();
   }
   ResidencyManager& residency = runtime.residency();
-  UseToken writes;
-  UseToken reads;
-  Status status = Status::kOk;
-  if (!used.writes().empty()) {
-    status = residency.begin_use(used.writes().words(), /*writes=*/true, stream, writes);
-    if (status != Status::kOk) return to_curesult(status, CallKind::kSubmission);
+  // All in one use: whoever holds some and waits for others could wait for itself. What is only
+  // read is then written back as well when it is evicted.
+  WordList words;
+  for (const WordList* const list : {&used.reads(), &used.writes()}) {
+    for (const std::uint64_t word : list->words()) words.add(word);
   }
-  if (!used.reads().empty()) {
-    status = residency.begin_use(used.reads().words(), /*writes=*/false, stream, reads);
-    if (status != Status::kOk) {
-      residency.end_use(writes, stream, /*submitted=*/false);
-      return to_curesult(status, CallKind::kSubmission);
-    }
-  }
+  if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  UseToken token;
+  const bool writes = !used.writes().empty();
+  const Status status = residency.begin_use(words.words(), writes, stream, token);
+  if (status != Status::kOk) return to_curesult(status, CallKind::kSubmission);
   const CUresult result = call();
-  const bool submitted = result == CUDA_SUCCESS;
-  if (!used.reads().empty()) residency.end_use(reads, stream, submitted);
-  if (!used.writes().empty()) residency.end_use(writes, stream, submitted);
+  residency.end_use(token, stream, result == CUDA_SUCCESS);
   return result;
 }
 

@@ -115,6 +115,11 @@ Status ResidencyManager::Impl::renew(Lock& lock, Buffer& buffer,
       buffer.page->extent = buffer.page->size;
       // An end that nobody can tell: the page is never to serve anything else.
       buffer.quarantined = buffer.quarantined || filled.untracked;
+      if (filled.done != nullptr) {
+        // Part of it may still come: whoever has the page next must wait for that.
+        buffer.ready = filled.done;
+        buffer.waited = 0;
+      }
       return filled.status;
     }
     buffer.page->extent = Bytes{buffer.size.load()};

@@ -40,6 +40,7 @@ struct HostOperation {
   StreamHandle stream;
   bool writes;
   EventRef done;  ///< null: could not be recorded; whoever needs it must record on `stream` first
+  std::uint64_t noted = 0;  ///< the sequence under which it was noted
 };
 
 /// One managed buffer. All fields are the manager's mutex's, but base and size, which are read

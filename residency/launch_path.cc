@@ -17,10 +17,10 @@ std::span<const BufferId> ResidencyManager::Impl::ids(const UseToken& token) {
   return {token.inline_.data(), token.count_};
 }
 
-// Only streams that can be captured are asked, and only where an event of ours could ever be
-// recorded on one.
+// Asked only where an event of ours could ever be recorded on the stream. An event on the legacy
+// stream would break the capture of another one: the device answers for that as well.
 Result<bool> ResidencyManager::Impl::is_capturing(StreamHandle stream) {
-  if (!moves() || stream == kLegacyStream) return false;
+  if (!moves() || abandoned_) return false;
   return device_.is_capturing(stream);
 }
 
@@ -153,8 +153,11 @@ Status ResidencyManager::Impl::begin_launch(KernelId kernel, std::span<const std
     return acquire(lock, token, use, Decision{});
   }
   const Decision decision = policy_.on_launch(Access{kernel, ids(token)});
-  if (policy_.learned().at_pass_start) [[unlikely]]
+  if (policy_.learned().at_pass_start) [[unlikely]] {
     note_pass(lock, use);
+    collect(words, token);  // the lock was open: a buffer may be gone
+    if (token.count_ == 0) return Status::kOk;
+  }
   refresh_limit();
   // When all fits, nothing is ever moved (I6): what policy wants evicted may stay.
   const bool advised = !decision.fetch.empty() || (!decision.evict.empty() && pressure());
@@ -319,18 +322,18 @@ void ResidencyManager::Impl::end_use(UseToken& token, StreamHandle stream,
     --buffer.host_pins;
     if (marks_host) {
       auto& operations = buffer.host_operations;
-      const auto same =
-          std::find_if(operations.begin(), operations.end(), [&](const HostOperation& operation) {
-            return operation.slot == token.slot_ && operation.stream == stream &&
-                   token.slot_ != StreamTable::kShared;
-          });
-      if (same == operations.end()) {
-        operations.push_back({token.slot_, stream, token.writes_, event});
-      } else {
-        // A later operation of the same stream ends later: one event does for both.
-        same->writes = same->writes || token.writes_;
-        same->done = event;
+      bool writes = token.writes_;
+      if (event != nullptr && token.slot_ != StreamTable::kShared) {
+        // An event recorded after an earlier operation of the stream was noted does for both. One
+        // that another thread recorded meanwhile may end later, and stays.
+        std::erase_if(operations, [&](const HostOperation& operation) {
+          const bool covered = operation.slot == token.slot_ && operation.stream == stream &&
+                               operation.noted <= event->seq;
+          writes = writes || (covered && operation.writes);
+          return covered;
+        });
       }
+      operations.push_back({token.slot_, stream, writes, event, seq});
       streams_.note_use(token.slot_, stream, seq, event);
     }
     if (waiters_ > 0) changed();

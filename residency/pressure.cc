@@ -167,7 +167,12 @@ Bytes ResidencyManager::Impl::request_evictions(Lock& lock, std::span<const Buff
     }
     stats_.errors += failed;
     for (auto& [slot, event] : recorded) {
-      if (streams_.entry(slot).used) streams_.note_event(slot, std::move(event));
+      const auto& entry = streams_.entry(slot);
+      const bool same =
+          entry.used && !entry.retired &&
+          std::find(streams.begin(), streams.end(),
+                    std::pair<Slot, StreamHandle>(slot, entry.stream)) != streams.end();
+      if (same) streams_.note_event(slot, std::move(event));
     }
   }
 

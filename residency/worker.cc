@@ -199,7 +199,12 @@ Status ResidencyManager::Impl::attach(Lock& lock, BufferId id, Page page) {
     buffer.slab_untracked = buffer.slab_untracked || !fresh;
     lost_pages_.push_back(std::move(page));
   } else {
-    if (filled.done != nullptr) after.assign(1, filled.done);
+    if (filled.done != nullptr) {
+      after.assign(1, filled.done);
+      // The transfer still reads the slab.
+      if (!fresh)
+        buffer.host_operations.push_back({kNoSlot, StreamHandle{}, false, filled.done, 0});
+    }
     page.after = std::move(after);
     pool_->put(std::move(page));
   }
@@ -312,13 +317,17 @@ void ResidencyManager::Impl::run_eviction(Lock& lock, const Eviction& eviction) 
   changed();
 }
 
-// Appends what marks the ends of pending operations on the host copy. REQUIRES: the buffer is
-// kFetching or kEvicting, so that no operation can be added.
+// Appends what marks the ends of operations on the host copy that are pending now. Operations added
+// while the lock is open are the caller's business: kFetching and kEvicting admit none.
 Status ResidencyManager::Impl::resolve_host_operations(Lock& lock, Buffer& buffer, bool writes_only,
                                                        std::vector<EventRef>& events) {
-  for (HostOperation& operation : buffer.host_operations) {
+  // A copy: while the lock is open, end_use() of an operation with a host route may change the
+  // list.
+  const std::vector<HostOperation> operations = buffer.host_operations;
+  for (const HostOperation& operation : operations) {
     if (writes_only && !operation.writes) continue;
-    if (operation.done == nullptr) {
+    EventRef done = operation.done;
+    if (done == nullptr) {
       // Its event could not be had at the time: a later one of that stream will do, where another
       // thread may record one.
       if (operation.stream == kPerThreadStream) return Status::kDeviceError;
@@ -327,9 +336,9 @@ Status ResidencyManager::Impl::resolve_host_operations(Lock& lock, Buffer& buffe
       if (!capturing.ok() || *capturing) return Status::kDeviceError;
       auto event = events_.record(operation.stream, 0);
       if (!event.ok()) return event.status();
-      operation.done = *event;
+      done = *event;
     }
-    events.push_back(operation.done);
+    events.push_back(std::move(done));
   }
   return Status::kOk;
 }
