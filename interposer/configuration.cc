@@ -91,7 +91,7 @@ void read_log(Reader& reader, Configuration& configuration) {
   const auto value = reader.text("SUPERPIPE_LOG");
   if (!value) return;
   const std::size_t colon = value->find(':');
-  const auto level = log_level_from_name(std::string_view(*value).substr(0, colon));
+  const auto level = log_level_from_name(value->substr(0, colon));
   if (!level || colon == value->size() - 1) {
     reader.reject("SUPERPIPE_LOG", *value,
                   "must be debug, info, warning, error or off, with or without :FILE");

@@ -71,7 +71,7 @@ CUresult queue_copy(StreamHandle stream, void* to, const void* from, std::size_t
   }
   const CUresult result =
       driver().cuLaunchHostFunc(driver_stream(stream), run_queued_copy, copy.get());
-  if (result == CUDA_SUCCESS) copy.release();
+  if (result == CUDA_SUCCESS) (void)copy.release();
   return result;
 }
 

@@ -64,8 +64,8 @@ CUresult AddressSpace::allocate(Context& context, Device& device, std::uint64_t 
 
 void AddressSpace::forget(std::map<std::uint64_t, Allocation>::iterator allocation) {
   const Allocation& gone = allocation->second;
-  mmap(reinterpret_cast<void*>(gone.base), gone.address_size, PROT_NONE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  (void)mmap(reinterpret_cast<void*>(gone.base), gone.address_size, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   arena_.give_back(gone.base, gone.address_size);
   allocations_.erase(allocation);
 }

@@ -125,7 +125,7 @@ bool parse_size(std::string_view text, std::uint64_t* bytes) {
   std::uint64_t number = 0;
   std::size_t position = 0;
   while (position < text.size() && text[position] >= '0' && text[position] <= '9') {
-    const std::uint64_t digit = static_cast<std::uint64_t>(text[position] - '0');
+    const auto digit = static_cast<std::uint64_t>(text[position] - '0');
     if (number > (std::numeric_limits<std::uint64_t>::max() - digit) / 10) return false;
     number = number * 10 + digit;
     ++position;

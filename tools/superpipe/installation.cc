@@ -34,7 +34,8 @@ std::string find_program(const std::string& program) {
     const std::size_t end = rest.find(':');
     // An empty entry means the working folder.
     const std::string folder{end == 0 || rest.empty() ? "." : rest.substr(0, end)};
-    std::string candidate = folder + "/" + program;
+    std::string candidate = folder;
+    candidate.append("/").append(program);
     struct stat status {};
     if (stat(candidate.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
         access(candidate.c_str(), X_OK) == 0) {
