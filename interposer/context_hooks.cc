@@ -57,10 +57,19 @@ CUresult hook::cuCtxDestroy_v2(CUcontext ctx) noexcept {
   Runtime::on_context_destroying(ctx);
   return counted_destroy(driver().cuCtxDestroy_v2(ctx));
 }
+CUresult hook::cuGreenCtxDestroy(CUgreenCtx hCtx) noexcept {
+  Runtime::on_green_context_destroying(hCtx);
+  return driver().cuGreenCtxDestroy(hCtx);
+}
+CUresult hook::cuCtxAttach(CUcontext* pctx, unsigned int flags) noexcept {
+  const CUresult result = driver().cuCtxAttach(pctx, flags);
+  if (result == CUDA_SUCCESS) Runtime::on_context_attached(*pctx);
+  return result;
+}
 CUresult hook::cuCtxDetach(CUcontext ctx) noexcept {
-  // Cannot tell whether it is the last reference; dropping too early is safe, and this is obsolete.
-  Runtime::on_context_destroying(ctx);
-  return driver().cuCtxDetach(ctx);
+  const bool last = Runtime::on_context_detaching(ctx);
+  const CUresult result = driver().cuCtxDetach(ctx);
+  return last ? counted_destroy(result) : result;
 }
 
 CUresult hook::cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) noexcept {

@@ -9,28 +9,18 @@
 #include "interposer/host_limits.h"
 #include "interposer/runtime.h"
 #include "interposer/submit.h"
+#include "interposer/unmanaged_allocation.h"
 
 namespace superpipe {
 namespace {
 
-/// Lets the driver allocate, and counts it against the budget; `key` says afterwards under what the
-/// memory will be freed. If the device is full, gives cached pages back and asks once more.
-template <typename Call, typename Key>
-CUresult allocate_unmanaged(Runtime* runtime, std::uint64_t size, const Call& call,
-                            const Key& key) noexcept {
-  if (runtime == nullptr) return call();
-  if (!runtime->take_unmanaged(Bytes{size})) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult result = call();
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-    runtime->residency().trim();
-    result = call();
-  }
-  if (result == CUDA_SUCCESS) {
-    runtime->remember_unmanaged(key(), Bytes{size});
-  } else {
-    runtime->give_back_unmanaged(Bytes{size});
-  }
-  return result;
+/// Lets the driver allocate `size` bytes at `*dptr` through `call`, counted if they lie on the
+/// managed device.
+template <typename Call>
+CUresult pass_through(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcept {
+  return allocate_unmanaged(
+      Runtime::for_current_device(), Bytes{size}, call,
+      [dptr, size](Runtime& counted) { counted.remember_unmanaged(*dptr, Bytes{size}); });
 }
 
 /// Allocates a managed buffer, or lets the driver do it through `call`: small ones, those without a
@@ -41,7 +31,7 @@ CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcep
   Runtime* const runtime = Runtime::for_allocation();
   if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
   if (runtime == nullptr || Bytes{size} < runtime->min_buffer()) {
-    return allocate_unmanaged(runtime, size, call, [dptr] { return *dptr; });
+    return pass_through(dptr, size, call);
   }
   const auto address = runtime->residency().allocate(Bytes{size}, std::nullopt);
   if (!address.ok()) return to_curesult(address.status(), CallKind::kAllocation);
@@ -56,7 +46,7 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, 
   if (dptr == nullptr || size == 0) return call();
   Runtime* const runtime = Runtime::for_allocation();
   if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (runtime == nullptr) return call();
+  if (runtime == nullptr) return pass_through(dptr, size, call);
   // A capture makes the allocation a node of its graph, which owns the memory from then on.
   if (runtime->is_capturing(stream)) return call();
   if (pool == nullptr && driver().cuDeviceGetMemPool(&pool, runtime->device()) != CUDA_SUCCESS) {
@@ -64,7 +54,7 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, 
   }
   if (Bytes{size} < runtime->min_buffer() || !runtime->can_order(stream) ||
       !Runtime::pools().can_serve(pool, runtime->device())) {
-    return allocate_unmanaged(runtime, size, call, [dptr] { return *dptr; });
+    return pass_through(dptr, size, call);
   }
   const auto address = runtime->residency().allocate(Bytes{size}, stream);
   if (!address.ok()) return to_curesult(address.status(), CallKind::kAllocation);
@@ -78,11 +68,7 @@ template <typename Call>
 CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noexcept {
   Runtime* const runtime = Runtime::if_active();
   if (runtime == nullptr) return call();
-  if (!runtime->in_arena(dptr)) {
-    const CUresult result = call();
-    if (result == CUDA_SUCCESS) runtime->free_unmanaged(dptr);
-    return result;
-  }
+  if (!runtime->in_arena(dptr)) return free_unmanaged(runtime, dptr, call);
   // A captured free of memory that no graph allocated: the driver refuses it with the right code.
   if (runtime->is_capturing(stream)) return call();
   runtime->note_free();
@@ -94,12 +80,6 @@ CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noe
 bool is_managed(CUdeviceptr address) noexcept {
   const Runtime* const runtime = Runtime::if_active();
   return runtime != nullptr && runtime->in_arena(address);
-}
-
-/// Whether the pages that `prop` describes lie on the managed device.
-bool counts_against_budget(const Runtime& runtime, const CUmemAllocationProp* prop) noexcept {
-  return prop != nullptr && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-         prop->location.id == runtime.device();
 }
 
 }  // namespace
@@ -129,9 +109,7 @@ CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
   Runtime* const runtime = Runtime::if_active();
   if (runtime == nullptr) return driver().cuMemFree_v2(dptr);
   if (!runtime->in_arena(dptr)) {
-    const CUresult result = driver().cuMemFree_v2(dptr);
-    if (result == CUDA_SUCCESS) runtime->free_unmanaged(dptr);
-    return result;
+    return free_unmanaged(runtime, dptr, [dptr] { return driver().cuMemFree_v2(dptr); });
   }
   const auto range = runtime->residency().find(dptr);
   if (!range || range->base != dptr) return CUDA_ERROR_INVALID_VALUE;
@@ -177,23 +155,6 @@ CUresult hook::cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) noexcept {
 CUresult hook::cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) noexcept {
   return free_async(dptr, stream_handle(hStream, kPerThreadDefault),
                     [&] { return driver().cuMemFreeAsync_ptsz(dptr, hStream); });
-}
-
-CUresult hook::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
-                           const CUmemAllocationProp* prop, unsigned long long flags) noexcept {
-  const auto call = [&] { return driver().cuMemCreate(handle, size, prop, flags); };
-  Runtime* const runtime = Runtime::for_allocation();
-  if (runtime == nullptr || handle == nullptr || !counts_against_budget(*runtime, prop)) {
-    return call();
-  }
-  return allocate_unmanaged(runtime, size, call, [handle] { return *handle; });
-}
-
-CUresult hook::cuMemRelease(CUmemGenericAllocationHandle handle) noexcept {
-  const CUresult result = driver().cuMemRelease(handle);
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime != nullptr && result == CUDA_SUCCESS) runtime->free_unmanaged(handle);
-  return result;
 }
 
 CUresult hook::cuMemGetInfo_v2(size_t* free, size_t* total) noexcept {

@@ -24,6 +24,8 @@ struct Process {
   std::mutex mutex;
   Configuration configuration;
   std::map<CUdevice, int> primary_references;
+  std::map<CUcontext, int> attached;  ///< references beyond the first
+  std::vector<Runtime*> dropped;      ///< see Runtime
   std::optional<ExitFigures> finished;
   bool given_up = false;
 };
@@ -130,6 +132,15 @@ Runtime* Runtime::for_allocation() noexcept {
   return runtime;
 }
 
+Runtime* Runtime::for_current_device() noexcept {
+  Runtime* const runtime = for_allocation();
+  if (runtime != nullptr) return runtime;
+  Runtime* const elsewhere = if_active();
+  CUdevice device = 0;
+  if (elsewhere == nullptr || driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
+  return device == elsewhere->device_ ? elsewhere : nullptr;
+}
+
 Runtime* Runtime::start() noexcept {
   try {
     const std::lock_guard lock(process().mutex);
@@ -230,18 +241,59 @@ void Runtime::drop() noexcept {
     // The statistics of this context are lost; its memory must go all the same.
   }
   pools().forget_allocations();
-  delete runtime;
+  runtime->residency_->shut_down();
+  try {
+    const std::lock_guard lock(process().mutex);
+    process().dropped.push_back(runtime);
+  } catch (...) {
+    // It then only looks like a leak.
+  }
 }
 
 void Runtime::on_context_created() noexcept { contexts_.fetch_add(1); }
 
 void Runtime::on_context_destroying(CUcontext context) noexcept {
+  {
+    const std::lock_guard lock(process().mutex);
+    process().attached.erase(context);  // ends whatever the references
+  }
   const Runtime* const runtime = if_active();
   // The driver refuses to destroy a primary context in this way: its buffers live on.
   if (runtime != nullptr && runtime->context_ == context &&
       !is_primary(context, runtime->device_)) {
     drop();
   }
+}
+
+void Runtime::on_green_context_destroying(CUgreenCtx green) noexcept {
+  const Runtime* const runtime = if_active();
+  CUcontext context = nullptr;
+  if (runtime != nullptr && driver().cuCtxFromGreenCtx(&context, green) == CUDA_SUCCESS &&
+      context == runtime->context_) {
+    drop();
+  }
+}
+
+void Runtime::on_context_attached(CUcontext context) noexcept {
+  try {
+    const std::lock_guard lock(process().mutex);
+    ++process().attached[context];
+  } catch (...) {
+    // Dropped too early, then: safe.
+  }
+}
+
+bool Runtime::on_context_detaching(CUcontext context) noexcept {
+  {
+    const std::lock_guard lock(process().mutex);
+    const auto found = process().attached.find(context);
+    if (found != process().attached.end()) {
+      if (--found->second == 0) process().attached.erase(found);
+      return false;
+    }
+  }
+  on_context_destroying(context);
+  return true;
 }
 
 void Runtime::on_context_destroyed() noexcept { contexts_.fetch_sub(1); }
@@ -449,8 +501,8 @@ void Runtime::remember_unmanaged(std::uint64_t key, Bytes size) noexcept {
   }
 }
 
-void Runtime::free_unmanaged(std::uint64_t key) noexcept {
-  if (const auto size = unmanaged_.forget(key)) give_back_unmanaged(*size);
+std::optional<Bytes> Runtime::forget_unmanaged(std::uint64_t key) noexcept {
+  return unmanaged_.forget(key);
 }
 
 }  // namespace superpipe

@@ -17,13 +17,16 @@
 #include "interposer/exit_report.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/launch_overhead.h"
+#include "interposer/page_accounts.h"
 #include "interposer/pool_accounts.h"
 #include "interposer/unmanaged_memory.h"
 #include "residency/residency_manager.h"
 
 namespace superpipe {
 
-/// Made at the first allocation with a current context; dropped before that context goes.
+/// Made at the first allocation with a current context; dropped before that context goes. A dropped
+/// one answers as if it had no buffers, and is never deleted: another thread, at work in another
+/// context, may be inside a hook that holds it.
 ///
 /// One context is managed: the first that allocates. What runs in others passes through, and what
 /// it names of ours is pinned, because events do not order work between contexts.
@@ -38,6 +41,10 @@ class Runtime {
   /// thread's current context is not the managed one. Any thread; the first call may take
   /// milliseconds.
   [[nodiscard]] static Runtime* for_allocation() noexcept;
+
+  /// The managed state if the calling thread's current context is on its device, managed or not:
+  /// what is allocated there takes device memory. Any thread; makes it as for_allocation() does.
+  [[nodiscard]] static Runtime* for_current_device() noexcept;
 
   /// Whether SUPERPIPE_STRICT forbids to go on unmanaged after the start failed.
   [[nodiscard]] static bool refuses_allocations() noexcept {
@@ -54,6 +61,12 @@ class Runtime {
   static void on_context_created() noexcept;
   /// `context` is about to go: drops the managed state if it is the managed one.
   static void on_context_destroying(CUcontext context) noexcept;
+  /// The same for the context that a green context gave.
+  static void on_green_context_destroying(CUgreenCtx green) noexcept;
+  /// One more reference to `context` (cuCtxAttach).
+  static void on_context_attached(CUcontext context) noexcept;
+  /// One reference less; the last one takes the context with it. @return whether it was the last.
+  static bool on_context_detaching(CUcontext context) noexcept;
   /// A context has been destroyed.
   static void on_context_destroyed() noexcept;
   static void on_primary_retained(CUdevice device) noexcept;
@@ -122,8 +135,11 @@ class Runtime {
   void give_back_unmanaged(Bytes size) noexcept;
   /// The allocation succeeded: its free, at `key`, will give the bytes back.
   void remember_unmanaged(std::uint64_t key, Bytes size) noexcept;
-  /// The allocation at `key` was freed.
-  void free_unmanaged(std::uint64_t key) noexcept;
+  /// The allocation at `key` is about to be freed. @return its size, to be given back when it has
+  /// been; nullopt if it was not counted.
+  std::optional<Bytes> forget_unmanaged(std::uint64_t key) noexcept;
+  /// The program's own physical pages; their bytes are given back when they go.
+  [[nodiscard]] PageAccounts& pages() noexcept { return pages_; }
 
   /// A managed buffer is about to be freed. Programs free everything before they end, and what was
   /// learned of their layers then describes nothing: remembers it, at most ten times a second.
@@ -156,6 +172,7 @@ class Runtime {
   KernelLayoutCache layouts_;
   LaunchOverhead overhead_;
   UnmanagedMemory unmanaged_;
+  PageAccounts pages_{[this](Bytes size) { give_back_unmanaged(size); }};
   std::atomic<std::uint64_t> launches_without_buffers_{0};
 
   std::atomic<std::int64_t> next_note_ns_{0};

@@ -26,6 +26,10 @@ Result<Address> ResidencyManager::Impl::allocate(Bytes size, std::optional<Strea
     return Status::kOutOfHostMemory;
   }
   Lock lock(mutex_);
+  if (stop_) {
+    host_.unreserve(backing);
+    return Status::kDeviceError;
+  }
   if (const auto cached = claim_cached(lock, footprint, stream)) {
     Buffer& buffer = buffers_[*cached];
     buffer.size.store(size.count(), std::memory_order_relaxed);
@@ -315,7 +319,7 @@ bool ResidencyManager::Impl::uncache(BufferId id) {
 void ResidencyManager::Impl::trim() {
   {
     Lock lock(mutex_);
-    while (reclaim_one(lock)) {
+    while (!stop_ && reclaim_one(lock)) {
     }
   }
   host_.trim();
@@ -323,6 +327,7 @@ void ResidencyManager::Impl::trim() {
 
 bool ResidencyManager::Impl::on_unmanaged_change(std::int64_t delta) {
   Lock lock(mutex_);
+  if (stop_) return true;
   const auto add = [&](std::int64_t change) {
     const std::uint64_t magnitude = change < 0
                                         ? std::uint64_t{0} - static_cast<std::uint64_t>(change)

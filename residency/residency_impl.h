@@ -68,6 +68,7 @@ class ResidencyManager::Impl {
   bool run_worker_once();
   Capacity capacity(Bytes device_total) const;
   ResidencyStats stats() const;
+  void shut_down() noexcept;
   void abandon() noexcept;
   /// Whether abandon() had to leave the worker to itself.
   [[nodiscard]] bool left_running() const { return abandoned_ && !worker_exited_; }

@@ -36,11 +36,15 @@ Status ResidencyManager::Impl::start() {
   return transfers_.start();
 }
 
-// Waits, bounded, for transfers of ours; for work of the program its context's end has waited.
-ResidencyManager::Impl::~Impl() {
+ResidencyManager::Impl::~Impl() { shut_down(); }
+
+// Waits, bounded, for transfers of ours; for work of the program its context's end has waited. What
+// other threads may still look at stays as it is, so that they find no buffers.
+void ResidencyManager::Impl::shut_down() noexcept {
   if (abandoned_) return;  // not even the mutex may be trusted, in the child of a fork
   {
     const Lock lock(mutex_);
+    if (stop_) return;
     stop_ = true;
     work_cv_.notify_all();
     changed();
@@ -48,11 +52,21 @@ ResidencyManager::Impl::~Impl() {
   if (worker_.joinable()) worker_.join();
   // While a transfer still runs, nothing under it may go away: better lost than torn.
   const bool quiet = transfers_.stop(options_.wait_limit) == Status::kOk;
+  // Held to the end, across calls of the device: nobody waits for it any more but who looks in
+  // late.
+  const Lock lock(mutex_);
+  for (std::uint32_t i = 0; arena_ != nullptr && i < buffers_.end(); ++i) {
+    const Buffer& buffer = buffers_[BufferId{i}];
+    if (buffer.live) arena_->set_owner(buffer.base.load(), buffer.footprint, Arena::kNobody);
+  }
   demands_.clear();
   prefetches_.clear();
   evictions_.clear();
   probes_.clear();
+  pass_starts_.clear();
   timeline_.reset();
+  cached_.clear();
+  cached_bytes_ = Bytes{};
   streams_ = StreamTable{};
   for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
     Buffer& buffer = buffers_[BufferId{i}];
@@ -250,6 +264,8 @@ ResidencyManager::Capacity ResidencyManager::capacity(Bytes device_total) const 
 }
 
 ResidencyStats ResidencyManager::stats() const { return impl_->stats(); }
+
+void ResidencyManager::shut_down() noexcept { impl_->shut_down(); }
 
 void ResidencyManager::abandon() noexcept { impl_->abandon(); }
 

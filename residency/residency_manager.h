@@ -179,6 +179,11 @@ class ResidencyManager {
 
   [[nodiscard]] ResidencyStats stats() const;
 
+  /// Gives everything back to the device and stops for good: afterwards there are no buffers, and
+  /// none can be allocated. Any thread may go on calling. REQUIRES: all work of the program on
+  /// buffers has completed. Waits for transfers under way, at most the wait limit.
+  void shut_down() noexcept;
+
   /// Stops the worker without touching the device: process exit and fork (DESIGN section 4).
   void abandon() noexcept;
 

@@ -17,7 +17,9 @@ SUPERPIPE_EXPORT CUresult cuArray3DCreate(CUarray * pHandle, const CUDA_ARRAY3D_
 }
 
 SUPERPIPE_EXPORT CUresult cuArray3DCreate_v2(CUarray * pHandle, const CUDA_ARRAY3D_DESCRIPTOR * pAllocateArray) {
-  return superpipe::driver_table.cuArray3DCreate_v2(pHandle, pAllocateArray);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuArray3DCreate_v2(pHandle, pAllocateArray);
+  return superpipe::hook::cuArray3DCreate_v2(pHandle, pAllocateArray);
 }
 
 SUPERPIPE_EXPORT CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR_v1 * pArrayDescriptor, CUarray hArray) {
@@ -33,11 +35,15 @@ SUPERPIPE_EXPORT CUresult cuArrayCreate(CUarray * pHandle, const CUDA_ARRAY_DESC
 }
 
 SUPERPIPE_EXPORT CUresult cuArrayCreate_v2(CUarray * pHandle, const CUDA_ARRAY_DESCRIPTOR * pAllocateArray) {
-  return superpipe::driver_table.cuArrayCreate_v2(pHandle, pAllocateArray);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuArrayCreate_v2(pHandle, pAllocateArray);
+  return superpipe::hook::cuArrayCreate_v2(pHandle, pAllocateArray);
 }
 
 SUPERPIPE_EXPORT CUresult cuArrayDestroy(CUarray hArray) {
-  return superpipe::driver_table.cuArrayDestroy(hArray);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuArrayDestroy(hArray);
+  return superpipe::hook::cuArrayDestroy(hArray);
 }
 
 SUPERPIPE_EXPORT CUresult cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR_v1 * pArrayDescriptor, CUarray hArray) {
@@ -101,7 +107,9 @@ SUPERPIPE_EXPORT CUresult cuCoredumpSetAttributeGlobal(CUcoredumpSettings attrib
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxAttach(CUcontext * pctx, unsigned int flags) {
-  return superpipe::driver_table.cuCtxAttach(pctx, flags);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuCtxAttach(pctx, flags);
+  return superpipe::hook::cuCtxAttach(pctx, flags);
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxCreate(CUcontext * pctx, unsigned int flags, CUdevice dev) {
@@ -1025,7 +1033,9 @@ SUPERPIPE_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc 
 }
 
 SUPERPIPE_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
-  return superpipe::driver_table.cuGreenCtxDestroy(hCtx);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGreenCtxDestroy(hCtx);
+  return superpipe::hook::cuGreenCtxDestroy(hCtx);
 }
 
 SUPERPIPE_EXPORT CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource* resource, CUdevResourceType type) {
@@ -1381,7 +1391,9 @@ SUPERPIPE_EXPORT CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr * dptrs, size_
 }
 
 SUPERPIPE_EXPORT CUresult cuMemExportToShareableHandle(void * shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
-  return superpipe::driver_table.cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
+  return superpipe::hook::cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
 }
 
 SUPERPIPE_EXPORT CUresult cuMemFree(CUdeviceptr_v1 dptr) {
@@ -1489,7 +1501,9 @@ SUPERPIPE_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationH
 }
 
 SUPERPIPE_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
-  return superpipe::driver_table.cuMemMap(ptr, size, offset, handle, flags);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuMemMap(ptr, size, offset, handle, flags);
+  return superpipe::hook::cuMemMap(ptr, size, offset, handle, flags);
 }
 
 SUPERPIPE_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo * mapInfoList, unsigned int count, CUstream hStream) {
@@ -1617,7 +1631,9 @@ SUPERPIPE_EXPORT CUresult cuMemSetMemPool(CUmemLocation * location, CUmemAllocat
 }
 
 SUPERPIPE_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
-  return superpipe::driver_table.cuMemUnmap(ptr, size);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuMemUnmap(ptr, size);
+  return superpipe::hook::cuMemUnmap(ptr, size);
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
@@ -2177,11 +2193,15 @@ SUPERPIPE_EXPORT CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned cha
 }
 
 SUPERPIPE_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray * pHandle, const CUDA_ARRAY3D_DESCRIPTOR * pMipmappedArrayDesc, unsigned int numMipmapLevels) {
-  return superpipe::driver_table.cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels);
+  return superpipe::hook::cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels);
 }
 
 SUPERPIPE_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
-  return superpipe::driver_table.cuMipmappedArrayDestroy(hMipmappedArray);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuMipmappedArrayDestroy(hMipmappedArray);
+  return superpipe::hook::cuMipmappedArrayDestroy(hMipmappedArray);
 }
 
 SUPERPIPE_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray * pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level) {
@@ -2944,12 +2964,12 @@ namespace superpipe {
 
 const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuArray3DCreate), false},
-    {reinterpret_cast<void*>(&::cuArray3DCreate_v2), false},
+    {reinterpret_cast<void*>(&::cuArray3DCreate_v2), true},
     {reinterpret_cast<void*>(&::cuArray3DGetDescriptor), false},
     {reinterpret_cast<void*>(&::cuArray3DGetDescriptor_v2), false},
     {reinterpret_cast<void*>(&::cuArrayCreate), false},
-    {reinterpret_cast<void*>(&::cuArrayCreate_v2), false},
-    {reinterpret_cast<void*>(&::cuArrayDestroy), false},
+    {reinterpret_cast<void*>(&::cuArrayCreate_v2), true},
+    {reinterpret_cast<void*>(&::cuArrayDestroy), true},
     {reinterpret_cast<void*>(&::cuArrayGetDescriptor), false},
     {reinterpret_cast<void*>(&::cuArrayGetDescriptor_v2), false},
     {reinterpret_cast<void*>(&::cuArrayGetMemoryRequirements), false},
@@ -2965,7 +2985,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuCoredumpGetAttributeGlobal), false},
     {reinterpret_cast<void*>(&::cuCoredumpSetAttribute), false},
     {reinterpret_cast<void*>(&::cuCoredumpSetAttributeGlobal), false},
-    {reinterpret_cast<void*>(&::cuCtxAttach), false},
+    {reinterpret_cast<void*>(&::cuCtxAttach), true},
     {reinterpret_cast<void*>(&::cuCtxCreate), true},
     {reinterpret_cast<void*>(&::cuCtxCreate_v2), true},
     {reinterpret_cast<void*>(&::cuCtxCreate_v3), true},
@@ -3178,7 +3198,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuGraphicsUnmapResources_ptsz), false},
     {reinterpret_cast<void*>(&::cuGraphicsUnregisterResource), false},
     {reinterpret_cast<void*>(&::cuGreenCtxCreate), false},
-    {reinterpret_cast<void*>(&::cuGreenCtxDestroy), false},
+    {reinterpret_cast<void*>(&::cuGreenCtxDestroy), true},
     {reinterpret_cast<void*>(&::cuGreenCtxGetDevResource), false},
     {reinterpret_cast<void*>(&::cuGreenCtxGetId), false},
     {reinterpret_cast<void*>(&::cuGreenCtxRecordEvent), false},
@@ -3257,7 +3277,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuMemDiscardAndPrefetchBatchAsync_ptsz), false},
     {reinterpret_cast<void*>(&::cuMemDiscardBatchAsync), false},
     {reinterpret_cast<void*>(&::cuMemDiscardBatchAsync_ptsz), false},
-    {reinterpret_cast<void*>(&::cuMemExportToShareableHandle), false},
+    {reinterpret_cast<void*>(&::cuMemExportToShareableHandle), true},
     {reinterpret_cast<void*>(&::cuMemFree), false},
     {reinterpret_cast<void*>(&::cuMemFreeAsync), true},
     {reinterpret_cast<void*>(&::cuMemFreeAsync_ptsz), true},
@@ -3281,7 +3301,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuMemHostRegister_v2), false},
     {reinterpret_cast<void*>(&::cuMemHostUnregister), false},
     {reinterpret_cast<void*>(&::cuMemImportFromShareableHandle), false},
-    {reinterpret_cast<void*>(&::cuMemMap), false},
+    {reinterpret_cast<void*>(&::cuMemMap), true},
     {reinterpret_cast<void*>(&::cuMemMapArrayAsync), false},
     {reinterpret_cast<void*>(&::cuMemMapArrayAsync_ptsz), false},
     {reinterpret_cast<void*>(&::cuMemPoolCreate), true},
@@ -3307,7 +3327,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuMemRetainAllocationHandle), true},
     {reinterpret_cast<void*>(&::cuMemSetAccess), false},
     {reinterpret_cast<void*>(&::cuMemSetMemPool), false},
-    {reinterpret_cast<void*>(&::cuMemUnmap), false},
+    {reinterpret_cast<void*>(&::cuMemUnmap), true},
     {reinterpret_cast<void*>(&::cuMemcpy), true},
     {reinterpret_cast<void*>(&::cuMemcpy2D), false},
     {reinterpret_cast<void*>(&::cuMemcpy2DAsync), false},
@@ -3412,8 +3432,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuMemsetD8Async_ptsz), true},
     {reinterpret_cast<void*>(&::cuMemsetD8_v2), true},
     {reinterpret_cast<void*>(&::cuMemsetD8_v2_ptds), true},
-    {reinterpret_cast<void*>(&::cuMipmappedArrayCreate), false},
-    {reinterpret_cast<void*>(&::cuMipmappedArrayDestroy), false},
+    {reinterpret_cast<void*>(&::cuMipmappedArrayCreate), true},
+    {reinterpret_cast<void*>(&::cuMipmappedArrayDestroy), true},
     {reinterpret_cast<void*>(&::cuMipmappedArrayGetLevel), false},
     {reinterpret_cast<void*>(&::cuMipmappedArrayGetMemoryRequirements), false},
     {reinterpret_cast<void*>(&::cuMipmappedArrayGetSparseProperties), false},

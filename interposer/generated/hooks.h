@@ -8,6 +8,10 @@
 /// documents for that call, and leaves its outputs untouched when it fails.
 namespace superpipe::hook {
 
+CUresult cuArray3DCreate_v2(CUarray * pHandle, const CUDA_ARRAY3D_DESCRIPTOR * pAllocateArray) noexcept;
+CUresult cuArrayCreate_v2(CUarray * pHandle, const CUDA_ARRAY_DESCRIPTOR * pAllocateArray) noexcept;
+CUresult cuArrayDestroy(CUarray hArray) noexcept;
+CUresult cuCtxAttach(CUcontext * pctx, unsigned int flags) noexcept;
 CUresult cuCtxCreate(CUcontext * pctx, unsigned int flags, CUdevice dev) noexcept;
 CUresult cuCtxCreate_v2(CUcontext * pctx, unsigned int flags, CUdevice dev) noexcept;
 CUresult cuCtxCreate_v3(CUcontext * pctx, CUexecAffinityParam * paramsArray, int numParams, unsigned int flags, CUdevice dev) noexcept;
@@ -44,6 +48,7 @@ CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D * nodeParams) noexcept;
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS * nodeParams) noexcept;
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams * nodeParams) noexcept;
+CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) noexcept;
 CUresult cuIpcGetMemHandle(CUipcMemHandle * pHandle, CUdeviceptr dptr) noexcept;
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void ** kernelParams) noexcept;
 CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS * launchParamsList, unsigned int numDevices, unsigned int flags) noexcept;
@@ -64,12 +69,14 @@ CUresult cuMemAlloc_v2(CUdeviceptr * dptr, size_t bytesize) noexcept;
 CUresult cuMemBatchDecompressAsync(CUmemDecompressParams * paramsArray, size_t count, unsigned int flags, size_t * errorIndex, CUstream stream) noexcept;
 CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams * paramsArray, size_t count, unsigned int flags, size_t * errorIndex, CUstream stream) noexcept;
 CUresult cuMemCreate(CUmemGenericAllocationHandle * handle, size_t size, const CUmemAllocationProp * prop, unsigned long long flags) noexcept;
+CUresult cuMemExportToShareableHandle(void * shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags) noexcept;
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) noexcept;
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) noexcept;
 CUresult cuMemFree_v2(CUdeviceptr dptr) noexcept;
 CUresult cuMemGetAddressRange_v2(CUdeviceptr * pbase, size_t * psize, CUdeviceptr dptr) noexcept;
 CUresult cuMemGetHandleForAddressRange(void * handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, unsigned long long flags) noexcept;
 CUresult cuMemGetInfo_v2(size_t * free, size_t * total) noexcept;
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) noexcept;
 CUresult cuMemPoolCreate(CUmemoryPool * pool, const CUmemPoolProps * poolProps) noexcept;
 CUresult cuMemPoolDestroy(CUmemoryPool pool) noexcept;
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData * shareData_out, CUdeviceptr ptr) noexcept;
@@ -82,6 +89,7 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation l
 CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream) noexcept;
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) noexcept;
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle * handle, void * addr) noexcept;
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) noexcept;
 CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) noexcept;
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D * pCopy, CUstream hStream) noexcept;
 CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D * pCopy, CUstream hStream) noexcept;
@@ -152,6 +160,8 @@ CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUst
 CUresult cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) noexcept;
 CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) noexcept;
 CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N) noexcept;
+CUresult cuMipmappedArrayCreate(CUmipmappedArray * pHandle, const CUDA_ARRAY3D_DESCRIPTOR * pMipmappedArrayDesc, unsigned int numMipmapLevels) noexcept;
+CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) noexcept;
 CUresult cuModuleUnload(CUmodule hmod) noexcept;
 CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags) noexcept;
 CUresult cuParamSetv(CUfunction hfunc, int offset, void * ptr, unsigned int numbytes) noexcept;

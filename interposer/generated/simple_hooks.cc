@@ -153,12 +153,6 @@ CUresult hook::cuMemPoolExportPointer(CUmemPoolPtrExportData * shareData_out, CU
   return submit_pinning(named, "cuMemPoolExportPointer", [&] { return driver().cuMemPoolExportPointer(shareData_out, ptr); });
 }
 
-CUresult hook::cuMemRetainAllocationHandle(CUmemGenericAllocationHandle * handle, void * addr) noexcept {
-  NamedWords named;
-  named.add(addr);
-  return submit_pinning(named, "cuMemRetainAllocationHandle", [&] { return driver().cuMemRetainAllocationHandle(handle, addr); });
-}
-
 CUresult hook::cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D * pCopy, CUstream hStream) noexcept {
   UsedWords used;
   used.add_reads(pCopy);

@@ -57,6 +57,16 @@ void install_null_driver(std::size_t pointer_parameters) {
     return CUDA_SUCCESS;
   };
   table.cuCtxSynchronize = [] { return CUDA_SUCCESS; };
+  table.cuCtxPushCurrent_v2 = [](CUcontext) { return CUDA_SUCCESS; };
+  table.cuCtxPopCurrent_v2 = [](CUcontext* context) {
+    *context = the_context();
+    return CUDA_SUCCESS;
+  };
+  table.cuDevicePrimaryCtxGetState = [](CUdevice, unsigned* flags, int* active) {
+    *flags = 0;
+    *active = 0;
+    return CUDA_SUCCESS;
+  };
   table.cuThreadExchangeStreamCaptureMode = [](CUstreamCaptureMode*) { return CUDA_SUCCESS; };
   table.cuDriverGetVersion = [](int* version) {
     *version = CUDA_VERSION;

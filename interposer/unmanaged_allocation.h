@@ -1,0 +1,49 @@
+// Allocations and frees that are left to the driver but count against the budget.
+#pragma once
+
+#include "interposer/cuda_api.h"
+#include "interposer/runtime.h"
+
+namespace superpipe {
+
+/// Lets the driver allocate `size` bytes of device memory through `call`, counted against the
+/// budget of `runtime` (null: not counted); `remember` is called if it did, and has to see to it
+/// that the free gives the bytes back. If the device is full, gives cached pages back and asks once
+/// more.
+/// @return what the driver said; CUDA_ERROR_OUT_OF_MEMORY if the budget has no room.
+template <typename Call, typename Remember>
+CUresult allocate_unmanaged(Runtime* runtime, Bytes size, const Call& call,
+                            const Remember& remember) noexcept {
+  if (runtime == nullptr) return call();
+  if (!runtime->take_unmanaged(size)) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = call();
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    runtime->residency().trim();
+    result = call();
+  }
+  if (result == CUDA_SUCCESS) {
+    remember(*runtime);
+  } else {
+    runtime->give_back_unmanaged(size);
+  }
+  return result;
+}
+
+/// Lets the driver free through `call` what was remembered under `key`.
+///
+/// It is forgotten before the driver frees it: from then on another thread can be given an
+/// allocation of the same key.
+template <typename Call>
+CUresult free_unmanaged(Runtime* runtime, std::uint64_t key, const Call& call) noexcept {
+  const auto size = runtime == nullptr ? std::nullopt : runtime->forget_unmanaged(key);
+  const CUresult result = call();
+  if (!size) return result;
+  if (result == CUDA_SUCCESS) {
+    runtime->give_back_unmanaged(*size);
+  } else {
+    runtime->remember_unmanaged(key, *size);
+  }
+  return result;
+}
+
+}  // namespace superpipe

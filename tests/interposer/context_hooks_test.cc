@@ -1,0 +1,93 @@
+// The managed state's end, and who may still be looking.
+#include <gtest/gtest.h>
+
+#include "tests/interposer/managed_fixture.h"
+
+namespace superpipe {
+namespace {
+
+class ContextHooksTest : public testing::ManagedFixture {
+ protected:
+  void SetUp() override {
+    ManagedFixture::SetUp();
+    driver().cuCtxDestroy_v2 = [](CUcontext) { return CUDA_SUCCESS; };
+    driver().cuCtxAttach = [](CUcontext* context, unsigned) {
+      return driver().cuCtxGetCurrent(context);
+    };
+    driver().cuCtxDetach = [](CUcontext) { return CUDA_SUCCESS; };
+  }
+  static CUcontext context() {
+    CUcontext current = nullptr;
+    driver().cuCtxGetCurrent(&current);
+    return current;
+  }
+};
+
+TEST_F(ContextHooksTest, ForgetsItsBuffersWhenTheContextGoes) {
+  ASSERT_EQ(hook::cuCtxDestroy_v2(context()), CUDA_SUCCESS);
+  EXPECT_EQ(Runtime::if_active(), nullptr);
+}
+
+// A thread of another context is in a hook while the managed context goes.
+TEST_F(ContextHooksTest, LetsAHookFinishWhileTheContextGoes) {
+  Runtime* const runtime = Runtime::if_active();
+  driver().cuLaunchKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
+                               unsigned, unsigned, CUstream, void**,
+                               void**) { return hook::cuCtxDestroy_v2(context()); };
+  EXPECT_EQ(launch(testing::null_kernel(1), buffer_, other_), CUDA_SUCCESS);
+  ASSERT_EQ(Runtime::if_active(), nullptr);
+  // What it holds says that there are no buffers any more, and changes nothing.
+  ResidencyManager& residency = runtime->residency();
+  UseToken token;
+  const std::uint64_t word = buffer_;
+  EXPECT_EQ(residency.begin_launch(KernelId{1}, {&word, 1}, kLegacyStream, token), Status::kOk);
+  EXPECT_TRUE(token.empty());
+  EXPECT_EQ(residency.find(buffer_), std::nullopt);
+  EXPECT_EQ(residency.free(buffer_), Status::kInvalidValue);
+  EXPECT_FALSE(residency.allocate(2_MiB, std::nullopt).ok());
+  EXPECT_TRUE(residency.on_unmanaged_change(1 << 20));
+  residency.trim();
+  residency.on_stream_destroy(kLegacyStream);
+  EXPECT_EQ(residency.pin_forever({&word, 1}, "test"), Status::kOk);
+  runtime->give_back_unmanaged(Bytes{});
+}
+
+TEST_F(ContextHooksTest, StartsAnewInTheNextContext) {
+  Runtime* const first = Runtime::if_active();
+  ASSERT_EQ(hook::cuCtxDestroy_v2(context()), CUDA_SUCCESS);
+  const CUdeviceptr fresh = allocate();
+  Runtime* const second = Runtime::if_active();
+  ASSERT_NE(second, nullptr);
+  EXPECT_NE(second, first);
+  EXPECT_TRUE(second->in_arena(fresh));
+}
+
+TEST_F(ContextHooksTest, KeepsItsBuffersWhileAReferenceIsLeft) {
+  CUcontext attached = nullptr;
+  ASSERT_EQ(hook::cuCtxAttach(&attached, 0), CUDA_SUCCESS);
+  ASSERT_EQ(hook::cuCtxDetach(attached), CUDA_SUCCESS);
+  ASSERT_NE(Runtime::if_active(), nullptr);
+  ASSERT_EQ(hook::cuCtxDetach(attached), CUDA_SUCCESS);
+  EXPECT_EQ(Runtime::if_active(), nullptr);
+}
+
+TEST_F(ContextHooksTest, ForgetsReferencesWithTheContext) {
+  CUcontext attached = nullptr;
+  ASSERT_EQ(hook::cuCtxAttach(&attached, 0), CUDA_SUCCESS);
+  ASSERT_EQ(hook::cuCtxDestroy_v2(attached), CUDA_SUCCESS);
+  allocate();  // in a new context at the same handle
+  ASSERT_EQ(hook::cuCtxDetach(attached), CUDA_SUCCESS);
+  EXPECT_EQ(Runtime::if_active(), nullptr);
+}
+
+TEST_F(ContextHooksTest, ForgetsItsBuffersWhenTheGreenContextGoes) {
+  driver().cuCtxFromGreenCtx = [](CUcontext* out, CUgreenCtx) {
+    return driver().cuCtxGetCurrent(out);
+  };
+  driver().cuGreenCtxDestroy = [](CUgreenCtx) { return CUDA_SUCCESS; };
+  ASSERT_EQ(hook::cuGreenCtxDestroy(nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(Runtime::if_active(), nullptr);
+}
+
+}  // namespace
+}  // namespace superpipe
