@@ -209,6 +209,12 @@ class StartTest(unittest.TestCase):
         self.assertIn("alloc other", result.stdout)
         self.assert_one_line(result.stderr, "SUPERPIPE_K=none", "whole number", "unmanaged")
 
+    def test_a_bad_wish_for_a_summary_is_one_line(self):
+        # `superpipe run` sets it itself; a program that preloads the library may not get it right.
+        result = run("init", SUPERPIPE_SUMMARY="yes")
+        self.assertEqual(result.stdout, "init 0\n")
+        self.assert_one_line(result.stderr, "SUPERPIPE_SUMMARY=yes", "must be 1 or 0", "unmanaged")
+
     def test_two_bad_values_are_two_lines(self):
         result = run("init", SUPERPIPE_K="none", SUPERPIPE_PLAN="p")
         lines = result.stderr.splitlines()
