@@ -6,6 +6,8 @@ from managed_run import MIB, ManagedCase
 
 
 class OrderTest(ManagedCase):
+    """The default stream is the legacy stream."""
+
     PROGRAM = "order_program"
 
     def test_host_copies_of_evicted_buffers_run_in_the_order_of_their_streams(self):
@@ -45,6 +47,12 @@ class OrderTest(ManagedCase):
         # Both lives of the context count, and each keeps to the budget.
         self.assertEqual(run.statistics["launches"], 8 * (2 + 3))
         self.assertLessEqual(run.simgpu["peak_bytes"], 14 * MIB)
+
+
+class PerThreadOrderTest(OrderTest):
+    """The default stream is one of each thread."""
+
+    PROGRAM = "order_program_ptds"
 
 
 if __name__ == "__main__":

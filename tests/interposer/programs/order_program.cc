@@ -2,6 +2,8 @@
 // order in which its streams do what they were given. Each scenario prints what it saw.
 //
 //     order_program SCENARIO KERNELS.cubin
+//
+// order_program_ptds is the same, built with a default stream for each thread.
 #include <cuda.h>
 
 #include <barrier>
@@ -139,8 +141,14 @@ class Copies {
       copy_in_pageable(where, work, copy);
       copy_out_pageable(where, work, copy);
     }
-    for (const auto& [name, work] :
-         {std::pair{"legacy", legacy}, std::pair{"blocking", blocking}}) {
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+    const std::pair<const char*, CUstream> before_default[] = {{"legacy", legacy},
+                                                               {"per-thread", per_thread}};
+#else
+    const std::pair<const char*, CUstream> before_default[] = {{"legacy", legacy},
+                                                               {"blocking", blocking}};
+#endif
+    for (const auto& [name, work] : before_default) {
       const std::string where = std::string(" (synchronous, behind ") + name + ")";
       copy_in_at_once(where, work);
       copy_out_at_once(where, work);
