@@ -57,6 +57,13 @@ bool runs_at_once(StreamHandle stream) noexcept {
          (flags & CU_STREAM_NON_BLOCKING) != 0 && is_idle(stream);
 }
 
+/// Whether nothing that was submitted before has to run before a copy on `stream`. The legacy
+/// stream is not asked where that would break a capture.
+bool has_nothing_before(const Runtime& runtime, StreamHandle stream) noexcept {
+  return is_idle(stream) &&
+         (stream == kLegacyStream || (runtime.can_order(kLegacyStream) && is_idle(kLegacyStream)));
+}
+
 /// Queues a memcpy on `stream`. The driver's own host-to-host copies are synchronous with the host,
 /// so a host function does it.
 CUresult queue_copy(StreamHandle stream, void* to, const void* from, std::size_t size,
@@ -77,8 +84,9 @@ CUresult queue_copy(StreamHandle stream, void* to, const void* from, std::size_t
 
 /// Moves `size` bytes between host memory of the program and the host copy of an evicted buffer, in
 /// the order of `stream`.
-CUresult copy_on_host(StreamHandle stream, Completion completion, void* to, const void* from,
-                      std::size_t size, const void* program_memory, bool into_buffer) noexcept {
+CUresult copy_on_host(const Runtime& runtime, StreamHandle stream, Completion completion, void* to,
+                      const void* from, std::size_t size, const void* program_memory,
+                      bool into_buffer) noexcept {
   if (runs_at_once(stream)) {
     std::memcpy(to, from, size);
     return CUDA_SUCCESS;
@@ -87,7 +95,7 @@ CUresult copy_on_host(StreamHandle stream, Completion completion, void* to, cons
   // Of pageable memory the driver lets the program dispose as soon as the call returns: behind
   // other work it is copied aside, else it is waited for.
   const bool pageable = completion != Completion::kSynchronous && !is_pinned(program_memory);
-  const bool snapshot = pageable && into_buffer && !is_idle(stream);
+  const bool snapshot = pageable && into_buffer && !has_nothing_before(runtime, stream);
   const CUresult result = queue_copy(stream, to, from, size, snapshot);
   const bool waits = completion == Completion::kSynchronous || (pageable && !snapshot);
   if (result != CUDA_SUCCESS || !waits) return result;
@@ -125,10 +133,10 @@ CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandl
   const auto route = runtime->residency().begin_copy_in(
       to, Bytes{size}, stream, completion == Completion::kSynchronous, token);
   if (!route.ok()) return to_curesult(route.status(), CallKind::kSubmission);
-  const CUresult result =
-      route->host == nullptr
-          ? call()
-          : copy_on_host(stream, completion, route->host, from, size, from, /*into_buffer=*/true);
+  const CUresult result = route->host == nullptr ? call()
+                                                 : copy_on_host(*runtime, stream, completion,
+                                                                route->host, from, size, from,
+                                                                /*into_buffer=*/true);
   runtime->residency().end_use(token, stream, result == CUDA_SUCCESS);
   return result;
 }
@@ -148,9 +156,10 @@ CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle str
   const auto route = runtime->residency().begin_copy_out(
       from, Bytes{size}, stream, completion == Completion::kSynchronous, token);
   if (!route.ok()) return to_curesult(route.status(), CallKind::kSubmission);
-  const CUresult result = route->host == nullptr ? call()
-                                                 : copy_on_host(stream, completion, to, route->host,
-                                                                size, to, /*into_buffer=*/false);
+  const CUresult result = route->host == nullptr
+                              ? call()
+                              : copy_on_host(*runtime, stream, completion, to, route->host, size,
+                                             to, /*into_buffer=*/false);
   runtime->residency().end_use(token, stream, result == CUDA_SUCCESS);
   return result;
 }

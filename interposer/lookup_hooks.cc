@@ -60,8 +60,14 @@ void* replaced(void* real, const char* name, int version, bool per_thread) {
   // Exported, yet not among the names of our header: a newer form, with other parameters than ours.
   Dl_info info;
   if (::dladdr(real, &info) != 0 && info.dli_saddr == real && info.dli_sname != nullptr) {
-    log_line(LogLevel::kWarning, std::string("cuGetProcAddress: ") + info.dli_sname +
-                                     " is newer than this version of superpipe and is not managed");
+    static std::mutex mutex;
+    static auto* const said = new std::set<std::string>;
+    const std::lock_guard lock(mutex);
+    if (said->insert(info.dli_sname).second) {
+      log_line(LogLevel::kWarning,
+               std::string("cuGetProcAddress: ") + info.dli_sname +
+                   " is newer than this version of superpipe and is not managed");
+    }
     return real;
   }
   if (named == kNoFunction) {

@@ -3,71 +3,105 @@
 import sys
 import unittest
 
-from simulated_run import BUILD, LAYERS, EndToEndCase, layers, run
+from simulated_run import BUILD, LAYERS, MIB, EndToEndCase, layers, run
 
 SMALL = layers(4, 2)
 
 
 class BadVariables(EndToEndCase):
+    # Every variable that can be wrong, but those that the command itself sets (SUPERPIPE_SUMMARY), the driver's name,
+    # which the command checks before it starts anything (tests/tools), and files, below.
     BAD = {
-        "SUPERPIPE_K": "zero",
-        "SUPERPIPE_GPU_MEM": "12Q",
-        "SUPERPIPE_POLICY": "belady",
-        "SUPERPIPE_HOST_MEM": "-1",
-        "SUPERPIPE_MIN_BUFFER": "many",
-        "SUPERPIPE_ALLOCATOR": "mine",
-        "SUPERPIPE_WRITEBACK": "never",
-        "SUPERPIPE_OVERFLOW": "perhaps",
-        "SUPERPIPE_WAIT_MS": "soon",
-        "SUPERPIPE_FILL": "ones",
-        "SUPERPIPE_EVICTED": "gone",
-        "SUPERPIPE_LOG": "loud",
-        "SUPERPIPE_TRACE": "file",
-        "SUPERPIPE_PLAN": "file",
+        "SUPERPIPE_K": ("zero", "0", "-1", "1.5"),
+        "SUPERPIPE_K_PRIME": ("0", "half"),
+        "SUPERPIPE_GPU_MEM": ("12Q", "0", "-1G", "101%", "G"),
+        "SUPERPIPE_POLICY": ("belady", "lru"),
+        "SUPERPIPE_HOST_MEM": ("-1", "all"),
+        "SUPERPIPE_MIN_BUFFER": ("many", "5%"),
+        "SUPERPIPE_ALLOCATOR": ("mine",),
+        "SUPERPIPE_WRITEBACK": ("never", "digest"),
+        "SUPERPIPE_OVERFLOW": ("perhaps",),
+        "SUPERPIPE_WAIT_MS": ("soon", "0"),
+        "SUPERPIPE_FILL": ("ones",),
+        "SUPERPIPE_EVICTED": ("gone", "host-mapped"),
+        "SUPERPIPE_REPORT_MEM": ("some",),
+        "SUPERPIPE_LOG": ("loud", "info:"),
+        "SUPERPIPE_OFF": ("yes",),
+        "SUPERPIPE_STRICT": ("yes",),
+        "SUPERPIPE_TRACE": ("file",),
+        "SUPERPIPE_PLAN": ("file",),
     }
 
     def test_program_runs_unmanaged_after_one_line(self) -> None:
         unmanaged = run(SMALL, unmanaged=True)
-        for name, value in self.BAD.items():
+        for name, values in self.BAD.items():
+            for value in values:
+                with self.subTest(variable=name, value=value):
+                    # Managed but for the bad value: the same peak then shows that it is not.
+                    others = {} if name in ("SUPERPIPE_K", "SUPERPIPE_GPU_MEM") else {"SUPERPIPE_K": "2"}
+                    outcome = run(SMALL, environment={**others, name: value})
+                    self.assert_same_output(outcome, unmanaged)
+                    self.assertEqual(len(self.lines(outcome.stderr, "superpipe:")), 1, outcome.stderr)
+                    self.assertIn(f"{name}={value}: ", outcome.stderr)
+                    self.assertIn("; running unmanaged", outcome.stderr)
+                    self.assertEqual(outcome.peak, unmanaged.peak)
+
+    def test_files_that_cannot_be_written_lose_nothing_but_themselves(self) -> None:
+        unmanaged = run(SMALL, unmanaged=True)
+        for name in ("SUPERPIPE_STATS", "SUPERPIPE_TIMELINE"):
             with self.subTest(variable=name):
-                outcome = run(SMALL, environment={name: value})
+                outcome = run(SMALL, "--k", "2", environment={name: "/no/such/folder/file"})
                 self.assert_same_output(outcome, unmanaged)
-                self.assertEqual(len(self.lines(outcome.stderr, name)), 1, outcome.stderr)
-                self.assertIn(f"{name}={value}", outcome.stderr)
-                self.assertEqual(outcome.peak, unmanaged.peak)
+                self.assertEqual(len(self.lines(outcome.stderr, "/no/such/folder/file")), 1, outcome.stderr)
+                self.assertIn(f"superpipe: {name}: cannot write ", outcome.stderr)
+                self.assertLess(outcome.peak, unmanaged.peak)
+
+    def test_log_that_cannot_be_written_goes_to_standard_error(self) -> None:
+        outcome = run(SMALL, "--k", "2", environment={"SUPERPIPE_LOG": "info:/proc/no-such-file"})
+        self.assert_same_output(outcome, run(SMALL, unmanaged=True))
+        self.assertEqual(len(self.lines(outcome.stderr, "superpipe: SUPERPIPE_LOG: ")), 1, outcome.stderr)
+        self.assertEqual(len(self.lines(outcome.stderr, "superpipe: managing device 0")), 1, outcome.stderr)
 
     def test_strict_does_not_run_it(self) -> None:
         outcome = run(SMALL, "--strict", environment={"SUPERPIPE_K": "zero"})
-        self.assertNotEqual(outcome.returncode, 0)
-        self.assertEqual(outcome.files, {})
-        self.assertIn("SUPERPIPE_K=zero", outcome.stderr)
+        self.assertEqual((outcome.returncode, outcome.stdout, outcome.files), (2, "", {}))
+        self.assert_one_line(outcome.stderr, "superpipe: SUPERPIPE_K=zero: ", "SUPERPIPE_STRICT=1, so nothing runs")
 
     def test_variables_that_contradict_each_other(self) -> None:
-        for environment in ({"SUPERPIPE_K": "2", "SUPERPIPE_K_PRIME": "2"}, {"SUPERPIPE_K_PRIME": "1"},
-                            {"SUPERPIPE_K": "2", "SUPERPIPE_GPU_MEM": "1G"}):
+        unmanaged = run(SMALL, unmanaged=True)
+        for environment, says in (({"SUPERPIPE_K": "2", "SUPERPIPE_K_PRIME": "2"}, "below SUPERPIPE_K, which is 2"),
+                                  ({"SUPERPIPE_K": "2", "SUPERPIPE_K_PRIME": "7"}, "below SUPERPIPE_K, which is 2"),
+                                  ({"SUPERPIPE_K": "1", "SUPERPIPE_K_PRIME": "1"}, "no meaning with SUPERPIPE_K=1"),
+                                  ({"SUPERPIPE_K_PRIME": "1"}, "no meaning without SUPERPIPE_K"),
+                                  ({"SUPERPIPE_POLICY": "naive"}, "needs SUPERPIPE_K or SUPERPIPE_GPU_MEM"),
+                                  ({"SUPERPIPE_K": "2", "SUPERPIPE_GPU_MEM": "1G"}, "not both")):
             with self.subTest(**environment):
                 outcome = run(SMALL, environment=environment)
-                self.assert_succeeded(outcome)
-                self.assertEqual(len(self.lines(outcome.stderr, "SUPERPIPE_")), 1, outcome.stderr)
+                self.assert_same_output(outcome, unmanaged)
+                self.assertEqual(outcome.peak, unmanaged.peak)
+                self.assert_one_line(outcome.stderr, "superpipe: SUPERPIPE_", says, "running unmanaged")
 
     def test_malformed_variable_of_simgpu(self) -> None:
         outcome = run(SMALL, unmanaged=True, environment={"SIMGPU_MEMORY": "plenty"})
-        self.assertNotEqual(outcome.returncode, 0)
-        self.assertEqual(len(self.lines(outcome.stderr, "SIMGPU_MEMORY")), 1, outcome.stderr)
+        self.assertEqual((outcome.returncode, outcome.files), (1, {}), outcome.stderr)
+        self.assertEqual(len(self.lines(outcome.stderr, "SIMGPU_MEMORY=plenty is not valid")), 1, outcome.stderr)
 
 
 class BudgetTooSmall(EndToEndCase):
-    """One launch of training needs a layer's weights, gradient and optimizer state: 3 buffers of 4 MiB."""
+    """Launches of training need two or three buffers of 4 MiB: a layer's weights, gradient and optimizer state."""
 
     COMMAND = layers(3, 4, "--mode", "train")
 
     def test_launch_fails_with_one_line_that_names_kernel_bytes_and_budget(self) -> None:
         outcome = run(self.COMMAND, "--gpu-mem", "10M")
         self.assertEqual(outcome.returncode, 1, outcome.stderr)
-        lines = [line for line in self.lines(outcome.stderr, "superpipe") if "kernel" in line and "budget" in line]
+        lines = self.lines(outcome.stderr, "superpipe: a launch of kernel ")
         self.assertEqual(len(lines), 1, outcome.stderr)
-        self.assertRegex(lines[0], r"Mi?B")
-        self.assertLessEqual(outcome.peak, 10 << 20)
+        # The context has 2 MiB of the budget, what is too small to be managed has another 2 MiB.
+        self.assertRegex(lines[0], rf"kernel layers::layer_gradient\(.*\) needs {8 * MIB} bytes .*"
+                         rf"the budget leaves {6 * MIB} bytes .*--gpu-mem.*SUPERPIPE_OVERFLOW=allow")
+        self.assertEqual(outcome.driver["unmapped_accesses"], 0)
+        self.assertLessEqual(outcome.peak, 10 * MIB)
 
     def test_overflow_may_be_allowed(self) -> None:
         outcome = run(self.COMMAND, "--gpu-mem", "10M", "--overflow", "allow")
@@ -80,9 +114,13 @@ class Plugins(EndToEndCase):
         # minilm's plugin has none of the kernels of superpipe-layers.
         other = {"SIMGPU_KERNELS": str(BUILD / "bin" / "superpipe-minilm.simgpu.so")}
         outcome = run(layers(4, 2, passes=5), unmanaged=True, environment=other)
-        lines = self.lines(outcome.stderr, "mixer")
-        self.assertGreaterEqual(len(lines), 1, outcome.stderr)
-        self.assertEqual(len(lines), len(set(lines)))
+        self.assert_succeeded(outcome)
+        lines = self.lines(outcome.stderr, "simgpu:")
+        self.assertEqual([line for line in lines if "runs as a mixer; its results are not computed" in line], lines)
+        self.assertEqual(len(lines), 2, outcome.stderr)  # the two kernels of a forward pass, once each
+        managed = run(layers(4, 2, passes=5), "--k", "2", environment=other)
+        self.assert_same_output(managed, outcome)
+        self.assertEqual(self.lines(managed.stderr, "simgpu:"), lines)
 
     def test_mixers_see_every_byte_moved(self) -> None:
         other = {"SIMGPU_KERNELS": ""}
@@ -92,9 +130,37 @@ class Plugins(EndToEndCase):
             self.assert_same_output(run(layers(6, 2), "--k", str(k), environment=other), unmanaged)
 
     def test_plugin_that_does_not_exist(self) -> None:
-        outcome = run(SMALL, unmanaged=True, environment={"SIMGPU_KERNELS": "/no/such/plugin.so"})
-        self.assertNotEqual(outcome.returncode, 0)
-        self.assertEqual(len(self.lines(outcome.stderr, "/no/such/plugin.so")), 1, outcome.stderr)
+        self.assert_refused("/no/such/plugin.so")
+
+    def test_library_that_is_no_plugin(self) -> None:
+        self.assert_refused(str(BUILD / "lib" / "superpipe" / "simgpu" / "libcudart.so.13"))
+
+    def test_file_that_is_no_library(self) -> None:
+        self.assert_refused("/etc/passwd")
+
+    def assert_refused(self, plugin: str) -> None:
+        for flags in ((), ("--k", "2")):
+            with self.subTest(plugin=plugin, flags=flags):
+                outcome = run(SMALL, *flags, unmanaged=not flags, environment={"SIMGPU_KERNELS": plugin})
+                self.assertEqual((outcome.returncode, outcome.files), (1, {}), outcome.stderr)
+                self.assertEqual(len(self.lines(outcome.stderr, plugin)), 1, outcome.stderr)
+
+
+class NoDriver(EndToEndCase):
+    """The command looks before it starts anything; a program that finds no driver later hears it from the library."""
+
+    def test_driver_that_is_missing_or_none(self) -> None:
+        for driver, says in (("/no/such/libcuda.so.1", "does not exist"), ("libm.so.6", "is not a CUDA driver"),
+                             ("/etc/passwd", "is not a CUDA driver")):
+            with self.subTest(driver=driver):
+                outcome = run(SMALL, simulate=False, environment={"SUPERPIPE_DRIVER": driver})
+                self.assertEqual((outcome.returncode, outcome.stdout, outcome.files), (125, "", {}))
+                self.assert_one_line(outcome.stderr, "superpipe run: ", driver, says)
+
+    def test_command_that_does_not_exist(self) -> None:
+        outcome = run(["no-such-command-anywhere"], "--k", "2")
+        self.assertEqual((outcome.returncode, outcome.stdout), (127, ""))
+        self.assert_one_line(outcome.stderr, "superpipe run: ", "there is no command 'no-such-command-anywhere'")
 
 
 class NotCuda(EndToEndCase):

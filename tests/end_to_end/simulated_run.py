@@ -42,8 +42,8 @@ class Outcome:
 
 
 def run(command: list, *flags: str, unmanaged: bool = False, environment: dict[str, str] | None = None,
-        standard_input: str = "", timeout: int = 120) -> Outcome:
-    """`superpipe run --simulate FLAGS -- COMMAND`; "{out}" in a word of the command is a folder made for the run."""
+        standard_input: str = "", timeout: int = 120, simulate: bool = True) -> Outcome:
+    """`superpipe run [--simulate] FLAGS -- COMMAND`; "{out}" in a word of the command is a folder made for the run."""
     with tempfile.TemporaryDirectory(prefix="superpipe-run-") as folder:
         out = Path(folder) / "out"
         out.mkdir()
@@ -56,7 +56,8 @@ def run(command: list, *flags: str, unmanaged: bool = False, environment: dict[s
         else:
             variables.setdefault("SUPERPIPE_STATS", str(stats))
         words = [str(word).replace("{out}", str(out)) for word in command]
-        finished = subprocess.run([str(SUPERPIPE), "run", "--simulate", *flags, "--", *words], env=variables,
+        simulated = ["--simulate"] if simulate else []
+        finished = subprocess.run([str(SUPERPIPE), "run", *simulated, *flags, "--", *words], env=variables,
                                   capture_output=True, text=True, timeout=timeout, input=standard_input)
         read = lambda path: json.loads(path.read_text()) if path.is_file() else {}
         return Outcome(finished.returncode, finished.stdout.replace(str(out), "{out}"), finished.stderr,
@@ -99,6 +100,12 @@ class EndToEndCase(unittest.TestCase):
         """superpipe's own peak is within 1 % of what the driver saw."""
         own = outcome.stats["peak_device_bytes"] + outcome.stats["context_bytes"]
         self.assertLessEqual(abs(own - outcome.peak), outcome.peak / 100, f"{own} against {outcome.peak}")
+
+    def assert_one_line(self, text: str, *parts: str) -> None:
+        """`text` is one line that contains all of `parts`."""
+        self.assertEqual(len(text.splitlines()), 1, text)
+        for part in parts:
+            self.assertIn(part, text)
 
     def lines(self, text: str, part: str) -> list[str]:
         return [line for line in text.splitlines() if part in line]

@@ -1,74 +1,11 @@
 """Unmodified driver-API programs on simgpu, with and without superpipe: same bytes, less memory."""
 
-import json
-import os
-import subprocess
-import tempfile
 import unittest
-from pathlib import Path
 
-BUILD = Path(os.environ["SUPERPIPE_BUILD_DIR"])
-LIBRARY = BUILD / "lib" / "libsuperpipe.so"
-SIMGPU = BUILD / "lib" / "superpipe" / "simgpu"
-PROGRAMS = BUILD / "tests" / "interposer"
-KERNELS = PROGRAMS / "kernels.cubin"
-MIB = 1 << 20
-BUFFER = 2 * MIB
+from managed_run import MIB, PROGRAMS, ManagedCase
 
 
-class Run:
-    """One run of managed_program, with what it and simgpu and superpipe say about it."""
-
-    def __init__(self, scenario, *arguments, managed=True, **variables):
-        with tempfile.TemporaryDirectory() as folder:
-            environment = {name: value for name, value in os.environ.items()
-                           if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_PRELOAD"))}
-            environment.update(
-                LD_LIBRARY_PATH=str(SIMGPU), SIMGPU_STATS=f"{folder}/simgpu.json",
-                SIMGPU_KERNELS=str(PROGRAMS / "kernels_plugin.so"), SIMGPU_MEMORY="256M")
-            if managed:
-                environment.update(
-                    LD_PRELOAD=str(LIBRARY), SUPERPIPE_DRIVER=str(SIMGPU / "libcuda.so.1"),
-                    SUPERPIPE_FILL="zero", SUPERPIPE_STATS=f"{folder}/superpipe.json")
-            # The preload comes before the program's own sanitizer runtime, which is the same one.
-            environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
-            environment.update({name: str(value) for name, value in variables.items()})
-            result = subprocess.run(
-                [str(PROGRAMS / "managed_program"), scenario, str(KERNELS), *map(str, arguments)],
-                env=environment, capture_output=True, text=True, check=False, timeout=100)
-            self.code, self.output, self.errors = (result.returncode, result.stdout, result.stderr)
-            self.simgpu = self._read(f"{folder}/simgpu.json")
-            self.statistics = self._read(f"{folder}/superpipe.json")
-            self.files = sorted(os.listdir(folder))
-
-    @staticmethod
-    def _read(path):
-        return json.loads(Path(path).read_text()) if Path(path).exists() else None
-
-
-class ManagedTest(unittest.TestCase):
-    def unmanaged(self, scenario):
-        run = Run(scenario, managed=False)
-        self.assertEqual(run.code, 0, run.output + run.errors)
-        return run
-
-    def assert_same(self, scenario, says="", **variables):
-        """Runs `scenario` managed; its output must be the unmanaged run's, and its standard error
-        `says`. Returns the run."""
-        reference = self.unmanaged(scenario)
-        run = Run(scenario, **variables)
-        self.assertEqual(run.code, 0, run.output + run.errors)
-        self.assertEqual(run.output, reference.output)
-        self.assertEqual(run.errors, says)
-        self.assertEqual(run.statistics["errors"], 0)
-        self.assertEqual(run.simgpu["unmapped_accesses"], 0)
-        return run
-
-    def assert_moved(self, run):
-        """The run did evict and fetch: a test that moves nothing shows nothing."""
-        self.assertGreater(run.statistics["evictions"], 0)
-        self.assertGreater(run.statistics["fetches"], 0)
-
+class ManagedTest(ManagedCase):
     POLICIES = ({"SUPERPIPE_K": 1}, {"SUPERPIPE_K": 2}, {"SUPERPIPE_K": 4, "SUPERPIPE_K_PRIME": 1},
                 {"SUPERPIPE_K": 4, "SUPERPIPE_K_PRIME": 3},
                 {"SUPERPIPE_K": 3, "SUPERPIPE_POLICY": "superpipeline-paper"},
@@ -135,43 +72,49 @@ class ManagedTest(unittest.TestCase):
                              managed.statistics["h2d_bytes"] + unmanaged.simgpu["h2d_bytes"])
         self.assertEqual(managed.statistics["launches"], unmanaged.simgpu["launches"])
 
+    KERNEL = r"model::accumulate_2\(float\*, float const\*, float, int\)"
+
     def test_a_working_set_above_the_budget_fails_its_launch_and_says_so(self):
-        run = Run("too_large", SUPERPIPE_GPU_MEM="20M")
-        self.assertEqual(run.output, "launch 701\n", run.errors)
-        self.assertEqual(run.errors.count("\n"), 1, run.errors)
-        self.assertIn("MiB", run.errors)
+        run = self.run_managed("too_large", SUPERPIPE_GPU_MEM="20M")
+        output = self.unmanaged("too_large").output.replace("launch 0", "launch 701")
+        self.assertEqual((run.code, run.output), (0, output), run.errors)
+        # The kernel as its author wrote it, its bytes, and what the context leaves of the budget: once.
+        self.assertRegex(run.errors, rf"\Asuperpipe: .*{self.KERNEL} needs {32 * MIB} bytes.*"
+                         rf"the budget leaves {18 * MIB} bytes.*SUPERPIPE_OVERFLOW=allow.*\n\Z")
+        self.assertLessEqual(run.simgpu["peak_bytes"], 20 * MIB)
 
     def test_a_working_set_above_the_budget_runs_when_overflow_is_allowed(self):
-        run = Run("too_large", SUPERPIPE_GPU_MEM="20M", SUPERPIPE_OVERFLOW="allow")
-        self.assertEqual(run.output, "launch 0\n", run.errors)
-        self.assertEqual(run.errors.count("\n"), 1, run.errors)
+        run = self.assert_same("too_large", says=None, SUPERPIPE_GPU_MEM="20M", SUPERPIPE_OVERFLOW="allow")
+        self.assertRegex(run.errors, rf"\Asuperpipe: .*needs {32 * MIB} bytes.*leaves \({18 * MIB} bytes.*"
+                         r"running over the budget\n\Z")
+        self.assertGreater(run.simgpu["peak_bytes"], 20 * MIB)
 
     def test_a_budget_below_the_context_is_one_line_and_runs_unmanaged(self):
-        run = Run("forward", SUPERPIPE_GPU_MEM="1M")
+        run = self.run_managed("forward", SUPERPIPE_GPU_MEM="1M")
         self.assertEqual(run.output, self.unmanaged("forward").output)
         self.assertEqual(run.errors.count("\n"), 1, run.errors)
         self.assertIn("SUPERPIPE_GPU_MEM is 1 MiB", run.errors)
         self.assertIsNone(run.statistics)
 
     def test_a_budget_below_the_context_fails_allocations_when_strict(self):
-        run = Run("forward", SUPERPIPE_GPU_MEM="1M", SUPERPIPE_STRICT=1)
+        run = self.run_managed("forward", SUPERPIPE_GPU_MEM="1M", SUPERPIPE_STRICT=1)
         self.assertEqual(run.code, 1)
         self.assertIn("CUDA_ERROR_OUT_OF_MEMORY", run.output)
 
     def test_a_second_copy_of_the_driver_is_said_in_one_line(self):
         copy = PROGRAMS / "drivers" / "full" / "libcuda.so.1"
-        run = Run("second_copy", copy, SUPERPIPE_K=2)
+        run = self.run_managed("second_copy", copy, SUPERPIPE_K=2)
         self.assertEqual(run.output, "opened yes\n", run.errors)
         self.assertEqual(run.errors.count("\n"), 1, run.errors)
         self.assertIn(str(copy), run.errors)
 
     def test_the_summary_is_printed_when_asked_for(self):
-        run = Run("forward", SUPERPIPE_K=2, SUPERPIPE_SUMMARY=1)
+        run = self.run_managed("forward", SUPERPIPE_K=2, SUPERPIPE_SUMMARY=1)
         self.assertIn("policy superpipeline, k 2, k' 1", run.errors)
         self.assertIn("peak device memory", run.errors)
 
     def test_off_leaves_the_driver_alone(self):
-        run = Run("forward", SUPERPIPE_OFF=1, SUPERPIPE_K=2)
+        run = self.run_managed("forward", SUPERPIPE_OFF=1, SUPERPIPE_K=2)
         self.assertEqual(run.output, self.unmanaged("forward").output)
         self.assertIsNone(run.statistics)
 

@@ -118,6 +118,17 @@ class LookupTest(unittest.TestCase):
         answers = self.answers(FAKE_DRIVER_PRIVATE_ENTRIES=1)
         self.assertEqual(answers, {**self.EXPECTED, "identity": "0"})
 
+    def test_a_form_that_is_newer_than_the_header_passes_and_is_said_once(self):
+        for variables in ({}, {"FAKE_DRIVER_PRIVATE_ENTRIES": 1}):
+            with self.subTest(variables):
+                result = run("newer-form", **variables)
+                answers = dict(line.split(" ", 1) for line in result.stdout.splitlines())
+                # Ours would take the size for an address to write to.
+                self.assertEqual(answers, {"newer": "0 allocated", "alloc": "ours", "launch": "ours",
+                                           "identity": "0" if variables else "1"}, result.stderr)
+                self.assertEqual(result.stderr, "superpipe: cuGetProcAddress: cuMemAlloc_v99 is newer than this "
+                                 "version of superpipe and is not managed\n")
+
     def test_gives_the_drivers_own_when_off(self):
         answers = self.answers(SUPERPIPE_OFF=1)
         self.assertEqual(answers["alloc"], "other")
@@ -175,11 +186,34 @@ class StartTest(unittest.TestCase):
                 self.assertEqual((result.returncode, result.stdout, result.stderr),
                                  (0, "hello\n", ""))
 
+    def test_a_driver_before_cuda_12_4_is_one_line_and_runs_unmanaged(self):
+        for version in (11080, 12030):
+            with self.subTest(version):
+                result = run("allocate", SUPERPIPE_K=2, FAKE_DRIVER_VERSION=version)
+                self.assertEqual(result.stdout, 2 * "alloc 0 something\n", result.stderr)
+                self.assert_one_line(result.stderr, "CUDA 12.4 (driver 550) or newer is needed", "running unmanaged")
+
+    def test_a_driver_before_cuda_12_4_fails_allocations_when_strict(self):
+        result = run("allocate", SUPERPIPE_K=2, FAKE_DRIVER_VERSION=12030, SUPERPIPE_STRICT=1)
+        self.assertEqual(result.stdout, 2 * "alloc 2 nothing\n", result.stderr)
+        self.assert_one_line(result.stderr, "CUDA 12.4 (driver 550) or newer is needed", "SUPERPIPE_STRICT=1",
+                             "allocations fail")
+
+    def test_a_driver_of_cuda_12_4_is_not_too_old(self):
+        result = run("allocate", SUPERPIPE_K=2, FAKE_DRIVER_VERSION=12040)
+        self.assertNotIn("CUDA 12.4", result.stderr)
+
     def test_a_bad_value_is_one_line_and_runs_unmanaged(self):
         result = run("lookups", SUPERPIPE_K="none")
         self.assertEqual(result.returncode, 0)
         self.assertIn("alloc other", result.stdout)
         self.assert_one_line(result.stderr, "SUPERPIPE_K=none", "whole number", "unmanaged")
+
+    def test_a_bad_wish_for_a_summary_is_one_line(self):
+        # `superpipe run` sets it itself; a program that preloads the library may not get it right.
+        result = run("init", SUPERPIPE_SUMMARY="yes")
+        self.assertEqual(result.stdout, "init 0\n")
+        self.assert_one_line(result.stderr, "SUPERPIPE_SUMMARY=yes", "must be 1 or 0", "unmanaged")
 
     def test_two_bad_values_are_two_lines(self):
         result = run("init", SUPERPIPE_K="none", SUPERPIPE_PLAN="p")

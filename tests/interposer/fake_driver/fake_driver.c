@@ -1,6 +1,9 @@
 // A driver that allocates nothing and counts its calls. Everything that is not here is a stub that
-// answers CUDA_ERROR_NOT_SUPPORTED. FAKE_DRIVER_PRIVATE_ENTRIES=1 makes its lookups return
-// functions that it does not export, as a driver without pointer identity would.
+// answers CUDA_ERROR_NOT_SUPPORTED.
+//
+// FAKE_DRIVER_PRIVATE_ENTRIES=1 makes its lookups return functions that it does not export, as a
+// driver without pointer identity would. FAKE_DRIVER_VERSION=N is the CUDA version that it says it
+// has. Asked for version 14000 or later, it has a form of cuMemAlloc that no header knows yet.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -22,7 +25,8 @@ EXPORTED int fake_driver_allocations(void) { return allocations; }
 
 EXPORTED Result cuInit(unsigned flags) { return flags == 0 ? kSuccess : kInvalidValue; }
 EXPORTED Result cuDriverGetVersion(int* version) {
-  *version = 13000;
+  const char* const text = getenv("FAKE_DRIVER_VERSION");
+  *version = text != NULL ? atoi(text) : 13000;
   return kSuccess;
 }
 EXPORTED Result cuDeviceGetCount(int* count) {
@@ -33,11 +37,26 @@ EXPORTED Result cuCtxGetCurrent(void** context) {
   *context = (void*)0x1;
   return kSuccess;
 }
-EXPORTED Result cuMemAlloc_v2(Address* address, size_t size) {
+EXPORTED Result cuCtxGetDevice(int* device) {
+  *device = 0;
+  return kSuccess;
+}
+EXPORTED Result cuMemGetInfo_v2(size_t* free_bytes, size_t* total) {
+  *free_bytes = *total = (size_t)1 << 34;
+  return kSuccess;
+}
+static Result private_alloc(Address* address, size_t size) {
   ++allocations;
   *address = next_address;
   next_address += size;
   return kSuccess;
+}
+EXPORTED Result cuMemAlloc_v2(Address* address, size_t size) {
+  return private_alloc(address, size);
+}
+/// A form of the next version: other parameters, so no hook of the old form may stand in for it.
+EXPORTED Result cuMemAlloc_v99(size_t size, Address* address) {
+  return private_alloc(address, size);
 }
 EXPORTED Result cuMemFree_v2(Address address) {
   (void)address;
@@ -51,10 +70,11 @@ EXPORTED Result cuMemAllocPitch_v2(Address* address, size_t* pitch, size_t width
   return cuMemAlloc_v2(address, width * height);
 }
 
-static Result private_alloc(Address* address, size_t size) { return cuMemAlloc_v2(address, size); }
-
 static const char* symbol_of(const char* name, int version, int per_thread) {
-  if (strcmp(name, "cuMemAlloc") == 0) return version >= 3020 ? "cuMemAlloc_v2" : "cuMemAlloc";
+  if (strcmp(name, "cuMemAlloc") == 0) {
+    if (version >= 14000) return "cuMemAlloc_v99";
+    return version >= 3020 ? "cuMemAlloc_v2" : "cuMemAlloc";
+  }
   if (strcmp(name, "cuLaunchKernel") == 0) {
     return per_thread ? "cuLaunchKernel_ptsz" : "cuLaunchKernel";
   }
@@ -83,7 +103,9 @@ EXPORTED Result cuGetProcAddress_v2(const char* name, void** function, int versi
     *function = own_symbol(symbol_of(name, version, (flags & 2) != 0));
   }
   const char* private = getenv("FAKE_DRIVER_PRIVATE_ENTRIES");
-  if (private != NULL && strcmp(name, "cuMemAlloc") == 0) *function = (void*)&private_alloc;
+  if (private != NULL && strcmp(name, "cuMemAlloc") == 0 && version < 14000) {
+    *function = (void*)&private_alloc;
+  }
   if (status != NULL) *status = *function == NULL ? 1 : 0;
   return *function != NULL || status != NULL ? kSuccess : kNotFound;
 }

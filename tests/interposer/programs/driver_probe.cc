@@ -62,6 +62,30 @@ void lookups(void) {
   printf("identity %d\n", identity());
 }
 
+/// A form of a function that is newer than any header, twice, and an old one beside it.
+void newer_form() {
+  using Allocate99 = int (*)(std::size_t, unsigned long long*);
+  const auto lookup = reinterpret_cast<Lookup>(symbol("cuGetProcAddress_v2"));
+  void* newer = nullptr;
+  for (int i = 0; i < 2; ++i) newer = look_up(lookup, "cuMemAlloc", 14000, 0);
+  unsigned long long address = 0;
+  const int result = newer == nullptr ? -1 : reinterpret_cast<Allocate99>(newer)(64, &address);
+  printf("newer %d %s\n", result, address != 0 ? "allocated" : "nothing");
+  expect("alloc", look_up(lookup, "cuMemAlloc", 12000, 0), "cuMemAlloc_v2");
+  expect("launch", look_up(lookup, "cuLaunchKernel", 14000, 0), "cuLaunchKernel");
+  const auto identity = reinterpret_cast<NoArguments>(symbol("superpipe_pointer_identity_holds"));
+  printf("identity %d\n", identity());
+}
+
+void allocate() {
+  const auto allocate = reinterpret_cast<Allocate>(symbol("cuMemAlloc_v2"));
+  for (int i = 0; i < 2; ++i) {
+    unsigned long long address = 0;
+    const int result = allocate(&address, 4 << 20);
+    printf("alloc %d %s\n", result, address != 0 ? "something" : "nothing");
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -78,6 +102,10 @@ int main(int count, char** arguments) {
   }
   if (strcmp(command, "lookups") == 0) {
     lookups();
+  } else if (strcmp(command, "newer-form") == 0) {
+    newer_form();
+  } else if (strcmp(command, "allocate") == 0) {
+    allocate();
   } else if (strcmp(command, "init") == 0) {
     const auto lookup = reinterpret_cast<Lookup>(symbol("cuGetProcAddress_v2"));
     const auto init = reinterpret_cast<Init>(look_up(lookup, "cuInit", 2000, 0));

@@ -26,3 +26,14 @@ extern "C" __global__ void accumulate_listed(float** outputs, float** inputs, in
     if (i < count) outputs[pair][i] += inputs[pair][i];
   }
 }
+
+// The same under a name that is mangled.
+namespace model {
+__global__ void accumulate_2(float* output, const float* input, float factor, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) output[i] += factor * input[i];
+}
+}  // namespace model
+
+// Does nothing for as long as the plugin says.
+extern "C" __global__ void hold() {}

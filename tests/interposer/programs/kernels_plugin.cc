@@ -40,6 +40,11 @@ void accumulate_listed(const SimgpuLaunch* launch) {
   }
 }
 
+void hold(const SimgpuLaunch*) {}
+
+/// Long against a call, so that what does not wait for it is seen not to.
+constexpr double kHoldUs = 50'000;
+
 }  // namespace
 
 extern "C" const SimgpuKernel* simgpu_kernels(std::size_t* count) {
@@ -47,6 +52,8 @@ extern "C" const SimgpuKernel* simgpu_kernels(std::size_t* count) {
       {"accumulate", accumulate, 0, nullptr},
       {"accumulate_struct", accumulate_struct, 0, nullptr},
       {"accumulate_listed", accumulate_listed, 0, nullptr},
+      {"_ZN5model12accumulate_2EPfPKffi", accumulate, 0, nullptr},
+      {"hold", hold, kHoldUs, nullptr},
   };
   *count = sizeof kKernels / sizeof *kKernels;
   return kKernels;

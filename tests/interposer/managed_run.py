@@ -1,0 +1,77 @@
+"""Runs a program of programs/ on simgpu, with and without superpipe, and collects what all three say."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ["SUPERPIPE_BUILD_DIR"])
+LIBRARY = BUILD / "lib" / "libsuperpipe.so"
+SIMGPU = BUILD / "lib" / "superpipe" / "simgpu"
+PROGRAMS = BUILD / "tests" / "interposer"
+KERNELS = PROGRAMS / "kernels.cubin"
+MIB = 1 << 20
+
+
+class Run:
+    """One run of a program's scenario, with what it and simgpu and superpipe say about it."""
+
+    def __init__(self, program, scenario, *arguments, managed=True, **variables):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {name: value for name, value in os.environ.items()
+                           if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_PRELOAD"))}
+            environment.update(
+                LD_LIBRARY_PATH=str(SIMGPU), SIMGPU_STATS=f"{folder}/simgpu.json",
+                SIMGPU_KERNELS=str(PROGRAMS / "kernels_plugin.so"), SIMGPU_MEMORY="256M")
+            if managed:
+                environment.update(
+                    LD_PRELOAD=str(LIBRARY), SUPERPIPE_DRIVER=str(SIMGPU / "libcuda.so.1"),
+                    SUPERPIPE_FILL="zero", SUPERPIPE_STATS=f"{folder}/superpipe.json")
+            # The preload comes before the program's own sanitizer runtime, which is the same one.
+            environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
+            environment.update({name: str(value) for name, value in variables.items()})
+            result = subprocess.run(
+                [str(PROGRAMS / program), scenario, str(KERNELS), *map(str, arguments)],
+                env=environment, capture_output=True, text=True, check=False, timeout=100)
+            self.code, self.output, self.errors = (result.returncode, result.stdout, result.stderr)
+            self.simgpu = self._read(f"{folder}/simgpu.json")
+            self.statistics = self._read(f"{folder}/superpipe.json")
+            self.files = sorted(os.listdir(folder))
+
+    @staticmethod
+    def _read(path):
+        return json.loads(Path(path).read_text()) if Path(path).exists() else None
+
+
+class ManagedCase(unittest.TestCase):
+    """Compares runs of `PROGRAM`."""
+
+    PROGRAM = "managed_program"
+
+    def run_managed(self, scenario, *arguments, **variables):
+        return Run(self.PROGRAM, scenario, *arguments, **variables)
+
+    def unmanaged(self, scenario):
+        run = Run(self.PROGRAM, scenario, managed=False)
+        self.assertEqual(run.code, 0, run.output + run.errors)
+        return run
+
+    def assert_same(self, scenario, says="", **variables):
+        """Runs `scenario` managed; its output must be the unmanaged run's, and its standard error
+        `says` (None: whatever). Returns the run."""
+        reference = self.unmanaged(scenario)
+        run = self.run_managed(scenario, **variables)
+        self.assertEqual(run.code, 0, run.output + run.errors)
+        self.assertEqual(run.output, reference.output)
+        if says is not None:
+            self.assertEqual(run.errors, says)
+        self.assertEqual(run.statistics["errors"], 0)
+        self.assertEqual(run.simgpu["unmapped_accesses"], 0)
+        return run
+
+    def assert_moved(self, run):
+        """The run did evict and fetch: a test that moves nothing shows nothing."""
+        self.assertGreater(run.statistics["evictions"], 0)
+        self.assertGreater(run.statistics["fetches"], 0)

@@ -1,0 +1,59 @@
+"""Programs whose bytes depend on the order of their streams' work, on simgpu, with and without superpipe."""
+
+import unittest
+
+from managed_run import MIB, ManagedCase
+
+
+class OrderTest(ManagedCase):
+    """The default stream is the legacy stream."""
+
+    PROGRAM = "order_program"
+
+    def test_host_copies_of_evicted_buffers_run_in_the_order_of_their_streams(self):
+        # The context takes 2 MiB, and a buffer that the program uses before each copy all the rest.
+        run = self.assert_same("copies", SUPERPIPE_GPU_MEM="10M")
+        self.assertGreater(run.statistics["evictions"], 0)
+        self.assertNotIn("waited for the gate", run.output)
+        # Most of the copies were the host's own: the buffer they name was not there.
+        self.assertLess(run.simgpu["d2h_bytes"], self.unmanaged("copies").simgpu["d2h_bytes"] / 4)
+
+    def test_copies_between_buffers_hold_both_or_neither(self):
+        # Room for two buffers; a thread that held one and waited for another would meet one that does the same.
+        run = self.assert_same("device_copies", SUPERPIPE_GPU_MEM="6M")
+        self.assert_moved(run)
+        self.assertLessEqual(run.simgpu["peak_bytes"], 6 * MIB)
+
+    def test_pointers_that_arrive_after_the_call_are_found(self):
+        run = self.assert_same("late_pointers", says="superpipe: buffers stay on the device for good: device "
+                               "memory holds a pointer to them\n", SUPERPIPE_GPU_MEM="20M")
+        self.assert_moved(run)
+
+    def test_work_that_uses_buffers_ends_before_a_reset_takes_them(self):
+        self.assert_same("reset_under_load", SUPERPIPE_GPU_MEM="64M")
+
+    def test_work_that_uses_buffers_ends_before_its_context_goes(self):
+        self.assert_same("destroy_under_load", SUPERPIPE_GPU_MEM="64M")
+
+    def test_buffers_outlive_a_destroy_that_the_driver_refuses(self):
+        run = self.assert_same("destroy_primary", SUPERPIPE_GPU_MEM="14M")
+        self.assertIn("destroy refused", run.output)
+        self.assert_moved(run)
+
+    def test_the_last_release_of_the_primary_context_starts_afresh(self):
+        run = self.assert_same("release", SUPERPIPE_GPU_MEM="14M")
+        self.assertIn("active 0", run.output)
+        self.assert_moved(run)
+        # Both lives of the context count, and each keeps to the budget.
+        self.assertEqual(run.statistics["launches"], 8 * (2 + 3))
+        self.assertLessEqual(run.simgpu["peak_bytes"], 14 * MIB)
+
+
+class PerThreadOrderTest(OrderTest):
+    """The default stream is one of each thread."""
+
+    PROGRAM = "order_program_ptds"
+
+
+if __name__ == "__main__":
+    unittest.main()

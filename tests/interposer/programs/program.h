@@ -1,0 +1,95 @@
+// What the test programs share: checked calls, known contents, and launches of kernels.cu.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+namespace programs {
+
+inline constexpr int kFloats = 1 << 19;  // 2 MiB a buffer
+inline constexpr std::size_t kBytes = sizeof(float) * kFloats;
+
+/// Ends the program, and says where, unless `result` is success.
+inline void check(CUresult result, const char* what) {
+  if (result == CUDA_SUCCESS) return;
+  const char* name = nullptr;
+  cuGetErrorName(result, &name);
+  std::printf("%s: %s\n", what, name == nullptr ? "unknown" : name);
+  std::fflush(stdout);
+  std::exit(1);
+}
+#define CHECK(call) ::programs::check((call), #call)
+
+/// The same numbers in every run, different in every buffer.
+inline std::vector<float> content(int seed) {
+  std::vector<float> values(kFloats);
+  std::uint32_t state = 12345u + 977u * static_cast<std::uint32_t>(seed);
+  for (float& value : values) {
+    state = state * 1664525u + 1013904223u;
+    value = static_cast<float>(state >> 24) / 256.0f;
+  }
+  return values;
+}
+
+inline std::uint64_t hash_of(const void* data, std::size_t size) {
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  const auto* const bytes = static_cast<const unsigned char*>(data);
+  for (std::size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * 0x100000001B3ULL;
+  return hash;
+}
+
+inline CUdeviceptr allocate(std::size_t size = kBytes) {
+  CUdeviceptr address = 0;
+  CHECK(cuMemAlloc(&address, size));
+  return address;
+}
+
+inline void print_buffer(const char* name, CUdeviceptr buffer) {
+  std::vector<float> values(kFloats);
+  CHECK(cuMemcpyDtoH(values.data(), buffer, kBytes));
+  std::printf("%s %016llx\n", name,
+              static_cast<unsigned long long>(hash_of(values.data(), kBytes)));
+}
+
+/// The loaded kernels.cubin.
+inline CUmodule module;
+
+inline CUfunction function(const char* name) {
+  CUfunction found = nullptr;
+  CHECK(cuModuleGetFunction(&found, module, name));
+  return found;
+}
+
+/// output += factor * input
+inline void accumulate(CUdeviceptr output, CUdeviceptr input, float factor,
+                       CUstream stream = nullptr) {
+  int count = kFloats;
+  void* parameters[] = {&output, &input, &factor, &count};
+  CHECK(cuLaunchKernel(function("accumulate"), kFloats / 256, 1, 1, 256, 1, 1, 0, stream,
+                       parameters, nullptr));
+}
+
+/// Weights of `layers` layers, loaded from the host.
+inline std::vector<CUdeviceptr> load_layers(int layers) {
+  std::vector<CUdeviceptr> weights;
+  for (int i = 0; i < layers; ++i) {
+    weights.push_back(allocate());
+    CHECK(cuMemcpyHtoD(weights.back(), content(i).data(), kBytes));
+  }
+  return weights;
+}
+
+/// Makes the primary context of device 0 current, and loads the kernels there.
+inline CUcontext use_primary_context(const char* kernels) {
+  CUcontext context = nullptr;
+  CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+  CHECK(cuCtxSetCurrent(context));
+  CHECK(cuModuleLoad(&module, kernels));
+  return context;
+}
+
+}  // namespace programs
