@@ -3,7 +3,6 @@
 #include <memory>
 #include <new>
 
-#include "interposer/driver_codes.h"
 #include "interposer/driver_table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/named_words.h"
@@ -122,17 +121,17 @@ CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandl
   Runtime* const runtime = Runtime::if_active();
   if (runtime == nullptr || size == 0 || from == nullptr) return call();
   const Status scanned = scan_source(*runtime, from, size, stream, completion);
-  if (scanned != Status::kOk) return to_curesult(scanned, CallKind::kSubmission);
+  if (scanned != Status::kOk) return runtime->failure(scanned, CallKind::kSubmission);
   if (!runtime->in_arena(to)) return call();
   if (!runtime->can_order(stream)) {
     const std::uint64_t word = to;
     const Status status = runtime->pin({&word, 1}, "copied where events cannot order it");
-    return status == Status::kOk ? call() : to_curesult(status, CallKind::kSubmission);
+    return status == Status::kOk ? call() : runtime->failure(status, CallKind::kSubmission);
   }
   UseToken token;
   const auto route = runtime->residency().begin_copy_in(
       to, Bytes{size}, stream, completion == Completion::kSynchronous, token);
-  if (!route.ok()) return to_curesult(route.status(), CallKind::kSubmission);
+  if (!route.ok()) return runtime->failure(route.status(), CallKind::kSubmission);
   const CUresult result = route->host == nullptr ? call()
                                                  : copy_on_host(*runtime, stream, completion,
                                                                 route->host, from, size, from,
@@ -150,12 +149,12 @@ CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle str
   if (!runtime->can_order(stream)) {
     const std::uint64_t word = from;
     const Status status = runtime->pin({&word, 1}, "copied where events cannot order it");
-    return status == Status::kOk ? call() : to_curesult(status, CallKind::kSubmission);
+    return status == Status::kOk ? call() : runtime->failure(status, CallKind::kSubmission);
   }
   UseToken token;
   const auto route = runtime->residency().begin_copy_out(
       from, Bytes{size}, stream, completion == Completion::kSynchronous, token);
-  if (!route.ok()) return to_curesult(route.status(), CallKind::kSubmission);
+  if (!route.ok()) return runtime->failure(route.status(), CallKind::kSubmission);
   const CUresult result = route->host == nullptr
                               ? call()
                               : copy_on_host(*runtime, stream, completion, to, route->host, size,

@@ -180,11 +180,19 @@ DriverDeviceMemory::DriverDeviceMemory(CUcontext context, CUdevice device)
       granularity > 0) {
     granularity_ = Bytes{granularity};
   }
+  (void)driver().cuEventCreate(&never_recorded_, CU_EVENT_DISABLE_TIMING);
 }
 
 DriverDeviceMemory::~DriverDeviceMemory() {
   const InRelaxedContext in_context(context_);
   meter_->destroy_events();
+  if (never_recorded_ != nullptr) driver().cuEventDestroy_v2(never_recorded_);
+}
+
+CUresult DriverDeviceMemory::sticky_error() const noexcept {
+  if (never_recorded_ == nullptr) return CUDA_SUCCESS;
+  const InRelaxedContext in_context(context_);
+  return driver().cuEventQuery(never_recorded_);
 }
 
 Result<Address> DriverDeviceMemory::reserve(Bytes size) {

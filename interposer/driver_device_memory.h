@@ -59,6 +59,10 @@ class DriverDeviceMemory final : public DeviceMemory {
   Status pin(void* host, Bytes size) override;
   Status unpin(void* host) override;
 
+  /// The error that a kernel or copy of the program has left behind, which the driver answers every
+  /// call with from then on; CUDA_SUCCESS if there is none. Waits for nothing.
+  [[nodiscard]] CUresult sticky_error() const noexcept;
+
   /// Bytes per second of our own host-to-device transfers, measured by events around some of them;
   /// nullopt before the first measurement is complete. Calls no driver function: safe at exit.
   [[nodiscard]] std::optional<double> measured_link() const;
@@ -73,6 +77,7 @@ class DriverDeviceMemory final : public DeviceMemory {
   CUdevice device_;
   Bytes granularity_;
   std::unique_ptr<LinkMeter> meter_;
+  CUevent never_recorded_ = nullptr;  ///< complete, so that a query fails for other reasons only
 };
 
 }  // namespace superpipe

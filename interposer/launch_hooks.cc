@@ -1,7 +1,6 @@
 // Kernel launches: the hot path. Nothing here logs, allocates or locks while all is resident.
 #include <chrono>
 
-#include "interposer/driver_codes.h"
 #include "interposer/driver_table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/named_words.h"
@@ -42,7 +41,7 @@ CUresult launch(CUfunction function, void* const* parameters, void* const* extra
 
   if (runtime->has_pending()) [[unlikely]] {
     const Status status = runtime->pin_pending();
-    if (status != Status::kOk) return to_curesult(status, CallKind::kSubmission);
+    if (status != Status::kOk) return runtime->failure(status, CallKind::kSubmission);
   }
   WordList words;
   const KernelLayout* const layout = collect(*runtime, function, parameters, extra, words);
@@ -54,13 +53,13 @@ CUresult launch(CUfunction function, void* const* parameters, void* const* extra
   if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   if (!runtime->can_order(stream)) [[unlikely]] {
     const Status status = runtime->pin(words.words(), "launched where events cannot order it");
-    if (status != Status::kOk) return to_curesult(status, CallKind::kSubmission);
+    if (status != Status::kOk) return runtime->failure(status, CallKind::kSubmission);
     return call();
   }
   UseToken token;
   const Status status =
       runtime->residency().begin_launch(layout->kernel, words.words(), stream, token);
-  if (status != Status::kOk) return to_curesult(status, CallKind::kSubmission);
+  if (status != Status::kOk) return runtime->failure(status, CallKind::kSubmission);
   const auto submitting = sampled ? Clock::now() : Clock::time_point();
   const CUresult result = call();
   const auto submitted = sampled ? Clock::now() : Clock::time_point();

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "interposer/driver_codes.h"
 #include "interposer/driver_table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/host_limits.h"
@@ -33,8 +32,11 @@ CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcep
   if (runtime == nullptr || Bytes{size} < runtime->min_buffer()) {
     return pass_through(dptr, size, call);
   }
+  // A buffer can be had without asking the driver, which would answer with this.
+  const CUresult sticky = runtime->sticky_error();
+  if (sticky != CUDA_SUCCESS) return sticky;
   const auto address = runtime->residency().allocate(Bytes{size}, std::nullopt);
-  if (!address.ok()) return to_curesult(address.status(), CallKind::kAllocation);
+  if (!address.ok()) return runtime->failure(address.status(), CallKind::kAllocation);
   *dptr = *address;
   return CUDA_SUCCESS;
 }
@@ -57,7 +59,7 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, 
     return pass_through(dptr, size, call);
   }
   const auto address = runtime->residency().allocate(Bytes{size}, stream);
-  if (!address.ok()) return to_curesult(address.status(), CallKind::kAllocation);
+  if (!address.ok()) return runtime->failure(address.status(), CallKind::kAllocation);
   Runtime::pools().on_allocate(pool, *address, size);
   *dptr = *address;
   return CUDA_SUCCESS;

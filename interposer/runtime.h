@@ -13,6 +13,7 @@
 #include "interposer/capture_count.h"
 #include "interposer/configuration.h"
 #include "interposer/cuda_api.h"
+#include "interposer/driver_codes.h"
 #include "interposer/driver_device_memory.h"
 #include "interposer/exit_report.h"
 #include "interposer/kernel_arguments.h"
@@ -98,6 +99,18 @@ class Runtime {
   [[nodiscard]] CUcontext context() const noexcept { return context_; }
   [[nodiscard]] CUdevice device() const noexcept { return device_; }
   [[nodiscard]] Bytes device_total() const noexcept { return device_total_; }
+
+  /// What a call of the program answers when ours failed with `status`: the error that a kernel
+  /// left behind, if that is why, as the driver's own calls do.
+  [[nodiscard]] CUresult failure(Status status, CallKind kind) const noexcept {
+    if (status == Status::kDeviceError) {
+      const CUresult sticky = device_memory_.sticky_error();
+      if (sticky != CUDA_SUCCESS) return sticky;
+    }
+    return to_curesult(status, kind);
+  }
+  /// See DriverDeviceMemory.
+  [[nodiscard]] CUresult sticky_error() const noexcept { return device_memory_.sticky_error(); }
 
   /// Whether events can order work on `stream`: it captures nothing and is of the managed context.
   /// What is submitted to another stream has its buffers pinned instead. Nearly always one load.

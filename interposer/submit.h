@@ -1,7 +1,6 @@
 // Submitting operations that name managed buffers.
 #pragma once
 
-#include "interposer/driver_codes.h"
 #include "interposer/driver_device_memory.h"
 #include "interposer/log.h"
 #include "interposer/named_words.h"
@@ -26,7 +25,7 @@ CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& ca
   if (!runtime.can_order(stream)) {
     for (const WordList* const list : {&used.reads(), &used.writes()}) {
       const Status status = runtime.pin(list->words(), "used where events cannot order it");
-      if (status != Status::kOk) return to_curesult(status, CallKind::kSubmission);
+      if (status != Status::kOk) return runtime.failure(status, CallKind::kSubmission);
     }
     return call();
   }
@@ -41,7 +40,7 @@ CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& ca
   UseToken token;
   const bool writes = !used.writes().empty();
   const Status status = residency.begin_use(words.words(), writes, stream, token);
-  if (status != Status::kOk) return to_curesult(status, CallKind::kSubmission);
+  if (status != Status::kOk) return runtime.failure(status, CallKind::kSubmission);
   const CUresult result = call();
   residency.end_use(token, stream, result == CUDA_SUCCESS);
   return result;
@@ -54,7 +53,7 @@ CUresult submit_pinning(const NamedWords& named, const char* function, const Cal
   if (named.words().empty()) return call();
   if (named.words().failed()) return CUDA_ERROR_OUT_OF_MEMORY;
   const Status status = named.runtime()->pin(named.words().words(), function);
-  if (status != Status::kOk) return to_curesult(status, CallKind::kAllocation);
+  if (status != Status::kOk) return named.runtime()->failure(status, CallKind::kAllocation);
   return call();
 }
 

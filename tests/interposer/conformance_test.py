@@ -31,23 +31,7 @@ EXCLUDED_WHEN_TIGHT = {
     # Pages that the program creates itself take the place of managed buffers, and these create more than there is.
     "VirtualMemory.ShowsTheNewBytesWhenOtherPagesAreMappedAtAnAddress",
     "VirtualMemory.SetsAccessOfSeveralMappingsInOneCall",
-}
-
-# Not meant, and not mended yet.
-SHORTCOMINGS = {
-    # What the program creates itself counts until its handle is released, not until the last mapping of it is gone.
     "VirtualMemory.AccountsCreatedHandlesAsUsedUntilTheLastUseIsGone",
-}
-
-# The same for managed allocations: after a kernel's illegal access cuMemAlloc answers success, or out of memory, where
-# the driver answers with the kernel's error. The next launch or wait does.
-SHORTCOMINGS_OF_MANAGED = {
-    "AccessFault.IsStickyWhenAKernelWritesAnAddressThatWasUnmapped",
-    "AccessFault.IsStickyWhenAKernelReadsAReservedAddress",
-    "AccessFault.HappensOnAMappingWithoutAccess",
-    "AccessFault.HappensBehindTheEndOfAMapping",
-    "AccessFault.IsObservedOnAWriteThroughAReadOnlyMapping",
-    "AccessFault.InAChildLeavesThisProcessUsable",
 }
 
 
@@ -113,13 +97,13 @@ class ConformanceTest(unittest.TestCase):
         self.assertIsNone(self.simgpu.statistics)
 
     def test_superpipe_conforms_when_everything_fits(self):
-        self.assert_conforms(EXCLUDED | SHORTCOMINGS)
+        self.assert_conforms(EXCLUDED)
 
     def test_superpipe_conforms_when_every_allocation_is_managed(self):
-        self.assert_conforms(EXCLUDED | SHORTCOMINGS | SHORTCOMINGS_OF_MANAGED, **self.MANAGED)
+        self.assert_conforms(EXCLUDED, **self.MANAGED)
 
     def test_superpipe_conforms_when_two_buffers_fit(self):
-        run = self.assert_conforms(EXCLUDED | EXCLUDED_WHEN_TIGHT | SHORTCOMINGS | SHORTCOMINGS_OF_MANAGED,
+        run = self.assert_conforms(EXCLUDED | EXCLUDED_WHEN_TIGHT,
                                    **self.TIGHT)
         self.assertGreater(run.statistics["evictions"], 0)
         self.assertLessEqual(run.statistics["peak_device_bytes"] + run.statistics["context_bytes"], 6 << 20)
@@ -132,8 +116,7 @@ class ConformanceTest(unittest.TestCase):
 
     def test_what_is_excluded_does_differ(self):
         # A case that comes to pass is to be taken off its list.
-        for excluded, variables in ((EXCLUDED | SHORTCOMINGS, {}), (SHORTCOMINGS_OF_MANAGED, self.MANAGED),
-                                    (EXCLUDED_WHEN_TIGHT, self.TIGHT)):
+        for excluded, variables in ((EXCLUDED, {}),  (EXCLUDED_WHEN_TIGHT, self.TIGHT)):
             with self.subTest(variables):
                 run = Suite(only=excluded, **variables)
                 self.assertEqual(run.failed | run.skipped, excluded, run.output)
