@@ -11,48 +11,64 @@ Result<Address> ResidencyManager::Impl::allocate(Bytes size, std::optional<Strea
   // No device is that large: what a program that tests for memory by asking for too much expects.
   if (size > options_.arena_size) return Status::kOutOfDeviceMemory;
   if (abandoned_) return Status::kDeviceError;
-  const Bytes footprint = round_up(size, granule_);
   const Bytes backing = moves() ? HostStore::backing_of(size) : Bytes{};
   // Reserved first: content must never lack a place to go to.
-  if (!host_.reserve(backing)) {
-    Lock lock(mutex_);
-    warn_once("host",
-              "out of host memory: the host store is limited to " +
-                  std::to_string(host_.limit().count() >> 20) +
-                  " MiB (SUPERPIPE_HOST_MEM, memory available, cgroup limit); an allocation "
-                  "of " +
-                  std::to_string(size.count()) + " bytes fails");
+  const bool backed = host_.reserve(backing);
+  Lock lock(mutex_);
+  if (!backed) {
+    warn_once([&] {
+      return std::pair{
+          std::string("host"),
+          "out of host memory: the host store is limited to " +
+              std::to_string(host_.limit().count() >> 20) +
+              " MiB (SUPERPIPE_HOST_MEM, memory available, cgroup limit); an allocation of " +
+              std::to_string(size.count()) + " bytes fails"};
+    });
     flush_warnings(lock);
     return Status::kOutOfHostMemory;
   }
-  Lock lock(mutex_);
   if (stop_) {
     host_.unreserve(backing);
     return Status::kDeviceError;
   }
+  Result<Address> allocated = Status::kOutOfHostMemory;
+  try {
+    allocated = allocate_backed(lock, size, backing, stream);
+  } catch (const std::bad_alloc&) {  // as it is
+  }
+  if (!allocated.ok()) host_.unreserve(backing);
+  return allocated;
+}
+
+// Throws std::bad_alloc, with nothing changed.
+Result<Address> ResidencyManager::Impl::allocate_backed(Lock& lock, Bytes size, Bytes backing,
+                                                        std::optional<StreamHandle> stream) {
+  const Bytes footprint = round_up(size, granule_);
   if (const auto cached = claim_cached(lock, footprint, stream)) {
     Buffer& buffer = buffers_[*cached];
     buffer.size.store(size.count(), std::memory_order_relaxed);
     buffer.fresh = true;
     buffer.dirty = false;
-    const Status status = renew(lock, buffer, stream);
+    Status status = Status::kOutOfHostMemory;
+    try {
+      if (asks_policy_) policy_.on_allocate(*cached, footprint);
+      status = renew(lock, buffer, stream);
+      if (status != Status::kOk && asks_policy_) policy_.on_free(*cached);
+    } catch (const std::bad_alloc&) {
+      if (asks_policy_) policy_.on_free(*cached);
+    }
+    refresh_limit();
     if (status == Status::kOk) {
-      policy_.on_allocate(*cached, footprint);
-      refresh_limit();
       begin_life(*cached, size, backing);
       return buffer.base.load();
     }
     ++stats_.errors;
     buffer.place = Place::kIn;
     cache(*cached);
-    host_.unreserve(backing);
     return status;
   }
   const auto created = create_buffer(lock, size, footprint);
-  if (!created.ok()) {
-    host_.unreserve(backing);
-    return created.status();
-  }
+  if (!created.ok()) return created.status();
   begin_life(*created, size, backing);
   return buffers_[*created].base.load();
 }
@@ -61,8 +77,8 @@ Result<Address> ResidencyManager::Impl::allocate(Bytes size, std::optional<Strea
 // taken out of the cache, in kFetching.
 std::optional<BufferId> ResidencyManager::Impl::claim_cached(Lock& lock, Bytes footprint,
                                                              std::optional<StreamHandle> stream) {
-  const auto found = cached_.find(footprint.count());
-  if (found == cached_.end()) return std::nullopt;
+  const auto found = by_footprint_.find(footprint.count());
+  if (found == by_footprint_.end() || found->second.cached.empty()) return std::nullopt;
   // Whenever the lock was open, an id may have come to name another buffer, of another size, cached
   // as well: the generation tells.
   struct Candidate {
@@ -70,7 +86,8 @@ std::optional<BufferId> ResidencyManager::Impl::claim_cached(Lock& lock, Bytes f
     std::uint64_t generation;
   };
   std::vector<Candidate> candidates;
-  for (auto id = found->second.rbegin(); id != found->second.rend(); ++id) {
+  const auto& cached = found->second.cached;
+  for (auto id = cached.rbegin(); id != cached.rend(); ++id) {
     candidates.push_back({*id, buffers_[*id].generation});
   }
   const auto claim = [this](const Candidate& candidate) {
@@ -148,18 +165,26 @@ Status ResidencyManager::Impl::renew(Lock& lock, Buffer& buffer,
 Result<BufferId> ResidencyManager::Impl::create_buffer(Lock& lock, Bytes size, Bytes footprint) {
   const auto address = arena_->take(footprint);
   if (!address) return Status::kOutOfDeviceMemory;
-  const auto id = buffers_.create();
-  if (!id) {
+  std::optional<BufferId> id;
+  Status named = Status::kOutOfHostMemory;
+  try {
+    id = buffers_.create();
+    if (id && asks_policy_) policy_.on_allocate(*id, footprint);
+    if (id) expect(footprint);
+    named = id ? Status::kOk : Status::kOutOfDeviceMemory;
+  } catch (const std::bad_alloc&) {
+    if (id && asks_policy_) policy_.on_free(*id);
+    if (id) buffers_.destroy(*id);
+  }
+  if (named != Status::kOk) {
     arena_->give_back(*address, footprint);
-    return Status::kOutOfDeviceMemory;
+    return named;
   }
   Buffer& buffer = buffers_[*id];
   buffer.base.store(*address, std::memory_order_relaxed);
   buffer.size.store(size.count(), std::memory_order_relaxed);
   buffer.footprint = footprint;
-  // Policy is told first: the limit may depend on the largest buffer seen.
-  policy_.on_allocate(*id, footprint);
-  refresh_limit();
+  refresh_limit();  // policy was told first: it may depend on the largest buffer seen
   buffer.place = Place::kFetching;
   auto page = acquire_page(lock, footprint, false);
   // Where nothing is ever evicted, buffers freed in stream order are what room there will be.
@@ -176,7 +201,7 @@ Result<BufferId> ResidencyManager::Impl::create_buffer(Lock& lock, Bytes size, B
     status = Status::kOk;
   }
   if (status == Status::kOk) return *id;
-  policy_.on_free(*id);
+  if (asks_policy_) policy_.on_free(*id);
   refresh_limit();
   drop(*id);
   return status == Status::kTimedOut ? Status::kOutOfDeviceMemory : status;
@@ -192,7 +217,7 @@ void ResidencyManager::Impl::begin_life(BufferId id, Bytes size, Bytes backing) 
   arena_->set_owner(buffer.base.load(), buffer.footprint, index_of(id));
 }
 
-Status ResidencyManager::Impl::free(Address base, std::optional<StreamHandle> stream) {
+Status ResidencyManager::Impl::free(Address base, std::optional<StreamHandle> stream) try {
   const auto id_of_base = [&]() -> std::optional<BufferId> {
     const std::uint32_t index = arena_->index_at(base);
     if (index == Arena::kNobody || buffers_[BufferId{index}].base.load() != base) {
@@ -233,13 +258,30 @@ Status ResidencyManager::Impl::free(Address base, std::optional<StreamHandle> st
     }
     if (!wait_change(lock, deadline)) return Status::kTimedOut;
   }
+} catch (const std::bad_alloc&) {
+  return Status::kOutOfHostMemory;
 }
 
-// Ends the buffer's life: into the cache if it has pages in place, else away.
+// Ends the buffer's life: into the cache if it has pages in place, else away. Throws
+// std::bad_alloc, with nothing changed.
 void ResidencyManager::Impl::let_go(BufferId id, EventRef freed, Slot slot) {
   Buffer& buffer = buffers_[id];
+  // What the slab's next owner has to wait for, as far as it is known.
+  std::vector<EventRef> after;
+  bool known = !buffer.slab_untracked && !buffer.quarantined;
+  if (buffer.slab) {
+    after.reserve(3 + buffer.host_operations.size());
+    for (const EventRef* const event : {&freed, &buffer.ready, &buffer.write_back}) {
+      if (*event != nullptr) after.push_back(*event);
+    }
+    for (const HostOperation& operation : buffer.host_operations) {
+      // The event of a stream-ordered free comes behind every operation of the program.
+      known = known && (operation.done != nullptr || freed != nullptr);
+      if (operation.done != nullptr) after.push_back(operation.done);
+    }
+  }
   arena_->set_owner(buffer.base.load(), buffer.footprint, Arena::kNobody);
-  policy_.on_free(id);
+  if (asks_policy_) policy_.on_free(id);
   refresh_limit();
   live_footprint_ -= buffer.footprint;
   managed_bytes_ -= Bytes{buffer.size.load()};
@@ -253,20 +295,10 @@ void ResidencyManager::Impl::let_go(BufferId id, EventRef freed, Slot slot) {
   buffer.freed = std::move(freed);
   buffer.freed_on = slot;
   if (buffer.slab) {
-    std::vector<EventRef> after;
-    for (const EventRef& event : {buffer.freed, buffer.ready, buffer.write_back}) {
-      if (event != nullptr) after.push_back(event);
-    }
-    bool known = !buffer.slab_untracked && !buffer.quarantined;
-    for (const HostOperation& operation : buffer.host_operations) {
-      // The event of a stream-ordered free comes behind every operation of the program.
-      known = known && (operation.done != nullptr || buffer.freed != nullptr);
-      if (operation.done != nullptr) after.push_back(operation.done);
-    }
     if (known) {
       host_.release(buffer.slab, std::move(after));
     } else {
-      lost_slabs_.push_back(buffer.slab);
+      host_.lose(buffer.slab);
     }
     buffer.slab = Slab{};
   }
@@ -290,28 +322,44 @@ void ResidencyManager::Impl::let_go(BufferId id, EventRef freed, Slot slot) {
 }
 
 // Gives the address range and the id back. REQUIRES: not mapped, no page.
-void ResidencyManager::Impl::drop(BufferId id) {
+void ResidencyManager::Impl::drop(BufferId id) noexcept {
   Buffer& buffer = buffers_[id];
   arena_->give_back(buffer.base.load(), buffer.footprint);
+  unexpect(buffer.footprint);
   buffers_.destroy(id);
 }
 
-void ResidencyManager::Impl::cache(BufferId id, bool oldest) {
+// A buffer of that footprint comes to be: the cache has room for it from now on. Throws
+// std::bad_alloc.
+void ResidencyManager::Impl::expect(Bytes footprint) {
+  SameSize& same_size = by_footprint_[footprint.count()];
+  if (same_size.cached.capacity() <= same_size.buffers) {
+    same_size.cached.reserve(2 * same_size.buffers + 2);
+  }
+  ++same_size.buffers;
+}
+
+void ResidencyManager::Impl::unexpect(Bytes footprint) noexcept {
+  const auto found = by_footprint_.find(footprint.count());
+  if (--found->second.buffers == 0) by_footprint_.erase(found);
+}
+
+void ResidencyManager::Impl::cache(BufferId id, bool oldest) noexcept {
   Buffer& buffer = buffers_[id];
   if (buffer.quarantined) return;
-  auto& same_size = cached_[buffer.footprint.count()];
-  same_size.insert(oldest ? same_size.begin() : same_size.end(), id);
+  auto& cached = by_footprint_.find(buffer.footprint.count())->second.cached;
+  cached.insert(oldest ? cached.begin() : cached.end(), id);
   cached_bytes_ += buffer.footprint;
 }
 
-bool ResidencyManager::Impl::uncache(BufferId id) {
+bool ResidencyManager::Impl::uncache(BufferId id) noexcept {
   const Buffer& buffer = buffers_[id];
-  const auto found = cached_.find(buffer.footprint.count());
-  if (found == cached_.end()) return false;
-  const auto at = std::find(found->second.begin(), found->second.end(), id);
-  if (at == found->second.end()) return false;
-  found->second.erase(at);
-  if (found->second.empty()) cached_.erase(found);
+  const auto found = by_footprint_.find(buffer.footprint.count());
+  if (found == by_footprint_.end()) return false;
+  auto& cached = found->second.cached;
+  const auto at = std::find(cached.begin(), cached.end(), id);
+  if (at == cached.end()) return false;
+  cached.erase(at);
   cached_bytes_ -= buffer.footprint;
   return true;
 }

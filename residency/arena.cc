@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 namespace superpipe {
 
@@ -12,51 +15,62 @@ AddressRanges::AddressRanges(Address base, Bytes size, Bytes granule)
 
 std::optional<Address> AddressRanges::take(Bytes size) {
   const std::uint64_t want = round_up(size, granule_).count();
-  if (const auto found = free_by_size_.find(want);
-      found != free_by_size_.end() && !found->second.empty()) {
-    const Address address = found->second.back();
-    found->second.pop_back();
+  auto* same_size = &free_by_size_[want];
+  if (same_size->empty() && end_ - next_ < want) {
+    merge_free_ranges();
+    same_size = &free_by_size_[want];
+  }
+  if (!same_size->empty()) {
+    const Address address = same_size->back();
+    spare_.splice(spare_.end(), *same_size, std::prev(same_size->end()));
     return address;
   }
   if (end_ - next_ >= want) {
+    spare_.emplace_back();
     const Address address = next_;
     next_ += want;
     return address;
   }
-  merge_free_ranges();
-  if (end_ - next_ >= want) return take(size);
   for (auto& [have, addresses] : free_by_size_) {
     if (have < want || addresses.empty()) continue;
+    auto& rests = free_by_size_[have - want];
+    spare_.emplace_back();
     const Address address = addresses.back();
-    const std::uint64_t rest = have - want;
-    addresses.pop_back();
-    if (rest > 0) free_by_size_[rest].push_back(address + want);
+    addresses.back() = address + want;
+    rests.splice(rests.end(), addresses, std::prev(addresses.end()));
     return address;
   }
   return std::nullopt;
 }
 
-void AddressRanges::give_back(Address address, Bytes size) {
-  free_by_size_[round_up(size, granule_).count()].push_back(address);
+void AddressRanges::give_back(Address address, Bytes size) noexcept {
+  auto& same_size = free_by_size_.find(round_up(size, granule_).count())->second;
+  spare_.front() = address;
+  same_size.splice(same_size.end(), spare_, spare_.begin());
 }
 
+// All that may throw comes before anything changes.
 void AddressRanges::merge_free_ranges() {
   std::vector<std::pair<Address, std::uint64_t>> ranges;
+  std::unordered_map<std::uint64_t, std::list<Address>> merged;
   for (const auto& [size, addresses] : free_by_size_) {
+    merged.try_emplace(size);
     for (const Address address : addresses) ranges.emplace_back(address, size);
   }
   std::sort(ranges.begin(), ranges.end());
-  free_by_size_.clear();
+  Address next = next_;
   for (std::size_t i = 0; i < ranges.size();) {
     const Address start = ranges[i].first;
     std::uint64_t size = 0;
     while (i < ranges.size() && ranges[i].first == start + size) size += ranges[i++].second;
-    if (start + size == next_) {
-      next_ = start;
+    if (start + size == next) {
+      next = start;
     } else {
-      free_by_size_[size].push_back(start);
+      merged[size].push_back(start);
     }
   }
+  free_by_size_.swap(merged);
+  next_ = next;
 }
 
 Arena::Arena(Address base, Bytes size, Bytes granule)
@@ -78,7 +92,7 @@ Arena::~Arena() {
 
 std::optional<Address> Arena::take(Bytes footprint) { return ranges_.take(footprint + granule_); }
 
-void Arena::give_back(Address address, Bytes footprint) {
+void Arena::give_back(Address address, Bytes footprint) noexcept {
   ranges_.give_back(address, footprint + granule_);
 }
 

@@ -3,11 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
+#include <list>
 #include <memory>
 #include <optional>
 #include <unordered_map>
-#include <vector>
 
 #include "policy/units.h"
 #include "residency/device_memory.h"
@@ -23,10 +22,12 @@ class AddressRanges {
   /// A range of `size` bytes rounded up to the granule: one that was given back with exactly that
   /// size, last first, else a new one, else the first fit among what was given back, merged.
   /// @return nullopt when nothing fits. O(1) but for the last resort, which is O(free ranges).
+  /// Throws std::bad_alloc, with nothing changed.
   std::optional<Address> take(Bytes size);
 
-  /// Gives a range back. REQUIRES: take(size) returned `address`, and it was not given back since.
-  void give_back(Address address, Bytes size);
+  /// Gives a range back; allocates nothing. REQUIRES: take(size) returned `address`, and it was not
+  /// given back since.
+  void give_back(Address address, Bytes size) noexcept;
 
  private:
   void merge_free_ranges();
@@ -34,7 +35,8 @@ class AddressRanges {
   Address next_;
   Address end_;
   Bytes granule_;
-  std::unordered_map<std::uint64_t, std::vector<Address>> free_by_size_;
+  std::unordered_map<std::uint64_t, std::list<Address>> free_by_size_;  // has every size taken
+  std::list<Address> spare_;  // as many nodes as ranges are taken
 };
 
 /// The arena: ranges of whole granules for buffers, an unmapped guard granule behind each, and a
@@ -56,8 +58,9 @@ class Arena {
   [[nodiscard]] bool ok() const { return table_ != nullptr; }
 
   /// A range for a buffer of `footprint` bytes (whole granules), without owner yet; nullopt: full.
+  /// Throws std::bad_alloc, with nothing changed.
   std::optional<Address> take(Bytes footprint);
-  void give_back(Address address, Bytes footprint);
+  void give_back(Address address, Bytes footprint) noexcept;
 
   /// Makes `index` the owner of the range, or kNobody. What was written before is visible to a
   /// thread that finds `index`.

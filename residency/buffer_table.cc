@@ -16,12 +16,13 @@ std::optional<BufferId> BufferTable::create() {
   }
   if (end_ == kChunk * kChunks) return std::nullopt;
   if (end_ % kChunk == 0) {
+    unused_.reserve(end_ + std::size_t{kChunk});  // so that destroy() allocates nothing
     chunks_[end_ / kChunk].store(new Buffer[kChunk], std::memory_order_release);
   }
   return BufferId{end_++};
 }
 
-void BufferTable::destroy(BufferId id) {
+void BufferTable::destroy(BufferId id) noexcept {
   Buffer& buffer = (*this)[id];
   // base and size may be read by find() at this moment: they keep their values.
   buffer.uses = buffer.waited = buffer.last_use = 0;

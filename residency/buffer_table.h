@@ -93,10 +93,11 @@ class BufferTable {
   BufferTable(const BufferTable&) = delete;
   BufferTable& operator=(const BufferTable&) = delete;
 
-  /// A new id with a fresh buffer; nullopt if there are a million already.
+  /// A new id with a fresh buffer; nullopt if there are a million already. Throws std::bad_alloc,
+  /// with nothing changed.
   std::optional<BufferId> create();
-  /// Forgets the buffer; its id will come again. Its generation goes on.
-  void destroy(BufferId id);
+  /// Forgets the buffer; its id will come again. Its generation goes on. Allocates nothing.
+  void destroy(BufferId id) noexcept;
 
   /// REQUIRES: create() has returned `id` once.
   [[nodiscard]] Buffer& operator[](BufferId id) const noexcept {

@@ -8,7 +8,7 @@ namespace superpipe {
 
 Result<CopyRoute> ResidencyManager::Impl::begin_copy(Address address, Bytes size,
                                                      StreamHandle stream, bool synchronous, bool in,
-                                                     UseToken& token) {
+                                                     UseToken& token) try {
   token.count_ = 0;
   const auto capturing = is_capturing(stream);
   if (!capturing.ok()) return capturing.status();
@@ -52,6 +52,9 @@ Result<CopyRoute> ResidencyManager::Impl::begin_copy(Address address, Bytes size
     }
     if (!wait_change(lock, deadline)) return Status::kTimedOut;
   }
+} catch (const std::bad_alloc&) {
+  token.count_ = 0;
+  return Status::kOutOfHostMemory;
 }
 
 // Gets the host copy of a buffer that is out ready for an operation of the program, and holds off
@@ -75,8 +78,14 @@ Status ResidencyManager::Impl::begin_host_route(Lock& lock, BufferId id, StreamH
     // Streams of the program are ordered by the program; what it cannot know of is our write-back.
     // A synchronous copy does not run on a stream: it also waits for earlier operations here.
     std::vector<EventRef> events;
-    if (buffer.write_back != nullptr) events.push_back(buffer.write_back);
-    if (synchronous) {
+    try {
+      if (buffer.write_back != nullptr) events.push_back(buffer.write_back);
+      // Its end, and those of others under way, may not fail: they come after the submission.
+      buffer.host_operations.reserve(buffer.host_operations.size() + buffer.host_pins);
+    } catch (const std::bad_alloc&) {
+      status = Status::kOutOfHostMemory;
+    }
+    if (synchronous && status == Status::kOk) {
       status = resolve_host_operations(lock, buffer, !in, events);
     }
     if (status == Status::kOk && !events.empty()) {
@@ -106,7 +115,7 @@ Status ResidencyManager::Impl::begin_host_route(Lock& lock, BufferId id, StreamH
 }
 
 Status ResidencyManager::Impl::pin_forever(std::span<const std::uint64_t> words,
-                                           const char* reason) {
+                                           const char* reason) try {
   if (!names_arena(words)) return Status::kOk;
   UseToken token;
   Lock lock(mutex_);
@@ -118,12 +127,16 @@ Status ResidencyManager::Impl::pin_forever(std::span<const std::uint64_t> words,
   token.host_route_ = false;
   if (all_ready(token, use)) return Status::kOk;
   if (moves()) {
-    warn_once(std::string("pin ") + reason,
-              std::string("buffers stay on the device for good: ") + reason);
+    warn_once([&] {
+      return std::pair{std::string("pin ") + reason,
+                       std::string("buffers stay on the device for good: ") + reason};
+    });
   }
   const Status status = acquire(lock, token, use, Decision{});
   if (status == Status::kOk) unpin(token);
   return status;
+} catch (const std::bad_alloc&) {
+  return Status::kOutOfHostMemory;
 }
 
 }  // namespace superpipe

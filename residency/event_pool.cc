@@ -1,40 +1,70 @@
 #include "residency/event_pool.h"
 
+#include <new>
+#include <utility>
+
 namespace superpipe {
 
-RecordedEvent::~RecordedEvent() { pool.give_back(handle); }
-
-Result<EventRef> EventPool::record(StreamHandle stream, std::uint64_t seq) {
-  EventHandle handle{};
-  {
-    const std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
-      handle = idle_.back();
-      idle_.pop_back();
-    }
-  }
-  if (handle == EventHandle{}) {
-    const auto created = device_.create_event();
-    if (!created.ok()) return created.status();
-    handle = *created;
-  }
-  // Whoever still waits on the handle's previous life has captured that state: recording anew is
-  // safe.
-  if (const Status status = device_.record(handle, stream); status != Status::kOk) {
-    give_back(handle);
-    return status;
-  }
-  return std::make_shared<RecordedEvent>(*this, handle, seq);
+RecordedEvent::~RecordedEvent() {
+  if (handle != EventHandle{}) pool.give_back(handle);
 }
 
-Status EventPool::prepare() {
-  {
+Result<EventRef> EventPool::record(StreamHandle stream, std::uint64_t seq) {
+  return record(prepare(false), stream, seq);
+}
+
+Result<EventRef> EventPool::record_now(StreamHandle stream, std::uint64_t seq) {
+  return record(prepare(true), stream, seq);
+}
+
+Result<EventRef> EventPool::record(Result<EventRef> event, StreamHandle stream, std::uint64_t seq) {
+  if (!event.ok()) return event;
+  (*event)->seq = seq;
+  if (const Status status = record(*event, stream); status != Status::kOk) return status;
+  return event;
+}
+
+Result<EventRef> EventPool::prepare() { return prepare(false); }
+
+Result<EventRef> EventPool::prepare(bool may_take) {
+  const auto handle = take_handle();
+  if (!handle.ok()) return handle.status();
+  EventRef event = make(*handle, may_take);
+  if (event != nullptr) return event;
+  give_back(*handle);
+  return Status::kOutOfHostMemory;
+}
+
+// An event in new memory, or in some that was set aside; null where neither can be had.
+EventRef EventPool::make(EventHandle handle, bool may_take) noexcept {
+  EventRef event;
+  EventRef another;  // to set aside, one at a time
+  try {
+    event = std::make_shared<RecordedEvent>(*this, handle, 0);
     const std::lock_guard lock(mutex_);
-    if (!idle_.empty()) return Status::kOk;
+    if (set_aside_.size() == kSetAside) return event;
+  } catch (const std::bad_alloc&) {
   }
-  const auto created = device_.create_event();
-  if (created.ok()) give_back(*created);
-  return created.status();
+  try {
+    another = std::make_shared<RecordedEvent>(*this, EventHandle{}, 0);
+  } catch (const std::bad_alloc&) {
+  }
+  const std::lock_guard lock(mutex_);
+  if (another != nullptr && set_aside_.size() < kSetAside) {
+    set_aside_.push_back(std::move(another));
+  }
+  if (event == nullptr && may_take && !set_aside_.empty()) {
+    event = std::move(set_aside_.back());
+    set_aside_.pop_back();
+    event->handle = handle;
+  }
+  return event;
+}
+
+// Whoever still waits on the handle's previous life has captured that state: recording anew is
+// safe.
+Status EventPool::record(const EventRef& event, StreamHandle stream) {
+  return device_.record(event->handle, stream);
 }
 
 Result<bool> EventPool::is_complete(const EventRef& event) {
@@ -69,15 +99,45 @@ Status EventPool::stream_wait(StreamHandle stream, std::span<const EventRef> eve
 }
 
 void EventPool::clear() {
-  std::vector<EventHandle> idle;
-  {
-    const std::lock_guard lock(mutex_);
-    idle.swap(idle_);
+  for (;;) {
+    EventHandle handle{};
+    {
+      const std::lock_guard lock(mutex_);
+      if (idle_.empty()) return;
+      handle = idle_.back();
+      idle_.pop_back();
+      --handles_;
+    }
+    (void)device_.destroy_event(handle);
   }
-  for (const EventHandle handle : idle) (void)device_.destroy_event(handle);
 }
 
-void EventPool::give_back(EventHandle handle) {
+Result<EventHandle> EventPool::take_handle() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      const EventHandle handle = idle_.back();
+      idle_.pop_back();
+      return handle;
+    }
+    if (idle_.capacity() <= handles_) {
+      try {
+        idle_.reserve(2 * handles_ + 64);
+      } catch (const std::bad_alloc&) {
+        return Status::kOutOfHostMemory;
+      }
+    }
+    ++handles_;
+  }
+  auto created = device_.create_event();
+  if (!created.ok()) {
+    const std::lock_guard lock(mutex_);
+    --handles_;
+  }
+  return created;
+}
+
+void EventPool::give_back(EventHandle handle) noexcept {
   const std::lock_guard lock(mutex_);
   idle_.push_back(handle);
 }

@@ -39,17 +39,23 @@ using EventRef = std::shared_ptr<RecordedEvent>;
 class EventPool {
  public:
   /// `device` must outlive the pool, the pool all its events.
-  explicit EventPool(DeviceMemory& device) : device_(device) {}
+  explicit EventPool(DeviceMemory& device) : device_(device) { set_aside_.reserve(kSetAside); }
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
   /// Marks the present end of `stream`. kPerThreadStream: the calling thread's.
-  /// @return the device's error; nothing is then recorded.
+  /// @return the device's error, kOutOfHostMemory; nothing is then recorded.
   Result<EventRef> record(StreamHandle stream, std::uint64_t seq);
+  /// The same for an end that cannot be marked later: it has some host memory set aside.
+  Result<EventRef> record_now(StreamHandle stream, std::uint64_t seq);
 
-  /// Sees to it that the next record() needs no new handle: called before work is enqueued whose
-  /// end must be marked, so that what can fail fails first. @return the device's error.
-  Status prepare();
+  /// An event to be recorded later: had before work is enqueued whose end must be marked, so that
+  /// what can fail fails first. @return the device's error, kOutOfHostMemory.
+  Result<EventRef> prepare();
+
+  /// Marks the present end of `stream` by `event`. REQUIRES: prepare() gave it, nobody else has it,
+  /// and it was not recorded yet. @return the device's error.
+  Status record(const EventRef& event, StreamHandle stream);
 
   /// Whether the event has completed; one device query at most, none once it has.
   Result<bool> is_complete(const EventRef& event);
@@ -68,11 +74,19 @@ class EventPool {
 
  private:
   friend struct RecordedEvent;
-  void give_back(EventHandle handle);
+  static constexpr std::size_t kSetAside = 32;
+
+  Result<EventRef> record(Result<EventRef> event, StreamHandle stream, std::uint64_t seq);
+  EventRef make(EventHandle handle, bool may_take) noexcept;
+  Result<EventRef> prepare(bool may_take);
+  Result<EventHandle> take_handle();
+  void give_back(EventHandle handle) noexcept;
 
   DeviceMemory& device_;
   std::mutex mutex_;
-  std::vector<EventHandle> idle_;
+  std::vector<EventHandle> idle_;    // has room for all handles: giving one back allocates nothing
+  std::size_t handles_ = 0;          // that exist
+  std::vector<EventRef> set_aside_;  // without handles
 };
 
 }  // namespace superpipe

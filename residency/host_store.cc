@@ -2,8 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <new>
 #include <utility>
 
 namespace superpipe {
@@ -25,53 +27,73 @@ void HostStore::unreserve(Bytes size) {
 }
 
 Result<Slab> HostStore::acquire(Bytes size, bool zeroed) {
+  Slabs node;
+  try {
+    node.emplace_back();
+  } catch (const std::bad_alloc&) {
+    return Status::kOutOfHostMemory;
+  }
   // Candidates of the right size leave the list while their events are asked for, so that two
   // threads never get the same one.
-  std::vector<Idle> idle = take_idle();
+  Slabs idle = take_idle();
   Slab found;
-  for (std::size_t i = idle.size(); i-- > 0 && !found;) {
-    if (idle[i].slab.size != size) continue;
-    const auto complete = events_.all_complete(idle[i].after);
+  for (auto it = idle.rbegin(); it != idle.rend() && !found; ++it) {
+    if (it->slab.size != size) continue;
+    const auto complete = events_.all_complete(it->after);
     if (!complete.ok() || !*complete) continue;
-    found = idle[i].slab;
-    idle.erase(idle.begin() + static_cast<std::ptrdiff_t>(i));
+    found = it->slab;
+    idle.erase(std::next(it).base());
+    break;
   }
   put_idle(std::move(idle));
   if (found) {
     if (zeroed) std::memset(found.data, 0, found.size.count());
+    const std::lock_guard lock(mutex_);
+    spare_.splice(spare_.end(), node);
     return found;
   }
 
   if (!make_room(size, false) && !make_room(size, true)) return Status::kOutOfHostMemory;
   void* const data = mmap(nullptr, size.count(), PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  Status status = data == MAP_FAILED ? Status::kOutOfHostMemory : device_.pin(data, size);
+  const Status status = data == MAP_FAILED ? Status::kOutOfHostMemory : device_.pin(data, size);
+  if (status != Status::kOk && data != MAP_FAILED) munmap(data, size.count());
+  const std::lock_guard lock(mutex_);
   if (status != Status::kOk) {
-    if (data != MAP_FAILED) munmap(data, size.count());
-    const std::lock_guard lock(mutex_);
     pinned_ -= size;
     return status;
   }
+  spare_.splice(spare_.end(), node);
   return Slab{static_cast<std::byte*>(data), size};
 }
 
-void HostStore::release(Slab slab, std::vector<EventRef> after) {
+void HostStore::release(Slab slab, std::vector<EventRef> after) noexcept {
   if (!slab) return;
   const std::lock_guard lock(mutex_);
-  idle_.push_back({slab, std::move(after)});
+  idle_.splice(idle_.end(), spare_, spare_.begin());
+  idle_.back() = {slab, std::move(after)};
+}
+
+void HostStore::lose(Slab slab) noexcept {
+  const std::lock_guard lock(mutex_);
+  lost_.splice(lost_.end(), spare_, spare_.begin());
+  lost_.back() = {slab, {}};
+}
+
+void HostStore::regain_lost() noexcept {
+  const std::lock_guard lock(mutex_);
+  idle_.splice(idle_.end(), lost_);
 }
 
 void HostStore::trim() {
-  std::vector<Idle> keep;
-  for (Idle& entry : take_idle()) {
-    const auto complete = events_.all_complete(entry.after);
-    if (complete.ok() && *complete) {
-      destroy(entry.slab);
-    } else {
-      keep.push_back(std::move(entry));
-    }
+  Slabs idle = take_idle();
+  for (auto it = idle.begin(); it != idle.end();) {
+    const auto complete = events_.all_complete(it->after);
+    const bool over = complete.ok() && *complete;
+    if (over) destroy(it->slab);
+    it = over ? idle.erase(it) : std::next(it);
   }
-  put_idle(std::move(keep));
+  put_idle(std::move(idle));
 }
 
 Bytes HostStore::reserved() const {
@@ -84,19 +106,18 @@ Bytes HostStore::pinned() const {
   return pinned_;
 }
 
-std::vector<HostStore::Idle> HostStore::take_idle() {
+HostStore::Slabs HostStore::take_idle() {
   std::unique_lock lock(mutex_);
   returned_.wait(lock, [this] { return !taken_; });
   taken_ = true;
   return std::exchange(idle_, {});
 }
 
-void HostStore::put_idle(std::vector<Idle> idle) {
+void HostStore::put_idle(Slabs idle) {
   const std::lock_guard lock(mutex_);
   taken_ = false;
   returned_.notify_one();
-  idle_.insert(idle_.begin(), std::make_move_iterator(idle.begin()),
-               std::make_move_iterator(idle.end()));
+  idle_.splice(idle_.begin(), idle);
 }
 
 void HostStore::destroy(const Slab& slab) {
@@ -116,15 +137,14 @@ bool HostStore::make_room(Bytes size, bool wait) {
     return true;
   };
   if (counted()) return true;
-  std::vector<Idle> idle = take_idle();
+  Slabs idle = take_idle();
   bool done = false;
   while (!done && !idle.empty()) {
-    std::size_t victim = idle.size();
-    for (std::size_t i = 0; i < idle.size() && victim == idle.size(); ++i) {
-      const auto complete = events_.all_complete(idle[i].after);
-      if (complete.ok() && *complete) victim = i;
-    }
-    if (victim == idle.size()) {
+    const auto victim = std::find_if(idle.begin(), idle.end(), [this](const Idle& entry) {
+      const auto complete = events_.all_complete(entry.after);
+      return complete.ok() && *complete;
+    });
+    if (victim == idle.end()) {
       if (!wait) break;
       bool completed = true;
       for (const EventRef& event : idle.front().after) {
@@ -133,8 +153,8 @@ bool HostStore::make_room(Bytes size, bool wait) {
       if (!completed) break;
       continue;
     }
-    destroy(idle[victim].slab);
-    idle.erase(idle.begin() + static_cast<std::ptrdiff_t>(victim));
+    destroy(victim->slab);
+    idle.erase(victim);
     done = counted();
   }
   put_idle(std::move(idle));

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <mutex>
 #include <vector>
 
@@ -48,8 +49,13 @@ class HostStore {
   /// @return kOutOfHostMemory (also when pinning is refused), kDeviceError.
   Result<Slab> acquire(Bytes size, bool zeroed);
 
-  /// Gives a slab back; it is touched again only when all of `after` has completed.
-  void release(Slab slab, std::vector<EventRef> after);
+  /// Gives a slab back; it is touched again only when all of `after` has completed. Allocates
+  /// nothing.
+  void release(Slab slab, std::vector<EventRef> after) noexcept;
+
+  /// Keeps a slab that may serve nobody any more, until regain_lost(), at the end.
+  void lose(Slab slab) noexcept;
+  void regain_lost() noexcept;
 
   /// Unpins and unmaps every idle slab whose transfers have completed.
   void trim();
@@ -64,10 +70,12 @@ class HostStore {
     std::vector<EventRef> after;
   };
 
+  using Slabs = std::list<Idle>;
+
   // The list of idle slabs is taken out to be worked on without the lock, by one thread at a time:
   // to another it would look as if there were none.
-  std::vector<Idle> take_idle();
-  void put_idle(std::vector<Idle> idle);
+  Slabs take_idle();
+  void put_idle(Slabs idle);
   void destroy(const Slab& slab);
   bool make_room(Bytes size, bool wait);
 
@@ -80,7 +88,9 @@ class HostStore {
   bool taken_ = false;
   Bytes reserved_;
   Bytes pinned_;
-  std::vector<Idle> idle_;  // released last at the back
+  Slabs idle_;   // released last at the back
+  Slabs spare_;  // as many nodes as slabs are out, so that giving one back allocates nothing
+  Slabs lost_;
 };
 
 }  // namespace superpipe

@@ -30,6 +30,7 @@ bool ResidencyManager::Impl::names_arena(std::span<const std::uint64_t> words) c
   });
 }
 
+// Throws std::bad_alloc, for streams beyond those that have a slot of their own.
 Slot ResidencyManager::Impl::slot_of(Lock& lock, StreamHandle stream) {
   Slot slot = streams_.slot_of(stream);
   if (slot != StreamTable::kShared) return slot;
@@ -60,6 +61,8 @@ Slot ResidencyManager::Impl::slot_of(Lock& lock, StreamHandle stream) {
     }
     slot = streams_.slot_of(stream);
   }
+  // Its end may not fail: the operation has been submitted by then.
+  if (slot == StreamTable::kShared) streams_.prepare_shared();
   return slot;
 }
 
@@ -127,7 +130,7 @@ void ResidencyManager::Impl::unpin(const UseToken& token) {
 }
 
 Status ResidencyManager::Impl::begin_launch(KernelId kernel, std::span<const std::uint64_t> words,
-                                            StreamHandle stream, UseToken& token) {
+                                            StreamHandle stream, UseToken& token) try {
   token.count_ = 0;
   launches_.fetch_add(1, std::memory_order_relaxed);
   if (!names_arena(words)) return Status::kOk;
@@ -144,7 +147,7 @@ Status ResidencyManager::Impl::begin_launch(KernelId kernel, std::span<const std
   token.host_route_ = false;
   token.writes_ = true;
 
-  if (!moves()) {
+  if (!asks_policy_ && (!moves() || !restore_policy())) {
     if (all_ready(token, use)) {
       pin(token);
       mark_used(token, use);
@@ -152,7 +155,14 @@ Status ResidencyManager::Impl::begin_launch(KernelId kernel, std::span<const std
     }
     return acquire(lock, token, use, Decision{});
   }
-  const Decision decision = policy_.on_launch(Access{kernel, ids(token)});
+  const Decision decision = [&]() -> Decision {
+    try {
+      return policy_.on_launch(Access{kernel, ids(token)});
+    } catch (const std::bad_alloc&) {
+      asks_policy_ = false;  // who knows in what state it is
+      return {};
+    }
+  }();
   if (policy_.learned().at_pass_start) [[unlikely]] {
     note_pass(lock, use);
     collect(words, token);  // the lock was open: a buffer may be gone
@@ -170,10 +180,32 @@ Status ResidencyManager::Impl::begin_launch(KernelId kernel, std::span<const std
   }
   if (timeline_ != nullptr && status == Status::kOk) note_launch(token);
   return status;
+} catch (const std::bad_alloc&) {
+  token.count_ = 0;
+  return Status::kOutOfHostMemory;
+}
+
+// A policy that ran out of host memory in the midst of a launch is replaced by one that has seen
+// nothing yet. @return false: there is still none.
+bool ResidencyManager::Impl::restore_policy() noexcept {
+  try {
+    PolicyEngine fresh(options_.policy);
+    for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
+      const Buffer& buffer = buffers_[BufferId{i}];
+      if (buffer.live) fresh.on_allocate(BufferId{i}, buffer.footprint);
+    }
+    fresh.on_unmanaged_bytes(unmanaged_);
+    policy_ = std::move(fresh);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  asks_policy_ = true;
+  refresh_limit();
+  return true;
 }
 
 Status ResidencyManager::Impl::begin_use(std::span<const std::uint64_t> words, bool writes,
-                                         StreamHandle stream, UseToken& token) {
+                                         StreamHandle stream, UseToken& token) try {
   token.count_ = 0;
   if (!names_arena(words)) return Status::kOk;
   const auto capturing = is_capturing(stream);
@@ -192,43 +224,74 @@ Status ResidencyManager::Impl::begin_use(std::span<const std::uint64_t> words, b
     return Status::kOk;
   }
   return acquire(lock, token, use, Decision{});
+} catch (const std::bad_alloc&) {
+  token.count_ = 0;
+  return Status::kOutOfHostMemory;
 }
 
-// Pins what `use` names, waits until it is mapped, and orders the stream behind its fetches.
+// Pins what `use` names, waits until it is mapped, and orders the stream behind its fetches. On
+// failure nothing is pinned, nor marked as used.
 Status ResidencyManager::Impl::acquire(Lock& lock, UseToken& token, const Use& use,
                                        const Decision& decision) {
   if (abandoned_) return Status::kDeviceError;
   // Two launches that each hold pins and wait for the other's pages would wait for ever: one at a
-  // time waits for room, and it pins only when its turn has come.
-  if (!take_turn(lock, now() + options_.wait_limit)) {
+  // time waits for room, and it pins only when its turn has come. What is mapped already needs
+  // none, though it may have to be ordered behind its arrival.
+  const auto named = ids(token);
+  bool has_turn = decision.fetch_before_launch ||
+                  std::any_of(named.begin(), named.end(),
+                              [&](BufferId id) { return buffers_[id].place != Place::kIn; });
+  if (has_turn && !take_turn(lock, now() + options_.wait_limit)) {
     token.count_ = 0;
     flush_warnings(lock);
     return Status::kTimedOut;
   }
-  collect(use.words, token);
-  pin(token);
-  const auto probe = open_stall_probe(lock, token, use);
-  Status status = bring_in(lock, token, use, decision);
-  if (status == Status::kOk) mark_used(token, use);
-  end_turn();
-  if (status == Status::kOk) {
-    status = order_behind_fetches(lock, ids(token), use, probe.get());
-  }
-  if (status == Status::kOk && decision.fetch_before_launch && !use.capturing) {
-    // No overlap: this launch starts only behind everything that was fetched with it.
-    std::vector<BufferId> in;
-    for (const BufferId id : decision.fetch) {
-      if (buffers_[id].live && buffers_[id].place == Place::kIn) in.push_back(id);
+  bool pinned = false;
+  std::shared_ptr<StallProbe> probe;
+  Status status = Status::kOk;
+  try {
+    if (has_turn) collect(use.words, token);  // the lock was open
+    pin(token);
+    pinned = true;
+    probe = open_stall_probe(lock, token, use);
+    status = bring_in(lock, token, use, decision);
+    if (std::exchange(has_turn, false)) end_turn();
+    if (status == Status::kOk) {
+      status = order_behind_fetches(lock, ids(token), use, probe.get());
     }
-    status = order_behind_fetches(lock, in, use, probe.get());
+    if (status == Status::kOk && decision.fetch_before_launch && !use.capturing) {
+      // No overlap: this launch starts only behind everything that was fetched with it.
+      std::vector<BufferId> in;
+      for (const BufferId id : decision.fetch) {
+        if (buffers_[id].live && buffers_[id].place == Place::kIn) in.push_back(id);
+      }
+      status = order_behind_fetches(lock, in, use, probe.get());
+    }
+  } catch (const std::bad_alloc&) {
+    status = Status::kOutOfHostMemory;
   }
+  if (status != Status::kOk && pinned) give_up_demands(token);
+  if (has_turn) end_turn();
   if (probe != nullptr) probe->submitted = now();
-  if (status != Status::kOk) {
-    unpin(token);
+  if (status == Status::kOk) {
+    mark_used(token, use);
+  } else {
+    if (pinned) unpin(token);
     token.count_ = 0;
   }
   flush_warnings(lock);
   return status;
+}
+
+// Takes back what a failed operation asked for. A fetch that has begun goes on, but what becomes of
+// it is nobody's business any more: least of all that of the next who names the buffer.
+void ResidencyManager::Impl::give_up_demands(const UseToken& token) noexcept {
+  for (const BufferId id : ids(token)) {
+    Buffer& buffer = buffers_[id];
+    buffer.force = false;
+    buffer.fetch_status = Status::kOk;
+    if (buffer.want == Want::kDemand) buffer.want = Want::kNobody;
+  }
 }
 
 Status ResidencyManager::Impl::order_behind_fetches(Lock& lock, std::span<const BufferId> buffers,
@@ -309,7 +372,7 @@ void ResidencyManager::Impl::end_use(UseToken& token, StreamHandle stream,
     // those up to now are. (A per-thread stream has no other threads.)
     const std::uint64_t before = seq_;
     const Unlocked unlocked(lock);
-    auto recorded = events_.record(stream, before);
+    auto recorded = events_.record_now(stream, before);
     if (recorded.ok()) event = *recorded;
   }
   const std::uint64_t seq = ++seq_;
@@ -361,14 +424,18 @@ void ResidencyManager::Impl::note_launch(const UseToken& token) {
 
 // A pass begins when the device has done what was submitted before its first launch: the host may
 // be passes ahead of it. A start that cannot be marked is left out, which joins two passes.
-void ResidencyManager::Impl::note_pass(Lock& lock, const Use& use) {
+void ResidencyManager::Impl::note_pass(Lock& lock, const Use& use) noexcept {
   if (use.slot == kNoSlot) return;
   const Result<EventRef> start = [&] {
     const Unlocked unlocked(lock);
     return events_.record(use.stream, 0);
   }();
   if (!start.ok()) return;
-  pass_starts_.push_back(*start);
+  try {
+    pass_starts_.push_back(*start);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
   start_worker();
   work();
 }

@@ -1,5 +1,7 @@
 #include "residency/page_pool.h"
 
+#include <algorithm>
+#include <new>
 #include <utility>
 
 namespace superpipe {
@@ -7,36 +9,63 @@ namespace superpipe {
 PagePool::PagePool(DeviceMemory& device, Address windows, Bytes size, Bytes granule)
     : device_(device), windows_(windows, size, granule) {}
 
-std::optional<Page> PagePool::take(Bytes size) {
-  const auto found = idle_.find(size.count());
+std::optional<Page> PagePool::take(Bytes size) noexcept {
+  const auto found = std::find_if(idle_.begin(), idle_.end(),
+                                  [size](const Page& page) { return page.size == size; });
   if (found == idle_.end()) return std::nullopt;
-  Page page = std::move(found->second.front());
-  found->second.erase(found->second.begin());
-  if (found->second.empty()) idle_.erase(found);
-  idle_bytes_ -= page.size;
+  idle_bytes_ -= size;
+  return take_from(idle_, found);
+}
+
+std::optional<Page> PagePool::take_any() noexcept {
+  const auto largest = std::max_element(
+      idle_.begin(), idle_.end(), [](const Page& a, const Page& b) { return a.size < b.size; });
+  if (largest == idle_.end()) return std::nullopt;
+  idle_bytes_ -= largest->size;
+  return take_from(idle_, largest);
+}
+
+void PagePool::put(Page page) noexcept {
+  idle_bytes_ += page.size;
+  put_to(idle_, std::move(page));
+}
+
+void PagePool::lose(Page page) noexcept { put_to(lost_, std::move(page)); }
+
+std::optional<Page> PagePool::take_lost() noexcept {
+  if (lost_.empty()) return std::nullopt;
+  return take_from(lost_, lost_.begin());
+}
+
+std::optional<Page> PagePool::take_from(Pages& pages, Pages::iterator at) noexcept {
+  std::optional<Page> page{std::move(*at)};
+  *at = Page{};
+  const std::lock_guard lock(mutex_);
+  spare_.splice(spare_.end(), pages, at);
   return page;
 }
 
-std::optional<Page> PagePool::take_any() {
-  if (idle_.empty()) return std::nullopt;
-  return take(Bytes{idle_.rbegin()->first});
-}
-
-void PagePool::put(Page page) {
-  idle_bytes_ += page.size;
-  auto& pages = idle_[page.size.count()];
-  pages.push_back(std::move(page));
+void PagePool::put_to(Pages& pages, Page page) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    pages.splice(pages.end(), spare_, spare_.begin());
+  }
+  pages.back() = std::move(page);
 }
 
 Result<Page> PagePool::build(Bytes size) {
+  Pages node;
   std::optional<Address> window;
-  {
-    const std::lock_guard lock(windows_mutex_);
+  try {
+    node.emplace_back();
+    const std::lock_guard lock(mutex_);
     window = windows_.take(size);
+  } catch (const std::bad_alloc&) {
+    return Status::kOutOfHostMemory;
   }
   if (!window) return Status::kOutOfDeviceMemory;
   const auto give_window_back = [&] {
-    const std::lock_guard lock(windows_mutex_);
+    const std::lock_guard lock(mutex_);
     windows_.give_back(*window, size);
   };
   const auto handle = device_.create_pages(size);
@@ -49,6 +78,8 @@ Result<Page> PagePool::build(Bytes size) {
     give_window_back();
     return status;
   }
+  const std::lock_guard lock(mutex_);
+  spare_.splice(spare_.end(), node);
   return Page{*handle, size, *window, size, {}};
 }
 
@@ -57,10 +88,14 @@ Status PagePool::demolish(Page& page) {
     // A window that could not be unmapped is never handed out again.
     const Status status = device_.unmap(page.window, page.size);
     if (status != Status::kOk) return status;
-    const std::lock_guard lock(windows_mutex_);
+    const std::lock_guard lock(mutex_);
     windows_.give_back(std::exchange(page.window, 0), page.size);
   }
-  return device_.destroy_pages(page.handle);
+  const Status status = device_.destroy_pages(page.handle);
+  if (status != Status::kOk) return status;
+  const std::lock_guard lock(mutex_);
+  spare_.pop_back();
+  return Status::kOk;
 }
 
 }  // namespace superpipe

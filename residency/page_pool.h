@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -26,36 +26,48 @@ struct Page {
   std::vector<EventRef> after;
 };
 
-/// The pages that no buffer holds, by exact size, and the windows.
+/// The pages that no buffer holds, and the windows.
 ///
 /// Idle pages are the caller's to serialise (its mutex); build() and demolish() call the device and
-/// are to be called without that mutex: they lock for the windows themselves.
+/// are to be called without that mutex: they lock for what they share themselves. Only build() may
+/// run out of host memory: a page always has a place here to come back to.
 class PagePool {
  public:
   /// REQUIRES: [windows, windows + size) is reserved and outlives the pool.
   PagePool(DeviceMemory& device, Address windows, Bytes size, Bytes granule);
 
   /// An idle page of exactly `size`: the longest idle, whose write-back is the likeliest done.
-  std::optional<Page> take(Bytes size);
+  /// O(idle pages), as take_any().
+  std::optional<Page> take(Bytes size) noexcept;
   /// The largest idle page, for demolition.
-  std::optional<Page> take_any();
-  void put(Page page);
+  std::optional<Page> take_any() noexcept;
+  void put(Page page) noexcept;
+  /// Keeps a page that may serve nobody any more, until take_lost(), at the end.
+  void lose(Page page) noexcept;
+  std::optional<Page> take_lost() noexcept;
 
   [[nodiscard]] Bytes idle_bytes() const { return idle_bytes_; }
-  [[nodiscard]] bool empty() const { return idle_bytes_ == Bytes{}; }
+  [[nodiscard]] bool empty() const { return idle_.empty(); }
+  [[nodiscard]] std::size_t idle_pages() const { return idle_.size(); }
 
   /// Creates pages and maps their window. Thread-safe. Cost: create, map and set-access.
-  /// @return kOutOfDeviceMemory, kDeviceError; nothing is then left behind.
+  /// @return kOutOfDeviceMemory, kOutOfHostMemory, kDeviceError; nothing is then left behind.
   Result<Page> build(Bytes size);
   /// Unmaps the window and destroys the pages. REQUIRES: all of `after` has completed. Thread-safe.
   /// @return kDeviceError; the bytes stay the caller's to count, and it may try again later.
   Status demolish(Page& page);
 
  private:
+  using Pages = std::list<Page>;
+  std::optional<Page> take_from(Pages& pages, Pages::iterator at) noexcept;
+  void put_to(Pages& pages, Page page) noexcept;
+
   DeviceMemory& device_;
-  std::mutex windows_mutex_;
+  std::mutex mutex_;  // of windows_ and spare_
   AddressRanges windows_;
-  std::map<std::uint64_t, std::vector<Page>> idle_;
+  Pages spare_;  // as many nodes as pages exist that are not here
+  Pages idle_;   // the longest idle first
+  Pages lost_;
   Bytes idle_bytes_;
 };
 

@@ -1,5 +1,6 @@
 // Making room: who has to go, what may be reclaimed, and when a launch may not have what it wants.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "residency/residency_impl.h"
@@ -59,23 +60,27 @@ bool ResidencyManager::Impl::others_move(const UseToken& token) const {
   return false;
 }
 
-bool ResidencyManager::Impl::take_turn(Lock& lock, Clock::time_point deadline) {
-  while (turn_taken_) {
-    if (!wait_change(lock, deadline)) return false;
+bool ResidencyManager::Impl::take_turn(Lock& lock, Clock::time_point deadline) noexcept {
+  TurnQueue::Place place;
+  turn_.join(place);
+  while (!turn_.take(place)) {
+    if (wait_change(lock, deadline)) continue;
+    turn_.leave(place);
+    changed();  // somebody else is the first now
+    return false;
   }
-  turn_taken_ = true;
   ++turns_;
   return true;
 }
 
-void ResidencyManager::Impl::end_turn() {
-  turn_taken_ = false;
+void ResidencyManager::Impl::end_turn() noexcept {
+  turn_.end();
   changed();
 }
 
 // Waits until something changed, or does a piece of work where there is no worker.
 // @return false once `deadline` has passed, or the manager is being given up.
-bool ResidencyManager::Impl::wait_change(Lock& lock, Clock::time_point deadline) {
+bool ResidencyManager::Impl::wait_change(Lock& lock, Clock::time_point deadline) noexcept {
   const auto time = now();
   if (stop_ || abandoned_ || time >= deadline) return false;
   if (!options_.worker_thread) {
@@ -101,8 +106,8 @@ void ResidencyManager::Impl::queue_prefetches(const std::vector<BufferId>& buffe
         buffer.want != Want::kNobody) {
       continue;
     }
-    buffer.want = Want::kPrefetch;
     prefetches_.push_back({id, buffer.generation});
+    buffer.want = Want::kPrefetch;
   }
   if (!prefetches_.empty()) {
     start_worker();
@@ -116,6 +121,45 @@ bool ResidencyManager::Impl::evictable(const Buffer& buffer) const {
          buffer.evict_failed != turns_;
 }
 
+// Marks the present end of the streams of `slots`, of which the calling thread uses none: they are
+// not to be destroyed meanwhile.
+void ResidencyManager::Impl::record_ends(Lock& lock, std::uint64_t slots) {
+  struct Marked {
+    Slot slot;
+    StreamHandle stream;
+    EventRef event;
+  };
+  std::vector<Marked> marked;
+  for (Slot slot = 0; slot < StreamTable::kShared; ++slot) {
+    if ((slots >> slot & 1) != 0 && streams_.recordable(slot)) {
+      marked.push_back({slot, streams_.entry(slot).stream, nullptr});
+    }
+  }
+  const std::uint64_t seq = seq_;
+  std::uint64_t failed = 0;
+  for (const Marked& one : marked) ++streams_.entry(one.slot).visitors;
+  {
+    const Unlocked unlocked(lock);
+    for (Marked& one : marked) {
+      // What a capturing stream did before cannot be marked now; its buffers stay.
+      const auto capturing = is_capturing(one.stream);
+      if (!capturing.ok() || *capturing) continue;
+      auto event = events_.record(one.stream, seq);
+      if (event.ok()) {
+        one.event = std::move(*event);
+      } else {
+        ++failed;
+      }
+    }
+  }
+  stats_.errors += failed;
+  for (Marked& one : marked) {
+    --streams_.entry(one.slot).visitors;
+    if (one.event != nullptr) streams_.note_event(one.slot, std::move(one.event));
+  }
+  if (waiters_ > 0) changed();
+}
+
 // Queues evictions of those victims that may go, after marking the present end of every stream that
 // used them: the operation that is about to be submitted is not covered, so that the eviction waits
 // for earlier work only. @return the bytes that will come free.
@@ -127,75 +171,52 @@ Bytes ResidencyManager::Impl::request_evictions(Lock& lock, std::span<const Buff
     if (index_of(id) >= buffers_.end() || !evictable(buffers_[id])) continue;
     Buffer& buffer = buffers_[id];
     bool possible = true;
+    bool ending = false;  // soon it will be
     for (Slot slot = 0; slot <= StreamTable::kShared; ++slot) {
       if ((buffer.uses >> slot & 1) == 0) continue;
       if (streams_.covered(slot, buffer.last_use, events)) continue;
       possible = possible && streams_.recordable(slot);
+      ending = ending || streams_.ending(slot);
       to_record |= std::uint64_t{1} << slot;
     }
     if (possible) {
       chosen.push_back({id, buffer.generation});
-    } else {
+    } else if (!ending) {
       buffer.evict_failed = turns_;
     }
   }
   if (chosen.empty()) return Bytes{};
 
   const std::uint64_t seq = seq_;
-  if (to_record != 0) {
-    std::vector<std::pair<Slot, StreamHandle>> streams;
-    for (Slot slot = 0; slot < StreamTable::kShared; ++slot) {
-      if ((to_record >> slot & 1) != 0 && streams_.recordable(slot)) {
-        streams.emplace_back(slot, streams_.entry(slot).stream);
-      }
-    }
-    std::vector<std::pair<Slot, EventRef>> recorded;
-    std::uint64_t failed = 0;
-    {
-      const Unlocked unlocked(lock);
-      for (const auto& [slot, stream] : streams) {
-        // What a capturing stream did before cannot be marked now; its buffers stay.
-        const auto capturing = is_capturing(stream);
-        if (!capturing.ok() || *capturing) continue;
-        auto event = events_.record(stream, seq);
-        if (event.ok()) {
-          recorded.emplace_back(slot, *event);
-        } else {
-          ++failed;
-        }
-      }
-    }
-    stats_.errors += failed;
-    for (auto& [slot, event] : recorded) {
-      const auto& entry = streams_.entry(slot);
-      const bool same =
-          entry.used && !entry.retired &&
-          std::find(streams.begin(), streams.end(),
-                    std::pair<Slot, StreamHandle>(slot, entry.stream)) != streams.end();
-      if (same) streams_.note_event(slot, std::move(event));
-    }
-  }
+  if (to_record != 0) record_ends(lock, to_record);
 
   Bytes requested;
   for (const WantedFetch& victim : chosen) {
     Buffer& buffer = buffers_[victim.id];
     if (buffer.generation != victim.generation || !evictable(buffer)) continue;
     if (buffer.last_use > seq) continue;  // another thread used it meanwhile
-    Eviction eviction{victim.id, victim.generation, ++tickets_, buffer.last_use, {}, now()};
-    bool possible = true;
-    for (Slot slot = 0; slot <= StreamTable::kShared && possible; ++slot) {
-      if ((buffer.uses >> slot & 1) == 0) continue;
-      possible = streams_.covered(slot, buffer.last_use, eviction.events);
+    try {
+      Eviction eviction{victim.id, victim.generation, ++tickets_, buffer.last_use, {}, now()};
+      bool possible = true;
+      bool ending = false;
+      for (Slot slot = 0; slot <= StreamTable::kShared && possible; ++slot) {
+        if ((buffer.uses >> slot & 1) == 0) continue;
+        possible = streams_.covered(slot, buffer.last_use, eviction.events);
+        ending = streams_.ending(slot);
+      }
+      if (!possible) {
+        if (!ending) buffer.evict_failed = turns_;
+        continue;
+      }
+      // A buffer that was fetched and never used has to arrive before it can go.
+      if (buffer.ready != nullptr) eviction.events.push_back(buffer.ready);
+      evictions_.push_back(std::move(eviction));
+    } catch (const std::bad_alloc&) {
+      if (requested == Bytes{}) throw;
+      break;  // those will do for now
     }
-    if (!possible) {
-      buffer.evict_failed = turns_;
-      continue;
-    }
-    // A buffer that was fetched and never used has to arrive before it can go.
-    if (buffer.ready != nullptr) eviction.events.push_back(buffer.ready);
-    buffer.evict_ticket = eviction.ticket;
+    buffer.evict_ticket = tickets_;
     requested += buffer.footprint;
-    evictions_.push_back(std::move(eviction));
   }
   if (requested > Bytes{}) {
     start_worker();
@@ -211,10 +232,12 @@ Bytes ResidencyManager::Impl::evict_for(Lock& lock, Bytes needed) {
     if (evictable(buffers_[BufferId{i}])) candidates.push_back(BufferId{i});
   }
   if (candidates.empty()) return Bytes{};
+  if (!asks_policy_ && moves() && !restore_policy()) throw std::bad_alloc();
   return request_evictions(lock, policy_.choose_victims(candidates, needed));
 }
 
-// Gets every buffer of `token` mapped. REQUIRES: the turn, and that they are pinned.
+// Gets every buffer of `token` mapped. REQUIRES: that they are pinned, and the turn, unless all are
+// mapped and nothing is to be waited for. Whoever called it takes back the demands if it fails.
 Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const Use& use,
                                         const Decision& decision) {
   if (pressure()) (void)request_evictions(lock, decision.evict);
@@ -254,8 +277,8 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
           status = failed;
           break;
         }
-        buffer.want = Want::kDemand;
         demands_.push_back({id, buffer.generation});
+        buffer.want = Want::kDemand;
         work();
       }
       buffer.force = force;
@@ -266,14 +289,18 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
     if (!force && needed > Bytes{}) {
       const bool allowed = !hard_ || options_.overflow_allowed;
       if (working_set > limit_ && !allowed) {
-        warn_once(
-            "too-large " + std::to_string(static_cast<std::uint64_t>(use.kernel)),
-            (use.kernel == KernelId{} ? std::string("one operation")
-                                      : "a launch of kernel " + options_.kernel_name(use.kernel)) +
-                " needs " + text_of(working_set) +
-                " of managed buffers at once, but the budget leaves " + text_of(limit_) +
-                ": raise the budget (--gpu-mem, SUPERPIPE_GPU_MEM)"
-                " or allow the overflow (SUPERPIPE_OVERFLOW=allow)");
+        warn_once([&] {
+          const std::string number = std::to_string(static_cast<std::uint64_t>(use.kernel));
+          const std::string what = use.kernel == KernelId{}
+                                       ? "one operation"
+                                       : "a launch of kernel " + options_.kernel_name(use.kernel);
+          return std::pair{"too-large " + number,
+                           what + " needs " + text_of(working_set) +
+                               " of managed buffers at once, but the budget leaves " +
+                               text_of(limit_) +
+                               ": raise the budget (--gpu-mem, SUPERPIPE_GPU_MEM)"
+                               " or allow the overflow (SUPERPIPE_OVERFLOW=allow)"};
+        });
         status = Status::kWorkingSetTooLarge;
         break;
       }
@@ -290,17 +317,21 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
         } else if (allowed) {
           force = true;
           if (hard_) {
-            warn_once("overflow", "one launch needs " + text_of(working_set) +
-                                      " of managed buffers, more "
-                                      "than the budget leaves (" +
-                                      text_of(limit_) + "): running over the budget");
+            warn_once([&] {
+              return std::pair{std::string("overflow"),
+                               "one launch needs " + text_of(working_set) +
+                                   " of managed buffers, more than the budget leaves (" +
+                                   text_of(limit_) + "): running over the budget"};
+            });
           }
         } else {
-          warn_once("pinned",
-                    "one launch needs " + text_of(working_set) +
-                        " beside buffers that cannot be moved (captured, exported or pinned), more "
-                        "than the budget of " +
-                        text_of(limit_));
+          warn_once([&] {
+            return std::pair{std::string("pinned"),
+                             "one launch needs " + text_of(working_set) +
+                                 " beside buffers that cannot be moved (captured, exported or "
+                                 "pinned), more than the budget of " +
+                                 text_of(limit_)};
+          });
           status = Status::kWorkingSetTooLarge;
         }
         continue;
@@ -313,13 +344,15 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
         status = Status::kTimedOut;
       } else {
         force = true;
-        warn_once(
-            "expired",
-            "gave up waiting after " + std::to_string(options_.wait_limit.count()) +
-                " ms for the work that last used " + std::to_string(evictions_.size()) +
-                " buffers to complete (does a stream wait for the program?): running over the "
-                "budget by up to " +
-                text_of(needed));
+        warn_once([&] {
+          return std::pair{
+              std::string("expired"),
+              "gave up waiting after " + std::to_string(options_.wait_limit.count()) +
+                  " ms for the work that last used " + std::to_string(evictions_.size()) +
+                  " buffers to complete (does a stream wait for the program?): running over the "
+                  "budget by up to " +
+                  text_of(needed)};
+        });
       }
     }
   }
@@ -335,139 +368,7 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
   }
   // The limit has shrunk, or was run over: back below it as soon as work allows.
   if (status == Status::kOk && excess() > coming()) (void)evict_for(lock, excess() - coming());
-  if (status != Status::kOk) {
-    for (const BufferId id : ids(token)) {
-      Buffer& buffer = buffers_[id];
-      buffer.force = false;
-      if (buffer.place == Place::kOut && buffer.want == Want::kDemand) buffer.want = Want::kNobody;
-    }
-  }
   return status;
-}
-
-// A page of exactly `size`, counted within the limit unless `force`.
-// @return kTimedOut: none now, ask again when something changed; kOutOfDeviceMemory: the device is
-// full and nothing is coming free; kDeviceError.
-Result<Page> ResidencyManager::Impl::acquire_page(Lock& lock, Bytes size, bool force) {
-  for (;;) {
-    if (force || device_bytes_ <= limit_) {
-      if (auto page = pool_->take(size)) return std::move(*page);
-      if (force || (size <= limit_ && device_bytes_ <= limit_ - size)) {
-        device_bytes_ += size;  // before the call, so that no two threads take the same room
-        Result<Page> built = Status::kDeviceError;
-        {
-          const Unlocked unlocked(lock);
-          built = pool_->build(size);
-        }
-        if (built.ok()) {
-          note_peak();
-          return built;
-        }
-        device_bytes_ -= size;
-        if (built.status() != Status::kOutOfDeviceMemory) {
-          ++stats_.errors;
-          return built;
-        }
-        if (reclaim_one(lock)) continue;
-        const bool coming = !evictions_.empty() || evicting_bytes_ > Bytes{} || !pool_->empty();
-        return coming ? Status::kTimedOut : Status::kOutOfDeviceMemory;
-      }
-    }
-    if (!reclaim_one(lock)) return Status::kTimedOut;
-  }
-}
-
-// Frees pages that no live buffer holds: cached buffers first, then idle pages.
-// @return false: there are none whose work has completed.
-bool ResidencyManager::Impl::reclaim_one(Lock& lock) {
-  return strip_cached(lock) || demolish_idle(lock);
-}
-
-// Takes the page from one cached buffer and forgets the buffer.
-bool ResidencyManager::Impl::strip_cached(Lock& lock) {
-  // The oldest of each size: if that is still in use, the younger ones are as well, most likely.
-  std::vector<BufferId> candidates;
-  for (const auto& [size, same_size] : cached_) candidates.push_back(same_size.front());
-  for (const BufferId id : candidates) {
-    Buffer& buffer = buffers_[id];
-    if (!uncache(id)) continue;  // somebody reused or stripped it meanwhile
-    buffer.place = Place::kEvicting;
-    const std::vector<EventRef> events{buffer.freed, buffer.ready};
-    evicting_bytes_ += buffer.footprint;
-    Status status = Status::kOk;
-    {
-      const Unlocked unlocked(lock);
-      const auto complete = events_.all_complete(events);
-      if (!complete.ok()) {
-        status = complete.status();
-      } else if (!*complete) {
-        status = Status::kTimedOut;
-      } else {
-        status = device_.unmap(buffer.base.load(), buffer.footprint);
-      }
-    }
-    evicting_bytes_ -= buffer.footprint;
-    if (status != Status::kOk) {
-      if (status != Status::kTimedOut) ++stats_.errors;
-      buffer.place = Place::kIn;
-      cache(id, true);
-      continue;
-    }
-    buffer.page->after.clear();
-    pool_->put(std::move(*buffer.page));
-    drop(id);
-    changed();
-    return true;
-  }
-  return false;
-}
-
-// Gives one idle page back to the driver.
-bool ResidencyManager::Impl::demolish_idle(Lock& lock) {
-  std::vector<Page> busy;
-  std::optional<Page> victim;
-  Status status = Status::kOk;
-  while (!victim) {
-    victim = pool_->take_any();
-    if (!victim) break;
-    const Bytes size = victim->size;
-    evicting_bytes_ += size;  // on its way, for those who look meanwhile
-    {
-      const Unlocked unlocked(lock);
-      const auto complete = events_.all_complete(victim->after);
-      if (!complete.ok() || !*complete) {
-        busy.push_back(std::move(*victim));
-        victim.reset();
-      } else {
-        status = pool_->demolish(*victim);
-      }
-    }
-    evicting_bytes_ -= size;
-  }
-  for (Page& page : busy) pool_->put(std::move(page));
-  if (!victim) return false;
-  if (status != Status::kOk) {
-    // Still ours, as far as anybody knows: it stays counted.
-    ++stats_.errors;
-    lost_pages_.push_back(std::move(*victim));
-    return false;
-  }
-  device_bytes_ -= victim->size;
-  changed();
-  return true;
-}
-
-// Gets the device bytes below a limit that has just shrunk. @return false if that cannot be done.
-bool ResidencyManager::Impl::make_room_for_unmanaged(Lock& lock) {
-  const auto deadline = now() + options_.wait_limit;
-  if (!take_turn(lock, deadline)) return false;
-  while (excess() > Bytes{}) {
-    if (reclaim_one(lock)) continue;
-    if (excess() > coming() && evict_for(lock, excess() - coming()) == Bytes{}) break;
-    if (!wait_change(lock, deadline)) break;
-  }
-  end_turn();
-  return excess() == Bytes{};
 }
 
 void ResidencyManager::Impl::note_peak() {

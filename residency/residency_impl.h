@@ -1,8 +1,11 @@
 // The inside of ResidencyManager. See docs/residency.md for the states and for who waits for what.
 //
 // One mutex guards everything here. It is never held across a call of the device port (I5): code
-// that needs the device marks what it works on (Place, host_pins, turn_), unlocks, calls, locks,
-// and looks again.
+// that needs the device marks what it works on (Place, host_pins, turn_, visitors), unlocks, calls,
+// locks, and looks again.
+//
+// Host memory may run out anywhere (std::bad_alloc). What must not fail half-way allocates nothing:
+// its room was made when the buffer, page, slab or operation came to be. See docs/residency.md.
 #pragma once
 
 #include <atomic>
@@ -13,12 +16,14 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "policy/policy_engine.h"
@@ -32,6 +37,7 @@
 #include "residency/stream_table.h"
 #include "residency/timeline.h"
 #include "residency/transfer_engine.h"
+#include "residency/turn_queue.h"
 
 namespace superpipe {
 
@@ -101,6 +107,12 @@ class ResidencyManager::Impl {
     std::uint64_t generation;
   };
 
+  /// Buffers of one footprint.
+  struct SameSize {
+    std::vector<BufferId> cached;  ///< oldest first; has room for all
+    std::size_t buffers = 0;       ///< that exist, cached or not
+  };
+
   /// What tells how long a launch's stream waited for fetches (DESIGN section 8, stall_ms).
   struct StallProbe {
     Clock::time_point begun;                        ///< when the launch asked for its buffers
@@ -124,14 +136,17 @@ class ResidencyManager::Impl {
   Status order_behind_fetches(Lock& lock, std::span<const BufferId> buffers, const Use& use,
                               StallProbe* probe);
   std::shared_ptr<StallProbe> open_stall_probe(Lock& lock, const UseToken& token, const Use& use);
-  void note_pass(Lock& lock, const Use& use);
+  void note_pass(Lock& lock, const Use& use) noexcept;
   void note_launch(const UseToken& token);
+  void give_up_demands(const UseToken& token) noexcept;
+  bool restore_policy() noexcept;
 
   // pressure.cc -- making room: limits, victims, pages.
   Status bring_in(Lock& lock, const UseToken& token, const Use& use, const Decision& decision);
-  bool take_turn(Lock& lock, Clock::time_point deadline);
-  void end_turn();
-  bool wait_change(Lock& lock, Clock::time_point deadline);
+  bool take_turn(Lock& lock, Clock::time_point deadline) noexcept;
+  void end_turn() noexcept;
+  bool wait_change(Lock& lock, Clock::time_point deadline) noexcept;
+  void record_ends(Lock& lock, std::uint64_t slots);
   void queue_prefetches(const std::vector<BufferId>& buffers);
   Bytes request_evictions(Lock& lock, std::span<const BufferId> victims);
   Bytes evict_for(Lock& lock, Bytes needed);
@@ -142,17 +157,20 @@ class ResidencyManager::Impl {
   [[nodiscard]] Bytes obtainable(bool only_idle) const;
   bool others_move(const UseToken& token) const;
   [[nodiscard]] bool pressure() const { return live_footprint_ > limit_; }
+  void note_peak();
+
+  // reclaim.cc -- pages: new ones, and what nobody holds any more.
   Result<Page> acquire_page(Lock& lock, Bytes size, bool force);
-  bool reclaim_one(Lock& lock);
+  bool reclaim_one(Lock& lock) noexcept;
   bool strip_cached(Lock& lock);
   bool demolish_idle(Lock& lock);
   bool make_room_for_unmanaged(Lock& lock);
-  void note_peak();
 
   // worker.cc -- carrying out evictions and fetches.
-  void start_worker();
+  void start_worker() noexcept;
   void worker_main();
-  bool step(Lock& lock);
+  bool step(Lock& lock) noexcept;
+  bool poll(Lock& lock) noexcept;
   [[nodiscard]] bool work_pending() const;
   bool fetch_next(Lock& lock);
   bool evict_next(Lock& lock);
@@ -160,22 +178,26 @@ class ResidencyManager::Impl {
   bool poll_passes(Lock& lock);
   bool poll_timeline(Lock& lock);
   bool run_fetch(Lock& lock, BufferId id, bool demand);
-  Status attach(Lock& lock, BufferId id, Page page);
-  void run_eviction(Lock& lock, const Eviction& eviction);
+  Status attach(Lock& lock, BufferId id, Page page) noexcept;
+  void run_eviction(Lock& lock, const Eviction& eviction) noexcept;
   Status resolve_host_operations(Lock& lock, Buffer& buffer, bool writes_only,
-                                 std::vector<EventRef>& events);
+                                 std::vector<EventRef>& events) noexcept;
   Status ensure_slab(Lock& lock, Buffer& buffer, bool zeroed);
 
   // allocation_path.cc
+  Result<Address> allocate_backed(Lock& lock, Bytes size, Bytes backing,
+                                  std::optional<StreamHandle> stream);
   std::optional<BufferId> claim_cached(Lock& lock, Bytes footprint,
                                        std::optional<StreamHandle> stream);
   Status renew(Lock& lock, Buffer& buffer, std::optional<StreamHandle> stream);
   Result<BufferId> create_buffer(Lock& lock, Bytes size, Bytes footprint);
   void begin_life(BufferId id, Bytes size, Bytes backing);
   void let_go(BufferId id, EventRef freed, Slot slot);
-  void drop(BufferId id);
-  void cache(BufferId id, bool oldest = false);
-  bool uncache(BufferId id);
+  void drop(BufferId id) noexcept;
+  void expect(Bytes footprint);
+  void unexpect(Bytes footprint) noexcept;
+  void cache(BufferId id, bool oldest = false) noexcept;
+  bool uncache(BufferId id) noexcept;
 
   // copy_path.cc
   Status begin_host_route(Lock& lock, BufferId id, StreamHandle stream, bool synchronous, bool in,
@@ -183,8 +205,9 @@ class ResidencyManager::Impl {
 
   void changed() { change_cv_.notify_all(); }
   void work() { work_cv_.notify_one(); }
-  void warn_once(const std::string& key, std::string text);
-  void flush_warnings(Lock& lock);
+  template <typename Text>
+  void warn_once(Text text) noexcept;
+  void flush_warnings(Lock& lock) noexcept;
   [[nodiscard]] Clock::time_point now() const { return options_.now(); }
   [[nodiscard]] bool moves() const { return moves_; }
 
@@ -214,7 +237,8 @@ class ResidencyManager::Impl {
   std::uint64_t seq_ = 0;
   std::uint64_t tickets_ = 0;
   std::uint64_t turns_ = 0;
-  bool turn_taken_ = false;  // one operation at a time may hold pins while it waits for room
+  TurnQueue turn_;    // one operation at a time may hold pins while it waits for room
+  bool asks_policy_;  // false: it has nothing to say, or was lost for want of host memory
 
   Bytes limit_;
   bool hard_ = false;
@@ -229,9 +253,7 @@ class ResidencyManager::Impl {
   std::deque<WantedFetch> prefetches_;
   std::list<Eviction> evictions_;
   std::list<std::shared_ptr<StallProbe>> probes_;
-  std::unordered_map<std::uint64_t, std::vector<BufferId>> cached_;  // by footprint, oldest first
-  std::vector<Page> lost_pages_;  // quarantined: kept until the end
-  std::vector<Slab> lost_slabs_;
+  std::unordered_map<std::uint64_t, SameSize> by_footprint_;
 
   std::atomic<std::uint64_t> launches_{0};
   ResidencyStats stats_;
@@ -247,6 +269,17 @@ class ResidencyManager::Impl {
   std::atomic<bool> abandoned_{false};
   int owner_pid_ = 0;
 };
+
+// A warning is its key and its text; one that there is no memory for is left out.
+template <typename Text>
+void ResidencyManager::Impl::warn_once(Text text) noexcept {
+  try {
+    auto [key, warning] = text();
+    warnings_.reserve(warnings_.size() + 1);
+    if (warned_.insert(std::move(key)).second) warnings_.push_back(std::move(warning));
+  } catch (const std::bad_alloc&) {
+  }
+}
 
 /// Unlocks for a scope.
 class Unlocked {

@@ -18,6 +18,7 @@ ResidencyManager::Impl::Impl(DeviceMemory& device, const ResidencyOptions& optio
       host_(device, events_, options.host_limit, options.wait_limit),
       transfers_(device, events_),
       policy_(options.policy),
+      asks_policy_(moves_),
       timeline_(options.record_timeline ? std::make_unique<Timeline>() : nullptr),
       owner_pid_(getpid()) {
   refresh_limit();
@@ -65,7 +66,7 @@ void ResidencyManager::Impl::shut_down() noexcept {
   probes_.clear();
   pass_starts_.clear();
   timeline_.reset();
-  cached_.clear();
+  for (auto& [size, same_size] : by_footprint_) same_size.cached.clear();
   cached_bytes_ = Bytes{};
   streams_ = StreamTable{};
   for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
@@ -80,11 +81,11 @@ void ResidencyManager::Impl::shut_down() noexcept {
     buffer.page.reset();
   }
   if (quiet) {
-    for (const Slab& slab : lost_slabs_) host_.release(slab, {});
+    host_.regain_lost();
     host_.trim();
-    for (Page& page : lost_pages_) (void)pool_->demolish(page);
     while (pool_ != nullptr) {
       auto page = pool_->take_any();
+      if (!page) page = pool_->take_lost();
       if (!page) break;
       (void)pool_->demolish(*page);
     }
@@ -106,28 +107,62 @@ std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const n
   return BufferRange{base, size};
 }
 
-// The stream can still be marked now, and never again.
+// The stream can still be marked now, and never again. Other threads may be about to mark it for
+// reasons of ours: from here on none begins to, and those that have begun are waited for.
 void ResidencyManager::Impl::on_stream_destroy(StreamHandle stream) noexcept {
   Lock lock(mutex_);
-  const auto slot = streams_.find(stream);
-  if (!slot || abandoned_) return;
-  const auto& entry = streams_.entry(*slot);
-  const bool marked = entry.latest != nullptr && entry.latest->seq >= entry.last_use;
-  if (entry.last_use > 0 && !marked) {
+  if (abandoned_) return;
+  // The shared slot may have uses of it beside a slot of its own: it got that later.
+  const auto own = streams_.find(stream);
+  const auto unmarked = [stream](const HostOperation& operation) {
+    return operation.slot == StreamTable::kShared && operation.stream == stream &&
+           operation.done == nullptr;
+  };
+  bool needs_end = streams_.lacks_event(stream);
+  for (std::uint32_t i = 0; i < buffers_.end() && streams_.has_shared() && !needs_end; ++i) {
+    const auto& operations = buffers_[BufferId{i}].host_operations;
+    needs_end = std::any_of(operations.begin(), operations.end(), unmarked);
+  }
+  if (own) {
+    auto& entry = streams_.entry(*own);
+    const bool marked = entry.latest != nullptr && entry.latest->seq >= entry.last_use;
+    needs_end = needs_end || (entry.last_use > 0 && !marked);
+    ++entry.visitors;  // this thread: the slot is not to be used again meanwhile
+    streams_.retire(*own);
+  }
+  if (needs_end) {
     const std::uint64_t seq = seq_;
-    EventRef event;
+    EventRef end;
+    bool failed = false;
     {
       const Unlocked unlocked(lock);
-      auto recorded = events_.record(stream, seq);
-      if (recorded.ok()) event = std::move(*recorded);
+      const auto capturing = is_capturing(stream);
+      if (capturing.ok() && !*capturing) {
+        auto recorded = events_.record_now(stream, seq);
+        if (recorded.ok()) end = std::move(*recorded);
+      }
+      failed = end == nullptr && !(capturing.ok() && *capturing);
     }
-    if (event != nullptr) {
-      streams_.note_event(*slot, std::move(event));
-    } else {
-      ++stats_.errors;  // its buffers stay where they are
+    if (failed) ++stats_.errors;  // its buffers stay where they are
+    if (end != nullptr && own) streams_.note_event(*own, end);
+    if (end != nullptr && streams_.lacks_event(stream)) streams_.note_end(stream, end);
+    for (std::uint32_t i = 0; i < buffers_.end() && streams_.has_shared(); ++i) {
+      for (HostOperation& operation : buffers_[BufferId{i}].host_operations) {
+        if (!unmarked(operation)) continue;
+        operation.done = end;
+        if (end == nullptr) operation.stream = StreamHandle{};  // nobody can mark it any more
+      }
     }
+    changed();
   }
-  streams_.retire(*slot);
+  const auto deadline = now() + options_.wait_limit;
+  const Slot shared = StreamTable::kShared;
+  const auto visited = [&] {
+    return (own && streams_.entry(*own).visitors > 1) || streams_.entry(shared).visitors > 0;
+  };
+  while (visited() && wait_change(lock, deadline)) {
+  }
+  if (own) --streams_.entry(*own).visitors;
 }
 
 ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_total) const {
@@ -142,26 +177,30 @@ ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_total) 
 
 ResidencyStats ResidencyManager::Impl::stats() const {
   const Lock lock(mutex_);
-  ResidencyStats stats = stats_;
+  ResidencyStats stats;
+  static_cast<ResidencyCounters&>(stats) = stats_;
   stats.launches = launches_.load(std::memory_order_relaxed);
   stats.managed_bytes = managed_bytes_;
   stats.unmanaged_bytes = unmanaged_;
   stats.pinned_host_bytes = host_.pinned();
   stats.managed_limit = limit_;
-  stats.learned = policy_.learned();
-  if (timeline_ != nullptr) stats.timeline = timeline_->events();
+  try {
+    stats.pass_ms = stats_.pass_ms;
+    stats.learned = policy_.learned();
+    if (timeline_ != nullptr) stats.timeline = timeline_->events();
+  } catch (const std::bad_alloc&) {  // the counters alone, then
+  }
   return stats;
 }
 
-void ResidencyManager::Impl::warn_once(const std::string& key, std::string text) {
-  if (warned_.insert(key).second) warnings_.push_back(std::move(text));
-}
-
-void ResidencyManager::Impl::flush_warnings(Lock& lock) {
+void ResidencyManager::Impl::flush_warnings(Lock& lock) noexcept {
   if (warnings_.empty()) return;
   const auto warnings = std::exchange(warnings_, {});
   const Unlocked unlocked(lock);
-  for (const std::string& warning : warnings) options_.warn(warning);
+  try {
+    for (const std::string& warning : warnings) options_.warn(warning);
+  } catch (const std::bad_alloc&) {  // a warning less
+  }
 }
 
 // Takes no lock: in the child of a fork the mutex may be held by a thread that no longer exists.
@@ -197,12 +236,16 @@ ResidencyManager::~ResidencyManager() {
 
 Result<std::unique_ptr<ResidencyManager>> ResidencyManager::create(
     DeviceMemory& device, const ResidencyOptions& options) {
-  std::unique_ptr<ResidencyManager> manager(new ResidencyManager());
-  manager->impl_ = std::make_unique<Impl>(device, options);
-  if (const Status status = manager->impl_->start(); status != Status::kOk) return status;
-  manager->arena_base_ = manager->impl_->arena_base();
-  manager->arena_size_ = manager->impl_->arena_size().count();
-  return manager;
+  try {
+    std::unique_ptr<ResidencyManager> manager(new ResidencyManager());
+    manager->impl_ = std::make_unique<Impl>(device, options);
+    if (const Status status = manager->impl_->start(); status != Status::kOk) return status;
+    manager->arena_base_ = manager->impl_->arena_base();
+    manager->arena_size_ = manager->impl_->arena_size().count();
+    return manager;
+  } catch (const std::bad_alloc&) {
+    return Status::kOutOfHostMemory;
+  }
 }
 
 std::optional<BufferRange> ResidencyManager::find(Address address) const noexcept {

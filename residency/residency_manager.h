@@ -80,7 +80,7 @@ struct BufferRange {
 };
 
 /// Counters since creation; bytes are superpipe's own transfers (DESIGN section 8).
-struct ResidencyStats {
+struct ResidencyCounters {
   std::uint64_t launches = 0, accesses = 0;
   Bytes peak_device_bytes;  ///< managed, cached, pooled and pass-through together
   Bytes managed_bytes, unmanaged_bytes;
@@ -89,10 +89,14 @@ struct ResidencyStats {
   std::uint64_t demand_fetches = 0, prefetches = 0;
   std::uint64_t clean_evictions = 0, write_backs = 0;
   double stall_ms = 0;
-  std::vector<double> pass_ms;  ///< device time between starts of passes, as the worker saw them
   Bytes pinned_host_bytes;
   Bytes managed_limit;
   std::uint64_t errors = 0;
+};
+
+/// The counters, and what takes host memory: empty where that has run out.
+struct ResidencyStats : ResidencyCounters {
+  std::vector<double> pass_ms;  ///< device time between starts of passes, as the worker saw them
   PolicyEngine::Learned learned;
   std::vector<TimelineEvent> timeline;  ///< empty unless it is recorded
 };
@@ -100,7 +104,8 @@ struct ResidencyStats {
 /// Keeps the invariants I1 to I7 of DESIGN section 6 for the buffers of one device.
 ///
 /// Thread-safe. Owns a worker thread, started at the first eviction or fetch. `device` must outlive
-/// it.
+/// it. No call throws: one for which host memory does not suffice fails with kOutOfHostMemory (or,
+/// where it returns no status, does what it can), and leaves everything as it was.
 class ResidencyManager {
  public:
   static Result<std::unique_ptr<ResidencyManager>> create(DeviceMemory& device,

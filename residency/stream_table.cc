@@ -31,8 +31,11 @@ Slot StreamTable::slot_of(StreamHandle stream) {
     if (!entries_[i].used) unused = i;
   }
   if (unused == kShared && end_ < kShared) unused = end_++;
-  if (unused == kShared) return kShared;
-  entries_[unused] = Entry{stream, thread_of(stream), true, false, 0, nullptr};
+  if (unused == kShared) {
+    has_shared_ = true;
+    return kShared;
+  }
+  entries_[unused] = Entry{stream, thread_of(stream), true, false, 0, nullptr, 0};
   return unused;
 }
 
@@ -45,27 +48,50 @@ std::optional<Slot> StreamTable::find(StreamHandle stream) const {
   return std::nullopt;
 }
 
-void StreamTable::note_use(Slot slot, StreamHandle stream, std::uint64_t seq, EventRef event) {
+void StreamTable::prepare_shared() {
+  if (spare_.size() < kMostSpare) spare_.emplace_back();
+}
+
+void StreamTable::note_use(Slot slot, StreamHandle stream, std::uint64_t seq,
+                           EventRef event) noexcept {
   entries_[slot].last_use = seq;
   if (slot != kShared) {
     if (event != nullptr) note_event(slot, std::move(event));
     return;
   }
-  std::erase_if(sharers_, [](const Sharer& sharer) { return is_complete(sharer.event); });
+  sharers_.remove_if([](const Sharer& sharer) { return is_complete(sharer.event); });
   const std::uint64_t thread = thread_of(stream);
   if (event != nullptr) {
     // An event recorded after an earlier use of the same stream was noted covers that use as well,
     // recorded or not. One that another thread recorded meanwhile is kept beside it.
     const std::uint64_t covered = thread != 0 ? seq : event->seq;
-    std::erase_if(sharers_, [&](const Sharer& sharer) {
+    sharers_.remove_if([&](const Sharer& sharer) {
       return sharer.stream == stream && sharer.thread == thread && sharer.noted <= covered;
     });
   }
-  sharers_.push_back({stream, thread, seq, std::move(event)});
+  if (spare_.empty()) {
+    lost_use_ = true;
+    return;
+  }
+  sharers_.splice(sharers_.end(), spare_, spare_.begin());
+  sharers_.back() = {stream, thread, seq, std::move(event)};
+}
+
+bool StreamTable::lacks_event(StreamHandle stream) const {
+  return std::any_of(sharers_.begin(), sharers_.end(), [stream](const Sharer& sharer) {
+    return sharer.stream == stream && sharer.event == nullptr;
+  });
+}
+
+void StreamTable::note_end(StreamHandle stream, const EventRef& end) noexcept {
+  for (Sharer& sharer : sharers_) {
+    if (sharer.stream == stream && sharer.event == nullptr) sharer.event = end;
+  }
 }
 
 bool StreamTable::covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& events) const {
   if (slot == kShared) {
+    if (lost_use_) return false;
     for (const Sharer& sharer : sharers_) {
       if (sharer.event == nullptr) return false;
       events.push_back(sharer.event);
@@ -81,7 +107,7 @@ bool StreamTable::covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& e
   return true;
 }
 
-void StreamTable::note_event(Slot slot, EventRef event) {
+void StreamTable::note_event(Slot slot, EventRef event) noexcept {
   Entry& entry = entries_[slot];
   if (entry.latest == nullptr || entry.latest->seq < event->seq) entry.latest = std::move(event);
 }
@@ -90,7 +116,7 @@ std::uint64_t StreamTable::recycle() {
   std::uint64_t freed = 0;
   for (Slot i = 0; i < end_; ++i) {
     Entry& entry = entries_[i];
-    if (!entry.used || !entry.retired) continue;
+    if (!entry.used || !entry.retired || entry.visitors > 0) continue;
     const bool quiet =
         entry.last_use == 0 || (is_complete(entry.latest) && entry.latest->seq >= entry.last_use);
     if (!quiet) continue;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <list>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,9 @@ class StreamTable {
     bool retired = false;        ///< destroyed by the program; waits for its last uses
     std::uint64_t last_use = 0;  ///< sequence of the last use submitted to it
     EventRef latest;             ///< covers uses up to latest->seq
+    /// Threads that touch the stream without being the program's callers on it: it must not go
+    /// away, nor the slot be used again, before they are done.
+    std::uint32_t visitors = 0;
   };
 
   /// The slot of `stream` (of the calling thread, if per-thread), entered if it is new.
@@ -46,9 +50,23 @@ class StreamTable {
 
   [[nodiscard]] Entry& entry(Slot slot) { return entries_[slot]; }
 
+  /// Makes sure that one more use of the shared slot can be noted. Throws std::bad_alloc.
+  void prepare_shared();
+
   /// Notes a use that was submitted; for eager slots `event` lies behind it (null if it could not
-  /// be recorded: what was used on the slot is then not evictable until one can).
-  void note_use(Slot slot, StreamHandle stream, std::uint64_t seq, EventRef event);
+  /// be recorded: what was used on the slot is then not evictable until one can). REQUIRES: for the
+  /// shared slot, prepare_shared(). Allocates nothing.
+  void note_use(Slot slot, StreamHandle stream, std::uint64_t seq, EventRef event) noexcept;
+
+  /// Whether any stream ever had to do with the shared slot.
+  [[nodiscard]] bool has_shared() const { return has_shared_; }
+
+  /// Whether a use of `stream` on the shared slot has no event.
+  [[nodiscard]] bool lacks_event(StreamHandle stream) const;
+
+  /// Gives `end`, recorded behind all of them, to the uses of `stream` on the shared slot that have
+  /// no event.
+  void note_end(StreamHandle stream, const EventRef& end) noexcept;
 
   /// Whether an event covers the uses on `slot` up to `seq`; if so, appends what to wait for.
   bool covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& events) const;
@@ -56,10 +74,16 @@ class StreamTable {
   /// Whether any thread may record on the slot's stream.
   [[nodiscard]] bool recordable(Slot slot) const { return !eager(slot) && !entries_[slot].retired; }
 
-  /// Notes an event recorded behind everything submitted to the slot up to event->seq.
-  void note_event(Slot slot, EventRef event);
+  /// Whether its stream is being destroyed, and about to get its last event.
+  [[nodiscard]] bool ending(Slot slot) const {
+    return entries_[slot].retired && entries_[slot].visitors > 0;
+  }
 
-  /// The program destroys the stream: its slot is recycled when its last uses have completed.
+  /// Notes an event recorded behind everything submitted to the slot up to event->seq.
+  void note_event(Slot slot, EventRef event) noexcept;
+
+  /// The program destroys the stream: nobody may begin to visit it any more, and its slot is
+  /// recycled when its last uses have completed.
   void retire(Slot slot) { entries_[slot].retired = true; }
 
   /// Slots of destroyed streams whose uses have completed, now free; the caller must clear their
@@ -77,9 +101,14 @@ class StreamTable {
     EventRef event;           // null: no event covers the use
   };
 
+  static constexpr std::size_t kMostSpare = 1024;  // uses of the shared slot under way at once
+
   std::array<Entry, kShared + 1> entries_;
-  std::vector<Sharer> sharers_;
-  Slot end_ = 0;  // slots at and past it were never used
+  std::list<Sharer> sharers_;
+  std::list<Sharer> spare_;  // nodes for those that are to come
+  bool has_shared_ = false;
+  bool lost_use_ = false;  // a use of the shared slot could not even be noted
+  Slot end_ = 0;           // slots at and past it were never used
 };
 
 /// A number of the calling thread's own, never reused.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "policy/units.h"
@@ -20,7 +21,8 @@ struct TimelineEvent {
   Bytes size;
 };
 
-/// Collects events in memory, up to a bound; what comes after it is dropped.
+/// Collects events in memory, up to a bound; what comes after it is dropped, as is what finds no
+/// host memory.
 ///
 /// Not thread-safe: the manager's mutex guards it. A launch's time is that of its submission, or of
 /// the arrival of the buffer that it waits for; a fetch begins when its page is vacated; the end of
@@ -31,16 +33,23 @@ class Timeline {
   using TimePoint = std::chrono::steady_clock::time_point;
 
   /// Something happened at `time`.
-  void add(Kind kind, TimePoint time, BufferId buffer, Bytes size) {
-    if (events_.size() < kMostEvents) events_.push_back({time, kind, buffer, size});
+  void add(Kind kind, TimePoint time, BufferId buffer, Bytes size) noexcept {
+    if (events_.size() >= kMostEvents) return;
+    try {
+      events_.push_back({time, kind, buffer, size});
+    } catch (const std::bad_alloc&) {  // left out
+    }
   }
 
   /// Something will have happened once `done` completes; null: it has, at `time`.
-  void add_when(EventRef done, Kind kind, TimePoint time, BufferId buffer, Bytes size) {
+  void add_when(EventRef done, Kind kind, TimePoint time, BufferId buffer, Bytes size) noexcept {
     if (done == nullptr) {
       add(kind, time, buffer, size);
     } else if (events_.size() + pending_.size() < kMostEvents) {
-      pending_.push_back({std::move(done), {time, kind, buffer, size}});
+      try {
+        pending_.push_back({std::move(done), {time, kind, buffer, size}});
+      } catch (const std::bad_alloc&) {  // left out
+      }
     }
   }
 
@@ -51,10 +60,13 @@ class Timeline {
   }
 
   /// `buffer` is known to be in place at `time`: so is what had to happen before, seen or not.
-  void settle(BufferId buffer, TimePoint time) {
-    const std::vector<EventRef> implied =
-        awaited([buffer](const Pending& pending) { return pending.event.buffer == buffer; });
-    settle_if(time, [&](const EventRef& done) { return holds(implied, done); });
+  void settle(BufferId buffer, TimePoint time) noexcept {
+    try {
+      const std::vector<EventRef> implied =
+          awaited([buffer](const Pending& pending) { return pending.event.buffer == buffer; });
+      settle_if(time, [&](const EventRef& done) { return holds(implied, done); });
+    } catch (const std::bad_alloc&) {  // seen a little later
+    }
   }
 
   /// The events that something waits for.

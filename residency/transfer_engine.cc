@@ -1,5 +1,7 @@
 #include "residency/transfer_engine.h"
 
+#include <utility>
+
 namespace superpipe {
 
 Status TransferEngine::start() {
@@ -26,43 +28,44 @@ Status TransferEngine::stop(std::chrono::milliseconds limit) {
 
 Transferred TransferEngine::fetch(Address window, const Slab& slab, Bytes size, Bytes zero_to,
                                   std::span<const EventRef> after) {
-  if (const Status status = prepare(to_device_, after); status != Status::kOk) {
-    return {status, nullptr, false};
-  }
+  const auto done = prepare(to_device_, after);
+  if (!done.ok()) return {done.status(), nullptr, false};
   const Transfer transfer{window, slab.data, size};
   Status status = device_.copy_to_device({&transfer, 1}, to_device_);
   if (status == Status::kOk && zero_to > size) {
     status = device_.zero(window + size.count(), zero_to - size, to_device_);
   }
-  return finish(to_device_, status);
+  return finish(to_device_, *done, status);
 }
 
 Transferred TransferEngine::write_back(Address window, const Slab& slab, Bytes size,
                                        std::span<const EventRef> after) {
-  if (const Status status = prepare(to_host_, after); status != Status::kOk) {
-    return {status, nullptr, false};
-  }
+  const auto done = prepare(to_host_, after);
+  if (!done.ok()) return {done.status(), nullptr, false};
   const Transfer transfer{window, slab.data, size};
-  return finish(to_host_, device_.copy_to_host({&transfer, 1}, to_host_));
+  return finish(to_host_, *done, device_.copy_to_host({&transfer, 1}, to_host_));
 }
 
 Transferred TransferEngine::fill(Address window, Bytes size, std::span<const EventRef> after) {
-  if (const Status status = prepare(fill_, after); status != Status::kOk) {
-    return {status, nullptr, false};
-  }
-  return finish(fill_, size == Bytes{} ? Status::kOk : device_.zero(window, size, fill_));
+  const auto done = prepare(fill_, after);
+  if (!done.ok()) return {done.status(), nullptr, false};
+  return finish(fill_, *done, size == Bytes{} ? Status::kOk : device_.zero(window, size, fill_));
 }
 
-Status TransferEngine::prepare(StreamHandle stream, std::span<const EventRef> after) {
-  const Status status = events_.prepare();
-  return status == Status::kOk ? events_.stream_wait(stream, after) : status;
+Result<EventRef> TransferEngine::prepare(StreamHandle stream, std::span<const EventRef> after) {
+  auto done = events_.prepare();
+  if (!done.ok()) return done;
+  if (const Status status = events_.stream_wait(stream, after); status != Status::kOk) {
+    return status;
+  }
+  return done;
 }
 
 // A copy that the driver refused may still have been enqueued in part, so its end is marked too.
-Transferred TransferEngine::finish(StreamHandle stream, Status enqueued) {
-  auto done = events_.record(stream, 0);
-  if (!done.ok()) return {done.status(), nullptr, true};
-  return {enqueued, *done, false};
+Transferred TransferEngine::finish(StreamHandle stream, EventRef done, Status enqueued) {
+  const Status recorded = events_.record(done, stream);
+  if (recorded != Status::kOk) return {recorded, nullptr, true};
+  return {enqueued, std::move(done), false};
 }
 
 }  // namespace superpipe

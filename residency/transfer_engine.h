@@ -44,8 +44,8 @@ class TransferEngine {
   Transferred fill(Address window, Bytes size, std::span<const EventRef> after);
 
  private:
-  Status prepare(StreamHandle stream, std::span<const EventRef> after);
-  Transferred finish(StreamHandle stream, Status enqueued);
+  Result<EventRef> prepare(StreamHandle stream, std::span<const EventRef> after);
+  Transferred finish(StreamHandle stream, EventRef done, Status enqueued);
 
   DeviceMemory& device_;
   EventPool& events_;

@@ -3,7 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <system_error>
+#include <exception>
 #include <utility>
 
 #include "residency/residency_impl.h"
@@ -19,7 +19,7 @@ constexpr std::chrono::microseconds kLongestRest{200};
 
 }  // namespace
 
-void ResidencyManager::Impl::start_worker() {
+void ResidencyManager::Impl::start_worker() noexcept {
   if (!options_.worker_thread || worker_.joinable() || stop_ || abandoned_) return;
   // The program's signal handlers are not to run on a thread of ours.
   sigset_t all;
@@ -28,7 +28,7 @@ void ResidencyManager::Impl::start_worker() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     worker_ = std::thread([this] { worker_main(); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // no thread, or no host memory
     ++stats_.errors;  // tried again at the next request; those who wait run into their limit
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -69,13 +69,23 @@ bool ResidencyManager::Impl::run_worker_once() {
 
 // One round: whatever can be done without waiting. Fetches first, so that a page that came free is
 // filled before the next one is freed. @return whether anything was done.
-bool ResidencyManager::Impl::step(Lock& lock) {
-  bool worked = poll_probes(lock);
-  worked = poll_passes(lock) || worked;
-  if (timeline_ != nullptr) worked = poll_timeline(lock) || worked;
+bool ResidencyManager::Impl::step(Lock& lock) noexcept {
+  bool worked = poll(lock);
   if (excess() > Bytes{}) worked = reclaim_one(lock) || worked;
   if (fetch_next(lock)) return true;
   return evict_next(lock) || worked;
+}
+
+// What only statistics need: without host memory it is seen to later, or left out.
+bool ResidencyManager::Impl::poll(Lock& lock) noexcept {
+  try {
+    bool worked = poll_probes(lock);
+    worked = poll_passes(lock) || worked;
+    if (timeline_ != nullptr) worked = poll_timeline(lock) || worked;
+    return worked;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 // Demands in order; prefetches only when no demand is left.
@@ -127,7 +137,7 @@ bool ResidencyManager::Impl::run_fetch(Lock& lock, BufferId id, bool demand) {
     if (status == Status::kOk && copies) {
       stats_.h2d_bytes += Bytes{buffer.size.load()};
       // A launch that came to wait for it meanwhile has made it a demand.
-      ++(buffer.want == Want::kDemand ? stats_.demand_fetches : stats_.prefetches);
+      ++(demand || buffer.want == Want::kDemand ? stats_.demand_fetches : stats_.prefetches);
     }
     if (!page.ok()) buffer.place = Place::kOut;
   }
@@ -139,23 +149,31 @@ bool ResidencyManager::Impl::run_fetch(Lock& lock, BufferId id, bool demand) {
 }
 
 // Fills `page` with the buffer's content and maps it: kFetching to kIn, or back to kOut.
-Status ResidencyManager::Impl::attach(Lock& lock, BufferId id, Page page) {
+Status ResidencyManager::Impl::attach(Lock& lock, BufferId id, Page page) noexcept {
   Buffer& buffer = buffers_[id];
   const bool fresh = buffer.fresh;
   const Bytes size{buffer.size.load()};
   const auto begun = now();
   std::vector<EventRef> after = std::exchange(page.after, {});
   const EventRef vacated = after.empty() ? nullptr : after.front();
-  if (!fresh) {
-    if (buffer.write_back != nullptr) after.push_back(buffer.write_back);
-    const Status resolved = resolve_host_operations(lock, buffer, true, after);
-    if (resolved != Status::kOk) {
-      page.after = std::move(after);
-      pool_->put(std::move(page));
-      buffer.place = Place::kOut;
-      ++stats_.errors;
-      return resolved;
+  Status prepared = Status::kOk;
+  try {
+    // Room for what a transfer that fails half-way leaves: afterwards nothing may be in want.
+    after.reserve(after.size() + 1);
+    if (!fresh) {
+      buffer.host_operations.reserve(buffer.host_operations.size() + 1);
+      if (buffer.write_back != nullptr) after.push_back(buffer.write_back);
+      prepared = resolve_host_operations(lock, buffer, true, after);
     }
+  } catch (const std::bad_alloc&) {
+    prepared = Status::kOutOfHostMemory;
+  }
+  if (prepared != Status::kOk) {
+    page.after = std::move(after);
+    pool_->put(std::move(page));
+    buffer.place = Place::kOut;
+    ++stats_.errors;
+    return prepared;
   }
   Transferred filled;
   Status status = Status::kOk;
@@ -197,7 +215,7 @@ Status ResidencyManager::Impl::attach(Lock& lock, BufferId id, Page page) {
   page.extent = page.size;
   if (filled.untracked) {
     buffer.slab_untracked = buffer.slab_untracked || !fresh;
-    lost_pages_.push_back(std::move(page));
+    pool_->lose(std::move(page));
   } else {
     if (filled.done != nullptr) {
       after.assign(1, filled.done);
@@ -254,7 +272,7 @@ bool ResidencyManager::Impl::evict_next(Lock& lock) {
 
 // kIn to kOut: unmap first, then copy (I2). Whatever fails, the newest content stays somewhere
 // (I3).
-void ResidencyManager::Impl::run_eviction(Lock& lock, const Eviction& eviction) {
+void ResidencyManager::Impl::run_eviction(Lock& lock, const Eviction& eviction) noexcept {
   Buffer& buffer = buffers_[eviction.id];
   const Bytes footprint = buffer.footprint;
   const Bytes size{buffer.size.load()};
@@ -268,6 +286,11 @@ void ResidencyManager::Impl::run_eviction(Lock& lock, const Eviction& eviction) 
   if (writes_back) {
     status = ensure_slab(lock, buffer, false);
     if (status == Status::kOk) status = resolve_host_operations(lock, buffer, false, after);
+    try {
+      buffer.page->after.reserve(1);  // for the write-back, which may not fail once it is enqueued
+    } catch (const std::bad_alloc&) {
+      status = Status::kOutOfHostMemory;
+    }
   }
   Transferred written;
   bool mapped = true;
@@ -320,27 +343,52 @@ void ResidencyManager::Impl::run_eviction(Lock& lock, const Eviction& eviction) 
 // Appends what marks the ends of operations on the host copy that are pending now. Operations added
 // while the lock is open are the caller's business: kFetching and kEvicting admit none.
 Status ResidencyManager::Impl::resolve_host_operations(Lock& lock, Buffer& buffer, bool writes_only,
-                                                       std::vector<EventRef>& events) {
-  // A copy: while the lock is open, end_use() of an operation with a host route may change the
-  // list.
-  const std::vector<HostOperation> operations = buffer.host_operations;
-  for (const HostOperation& operation : operations) {
-    if (writes_only && !operation.writes) continue;
-    EventRef done = operation.done;
-    if (done == nullptr) {
-      // Its event could not be had at the time: a later one of that stream will do, where another
-      // thread may record one.
-      if (operation.stream == kPerThreadStream) return Status::kDeviceError;
-      const Unlocked unlocked(lock);
-      const auto capturing = is_capturing(operation.stream);
-      if (!capturing.ok() || *capturing) return Status::kDeviceError;
-      auto event = events_.record(operation.stream, 0);
-      if (!event.ok()) return event.status();
-      done = *event;
+                                                       std::vector<EventRef>& events) noexcept {
+  try {
+    // A copy: while the lock is open, end_use() of an operation with a host route may change the
+    // list.
+    const std::vector<HostOperation> operations = buffer.host_operations;
+    events.reserve(events.size() + operations.size());
+    for (const HostOperation& operation : operations) {
+      if (writes_only && !operation.writes) continue;
+      if (operation.done != nullptr) {
+        events.push_back(operation.done);
+        continue;
+      }
+      // Its event could not be had at the time; a later one of that stream will do.
+      if (operation.slot == kNoSlot) continue;  // the stream is gone, when all of it was over
+      auto& entry = streams_.entry(operation.slot);
+      const bool shared = operation.slot == StreamTable::kShared;
+      if (!shared && entry.latest != nullptr && entry.latest->seq >= operation.noted) {
+        events.push_back(entry.latest);
+        continue;
+      }
+      // Another thread may record on neither a per-thread stream nor one that is destroyed.
+      const bool gone = shared ? operation.stream == StreamHandle{} : entry.retired;
+      if (gone || operation.stream == kPerThreadStream) return Status::kDeviceError;
+      const std::uint64_t seq = seq_;
+      EventRef end;
+      Status status = Status::kDeviceError;
+      ++entry.visitors;
+      {
+        const Unlocked unlocked(lock);
+        const auto capturing = is_capturing(operation.stream);
+        if (capturing.ok() && !*capturing) {
+          auto recorded = events_.record(operation.stream, seq);
+          status = recorded.status();
+          if (recorded.ok()) end = std::move(*recorded);
+        }
+      }
+      --entry.visitors;
+      if (waiters_ > 0) changed();
+      if (end == nullptr) return status;
+      if (!shared) streams_.note_event(operation.slot, end);
+      events.push_back(std::move(end));
     }
-    events.push_back(std::move(done));
+    return Status::kOk;
+  } catch (const std::bad_alloc&) {
+    return Status::kOutOfHostMemory;
   }
-  return Status::kOk;
 }
 
 // Gets the buffer its slab, if it has none. REQUIRES: kEvicting, or slab_busy set by the caller.

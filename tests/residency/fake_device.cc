@@ -100,7 +100,12 @@ bool FakeDevice::transfer_bytes(Address address, std::size_t size, std::byte* ou
 
 void FakeDevice::fail(Call call, int nth, Status status, bool repeat) {
   const Guard guard(mutex_);
-  faults_[call] = {calls_[call] + nth, status, repeat};
+  faults_[call] = {calls_[call] + nth, status, repeat, false};
+}
+
+void FakeDevice::fail_late(int nth, Status status) {
+  const Guard guard(mutex_);
+  faults_[Call::kZero] = {calls_[Call::kZero] + nth, status, false, true};
 }
 
 void FakeDevice::clear_faults() {
@@ -367,6 +372,12 @@ Status FakeDevice::destroy_event(EventHandle event) {
 }
 
 Status FakeDevice::record(EventHandle event, StreamHandle stream) {
+  const Status status = record_now(event, stream);
+  if (status == Status::kOk && after_record) after_record();
+  return status;
+}
+
+Status FakeDevice::record_now(EventHandle event, StreamHandle stream) {
   if (const Status status = enter(Call::kRecord); status != Status::kOk) return status;
   const Guard guard(mutex_);
   auto* const found = event_of(event, "record");
@@ -465,13 +476,14 @@ Status FakeDevice::copy_to_host(std::span<const Transfer> transfers, StreamHandl
 }
 
 Status FakeDevice::zero(Address address, Bytes size, StreamHandle stream) {
-  if (const Status status = enter(Call::kZero); status != Status::kOk) return status;
+  const Status status = enter(Call::kZero);
   const Guard guard(mutex_);
+  if (status != Status::kOk && !faults_[Call::kZero].late) return status;
   submit(stream, [this, address, size] {
     const std::vector<std::byte> zeroes(size.count());
     write(address, size.count(), zeroes.data());
   });
-  return Status::kOk;
+  return status;
 }
 
 Status FakeDevice::pin(void* host, Bytes size) {

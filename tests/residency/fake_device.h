@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "residency/device_memory.h"
+#include "tests/residency/allocation_faults.h"
 
 namespace superpipe::testing {
 
@@ -93,6 +94,8 @@ class FakeDevice : public DeviceMemory {
   // -- faults
   /// Fails the `nth` (1 is the next) call of that kind with `status`; with `repeat`, all from then.
   void fail(Call call, int nth, Status status, bool repeat = false);
+  /// The same for a kZero that is enqueued all the same.
+  void fail_late(int nth, Status status);
   void clear_faults();
   [[nodiscard]] int calls(Call call) const;
 
@@ -103,6 +106,8 @@ class FakeDevice : public DeviceMemory {
   void reset_peak();
   /// Called at each port call of any thread, without a lock of the fake.
   std::function<void(Call)> on_call;
+  /// Called after each record() that did what it should, likewise.
+  std::function<void()> after_record;
   /// A clock that goes on only with calls.
   [[nodiscard]] std::chrono::steady_clock::time_point now();
   [[nodiscard]] std::size_t live_events() const;
@@ -160,10 +165,20 @@ class FakeDevice : public DeviceMemory {
     int nth = 0;
     Status status = Status::kOk;
     bool repeat = false;
+    bool late = false;
   };
-  using Guard = std::lock_guard<std::recursive_mutex>;
+  /// Locks; what the fake itself allocates is not what a test makes fail.
+  class Guard {
+   public:
+    explicit Guard(std::recursive_mutex& mutex) : lock_(mutex) {}
+
+   private:
+    Arming unarmed_{-1000};
+    std::lock_guard<std::recursive_mutex> lock_;
+  };
 
   Status enter(Call call);
+  Status record_now(EventHandle event, StreamHandle stream);
   void violate(const std::string& what);
   Stream* stream_of(StreamHandle handle, const char* who);
   std::shared_ptr<Recording>* event_of(EventHandle handle, const char* who);

@@ -10,6 +10,7 @@
 #include "residency/host_store.h"
 #include "residency/page_pool.h"
 #include "residency/stream_table.h"
+#include "residency/turn_queue.h"
 #include "tests/residency/fake_device.h"
 
 namespace superpipe::testing {
@@ -134,6 +135,40 @@ TEST(PagePool, DestroysTheRestAtTheSecondTryWhenTheFirstFailedHalfWay) {
   EXPECT_EQ(device.violations(), std::vector<std::string>{});
 }
 
+TEST(TurnQueue, ServesInTheOrderOfAsking) {
+  TurnQueue queue;
+  TurnQueue::Place first;
+  TurnQueue::Place second;
+  TurnQueue::Place third;
+  queue.join(first);
+  EXPECT_TRUE(queue.take(first));
+  queue.join(second);
+  queue.join(third);
+  EXPECT_FALSE(queue.take(second)) << "it is the first one's turn";
+  queue.end();
+  EXPECT_FALSE(queue.take(third)) << "the second came earlier";
+  EXPECT_TRUE(queue.take(second));
+  queue.join(first);
+  queue.end();
+  EXPECT_FALSE(queue.take(first)) << "whoever had the turn goes to the end of the queue";
+  EXPECT_TRUE(queue.take(third));
+}
+
+TEST(TurnQueue, ForgetsWhoGivesUp) {
+  TurnQueue queue;
+  TurnQueue::Place first;
+  TurnQueue::Place second;
+  TurnQueue::Place third;
+  queue.join(first);
+  queue.join(second);
+  queue.join(third);
+  queue.leave(second);
+  queue.leave(first);
+  EXPECT_TRUE(queue.take(third));
+  queue.join(second);
+  EXPECT_FALSE(queue.take(second));
+}
+
 class HostStoreTest : public ::testing::Test {
  protected:
   FakeDevice device_{{}};
@@ -224,6 +259,10 @@ class StreamTableTest : public ::testing::Test {
     std::vector<EventRef> found;
     return table_.covered(slot, seq, found);
   }
+  void note_shared(StreamHandle stream, std::uint64_t seq, EventRef event) {
+    table_.prepare_shared();
+    table_.note_use(StreamTable::kShared, stream, seq, std::move(event));
+  }
 
   FakeDevice device_{{.eager = true}};
   EventPool events_{device_};
@@ -254,11 +293,11 @@ TEST_F(StreamTableTest, KnowsWhichUsesAnEventCovers) {
 }
 
 TEST_F(StreamTableTest, RefusesTheSharedSlotWhileOneUseHasNoEvent) {
-  table_.note_use(StreamTable::kShared, StreamHandle{500}, 1, event(1));
+  note_shared(StreamHandle{500}, 1, event(1));
   EXPECT_TRUE(covered(StreamTable::kShared, 1));
-  table_.note_use(StreamTable::kShared, StreamHandle{501}, 2, nullptr);
+  note_shared(StreamHandle{501}, 2, nullptr);
   EXPECT_FALSE(covered(StreamTable::kShared, 2));
-  table_.note_use(StreamTable::kShared, StreamHandle{501}, 3, event(3));
+  note_shared(StreamHandle{501}, 3, event(3));
   EXPECT_TRUE(covered(StreamTable::kShared, 3));
 }
 
@@ -266,14 +305,14 @@ TEST_F(StreamTableTest, KeepsBothEventsOfTwoThreadsThatUsedOneSharedStreamAtOnce
   // Both recorded when nothing had been noted yet: neither event covers the other's use.
   const EventRef one = event(0);
   const EventRef two = event(0);
-  table_.note_use(StreamTable::kShared, StreamHandle{500}, 1, two);
-  table_.note_use(StreamTable::kShared, StreamHandle{500}, 2, one);
+  note_shared(StreamHandle{500}, 1, two);
+  note_shared(StreamHandle{500}, 2, one);
   std::vector<EventRef> found;
   EXPECT_TRUE(table_.covered(StreamTable::kShared, 2, found));
   EXPECT_THAT(found, ::testing::UnorderedElementsAre(one, two));
   // Recorded after both had been noted: it covers them.
   const EventRef last = event(2);
-  table_.note_use(StreamTable::kShared, StreamHandle{500}, 3, last);
+  note_shared(StreamHandle{500}, 3, last);
   found.clear();
   EXPECT_TRUE(table_.covered(StreamTable::kShared, 3, found));
   EXPECT_THAT(found, ::testing::ElementsAre(last));
@@ -290,6 +329,17 @@ TEST_F(StreamTableTest, RecyclesASlotOnlyWhenItsLastUseIsOver) {
   ASSERT_TRUE(*events_.is_complete(end));
   EXPECT_EQ(table_.recycle(), std::uint64_t{1} << slot);
   EXPECT_EQ(table_.recycle(), 0U);
+}
+
+TEST_F(StreamTableTest, RecyclesNoSlotThatSomebodyVisits) {
+  const Slot slot = table_.slot_of(StreamHandle{100});
+  ++table_.entry(slot).visitors;
+  table_.retire(slot);
+  EXPECT_TRUE(table_.ending(slot));
+  EXPECT_EQ(table_.recycle(), 0U);
+  --table_.entry(slot).visitors;
+  EXPECT_FALSE(table_.ending(slot));
+  EXPECT_EQ(table_.recycle(), std::uint64_t{1} << slot);
 }
 
 TEST_F(StreamTableTest, TellsAStreamFromALaterOneWithTheSameHandle) {

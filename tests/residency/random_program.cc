@@ -48,6 +48,7 @@ class Program {
     residency.zero_fill = options_.zero_fill;
     residency.now = [this] { return device_.now(); };
     residency.worker_thread = false;
+    residency.record_timeline = options_.record_timeline;
     auto created = ResidencyManager::create(device_, residency);
     if (!created.ok()) {
       mistake("the manager could not be created");
@@ -60,6 +61,7 @@ class Program {
       device_.fail(options_.fault, options_.fault_at, options_.fault_status,
                    options_.fault_repeats);
     }
+    AllocationFaults::mine() = {0, options_.allocation_fault_at, options_.allocation_faults, 0};
     if (options_.layered) {
       run_layers();
     } else {
@@ -69,7 +71,16 @@ class Program {
       outcome_.fault_hits = device_.calls(options_.fault) - calls_before;
       device_.clear_faults();
     }
-    // The program goes on after the fault: everything must still be there.
+    outcome_.allocations = AllocationFaults::mine().count;
+    AllocationFaults::mine() = {};
+    // The program goes on after the fault: everything must still be there, and able to move.
+    if (options_.allocation_fault_at != 0) {
+      for (std::size_t i = 0; i < buffers_.size(); ++i) {
+        const int refused = outcome_.refused;
+        if (buffers_[i].defined) launch(7, {i});
+        if (outcome_.refused != refused) mistake("a launch was refused when memory was back");
+      }
+    }
     for (std::size_t i = 0; i < buffers_.size(); ++i) copy_out(i, true);
     device_.drain();
     while (manager_->run_worker_once()) device_.drain();
@@ -97,6 +108,21 @@ class Program {
     std::set<StreamHandle> users;  // streams whose work on it is not known to be ordered yet
   };
 
+  /// The manager, for one call in which its host allocations count, and may fail.
+  class Armed {
+   public:
+    explicit Armed(ResidencyManager& manager) : manager_(manager) {}
+    ResidencyManager* operator->() { return &manager_; }
+
+   private:
+    ResidencyManager& manager_;
+    Arming arming_{1};
+  };
+  Armed armed() { return Armed(*manager_); }
+  [[nodiscard]] bool refusals_are_mistakes() const {
+    return options_.fault == Call::kCount && AllocationFaults::mine().first == 0;
+  }
+
   void mistake(const std::string& what) {
     if (outcome_.mistakes.size() < 20) outcome_.mistakes.push_back(what);
   }
@@ -114,7 +140,7 @@ class Program {
   }
 
   void check_limit() {
-    const ResidencyStats stats = manager_->stats();
+    const ResidencyStats stats = armed()->stats();
     if (options_.policy.budget && options_.fault == Call::kCount &&
         device_.peak_bytes() + stats.unmanaged_bytes > *options_.policy.budget) {
       mistake("over the budget: " + std::to_string(device_.peak_bytes().count()));
@@ -134,9 +160,9 @@ class Program {
     } else if (dice < 49) {
       set(draw(buffers_.size()));
     } else if (dice < 51) {
-      manager_->trim();
+      armed()->trim();
     } else if (dice < 53) {
-      (void)manager_->on_unmanaged_change(draw(2) == 0 ? 4096 : -4096);
+      (void)armed()->on_unmanaged_change(draw(2) == 0 ? 4096 : -4096);
       device_.reset_peak();  // the peak before it was against another limit
     } else if (dice < 56) {
       recreate_stream();
@@ -149,7 +175,7 @@ class Program {
       }
       launch(draw(5), chosen);
     }
-    for (std::uint64_t n = draw(4); n > 0; --n) (void)manager_->run_worker_once();
+    for (std::uint64_t n = draw(4); n > 0; --n) (void)armed()->run_worker_once();
     check_limit();
   }
 
@@ -167,7 +193,7 @@ class Program {
         launch(layer, {2 * layer});
         if (draw(30) == 0) copy_out(draw(buffers_.size()), draw(2) == 0);
         launch(layer + 100, {2 * layer, 2 * layer + 1});
-        for (std::uint64_t n = draw(6); n > 0; --n) (void)manager_->run_worker_once();
+        for (std::uint64_t n = draw(6); n > 0; --n) (void)armed()->run_worker_once();
         check_limit();
       }
     }
@@ -178,7 +204,7 @@ class Program {
     const std::size_t size = pages * 4096 - (draw(2) == 0 ? 0 : draw(2000));
     const bool ordered = draw(2) == 0;
     const StreamHandle stream = draw_stream();
-    const auto address = manager_->allocate(
+    const auto address = armed()->allocate(
         Bytes{size}, ordered ? std::optional<StreamHandle>{stream} : std::nullopt);
     if (!address.ok()) {
       ++outcome_.refused;
@@ -199,18 +225,21 @@ class Program {
     Status status = Status::kOk;
     if (draw(2) == 0) {
       for (const StreamHandle stream : streams_) device_.synchronize(stream);
-      status = manager_->free(buffer.address);
+      status = armed()->free(buffer.address);
     } else {
       const StreamHandle stream = draw_stream();
       order(buffer, stream);
-      status = manager_->free_async(buffer.address, stream);
+      status = armed()->free_async(buffer.address, stream);
     }
     if (status != Status::kOk) {
       ++outcome_.refused;
-      if (options_.fault == Call::kCount) mistake("a free was refused");
+      if (refusals_are_mistakes()) mistake("a free was refused");
       device_.clear_faults();
+      AllocationFaults::mine().how_many = 0;
       for (const StreamHandle stream : streams_) device_.synchronize(stream);
-      (void)manager_->free(buffer.address);
+      const Status again = armed()->free(buffer.address);
+      if (options_.fault == Call::kCount && again != Status::kOk)
+        mistake("a free was refused twice");
     }
     buffers_.erase(buffers_.begin() + static_cast<std::ptrdiff_t>(index));
   }
@@ -227,7 +256,7 @@ class Program {
     if (synchronous) device_.synchronize(stream);
     UseToken token;
     const Address address = buffer.address + offset;
-    const auto route = manager_->begin_copy_in(address, Bytes{size}, stream, synchronous, token);
+    const auto route = armed()->begin_copy_in(address, Bytes{size}, stream, synchronous, token);
     if (!route.ok()) {
       ++outcome_.refused;
       return;
@@ -245,7 +274,7 @@ class Program {
       });
       if (synchronous) device_.synchronize(stream);
     }
-    manager_->end_use(token, stream, true);
+    armed()->end_use(token, stream, true);
     std::copy(source->begin(), source->end(),
               buffer.expected.begin() + static_cast<std::ptrdiff_t>(offset));
     buffer.defined = buffer.defined || whole;
@@ -260,10 +289,10 @@ class Program {
     UseToken token;
     const Address address = buffer.address;
     const std::size_t size = buffer.size;
-    const auto route = manager_->begin_copy_out(address, Bytes{size}, stream, synchronous, token);
+    const auto route = armed()->begin_copy_out(address, Bytes{size}, stream, synchronous, token);
     if (!route.ok()) {
       ++outcome_.refused;
-      if (options_.fault == Call::kCount) mistake("a copy out was refused");
+      if (refusals_are_mistakes()) mistake("a copy out was refused");
       return;
     }
     const void* const host = route->host;
@@ -283,7 +312,7 @@ class Program {
       device_.submit(stream, check);
       if (synchronous) device_.synchronize(stream);
     }
-    manager_->end_use(token, stream, true);
+    armed()->end_use(token, stream, true);
   }
 
   // A memset: an operation that policy is not told of.
@@ -293,7 +322,7 @@ class Program {
     order(buffer, stream);
     UseToken token;
     const std::uint64_t word = buffer.address + draw(buffer.size);
-    if (manager_->begin_use({&word, 1}, true, stream, token) != Status::kOk) {
+    if (armed()->begin_use({&word, 1}, true, stream, token) != Status::kOk) {
       ++outcome_.refused;
       return;
     }
@@ -301,7 +330,7 @@ class Program {
     device_.submit(stream, [this, address = buffer.address, value] {
       device_.write(address, value.size(), value.data());
     });
-    manager_->end_use(token, stream, true);
+    armed()->end_use(token, stream, true);
     buffer.expected = value;
     buffer.defined = true;
   }
@@ -321,14 +350,14 @@ class Program {
       ranges.emplace_back(buffer.address, buffer.size);
     }
     UseToken token;
-    const Status status = manager_->begin_launch(KernelId{kernel}, words, stream, token);
+    const Status status = armed()->begin_launch(KernelId{kernel}, words, stream, token);
     if (status != Status::kOk) {
       ++outcome_.refused;
       return;
     }
     // Sometimes the driver refuses what was announced.
     if (draw(20) == 0) {
-      manager_->end_use(token, stream, false);
+      armed()->end_use(token, stream, false);
       return;
     }
     device_.submit(stream, [this, kernel, ranges] {
@@ -344,7 +373,7 @@ class Program {
         device_.write(ranges[i].first, ranges[i].second, held[i].data());
       }
     });
-    manager_->end_use(token, stream, true);
+    armed()->end_use(token, stream, true);
     mix(kernel, contents);
   }
 
@@ -357,7 +386,7 @@ class Program {
     for (Live& buffer : buffers_) {
       if (buffer.users.erase(old) != 0) buffer.users.insert(fresh);
     }
-    manager_->on_stream_destroy(old);
+    armed()->on_stream_destroy(old);
     streams_[index] = fresh;
   }
 

@@ -25,6 +25,9 @@ struct ProgramOptions {
   int fault_at = 0;           ///< its ordinal, from the end of the manager's creation
   bool fault_repeats = false;
   Status fault_status = Status::kDeviceError;
+  std::uint64_t allocation_fault_at = 0;  ///< the host allocation of the manager to fail; 0: none
+  std::uint64_t allocation_faults = 1;    ///< how many fail, from that on
+  bool record_timeline = false;
   bool layered = false;  ///< passes over layers, as models do, instead of random uses
 };
 
@@ -33,6 +36,7 @@ struct ProgramOutcome {
   std::vector<std::string> mistakes;  ///< wrong bytes and violations of the device's rules
   int refused = 0;                    ///< calls that failed, cleanly
   int fault_hits = 0;                 ///< calls of the faulted kind that were made
+  std::uint64_t allocations = 0;      ///< of the manager, where a program counts them
   ResidencyStats stats;
 };
 

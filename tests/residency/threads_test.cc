@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <future>
 #include <random>
 #include <thread>
 
@@ -187,6 +189,133 @@ TEST(ResidencyThreads, KeepEachOthersContentWithK) {
   config.k = 4;
   config.k_prime = 2;
   run_threads(config, 3);
+}
+
+/// A manager with a worker, and threads that meet at chosen points of it.
+class ResidencyMeetings : public ManagerTest {
+ protected:
+  void make_threaded(std::uint64_t pages) {
+    make(budget_of(pages));  // for the device and the stream
+    manager_.reset();
+    options_.worker_thread = true;
+    options_.now = [this] {
+      if (is_late_) late_asked_the_time_ = true;
+      return device_->now();
+    };
+    auto created = ResidencyManager::create(*device_, options_);
+    ASSERT_TRUE(created.ok());
+    manager_ = std::move(*created);
+  }
+
+  /// Starts `what` on a thread of its own, and returns when it is done, or is about to wait: it has
+  /// asked the time, which it does with the manager's lock held.
+  void start_late(std::function<void()> what) {
+    late_ = std::thread([this, what = std::move(what)] {
+      is_late_ = true;
+      what();
+      late_is_done_ = true;
+    });
+    while (!late_asked_the_time_ && !late_is_done_) std::this_thread::yield();
+  }
+
+  bool readable(Address address) {
+    std::byte byte{};
+    return device_->read(address, 1, &byte);
+  }
+
+  std::thread late_;
+  std::atomic<bool> late_asked_the_time_{false};
+  std::atomic<bool> late_is_done_{false};
+  static thread_local bool is_late_;
+};
+
+thread_local bool ResidencyMeetings::is_late_ = false;
+
+// A launch marks the end of a stream that its victim was used on, while the program destroys that
+// stream on another thread.
+TEST_F(ResidencyMeetings, DestroyNoStreamThatAnotherThreadIsAboutToMark) {
+  for (const Call call : {Call::kIsCapturing, Call::kRecord}) {
+    late_asked_the_time_ = late_is_done_ = false;
+    make_threaded(2);
+    const Address victim = load(2, 1);
+    const Address wanted = load(2, 5);
+    const StreamHandle destroyed = device_->program_stream();
+    ASSERT_EQ(launch({victim}, destroyed), Status::kOk);
+    // The first such call is about the launch's own stream.
+    int calls = 0;
+    device_->on_call = [&, launcher = std::this_thread::get_id()](Call made) {
+      if (made != call || std::this_thread::get_id() != launcher || ++calls != 2) return;
+      start_late([&] {
+        manager_->on_stream_destroy(destroyed);
+        device_->synchronize(destroyed);
+        EXPECT_EQ(device_->destroy_stream(destroyed), Status::kOk);
+      });
+    };
+    EXPECT_EQ(launch({wanted}), Status::kOk);
+    ASSERT_TRUE(late_.joinable());
+    late_.join();
+    EXPECT_EQ(copy_out(victim, kPage), 2);
+    manager_.reset();
+    EXPECT_EQ(device_->violations(), std::vector<std::string>{}) << name_of(call);
+  }
+}
+
+TEST_F(ResidencyMeetings, TakeTurnsInTheOrderOfAsking) {
+  make_threaded(4);
+  for (int i = 0; i < 4; ++i) (void)load(1, i);
+  const Address first = load(1, 10);
+  const Address again = load(1, 20);
+  const Address late = load(1, 30);
+  const StreamHandle late_stream = device_->program_stream();
+  std::promise<void> seen;
+  std::atomic<bool> started{false};
+  device_->on_call = [&](Call made) {
+    // The first launch waits for this eviction: it has the turn.
+    if (made != Call::kUnmap || started.exchange(true)) return;
+    start_late([&] {
+      UseToken token;
+      EXPECT_EQ(announce({late}, late_stream, token), Status::kOk);
+      seen.get_future().wait();
+      manager_->end_use(token, late_stream, false);
+    });
+  };
+  EXPECT_EQ(launch({first}), Status::kOk);
+  EXPECT_EQ(launch({again}), Status::kOk);
+  EXPECT_TRUE(readable(late)) << "whoever had the turn got it again before one who waited";
+  seen.set_value();
+  late_.join();
+  manager_.reset();  // its worker uses what is on this stack
+}
+
+TEST_F(ResidencyMeetings, ReportAnErrorOnlyToThoseWhoWaitedForIt) {
+  // The worker mostly begins the second fetch before the launch hears that the first one failed.
+  bool met = false;
+  for (int attempt = 0; attempt < 200 && !met; ++attempt) {
+    make_threaded(4);
+    const Address filler = load(4, 1);
+    const Address first = load(1, 10);
+    const Address second = load(1, 20);
+    ASSERT_EQ(manager_->free(filler), Status::kOk);
+    std::promise<void> given_up;
+    std::atomic<bool> ended{false};
+    int copies = 0;
+    device_->on_call = [&](Call made) {
+      if (made != Call::kCopyToDevice || ++copies > 2 || ended) return;
+      if (copies == 2) {
+        met = true;
+        given_up.get_future().wait();
+      }
+      device_->fail(Call::kCopyToDevice, 1, Status::kDeviceError);
+    };
+    EXPECT_EQ(launch({first, second}), Status::kDeviceError);
+    ended = true;
+    given_up.set_value();
+    EXPECT_EQ(launch({second}), Status::kOk) << "the failure of a fetch that nobody waited for";
+    EXPECT_EQ(launch({first}), Status::kOk);
+    EXPECT_EQ(copy_out(second, kPage), 21);
+    manager_.reset();  // its worker uses what is on this stack
+  }
+  EXPECT_TRUE(met);
 }
 
 TEST(ResidencyThreads, AbandonsAManagerWhoseWorkerRuns) {
