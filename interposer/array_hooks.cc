@@ -10,19 +10,20 @@
 namespace superpipe {
 namespace {
 
-/// Bytes of one channel of an element; the largest there is for formats that are not listed
-/// (block-compressed and planar ones take less).
+/// Bytes of one channel of an element. Formats that are not listed are planar, packed or
+/// block-compressed, of a byte or less.
 std::uint64_t channel_bytes(CUarray_format format) noexcept {
   switch (format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8:
-      return 1;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+      return 4;
     case CU_AD_FORMAT_UNSIGNED_INT16:
     case CU_AD_FORMAT_SIGNED_INT16:
     case CU_AD_FORMAT_HALF:
       return 2;
     default:
-      return 4;
+      return 1;
   }
 }
 
@@ -34,7 +35,7 @@ std::optional<Bytes> array_bytes(const CUDA_ARRAY3D_DESCRIPTOR& array,
   if ((array.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) {
     return std::nullopt;
   }
-  constexpr std::uint64_t kLargestExtent = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kLargestExtent = std::uint64_t{1} << 18;  // their product fits 64 bits
   constexpr unsigned int kMostLevels = 32;
   if (std::max({array.Width, array.Height, array.Depth}) > kLargestExtent ||
       array.NumChannels > 4 || levels > kMostLevels) {

@@ -46,7 +46,9 @@ CUresult hook::cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParam
   return counted(driver().cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev));
 }
 CUresult hook::cuCtxFromGreenCtx(CUcontext* pContext, CUgreenCtx hCtx) noexcept {
-  return counted(driver().cuCtxFromGreenCtx(pContext, hCtx));
+  const CUresult result = driver().cuCtxFromGreenCtx(pContext, hCtx);
+  if (result == CUDA_SUCCESS) Runtime::on_green_context(*pContext);
+  return result;
 }
 
 CUresult hook::cuCtxDestroy(CUcontext ctx) noexcept {
@@ -57,19 +59,18 @@ CUresult hook::cuCtxDestroy_v2(CUcontext ctx) noexcept {
   Runtime::on_context_destroying(ctx);
   return counted_destroy(driver().cuCtxDestroy_v2(ctx));
 }
-CUresult hook::cuGreenCtxDestroy(CUgreenCtx hCtx) noexcept {
-  Runtime::on_green_context_destroying(hCtx);
-  return driver().cuGreenCtxDestroy(hCtx);
-}
 CUresult hook::cuCtxAttach(CUcontext* pctx, unsigned int flags) noexcept {
   const CUresult result = driver().cuCtxAttach(pctx, flags);
   if (result == CUDA_SUCCESS) Runtime::on_context_attached(*pctx);
   return result;
 }
 CUresult hook::cuCtxDetach(CUcontext ctx) noexcept {
-  const bool last = Runtime::on_context_detaching(ctx);
+  const bool last = Runtime::is_last_reference(ctx);
+  if (last) Runtime::on_context_destroying(ctx);
   const CUresult result = driver().cuCtxDetach(ctx);
-  return last ? counted_destroy(result) : result;
+  if (last) return counted_destroy(result);
+  if (result == CUDA_SUCCESS) Runtime::on_context_detached(ctx);
+  return result;
 }
 
 CUresult hook::cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) noexcept {

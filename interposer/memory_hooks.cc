@@ -48,9 +48,9 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, 
   if (dptr == nullptr || size == 0) return call();
   Runtime* const runtime = Runtime::for_allocation();
   if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (runtime == nullptr) return pass_through(dptr, size, call);
   // A capture makes the allocation a node of its graph, which owns the memory from then on.
-  if (runtime->is_capturing(stream)) return call();
+  if (Runtime::is_capturing(stream)) return call();
+  if (runtime == nullptr) return pass_through(dptr, size, call);
   if (pool == nullptr && driver().cuDeviceGetMemPool(&pool, runtime->device()) != CUDA_SUCCESS) {
     pool = nullptr;
   }
@@ -65,6 +65,16 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, 
   return CUDA_SUCCESS;
 }
 
+/// Frees a managed buffer through `free`.
+template <typename Free>
+CUresult free_managed(Runtime& runtime, CUdeviceptr dptr, const Free& free) noexcept {
+  runtime.note_free();
+  const auto owner = Runtime::pools().take(dptr);
+  const Status status = free();
+  if (status != Status::kOk && owner) Runtime::pools().put_back(dptr, *owner);
+  return runtime.failure(status, CallKind::kAllocation);
+}
+
 /// Frees in the order of `stream`.
 template <typename Call>
 CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noexcept {
@@ -72,11 +82,9 @@ CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noe
   if (runtime == nullptr) return call();
   if (!runtime->in_arena(dptr)) return free_unmanaged(runtime, dptr, call);
   // A captured free of memory that no graph allocated: the driver refuses it with the right code.
-  if (runtime->is_capturing(stream)) return call();
-  runtime->note_free();
-  const Status status = runtime->residency().free_async(dptr, stream);
-  if (status == Status::kOk) Runtime::pools().on_free(dptr);
-  return status == Status::kOk ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (Runtime::is_capturing(stream)) return call();
+  return free_managed(*runtime, dptr,
+                      [&] { return runtime->residency().free_async(dptr, stream); });
 }
 
 bool is_managed(CUdeviceptr address) noexcept {
@@ -124,9 +132,7 @@ CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
   const CUresult synchronised = driver().cuCtxSynchronize();
   if (pushed) driver().cuCtxPopCurrent_v2(&previous);
   if (synchronised != CUDA_SUCCESS) return synchronised;
-  runtime->note_free();
-  Runtime::pools().on_free(dptr);
-  return runtime->residency().free(dptr) == Status::kOk ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return free_managed(*runtime, dptr, [&] { return runtime->residency().free(dptr); });
 }
 
 CUresult hook::cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) noexcept {

@@ -42,11 +42,13 @@ class PageAccounts {
   /// The driver made `size` bytes of pages and gave out `handle`.
   void create(std::uint64_t handle, Bytes size) noexcept {
     try {
-      Pages pages(new Record{size}, [this](Record* record) {
+      // For good at first: if what shares it cannot be allocated, the deleter runs.
+      Pages pages(new Record{size, true}, [this](Record* record) {
         const Record last = *record;
         delete record;
         if (!last.for_good) give_back_(last.size);
       });
+      pages->for_good = false;
       add_reference(handle, pages);
     } catch (const std::bad_alloc&) {
       // Nobody will give them back.

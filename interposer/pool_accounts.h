@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <unordered_map>
 
 #include "interposer/cuda_api.h"
@@ -52,12 +53,24 @@ class PoolAccounts {
       owners_.erase(address);
     }
   }
-  void on_free(std::uint64_t address) noexcept {
+  /// Who an allocation belongs to.
+  struct Owner {
+    CUmemoryPool pool = nullptr;
+    std::uint64_t size = 0;
+  };
+  /// The allocation at `address` is about to be freed: forgotten before that, because the address
+  /// may come again in another thread at once. @return what put_back() takes if the free fails.
+  std::optional<Owner> take(std::uint64_t address) noexcept {
     const std::lock_guard lock(mutex_);
-    const auto owner = owners_.find(address);
-    if (owner == owners_.end()) return;
-    usages_[owner->second.pool].current -= owner->second.size;
-    owners_.erase(owner);
+    const auto found = owners_.find(address);
+    if (found == owners_.end()) return std::nullopt;
+    const Owner owner = found->second;
+    usages_[owner.pool].current -= owner.size;
+    owners_.erase(found);
+    return owner;
+  }
+  void put_back(std::uint64_t address, const Owner& owner) noexcept {
+    on_allocate(owner.pool, address, owner.size);
   }
   /// The pool that the allocation at `address` was asked from; null if it was not from a pool.
   [[nodiscard]] CUmemoryPool pool_of(std::uint64_t address) const noexcept {
@@ -89,10 +102,6 @@ class PoolAccounts {
   }
 
  private:
-  struct Owner {
-    CUmemoryPool pool = nullptr;
-    std::uint64_t size = 0;
-  };
   mutable std::mutex mutex_;
   std::unordered_map<std::uint64_t, Owner> owners_;
   std::unordered_map<CUmemoryPool, Usage> usages_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "interposer/driver_codes.h"
@@ -25,6 +26,8 @@ struct Process {
   Configuration configuration;
   std::map<CUdevice, int> primary_references;
   std::map<CUcontext, int> attached;  ///< references beyond the first
+  std::set<CUcontext> green;          ///< contexts that green contexts gave
+  bool dropping = false;              ///< a managed state is on its way out
   std::vector<Runtime*> dropped;      ///< see Runtime
   std::optional<ExitFigures> finished;
   bool given_up = false;
@@ -155,6 +158,8 @@ Runtime* Runtime::start() noexcept {
         driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) {
       return nullptr;  // the driver will tell the program what is wrong
     }
+    // While an earlier state still holds memory, nobody knows what a context takes.
+    if (process().dropping || process().green.count(context) > 0) return nullptr;
     int version = 0;
     if (driver().cuDriverGetVersion(&version) != CUDA_SUCCESS || version < kOldestDriver) {
       give_up(
@@ -223,8 +228,13 @@ Runtime* Runtime::start() noexcept {
 }
 
 void Runtime::drop() noexcept {
-  Runtime* const runtime = active_.exchange(nullptr, std::memory_order_acq_rel);
-  if (runtime == nullptr) return;
+  Runtime* runtime = nullptr;
+  {
+    const std::lock_guard lock(process().mutex);
+    runtime = active_.exchange(nullptr, std::memory_order_acq_rel);
+    if (runtime == nullptr) return;
+    process().dropping = true;
+  }
   // The context's end waits for its work, but comes after this: what is queued still uses buffers.
   CUcontext context = nullptr;
   const bool pushed = driver().cuCtxPushCurrent_v2(runtime->context_) == CUDA_SUCCESS;
@@ -242,8 +252,9 @@ void Runtime::drop() noexcept {
   }
   pools().forget_allocations();
   runtime->residency_->shut_down();
+  const std::lock_guard lock(process().mutex);
+  process().dropping = false;
   try {
-    const std::lock_guard lock(process().mutex);
     process().dropped.push_back(runtime);
   } catch (...) {
     // It then only looks like a leak.
@@ -265,12 +276,13 @@ void Runtime::on_context_destroying(CUcontext context) noexcept {
   }
 }
 
-void Runtime::on_green_context_destroying(CUgreenCtx green) noexcept {
-  const Runtime* const runtime = if_active();
-  CUcontext context = nullptr;
-  if (runtime != nullptr && driver().cuCtxFromGreenCtx(&context, green) == CUDA_SUCCESS &&
-      context == runtime->context_) {
-    drop();
+void Runtime::on_green_context(CUcontext context) noexcept {
+  on_context_created();
+  try {
+    const std::lock_guard lock(process().mutex);
+    process().green.insert(context);
+  } catch (...) {
+    // Managed like any other, then.
   }
 }
 
@@ -283,17 +295,15 @@ void Runtime::on_context_attached(CUcontext context) noexcept {
   }
 }
 
-bool Runtime::on_context_detaching(CUcontext context) noexcept {
-  {
-    const std::lock_guard lock(process().mutex);
-    const auto found = process().attached.find(context);
-    if (found != process().attached.end()) {
-      if (--found->second == 0) process().attached.erase(found);
-      return false;
-    }
-  }
-  on_context_destroying(context);
-  return true;
+bool Runtime::is_last_reference(CUcontext context) noexcept {
+  const std::lock_guard lock(process().mutex);
+  return process().attached.count(context) == 0;
+}
+
+void Runtime::on_context_detached(CUcontext context) noexcept {
+  const std::lock_guard lock(process().mutex);
+  const auto found = process().attached.find(context);
+  if (found != process().attached.end() && --found->second == 0) process().attached.erase(found);
 }
 
 void Runtime::on_context_destroyed() noexcept { contexts_.fetch_sub(1); }
@@ -402,7 +412,7 @@ void Runtime::note_free() noexcept {
   }
 }
 
-bool Runtime::is_capturing(StreamHandle stream) const noexcept {
+bool Runtime::is_capturing(StreamHandle stream) noexcept {
   if (!CaptureCount::any()) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   // An error means that the legacy stream would break a capture: the driver shall say so itself.
@@ -470,7 +480,18 @@ Status Runtime::pin_pending() noexcept {
     words.swap(pending_);
     has_pending_.store(false, std::memory_order_relaxed);
   }
-  return pin(words, "device memory holds a pointer to them");
+  const Status status = pin(words, "device memory holds a pointer to them");
+  if (status != Status::kOk) {
+    // They still have to be: the next launch tries again.
+    try {
+      const std::lock_guard lock(pending_mutex_);
+      pending_.insert(pending_.end(), words.begin(), words.end());
+      has_pending_.store(true, std::memory_order_release);
+    } catch (...) {
+      log_line(LogLevel::kError, "out of memory: a pointer in device memory goes unseen");
+    }
+  }
+  return status;
 }
 
 bool Runtime::take_unmanaged(Bytes size) noexcept {

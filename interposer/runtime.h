@@ -62,12 +62,15 @@ class Runtime {
   static void on_context_created() noexcept;
   /// `context` is about to go: drops the managed state if it is the managed one.
   static void on_context_destroying(CUcontext context) noexcept;
-  /// The same for the context that a green context gave.
-  static void on_green_context_destroying(CUgreenCtx green) noexcept;
+  /// `context` came from a green context. It is never managed: it is the primary context in
+  /// disguise, and ends without its memory.
+  static void on_green_context(CUcontext context) noexcept;
   /// One more reference to `context` (cuCtxAttach).
   static void on_context_attached(CUcontext context) noexcept;
-  /// One reference less; the last one takes the context with it. @return whether it was the last.
-  static bool on_context_detaching(CUcontext context) noexcept;
+  /// Whether the next cuCtxDetach of `context` takes it away.
+  static bool is_last_reference(CUcontext context) noexcept;
+  /// A reference that was not the last has gone.
+  static void on_context_detached(CUcontext context) noexcept;
   /// A context has been destroyed.
   static void on_context_destroyed() noexcept;
   static void on_primary_retained(CUdevice device) noexcept;
@@ -103,14 +106,13 @@ class Runtime {
   /// What a call of the program answers when ours failed with `status`: the error that a kernel
   /// left behind, if that is why, as the driver's own calls do.
   [[nodiscard]] CUresult failure(Status status, CallKind kind) const noexcept {
-    if (status == Status::kDeviceError) {
-      const CUresult sticky = device_memory_.sticky_error();
-      if (sticky != CUDA_SUCCESS) return sticky;
-    }
-    return to_curesult(status, kind);
+    const CUresult sticky = status == Status::kDeviceError ? sticky_error() : CUDA_SUCCESS;
+    return sticky != CUDA_SUCCESS ? sticky : to_curesult(status, kind);
   }
-  /// See DriverDeviceMemory.
-  [[nodiscard]] CUresult sticky_error() const noexcept { return device_memory_.sticky_error(); }
+  /// See DriverDeviceMemory; none once this is dropped.
+  [[nodiscard]] CUresult sticky_error() const noexcept {
+    return if_active() == this ? device_memory_.sticky_error() : CUDA_SUCCESS;
+  }
 
   /// Whether events can order work on `stream`: it captures nothing and is of the managed context.
   /// What is submitted to another stream has its buffers pinned instead. Nearly always one load.
@@ -122,7 +124,7 @@ class Runtime {
   }
 
   /// Whether the program is capturing `stream`: an allocation there becomes a node of its graph.
-  [[nodiscard]] bool is_capturing(StreamHandle stream) const noexcept;
+  [[nodiscard]] static bool is_capturing(StreamHandle stream) noexcept;
 
   /// Makes what `words` name resident for good; `reason` is logged.
   Status pin(std::span<const std::uint64_t> words, const char* reason) noexcept;

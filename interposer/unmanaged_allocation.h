@@ -14,7 +14,7 @@ namespace superpipe {
 template <typename Call, typename Remember>
 CUresult allocate_unmanaged(Runtime* runtime, Bytes size, const Call& call,
                             const Remember& remember) noexcept {
-  if (runtime == nullptr) return call();
+  if (runtime == nullptr || size > runtime->device_total()) return call();
   if (!runtime->take_unmanaged(size)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = call();
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {

@@ -81,9 +81,12 @@ CUresult hook::cuMemExportToShareableHandle(void* shareableHandle,
                                             CUmemGenericAllocationHandle handle,
                                             CUmemAllocationHandleType handleType,
                                             unsigned long long flags) noexcept {
+  const CUresult result =
+      driver().cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
   // Whoever imports it holds the pages too.
-  if (Runtime* const runtime = Runtime::if_active()) runtime->pages().keep_for_good(handle);
-  return driver().cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
+  Runtime* const runtime = Runtime::if_active();
+  if (runtime != nullptr && result == CUDA_SUCCESS) runtime->pages().keep_for_good(handle);
+  return result;
 }
 
 }  // namespace superpipe

@@ -192,7 +192,10 @@ bool ResidencyManager::Impl::restore_policy() noexcept {
     PolicyEngine fresh(options_.policy);
     for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
       const Buffer& buffer = buffers_[BufferId{i}];
-      if (buffer.live) fresh.on_allocate(BufferId{i}, buffer.footprint);
+      // Also those whose life is about to begin: kFetching and not live.
+      if (buffer.live || buffer.place == Place::kFetching) {
+        fresh.on_allocate(BufferId{i}, buffer.footprint);
+      }
     }
     fresh.on_unmanaged_bytes(unmanaged_);
     policy_ = std::move(fresh);
@@ -340,7 +343,7 @@ Status ResidencyManager::Impl::order_behind_fetches(Lock& lock, std::span<const 
 
 // A probe that cannot be had is no reason to fail a launch.
 std::shared_ptr<ResidencyManager::Impl::StallProbe> ResidencyManager::Impl::open_stall_probe(
-    Lock& lock, const UseToken& token, const Use& use) {
+    Lock& lock, const UseToken& token, const Use& use) try {
   if (use.slot == kNoSlot || !moves() || all_ready(token, use)) return nullptr;
   auto probe = std::make_shared<StallProbe>();
   probe->begun = now();
@@ -354,6 +357,8 @@ std::shared_ptr<ResidencyManager::Impl::StallProbe> ResidencyManager::Impl::open
   start_worker();
   work();
   return probe;
+} catch (const std::bad_alloc&) {
+  return nullptr;  // a figure less
 }
 
 void ResidencyManager::Impl::end_use(UseToken& token, StreamHandle stream,

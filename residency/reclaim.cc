@@ -133,7 +133,7 @@ bool ResidencyManager::Impl::make_room_for_unmanaged(Lock& lock) {
   const auto deadline = now() + options_.wait_limit;
   if (!take_turn(lock, deadline)) return false;
   try {
-    while (excess() > Bytes{}) {
+    while (excess() > Bytes{} && !stop_) {
       if (reclaim_one(lock)) continue;
       if (excess() > coming() && evict_for(lock, excess() - coming()) == Bytes{}) break;
       if (!wait_change(lock, deadline)) break;

@@ -41,6 +41,31 @@
 
 namespace superpipe {
 
+/// The manager's mutex, which operations open in their midst to call the device.
+class OpenableMutex : public std::mutex {
+ public:
+  int open_sections = 0;  ///< operations that have it open; guarded by the mutex
+};
+
+/// Opens the mutex for a scope. REQUIRES: `lock` is of an OpenableMutex.
+class Unlocked {
+ public:
+  explicit Unlocked(std::unique_lock<std::mutex>& lock) : lock_(lock) {
+    ++mutex().open_sections;
+    lock_.unlock();
+  }
+  ~Unlocked() {
+    lock_.lock();
+    --mutex().open_sections;
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  OpenableMutex& mutex() { return *static_cast<OpenableMutex*>(lock_.mutex()); }
+  std::unique_lock<std::mutex>& lock_;
+};
+
 class ResidencyManager::Impl {
  public:
   using Clock = std::chrono::steady_clock;
@@ -225,7 +250,7 @@ class ResidencyManager::Impl {
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<PagePool> pool_;
 
-  mutable std::mutex mutex_;
+  mutable OpenableMutex mutex_;
   std::condition_variable work_cv_;    // the worker waits
   std::condition_variable change_cv_;  // everybody else waits
   std::uint32_t waiters_ = 0;
@@ -280,17 +305,5 @@ void ResidencyManager::Impl::warn_once(Text text) noexcept {
   } catch (const std::bad_alloc&) {
   }
 }
-
-/// Unlocks for a scope.
-class Unlocked {
- public:
-  explicit Unlocked(std::unique_lock<std::mutex>& lock) : lock_(lock) { lock_.unlock(); }
-  ~Unlocked() { lock_.lock(); }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-
- private:
-  std::unique_lock<std::mutex>& lock_;
-};
 
 }  // namespace superpipe

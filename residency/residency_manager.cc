@@ -55,11 +55,18 @@ void ResidencyManager::Impl::shut_down() noexcept {
   const bool quiet = transfers_.stop(options_.wait_limit) == Status::kOk;
   // Held to the end, across calls of the device: nobody waits for it any more but who looks in
   // late.
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
+  // Operations of other threads that are in the midst of a call of the device come to their end.
+  for (auto left = options_.wait_limit; mutex_.open_sections > 0 && left.count() > 0;) {
+    constexpr std::chrono::milliseconds kSlice{1};
+    change_cv_.wait_for(lock, kSlice);
+    left -= kSlice;
+  }
   for (std::uint32_t i = 0; arena_ != nullptr && i < buffers_.end(); ++i) {
     const Buffer& buffer = buffers_[BufferId{i}];
     if (buffer.live) arena_->set_owner(buffer.base.load(), buffer.footprint, Arena::kNobody);
   }
+  if (mutex_.open_sections > 0) return;  // all stays as it is, for whoever is in there
   demands_.clear();
   prefetches_.clear();
   evictions_.clear();

@@ -340,16 +340,25 @@ void ResidencyManager::Impl::run_eviction(Lock& lock, const Eviction& eviction) 
   changed();
 }
 
-// Appends what marks the ends of operations on the host copy that are pending now. Operations added
-// while the lock is open are the caller's business: kFetching and kEvicting admit none.
+// Appends what marks the ends of operations on the host copy that are pending, those included that
+// come while the lock is open; kFetching and kEvicting admit none.
 Status ResidencyManager::Impl::resolve_host_operations(Lock& lock, Buffer& buffer, bool writes_only,
                                                        std::vector<EventRef>& events) noexcept {
   try {
-    // A copy: while the lock is open, end_use() of an operation with a host route may change the
-    // list.
-    const std::vector<HostOperation> operations = buffer.host_operations;
-    events.reserve(events.size() + operations.size());
-    for (const HostOperation& operation : operations) {
+    events.reserve(events.size() + buffer.host_operations.size());
+    std::vector<std::uint64_t> resolved;
+    resolved.reserve(buffer.host_operations.size());
+    for (;;) {
+      // Looked for anew each time: while the lock is open, end_use() of an operation with a host
+      // route and the end of a stream change the list.
+      const auto found = std::find_if(buffer.host_operations.begin(), buffer.host_operations.end(),
+                                      [&](const HostOperation& operation) {
+                                        return std::find(resolved.begin(), resolved.end(),
+                                                         operation.noted) == resolved.end();
+                                      });
+      if (found == buffer.host_operations.end()) return Status::kOk;
+      const HostOperation operation = *found;
+      resolved.push_back(operation.noted);
       if (writes_only && !operation.writes) continue;
       if (operation.done != nullptr) {
         events.push_back(operation.done);
@@ -385,7 +394,6 @@ Status ResidencyManager::Impl::resolve_host_operations(Lock& lock, Buffer& buffe
       if (!shared) streams_.note_event(operation.slot, end);
       events.push_back(std::move(end));
     }
-    return Status::kOk;
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
   }

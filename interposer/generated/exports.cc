@@ -1033,9 +1033,7 @@ SUPERPIPE_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc 
 }
 
 SUPERPIPE_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
-  const superpipe::HookScope scope;
-  if (scope.passes_through()) return superpipe::driver_table.cuGreenCtxDestroy(hCtx);
-  return superpipe::hook::cuGreenCtxDestroy(hCtx);
+  return superpipe::driver_table.cuGreenCtxDestroy(hCtx);
 }
 
 SUPERPIPE_EXPORT CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource* resource, CUdevResourceType type) {
@@ -3198,7 +3196,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuGraphicsUnmapResources_ptsz), false},
     {reinterpret_cast<void*>(&::cuGraphicsUnregisterResource), false},
     {reinterpret_cast<void*>(&::cuGreenCtxCreate), false},
-    {reinterpret_cast<void*>(&::cuGreenCtxDestroy), true},
+    {reinterpret_cast<void*>(&::cuGreenCtxDestroy), false},
     {reinterpret_cast<void*>(&::cuGreenCtxGetDevResource), false},
     {reinterpret_cast<void*>(&::cuGreenCtxGetId), false},
     {reinterpret_cast<void*>(&::cuGreenCtxRecordEvent), false},

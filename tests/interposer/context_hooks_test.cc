@@ -80,13 +80,49 @@ TEST_F(ContextHooksTest, ForgetsReferencesWithTheContext) {
   EXPECT_EQ(Runtime::if_active(), nullptr);
 }
 
-TEST_F(ContextHooksTest, ForgetsItsBuffersWhenTheGreenContextGoes) {
+TEST_F(ContextHooksTest, KeepsItsBuffersWhenTheDriverRefusesADetach) {
+  CUcontext attached = nullptr;
+  ASSERT_EQ(hook::cuCtxAttach(&attached, 0), CUDA_SUCCESS);
+  driver().cuCtxDetach = [](CUcontext) { return CUDA_ERROR_INVALID_CONTEXT; };
+  EXPECT_EQ(hook::cuCtxDetach(attached), CUDA_ERROR_INVALID_CONTEXT);
+  driver().cuCtxDetach = [](CUcontext) { return CUDA_SUCCESS; };
+  ASSERT_EQ(hook::cuCtxDetach(attached), CUDA_SUCCESS);
+  EXPECT_NE(Runtime::if_active(), nullptr);
+}
+
+TEST_F(ContextHooksTest, ManagesNoContextOfAGreenContext) {
+  ASSERT_EQ(hook::cuCtxDestroy_v2(context()), CUDA_SUCCESS);
+  driver().cuCtxGetCurrent = [](CUcontext* current) {
+    *current = reinterpret_cast<CUcontext>(0x30);
+    return CUDA_SUCCESS;
+  };
   driver().cuCtxFromGreenCtx = [](CUcontext* out, CUgreenCtx) {
     return driver().cuCtxGetCurrent(out);
   };
-  driver().cuGreenCtxDestroy = [](CUgreenCtx) { return CUDA_SUCCESS; };
-  ASSERT_EQ(hook::cuGreenCtxDestroy(nullptr), CUDA_SUCCESS);
+  driver().cuMemAlloc_v2 = [](CUdeviceptr* address, std::size_t) {
+    *address = 0x7700000000;
+    return CUDA_SUCCESS;
+  };
+  CUcontext green = nullptr;
+  ASSERT_EQ(hook::cuCtxFromGreenCtx(&green, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(allocate(8 << 20), 0x7700000000);
   EXPECT_EQ(Runtime::if_active(), nullptr);
+  // Another context is managed as ever.
+  testing::install_null_driver(2);
+  EXPECT_NE(allocate(8 << 20), 0x7700000000);
+  EXPECT_NE(Runtime::if_active(), nullptr);
+}
+
+TEST_F(ContextHooksTest, StartsOnlyWhenWhatWasBeforeIsGone) {
+  // As another thread may, while the first waits for the context's work.
+  driver().cuCtxSynchronize = [] {
+    EXPECT_EQ(Runtime::for_allocation(), nullptr);
+    return CUDA_SUCCESS;
+  };
+  ASSERT_EQ(hook::cuCtxDestroy_v2(context()), CUDA_SUCCESS);
+  driver().cuCtxSynchronize = [] { return CUDA_SUCCESS; };
+  allocate();
+  EXPECT_NE(Runtime::if_active(), nullptr);
 }
 
 }  // namespace

@@ -151,6 +151,31 @@ TEST_F(MemoryHooksTest, DoesNotCountWhatIsAllocatedOnAnotherDevice) {
   testing::install_null_driver(2);
 }
 
+TEST_F(MemoryHooksTest, LeavesSizesThatNoDeviceHasToTheDriver) {
+  const Bytes before = [] {
+    create_pages(4 << 20);
+    return unmanaged();
+  }();
+  driver().cuMemCreate = [](CUmemGenericAllocationHandle*, std::size_t, const CUmemAllocationProp*,
+                            unsigned long long) { return CUDA_ERROR_OUT_OF_MEMORY; };
+  for (const std::size_t size : {std::size_t{1} << 63, std::size_t{1} << 62, SIZE_MAX}) {
+    CUmemAllocationProp properties{};
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CUmemGenericAllocationHandle handle = 0;
+    EXPECT_EQ(hook::cuMemCreate(&handle, size, &properties, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(unmanaged(), before);
+  }
+}
+
+TEST_F(MemoryHooksTest, AnswersWithTheErrorThatAKernelLeftBehind) {
+  driver().cuEventQuery = [](CUevent) { return CUDA_ERROR_ILLEGAL_ADDRESS; };
+  driver().cuEventRecord = [](CUevent, CUstream) { return CUDA_ERROR_ILLEGAL_ADDRESS; };
+  CUdeviceptr address = 0;
+  EXPECT_EQ(hook::cuMemAlloc_v2(&address, kBytes), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(address, 0U);
+  EXPECT_EQ(hook::cuMemFreeAsync(buffer_, nullptr), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 TEST_F(MemoryHooksTest, CountsAnAddressThatComesAgainBeforeItsFreeHasReturned) {
   CUdeviceptr address = 0;
   ASSERT_EQ(hook::cuMemAlloc_v2(&address, kSmall), CUDA_SUCCESS);

@@ -47,7 +47,8 @@ TEST(PoolAccounts, CountsByPoolAndForgetsFrees) {
   accounts.on_allocate(first, 1, 100);
   accounts.on_allocate(first, 2, 50);
   accounts.on_allocate(second, 3, 7);
-  accounts.on_free(1);
+  const auto owner = accounts.take(1);
+  ASSERT_TRUE(owner);
   EXPECT_EQ(accounts.usage(first).current, 50U);
   EXPECT_EQ(accounts.usage(first).high, 150U);
   EXPECT_EQ(accounts.usage(second).current, 7U);
@@ -55,6 +56,9 @@ TEST(PoolAccounts, CountsByPoolAndForgetsFrees) {
   EXPECT_EQ(accounts.pool_of(1), nullptr);
   accounts.reset_high(first);
   EXPECT_EQ(accounts.usage(first).high, 50U);
+  accounts.put_back(1, *owner);
+  EXPECT_EQ(accounts.usage(first).current, 150U);
+  EXPECT_EQ(accounts.pool_of(1), first);
 }
 
 TEST(PoolAccounts, ServesPoolsOfTheDeviceAndThoseItNeverSaw) {

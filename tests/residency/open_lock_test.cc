@@ -1,6 +1,7 @@
 // What may happen while the manager's lock is open: other calls, on this thread (from within a call
 // of the device) or on another, at exactly the wrong moment.
 #include <future>
+#include <thread>
 #include <utility>
 
 #include "tests/residency/manager_fixture.h"
@@ -263,6 +264,66 @@ TEST_F(OpenLockTest, MarksNoDestroyedStreamOfThoseThatShareASlot) {
   device_->synchronize(gone);
   ASSERT_EQ(device_->destroy_stream(gone), Status::kOk);
   EXPECT_EQ(copy_out(out, kPage), 6);
+}
+
+// The managed context goes while a thread of another one makes room for an allocation of its own.
+class ShutDownTest : public OpenLockTest {
+ protected:
+  /// Has another thread shut the manager down while this one is inside the next call of that kind.
+  void shut_down_during(Call call) {
+    at_next(call, [this] {
+      other_ = std::thread([this] { manager_->shut_down(); });
+      // Until it has begun: from then on nothing can be allocated.
+      while (manager_->allocate(Bytes{kPage}, std::nullopt).status() != Status::kDeviceError) {
+        std::this_thread::yield();
+      }
+      begun_ = true;
+    });
+  }
+  void expect_all_given_back() {
+    ASSERT_TRUE(begun_);
+    other_.join();
+    EXPECT_EQ(device_->mapped_ranges(), 0U);
+    EXPECT_EQ(device_->pinned_ranges(), 0U);
+  }
+
+  std::thread other_;
+  bool begun_ = false;
+};
+
+TEST_F(ShutDownTest, WaitsForATrimThatUnmapsAFreedBuffer) {
+  make(budget_of(8));
+  const Address a = load(2, 1);
+  ASSERT_EQ(manager_->free(a), Status::kOk);
+  shut_down_during(Call::kUnmap);
+  manager_->trim();
+  expect_all_given_back();
+}
+
+TEST_F(ShutDownTest, WaitsForATrimThatDestroysAPage) {
+  make(budget_of(8));
+  const Address a = load(2, 1);
+  ASSERT_EQ(manager_->free(a), Status::kOk);
+  shut_down_during(Call::kDestroyPages);
+  manager_->trim();
+  expect_all_given_back();
+}
+
+TEST_F(ShutDownTest, WaitsForAPassThroughAllocationThatMakesRoom) {
+  make(budget_of(4));
+  const Address a = load(2, 1);
+  (void)load(2, 2);
+  ASSERT_EQ(manager_->free(a), Status::kOk);
+  shut_down_during(Call::kUnmap);
+  (void)manager_->on_unmanaged_change(3 * kPage);
+  expect_all_given_back();
+}
+
+TEST_F(ShutDownTest, WaitsForAnAllocation) {
+  make(budget_of(8));
+  shut_down_during(Call::kMap);
+  (void)manager_->allocate(Bytes{2 * kPage}, std::nullopt);
+  expect_all_given_back();
 }
 
 }  // namespace
