@@ -237,6 +237,7 @@ AddressRange AddressSpace::find(std::uint64_t address) {
       range.kind = MemoryKind::kReserved;
       range.base = reservation->first;
       range.size = reservation->second;
+      range.once_mapped = was_mapped(address);
       return range;
     }
   }

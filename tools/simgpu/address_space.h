@@ -148,12 +148,16 @@ class AddressSpace {
   Allocation* allocation_at(std::uint64_t address);
   bool whole_mappings(std::uint64_t address, std::uint64_t size, Mappings::iterator* first,
                       Mappings::iterator* last);
+  /// Remembers that [address, address + size) has been mapped.
+  void note_mapped(std::uint64_t address, std::uint64_t size);
+  bool was_mapped(std::uint64_t address) const;
   bool inside_reservation(std::uint64_t address, std::uint64_t size) const;
   void forget(std::map<std::uint64_t, Allocation>::iterator allocation);
 
   std::shared_mutex mutex_;
   std::map<std::uint64_t, std::uint64_t> reservations_;  ///< base to size
   Mappings mappings_;
+  std::map<std::uint64_t, std::uint64_t> once_mapped_;  ///< of reservations: base to end, disjoint
   std::map<CUmemGenericAllocationHandle, std::shared_ptr<Handle>> handles_;
   std::map<std::uint64_t, Allocation> allocations_;
   std::map<std::uint64_t, PinnedRange> pinned_;
