@@ -79,7 +79,7 @@ int cublasCreate_v2(Handle** handle) {
   if (const auto status = simgpu::cublas::check_context(); status != simgpu::cublas::kSuccess) {
     return status;
   }
-  Handle* const created = new (std::nothrow) Handle;
+  auto* const created = new (std::nothrow) Handle;
   if (created == nullptr) return simgpu::cublas::kAllocFailed;
   *handle = created;
   return simgpu::cublas::kSuccess;
