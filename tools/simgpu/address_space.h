@@ -127,7 +127,8 @@ class AddressSpace {
   /// Whether any of [address, address + size) is address space of a device or device memory.
   bool touches_device(std::uint64_t address, std::uint64_t size);
   /// The memory behind [address, address + size), for `device` or any if negative. `submitting`:
-  /// memory whose stream-ordered free was already asked for does not count.
+  /// memory whose stream-ordered free was already asked for does not count, and a pool's block ends
+  /// where the program was told; else it ends where its memory does.
   Resolution resolve(std::uint64_t address, std::uint64_t size, bool write, int device,
                      bool submitting);
   /// A mapping's extent, for pointer attributes.
