@@ -34,6 +34,30 @@ class Pool : public simgpu_test::DriverTest {
   }
 };
 
+TEST_F(Pool, WorkOnABlockRunsAfterTheHostGotItBackSmaller) {
+  keep_everything();
+  const CUstream stream = make_stream();
+  const CUdeviceptr copy = allocate(2048);
+  fill(copy, 0x11, 2048);
+  const CUdeviceptr dirty = allocate_async(2048, stream);
+  EXPECT_SUCCESS(cuMemsetD8Async(dirty, 0xAA, 2048, stream));
+  EXPECT_SUCCESS(cuMemFreeAsync(dirty, stream));
+  EXPECT_SUCCESS(cuStreamSynchronize(stream));
+  std::atomic<bool> gate{false};
+  EXPECT_SUCCESS(cuLaunchHostFunc(stream, wait_for, &gate));
+  const CUdeviceptr large = allocate_async(2048, stream);
+  EXPECT_EQ(large, dirty);
+  EXPECT_SUCCESS(cuMemcpyDtoDAsync(copy, large, 2048, stream));
+  EXPECT_SUCCESS(cuMemFreeAsync(large, stream));
+  const CUdeviceptr small = allocate_async(1024, stream);
+  EXPECT_EQ(small, large);
+  EXPECT_EQ(cuMemcpyDtoDAsync(copy, small, 2048, stream), CUDA_ERROR_INVALID_VALUE);
+  open(gate);
+  EXPECT_SUCCESS(cuStreamSynchronize(stream));
+  EXPECT_EQ(read(copy, 2048), std::vector<unsigned char>(2048, 0));
+  EXPECT_SUCCESS(cuMemFreeAsync(small, stream));
+}
+
 TEST_F(Pool, SynchronisationReturnsFreedMemoryToTheDevice) {
   const CUstream stream = make_stream();
   const CUdeviceptr address = allocate_async(4 * kMiB, stream);

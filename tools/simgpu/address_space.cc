@@ -237,6 +237,7 @@ AddressRange AddressSpace::find(std::uint64_t address) {
       range.kind = MemoryKind::kReserved;
       range.base = reservation->first;
       range.size = reservation->second;
+      range.once_mapped = was_mapped(address);
       return range;
     }
   }
@@ -270,8 +271,12 @@ Resolution AddressSpace::resolve(std::uint64_t address, std::uint64_t size, bool
   if (const Allocation* const allocation = allocation_at(address)) {
     const std::uint64_t offset = address - allocation->base;
     if (submitting && allocation->freeing) return result;
-    if (size > allocation->size - offset) {
-      result.first_bad = allocation->base + allocation->size;
+    // The host runs ahead: it may have freed a pool's block in stream order and got it back with a
+    // smaller size, while work on what it was before is still to come.
+    const bool is_ahead = !submitting && allocation->source == AllocationSource::kPool;
+    const std::uint64_t limit = is_ahead ? allocation->physical->size() : allocation->size;
+    if (size > limit - offset) {
+      result.first_bad = allocation->base + limit;
       return result;
     }
     result.segments.push_back(

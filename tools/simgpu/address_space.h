@@ -127,7 +127,8 @@ class AddressSpace {
   /// Whether any of [address, address + size) is address space of a device or device memory.
   bool touches_device(std::uint64_t address, std::uint64_t size);
   /// The memory behind [address, address + size), for `device` or any if negative. `submitting`:
-  /// memory whose stream-ordered free was already asked for does not count.
+  /// memory whose stream-ordered free was already asked for does not count, and a pool's block ends
+  /// where the program was told; else it ends where its memory does.
   Resolution resolve(std::uint64_t address, std::uint64_t size, bool write, int device,
                      bool submitting);
   /// A mapping's extent, for pointer attributes.
@@ -148,12 +149,16 @@ class AddressSpace {
   Allocation* allocation_at(std::uint64_t address);
   bool whole_mappings(std::uint64_t address, std::uint64_t size, Mappings::iterator* first,
                       Mappings::iterator* last);
+  /// Remembers that [address, address + size) has been mapped.
+  void note_mapped(std::uint64_t address, std::uint64_t size);
+  bool was_mapped(std::uint64_t address) const;
   bool inside_reservation(std::uint64_t address, std::uint64_t size) const;
   void forget(std::map<std::uint64_t, Allocation>::iterator allocation);
 
   std::shared_mutex mutex_;
   std::map<std::uint64_t, std::uint64_t> reservations_;  ///< base to size
   Mappings mappings_;
+  std::map<std::uint64_t, std::uint64_t> once_mapped_;  ///< of reservations: base to end, disjoint
   std::map<CUmemGenericAllocationHandle, std::shared_ptr<Handle>> handles_;
   std::map<std::uint64_t, Allocation> allocations_;
   std::map<std::uint64_t, PinnedRange> pinned_;

@@ -1,6 +1,7 @@
 // The address space's part for virtual memory management: reservations, handles, mappings.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <iterator>
 #include <mutex>
 
@@ -59,6 +60,8 @@ CUresult AddressSpace::release_reservation(std::uint64_t address, std::uint64_t 
   }
   munmap(pointer(address), size);
   reservations_.erase(found);
+  // A range never crosses the reservation's edges: no mapping does.
+  once_mapped_.erase(once_mapped_.lower_bound(address), once_mapped_.lower_bound(address + size));
   return CUDA_SUCCESS;
 }
 
@@ -106,6 +109,24 @@ CUresult AddressSpace::handle_properties(CUmemGenericAllocationHandle id,
   return CUDA_SUCCESS;
 }
 
+void AddressSpace::note_mapped(std::uint64_t address, std::uint64_t size) {
+  std::uint64_t base = address;
+  std::uint64_t end = address + size;
+  auto each = once_mapped_.upper_bound(address);
+  if (each != once_mapped_.begin() && std::prev(each)->second > address) --each;
+  while (each != once_mapped_.end() && each->first < end) {
+    base = std::min(base, each->first);
+    end = std::max(end, each->second);
+    each = once_mapped_.erase(each);
+  }
+  once_mapped_.emplace(base, end);
+}
+
+bool AddressSpace::was_mapped(std::uint64_t address) const {
+  const auto after = once_mapped_.upper_bound(address);
+  return after != once_mapped_.begin() && std::prev(after)->second > address;
+}
+
 bool AddressSpace::inside_reservation(std::uint64_t address, std::uint64_t size) const {
   const auto after = reservations_.upper_bound(address);
   if (after == reservations_.begin()) return false;
@@ -130,6 +151,7 @@ CUresult AddressSpace::map(std::uint64_t address, std::uint64_t size,
   mapping.size = size;
   mapping.handle = handle->second;
   mappings_.emplace(address, std::move(mapping));
+  note_mapped(address, size);
   return CUDA_SUCCESS;
 }
 

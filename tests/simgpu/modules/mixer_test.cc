@@ -26,6 +26,10 @@ class FakeMemory final : public MixerMemory {
     return blocks_[address] = std::vector<std::byte>(size);
   }
   void reserve(std::uint64_t address, std::uint64_t size) { reserved_[address] = size; }
+  void reserve_and_never_map(std::uint64_t address, std::uint64_t size) {
+    reserve(address, size);
+    never_mapped_.insert(address);
+  }
 
   Place find(std::uint64_t address) const override {
     for (const auto& [base, bytes] : blocks_) {
@@ -35,7 +39,7 @@ class FakeMemory final : public MixerMemory {
     }
     for (const auto& [base, size] : reserved_) {
       if (address >= base && address < base + size) {
-        return {Kind::kUnmapped};
+        return {never_mapped_.contains(base) ? Kind::kNeverMapped : Kind::kUnmapped};
       }
     }
     return {};
@@ -69,6 +73,7 @@ class FakeMemory final : public MixerMemory {
  private:
   std::map<std::uint64_t, std::vector<std::byte>> blocks_;
   std::map<std::uint64_t, std::uint64_t> reserved_;
+  std::set<std::uint64_t> never_mapped_;
   mutable std::vector<std::pair<std::uint64_t, std::size_t>> read_;
 };
 
@@ -268,6 +273,29 @@ TEST(Mix, SeesPointersInsideStructsAtMultiplesOfEight) {
   std::memcpy(buffer.data() + 28, &address, sizeof(address));
   const std::vector<ParameterLayout> layout = {{0, 4}, {8, 16}, {24, 16}};
   EXPECT_THAT(mix("kernel", layout, buffer, {}, memory).writes, SizeIs(1));
+}
+
+// What PyTorch hands over: the last member of a struct, a small int, and behind it four bytes that
+// nothing covers and that hold half of an old pointer.
+TEST(Mix, TakesAWordWhereNothingWasEverMappedForPaddingInAStruct) {
+  FakeMemory memory;
+  memory.add(kMi, 64);
+  memory.reserve_and_never_map(8 * kMi, kMi);
+  std::vector<std::byte> buffer(24);
+  const std::uint64_t live = kMi;
+  const std::uint64_t padding = 8 * kMi + 24;
+  std::memcpy(buffer.data(), &live, sizeof(live));
+  std::memcpy(buffer.data() + 8, &padding, sizeof(padding));
+  const std::vector<ParameterLayout> as_struct = {{0, 16}};
+  EXPECT_THAT(mix("kernel", as_struct, buffer, {}, memory).unmapped, IsEmpty());
+  EXPECT_THAT(mix("kernel", as_struct, buffer, {}, memory).writes, SizeIs(1));
+  // A parameter of eight bytes is a pointer, and one into a struct's once mapped memory is, too.
+  const std::vector<ParameterLayout> as_pointers = {{0, 8}, {8, 8}};
+  EXPECT_THAT(mix("kernel", as_pointers, buffer, {}, memory).unmapped, ElementsAre(padding));
+  memory.reserve(4 * kMi, kMi);
+  const std::uint64_t evicted = 4 * kMi;
+  std::memcpy(buffer.data() + 8, &evicted, sizeof(evicted));
+  EXPECT_THAT(mix("kernel", as_struct, buffer, {}, memory).unmapped, ElementsAre(evicted));
 }
 
 TEST(Mix, SeesNoWordAcrossTwoParameters) {

@@ -35,7 +35,7 @@ class MappedMemory final : public MixerMemory {
   [[nodiscard]] Place find(std::uint64_t address) const override {
     const AddressRange range = find_range(address);
     if (range.kind == MemoryKind::kReserved) {
-      return {.kind = Kind::kUnmapped};
+      return {.kind = range.once_mapped ? Kind::kUnmapped : Kind::kNeverMapped};
     }
     return range.accessible() ? Place{Kind::kLive, range.base, range.end()} : Place{};
   }

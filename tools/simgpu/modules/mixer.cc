@@ -220,7 +220,12 @@ Mix mix(std::string_view name, std::span<const ParameterLayout> parameters,
       std::uint64_t word;
       std::memcpy(&word, buffer.data() + at, kWord);
       const MixerMemory::Place place = memory.find(word);
-      if (place.kind == MixerMemory::Kind::kUnmapped) {
+      // Programs hand structs over as they lie on their stack, with what was there before in the
+      // bytes that no member covers; only a parameter that is a pointer surely is one.
+      const bool faults =
+          place.kind == MixerMemory::Kind::kUnmapped ||
+          (place.kind == MixerMemory::Kind::kNeverMapped && parameter.size == kWord);
+      if (faults) {
         result.unmapped.push_back(word);
       } else if (place.kind == MixerMemory::Kind::kLive) {
         pointers.push_back(

@@ -22,6 +22,9 @@ class MixerMemory {
     kNone,      ///< No device memory: a number, or a host address.
     kLive,      ///< In device memory that kernels may access, up to `Place::end`.
     kUnmapped,  ///< In device address space where nothing is mapped: an access faults.
+    /// In device address space where nothing was ever mapped. An access faults as well, but a word
+    /// like this in a struct is rather its padding: half of an old pointer beside a small number.
+    kNeverMapped,
   };
   struct Place {
     Kind kind = Kind::kNone;

@@ -1,0 +1,250 @@
+// simgpu's stand-ins for cuBLAS: a routine is one launch that reads its operands and writes its
+// result, and what is not there is refused.
+
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+// The binary interface, as far as it is used here; NVIDIA's header is not among the toolkit's.
+extern "C" {
+int cublasCreate_v2(void** handle);
+int cublasDestroy_v2(void* handle);
+int cublasSetPointerMode_v2(void* handle, int mode);
+int cublasGetPointerMode_v2(void* handle, int* mode);
+int cublasSetStream_v2(void* handle, cudaStream_t stream);
+int cublasGetStream_v2(void* handle, cudaStream_t* stream);
+int cublasSgemm_v2(void* handle, int transa, int transb, int m, int n, int k, const float* alpha,
+                   const float* a, int lda, const float* b, int ldb, const float* beta, float* c,
+                   int ldc);
+int cublasSdot_v2(void* handle, int n, const float* x, int x_step, const float* y, int y_step,
+                  float* result);
+int cublasSgetrfBatched(void* handle, int n, float* const a[], int lda, int* pivots, int* info,
+                        int batches);
+int cublasLtMatmulDescCreate(void** product, int compute_type, int scale_type);
+int cublasLtMatmulDescDestroy(void* product);
+int cublasLtMatmulDescSetAttribute(void* product, int attribute, const void* value, size_t bytes);
+int cublasLtMatrixLayoutCreate(void** layout, int type, uint64_t rows, uint64_t columns,
+                               int64_t leading);
+int cublasLtMatrixLayoutDestroy(void* layout);
+int cublasLtMatmulPreferenceCreate(void** preference);
+int cublasLtMatmulPreferenceDestroy(void* preference);
+int cublasLtMatmulAlgoGetHeuristic(void* handle, void* product, void* a, void* b, void* c, void* d,
+                                   void* preference, int requested, void* results, int* returned);
+int cublasLtMatmul(void* handle, void* product, const void* alpha, const void* a, void* a_layout,
+                   const void* b, void* b_layout, const void* beta, const void* c, void* c_layout,
+                   void* d, void* d_layout, const void* algorithm, void* workspace,
+                   size_t workspace_bytes, cudaStream_t stream);
+}
+
+namespace cublas_test {
+namespace {
+
+constexpr int kSuccess = 0;
+constexpr int kNotInitialized = 1;
+constexpr int kInvalidValue = 7;
+constexpr int kNotSupported = 15;
+constexpr int kSize = 16;
+constexpr float kOne = 1.0F;
+constexpr float kZero = 0.0F;
+
+using Matrix = std::vector<float>;
+
+/// Four matrices on the device, a, b, c and bias, and a handle.
+class CublasTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (float*& matrix : device_) {
+      ASSERT_EQ(cudaMalloc(&matrix, kBytes), cudaSuccess);
+    }
+    ASSERT_EQ(cublasCreate_v2(&handle_), kSuccess);
+    reset();
+  }
+  void TearDown() override {
+    EXPECT_EQ(cublasDestroy_v2(handle_), kSuccess);
+    for (float* const matrix : device_) {
+      EXPECT_EQ(cudaFree(matrix), cudaSuccess);
+    }
+  }
+
+  /// a, b and bias hold 1, 2 and 3, and c zeros.
+  void reset() {
+    write(a(), 1);
+    write(b(), 2);
+    write(c(), 0);
+    write(bias(), 3);
+  }
+  static void write(float* matrix, float value) {
+    const Matrix values(kSize * kSize, value);
+    ASSERT_EQ(cudaMemcpy(matrix, values.data(), kBytes, cudaMemcpyHostToDevice), cudaSuccess);
+  }
+  static Matrix read(const float* matrix) {
+    Matrix values(kSize * kSize);
+    EXPECT_EQ(cudaMemcpy(values.data(), matrix, kBytes, cudaMemcpyDeviceToHost), cudaSuccess);
+    return values;
+  }
+  int gemm(int m = kSize, int n = kSize, int k = kSize) {
+    return cublasSgemm_v2(handle_, 0, 0, m, n, k, &kOne, a(), kSize, b(), kSize, &kZero, c(),
+                          kSize);
+  }
+
+  [[nodiscard]] float* a() const { return device_[0]; }
+  [[nodiscard]] float* b() const { return device_[1]; }
+  [[nodiscard]] float* c() const { return device_[2]; }
+  [[nodiscard]] float* bias() const { return device_[3]; }
+
+  static constexpr size_t kBytes = sizeof(float) * kSize * kSize;
+  std::array<float*, 4> device_{};
+  void* handle_ = nullptr;
+};
+
+TEST_F(CublasTest, ProductWritesItsResultOnlyAndFromBothOperands) {
+  EXPECT_EQ(gemm(), kSuccess);
+  const Matrix first = read(c());
+  EXPECT_NE(first, Matrix(kSize * kSize, 0));
+  EXPECT_EQ(read(a()), Matrix(kSize * kSize, 1));
+  EXPECT_EQ(read(b()), Matrix(kSize * kSize, 2));
+  reset();
+  EXPECT_EQ(gemm(), kSuccess);
+  EXPECT_EQ(read(c()), first) << "the same operands give the same bytes";
+  for (float* const operand : {a(), b()}) {
+    reset();
+    write(operand, 5);
+    EXPECT_EQ(gemm(), kSuccess);
+    EXPECT_NE(read(c()), first);
+  }
+}
+
+TEST_F(CublasTest, EmptyProductTouchesNothing) {
+  EXPECT_EQ(gemm(0, kSize, kSize), kSuccess);
+  EXPECT_EQ(gemm(kSize, 0, kSize), kSuccess);
+  EXPECT_EQ(read(c()), Matrix(kSize * kSize, 0));
+}
+
+TEST_F(CublasTest, RefusesWhatTheDocumentationRefuses) {
+  EXPECT_EQ(gemm(-1), kInvalidValue);
+  EXPECT_EQ(cublasSgemm_v2(nullptr, 0, 0, 1, 1, 1, &kOne, a(), 1, b(), 1, &kZero, c(), 1),
+            kNotInitialized);
+  EXPECT_EQ(cublasSgemm_v2(handle_, 0, 0, 1, 1, 1, nullptr, a(), 1, b(), 1, &kZero, c(), 1),
+            kInvalidValue);
+  EXPECT_EQ(cublasSetPointerMode_v2(handle_, 9), kInvalidValue);
+  EXPECT_EQ(cublasDestroy_v2(nullptr), kNotInitialized);
+  EXPECT_EQ(read(c()), Matrix(kSize * kSize, 0));
+}
+
+TEST_F(CublasTest, FactorsOnTheDeviceAreRead) {
+  ASSERT_EQ(cublasSetPointerMode_v2(handle_, 1), kSuccess);
+  int mode = 0;
+  EXPECT_EQ(cublasGetPointerMode_v2(handle_, &mode), kSuccess);
+  EXPECT_EQ(mode, 1);
+  std::vector<Matrix> results;
+  for (const float alpha : {3.0F, 4.0F}) {
+    reset();
+    write(bias(), alpha);
+    EXPECT_EQ(cublasSgemm_v2(handle_, 0, 0, kSize, kSize, kSize, bias(), a(), kSize, b(), kSize,
+                             bias(), c(), kSize),
+              kSuccess);
+    results.push_back(read(c()));
+  }
+  EXPECT_NE(results[0], results[1]);
+}
+
+TEST_F(CublasTest, DotNeedsItsResultOnTheDevice) {
+  float result = 7;
+  EXPECT_EQ(cublasSdot_v2(handle_, kSize, a(), 1, b(), 1, &result), kNotSupported);
+  EXPECT_EQ(result, 7);
+  ASSERT_EQ(cublasSetPointerMode_v2(handle_, 1), kSuccess);
+  EXPECT_EQ(cublasSdot_v2(handle_, kSize, a(), 1, b(), 1, c()), kSuccess);
+  EXPECT_NE(read(c()), Matrix(kSize * kSize, 0));
+}
+
+TEST_F(CublasTest, WorkGoesToTheHandlesStream) {
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cublasSetStream_v2(handle_, stream), kSuccess);
+  cudaStream_t found = nullptr;
+  EXPECT_EQ(cublasGetStream_v2(handle_, &found), kSuccess);
+  EXPECT_EQ(found, stream);
+  // An operand that comes late on the same stream is in time.
+  EXPECT_EQ(cudaMemsetAsync(a(), 0x40, kBytes, stream), cudaSuccess);
+  EXPECT_EQ(gemm(), kSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  const Matrix ordered = read(c());
+  reset();
+  ASSERT_EQ(cudaMemset(a(), 0x40, kBytes), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(gemm(), kSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  EXPECT_EQ(read(c()), ordered);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+}
+
+TEST_F(CublasTest, RoutineThatIsNotThereIsRefused) {
+  EXPECT_EQ(cublasSgetrfBatched(handle_, 1, nullptr, 1, nullptr, nullptr, 1), kNotSupported);
+}
+
+/// A product of cublasLt, described.
+class CublasLtTest : public CublasTest {
+ protected:
+  void SetUp() override {
+    CublasTest::SetUp();
+    ASSERT_EQ(cublasLtMatmulDescCreate(&product_, 68, 0), kSuccess);
+    ASSERT_EQ(cublasLtMatrixLayoutCreate(&layout_, 0, kSize, kSize, kSize), kSuccess);
+    ASSERT_EQ(cublasLtMatmulPreferenceCreate(&preference_), kSuccess);
+  }
+  void TearDown() override {
+    EXPECT_EQ(cublasLtMatmulDescDestroy(product_), kSuccess);
+    EXPECT_EQ(cublasLtMatrixLayoutDestroy(layout_), kSuccess);
+    EXPECT_EQ(cublasLtMatmulPreferenceDestroy(preference_), kSuccess);
+    CublasTest::TearDown();
+  }
+  template <typename Value>
+  void set(int attribute, const Value& value) {
+    ASSERT_EQ(cublasLtMatmulDescSetAttribute(product_, attribute, &value, sizeof(value)), kSuccess);
+  }
+  int heuristic(int* returned) {
+    std::array<uint64_t, 12> result{};
+    return cublasLtMatmulAlgoGetHeuristic(handle_, product_, layout_, layout_, layout_, layout_,
+                                          preference_, 1, result.data(), returned);
+  }
+  int matmul() {
+    return cublasLtMatmul(handle_, product_, &kOne, a(), layout_, b(), layout_, &kZero, c(),
+                          layout_, c(), layout_, nullptr, nullptr, 0, nullptr);
+  }
+
+  static constexpr int kEpilogue = 7;
+  static constexpr int kBiasPointer = 8;
+  void* product_ = nullptr;
+  void* layout_ = nullptr;
+  void* preference_ = nullptr;
+};
+
+TEST_F(CublasLtTest, ProductReadsItsBias) {
+  set(kEpilogue, uint32_t{4});
+  set(kBiasPointer, static_cast<const void*>(bias()));
+  int returned = 0;
+  EXPECT_EQ(heuristic(&returned), kSuccess);
+  EXPECT_EQ(returned, 1);
+  EXPECT_EQ(matmul(), kSuccess);
+  const Matrix first = read(c());
+  EXPECT_NE(first, Matrix(kSize * kSize, 0));
+  EXPECT_EQ(read(bias()), Matrix(kSize * kSize, 3));
+  reset();
+  write(bias(), 9);
+  EXPECT_EQ(matmul(), kSuccess);
+  EXPECT_NE(read(c()), first);
+}
+
+TEST_F(CublasLtTest, ProductWithASecondOutputIsRefused) {
+  set(kEpilogue, uint32_t{2 | 128});  // RELU_AUX
+  int returned = 5;
+  EXPECT_EQ(heuristic(&returned), kNotSupported);
+  EXPECT_EQ(returned, 0);
+  EXPECT_EQ(matmul(), kNotSupported);
+  EXPECT_EQ(read(c()), Matrix(kSize * kSize, 0));
+}
+
+}  // namespace
+}  // namespace cublas_test

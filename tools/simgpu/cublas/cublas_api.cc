@@ -1,0 +1,211 @@
+// simgpu's libcublas.so.13: the routines that frameworks call, each one launch.
+//
+// Operands are void here, whatever their type: the binary interface is the same, and the kernels
+// have no code that would care.
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <new>
+
+#include "tools/simgpu/cublas/launch.h"
+
+namespace simgpu::cublas {
+namespace {
+
+/// What a cublasHandle_t points to. As with NVIDIA's library, one thread at a time.
+struct Handle {
+  CUstream stream = nullptr;
+  int pointer_mode = kHost;
+  int math_mode = 0;
+};
+
+// A value that lies where the handle's pointer mode says: an input only if on the device.
+const void* scalar(const Handle& handle, const void* value) {
+  return handle.pointer_mode == kDevice ? value : nullptr;
+}
+
+bool is_operation(int transpose) { return transpose >= 0 && transpose <= 3; }
+
+// Leading dimensions are not judged: nothing is read by them here.
+Status gemm(Routine routine, const Handle* handle, int transa, int transb, std::int64_t m,
+            std::int64_t n, std::int64_t k, const void* alpha, const void* a, const void* b,
+            const void* beta, const void* c, std::int64_t batches) {
+  if (handle == nullptr) return kNotInitialized;
+  if (!is_operation(transa) || !is_operation(transb) || m < 0 || n < 0 || k < 0 || batches < 0 ||
+      alpha == nullptr || beta == nullptr) {
+    return kInvalidValue;
+  }
+  if (m == 0 || n == 0 || batches == 0) return kSuccess;
+  // With k = 0 the routine only scales C.
+  return launch(
+      routine, handle->stream,
+      {k == 0 ? nullptr : a, k == 0 ? nullptr : b, scalar(*handle, alpha), scalar(*handle, beta)},
+      c);
+}
+
+Status gemv(const Handle* handle, int transpose, int m, int n, const void* alpha, const void* a,
+            const void* x, int x_step, const void* beta, const void* y, int y_step) {
+  if (handle == nullptr) return kNotInitialized;
+  if (!is_operation(transpose) || m < 0 || n < 0 || x_step == 0 || y_step == 0 ||
+      alpha == nullptr || beta == nullptr) {
+    return kInvalidValue;
+  }
+  if (m == 0 || n == 0) return kSuccess;
+  return launch(Routine::kGemv, handle->stream,
+                {a, x, scalar(*handle, alpha), scalar(*handle, beta)}, y);
+}
+
+Status dot(const Handle* handle, int n, const void* x, const void* y, const void* result) {
+  if (handle == nullptr) return kNotInitialized;
+  if (result == nullptr) return kInvalidValue;
+  // A result on the host would need a copy back here; frameworks ask for it on the device.
+  if (handle->pointer_mode != kDevice) return kNotSupported;
+  return launch(Routine::kDot, handle->stream, {n <= 0 ? nullptr : x, n <= 0 ? nullptr : y},
+                result);
+}
+
+}  // namespace
+}  // namespace simgpu::cublas
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+using simgpu::cublas::Handle;
+using simgpu::cublas::Routine;
+
+int cublasCreate_v2(Handle** handle) {
+  if (handle == nullptr) return simgpu::cublas::kInvalidValue;
+  if (const auto status = simgpu::cublas::check_context(); status != simgpu::cublas::kSuccess) {
+    return status;
+  }
+  auto* const created = new (std::nothrow) Handle;
+  if (created == nullptr) return simgpu::cublas::kAllocFailed;
+  *handle = created;
+  return simgpu::cublas::kSuccess;
+}
+
+int cublasDestroy_v2(Handle* handle) {
+  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+  delete handle;
+  return simgpu::cublas::kSuccess;
+}
+
+int cublasSetStream_v2(Handle* handle, CUstream stream) {
+  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+  handle->stream = stream;
+  return simgpu::cublas::kSuccess;
+}
+
+int cublasGetStream_v2(Handle* handle, CUstream* stream) {
+  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+  if (stream == nullptr) return simgpu::cublas::kInvalidValue;
+  *stream = handle->stream;
+  return simgpu::cublas::kSuccess;
+}
+
+// The workspace is a hint of where to keep what is between: nothing is here.
+int cublasSetWorkspace_v2(Handle* handle, void* /*workspace*/, std::size_t /*bytes*/) {
+  return handle == nullptr ? simgpu::cublas::kNotInitialized : simgpu::cublas::kSuccess;
+}
+
+int cublasSetPointerMode_v2(Handle* handle, int mode) {
+  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+  if (mode != simgpu::cublas::kHost && mode != simgpu::cublas::kDevice) {
+    return simgpu::cublas::kInvalidValue;
+  }
+  handle->pointer_mode = mode;
+  return simgpu::cublas::kSuccess;
+}
+
+int cublasGetPointerMode_v2(Handle* handle, int* mode) {
+  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+  if (mode == nullptr) return simgpu::cublas::kInvalidValue;
+  *mode = handle->pointer_mode;
+  return simgpu::cublas::kSuccess;
+}
+
+int cublasSetMathMode(Handle* handle, int mode) {
+  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+  handle->math_mode = mode;
+  return simgpu::cublas::kSuccess;
+}
+
+int cublasGetMathMode(Handle* handle, int* mode) {
+  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+  if (mode == nullptr) return simgpu::cublas::kInvalidValue;
+  *mode = handle->math_mode;
+  return simgpu::cublas::kSuccess;
+}
+
+// One routine for each of the four types. NOLINTBEGIN(bugprone-macro-parentheses): names
+#define SIMGPU_CUBLAS_ROUTINES(T)                                                                 \
+  int cublas##T##gemm_v2(Handle* handle, int transa, int transb, int m, int n, int k,             \
+                         const void* alpha, const void* a, int /*lda*/, const void* b,            \
+                         int /*ldb*/, const void* beta, void* c, int /*ldc*/) {                   \
+    return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1);        \
+  }                                                                                               \
+  int cublas##T##gemmStridedBatched(Handle* handle, int transa, int transb, int m, int n, int k,  \
+                                    const void* alpha, const void* a, int /*lda*/,                \
+                                    long long /*stride_a*/, const void* b, int /*ldb*/,           \
+                                    long long /*stride_b*/, const void* beta, void* c,            \
+                                    int /*ldc*/, long long /*stride_c*/, int batches) {           \
+    return gemm(Routine::kGemmStridedBatched, handle, transa, transb, m, n, k, alpha, a, b, beta, \
+                c, batches);                                                                      \
+  }                                                                                               \
+  int cublas##T##gemv_v2(Handle* handle, int transpose, int m, int n, const void* alpha,          \
+                         const void* a, int /*lda*/, const void* x, int x_step, const void* beta, \
+                         void* y, int y_step) {                                                   \
+    return gemv(handle, transpose, m, n, alpha, a, x, x_step, beta, y, y_step);                   \
+  }
+SIMGPU_CUBLAS_ROUTINES(S)
+SIMGPU_CUBLAS_ROUTINES(D)
+SIMGPU_CUBLAS_ROUTINES(C)
+SIMGPU_CUBLAS_ROUTINES(Z)
+#undef SIMGPU_CUBLAS_ROUTINES
+
+#define SIMGPU_CUBLAS_DOT(name)                                                                 \
+  int name(Handle* handle, int n, const void* x, int /*x_step*/, const void* y, int /*y_step*/, \
+           void* result) {                                                                      \
+    return dot(handle, n, x, y, result);                                                        \
+  }
+SIMGPU_CUBLAS_DOT(cublasSdot_v2)
+SIMGPU_CUBLAS_DOT(cublasDdot_v2)
+SIMGPU_CUBLAS_DOT(cublasCdotu_v2)
+SIMGPU_CUBLAS_DOT(cublasCdotc_v2)
+SIMGPU_CUBLAS_DOT(cublasZdotu_v2)
+SIMGPU_CUBLAS_DOT(cublasZdotc_v2)
+#undef SIMGPU_CUBLAS_DOT
+// NOLINTEND(bugprone-macro-parentheses)
+
+int cublasDotEx(Handle* handle, int n, const void* x, int /*x_type*/, int /*x_step*/, const void* y,
+                int /*y_type*/, int /*y_step*/, void* result, int /*result_type*/,
+                int /*execution_type*/) {
+  return dot(handle, n, x, y, result);
+}
+
+int cublasSgemmEx(Handle* handle, int transa, int transb, int m, int n, int k, const void* alpha,
+                  const void* a, int /*a_type*/, int /*lda*/, const void* b, int /*b_type*/,
+                  int /*ldb*/, const void* beta, void* c, int /*c_type*/, int /*ldc*/) {
+  return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1);
+}
+
+int cublasGemmEx(Handle* handle, int transa, int transb, int m, int n, int k, const void* alpha,
+                 const void* a, int /*a_type*/, int /*lda*/, const void* b, int /*b_type*/,
+                 int /*ldb*/, const void* beta, void* c, int /*c_type*/, int /*ldc*/,
+                 int /*compute_type*/, int /*algorithm*/) {
+  return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1);
+}
+
+int cublasGemmStridedBatchedEx(Handle* handle, int transa, int transb, int m, int n, int k,
+                               const void* alpha, const void* a, int /*a_type*/, int /*lda*/,
+                               long long /*stride_a*/, const void* b, int /*b_type*/, int /*ldb*/,
+                               long long /*stride_b*/, const void* beta, void* c, int /*c_type*/,
+                               int /*ldc*/, long long /*stride_c*/, int batches,
+                               int /*compute_type*/, int /*algorithm*/) {
+  return gemm(Routine::kGemmStridedBatched, handle, transa, transb, m, n, k, alpha, a, b, beta, c,
+              batches);
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

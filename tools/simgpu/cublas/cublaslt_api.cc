@@ -1,0 +1,193 @@
+// simgpu's libcublasLt.so.13: descriptors, one heuristic answer, and matrix products as launches.
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <new>
+#include <vector>
+
+#include "tools/simgpu/cublas/launch.h"
+
+namespace simgpu::cublas {
+namespace {
+
+// Attributes of a matrix product whose values say what is read and written. Source: cuBLAS,
+// cublasLtMatmulDescAttributes_t.
+enum Attribute : int {
+  kPointerMode = 2,
+  kEpilogue = 7,
+  kBiasPointer = 8,
+  kAScalePointer = 17,
+  kBScalePointer = 18,
+  kCScalePointer = 19,
+  kDScalePointer = 20,
+  kAmaxPointer = 21,
+  kAuxAmaxPointer = 24,
+  kOutScalePointer = 36,
+};
+
+// Bits of cublasLtEpilogue_t.
+enum Epilogue : std::uint32_t { kDefault = 1, kRelu = 2, kBias = 4, kGelu = 32 };
+
+/// A layout, a preference or the description of a matrix product: values by attribute. Which one it
+/// is, is not checked, as it is not by NVIDIA's library.
+struct Description {
+  std::map<int, std::vector<std::byte>> values;
+
+  template <typename Value>
+  Value get(int attribute, Value otherwise) const {
+    const auto found = values.find(attribute);
+    if (found == values.end() || found->second.size() != sizeof(Value)) return otherwise;
+    Value value;
+    std::memcpy(&value, found->second.data(), sizeof(Value));
+    return value;
+  }
+  const void* pointer(int attribute) const { return get<const void*>(attribute, nullptr); }
+};
+
+/// cublasLtMatmulHeuristicResult_t.
+struct HeuristicResult {
+  std::uint64_t algorithm[8];
+  std::size_t workspace_bytes;
+  int state;
+  float waves;
+  int reserved[4];
+};
+static_assert(sizeof(HeuristicResult) == 96);
+
+int create(Description** description) {
+  if (description == nullptr) return kInvalidValue;
+  auto* const created = new (std::nothrow) Description;
+  if (created == nullptr) return kAllocFailed;
+  *description = created;
+  return kSuccess;
+}
+
+int destroy(Description* description) {
+  delete description;  // null is allowed
+  return kSuccess;
+}
+
+int set(Description* description, int attribute, const void* value, std::size_t bytes) noexcept {
+  if (description == nullptr || value == nullptr || bytes == 0) return kInvalidValue;
+  try {
+    const auto* const begin = static_cast<const std::byte*>(value);
+    description->values[attribute].assign(begin, begin + bytes);
+  } catch (const std::bad_alloc&) {
+    return kAllocFailed;
+  }
+  return kSuccess;
+}
+
+// Whether one launch with one output says all that the product touches. Epilogues that write a
+// second matrix, or a gradient of the bias, do not; nor do products that report a largest value,
+// and factors on the device find no place in the launch.
+bool is_supported(const Description& product) {
+  const auto epilogue = product.get<std::uint32_t>(kEpilogue, kDefault);
+  const std::uint32_t known = kDefault | kRelu | kBias | kGelu;
+  if ((epilogue & ~known) != 0 || product.get<std::int32_t>(kPointerMode, kHost) != kHost) {
+    return false;
+  }
+  for (const int left_out : {kDScalePointer, kOutScalePointer, kAmaxPointer, kAuxAmaxPointer}) {
+    if (product.pointer(left_out) != nullptr) return false;
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace simgpu::cublas
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+using simgpu::cublas::Description;
+
+std::size_t cublasLtGetVersion() { return 130100; }
+
+// The handle has no state: cuBLAS's own handles serve as well, as they do with NVIDIA's library.
+int cublasLtCreate(void** handle) {
+  if (handle == nullptr) return simgpu::cublas::kInvalidValue;
+  if (const auto status = simgpu::cublas::check_context(); status != simgpu::cublas::kSuccess) {
+    return status;
+  }
+  static char the_handle;
+  *handle = &the_handle;
+  return simgpu::cublas::kSuccess;
+}
+
+int cublasLtDestroy(void* handle) {
+  return handle == nullptr ? simgpu::cublas::kNotInitialized : simgpu::cublas::kSuccess;
+}
+
+int cublasLtMatmulDescCreate(Description** product, int /*compute_type*/, int /*scale_type*/) {
+  return simgpu::cublas::create(product);
+}
+int cublasLtMatmulDescDestroy(Description* product) { return simgpu::cublas::destroy(product); }
+int cublasLtMatmulDescSetAttribute(Description* product, int attribute, const void* value,
+                                   std::size_t bytes) {
+  return simgpu::cublas::set(product, attribute, value, bytes);
+}
+
+int cublasLtMatrixLayoutCreate(Description** layout, int /*type*/, std::uint64_t /*rows*/,
+                               std::uint64_t /*columns*/, std::int64_t /*leading*/) {
+  return simgpu::cublas::create(layout);
+}
+int cublasLtMatrixLayoutDestroy(Description* layout) { return simgpu::cublas::destroy(layout); }
+int cublasLtMatrixLayoutSetAttribute(Description* layout, int attribute, const void* value,
+                                     std::size_t bytes) {
+  return simgpu::cublas::set(layout, attribute, value, bytes);
+}
+
+int cublasLtMatmulPreferenceCreate(Description** preference) {
+  return simgpu::cublas::create(preference);
+}
+int cublasLtMatmulPreferenceDestroy(Description* preference) {
+  return simgpu::cublas::destroy(preference);
+}
+int cublasLtMatmulPreferenceSetAttribute(Description* preference, int attribute, const void* value,
+                                         std::size_t bytes) {
+  return simgpu::cublas::set(preference, attribute, value, bytes);
+}
+
+int cublasLtMatmulAlgoGetHeuristic(void* handle, Description* product, Description* a,
+                                   Description* b, Description* c, Description* d,
+                                   Description* preference, int requested,
+                                   simgpu::cublas::HeuristicResult* results, int* returned) {
+  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+  if (product == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr ||
+      preference == nullptr || requested < 1 || results == nullptr || returned == nullptr) {
+    return simgpu::cublas::kInvalidValue;
+  }
+  *returned = 0;
+  if (!is_supported(*product)) return simgpu::cublas::kNotSupported;
+  results[0] = {};
+  results[0].waves = 1.0F;
+  *returned = 1;
+  return simgpu::cublas::kSuccess;
+}
+
+int cublasLtMatmul(void* handle, Description* product, const void* alpha, const void* a,
+                   Description* a_layout, const void* b, Description* b_layout, const void* beta,
+                   const void* c, Description* c_layout, void* d, Description* d_layout,
+                   const void* /*algorithm*/, void* /*workspace*/, std::size_t /*workspace_bytes*/,
+                   CUstream stream) {
+  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+  if (product == nullptr || alpha == nullptr || beta == nullptr || a_layout == nullptr ||
+      b_layout == nullptr || c_layout == nullptr || d_layout == nullptr || a == nullptr ||
+      b == nullptr || d == nullptr) {
+    return simgpu::cublas::kInvalidValue;
+  }
+  if (!is_supported(*product)) return simgpu::cublas::kNotSupported;
+  // C may be the same matrix as D, and is not read where it is null.
+  return simgpu::cublas::launch(simgpu::cublas::Routine::kMatmul, stream,
+                                {a, b, c, product->pointer(simgpu::cublas::kBiasPointer),
+                                 product->pointer(simgpu::cublas::kAScalePointer),
+                                 product->pointer(simgpu::cublas::kBScalePointer),
+                                 product->pointer(simgpu::cublas::kCScalePointer)},
+                                d);
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,33 @@
+// How a stand-in's routine reaches the device: as one launch through the driver.
+#pragma once
+
+#include <cuda.h>
+
+#include <array>
+
+#include "tools/simgpu/cublas/status.h"
+
+namespace simgpu::cublas {
+
+/// The routines that become launches; each has a kernel of its own name.
+enum class Routine { kGemm, kGemmStridedBatched, kGemv, kDot, kMatmul };
+
+/// Device addresses that a routine reads; null ones are left out.
+using Inputs = std::array<const void*, 8>;
+
+/// Whether the driver is there and a context is current to the calling thread.
+///
+/// Finds the driver as NVIDIA's libraries do, with dlopen and cuGetProcAddress, so that whatever
+/// stands in front of the driver sees these launches. Any thread; waits on nothing.
+Status check_context() noexcept;
+
+/// Launches `routine` on `stream`: it reads `inputs` and writes `output`.
+///
+/// The kernel has a name and a parameter layout and no code: simgpu's mixer writes what follows
+/// from the inputs' bytes, and the numbers are not those of a matrix product. Any thread; waits on
+/// nothing.
+/// @return kNotInitialized without a driver or current context, kExecutionFailed if the driver
+/// refused the launch.
+Status launch(Routine routine, CUstream stream, const Inputs& inputs, const void* output) noexcept;
+
+}  // namespace simgpu::cublas
