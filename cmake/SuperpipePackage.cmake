@@ -6,7 +6,7 @@
 #   libexec/superpipe       conformance suite, test programs, benchmarks
 #   scripts                 gpu_check.sh and what it calls
 
-set(SUPERPIPE_CHECKS conformance conformance_simgpu residency_test policy_test launch_hook_bench policy_bench
+set(SUPERPIPE_CHECKS conformance conformance_simgpu residency_test launch_hook_bench policy_bench
   managed_program interposer_kernels_plugin)
 add_custom_target(superpipe_checks)
 set(_checks_dir libexec/superpipe)
@@ -40,7 +40,8 @@ foreach(target launch_hook_bench policy_bench)
       INSTALL_RPATH "$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}/superpipe/bench")
   endif()
 endforeach()
-if(TARGET benchmark::benchmark)
+if(SUPERPIPE_BUILD_BENCH)
+  find_package(benchmark REQUIRED)
   install(FILES $<TARGET_FILE:benchmark::benchmark> DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/bench
           RENAME $<TARGET_SONAME_FILE_NAME:benchmark::benchmark>)
   foreach(library libstdc++.so.6 libgcc_s.so.1)
