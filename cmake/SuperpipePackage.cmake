@@ -7,7 +7,7 @@
 #   scripts                 gpu_check.sh and what it calls
 
 set(SUPERPIPE_CHECKS conformance conformance_simgpu residency_test launch_hook_bench policy_bench
-  managed_program interposer_kernels_plugin)
+  managed_program interposer_kernels_plugin random_device_program device_probe gpu_test_simgpu)
 add_custom_target(superpipe_checks)
 set(_checks_dir libexec/superpipe)
 foreach(target ${SUPERPIPE_CHECKS})
@@ -52,6 +52,14 @@ if(SUPERPIPE_BUILD_BENCH)
   endforeach()
 endif()
 
+# The kernels that managed_program loads.
+if(TARGET interposer_kernels)
+  add_dependencies(superpipe_checks interposer_kernels)
+  install(FILES ${CMAKE_BINARY_DIR}/tests/interposer/kernels.fatbin DESTINATION ${_checks_dir})
+endif()
+
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/demo_runs.py ${PROJECT_SOURCE_DIR}/scripts/residency_svg.py
-                 ${PROJECT_SOURCE_DIR}/bench/pass_time.py
+                 ${PROJECT_SOURCE_DIR}/bench/pass_time.py ${PROJECT_SOURCE_DIR}/scripts/gpu_check.sh
         DESTINATION scripts)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/gpu_check ${PROJECT_SOURCE_DIR}/scripts/frameworks
+        DESTINATION scripts FILES_MATCHING PATTERN *.py PATTERN __pycache__ EXCLUDE)
