@@ -176,6 +176,15 @@ class Context:
                     kept[name] = os.environ[name]
         return {**kept, **{name: str(value) for name, value in more.items()}}
 
+    def execute(self, command: list, environment: dict[str, str], limit: float) -> process.Finished:
+        """Runs a command for `limit` seconds at most; the end of the step's time before that is no fault of the command."""
+        left = max(0.1, self.time_left())
+        finished = process.run(command, environment, min(limit, left))
+        if finished.timed_out and left < limit:
+            raise OutOfTime(f"{len(self.value['cells'])} cells done, {Path(str(command[0])).name} was still running; "
+                            "--resume goes on")
+        return finished
+
     def run(self, command: list, flags: tuple = (), managed: bool = True, limit: float = 120, plugin: str = "",
             watch: bool = False, simulated: dict[str, str] | None = None, **more: object) -> Run:
         """`superpipe run FLAGS -- COMMAND` on the device of this check; without `managed`, with superpipe switched off.
@@ -199,7 +208,7 @@ class Context:
             words = [str(word).replace("{out}", str(out)) for word in command]
             line = [self.layout.superpipe, "run", *(["--simulate"] if self.options.simulate else []), *flags, "--", *words]
             with DeviceMemoryWatch(watch and not self.simulated) as memory:
-                finished = process.run(line, environment, min(limit, max(1.0, self.time_left())))
+                finished = self.execute(line, environment, limit)
             if finished.problem:
                 print(f"$ {' '.join(map(str, line))}\n{finished.stdout[-2000:]}{finished.stderr[-4000:]}", flush=True)
             files = {path.name: path.read_bytes() for path in sorted(out.iterdir()) if path.is_file()}

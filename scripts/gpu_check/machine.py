@@ -38,11 +38,11 @@ def environment() -> dict:
     clocks = output_of(["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,"
                         "pcie.link.gen.current,pcie.link.width.current,temperature.gpu,power.draw", "--format=csv"])
     return {
-        "uname": " ".join(platform.uname()),
+        "uname": " ".join((platform.system(), platform.release(), platform.version(), platform.machine())),
         "python": platform.python_version(),
         "glibc": " ".join(platform.libc_ver()),
         "lscpu": output_of(["lscpu"]),
-        "nvidia_smi": output_of(["nvidia-smi", "-q"]),
+        "nvidia_smi": without_identity(output_of(["nvidia-smi", "-q"])),
         "nvidia_smi_clocks": clocks,
         "nvidia_driver": first_line("/proc/driver/nvidia/version"),
         "memory": {key: value for key, value in meminfo().items() if key in ("MemTotal", "MemAvailable", "SwapTotal")},
@@ -50,6 +50,13 @@ def environment() -> dict:
         "lockable": limit_of("Max locked memory"),
         "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
     }
+
+
+def without_identity(text: str) -> str:
+    """nvidia-smi's description without what tells one machine from another, and without other people's processes."""
+    secret = ("serial number", "uuid", "gpu uuid", "gpu part number", "board id", "minor number", "name  ")
+    lines = text.split("\n    Processes")[0].splitlines()
+    return "\n".join(line for line in lines if not line.strip().lower().startswith(secret))
 
 
 def limit_of(name: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+MOST_DYING_S = 20  # a driver may take seconds to give back what a killed process held
 _LIBC = ctypes.CDLL(None)
 
 
@@ -39,14 +40,35 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def kill_tree(process: subprocess.Popen) -> None:
-    """Kills a child and all below it, also what changed its process group."""
-    for pid in [process.pid, *descendants(process.pid)]:
+def signal_all(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
         except ProcessLookupError:
             pass
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in "ZX"
+    except (OSError, IndexError):
+        return False
+
+
+def kill_tree(process: subprocess.Popen) -> None:
+    """Kills a child and all below it, also what left its process group, and waits until they hold nothing any more."""
+    found: list[int] = []
+    while True:  # stopped first: what runs can fork while it is looked for
+        now = [process.pid, *descendants(process.pid)]
+        signal_all(now, signal.SIGSTOP)
+        if now == found:
+            break
+        found = now
+    signal_all(found, signal.SIGKILL)
     process.wait()
+    deadline = time.monotonic() + MOST_DYING_S
+    while any(map(is_running, found)) and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 @dataclass(frozen=True)

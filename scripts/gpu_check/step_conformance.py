@@ -55,9 +55,8 @@ def ask(context: Context, driver: str, names: list[str], limit: float) -> tuple[
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         environment = context.environment(SIMGPU_KERNELS=context.layout.program("conformance.simgpu.so"))
-        finished = process.run([context.layout.program("conformance"), *([f"--driver={driver}"] if driver else []),
-                                f"--gtest_filter={':'.join(names)}", f"--gtest_output=xml:{report}"],
-                               environment, min(limit, max(1.0, context.time_left())))
+        finished = context.execute([context.layout.program("conformance"), *([f"--driver={driver}"] if driver else []),
+                                    f"--gtest_filter={':'.join(names)}", f"--gtest_output=xml:{report}"], environment, limit)
         return finished, parse_report(report)
 
 

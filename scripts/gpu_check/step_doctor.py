@@ -9,13 +9,12 @@ from pathlib import Path
 import process
 from check import Context
 
-# What a probe that gave no answer says of its outcome, in any version of the command.
-UNANSWERED = ("skipped", "not_run", "not run", "timed_out", "timeout", "hung", "crashed", "crash", "error", "failed",
-              "unanswered", "unknown", "inconclusive", "")
+# The outcomes of a probe that settle its question. One that crashed or hung is a finding, and its question stays open.
+ANSWERED = ("answered", "not_supported")
 
 
 def is_answered(probe: dict) -> bool:
-    return str(probe.get("outcome", "")).lower() not in UNANSWERED
+    return probe.get("outcome") in ANSWERED
 
 
 def ask(context: Context, *more: str) -> tuple[process.Finished, dict]:

@@ -7,7 +7,6 @@ import shutil
 import statistics
 import sys
 
-import process
 from check import GIB, Context, Run, StepSkipped
 
 SCRIPTS = {"inference": ("torch_inference.py", 8), "training": ("torch_training.py", 5)}
@@ -26,7 +25,7 @@ def python_with_torch(context: Context) -> tuple[str, dict]:
                                  shutil.which("python3") or ""]):
         if not python:
             continue
-        finished = process.run([python, "-B", "-c", PROBE], context.environment(), 120)
+        finished = context.execute([python, "-B", "-c", PROBE], context.environment(), 120)
         answer = context.answer(Run(finished))
         if not finished.problem and answer:
             return python, answer
