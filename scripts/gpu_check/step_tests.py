@@ -33,6 +33,11 @@ def silent(run: Run) -> Run:
     return dataclasses.replace(run, finished=dataclasses.replace(run.finished, stdout=""))
 
 
+def calibrated(run: Run) -> dict:
+    taken = run.stats.get("context_bytes")
+    return {"problem": run.problem or ("" if taken else "no statistics of superpipe"), "context_bytes": taken or 0}
+
+
 class Tests:
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -40,8 +45,10 @@ class Tests:
         self.kernels = context.layout.program("kernels.fatbin")
         self.random_program = context.layout.program("random_device_program")
         self.references: dict[str, Run] = {}
-        calibration = context.cell("calibration", self.calibrate)
-        self.context_bytes = calibration.get("context_bytes", 0)
+        # What a context takes can depend on the program, and budgets are counted with it.
+        self.context_bytes = {
+            "managed": context.cell("calibration/managed", lambda: calibrated(self.scenario("forward", SUPERPIPE_K=2))),
+            "random": context.cell("calibration/random", lambda: calibrated(self.random(1, 1, SUPERPIPE_K=2)))}
 
     def scenario(self, name: str, managed: bool = True, *words: object, **variables: object) -> Run:
         return self.context.run([*self.managed_program, name, self.kernels, *words], managed=managed, plugin=MANAGED_PLUGIN,
@@ -52,15 +59,9 @@ class Tests:
         return self.context.run([self.random_program, "--seed", seed, "--programs", programs, *words], managed=managed,
                                 plugin=RANDOM_PLUGIN, simulated={"SIMGPU_MEMORY": "512M"}, limit=limit, **variables)
 
-    def calibrate(self) -> dict:
-        """What the context takes: budgets are counted with it."""
-        run = self.scenario("forward", SUPERPIPE_K=2)
-        taken = run.stats.get("context_bytes")
-        return {"problem": run.problem or ("" if taken else "no statistics of superpipe"), "context_bytes": taken or 0}
-
-    def budget(self, mib: int) -> int:
+    def budget(self, mib: int, program: str = "managed") -> int:
         """The budget with which `mib` MiB are left beside the context."""
-        return self.context_bytes + mib * MIB
+        return self.context_bytes[program].get("context_bytes", 0) + mib * MIB
 
     def reference(self, key: str, run) -> Run:
         if key not in self.references:
@@ -121,7 +122,7 @@ class Tests:
             self.context.cell(f"exit/{how}", lambda: self.leave(how))
 
     def leave(self, how: str) -> dict:
-        run = self.random(7, 1, True, "--leave", how, limit=60, SUPERPIPE_GPU_MEM=self.budget(14))
+        run = self.random(7, 1, True, "--leave", how, limit=60, SUPERPIPE_GPU_MEM=self.budget(14, "random"))
         reference = self.random(7, 1, False, "--leave", how, limit=60)
         problem = difference(run, reference)
         if not problem and how != "at-once" and not run.stats:
@@ -132,7 +133,7 @@ class Tests:
         batches = 2 if self.context.options.short else 40
         of_each = 10 if self.context.options.short else PROGRAMS_OF_A_BATCH
         # Small budgets move most; the schedules by k bring other orders.
-        variants = [{"SUPERPIPE_GPU_MEM": self.budget(14)}, {"SUPERPIPE_GPU_MEM": self.budget(24)}, {"SUPERPIPE_K": 1},
+        variants = [{"SUPERPIPE_GPU_MEM": self.budget(14, "random")}, {"SUPERPIPE_GPU_MEM": self.budget(24, "random")}, {"SUPERPIPE_K": 1},
                     {"SUPERPIPE_K": 3, "SUPERPIPE_K_PRIME": 2},
                     {"SUPERPIPE_K": 2, "SUPERPIPE_POLICY": "superpipeline-paper"}]
         for batch in range(batches):

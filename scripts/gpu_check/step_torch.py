@@ -16,6 +16,7 @@ PROBE = ("import json, torch; print(json.dumps({'torch': torch.__version__, 'cud
 FIRST_KERNEL = "import torch; print(float((torch.ones(1 << 20, device='cuda') * 2).sum()))"
 HOST_BYTES = 12 * GIB  # both models on the host too, with Python and CUDA's libraries
 RUN_LIMIT_S = 150
+IMPORT_LIMIT_S = 240  # the first import on a machine reads gigabytes from its disk
 
 
 def python_with_torch(context: Context) -> tuple[str, dict]:
@@ -25,7 +26,7 @@ def python_with_torch(context: Context) -> tuple[str, dict]:
                                  shutil.which("python3") or ""]):
         if not python:
             continue
-        finished = context.execute([python, "-B", "-c", PROBE], context.environment(), 120)
+        finished = context.execute([python, "-B", "-c", PROBE], context.environment(), IMPORT_LIMIT_S)
         answer = context.answer(Run(finished))
         if not finished.problem and answer:
             return python, answer
