@@ -89,9 +89,23 @@ class Page:
         if not probes:
             return
         self.section("What only hardware can answer")
-        self.lines += table(["", "question", "outcome", "answer", "figures"], [
-            [probe.get("id"), probe.get("question"), probe.get("outcome"), probe.get("answer") or probe.get("reason"),
-             figures_text(probe.get("figures", {}))] for probe in probes])
+        self.lines += table(["", "question", "outcome", "answer"], [
+            [probe.get("id"), probe.get("question"), probe.get("outcome"), probe.get("answer") or probe.get("reason")]
+            for probe in probes])
+        for probe in probes:
+            self.figures(str(probe.get("id")), probe.get("figures") or {})
+
+    def figures(self, probe: str, figures: dict) -> None:
+        """The figures of a probe: single ones in a table, and one table for each list of objects."""
+        lists = {name: value for name, value in figures.items()
+                 if isinstance(value, list) and value and all(isinstance(each, dict) for each in value)}
+        single = [[name, figures_text(value)] for name, value in figures.items() if name not in lists]
+        if single:
+            self.lines += [f"{probe} ({self.label}):", "", *table(["figure", "value"], single)]
+        for name, rows in lists.items():
+            columns = list(dict.fromkeys(column for row in rows for column in row))
+            self.lines += [f"{probe}, {name} ({self.label}):", "",
+                           *table(columns, [[figures_text(row.get(column)) for column in columns] for row in rows])]
 
     def conformance(self, step: dict, _cells: dict) -> None:
         self.section("Conformance")

@@ -167,6 +167,13 @@ class MeasurementsToDocs(unittest.TestCase):
             if line.startswith("| H"):
                 self.assertIn("scripts/gpu_check.sh", line)
 
+    def test_every_picture_of_the_documentation_says_what_it_was_drawn_from(self) -> None:
+        pages = [SOURCE / "README.md", *(SOURCE / "docs").rglob("*.md"), *(SOURCE / "examples").rglob("*.md")]
+        pictures = [caption for page in pages for caption in re.findall(r"!\[(.*?)\]\(", page.read_text())]
+        self.assertGreater(len(pictures), 0)
+        for caption in pictures:
+            self.assertRegex(caption, r"\((simulated.*|NVIDIA .*)\)$")
+
     # Nothing simulated.
 
     def simulated(self) -> dict[str, dict]:
