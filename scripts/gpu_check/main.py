@@ -208,6 +208,7 @@ class Check:
             except Interrupted as caught:
                 process.kill_tree(worker)
                 status, reason, interruption = INTERRUPTED, f"{caught}; --resume goes on", caught
+        self.folder.clean()
         result = self.folder.step(name)
         if not status and result.get("status") in (None, RUNNING):
             status, reason = FAILED, f"the step ended without a result (exit code {worker.returncode})"

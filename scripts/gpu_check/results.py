@@ -61,13 +61,17 @@ class Folder:
         """Makes the folder, and sees that files can be written there."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            for left in self.path.glob(".*.part"):
-                left.unlink()
+            self.clean()
             write_atomically(self.path / ".probe", b"")
             (self.path / ".probe").unlink()
         except OSError as error:
             raise FolderError(f"cannot write results into {self.path}: {error.strerror}; "
                               "--output FOLDER names another place") from error
+
+    def clean(self) -> None:
+        """Removes what a process that was killed while it wrote has left. REQUIRES: nobody writes."""
+        for left in self.path.glob(".*.part"):
+            left.unlink()
 
     def summary(self) -> dict:
         return read_json(self.path / "summary.json")

@@ -92,7 +92,8 @@ def run(context: Context) -> None:
     python, facts = python_with_torch(context)
     context.note(python=python, torch=facts)
     if context.simulated:
-        tried = context.run([python, "-B", "-c", FIRST_KERNEL], managed=False, limit=120)
+        tried = context.run([python, "-B", context.layout.scripts / "frameworks" / SCRIPTS["inference"][0], "--small",
+                             "--passes", 1], managed=False)
         if tried.problem:
             raise StepSkipped(f"torch {facts['torch']} does not run on the simulated GPU: {tried.problem}")
     elif not facts["available"]:

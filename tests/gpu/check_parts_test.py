@@ -179,6 +179,12 @@ class Results(unittest.TestCase):
                 self.assertEqual(archive.getnames(), ["logs/tests-1.log", "logs/tests-2.log"])
             self.assertEqual([file.name for file in Path(name).iterdir()], ["logs.tar.gz"])
 
+    def test_what_a_killed_writer_left_is_removed(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            (Path(name) / ".tests.json.7.part").write_text("{")
+            results.Folder(Path(name)).prepare()
+            self.assertEqual(list(Path(name).iterdir()), [])
+
     def test_damaged_file_reads_as_none(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             file = Path(name) / "x.json"
