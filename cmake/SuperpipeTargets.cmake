@@ -3,6 +3,8 @@
 set(SUPERPIPE_SANITIZER "" CACHE STRING "Sanitizers, as -fsanitize= takes them (e.g. address,undefined)")
 option(SUPERPIPE_WARNINGS_AS_ERRORS "Treat warnings as errors" ON)
 
+option(SUPERPIPE_PORTABLE "Link the C++ runtime into every binary, for machines without it" OFF)
+
 add_library(superpipe_options INTERFACE)
 add_library(superpipe::options ALIAS superpipe_options)
 target_compile_features(superpipe_options INTERFACE cxx_std_20)
@@ -15,6 +17,11 @@ if(SUPERPIPE_SANITIZER)
   target_compile_options(superpipe_options INTERFACE -fsanitize=${SUPERPIPE_SANITIZER}
                                                      -fno-sanitize-recover=undefined)
   target_link_options(superpipe_options INTERFACE -fsanitize=${SUPERPIPE_SANITIZER})
+endif()
+if(SUPERPIPE_PORTABLE)
+  # Not where another shared library needs the C++ runtime: there shall be one of it in a process.
+  target_link_options(superpipe_options INTERFACE
+    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:SUPERPIPE_SHARED_RUNTIME>>>:-static-libstdc++$<SEMICOLON>-static-libgcc>)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 finds overlaps in std::string's operator+ that are not there (its bug 105651).

@@ -40,7 +40,8 @@ class DemoError(Exception):
     pass
 
 
-def run_model(title: str, build: Path, flags: list[str], simulate: bool, passes: int, unmanaged: bool) -> Run:
+def run_model(title: str, build: Path, model: Path, flags: list[str], simulate: bool, passes: int,
+              unmanaged: bool) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         embeddings, stats, driver, timeline = (
             Path(folder) / name for name in ("embeddings", "stats.json", "simgpu.json", "timeline.csv"))
@@ -50,7 +51,7 @@ def run_model(title: str, build: Path, flags: list[str], simulate: bool, passes:
             environment["SUPERPIPE_OFF"] = "1"
         command = [build / "bin" / "superpipe", "run", *(["--simulate"] if simulate else []), *flags,
                    *([] if unmanaged else ["--stats", stats, "--timeline", timeline]), "--", build / "bin" / "superpipe-minilm",
-                   "--model", ROOT / ".deps" / "minilm", "--repeat", str(passes), "--output", embeddings, *SENTENCES]
+                   "--model", model, "--repeat", str(passes), "--output", embeddings, *SENTENCES]
         shown = [command[0], "run", *(["--simulate"] if simulate else []), *flags, "--", build / "bin" / "superpipe-minilm"]
         text = " ".join(str(word) for word in shown).replace(f"{ROOT}/", "")
         print(f"\n== {title}\n$ {'SUPERPIPE_OFF=1 ' if unmanaged else ''}{text} ...", flush=True)
@@ -136,23 +137,27 @@ def draw(run: Run, simulate: bool, output: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
+    parser.add_argument("--model", type=Path, default=ROOT / ".deps" / "minilm", help="the model's folder")
     parser.add_argument("--simulate", action="store_true", help="on a simulated GPU, even if there is a real one")
     parser.add_argument("--passes", type=int, default=6)
     parser.add_argument("--svg", type=Path, help="where to write the picture (default: BUILD/residency.svg)")
     options = parser.parse_args()
-    build = options.build.resolve()
+    build, model = options.build.resolve(), options.model.resolve()
+    if not (model / "model.safetensors").is_file():
+        print(f"demo: no model in {model}; scripts/fetch_minilm FOLDER gets it, --model FOLDER names it", file=sys.stderr)
+        return 1
 
     doctor = subprocess.run([build / "bin" / "superpipe", "doctor"], capture_output=True, text=True)
     simulate = options.simulate or doctor.returncode != 0
     print("demo: " + ("on a SIMULATED GPU" + ("" if options.simulate else ": this machine has no usable one")
                       if simulate else "on this machine's GPU"))
     try:
-        plain = run_model("Without superpipe", build, [], simulate, options.passes, unmanaged=True)
+        plain = run_model("Without superpipe", build, model, [], simulate, options.passes, unmanaged=True)
         print(plain.printed, end="")
-        resident = run_model("Under superpipe, all 6 layers on the device", build, ["--k", "6"], simulate,
+        resident = run_model("Under superpipe, all 6 layers on the device", build, model, ["--k", "6"], simulate,
                              options.passes, unmanaged=False)
-        managed = run_model("Under superpipe, 2 of 6 layers on the device", build, ["--k", "2", "--k-prime", "1"],
-                            simulate, options.passes, unmanaged=False)
+        managed = run_model("Under superpipe, 2 of 6 layers on the device", build, model,
+                            ["--k", "2", "--k-prime", "1"], simulate, options.passes, unmanaged=False)
         for run in (resident, managed):
             if run.embeddings != plain.embeddings or run.printed != plain.printed:
                 raise DemoError(f"the run '{run.title}' gave other bytes than the run without superpipe")

@@ -11,7 +11,7 @@ BUILD = Path(os.environ["SUPERPIPE_BUILD_DIR"])
 LIBRARY = BUILD / "lib" / "libsuperpipe.so"
 SIMGPU = BUILD / "lib" / "superpipe" / "simgpu"
 PROGRAMS = BUILD / "tests" / "interposer"
-KERNELS = PROGRAMS / "kernels.cubin"
+KERNELS = PROGRAMS / "kernels.fatbin"
 MIB = 1 << 20
 
 

@@ -1,7 +1,7 @@
 // A CUDA program on the driver API that knows nothing of superpipe; each scenario prints what it
 // computed, so that runs can be compared byte by byte.
 //
-//     managed_program SCENARIO KERNELS.cubin [ARGUMENT]
+//     managed_program SCENARIO KERNELS.fatbin [ARGUMENT]
 #include <cuda.h>
 #include <dlfcn.h>
 #include <sys/wait.h>

@@ -55,7 +55,7 @@ inline void print_buffer(const char* name, CUdeviceptr buffer) {
               static_cast<unsigned long long>(hash_of(values.data(), kBytes)));
 }
 
-/// The loaded kernels.cubin.
+/// The loaded kernels.fatbin.
 inline CUmodule module;
 
 inline CUfunction function(const char* name) {

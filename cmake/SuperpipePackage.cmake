@@ -1,0 +1,65 @@
+# What scripts/package packs beside an installation: the checks that run on another machine, and what they need there.
+#
+#   bin, lib                as cmake --install gives them
+#   lib/superpipe/cuda      NVIDIA's runtime library, for the examples on a real GPU (redistributable: CUDA EULA, Attachment A)
+#   lib/superpipe/bench     the shared libraries of the benchmarks, which Debian has in no other form
+#   libexec/superpipe       conformance suite, test programs, benchmarks
+#   scripts                 gpu_check.sh and what it calls
+
+set(SUPERPIPE_CHECKS conformance conformance_simgpu residency_test launch_hook_bench policy_bench
+  managed_program interposer_kernels_plugin random_device_program device_probe gpu_test_simgpu)
+add_custom_target(superpipe_checks)
+set(_checks_dir libexec/superpipe)
+foreach(target ${SUPERPIPE_CHECKS})
+  if(NOT TARGET ${target})
+    continue()
+  endif()
+  add_dependencies(superpipe_checks ${target})
+  if(SUPERPIPE_PORTABLE)
+    install(TARGETS ${target} RUNTIME DESTINATION ${_checks_dir} LIBRARY DESTINATION ${_checks_dir})
+  endif()
+endforeach()
+if(NOT SUPERPIPE_PORTABLE)
+  return()
+endif()
+
+# DT_RUNPATH, not DT_RPATH: simgpu's runtime library, which comes by LD_LIBRARY_PATH, has to win.
+foreach(target superpipe_minilm superpipe_layers)
+  if(TARGET ${target})
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/superpipe/cuda")
+    target_link_options(${target} PRIVATE -Wl,--enable-new-dtags)
+  endif()
+endforeach()
+file(REAL_PATH ${CUDA_cudart_LIBRARY} _cudart)
+install(FILES ${_cudart} DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/cuda RENAME libcudart.so.13)
+
+# Debian has Google Benchmark as a shared library only, which needs the shared C++ runtime.
+foreach(target launch_hook_bench policy_bench)
+  if(TARGET ${target})
+    set_target_properties(${target} PROPERTIES SUPERPIPE_SHARED_RUNTIME ON
+      INSTALL_RPATH "$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}/superpipe/bench")
+  endif()
+endforeach()
+if(SUPERPIPE_BUILD_BENCH)
+  find_package(benchmark REQUIRED)
+  install(FILES $<TARGET_FILE:benchmark::benchmark> DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/bench
+          RENAME $<TARGET_SONAME_FILE_NAME:benchmark::benchmark>)
+  foreach(library libstdc++.so.6 libgcc_s.so.1)
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${library} OUTPUT_VARIABLE _file
+                    OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    file(REAL_PATH ${_file} _file)
+    install(FILES ${_file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/bench RENAME ${library})
+  endforeach()
+endif()
+
+# The kernels that managed_program loads.
+if(TARGET interposer_kernels)
+  add_dependencies(superpipe_checks interposer_kernels)
+  install(FILES ${CMAKE_BINARY_DIR}/tests/interposer/kernels.fatbin DESTINATION ${_checks_dir})
+endif()
+
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/demo_runs.py ${PROJECT_SOURCE_DIR}/scripts/residency_svg.py
+                 ${PROJECT_SOURCE_DIR}/bench/pass_time.py ${PROJECT_SOURCE_DIR}/scripts/gpu_check.sh
+        DESTINATION scripts)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/gpu_check ${PROJECT_SOURCE_DIR}/scripts/frameworks
+        DESTINATION scripts FILES_MATCHING PATTERN *.py PATTERN __pycache__ EXCLUDE)

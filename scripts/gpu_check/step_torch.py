@@ -1,0 +1,106 @@
+"""Step torch: unmodified PyTorch programs without superpipe, and with it at 100, 50 and 25 % of their own peak."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+
+from check import GIB, Context, Run, StepSkipped
+
+SCRIPTS = {"inference": ("torch_inference.py", 8), "training": ("torch_training.py", 5)}
+PERCENTS = (100, 50, 25)
+PROBE = ("import json, torch; print(json.dumps({'torch': torch.__version__, 'cuda': torch.version.cuda, "
+         "'available': torch.cuda.is_available()}))")
+FIRST_KERNEL = "import torch; print(float((torch.ones(1 << 20, device='cuda') * 2).sum()))"
+HOST_BYTES = 12 * GIB  # both models on the host too, with Python and CUDA's libraries
+RUN_LIMIT_S = 150
+IMPORT_LIMIT_S = 240  # the first import on a machine reads gigabytes from its disk
+
+
+def python_with_torch(context: Context) -> tuple[str, dict]:
+    """The first Python that imports torch. Skips the step where there is none."""
+    tried = []
+    for python in dict.fromkeys([os.environ.get("SUPERPIPE_CHECK_PYTHON", ""), sys.executable,
+                                 shutil.which("python3") or ""]):
+        if not python:
+            continue
+        finished = context.execute([python, "-B", "-c", PROBE], context.environment(), IMPORT_LIMIT_S)
+        answer = context.answer(Run(finished))
+        if not finished.problem and answer:
+            return python, answer
+        tried.append(f"{python} ({finished.problem})")
+    raise StepSkipped(f"Python without torch: {'; '.join(tried)}")
+
+
+class Torch:
+    def __init__(self, context: Context, python: str) -> None:
+        self.context = context
+        self.python = python
+        self.words = ["--small"] if context.options.short else []
+
+    def script(self, name: str, flags: tuple = (), managed: bool = True) -> Run:
+        file, passes = SCRIPTS[name]
+        return self.context.run([self.python, "-B", self.context.layout.scripts / "frameworks" / file, "--passes", passes,
+                                 *self.words], flags, managed, limit=RUN_LIMIT_S, watch=True)
+
+    def figures(self, run: Run) -> dict:
+        answer = self.context.answer(run)
+        times = answer.get("pass_ms", [])
+        problem = run.problem or ("" if answer else "printed no JSON")
+        # superpipe's own words on what went wrong; its summary is in the statistics.
+        said = [line for line in run.finished.stderr.splitlines() if line.startswith("superpipe")][:8]
+        return {"problem": problem, **{name: value for name, value in answer.items() if name != "pass_ms"},
+                "pass_ms": statistics.median(times[len(times) // 2:]) if times else 0.0, "all_pass_ms": times,
+                "peak_bytes": run.peak_bytes(), **run.memory, "stats": run.stats, "said": said}
+
+    def context_bytes(self) -> dict:
+        """What the context of a torch program takes: a budget is counted with it."""
+        run = self.context.run([self.python, "-B", "-c", FIRST_KERNEL], limit=RUN_LIMIT_S)
+        taken = run.stats.get("context_bytes")
+        problem = run.problem or ("" if taken else "no statistics: is superpipe in front of torch's driver?")
+        return {"problem": problem, "context_bytes": taken or 0, "said": run.finished.stderr.splitlines()[-5:]}
+
+    def compared(self, run: Run, name: str) -> dict:
+        figures = self.figures(run)
+        reference = self.context.value["cells"][f"{name}/without"]
+        again = self.context.value["cells"][f"{name}/again"]
+        if figures["problem"]:
+            return figures
+        if not figures["stats"]:
+            figures["problem"] = "superpipe wrote no statistics: was it there at all?"
+        elif figures["digests"] != reference["digests"]:
+            figures["problem"] = ("other bytes than without superpipe" if again["digests"] == reference["digests"] else
+                                  "the program gives other bytes in every run, without superpipe too: nothing to compare")
+        return figures
+
+    def measure(self, name: str, context_bytes: int) -> None:
+        cell = self.context.cell
+        reference = cell(f"{name}/without", lambda: self.figures(self.script(name, managed=False)))
+        cell(f"{name}/again", lambda: self.figures(self.script(name, managed=False)))
+        peak = reference.get("max_memory_reserved_bytes", 0)
+        if not peak:
+            return
+        for percent in PERCENTS:
+            budget = context_bytes + peak * percent // 100
+            cell(f"{name}/{percent}", lambda: {**self.compared(self.script(name, ("--gpu-mem", budget)), name),
+                                               "percent": percent, "budget_bytes": budget})
+
+
+def run(context: Context) -> None:
+    python, facts = python_with_torch(context)
+    context.note(python=python, torch=facts)
+    if context.simulated:
+        tried = context.run([python, "-B", context.layout.scripts / "frameworks" / SCRIPTS["inference"][0], "--small",
+                             "--passes", 1], managed=False)
+        if tried.problem:
+            raise StepSkipped(f"torch {facts['torch']} does not run on the simulated GPU: {tried.problem}")
+    elif not facts["available"]:
+        raise StepSkipped(f"torch {facts['torch']} (CUDA {facts['cuda']}) sees no GPU")
+    context.need_host_memory(HOST_BYTES, "torch with these models")
+    torch = Torch(context, python)
+    calibration = context.cell("calibration", torch.context_bytes)
+    for name in SCRIPTS:
+        torch.measure(name, calibration["context_bytes"])
+    context.finish(f"torch {facts['torch']}: the same bytes at {', '.join(map(str, PERCENTS))} % of the peak")
