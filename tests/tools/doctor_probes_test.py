@@ -93,7 +93,7 @@ class Questions(unittest.TestCase):
     def test_another_behaviour_gets_another_answer(self) -> None:
         for probe_id, proxy, says in [
             ("H3", "unmap-damages", "wrong words"),
-            ("H5", "as it is", "cuMemMap"),  # the proxy's own are not what cuGetProcAddress gives
+            ("H5", "as it is", "first different: cuDeviceGetAttribute"),  # the proxy's own are not what cuGetProcAddress gives
             ("H6", "ignore-read-only", "the kernel wrote"),
             ("H8", "split-aliases", "wrong words"),
             ("H9", "wrong-memset", "its value is wrong"),
@@ -115,6 +115,32 @@ class Questions(unittest.TestCase):
         self.assertIs(probe["holds"], True, probe["reason"])
         self.assertEqual(probe["figures"]["offset_bytes"], 24)
         self.assertTrue(probe["figures"]["nothing_else_depends_on_the_address"])
+
+    def test_host_pages_are_measured_where_the_driver_has_them(self) -> None:
+        probe = self.only("H4", proxy="host-pages")
+        self.assertEqual(probe["outcome"], "answered", probe["reason"])
+        self.assertIs(probe["holds"], True, probe["answer"])
+        figures = probe["figures"]
+        self.assertEqual(figures["location"], "HOST_NUMA")
+        for name in ("wrong_words", "atomic_adds_lost_by_the_device_alone", "host_read_wrong_words",
+                     "atomic_adds_lost_with_the_host"):
+            self.assertEqual(figures[name], 0, name)
+        for name in ("kernel_write_gbps", "kernel_read_gbps", "copy_to_device_gbps", "copy_from_device_gbps"):
+            self.assertGreater(figures[name], 0, name)
+
+    def test_host_pages_that_the_host_may_not_use_are_good_for_the_device(self) -> None:
+        probe = self.only("H4", proxy="host-pages-not-for-the-host")
+        self.assertEqual((probe["outcome"], probe["holds"]), ("answered", True))
+        self.assertIn("cuMemSetAccess", probe["figures"]["host_use"])
+
+    def test_host_pages_of_any_node_are_tried_where_those_of_one_are_bad(self) -> None:
+        for proxy, figure, says in [("host-numa-crashes", "host_numa_ended", "cuMemCreate"),
+                                    ("host-numa-refused", "refused", "CUDA_ERROR_INVALID_VALUE")]:
+            with self.subTest(proxy=proxy):
+                probe = self.only("H4", proxy=proxy)
+                self.assertEqual((probe["outcome"], probe["holds"]), ("answered", True), probe["reason"])
+                self.assertEqual(probe["figures"]["location"], "HOST")
+                self.assertIn(says, probe["figures"][figure])
 
     def test_too_little_memory_skips_a_question_with_its_reason(self) -> None:
         probe = self.only("H1", "--host-mem", "1M")

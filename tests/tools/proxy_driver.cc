@@ -27,12 +27,27 @@ Pointer behind(Pointer /*ours*/, const char* name) {
   return reinterpret_cast<Pointer>(dlsym(simgpu, name));
 }
 
+bool host_pages() {
+  return is("host-pages") || is("host-pages-not-for-the-host") || is("host-numa-crashes") ||
+         is("host-numa-refused");
+}
+
+CUmemAllocationProp on_device(CUmemAllocationProp properties) {
+  if (host_pages()) properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  return properties;
+}
+
 }  // namespace
 
 // Read-only mappings: only the question H6 asks for one.
 PROXY_EXPORT cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* access,
                             size_t count) {
   CUmemAccessDesc changed = *access;
+  // The host can use simgpu's memory as it is.
+  if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE && host_pages() &&
+      !is("host-pages-not-for-the-host")) {
+    return CUDA_SUCCESS;
+  }
   if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READ) {
     if (is("crash")) std::abort();
     if (is("hang")) pause();
@@ -40,6 +55,34 @@ PROXY_EXPORT cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccess
     if (is("ignore-read-only")) changed.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   }
   return behind(&cuMemSetAccess, "cuMemSetAccess")(address, bytes, &changed, count);
+}
+
+// Pages on the host, which simgpu lacks: the device has them, and they lie where its own do.
+PROXY_EXPORT cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  if (host_pages() &&
+      (attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
+       attribute == CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
+    *value = 1;
+    return CUDA_SUCCESS;
+  }
+  return behind(&cuDeviceGetAttribute, "cuDeviceGetAttribute")(value, attribute, device);
+}
+
+PROXY_EXPORT cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
+                         const CUmemAllocationProp* properties, unsigned long long flags) {
+  const bool numa = properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  if (numa && is("host-numa-crashes")) std::abort();
+  if (numa && is("host-numa-refused")) return CUDA_ERROR_INVALID_VALUE;
+  const CUmemAllocationProp changed = on_device(*properties);
+  return behind(&cuMemCreate, "cuMemCreate")(handle, bytes, &changed, flags);
+}
+
+PROXY_EXPORT cuMemGetAllocationGranularity(size_t* granularity,
+                                           const CUmemAllocationProp* properties,
+                                           CUmemAllocationGranularity_flags option) {
+  const CUmemAllocationProp changed = on_device(*properties);
+  return behind(&cuMemGetAllocationGranularity, "cuMemGetAllocationGranularity")(granularity,
+                                                                                 &changed, option);
 }
 
 // Aliases: a second mapping of a handle gets pages of its own.

@@ -1,6 +1,7 @@
 // H4: can pages that lie on the host be mapped at a device address, and how fast are they?
 
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,7 @@ void use_from_host(HostPages& pages, Range& range, const Place& place, unsigned 
 void measure(Session& session, const ProbeReport& report, const Place& place, std::size_t wanted) {
   constexpr unsigned kOnDeviceSeed = 3, kOnHostSeed = 4;
   const std::size_t bytes = size_for(session, place.location, wanted);
+  report.figure("location", place.name);
   report.step(std::string("creating pages of ") + place.name);
   const Pages on_host(session, bytes, place.location);
   const Pages on_device(session, bytes);
@@ -106,7 +108,6 @@ void measure(Session& session, const ProbeReport& report, const Place& place, st
   range.unmap(0, bytes);
   report.step(std::string("pages of ") + place.name + " at the same address");
   range.map(on_host);
-  report.figure("location", place.name);
   report.figure("bytes", bytes);
   report.figure("kernel_write_gbps", pages.timed([&] {
     session.launch("probe_write", pages.stream.get(), fours, address, fours, 5U);
@@ -142,7 +143,7 @@ void measure(Session& session, const ProbeReport& report, const Place& place, st
   pages.stream.wait();
   try {
     use_from_host(pages, range, place, kOnHostSeed);
-  } catch (const CallFailed& failed) {
+  } catch (const std::exception& failed) {
     report.figure("host_use", failed.what());  // the device's use is the question
   }
 }
@@ -170,7 +171,7 @@ void probe_host_located_pages(const ProbeSetting& setting, const ProbeReport& re
   session.need_device_memory(2 * bytes + 2 * kGranule);
 
   std::vector<Place> places;
-  if (numa) {
+  if (numa && !setting.without_host_numa) {
     const int node = std::max(0, session.attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID));
     places.push_back({"HOST_NUMA", {CU_MEM_LOCATION_TYPE_HOST_NUMA, node}});
   }

@@ -206,7 +206,7 @@ void probe_mapping_cost(const ProbeSetting& setting, const ProbeReport& report) 
   std::string text = "16 MiB idle: " + with_digits(idle_16, 0) +
                      " us to map, set access and unmap; see costs for sizes and loads";
   if (!load_ran) {
-    text += "; a kernel ended before the calls did: they waited for it, or took seconds";
+    text += "; a load ended before the calls did: they waited for it, or took seconds";
   }
   report.answer(text);
 }

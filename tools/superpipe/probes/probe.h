@@ -22,6 +22,7 @@ struct ProbeSetting {
   std::string cuda_runtime;  ///< a libcudart that the user named; empty: look for one
   std::optional<std::uint64_t> host_bytes;  ///< host memory that a probe may use; unknown if empty
   Installation parts;
+  bool without_host_numa = false;  ///< H4: leave out pages of a NUMA node, which ended a process
 
   /// One of three, by how much time there is.
   template <typename Value>
