@@ -148,8 +148,8 @@ int run_main(int argc, char** argv) {
   add_run_flags(*run, run_options);
 
   DoctorOptions doctor_options;
-  CLI::App* const doctor =
-      app.add_subcommand("doctor", "Say what this machine offers, and what is missing");
+  CLI::App* const doctor = app.add_subcommand(
+      "doctor", "Say what this machine offers, what its device answers, and what is missing");
   add_doctor_flags(*doctor, doctor_options);
 
   try {
