@@ -23,9 +23,12 @@ foreach(example superpipe_minilm superpipe_layers)
   endif()
 endforeach()
 
+# The doctor's kernels for simgpu, beside the command.
+install(TARGETS superpipe_cli_simgpu LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR})
+
 # All that is installed, without tests and benchmarks.
 add_custom_target(superpipe_parts)
-foreach(target superpipe_cli superpipe simgpu_driver simgpu_cudart superpipe_minilm superpipe_layers)
+foreach(target superpipe_cli superpipe_cli_simgpu superpipe simgpu_driver simgpu_cudart superpipe_minilm superpipe_layers)
   if(TARGET ${target})
     add_dependencies(superpipe_parts ${target})
   endif()

@@ -3,7 +3,8 @@
 
     policy <- profiler <- residency <- interposer      tools may use the first three
 
-NVIDIA's headers are seen by interposer/, profiler/cupti_*, tools/simgpu/, tests/, examples/ and bench/ only, and
+NVIDIA's headers are seen by interposer/, profiler/cupti_*, tools/simgpu/, tools/superpipe/probes/, tests/, examples/
+and bench/ only, and
 policy/ uses nothing but the standard library, without its clocks and threads.
 Prints one line a violation; exit code 1 if there is one.
 """
@@ -27,6 +28,9 @@ CLOCK = re.compile(r"\b\w+_clock\b")
 NOT_PURE = {"ctime", "thread", "mutex", "shared_mutex", "condition_variable", "future", "atomic",
             "semaphore", "latch", "barrier", "stop_token", "iostream", "fstream", "filesystem"}
 
+# They ask the driver itself.
+PROBES = ("tools", "superpipe", "probes")
+
 
 def allowed_modules(path: Path) -> set[str] | None:
     """The project folders that the file at `path` (relative to the root) may include; None: any."""
@@ -36,6 +40,8 @@ def allowed_modules(path: Path) -> set[str] | None:
     if path.parts[:2] == ("tools", "simgpu"):
         # A driver under test must not share the code that it judges.
         return {"tools/simgpu"}
+    if path.parts[:3] == PROBES and path.name == "kernel_plugin.cc":
+        return {"tools/superpipe/probes", "tools/simgpu/kernel_plugin.h"}
     if top == "tools":
         return {"policy", "profiler", "residency", "/".join(path.parts[:2])}
     if top == "examples":
@@ -47,6 +53,7 @@ def allowed_modules(path: Path) -> set[str] | None:
 def may_see_nvidia(path: Path) -> bool:
     return (path.parts[0] in ("interposer", "tests", "examples", "bench")
             or path.parts[:2] == ("tools", "simgpu")
+            or path.parts[:3] == PROBES
             or (path.parts[0] == "profiler" and path.name.startswith("cupti_")))
 
 

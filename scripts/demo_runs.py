@@ -147,7 +147,7 @@ def main() -> int:
         print(f"demo: no model in {model}; scripts/fetch_minilm FOLDER gets it, --model FOLDER names it", file=sys.stderr)
         return 1
 
-    doctor = subprocess.run([build / "bin" / "superpipe", "doctor"], capture_output=True, text=True)
+    doctor = subprocess.run([build / "bin" / "superpipe", "doctor", "--no-probes"], capture_output=True, text=True)
     simulate = options.simulate or doctor.returncode != 0
     print("demo: " + ("on a SIMULATED GPU" + ("" if options.simulate else ": this machine has no usable one")
                       if simulate else "on this machine's GPU"))

@@ -39,6 +39,9 @@ SEEDED = [
     ("tools/superpipe/main.cc", '#include "interposer/configuration.h"', "tools/ may not include interposer/"),
     ("tools/superpipe/main.cc", '#include "tools/simgpu/device.h"', "tools/ may not include tools/"),
     ("tools/superpipe/main.cc", "#include <cuda.h>", "NVIDIA's headers"),
+    ("tools/superpipe/probes/session.cc", '#include "tools/simgpu/device.h"', "tools/ may not include tools/"),
+    ("tools/superpipe/probes/session.cc", '#include "interposer/lookup.h"', "tools/ may not include interposer/"),
+    ("tools/superpipe/probes/kernel_plugin.cc", '#include "tools/superpipe/host_limits.h"', "may not include tools/"),
     ("tools/simgpu/device.cc", '#include "policy/units.h"', "tools/ may not include policy/"),
     ("examples/layers/main.cu", '#include "policy/units.h"', "examples/ may not include policy/"),
 ]

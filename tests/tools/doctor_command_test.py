@@ -3,12 +3,14 @@
 import json
 import unittest
 
-from command_case import FAKE_DRIVER, CommandCase
+from command_case import BUILD, FAKE_DRIVER, CommandCase
+
+OLD_DRIVER = BUILD / "tests" / "libold_driver.so"
 
 
 class Doctor(CommandCase):
     def doctor(self, *flags: str, fake: str = "work", driver: str = str(FAKE_DRIVER)) -> tuple[int, str]:
-        finished = self.run_superpipe("doctor", *flags,
+        finished = self.run_superpipe("doctor", "--no-probes", *flags,
                                       environment={"SUPERPIPE_DRIVER": driver, "FAKE_DRIVER": fake})
         self.assertEqual(finished.stderr, "")
         return finished.returncode, finished.stdout
@@ -55,6 +57,7 @@ class Doctor(CommandCase):
             ({"fake": "no-vmm"}, "usable", "no virtual memory management"),
             ({"driver": "/no/such/libcuda.so.1"}, "not_found", "SUPERPIPE_DRIVER=/no/such/libcuda.so.1"),
             ({"driver": "libm.so.6"}, "not_a_driver", "no cuInit"),
+            ({"driver": str(OLD_DRIVER)}, "too_old", "CUDA 11.4, and superpipe needs 12.0 or newer; update"),
         ]:
             with self.subTest(**how):
                 code, report = self.doctor_json(**how)
@@ -79,6 +82,69 @@ class Doctor(CommandCase):
     def test_bad_usage(self) -> None:
         self.assert_one_line(self.run_superpipe("doctor", "--bogus"), 2, "superpipe doctor", "--bogus")
         self.assert_one_line(self.run_superpipe("doctor", "--", "ls"), 2, "takes no command")
+
+    def test_bad_values_are_refused_before_anything_starts(self) -> None:
+        folder = self.root / "read-only"
+        folder.mkdir()
+        for flags, parts in [
+            (("--probe", "H1,H99"), ("'H99'", "H0, H1", "--list")),
+            (("--probe", "H1,"), ("''", "--list")),
+            (("--probe", "H1", "--no-probes"), ("one of them",)),
+            (("--probe-timeout", "soon"), ("--probe-timeout soon", "seconds")),
+            (("--probe-timeout", "0"), ("--probe-timeout 0", "seconds")),
+            (("--host-mem", "lots"), ("--host-mem lots", "size")),
+            (("--cudart", "/no/such/libcudart.so.13"), ("--cudart /no/such/libcudart.so.13",)),
+            (("--output", str(self.root / "missing" / "out.json")), ("--output", "No such file", "folder")),
+            (("--output", str(folder)), ("--output", "it is a folder")),
+            (("--output", "/proc/version"), ("--output", "/proc/version")),
+        ]:
+            with self.subTest(flags=flags):
+                # A driver that hangs would be noticed: nothing may have asked it.
+                finished = self.run_superpipe("doctor", *flags, environment={
+                    "SUPERPIPE_DRIVER": str(FAKE_DRIVER), "FAKE_DRIVER": "hang"})
+                self.assert_one_line(finished, 2, "superpipe doctor: ", *parts)
+
+    def test_output_file_holds_the_object_and_stdout_the_text(self) -> None:
+        out = self.root / "report.json"
+        out.write_text("old")
+        code, text = self.doctor("--output", str(out))
+        self.assertEqual(code, 0)
+        self.assertIn("ready", text)
+        report = json.loads(out.read_text())
+        self.assertEqual(report["devices"][0]["name"], "Fake GPU 3000")
+        self.assertEqual([path.name for path in self.root.glob("report.json*")], ["report.json"])
+
+    def test_list_names_every_question(self) -> None:
+        finished = self.run_superpipe("doctor", "--list")
+        self.assertEqual(finished.returncode, 0)
+        self.assertEqual([line.split()[0] for line in finished.stdout.splitlines()], [f"H{i}" for i in range(11)])
+
+    def test_without_a_usable_device_each_question_is_skipped(self) -> None:
+        for how in ({"fake": "none"}, {"driver": "/no/such/libcuda.so.1"}):
+            with self.subTest(**how):
+                finished = self.run_superpipe("doctor", "--json", environment={
+                    "SUPERPIPE_DRIVER": how.get("driver", str(FAKE_DRIVER)), "FAKE_DRIVER": how.get("fake", "work")})
+                self.assertEqual(finished.returncode, 1)
+                probes = json.loads(finished.stdout)["probes"]
+                self.assertEqual({probe["outcome"] for probe in probes}, {"skipped"})
+                self.assertEqual({probe["reason"] for probe in probes}, {"there is no usable device"})
+                self.assertEqual(len(probes), 11)
+
+    def test_a_driver_that_lacks_functions_does_not_support_what_needs_them(self) -> None:
+        finished = self.run_superpipe("doctor", "--json", "--probe", "H1", environment={
+            "SUPERPIPE_DRIVER": str(FAKE_DRIVER), "FAKE_DRIVER": "work"})
+        self.assertEqual(finished.returncode, 0)  # a question without an answer stands in nobody's way
+        probe, = json.loads(finished.stdout)["probes"]
+        self.assertEqual(probe["outcome"], "not_supported")
+        self.assertIn("cuDevicePrimaryCtxRetain", probe["reason"])
+
+    def test_simulation_without_its_kernels_is_said(self) -> None:
+        finished = self.run_superpipe("doctor", "--simulate", "--json", "--probe", "H9",
+                                      environment={"FAKE_DRIVER": "work"})
+        self.assertEqual(finished.returncode, 0)
+        probe, = json.loads(finished.stdout)["probes"]
+        self.assertEqual(probe["outcome"], "skipped")
+        self.assertIn("superpipe.simgpu.so", probe["reason"])
 
 
 if __name__ == "__main__":

@@ -35,6 +35,10 @@ TEST(ProbeDriver, DescribesDevicesOfAWorkingDriver) {
   EXPECT_TRUE(device.memory_pools);
   EXPECT_FALSE(device.host_located_memory);  // the driver does not know the attribute
   EXPECT_EQ(device.host_numa_node, 0);
+  EXPECT_EQ(device.capability("copy_engines"), 2);
+  EXPECT_EQ(device.capability("tensor_maps"), 0);  // the driver does not know the attribute
+  EXPECT_FALSE(found.is_simulated());
+  EXPECT_FALSE(found.batch_copies);
 }
 
 TEST(ProbeDriver, TouchesNoDeviceWhenItOnlyOpens) {
@@ -60,6 +64,15 @@ TEST(ProbeDriver, NamesTheErrorOfInit) {
   const DriverProbe found = probe_fake("fail");
   EXPECT_EQ(found.outcome, Outcome::kInitFailed);
   EXPECT_EQ(found.detail, "cuInit: CUDA_ERROR_NO_DEVICE");
+}
+
+TEST(ProbeDriver, TellsADriverThatIsTooOld) {
+  setenv("FAKE_DRIVER", "work", 1);
+  for (const ProbeDepth depth : {ProbeDepth::kOpen, ProbeDepth::kDevices}) {
+    const DriverProbe found = probe_driver(OLD_DRIVER_PATH, depth, seconds(60));
+    EXPECT_EQ(found.outcome, Outcome::kTooOld);
+    EXPECT_THAT(found.detail, HasSubstr("11.4"));
+  }
 }
 
 TEST(ProbeDriver, TellsALibraryThatIsNoDriver) {

@@ -1,5 +1,5 @@
 // A CUDA driver with one device that does nothing, or misbehaves as FAKE_DRIVER says: crash, hang,
-// fail, none.
+// fail, none. Compiled with FAKE_OLD_DRIVER it is of a CUDA before cuGetProcAddress_v2.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,9 +15,14 @@ int cuInit(unsigned flags) {
   if (is("hang")) pause();
   return is("fail") ? 100 : 0;
 }
+#ifdef FAKE_OLD_DRIVER
+enum { kVersion = 11040 };
+#else
+enum { kVersion = 13000 };
 int cuGetProcAddress_v2(void) { return 1; }
+#endif
 int cuDriverGetVersion(int* version) {
-  *version = 13000;
+  *version = kVersion;
   return 0;
 }
 int cuGetErrorName(int error, const char** name) {

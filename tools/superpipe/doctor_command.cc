@@ -1,146 +1,132 @@
 #include "tools/superpipe/doctor_command.h"
 
-#include <cstdint>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iomanip>
 #include <iostream>
-#include <nlohmann/json.hpp>
-#include <optional>
+#include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "policy/budget.h"
-#include "tools/superpipe/driver_probe.h"
+#include "tools/superpipe/doctor_report.h"
 #include "tools/superpipe/exit_code.h"
-#include "tools/superpipe/host_limits.h"
-#include "tools/superpipe/installation.h"
 #include "tools/superpipe/run_environment.h"
 
 namespace superpipe::cli {
 namespace {
 
-constexpr std::chrono::seconds kProbeLimit{30};
+constexpr std::chrono::seconds kDriverLimit{30};
+constexpr double kDefaultProbeSeconds = 60;
 
-// Something that stands in the way (a problem) or that is good to know (a note), and what to do
-// about it.
-struct Finding {
-  bool problem;
-  std::string what;
-  std::string advice;
-};
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream in(list);
+  for (std::string word; std::getline(in, word, ',');) words.push_back(word);
+  if (!list.empty() && list.back() == ',') words.emplace_back();
+  return words;
+}
 
-struct Report {
-  bool simulated = false;
-  Installation parts;
-  bool library_present = false;
-  std::string driver_source;  // how it was chosen
-  DriverProbe driver;
-  HostLimits host;
-  std::vector<Finding> findings;
+std::optional<double> seconds_in(const std::string& text) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  constexpr double kDay = 86400;
+  if (!std::isfinite(seconds) || seconds < 0.001 || seconds > kDay) return std::nullopt;
+  return seconds;
+}
 
-  [[nodiscard]] bool ready() const {
-    for (const Finding& finding : findings) {
-      if (finding.problem) return false;
+std::string ids_of_probes() {
+  std::string ids;
+  for (const Probe& probe : all_probes()) ids += (ids.empty() ? "" : ", ") + std::string(probe.id);
+  return ids;
+}
+
+std::chrono::milliseconds limit_of(const DoctorOptions& options) {
+  const double seconds = options.probe_timeout.empty()
+                             ? kDefaultProbeSeconds
+                             : seconds_in(options.probe_timeout).value_or(kDefaultProbeSeconds);
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+bool is_wanted(const DoctorOptions& options, const Probe& probe) {
+  if (options.probes.empty()) return true;
+  for (const std::string& id : split(options.probes)) {
+    if (find_probe(id) == &probe) return true;
+  }
+  return false;
+}
+
+// The file that --output names. What was there stays until the new one is complete.
+class OutputFile {
+ public:
+  explicit OutputFile(std::string path) : path_(std::move(path)) {
+    struct stat status {};
+    const bool exists = stat(path_.c_str(), &status) == 0;
+    // A terminal or a pipe is written to, not replaced.
+    written_ = exists && !S_ISREG(status.st_mode) ? path_ : path_ + ".partial";
+    if (exists && S_ISREG(status.st_mode) && access(path_.c_str(), W_OK) != 0) {
+      problem_ = std::strerror(errno);
+      return;
     }
-    return true;
+    if (exists && S_ISDIR(status.st_mode)) {
+      problem_ = "it is a folder";
+      return;
+    }
+    errno = 0;
+    out_.open(written_);
+    if (!out_) problem_ = errno != 0 ? std::strerror(errno) : "it cannot be opened";
   }
-};
-
-std::string with_unit(std::uint64_t bytes) { return format_bytes(Bytes{bytes}); }
-
-std::string with_unit(const std::optional<std::uint64_t>& bytes, const char* otherwise) {
-  return bytes ? with_unit(*bytes) : otherwise;
-}
-
-std::string cuda_version(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
-void judge_driver(Report& report) {
-  using Outcome = DriverProbe::Outcome;
-  const DriverProbe& driver = report.driver;
-  const auto problem = [&report](std::string what, std::string advice) {
-    report.findings.push_back({true, std::move(what), std::move(advice)});
-  };
-  const bool named = report.driver_source == "SUPERPIPE_DRIVER";
-  switch (driver.outcome) {
-    case Outcome::kNotFound:
-      if (report.simulated) {
-        problem("simgpu's driver is missing: " + driver.path,
-                "install superpipe again (cmake --install), or build all of it");
-        return;
-      }
-      problem(named ? "SUPERPIPE_DRIVER=" + driver.path + " does not exist"
-                    : "no CUDA driver (libcuda.so.1) was found",
-              named ? "unset it, or name the CUDA driver library"
-                    : "install NVIDIA's driver, or use a simulated GPU: superpipe run --simulate");
-      return;
-    case Outcome::kNotADriver:
-      problem(driver.path + " is not a CUDA driver: " + driver.detail,
-              named ? "unset SUPERPIPE_DRIVER, or name the CUDA driver library"
-                    : "reinstall NVIDIA's driver");
-      return;
-    case Outcome::kInitFailed:
-      problem("the driver does not start: " + driver.detail,
-              report.simulated ? "check the SIMGPU_* variables"
-                               : "check that a GPU is visible here (nvidia-smi, "
-                                 "CUDA_VISIBLE_DEVICES, the container's device access)");
-      return;
-    case Outcome::kCrashed:
-    case Outcome::kHung:
-      problem("the driver is not usable: " + driver.detail,
-              "check that the driver's library and its kernel module have the same version");
-      return;
-    case Outcome::kUsable:
-      break;
+  ~OutputFile() {
+    if (!done_ && written_ != path_ && problem_.empty()) std::remove(written_.c_str());
   }
-  if (driver.devices.empty()) {
-    problem("the driver has no device", "check that a GPU is visible (CUDA_VISIBLE_DEVICES)");
-  }
-  for (std::size_t i = 0; i < driver.devices.size(); ++i) {
-    if (!driver.devices[i].virtual_memory) {
-      problem("device " + std::to_string(i) + " has no virtual memory management",
-              "superpipe needs it to move buffers without changing their addresses; use another "
-              "device (CUDA_VISIBLE_DEVICES)");
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  /// Why it cannot be written; empty if it can.
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  void write(const Report& report) {
+    write_json(report, out_);
+    out_.close();
+    errno = 0;
+    if (!out_) {
+      problem_ = errno != 0 ? std::strerror(errno) : "writing failed: is the disk full?";
+    } else if (written_ != path_ && std::rename(written_.c_str(), path_.c_str()) != 0) {
+      problem_ = std::strerror(errno);
+    } else {
+      done_ = true;
     }
   }
+
+ private:
+  std::string path_, written_, problem_;
+  std::ofstream out_;
+  bool done_ = false;
+};
+
+int cannot_write(const DoctorOptions& options, const std::string& why) {
+  std::cerr << "superpipe doctor: --output " << options.output << ": " << why
+            << "; name a file in a folder that you may write to\n";
+  return kBadUsage;
 }
 
-void judge_host(Report& report) {
-  const auto usable = report.host.usable();
-  if (!usable) {
-    report.findings.push_back({false, "how much host memory is free is not known",
-                               "cap the host store yourself: --host-mem SIZE"});
-    return;
-  }
-  std::uint64_t device_bytes = 0;
-  for (const ProbedDevice& device : report.driver.devices) device_bytes += device.total_bytes;
-  if (*usable < device_bytes) {
-    report.findings.push_back(
-        {false,
-         "host memory (" + with_unit(*usable) + " usable) is smaller than device memory (" +
-             with_unit(device_bytes) + ")",
-         "what is evicted lies in host memory: a model can be larger than the device only by what "
-         "the host can hold"});
-  }
-  if (!report.simulated && report.host.locked && *report.host.locked < *usable) {
-    report.findings.push_back(
-        {false, "this process may lock only " + with_unit(*report.host.locked) + " (ulimit -l)",
-         "NVIDIA's driver pins memory without this limit; in some containers it does count: raise "
-         "it if pinning fails"});
+void list_probes() {
+  for (const Probe& probe : all_probes()) {
+    std::cout << std::left << std::setw(5) << probe.id << std::setw(14) << probe.name
+              << probe.question << '\n';
   }
 }
 
-Report examine(const DoctorOptions& options) {
-  Report report;
-  report.simulated = options.simulate;
-  report.parts = this_installation();
-  report.library_present = is_readable_file(report.parts.preload_library);
-  if (!report.library_present) {
-    report.findings.push_back(
-        {true, "superpipe's own library is missing: " + report.parts.preload_library,
-         "install superpipe again (cmake --install), or build all of it"});
-  }
+void look_at_driver(const DoctorOptions& options, Report& report) {
   std::string library = "libcuda.so.1";
   report.driver_source = "the loader's search path";
   const char* const chosen = std::getenv("SUPERPIPE_DRIVER");
@@ -151,135 +137,135 @@ Report examine(const DoctorOptions& options) {
     library = chosen;
     report.driver_source = "SUPERPIPE_DRIVER";
   }
-  report.driver = probe_driver(library, ProbeDepth::kDevices, kProbeLimit);
-  report.host = read_host_limits();
-  judge_driver(report);
-  judge_host(report);
-  if (switched_off()) {
-    report.findings.push_back(
-        {false, "SUPERPIPE_OFF=1 is set: programs run unmanaged", "unset it to use superpipe"});
-  }
-  return report;
+  report.driver = probe_driver(library, ProbeDepth::kDevices, kDriverLimit);
+  report.simulated = options.simulate || report.driver.is_simulated();
+  if (!report.simulated) report.kernel_module = kernel_module_version();
 }
 
-void print_text(const Report& report) {
-  std::ostream& out = std::cout;
-  out << "superpipe " << SUPERPIPE_VERSION;
-  if (report.simulated) {
-    out << ", on a SIMULATED GPU (simgpu): nothing below is a property of real hardware\n";
-  } else {
-    out << '\n';
-  }
-  const DriverProbe& driver = report.driver;
-  const bool usable = driver.outcome == DriverProbe::Outcome::kUsable;
-  out << "library    " << report.parts.preload_library
-      << (report.library_present ? "" : "  (missing)") << '\n';
-  out << "driver     " << driver.path;
-  if (!usable) {
-    out << (driver.outcome == DriverProbe::Outcome::kNotFound ? "  (not found" : "  (not usable")
-        << ", from " << report.driver_source << ')';
-  } else {
-    out << "  (from " << report.driver_source << ", CUDA " << cuda_version(driver.version) << ')';
-  }
-  out << '\n';
-  for (std::size_t i = 0; i < driver.devices.size(); ++i) {
-    const ProbedDevice& device = driver.devices[i];
-    out << "device " << i << "   " << device.name << ", " << with_unit(device.total_bytes)
-        << ", compute " << device.compute_major << '.' << device.compute_minor << ", "
-        << device.copy_engines << " copy engines, virtual memory "
-        << (device.virtual_memory ? "yes" : "no") << ", pools "
-        << (device.memory_pools ? "yes" : "no") << ", host-located memory "
-        << (device.host_located_memory ? "yes" : "no") << ", host NUMA node "
-        << device.host_numa_node << '\n';
-  }
-  const HostLimits& host = report.host;
-  out << "host       " << with_unit(host.available, "unknown") << " available of "
-      << with_unit(host.total, "unknown") << ", cgroup limit "
-      << with_unit(host.cgroup_limit, "none") << ", lockable (ulimit -l) "
-      << with_unit(host.locked, "unlimited") << '\n';
-  if (usable && !driver.devices.empty()) {
-    out << "would use  physical pages mapped at fixed addresses, evicted buffers unmapped, copies "
-           "on a stream of their own each way, up to "
-        << with_unit(host.usable(), "an unknown amount") << " of host memory\n";
-  }
-  for (const Finding& finding : report.findings) {
-    out << (finding.problem ? "problem    " : "note       ") << finding.what << "; "
-        << finding.advice << '\n';
-  }
-  out << (report.ready() ? "ready      superpipe run "
-                         : "not ready  programs cannot run under superpipe here");
-  if (report.ready()) out << (report.simulated ? "--simulate " : "") << "--k 4 -- COMMAND";
-  out << '\n';
+// simgpu gets the kernels of the questions; what the user gave stays behind them.
+void give_kernels_to_simgpu(const Installation& parts) {
+  if (!is_readable_file(parts.doctor_kernels)) return;
+  const char* const old = std::getenv("SIMGPU_KERNELS");
+  std::string list = parts.doctor_kernels;
+  if (old != nullptr && *old != '\0') list += std::string(":") + old;
+  setenv("SIMGPU_KERNELS", list.c_str(), 1);
 }
 
-const char* name_of(DriverProbe::Outcome outcome) {
-  switch (outcome) {
-    case DriverProbe::Outcome::kUsable:
-      return "usable";
-    case DriverProbe::Outcome::kNotFound:
-      return "not_found";
-    case DriverProbe::Outcome::kNotADriver:
-      return "not_a_driver";
-    case DriverProbe::Outcome::kInitFailed:
-      return "init_failed";
-    case DriverProbe::Outcome::kCrashed:
-      return "crashed";
-    case DriverProbe::Outcome::kHung:
-      return "hung";
-  }
-  return "unknown";
+void tell_progress(const Probe& probe, double seconds, const std::string& step) {
+  std::cerr << "superpipe doctor: " << probe.id << " (" << probe.name << "), " << std::fixed
+            << std::setprecision(0) << seconds << " s: " << step << std::endl;
 }
 
-void print_json(const Report& report) {
-  using Json = nlohmann::ordered_json;
-  const auto optional = [](const std::optional<std::uint64_t>& value) {
-    return value ? Json(*value) : Json(nullptr);
-  };
-  Json out;
-  out["simulated"] = report.simulated;
-  out["version"] = SUPERPIPE_VERSION;
-  out["ready"] = report.ready();
-  out["library"] = {{"path", report.parts.preload_library}, {"present", report.library_present}};
-  out["driver"] = {{"path", report.driver.path},
-                   {"source", report.driver_source},
-                   {"outcome", name_of(report.driver.outcome)},
-                   {"detail", report.driver.detail},
-                   {"cuda_version", report.driver.version}};
-  out["devices"] = Json::array();
-  for (const ProbedDevice& device : report.driver.devices) {
-    out["devices"].push_back({{"name", device.name},
-                              {"total_bytes", device.total_bytes},
-                              {"compute", {device.compute_major, device.compute_minor}},
-                              {"copy_engines", device.copy_engines},
-                              {"virtual_memory", device.virtual_memory},
-                              {"memory_pools", device.memory_pools},
-                              {"host_located_memory", device.host_located_memory},
-                              {"host_numa_node", device.host_numa_node}});
+// Asks one question. Pages of a NUMA node are known to crash drivers that are good for those of any
+// node: if they ended H4, it is asked again without them.
+ProbeResult ask_one(const Probe& probe, const ProbeSetting& setting, const DoctorOptions& options) {
+  const auto limit = limit_of(options);
+  ProbeResult result = run_probe(probe, setting, limit, tell_progress);
+  const bool ended = result.outcome == ProbeResult::Outcome::kCrashed ||
+                     result.outcome == ProbeResult::Outcome::kTimedOut;
+  if (!ended || result.figures.value("location", "") != "HOST_NUMA" ||
+      !result.figures.value("supported_host", false)) {
+    return result;
   }
-  out["host"] = {{"total_bytes", optional(report.host.total)},
-                 {"available_bytes", optional(report.host.available)},
-                 {"cgroup_limit_bytes", optional(report.host.cgroup_limit)},
-                 {"lockable_bytes", optional(report.host.locked)},
-                 {"usable_bytes", optional(report.host.usable())}};
-  out["would_use"] = {{"evicted", "unmapped"}, {"writeback", "always"}, {"allocator", "async"}};
-  out["findings"] = Json::array();
-  for (const Finding& finding : report.findings) {
-    out["findings"].push_back({{"level", finding.problem ? "problem" : "note"},
-                               {"what", finding.what},
-                               {"advice", finding.advice}});
+  ProbeSetting others = setting;
+  others.without_host_numa = true;
+  ProbeResult second = run_probe(probe, others, limit, tell_progress);
+  second.seconds += result.seconds;
+  second.figures["host_numa_ended"] = result.reason;
+  return second;
+}
+
+void ask(const DoctorOptions& options, Report& report) {
+  ProbeSetting setting;
+  setting.driver_path = report.driver.path;
+  setting.simulated = report.simulated;
+  setting.quick = options.quick;
+  setting.driver_version = report.driver.version;
+  setting.cuda_runtime = options.cudart;
+  setting.parts = report.parts;
+  setting.host_bytes = report.host.usable();
+  if (!options.host_mem.empty()) {
+    const Bytes whole{setting.host_bytes.value_or(0)};
+    if (const auto size = parse_size(options.host_mem, whole)) setting.host_bytes = size->count();
   }
-  // Names of devices and paths come from outside: what is not UTF-8 is replaced, not thrown at.
-  std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  const bool usable = report.driver.outcome == DriverProbe::Outcome::kUsable &&
+                      !report.driver.devices.empty() &&
+                      report.driver.devices.front().virtual_memory;
+  std::string obstacle;
+  if (!usable) obstacle = "there is no usable device";
+  if (usable && report.simulated) {
+    give_kernels_to_simgpu(report.parts);
+    if (!is_readable_file(report.parts.doctor_kernels)) {
+      obstacle = "simgpu lacks the questions' kernels: " + report.parts.doctor_kernels;
+    }
+  }
+  for (const Probe& probe : all_probes()) {
+    if (!is_wanted(options, probe)) continue;
+    if (obstacle.empty()) {
+      report.probes.push_back(ask_one(probe, setting, options));
+    } else {
+      ProbeResult skipped;
+      skipped.probe = &probe;
+      skipped.reason = obstacle;
+      report.probes.push_back(skipped);
+    }
+  }
 }
 
 }  // namespace
 
+std::optional<std::string> problem_with(const DoctorOptions& options) {
+  if (options.no_probes && !options.probes.empty()) {
+    return "--probe and --no-probes: give one of them";
+  }
+  for (const std::string& id : split(options.probes)) {
+    if (find_probe(id) == nullptr) {
+      return "there is no question '" + id + "'; --probe takes some of " + ids_of_probes() +
+             ", separated by commas (superpipe doctor --list says what they ask)";
+    }
+  }
+  if (!options.probe_timeout.empty() && !seconds_in(options.probe_timeout)) {
+    return "--probe-timeout " + options.probe_timeout +
+           ": it takes seconds, such as 60 (0.001 to 86400)";
+  }
+  if (!options.host_mem.empty() && !parse_size(options.host_mem)) {
+    return "--host-mem " + options.host_mem +
+           ": it takes a size: bytes, or K, M, G, T as powers of 1024, or a percentage";
+  }
+  if (!options.cudart.empty() && options.cudart.find('/') != std::string::npos &&
+      !is_readable_file(options.cudart)) {
+    return "--cudart " + options.cudart + ": there is no such file";
+  }
+  return std::nullopt;
+}
+
 int doctor_command(const DoctorOptions& options) {
-  const Report report = examine(options);
+  if (options.list) {
+    list_probes();
+    return kSuccess;
+  }
+  std::optional<OutputFile> file;
+  if (!options.output.empty()) {
+    file.emplace(options.output);  // before minutes are spent on what cannot be kept
+    if (!file->problem().empty()) return cannot_write(options, file->problem());
+  }
+  Report report;
+  report.quick = options.quick;
+  report.parts = this_installation();
+  report.library_present = is_readable_file(report.parts.preload_library);
+  look_at_driver(options, report);
+  report.host = read_host_limits();
+  if (!options.no_probes) ask(options, report);
+  judge(report);
   if (options.json) {
-    print_json(report);
+    write_json(report, std::cout);
   } else {
-    print_text(report);
+    write_text(report, std::cout);
+  }
+  std::cout.flush();
+  if (file) {
+    file->write(report);
+    if (!file->problem().empty()) return cannot_write(options, file->problem());
   }
   return report.ready() ? kSuccess : kProblemFound;
 }

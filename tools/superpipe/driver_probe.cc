@@ -36,6 +36,36 @@ constexpr int kVirtualMemoryManagement = 102;
 constexpr int kMemoryPools = 115;
 constexpr int kHostNumaId = 134;
 constexpr int kHostNumaVirtualMemory = 141;
+constexpr int kPciBus = 33, kPciDevice = 34, kPciDomain = 50;
+
+struct Capability {
+  const char* name;
+  int attribute;
+};
+
+constexpr Capability kCapabilities[] = {
+    {"virtual_memory", kVirtualMemoryManagement},
+    {"memory_pools", kMemoryPools},
+    {"host_numa_pages", kHostNumaVirtualMemory},
+    {"host_pages", 145},
+    {"copy_engines", kAsyncEngineCount},
+    {"generic_compression", 107},
+    {"unified_addressing", 41},
+    {"host_memory_can_be_registered", 99},
+    {"registered_memory_keeps_its_address", 91},
+    {"native_atomics_on_host_memory", 86},
+    {"pageable_memory_access", 88},
+    {"tensor_maps", 127},
+    {"concurrent_kernels", 31},
+    {"kernel_time_limit", 17},
+    {"compute_preemption", 90},
+    {"integrated", 18},
+    {"ecc", 32},
+    {"multiprocessors", 16},
+    {"l2_cache_bytes", 38},
+    {"memory_clock_khz", 36},
+    {"memory_bus_bits", 37},
+};
 
 // What the child tells, one line each: a letter, a space, text. 's' names the step that begins, so
 // that the last one says where a crash happened.
@@ -98,6 +128,19 @@ void describe_device(void* library, int index, const Report& report) {
     fields << ' ' << value;
   }
   report.line('d', fields.str() + ' ' + name.data());
+  for (const Capability& capability : kCapabilities) {
+    int value = 0;
+    if (get_attribute(&value, capability.attribute, device) != 0) continue;
+    report.line('c', std::string(capability.name) + ' ' + std::to_string(value));
+  }
+  int bus = 0, slot = 0, domain = 0;
+  if (get_attribute(&bus, kPciBus, device) == 0 && get_attribute(&slot, kPciDevice, device) == 0 &&
+      get_attribute(&domain, kPciDomain, device) == 0) {
+    std::array<char, 32> address{};
+    std::snprintf(address.data(), address.size(), "%04x:%02x:%02x.0", static_cast<unsigned>(domain),
+                  static_cast<unsigned>(bus), static_cast<unsigned>(slot));
+    report.line('b', address.data());
+  }
 }
 
 // Runs in the child. Returns nothing: all it found is in the report.
@@ -114,14 +157,30 @@ void probe(const std::string& name, ProbeDepth depth, const Report& report) {
     report.line('p', map->l_name);
   }
   const auto init = entry<CuInit>(library, "cuInit");
-  if (init == nullptr || dlsym(library, "cuGetProcAddress_v2") == nullptr) {
-    report.line('n', init == nullptr ? "it has no cuInit" : "it has no cuGetProcAddress_v2");
+  if (init == nullptr) {
+    report.line('n', "it has no cuInit");
     return;
   }
+  const bool has_lookup = dlsym(library, "cuGetProcAddress_v2") != nullptr;
   int version = 0;
-  if (const auto get = entry<CuDriverGetVersion>(library, "cuDriverGetVersion");
-      depth == ProbeDepth::kDevices && get != nullptr && get(&version) == 0) {
+  if (depth == ProbeDepth::kDevices || !has_lookup) {
+    report.line('s', "cuDriverGetVersion");
+    const auto get = entry<CuDriverGetVersion>(library, "cuDriverGetVersion");
+    if (get == nullptr || get(&version) != 0) version = 0;
     report.line('v', std::to_string(version));
+  }
+  if (version != 0 && version < kOldestDriver) {
+    report.line('o', "it is of CUDA " + std::to_string(version / 1000) + '.' +
+                         std::to_string(version % 1000 / 10));
+    return;
+  }
+  if (!has_lookup) {
+    report.line('n', "it has no cuGetProcAddress_v2");
+    return;
+  }
+  if (dlsym(library, "cuMemcpyBatchAsync") != nullptr ||
+      dlsym(library, "cuMemcpyBatchAsync_v2") != nullptr) {
+    report.line('f', "cuMemcpyBatchAsync");
   }
   if (depth == ProbeDepth::kDevices) {
     report.line('s', "cuInit");
@@ -177,13 +236,31 @@ std::string read_report(const std::string& text, DriverProbe& found, bool& answe
       case 'd':
         read_device(rest, found);
         break;
+      case 'c': {
+        std::istringstream fields(rest);
+        std::string name;
+        int value = 0;
+        if (fields >> name >> value && !found.devices.empty()) {
+          found.devices.back().capabilities.emplace_back(name, value);
+        }
+        break;
+      }
+      case 'b':
+        if (!found.devices.empty()) found.devices.back().pci_address = rest;
+        break;
+      case 'f':
+        found.batch_copies = true;
+        break;
       case 'u':
         found.outcome = Outcome::kUsable;
         answered = true;
         break;
       case 'n':
+      case 'o':
       case 'i':
-        found.outcome = line[0] == 'n' ? Outcome::kNotADriver : Outcome::kInitFailed;
+        found.outcome = line[0] == 'n'   ? Outcome::kNotADriver
+                        : line[0] == 'o' ? Outcome::kTooOld
+                                         : Outcome::kInitFailed;
         found.detail = rest;
         answered = true;
         break;
@@ -224,6 +301,17 @@ bool read_until(int fd, std::chrono::milliseconds limit, std::string& text) {
 }
 
 }  // namespace
+
+int ProbedDevice::capability(std::string_view wanted) const {
+  for (const auto& [known, value] : capabilities) {
+    if (known == wanted) return value;
+  }
+  return 0;
+}
+
+bool DriverProbe::is_simulated() const {
+  return !devices.empty() && devices.front().name.rfind("simgpu", 0) == 0;
+}
 
 DriverProbe probe_driver(const std::string& library, ProbeDepth depth,
                          std::chrono::milliseconds limit) {

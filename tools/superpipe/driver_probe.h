@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace superpipe::cli {
@@ -19,7 +21,18 @@ struct ProbedDevice {
   bool memory_pools = false;         ///< cuMemAllocAsync
   bool host_located_memory = false;  ///< cuMemCreate on the host
   int host_numa_node = -1;           ///< of the host memory nearest to it; -1 if unknown
+  std::string pci_address;           ///< as Linux writes it, 0000:3b:00.0; empty if unknown
+  /// What else matters to superpipe, by the names of kCapabilities; what the driver does not know
+  /// is not there.
+  std::vector<std::pair<std::string, int>> capabilities;
+
+  /// The value of a capability; 0 if the driver does not know it.
+  [[nodiscard]] int capability(std::string_view name) const;
 };
+
+/// The oldest driver that superpipe works with, as cuDriverGetVersion says it: CUDA 12.0, the first
+/// with cuGetProcAddress_v2, which CUDA 12's and 13's runtimes ask for.
+inline constexpr int kOldestDriver = 12000;
 
 /// What became of the attempt.
 struct DriverProbe {
@@ -27,15 +40,20 @@ struct DriverProbe {
     kUsable,      ///< it is a driver; `devices` says what it drives, if it was asked
     kNotFound,    ///< the loader has no such file
     kNotADriver,  ///< a file, but not a library, or one without the driver's entry points
+    kTooOld,      ///< a driver, but older than kOldestDriver
     kInitFailed,  ///< cuInit returned an error
     kCrashed,     ///< the child died by a signal
     kHung,        ///< the child did not answer in time and was ended
   };
   Outcome outcome = Outcome::kNotFound;
-  std::string path;    ///< of the file that was opened; what was asked for if none was
-  std::string detail;  ///< for a person: why it is not usable, in which call it crashed
-  int version = 0;     ///< as cuDriverGetVersion gives it: 13000 for CUDA 13.0; 0 if unknown
+  std::string path;           ///< of the file that was opened; what was asked for if none was
+  std::string detail;         ///< for a person: why it is not usable, in which call it crashed
+  int version = 0;            ///< as cuDriverGetVersion gives it: 13000 for CUDA 13.0; 0 if unknown
+  bool batch_copies = false;  ///< it exports cuMemcpyBatchAsync
   std::vector<ProbedDevice> devices;
+
+  /// Whether the device is simgpu's: then nothing is a property of real hardware.
+  [[nodiscard]] bool is_simulated() const;
 };
 
 /// How deep to look.

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
+#include <utility>
 
 namespace superpipe::cli {
 namespace {
@@ -20,12 +22,13 @@ std::optional<std::uint64_t> number_in(const std::filesystem::path& file) {
   return value;
 }
 
-void tighten(HostLimits& limits, const std::filesystem::path& folder, const char* limit_file,
-             const char* used_file) {
+void tighten(HostLimits& limits, const std::filesystem::path& folder, int version,
+             const char* limit_file, const char* used_file) {
   const auto limit = number_in(folder / limit_file);
   if (!limit || (limits.cgroup_limit && *limits.cgroup_limit <= *limit)) return;
   limits.cgroup_limit = limit;
   limits.cgroup_used = number_in(folder / used_file);
+  limits.cgroup_version = version;
 }
 
 // A limit binds everything below it: look at every cgroup from ours up to the root.
@@ -43,9 +46,9 @@ void read_cgroups(HostLimits& limits) {
     while (true) {
       const auto folder = root / own.relative_path();
       if (unified) {
-        tighten(limits, folder, "memory.max", "memory.current");
+        tighten(limits, folder, 2, "memory.max", "memory.current");
       } else {
-        tighten(limits, folder, "memory.limit_in_bytes", "memory.usage_in_bytes");
+        tighten(limits, folder, 1, "memory.limit_in_bytes", "memory.usage_in_bytes");
       }
       if (!own.has_relative_path()) break;
       own = own.parent_path();
@@ -53,7 +56,51 @@ void read_cgroups(HostLimits& limits) {
   }
 }
 
+std::string line_in(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+void read_numa_nodes(HostLimits& limits) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/devices/system/node", error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind("node", 0) != 0 ||
+        name.find_first_not_of("0123456789", 4) != std::string::npos || name.size() == 4 ||
+        name.size() > 9) {
+      continue;
+    }
+    NumaNode node;
+    node.id = std::stoi(name.substr(4));
+    node.cpus = line_in(entry.path() / "cpulist");
+    std::ifstream meminfo(entry.path() / "meminfo");
+    for (std::string line; std::getline(meminfo, line);) {  // "Node 0 MemTotal:  1234 kB"
+      std::istringstream fields(line);
+      std::string word, field;
+      int id = 0;
+      std::uint64_t kibibytes = 0;
+      if (!(fields >> word >> id >> field >> kibibytes)) continue;
+      if (field == "MemTotal:") node.total = kibibytes << 10;
+      if (field == "MemFree:") node.available = kibibytes << 10;
+    }
+    limits.numa_nodes.push_back(std::move(node));
+  }
+  std::sort(limits.numa_nodes.begin(), limits.numa_nodes.end(),
+            [](const NumaNode& a, const NumaNode& b) { return a.id < b.id; });
+}
+
 }  // namespace
+
+int numa_node_of_pci(const std::string& address) {
+  if (address.empty() || address.find('/') != std::string::npos) return -1;
+  std::ifstream in("/sys/bus/pci/devices/" + address + "/numa_node");
+  int node = -1;
+  return in >> node ? node : -1;
+}
+
+std::string kernel_module_version() { return line_in("/proc/driver/nvidia/version"); }
 
 std::optional<std::uint64_t> HostLimits::usable() const {
   if (!cgroup_limit) return available;
@@ -74,6 +121,7 @@ HostLimits read_host_limits() {
     if (name == "MemAvailable:") limits.available = kibibytes << 10;
   }
   read_cgroups(limits);
+  read_numa_nodes(limits);
   rlimit locked{};
   if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY) {
     limits.locked = locked.rlim_cur;

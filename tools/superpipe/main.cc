@@ -12,6 +12,7 @@
 
 #include "tools/superpipe/doctor_command.h"
 #include "tools/superpipe/exit_code.h"
+#include "tools/superpipe/probes/child_program.h"
 #include "tools/superpipe/run_command.h"
 #include "tools/superpipe/run_options.h"
 
@@ -32,6 +33,17 @@ SIZE is bytes, or K, M, G, T (KiB, MiB, ...) as powers of 1024, or a percentage 
 Each flag mirrors a variable (--host-mem is SUPERPIPE_HOST_MEM); a flag wins over its variable.
 Exit code: the command's own; 2 bad usage, 125 superpipe cannot run here, 126 the command cannot be
 executed, 127 there is no such command.)";
+
+constexpr const char* kDoctorExamples = R"(Examples:
+  superpipe doctor                              all questions, a few minutes at most
+  superpipe doctor --quick --output truth.json  in less than a minute; text here, JSON in the file
+  superpipe doctor --probe H1,H3 --json         two of them
+  superpipe doctor --no-probes                  only what driver, devices and host say of themselves
+  superpipe doctor --simulate --quick           on simgpu
+
+Each question is asked in a process of its own; one that crashes, hangs or fails is reported and does
+not change the exit code. Exit code: 0 programs can run under superpipe here, 1 something stands in
+the way (no driver, too old a driver, no device, a missing part), 2 bad usage.)";
 
 // CLI11 sees nothing of what stands after "--", so its usage line would leave the command out.
 class RunFormatter : public CLI::Formatter {
@@ -84,6 +96,26 @@ void add_run_flags(CLI::App& run, RunOptions& options) {
   run.footer(kRunExamples);
 }
 
+void add_doctor_flags(CLI::App& doctor, DoctorOptions& options) {
+  const auto add = [&doctor](const char* flag, std::string& value, const char* meaning,
+                             const char* kind) {
+    doctor.add_option(flag, value, meaning)->type_name(kind);
+  };
+  doctor.add_flag("--simulate", options.simulate, "Look at the simulated GPU");
+  doctor.add_flag("--json", options.json, "Write one JSON object instead of text");
+  add("--output", options.output, "Write the JSON object to a file too", "FILE");
+  add("--probe", options.probes, "Ask only these questions, such as H1,H3 (default: all)", "IDS");
+  doctor.add_flag("--no-probes", options.no_probes, "Ask none: measure nothing");
+  doctor.add_flag("--list", options.list, "Say which questions there are, and end");
+  doctor.add_flag("--quick", options.quick, "Fewer sizes and repetitions: less than a minute");
+  add("--probe-timeout", options.probe_timeout, "How long one question may take (default 60)",
+      "SECONDS");
+  add("--host-mem", options.host_mem,
+      "Host memory that a question may use (default: what is available)", "SIZE");
+  add("--cudart", options.cudart, "NVIDIA's runtime library for H0 (default: looked for)", "FILE");
+  doctor.footer(kDoctorExamples);
+}
+
 // One line, whatever CLI11 would print around it.
 int bad_usage(const std::string& command, const std::string& line) {
   std::cerr << "superpipe" << (command.empty() ? "" : " ") << command << ": " << line << '\n';
@@ -97,6 +129,8 @@ int run_main(int argc, char** argv) {
   std::vector<std::string> own(words.begin(), separator);
   const std::string first = own.empty() ? "" : own.front();
 
+  // The doctor starts this executable for what has to be seen in a program of its own.
+  if (first == kChildProgramWord) return child_program_main({own.begin() + 1, own.end()});
   if (std::find(kLaterCommands.begin(), kLaterCommands.end(), first) != kLaterCommands.end()) {
     return bad_usage(first, "not available in this version (" SUPERPIPE_VERSION ")");
   }
@@ -114,10 +148,9 @@ int run_main(int argc, char** argv) {
   add_run_flags(*run, run_options);
 
   DoctorOptions doctor_options;
-  CLI::App* const doctor =
-      app.add_subcommand("doctor", "Say what this machine offers, and what is missing");
-  doctor->add_flag("--simulate", doctor_options.simulate, "Look at the simulated GPU");
-  doctor->add_flag("--json", doctor_options.json, "Write one JSON object");
+  CLI::App* const doctor = app.add_subcommand(
+      "doctor", "Say what this machine offers, what its device answers, and what is missing");
+  add_doctor_flags(*doctor, doctor_options);
 
   try {
     std::reverse(own.begin(), own.end());  // CLI11 takes them last first
@@ -155,6 +188,7 @@ int run_main(int argc, char** argv) {
 
   if (doctor->parsed()) {
     if (separator != words.end()) return bad_usage("doctor", "it takes no command");
+    if (const auto problem = problem_with(doctor_options)) return bad_usage("doctor", *problem);
     return doctor_command(doctor_options);
   }
   if (separator != words.end()) run_options.command.assign(separator + 1, words.end());

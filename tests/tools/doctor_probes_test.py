@@ -1,0 +1,174 @@
+"""The questions of `superpipe doctor`, asked of simgpu as it is and of simgpu with one behaviour changed."""
+
+import json
+import os
+import signal
+import subprocess
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", "build/dev")).resolve()
+PROXY = BUILD / "tests" / "libproxy_driver.so"
+SANITIZED = bool(os.environ.get("SUPERPIPE_SANITIZER"))
+# These run programs under the preloaded library, which a sanitizer does not allow.
+IN_PROGRAMS = ("H0", "H10")
+KEYS = ["id", "name", "question", "outcome", "reason", "answer", "holds", "seconds", "call", "code", "signal", "figures"]
+
+
+class Questions(unittest.TestCase):
+    def ask(self, *flags: str, proxy: str | None = None, probes: str | None = None,
+            environment: dict[str, str] | None = None) -> tuple[int, dict]:
+        clean = {name: value for name, value in os.environ.items()
+                 if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_"))}
+        clean.update(environment or {})
+        if proxy is None:
+            flags = ("--simulate", *flags)
+        else:
+            clean.update(SUPERPIPE_DRIVER=str(PROXY), PROXY_DRIVER=proxy)
+        if probes:
+            flags = (*flags, "--probe", probes)
+        finished = subprocess.run([BUILD / "bin" / "superpipe", "doctor", "--json", "--quick", *flags], env=clean,
+                                  capture_output=True, text=True, timeout=200)
+        self.assertIn(finished.returncode, (0, 1), finished.stderr)
+        return finished.returncode, json.loads(finished.stdout)
+
+    def only(self, probes: str, *flags: str, proxy: str | None = None, **how: object) -> dict:
+        code, report = self.ask(*flags, proxy=proxy, probes=probes, **how)
+        self.assertEqual(code, 0, "a question never changes the exit code")
+        probe, = report["probes"]
+        return probe
+
+    def test_each_question_gets_its_answer_on_simgpu(self) -> None:
+        wanted = [f"H{i}" for i in range(11) if not (SANITIZED and f"H{i}" in IN_PROGRAMS)]
+        code, report = self.ask(probes=",".join(wanted))
+        self.assertEqual(code, 0)
+        self.assertTrue(report["simulated"])
+        self.assertEqual(report["schema_version"], 1)
+        self.assertEqual([probe["id"] for probe in report["probes"]], wanted)
+        for probe in report["probes"]:
+            with self.subTest(probe["id"], reason=probe["reason"], answer=probe["answer"]):
+                self.assertEqual(list(probe), KEYS)
+                # What simgpu does not have is no failure.
+                expected = "not_supported" if probe["id"] in ("H4", "H7") else "answered"
+                self.assertEqual(probe["outcome"], expected)
+                self.assertIn(probe["holds"], (True, None))
+                if probe["id"] in ("H0", "H3", "H5", "H6", "H8", "H9") and expected == "answered":
+                    self.assertIs(probe["holds"], True)
+        figures = {probe["id"]: probe["figures"] for probe in report["probes"]}
+        self.assertGreater(figures["H1"]["h2d_best_gbps"], 0)
+        self.assertGreater(figures["H1"]["d2h_best_gbps"], 0)
+        costs = figures["H2"]["costs"]
+        self.assertEqual({row["chunk_bytes"] >> 20 for row in costs}, {2, 16, 32, 128})
+        self.assertEqual({row["load"] for row in costs}, {"idle", "kernel", "copy"})
+        self.assertTrue(figures["H2"]["load_ran_throughout"])
+        self.assertGreater(figures["H3"]["unmapped_while_running"], 0)
+        self.assertEqual(figures["H5"]["different"], 0)
+        self.assertGreater(figures["H5"]["same"], 400)
+        self.assertTrue(figures["H9"]["equals_the_hosts"] and figures["H9"]["sees_one_flipped_bit"])
+        if not SANITIZED:
+            self.assertEqual(figures["H0"]["runtime_is"], "simgpu's")
+            self.assertGreater(figures["H10"]["without_median_ns"], 0)
+
+    def test_simgpu_is_recognised_without_the_flag(self) -> None:
+        code, report = self.ask(proxy="as it is", probes="H6")
+        self.assertTrue(report["simulated"])
+        self.assertEqual(report["probes"][0]["outcome"], "answered")
+
+    def test_crash_hang_and_error_leave_the_other_questions_answered(self) -> None:
+        for proxy, outcome in [("crash", "crashed"), ("hang", "timed_out"), ("fail", "failed")]:
+            with self.subTest(proxy=proxy):
+                limit = ("--probe-timeout", "5") if proxy == "hang" else ()
+                code, report = self.ask(*limit, proxy=proxy, probes="H1,H6,H8")
+                self.assertEqual(code, 0)
+                self.assertTrue(report["ready"])
+                before, bad, after = report["probes"]
+                self.assertEqual((before["outcome"], after["outcome"]), ("answered", "answered"))
+                self.assertEqual(bad["outcome"], outcome)
+                self.assertEqual(bad["call"], "cuMemSetAccess")
+                self.assertIn("cuMemSetAccess", bad["reason"])
+                self.assertEqual(bad["signal"], signal.SIGABRT if proxy == "crash" else 0)
+                self.assertEqual(bad["code"], 999 if proxy == "fail" else 0)
+                self.assertTrue(any(finding["what"].startswith(f"H6 {outcome}") for finding in report["findings"]))
+
+    def test_another_behaviour_gets_another_answer(self) -> None:
+        for probe_id, proxy, says in [
+            ("H3", "unmap-damages", "wrong words"),
+            ("H5", "as it is", "first different: cuDeviceGetAttribute"),  # the proxy's own are not what cuGetProcAddress gives
+            ("H6", "ignore-read-only", "the kernel wrote"),
+            ("H8", "split-aliases", "wrong words"),
+            ("H9", "wrong-memset", "its value is wrong"),
+            ("H7", "coded-maps", "not among"),
+        ]:
+            with self.subTest(probe=probe_id, proxy=proxy):
+                probe = self.only(probe_id, proxy=proxy)
+                self.assertEqual(probe["outcome"], "answered", probe["reason"])
+                self.assertIs(probe["holds"], False, probe["answer"])
+                self.assertIn(says, probe["answer"])
+
+    def test_names_of_different_functions_are_given(self) -> None:
+        figures = self.only("H5", proxy="as it is")["figures"]
+        self.assertIn("cuMemSetAccess", figures["different_names"])
+        self.assertEqual(figures["different"], len(figures["different_names"]))
+
+    def test_a_raw_address_in_a_tensor_map_is_found(self) -> None:
+        probe = self.only("H7", proxy="raw-maps")
+        self.assertIs(probe["holds"], True, probe["reason"])
+        self.assertEqual(probe["figures"]["offset_bytes"], 24)
+        self.assertTrue(probe["figures"]["nothing_else_depends_on_the_address"])
+
+    def test_host_pages_are_measured_where_the_driver_has_them(self) -> None:
+        probe = self.only("H4", proxy="host-pages")
+        self.assertEqual(probe["outcome"], "answered", probe["reason"])
+        self.assertIs(probe["holds"], True, probe["answer"])
+        figures = probe["figures"]
+        self.assertEqual(figures["location"], "HOST_NUMA")
+        for name in ("wrong_words", "atomic_adds_lost_by_the_device_alone", "host_read_wrong_words",
+                     "atomic_adds_lost_with_the_host"):
+            self.assertEqual(figures[name], 0, name)
+        for name in ("kernel_write_gbps", "kernel_read_gbps", "copy_to_device_gbps", "copy_from_device_gbps"):
+            self.assertGreater(figures[name], 0, name)
+
+    def test_host_pages_that_the_host_may_not_use_are_good_for_the_device(self) -> None:
+        probe = self.only("H4", proxy="host-pages-not-for-the-host")
+        self.assertEqual((probe["outcome"], probe["holds"]), ("answered", True))
+        self.assertIn("cuMemSetAccess", probe["figures"]["host_use"])
+
+    def test_host_pages_of_any_node_are_tried_where_those_of_one_are_bad(self) -> None:
+        for proxy, figure, says in [("host-numa-crashes", "host_numa_ended", "cuMemCreate"),
+                                    ("host-numa-refused", "refused", "CUDA_ERROR_INVALID_VALUE")]:
+            with self.subTest(proxy=proxy):
+                probe = self.only("H4", proxy=proxy)
+                self.assertEqual((probe["outcome"], probe["holds"]), ("answered", True), probe["reason"])
+                self.assertEqual(probe["figures"]["location"], "HOST")
+                self.assertIn(says, probe["figures"][figure])
+
+    def test_too_little_memory_skips_a_question_with_its_reason(self) -> None:
+        probe = self.only("H1", "--host-mem", "1M")
+        self.assertEqual(probe["outcome"], "skipped")
+        self.assertIn("of host memory, and 1 MiB may be used", probe["reason"])
+        probe = self.only("H9", environment={"SIMGPU_MEMORY": "16M"})
+        self.assertEqual(probe["outcome"], "skipped")
+        self.assertIn("of device memory", probe["reason"])
+
+    def test_a_failing_call_is_named_with_its_code(self) -> None:
+        probe = self.only("H8", environment={"SIMGPU_FAULTS": "cuMemCreate:oom@1"})
+        self.assertEqual(probe["outcome"], "failed")
+        self.assertEqual((probe["call"], probe["code"]), ("cuMemCreate", 2))
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's library cannot be preloaded into other programs")
+    def test_switched_off_superpipe_skips_what_needs_it(self) -> None:
+        probe = self.only("H0", environment={"SUPERPIPE_OFF": "1"})
+        self.assertEqual(probe["outcome"], "skipped")
+        self.assertIn("SUPERPIPE_OFF", probe["reason"])
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's library cannot be preloaded into other programs")
+    def test_the_users_variables_do_not_decide_what_is_measured(self) -> None:
+        for variable in ({"SUPERPIPE_K": "nonsense", "SUPERPIPE_STRICT": "1"},
+                         {"LD_PRELOAD": str(BUILD / "lib" / "libsuperpipe.so")}):
+            with self.subTest(variable=variable):
+                probe = self.only("H10", environment=variable)
+                self.assertEqual(probe["outcome"], "answered", probe["reason"])
+
+
+if __name__ == "__main__":
+    unittest.main()

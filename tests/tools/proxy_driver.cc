@@ -1,0 +1,127 @@
+// simgpu with one behaviour changed, as PROXY_DRIVER says: what the questions of `superpipe doctor`
+// have to tell from a good driver, and to survive. What it does not define itself is found in
+// simgpu, which it is linked to.
+#include <cuda.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string>
+
+#define PROXY_EXPORT extern "C" __attribute__((visibility("default"))) CUresult
+
+namespace {
+
+bool is(const char* what) {
+  const char* const value = std::getenv("PROXY_DRIVER");
+  return value != nullptr && std::strcmp(value, what) == 0;
+}
+
+// simgpu's function behind one of ours. Both are libcuda.so.1 to the loader, but only simgpu is
+// loaded under that name.
+template <typename Pointer>
+Pointer behind(Pointer /*ours*/, const char* name) {
+  static void* const simgpu = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  return reinterpret_cast<Pointer>(dlsym(simgpu, name));
+}
+
+bool host_pages() {
+  return is("host-pages") || is("host-pages-not-for-the-host") || is("host-numa-crashes") ||
+         is("host-numa-refused");
+}
+
+CUmemAllocationProp on_device(CUmemAllocationProp properties) {
+  if (host_pages()) properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  return properties;
+}
+
+}  // namespace
+
+// Read-only mappings: only the question H6 asks for one.
+PROXY_EXPORT cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* access,
+                            size_t count) {
+  CUmemAccessDesc changed = *access;
+  // The host can use simgpu's memory as it is.
+  if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE && host_pages() &&
+      !is("host-pages-not-for-the-host")) {
+    return CUDA_SUCCESS;
+  }
+  if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READ) {
+    if (is("crash")) std::abort();
+    if (is("hang")) pause();
+    if (is("fail")) return CUDA_ERROR_UNKNOWN;
+    if (is("ignore-read-only")) changed.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  return behind(&cuMemSetAccess, "cuMemSetAccess")(address, bytes, &changed, count);
+}
+
+// Pages on the host, which simgpu lacks: the device has them, and they lie where its own do.
+PROXY_EXPORT cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  if (host_pages() &&
+      (attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
+       attribute == CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
+    *value = 1;
+    return CUDA_SUCCESS;
+  }
+  return behind(&cuDeviceGetAttribute, "cuDeviceGetAttribute")(value, attribute, device);
+}
+
+PROXY_EXPORT cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
+                         const CUmemAllocationProp* properties, unsigned long long flags) {
+  const bool numa = properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  if (numa && is("host-numa-crashes")) std::abort();
+  if (numa && is("host-numa-refused")) return CUDA_ERROR_INVALID_VALUE;
+  const CUmemAllocationProp changed = on_device(*properties);
+  return behind(&cuMemCreate, "cuMemCreate")(handle, bytes, &changed, flags);
+}
+
+PROXY_EXPORT cuMemGetAllocationGranularity(size_t* granularity,
+                                           const CUmemAllocationProp* properties,
+                                           CUmemAllocationGranularity_flags option) {
+  const CUmemAllocationProp changed = on_device(*properties);
+  return behind(&cuMemGetAllocationGranularity, "cuMemGetAllocationGranularity")(granularity,
+                                                                                 &changed, option);
+}
+
+// Aliases: a second mapping of a handle gets pages of its own.
+PROXY_EXPORT cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
+                      CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  static std::set<CUmemGenericAllocationHandle> mapped;
+  if (is("split-aliases") && !mapped.insert(handle).second) {
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    if (cuMemCreate(&handle, bytes, &properties, 0) != CUDA_SUCCESS) return CUDA_ERROR_UNKNOWN;
+  }
+  return behind(&cuMemMap, "cuMemMap")(address, bytes, offset, handle, flags);
+}
+
+// Unmapping: it damages what lies before.
+PROXY_EXPORT cuMemUnmap(CUdeviceptr address, size_t bytes) {
+  const CUresult result = behind(&cuMemUnmap, "cuMemUnmap")(address, bytes);
+  if (is("unmap-damages")) cuMemsetD32(address - 4, 0xbad, 1);  // refused where nothing is mapped
+  return result;
+}
+
+// Memory sets: to another value, so that sums do not start at zero.
+PROXY_EXPORT cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t count,
+                             CUstream stream) {
+  return behind(&cuMemsetD8Async, "cuMemsetD8Async")(address, is("wrong-memset") ? 7 : value, count,
+                                                     stream);
+}
+
+// Tensor maps, which simgpu lacks: with the address as it is, or in another form.
+PROXY_EXPORT cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t,
+                                    void* address, const cuuint64_t*, const cuuint64_t*,
+                                    const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                                    CUtensorMapSwizzle, CUtensorMapL2promotion,
+                                    CUtensorMapFloatOOBfill) {
+  if (!is("raw-maps") && !is("coded-maps")) return CUDA_ERROR_NOT_SUPPORTED;
+  std::memset(map, 0x11, sizeof(*map));
+  auto value = reinterpret_cast<cuuint64_t>(address);
+  if (is("coded-maps")) value = ~value;
+  std::memcpy(reinterpret_cast<char*>(map) + 24, &value, sizeof(value));
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,124 @@
+// What superpipe will do on this machine, feature by feature.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "policy/budget.h"
+#include "tools/superpipe/doctor_report.h"
+
+namespace superpipe::cli {
+namespace {
+
+using Outcome = ProbeResult::Outcome;
+
+const ProbeResult* answered(const Report& report, const char* id) {
+  const ProbeResult* const result = report.result_of(id);
+  return result != nullptr && result->outcome == Outcome::kAnswered ? result : nullptr;
+}
+
+// "H4: yes: HOST_NUMA", or why there is no answer.
+std::string told(const Report& report, const char* id) {
+  const ProbeResult* const result = report.result_of(id);
+  const std::string name = id;
+  if (result == nullptr) return name + " was not asked";
+  if (result->outcome == Outcome::kAnswered) return name + ": " + result->answer;
+  return name + " " + name_of(result->outcome) +
+         (result->reason.empty() ? "" : ": " + result->reason);
+}
+
+Feature evicted_addresses(const Report& report) {
+  return {"evicted_addresses", "unmapped: an access that superpipe did not foresee fails loudly",
+          "this version has nothing else; backing them with host memory needs H4. " +
+              told(report, "H4")};
+}
+
+Feature write_back(const Report& report) {
+  return {"write_back", "always: what a kernel may have written is copied back when it is evicted",
+          "digests that spare copies of unchanged buffers are not in this version; what one would "
+          "cost: " +
+              told(report, "H9")};
+}
+
+Feature copies(const Report& report) {
+  return {
+      "copies", "one call a buffer, on a stream of their own each way",
+      std::string("batches of several buffers in one call are not in this version; the driver ") +
+          (report.driver.batch_copies ? "has" : "does not have") + " cuMemcpyBatchAsync. " +
+          told(report, "H1")};
+}
+
+Feature handles(const Report& report) {
+  return {"handle_sizes", "one physical handle a buffer, of its size rounded up to 2 MiB",
+          "costs are per handle. " + told(report, "H2")};
+}
+
+Feature unmapping(const Report& report) {
+  return {"unmapping", "behind the events of a buffer's last use, while other work runs on",
+          told(report, "H3")};
+}
+
+Feature windows(const Report& report) {
+  return {"windows", "every page is mapped twice: at its buffer's address, and for copies for good",
+          told(report, "H8")};
+}
+
+Feature lookup(const Report& report) {
+  const ProbeResult* const identity = answered(report, "H5");
+  const bool by_name = identity != nullptr && identity->holds && !*identity->holds;
+  return {"function_lookup",
+          by_name ? "by pointer identity; functions where it does not hold by name and version"
+                  : "by pointer identity of what the driver returns",
+          told(report, "H5")};
+}
+
+Feature tensor_maps(const Report& report) {
+  return {"tensor_maps",
+          "a buffer that a map describes stays on the device: the map hides its use from launches",
+          told(report, "H7")};
+}
+
+Feature read_only(const Report& report) {
+  return {"read_only_mappings", "not used: every mapping is writable", told(report, "H6")};
+}
+
+Feature host_memory(const Report& report) {
+  const auto usable = report.host.usable();
+  std::string why = "usable: " + (usable ? format_bytes(Bytes{*usable}) : std::string("unknown"));
+  const bool device_known = !report.driver.devices.empty();
+  if (report.host.numa_nodes.size() > 1) {
+    why +=
+        "; placement on a NUMA node is not in this version: memory lies where it is first "
+        "touched";
+    if (device_known && report.driver.devices.front().host_numa_node >= 0) {
+      why += ". Node " + std::to_string(report.driver.devices.front().host_numa_node) +
+             " is the device's: numactl --cpunodebind and --membind put a program there";
+    }
+  }
+  return {"host_memory",
+          "anonymous memory of exact sizes, pinned by registering it with the driver", why};
+}
+
+}  // namespace
+
+std::vector<Feature> features_of(const Report& report) {
+  return {evicted_addresses(report),
+          write_back(report),
+          copies(report),
+          handles(report),
+          unmapping(report),
+          windows(report),
+          host_memory(report),
+          lookup(report),
+          tensor_maps(report),
+          read_only(report),
+          {"allocator", "async: frameworks are told to allocate each tensor by itself",
+           report.driver.devices.empty() || report.driver.devices.front().memory_pools
+               ? "the device has memory pools"
+               : "the device has no memory pools: use --allocator native"},
+          {"launches", "every launch's parameters are searched for managed addresses",
+           told(report, "H10")},
+          {"runtime", "NVIDIA's runtime library is left as it is", told(report, "H0")}};
+}
+
+}  // namespace superpipe::cli

@@ -1,0 +1,166 @@
+#include "tools/superpipe/doctor_report.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "policy/budget.h"
+#include "tools/superpipe/run_environment.h"
+
+namespace superpipe::cli {
+namespace {
+
+std::string with_unit(std::uint64_t bytes) { return format_bytes(Bytes{bytes}); }
+
+void judge_installation(Report& report) {
+  if (!report.library_present) {
+    report.findings.push_back(
+        {true, "superpipe's own library is missing: " + report.parts.preload_library,
+         "install superpipe again (cmake --install), or build all of it"});
+  }
+  if (switched_off()) {
+    report.findings.push_back(
+        {false, "SUPERPIPE_OFF=1 is set: programs run unmanaged", "unset it to use superpipe"});
+  }
+}
+
+void judge_driver(Report& report) {
+  using Outcome = DriverProbe::Outcome;
+  const DriverProbe& driver = report.driver;
+  const auto problem = [&report](std::string what, std::string advice) {
+    report.findings.push_back({true, std::move(what), std::move(advice)});
+  };
+  const bool named = report.driver_source == "SUPERPIPE_DRIVER";
+  switch (driver.outcome) {
+    case Outcome::kNotFound:
+      if (report.simulated) {
+        problem("simgpu's driver is missing: " + driver.path,
+                "install superpipe again (cmake --install), or build all of it");
+        return;
+      }
+      problem(named ? "SUPERPIPE_DRIVER=" + driver.path + " does not exist"
+                    : "no CUDA driver (libcuda.so.1) was found",
+              named ? "unset it, or name the CUDA driver library"
+                    : "install NVIDIA's driver, or use a simulated GPU: superpipe run --simulate");
+      return;
+    case Outcome::kNotADriver:
+      problem(driver.path + " is not a CUDA driver: " + driver.detail,
+              named ? "unset SUPERPIPE_DRIVER, or name the CUDA driver library"
+                    : "reinstall NVIDIA's driver");
+      return;
+    case Outcome::kTooOld:
+      problem("the driver is too old: " + driver.detail + ", and superpipe needs " +
+                  cuda_version(kOldestDriver) + " or newer",
+              "update NVIDIA's driver to 525 or newer (580 for programs of CUDA 13)");
+      return;
+    case Outcome::kInitFailed:
+      problem("the driver does not start: " + driver.detail,
+              report.simulated ? "check the SIMGPU_* variables"
+                               : "check that a GPU is visible here (nvidia-smi, "
+                                 "CUDA_VISIBLE_DEVICES, the container's device access)");
+      return;
+    case Outcome::kCrashed:
+    case Outcome::kHung:
+      problem("the driver is not usable: " + driver.detail,
+              "check that the driver's library and its kernel module have the same version");
+      return;
+    case Outcome::kUsable:
+      break;
+  }
+  if (driver.devices.empty()) {
+    problem("the driver has no device", "check that a GPU is visible (CUDA_VISIBLE_DEVICES)");
+  }
+  for (std::size_t i = 0; i < driver.devices.size(); ++i) {
+    if (!driver.devices[i].virtual_memory) {
+      problem("device " + std::to_string(i) + " has no virtual memory management",
+              "superpipe needs it to move buffers without changing their addresses; use another "
+              "device (CUDA_VISIBLE_DEVICES)");
+    }
+    if (driver.devices[i].capability("kernel_time_limit") != 0) {
+      report.findings.push_back(
+          {false, "device " + std::to_string(i) + " drives a display, which limits kernels' time",
+           "measured times of H2 and H3 include the display's work"});
+    }
+  }
+}
+
+void judge_host(Report& report) {
+  const auto usable = report.host.usable();
+  if (!usable) {
+    report.findings.push_back({false, "how much host memory is free is not known",
+                               "cap the host store yourself: --host-mem SIZE"});
+    return;
+  }
+  std::uint64_t device_bytes = 0;
+  for (const ProbedDevice& device : report.driver.devices) device_bytes += device.total_bytes;
+  if (*usable < device_bytes) {
+    report.findings.push_back(
+        {false,
+         "host memory (" + with_unit(*usable) + " usable) is smaller than device memory (" +
+             with_unit(device_bytes) + ")",
+         "what is evicted lies in host memory: a model can be larger than the device only by what "
+         "the host can hold"});
+  }
+  if (!report.simulated && report.host.locked && *report.host.locked < *usable) {
+    report.findings.push_back(
+        {false, "this process may lock only " + with_unit(*report.host.locked) + " (ulimit -l)",
+         "NVIDIA's driver pins memory without this limit; in some containers it does count: raise "
+         "it if pinning fails"});
+  }
+}
+
+// An answer that superpipe does not expect of a device.
+void judge_answers(Report& report) {
+  const std::pair<const char*, const char*> kRelied[] = {
+      {"H0", "programs that use NVIDIA's runtime library will not start under superpipe here"},
+      {"H3", "do not rely on results under superpipe on this device"},
+      {"H5", "functions found under another address are not seen by superpipe"},
+      {"H8", "do not rely on results under superpipe on this device"}};
+  for (const auto& [id, meaning] : kRelied) {
+    const ProbeResult* const result = report.result_of(id);
+    if (result == nullptr || result->outcome != ProbeResult::Outcome::kAnswered) continue;
+    if (!result->holds || *result->holds) continue;
+    report.findings.push_back({false, std::string(id) + " was answered: " + result->answer,
+                               std::string(meaning) + "; please report it"});
+  }
+  for (const ProbeResult& result : report.probes) {
+    using Outcome = ProbeResult::Outcome;
+    if (result.outcome != Outcome::kFailed && result.outcome != Outcome::kCrashed &&
+        result.outcome != Outcome::kTimedOut) {
+      continue;
+    }
+    const std::string id = result.probe->id;
+    std::string advice = "that question stays open; ask it alone: superpipe doctor --probe " + id;
+    if (result.outcome == Outcome::kTimedOut) advice += " --probe-timeout 300";
+    report.findings.push_back(
+        {false, id + " " + name_of(result.outcome) + ": " + result.reason, advice});
+  }
+}
+
+}  // namespace
+
+bool Report::ready() const {
+  for (const Finding& finding : findings) {
+    if (finding.problem) return false;
+  }
+  return true;
+}
+
+const ProbeResult* Report::result_of(const std::string& id) const {
+  for (const ProbeResult& result : probes) {
+    if (result.probe != nullptr && result.probe->id == id) return &result;
+  }
+  return nullptr;
+}
+
+void judge(Report& report) {
+  judge_installation(report);
+  judge_driver(report);
+  judge_host(report);
+  judge_answers(report);
+}
+
+std::string cuda_version(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+}  // namespace superpipe::cli

@@ -1,0 +1,115 @@
+// The probes' kernels on the host, for simgpu.
+
+#include "tools/simgpu/kernel_plugin.h"
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "tools/superpipe/probes/kernels.h"
+
+namespace {
+
+using superpipe::cli::add_to_digest;
+using superpipe::cli::advanced;
+using superpipe::cli::Digest;
+using superpipe::cli::pattern_word;
+
+template <typename Value>
+Value argument(const SimgpuLaunch* launch, size_t index) {
+  return *static_cast<const Value*>(launch->arguments[index]);
+}
+
+using Count = unsigned long long;
+
+void busy(const SimgpuLaunch* launch) {
+  auto* const data = argument<unsigned*>(launch, 0);
+  const auto count = argument<Count>(launch, 1);
+  const volatile unsigned* const stop = argument<const unsigned*>(launch, 2);
+  const auto end = std::chrono::steady_clock::now() +
+                   std::chrono::nanoseconds(argument<unsigned long long>(launch, 3));
+  do {
+    for (Count i = 0; i < count; ++i) data[i] = advanced(data[i]);
+    // The machine that simulates has work to do besides.
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  } while (*stop == 0 && std::chrono::steady_clock::now() < end);
+}
+
+void advance(const SimgpuLaunch* launch) {
+  auto* const data = argument<unsigned*>(launch, 0);
+  const auto count = argument<Count>(launch, 1);
+  const auto rounds = argument<unsigned>(launch, 2);
+  for (unsigned round = 0; round < rounds; ++round) {
+    for (Count i = 0; i < count; ++i) data[i] = advanced(data[i]);
+  }
+}
+
+void fill(const SimgpuLaunch* launch) {
+  auto* const data = argument<unsigned*>(launch, 0);
+  const auto count = argument<Count>(launch, 1);
+  const auto seed = argument<unsigned>(launch, 2);
+  for (Count i = 0; i < count; ++i) data[i] = pattern_word(seed, i);
+}
+
+void check(const SimgpuLaunch* launch) {
+  const auto* const data = argument<const unsigned*>(launch, 0);
+  const auto count = argument<Count>(launch, 1);
+  const auto seed = argument<unsigned>(launch, 2);
+  unsigned long long wrong = 0;
+  for (Count i = 0; i < count; ++i) wrong += data[i] != pattern_word(seed, i) ? 1 : 0;
+  *argument<unsigned long long*>(launch, 3) += wrong;
+}
+
+void read(const SimgpuLaunch* launch) {
+  const auto* const data = argument<const unsigned*>(launch, 0);
+  const auto count = argument<Count>(launch, 1) * 4;
+  unsigned total = 0;
+  for (Count i = 0; i < count; ++i) total ^= data[i];
+  if (total == 0x9e3779b9U) *argument<unsigned long long*>(launch, 2) += 1;
+}
+
+void write(const SimgpuLaunch* launch) {
+  auto* const data = argument<unsigned*>(launch, 0);
+  const auto count = argument<Count>(launch, 1) * 4;
+  const auto value = argument<unsigned>(launch, 2);
+  for (Count i = 0; i < count; ++i) data[i] = value;
+}
+
+void digest(const SimgpuLaunch* launch) {
+  const auto* const data = argument<const unsigned*>(launch, 0);
+  const auto count = argument<Count>(launch, 1) * 2;
+  Digest sum;
+  for (Count i = 0; i < count; ++i) add_to_digest(sum, data[2 * i], data[2 * i + 1], i);
+  auto* const out = argument<unsigned long long*>(launch, 2);
+  out[0] += sum.first;
+  out[1] += sum.second;
+}
+
+void add(const SimgpuLaunch* launch) {
+  auto* const counter = argument<unsigned*>(launch, 0);
+  const auto times = argument<unsigned>(launch, 1);
+  const unsigned long long threads =
+      static_cast<unsigned long long>(launch->grid[0]) * launch->block[0];
+  __atomic_fetch_add(counter, static_cast<unsigned>(threads * times), __ATOMIC_RELAXED);
+}
+
+void nothing(const SimgpuLaunch* /*launch*/) {}
+
+// Ends when it is told to, so that the model has nothing to say about its time.
+double no_time(const SimgpuLaunch* /*launch*/) { return 0.0; }
+
+// As fast as the host computes it: a model would only make the probes wait.
+constexpr SimgpuKernel kKernels[] = {
+    {"probe_busy", busy, 0, no_time},       {"probe_advance", advance, 0, no_time},
+    {"probe_fill", fill, 0, no_time},       {"probe_check", check, 0, no_time},
+    {"probe_read", read, 0, no_time},       {"probe_write", write, 0, no_time},
+    {"probe_digest", digest, 0, no_time},   {"probe_add", add, 0, no_time},
+    {"probe_nothing", nothing, 1, nullptr},
+};
+
+}  // namespace
+
+const SimgpuKernel* simgpu_kernels(size_t* count) {
+  *count = sizeof(kKernels) / sizeof(kKernels[0]);
+  return kKernels;
+}

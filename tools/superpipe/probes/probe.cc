@@ -1,0 +1,83 @@
+#include "tools/superpipe/probes/probe.h"
+
+#include <strings.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "policy/budget.h"
+
+namespace superpipe::cli {
+
+void ProbeReport::line(const Json& line) const {
+  // Names come from the driver: what is not UTF-8 is replaced, not thrown at.
+  const std::string out = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const char* next = out.data();
+  std::size_t left = out.size();
+  while (left > 0) {
+    const ssize_t written = write(fd_, next, left);
+    if (written <= 0) return;
+    next += written;
+    left -= static_cast<std::size_t>(written);
+  }
+}
+
+void ProbeReport::figure(const std::string& name, const Json& value) const {
+  line({{"figure", name}, {"value", value}});
+}
+
+void ProbeReport::answer(const std::string& text, std::optional<bool> holds) const {
+  line({{"answer", text}, {"holds", holds ? Json(*holds) : Json(nullptr)}});
+}
+
+void ProbeReport::step(const std::string& text) const { line({{"step", text}}); }
+
+const std::vector<Probe>& all_probes() {
+  static const std::vector<Probe> kAll = {
+      {"H0", "runtime",
+       "does NVIDIA's runtime library accept its driver behind superpipe's library?",
+       probe_runtime_behind_shim},
+      {"H1", "link", "how fast is the link for pinned memory, each way and both ways at once?",
+       probe_link_bandwidth},
+      {"H2", "map costs",
+       "what do create, map, set-access, unmap and release cost by chunk size, idle and under "
+       "load?",
+       probe_mapping_cost},
+      {"H3", "unmap safety", "is it safe to map and unmap while other kernels and copies run?",
+       probe_unmap_under_load},
+      {"H4", "host pages",
+       "can pages that lie on the host be mapped at a device address, and how fast are they?",
+       probe_host_located_pages},
+      {"H5", "identity", "does cuGetProcAddress give the very functions that the driver exports?",
+       probe_pointer_identity},
+      {"H6", "read-only", "does a kernel's write through a read-only mapping fail?",
+       probe_read_only_mappings},
+      {"H7", "tensor map", "does a tensor map hold the address of its tensor as it is?",
+       probe_tensor_map},
+      {"H8", "aliases",
+       "do two mappings of the same pages agree across copies and kernels in stream order?",
+       probe_alias_coherence},
+      {"H9", "digest", "how fast can the device compute a digest of its memory?",
+       probe_digest_bandwidth},
+      {"H10", "launch", "how much time does superpipe's library add to a launch?",
+       probe_launch_overhead},
+  };
+  return kAll;
+}
+
+const Probe* find_probe(std::string_view id) {
+  const std::string wanted{id};
+  for (const Probe& probe : all_probes()) {
+    if (strcasecmp(probe.id, wanted.c_str()) == 0) return &probe;
+  }
+  return nullptr;
+}
+
+void need_host_memory(const ProbeSetting& setting, std::uint64_t bytes) {
+  if (!setting.host_bytes || *setting.host_bytes >= bytes) return;
+  throw Skipped("it needs " + format_bytes(Bytes{bytes}) + " of host memory, and " +
+                format_bytes(Bytes{*setting.host_bytes}) +
+                " may be used; free some, raise the cgroup's limit, or use --quick");
+}
+
+}  // namespace superpipe::cli
