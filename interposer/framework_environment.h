@@ -6,6 +6,7 @@ namespace superpipe {
 /// Sets the variables that make PyTorch, TensorFlow and JAX allocate each tensor through
 /// cuMemAllocAsync (DESIGN section 4), where the user has not set them. Not thread-safe: called
 /// before the program starts.
-void set_framework_allocators() noexcept;
+/// @return whether all of them are now as we want them; false: the user chose otherwise.
+bool set_framework_allocators() noexcept;
 
 }  // namespace superpipe

@@ -57,7 +57,9 @@ __attribute__((constructor)) void start() {
       say_when_driver_loads(lines);
       return;
     }
-    if (configuration.async_allocators) set_framework_allocators();
+    if (configuration.async_allocators) {
+      read.configuration.async_allocators = set_framework_allocators();
+    }
     Runtime::configure(std::move(read.configuration));
     set_exported_functions(kExportedFunctions);
     ::pthread_atfork(nullptr, nullptr, leave_child_alone);

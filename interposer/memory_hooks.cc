@@ -13,13 +13,14 @@
 namespace superpipe {
 namespace {
 
-/// Lets the driver allocate `size` bytes at `*dptr` through `call`, counted if they lie on the
-/// managed device.
+/// Lets the driver make `allocation` at `*dptr` through `call`, counted if it lies on the managed
+/// device.
 template <typename Call>
-CUresult pass_through(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcept {
-  return allocate_unmanaged(
-      Runtime::for_current_device(), Bytes{size}, call,
-      [dptr, size](Runtime& counted) { counted.remember_unmanaged(*dptr, Bytes{size}); });
+CUresult pass_through(CUdeviceptr* dptr, const UnmanagedMemory::Allocation& allocation,
+                      const Call& call) noexcept {
+  return allocate_unmanaged(Runtime::for_current_device(), allocation, call, [&](Runtime& counted) {
+    counted.remember_unmanaged(*dptr, allocation);
+  });
 }
 
 /// Allocates a managed buffer, or lets the driver do it through `call`: small ones, those without a
@@ -30,7 +31,7 @@ CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcep
   Runtime* const runtime = Runtime::for_allocation();
   if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
   if (runtime == nullptr || Bytes{size} < runtime->min_buffer()) {
-    return pass_through(dptr, size, call);
+    return pass_through(dptr, {Bytes{size}}, call);
   }
   // A buffer can be had without asking the driver, which would answer with this.
   const CUresult sticky = runtime->sticky_error();
@@ -50,13 +51,13 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, 
   if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
   // A capture makes the allocation a node of its graph, which owns the memory from then on.
   if (Runtime::is_capturing(stream)) return call();
-  if (runtime == nullptr) return pass_through(dptr, size, call);
+  if (runtime == nullptr) return pass_through(dptr, {Bytes{size}, true}, call);
   if (pool == nullptr && driver().cuDeviceGetMemPool(&pool, runtime->device()) != CUDA_SUCCESS) {
     pool = nullptr;
   }
   if (Bytes{size} < runtime->min_buffer() || !runtime->can_order(stream) ||
       !Runtime::pools().can_serve(pool, runtime->device())) {
-    return pass_through(dptr, size, call);
+    return pass_through(dptr, {Bytes{size}, true}, call);
   }
   const auto address = runtime->residency().allocate(Bytes{size}, stream);
   if (!address.ok()) return runtime->failure(address.status(), CallKind::kAllocation);

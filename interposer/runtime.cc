@@ -494,20 +494,20 @@ Status Runtime::pin_pending() noexcept {
   return status;
 }
 
-bool Runtime::take_unmanaged(Bytes size) noexcept {
-  const Bytes added = unmanaged_.take(size);
+bool Runtime::take_unmanaged(const UnmanagedMemory::Allocation& allocation) noexcept {
+  const Bytes added = unmanaged_.take(allocation);
   if (added == Bytes{}) return true;
   try {
     if (residency_->on_unmanaged_change(static_cast<std::int64_t>(added.count()))) return true;
   } catch (...) {
     // Out of host memory: the allocation fails.
   }
-  unmanaged_.give_back(size);
+  unmanaged_.give_back(allocation);
   return false;
 }
 
-void Runtime::give_back_unmanaged(Bytes size) noexcept {
-  const Bytes freed = unmanaged_.give_back(size);
+void Runtime::give_back_unmanaged(const UnmanagedMemory::Allocation& allocation) noexcept {
+  const Bytes freed = unmanaged_.give_back(allocation);
   if (freed == Bytes{}) return;
   try {
     residency_->on_unmanaged_change(-static_cast<std::int64_t>(freed.count()));
@@ -516,13 +516,14 @@ void Runtime::give_back_unmanaged(Bytes size) noexcept {
   }
 }
 
-void Runtime::remember_unmanaged(std::uint64_t key, Bytes size) noexcept {
-  if (!unmanaged_.remember(key, size)) {
+void Runtime::remember_unmanaged(std::uint64_t key,
+                                 const UnmanagedMemory::Allocation& allocation) noexcept {
+  if (!unmanaged_.remember(key, allocation)) {
     log_line(LogLevel::kDebug, "out of memory: a pass-through allocation stays counted");
   }
 }
 
-std::optional<Bytes> Runtime::forget_unmanaged(std::uint64_t key) noexcept {
+std::optional<UnmanagedMemory::Allocation> Runtime::forget_unmanaged(std::uint64_t key) noexcept {
   return unmanaged_.forget(key);
 }
 

@@ -143,16 +143,17 @@ class Runtime {
   }
   Status pin_pending() noexcept;
 
-  /// Takes out of the budget what an allocation of `size` bytes that is left to the driver adds.
+  /// Takes out of the budget what an allocation that is left to the driver adds.
   /// @return false if it does not fit even after evicting.
-  bool take_unmanaged(Bytes size) noexcept;
+  bool take_unmanaged(const UnmanagedMemory::Allocation& allocation) noexcept;
   /// Gives it back: the allocation failed, or was freed.
-  void give_back_unmanaged(Bytes size) noexcept;
+  void give_back_unmanaged(const UnmanagedMemory::Allocation& allocation) noexcept;
   /// The allocation succeeded: its free, at `key`, will give the bytes back.
-  void remember_unmanaged(std::uint64_t key, Bytes size) noexcept;
-  /// The allocation at `key` is about to be freed. @return its size, to be given back when it has
-  /// been; nullopt if it was not counted.
-  std::optional<Bytes> forget_unmanaged(std::uint64_t key) noexcept;
+  void remember_unmanaged(std::uint64_t key,
+                          const UnmanagedMemory::Allocation& allocation) noexcept;
+  /// What was remembered under `key` is about to be freed, and to be given back when it has been;
+  /// nullopt if it was not counted.
+  std::optional<UnmanagedMemory::Allocation> forget_unmanaged(std::uint64_t key) noexcept;
   /// The program's own physical pages; their bytes are given back when they go.
   [[nodiscard]] PageAccounts& pages() noexcept { return pages_; }
 
@@ -187,7 +188,7 @@ class Runtime {
   KernelLayoutCache layouts_;
   LaunchOverhead overhead_;
   UnmanagedMemory unmanaged_;
-  PageAccounts pages_{[this](Bytes size) { give_back_unmanaged(size); }};
+  PageAccounts pages_{[this](Bytes size) { give_back_unmanaged({size}); }};
   std::atomic<std::uint64_t> launches_without_buffers_{0};
 
   std::atomic<std::int64_t> next_note_ns_{0};

@@ -6,16 +6,16 @@
 
 namespace superpipe {
 
-/// Lets the driver allocate `size` bytes of device memory through `call`, counted against the
+/// Lets the driver make `allocation` through `call`, counted against the
 /// budget of `runtime` (null: not counted); `remember` is called if it did, and has to see to it
 /// that the free gives the bytes back. If the device is full, gives cached pages back and asks once
 /// more.
 /// @return what the driver said; CUDA_ERROR_OUT_OF_MEMORY if the budget has no room.
 template <typename Call, typename Remember>
-CUresult allocate_unmanaged(Runtime* runtime, Bytes size, const Call& call,
-                            const Remember& remember) noexcept {
-  if (runtime == nullptr || size > runtime->device_total()) return call();
-  if (!runtime->take_unmanaged(size)) return CUDA_ERROR_OUT_OF_MEMORY;
+CUresult allocate_unmanaged(Runtime* runtime, const UnmanagedMemory::Allocation& allocation,
+                            const Call& call, const Remember& remember) noexcept {
+  if (runtime == nullptr || allocation.size > runtime->device_total()) return call();
+  if (!runtime->take_unmanaged(allocation)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = call();
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     runtime->residency().trim();
@@ -24,7 +24,7 @@ CUresult allocate_unmanaged(Runtime* runtime, Bytes size, const Call& call,
   if (result == CUDA_SUCCESS) {
     remember(*runtime);
   } else {
-    runtime->give_back_unmanaged(size);
+    runtime->give_back_unmanaged(allocation);
   }
   return result;
 }
@@ -35,13 +35,13 @@ CUresult allocate_unmanaged(Runtime* runtime, Bytes size, const Call& call,
 /// allocation of the same key.
 template <typename Call>
 CUresult free_unmanaged(Runtime* runtime, std::uint64_t key, const Call& call) noexcept {
-  const auto size = runtime == nullptr ? std::nullopt : runtime->forget_unmanaged(key);
+  const auto allocation = runtime == nullptr ? std::nullopt : runtime->forget_unmanaged(key);
   const CUresult result = call();
-  if (!size) return result;
+  if (!allocation) return result;
   if (result == CUDA_SUCCESS) {
-    runtime->give_back_unmanaged(*size);
+    runtime->give_back_unmanaged(*allocation);
   } else {
-    runtime->remember_unmanaged(key, *size);
+    runtime->remember_unmanaged(key, *allocation);
   }
   return result;
 }

@@ -28,7 +28,7 @@ CUresult hook::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
   if (runtime == nullptr || handle == nullptr || !counts_against_budget(*runtime, prop)) {
     return call();
   }
-  return allocate_unmanaged(runtime, Bytes{size}, call, [handle, size](Runtime& counted) {
+  return allocate_unmanaged(runtime, {Bytes{size}}, call, [handle, size](Runtime& counted) {
     counted.pages().create(*handle, Bytes{size});
   });
 }

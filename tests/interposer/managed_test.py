@@ -57,6 +57,14 @@ class ManagedTest(ManagedCase):
         reported = run.statistics["peak_device_bytes"] + run.statistics["context_bytes"]
         self.assertAlmostEqual(reported, run.simgpu["peak_bytes"], delta=0.01 * reported)
 
+    def test_the_summary_names_the_allocator_that_frameworks_use(self):
+        for name, said in (({}, "async"), ({"PYTORCH_ALLOC_CONF": "backend:native"}, "native"),
+                           ({"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, "async"),
+                           ({"SUPERPIPE_ALLOCATOR": "native"}, "native")):
+            with self.subTest(name):
+                run = self.assert_same("forward", says=None, SUPERPIPE_SUMMARY=1, **name)
+                self.assertIn(f", allocators {said}\n", run.errors)
+
     def test_nothing_moves_when_everything_fits(self):
         run = self.assert_same("forward")
         for field in ("fetches", "evictions", "h2d_bytes", "d2h_bytes"):

@@ -9,34 +9,49 @@ namespace {
 
 TEST(UnmanagedMemory, ForgetsAnAllocationOnce) {
   UnmanagedMemory memory;
-  EXPECT_TRUE(memory.remember(0x1000, Bytes{700}));
-  EXPECT_EQ(memory.forget(0x1000), Bytes{700});
-  EXPECT_EQ(memory.forget(0x1000), std::nullopt);
+  EXPECT_TRUE(memory.remember(0x1000, {Bytes{700}}));
+  EXPECT_EQ(memory.forget(0x1000)->size, Bytes{700});
+  EXPECT_FALSE(memory.forget(0x1000));
 }
 
 TEST(UnmanagedMemory, SharesBlocksBetweenSmallAllocations) {
   UnmanagedMemory memory;
-  EXPECT_EQ(memory.take(1_MiB), 2_MiB);
-  EXPECT_EQ(memory.take(1_MiB - Bytes{511}), Bytes{});  // rounded to 512 B: the block is full
-  EXPECT_EQ(memory.take(Bytes{1}), 2_MiB);
-  EXPECT_EQ(memory.give_back(1_MiB), 2_MiB);
-  EXPECT_EQ(memory.give_back(Bytes{1}), Bytes{});
-  EXPECT_EQ(memory.give_back(1_MiB - Bytes{511}), 2_MiB);
+  EXPECT_EQ(memory.take({1_MiB}), 2_MiB);
+  EXPECT_EQ(memory.take({1_MiB - Bytes{511}}), Bytes{});  // rounded to 512 B: the block is full
+  EXPECT_EQ(memory.take({Bytes{1}}), 2_MiB);
+  EXPECT_EQ(memory.give_back({1_MiB}), 2_MiB);
+  EXPECT_EQ(memory.give_back({Bytes{1}}), Bytes{});
+  EXPECT_EQ(memory.give_back({1_MiB - Bytes{511}}), 2_MiB);
+}
+
+TEST(UnmanagedMemory, GivesPoolsBlocksApart) {
+  UnmanagedMemory memory;
+  EXPECT_EQ(memory.take({Bytes{512}}), 2_MiB);
+  EXPECT_EQ(memory.take({Bytes{512}, true}), 2_MiB);
+  EXPECT_EQ(memory.take({Bytes{512}, true}), Bytes{});
+  EXPECT_EQ(memory.give_back({Bytes{512}}), 2_MiB);
+}
+
+TEST(UnmanagedMemory, CountsThatPoolsKeepTheirBlocks) {
+  UnmanagedMemory memory;
+  EXPECT_EQ(memory.take({1_MiB, true}), 2_MiB);
+  EXPECT_EQ(memory.give_back({1_MiB, true}), Bytes{});
+  EXPECT_EQ(memory.take({1_MiB, true}), Bytes{});
 }
 
 TEST(UnmanagedMemory, GivesLargeAllocationsBlocksOfTheirOwn) {
   UnmanagedMemory memory;
-  EXPECT_EQ(memory.take(1_MiB + Bytes{1}), 2_MiB);
-  EXPECT_EQ(memory.take(3_MiB), 4_MiB);
-  EXPECT_EQ(memory.give_back(3_MiB), 4_MiB);
+  EXPECT_EQ(memory.take({1_MiB + Bytes{1}}), 2_MiB);
+  EXPECT_EQ(memory.take({3_MiB}), 4_MiB);
+  EXPECT_EQ(memory.give_back({3_MiB}), 4_MiB);
 }
 
 TEST(UnmanagedMemory, KeepsThePeakAfterFrees) {
   UnmanagedMemory memory;
-  memory.take(2_MiB);
-  memory.take(4_MiB);
-  memory.give_back(2_MiB);
-  memory.take(Bytes{1});
+  memory.take({2_MiB});
+  memory.take({4_MiB});
+  memory.give_back({2_MiB});
+  memory.take({Bytes{1}});
   EXPECT_EQ(memory.peak(), 6_MiB);
 }
 
