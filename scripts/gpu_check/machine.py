@@ -54,9 +54,9 @@ def environment() -> dict:
 
 def without_identity(text: str) -> str:
     """nvidia-smi's description without what tells one machine from another, and without other people's processes."""
-    secret = ("serial number", "uuid", "gpu uuid", "gpu part number", "board id", "minor number", "name  ")
+    secret = ("serial", "uuid", "guid", "part number", "board id", "host id", "pdi", "minor number", "bus id", "bus  ")
     lines = text.split("\n    Processes")[0].splitlines()
-    return "\n".join(line for line in lines if not line.strip().lower().startswith(secret))
+    return "\n".join(line for line in lines if not any(word in line.partition(":")[0].lower() for word in secret))
 
 
 def limit_of(name: str) -> str:

@@ -83,6 +83,11 @@ class Conformance(unittest.TestCase):
                          [("S.Good", "property order", "4", "3"), ("S.No", "result", "passed", "skipped")])
         self.assertEqual(len(step_conformance.differences({}, simgpu)), 4)
 
+    def test_a_measured_time_is_told_apart_from_behaviour(self) -> None:
+        one, other = ({"S.T": {"result": "passed", "properties": {"map_us": value}}} for value in ("3", "4"))
+        (found,) = step_conformance.differences(one, other)
+        self.assertEqual(found["what"], "figure map_us")
+
 
 class Doctor(unittest.TestCase):
     def test_only_an_answer_settles_a_question(self) -> None:
@@ -158,11 +163,11 @@ class Machine(unittest.TestCase):
         self.assertEqual(facts["variables"]["CUDA_VISIBLE_DEVICES"], "0")
 
     def test_what_tells_machines_apart_is_left_out(self) -> None:
-        text = "Product Name : H100\n    Serial Number : 123\n    GPU UUID : GPU-9\n    Clocks\n    Processes\n  Name : python x"
+        text = "Product Name : H100\n    Serial Number : 123\n    GPU UUID : GPU-9\n    GPU Fabric GUID : 0x77\n    Clocks\n    Processes\n  Name : python x"
         kept = machine.without_identity(text)
         self.assertIn("H100", kept)
         self.assertIn("Clocks", kept)
-        for secret in ("123", "GPU-9", "python x"):
+        for secret in ("123", "GPU-9", "0x77", "python x"):
             self.assertNotIn(secret, kept)
 
 

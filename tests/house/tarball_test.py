@@ -63,7 +63,9 @@ class Tarball(unittest.TestCase):
         for part in ("bin/superpipe", "lib/libsuperpipe.so", "lib/superpipe/simgpu/libcuda.so.1",
                      "lib/superpipe/simgpu/libcudart.so.13", "lib/superpipe/cuda/libcudart.so.13",
                      "bin/superpipe-minilm", "bin/superpipe-layers", "libexec/superpipe/conformance",
-                     "libexec/superpipe/residency_test", "libexec/superpipe/launch_hook_bench", "scripts/demo_runs.py"):
+                     "libexec/superpipe/residency_test", "libexec/superpipe/launch_hook_bench", "scripts/demo_runs.py",
+                     "libexec/superpipe/random_device_program", "libexec/superpipe/kernels.fatbin", "scripts/gpu_check.sh",
+                     "scripts/gpu_check/main.py", "scripts/frameworks/torch_inference.py"):
             with self.subTest(part):
                 self.assertTrue((self.root / part).is_file())
 
