@@ -25,7 +25,7 @@ class RandomDeviceProgram(EndToEndCase):
         unmanaged = self.outcome(*words, unmanaged=True)
         self.assert_succeeded(unmanaged)
         self.assertEqual(len(set(unmanaged.stdout.splitlines())), 8)
-        for variables in ({"SUPERPIPE_GPU_MEM": CONTEXT + 14 * MIB}, {"SUPERPIPE_GPU_MEM": CONTEXT + 24 * MIB},
+        for variables in ({"SUPERPIPE_GPU_MEM": CONTEXT + 16 * MIB}, {"SUPERPIPE_GPU_MEM": CONTEXT + 24 * MIB},
                           {"SUPERPIPE_K": 1}, {"SUPERPIPE_K": 3, "SUPERPIPE_K_PRIME": 2}):
             with self.subTest(variables):
                 managed = self.outcome(*words, **variables)
@@ -45,7 +45,7 @@ class RandomDeviceProgram(EndToEndCase):
                 words = ("--seed", 3, "--leave", how)
                 unmanaged = self.outcome(*words, unmanaged=True)
                 self.assertEqual(unmanaged.returncode, code, unmanaged.stderr)
-                managed = self.outcome(*words, SUPERPIPE_GPU_MEM=CONTEXT + 14 * MIB)
+                managed = self.outcome(*words, SUPERPIPE_GPU_MEM=CONTEXT + 16 * MIB)
                 self.assertEqual((managed.returncode, managed.stdout), (code, unmanaged.stdout), managed.stderr)
 
     def test_bad_usage(self) -> None:
