@@ -8,7 +8,7 @@ if(TARGET superpipe)
 endif()
 
 # simgpu's files are looked for by their SONAME, so the whole chain of names comes along.
-foreach(target simgpu_driver simgpu_cudart)
+foreach(target simgpu_driver simgpu_cudart simgpu_cublas simgpu_cublaslt)
   if(TARGET ${target})
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/simgpu
             NAMELINK_SKIP)
@@ -28,7 +28,8 @@ install(TARGETS superpipe_cli_simgpu LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR}
 
 # All that is installed, without tests and benchmarks.
 add_custom_target(superpipe_parts)
-foreach(target superpipe_cli superpipe_cli_simgpu superpipe simgpu_driver simgpu_cudart superpipe_minilm superpipe_layers)
+foreach(target superpipe_cli superpipe_cli_simgpu superpipe simgpu_driver simgpu_cudart simgpu_cublas simgpu_cublaslt
+        superpipe_minilm superpipe_layers)
   if(TARGET ${target})
     add_dependencies(superpipe_parts ${target})
   endif()
