@@ -8,6 +8,10 @@ import torch
 
 def main() -> None:
     options = common.parse(__doc__)
+    # Of the attentions only the plain one adds up its gradients in one order.
+    torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cuda.enable_cudnn_sdp(False)
     model, name = common.make_model(options, torch.float32, vocabulary=16000, hidden=1024, inner=2816, layers=12, heads=16)
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

@@ -173,6 +173,9 @@ class Check:
         chosen = [name for name in STEPS if not self.options.step or name in self.options.step]
         problem = self.summary["driver"]["problem"]
         self.folder.write_summary(self.summary)
+        # Held open from outside all the while: without a persistence daemon the driver would start the device anew for
+        # each of the many programs, seconds each time.
+        held = machine.DeviceMemoryWatch(enabled=not self.summary["simulated"] and not problem)
         for name in chosen:
             before = self.summary["steps"].get(name, {})
             if before.get("status") in FINISHED:
@@ -184,6 +187,7 @@ class Check:
                 print(f"{name}: skipped: {problem}", flush=True)
             else:
                 self.run_step(name)
+        del held
         self.folder.pack_logs()
         return self.conclude(chosen)
 
@@ -213,7 +217,9 @@ class Check:
         if not status and result.get("status") in (None, RUNNING):
             status, reason = FAILED, f"the step ended without a result (exit code {worker.returncode})"
         if status:
-            self.folder.write_step(name, {**result, "step": name, "status": status, "reason": reason})
+            # A worker that died at once has written nothing, not even on what it ran.
+            about = {"simulated": self.summary["simulated"], "device": self.summary["device"], "cells": {}}
+            self.folder.write_step(name, {**about, **result, "step": name, "status": status, "reason": reason})
         else:
             status, reason = result["status"], result.get("reason", "")
         seconds = time.monotonic() - begin

@@ -21,7 +21,7 @@ import step_conformance  # noqa: E402
 import step_doctor  # noqa: E402
 import step_tests  # noqa: E402
 
-FAKE_DRIVER = BUILD / "tests" / "gpu" / "bad_driver.so"
+FAKE_DRIVER = BUILD / "tests" / "libfake_driver.so"
 STATS = {"errors": 0, "evictions": 3, "fetches": 3}
 
 
@@ -111,7 +111,7 @@ class Driver(unittest.TestCase):
     """One clear line for each driver that is no good."""
 
     def problem(self, path: str, fake: str = "", named_by: str = "SUPERPIPE_DRIVER") -> str:
-        found = driver.probe(path, named_by, {**os.environ, "FAKE_GPU": fake}).problem
+        found = driver.probe(path, named_by, {**os.environ, "FAKE_DRIVER": fake}).problem
         self.assertNotIn("\n", found)
         return found
 

@@ -13,7 +13,7 @@ from pathlib import Path
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", "build/dev")).resolve()
 CHECK = SOURCE / "scripts" / "gpu_check.sh"
-FAKE_DRIVER = BUILD / "tests" / "gpu" / "bad_driver.so"
+FAKE_DRIVER = BUILD / "tests" / "libfake_driver.so"
 STEPS = ["doctor", "conformance", "tests", "examples", "torch", "launch"]
 # A Python without any package, wherever the tests themselves run.
 ISOLATED = {"PYTHONNOUSERSITE": "1"}
@@ -66,7 +66,7 @@ class BadInput(GpuCheck):
             with self.subTest(fake):
                 self.output = self.folder / fake
                 named = "/no/such/libcuda.so.1" if fake == "gone" else str(FAKE_DRIVER)
-                finished = self.check(SUPERPIPE_DRIVER=named, FAKE_GPU=fake)
+                finished = self.check(SUPERPIPE_DRIVER=named, FAKE_DRIVER=fake)
                 # Never green: nothing failed, but nothing was checked either.
                 self.assertEqual(finished.returncode, 123, finished.stdout + finished.stderr)
                 steps = self.summary()["steps"]

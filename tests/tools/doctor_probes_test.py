@@ -95,6 +95,7 @@ class Questions(unittest.TestCase):
             ("H3", "unmap-damages", "wrong words"),
             ("H5", "as it is", "first different: cuDeviceGetAttribute"),  # the proxy's own are not what cuGetProcAddress gives
             ("H6", "ignore-read-only", "the kernel wrote"),
+            ("H6", "refuse-read-only", "refuses read-only mappings"),
             ("H8", "split-aliases", "wrong words"),
             ("H9", "wrong-memset", "its value is wrong"),
             ("H7", "coded-maps", "not among"),

@@ -1,5 +1,6 @@
 // A CUDA driver with one device that does nothing, or misbehaves as FAKE_DRIVER says: crash, hang,
-// fail, none. Compiled with FAKE_OLD_DRIVER it is of a CUDA before cuGetProcAddress_v2.
+// fail, none, old (CUDA 12.4), old-gpu, no-vmm. Compiled with FAKE_OLD_DRIVER it is of a CUDA
+// before cuGetProcAddress_v2.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@ static int is(const char* what) {
 int cuInit(unsigned flags) {
   (void)flags;
   if (is("crash")) abort();
-  if (is("hang")) pause();
+  while (is("hang")) pause();
   return is("fail") ? 100 : 0;
 }
 #ifdef FAKE_OLD_DRIVER
@@ -22,7 +23,7 @@ enum { kVersion = 13000 };
 int cuGetProcAddress_v2(void) { return 1; }
 #endif
 int cuDriverGetVersion(int* version) {
-  *version = kVersion;
+  *version = is("old") ? 12040 : kVersion;
   return 0;
 }
 int cuGetErrorName(int error, const char** name) {
@@ -54,7 +55,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
       *value = 2;
       break;  // copy engines
     case 75:
-      *value = 9;
+      *value = is("old-gpu") ? 6 : 9;
       break;  // compute capability
     case 76:
       *value = 0;

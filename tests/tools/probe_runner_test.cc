@@ -56,6 +56,20 @@ TEST(RunProbe, KeepsWhatWasToldBeforeACrashAndSaysWhere) {
   EXPECT_EQ(result.figures.value("first", 0), 1);
 }
 
+TEST(RunProbe, KeepsAnAnswerWhenWhatComesBehindItCrashes) {
+  const ProbeResult result = run([](const ProbeSetting&, const ProbeReport& report) {
+    report.answer("yes: it does", true);
+    report.step("touching it from the host");
+    std::raise(SIGKILL);
+  });
+  EXPECT_EQ(result.outcome, Outcome::kAnswered);
+  EXPECT_EQ(result.answer, "yes: it does");
+  EXPECT_EQ(result.holds, true);
+  EXPECT_EQ(result.reason, "");
+  EXPECT_EQ(result.signal, SIGKILL);
+  EXPECT_THAT(result.figures.value("after_the_answer", ""), HasSubstr("touching it from the host"));
+}
+
 TEST(RunProbe, EndsAProbeThatHangs) {
   const ProbeResult result = run(
       [](const ProbeSetting&, const ProbeReport& report) {

@@ -52,6 +52,7 @@ PROXY_EXPORT cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccess
     if (is("crash")) std::abort();
     if (is("hang")) pause();
     if (is("fail")) return CUDA_ERROR_UNKNOWN;
+    if (is("refuse-read-only")) return CUDA_ERROR_INVALID_VALUE;
     if (is("ignore-read-only")) changed.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   }
   return behind(&cuMemSetAccess, "cuMemSetAccess")(address, bytes, &changed, count);

@@ -56,20 +56,23 @@ void probe_digest_bandwidth(const ProbeSetting& setting, const ProbeReport& repo
     cu.cuMemcpyDtoH.must(result.data(), sums.address(), sizeof(result));
     return result;
   };
+  // In the stream's order: a synchronous copy may return before it has arrived.
+  const auto change = [&](unsigned long long at, unsigned word) {
+    cu.cuMemcpyHtoDAsync.must(data.address() + at * sizeof(word), &word, sizeof(word),
+                              stream.get());
+    stream.wait();
+  };
   report.step("comparing digests with the host's");
   const unsigned long long checked_words = checked / sizeof(unsigned);
   bool right = digest_of(checked) == digest_on_host(kSeed, checked_words, kNone);
   bool sees_a_bit = true;
   const DigestWords whole = digest_of(checked);
   for (const unsigned long long at : {0ULL, checked_words / 2 + 1, checked_words - 1}) {
-    const unsigned flipped = pattern_word(kSeed, at) ^ 1U;
-    const unsigned restored = pattern_word(kSeed, at);
-    cu.cuMemcpyHtoD.must(data.address() + at * sizeof(unsigned), &flipped, sizeof(flipped));
+    change(at, pattern_word(kSeed, at) ^ 1U);
     sees_a_bit = sees_a_bit && digest_of(checked) != whole;
-    cu.cuMemcpyHtoD.must(data.address() + at * sizeof(unsigned), &restored, sizeof(restored));
+    change(at, pattern_word(kSeed, at));
   }
-  const unsigned flipped = pattern_word(kSeed, 5) ^ 1U;
-  cu.cuMemcpyHtoD.must(data.address() + 5 * sizeof(unsigned), &flipped, sizeof(flipped));
+  change(5, pattern_word(kSeed, 5) ^ 1U);
   right = right && digest_of(checked) == digest_on_host(kSeed, checked_words, 5);
 
   const auto best_gbps = [&](double bytes_moved, const auto& enqueue) {

@@ -255,6 +255,11 @@ ProbeResult run_probe(const Probe& probe, const ProbeSetting& setting,
                                           : std::string("it ended by itself")) +
                       where;
     }
+    // What comes behind the answer is not the question, but worth knowing.
+    if (!result.answer.empty()) {
+      result.figures["after_the_answer"] = std::exchange(result.reason, std::string());
+      result.outcome = Outcome::kAnswered;
+    }
   }
   if (result.outcome != Outcome::kAnswered && result.outcome != Outcome::kSkipped) {
     const std::string said = last_line_in(open_here.said);

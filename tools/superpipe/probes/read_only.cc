@@ -19,7 +19,17 @@ void probe_read_only_mappings(const ProbeSetting& setting, const ProbeReport& re
   Range read_only(session, kGranule);
   writable.map(pages);
   report.step("mapping read-only");
-  read_only.map(pages, 0, CU_MEM_ACCESS_FLAGS_PROT_READ);
+  try {
+    read_only.map(pages, 0, CU_MEM_ACCESS_FLAGS_PROT_READ);
+  } catch (const CallFailed& refused) {
+    // Any other error is no answer.
+    if (refused.code() != CUDA_ERROR_INVALID_VALUE && refused.code() != CUDA_ERROR_NOT_PERMITTED) {
+      throw;
+    }
+    report.answer(std::string("no: the driver refuses read-only mappings: ") + refused.what(),
+                  false);
+    return;
+  }
   DeviceMemory counter(session, kGranule);
   const Stream stream(session);
 

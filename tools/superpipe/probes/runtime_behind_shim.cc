@@ -58,16 +58,14 @@ void probe_runtime_behind_shim(const ProbeSetting& setting, const ProbeReport& r
   if (!with.failure.empty()) report.figure("behind_superpipe_failure", with.failure);
 
   if (!failed_without.empty()) {
-    report.answer("open: the runtime does not work without superpipe either: " + failed_without);
-    return;
+    throw Skipped("the runtime does not work without superpipe either: " + failed_without);
   }
   if (!with.failure.empty()) {
     report.answer("no: " + with.failure, false);
     return;
   }
   if (!with.figures.value("library_present", false)) {
-    report.answer("open: superpipe's library was not loaded into the program");
-    return;
+    throw Skipped("superpipe's library was not loaded into the program");
   }
   report.answer(
       "yes: " + whose + " runtime starts and moves bytes behind it" +
