@@ -57,7 +57,9 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, 
   }
   if (Bytes{size} < runtime->min_buffer() || !runtime->can_order(stream) ||
       !Runtime::pools().can_serve(pool, runtime->device())) {
-    return pass_through(dptr, {Bytes{size}, true}, call);
+    const CUresult result = pass_through(dptr, {Bytes{size}, true}, call);
+    if (result == CUDA_SUCCESS && pool != nullptr) runtime->note_pool(pool);
+    return result;
   }
   const auto address = runtime->residency().allocate(Bytes{size}, stream);
   if (!address.ok()) return runtime->failure(address.status(), CallKind::kAllocation);

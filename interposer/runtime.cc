@@ -523,6 +523,21 @@ void Runtime::remember_unmanaged(std::uint64_t key,
   }
 }
 
+void Runtime::note_pool(CUmemoryPool pool) noexcept {
+  cuuint64_t reserved = 0;
+  if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
+      CUDA_SUCCESS) {
+    return;
+  }
+  const Bytes added = unmanaged_.note_pools(Bytes{reserved});
+  if (added == Bytes{}) return;
+  try {
+    residency_->on_unmanaged_change(static_cast<std::int64_t>(added.count()));
+  } catch (...) {
+    // The next growth tells.
+  }
+}
+
 std::optional<UnmanagedMemory::Allocation> Runtime::forget_unmanaged(std::uint64_t key) noexcept {
   return unmanaged_.forget(key);
 }

@@ -151,6 +151,8 @@ class Runtime {
   /// The allocation succeeded: its free, at `key`, will give the bytes back.
   void remember_unmanaged(std::uint64_t key,
                           const UnmanagedMemory::Allocation& allocation) noexcept;
+  /// An allocation of `pool` was left to the driver: asks how much the pool holds by now.
+  void note_pool(CUmemoryPool pool) noexcept;
   /// What was remembered under `key` is about to be freed, and to be given back when it has been;
   /// nullopt if it was not counted.
   std::optional<UnmanagedMemory::Allocation> forget_unmanaged(std::uint64_t key) noexcept;

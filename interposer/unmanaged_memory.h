@@ -15,10 +15,10 @@ namespace superpipe {
 /// The sizes of live pass-through allocations, by address or handle, and what they take together.
 ///
 /// Counted as drivers give out device memory: in blocks of 2 MiB, which allocations of up to 1 MiB
-/// share and larger ones do not; those of memory pools have blocks apart, which pools keep for
-/// later (frameworks tell them to). How full the shared blocks are is not known from outside; they
-/// are taken to be packed. Thread-safe. Frees do not say how much they free: that is what this is
-/// for.
+/// share and larger ones do not. How full the shared blocks are is not known from outside; they are
+/// taken to be packed. Memory pools have blocks apart, keep them for later (frameworks tell them
+/// to), and say how much they hold once they have grown. Thread-safe. Frees do not say how much
+/// they free: that is what this is for.
 class UnmanagedMemory {
  public:
   /// One pass-through allocation.
@@ -72,6 +72,15 @@ class UnmanagedMemory {
     return allocation;
   }
 
+  /// The driver says that pools hold `reserved` bytes. @return the device bytes that it adds.
+  Bytes note_pools(Bytes reserved) noexcept {
+    const std::lock_guard lock(mutex_);
+    const Bytes before = total();
+    most_in_pools_ = std::max(most_in_pools_, reserved);
+    if (total() > peak_) peak_ = total();
+    return total() - before;
+  }
+
   /// The most device bytes that were taken at a time.
   [[nodiscard]] Bytes peak() const {
     const std::lock_guard lock(mutex_);
@@ -95,7 +104,7 @@ class UnmanagedMemory {
   Bytes whole_;   // of allocations with blocks of their own
   Bytes shared_;  // of the others
   Bytes shared_in_pools_;
-  Bytes most_in_pools_;  // so far
+  Bytes most_in_pools_;  // so far, by what we counted or the driver says
   Bytes peak_;
 };
 

@@ -39,6 +39,14 @@ TEST(UnmanagedMemory, CountsThatPoolsKeepTheirBlocks) {
   EXPECT_EQ(memory.take({1_MiB, true}), Bytes{});
 }
 
+TEST(UnmanagedMemory, BelievesTheDriverAboutPools) {
+  UnmanagedMemory memory;
+  memory.take({1_MiB, true});
+  EXPECT_EQ(memory.note_pools(2_MiB), Bytes{});
+  EXPECT_EQ(memory.note_pools(32_MiB), 30_MiB);
+  EXPECT_EQ(memory.note_pools(2_MiB), Bytes{});
+}
+
 TEST(UnmanagedMemory, GivesLargeAllocationsBlocksOfTheirOwn) {
   UnmanagedMemory memory;
   EXPECT_EQ(memory.take({1_MiB + Bytes{1}}), 2_MiB);
