@@ -13,12 +13,13 @@
 namespace superpipe {
 namespace {
 
-/// Lets the driver make `allocation` at `*dptr` through `call`, counted if it lies on the managed
-/// device.
+/// Lets the driver make `size` bytes at `*dptr` through `call`, counted if they lie on the device of
+/// `counting`. `pool`: where they are from, null if not from a pool.
 template <typename Call>
-CUresult pass_through(CUdeviceptr* dptr, const UnmanagedMemory::Allocation& allocation,
+CUresult pass_through(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, Runtime* counting,
                       const Call& call) noexcept {
-  return allocate_unmanaged(Runtime::for_current_device(), allocation, call, [&](Runtime& counted) {
+  const UnmanagedMemory::Allocation allocation{Bytes{size}, pool};
+  return allocate_unmanaged(counting, allocation, call, [&](Runtime& counted) {
     counted.remember_unmanaged(*dptr, allocation);
   });
 }
@@ -31,7 +32,7 @@ CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcep
   Runtime* const runtime = Runtime::for_allocation();
   if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
   if (runtime == nullptr || Bytes{size} < runtime->min_buffer()) {
-    return pass_through(dptr, {Bytes{size}}, call);
+    return pass_through(dptr, size, nullptr, Runtime::for_current_device(), call);
   }
   // A buffer can be had without asking the driver, which would answer with this.
   const CUresult sticky = runtime->sticky_error();
@@ -51,15 +52,14 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, 
   if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
   // A capture makes the allocation a node of its graph, which owns the memory from then on.
   if (Runtime::is_capturing(stream)) return call();
-  if (runtime == nullptr) return pass_through(dptr, {Bytes{size}, true}, call);
-  if (pool == nullptr && driver().cuDeviceGetMemPool(&pool, runtime->device()) != CUDA_SUCCESS) {
+  Runtime* const counting = runtime != nullptr ? runtime : Runtime::for_current_device();
+  if (counting == nullptr) return call();
+  if (pool == nullptr && driver().cuDeviceGetMemPool(&pool, counting->device()) != CUDA_SUCCESS) {
     pool = nullptr;
   }
-  if (Bytes{size} < runtime->min_buffer() || !runtime->can_order(stream) ||
+  if (runtime == nullptr || Bytes{size} < runtime->min_buffer() || !runtime->can_order(stream) ||
       !Runtime::pools().can_serve(pool, runtime->device())) {
-    const CUresult result = pass_through(dptr, {Bytes{size}, true}, call);
-    if (result == CUDA_SUCCESS && pool != nullptr) runtime->note_pool(pool);
-    return result;
+    return pass_through(dptr, size, pool, counting, call);
   }
   const auto address = runtime->residency().allocate(Bytes{size}, stream);
   if (!address.ok()) return runtime->failure(address.status(), CallKind::kAllocation);

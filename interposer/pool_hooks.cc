@@ -31,7 +31,9 @@ CUresult hook::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolPro
 
 CUresult hook::cuMemPoolDestroy(CUmemoryPool pool) noexcept {
   const CUresult result = driver().cuMemPoolDestroy(pool);
-  if (result == CUDA_SUCCESS) Runtime::pools().forget(pool);
+  if (result != CUDA_SUCCESS) return result;
+  Runtime::pools().forget(pool);
+  if (Runtime* const runtime = Runtime::if_active()) runtime->forget_pool(pool);
   return result;
 }
 

@@ -495,24 +495,41 @@ Status Runtime::pin_pending() noexcept {
 }
 
 bool Runtime::take_unmanaged(const UnmanagedMemory::Allocation& allocation) noexcept {
-  const Bytes added = unmanaged_.take(allocation);
-  if (added == Bytes{}) return true;
+  const UnmanagedChange added = unmanaged_.take(allocation);
+  if (added == UnmanagedChange{}) return true;
   try {
-    if (residency_->on_unmanaged_change(static_cast<std::int64_t>(added.count()))) return true;
+    if (residency_->on_unmanaged_change(added)) return true;
   } catch (...) {
     // Out of host memory: the allocation fails.
   }
-  unmanaged_.give_back(allocation);
+  // Zero, unless other threads took or gave back in the same blocks meanwhile.
+  note_unmanaged_change(added + unmanaged_.refuse(allocation));
   return false;
 }
 
 void Runtime::give_back_unmanaged(const UnmanagedMemory::Allocation& allocation) noexcept {
-  const Bytes freed = unmanaged_.give_back(allocation);
-  if (freed == Bytes{}) return;
+  note_unmanaged_change(unmanaged_.give_back(allocation));
+}
+
+void Runtime::settle_unmanaged(CUmemoryPool pool) noexcept {
+  cuuint64_t reserved = 0;
+  if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
+      CUDA_SUCCESS) {
+    reserved = 0;  // what was counted has to do
+  }
+  note_unmanaged_change(unmanaged_.settle(pool, Bytes{reserved}));
+}
+
+void Runtime::forget_pool(CUmemoryPool pool) noexcept {
+  note_unmanaged_change(unmanaged_.forget_pool(pool));
+}
+
+void Runtime::note_unmanaged_change(const UnmanagedChange& change) noexcept {
+  if (change == UnmanagedChange{}) return;
   try {
-    residency_->on_unmanaged_change(-static_cast<std::int64_t>(freed.count()));
+    residency_->note_unmanaged_change(change);
   } catch (...) {
-    // Less budget than there is: safe.
+    // What became free is then not used; the next growth makes room for what was taken.
   }
 }
 
@@ -520,21 +537,6 @@ void Runtime::remember_unmanaged(std::uint64_t key,
                                  const UnmanagedMemory::Allocation& allocation) noexcept {
   if (!unmanaged_.remember(key, allocation)) {
     log_line(LogLevel::kDebug, "out of memory: a pass-through allocation stays counted");
-  }
-}
-
-void Runtime::note_pool(CUmemoryPool pool) noexcept {
-  cuuint64_t reserved = 0;
-  if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
-      CUDA_SUCCESS) {
-    return;
-  }
-  const Bytes added = unmanaged_.note_pools(Bytes{reserved});
-  if (added == Bytes{}) return;
-  try {
-    residency_->on_unmanaged_change(static_cast<std::int64_t>(added.count()));
-  } catch (...) {
-    // The next growth tells.
   }
 }
 

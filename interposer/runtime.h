@@ -151,8 +151,10 @@ class Runtime {
   /// The allocation succeeded: its free, at `key`, will give the bytes back.
   void remember_unmanaged(std::uint64_t key,
                           const UnmanagedMemory::Allocation& allocation) noexcept;
-  /// An allocation of `pool` was left to the driver: asks how much the pool holds by now.
-  void note_pool(CUmemoryPool pool) noexcept;
+  /// The driver has answered a call for memory from `pool`: asks how much the pool holds by now.
+  void settle_unmanaged(CUmemoryPool pool) noexcept;
+  /// `pool` has been destroyed.
+  void forget_pool(CUmemoryPool pool) noexcept;
   /// What was remembered under `key` is about to be freed, and to be given back when it has been;
   /// nullopt if it was not counted.
   std::optional<UnmanagedMemory::Allocation> forget_unmanaged(std::uint64_t key) noexcept;
@@ -174,6 +176,7 @@ class Runtime {
   static void drop() noexcept;
   [[nodiscard]] bool can_order_slowly(StreamHandle stream) const noexcept;
   [[nodiscard]] ExitFigures collect_figures() const;
+  void note_unmanaged_change(const UnmanagedChange& change) noexcept;
 
   static inline constinit std::atomic<Runtime*> active_{nullptr};
   static inline constinit std::atomic<bool> refuses_{false};

@@ -21,6 +21,7 @@ CUresult allocate_unmanaged(Runtime* runtime, const UnmanagedMemory::Allocation&
     runtime->residency().trim();
     result = call();
   }
+  if (allocation.pool != nullptr) runtime->settle_unmanaged(allocation.pool);
   if (result == CUDA_SUCCESS) {
     remember(*runtime);
   } else {

@@ -8,7 +8,9 @@
 #include <optional>
 #include <unordered_map>
 
+#include "interposer/cuda_api.h"
 #include "policy/units.h"
+#include "residency/residency_manager.h"
 
 namespace superpipe {
 
@@ -16,38 +18,67 @@ namespace superpipe {
 ///
 /// Counted as drivers give out device memory: in blocks of 2 MiB, which allocations of up to 1 MiB
 /// share and larger ones do not. How full the shared blocks are is not known from outside; they are
-/// taken to be packed. Memory pools have blocks apart, keep them for later (frameworks tell them
-/// to), and say how much they hold once they have grown. Thread-safe. Frees do not say how much
+/// taken to be packed. A memory pool has blocks apart, keeps them for later (frameworks tell it
+/// to), and says how much it holds only after it has grown: because its blocks need not be packed,
+/// any allocation may make it grow. So headroom for one such growth is kept free as long as there
+/// are pools, or for as many as there are calls under way. Thread-safe. Frees do not say how much
 /// they free: that is what this is for.
 class UnmanagedMemory {
  public:
   /// One pass-through allocation.
   struct Allocation {
     Bytes size;
-    bool from_pool = false;
+    CUmemoryPool pool = nullptr;  ///< null: not from a pool
   };
 
   static constexpr Bytes kBlock = 2_MiB;
   static constexpr Bytes kLargestShared = 1_MiB;
   static constexpr Bytes kAlignment{512};
 
-  /// Counts an allocation. @return the device bytes that it adds, often none.
-  Bytes take(const Allocation& allocation) noexcept {
-    const std::lock_guard lock(mutex_);
-    const Bytes before = total();
-    count(allocation) += rounded(allocation.size);
-    most_in_pools_ = std::max(most_in_pools_, shared_in_pools_);
-    const Bytes after = total();
-    if (after > peak_) peak_ = after;
-    return after - before;
+  /// Counts an allocation that the driver is about to be asked for; settle() has to follow if it is
+  /// from a pool. @return what it adds, often nothing.
+  UnmanagedChange take(const Allocation& allocation) noexcept {
+    return change([&] {
+      if (allocation.pool != nullptr) ++calls_under_way_;
+      count(use_to_grow(allocation.pool), allocation.size) += rounded(allocation.size);
+    });
   }
 
-  /// Takes that back. @return the device bytes that come free. REQUIRES: take() of the like.
-  Bytes give_back(const Allocation& allocation) noexcept {
-    const std::lock_guard lock(mutex_);
-    const Bytes before = total();
-    count(allocation) -= rounded(allocation.size);
-    return before - total();
+  /// The driver is not asked after all. @return what comes free. REQUIRES: take() of the like.
+  UnmanagedChange refuse(const Allocation& allocation) noexcept {
+    return change([&] {
+      if (allocation.pool != nullptr) --calls_under_way_;
+      uncount(allocation);
+    });
+  }
+
+  /// The allocation failed or has been freed. @return what comes free. REQUIRES: take() of the
+  /// like, and settle() if it is from a pool.
+  UnmanagedChange give_back(const Allocation& allocation) noexcept {
+    return change([&] { uncount(allocation); });
+  }
+
+  /// The driver has answered, and says that `pool` holds `reserved` bytes by now.
+  UnmanagedChange settle(CUmemoryPool pool, Bytes reserved) noexcept {
+    return change([&] {
+      --calls_under_way_;
+      if (reserved == Bytes{}) return;
+      PoolUse& use = use_to_grow(pool);
+      if (reserved <= use.reserved) return;
+      largest_growth_ = std::max(largest_growth_,
+                                 round_up(reserved, kBlock) - round_up(use.reserved, kBlock));
+      use.reserved = reserved;
+    });
+  }
+
+  /// `pool` is being destroyed: what it holds goes with its last allocation.
+  UnmanagedChange forget_pool(CUmemoryPool pool) noexcept {
+    return change([&] {
+      const auto found = pools_.find(pool);
+      if (found == pools_.end()) return;
+      found->second.reserved = Bytes{};
+      if (found->second.taken() == Bytes{}) pools_.erase(found);
+    });
   }
 
   /// Remembers under what the allocation that take() counted will be freed. @return false if memory
@@ -72,15 +103,6 @@ class UnmanagedMemory {
     return allocation;
   }
 
-  /// The driver says that pools hold `reserved` bytes. @return the device bytes that it adds.
-  Bytes note_pools(Bytes reserved) noexcept {
-    const std::lock_guard lock(mutex_);
-    const Bytes before = total();
-    most_in_pools_ = std::max(most_in_pools_, reserved);
-    if (total() > peak_) peak_ = total();
-    return total() - before;
-  }
-
   /// The most device bytes that were taken at a time.
   [[nodiscard]] Bytes peak() const {
     const std::lock_guard lock(mutex_);
@@ -88,23 +110,73 @@ class UnmanagedMemory {
   }
 
  private:
+  /// Live allocations of one kind; of one pool, also what it holds.
+  struct PoolUse {
+    Bytes whole;   ///< of allocations with blocks of their own
+    Bytes shared;  ///< of the others
+    Bytes reserved;
+    [[nodiscard]] Bytes taken() const {
+      return std::max(whole + round_up(shared, kBlock), round_up(reserved, kBlock));
+    }
+  };
+
   static Bytes rounded(Bytes size) {
     return round_up(size, size <= kLargestShared ? kAlignment : kBlock);
   }
-  Bytes& count(const Allocation& allocation) {
-    if (allocation.size > kLargestShared) return whole_;
-    return allocation.from_pool ? shared_in_pools_ : shared_;
+
+  /// Where memory is out, a pool's allocations count as if they were from none.
+  PoolUse& use_to_grow(CUmemoryPool pool) {
+    if (pool == nullptr) return without_pool_;
+    try {
+      return pools_[pool];
+    } catch (const std::bad_alloc&) {
+      return without_pool_;
+    }
   }
-  [[nodiscard]] Bytes total() const {
-    return whole_ + round_up(shared_, kBlock) + round_up(most_in_pools_, kBlock);
+  static Bytes& count(PoolUse& use, Bytes size) {
+    return size > kLargestShared ? use.whole : use.shared;
+  }
+
+  void uncount(const Allocation& allocation) {
+    const Bytes size = rounded(allocation.size);
+    auto found = pools_.find(allocation.pool);
+    if (found != pools_.end() && count(found->second, allocation.size) < size) {
+      found = pools_.end();  // memory was out
+    }
+    PoolUse& use = found == pools_.end() ? without_pool_ : found->second;
+    count(use, allocation.size) -= size;
+    if (found != pools_.end() && use.taken() == Bytes{}) pools_.erase(found);
+  }
+
+  [[nodiscard]] Bytes taken() const {
+    Bytes sum = without_pool_.taken();
+    for (const auto& [pool, use] : pools_) sum += use.taken();
+    return sum;
+  }
+  [[nodiscard]] Bytes headroom() const {
+    return pools_.empty() ? Bytes{} : largest_growth_ * std::max<std::uint64_t>(calls_under_way_, 1);
+  }
+
+  /// By how much `apply` changes the sums.
+  template <typename Apply>
+  UnmanagedChange change(const Apply& apply) noexcept {
+    const std::lock_guard lock(mutex_);
+    const Bytes taken_before = taken(), headroom_before = headroom();
+    apply();
+    const Bytes taken_after = taken();
+    peak_ = std::max(peak_, taken_after);
+    return {difference(taken_after, taken_before), difference(headroom(), headroom_before)};
+  }
+  static std::int64_t difference(Bytes after, Bytes before) {
+    return static_cast<std::int64_t>(after.count()) - static_cast<std::int64_t>(before.count());
   }
 
   mutable std::mutex mutex_;
   std::unordered_map<std::uint64_t, Allocation> allocations_;
-  Bytes whole_;   // of allocations with blocks of their own
-  Bytes shared_;  // of the others
-  Bytes shared_in_pools_;
-  Bytes most_in_pools_;  // so far, by what we counted or the driver says
+  std::unordered_map<CUmemoryPool, PoolUse> pools_;
+  PoolUse without_pool_;
+  std::uint64_t calls_under_way_ = 0;  ///< for allocations from pools
+  Bytes largest_growth_ = kBlock;      ///< of a pool in one call, so far
   Bytes peak_;
 };
 

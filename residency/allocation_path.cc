@@ -5,6 +5,16 @@
 #include "residency/residency_impl.h"
 
 namespace superpipe {
+namespace {
+
+/// `bytes` changed by `delta`, but never below zero.
+Bytes changed_by(Bytes bytes, std::int64_t delta) {
+  if (delta >= 0) return bytes + Bytes{static_cast<std::uint64_t>(delta)};
+  const Bytes less{std::uint64_t{0} - static_cast<std::uint64_t>(delta)};
+  return bytes - std::min(bytes, less);
+}
+
+}  // namespace
 
 Result<Address> ResidencyManager::Impl::allocate(Bytes size, std::optional<StreamHandle> stream) {
   if (size == Bytes{}) return Status::kInvalidValue;
@@ -373,26 +383,24 @@ void ResidencyManager::Impl::trim() {
   host_.trim();
 }
 
-bool ResidencyManager::Impl::on_unmanaged_change(std::int64_t delta) {
+bool ResidencyManager::Impl::on_unmanaged_change(const UnmanagedChange& change,
+                                                 bool can_be_refused) {
   Lock lock(mutex_);
   if (stop_) return true;
-  const auto add = [&](std::int64_t change) {
-    const std::uint64_t magnitude = change < 0
-                                        ? std::uint64_t{0} - static_cast<std::uint64_t>(change)
-                                        : static_cast<std::uint64_t>(change);
-    if (change < 0) {
-      unmanaged_ -= std::min(unmanaged_, Bytes{magnitude});
-    } else {
-      unmanaged_ += Bytes{magnitude};
-    }
-    policy_.on_unmanaged_bytes(unmanaged_);
+  const auto add = [&](std::int64_t taken, std::int64_t headroom) {
+    unmanaged_ = changed_by(unmanaged_, taken);
+    headroom_ = changed_by(headroom_, headroom);
+    policy_.on_unmanaged_bytes(unmanaged_ + headroom_);
     refresh_limit();
   };
-  add(delta);
-  if (delta > 0 && hard_ && !options_.overflow_allowed) {
-    const bool beyond = options_.policy.budget && unmanaged_ > *options_.policy.budget;
-    if (beyond || (excess() > Bytes{} && !make_room_for_unmanaged(lock))) {
-      add(-delta);
+  add(change.taken, change.headroom);
+  if (!can_be_refused) note_peak();
+  if (change.taken + change.headroom > 0 && hard_ && !options_.overflow_allowed) {
+    const bool beyond =
+        can_be_refused && options_.policy.budget && unmanaged_ + headroom_ > *options_.policy.budget;
+    const bool fits = !beyond && (excess() == Bytes{} || make_room_for_unmanaged(lock));
+    if (!fits && can_be_refused) {
+      add(-change.taken, -change.headroom);
       flush_warnings(lock);
       return false;
     }

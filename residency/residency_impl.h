@@ -94,7 +94,7 @@ class ResidencyManager::Impl {
   void end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept;
   Status pin_forever(std::span<const std::uint64_t> words, const char* reason);
   void on_stream_destroy(StreamHandle stream) noexcept;
-  bool on_unmanaged_change(std::int64_t delta);
+  bool on_unmanaged_change(const UnmanagedChange& change, bool can_be_refused);
   void trim();
   bool run_worker_once();
   Capacity capacity(Bytes device_total) const;
@@ -273,6 +273,7 @@ class ResidencyManager::Impl {
   Bytes live_footprint_;
   Bytes managed_bytes_;
   Bytes unmanaged_;
+  Bytes headroom_;  ///< of the budget, for the driver to grow into
 
   std::deque<WantedFetch> demands_;
   std::deque<WantedFetch> prefetches_;

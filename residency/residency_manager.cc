@@ -301,8 +301,12 @@ void ResidencyManager::on_stream_destroy(StreamHandle stream) noexcept {
   impl_->on_stream_destroy(stream);
 }
 
-bool ResidencyManager::on_unmanaged_change(std::int64_t delta) {
-  return impl_->on_unmanaged_change(delta);
+bool ResidencyManager::on_unmanaged_change(const UnmanagedChange& change) {
+  return impl_->on_unmanaged_change(change, true);
+}
+
+void ResidencyManager::note_unmanaged_change(const UnmanagedChange& change) {
+  (void)impl_->on_unmanaged_change(change, false);
 }
 
 void ResidencyManager::trim() { impl_->trim(); }

@@ -79,6 +79,16 @@ struct BufferRange {
   Bytes size;
 };
 
+/// By how much the device bytes change that are left to the driver.
+struct UnmanagedChange {
+  std::int64_t taken = 0;
+  std::int64_t headroom = 0;  ///< kept free for what the driver may take without being asked
+  friend bool operator==(const UnmanagedChange&, const UnmanagedChange&) = default;
+  friend UnmanagedChange operator+(const UnmanagedChange& a, const UnmanagedChange& b) {
+    return {a.taken + b.taken, a.headroom + b.headroom};
+  }
+};
+
 /// Counters since creation; bytes are superpipe's own transfers (DESIGN section 8).
 struct ResidencyCounters {
   std::uint64_t launches = 0, accesses = 0;
@@ -165,9 +175,11 @@ class ResidencyManager {
   /// The program is about to destroy `stream`: marks its end while that can still be done.
   void on_stream_destroy(StreamHandle stream) noexcept;
 
-  /// Pass-through device bytes changed by `delta`. @return false if `delta` > 0 does not fit the
-  /// budget even after evicting; the caller then fails the allocation.
-  bool on_unmanaged_change(std::int64_t delta);
+  /// What is left to the driver is about to change. @return false if a growth does not fit the
+  /// budget even after evicting; the caller then fails the allocation, and nothing has changed.
+  bool on_unmanaged_change(const UnmanagedChange& change);
+  /// It has changed and cannot be refused any more: makes room as far as possible.
+  void note_unmanaged_change(const UnmanagedChange& change);
 
   /// Gives cached and pooled pages back to the driver (cuMemPoolTrimTo, or a failed pass-through).
   void trim();

@@ -7,6 +7,16 @@
 namespace superpipe {
 namespace {
 
+constexpr std::int64_t kMiB = 1 << 20;
+auto* const kPool = reinterpret_cast<CUmemoryPool>(0x10);
+auto* const kOther = reinterpret_cast<CUmemoryPool>(0x20);
+
+/// Allocates as a hook does; the pool then holds `reserved`. @return all that this adds.
+UnmanagedChange allocate(UnmanagedMemory& memory, Bytes size, CUmemoryPool pool, Bytes reserved) {
+  const UnmanagedChange asked = memory.take({size, pool});
+  return asked + memory.settle(pool, reserved);
+}
+
 TEST(UnmanagedMemory, ForgetsAnAllocationOnce) {
   UnmanagedMemory memory;
   EXPECT_TRUE(memory.remember(0x1000, {Bytes{700}}));
@@ -16,42 +26,73 @@ TEST(UnmanagedMemory, ForgetsAnAllocationOnce) {
 
 TEST(UnmanagedMemory, SharesBlocksBetweenSmallAllocations) {
   UnmanagedMemory memory;
-  EXPECT_EQ(memory.take({1_MiB}), 2_MiB);
-  EXPECT_EQ(memory.take({1_MiB - Bytes{511}}), Bytes{});  // rounded to 512 B: the block is full
-  EXPECT_EQ(memory.take({Bytes{1}}), 2_MiB);
-  EXPECT_EQ(memory.give_back({1_MiB}), 2_MiB);
-  EXPECT_EQ(memory.give_back({Bytes{1}}), Bytes{});
-  EXPECT_EQ(memory.give_back({1_MiB - Bytes{511}}), 2_MiB);
+  EXPECT_EQ(memory.take({1_MiB}).taken, 2 * kMiB);
+  EXPECT_EQ(memory.take({1_MiB - Bytes{511}}).taken, 0);  // rounded to 512 B: the block is full
+  EXPECT_EQ(memory.take({Bytes{1}}).taken, 2 * kMiB);
+  EXPECT_EQ(memory.give_back({1_MiB}).taken, -2 * kMiB);
+  EXPECT_EQ(memory.give_back({Bytes{1}}).taken, 0);
+  EXPECT_EQ(memory.give_back({1_MiB - Bytes{511}}).taken, -2 * kMiB);
 }
 
 TEST(UnmanagedMemory, GivesPoolsBlocksApart) {
   UnmanagedMemory memory;
-  EXPECT_EQ(memory.take({Bytes{512}}), 2_MiB);
-  EXPECT_EQ(memory.take({Bytes{512}, true}), 2_MiB);
-  EXPECT_EQ(memory.take({Bytes{512}, true}), Bytes{});
-  EXPECT_EQ(memory.give_back({Bytes{512}}), 2_MiB);
+  EXPECT_EQ(memory.take({Bytes{512}}).taken, 2 * kMiB);
+  EXPECT_EQ(allocate(memory, Bytes{512}, kPool, 2_MiB).taken, 2 * kMiB);
+  EXPECT_EQ(allocate(memory, Bytes{512}, kPool, 2_MiB).taken, 0);
+  EXPECT_EQ(allocate(memory, Bytes{512}, kOther, 2_MiB).taken, 2 * kMiB);
+  EXPECT_EQ(memory.give_back({Bytes{512}}).taken, -2 * kMiB);
 }
 
 TEST(UnmanagedMemory, CountsThatPoolsKeepTheirBlocks) {
   UnmanagedMemory memory;
-  EXPECT_EQ(memory.take({1_MiB, true}), 2_MiB);
-  EXPECT_EQ(memory.give_back({1_MiB, true}), Bytes{});
-  EXPECT_EQ(memory.take({1_MiB, true}), Bytes{});
+  EXPECT_EQ(allocate(memory, 1_MiB, kPool, 2_MiB).taken, 2 * kMiB);
+  EXPECT_EQ(memory.give_back({1_MiB, kPool}).taken, 0);
+  EXPECT_EQ(allocate(memory, 1_MiB, kPool, 2_MiB).taken, 0);
 }
 
 TEST(UnmanagedMemory, BelievesTheDriverAboutPools) {
   UnmanagedMemory memory;
-  memory.take({1_MiB, true});
-  EXPECT_EQ(memory.note_pools(2_MiB), Bytes{});
-  EXPECT_EQ(memory.note_pools(32_MiB), 30_MiB);
-  EXPECT_EQ(memory.note_pools(2_MiB), Bytes{});
+  EXPECT_EQ(allocate(memory, 1_MiB, kPool, 2_MiB).taken, 2 * kMiB);
+  EXPECT_EQ(allocate(memory, 1_MiB, kPool, 32_MiB).taken, 30 * kMiB);
+  EXPECT_EQ(allocate(memory, 1_MiB, kPool, 2_MiB).taken, 0);  // another thread was told more
+  EXPECT_EQ(allocate(memory, 40_MiB, kPool, 64_MiB).taken, 32 * kMiB);  // one count, not two
+}
+
+TEST(UnmanagedMemory, KeepsHeadroomForTheNextGrowthOfAPool) {
+  UnmanagedMemory memory;
+  EXPECT_EQ(memory.take({Bytes{512}}).headroom, 0) << "without pools nothing grows by itself";
+  EXPECT_EQ(memory.take({Bytes{512}, kPool}), (UnmanagedChange{2 * kMiB, 2 * kMiB}));
+  EXPECT_EQ(memory.settle(kPool, Bytes{512}), UnmanagedChange{});
+  // It grew although what it holds, packed, had room: what was headroom is taken, and as much kept.
+  EXPECT_EQ(allocate(memory, Bytes{512}, kPool, 4_MiB), (UnmanagedChange{2 * kMiB, 0}));
+  // It grew by more than was thought: the next time it may again.
+  EXPECT_EQ(allocate(memory, Bytes{512}, kPool, 36_MiB), (UnmanagedChange{32 * kMiB, 30 * kMiB}));
+  EXPECT_EQ(memory.peak(), 38_MiB) << "headroom is not taken";
+}
+
+TEST(UnmanagedMemory, KeepsHeadroomForEveryCallUnderWay) {
+  UnmanagedMemory memory;
+  EXPECT_EQ(memory.take({Bytes{512}, kPool}).headroom, 2 * kMiB);
+  EXPECT_EQ(memory.take({Bytes{512}, kPool}).headroom, 2 * kMiB);
+  EXPECT_EQ(memory.take({Bytes{512}, kOther}).headroom, 2 * kMiB);
+  EXPECT_EQ(memory.refuse({Bytes{512}, kOther}).headroom, -2 * kMiB);
+  EXPECT_EQ(memory.settle(kPool, 2_MiB).headroom, -2 * kMiB);
+  EXPECT_EQ(memory.settle(kPool, 2_MiB).headroom, 0);
+}
+
+TEST(UnmanagedMemory, ForgetsAPoolWithItsLastAllocation) {
+  UnmanagedMemory memory;
+  allocate(memory, Bytes{512}, kPool, 32_MiB);
+  EXPECT_EQ(memory.forget_pool(kPool), (UnmanagedChange{-30 * kMiB, 0}));
+  EXPECT_EQ(memory.give_back({Bytes{512}, kPool}), (UnmanagedChange{-2 * kMiB, -32 * kMiB}));
+  EXPECT_EQ(memory.forget_pool(kPool), UnmanagedChange{});
 }
 
 TEST(UnmanagedMemory, GivesLargeAllocationsBlocksOfTheirOwn) {
   UnmanagedMemory memory;
-  EXPECT_EQ(memory.take({1_MiB + Bytes{1}}), 2_MiB);
-  EXPECT_EQ(memory.take({3_MiB}), 4_MiB);
-  EXPECT_EQ(memory.give_back({3_MiB}), 4_MiB);
+  EXPECT_EQ(memory.take({1_MiB + Bytes{1}}).taken, 2 * kMiB);
+  EXPECT_EQ(memory.take({3_MiB}).taken, 4 * kMiB);
+  EXPECT_EQ(memory.give_back({3_MiB}).taken, -4 * kMiB);
 }
 
 TEST(UnmanagedMemory, KeepsThePeakAfterFrees) {

@@ -315,7 +315,7 @@ TEST_F(ShutDownTest, WaitsForAPassThroughAllocationThatMakesRoom) {
   (void)load(2, 2);
   ASSERT_EQ(manager_->free(a), Status::kOk);
   shut_down_during(Call::kUnmap);
-  (void)manager_->on_unmanaged_change(3 * kPage);
+  (void)manager_->on_unmanaged_change({3 * kPage});
   expect_all_given_back();
 }
 

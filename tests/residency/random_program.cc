@@ -162,7 +162,7 @@ class Program {
     } else if (dice < 51) {
       armed()->trim();
     } else if (dice < 53) {
-      (void)armed()->on_unmanaged_change(draw(2) == 0 ? 4096 : -4096);
+      (void)armed()->on_unmanaged_change({draw(2) == 0 ? 4096 : -4096});
       device_.reset_peak();  // the peak before it was against another limit
     } else if (dice < 56) {
       recreate_stream();

@@ -221,11 +221,11 @@ TEST_F(ResidencyManagerTest, MakesRoomForUnmanagedBytesAndSaysWhenItCannot) {
   std::vector<Address> buffers;
   for (int i = 0; i < 4; ++i) buffers.push_back(load(2, i));
   for (const Address buffer : buffers) ASSERT_EQ(launch({buffer}), Status::kOk);
-  EXPECT_TRUE(manager_->on_unmanaged_change(3 * kPage));
+  EXPECT_TRUE(manager_->on_unmanaged_change({3 * kPage}));
   EXPECT_LE(device_->device_bytes(), Bytes{5 * kPage});
-  EXPECT_FALSE(manager_->on_unmanaged_change(6 * kPage)) << "nine pages of eight";
+  EXPECT_FALSE(manager_->on_unmanaged_change({6 * kPage})) << "nine pages of eight";
   EXPECT_EQ(manager_->stats().unmanaged_bytes, Bytes{3 * kPage});
-  EXPECT_TRUE(manager_->on_unmanaged_change(-3 * static_cast<std::int64_t>(kPage)));
+  EXPECT_TRUE(manager_->on_unmanaged_change({-3 * static_cast<std::int64_t>(kPage)}));
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(copy_out(buffers[i], kPage), static_cast<int>(i) + 1);
   }
@@ -465,7 +465,7 @@ TEST_F(ResidencyManagerTest, HoldsNoLockDuringAnyCallOfTheDevice) {
   ASSERT_EQ(manager_->free(layers[0]), Status::kOk);
   (void)allocate(2);
   manager_->trim();
-  (void)manager_->on_unmanaged_change(kPage);
+  (void)manager_->on_unmanaged_change({kPage});
   manager_->on_stream_destroy(stream_);
   device_->on_call = nullptr;
   EXPECT_EQ(held, 0);

@@ -34,10 +34,10 @@ AddressSpace::AddressSpace() {
   log_line(LogLevel::kError, "cannot reserve address space for device allocations");
 }
 
-CUresult AddressSpace::allocate(Context& context, Device& device, std::uint64_t size,
-                                AllocationSource source, CUmemoryPool pool,
+CUresult AddressSpace::allocate(Context& context, const std::shared_ptr<SmallBlocks>& small,
+                                std::uint64_t size, AllocationSource source, CUmemoryPool pool,
                                 std::uint64_t* address) {
-  PhysicalPtr physical = Physical::create(device, size);
+  PhysicalPtr physical = Physical::create(small, size);
   if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   // A guard page follows, so that what runs past the end faults or is at least nobody else's.
   const std::uint64_t address_size = physical->size() + kPage;
@@ -322,7 +322,12 @@ bool is_accessible(std::uint64_t address, std::uint64_t size, bool write,
 }
 
 CUresult allocate_device(Context& context, std::uint64_t size, std::uint64_t* address) {
-  return AddressSpace::instance().allocate(context, context.device(), size,
+  return AddressSpace::instance().allocate(context, context.device().small_allocations(), size,
+                                           AllocationSource::kMemAlloc, nullptr, address);
+}
+
+CUresult allocate_for_module(Context& context, std::uint64_t size, std::uint64_t* address) {
+  return AddressSpace::instance().allocate(context, context.device().modules(), size,
                                            AllocationSource::kMemAlloc, nullptr, address);
 }
 

@@ -95,8 +95,9 @@ class AddressSpace {
   CUresult get_access(std::uint64_t address, int device, unsigned long long* flags);
 
   // Allocations.
-  CUresult allocate(Context& context, Device& device, std::uint64_t size, AllocationSource source,
-                    CUmemoryPool pool, std::uint64_t* address);
+  /// On the device of `small`, which a small allocation is charged to.
+  CUresult allocate(Context& context, const std::shared_ptr<SmallBlocks>& small, std::uint64_t size,
+                    AllocationSource source, CUmemoryPool pool, std::uint64_t* address);
   /// Removes the allocation at `base` (live or not) and its memory.
   CUresult remove_allocation(std::uint64_t base);
   /// The live allocation whose base is `address` and which is not being freed.

@@ -44,19 +44,19 @@ void Device::give_back(std::uint64_t bytes) {
   used_by_all.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-bool Device::take_small(std::uint64_t bytes) {
-  const std::lock_guard lock{small_mutex_};
-  const std::uint64_t more = blocks_for(small_bytes_ + bytes) - blocks_for(small_bytes_);
-  if (more != 0 && !take(more)) return false;
-  small_bytes_ += bytes;
+bool SmallBlocks::take(std::uint64_t bytes) {
+  const std::lock_guard lock{mutex_};
+  const std::uint64_t more = blocks_for(bytes_ + bytes) - blocks_for(bytes_);
+  if (more != 0 && !device_.take(more)) return false;
+  bytes_ += bytes;
   return true;
 }
 
-void Device::give_back_small(std::uint64_t bytes) {
-  const std::lock_guard lock{small_mutex_};
-  const std::uint64_t less = blocks_for(small_bytes_) - blocks_for(small_bytes_ - bytes);
-  small_bytes_ -= bytes;
-  if (less != 0) give_back(less);
+void SmallBlocks::give_back(std::uint64_t bytes) {
+  const std::lock_guard lock{mutex_};
+  const std::uint64_t less = blocks_for(bytes_) - blocks_for(bytes_ - bytes);
+  bytes_ -= bytes;
+  if (less != 0) device_.give_back(less);
 }
 
 int device_count() noexcept { return devices_created.load(std::memory_order_acquire); }

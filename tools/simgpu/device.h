@@ -12,6 +12,25 @@
 
 namespace simgpu {
 
+class Device;
+
+/// Memory small enough to share 2 MiB blocks with others of its kind: what is taken of the device
+/// is the sum, rounded up to blocks. Thread-safe.
+class SmallBlocks {
+ public:
+  explicit SmallBlocks(Device& device) : device_(device) {}
+
+  [[nodiscard]] Device& device() const { return device_; }
+  /// @return false, and nothing taken, if `bytes` do not fit.
+  bool take(std::uint64_t bytes);
+  void give_back(std::uint64_t bytes);
+
+ private:
+  Device& device_;
+  std::mutex mutex_;
+  std::uint64_t bytes_ = 0;
+};
+
 /// One simulated device. Created at cuInit, never destroyed.
 class Device {
  public:
@@ -27,10 +46,12 @@ class Device {
   [[nodiscard]] std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t peak() const { return peak_.load(std::memory_order_relaxed); }
 
-  /// As take(), for an allocation small enough to share 2 MiB blocks with others: what is taken is
-  /// the sum of all small allocations, rounded up to blocks.
-  bool take_small(std::uint64_t bytes);
-  void give_back_small(std::uint64_t bytes);
+  /// The blocks of small allocations, and those of the code and variables of modules. Pools have
+  /// their own.
+  [[nodiscard]] const std::shared_ptr<SmallBlocks>& small_allocations() const {
+    return small_allocations_;
+  }
+  [[nodiscard]] const std::shared_ptr<SmallBlocks>& modules() const { return modules_; }
 
   [[nodiscard]] EngineTimeline& engine(Engine engine) { return engines_[static_cast<int>(engine)]; }
 
@@ -39,8 +60,8 @@ class Device {
   const std::uint64_t capacity_;
   std::atomic<std::uint64_t> used_{0};
   std::atomic<std::uint64_t> peak_{0};
-  std::mutex small_mutex_;
-  std::uint64_t small_bytes_ = 0;
+  const std::shared_ptr<SmallBlocks> small_allocations_ = std::make_shared<SmallBlocks>(*this);
+  const std::shared_ptr<SmallBlocks> modules_ = std::make_shared<SmallBlocks>(*this);
   EngineTimeline engines_[kEngineCount];
 };
 

@@ -51,11 +51,13 @@ bool is_device_address(std::uint64_t address);
 bool is_accessible(std::uint64_t address, std::uint64_t size, bool write,
                    std::uint64_t* first_bad = nullptr);
 
-/// Allocates device memory that the driver itself needs in `context` (module globals), counted as
-/// cuMemAlloc's is, freed by free_device(). @return CUDA_ERROR_OUT_OF_MEMORY.
+/// Allocates device memory in `context`, freed by free_device(). @return CUDA_ERROR_OUT_OF_MEMORY.
 CUresult allocate_device(Context& context, std::uint64_t size, std::uint64_t* address);
 
-/// Frees what allocate_device() gave. Does not synchronise. @return CUDA_ERROR_INVALID_VALUE if it
+/// The same for a module's variables, whose small blocks hold nothing else.
+CUresult allocate_for_module(Context& context, std::uint64_t size, std::uint64_t* address);
+
+/// Frees what these two gave. Does not synchronise. @return CUDA_ERROR_INVALID_VALUE if it
 /// is not the base of a live allocation.
 CUresult free_device(std::uint64_t address);
 

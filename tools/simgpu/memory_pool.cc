@@ -33,7 +33,7 @@ CUresult MemoryPool::allocate(const StreamPtr& stream, std::uint64_t size, std::
   AddressSpace& space = AddressSpace::instance();
   Context& context = context_of(*stream);
   const auto take = [&] {
-    return space.allocate(context, device_, size, AllocationSource::kPool, handle, address);
+    return space.allocate(context, small_, size, AllocationSource::kPool, handle, address);
   };
   CUresult result = take();
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/simgpu/address_space.h"
+#include "tools/simgpu/device.h"
 #include "tools/simgpu/stream.h"
 
 namespace simgpu {
@@ -15,7 +16,8 @@ namespace simgpu {
 /// cached for reuse. Thread-safe; waits on the device only where it says so.
 class MemoryPool {
  public:
-  MemoryPool(Device& device, bool is_default) : device_(device), is_default_(is_default) {}
+  MemoryPool(Device& device, bool is_default)
+      : device_(device), is_default_(is_default), small_(std::make_shared<SmallBlocks>(device)) {}
 
   /// Memory for `stream`, usable at once by the host as a pointer and, in the stream's order, by
   /// work. A free block is reused if its free was on `stream` or has completed, and, when the
@@ -58,6 +60,7 @@ class MemoryPool {
 
   Device& device_;
   const bool is_default_;
+  const std::shared_ptr<SmallBlocks> small_;
   std::mutex mutex_;
   std::vector<FreeBlock> free_;  ///< in the order they were freed
   bool abandoned_ = false;

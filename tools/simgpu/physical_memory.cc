@@ -7,6 +7,7 @@
 #include <array>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "tools/simgpu/device.h"
 #include "tools/simgpu/extents.h"
@@ -91,35 +92,39 @@ void populate(unsigned char* bytes, std::uint64_t size) {
 
 }  // namespace
 
-Physical::Physical(Device& device, std::uint64_t size, std::uint64_t small_bytes,
-                   std::uint64_t offset)
-    : device_(device), size_(size), small_bytes_(small_bytes), offset_(offset) {}
+Physical::Physical(std::shared_ptr<SmallBlocks> small, std::uint64_t size,
+                   std::uint64_t small_bytes, std::uint64_t offset)
+    : small_(std::move(small)), size_(size), small_bytes_(small_bytes), offset_(offset) {}
 
-std::shared_ptr<Physical> Physical::create(Device& device, std::uint64_t size) {
+std::shared_ptr<Physical> Physical::create(const std::shared_ptr<SmallBlocks>& small,
+                                           std::uint64_t size) {
+  Device& device = small->device();
   if (size == 0 || size > device.capacity()) return nullptr;
-  const bool small = size <= kGranularity / 2;
-  const std::uint64_t small_bytes = small ? align_up(size, 512) : 0;
-  const std::uint64_t rounded = align_up(size, small ? kPage : kGranularity);
-  if (!(small ? device.take_small(small_bytes) : device.take(rounded))) return nullptr;
-  const auto offset = file_of(device).take(rounded, small ? kPage : kGranularity);
+  const bool is_small = size <= kGranularity / 2;
+  const std::uint64_t small_bytes = is_small ? align_up(size, 512) : 0;
+  const std::uint64_t rounded = align_up(size, is_small ? kPage : kGranularity);
+  if (!(is_small ? small->take(small_bytes) : device.take(rounded))) return nullptr;
+  const auto offset = file_of(device).take(rounded, is_small ? kPage : kGranularity);
   if (!offset) {
-    small ? device.give_back_small(small_bytes) : device.give_back(rounded);
+    is_small ? small->give_back(small_bytes) : device.give_back(rounded);
     return nullptr;
   }
   populate(file_of(device).window() + *offset, rounded);
-  return std::shared_ptr<Physical>{new Physical{device, rounded, small_bytes, *offset}};
+  return std::shared_ptr<Physical>{new Physical{small, rounded, small_bytes, *offset}};
 }
 
 Physical::~Physical() {
-  file_of(device_).give_back(offset_, size_);
-  small_bytes_ != 0 ? device_.give_back_small(small_bytes_) : device_.give_back(size_);
+  file_of(device()).give_back(offset_, size_);
+  small_bytes_ != 0 ? small_->give_back(small_bytes_) : device().give_back(size_);
 }
 
-unsigned char* Physical::window() const { return file_of(device_).window() + offset_; }
+Device& Physical::device() const { return small_->device(); }
+
+unsigned char* Physical::window() const { return file_of(device()).window() + offset_; }
 
 bool Physical::map_at(std::uint64_t address, int protection) const {
   return mmap(reinterpret_cast<void*>(address), size_, protection, MAP_SHARED | MAP_FIXED,
-              file_of(device_).file(), static_cast<off_t>(offset_)) != MAP_FAILED;
+              file_of(device()).file(), static_cast<off_t>(offset_)) != MAP_FAILED;
 }
 
 }  // namespace simgpu

@@ -9,6 +9,7 @@
 namespace simgpu {
 
 class Device;
+class SmallBlocks;
 
 /// The granularity of physical handles, mappings and reservations.
 inline constexpr std::uint64_t kGranularity = std::uint64_t{2} << 20;
@@ -24,14 +25,15 @@ constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
 class Physical {
  public:
   /// Whole granules, each charged in full: cuMemCreate and allocations above half a granule.
-  /// Smaller ones take pages, and their sum is charged in granules, as a driver packs them.
-  /// @return null if the device is full.
-  static std::shared_ptr<Physical> create(Device& device, std::uint64_t size);
+  /// Smaller ones take pages, and are charged to `small`, as a driver packs them.
+  /// @return null if the device of `small` is full.
+  static std::shared_ptr<Physical> create(const std::shared_ptr<SmallBlocks>& small,
+                                          std::uint64_t size);
   ~Physical();
   Physical(const Physical&) = delete;
   Physical& operator=(const Physical&) = delete;
 
-  [[nodiscard]] Device& device() const { return device_; }
+  [[nodiscard]] Device& device() const;
   /// Bytes that can be mapped: the size asked for, rounded up to pages or granules.
   [[nodiscard]] std::uint64_t size() const { return size_; }
   /// The bytes by the window that maps all of the device's memory, for copies: valid while this
@@ -41,9 +43,10 @@ class Physical {
   [[nodiscard]] bool map_at(std::uint64_t address, int protection) const;
 
  private:
-  Physical(Device& device, std::uint64_t size, std::uint64_t small_bytes, std::uint64_t offset);
+  Physical(std::shared_ptr<SmallBlocks> small, std::uint64_t size, std::uint64_t small_bytes,
+           std::uint64_t offset);
 
-  Device& device_;
+  const std::shared_ptr<SmallBlocks> small_;
   const std::uint64_t size_;
   const std::uint64_t small_bytes_;  ///< what a small allocation is charged for; 0: whole granules
   const std::uint64_t offset_;       ///< in the device's file

@@ -56,7 +56,7 @@ CUresult ModuleRegistry::add_module(Context& context, const LoadedImagePtr& imag
   module->library = library;
   const ModuleImage& content = image->image();
   if (content.data_bytes != 0) {
-    const CUresult result = allocate_device(context, content.data_bytes, &module->data);
+    const CUresult result = allocate_for_module(context, content.data_bytes, &module->data);
     if (result != CUDA_SUCCESS) {
       return result;
     }
