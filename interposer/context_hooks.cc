@@ -1,5 +1,4 @@
-// Contexts and modules: the managed state goes before its context, cached layouts before their
-// code.
+// Contexts: the managed state goes before its context.
 #include "interposer/driver_table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/runtime.h"
@@ -22,11 +21,6 @@ CUresult counted_destroy(CUresult result) noexcept {
 CUresult counted_reset(CUresult result, CUdevice device) noexcept {
   if (result == CUDA_SUCCESS) Runtime::on_primary_reset(device);
   return result;
-}
-
-/// Before the driver frees the code: its handles may come again, for other functions, at once.
-void forget_layouts() noexcept {
-  if (Runtime* const runtime = Runtime::if_active()) runtime->layouts().clear();
 }
 
 }  // namespace
@@ -93,15 +87,6 @@ CUresult hook::cuDevicePrimaryCtxReset(CUdevice dev) noexcept {
 CUresult hook::cuDevicePrimaryCtxReset_v2(CUdevice dev) noexcept {
   Runtime::on_primary_resetting(dev);
   return counted_reset(driver().cuDevicePrimaryCtxReset_v2(dev), dev);
-}
-
-CUresult hook::cuModuleUnload(CUmodule hmod) noexcept {
-  forget_layouts();
-  return driver().cuModuleUnload(hmod);
-}
-CUresult hook::cuLibraryUnload(CUlibrary library) noexcept {
-  forget_layouts();
-  return driver().cuLibraryUnload(library);
 }
 
 }  // namespace superpipe

@@ -213,15 +213,30 @@ Result<PageHandle> DriverDeviceMemory::create_pages(Bytes size) {
   const InRelaxedContext in_context(context_);
   const CUmemAllocationProp properties = pages_of(device_);
   CUmemGenericAllocationHandle handle = 0;
+  const std::shared_lock lock(pages_mutex_);
   const Status status =
       checked(driver().cuMemCreate(&handle, size.count(), &properties, 0), "cuMemCreate");
   if (status != Status::kOk) return status;
+  pages_bytes_ += size.count();
   return PageHandle{handle};
 }
 
-Status DriverDeviceMemory::destroy_pages(PageHandle pages) {
+Status DriverDeviceMemory::destroy_pages(PageHandle pages, Bytes size) {
   const InRelaxedContext in_context(context_);
-  return checked(driver().cuMemRelease(static_cast<std::uint64_t>(pages)), "cuMemRelease");
+  const std::shared_lock lock(pages_mutex_);
+  const Status status =
+      checked(driver().cuMemRelease(static_cast<std::uint64_t>(pages)), "cuMemRelease");
+  if (status == Status::kOk) pages_bytes_ -= size.count();
+  return status;
+}
+
+std::optional<Bytes> DriverDeviceMemory::used_besides_pages() const noexcept {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  const std::unique_lock lock(pages_mutex_);
+  if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return std::nullopt;
+  const Bytes used{total - std::min(free, total)};
+  return used - std::min(used, Bytes{pages_bytes_});
 }
 
 Status DriverDeviceMemory::map(Address address, Bytes size, PageHandle pages) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 
 #include "interposer/cuda_api.h"
 #include "residency/device_memory.h"
@@ -41,7 +43,7 @@ class DriverDeviceMemory final : public DeviceMemory {
   Result<Address> reserve(Bytes size) override;
   Status release_reservation(Address address, Bytes size) override;
   Result<PageHandle> create_pages(Bytes size) override;
-  Status destroy_pages(PageHandle pages) override;
+  Status destroy_pages(PageHandle pages, Bytes size) override;
   Status map(Address address, Bytes size, PageHandle pages) override;
   Status unmap(Address address, Bytes size) override;
   Result<StreamHandle> create_stream() override;
@@ -67,6 +69,10 @@ class DriverDeviceMemory final : public DeviceMemory {
   /// nullopt before the first measurement is complete. Calls no driver function: safe at exit.
   [[nodiscard]] std::optional<double> measured_link() const;
 
+  /// What is taken of the device by whatever is not a page of ours; nullopt if the driver does not
+  /// say. REQUIRES: the current context is on the device. Thread-safe.
+  [[nodiscard]] std::optional<Bytes> used_besides_pages() const noexcept;
+
  private:
   /// Times one batch in so many, of at least kLeastTimedBytes.
   class LinkMeter;
@@ -75,6 +81,8 @@ class DriverDeviceMemory final : public DeviceMemory {
 
   CUcontext context_;
   CUdevice device_;
+  mutable std::shared_mutex pages_mutex_;  ///< exclusive: no page is being made or destroyed
+  std::atomic<std::uint64_t> pages_bytes_{0};
   Bytes granularity_;
   std::unique_ptr<LinkMeter> meter_;
   CUevent never_recorded_ = nullptr;  ///< complete, so that a query fails for other reasons only

@@ -20,6 +20,7 @@ struct ExitFigures {
   Bytes context_bytes;
   Bytes device_total;
   Bytes peak_passthrough;
+  Bytes peak_headroom;  ///< of the budget, kept for what the driver takes without being asked
   ResidencyStats residency;
   std::uint64_t launches_without_buffers = 0;
   std::optional<double> link_bytes_per_second;  ///< measured on our own transfers

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "interposer/capture_count.h"
 #include "interposer/driver_table.h"
 
 namespace superpipe {
@@ -36,6 +37,15 @@ std::string demangled(const std::string& name) {
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
   return status == 0 && text != nullptr ? text.get() : name;
+}
+
+/// Loads the code of `function`, which the driver else does at its first launch. Where that fails
+/// the launch will say so.
+void load(CUfunction function, bool is_kernel) {
+  const bool found =
+      !is_kernel ||
+      driver().cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(function)) == CUDA_SUCCESS;
+  if (found) (void)driver().cuFuncLoad(function);
 }
 
 /// Reads the parameters with `info`, one by one until the driver says there are no more.
@@ -90,6 +100,7 @@ const KernelLayout* KernelLayoutCache::learn(CUfunction function) noexcept {
       if (is_kernel) layout = std::move(other);
       if (!is_kernel && !is_function) return nullptr;
     }
+    if (!CaptureCount::any()) load(function, is_kernel);
     layout.name = name_of(function, is_kernel);
     layout.kernel = KernelId{layout.name.empty() ? reinterpret_cast<std::uintptr_t>(function)
                                                  : hash_of(layout.name)};

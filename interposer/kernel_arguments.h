@@ -61,9 +61,9 @@ class KernelLayoutCache {
     }
   }
 
-  /// Asks the driver for the layout and remembers it. @return null if the driver does not know the
-  /// handle, or cannot tell (before CUDA 12.4), or memory is out.
-  /// Source: CUDA Driver API, cuFuncGetParamInfo, cuKernelGetParamInfo.
+  /// Loads the function, asks the driver for the layout and remembers it. @return null if the
+  /// driver does not know the handle, or cannot tell (before CUDA 12.4), or memory is out. Source:
+  /// CUDA Driver API, cuFuncGetParamInfo, cuKernelGetParamInfo.
   const KernelLayout* learn(CUfunction function) noexcept;
 
   /// The demangled name of a kernel that was learned, for messages. Takes a lock, calls no driver.

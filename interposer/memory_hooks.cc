@@ -13,8 +13,8 @@
 namespace superpipe {
 namespace {
 
-/// Lets the driver make `size` bytes at `*dptr` through `call`, counted if they lie on the device of
-/// `counting`. `pool`: where they are from, null if not from a pool.
+/// Lets the driver make `size` bytes at `*dptr` through `call`, counted if they lie on the device
+/// of `counting`. `pool`: where they are from, null if not from a pool.
 template <typename Call>
 CUresult pass_through(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, Runtime* counting,
                       const Call& call) noexcept {

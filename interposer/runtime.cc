@@ -70,6 +70,7 @@ ExitFigures merged(const ExitFigures& earlier, const ExitFigures& later) {
   to.learned.passes = passes;
   sum.launches_without_buffers += earlier.launches_without_buffers;
   sum.peak_passthrough = std::max(sum.peak_passthrough, earlier.peak_passthrough);
+  sum.peak_headroom = std::max(sum.peak_headroom, earlier.peak_headroom);
   if (!sum.link_bytes_per_second) sum.link_bytes_per_second = earlier.link_bytes_per_second;
   if (sum.overhead_ns_p50 <= 0) {
     sum.overhead_ns_p50 = earlier.overhead_ns_p50;
@@ -137,11 +138,14 @@ Runtime* Runtime::for_allocation() noexcept {
 
 Runtime* Runtime::for_current_device() noexcept {
   Runtime* const runtime = for_allocation();
-  if (runtime != nullptr) return runtime;
-  Runtime* const elsewhere = if_active();
+  return runtime != nullptr ? runtime : if_on_current_device();
+}
+
+Runtime* Runtime::if_on_current_device() noexcept {
+  Runtime* const runtime = if_active();
   CUdevice device = 0;
-  if (elsewhere == nullptr || driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
-  return device == elsewhere->device_ ? elsewhere : nullptr;
+  if (runtime == nullptr || driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
+  return device == runtime->device_ ? runtime : nullptr;
 }
 
 Runtime* Runtime::start() noexcept {
@@ -388,6 +392,7 @@ ExitFigures Runtime::collect_figures() const {
   figures.context_bytes = context_bytes_;
   figures.device_total = device_total_;
   figures.peak_passthrough = unmanaged_.peak();
+  figures.peak_headroom = unmanaged_.peak_headroom();
   figures.launches_without_buffers = launches_without_buffers_.load();
   figures.link_bytes_per_second = device_memory_.measured_link();
   figures.overhead_ns_p50 = overhead_.quantile(0.5);
@@ -518,6 +523,29 @@ void Runtime::settle_unmanaged(CUmemoryPool pool) noexcept {
     reserved = 0;  // what was counted has to do
   }
   note_unmanaged_change(unmanaged_.settle(pool, Bytes{reserved}));
+}
+
+std::optional<Bytes> Runtime::begin_code(CodeChange change) noexcept {
+  const UnmanagedChange headroom = unmanaged_.begin_code(change);
+  try {
+    // Where there is no room for it the call goes on: it may load nothing.
+    if (!residency_->on_unmanaged_change(headroom)) note_unmanaged_change(headroom);
+  } catch (...) {
+    // As above.
+  }
+  return uncounted();
+}
+
+void Runtime::end_code(CodeChange change, const std::optional<Bytes>& before) noexcept {
+  const Bytes held = before.value_or(Bytes{});
+  const Bytes holds = before ? uncounted().value_or(held) : held;
+  note_unmanaged_change(unmanaged_.end_code(change, held, holds));
+}
+
+std::optional<Bytes> Runtime::uncounted() const noexcept {
+  const std::optional<Bytes> used = device_memory_.used_besides_pages();
+  if (!used) return std::nullopt;
+  return *used - std::min(*used, unmanaged_.current());
 }
 
 void Runtime::forget_pool(CUmemoryPool pool) noexcept {

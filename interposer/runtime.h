@@ -47,6 +47,9 @@ class Runtime {
   /// what is allocated there takes device memory. Any thread; makes it as for_allocation() does.
   [[nodiscard]] static Runtime* for_current_device() noexcept;
 
+  /// The same, but makes nothing: null if nothing is managed yet.
+  [[nodiscard]] static Runtime* if_on_current_device() noexcept;
+
   /// Whether SUPERPIPE_STRICT forbids to go on unmanaged after the start failed.
   [[nodiscard]] static bool refuses_allocations() noexcept {
     return refuses_.load(std::memory_order_relaxed);
@@ -153,6 +156,11 @@ class Runtime {
                           const UnmanagedMemory::Allocation& allocation) noexcept;
   /// The driver has answered a call for memory from `pool`: asks how much the pool holds by now.
   void settle_unmanaged(CUmemoryPool pool) noexcept;
+  /// Code may be about to be loaded or unloaded: makes room for some. @return what the device holds
+  /// that is not counted anywhere; nullopt if it does not tell. end_code() has to follow.
+  std::optional<Bytes> begin_code(CodeChange change) noexcept;
+  /// That has been done: counts what has come, or gone, since begin_code() returned `before`.
+  void end_code(CodeChange change, const std::optional<Bytes>& before) noexcept;
   /// `pool` has been destroyed.
   void forget_pool(CUmemoryPool pool) noexcept;
   /// What was remembered under `key` is about to be freed, and to be given back when it has been;
@@ -177,6 +185,7 @@ class Runtime {
   [[nodiscard]] bool can_order_slowly(StreamHandle stream) const noexcept;
   [[nodiscard]] ExitFigures collect_figures() const;
   void note_unmanaged_change(const UnmanagedChange& change) noexcept;
+  [[nodiscard]] std::optional<Bytes> uncounted() const noexcept;
 
   static inline constinit std::atomic<Runtime*> active_{nullptr};
   static inline constinit std::atomic<bool> refuses_{false};

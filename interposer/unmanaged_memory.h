@@ -14,6 +14,9 @@
 
 namespace superpipe {
 
+/// What a call may do to the code on the device.
+enum class CodeChange { kLoad, kUnload };
+
 /// The sizes of live pass-through allocations, by address or handle, and what they take together.
 ///
 /// Counted as drivers give out device memory: in blocks of 2 MiB, which allocations of up to 1 MiB
@@ -34,6 +37,7 @@ class UnmanagedMemory {
   static constexpr Bytes kBlock = 2_MiB;
   static constexpr Bytes kLargestShared = 1_MiB;
   static constexpr Bytes kAlignment{512};
+  static constexpr Bytes kMostPlausibleCode = 1_GiB;
 
   /// Counts an allocation that the driver is about to be asked for; settle() has to follow if it is
   /// from a pool. @return what it adds, often nothing.
@@ -65,9 +69,30 @@ class UnmanagedMemory {
       if (reserved == Bytes{}) return;
       PoolUse& use = use_to_grow(pool);
       if (reserved <= use.reserved) return;
-      largest_growth_ = std::max(largest_growth_,
-                                 round_up(reserved, kBlock) - round_up(use.reserved, kBlock));
+      largest_growth_ =
+          std::max(largest_growth_, round_up(reserved, kBlock) - round_up(use.reserved, kBlock));
       use.reserved = reserved;
+    });
+  }
+
+  /// Code may be about to be loaded or unloaded. end_code() has to follow.
+  UnmanagedChange begin_code(CodeChange code) noexcept {
+    return change([&] {
+      if (code == CodeChange::kLoad) ++loads_under_way_;
+    });
+  }
+
+  /// That has been done. The device held `before` that is not counted, now it holds `after`; but
+  /// loading never frees memory, unloading never takes any, and what is too much is another's.
+  UnmanagedChange end_code(CodeChange code, Bytes before, Bytes after) noexcept {
+    return change([&] {
+      if (code == CodeChange::kLoad) {
+        --loads_under_way_;
+        const Bytes more = round_up(after - std::min(after, before), kBlock);
+        if (more <= kMostPlausibleCode) code_ += more;
+      } else {
+        code_ -= std::min(code_, round_up(before - std::min(before, after), kBlock));
+      }
     });
   }
 
@@ -103,10 +128,20 @@ class UnmanagedMemory {
     return allocation;
   }
 
+  /// The device bytes that are taken.
+  [[nodiscard]] Bytes current() const {
+    const std::lock_guard lock(mutex_);
+    return taken();
+  }
   /// The most device bytes that were taken at a time.
   [[nodiscard]] Bytes peak() const {
     const std::lock_guard lock(mutex_);
     return peak_;
+  }
+  /// The most headroom that was kept between calls.
+  [[nodiscard]] Bytes peak_headroom() const {
+    const std::lock_guard lock(mutex_);
+    return peak_headroom_;
   }
 
  private:
@@ -149,12 +184,16 @@ class UnmanagedMemory {
   }
 
   [[nodiscard]] Bytes taken() const {
-    Bytes sum = without_pool_.taken();
+    Bytes sum = without_pool_.taken() + code_;
     for (const auto& [pool, use] : pools_) sum += use.taken();
     return sum;
   }
+  [[nodiscard]] Bytes lasting_headroom() const {
+    return pools_.empty() ? Bytes{} : largest_growth_;
+  }
   [[nodiscard]] Bytes headroom() const {
-    return pools_.empty() ? Bytes{} : largest_growth_ * std::max<std::uint64_t>(calls_under_way_, 1);
+    return lasting_headroom() * std::max<std::uint64_t>(calls_under_way_, 1) +
+           kBlock * loads_under_way_;
   }
 
   /// By how much `apply` changes the sums.
@@ -164,8 +203,10 @@ class UnmanagedMemory {
     const Bytes taken_before = taken(), headroom_before = headroom();
     apply();
     const Bytes taken_after = taken();
+    const Bytes headroom_after = headroom();
     peak_ = std::max(peak_, taken_after);
-    return {difference(taken_after, taken_before), difference(headroom(), headroom_before)};
+    peak_headroom_ = std::max(peak_headroom_, lasting_headroom());
+    return {difference(taken_after, taken_before), difference(headroom_after, headroom_before)};
   }
   static std::int64_t difference(Bytes after, Bytes before) {
     return static_cast<std::int64_t>(after.count()) - static_cast<std::int64_t>(before.count());
@@ -175,9 +216,12 @@ class UnmanagedMemory {
   std::unordered_map<std::uint64_t, Allocation> allocations_;
   std::unordered_map<CUmemoryPool, PoolUse> pools_;
   PoolUse without_pool_;
+  Bytes code_;
   std::uint64_t calls_under_way_ = 0;  ///< for allocations from pools
+  std::uint64_t loads_under_way_ = 0;  ///< of code
   Bytes largest_growth_ = kBlock;      ///< of a pool in one call, so far
   Bytes peak_;
+  Bytes peak_headroom_;
 };
 
 }  // namespace superpipe

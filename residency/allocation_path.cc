@@ -396,8 +396,8 @@ bool ResidencyManager::Impl::on_unmanaged_change(const UnmanagedChange& change,
   add(change.taken, change.headroom);
   if (!can_be_refused) note_peak();
   if (change.taken + change.headroom > 0 && hard_ && !options_.overflow_allowed) {
-    const bool beyond =
-        can_be_refused && options_.policy.budget && unmanaged_ + headroom_ > *options_.policy.budget;
+    const bool beyond = can_be_refused && options_.policy.budget &&
+                        unmanaged_ + headroom_ > *options_.policy.budget;
     const bool fits = !beyond && (excess() == Bytes{} || make_room_for_unmanaged(lock));
     if (!fits && can_be_refused) {
       add(-change.taken, -change.headroom);

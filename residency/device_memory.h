@@ -51,7 +51,8 @@ class DeviceMemory {
   /// Creates physical pages. Source: cuMemCreate. @return kOutOfDeviceMemory when the device is
   /// full.
   virtual Result<PageHandle> create_pages(Bytes size) = 0;
-  virtual Status destroy_pages(PageHandle pages) = 0;
+  /// `size`: as created. Source: cuMemRelease.
+  virtual Status destroy_pages(PageHandle pages, Bytes size) = 0;
 
   /// Maps `pages` whole at `address`, readable and writable. Source: cuMemMap, cuMemSetAccess.
   virtual Status map(Address address, Bytes size, PageHandle pages) = 0;

@@ -74,7 +74,7 @@ Result<Page> PagePool::build(Bytes size) {
     return handle.status();
   }
   if (const Status status = device_.map(*window, size, *handle); status != Status::kOk) {
-    (void)device_.destroy_pages(*handle);
+    (void)device_.destroy_pages(*handle, size);
     give_window_back();
     return status;
   }
@@ -91,7 +91,7 @@ Status PagePool::demolish(Page& page) {
     const std::lock_guard lock(mutex_);
     windows_.give_back(std::exchange(page.window, 0), page.size);
   }
-  const Status status = device_.destroy_pages(page.handle);
+  const Status status = device_.destroy_pages(page.handle, page.size);
   if (status != Status::kOk) return status;
   const std::lock_guard lock(mutex_);
   spare_.pop_back();

@@ -373,7 +373,7 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
 
 void ResidencyManager::Impl::note_peak() {
   stats_.peak_device_bytes = std::max(stats_.peak_device_bytes, device_bytes_ + unmanaged_);
-  stats_.peak_managed_demand = std::max(stats_.peak_managed_demand, live_footprint_ + unmanaged_);
+  stats_.peak_managed_demand = std::max(stats_.peak_managed_demand, live_footprint_);
 }
 
 }  // namespace superpipe

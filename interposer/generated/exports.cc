@@ -529,7 +529,9 @@ SUPERPIPE_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState * state, CUfunct
 }
 
 SUPERPIPE_EXPORT CUresult cuFuncLoad(CUfunction function) {
-  return superpipe::driver_table.cuFuncLoad(function);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuFuncLoad(function);
+  return superpipe::hook::cuFuncLoad(function);
 }
 
 SUPERPIPE_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
@@ -1099,7 +1101,9 @@ SUPERPIPE_EXPORT CUresult cuKernelGetAttribute(int * pi, CUfunction_attribute at
 }
 
 SUPERPIPE_EXPORT CUresult cuKernelGetFunction(CUfunction * pFunc, CUkernel kernel) {
-  return superpipe::driver_table.cuKernelGetFunction(pFunc, kernel);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuKernelGetFunction(pFunc, kernel);
+  return superpipe::hook::cuKernelGetFunction(pFunc, kernel);
 }
 
 SUPERPIPE_EXPORT CUresult cuKernelGetLibrary(CUlibrary * pLib, CUkernel kernel) {
@@ -1189,7 +1193,9 @@ SUPERPIPE_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel * kernels, unsigned
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) {
-  return superpipe::driver_table.cuLibraryGetGlobal(dptr, bytes, library, name);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuLibraryGetGlobal(dptr, bytes, library, name);
+  return superpipe::hook::cuLibraryGetGlobal(dptr, bytes, library, name);
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetKernel(CUkernel * pKernel, CUlibrary library, const char * name) {
@@ -1205,7 +1211,9 @@ SUPERPIPE_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr * dptr, size_t * bytes
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetModule(CUmodule * pMod, CUlibrary library) {
-  return superpipe::driver_table.cuLibraryGetModule(pMod, library);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuLibraryGetModule(pMod, library);
+  return superpipe::hook::cuLibraryGetModule(pMod, library);
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetUnifiedFunction(void ** fptr, CUlibrary library, const char * symbol) {
@@ -1213,11 +1221,15 @@ SUPERPIPE_EXPORT CUresult cuLibraryGetUnifiedFunction(void ** fptr, CUlibrary li
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryLoadData(CUlibrary * library, const void * code, CUjit_option * jitOptions, void ** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption * libraryOptions, void** libraryOptionValues, unsigned int numLibraryOptions) {
-  return superpipe::driver_table.cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+  return superpipe::hook::cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary * library, const char * fileName, CUjit_option * jitOptions, void ** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption * libraryOptions, void ** libraryOptionValues, unsigned int numLibraryOptions) {
-  return superpipe::driver_table.cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+  return superpipe::hook::cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
@@ -2219,7 +2231,9 @@ SUPERPIPE_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction * functions, uns
 }
 
 SUPERPIPE_EXPORT CUresult cuModuleGetFunction(CUfunction * hfunc, CUmodule hmod, const char * name) {
-  return superpipe::driver_table.cuModuleGetFunction(hfunc, hmod, name);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuModuleGetFunction(hfunc, hmod, name);
+  return superpipe::hook::cuModuleGetFunction(hfunc, hmod, name);
 }
 
 SUPERPIPE_EXPORT CUresult cuModuleGetFunctionCount(unsigned int * count, CUmodule mod) {
@@ -2247,19 +2261,27 @@ SUPERPIPE_EXPORT CUresult cuModuleGetTexRef(CUtexref * pTexRef, CUmodule hmod, c
 }
 
 SUPERPIPE_EXPORT CUresult cuModuleLoad(CUmodule * module, const char * fname) {
-  return superpipe::driver_table.cuModuleLoad(module, fname);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuModuleLoad(module, fname);
+  return superpipe::hook::cuModuleLoad(module, fname);
 }
 
 SUPERPIPE_EXPORT CUresult cuModuleLoadData(CUmodule * module, const void * image) {
-  return superpipe::driver_table.cuModuleLoadData(module, image);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuModuleLoadData(module, image);
+  return superpipe::hook::cuModuleLoadData(module, image);
 }
 
 SUPERPIPE_EXPORT CUresult cuModuleLoadDataEx(CUmodule * module, const void * image, unsigned int numOptions, CUjit_option * options, void ** optionValues) {
-  return superpipe::driver_table.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
+  return superpipe::hook::cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
 }
 
 SUPERPIPE_EXPORT CUresult cuModuleLoadFatBinary(CUmodule * module, const void * fatCubin) {
-  return superpipe::driver_table.cuModuleLoadFatBinary(module, fatCubin);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuModuleLoadFatBinary(module, fatCubin);
+  return superpipe::hook::cuModuleLoadFatBinary(module, fatCubin);
 }
 
 SUPERPIPE_EXPORT CUresult cuModuleUnload(CUmodule hmod) {
@@ -3081,7 +3103,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuFuncGetName), false},
     {reinterpret_cast<void*>(&::cuFuncGetParamInfo), false},
     {reinterpret_cast<void*>(&::cuFuncIsLoaded), false},
-    {reinterpret_cast<void*>(&::cuFuncLoad), false},
+    {reinterpret_cast<void*>(&::cuFuncLoad), true},
     {reinterpret_cast<void*>(&::cuFuncSetAttribute), false},
     {reinterpret_cast<void*>(&::cuFuncSetBlockShape), false},
     {reinterpret_cast<void*>(&::cuFuncSetCacheConfig), false},
@@ -3212,7 +3234,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuIpcOpenMemHandle), false},
     {reinterpret_cast<void*>(&::cuIpcOpenMemHandle_v2), false},
     {reinterpret_cast<void*>(&::cuKernelGetAttribute), false},
-    {reinterpret_cast<void*>(&::cuKernelGetFunction), false},
+    {reinterpret_cast<void*>(&::cuKernelGetFunction), true},
     {reinterpret_cast<void*>(&::cuKernelGetLibrary), false},
     {reinterpret_cast<void*>(&::cuKernelGetName), false},
     {reinterpret_cast<void*>(&::cuKernelGetParamInfo), false},
@@ -3231,14 +3253,14 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuLaunchKernelEx_ptsz), true},
     {reinterpret_cast<void*>(&::cuLaunchKernel_ptsz), true},
     {reinterpret_cast<void*>(&::cuLibraryEnumerateKernels), false},
-    {reinterpret_cast<void*>(&::cuLibraryGetGlobal), false},
+    {reinterpret_cast<void*>(&::cuLibraryGetGlobal), true},
     {reinterpret_cast<void*>(&::cuLibraryGetKernel), false},
     {reinterpret_cast<void*>(&::cuLibraryGetKernelCount), false},
     {reinterpret_cast<void*>(&::cuLibraryGetManaged), false},
-    {reinterpret_cast<void*>(&::cuLibraryGetModule), false},
+    {reinterpret_cast<void*>(&::cuLibraryGetModule), true},
     {reinterpret_cast<void*>(&::cuLibraryGetUnifiedFunction), false},
-    {reinterpret_cast<void*>(&::cuLibraryLoadData), false},
-    {reinterpret_cast<void*>(&::cuLibraryLoadFromFile), false},
+    {reinterpret_cast<void*>(&::cuLibraryLoadData), true},
+    {reinterpret_cast<void*>(&::cuLibraryLoadFromFile), true},
     {reinterpret_cast<void*>(&::cuLibraryUnload), true},
     {reinterpret_cast<void*>(&::cuLinkAddData), false},
     {reinterpret_cast<void*>(&::cuLinkAddData_v2), false},
@@ -3436,17 +3458,17 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuMipmappedArrayGetMemoryRequirements), false},
     {reinterpret_cast<void*>(&::cuMipmappedArrayGetSparseProperties), false},
     {reinterpret_cast<void*>(&::cuModuleEnumerateFunctions), false},
-    {reinterpret_cast<void*>(&::cuModuleGetFunction), false},
+    {reinterpret_cast<void*>(&::cuModuleGetFunction), true},
     {reinterpret_cast<void*>(&::cuModuleGetFunctionCount), false},
     {reinterpret_cast<void*>(&::cuModuleGetGlobal), false},
     {reinterpret_cast<void*>(&::cuModuleGetGlobal_v2), false},
     {reinterpret_cast<void*>(&::cuModuleGetLoadingMode), false},
     {reinterpret_cast<void*>(&::cuModuleGetSurfRef), false},
     {reinterpret_cast<void*>(&::cuModuleGetTexRef), false},
-    {reinterpret_cast<void*>(&::cuModuleLoad), false},
-    {reinterpret_cast<void*>(&::cuModuleLoadData), false},
-    {reinterpret_cast<void*>(&::cuModuleLoadDataEx), false},
-    {reinterpret_cast<void*>(&::cuModuleLoadFatBinary), false},
+    {reinterpret_cast<void*>(&::cuModuleLoad), true},
+    {reinterpret_cast<void*>(&::cuModuleLoadData), true},
+    {reinterpret_cast<void*>(&::cuModuleLoadDataEx), true},
+    {reinterpret_cast<void*>(&::cuModuleLoadFatBinary), true},
     {reinterpret_cast<void*>(&::cuModuleUnload), true},
     {reinterpret_cast<void*>(&::cuMulticastAddDevice), false},
     {reinterpret_cast<void*>(&::cuMulticastBindAddr), true},

@@ -26,6 +26,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice dev) noexcept;
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) noexcept;
 CUresult cuDevicePrimaryCtxRetain(CUcontext * pctx, CUdevice dev) noexcept;
 CUresult cuDeviceTotalMem_v2(size_t * bytes, CUdevice dev) noexcept;
+CUresult cuFuncLoad(CUfunction function) noexcept;
 CUresult cuGetExportTable(const void ** ppExportTable, const CUuuid * pExportTableId) noexcept;
 CUresult cuGetProcAddress(const char * symbol, void ** pfn, int cudaVersion, cuuint64_t flags) noexcept;
 CUresult cuGetProcAddress_v2(const char * symbol, void ** pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult * symbolStatus) noexcept;
@@ -49,6 +50,7 @@ CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D * nod
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS * nodeParams) noexcept;
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams * nodeParams) noexcept;
 CUresult cuIpcGetMemHandle(CUipcMemHandle * pHandle, CUdeviceptr dptr) noexcept;
+CUresult cuKernelGetFunction(CUfunction * pFunc, CUkernel kernel) noexcept;
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void ** kernelParams) noexcept;
 CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS * launchParamsList, unsigned int numDevices, unsigned int flags) noexcept;
 CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void ** kernelParams) noexcept;
@@ -56,6 +58,10 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDi
 CUresult cuLaunchKernelEx(const CUlaunchConfig * config, CUfunction f, void ** kernelParams, void ** extra) noexcept;
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig * config, CUfunction f, void ** kernelParams, void ** extra) noexcept;
 CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void ** kernelParams, void ** extra) noexcept;
+CUresult cuLibraryGetGlobal(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) noexcept;
+CUresult cuLibraryGetModule(CUmodule * pMod, CUlibrary library) noexcept;
+CUresult cuLibraryLoadData(CUlibrary * library, const void * code, CUjit_option * jitOptions, void ** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption * libraryOptions, void** libraryOptionValues, unsigned int numLibraryOptions) noexcept;
+CUresult cuLibraryLoadFromFile(CUlibrary * library, const char * fileName, CUjit_option * jitOptions, void ** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption * libraryOptions, void ** libraryOptionValues, unsigned int numLibraryOptions) noexcept;
 CUresult cuLibraryUnload(CUlibrary library) noexcept;
 CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) noexcept;
 CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) noexcept;
@@ -161,6 +167,11 @@ CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) noexce
 CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N) noexcept;
 CUresult cuMipmappedArrayCreate(CUmipmappedArray * pHandle, const CUDA_ARRAY3D_DESCRIPTOR * pMipmappedArrayDesc, unsigned int numMipmapLevels) noexcept;
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) noexcept;
+CUresult cuModuleGetFunction(CUfunction * hfunc, CUmodule hmod, const char * name) noexcept;
+CUresult cuModuleLoad(CUmodule * module, const char * fname) noexcept;
+CUresult cuModuleLoadData(CUmodule * module, const void * image) noexcept;
+CUresult cuModuleLoadDataEx(CUmodule * module, const void * image, unsigned int numOptions, CUjit_option * options, void ** optionValues) noexcept;
+CUresult cuModuleLoadFatBinary(CUmodule * module, const void * fatCubin) noexcept;
 CUresult cuModuleUnload(CUmodule hmod) noexcept;
 CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags) noexcept;
 CUresult cuParamSetv(CUfunction hfunc, int offset, void * ptr, unsigned int numbytes) noexcept;

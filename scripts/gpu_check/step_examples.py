@@ -77,8 +77,8 @@ class Examples:
         overrun = run.simulated.get("overrun_ms", 0.0)
         return {"peak_bytes": run.peak_bytes(), "overrun_ms": overrun,
                 **{name: stats[name] for name in ("policy", "k", "k_prime", "layers", "budget_bytes", "context_bytes",
-                                                  "peak_device_bytes", "managed_bytes", "passthrough_bytes", "h2d_bytes",
-                                                  "d2h_bytes", "prefetches", "demand_fetches", "stall_ms", "bound_ms")
+                                                  "peak_device_bytes", "managed_bytes", "passthrough_bytes", "headroom_bytes",
+                                                  "h2d_bytes", "d2h_bytes", "prefetches", "demand_fetches", "stall_ms", "bound_ms")
                    if name in stats}}
 
     # Layers.
@@ -125,7 +125,7 @@ class Examples:
             for percent in size.budgets:
                 share = size.layers * layer * percent // 100
                 # Beside the weights' share: the context, and what passes through.
-                budget = fits.get("context_bytes", 0) + fits.get("passthrough_bytes", 0) + share
+                budget = sum(fits.get(name, 0) for name in ("context_bytes", "passthrough_bytes", "headroom_bytes")) + share
                 self.context.cell(f"layers/{load}/budget{percent}", lambda: {**self.bounded(self.timed(
                     self.layers(("--gpu-mem", budget), compute_us), reference), compute_ms, share), "percent": percent})
         for name, flags in (("naive", ("--policy", "naive", "--k", size.layers // 2)),

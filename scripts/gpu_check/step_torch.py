@@ -82,10 +82,14 @@ class Torch:
         peak = reference.get("max_memory_reserved_bytes", 0)
         if not peak:
             return
-        for percent in PERCENTS:
-            budget = context_bytes + peak * percent // 100
-            cell(f"{name}/{percent}", lambda: {**self.compared(self.script(name, ("--gpu-mem", budget)), name),
-                                               "percent": percent, "budget_bytes": budget})
+        unmanaged = context_bytes
+        for percent in PERCENTS:  # the first leaves room for everything, and tells what is not managed
+            budget = unmanaged + peak * percent // 100
+            figures = cell(f"{name}/{percent}", lambda: {
+                **self.compared(self.script(name, ("--gpu-mem", budget)), name), "percent": percent, "budget_bytes": budget})
+            stats = figures.get("stats", {})
+            unmanaged = max(unmanaged, sum(stats.get(part, 0) for part in
+                                           ("context_bytes", "passthrough_bytes", "headroom_bytes")))
 
 
 def run(context: Context) -> None:

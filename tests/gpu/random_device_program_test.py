@@ -12,7 +12,7 @@ from simulated_run import BUILD, MIB, EndToEndCase, run  # noqa: E402  (found th
 PROGRAM = BUILD / "tests" / "gpu" / "random_device_program"
 ENVIRONMENT = {"SIMGPU_KERNELS": str(BUILD / "tests" / "gpu" / "gpu_test.simgpu.so"), "SIMGPU_MEMORY": "512M",
                "SIMGPU_D2D_GBPS": "1000"}
-CONTEXT = 2 * MIB  # what simgpu takes for a context
+UNMANAGED = 8 * MIB  # a context, small allocations of both kinds, headroom for the pool: 2 MiB each on simgpu
 
 
 class RandomDeviceProgram(EndToEndCase):
@@ -25,7 +25,7 @@ class RandomDeviceProgram(EndToEndCase):
         unmanaged = self.outcome(*words, unmanaged=True)
         self.assert_succeeded(unmanaged)
         self.assertEqual(len(set(unmanaged.stdout.splitlines())), 8)
-        for variables in ({"SUPERPIPE_GPU_MEM": CONTEXT + 16 * MIB}, {"SUPERPIPE_GPU_MEM": CONTEXT + 24 * MIB},
+        for variables in ({"SUPERPIPE_GPU_MEM": UNMANAGED + 12 * MIB}, {"SUPERPIPE_GPU_MEM": UNMANAGED + 20 * MIB},
                           {"SUPERPIPE_K": 1}, {"SUPERPIPE_K": 3, "SUPERPIPE_K_PRIME": 2}):
             with self.subTest(variables):
                 managed = self.outcome(*words, **variables)
@@ -45,7 +45,7 @@ class RandomDeviceProgram(EndToEndCase):
                 words = ("--seed", 3, "--leave", how)
                 unmanaged = self.outcome(*words, unmanaged=True)
                 self.assertEqual(unmanaged.returncode, code, unmanaged.stderr)
-                managed = self.outcome(*words, SUPERPIPE_GPU_MEM=CONTEXT + 16 * MIB)
+                managed = self.outcome(*words, SUPERPIPE_GPU_MEM=UNMANAGED + 12 * MIB)
                 self.assertEqual((managed.returncode, managed.stdout), (code, unmanaged.stdout), managed.stderr)
 
     def test_bad_usage(self) -> None:

@@ -89,6 +89,7 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "peak_device_bytes",
                                           "managed_bytes",
                                           "passthrough_bytes",
+                                          "headroom_bytes",
                                           "h2d_bytes",
                                           "d2h_bytes",
                                           "fetches",

@@ -53,16 +53,16 @@ class ManagedCase(unittest.TestCase):
     def run_managed(self, scenario, *arguments, **variables):
         return Run(self.PROGRAM, scenario, *arguments, **variables)
 
-    def unmanaged(self, scenario):
-        run = Run(self.PROGRAM, scenario, managed=False)
+    def unmanaged(self, scenario, *arguments):
+        run = Run(self.PROGRAM, scenario, *arguments, managed=False)
         self.assertEqual(run.code, 0, run.output + run.errors)
         return run
 
-    def assert_same(self, scenario, says="", **variables):
+    def assert_same(self, scenario, *arguments, says="", **variables):
         """Runs `scenario` managed; its output must be the unmanaged run's, and its standard error
         `says` (None: whatever). Returns the run."""
-        reference = self.unmanaged(scenario)
-        run = self.run_managed(scenario, **variables)
+        reference = self.unmanaged(scenario, *arguments)
+        run = self.run_managed(scenario, *arguments, **variables)
         self.assertEqual(run.code, 0, run.output + run.errors)
         self.assertEqual(run.output, reference.output)
         if says is not None:

@@ -52,10 +52,29 @@ class ManagedTest(ManagedCase):
         self.assertEqual(run.files, ["simgpu.json", "superpipe.json"])
 
     def test_peak_memory_is_what_the_budget_allows_by_simgpus_own_count(self):
-        run = self.assert_same("forward", SUPERPIPE_GPU_MEM="14M")
-        self.assertLessEqual(run.simgpu["peak_bytes"], 14 * MIB)
+        self.assert_within_budget(self.assert_same("forward", SUPERPIPE_GPU_MEM="14M"), 14)
+
+    def assert_within_budget(self, run, mib):
+        self.assertLessEqual(run.simgpu["peak_bytes"], mib * MIB)
         reported = run.statistics["peak_device_bytes"] + run.statistics["context_bytes"]
         self.assertAlmostEqual(reported, run.simgpu["peak_bytes"], delta=0.01 * reported)
+        self.assert_moved(run)
+
+    def test_a_pool_that_grows_by_itself_stays_within_the_budget(self):
+        for mib in (18, 20, 23):
+            with self.subTest(mib):
+                run = self.assert_same("small_pools", SUPERPIPE_GPU_MEM=f"{mib}M")
+                self.assert_within_budget(run, mib)
+                self.assertGreaterEqual(run.statistics["passthrough_bytes"], 4 * MIB)
+                self.assertEqual(run.statistics["headroom_bytes"], 2 * MIB)
+
+    def test_modules_that_come_late_stay_within_the_budget(self):
+        for mib in (14, 17):
+            with self.subTest(mib):
+                run = self.assert_same("late_code", PROGRAMS / "large_module.fatbin", SUPERPIPE_GPU_MEM=f"{mib}M")
+                self.assert_within_budget(run, mib)
+                self.assertEqual(run.statistics["passthrough_bytes"], 6 * MIB)
+                self.assertEqual(run.statistics["headroom_bytes"], 0)
 
     def test_the_summary_names_the_allocator_that_frameworks_use(self):
         for name, said in (({}, "async"), ({"PYTORCH_ALLOC_CONF": "backend:native"}, "native"),

@@ -80,6 +80,29 @@ TEST(UnmanagedMemory, KeepsHeadroomForEveryCallUnderWay) {
   EXPECT_EQ(memory.settle(kPool, 2_MiB).headroom, 0);
 }
 
+TEST(UnmanagedMemory, CountsWhatCodeTakesAndGivesBack) {
+  UnmanagedMemory memory;
+  EXPECT_EQ(memory.begin_code(CodeChange::kLoad), (UnmanagedChange{0, 2 * kMiB}));
+  EXPECT_EQ(memory.end_code(CodeChange::kLoad, 10_MiB, 13_MiB),
+            (UnmanagedChange{4 * kMiB, -2 * kMiB}));
+  EXPECT_EQ(memory.peak_headroom(), Bytes{}) << "it does not last";
+  EXPECT_EQ(memory.begin_code(CodeChange::kUnload), UnmanagedChange{});
+  EXPECT_EQ(memory.end_code(CodeChange::kUnload, 13_MiB, 11_MiB).taken, -2 * kMiB);
+  memory.begin_code(CodeChange::kUnload);
+  EXPECT_EQ(memory.end_code(CodeChange::kUnload, 11_MiB, 1_MiB).taken, -2 * kMiB)
+      << "no more than there was";
+}
+
+TEST(UnmanagedMemory, TakesNothingForCodeThatCannotBeIt) {
+  UnmanagedMemory memory;
+  memory.begin_code(CodeChange::kLoad);
+  EXPECT_EQ(memory.end_code(CodeChange::kLoad, 10_MiB, 1_MiB).taken, 0);
+  memory.begin_code(CodeChange::kLoad);
+  EXPECT_EQ(memory.end_code(CodeChange::kLoad, 10_MiB, 20_GiB).taken, 0);
+  memory.begin_code(CodeChange::kUnload);
+  EXPECT_EQ(memory.end_code(CodeChange::kUnload, 10_MiB, 20_MiB).taken, 0);
+}
+
 TEST(UnmanagedMemory, ForgetsAPoolWithItsLastAllocation) {
   UnmanagedMemory memory;
   allocate(memory, Bytes{512}, kPool, 32_MiB);

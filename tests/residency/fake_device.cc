@@ -287,7 +287,7 @@ Result<PageHandle> FakeDevice::create_pages(Bytes size) {
   return handle;
 }
 
-Status FakeDevice::destroy_pages(PageHandle pages) {
+Status FakeDevice::destroy_pages(PageHandle pages, Bytes size) {
   if (const Status status = enter(Call::kDestroyPages); status != Status::kOk) return status;
   const Guard guard(mutex_);
   const auto found = pages_.find(pages);
@@ -296,6 +296,7 @@ Status FakeDevice::destroy_pages(PageHandle pages) {
     return Status::kDeviceError;
   }
   if (found->second->mappings != 0) violate("pages destroyed while mapped");
+  if (found->second->bytes.size() != size.count()) violate("pages destroyed with another size");
   device_bytes_ -= Bytes{found->second->bytes.size()};
   pages_.erase(found);
   return Status::kOk;

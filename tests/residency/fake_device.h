@@ -119,7 +119,7 @@ class FakeDevice : public DeviceMemory {
   Result<Address> reserve(Bytes size) override;
   Status release_reservation(Address address, Bytes size) override;
   Result<PageHandle> create_pages(Bytes size) override;
-  Status destroy_pages(PageHandle pages) override;
+  Status destroy_pages(PageHandle pages, Bytes size) override;
   Status map(Address address, Bytes size, PageHandle pages) override;
   Status unmap(Address address, Bytes size) override;
   Result<StreamHandle> create_stream() override;

@@ -225,7 +225,26 @@ TEST_F(ResidencyManagerTest, MakesRoomForUnmanagedBytesAndSaysWhenItCannot) {
   EXPECT_LE(device_->device_bytes(), Bytes{5 * kPage});
   EXPECT_FALSE(manager_->on_unmanaged_change({6 * kPage})) << "nine pages of eight";
   EXPECT_EQ(manager_->stats().unmanaged_bytes, Bytes{3 * kPage});
+  EXPECT_FALSE(manager_->on_unmanaged_change({0, 6 * kPage})) << "headroom counts, too";
   EXPECT_TRUE(manager_->on_unmanaged_change({-3 * static_cast<std::int64_t>(kPage)}));
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(copy_out(buffers[i], kPage), static_cast<int>(i) + 1);
+  }
+}
+
+TEST_F(ResidencyManagerTest, MakesRoomAfterwardsForWhatTheDriverHasTakenAlready) {
+  make(budget_of(8));
+  std::vector<Address> buffers;
+  for (int i = 0; i < 4; ++i) buffers.push_back(load(2, i));
+  for (const Address buffer : buffers) ASSERT_EQ(launch({buffer}), Status::kOk);
+  manager_->note_unmanaged_change({3 * kPage, 2 * kPage});
+  EXPECT_LE(device_->device_bytes(), Bytes{3 * kPage});
+  EXPECT_EQ(manager_->stats().peak_device_bytes, Bytes{11 * kPage}) << "for a moment it was so";
+  // Not to be refused, however much: all that can go has gone.
+  manager_->note_unmanaged_change({9 * kPage});
+  EXPECT_EQ(device_->device_bytes(), Bytes{});
+  EXPECT_EQ(manager_->stats().unmanaged_bytes, Bytes{12 * kPage});
+  manager_->note_unmanaged_change({-12 * static_cast<std::int64_t>(kPage)});
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(copy_out(buffers[i], kPage), static_cast<int>(i) + 1);
   }

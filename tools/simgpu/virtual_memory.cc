@@ -100,8 +100,8 @@ SIMGPU_API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
     return result;
   }
   const simgpu::ModelledHostCost cost{simgpu::configuration().create_us};
-  auto physical = simgpu::Physical::create(
-      simgpu::find_device(prop->location.id)->small_allocations(), size);
+  auto physical =
+      simgpu::Physical::create(simgpu::find_device(prop->location.id)->small_allocations(), size);
   if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *handle = AddressSpace::instance().add_handle(std::move(physical), *prop);
   return CUDA_SUCCESS;

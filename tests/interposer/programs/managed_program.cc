@@ -321,6 +321,77 @@ void too_large() {
   }
 }
 
+/// Passes through all layers into `state`.
+void run_passes(int passes, CUdeviceptr state, const std::vector<CUdeviceptr>& weights) {
+  for (int pass = 0; pass < passes; ++pass) {
+    for (const CUdeviceptr weight : weights) accumulate(state, weight, 0.25f);
+  }
+}
+
+/// Stream-ordered allocations that stay with the driver: of so many sizes, and freed so far out of
+/// order, that the pool holds more than is in use.
+void small_pools() {
+  const auto weights = load_layers(8);
+  const CUdeviceptr state = allocate();
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  run_passes(3, state, weights);
+  struct Small {
+    CUdeviceptr address;
+    std::size_t size;
+    unsigned char value;
+  };
+  std::vector<Small> live;
+  std::uint32_t random = 7;
+  for (int i = 0; i < 60; ++i) {
+    random = random * 1664525u + 1013904223u;
+    if (live.size() > 3) {
+      const std::size_t at = (random >> 8) % live.size();
+      std::vector<unsigned char> bytes(live[at].size);
+      CHECK(cuMemcpyDtoH(bytes.data(), live[at].address, bytes.size()));
+      for (const unsigned char byte : bytes) {
+        if (byte != live[at].value) std::printf("small %d has another value\n", i);
+      }
+      CHECK(cuMemFreeAsync(live[at].address, nullptr));
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    Small small{0, 1 + (random >> 12) % (900 << 10), static_cast<unsigned char>(i)};
+    CHECK(cuMemAllocAsync(&small.address, small.size, nullptr));
+    CHECK(cuMemsetD8Async(small.address, small.value, small.size, nullptr));
+    live.push_back(small);
+    run_passes(1, state, weights);
+  }
+  print_buffer("state", state);
+}
+
+/// Modules with variables, loaded and unloaded between passes.
+void late_code(const char* large_module) {
+  constexpr std::size_t kTable = (3 << 17) * sizeof(float);
+  const auto weights = load_layers(8);
+  const CUdeviceptr state = allocate();
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  run_passes(3, state, weights);
+  for (int round = 0; round < 2; ++round) {
+    CUmodule modules[3];
+    CUdeviceptr tables[3];
+    for (int i = 0; i < 3; ++i) {
+      CHECK(cuModuleLoad(&modules[i], large_module));
+      std::size_t size = 0;
+      CHECK(cuModuleGetGlobal(&tables[i], &size, modules[i], "table"));
+      CHECK(cuMemsetD8(tables[i], static_cast<unsigned char>(i + round), size));
+      run_passes(2, state, weights);
+    }
+    for (int i = 0; i < 3; ++i) {
+      std::vector<unsigned char> bytes(kTable);
+      CHECK(cuMemcpyDtoH(bytes.data(), tables[i], kTable));
+      std::printf("table %016llx\n",
+                  static_cast<unsigned long long>(hash_of(bytes.data(), kTable)));
+      CHECK(cuModuleUnload(modules[i]));
+    }
+    run_passes(2, state, weights);
+  }
+  print_buffer("state", state);
+}
+
 /// Opens the driver by its path, past whatever stands before it.
 void second_copy(const char* driver) {
   const void* const opened = dlopen(driver, RTLD_NOW | RTLD_LOCAL);
@@ -353,6 +424,10 @@ int main(int count, char** arguments) {
     fork_child();
   } else if (scenario == "too_large") {
     too_large();
+  } else if (scenario == "small_pools") {
+    small_pools();
+  } else if (scenario == "late_code") {
+    late_code(arguments[3]);
   } else if (scenario == "second_copy") {
     second_copy(arguments[3]);
   } else {
