@@ -24,13 +24,18 @@ SEED = 20240601
 def parse(description: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--device", default="cuda", help="cuda (default) or cpu")
-    parser.add_argument("--small", action="store_true", help="a tiny model: to see that it works")
+    parser.add_argument("--size", choices=("full", "medium", "small"), default="full",
+                        help="medium: a thirtieth of the weights; small: to see that it works")
+    parser.add_argument("--without-cudnn", action="store_true", help="for devices that cuDNN does not know")
     parser.add_argument("--passes", type=int, default=8, help="forward passes, or training steps")
     parser.add_argument("--library", choices=("auto", "transformers", "torch"), default="auto",
                         help="who brings the model; auto: transformers where it is installed")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("torch sees no CUDA device")
+    if options.without_cudnn:
+        torch.backends.cudnn.enabled = False
+        torch.backends.cuda.enable_cudnn_sdp(False)
     torch.manual_seed(SEED)
     torch.use_deterministic_algorithms(True, warn_only=True)
     return options
@@ -68,7 +73,9 @@ class LogitsOnly(torch.nn.Module):
 def make_model(options: argparse.Namespace, dtype: torch.dtype, vocabulary: int, hidden: int, inner: int, layers: int,
                heads: int) -> tuple[torch.nn.Module, str]:
     """The model on the device, and what it is called."""
-    if options.small:
+    if options.size == "medium":
+        vocabulary, hidden, inner, layers, heads = vocabulary // 4, hidden // 4, inner // 4, layers // 2, heads // 2
+    elif options.size == "small":
         vocabulary, hidden, inner, layers, heads = 512, 64, 128, 2, 4
     transformers = None
     if options.library != "torch":
@@ -95,7 +102,9 @@ def make_model(options: argparse.Namespace, dtype: torch.dtype, vocabulary: int,
 
 
 def random_ids(options: argparse.Namespace, batch: int, length: int, vocabulary: int) -> torch.Tensor:
-    if options.small:
+    if options.size == "medium":
+        length, vocabulary = length // 4, vocabulary // 4
+    elif options.size == "small":
         batch, length, vocabulary = 2, 16, 512
     generator = torch.Generator().manual_seed(SEED)
     return torch.randint(0, vocabulary, (batch, length), generator=generator).to(options.device)

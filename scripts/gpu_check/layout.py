@@ -22,6 +22,7 @@ class Layout:
         self.library = self.root / "lib" / "libsuperpipe.so"
         self.simgpu = self.root / "lib" / "superpipe" / "simgpu"
         self.simgpu_driver = self.simgpu / "libcuda.so.1"
+        self.cublas = [self.simgpu / name for name in ("libcublas.so.13", "libcublasLt.so.13")]  # simgpu's
         self.scripts = SCRIPTS
 
     def program(self, name: str) -> Path:

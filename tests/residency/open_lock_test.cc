@@ -1,5 +1,7 @@
 // What may happen while the manager's lock is open: other calls, on this thread (from within a call
 // of the device) or on another, at exactly the wrong moment.
+#include <atomic>
+#include <chrono>
 #include <future>
 #include <thread>
 #include <utility>
@@ -272,22 +274,33 @@ class ShutDownTest : public OpenLockTest {
   /// Has another thread shut the manager down while this one is inside the next call of that kind.
   void shut_down_during(Call call) {
     at_next(call, [this] {
-      other_ = std::thread([this] { manager_->shut_down(); });
+      other_ = std::thread([this] {
+        manager_->shut_down();
+        returned_ = true;
+      });
       // Until it has begun: from then on nothing can be allocated.
       while (manager_->allocate(Bytes{kPage}, std::nullopt).status() != Status::kDeviceError) {
         std::this_thread::yield();
       }
+      // Time to come to its end, if it does not wait for this call.
+      for (int ms = 0; ms < 100 && !returned_; ++ms) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      returned_during_call_ = returned_.load();
       begun_ = true;
     });
   }
   void expect_all_given_back() {
     ASSERT_TRUE(begun_);
     other_.join();
+    EXPECT_FALSE(returned_during_call_);
     EXPECT_EQ(device_->mapped_ranges(), 0U);
     EXPECT_EQ(device_->pinned_ranges(), 0U);
   }
 
   std::thread other_;
+  std::atomic<bool> returned_{false};
+  bool returned_during_call_ = false;
   bool begun_ = false;
 };
 
