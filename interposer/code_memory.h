@@ -1,40 +1,53 @@
 // The device memory of code: modules, and the kernels in them that are loaded when first used.
 #pragma once
 
-#include "interposer/capture_count.h"
-#include "interposer/runtime.h"
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <optional>
 
 namespace superpipe {
 
-/// Counts what the calls of its lifetime make loaded code take, or give back, against the budget of
-/// the managed state, if there is one and the current context is on its device.
+/// What a call may do to the code on the device.
+enum class CodeChange { kLoad, kUnload };
+
+/// Finds out how much device memory code takes, which drivers do not say: by how much changes, from
+/// before a call to after it, what the device holds that is not counted anywhere.
 ///
-/// Drivers do not say how much that is. It is by how much changes what the device holds besides
-/// what is counted anyhow; allocations of other threads or processes just then may be taken for it.
-/// Nothing is measured while a stream is captured: asking the device is not known to be allowed.
-class CodeMeasurement {
+/// Calls side by side are measured together, from the first one's beginning to the last one's end.
+/// What another process allocates just then is taken for code, up to kMostPlausible. Thread-safe.
+/// `measure` functions return those bytes, or nullopt where they cannot be told, and are called
+/// under the lock: nobody waits for it but others that load code.
+class CodeCensus {
  public:
-  explicit CodeMeasurement(CodeChange change) noexcept
-      : change_(change), runtime_(CaptureCount::any() ? nullptr : Runtime::if_on_current_device()) {
-    if (runtime_ != nullptr) before_ = runtime_->begin_code(change_);
+  static constexpr std::int64_t kMostPlausible = std::int64_t{1} << 30;
+
+  template <typename Measure>
+  void begin(const Measure& measure) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (calls_++ > 0) return;
+    before_ = measure();
+    unloads_ = false;
   }
-  ~CodeMeasurement() {
-    if (runtime_ != nullptr) runtime_->end_code(change_, before_);
+
+  /// @return the bytes that code takes more than before; 0 while other calls are under way.
+  template <typename Measure>
+  std::int64_t end(CodeChange change, const Measure& measure) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (change == CodeChange::kUnload) unloads_ = true;
+    if (--calls_ > 0 || !before_) return 0;
+    const std::optional<std::int64_t> after = measure();
+    if (!after) return 0;
+    const std::int64_t delta = *after - *before_;
+    if (delta > kMostPlausible) return 0;
+    return unloads_ ? delta : std::max<std::int64_t>(delta, 0);  // loading frees nothing
   }
-  CodeMeasurement(const CodeMeasurement&) = delete;
-  CodeMeasurement& operator=(const CodeMeasurement&) = delete;
 
  private:
-  const CodeChange change_;
-  Runtime* const runtime_;
-  std::optional<Bytes> before_;
+  std::mutex mutex_;
+  std::uint64_t calls_ = 0;
+  std::optional<std::int64_t> before_;
+  bool unloads_ = false;
 };
-
-/// Calls `call`, which may change the code on the device, and counts that.
-template <typename Call>
-auto counting_code(CodeChange change, const Call& call) noexcept {
-  const CodeMeasurement measurement(change);
-  return call();
-}
 
 }  // namespace superpipe

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "interposer/capture_count.h"
+#include "interposer/device_changes.h"
 #include "interposer/driver_codes.h"
 #include "interposer/driver_table.h"
 #include "interposer/hook_scope.h"
@@ -213,7 +214,7 @@ Result<PageHandle> DriverDeviceMemory::create_pages(Bytes size) {
   const InRelaxedContext in_context(context_);
   const CUmemAllocationProp properties = pages_of(device_);
   CUmemGenericAllocationHandle handle = 0;
-  const std::shared_lock lock(pages_mutex_);
+  const DeviceChanges::Section section;
   const Status status =
       checked(driver().cuMemCreate(&handle, size.count(), &properties, 0), "cuMemCreate");
   if (status != Status::kOk) return status;
@@ -223,20 +224,20 @@ Result<PageHandle> DriverDeviceMemory::create_pages(Bytes size) {
 
 Status DriverDeviceMemory::destroy_pages(PageHandle pages, Bytes size) {
   const InRelaxedContext in_context(context_);
-  const std::shared_lock lock(pages_mutex_);
+  const DeviceChanges::Section section;
   const Status status =
       checked(driver().cuMemRelease(static_cast<std::uint64_t>(pages)), "cuMemRelease");
   if (status == Status::kOk) pages_bytes_ -= size.count();
   return status;
 }
 
-std::optional<Bytes> DriverDeviceMemory::used_besides_pages() const noexcept {
+std::optional<std::int64_t> DriverDeviceMemory::used_besides_pages() const noexcept {
+  const InRelaxedContext in_context(context_);
   std::size_t free = 0;
   std::size_t total = 0;
-  const std::unique_lock lock(pages_mutex_);
   if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return std::nullopt;
-  const Bytes used{total - std::min(free, total)};
-  return used - std::min(used, Bytes{pages_bytes_});
+  return static_cast<std::int64_t>(total) - static_cast<std::int64_t>(free) -
+         static_cast<std::int64_t>(pages_bytes_.load());
 }
 
 Status DriverDeviceMemory::map(Address address, Bytes size, PageHandle pages) {

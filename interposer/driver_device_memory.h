@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 
 #include "interposer/cuda_api.h"
 #include "residency/device_memory.h"
@@ -69,9 +68,9 @@ class DriverDeviceMemory final : public DeviceMemory {
   /// nullopt before the first measurement is complete. Calls no driver function: safe at exit.
   [[nodiscard]] std::optional<double> measured_link() const;
 
-  /// What is taken of the device by whatever is not a page of ours; nullopt if the driver does not
-  /// say. REQUIRES: the current context is on the device. Thread-safe.
-  [[nodiscard]] std::optional<Bytes> used_besides_pages() const noexcept;
+  /// Bytes that are taken of the device by whatever is not a page of ours; nullopt if the driver
+  /// does not say. To be read where DeviceChanges is quiet. Thread-safe.
+  [[nodiscard]] std::optional<std::int64_t> used_besides_pages() const noexcept;
 
  private:
   /// Times one batch in so many, of at least kLeastTimedBytes.
@@ -81,7 +80,6 @@ class DriverDeviceMemory final : public DeviceMemory {
 
   CUcontext context_;
   CUdevice device_;
-  mutable std::shared_mutex pages_mutex_;  ///< exclusive: no page is being made or destroyed
   std::atomic<std::uint64_t> pages_bytes_{0};
   Bytes granularity_;
   std::unique_ptr<LinkMeter> meter_;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "interposer/capture_count.h"
+#include "interposer/counting_code.h"
 #include "interposer/driver_table.h"
 
 namespace superpipe {
@@ -39,9 +39,11 @@ std::string demangled(const std::string& name) {
   return status == 0 && text != nullptr ? text.get() : name;
 }
 
-/// Loads the code of `function`, which the driver else does at its first launch. Where that fails
-/// the launch will say so.
-void load(CUfunction function, bool is_kernel) {
+/// Loads the code of `function`, which the driver else does at its first launch, and counts it.
+/// Where that fails the launch will say so.
+void load(CUfunction function, bool is_kernel) noexcept {
+  const CodeMeasurement measurement(CodeChange::kLoad);
+  if (!measurement.counts()) return;
   const bool found =
       !is_kernel ||
       driver().cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(function)) == CUDA_SUCCESS;
@@ -100,7 +102,8 @@ const KernelLayout* KernelLayoutCache::learn(CUfunction function) noexcept {
       if (is_kernel) layout = std::move(other);
       if (!is_kernel && !is_function) return nullptr;
     }
-    if (!CaptureCount::any()) load(function, is_kernel);
+    // A kernel without parameters cannot be told from a function.
+    if (layout.parameters > 0) load(function, is_kernel);
     layout.name = name_of(function, is_kernel);
     layout.kernel = KernelId{layout.name.empty() ? reinterpret_cast<std::uintptr_t>(function)
                                                  : hash_of(layout.name)};

@@ -1,7 +1,6 @@
 // Kernel launches: the hot path. Nothing here logs, allocates or locks while all is resident.
 #include <chrono>
 
-#include "interposer/code_memory.h"
 #include "interposer/driver_table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/named_words.h"
@@ -18,7 +17,7 @@ const KernelLayout* collect(Runtime& runtime, CUfunction function, void* const* 
                             void* const* extra, WordList& words) noexcept {
   const KernelLayout* layout = runtime.layouts().find(function);
   if (layout == nullptr) [[unlikely]] {
-    layout = counting_code(CodeChange::kLoad, [&] { return runtime.layouts().learn(function); });
+    layout = runtime.layouts().learn(function);
     if (layout == nullptr) return nullptr;
   }
   const auto is_ours = [&runtime](std::uint64_t word) { return runtime.in_arena(word); };

@@ -6,25 +6,27 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "interposer/code_memory.h"
+#include "interposer/counting_code.h"
 #include "interposer/driver_table.h"
 #include "interposer/generated/hooks.h"
 
 namespace superpipe {
 namespace {
 
-/// What has been looked up once, and so has been loaded: programs may do so again at each launch.
+/// What has been looked up, and so has been loaded: programs may do so again at each launch.
+/// Thread-safe.
 class LookedUp {
  public:
-  /// Whether `name` in `handle` is looked up for the first time since clear(). Thread-safe.
-  bool is_first(const void* handle, const char* name) noexcept {
-    const std::size_t of_name = std::hash<std::string_view>{}(name == nullptr ? "" : name);
-    const std::size_t key = of_name * 31 + reinterpret_cast<std::uintptr_t>(handle);
+  [[nodiscard]] bool contains(std::size_t key) const noexcept {
+    const std::lock_guard lock(mutex_);
+    return keys_.count(key) > 0;
+  }
+  void add(std::size_t key) noexcept {
     const std::lock_guard lock(mutex_);
     try {
-      return keys_.insert(key).second;
+      keys_.insert(key);
     } catch (const std::bad_alloc&) {
-      return true;
+      // It is measured again.
     }
   }
   void clear() noexcept {
@@ -33,7 +35,7 @@ class LookedUp {
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::unordered_set<std::size_t> keys_;
 };
 
@@ -45,8 +47,14 @@ LookedUp& looked_up() {
 /// Looks up `name` (null: none) in `handle` through `call`, which may load it.
 template <typename Call>
 CUresult look_up(const void* handle, const char* name, const Call& call) noexcept {
-  if (Runtime::if_active() == nullptr || !looked_up().is_first(handle, name)) return call();
-  return counting_code(CodeChange::kLoad, call);
+  if (Runtime::if_active() == nullptr) return call();
+  const std::size_t of_name = std::hash<std::string_view>{}(name == nullptr ? "" : name);
+  const std::size_t key = of_name * 31 + reinterpret_cast<std::uintptr_t>(handle);
+  if (looked_up().contains(key)) return call();
+  const CodeMeasurement measurement(CodeChange::kLoad);
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS && measurement.counts()) looked_up().add(key);
+  return result;
 }
 
 /// Unloads code through `call`.
@@ -113,6 +121,36 @@ CUresult hook::cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary li
                                   const char* name) noexcept {
   return look_up(library, name,
                  [&] { return driver().cuLibraryGetGlobal(dptr, bytes, library, name); });
+}
+
+CUresult hook::cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
+                                   const char* name) noexcept {
+  return look_up(library, name,
+                 [&] { return driver().cuLibraryGetManaged(dptr, bytes, library, name); });
+}
+CUresult hook::cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfunc) noexcept {
+  return look_up(hfunc, nullptr, [&] { return driver().cuFuncGetAttribute(pi, attrib, hfunc); });
+}
+CUresult hook::cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib,
+                                  int value) noexcept {
+  return look_up(hfunc, nullptr, [&] { return driver().cuFuncSetAttribute(hfunc, attrib, value); });
+}
+CUresult hook::cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func,
+                                                           int blockSize,
+                                                           size_t dynamicSMemSize) noexcept {
+  return look_up(func, nullptr, [&] {
+    return driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize,
+                                                                dynamicSMemSize);
+  });
+}
+CUresult hook::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func,
+                                                                    int blockSize,
+                                                                    size_t dynamicSMemSize,
+                                                                    unsigned int flags) noexcept {
+  return look_up(func, nullptr, [&] {
+    return driver().cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize,
+                                                                         dynamicSMemSize, flags);
+  });
 }
 
 CUresult hook::cuModuleUnload(CUmodule hmod) noexcept {

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "interposer/device_changes.h"
 #include "interposer/driver_table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/runtime.h"
@@ -30,10 +31,16 @@ CUresult hook::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolPro
 }
 
 CUresult hook::cuMemPoolDestroy(CUmemoryPool pool) noexcept {
+  Runtime* const runtime = Runtime::if_active();
+  const DeviceChanges::Section section;
+  // Before the driver can give its handle to another pool.
+  if (runtime != nullptr) runtime->forget_pool(pool);
   const CUresult result = driver().cuMemPoolDestroy(pool);
-  if (result != CUDA_SUCCESS) return result;
-  Runtime::pools().forget(pool);
-  if (Runtime* const runtime = Runtime::if_active()) runtime->forget_pool(pool);
+  if (result == CUDA_SUCCESS) {
+    Runtime::pools().forget(pool);
+  } else if (runtime != nullptr) {
+    runtime->note_pool(pool);
+  }
   return result;
 }
 
@@ -67,8 +74,13 @@ CUresult hook::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
 }
 
 CUresult hook::cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) noexcept {
-  if (Runtime* const runtime = Runtime::if_active()) runtime->residency().trim();
-  return driver().cuMemPoolTrimTo(pool, minBytesToKeep);
+  Runtime* const runtime = Runtime::if_active();
+  if (runtime == nullptr) return driver().cuMemPoolTrimTo(pool, minBytesToKeep);
+  runtime->residency().trim();
+  const DeviceChanges::Section section;
+  const CUresult result = driver().cuMemPoolTrimTo(pool, minBytesToKeep);
+  if (result == CUDA_SUCCESS) runtime->note_pool(pool);
+  return result;
 }
 
 }  // namespace superpipe

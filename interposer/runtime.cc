@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "interposer/device_changes.h"
 #include "interposer/driver_codes.h"
 #include "interposer/driver_loader.h"
 #include "interposer/driver_table.h"
@@ -15,6 +16,14 @@
 
 namespace superpipe {
 namespace {
+
+/// How much `pool` holds of its device; nullopt if the driver does not say.
+std::optional<Bytes> reserved_by(CUmemoryPool pool) noexcept {
+  cuuint64_t reserved = 0;
+  const CUresult result =
+      driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
+  return result == CUDA_SUCCESS ? std::optional(Bytes{reserved}) : std::nullopt;
+}
 
 /// cuFuncGetParamInfo, without which a launch's buffers cannot be known, came with CUDA 12.4.
 constexpr int kOldestDriver = 12040;
@@ -517,39 +526,39 @@ void Runtime::give_back_unmanaged(const UnmanagedMemory::Allocation& allocation)
 }
 
 void Runtime::settle_unmanaged(CUmemoryPool pool) noexcept {
-  cuuint64_t reserved = 0;
-  if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
-      CUDA_SUCCESS) {
-    reserved = 0;  // what was counted has to do
-  }
-  note_unmanaged_change(unmanaged_.settle(pool, Bytes{reserved}));
+  const std::uint64_t version = unmanaged_.version_of(pool);
+  note_unmanaged_change(unmanaged_.settle(pool, reserved_by(pool), version));
 }
 
-std::optional<Bytes> Runtime::begin_code(CodeChange change) noexcept {
-  const UnmanagedChange headroom = unmanaged_.begin_code(change);
-  try {
-    // Where there is no room for it the call goes on: it may load nothing.
-    if (!residency_->on_unmanaged_change(headroom)) note_unmanaged_change(headroom);
-  } catch (...) {
-    // As above.
-  }
-  return uncounted();
-}
-
-void Runtime::end_code(CodeChange change, const std::optional<Bytes>& before) noexcept {
-  const Bytes held = before.value_or(Bytes{});
-  const Bytes holds = before ? uncounted().value_or(held) : held;
-  note_unmanaged_change(unmanaged_.end_code(change, held, holds));
-}
-
-std::optional<Bytes> Runtime::uncounted() const noexcept {
-  const std::optional<Bytes> used = device_memory_.used_besides_pages();
-  if (!used) return std::nullopt;
-  return *used - std::min(*used, unmanaged_.current());
+void Runtime::note_pool(CUmemoryPool pool) noexcept {
+  const std::uint64_t version = unmanaged_.version_of(pool);
+  const std::optional<Bytes> reserved = reserved_by(pool);
+  if (reserved) note_unmanaged_change(unmanaged_.note_pool(pool, *reserved, version));
 }
 
 void Runtime::forget_pool(CUmemoryPool pool) noexcept {
   note_unmanaged_change(unmanaged_.forget_pool(pool));
+}
+
+void Runtime::begin_code(CodeChange change) noexcept {
+  if (change == CodeChange::kLoad) note_unmanaged_change(unmanaged_.begin_load());
+  code_census_.begin([this] { return uncounted(); });
+}
+
+void Runtime::end_code(CodeChange change) noexcept {
+  const std::int64_t delta = code_census_.end(change, [this] { return uncounted(); });
+  UnmanagedChange changed = unmanaged_.change_code(delta);
+  if (change == CodeChange::kLoad) changed = changed + unmanaged_.end_load();
+  note_unmanaged_change(changed);
+}
+
+std::optional<std::int64_t> Runtime::uncounted() const noexcept {
+  const auto found = DeviceChanges::undisturbed([this]() -> std::optional<std::int64_t> {
+    const std::optional<std::int64_t> used = device_memory_.used_besides_pages();
+    if (!used) return std::nullopt;
+    return *used - static_cast<std::int64_t>(unmanaged_.current().count());
+  });
+  return found ? *found : std::nullopt;
 }
 
 void Runtime::note_unmanaged_change(const UnmanagedChange& change) noexcept {

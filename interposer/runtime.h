@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "interposer/capture_count.h"
+#include "interposer/code_memory.h"
 #include "interposer/configuration.h"
 #include "interposer/cuda_api.h"
 #include "interposer/driver_codes.h"
@@ -156,12 +157,13 @@ class Runtime {
                           const UnmanagedMemory::Allocation& allocation) noexcept;
   /// The driver has answered a call for memory from `pool`: asks how much the pool holds by now.
   void settle_unmanaged(CUmemoryPool pool) noexcept;
-  /// Code may be about to be loaded or unloaded: makes room for some. @return what the device holds
-  /// that is not counted anywhere; nullopt if it does not tell. end_code() has to follow.
-  std::optional<Bytes> begin_code(CodeChange change) noexcept;
-  /// That has been done: counts what has come, or gone, since begin_code() returned `before`.
-  void end_code(CodeChange change, const std::optional<Bytes>& before) noexcept;
-  /// `pool` has been destroyed.
+  /// `pool` may hold less than before: asks how much.
+  void note_pool(CUmemoryPool pool) noexcept;
+  /// Code may be about to be loaded or unloaded: makes room for some. end_code() has to follow.
+  void begin_code(CodeChange change) noexcept;
+  /// That has been done: counts what has come, or gone.
+  void end_code(CodeChange change) noexcept;
+  /// `pool` is being destroyed.
   void forget_pool(CUmemoryPool pool) noexcept;
   /// What was remembered under `key` is about to be freed, and to be given back when it has been;
   /// nullopt if it was not counted.
@@ -185,7 +187,8 @@ class Runtime {
   [[nodiscard]] bool can_order_slowly(StreamHandle stream) const noexcept;
   [[nodiscard]] ExitFigures collect_figures() const;
   void note_unmanaged_change(const UnmanagedChange& change) noexcept;
-  [[nodiscard]] std::optional<Bytes> uncounted() const noexcept;
+  /// What the device holds that is not counted anywhere; nullopt where that cannot be told.
+  [[nodiscard]] std::optional<std::int64_t> uncounted() const noexcept;
 
   static inline constinit std::atomic<Runtime*> active_{nullptr};
   static inline constinit std::atomic<bool> refuses_{false};
@@ -202,6 +205,7 @@ class Runtime {
   KernelLayoutCache layouts_;
   LaunchOverhead overhead_;
   UnmanagedMemory unmanaged_;
+  CodeCensus code_census_;
   PageAccounts pages_{[this](Bytes size) { give_back_unmanaged({size}); }};
   std::atomic<std::uint64_t> launches_without_buffers_{0};
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "interposer/cuda_api.h"
+#include "interposer/device_changes.h"
 #include "interposer/runtime.h"
 
 namespace superpipe {
@@ -15,6 +16,7 @@ template <typename Call, typename Remember>
 CUresult allocate_unmanaged(Runtime* runtime, const UnmanagedMemory::Allocation& allocation,
                             const Call& call, const Remember& remember) noexcept {
   if (runtime == nullptr || allocation.size > runtime->device_total()) return call();
+  const DeviceChanges::Section section;
   if (!runtime->take_unmanaged(allocation)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = call();
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -36,6 +38,7 @@ CUresult allocate_unmanaged(Runtime* runtime, const UnmanagedMemory::Allocation&
 /// allocation of the same key.
 template <typename Call>
 CUresult free_unmanaged(Runtime* runtime, std::uint64_t key, const Call& call) noexcept {
+  const DeviceChanges::Section section;
   const auto allocation = runtime == nullptr ? std::nullopt : runtime->forget_unmanaged(key);
   const CUresult result = call();
   if (!allocation) return result;

@@ -14,9 +14,6 @@
 
 namespace superpipe {
 
-/// What a call may do to the code on the device.
-enum class CodeChange { kLoad, kUnload };
-
 /// The sizes of live pass-through allocations, by address or handle, and what they take together.
 ///
 /// Counted as drivers give out device memory: in blocks of 2 MiB, which allocations of up to 1 MiB
@@ -37,21 +34,21 @@ class UnmanagedMemory {
   static constexpr Bytes kBlock = 2_MiB;
   static constexpr Bytes kLargestShared = 1_MiB;
   static constexpr Bytes kAlignment{512};
-  static constexpr Bytes kMostPlausibleCode = 1_GiB;
 
   /// Counts an allocation that the driver is about to be asked for; settle() has to follow if it is
   /// from a pool. @return what it adds, often nothing.
   UnmanagedChange take(const Allocation& allocation) noexcept {
     return change([&] {
-      if (allocation.pool != nullptr) ++calls_under_way_;
-      count(use_to_grow(allocation.pool), allocation.size) += rounded(allocation.size);
+      PoolUse& use = use_to_grow(allocation.pool);
+      if (allocation.pool != nullptr) begin_call(use);
+      count(use, allocation.size) += rounded(allocation.size);
     });
   }
 
   /// The driver is not asked after all. @return what comes free. REQUIRES: take() of the like.
   UnmanagedChange refuse(const Allocation& allocation) noexcept {
     return change([&] {
-      if (allocation.pool != nullptr) --calls_under_way_;
+      if (allocation.pool != nullptr) end_call(allocation.pool);
       uncount(allocation);
     });
   }
@@ -62,38 +59,26 @@ class UnmanagedMemory {
     return change([&] { uncount(allocation); });
   }
 
-  /// The driver has answered, and says that `pool` holds `reserved` bytes by now.
-  UnmanagedChange settle(CUmemoryPool pool, Bytes reserved) noexcept {
+  /// Changes with every take() from `pool`: asked for before the driver is asked how much it holds.
+  [[nodiscard]] std::uint64_t version_of(CUmemoryPool pool) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = pools_.find(pool);
+    return found == pools_.end() ? 0 : found->second.version;
+  }
+
+  /// The driver has answered an allocation from `pool`, and says that it holds `reserved` bytes by
+  /// now (nullopt: it does not say), which was asked for at `version`.
+  UnmanagedChange settle(CUmemoryPool pool, const std::optional<Bytes>& reserved,
+                         std::uint64_t version) noexcept {
     return change([&] {
-      --calls_under_way_;
-      if (reserved == Bytes{}) return;
-      PoolUse& use = use_to_grow(pool);
-      if (reserved <= use.reserved) return;
-      largest_growth_ =
-          std::max(largest_growth_, round_up(reserved, kBlock) - round_up(use.reserved, kBlock));
-      use.reserved = reserved;
+      end_call(pool);
+      if (reserved) set_reserved(pool, *reserved, version);
     });
   }
 
-  /// Code may be about to be loaded or unloaded. end_code() has to follow.
-  UnmanagedChange begin_code(CodeChange code) noexcept {
-    return change([&] {
-      if (code == CodeChange::kLoad) ++loads_under_way_;
-    });
-  }
-
-  /// That has been done. The device held `before` that is not counted, now it holds `after`; but
-  /// loading never frees memory, unloading never takes any, and what is too much is another's.
-  UnmanagedChange end_code(CodeChange code, Bytes before, Bytes after) noexcept {
-    return change([&] {
-      if (code == CodeChange::kLoad) {
-        --loads_under_way_;
-        const Bytes more = round_up(after - std::min(after, before), kBlock);
-        if (more <= kMostPlausibleCode) code_ += more;
-      } else {
-        code_ -= std::min(code_, round_up(before - std::min(before, after), kBlock));
-      }
-    });
+  /// The driver says, without an allocation, that `pool` holds `reserved` bytes.
+  UnmanagedChange note_pool(CUmemoryPool pool, Bytes reserved, std::uint64_t version) noexcept {
+    return change([&] { set_reserved(pool, reserved, version); });
   }
 
   /// `pool` is being destroyed: what it holds goes with its last allocation.
@@ -102,8 +87,20 @@ class UnmanagedMemory {
       const auto found = pools_.find(pool);
       if (found == pools_.end()) return;
       found->second.reserved = Bytes{};
-      if (found->second.taken() == Bytes{}) pools_.erase(found);
+      erase_if_unused(found);
     });
+  }
+
+  /// A call begins, or has ended, that may load code.
+  UnmanagedChange begin_load() noexcept {
+    return change([&] { ++loads_under_way_; });
+  }
+  UnmanagedChange end_load() noexcept {
+    return change([&] { --loads_under_way_; });
+  }
+  /// Loaded code takes `delta` bytes more than before.
+  UnmanagedChange change_code(std::int64_t delta) noexcept {
+    return change([&] { code_ = std::max<std::int64_t>(code_ + delta, 0); });
   }
 
   /// Remembers under what the allocation that take() counted will be freed. @return false if memory
@@ -138,7 +135,7 @@ class UnmanagedMemory {
     const std::lock_guard lock(mutex_);
     return peak_;
   }
-  /// The most headroom that was kept between calls.
+  /// The most headroom that was kept at a time by one thread.
   [[nodiscard]] Bytes peak_headroom() const {
     const std::lock_guard lock(mutex_);
     return peak_headroom_;
@@ -150,10 +147,13 @@ class UnmanagedMemory {
     Bytes whole;   ///< of allocations with blocks of their own
     Bytes shared;  ///< of the others
     Bytes reserved;
+    std::uint64_t calls = 0;    ///< under way, for allocations
+    std::uint64_t version = 0;  ///< of the last call
     [[nodiscard]] Bytes taken() const {
       return std::max(whole + round_up(shared, kBlock), round_up(reserved, kBlock));
     }
   };
+  using Pools = std::unordered_map<CUmemoryPool, PoolUse>;
 
   static Bytes rounded(Bytes size) {
     return round_up(size, size <= kLargestShared ? kAlignment : kBlock);
@@ -178,22 +178,50 @@ class UnmanagedMemory {
     if (found != pools_.end() && count(found->second, allocation.size) < size) {
       found = pools_.end();  // memory was out
     }
+    Bytes& counted = count(found == pools_.end() ? without_pool_ : found->second, allocation.size);
+    counted -= std::min(counted, size);
+    if (found != pools_.end()) erase_if_unused(found);
+  }
+
+  void begin_call(PoolUse& use) {
+    ++calls_under_way_;
+    ++use.calls;
+    use.version = ++versions_;
+  }
+  void end_call(CUmemoryPool pool) {
+    --calls_under_way_;
+    const auto found = pools_.find(pool);
     PoolUse& use = found == pools_.end() ? without_pool_ : found->second;
-    count(use, allocation.size) -= size;
-    if (found != pools_.end() && use.taken() == Bytes{}) pools_.erase(found);
+    if (use.calls > 0) --use.calls;
+  }
+  void erase_if_unused(Pools::iterator pool) {
+    if (pool->second.calls == 0 && pool->second.taken() == Bytes{}) pools_.erase(pool);
+  }
+  void set_reserved(CUmemoryPool pool, Bytes reserved, std::uint64_t version) {
+    const auto found = pools_.find(pool);
+    if (found == pools_.end()) return;
+    PoolUse& use = found->second;
+    // What is less may be old news, if another call has made the pool grow since.
+    if (reserved < use.reserved && (use.calls > 0 || use.version != version)) return;
+    const Bytes before = use.taken();
+    use.reserved = reserved;
+    const Bytes after = use.taken();
+    if (after > before) largest_growth_ = std::max(largest_growth_, after - before);
+    erase_if_unused(found);
   }
 
   [[nodiscard]] Bytes taken() const {
-    Bytes sum = without_pool_.taken() + code_;
+    Bytes sum = without_pool_.taken() + round_up(Bytes{static_cast<std::uint64_t>(code_)}, kBlock);
     for (const auto& [pool, use] : pools_) sum += use.taken();
     return sum;
   }
-  [[nodiscard]] Bytes lasting_headroom() const {
-    return pools_.empty() ? Bytes{} : largest_growth_;
-  }
   [[nodiscard]] Bytes headroom() const {
-    return lasting_headroom() * std::max<std::uint64_t>(calls_under_way_, 1) +
-           kBlock * loads_under_way_;
+    const Bytes for_pools = pools_.empty() ? Bytes{} : largest_growth_;
+    return for_pools * std::max<std::uint64_t>(calls_under_way_, 1) + kBlock * loads_under_way_;
+  }
+  /// Without what only calls side by side need.
+  [[nodiscard]] Bytes ordinary_headroom() const {
+    return (pools_.empty() ? Bytes{} : largest_growth_) + (loads_under_way_ > 0 ? kBlock : Bytes{});
   }
 
   /// By how much `apply` changes the sums.
@@ -205,7 +233,7 @@ class UnmanagedMemory {
     const Bytes taken_after = taken();
     const Bytes headroom_after = headroom();
     peak_ = std::max(peak_, taken_after);
-    peak_headroom_ = std::max(peak_headroom_, lasting_headroom());
+    peak_headroom_ = std::max(peak_headroom_, ordinary_headroom());
     return {difference(taken_after, taken_before), difference(headroom_after, headroom_before)};
   }
   static std::int64_t difference(Bytes after, Bytes before) {
@@ -214,12 +242,13 @@ class UnmanagedMemory {
 
   mutable std::mutex mutex_;
   std::unordered_map<std::uint64_t, Allocation> allocations_;
-  std::unordered_map<CUmemoryPool, PoolUse> pools_;
+  Pools pools_;
   PoolUse without_pool_;
-  Bytes code_;
+  std::int64_t code_ = 0;              ///< bytes; never negative
   std::uint64_t calls_under_way_ = 0;  ///< for allocations from pools
   std::uint64_t loads_under_way_ = 0;  ///< of code
-  Bytes largest_growth_ = kBlock;      ///< of a pool in one call, so far
+  std::uint64_t versions_ = 0;
+  Bytes largest_growth_ = kBlock;  ///< of a pool in one call, so far
   Bytes peak_;
   Bytes peak_headroom_;
 };

@@ -1,6 +1,7 @@
 // The program's own virtual memory: not managed, but its pages count against the budget.
 #include <cstdint>
 
+#include "interposer/device_changes.h"
 #include "interposer/driver_codes.h"
 #include "interposer/driver_table.h"
 #include "interposer/generated/hooks.h"
@@ -36,9 +37,11 @@ CUresult hook::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
 CUresult hook::cuMemRelease(CUmemGenericAllocationHandle handle) noexcept {
   Runtime* const runtime = Runtime::if_active();
   if (runtime == nullptr) return driver().cuMemRelease(handle);
-  const PageAccounts::Pages pages = runtime->pages().take_reference(handle);
+  const DeviceChanges::Section section;
+  PageAccounts::Pages pages = runtime->pages().take_reference(handle);
   const CUresult result = driver().cuMemRelease(handle);
   if (result != CUDA_SUCCESS) runtime->pages().put_back(handle, pages);
+  pages.reset();  // counted inside the section
   return result;
 }
 
@@ -57,9 +60,11 @@ CUresult hook::cuMemUnmap(CUdeviceptr ptr, size_t size) noexcept {
   if (runtime == nullptr) return driver().cuMemUnmap(ptr, size);
   // What buffers stand on is not the program's to take away.
   if (runtime->in_arena(ptr)) return CUDA_ERROR_INVALID_VALUE;
-  const auto mappings = runtime->pages().take_mappings(ptr, Bytes{size});
+  const DeviceChanges::Section section;
+  auto mappings = runtime->pages().take_mappings(ptr, Bytes{size});
   const CUresult result = driver().cuMemUnmap(ptr, size);
   if (result != CUDA_SUCCESS) runtime->pages().put_back(mappings);
+  mappings.clear();  // counted inside the section
   return result;
 }
 

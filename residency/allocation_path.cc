@@ -5,17 +5,6 @@
 #include "residency/residency_impl.h"
 
 namespace superpipe {
-namespace {
-
-/// `bytes` changed by `delta`, but never below zero.
-Bytes changed_by(Bytes bytes, std::int64_t delta) {
-  if (delta >= 0) return bytes + Bytes{static_cast<std::uint64_t>(delta)};
-  const Bytes less{std::uint64_t{0} - static_cast<std::uint64_t>(delta)};
-  return bytes - std::min(bytes, less);
-}
-
-}  // namespace
-
 Result<Address> ResidencyManager::Impl::allocate(Bytes size, std::optional<StreamHandle> stream) {
   if (size == Bytes{}) return Status::kInvalidValue;
   // No device is that large: what a program that tests for memory by asking for too much expects.
@@ -388,22 +377,29 @@ bool ResidencyManager::Impl::on_unmanaged_change(const UnmanagedChange& change,
   Lock lock(mutex_);
   if (stop_) return true;
   const auto add = [&](std::int64_t taken, std::int64_t headroom) {
-    unmanaged_ = changed_by(unmanaged_, taken);
-    headroom_ = changed_by(headroom_, headroom);
+    const auto bytes = [](std::int64_t sum) {
+      return Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(sum, 0))};
+    };
+    unmanaged_ = bytes(unmanaged_sum_ += taken);
+    headroom_ = bytes(headroom_sum_ += headroom);
     policy_.on_unmanaged_bytes(unmanaged_ + headroom_);
     refresh_limit();
   };
   add(change.taken, change.headroom);
-  if (!can_be_refused) note_peak();
-  if (change.taken + change.headroom > 0 && hard_ && !options_.overflow_allowed) {
-    const bool beyond = can_be_refused && options_.policy.budget &&
-                        unmanaged_ + headroom_ > *options_.policy.budget;
-    const bool fits = !beyond && (excess() == Bytes{} || make_room_for_unmanaged(lock));
-    if (!fits && can_be_refused) {
+  const bool enforced = hard_ && !options_.overflow_allowed;
+  if (!can_be_refused) {
+    note_peak();
+  } else if (change.taken > 0 && enforced) {
+    const Bytes budget = options_.policy.budget.value_or(unmanaged_ + limit_);
+    if (unmanaged_ > budget ||
+        !make_room_for_unmanaged(lock, budget - unmanaged_, options_.wait_limit)) {
       add(-change.taken, -change.headroom);
       flush_warnings(lock);
       return false;
     }
+  }
+  if (change.taken + change.headroom > 0 && enforced) {
+    (void)make_room_for_unmanaged(lock, limit_, std::min(kUrgentWait, options_.wait_limit));
   }
   note_peak();
   flush_warnings(lock);

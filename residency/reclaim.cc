@@ -128,20 +128,24 @@ bool ResidencyManager::Impl::demolish_idle(Lock& lock) {
   return true;
 }
 
-// Gets the device bytes below a limit that has just shrunk. @return false if that cannot be done.
-bool ResidencyManager::Impl::make_room_for_unmanaged(Lock& lock) {
-  const auto deadline = now() + options_.wait_limit;
+// Gets the device bytes down to `limit`, which has just shrunk. @return false if that did not come
+// about in time.
+bool ResidencyManager::Impl::make_room_for_unmanaged(Lock& lock, Bytes limit,
+                                                     std::chrono::milliseconds wait) {
+  if (device_bytes_ <= limit) return true;
+  const auto deadline = now() + wait;
   if (!take_turn(lock, deadline)) return false;
   try {
-    while (excess() > Bytes{} && !stop_) {
+    while (device_bytes_ > limit && !stop_) {
       if (reclaim_one(lock)) continue;
-      if (excess() > coming() && evict_for(lock, excess() - coming()) == Bytes{}) break;
+      const Bytes excess = device_bytes_ - limit;
+      if (excess > coming() && evict_for(lock, excess - coming()) == Bytes{}) break;
       if (!wait_change(lock, deadline)) break;
     }
   } catch (const std::bad_alloc&) {  // no further, then
   }
   end_turn();
-  return excess() == Bytes{};
+  return device_bytes_ <= limit;
 }
 
 }  // namespace superpipe

@@ -189,7 +189,7 @@ class ResidencyManager::Impl {
   bool reclaim_one(Lock& lock) noexcept;
   bool strip_cached(Lock& lock);
   bool demolish_idle(Lock& lock);
-  bool make_room_for_unmanaged(Lock& lock);
+  bool make_room_for_unmanaged(Lock& lock, Bytes limit, std::chrono::milliseconds wait);
 
   // worker.cc -- carrying out evictions and fetches.
   void start_worker() noexcept;
@@ -274,6 +274,8 @@ class ResidencyManager::Impl {
   Bytes managed_bytes_;
   Bytes unmanaged_;
   Bytes headroom_;  ///< of the budget, for the driver to grow into
+  /// What the two are, but for moments when changes come in another order than they happened.
+  std::int64_t unmanaged_sum_ = 0, headroom_sum_ = 0;
 
   std::deque<WantedFetch> demands_;
   std::deque<WantedFetch> prefetches_;

@@ -175,11 +175,14 @@ class ResidencyManager {
   /// The program is about to destroy `stream`: marks its end while that can still be done.
   void on_stream_destroy(StreamHandle stream) noexcept;
 
-  /// What is left to the driver is about to change. @return false if a growth does not fit the
+  /// What is left to the driver is about to change. Waits for room for what is taken; for headroom
+  /// only as long as note_unmanaged_change(). @return false if what is taken does not fit the
   /// budget even after evicting; the caller then fails the allocation, and nothing has changed.
   bool on_unmanaged_change(const UnmanagedChange& change);
-  /// It has changed and cannot be refused any more: makes room as far as possible.
+  /// It has changed and cannot be refused any more. Evicts what there is too much, but waits for
+  /// that no longer than kUrgentWait: work in front of it may need the program (I7).
   void note_unmanaged_change(const UnmanagedChange& change);
+  static constexpr std::chrono::milliseconds kUrgentWait{100};
 
   /// Gives cached and pooled pages back to the driver (cuMemPoolTrimTo, or a failed pass-through).
   void trim();

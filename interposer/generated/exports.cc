@@ -509,7 +509,9 @@ SUPERPIPE_EXPORT CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesT
 }
 
 SUPERPIPE_EXPORT CUresult cuFuncGetAttribute(int * pi, CUfunction_attribute attrib, CUfunction hfunc) {
-  return superpipe::driver_table.cuFuncGetAttribute(pi, attrib, hfunc);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuFuncGetAttribute(pi, attrib, hfunc);
+  return superpipe::hook::cuFuncGetAttribute(pi, attrib, hfunc);
 }
 
 SUPERPIPE_EXPORT CUresult cuFuncGetModule(CUmodule * hmod, CUfunction hfunc) {
@@ -535,7 +537,9 @@ SUPERPIPE_EXPORT CUresult cuFuncLoad(CUfunction function) {
 }
 
 SUPERPIPE_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
-  return superpipe::driver_table.cuFuncSetAttribute(hfunc, attrib, value);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuFuncSetAttribute(hfunc, attrib, value);
+  return superpipe::hook::cuFuncSetAttribute(hfunc, attrib, value);
 }
 
 SUPERPIPE_EXPORT CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) {
@@ -1207,7 +1211,9 @@ SUPERPIPE_EXPORT CUresult cuLibraryGetKernelCount(unsigned int * count, CUlibrar
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) {
-  return superpipe::driver_table.cuLibraryGetManaged(dptr, bytes, library, name);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuLibraryGetManaged(dptr, bytes, library, name);
+  return superpipe::hook::cuLibraryGetManaged(dptr, bytes, library, name);
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetModule(CUmodule * pMod, CUlibrary library) {
@@ -2321,11 +2327,15 @@ SUPERPIPE_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t * dynam
 }
 
 SUPERPIPE_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int * numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
-  return superpipe::driver_table.cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
+  return superpipe::hook::cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
 }
 
 SUPERPIPE_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int * numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
-  return superpipe::driver_table.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
+  return superpipe::hook::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
 }
 
 SUPERPIPE_EXPORT CUresult cuOccupancyMaxActiveClusters(int * numClusters, CUfunction func, const CUlaunchConfig * config) {
@@ -3098,13 +3108,13 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuExternalMemoryGetMappedBuffer), false},
     {reinterpret_cast<void*>(&::cuExternalMemoryGetMappedMipmappedArray), false},
     {reinterpret_cast<void*>(&::cuFlushGPUDirectRDMAWrites), false},
-    {reinterpret_cast<void*>(&::cuFuncGetAttribute), false},
+    {reinterpret_cast<void*>(&::cuFuncGetAttribute), true},
     {reinterpret_cast<void*>(&::cuFuncGetModule), false},
     {reinterpret_cast<void*>(&::cuFuncGetName), false},
     {reinterpret_cast<void*>(&::cuFuncGetParamInfo), false},
     {reinterpret_cast<void*>(&::cuFuncIsLoaded), false},
     {reinterpret_cast<void*>(&::cuFuncLoad), true},
-    {reinterpret_cast<void*>(&::cuFuncSetAttribute), false},
+    {reinterpret_cast<void*>(&::cuFuncSetAttribute), true},
     {reinterpret_cast<void*>(&::cuFuncSetBlockShape), false},
     {reinterpret_cast<void*>(&::cuFuncSetCacheConfig), false},
     {reinterpret_cast<void*>(&::cuFuncSetSharedMemConfig), false},
@@ -3256,7 +3266,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuLibraryGetGlobal), true},
     {reinterpret_cast<void*>(&::cuLibraryGetKernel), false},
     {reinterpret_cast<void*>(&::cuLibraryGetKernelCount), false},
-    {reinterpret_cast<void*>(&::cuLibraryGetManaged), false},
+    {reinterpret_cast<void*>(&::cuLibraryGetManaged), true},
     {reinterpret_cast<void*>(&::cuLibraryGetModule), true},
     {reinterpret_cast<void*>(&::cuLibraryGetUnifiedFunction), false},
     {reinterpret_cast<void*>(&::cuLibraryLoadData), true},
@@ -3477,8 +3487,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuMulticastGetGranularity), false},
     {reinterpret_cast<void*>(&::cuMulticastUnbind), false},
     {reinterpret_cast<void*>(&::cuOccupancyAvailableDynamicSMemPerBlock), false},
-    {reinterpret_cast<void*>(&::cuOccupancyMaxActiveBlocksPerMultiprocessor), false},
-    {reinterpret_cast<void*>(&::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags), false},
+    {reinterpret_cast<void*>(&::cuOccupancyMaxActiveBlocksPerMultiprocessor), true},
+    {reinterpret_cast<void*>(&::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags), true},
     {reinterpret_cast<void*>(&::cuOccupancyMaxActiveClusters), false},
     {reinterpret_cast<void*>(&::cuOccupancyMaxPotentialBlockSize), false},
     {reinterpret_cast<void*>(&::cuOccupancyMaxPotentialBlockSizeWithFlags), false},

@@ -26,7 +26,9 @@ CUresult cuDevicePrimaryCtxReset(CUdevice dev) noexcept;
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) noexcept;
 CUresult cuDevicePrimaryCtxRetain(CUcontext * pctx, CUdevice dev) noexcept;
 CUresult cuDeviceTotalMem_v2(size_t * bytes, CUdevice dev) noexcept;
+CUresult cuFuncGetAttribute(int * pi, CUfunction_attribute attrib, CUfunction hfunc) noexcept;
 CUresult cuFuncLoad(CUfunction function) noexcept;
+CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) noexcept;
 CUresult cuGetExportTable(const void ** ppExportTable, const CUuuid * pExportTableId) noexcept;
 CUresult cuGetProcAddress(const char * symbol, void ** pfn, int cudaVersion, cuuint64_t flags) noexcept;
 CUresult cuGetProcAddress_v2(const char * symbol, void ** pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult * symbolStatus) noexcept;
@@ -59,6 +61,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig * config, CUfunction f, void ** k
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig * config, CUfunction f, void ** kernelParams, void ** extra) noexcept;
 CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void ** kernelParams, void ** extra) noexcept;
 CUresult cuLibraryGetGlobal(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) noexcept;
+CUresult cuLibraryGetManaged(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) noexcept;
 CUresult cuLibraryGetModule(CUmodule * pMod, CUlibrary library) noexcept;
 CUresult cuLibraryLoadData(CUlibrary * library, const void * code, CUjit_option * jitOptions, void ** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption * libraryOptions, void** libraryOptionValues, unsigned int numLibraryOptions) noexcept;
 CUresult cuLibraryLoadFromFile(CUlibrary * library, const char * fileName, CUjit_option * jitOptions, void ** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption * libraryOptions, void ** libraryOptionValues, unsigned int numLibraryOptions) noexcept;
@@ -174,6 +177,8 @@ CUresult cuModuleLoadDataEx(CUmodule * module, const void * image, unsigned int 
 CUresult cuModuleLoadFatBinary(CUmodule * module, const void * fatCubin) noexcept;
 CUresult cuModuleUnload(CUmodule hmod) noexcept;
 CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags) noexcept;
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int * numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) noexcept;
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int * numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) noexcept;
 CUresult cuParamSetv(CUfunction hfunc, int offset, void * ptr, unsigned int numbytes) noexcept;
 CUresult cuPointerGetAttribute(void * data, CUpointer_attribute attribute, CUdeviceptr ptr) noexcept;
 CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute * attributes, void ** data, CUdeviceptr ptr) noexcept;

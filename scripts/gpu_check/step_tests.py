@@ -73,7 +73,7 @@ class Tests:
         if scenario == "asynchronous":
             return {"k3": {"SUPERPIPE_K": 3}, "budget": {"SUPERPIPE_GPU_MEM": self.budget(12)}}
         if scenario == "hidden_pointers":  # what device memory points to is pinned for good, and needs room
-            return {"k4": {"SUPERPIPE_K": 4}, "budget": {"SUPERPIPE_GPU_MEM": self.budget(18)}}
+            return {"k4": {"SUPERPIPE_K": 4}, "budget": {"SUPERPIPE_GPU_MEM": self.budget(16)}}
         return {"k1": {"SUPERPIPE_K": 1}, "k4-3": {"SUPERPIPE_K": 4, "SUPERPIPE_K_PRIME": 3},
                 "paper-k3": {"SUPERPIPE_K": 3, "SUPERPIPE_POLICY": "superpipeline-paper"},
                 "budget": {"SUPERPIPE_GPU_MEM": self.budget(12)}}

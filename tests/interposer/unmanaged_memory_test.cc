@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "interposer/code_memory.h"
+#include "interposer/device_changes.h"
 #include "interposer/pool_accounts.h"
 
 namespace superpipe {
@@ -14,7 +16,7 @@ auto* const kOther = reinterpret_cast<CUmemoryPool>(0x20);
 /// Allocates as a hook does; the pool then holds `reserved`. @return all that this adds.
 UnmanagedChange allocate(UnmanagedMemory& memory, Bytes size, CUmemoryPool pool, Bytes reserved) {
   const UnmanagedChange asked = memory.take({size, pool});
-  return asked + memory.settle(pool, reserved);
+  return asked + memory.settle(pool, reserved, memory.version_of(pool));
 }
 
 TEST(UnmanagedMemory, ForgetsAnAllocationOnce) {
@@ -54,15 +56,14 @@ TEST(UnmanagedMemory, BelievesTheDriverAboutPools) {
   UnmanagedMemory memory;
   EXPECT_EQ(allocate(memory, 1_MiB, kPool, 2_MiB).taken, 2 * kMiB);
   EXPECT_EQ(allocate(memory, 1_MiB, kPool, 32_MiB).taken, 30 * kMiB);
-  EXPECT_EQ(allocate(memory, 1_MiB, kPool, 2_MiB).taken, 0);  // another thread was told more
-  EXPECT_EQ(allocate(memory, 40_MiB, kPool, 64_MiB).taken, 32 * kMiB);  // one count, not two
+  EXPECT_EQ(allocate(memory, 40_MiB, kPool, 64_MiB).taken, 32 * kMiB) << "one count, not two";
 }
 
 TEST(UnmanagedMemory, KeepsHeadroomForTheNextGrowthOfAPool) {
   UnmanagedMemory memory;
   EXPECT_EQ(memory.take({Bytes{512}}).headroom, 0) << "without pools nothing grows by itself";
   EXPECT_EQ(memory.take({Bytes{512}, kPool}), (UnmanagedChange{2 * kMiB, 2 * kMiB}));
-  EXPECT_EQ(memory.settle(kPool, Bytes{512}), UnmanagedChange{});
+  EXPECT_EQ(memory.settle(kPool, Bytes{512}, memory.version_of(kPool)), UnmanagedChange{});
   // It grew although what it holds, packed, had room: what was headroom is taken, and as much kept.
   EXPECT_EQ(allocate(memory, Bytes{512}, kPool, 4_MiB), (UnmanagedChange{2 * kMiB, 0}));
   // It grew by more than was thought: the next time it may again.
@@ -76,38 +77,86 @@ TEST(UnmanagedMemory, KeepsHeadroomForEveryCallUnderWay) {
   EXPECT_EQ(memory.take({Bytes{512}, kPool}).headroom, 2 * kMiB);
   EXPECT_EQ(memory.take({Bytes{512}, kOther}).headroom, 2 * kMiB);
   EXPECT_EQ(memory.refuse({Bytes{512}, kOther}).headroom, -2 * kMiB);
-  EXPECT_EQ(memory.settle(kPool, 2_MiB).headroom, -2 * kMiB);
-  EXPECT_EQ(memory.settle(kPool, 2_MiB).headroom, 0);
+  EXPECT_EQ(memory.settle(kPool, 2_MiB, 0).headroom, -2 * kMiB);
+  EXPECT_EQ(memory.settle(kPool, 2_MiB, 0).headroom, 0);
 }
 
-TEST(UnmanagedMemory, CountsWhatCodeTakesAndGivesBack) {
+TEST(UnmanagedMemory, KeepsNoHeadroomForWhatWasAskedFor) {
   UnmanagedMemory memory;
-  EXPECT_EQ(memory.begin_code(CodeChange::kLoad), (UnmanagedChange{0, 2 * kMiB}));
-  EXPECT_EQ(memory.end_code(CodeChange::kLoad, 10_MiB, 13_MiB),
-            (UnmanagedChange{4 * kMiB, -2 * kMiB}));
-  EXPECT_EQ(memory.peak_headroom(), Bytes{}) << "it does not last";
-  EXPECT_EQ(memory.begin_code(CodeChange::kUnload), UnmanagedChange{});
-  EXPECT_EQ(memory.end_code(CodeChange::kUnload, 13_MiB, 11_MiB).taken, -2 * kMiB);
-  memory.begin_code(CodeChange::kUnload);
-  EXPECT_EQ(memory.end_code(CodeChange::kUnload, 11_MiB, 1_MiB).taken, -2 * kMiB)
-      << "no more than there was";
+  EXPECT_EQ(allocate(memory, 8_GiB, kPool, 8_GiB), (UnmanagedChange{(8 << 10) * kMiB, 2 * kMiB}));
 }
 
-TEST(UnmanagedMemory, TakesNothingForCodeThatCannotBeIt) {
+TEST(UnmanagedMemory, BelievesThatAPoolHoldsLessUnlessItMayHaveGrownSince) {
   UnmanagedMemory memory;
-  memory.begin_code(CodeChange::kLoad);
-  EXPECT_EQ(memory.end_code(CodeChange::kLoad, 10_MiB, 1_MiB).taken, 0);
-  memory.begin_code(CodeChange::kLoad);
-  EXPECT_EQ(memory.end_code(CodeChange::kLoad, 10_MiB, 20_GiB).taken, 0);
-  memory.begin_code(CodeChange::kUnload);
-  EXPECT_EQ(memory.end_code(CodeChange::kUnload, 10_MiB, 20_MiB).taken, 0);
+  allocate(memory, 1_MiB, kPool, 32_MiB);
+  const std::uint64_t version = memory.version_of(kPool);
+  memory.take({1_MiB, kPool});
+  EXPECT_EQ(memory.note_pool(kPool, 4_MiB, version).taken, 0) << "a call is under way";
+  memory.settle(kPool, 32_MiB, memory.version_of(kPool));
+  EXPECT_EQ(memory.note_pool(kPool, 4_MiB, version).taken, 0) << "there was one since";
+  EXPECT_EQ(memory.note_pool(kPool, 4_MiB, memory.version_of(kPool)).taken, -28 * kMiB);
+  EXPECT_EQ(memory.settle(kOther, std::nullopt, 0).taken, 0);
+}
+
+TEST(UnmanagedMemory, CountsCodeInBlocksOfItsSum) {
+  UnmanagedMemory memory;
+  EXPECT_EQ(memory.begin_load(), (UnmanagedChange{0, 2 * kMiB}));
+  EXPECT_EQ(memory.change_code(kMiB), (UnmanagedChange{2 * kMiB, 0}));
+  EXPECT_EQ(memory.end_load(), (UnmanagedChange{0, -2 * kMiB}));
+  EXPECT_EQ(memory.change_code(kMiB).taken, 0);
+  EXPECT_EQ(memory.change_code(1).taken, 2 * kMiB);
+  EXPECT_EQ(memory.change_code(-3 * kMiB).taken, -4 * kMiB) << "no more than there was";
+}
+
+TEST(CodeCensus, MeasuresCallsSideBySideTogether) {
+  CodeCensus census;
+  std::int64_t held = 100;
+  const auto measure = [&] { return std::optional<std::int64_t>(held); };
+  census.begin(measure);
+  held += 10;
+  census.begin(measure);
+  held += 5;
+  EXPECT_EQ(census.end(CodeChange::kLoad, measure), 0) << "the other has not come to its end";
+  held += 2;
+  EXPECT_EQ(census.end(CodeChange::kLoad, measure), 17);
+  census.begin(measure);
+  EXPECT_EQ(census.end(CodeChange::kLoad, measure), 0);
+}
+
+TEST(CodeCensus, BelievesNothingThatCodeCannotDo) {
+  CodeCensus census;
+  std::int64_t held = 100;
+  const auto measure = [&] { return std::optional<std::int64_t>(held); };
+  const auto changed_by = [&](CodeChange change, std::int64_t delta) {
+    census.begin(measure);
+    held += delta;
+    return census.end(change, measure);
+  };
+  EXPECT_EQ(changed_by(CodeChange::kLoad, -50), 0);
+  EXPECT_EQ(changed_by(CodeChange::kUnload, -50), -50);
+  EXPECT_EQ(changed_by(CodeChange::kLoad, CodeCensus::kMostPlausible + 1), 0);
+  census.begin([] { return std::optional<std::int64_t>(); });
+  EXPECT_EQ(census.end(CodeChange::kLoad, measure), 0) << "nobody knows what was before";
+}
+
+TEST(DeviceChanges, ReadsOnlyWhereNothingChanges) {
+  EXPECT_EQ(DeviceChanges::undisturbed([] { return 1; }), 1);
+  int reads = 0;
+  // A change in the midst of the first reading: it is done again.
+  EXPECT_EQ(DeviceChanges::undisturbed([&] {
+              if (++reads == 1) const DeviceChanges::Section change;
+              return reads;
+            }),
+            2);
+  const DeviceChanges::Section change;
+  EXPECT_EQ(DeviceChanges::undisturbed([] { return 1; }), std::nullopt);
 }
 
 TEST(UnmanagedMemory, ForgetsAPoolWithItsLastAllocation) {
   UnmanagedMemory memory;
   allocate(memory, Bytes{512}, kPool, 32_MiB);
   EXPECT_EQ(memory.forget_pool(kPool), (UnmanagedChange{-30 * kMiB, 0}));
-  EXPECT_EQ(memory.give_back({Bytes{512}, kPool}), (UnmanagedChange{-2 * kMiB, -32 * kMiB}));
+  EXPECT_EQ(memory.give_back({Bytes{512}, kPool}), (UnmanagedChange{-2 * kMiB, -30 * kMiB}));
   EXPECT_EQ(memory.forget_pool(kPool), UnmanagedChange{});
 }
 

@@ -225,7 +225,8 @@ TEST_F(ResidencyManagerTest, MakesRoomForUnmanagedBytesAndSaysWhenItCannot) {
   EXPECT_LE(device_->device_bytes(), Bytes{5 * kPage});
   EXPECT_FALSE(manager_->on_unmanaged_change({6 * kPage})) << "nine pages of eight";
   EXPECT_EQ(manager_->stats().unmanaged_bytes, Bytes{3 * kPage});
-  EXPECT_FALSE(manager_->on_unmanaged_change({0, 6 * kPage})) << "headroom counts, too";
+  EXPECT_TRUE(manager_->on_unmanaged_change({0, 6 * kPage}))
+      << "headroom is asked for, not demanded";
   EXPECT_TRUE(manager_->on_unmanaged_change({-3 * static_cast<std::int64_t>(kPage)}));
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(copy_out(buffers[i], kPage), static_cast<int>(i) + 1);

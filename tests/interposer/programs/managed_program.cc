@@ -7,11 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/interposer/programs/program.h"
@@ -392,6 +394,57 @@ void late_code(const char* large_module) {
   print_buffer("state", state);
 }
 
+/// Small stream-ordered allocations by several threads at a time: none may be refused.
+void pools_in_threads(CUcontext context) {
+  const auto weights = load_layers(8);
+  const CUdeviceptr state = allocate();
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  run_passes(3, state, weights);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([context] {
+      CHECK(cuCtxSetCurrent(context));
+      CUstream stream = nullptr;
+      CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+      for (int k = 0; k < 2000; ++k) {
+        CUdeviceptr small = 0;
+        CHECK(cuMemAllocAsync(&small, 512, stream));
+        CHECK(cuMemFreeAsync(small, stream));
+      }
+      CHECK(cuStreamSynchronize(stream));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  run_passes(1, state, weights);
+  print_buffer("state", state);
+}
+
+/// Looks up a kernel, and launches it for the first time, while the device waits for the program.
+void lookup_while_busy() {
+  static std::atomic<bool> go{false};
+  const auto weights = load_layers(8);
+  CUdeviceptr state = allocate();
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  run_passes(3, state, weights);
+  CHECK(cuLaunchHostFunc(
+      nullptr,
+      [](void*) {
+        while (!go) std::this_thread::yield();
+      },
+      nullptr));
+  run_passes(1, state, {weights.begin() + 3, weights.end()});
+  const CUfunction kernel = function("accumulate_struct");
+  struct {
+    int count;
+    CUdeviceptr output, input;
+  } operands{kFloats, state, weights[7]};
+  float factor = 0.5f;
+  void* parameters[] = {&operands, &factor};
+  CHECK(cuLaunchKernel(kernel, kFloats / 256, 1, 1, 256, 1, 1, 0, nullptr, parameters, nullptr));
+  go = true;
+  print_buffer("state", state);
+}
+
 /// Opens the driver by its path, past whatever stands before it.
 void second_copy(const char* driver) {
   const void* const opened = dlopen(driver, RTLD_NOW | RTLD_LOCAL);
@@ -426,6 +479,12 @@ int main(int count, char** arguments) {
     too_large();
   } else if (scenario == "small_pools") {
     small_pools();
+  } else if (scenario == "pools_in_threads") {
+    CUcontext context = nullptr;
+    CHECK(cuCtxGetCurrent(&context));
+    pools_in_threads(context);
+  } else if (scenario == "lookup_while_busy") {
+    lookup_while_busy();
   } else if (scenario == "late_code") {
     late_code(arguments[3]);
   } else if (scenario == "second_copy") {
