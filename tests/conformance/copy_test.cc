@@ -215,5 +215,31 @@ TEST_F(Allocation, FromTheDefaultPoolIsCountedByThePool) {
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
 }
 
+TEST_F(Allocation, SmallOrLargeIsWithinWhatItsPoolHolds) {
+  const Stream stream;
+  CUmemoryPool pool = nullptr;
+  CU_ASSERT(cu().cuDeviceGetDefaultMemPool(&pool, 0));
+  const auto attribute = [pool](CUmemPool_attribute which) {
+    cuuint64_t bytes = 0;
+    EXPECT_EQ(cu().cuMemPoolGetAttribute(pool, which, &bytes), CUDA_SUCCESS);
+    return bytes;
+  };
+  std::vector<CUdeviceptr> live;
+  for (const size_t bytes : {size_t{512}, size_t{700'000}, 3 * kGranule}) {
+    CUdeviceptr memory = 0;
+    CU_ASSERT(cu().cuMemAllocAsync(&memory, bytes, stream.get()));
+    live.push_back(memory);
+    // At once: superpipe asks right after the call.
+    EXPECT_GE(attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT),
+              attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+  }
+  const cuuint64_t held = attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+  EXPECT_GE(held, 3 * kGranule);
+  for (const CUdeviceptr memory : live) CU_ASSERT(cu().cuMemFreeAsync(memory, stream.get()));
+  CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
+  CU_ASSERT(cu().cuMemPoolTrimTo(pool, 0));
+  EXPECT_LE(attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) + 3 * kGranule, held);
+}
+
 }  // namespace
 }  // namespace conformance

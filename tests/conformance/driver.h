@@ -27,7 +27,7 @@
   X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuEventElapsedTime) X(cuLaunchKernel) \
   X(cuLaunchKernelEx) X(cuLaunchHostFunc) X(cuModuleLoadData) X(cuModuleGetFunction) \
   X(cuModuleUnload) X(cuLibraryLoadData) X(cuLibraryGetKernel) X(cuLibraryUnload) \
-  X(cuKernelGetFunction) X(cuKernelGetParamInfo) X(cuFuncGetParamInfo)
+  X(cuKernelGetFunction) X(cuKernelGetParamInfo) X(cuFuncGetParamInfo) X(cuFuncLoad)
 // clang-format on
 
 namespace conformance {

@@ -91,6 +91,18 @@ TEST_F(Launch, PassesStructsByValueAndAcceptsAFunction) {
   });
 }
 
+TEST_F(Launch, MayFindItsFunctionLoadedBefore) {
+  expect_combined([](Operands& operands, unsigned& addend, unsigned short& count) {
+    CUfunction of_kernel = nullptr;
+    CU_ASSERT(cu().cuKernelGetFunction(&of_kernel, kernel("combine")));
+    for (const CUfunction loaded : {of_kernel, function("combine"), of_kernel}) {
+      CU_ASSERT(cu().cuFuncLoad(loaded));
+    }
+    void* arguments[] = {&operands, &addend, &count};
+    CU_ASSERT(cu().cuLaunchKernel(of_kernel, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr));
+  });
+}
+
 TEST_F(Launch, AcceptsAKernelWhereItWantsAFunction) {
   expect_combined([](Operands& operands, unsigned& addend, unsigned short& count) {
     void* arguments[] = {&operands, &addend, &count};
