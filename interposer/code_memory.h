@@ -15,12 +15,16 @@ enum class CodeChange { kLoad, kUnload };
 /// before a call to after it, what the device holds that is not counted anywhere.
 ///
 /// Calls side by side are measured together, from the first one's beginning to the last one's end.
-/// What another process allocates just then is taken for code, up to kMostPlausible. Thread-safe.
-/// `measure` functions return those bytes, or nullopt where they cannot be told, and are called
-/// under the lock: nobody waits for it but others that load code.
+/// What another process allocates just then is taken for code, up to kMostPlausible; but code never
+/// counts as more than what has come since the beginning. Thread-safe. `measure` functions return
+/// the bytes that are neither counted nor code's, or nullopt where they cannot be told, and are
+/// called under the lock, as `tell` is: nobody waits for it but others that load code.
 class CodeCensus {
  public:
   static constexpr std::int64_t kMostPlausible = std::int64_t{1} << 30;
+
+  /// The device held `bytes` before any code of the program was loaded.
+  void set_baseline(std::int64_t bytes) noexcept { baseline_ = bytes; }
 
   template <typename Measure>
   void begin(const Measure& measure) noexcept {
@@ -30,21 +34,28 @@ class CodeCensus {
     unloads_ = false;
   }
 
-  /// @return the bytes that code takes more than before; 0 while other calls are under way.
-  template <typename Measure>
-  std::int64_t end(CodeChange change, const Measure& measure) noexcept {
+  /// Calls `tell` with the bytes that code takes by now.
+  template <typename Measure, typename Tell>
+  void end(CodeChange change, const Measure& measure, const Tell& tell) noexcept {
     const std::lock_guard lock(mutex_);
     if (change == CodeChange::kUnload) unloads_ = true;
-    if (--calls_ > 0 || !before_) return 0;
+    if (--calls_ > 0) return;
     const std::optional<std::int64_t> after = measure();
-    if (!after) return 0;
-    const std::int64_t delta = *after - *before_;
-    if (delta > kMostPlausible) return 0;
-    return unloads_ ? delta : std::max<std::int64_t>(delta, 0);  // loading frees nothing
+    if (!after) return;
+    if (before_) {
+      const std::int64_t delta = *after - *before_;
+      const bool plausible =
+          delta <= kMostPlausible && (unloads_ || delta > 0);  // loading frees nothing
+      if (plausible) bytes_ += delta;
+    }
+    bytes_ = std::max<std::int64_t>(std::min(bytes_, *after - baseline_), 0);
+    tell(bytes_);
   }
 
  private:
   std::mutex mutex_;
+  std::int64_t baseline_ = 0;
+  std::int64_t bytes_ = 0;
   std::uint64_t calls_ = 0;
   std::optional<std::int64_t> before_;
   bool unloads_ = false;

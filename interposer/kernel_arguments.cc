@@ -42,6 +42,11 @@ std::string demangled(const std::string& name) {
 /// Loads the code of `function`, which the driver else does at its first launch, and counts it.
 /// Where that fails the launch will say so.
 void load(CUfunction function, bool is_kernel) noexcept {
+  CUfunctionLoadingState state = CU_FUNCTION_LOADING_STATE_UNLOADED;
+  if (!is_kernel && driver().cuFuncIsLoaded(&state, function) == CUDA_SUCCESS &&
+      state == CU_FUNCTION_LOADING_STATE_LOADED) {
+    return;
+  }
   const CodeMeasurement measurement(CodeChange::kLoad);
   if (!measurement.counts()) return;
   const bool found =
@@ -81,7 +86,7 @@ KernelLayoutCache::KernelLayoutCache() {
 
 KernelLayoutCache::~KernelLayoutCache() = default;
 
-const KernelLayout* KernelLayoutCache::learn(CUfunction function) noexcept {
+const KernelLayout* KernelLayoutCache::learn(CUfunction function, bool launching) noexcept {
   if (function == nullptr) return nullptr;
   try {
     KernelLayout layout{};
@@ -103,7 +108,7 @@ const KernelLayout* KernelLayoutCache::learn(CUfunction function) noexcept {
       if (!is_kernel && !is_function) return nullptr;
     }
     // A kernel without parameters cannot be told from a function.
-    if (layout.parameters > 0) load(function, is_kernel);
+    if (launching && layout.parameters > 0) load(function, is_kernel);
     layout.name = name_of(function, is_kernel);
     layout.kernel = KernelId{layout.name.empty() ? reinterpret_cast<std::uintptr_t>(function)
                                                  : hash_of(layout.name)};

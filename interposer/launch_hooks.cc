@@ -17,7 +17,7 @@ const KernelLayout* collect(Runtime& runtime, CUfunction function, void* const* 
                             void* const* extra, WordList& words) noexcept {
   const KernelLayout* layout = runtime.layouts().find(function);
   if (layout == nullptr) [[unlikely]] {
-    layout = runtime.layouts().learn(function);
+    layout = runtime.layouts().learn(function, true);
     if (layout == nullptr) return nullptr;
   }
   const auto is_ours = [&runtime](std::uint64_t word) { return runtime.in_arena(word); };

@@ -219,6 +219,7 @@ Runtime* Runtime::start() noexcept {
 
     std::unique_ptr<Runtime> runtime(new Runtime(context, device, Bytes{total}, context_bytes));
     runtime->budget_ = budget;
+    runtime->code_census_.set_baseline(static_cast<std::int64_t>(context_bytes.count()));
     options.kernel_name = [&layouts = runtime->layouts_](KernelId kernel) {
       return layouts.readable_name(kernel);
     };
@@ -509,16 +510,18 @@ Status Runtime::pin_pending() noexcept {
 }
 
 bool Runtime::take_unmanaged(const UnmanagedMemory::Allocation& allocation) noexcept {
-  const UnmanagedChange added = unmanaged_.take(allocation);
-  if (added == UnmanagedChange{}) return true;
-  try {
-    if (residency_->on_unmanaged_change(added)) return true;
-  } catch (...) {
-    // Out of host memory: the allocation fails.
+  for (bool asked_pools = false;; asked_pools = true) {
+    const UnmanagedChange added = unmanaged_.take(allocation);
+    if (added == UnmanagedChange{}) return true;
+    try {
+      if (residency_->on_unmanaged_change(added)) return true;
+    } catch (...) {
+      // Out of host memory: the allocation fails.
+    }
+    // Zero, unless other threads took or gave back in the same blocks meanwhile.
+    note_unmanaged_change(added + unmanaged_.refuse(allocation));
+    if (asked_pools || !note_pools()) return false;
   }
-  // Zero, unless other threads took or gave back in the same blocks meanwhile.
-  note_unmanaged_change(added + unmanaged_.refuse(allocation));
-  return false;
 }
 
 void Runtime::give_back_unmanaged(const UnmanagedMemory::Allocation& allocation) noexcept {
@@ -540,14 +543,31 @@ void Runtime::forget_pool(CUmemoryPool pool) noexcept {
   note_unmanaged_change(unmanaged_.forget_pool(pool));
 }
 
+// @return whether one of them holds less than was counted.
+bool Runtime::note_pools() noexcept {
+  const Bytes before = unmanaged_.besides_code();
+  try {
+    for (const CUmemoryPool pool : unmanaged_.pools()) note_pool(pool);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return unmanaged_.besides_code() < before;
+}
+
 void Runtime::begin_code(CodeChange change) noexcept {
   if (change == CodeChange::kLoad) note_unmanaged_change(unmanaged_.begin_load());
+  (void)note_pools();
   code_census_.begin([this] { return uncounted(); });
 }
 
 void Runtime::end_code(CodeChange change) noexcept {
-  const std::int64_t delta = code_census_.end(change, [this] { return uncounted(); });
-  UnmanagedChange changed = unmanaged_.change_code(delta);
+  (void)note_pools();
+  UnmanagedChange changed;
+  const auto tell = [&](std::int64_t bytes) {
+    changed = unmanaged_.set_code(Bytes{static_cast<std::uint64_t>(bytes)});
+  };
+  code_census_.end(
+      change, [this] { return uncounted(); }, tell);
   if (change == CodeChange::kLoad) changed = changed + unmanaged_.end_load();
   note_unmanaged_change(changed);
 }
@@ -556,7 +576,7 @@ std::optional<std::int64_t> Runtime::uncounted() const noexcept {
   const auto found = DeviceChanges::undisturbed([this]() -> std::optional<std::int64_t> {
     const std::optional<std::int64_t> used = device_memory_.used_besides_pages();
     if (!used) return std::nullopt;
-    return *used - static_cast<std::int64_t>(unmanaged_.current().count());
+    return *used - static_cast<std::int64_t>(unmanaged_.besides_code().count());
   });
   return found ? *found : std::nullopt;
 }

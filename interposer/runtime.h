@@ -187,7 +187,9 @@ class Runtime {
   [[nodiscard]] bool can_order_slowly(StreamHandle stream) const noexcept;
   [[nodiscard]] ExitFigures collect_figures() const;
   void note_unmanaged_change(const UnmanagedChange& change) noexcept;
-  /// What the device holds that is not counted anywhere; nullopt where that cannot be told.
+  bool note_pools() noexcept;
+  /// What the device holds that is not counted anywhere, code but for; nullopt where that cannot
+  /// be told.
   [[nodiscard]] std::optional<std::int64_t> uncounted() const noexcept;
 
   static inline constinit std::atomic<Runtime*> active_{nullptr};

@@ -7,6 +7,7 @@
 #include <new>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "interposer/cuda_api.h"
 #include "policy/units.h"
@@ -34,6 +35,7 @@ class UnmanagedMemory {
   static constexpr Bytes kBlock = 2_MiB;
   static constexpr Bytes kLargestShared = 1_MiB;
   static constexpr Bytes kAlignment{512};
+  static constexpr Bytes kLargestHeadroom = 64_MiB;
 
   /// Counts an allocation that the driver is about to be asked for; settle() has to follow if it is
   /// from a pool. @return what it adds, often nothing.
@@ -71,14 +73,14 @@ class UnmanagedMemory {
   UnmanagedChange settle(CUmemoryPool pool, const std::optional<Bytes>& reserved,
                          std::uint64_t version) noexcept {
     return change([&] {
-      end_call(pool);
-      if (reserved) set_reserved(pool, *reserved, version);
+      const bool alone = end_call(pool);
+      if (reserved) set_reserved(pool, *reserved, version, alone);
     });
   }
 
   /// The driver says, without an allocation, that `pool` holds `reserved` bytes.
   UnmanagedChange note_pool(CUmemoryPool pool, Bytes reserved, std::uint64_t version) noexcept {
-    return change([&] { set_reserved(pool, reserved, version); });
+    return change([&] { set_reserved(pool, reserved, version, false); });
   }
 
   /// `pool` is being destroyed: what it holds goes with its last allocation.
@@ -98,9 +100,9 @@ class UnmanagedMemory {
   UnmanagedChange end_load() noexcept {
     return change([&] { --loads_under_way_; });
   }
-  /// Loaded code takes `delta` bytes more than before.
-  UnmanagedChange change_code(std::int64_t delta) noexcept {
-    return change([&] { code_ = std::max<std::int64_t>(code_ + delta, 0); });
+  /// Loaded code takes `bytes` by now.
+  UnmanagedChange set_code(Bytes bytes) noexcept {
+    return change([&] { code_ = bytes; });
   }
 
   /// Remembers under what the allocation that take() counted will be freed. @return false if memory
@@ -125,10 +127,17 @@ class UnmanagedMemory {
     return allocation;
   }
 
-  /// The device bytes that are taken.
-  [[nodiscard]] Bytes current() const {
+  /// The device bytes that are taken, but for code's.
+  [[nodiscard]] Bytes besides_code() const {
     const std::lock_guard lock(mutex_);
-    return taken();
+    return taken() - round_up(code_, kBlock);
+  }
+  /// The pools that are counted.
+  [[nodiscard]] std::vector<CUmemoryPool> pools() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<CUmemoryPool> found;
+    for (const auto& [pool, use] : pools_) found.push_back(pool);
+    return found;
   }
   /// The most device bytes that were taken at a time.
   [[nodiscard]] Bytes peak() const {
@@ -188,16 +197,19 @@ class UnmanagedMemory {
     ++use.calls;
     use.version = ++versions_;
   }
-  void end_call(CUmemoryPool pool) {
+  /// @return whether no other call for memory of the pool was under way.
+  bool end_call(CUmemoryPool pool) {
     --calls_under_way_;
     const auto found = pools_.find(pool);
     PoolUse& use = found == pools_.end() ? without_pool_ : found->second;
     if (use.calls > 0) --use.calls;
+    return use.calls == 0;
   }
   void erase_if_unused(Pools::iterator pool) {
     if (pool->second.calls == 0 && pool->second.taken() == Bytes{}) pools_.erase(pool);
   }
-  void set_reserved(CUmemoryPool pool, Bytes reserved, std::uint64_t version) {
+  /// `learns`: what it has grown by is that of one call.
+  void set_reserved(CUmemoryPool pool, Bytes reserved, std::uint64_t version, bool learns) {
     const auto found = pools_.find(pool);
     if (found == pools_.end()) return;
     PoolUse& use = found->second;
@@ -206,12 +218,14 @@ class UnmanagedMemory {
     const Bytes before = use.taken();
     use.reserved = reserved;
     const Bytes after = use.taken();
-    if (after > before) largest_growth_ = std::max(largest_growth_, after - before);
+    if (learns && use.version == version && after > before) {
+      largest_growth_ = std::max(largest_growth_, std::min(after - before, kLargestHeadroom));
+    }
     erase_if_unused(found);
   }
 
   [[nodiscard]] Bytes taken() const {
-    Bytes sum = without_pool_.taken() + round_up(Bytes{static_cast<std::uint64_t>(code_)}, kBlock);
+    Bytes sum = without_pool_.taken() + round_up(code_, kBlock);
     for (const auto& [pool, use] : pools_) sum += use.taken();
     return sum;
   }
@@ -244,7 +258,7 @@ class UnmanagedMemory {
   std::unordered_map<std::uint64_t, Allocation> allocations_;
   Pools pools_;
   PoolUse without_pool_;
-  std::int64_t code_ = 0;              ///< bytes; never negative
+  Bytes code_;
   std::uint64_t calls_under_way_ = 0;  ///< for allocations from pools
   std::uint64_t loads_under_way_ = 0;  ///< of code
   std::uint64_t versions_ = 0;

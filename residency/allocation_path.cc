@@ -186,6 +186,7 @@ Result<BufferId> ResidencyManager::Impl::create_buffer(Lock& lock, Bytes size, B
   refresh_limit();  // policy was told first: it may depend on the largest buffer seen
   buffer.place = Place::kFetching;
   auto page = acquire_page(lock, footprint, false);
+  if (!page.ok() && !moves() && waive_headroom()) page = acquire_page(lock, footprint, false);
   // Where nothing is ever evicted, buffers freed in stream order are what room there will be.
   const auto deadline = now() + options_.wait_limit;
   while (!page.ok() && !moves() && page.status() != Status::kDeviceError &&
@@ -382,7 +383,8 @@ bool ResidencyManager::Impl::on_unmanaged_change(const UnmanagedChange& change,
     };
     unmanaged_ = bytes(unmanaged_sum_ += taken);
     headroom_ = bytes(headroom_sum_ += headroom);
-    policy_.on_unmanaged_bytes(unmanaged_ + headroom_);
+    headroom_waived_ = false;
+    policy_.on_unmanaged_bytes(left_to_driver());
     refresh_limit();
   };
   add(change.taken, change.headroom);
@@ -398,8 +400,10 @@ bool ResidencyManager::Impl::on_unmanaged_change(const UnmanagedChange& change,
       return false;
     }
   }
-  if (change.taken + change.headroom > 0 && enforced) {
-    (void)make_room_for_unmanaged(lock, limit_, std::min(kUrgentWait, options_.wait_limit));
+  // What is stuck is not waited for again before something has changed.
+  if (change.taken + change.headroom > 0 && enforced && changes_ != urgent_in_vain_) {
+    const auto wait = std::min(kUrgentWait, options_.wait_limit);
+    if (!make_room_for_unmanaged(lock, limit_, wait)) urgent_in_vain_ = changes_;
   }
   note_peak();
   flush_warnings(lock);

@@ -289,6 +289,7 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
     if (!force && needed > Bytes{}) {
       const bool allowed = !hard_ || options_.overflow_allowed;
       if (working_set > limit_ && !allowed) {
+        if (waive_headroom()) continue;
         warn_once([&] {
           const std::string number = std::to_string(static_cast<std::uint64_t>(use.kernel));
           const std::string what = use.kernel == KernelId{}
@@ -312,6 +313,7 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
                          evicting_bytes_ == Bytes{} && cached_bytes_ == Bytes{};
       // Nothing is on its way and nobody can go. The pins of other operations end soon.
       if (stuck && (working_set > limit_ || !others_move(token))) {
+        if (waive_headroom()) continue;
         if (stats_.errors > errors_before) {
           status = Status::kDeviceError;
         } else if (allowed) {

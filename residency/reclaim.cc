@@ -133,19 +133,34 @@ bool ResidencyManager::Impl::demolish_idle(Lock& lock) {
 bool ResidencyManager::Impl::make_room_for_unmanaged(Lock& lock, Bytes limit,
                                                      std::chrono::milliseconds wait) {
   if (device_bytes_ <= limit) return true;
-  const auto deadline = now() + wait;
+  const auto begun = now();
+  const auto deadline = begun + wait;
+  const std::chrono::nanoseconds patience = std::min<std::chrono::nanoseconds>(
+      wait / 4, kUrgentWait);  // as in bring_in(): what is stuck does not count as room for long
   if (!take_turn(lock, deadline)) return false;
   try {
     while (device_bytes_ > limit && !stop_) {
       if (reclaim_one(lock)) continue;
       const Bytes excess = device_bytes_ - limit;
-      if (excess > coming() && evict_for(lock, excess - coming()) == Bytes{}) break;
-      if (!wait_change(lock, deadline)) break;
+      const Bytes room = now() - begun >= patience ? pool_->idle_bytes() : coming();
+      const bool chosen = excess > room && evict_for(lock, excess - room) > Bytes{};
+      if (!chosen && coming() == Bytes{}) break;  // nobody can go, and nothing is on its way
+      const auto until =
+          now() - begun >= patience ? deadline : std::min(deadline, begun + patience);
+      if (!wait_change(lock, until) && now() >= deadline) break;
     }
   } catch (const std::bad_alloc&) {  // no further, then
   }
   end_turn();
   return device_bytes_ <= limit;
+}
+
+bool ResidencyManager::Impl::waive_headroom() {
+  if (headroom_waived_ || headroom_ == Bytes{}) return false;
+  headroom_waived_ = true;
+  policy_.on_unmanaged_bytes(left_to_driver());
+  refresh_limit();
+  return true;
 }
 
 }  // namespace superpipe

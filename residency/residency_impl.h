@@ -190,6 +190,12 @@ class ResidencyManager::Impl {
   bool strip_cached(Lock& lock);
   bool demolish_idle(Lock& lock);
   bool make_room_for_unmanaged(Lock& lock, Bytes limit, std::chrono::milliseconds wait);
+  /// Of the budget: what is taken, and headroom that has not given way.
+  [[nodiscard]] Bytes left_to_driver() const {
+    return headroom_waived_ ? unmanaged_ : unmanaged_ + headroom_;
+  }
+  /// Headroom gives way to what else would have to fail. @return false if there was none.
+  bool waive_headroom();
 
   // worker.cc -- carrying out evictions and fetches.
   void start_worker() noexcept;
@@ -228,7 +234,10 @@ class ResidencyManager::Impl {
   Status begin_host_route(Lock& lock, BufferId id, StreamHandle stream, bool synchronous, bool in,
                           UseToken& token);
 
-  void changed() { change_cv_.notify_all(); }
+  void changed() {
+    ++changes_;
+    change_cv_.notify_all();
+  }
   void work() { work_cv_.notify_one(); }
   template <typename Text>
   void warn_once(Text text) noexcept;
@@ -273,9 +282,12 @@ class ResidencyManager::Impl {
   Bytes live_footprint_;
   Bytes managed_bytes_;
   Bytes unmanaged_;
-  Bytes headroom_;  ///< of the budget, for the driver to grow into
+  Bytes headroom_;                ///< of the budget, for the driver to grow into
+  bool headroom_waived_ = false;  ///< until what is left to the driver changes again
   /// What the two are, but for moments when changes come in another order than they happened.
   std::int64_t unmanaged_sum_ = 0, headroom_sum_ = 0;
+  std::uint64_t changes_ = 0;                         ///< calls of changed()
+  std::uint64_t urgent_in_vain_ = ~std::uint64_t{0};  ///< changes_ when a short wait expired
 
   std::deque<WantedFetch> demands_;
   std::deque<WantedFetch> prefetches_;

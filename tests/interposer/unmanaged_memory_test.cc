@@ -101,42 +101,86 @@ TEST(UnmanagedMemory, BelievesThatAPoolHoldsLessUnlessItMayHaveGrownSince) {
 TEST(UnmanagedMemory, CountsCodeInBlocksOfItsSum) {
   UnmanagedMemory memory;
   EXPECT_EQ(memory.begin_load(), (UnmanagedChange{0, 2 * kMiB}));
-  EXPECT_EQ(memory.change_code(kMiB), (UnmanagedChange{2 * kMiB, 0}));
+  EXPECT_EQ(memory.set_code(1_MiB), (UnmanagedChange{2 * kMiB, 0}));
   EXPECT_EQ(memory.end_load(), (UnmanagedChange{0, -2 * kMiB}));
-  EXPECT_EQ(memory.change_code(kMiB).taken, 0);
-  EXPECT_EQ(memory.change_code(1).taken, 2 * kMiB);
-  EXPECT_EQ(memory.change_code(-3 * kMiB).taken, -4 * kMiB) << "no more than there was";
+  EXPECT_EQ(memory.set_code(2_MiB).taken, 0);
+  EXPECT_EQ(memory.set_code(2_MiB + Bytes{1}).taken, 2 * kMiB);
+  EXPECT_EQ(memory.besides_code(), Bytes{});
+  EXPECT_EQ(memory.set_code(Bytes{}).taken, -4 * kMiB);
 }
 
-TEST(CodeCensus, MeasuresCallsSideBySideTogether) {
-  CodeCensus census;
-  std::int64_t held = 100;
-  const auto measure = [&] { return std::optional<std::int64_t>(held); };
-  census.begin(measure);
-  held += 10;
-  census.begin(measure);
-  held += 5;
-  EXPECT_EQ(census.end(CodeChange::kLoad, measure), 0) << "the other has not come to its end";
-  held += 2;
-  EXPECT_EQ(census.end(CodeChange::kLoad, measure), 17);
-  census.begin(measure);
-  EXPECT_EQ(census.end(CodeChange::kLoad, measure), 0);
+TEST(UnmanagedMemory, LearnsNoHeadroomFromCallsSideBySide) {
+  UnmanagedMemory memory;
+  memory.take({Bytes{512}, kPool});
+  memory.take({Bytes{512}, kPool});
+  const std::uint64_t version = memory.version_of(kPool);
+  memory.settle(kPool, 64_MiB, version);
+  EXPECT_EQ(memory.settle(kPool, 64_MiB, version).headroom, 0);
+  EXPECT_EQ(memory.peak_headroom(), 2_MiB);
 }
 
-TEST(CodeCensus, BelievesNothingThatCodeCannotDo) {
-  CodeCensus census;
-  std::int64_t held = 100;
-  const auto measure = [&] { return std::optional<std::int64_t>(held); };
-  const auto changed_by = [&](CodeChange change, std::int64_t delta) {
-    census.begin(measure);
-    held += delta;
-    return census.end(change, measure);
-  };
-  EXPECT_EQ(changed_by(CodeChange::kLoad, -50), 0);
-  EXPECT_EQ(changed_by(CodeChange::kUnload, -50), -50);
-  EXPECT_EQ(changed_by(CodeChange::kLoad, CodeCensus::kMostPlausible + 1), 0);
-  census.begin([] { return std::optional<std::int64_t>(); });
-  EXPECT_EQ(census.end(CodeChange::kLoad, measure), 0) << "nobody knows what was before";
+class CodeCensusTest : public ::testing::Test {
+ protected:
+  /// Does `delta` to the device within a call. @return what code takes then, as far as was told.
+  std::int64_t after(CodeChange change, std::int64_t delta) {
+    begin();
+    held_ += delta;
+    return end(change);
+  }
+  void begin() {
+    census_.begin([&] { return measured(); });
+  }
+  std::int64_t end(CodeChange change) {
+    census_.end(
+        change, [&] { return measured(); }, [&](std::int64_t bytes) { told_ = bytes; });
+    return told_;
+  }
+  std::optional<std::int64_t> measured() const {
+    return measurable_ ? std::optional(held_) : std::nullopt;
+  }
+
+  CodeCensus census_;
+  std::int64_t held_ = 0;
+  std::int64_t told_ = -1;
+  bool measurable_ = true;
+};
+
+TEST_F(CodeCensusTest, MeasuresCallsSideBySideTogether) {
+  begin();
+  held_ += 10;
+  begin();
+  held_ += 5;
+  EXPECT_EQ(end(CodeChange::kLoad), -1) << "the other has not come to its end";
+  held_ += 2;
+  EXPECT_EQ(end(CodeChange::kLoad), 17);
+  EXPECT_EQ(after(CodeChange::kLoad, 0), 17);
+}
+
+TEST_F(CodeCensusTest, BelievesNothingThatCodeCannotDo) {
+  EXPECT_EQ(after(CodeChange::kLoad, 100), 100);
+  held_ += 50;  // another's
+  EXPECT_EQ(after(CodeChange::kLoad, -20), 100);
+  EXPECT_EQ(after(CodeChange::kUnload, -30), 70);
+  EXPECT_EQ(after(CodeChange::kLoad, CodeCensus::kMostPlausible + 1), 70);
+}
+
+TEST_F(CodeCensusTest, CountsNoMoreThanHasComeSinceTheBeginning) {
+  census_.set_baseline(1000);
+  held_ = 1000;
+  EXPECT_EQ(after(CodeChange::kLoad, 100), 100);
+  held_ -= 60;  // a context went, and its code with it
+  EXPECT_EQ(after(CodeChange::kLoad, 5), 45);
+}
+
+TEST_F(CodeCensusTest, CountsNothingThatCouldNotBeMeasured) {
+  measurable_ = false;
+  begin();
+  measurable_ = true;
+  held_ += 10;
+  EXPECT_EQ(end(CodeChange::kLoad), 0) << "nobody knows what was before";
+  begin();
+  measurable_ = false;
+  EXPECT_EQ(end(CodeChange::kLoad), 0);
 }
 
 TEST(DeviceChanges, ReadsOnlyWhereNothingChanges) {

@@ -233,6 +233,41 @@ TEST_F(ResidencyManagerTest, MakesRoomForUnmanagedBytesAndSaysWhenItCannot) {
   }
 }
 
+TEST_F(ResidencyManagerTest, GivesUpHeadroomBeforeALaunchFails) {
+  make(budget_of(8));
+  const Address a = load(4, 1);
+  const Address b = load(3, 2);
+  EXPECT_TRUE(manager_->on_unmanaged_change({0, 2 * kPage}));
+  EXPECT_LE(device_->device_bytes(), Bytes{6 * kPage});
+  EXPECT_EQ(launch({a, b}), Status::kOk);
+  EXPECT_EQ(copy_out(a, kPage), 2);
+  // It comes back with the next change, and what is taken is no headroom.
+  EXPECT_TRUE(manager_->on_unmanaged_change({2 * kPage, 0}));
+  EXPECT_EQ(launch({a, b}), Status::kWorkingSetTooLarge);
+}
+
+// What is stuck behind work that may need the program is no room (I7).
+TEST_F(ResidencyManagerTest, MakesRoomForUnmanagedBytesBesideWhatIsStuck) {
+  make(budget_of(8));
+  const Address stuck = load(4, 1);
+  const Address idle = load(4, 2);
+  const StreamHandle other = device_->program_stream();
+  device_->order_after(other, stream_);
+  UseToken token;
+  ASSERT_EQ(announce({stuck}, other, token), Status::kOk);
+  device_->submit_blocking_host_function(other);
+  manager_->end_use(token, other, true);
+  ASSERT_EQ(launch({idle}), Status::kOk);
+  for (std::uint64_t pages = 1; pages <= 4; ++pages) {
+    EXPECT_TRUE(manager_->on_unmanaged_change({kPage})) << pages;
+    EXPECT_LE(device_->device_bytes(), Bytes{(8 - pages) * kPage});
+  }
+  device_->release_host_functions();
+  device_->synchronize(other);
+  EXPECT_EQ(copy_out(stuck, kPage), 1);
+  EXPECT_EQ(copy_out(idle, kPage), 3);
+}
+
 TEST_F(ResidencyManagerTest, MakesRoomAfterwardsForWhatTheDriverHasTakenAlready) {
   make(budget_of(8));
   std::vector<Address> buffers;
