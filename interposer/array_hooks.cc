@@ -62,7 +62,7 @@ CUresult create(Handle* handle, const CUDA_ARRAY3D_DESCRIPTOR& array, unsigned i
   Runtime* const runtime = Runtime::for_current_device();
   if (handle == nullptr || !size || runtime == nullptr) return call();
   return allocate_unmanaged(runtime, {*size}, call, [handle, &size](Runtime& counted) {
-    counted.remember_unmanaged(reinterpret_cast<std::uintptr_t>(*handle), {*size});
+    counted.unmanaged().remember(reinterpret_cast<std::uintptr_t>(*handle), {*size});
   });
 }
 

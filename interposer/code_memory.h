@@ -6,6 +6,8 @@
 #include <mutex>
 #include <optional>
 
+#include "policy/units.h"
+
 namespace superpipe {
 
 /// What a call may do to the code on the device.
@@ -17,14 +19,14 @@ enum class CodeChange { kLoad, kUnload };
 /// Calls side by side are measured together, from the first one's beginning to the last one's end.
 /// What another process allocates just then is taken for code, up to kMostPlausible; but code never
 /// counts as more than what has come since the beginning. Thread-safe. `measure` functions return
-/// the bytes that are neither counted nor code's, or nullopt where they cannot be told, and are
+/// the bytes that are not counted, code's included, or nullopt where they cannot be told, and are
 /// called under the lock, as `tell` is: nobody waits for it but others that load code.
 class CodeCensus {
  public:
   static constexpr std::int64_t kMostPlausible = std::int64_t{1} << 30;
 
-  /// The device held `bytes` before any code of the program was loaded.
-  void set_baseline(std::int64_t bytes) noexcept { baseline_ = bytes; }
+  /// The device holds `baseline` bytes so far, which are nobody's but its own.
+  explicit CodeCensus(std::int64_t baseline = 0) : baseline_(baseline) {}
 
   template <typename Measure>
   void begin(const Measure& measure) noexcept {
@@ -49,12 +51,12 @@ class CodeCensus {
       if (plausible) bytes_ += delta;
     }
     bytes_ = std::max<std::int64_t>(std::min(bytes_, *after - baseline_), 0);
-    tell(bytes_);
+    tell(Bytes{static_cast<std::uint64_t>(bytes_)});
   }
 
  private:
   std::mutex mutex_;
-  std::int64_t baseline_ = 0;
+  const std::int64_t baseline_;
   std::int64_t bytes_ = 0;
   std::uint64_t calls_ = 0;
   std::optional<std::int64_t> before_;

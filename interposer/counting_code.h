@@ -14,10 +14,10 @@ class CodeMeasurement {
  public:
   explicit CodeMeasurement(CodeChange change) noexcept
       : change_(change), runtime_(CaptureCount::any() ? nullptr : Runtime::if_on_current_device()) {
-    if (runtime_ != nullptr) runtime_->begin_code(change_);
+    if (runtime_ != nullptr) runtime_->unmanaged().begin_code(change_);
   }
   ~CodeMeasurement() {
-    if (runtime_ != nullptr) runtime_->end_code(change_);
+    if (runtime_ != nullptr) runtime_->unmanaged().end_code(change_);
   }
   CodeMeasurement(const CodeMeasurement&) = delete;
   CodeMeasurement& operator=(const CodeMeasurement&) = delete;

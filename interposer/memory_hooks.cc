@@ -20,7 +20,7 @@ CUresult pass_through(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, Ru
                       const Call& call) noexcept {
   const UnmanagedMemory::Allocation allocation{Bytes{size}, pool};
   return allocate_unmanaged(counting, allocation, call, [&](Runtime& counted) {
-    counted.remember_unmanaged(*dptr, allocation);
+    counted.unmanaged().remember(*dptr, allocation);
   });
 }
 

@@ -1,6 +1,7 @@
 // Memory pools: we serve their allocations, so what they report has ours added.
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "interposer/device_changes.h"
 #include "interposer/driver_table.h"
@@ -33,14 +34,11 @@ CUresult hook::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolPro
 CUresult hook::cuMemPoolDestroy(CUmemoryPool pool) noexcept {
   Runtime* const runtime = Runtime::if_active();
   const DeviceChanges::Section section;
-  // Before the driver can give its handle to another pool.
-  if (runtime != nullptr) runtime->forget_pool(pool);
-  const CUresult result = driver().cuMemPoolDestroy(pool);
-  if (result == CUDA_SUCCESS) {
-    Runtime::pools().forget(pool);
-  } else if (runtime != nullptr) {
-    runtime->note_pool(pool);
-  }
+  PoolAccounts::Taken ours = Runtime::pools().take_pool(pool);
+  const auto call = [pool] { return driver().cuMemPoolDestroy(pool); };
+  const CUresult result =
+      runtime == nullptr ? call() : runtime->unmanaged().destroy_pool(pool, call);
+  if (result != CUDA_SUCCESS) Runtime::pools().put_back(std::move(ours));
   return result;
 }
 
@@ -79,7 +77,7 @@ CUresult hook::cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) noexcep
   runtime->residency().trim();
   const DeviceChanges::Section section;
   const CUresult result = driver().cuMemPoolTrimTo(pool, minBytesToKeep);
-  if (result == CUDA_SUCCESS) runtime->note_pool(pool);
+  if (result == CUDA_SUCCESS) runtime->unmanaged().note_pool(pool);
   return result;
 }
 

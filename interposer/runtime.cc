@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "interposer/device_changes.h"
 #include "interposer/driver_codes.h"
 #include "interposer/driver_loader.h"
 #include "interposer/driver_table.h"
@@ -16,14 +15,6 @@
 
 namespace superpipe {
 namespace {
-
-/// How much `pool` holds of its device; nullopt if the driver does not say.
-std::optional<Bytes> reserved_by(CUmemoryPool pool) noexcept {
-  cuuint64_t reserved = 0;
-  const CUresult result =
-      driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
-  return result == CUDA_SUCCESS ? std::optional(Bytes{reserved}) : std::nullopt;
-}
 
 /// cuFuncGetParamInfo, without which a launch's buffers cannot be known, came with CUDA 12.4.
 constexpr int kOldestDriver = 12040;
@@ -219,7 +210,6 @@ Runtime* Runtime::start() noexcept {
 
     std::unique_ptr<Runtime> runtime(new Runtime(context, device, Bytes{total}, context_bytes));
     runtime->budget_ = budget;
-    runtime->code_census_.set_baseline(static_cast<std::int64_t>(context_bytes.count()));
     options.kernel_name = [&layouts = runtime->layouts_](KernelId kernel) {
       return layouts.readable_name(kernel);
     };
@@ -229,6 +219,7 @@ Runtime* Runtime::start() noexcept {
       return nullptr;
     }
     runtime->residency_ = std::move(*residency);
+    runtime->unmanaged_.emplace(*runtime->residency_, runtime->device_memory_, context_bytes);
     Runtime* const started = runtime.release();
     active_.store(started, std::memory_order_release);
     log_line(LogLevel::kInfo, "managing device " + std::to_string(device) + ", policy " +
@@ -401,8 +392,8 @@ ExitFigures Runtime::collect_figures() const {
   }
   figures.context_bytes = context_bytes_;
   figures.device_total = device_total_;
-  figures.peak_passthrough = unmanaged_.peak();
-  figures.peak_headroom = unmanaged_.peak_headroom();
+  figures.peak_passthrough = unmanaged_->memory().peak();
+  figures.peak_headroom = unmanaged_->memory().peak_headroom();
   figures.launches_without_buffers = launches_without_buffers_.load();
   figures.link_bytes_per_second = device_memory_.measured_link();
   figures.overhead_ns_p50 = overhead_.quantile(0.5);
@@ -507,98 +498,6 @@ Status Runtime::pin_pending() noexcept {
     }
   }
   return status;
-}
-
-bool Runtime::take_unmanaged(const UnmanagedMemory::Allocation& allocation) noexcept {
-  for (bool asked_pools = false;; asked_pools = true) {
-    const UnmanagedChange added = unmanaged_.take(allocation);
-    if (added == UnmanagedChange{}) return true;
-    try {
-      if (residency_->on_unmanaged_change(added)) return true;
-    } catch (...) {
-      // Out of host memory: the allocation fails.
-    }
-    // Zero, unless other threads took or gave back in the same blocks meanwhile.
-    note_unmanaged_change(added + unmanaged_.refuse(allocation));
-    if (asked_pools || !note_pools()) return false;
-  }
-}
-
-void Runtime::give_back_unmanaged(const UnmanagedMemory::Allocation& allocation) noexcept {
-  note_unmanaged_change(unmanaged_.give_back(allocation));
-}
-
-void Runtime::settle_unmanaged(CUmemoryPool pool) noexcept {
-  const std::uint64_t version = unmanaged_.version_of(pool);
-  note_unmanaged_change(unmanaged_.settle(pool, reserved_by(pool), version));
-}
-
-void Runtime::note_pool(CUmemoryPool pool) noexcept {
-  const std::uint64_t version = unmanaged_.version_of(pool);
-  const std::optional<Bytes> reserved = reserved_by(pool);
-  if (reserved) note_unmanaged_change(unmanaged_.note_pool(pool, *reserved, version));
-}
-
-void Runtime::forget_pool(CUmemoryPool pool) noexcept {
-  note_unmanaged_change(unmanaged_.forget_pool(pool));
-}
-
-// @return whether one of them holds less than was counted.
-bool Runtime::note_pools() noexcept {
-  const Bytes before = unmanaged_.besides_code();
-  try {
-    for (const CUmemoryPool pool : unmanaged_.pools()) note_pool(pool);
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-  return unmanaged_.besides_code() < before;
-}
-
-void Runtime::begin_code(CodeChange change) noexcept {
-  if (change == CodeChange::kLoad) note_unmanaged_change(unmanaged_.begin_load());
-  (void)note_pools();
-  code_census_.begin([this] { return uncounted(); });
-}
-
-void Runtime::end_code(CodeChange change) noexcept {
-  (void)note_pools();
-  UnmanagedChange changed;
-  const auto tell = [&](std::int64_t bytes) {
-    changed = unmanaged_.set_code(Bytes{static_cast<std::uint64_t>(bytes)});
-  };
-  code_census_.end(
-      change, [this] { return uncounted(); }, tell);
-  if (change == CodeChange::kLoad) changed = changed + unmanaged_.end_load();
-  note_unmanaged_change(changed);
-}
-
-std::optional<std::int64_t> Runtime::uncounted() const noexcept {
-  const auto found = DeviceChanges::undisturbed([this]() -> std::optional<std::int64_t> {
-    const std::optional<std::int64_t> used = device_memory_.used_besides_pages();
-    if (!used) return std::nullopt;
-    return *used - static_cast<std::int64_t>(unmanaged_.besides_code().count());
-  });
-  return found ? *found : std::nullopt;
-}
-
-void Runtime::note_unmanaged_change(const UnmanagedChange& change) noexcept {
-  if (change == UnmanagedChange{}) return;
-  try {
-    residency_->note_unmanaged_change(change);
-  } catch (...) {
-    // What became free is then not used; the next growth makes room for what was taken.
-  }
-}
-
-void Runtime::remember_unmanaged(std::uint64_t key,
-                                 const UnmanagedMemory::Allocation& allocation) noexcept {
-  if (!unmanaged_.remember(key, allocation)) {
-    log_line(LogLevel::kDebug, "out of memory: a pass-through allocation stays counted");
-  }
-}
-
-std::optional<UnmanagedMemory::Allocation> Runtime::forget_unmanaged(std::uint64_t key) noexcept {
-  return unmanaged_.forget(key);
 }
 
 }  // namespace superpipe

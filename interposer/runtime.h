@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "interposer/capture_count.h"
-#include "interposer/code_memory.h"
 #include "interposer/configuration.h"
 #include "interposer/cuda_api.h"
 #include "interposer/driver_codes.h"
@@ -19,9 +18,8 @@
 #include "interposer/exit_report.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/launch_overhead.h"
-#include "interposer/page_accounts.h"
 #include "interposer/pool_accounts.h"
-#include "interposer/unmanaged_memory.h"
+#include "interposer/unmanaged_budget.h"
 #include "residency/residency_manager.h"
 
 namespace superpipe {
@@ -147,29 +145,8 @@ class Runtime {
   }
   Status pin_pending() noexcept;
 
-  /// Takes out of the budget what an allocation that is left to the driver adds.
-  /// @return false if it does not fit even after evicting.
-  bool take_unmanaged(const UnmanagedMemory::Allocation& allocation) noexcept;
-  /// Gives it back: the allocation failed, or was freed.
-  void give_back_unmanaged(const UnmanagedMemory::Allocation& allocation) noexcept;
-  /// The allocation succeeded: its free, at `key`, will give the bytes back.
-  void remember_unmanaged(std::uint64_t key,
-                          const UnmanagedMemory::Allocation& allocation) noexcept;
-  /// The driver has answered a call for memory from `pool`: asks how much the pool holds by now.
-  void settle_unmanaged(CUmemoryPool pool) noexcept;
-  /// `pool` may hold less than before: asks how much.
-  void note_pool(CUmemoryPool pool) noexcept;
-  /// Code may be about to be loaded or unloaded: makes room for some. end_code() has to follow.
-  void begin_code(CodeChange change) noexcept;
-  /// That has been done: counts what has come, or gone.
-  void end_code(CodeChange change) noexcept;
-  /// `pool` is being destroyed.
-  void forget_pool(CUmemoryPool pool) noexcept;
-  /// What was remembered under `key` is about to be freed, and to be given back when it has been;
-  /// nullopt if it was not counted.
-  std::optional<UnmanagedMemory::Allocation> forget_unmanaged(std::uint64_t key) noexcept;
-  /// The program's own physical pages; their bytes are given back when they go.
-  [[nodiscard]] PageAccounts& pages() noexcept { return pages_; }
+  /// What is left to the driver.
+  [[nodiscard]] UnmanagedBudget& unmanaged() noexcept { return *unmanaged_; }
 
   /// A managed buffer is about to be freed. Programs free everything before they end, and what was
   /// learned of their layers then describes nothing: remembers it, at most ten times a second.
@@ -186,11 +163,6 @@ class Runtime {
   static void drop() noexcept;
   [[nodiscard]] bool can_order_slowly(StreamHandle stream) const noexcept;
   [[nodiscard]] ExitFigures collect_figures() const;
-  void note_unmanaged_change(const UnmanagedChange& change) noexcept;
-  bool note_pools() noexcept;
-  /// What the device holds that is not counted anywhere, code but for; nullopt where that cannot
-  /// be told.
-  [[nodiscard]] std::optional<std::int64_t> uncounted() const noexcept;
 
   static inline constinit std::atomic<Runtime*> active_{nullptr};
   static inline constinit std::atomic<bool> refuses_{false};
@@ -206,9 +178,7 @@ class Runtime {
   std::unique_ptr<ResidencyManager> residency_;
   KernelLayoutCache layouts_;
   LaunchOverhead overhead_;
-  UnmanagedMemory unmanaged_;
-  CodeCensus code_census_;
-  PageAccounts pages_{[this](Bytes size) { give_back_unmanaged({size}); }};
+  std::optional<UnmanagedBudget> unmanaged_;  ///< as long as residency_
   std::atomic<std::uint64_t> launches_without_buffers_{0};
 
   std::atomic<std::int64_t> next_note_ns_{0};

@@ -17,17 +17,17 @@ CUresult allocate_unmanaged(Runtime* runtime, const UnmanagedMemory::Allocation&
                             const Call& call, const Remember& remember) noexcept {
   if (runtime == nullptr || allocation.size > runtime->device_total()) return call();
   const DeviceChanges::Section section;
-  if (!runtime->take_unmanaged(allocation)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!runtime->unmanaged().take(allocation)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = call();
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     runtime->residency().trim();
     result = call();
   }
-  if (allocation.pool != nullptr) runtime->settle_unmanaged(allocation.pool);
+  if (allocation.pool != nullptr) runtime->unmanaged().settle(allocation.pool);
   if (result == CUDA_SUCCESS) {
     remember(*runtime);
   } else {
-    runtime->give_back_unmanaged(allocation);
+    runtime->unmanaged().give_back(allocation);
   }
   return result;
 }
@@ -39,13 +39,13 @@ CUresult allocate_unmanaged(Runtime* runtime, const UnmanagedMemory::Allocation&
 template <typename Call>
 CUresult free_unmanaged(Runtime* runtime, std::uint64_t key, const Call& call) noexcept {
   const DeviceChanges::Section section;
-  const auto allocation = runtime == nullptr ? std::nullopt : runtime->forget_unmanaged(key);
+  const auto allocation = runtime == nullptr ? std::nullopt : runtime->unmanaged().forget(key);
   const CUresult result = call();
   if (!allocation) return result;
   if (result == CUDA_SUCCESS) {
-    runtime->give_back_unmanaged(*allocation);
+    runtime->unmanaged().give_back(*allocation);
   } else {
-    runtime->remember_unmanaged(key, *allocation);
+    runtime->unmanaged().remember(key, *allocation);
   }
   return result;
 }

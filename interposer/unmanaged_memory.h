@@ -62,10 +62,12 @@ class UnmanagedMemory {
   }
 
   /// Changes with every take() from `pool`: asked for before the driver is asked how much it holds.
-  [[nodiscard]] std::uint64_t version_of(CUmemoryPool pool) const {
+  /// nullopt: `pool` is not counted, or is gone.
+  [[nodiscard]] std::optional<std::uint64_t> version_of(CUmemoryPool pool) const {
     const std::lock_guard lock(mutex_);
     const auto found = pools_.find(pool);
-    return found == pools_.end() ? 0 : found->second.version;
+    if (found == pools_.end() || found->second.gone) return std::nullopt;
+    return found->second.version;
   }
 
   /// The driver has answered an allocation from `pool`, and says that it holds `reserved` bytes by
@@ -83,13 +85,23 @@ class UnmanagedMemory {
     return change([&] { set_reserved(pool, reserved, version, false); });
   }
 
-  /// `pool` is being destroyed: what it holds goes with its last allocation.
-  UnmanagedChange forget_pool(CUmemoryPool pool) noexcept {
+  /// `pool` is about to be destroyed, and no more to be asked about: only its live allocations
+  /// count from now on. end_destroying() has to follow.
+  UnmanagedChange begin_destroying(CUmemoryPool pool) noexcept {
     return change([&] {
       const auto found = pools_.find(pool);
       if (found == pools_.end()) return;
+      found->second.gone = true;
       found->second.reserved = Bytes{};
-      erase_if_unused(found);
+    });
+  }
+  /// It has been destroyed, or could not be.
+  UnmanagedChange end_destroying(CUmemoryPool pool, bool destroyed) noexcept {
+    return change([&] {
+      const auto found = pools_.find(pool);
+      if (found == pools_.end() || !found->second.gone) return;  // another has come at its handle
+      found->second.gone = destroyed;
+      if (destroyed) erase_if_unused(found);
     });
   }
 
@@ -158,6 +170,7 @@ class UnmanagedMemory {
     Bytes reserved;
     std::uint64_t calls = 0;    ///< under way, for allocations
     std::uint64_t version = 0;  ///< of the last call
+    bool gone = false;          ///< destroyed, but for what is still allocated from it
     [[nodiscard]] Bytes taken() const {
       return std::max(whole + round_up(shared, kBlock), round_up(reserved, kBlock));
     }
@@ -172,7 +185,13 @@ class UnmanagedMemory {
   PoolUse& use_to_grow(CUmemoryPool pool) {
     if (pool == nullptr) return without_pool_;
     try {
-      return pools_[pool];
+      PoolUse& use = pools_[pool];
+      if (use.gone) {  // another has come at its handle
+        without_pool_.whole += use.whole;
+        without_pool_.shared += use.shared;
+        use = {};
+      }
+      return use;
     } catch (const std::bad_alloc&) {
       return without_pool_;
     }
@@ -185,7 +204,7 @@ class UnmanagedMemory {
     const Bytes size = rounded(allocation.size);
     auto found = pools_.find(allocation.pool);
     if (found != pools_.end() && count(found->second, allocation.size) < size) {
-      found = pools_.end();  // memory was out
+      found = pools_.end();  // counted there: memory was out, or the pool is another now
     }
     Bytes& counted = count(found == pools_.end() ? without_pool_ : found->second, allocation.size);
     counted -= std::min(counted, size);
@@ -211,7 +230,7 @@ class UnmanagedMemory {
   /// `learns`: what it has grown by is that of one call.
   void set_reserved(CUmemoryPool pool, Bytes reserved, std::uint64_t version, bool learns) {
     const auto found = pools_.find(pool);
-    if (found == pools_.end()) return;
+    if (found == pools_.end() || found->second.gone) return;
     PoolUse& use = found->second;
     // What is less may be old news, if another call has made the pool grow since.
     if (reserved < use.reserved && (use.calls > 0 || use.version != version)) return;

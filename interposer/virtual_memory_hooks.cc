@@ -30,7 +30,7 @@ CUresult hook::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
     return call();
   }
   return allocate_unmanaged(runtime, {Bytes{size}}, call, [handle, size](Runtime& counted) {
-    counted.pages().create(*handle, Bytes{size});
+    counted.unmanaged().pages().create(*handle, Bytes{size});
   });
 }
 
@@ -38,9 +38,9 @@ CUresult hook::cuMemRelease(CUmemGenericAllocationHandle handle) noexcept {
   Runtime* const runtime = Runtime::if_active();
   if (runtime == nullptr) return driver().cuMemRelease(handle);
   const DeviceChanges::Section section;
-  PageAccounts::Pages pages = runtime->pages().take_reference(handle);
+  PageAccounts::Pages pages = runtime->unmanaged().pages().take_reference(handle);
   const CUresult result = driver().cuMemRelease(handle);
-  if (result != CUDA_SUCCESS) runtime->pages().put_back(handle, pages);
+  if (result != CUDA_SUCCESS) runtime->unmanaged().pages().put_back(handle, pages);
   pages.reset();  // counted inside the section
   return result;
 }
@@ -50,7 +50,7 @@ CUresult hook::cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
   const CUresult result = driver().cuMemMap(ptr, size, offset, handle, flags);
   Runtime* const runtime = Runtime::if_active();
   if (runtime != nullptr && result == CUDA_SUCCESS) {
-    runtime->pages().map(ptr, Bytes{size}, handle);
+    runtime->unmanaged().pages().map(ptr, Bytes{size}, handle);
   }
   return result;
 }
@@ -61,9 +61,9 @@ CUresult hook::cuMemUnmap(CUdeviceptr ptr, size_t size) noexcept {
   // What buffers stand on is not the program's to take away.
   if (runtime->in_arena(ptr)) return CUDA_ERROR_INVALID_VALUE;
   const DeviceChanges::Section section;
-  auto mappings = runtime->pages().take_mappings(ptr, Bytes{size});
+  auto mappings = runtime->unmanaged().pages().take_mappings(ptr, Bytes{size});
   const CUresult result = driver().cuMemUnmap(ptr, size);
-  if (result != CUDA_SUCCESS) runtime->pages().put_back(mappings);
+  if (result != CUDA_SUCCESS) runtime->unmanaged().pages().put_back(mappings);
   mappings.clear();  // counted inside the section
   return result;
 }
@@ -76,7 +76,7 @@ CUresult hook::cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle,
     const CUresult result = driver().cuMemRetainAllocationHandle(handle, addr);
     Runtime* const runtime = Runtime::if_active();
     if (runtime != nullptr && result == CUDA_SUCCESS) {
-      runtime->pages().retain(*handle, reinterpret_cast<std::uintptr_t>(addr));
+      runtime->unmanaged().pages().retain(*handle, reinterpret_cast<std::uintptr_t>(addr));
     }
     return result;
   });
@@ -90,7 +90,9 @@ CUresult hook::cuMemExportToShareableHandle(void* shareableHandle,
       driver().cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
   // Whoever imports it holds the pages too.
   Runtime* const runtime = Runtime::if_active();
-  if (runtime != nullptr && result == CUDA_SUCCESS) runtime->pages().keep_for_good(handle);
+  if (runtime != nullptr && result == CUDA_SUCCESS) {
+    runtime->unmanaged().pages().keep_for_good(handle);
+  }
   return result;
 }
 

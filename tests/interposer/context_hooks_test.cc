@@ -49,7 +49,7 @@ TEST_F(ContextHooksTest, LetsAHookFinishWhileTheContextGoes) {
   residency.trim();
   residency.on_stream_destroy(kLegacyStream);
   EXPECT_EQ(residency.pin_forever({&word, 1}, "test"), Status::kOk);
-  runtime->give_back_unmanaged({});
+  runtime->unmanaged().give_back({});
 }
 
 TEST_F(ContextHooksTest, StartsAnewInTheNextContext) {

@@ -4,7 +4,6 @@
 
 #include "interposer/code_memory.h"
 #include "interposer/device_changes.h"
-#include "interposer/pool_accounts.h"
 
 namespace superpipe {
 namespace {
@@ -16,7 +15,7 @@ auto* const kOther = reinterpret_cast<CUmemoryPool>(0x20);
 /// Allocates as a hook does; the pool then holds `reserved`. @return all that this adds.
 UnmanagedChange allocate(UnmanagedMemory& memory, Bytes size, CUmemoryPool pool, Bytes reserved) {
   const UnmanagedChange asked = memory.take({size, pool});
-  return asked + memory.settle(pool, reserved, memory.version_of(pool));
+  return asked + memory.settle(pool, reserved, memory.version_of(pool).value_or(0));
 }
 
 TEST(UnmanagedMemory, ForgetsAnAllocationOnce) {
@@ -63,7 +62,8 @@ TEST(UnmanagedMemory, KeepsHeadroomForTheNextGrowthOfAPool) {
   UnmanagedMemory memory;
   EXPECT_EQ(memory.take({Bytes{512}}).headroom, 0) << "without pools nothing grows by itself";
   EXPECT_EQ(memory.take({Bytes{512}, kPool}), (UnmanagedChange{2 * kMiB, 2 * kMiB}));
-  EXPECT_EQ(memory.settle(kPool, Bytes{512}, memory.version_of(kPool)), UnmanagedChange{});
+  EXPECT_EQ(memory.settle(kPool, Bytes{512}, memory.version_of(kPool).value_or(0)),
+            UnmanagedChange{});
   // It grew although what it holds, packed, had room: what was headroom is taken, and as much kept.
   EXPECT_EQ(allocate(memory, Bytes{512}, kPool, 4_MiB), (UnmanagedChange{2 * kMiB, 0}));
   // It grew by more than was thought: the next time it may again.
@@ -89,12 +89,12 @@ TEST(UnmanagedMemory, KeepsNoHeadroomForWhatWasAskedFor) {
 TEST(UnmanagedMemory, BelievesThatAPoolHoldsLessUnlessItMayHaveGrownSince) {
   UnmanagedMemory memory;
   allocate(memory, 1_MiB, kPool, 32_MiB);
-  const std::uint64_t version = memory.version_of(kPool);
+  const std::uint64_t version = memory.version_of(kPool).value();
   memory.take({1_MiB, kPool});
   EXPECT_EQ(memory.note_pool(kPool, 4_MiB, version).taken, 0) << "a call is under way";
-  memory.settle(kPool, 32_MiB, memory.version_of(kPool));
+  memory.settle(kPool, 32_MiB, memory.version_of(kPool).value());
   EXPECT_EQ(memory.note_pool(kPool, 4_MiB, version).taken, 0) << "there was one since";
-  EXPECT_EQ(memory.note_pool(kPool, 4_MiB, memory.version_of(kPool)).taken, -28 * kMiB);
+  EXPECT_EQ(memory.note_pool(kPool, 4_MiB, memory.version_of(kPool).value()).taken, -28 * kMiB);
   EXPECT_EQ(memory.settle(kOther, std::nullopt, 0).taken, 0);
 }
 
@@ -113,7 +113,7 @@ TEST(UnmanagedMemory, LearnsNoHeadroomFromCallsSideBySide) {
   UnmanagedMemory memory;
   memory.take({Bytes{512}, kPool});
   memory.take({Bytes{512}, kPool});
-  const std::uint64_t version = memory.version_of(kPool);
+  const std::uint64_t version = memory.version_of(kPool).value();
   memory.settle(kPool, 64_MiB, version);
   EXPECT_EQ(memory.settle(kPool, 64_MiB, version).headroom, 0);
   EXPECT_EQ(memory.peak_headroom(), 2_MiB);
@@ -128,18 +128,19 @@ class CodeCensusTest : public ::testing::Test {
     return end(change);
   }
   void begin() {
-    census_.begin([&] { return measured(); });
+    census_->begin([&] { return measured(); });
   }
   std::int64_t end(CodeChange change) {
-    census_.end(
-        change, [&] { return measured(); }, [&](std::int64_t bytes) { told_ = bytes; });
+    census_->end(
+        change, [&] { return measured(); },
+        [&](Bytes bytes) { told_ = static_cast<std::int64_t>(bytes.count()); });
     return told_;
   }
   std::optional<std::int64_t> measured() const {
     return measurable_ ? std::optional(held_) : std::nullopt;
   }
 
-  CodeCensus census_;
+  std::optional<CodeCensus> census_{std::in_place};
   std::int64_t held_ = 0;
   std::int64_t told_ = -1;
   bool measurable_ = true;
@@ -165,7 +166,7 @@ TEST_F(CodeCensusTest, BelievesNothingThatCodeCannotDo) {
 }
 
 TEST_F(CodeCensusTest, CountsNoMoreThanHasComeSinceTheBeginning) {
-  census_.set_baseline(1000);
+  census_.emplace(1000);
   held_ = 1000;
   EXPECT_EQ(after(CodeChange::kLoad, 100), 100);
   held_ -= 60;  // a context went, and its code with it
@@ -199,9 +200,47 @@ TEST(DeviceChanges, ReadsOnlyWhereNothingChanges) {
 TEST(UnmanagedMemory, ForgetsAPoolWithItsLastAllocation) {
   UnmanagedMemory memory;
   allocate(memory, Bytes{512}, kPool, 32_MiB);
-  EXPECT_EQ(memory.forget_pool(kPool), (UnmanagedChange{-30 * kMiB, 0}));
+  EXPECT_EQ(memory.begin_destroying(kPool), (UnmanagedChange{-30 * kMiB, 0}));
+  EXPECT_EQ(memory.version_of(kPool), std::nullopt) << "nobody may ask the driver about it now";
+  EXPECT_EQ(memory.end_destroying(kPool, true), UnmanagedChange{});
+  EXPECT_EQ(memory.version_of(kPool), std::nullopt);
   EXPECT_EQ(memory.give_back({Bytes{512}, kPool}), (UnmanagedChange{-2 * kMiB, -30 * kMiB}));
-  EXPECT_EQ(memory.forget_pool(kPool), UnmanagedChange{});
+  EXPECT_EQ(memory.begin_destroying(kPool), UnmanagedChange{});
+  EXPECT_EQ(memory.end_destroying(kPool, true), UnmanagedChange{});
+}
+
+TEST(UnmanagedMemory, ForgetsAPoolWithoutAllocationsAtOnce) {
+  UnmanagedMemory memory;
+  allocate(memory, Bytes{512}, kPool, 32_MiB);
+  memory.give_back({Bytes{512}, kPool});
+  EXPECT_EQ(memory.begin_destroying(kPool), (UnmanagedChange{-32 * kMiB, 0}));
+  EXPECT_EQ(memory.end_destroying(kPool, true), (UnmanagedChange{0, -30 * kMiB}));
+  EXPECT_TRUE(memory.pools().empty());
+}
+
+TEST(UnmanagedMemory, AsksAgainAboutAPoolThatCouldNotBeDestroyed) {
+  UnmanagedMemory memory;
+  allocate(memory, Bytes{512}, kPool, 32_MiB);
+  memory.give_back({Bytes{512}, kPool});
+  memory.begin_destroying(kPool);
+  EXPECT_EQ(memory.end_destroying(kPool, false), UnmanagedChange{});
+  const std::uint64_t version = memory.version_of(kPool).value();
+  EXPECT_EQ(memory.note_pool(kPool, 32_MiB, version).taken, 32 * kMiB);
+}
+
+TEST(UnmanagedMemory, KeepsAllocationsOfAPoolApartFromTheNextAtItsHandle) {
+  UnmanagedMemory memory;
+  allocate(memory, 8_MiB, kPool, 8_MiB);
+  memory.begin_destroying(kPool);
+  // Another thread has made a pool there before the call returns.
+  EXPECT_EQ(memory.take({4_MiB, kPool}).taken, 4 * kMiB);
+  memory.settle(kPool, 4_MiB, memory.version_of(kPool).value());
+  EXPECT_EQ(memory.end_destroying(kPool, true), UnmanagedChange{});
+  EXPECT_EQ(memory.besides_code(), 12_MiB);
+  EXPECT_EQ(memory.give_back({8_MiB, kPool}).taken, -8 * kMiB);
+  EXPECT_TRUE(memory.version_of(kPool).has_value());
+  EXPECT_EQ(memory.give_back({4_MiB, kPool}).taken, 0) << "the pool keeps it";
+  EXPECT_EQ(memory.besides_code(), 4_MiB);
 }
 
 TEST(UnmanagedMemory, GivesLargeAllocationsBlocksOfTheirOwn) {
@@ -218,50 +257,6 @@ TEST(UnmanagedMemory, KeepsThePeakAfterFrees) {
   memory.give_back({2_MiB});
   memory.take({Bytes{1}});
   EXPECT_EQ(memory.peak(), 6_MiB);
-}
-
-TEST(PoolAccounts, CountsByPoolAndForgetsFrees) {
-  PoolAccounts accounts;
-  auto* const first = reinterpret_cast<CUmemoryPool>(0x10);
-  auto* const second = reinterpret_cast<CUmemoryPool>(0x20);
-  accounts.on_allocate(first, 1, 100);
-  accounts.on_allocate(first, 2, 50);
-  accounts.on_allocate(second, 3, 7);
-  const auto owner = accounts.take(1);
-  ASSERT_TRUE(owner);
-  EXPECT_EQ(accounts.usage(first).current, 50U);
-  EXPECT_EQ(accounts.usage(first).high, 150U);
-  EXPECT_EQ(accounts.usage(second).current, 7U);
-  EXPECT_EQ(accounts.pool_of(3), second);
-  EXPECT_EQ(accounts.pool_of(1), nullptr);
-  accounts.reset_high(first);
-  EXPECT_EQ(accounts.usage(first).high, 50U);
-  accounts.put_back(1, *owner);
-  EXPECT_EQ(accounts.usage(first).current, 150U);
-  EXPECT_EQ(accounts.pool_of(1), first);
-}
-
-TEST(PoolAccounts, ServesPoolsOfTheDeviceAndThoseItNeverSaw) {
-  PoolAccounts accounts;
-  auto* const pool = reinterpret_cast<CUmemoryPool>(0x10);
-  EXPECT_TRUE(accounts.can_serve(pool, 0));
-  accounts.set_device(pool, 1);
-  EXPECT_FALSE(accounts.can_serve(pool, 0));
-  EXPECT_TRUE(accounts.can_serve(pool, 1));
-  accounts.set_device(pool, PoolAccounts::kElsewhere);
-  EXPECT_FALSE(accounts.can_serve(pool, 1));
-  accounts.forget(pool);
-  EXPECT_TRUE(accounts.can_serve(pool, 0));
-}
-
-TEST(PoolAccounts, ForgetsAllocationsWithTheirContextButNotThePools) {
-  PoolAccounts accounts;
-  auto* const pool = reinterpret_cast<CUmemoryPool>(0x10);
-  accounts.set_device(pool, PoolAccounts::kElsewhere);
-  accounts.on_allocate(pool, 1, 100);
-  accounts.forget_allocations();
-  EXPECT_EQ(accounts.usage(pool).current, 0U);
-  EXPECT_FALSE(accounts.can_serve(pool, 0));
 }
 
 }  // namespace

@@ -216,11 +216,25 @@ TEST_F(ResidencyManagerTest, RecyclesTheSlotsOfDestroyedStreams) {
   EXPECT_EQ(copy_out(b, kPage), 100);
 }
 
-TEST_F(ResidencyManagerTest, MakesRoomForUnmanagedBytesAndSaysWhenItCannot) {
+class UnmanagedBytesTest : public ResidencyManagerTest {
+ protected:
+  /// Four buffers of two pages each, on the device, each launched on once.
+  std::vector<Address> fill_eight_pages() {
+    std::vector<Address> buffers;
+    for (int i = 0; i < 4; ++i) buffers.push_back(load(2, i));
+    for (const Address buffer : buffers) EXPECT_EQ(launch({buffer}), Status::kOk);
+    return buffers;
+  }
+  void expect_launched_once(const std::vector<Address>& buffers) {
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      EXPECT_EQ(copy_out(buffers[i], kPage), static_cast<int>(i) + 1);
+    }
+  }
+};
+
+TEST_F(UnmanagedBytesTest, MakeRoomAndSayWhenItCannotBe) {
   make(budget_of(8));
-  std::vector<Address> buffers;
-  for (int i = 0; i < 4; ++i) buffers.push_back(load(2, i));
-  for (const Address buffer : buffers) ASSERT_EQ(launch({buffer}), Status::kOk);
+  const auto buffers = fill_eight_pages();
   EXPECT_TRUE(manager_->on_unmanaged_change({3 * kPage}));
   EXPECT_LE(device_->device_bytes(), Bytes{5 * kPage});
   EXPECT_FALSE(manager_->on_unmanaged_change({6 * kPage})) << "nine pages of eight";
@@ -228,12 +242,10 @@ TEST_F(ResidencyManagerTest, MakesRoomForUnmanagedBytesAndSaysWhenItCannot) {
   EXPECT_TRUE(manager_->on_unmanaged_change({0, 6 * kPage}))
       << "headroom is asked for, not demanded";
   EXPECT_TRUE(manager_->on_unmanaged_change({-3 * static_cast<std::int64_t>(kPage)}));
-  for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(copy_out(buffers[i], kPage), static_cast<int>(i) + 1);
-  }
+  expect_launched_once(buffers);
 }
 
-TEST_F(ResidencyManagerTest, GivesUpHeadroomBeforeALaunchFails) {
+TEST_F(UnmanagedBytesTest, GiveUpHeadroomBeforeALaunchFails) {
   make(budget_of(8));
   const Address a = load(4, 1);
   const Address b = load(3, 2);
@@ -247,7 +259,7 @@ TEST_F(ResidencyManagerTest, GivesUpHeadroomBeforeALaunchFails) {
 }
 
 // What is stuck behind work that may need the program is no room (I7).
-TEST_F(ResidencyManagerTest, MakesRoomForUnmanagedBytesBesideWhatIsStuck) {
+TEST_F(UnmanagedBytesTest, MakeRoomBesideWhatIsStuck) {
   make(budget_of(8));
   const Address stuck = load(4, 1);
   const Address idle = load(4, 2);
@@ -268,11 +280,9 @@ TEST_F(ResidencyManagerTest, MakesRoomForUnmanagedBytesBesideWhatIsStuck) {
   EXPECT_EQ(copy_out(idle, kPage), 3);
 }
 
-TEST_F(ResidencyManagerTest, MakesRoomAfterwardsForWhatTheDriverHasTakenAlready) {
+TEST_F(UnmanagedBytesTest, MakeRoomAfterwardsIfTheyAreTakenAlready) {
   make(budget_of(8));
-  std::vector<Address> buffers;
-  for (int i = 0; i < 4; ++i) buffers.push_back(load(2, i));
-  for (const Address buffer : buffers) ASSERT_EQ(launch({buffer}), Status::kOk);
+  const auto buffers = fill_eight_pages();
   manager_->note_unmanaged_change({3 * kPage, 2 * kPage});
   EXPECT_LE(device_->device_bytes(), Bytes{3 * kPage});
   EXPECT_EQ(manager_->stats().peak_device_bytes, Bytes{11 * kPage}) << "for a moment it was so";
@@ -281,9 +291,7 @@ TEST_F(ResidencyManagerTest, MakesRoomAfterwardsForWhatTheDriverHasTakenAlready)
   EXPECT_EQ(device_->device_bytes(), Bytes{});
   EXPECT_EQ(manager_->stats().unmanaged_bytes, Bytes{12 * kPage});
   manager_->note_unmanaged_change({-12 * static_cast<std::int64_t>(kPage)});
-  for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(copy_out(buffers[i], kPage), static_cast<int>(i) + 1);
-  }
+  expect_launched_once(buffers);
 }
 
 TEST_F(ResidencyManagerTest, SaysOutOfMemoryForWhatNoDeviceHas) {
