@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "interposer/driver_table.h"
 #include "interposer/generated/hooks.h"
@@ -16,9 +17,9 @@ namespace {
 /// Lets the driver make `size` bytes at `*dptr` through `call`, counted if they lie on the device
 /// of `counting`. `pool`: where they are from, null if not from a pool.
 template <typename Call>
-CUresult pass_through(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, Runtime* counting,
+CUresult pass_through(CUdeviceptr* dptr, std::size_t size, MemoryPoolPtr pool, Runtime* counting,
                       const Call& call) noexcept {
-  const UnmanagedMemory::Allocation allocation{Bytes{size}, pool};
+  const UnmanagedMemory::Allocation allocation{Bytes{size}, std::move(pool)};
   return allocate_unmanaged(counting, allocation, call, [&](Runtime& counted) {
     counted.unmanaged().remember(*dptr, allocation);
   });
@@ -43,10 +44,10 @@ CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcep
   return CUDA_SUCCESS;
 }
 
-/// The same in the order of `stream`, from `pool` (null: the device's current one).
+/// The same in the order of `stream`, from the pool `from` (nullopt: the device's current one).
 template <typename Call>
-CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, StreamHandle stream,
-                        const Call& call) noexcept {
+CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, std::optional<CUmemoryPool> from,
+                        StreamHandle stream, const Call& call) noexcept {
   if (dptr == nullptr || size == 0) return call();
   Runtime* const runtime = Runtime::for_allocation();
   if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -54,16 +55,18 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, 
   if (Runtime::is_capturing(stream)) return call();
   Runtime* const counting = runtime != nullptr ? runtime : Runtime::for_current_device();
   if (counting == nullptr) return call();
-  if (pool == nullptr && driver().cuDeviceGetMemPool(&pool, counting->device()) != CUDA_SUCCESS) {
-    pool = nullptr;
-  }
+  CUmemoryPool handle = from.value_or(nullptr);
+  if (!from) (void)driver().cuDeviceGetMemPool(&handle, counting->device());
+  if (handle == nullptr) return call();  // which says why
+  const MemoryPoolPtr pool = Runtime::pools().at(handle);
+  if (pool == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   if (runtime == nullptr || Bytes{size} < runtime->min_buffer() || !runtime->can_order(stream) ||
-      !Runtime::pools().can_serve(pool, runtime->device())) {
+      !pool->can_serve(runtime->device())) {
     return pass_through(dptr, size, pool, counting, call);
   }
   const auto address = runtime->residency().allocate(Bytes{size}, stream);
   if (!address.ok()) return runtime->failure(address.status(), CallKind::kAllocation);
-  Runtime::pools().on_allocate(pool, *address, size);
+  Runtime::pools().on_allocate(*address, {pool, size});
   *dptr = *address;
   return CUDA_SUCCESS;
 }
@@ -72,9 +75,9 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, CUmemoryPool pool, 
 template <typename Free>
 CUresult free_managed(Runtime& runtime, CUdeviceptr dptr, const Free& free) noexcept {
   runtime.note_free();
-  const auto owner = Runtime::pools().take(dptr);
+  const auto allocation = Runtime::pools().take(dptr);
   const Status status = free();
-  if (status != Status::kOk && owner) Runtime::pools().put_back(dptr, *owner);
+  if (status != Status::kOk && allocation) Runtime::pools().on_allocate(dptr, *allocation);
   return runtime.failure(status, CallKind::kAllocation);
 }
 
@@ -139,11 +142,11 @@ CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
 }
 
 CUresult hook::cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) noexcept {
-  return allocate_async(dptr, bytesize, nullptr, stream_handle(hStream, kLegacyDefault),
+  return allocate_async(dptr, bytesize, std::nullopt, stream_handle(hStream, kLegacyDefault),
                         [&] { return driver().cuMemAllocAsync(dptr, bytesize, hStream); });
 }
 CUresult hook::cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) noexcept {
-  return allocate_async(dptr, bytesize, nullptr, stream_handle(hStream, kPerThreadDefault),
+  return allocate_async(dptr, bytesize, std::nullopt, stream_handle(hStream, kPerThreadDefault),
                         [&] { return driver().cuMemAllocAsync_ptsz(dptr, bytesize, hStream); });
 }
 CUresult hook::cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,

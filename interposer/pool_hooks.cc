@@ -1,7 +1,6 @@
 // Memory pools: we serve their allocations, so what they report has ours added.
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 #include "interposer/device_changes.h"
 #include "interposer/driver_table.h"
@@ -27,18 +26,18 @@ CUresult hook::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolPro
   // What is shared with other processes, or lies elsewhere, must be the driver's own memory.
   const bool ordinary = poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
                         poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-  Runtime::pools().set_device(*pool, ordinary ? poolProps->location.id : PoolAccounts::kElsewhere);
+  Runtime::pools().on_created(*pool, ordinary ? poolProps->location.id : MemoryPool::kElsewhere);
   return result;
 }
 
 CUresult hook::cuMemPoolDestroy(CUmemoryPool pool) noexcept {
-  Runtime* const runtime = Runtime::if_active();
+  const MemoryPoolPtr known = Runtime::pools().at(pool);
+  if (known == nullptr) return driver().cuMemPoolDestroy(pool);
   const DeviceChanges::Section section;
-  PoolAccounts::Taken ours = Runtime::pools().take_pool(pool);
-  const auto call = [pool] { return driver().cuMemPoolDestroy(pool); };
   const CUresult result =
-      runtime == nullptr ? call() : runtime->unmanaged().destroy_pool(pool, call);
-  if (result != CUDA_SUCCESS) Runtime::pools().put_back(std::move(ours));
+      known->destroy([](CUmemoryPool handle) { return driver().cuMemPoolDestroy(handle); });
+  Runtime* const runtime = Runtime::if_active();
+  if (result == CUDA_SUCCESS && runtime != nullptr) runtime->unmanaged().forget_pool(known);
   return result;
 }
 
@@ -46,7 +45,8 @@ CUresult hook::cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
                                      void* value) noexcept {
   const CUresult result = driver().cuMemPoolGetAttribute(pool, attr, value);
   if (result != CUDA_SUCCESS) return result;
-  const PoolAccounts::Usage ours = Runtime::pools().usage(pool);
+  const MemoryPoolPtr known = Runtime::pools().at(pool);
+  const MemoryPool::Usage ours = known == nullptr ? MemoryPool::Usage{} : known->usage();
   switch (attr) {
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
@@ -67,7 +67,8 @@ CUresult hook::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
   const CUresult result = driver().cuMemPoolSetAttribute(pool, attr, value);
   const bool resets =
       attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH;
-  if (result == CUDA_SUCCESS && resets) Runtime::pools().reset_high(pool);
+  if (result != CUDA_SUCCESS || !resets) return result;
+  if (const MemoryPoolPtr known = Runtime::pools().at(pool)) known->reset_high();
   return result;
 }
 
@@ -77,7 +78,8 @@ CUresult hook::cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) noexcep
   runtime->residency().trim();
   const DeviceChanges::Section section;
   const CUresult result = driver().cuMemPoolTrimTo(pool, minBytesToKeep);
-  if (result == CUDA_SUCCESS) runtime->unmanaged().note_pool(pool);
+  if (result != CUDA_SUCCESS) return result;
+  if (const MemoryPoolPtr known = Runtime::pools().at(pool)) runtime->unmanaged().note_pool(known);
   return result;
 }
 

@@ -313,9 +313,9 @@ void Runtime::on_context_detached(CUcontext context) noexcept {
 
 void Runtime::on_context_destroyed() noexcept { contexts_.fetch_sub(1); }
 
-PoolAccounts& Runtime::pools() noexcept {
-  static auto* const accounts = new PoolAccounts;
-  return *accounts;
+MemoryPools& Runtime::pools() noexcept {
+  static auto* const pools = new MemoryPools;
+  return *pools;
 }
 
 void Runtime::on_primary_retained(CUdevice device) noexcept {

@@ -18,7 +18,7 @@
 #include "interposer/exit_report.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/launch_overhead.h"
-#include "interposer/pool_accounts.h"
+#include "interposer/memory_pools.h"
 #include "interposer/unmanaged_budget.h"
 #include "residency/residency_manager.h"
 
@@ -99,7 +99,7 @@ class Runtime {
   [[nodiscard]] KernelLayoutCache& layouts() noexcept { return layouts_; }
   [[nodiscard]] LaunchOverhead& overhead() noexcept { return overhead_; }
   /// The pools' accounts; they outlive the managed state, because pools are made before it.
-  [[nodiscard]] static PoolAccounts& pools() noexcept;
+  [[nodiscard]] static MemoryPools& pools() noexcept;
   [[nodiscard]] Bytes min_buffer() const noexcept { return min_buffer_; }
   [[nodiscard]] CUcontext context() const noexcept { return context_; }
   [[nodiscard]] CUdevice device() const noexcept { return device_; }

@@ -1,8 +1,6 @@
 #include "interposer/unmanaged_budget.h"
 
-#include <mutex>
 #include <new>
-#include <shared_mutex>
 
 #include "interposer/device_changes.h"
 #include "interposer/driver_table.h"
@@ -11,12 +9,16 @@
 namespace superpipe {
 namespace {
 
-/// How much `pool` holds of its device; nullopt if the driver does not say.
-std::optional<Bytes> reserved_by(CUmemoryPool pool) noexcept {
-  cuuint64_t reserved = 0;
-  const CUresult result =
-      driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
-  return result == CUDA_SUCCESS ? std::optional(Bytes{reserved}) : std::nullopt;
+/// How much `pool` holds of its device; nullopt if it is destroyed or the driver does not say.
+std::optional<Bytes> reserved_by(const MemoryPool& pool) noexcept {
+  std::optional<Bytes> found;
+  pool.ask([&found](CUmemoryPool handle) {
+    cuuint64_t reserved = 0;
+    const CUresult result =
+        driver().cuMemPoolGetAttribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
+    if (result == CUDA_SUCCESS) found = Bytes{reserved};
+  });
+  return found;
 }
 
 }  // namespace
@@ -42,9 +44,9 @@ bool UnmanagedBudget::take(const UnmanagedMemory::Allocation& allocation) noexce
   }
 }
 
-void UnmanagedBudget::settle(CUmemoryPool pool) noexcept {
-  const std::uint64_t version = memory_.version_of(pool).value_or(0);
-  note(memory_.settle(pool, reserved_by(pool), version));
+void UnmanagedBudget::settle(const MemoryPoolPtr& pool) noexcept {
+  const std::uint64_t version = memory_.version_of(pool);
+  note(memory_.settle(pool, reserved_by(*pool), version));
 }
 
 void UnmanagedBudget::give_back(const UnmanagedMemory::Allocation& allocation) noexcept {
@@ -62,22 +64,21 @@ std::optional<UnmanagedMemory::Allocation> UnmanagedBudget::forget(std::uint64_t
   return memory_.forget(key);
 }
 
-void UnmanagedBudget::note_pool(CUmemoryPool pool) noexcept {
-  std::optional<std::uint64_t> version;
-  std::optional<Bytes> reserved;
-  {
-    const std::shared_lock lock(pools_alive_);
-    version = memory_.version_of(pool);
-    if (version) reserved = reserved_by(pool);
-  }
-  if (reserved) note(memory_.note_pool(pool, *reserved, *version));
+void UnmanagedBudget::note_pool(const MemoryPoolPtr& pool) noexcept {
+  const std::uint64_t version = memory_.version_of(pool);
+  const std::optional<Bytes> reserved = reserved_by(*pool);
+  if (reserved) note(memory_.note_pool(pool, *reserved, version));
+}
+
+void UnmanagedBudget::forget_pool(const MemoryPoolPtr& pool) noexcept {
+  note(memory_.forget_pool(pool));
 }
 
 // @return whether less is counted than before.
 bool UnmanagedBudget::note_pools() noexcept {
   const Bytes before = memory_.besides_code();
   try {
-    for (const CUmemoryPool pool : memory_.pools()) note_pool(pool);
+    for (const MemoryPoolPtr& pool : memory_.pools()) note_pool(pool);
   } catch (const std::bad_alloc&) {
     return false;
   }

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 
 #include "interposer/code_memory.h"
 #include "interposer/cuda_api.h"
 #include "interposer/driver_device_memory.h"
+#include "interposer/memory_pools.h"
 #include "interposer/page_accounts.h"
 #include "interposer/unmanaged_memory.h"
 #include "residency/residency_manager.h"
@@ -28,7 +27,7 @@ class UnmanagedBudget {
   /// @return false if it does not fit even after evicting.
   bool take(const UnmanagedMemory::Allocation& allocation) noexcept;
   /// The driver has answered a call for memory from `pool`: asks how much the pool holds by now.
-  void settle(CUmemoryPool pool) noexcept;
+  void settle(const MemoryPoolPtr& pool) noexcept;
   /// Gives it back: the allocation failed, or was freed.
   void give_back(const UnmanagedMemory::Allocation& allocation) noexcept;
 
@@ -39,20 +38,9 @@ class UnmanagedBudget {
   std::optional<UnmanagedMemory::Allocation> forget(std::uint64_t key) noexcept;
 
   /// `pool` may hold less than before: asks how much.
-  void note_pool(CUmemoryPool pool) noexcept;
-  /// Destroys `pool` through `destroy`, and stops asking the driver about it.
-  template <typename Destroy>
-  CUresult destroy_pool(CUmemoryPool pool, const Destroy& destroy) noexcept {
-    note(memory_.begin_destroying(pool));
-    CUresult result = CUDA_SUCCESS;
-    {
-      const std::unique_lock lock(pools_alive_);
-      result = destroy();
-    }
-    note(memory_.end_destroying(pool, result == CUDA_SUCCESS));
-    if (result != CUDA_SUCCESS) note_pool(pool);
-    return result;
-  }
+  void note_pool(const MemoryPoolPtr& pool) noexcept;
+  /// `pool` has been destroyed.
+  void forget_pool(const MemoryPoolPtr& pool) noexcept;
 
   /// Code may be about to be loaded or unloaded: makes room for some. end_code() has to follow.
   void begin_code(CodeChange change) noexcept;
@@ -72,7 +60,6 @@ class UnmanagedBudget {
   const DriverDeviceMemory& device_;
   UnmanagedMemory memory_;
   CodeCensus code_census_;
-  std::shared_mutex pools_alive_;  ///< held while the driver is asked about one unbidden
   PageAccounts pages_{[this](Bytes size) { give_back({size}); }};
 };
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "interposer/cuda_api.h"
+#include "interposer/memory_pools.h"
 #include "policy/units.h"
 #include "residency/residency_manager.h"
 
@@ -29,7 +29,7 @@ class UnmanagedMemory {
   /// One pass-through allocation.
   struct Allocation {
     Bytes size;
-    CUmemoryPool pool = nullptr;  ///< null: not from a pool
+    MemoryPoolPtr pool = nullptr;  ///< null: not from a pool
   };
 
   static constexpr Bytes kBlock = 2_MiB;
@@ -62,17 +62,15 @@ class UnmanagedMemory {
   }
 
   /// Changes with every take() from `pool`: asked for before the driver is asked how much it holds.
-  /// nullopt: `pool` is not counted, or is gone.
-  [[nodiscard]] std::optional<std::uint64_t> version_of(CUmemoryPool pool) const {
+  [[nodiscard]] std::uint64_t version_of(const MemoryPoolPtr& pool) const {
     const std::lock_guard lock(mutex_);
     const auto found = pools_.find(pool);
-    if (found == pools_.end() || found->second.gone) return std::nullopt;
-    return found->second.version;
+    return found == pools_.end() ? 0 : found->second.version;
   }
 
   /// The driver has answered an allocation from `pool`, and says that it holds `reserved` bytes by
   /// now (nullopt: it does not say), which was asked for at `version`.
-  UnmanagedChange settle(CUmemoryPool pool, const std::optional<Bytes>& reserved,
+  UnmanagedChange settle(const MemoryPoolPtr& pool, const std::optional<Bytes>& reserved,
                          std::uint64_t version) noexcept {
     return change([&] {
       const bool alone = end_call(pool);
@@ -81,27 +79,18 @@ class UnmanagedMemory {
   }
 
   /// The driver says, without an allocation, that `pool` holds `reserved` bytes.
-  UnmanagedChange note_pool(CUmemoryPool pool, Bytes reserved, std::uint64_t version) noexcept {
+  UnmanagedChange note_pool(const MemoryPoolPtr& pool, Bytes reserved,
+                            std::uint64_t version) noexcept {
     return change([&] { set_reserved(pool, reserved, version, false); });
   }
 
-  /// `pool` is about to be destroyed, and no more to be asked about: only its live allocations
-  /// count from now on. end_destroying() has to follow.
-  UnmanagedChange begin_destroying(CUmemoryPool pool) noexcept {
+  /// `pool` has been destroyed: what it holds goes with its last allocation, and it grows no more.
+  UnmanagedChange forget_pool(const MemoryPoolPtr& pool) noexcept {
     return change([&] {
       const auto found = pools_.find(pool);
       if (found == pools_.end()) return;
-      found->second.gone = true;
-      found->second.reserved = Bytes{};
-    });
-  }
-  /// It has been destroyed, or could not be.
-  UnmanagedChange end_destroying(CUmemoryPool pool, bool destroyed) noexcept {
-    return change([&] {
-      const auto found = pools_.find(pool);
-      if (found == pools_.end() || !found->second.gone) return;  // another has come at its handle
-      found->second.gone = destroyed;
-      if (destroyed) erase_if_unused(found);
+      found->second.destroyed = true;
+      erase_if_unused(found);
     });
   }
 
@@ -145,9 +134,9 @@ class UnmanagedMemory {
     return taken() - round_up(code_, kBlock);
   }
   /// The pools that are counted.
-  [[nodiscard]] std::vector<CUmemoryPool> pools() const {
+  [[nodiscard]] std::vector<MemoryPoolPtr> pools() const {
     const std::lock_guard lock(mutex_);
-    std::vector<CUmemoryPool> found;
+    std::vector<MemoryPoolPtr> found;
     for (const auto& [pool, use] : pools_) found.push_back(pool);
     return found;
   }
@@ -170,28 +159,23 @@ class UnmanagedMemory {
     Bytes reserved;
     std::uint64_t calls = 0;    ///< under way, for allocations
     std::uint64_t version = 0;  ///< of the last call
-    bool gone = false;          ///< destroyed, but for what is still allocated from it
+    bool destroyed = false;     ///< but for what is still allocated from it
     [[nodiscard]] Bytes taken() const {
+      if (destroyed && whole + shared == Bytes{}) return Bytes{};
       return std::max(whole + round_up(shared, kBlock), round_up(reserved, kBlock));
     }
   };
-  using Pools = std::unordered_map<CUmemoryPool, PoolUse>;
+  using Pools = std::unordered_map<MemoryPoolPtr, PoolUse>;
 
   static Bytes rounded(Bytes size) {
     return round_up(size, size <= kLargestShared ? kAlignment : kBlock);
   }
 
   /// Where memory is out, a pool's allocations count as if they were from none.
-  PoolUse& use_to_grow(CUmemoryPool pool) {
+  PoolUse& use_to_grow(const MemoryPoolPtr& pool) {
     if (pool == nullptr) return without_pool_;
     try {
-      PoolUse& use = pools_[pool];
-      if (use.gone) {  // another has come at its handle
-        without_pool_.whole += use.whole;
-        without_pool_.shared += use.shared;
-        use = {};
-      }
-      return use;
+      return pools_[pool];
     } catch (const std::bad_alloc&) {
       return without_pool_;
     }
@@ -204,7 +188,7 @@ class UnmanagedMemory {
     const Bytes size = rounded(allocation.size);
     auto found = pools_.find(allocation.pool);
     if (found != pools_.end() && count(found->second, allocation.size) < size) {
-      found = pools_.end();  // counted there: memory was out, or the pool is another now
+      found = pools_.end();  // memory was out
     }
     Bytes& counted = count(found == pools_.end() ? without_pool_ : found->second, allocation.size);
     counted -= std::min(counted, size);
@@ -217,7 +201,7 @@ class UnmanagedMemory {
     use.version = ++versions_;
   }
   /// @return whether no other call for memory of the pool was under way.
-  bool end_call(CUmemoryPool pool) {
+  bool end_call(const MemoryPoolPtr& pool) {
     --calls_under_way_;
     const auto found = pools_.find(pool);
     PoolUse& use = found == pools_.end() ? without_pool_ : found->second;
@@ -228,9 +212,9 @@ class UnmanagedMemory {
     if (pool->second.calls == 0 && pool->second.taken() == Bytes{}) pools_.erase(pool);
   }
   /// `learns`: what it has grown by is that of one call.
-  void set_reserved(CUmemoryPool pool, Bytes reserved, std::uint64_t version, bool learns) {
+  void set_reserved(const MemoryPoolPtr& pool, Bytes reserved, std::uint64_t version, bool learns) {
     const auto found = pools_.find(pool);
-    if (found == pools_.end() || found->second.gone) return;
+    if (found == pools_.end() || found->second.destroyed) return;
     PoolUse& use = found->second;
     // What is less may be old news, if another call has made the pool grow since.
     if (reserved < use.reserved && (use.calls > 0 || use.version != version)) return;
@@ -248,13 +232,18 @@ class UnmanagedMemory {
     for (const auto& [pool, use] : pools_) sum += use.taken();
     return sum;
   }
+  /// Of a pool, by one call.
+  [[nodiscard]] Bytes for_growth() const {
+    const bool grows = std::any_of(pools_.begin(), pools_.end(),
+                                   [](const auto& pool) { return !pool.second.destroyed; });
+    return grows ? largest_growth_ : Bytes{};
+  }
   [[nodiscard]] Bytes headroom() const {
-    const Bytes for_pools = pools_.empty() ? Bytes{} : largest_growth_;
-    return for_pools * std::max<std::uint64_t>(calls_under_way_, 1) + kBlock * loads_under_way_;
+    return for_growth() * std::max<std::uint64_t>(calls_under_way_, 1) + kBlock * loads_under_way_;
   }
   /// Without what only calls side by side need.
   [[nodiscard]] Bytes ordinary_headroom() const {
-    return (pools_.empty() ? Bytes{} : largest_growth_) + (loads_under_way_ > 0 ? kBlock : Bytes{});
+    return for_growth() + (loads_under_way_ > 0 ? kBlock : Bytes{});
   }
 
   /// By how much `apply` changes the sums.

@@ -69,6 +69,18 @@ class ManagedTest(ManagedCase):
                 self.assertGreaterEqual(run.statistics["passthrough_bytes"], 4 * MIB)
                 self.assertEqual(run.statistics["headroom_bytes"], 2 * MIB)
 
+    def test_a_destroyed_pool_is_never_asked_about_and_its_memory_outlives_it(self):
+        # simgpu says on standard error when a handle names no pool, where a driver might crash.
+        for mib in (15, 18):
+            with self.subTest(mib):
+                run = self.assert_same("destroyed_pools", PROGRAMS / "large_module.fatbin", SUPERPIPE_GPU_MEM=f"{mib}M")
+                self.assert_within_budget(run, mib)
+                self.assertEqual(run.statistics["passthrough_bytes"], 4 * MIB)
+
+    def test_pools_destroyed_in_threads_while_code_is_loaded_are_not_asked_about_either(self):
+        self.assert_moved(self.assert_same("pools_destroyed_in_threads", PROGRAMS / "large_module.fatbin",
+                                           SUPERPIPE_GPU_MEM="14M"))
+
     def test_calls_side_by_side_to_a_pool_are_not_refused(self):
         for mib in (10, 14):
             with self.subTest(mib):

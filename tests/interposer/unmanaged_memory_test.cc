@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
+#include <utility>
+
 #include "interposer/code_memory.h"
 #include "interposer/device_changes.h"
 
@@ -9,13 +13,16 @@ namespace superpipe {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
-auto* const kPool = reinterpret_cast<CUmemoryPool>(0x10);
-auto* const kOther = reinterpret_cast<CUmemoryPool>(0x20);
+const MemoryPoolPtr kPool =
+    std::make_shared<MemoryPool>(reinterpret_cast<CUmemoryPool>(0x10), std::nullopt);
+const MemoryPoolPtr kOther =
+    std::make_shared<MemoryPool>(reinterpret_cast<CUmemoryPool>(0x20), std::nullopt);
 
 /// Allocates as a hook does; the pool then holds `reserved`. @return all that this adds.
-UnmanagedChange allocate(UnmanagedMemory& memory, Bytes size, CUmemoryPool pool, Bytes reserved) {
+UnmanagedChange allocate(UnmanagedMemory& memory, Bytes size, const MemoryPoolPtr& pool,
+                         Bytes reserved) {
   const UnmanagedChange asked = memory.take({size, pool});
-  return asked + memory.settle(pool, reserved, memory.version_of(pool).value_or(0));
+  return asked + memory.settle(pool, reserved, memory.version_of(pool));
 }
 
 TEST(UnmanagedMemory, ForgetsAnAllocationOnce) {
@@ -62,8 +69,7 @@ TEST(UnmanagedMemory, KeepsHeadroomForTheNextGrowthOfAPool) {
   UnmanagedMemory memory;
   EXPECT_EQ(memory.take({Bytes{512}}).headroom, 0) << "without pools nothing grows by itself";
   EXPECT_EQ(memory.take({Bytes{512}, kPool}), (UnmanagedChange{2 * kMiB, 2 * kMiB}));
-  EXPECT_EQ(memory.settle(kPool, Bytes{512}, memory.version_of(kPool).value_or(0)),
-            UnmanagedChange{});
+  EXPECT_EQ(memory.settle(kPool, Bytes{512}, memory.version_of(kPool)), UnmanagedChange{});
   // It grew although what it holds, packed, had room: what was headroom is taken, and as much kept.
   EXPECT_EQ(allocate(memory, Bytes{512}, kPool, 4_MiB), (UnmanagedChange{2 * kMiB, 0}));
   // It grew by more than was thought: the next time it may again.
@@ -89,12 +95,12 @@ TEST(UnmanagedMemory, KeepsNoHeadroomForWhatWasAskedFor) {
 TEST(UnmanagedMemory, BelievesThatAPoolHoldsLessUnlessItMayHaveGrownSince) {
   UnmanagedMemory memory;
   allocate(memory, 1_MiB, kPool, 32_MiB);
-  const std::uint64_t version = memory.version_of(kPool).value();
+  const std::uint64_t version = memory.version_of(kPool);
   memory.take({1_MiB, kPool});
   EXPECT_EQ(memory.note_pool(kPool, 4_MiB, version).taken, 0) << "a call is under way";
-  memory.settle(kPool, 32_MiB, memory.version_of(kPool).value());
+  memory.settle(kPool, 32_MiB, memory.version_of(kPool));
   EXPECT_EQ(memory.note_pool(kPool, 4_MiB, version).taken, 0) << "there was one since";
-  EXPECT_EQ(memory.note_pool(kPool, 4_MiB, memory.version_of(kPool).value()).taken, -28 * kMiB);
+  EXPECT_EQ(memory.note_pool(kPool, 4_MiB, memory.version_of(kPool)).taken, -28 * kMiB);
   EXPECT_EQ(memory.settle(kOther, std::nullopt, 0).taken, 0);
 }
 
@@ -113,7 +119,7 @@ TEST(UnmanagedMemory, LearnsNoHeadroomFromCallsSideBySide) {
   UnmanagedMemory memory;
   memory.take({Bytes{512}, kPool});
   memory.take({Bytes{512}, kPool});
-  const std::uint64_t version = memory.version_of(kPool).value();
+  const std::uint64_t version = memory.version_of(kPool);
   memory.settle(kPool, 64_MiB, version);
   EXPECT_EQ(memory.settle(kPool, 64_MiB, version).headroom, 0);
   EXPECT_EQ(memory.peak_headroom(), 2_MiB);
@@ -200,47 +206,48 @@ TEST(DeviceChanges, ReadsOnlyWhereNothingChanges) {
 TEST(UnmanagedMemory, ForgetsAPoolWithItsLastAllocation) {
   UnmanagedMemory memory;
   allocate(memory, Bytes{512}, kPool, 32_MiB);
-  EXPECT_EQ(memory.begin_destroying(kPool), (UnmanagedChange{-30 * kMiB, 0}));
-  EXPECT_EQ(memory.version_of(kPool), std::nullopt) << "nobody may ask the driver about it now";
-  EXPECT_EQ(memory.end_destroying(kPool, true), UnmanagedChange{});
-  EXPECT_EQ(memory.version_of(kPool), std::nullopt);
-  EXPECT_EQ(memory.give_back({Bytes{512}, kPool}), (UnmanagedChange{-2 * kMiB, -30 * kMiB}));
-  EXPECT_EQ(memory.begin_destroying(kPool), UnmanagedChange{});
-  EXPECT_EQ(memory.end_destroying(kPool, true), UnmanagedChange{});
+  EXPECT_EQ(memory.forget_pool(kPool), (UnmanagedChange{0, -30 * kMiB}))
+      << "it grows no more, but may keep all until the last allocation goes";
+  EXPECT_EQ(memory.note_pool(kPool, 2_MiB, memory.version_of(kPool)), UnmanagedChange{});
+  EXPECT_EQ(memory.give_back({Bytes{512}, kPool}), (UnmanagedChange{-32 * kMiB, 0}));
+  EXPECT_TRUE(memory.pools().empty());
+  EXPECT_EQ(memory.forget_pool(kPool), UnmanagedChange{});
 }
 
 TEST(UnmanagedMemory, ForgetsAPoolWithoutAllocationsAtOnce) {
   UnmanagedMemory memory;
   allocate(memory, Bytes{512}, kPool, 32_MiB);
   memory.give_back({Bytes{512}, kPool});
-  EXPECT_EQ(memory.begin_destroying(kPool), (UnmanagedChange{-32 * kMiB, 0}));
-  EXPECT_EQ(memory.end_destroying(kPool, true), (UnmanagedChange{0, -30 * kMiB}));
+  EXPECT_EQ(memory.forget_pool(kPool), (UnmanagedChange{-32 * kMiB, -30 * kMiB}));
   EXPECT_TRUE(memory.pools().empty());
 }
 
-TEST(UnmanagedMemory, AsksAgainAboutAPoolThatCouldNotBeDestroyed) {
+TEST(UnmanagedMemory, EndsACallToAPoolThatWasDestroyedMeanwhile) {
   UnmanagedMemory memory;
-  allocate(memory, Bytes{512}, kPool, 32_MiB);
-  memory.give_back({Bytes{512}, kPool});
-  memory.begin_destroying(kPool);
-  EXPECT_EQ(memory.end_destroying(kPool, false), UnmanagedChange{});
-  const std::uint64_t version = memory.version_of(kPool).value();
-  EXPECT_EQ(memory.note_pool(kPool, 32_MiB, version).taken, 32 * kMiB);
+  memory.take({Bytes{512}, kPool});
+  memory.forget_pool(kPool);
+  memory.settle(kPool, std::nullopt, memory.version_of(kPool));
+  EXPECT_EQ(memory.besides_code(), 2_MiB) << "the driver had it from somewhere";
+  EXPECT_EQ(memory.give_back({Bytes{512}, kPool}).taken, -2 * kMiB);
+  EXPECT_TRUE(memory.pools().empty());
 }
 
-TEST(UnmanagedMemory, KeepsAllocationsOfAPoolApartFromTheNextAtItsHandle) {
-  UnmanagedMemory memory;
-  allocate(memory, 8_MiB, kPool, 8_MiB);
-  memory.begin_destroying(kPool);
-  // Another thread has made a pool there before the call returns.
-  EXPECT_EQ(memory.take({4_MiB, kPool}).taken, 4 * kMiB);
-  memory.settle(kPool, 4_MiB, memory.version_of(kPool).value());
-  EXPECT_EQ(memory.end_destroying(kPool, true), UnmanagedChange{});
-  EXPECT_EQ(memory.besides_code(), 12_MiB);
-  EXPECT_EQ(memory.give_back({8_MiB, kPool}).taken, -8 * kMiB);
-  EXPECT_TRUE(memory.version_of(kPool).has_value());
-  EXPECT_EQ(memory.give_back({4_MiB, kPool}).taken, 0) << "the pool keeps it";
-  EXPECT_EQ(memory.besides_code(), 4_MiB);
+TEST(UnmanagedMemory, CountsAPoolApartFromTheNextAtItsHandle) {
+  const auto next = std::make_shared<MemoryPool>(kPool->handle(), std::nullopt);
+  // In either order of sizes, and of frees.
+  for (const auto& [old_size, next_size] : {std::pair{8_MiB, 4_MiB}, std::pair{4_MiB, 8_MiB}}) {
+    UnmanagedMemory memory;
+    allocate(memory, old_size, kPool, old_size);
+    memory.forget_pool(kPool);
+    allocate(memory, next_size, next, next_size);
+    EXPECT_EQ(memory.besides_code(), 12_MiB);
+    memory.give_back({old_size, kPool});
+    EXPECT_EQ(memory.besides_code(), next_size);
+    memory.give_back({next_size, next});
+    EXPECT_EQ(memory.besides_code(), next_size) << "the pool keeps it";
+    memory.forget_pool(next);
+    EXPECT_EQ(memory.besides_code(), Bytes{});
+  }
 }
 
 TEST(UnmanagedMemory, GivesLargeAllocationsBlocksOfTheirOwn) {

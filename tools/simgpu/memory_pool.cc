@@ -26,7 +26,7 @@ Operation zero_fill(std::uint64_t address, std::uint64_t bytes) {
 }  // namespace
 
 CUresult MemoryPool::allocate(const StreamPtr& stream, std::uint64_t size, std::uint64_t* address) {
-  const std::lock_guard lock{mutex_};
+  std::unique_lock lock{mutex_};
   if (const auto block = find_reusable(stream.get(), size, false); block != free_.end()) {
     return reuse(block, stream, size, address);
   }
@@ -43,10 +43,14 @@ CUresult MemoryPool::allocate(const StreamPtr& stream, std::uint64_t size, std::
   if (result == CUDA_ERROR_OUT_OF_MEMORY && internal_dependencies_) {
     const auto block = find_reusable(stream.get(), size, true);
     if (block != free_.end()) return reuse(block, stream, size, address);
-    // Nothing fits: what is still being freed has to be waited for.
-    for (const FreeBlock& pending : free_) {
-      if (pending.freed != nullptr) pending.freed->wait();
+    // Nothing fits: what is still being freed has to be waited for. Other calls need not.
+    std::vector<CompletionPtr> pending;
+    for (const FreeBlock& free : free_) {
+      if (free.freed != nullptr) pending.push_back(free.freed);
     }
+    lock.unlock();
+    for (const CompletionPtr& freed : pending) freed->wait();
+    lock.lock();
     trim_locked(0);
     result = take();
   }

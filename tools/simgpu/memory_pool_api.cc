@@ -4,6 +4,7 @@
 #include "tools/simgpu/context.h"
 #include "tools/simgpu/device.h"
 #include "tools/simgpu/handle_table.h"
+#include "tools/simgpu/log.h"
 #include "tools/simgpu/memory_pool.h"
 
 namespace simgpu {
@@ -136,7 +137,14 @@ void release_pool_memory_of(const Context& context) {
   empty_pools_of(context.device());
 }
 
-PoolPtr find_pool(CUmemoryPool handle) { return Pools::instance().table.find(handle); }
+PoolPtr find_pool(CUmemoryPool handle) {
+  PoolPtr found = Pools::instance().table.find(handle);
+  if (found == nullptr) {
+    log_line(LogLevel::kWarning, "there is no memory pool %p: a real driver may crash",
+             static_cast<void*>(handle));
+  }
+  return found;
+}
 
 }  // namespace simgpu
 

@@ -394,6 +394,80 @@ void late_code(const char* large_module) {
   print_buffer("state", state);
 }
 
+CUmemoryPool make_pool() {
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemoryPool pool = nullptr;
+  CHECK(cuMemPoolCreate(&pool, &properties));
+  return pool;
+}
+
+/// Pools that are destroyed before what was allocated from them, and code that is loaded then.
+void destroyed_pools(const char* large_module) {
+  constexpr std::size_t kSmall = 64 << 10;
+  const auto weights = load_layers(8);
+  const CUdeviceptr state = allocate();
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  run_passes(3, state, weights);
+  CUmemoryPool standard = nullptr;
+  CHECK(cuDeviceGetDefaultMemPool(&standard, 0));
+  std::printf("destroying the default pool: %d\n", cuMemPoolDestroy(standard));
+  for (int round = 0; round < 4; ++round) {
+    const CUmemoryPool pool = make_pool();
+    CHECK(cuDeviceSetMemPool(0, pool));
+    CUdeviceptr small = 0;
+    CUdeviceptr large = 0;
+    CHECK(cuMemAllocAsync(&small, kSmall, nullptr));
+    CHECK(cuMemAllocAsync(&large, kBytes, nullptr));
+    CHECK(cuMemsetD8Async(small, static_cast<unsigned char>(round), kSmall, nullptr));
+    CHECK(cuMemsetD8Async(large, static_cast<unsigned char>(round + 1), kBytes, nullptr));
+    CHECK(cuMemPoolDestroy(pool));
+    CUmodule loaded = nullptr;
+    CHECK(cuModuleLoad(&loaded, large_module));
+    run_passes(2, state, weights);
+    std::vector<unsigned char> bytes(kSmall);
+    CHECK(cuMemcpyDtoH(bytes.data(), small, kSmall));
+    std::printf("small %016llx\n", static_cast<unsigned long long>(hash_of(bytes.data(), kSmall)));
+    print_buffer("large", large);
+    CHECK(cuMemFreeAsync(small, nullptr));
+    CHECK(cuMemFreeAsync(large, nullptr));
+    CHECK(cuStreamSynchronize(nullptr));
+    CHECK(cuModuleUnload(loaded));
+  }
+  print_buffer("state", state);
+}
+
+/// Several threads make and destroy pools while code is loaded.
+void pools_destroyed_in_threads(const char* large_module, CUcontext context) {
+  std::vector<std::thread> threads;
+  constexpr int kThreads = 2;
+  std::atomic<int> left{kThreads};
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([context, &left] {
+      CHECK(cuCtxSetCurrent(context));
+      CUstream stream = nullptr;
+      CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+      for (int k = 0; k < 300; ++k) {
+        const CUmemoryPool pool = make_pool();
+        CUdeviceptr small = 0;
+        CHECK(cuMemAllocFromPoolAsync(&small, 512, pool, stream));
+        CHECK(cuMemPoolDestroy(pool));
+        CHECK(cuMemFreeAsync(small, stream));
+        CHECK(cuStreamSynchronize(stream));
+      }
+      --left;
+    });
+  }
+  do {
+    CUmodule loaded = nullptr;
+    CHECK(cuModuleLoad(&loaded, large_module));
+    CHECK(cuModuleUnload(loaded));
+  } while (left > 0);
+  for (std::thread& thread : threads) thread.join();
+  forward();
+}
+
 /// Small stream-ordered allocations by several threads at a time: none may be refused.
 void pools_in_threads(CUcontext context) {
   const auto weights = load_layers(8);
@@ -445,6 +519,12 @@ void lookup_while_busy() {
   print_buffer("state", state);
 }
 
+CUcontext current_context() {
+  CUcontext context = nullptr;
+  CHECK(cuCtxGetCurrent(&context));
+  return context;
+}
+
 /// Opens the driver by its path, past whatever stands before it.
 void second_copy(const char* driver) {
   const void* const opened = dlopen(driver, RTLD_NOW | RTLD_LOCAL);
@@ -480,9 +560,11 @@ int main(int count, char** arguments) {
   } else if (scenario == "small_pools") {
     small_pools();
   } else if (scenario == "pools_in_threads") {
-    CUcontext context = nullptr;
-    CHECK(cuCtxGetCurrent(&context));
-    pools_in_threads(context);
+    pools_in_threads(current_context());
+  } else if (scenario == "destroyed_pools") {
+    destroyed_pools(arguments[3]);
+  } else if (scenario == "pools_destroyed_in_threads") {
+    pools_destroyed_in_threads(arguments[3], current_context());
   } else if (scenario == "lookup_while_busy") {
     lookup_while_busy();
   } else if (scenario == "late_code") {
