@@ -50,8 +50,9 @@ class CodeCensus {
           delta <= kMostPlausible && (unloads_ || delta > 0);  // loading frees nothing
       if (plausible) bytes_ += delta;
     }
-    bytes_ = std::max<std::int64_t>(std::min(bytes_, *after - baseline_), 0);
-    tell(Bytes{static_cast<std::uint64_t>(bytes_)});
+    bytes_ = std::max<std::int64_t>(bytes_, 0);
+    const std::int64_t most = std::max<std::int64_t>(*after - baseline_, 0);
+    tell(Bytes{static_cast<std::uint64_t>(std::min(bytes_, most))});
   }
 
  private:

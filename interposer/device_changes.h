@@ -25,22 +25,24 @@ class DeviceChanges {
     Section& operator=(const Section&) = delete;
   };
 
-  /// How long a gap between the sections of busy threads is looked for.
+  /// How long, at least, a gap between the sections of busy threads is looked for.
   static constexpr std::chrono::milliseconds kPatience{1};
 
   /// What `read` returns when no section was open from its beginning to its end; nullopt if that
   /// did not come about in kPatience.
   template <typename Read>
   static auto undisturbed(const Read& read) noexcept -> std::optional<decltype(read())> {
+    constexpr int kAttempts = 100;
     const auto begun = std::chrono::steady_clock::now();
-    do {
+    for (int attempt = 0;
+         attempt < kAttempts || std::chrono::steady_clock::now() - begun < kPatience; ++attempt) {
       const std::uint64_t finished = finished_.load();
       if (under_way_.load() == 0) {
         const auto result = read();
         if (under_way_.load() == 0 && finished_.load() == finished) return result;
       }
       std::this_thread::yield();
-    } while (std::chrono::steady_clock::now() - begun < kPatience);
+    }
     return std::nullopt;
   }
 

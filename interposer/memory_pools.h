@@ -39,15 +39,17 @@ class MemoryPool {
   [[nodiscard]] CUmemoryPool handle() const { return handle_; }
   /// Whether we can serve its allocations on `device`, in the driver's place.
   [[nodiscard]] bool can_serve(int device) const {
-    return device_.value_or(device) == device && !destroyed_.load();
+    return device_.value_or(device) == device && !is_destroyed();
   }
+
+  [[nodiscard]] bool is_destroyed() const { return destroyed_.load(); }
 
   /// Calls `question(handle)`, which may ask the driver about the pool, unless it is destroyed by
   /// now. It is not while the call lasts.
   template <typename Question>
   void ask(const Question& question) const {
     const std::shared_lock lock(alive_);
-    if (!destroyed_.load()) question(handle_);
+    if (!is_destroyed()) question(handle_);
   }
   /// Destroys it by `destroy(handle)`. @return what that does.
   template <typename Destroy>
@@ -95,7 +97,7 @@ using MemoryPoolPtr = std::shared_ptr<MemoryPool>;
 /// The pools by their handles, and the allocations of them that we serve. Thread-safe.
 class MemoryPools {
  public:
-  /// The driver has made a pool that lies on `device` (or MemoryPool::kElsewhere).
+  /// The driver has made, or imported, a pool that lies on `device` (or MemoryPool::kElsewhere).
   void on_created(CUmemoryPool handle, int device) noexcept {
     const std::lock_guard lock(mutex_);
     try {

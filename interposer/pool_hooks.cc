@@ -30,13 +30,24 @@ CUresult hook::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolPro
   return result;
 }
 
+CUresult hook::cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* handle,
+                                                  CUmemAllocationHandleType handleType,
+                                                  unsigned long long flags) noexcept {
+  const CUresult result =
+      driver().cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
+  if (result == CUDA_SUCCESS) Runtime::pools().on_created(*pool_out, MemoryPool::kElsewhere);
+  return result;
+}
+
 CUresult hook::cuMemPoolDestroy(CUmemoryPool pool) noexcept {
   const MemoryPoolPtr known = Runtime::pools().at(pool);
   if (known == nullptr) return driver().cuMemPoolDestroy(pool);
+  Runtime* const runtime = Runtime::if_active();
   const DeviceChanges::Section section;
+  // While it can be asked: what it has given back since.
+  if (runtime != nullptr) runtime->unmanaged().note_pool(known);
   const CUresult result =
       known->destroy([](CUmemoryPool handle) { return driver().cuMemPoolDestroy(handle); });
-  Runtime* const runtime = Runtime::if_active();
   if (result == CUDA_SUCCESS && runtime != nullptr) runtime->unmanaged().forget_pool(known);
   return result;
 }

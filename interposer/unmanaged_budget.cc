@@ -66,6 +66,7 @@ std::optional<UnmanagedMemory::Allocation> UnmanagedBudget::forget(std::uint64_t
 
 void UnmanagedBudget::note_pool(const MemoryPoolPtr& pool) noexcept {
   const std::uint64_t version = memory_.version_of(pool);
+  if (version == 0) return;
   const std::optional<Bytes> reserved = reserved_by(*pool);
   if (reserved) note(memory_.note_pool(pool, *reserved, version));
 }

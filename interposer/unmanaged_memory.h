@@ -62,6 +62,7 @@ class UnmanagedMemory {
   }
 
   /// Changes with every take() from `pool`: asked for before the driver is asked how much it holds.
+  /// 0: nothing of it is counted.
   [[nodiscard]] std::uint64_t version_of(const MemoryPoolPtr& pool) const {
     const std::lock_guard lock(mutex_);
     const auto found = pools_.find(pool);
@@ -175,7 +176,9 @@ class UnmanagedMemory {
   PoolUse& use_to_grow(const MemoryPoolPtr& pool) {
     if (pool == nullptr) return without_pool_;
     try {
-      return pools_[pool];
+      PoolUse& use = pools_[pool];
+      use.destroyed = use.destroyed || pool->is_destroyed();
+      return use;
     } catch (const std::bad_alloc&) {
       return without_pool_;
     }

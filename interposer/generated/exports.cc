@@ -1563,7 +1563,9 @@ SUPERPIPE_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_att
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool * pool_out, void * handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
-  return superpipe::driver_table.cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
+  return superpipe::hook::cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr * ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData * shareData) {
@@ -3340,7 +3342,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuMemPoolExportToShareableHandle), false},
     {reinterpret_cast<void*>(&::cuMemPoolGetAccess), false},
     {reinterpret_cast<void*>(&::cuMemPoolGetAttribute), true},
-    {reinterpret_cast<void*>(&::cuMemPoolImportFromShareableHandle), false},
+    {reinterpret_cast<void*>(&::cuMemPoolImportFromShareableHandle), true},
     {reinterpret_cast<void*>(&::cuMemPoolImportPointer), false},
     {reinterpret_cast<void*>(&::cuMemPoolSetAccess), false},
     {reinterpret_cast<void*>(&::cuMemPoolSetAttribute), true},

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <thread>
 
 namespace superpipe {
@@ -70,16 +69,19 @@ TEST(MemoryPools, AreNeitherAskedAboutNorServedOnceDestroyed) {
 
 TEST(MemoryPools, AreNotDestroyedWhileAskedAbout) {
   MemoryPool pool(kHandle, 0);
+  std::atomic<bool> begun{false};
   std::atomic<bool> destroyed{false};
   std::thread destroying;
   pool.ask([&](CUmemoryPool) {
     destroying = std::thread([&] {
+      begun = true;
       pool.destroy([&destroyed](CUmemoryPool) {
         destroyed = true;
         return CUDA_SUCCESS;
       });
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    while (!begun) std::this_thread::yield();
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();
     EXPECT_FALSE(destroyed);
   });
   destroying.join();

@@ -179,6 +179,14 @@ TEST_F(CodeCensusTest, CountsNoMoreThanHasComeSinceTheBeginning) {
   EXPECT_EQ(after(CodeChange::kLoad, 5), 45);
 }
 
+TEST_F(CodeCensusTest, KeepsCodeThatWasHiddenByAnothersOvercount) {
+  EXPECT_EQ(after(CodeChange::kLoad, 100), 100);
+  held_ -= 60;  // counted elsewhere, though the device no longer holds it
+  EXPECT_EQ(after(CodeChange::kLoad, 5), 45);
+  held_ += 60;  // and now not counted any more
+  EXPECT_EQ(after(CodeChange::kLoad, 0), 105);
+}
+
 TEST_F(CodeCensusTest, CountsNothingThatCouldNotBeMeasured) {
   measurable_ = false;
   begin();
@@ -230,6 +238,14 @@ TEST(UnmanagedMemory, EndsACallToAPoolThatWasDestroyedMeanwhile) {
   EXPECT_EQ(memory.besides_code(), 2_MiB) << "the driver had it from somewhere";
   EXPECT_EQ(memory.give_back({Bytes{512}, kPool}).taken, -2 * kMiB);
   EXPECT_TRUE(memory.pools().empty());
+}
+
+TEST(UnmanagedMemory, KeepsNoHeadroomForACallToADestroyedPool) {
+  UnmanagedMemory memory;
+  const auto pool = std::make_shared<MemoryPool>(kPool->handle(), std::nullopt);
+  pool->destroy([](CUmemoryPool) { return CUDA_SUCCESS; });
+  memory.forget_pool(pool);
+  EXPECT_EQ(memory.take({Bytes{512}, pool}), (UnmanagedChange{2 * kMiB, 0}));
 }
 
 TEST(UnmanagedMemory, CountsAPoolApartFromTheNextAtItsHandle) {
