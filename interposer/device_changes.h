@@ -29,7 +29,7 @@ class DeviceChanges {
   static constexpr std::chrono::milliseconds kPatience{1};
 
   /// What `read` returns when no section was open from its beginning to its end; nullopt if that
-  /// did not come about in kPatience.
+  /// did not come about in a number of attempts, and in kPatience.
   template <typename Read>
   static auto undisturbed(const Read& read) noexcept -> std::optional<decltype(read())> {
     constexpr int kAttempts = 100;
