@@ -10,7 +10,7 @@
 namespace superpipe {
 
 /// Calls of the driver that take or give back device memory, together with our own counting of it.
-/// Thread-safe; nobody ever waits for anybody.
+/// Thread-safe; the calls wait for nobody.
 class DeviceChanges {
  public:
   /// One such call, from before its first count to after its last.

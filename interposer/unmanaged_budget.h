@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "interposer/code_memory.h"
-#include "interposer/cuda_api.h"
 #include "interposer/driver_device_memory.h"
 #include "interposer/memory_pools.h"
 #include "interposer/page_accounts.h"

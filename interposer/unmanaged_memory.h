@@ -160,7 +160,9 @@ class UnmanagedMemory {
     Bytes reserved;
     std::uint64_t calls = 0;    ///< under way, for allocations
     std::uint64_t version = 0;  ///< of the last call
-    bool destroyed = false;     ///< but for what is still allocated from it
+    /// But for what is still allocated from it. As far as was told here: the pool knows it earlier,
+    /// and sums may only change within change().
+    bool destroyed = false;
     [[nodiscard]] Bytes taken() const {
       if (destroyed && whole + shared == Bytes{}) return Bytes{};
       return std::max(whole + round_up(shared, kBlock), round_up(reserved, kBlock));
