@@ -16,7 +16,7 @@ GOOD = {
     "interposer/hooks.cc": "#include <cuda.h>\n#include \"residency/arena.h\"\n",
     "profiler/cupti_activity.cc": "#include <cupti.h>\n",
     "tools/superpipe/main.cc": "#include \"policy/budget.h\"\n",
-    "tools/simgpu/device.cc": "#include <cuda.h>\n#include \"tools/simgpu/device.h\"\n",
+    "tools/simgpu/driver/device/device.cc": "#include <cuda.h>\n#include \"tools/simgpu/driver/device/device.h\"\n",
     "examples/minilm/model.cu": "#include <cuda_runtime.h>\n#include \"tools/simgpu/kernel_plugin.h\"\n",
 }
 
@@ -37,12 +37,12 @@ SEEDED = [
     ("residency/arena.h", '#include "buffer_table.h"', "include from the project root"),
     ("interposer/hooks.cc", '#include "tools/superpipe/run_options.h"', "interposer/ may not include tools/"),
     ("tools/superpipe/main.cc", '#include "interposer/configuration.h"', "tools/ may not include interposer/"),
-    ("tools/superpipe/main.cc", '#include "tools/simgpu/device.h"', "tools/ may not include tools/"),
+    ("tools/superpipe/main.cc", '#include "tools/simgpu/driver/device/device.h"', "tools/ may not include tools/"),
     ("tools/superpipe/main.cc", "#include <cuda.h>", "NVIDIA's headers"),
-    ("tools/superpipe/probes/session.cc", '#include "tools/simgpu/device.h"', "tools/ may not include tools/"),
+    ("tools/superpipe/probes/session.cc", '#include "tools/simgpu/driver/device/device.h"', "tools/ may not include tools/"),
     ("tools/superpipe/probes/session.cc", '#include "interposer/lookup.h"', "tools/ may not include interposer/"),
     ("tools/superpipe/probes/kernel_plugin.cc", '#include "tools/superpipe/host_limits.h"', "may not include tools/"),
-    ("tools/simgpu/device.cc", '#include "policy/units.h"', "tools/ may not include policy/"),
+    ("tools/simgpu/driver/device/device.cc", '#include "policy/units.h"', "tools/ may not include policy/"),
     ("examples/layers/main.cu", '#include "policy/units.h"', "examples/ may not include policy/"),
 ]
 

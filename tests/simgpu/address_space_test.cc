@@ -1,5 +1,5 @@
 // What the address space remembers of reservations. Through the driver's calls, linked in.
-#include "tools/simgpu/address_space.h"
+#include "tools/simgpu/driver/memory/address_space.h"
 
 #include <gtest/gtest.h>
 

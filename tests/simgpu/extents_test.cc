@@ -1,8 +1,8 @@
-#include "tools/simgpu/extents.h"
+#include "tools/simgpu/driver/memory/extents.h"
 
 #include <gtest/gtest.h>
 
-#include "tools/simgpu/configuration.h"
+#include "tools/simgpu/driver/process/configuration.h"
 
 namespace {
 

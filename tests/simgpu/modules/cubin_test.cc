@@ -1,5 +1,5 @@
 // read_cubin() on nvcc's own output, and on that output broken at every byte.
-#include "tools/simgpu/modules/cubin.h"
+#include "tools/simgpu/driver/code/cubin.h"
 
 #include <elf.h>
 

@@ -1,5 +1,5 @@
 // Decompressor: exact sizes, corrupt input, missing libraries.
-#include "tools/simgpu/modules/decompressor.h"
+#include "tools/simgpu/driver/code/decompressor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

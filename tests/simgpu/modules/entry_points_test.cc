@@ -20,7 +20,7 @@ namespace {
 #define SIMGPU_ENTRY(name, version, suffix, symbol)                                   \
   static_assert(std::is_same_v<decltype(&::symbol), PFN_##name##_v##version##suffix>, \
                 #symbol " has another type than PFN_" #name "_v" #version #suffix);
-#include "tools/simgpu/generated/proc_addresses.inc"
+#include "tools/simgpu/driver/generated/proc_addresses.inc"
 #undef SIMGPU_ENTRY
 #pragma GCC diagnostic pop
 
@@ -34,7 +34,7 @@ struct Entry {
 const std::vector<Entry>& entries() {
   static const std::vector<Entry>& all = *new std::vector<Entry>{
 #define SIMGPU_ENTRY(name, version, suffix, symbol) {#name, version, #suffix, #symbol},
-#include "tools/simgpu/generated/proc_addresses.inc"
+#include "tools/simgpu/driver/generated/proc_addresses.inc"
 #undef SIMGPU_ENTRY
   };
   return all;

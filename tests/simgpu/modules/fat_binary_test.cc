@@ -1,6 +1,6 @@
 // read_image() on fat binaries as nvcc writes them: plain, compressed either way, with several
 // architectures, with PTX only; and on broken ones.
-#include "tools/simgpu/modules/fat_binary.h"
+#include "tools/simgpu/driver/code/fat_binary.h"
 
 #include <cstring>
 #include <memory>

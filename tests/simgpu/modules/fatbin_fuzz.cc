@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "tools/simgpu/modules/fat_binary.h"
+#include "tools/simgpu/driver/code/fat_binary.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static simgpu::Decompressor& decompressor = *new simgpu::Decompressor;

@@ -1,5 +1,5 @@
 // KernelPlugins: what is loaded, and what each wrong plugin is told.
-#include "tools/simgpu/modules/kernel_plugins.h"
+#include "tools/simgpu/driver/code/kernel_plugins.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The mixer over memory that is a table: what it reads, where it writes, and what its values depend
 // on.
-#include "tools/simgpu/modules/mixer.h"
+#include "tools/simgpu/driver/launch/mixer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

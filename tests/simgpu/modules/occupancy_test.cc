@@ -1,9 +1,9 @@
 // Occupancy against numbers worked out by hand from the limits of compute capability 9.0.
-#include "tools/simgpu/modules/occupancy.h"
+#include "tools/simgpu/driver/launch/occupancy.h"
 
 #include <gtest/gtest.h>
 
-#include "tools/simgpu/modules/function_attributes.h"
+#include "tools/simgpu/driver/code/function_attributes.h"
 
 namespace simgpu {
 namespace {

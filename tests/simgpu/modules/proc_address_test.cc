@@ -132,7 +132,7 @@ TEST(Driver, ExportsEveryFunctionThatItAnswersWith) {
     EXPECT_STREQ(info.dli_fname, driver.dli_fname) << name;
   };
 #define SIMGPU_ENTRY(name, version, suffix, symbol) check(#name, #symbol);
-#include "tools/simgpu/generated/proc_addresses.inc"
+#include "tools/simgpu/driver/generated/proc_addresses.inc"
 #undef SIMGPU_ENTRY
 }
 

@@ -1,5 +1,5 @@
 // read_ptx() on what the grammar allows, and on text that is broken.
-#include "tools/simgpu/modules/ptx.h"
+#include "tools/simgpu/driver/code/ptx.h"
 
 #include "tests/simgpu/modules/test_images.h"
 

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "tools/simgpu/modules/fat_binary.h"
-#include "tools/simgpu/modules/module_image.h"
+#include "tools/simgpu/driver/code/fat_binary.h"
+#include "tools/simgpu/driver/code/module_image.h"
 
 namespace simgpu {
 

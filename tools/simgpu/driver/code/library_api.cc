@@ -1,0 +1,260 @@
+// Driver functions of libraries, which need no context: cuLibrary*, cuKernel*.
+#include "tools/simgpu/driver/code/module_registry.h"
+#include "tools/simgpu/driver/context/context.h"
+#include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/entry/api.h"
+
+namespace {
+
+using simgpu::ModuleRegistry;
+
+ModuleRegistry& registry() { return ModuleRegistry::instance(); }
+
+bool options_valid(CUlibraryOption* options, void** values, unsigned count) {
+  if (count == 0) {
+    return true;
+  }
+  if (options == nullptr || values == nullptr) {
+    return false;
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] < 0 || options[i] >= CU_LIBRARY_NUM_OPTIONS) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+SIMGPU_API cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jit_options,
+                             void** jit_options_values, unsigned int num_jit_options,
+                             CUlibraryOption* library_options, void** library_option_values,
+                             unsigned int num_library_options) {
+  SIMGPU_ENTER(cuLibraryLoadData);
+  if (library == nullptr || code == nullptr ||
+      (num_jit_options != 0 && (jit_options == nullptr || jit_options_values == nullptr)) ||
+      !options_valid(library_options, library_option_values, num_library_options)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  simgpu::LoadedImagePtr image;
+  if (const CUresult result = simgpu::decode_image_at(code, &image); result != CUDA_SUCCESS) {
+    return result;
+  }
+  *library = registry().load_library(std::move(image));
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option* jit_options,
+                                 void** jit_options_values, unsigned int num_jit_options,
+                                 CUlibraryOption* library_options, void** library_option_values,
+                                 unsigned int num_library_options) {
+  SIMGPU_ENTER(cuLibraryLoadFromFile);
+  if (library == nullptr || path == nullptr ||
+      (num_jit_options != 0 && (jit_options == nullptr || jit_options_values == nullptr)) ||
+      !options_valid(library_options, library_option_values, num_library_options)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  simgpu::LoadedImagePtr image;
+  if (const CUresult result = simgpu::decode_image_file(path, &image); result != CUDA_SUCCESS) {
+    return result;
+  }
+  *library = registry().load_library(std::move(image));
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuLibraryUnload(CUlibrary library) {
+  SIMGPU_ENTER(cuLibraryUnload);
+  return registry().unload_library(library);
+}
+
+SIMGPU_API cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+  SIMGPU_ENTER(cuLibraryGetKernel);
+  if (kernel == nullptr || name == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const simgpu::LoadedImagePtr image = registry().image_of(library);
+  if (image == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  const int index = image->find_kernel(name);
+  if (index < 0) {
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  const std::vector<CUkernel> kernels = registry().kernels_of(library);
+  if (kernels.empty()) {  // unloaded since
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *kernel = kernels[static_cast<std::size_t>(index)];
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuLibraryGetKernelCount(unsigned int* count, CUlibrary lib) {
+  SIMGPU_ENTER(cuLibraryGetKernelCount);
+  if (count == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const simgpu::LoadedImagePtr image = registry().image_of(lib);
+  if (image == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *count = static_cast<unsigned>(image->kernels().size());
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int num_kernels, CUlibrary lib) {
+  SIMGPU_ENTER(cuLibraryEnumerateKernels);
+  if (kernels == nullptr || num_kernels == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (registry().image_of(lib) == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  const std::vector<CUkernel> all = registry().kernels_of(lib);
+  for (std::size_t i = 0; i < all.size() && i < num_kernels; ++i) {
+    kernels[i] = all[i];
+  }
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuLibraryGetModule(CUmodule* module, CUlibrary library) {
+  SIMGPU_ENTER(cuLibraryGetModule);
+  SIMGPU_CONTEXT(context);
+  if (module == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return registry().module_of(library, *context, module);
+}
+
+SIMGPU_API cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
+                              const char* name) {
+  SIMGPU_ENTER(cuLibraryGetGlobal);
+  SIMGPU_CONTEXT(context);
+  if (name == nullptr || (dptr == nullptr && bytes == nullptr)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const simgpu::LoadedImagePtr image = registry().image_of(library);
+  if (image == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  const simgpu::GlobalImage* const global = image->find_global(name);
+  if (global == nullptr) {
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  CUmodule handle = nullptr;
+  if (const CUresult result = registry().module_of(library, *context, &handle);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  const simgpu::ModulePtr module = registry().find(handle);
+  if (module == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (dptr != nullptr) {
+    *dptr = module->data + global->offset;
+  }
+  if (bytes != nullptr) {
+    *bytes = global->bytes;
+  }
+  return CUDA_SUCCESS;
+}
+
+// No image of simgpu's has managed variables.
+SIMGPU_API cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
+                               const char* name) {
+  SIMGPU_ENTER(cuLibraryGetManaged);
+  if (name == nullptr || (dptr == nullptr && bytes == nullptr)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return registry().image_of(library) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_NOT_FOUND;
+}
+
+SIMGPU_API cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  SIMGPU_ENTER(cuKernelGetFunction);
+  SIMGPU_CONTEXT(context);
+  if (function == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return simgpu::function_of(kernel, *context, function);
+}
+
+SIMGPU_API cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
+  SIMGPU_ENTER(cuKernelGetLibrary);
+  if (library == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const simgpu::KernelPtr found = registry().find(kernel);
+  if (found == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *library = found->library;
+  return CUDA_SUCCESS;
+}
+
+// The name lives as long as the library.
+SIMGPU_API cuKernelGetName(const char** name, CUkernel hfunc) {
+  SIMGPU_ENTER(cuKernelGetName);
+  if (name == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const simgpu::KernelPtr found = registry().find(hfunc);
+  if (found == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *name = found->code->image().name.c_str();
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuKernelGetParamInfo(CUkernel kernel, size_t param_index, size_t* param_offset,
+                                size_t* param_size) {
+  SIMGPU_ENTER(cuKernelGetParamInfo);
+  if (param_offset == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const simgpu::KernelPtr found = registry().find(kernel);
+  if (found == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  return simgpu::parameter_layout(found->code->image(), param_index, param_offset, param_size);
+}
+
+SIMGPU_API cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel,
+                                CUdevice dev) {
+  SIMGPU_ENTER(cuKernelGetAttribute);
+  const simgpu::KernelPtr found = registry().find(kernel);
+  if (found == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (simgpu::find_device(dev) == nullptr) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  return found->attributes->get(attrib, pi);
+}
+
+// The devices are alike: what is set for one is set for all.
+SIMGPU_API cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
+                                CUdevice dev) {
+  SIMGPU_ENTER(cuKernelSetAttribute);
+  const simgpu::KernelPtr found = registry().find(kernel);
+  if (found == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (simgpu::find_device(dev) == nullptr) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  return found->attributes->set(attrib, val);
+}
+
+// A hint, as on a device whose cache and shared memory are one.
+SIMGPU_API cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
+  SIMGPU_ENTER(cuKernelSetCacheConfig);
+  if (registry().find(kernel) == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (simgpu::find_device(dev) == nullptr) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  return config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL
+             ? CUDA_ERROR_INVALID_VALUE
+             : CUDA_SUCCESS;
+}

@@ -1,0 +1,78 @@
+// Contexts, and which one is current on the calling thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tools/simgpu/driver/entry/api.h"
+
+namespace simgpu {
+
+class Device;
+class Stream;
+
+/// One context: a primary one, or one made by cuCtxCreate. Contexts are never deleted, only marked
+/// destroyed, so that a stale CUcontext is recognised and refused.
+class Context {
+ public:
+  Context(Device& device, bool primary, unsigned flags, std::uint64_t id);
+
+  [[nodiscard]] Device& device() const { return device_; }
+  [[nodiscard]] bool primary() const { return primary_; }
+  [[nodiscard]] std::uint64_t id() const { return id_; }
+  [[nodiscard]] unsigned flags() const { return flags_.load(std::memory_order_relaxed); }
+  void set_flags(unsigned flags) { flags_.store(flags, std::memory_order_relaxed); }
+  /// Alive: created (a primary one: retained) and not destroyed.
+  [[nodiscard]] bool alive() const { return alive_.load(std::memory_order_acquire); }
+
+  /// CUDA_SUCCESS, or the error that every call in this context returns until it is destroyed.
+  [[nodiscard]] CUresult sticky_error() const { return sticky_.load(std::memory_order_acquire); }
+  /// Makes `error` sticky unless one already is.
+  void set_sticky_error(CUresult error);
+
+  /// The context's handle as programs see it.
+  [[nodiscard]] CUcontext handle() { return reinterpret_cast<CUcontext>(this); }
+
+  /// Waits (in real time) until everything enqueued so far in this context is complete.
+  /// @return the sticky error.
+  CUresult synchronize();
+
+ private:
+  friend class ContextTable;
+  friend class StreamTable;
+
+  Device& device_;
+  const bool primary_;
+  const std::uint64_t id_;
+  std::atomic<unsigned> flags_;
+  std::atomic<bool> alive_{false};
+  std::atomic<CUresult> sticky_{CUDA_SUCCESS};
+
+ public:
+  /// Orders enqueues of this context's streams against each other (legacy-stream semantics); the
+  /// fields below belong to stream.cc.
+  std::mutex enqueue_mutex;
+  std::shared_ptr<Stream> legacy_stream;
+  std::vector<std::shared_ptr<Stream>> streams;  ///< all but the legacy one, draining ones included
+};
+
+/// The current context of the calling thread, or null.
+Context* current_context() noexcept;
+
+/// @return CUDA_ERROR_INVALID_CONTEXT if null, CUDA_ERROR_CONTEXT_IS_DESTROYED if destroyed, else
+/// the sticky error.
+CUresult check_context(const Context* context) noexcept;
+
+/// The context that `handle` names, or null if no such context was ever made. It may be dead.
+Context* find_context(CUcontext handle) noexcept;
+
+/// Calls `hook(context)` before a context's memory and streams go (destroy, last release, reset),
+/// after its work has completed. For owners of per-context objects (modules). Register once, at
+/// start; hooks are never removed. Thread-safe.
+void on_context_destroy(std::function<void(Context&)> hook);
+
+}  // namespace simgpu

@@ -1,0 +1,310 @@
+// The driver functions of contexts and primary contexts.
+#include <utility>
+
+#include "tools/simgpu/driver/context/context_table.h"
+#include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/streams/event.h"
+#include "tools/simgpu/driver/streams/stream_object.h"
+
+namespace simgpu {
+namespace {
+
+bool are_valid_flags(unsigned flags) {
+  if ((flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) != 0) return false;
+  const unsigned scheduling = flags & CU_CTX_SCHED_MASK;
+  return scheduling == CU_CTX_SCHED_AUTO || scheduling == CU_CTX_SCHED_SPIN ||
+         scheduling == CU_CTX_SCHED_YIELD || scheduling == CU_CTX_SCHED_BLOCKING_SYNC;
+}
+
+CUresult create(CUcontext* out, unsigned flags, CUdevice ordinal) {
+  SIMGPU_ENTER(cuCtxCreate);
+  if (out == nullptr || !are_valid_flags(flags)) return CUDA_ERROR_INVALID_VALUE;
+  Device* const device = find_device(ordinal);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  Context* context = nullptr;
+  if (const CUresult result = ContextTable::instance().create(*device, flags, &context);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (!push_current(context)) {
+    ContextTable::instance().destroy(*context);
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  *out = context->handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult destroy(CUcontext handle) {
+  SIMGPU_ENTER(cuCtxDestroy);
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Context* const context = find_context(handle);
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const CUresult result = ContextTable::instance().destroy(*context);
+  if (result == CUDA_SUCCESS && current_context() == context) pop_current();
+  return result;
+}
+
+CUresult push(CUcontext handle) {
+  SIMGPU_ENTER(cuCtxPushCurrent);
+  Context* const context = find_context(handle);
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  return push_current(context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult pop(CUcontext* out) {
+  SIMGPU_ENTER(cuCtxPopCurrent);
+  Context* const context = pop_current();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out != nullptr) *out = context->handle();
+  return CUDA_SUCCESS;
+}
+
+/// The context that `handle` names, or the current one for null.
+Context* named_or_current(CUcontext handle) {
+  return handle == nullptr ? current_context() : find_context(handle);
+}
+
+CUresult synchronize_context(CUcontext handle) {
+  SIMGPU_ENTER(cuCtxSynchronize);
+  Context* const context = named_or_current(handle);
+  if (const CUresult result = check_context(context); result != CUDA_SUCCESS) return result;
+  return context->synchronize();
+}
+
+CUresult get_device(CUdevice* device, CUcontext handle) {
+  SIMGPU_ENTER(cuCtxGetDevice);
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Context* const context = named_or_current(handle);
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *device = context->device().ordinal();
+  return CUDA_SUCCESS;
+}
+
+CUresult release_primary(CUdevice ordinal) {
+  SIMGPU_ENTER(cuDevicePrimaryCtxRelease);
+  Device* const device = find_device(ordinal);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  return ContextTable::instance().release_primary(*device, false);
+}
+
+CUresult reset_primary(CUdevice ordinal) {
+  SIMGPU_ENTER(cuDevicePrimaryCtxReset);
+  Device* const device = find_device(ordinal);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  return ContextTable::instance().release_primary(*device, true);
+}
+
+CUresult set_primary_flags(CUdevice ordinal, unsigned flags) {
+  SIMGPU_ENTER(cuDevicePrimaryCtxSetFlags);
+  Device* const device = find_device(ordinal);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (!are_valid_flags(flags)) return CUDA_ERROR_INVALID_VALUE;
+  ContextTable::instance().primary(*device).set_flags(flags);
+  return CUDA_SUCCESS;
+}
+
+/// The limits, kept per process: nothing here depends on them.
+struct Limit {
+  std::atomic<std::size_t> value;
+  bool settable;
+};
+Limit* find_limit(CUlimit limit) {
+  static Limit limits[] = {{{1024}, true}, {{1 << 20}, true}, {{8 << 20}, true}, {{2}, true},
+                           {{2048}, true}, {{64}, true},      {{0}, true},       {{0}, false},
+                           {{0}, false},   {{0}, false}};
+  const auto index = static_cast<unsigned>(limit);
+  return index < std::size(limits) ? &limits[index] : nullptr;
+}
+
+}  // namespace
+}  // namespace simgpu
+
+using simgpu::Context;
+using simgpu::ContextTable;
+
+SIMGPU_API cuCtxCreate(CUcontext* pctx, unsigned int flags, CUdevice dev) {
+  return simgpu::create(pctx, flags, dev);
+}
+SIMGPU_API cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
+  return simgpu::create(pctx, flags, dev);
+}
+SIMGPU_API cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams,
+                          unsigned int flags, CUdevice dev) {
+  if (numParams != 0 || paramsArray != nullptr) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+  return simgpu::create(pctx, flags, dev);
+}
+SIMGPU_API cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags,
+                          CUdevice dev) {
+  if (ctxCreateParams != nullptr &&
+      (ctxCreateParams->numExecAffinityParams != 0 || ctxCreateParams->cigParams != nullptr)) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  return simgpu::create(pctx, flags, dev);
+}
+SIMGPU_API cuCtxDestroy(CUcontext ctx) { return simgpu::destroy(ctx); }
+SIMGPU_API cuCtxDestroy_v2(CUcontext ctx) { return simgpu::destroy(ctx); }
+SIMGPU_API cuCtxPushCurrent(CUcontext ctx) { return simgpu::push(ctx); }
+SIMGPU_API cuCtxPushCurrent_v2(CUcontext ctx) { return simgpu::push(ctx); }
+SIMGPU_API cuCtxPopCurrent(CUcontext* pctx) { return simgpu::pop(pctx); }
+SIMGPU_API cuCtxPopCurrent_v2(CUcontext* pctx) { return simgpu::pop(pctx); }
+
+SIMGPU_API cuCtxSetCurrent(CUcontext ctx) {
+  SIMGPU_ENTER(cuCtxSetCurrent);
+  if (ctx == nullptr) {
+    simgpu::pop_current();
+    return CUDA_SUCCESS;
+  }
+  Context* const context = simgpu::find_context(ctx);
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  simgpu::pop_current();
+  simgpu::push_current(context);
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuCtxGetCurrent(CUcontext* pctx) {
+  SIMGPU_ENTER(cuCtxGetCurrent);
+  if (pctx == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Context* const context = simgpu::current_context();
+  *pctx = context == nullptr ? nullptr : context->handle();
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuCtxGetDevice(CUdevice* device) { return simgpu::get_device(device, nullptr); }
+SIMGPU_API cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
+  return simgpu::get_device(device, ctx);
+}
+
+SIMGPU_API cuCtxGetFlags(unsigned int* flags) {
+  SIMGPU_ENTER(cuCtxGetFlags);
+  SIMGPU_CONTEXT(context);
+  if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = context->flags();
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuCtxSetFlags(unsigned int flags) {
+  SIMGPU_ENTER(cuCtxSetFlags);
+  SIMGPU_CONTEXT(context);
+  if (!simgpu::are_valid_flags(flags)) return CUDA_ERROR_INVALID_VALUE;
+  context->set_flags(flags);
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
+  SIMGPU_ENTER(cuCtxGetId);
+  if (ctxId == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Context* const context = simgpu::named_or_current(ctx);
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context->alive()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  *ctxId = context->id();
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuCtxSynchronize() { return simgpu::synchronize_context(nullptr); }
+SIMGPU_API cuCtxSynchronize_v2(CUcontext ctx) { return simgpu::synchronize_context(ctx); }
+
+SIMGPU_API cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
+  SIMGPU_ENTER(cuCtxGetApiVersion);
+  if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (simgpu::named_or_current(ctx) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *version = 3020;  // what a driver has answered since version 3.2
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
+  SIMGPU_ENTER(cuCtxGetStreamPriorityRange);
+  SIMGPU_CONTEXT(context);
+  if (leastPriority != nullptr) *leastPriority = 0;
+  if (greatestPriority != nullptr) *greatestPriority = -5;
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuCtxSetLimit(CUlimit limit, size_t value) {
+  SIMGPU_ENTER(cuCtxSetLimit);
+  SIMGPU_CONTEXT(context);
+  simgpu::Limit* const found = simgpu::find_limit(limit);
+  if (found == nullptr) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  if (!found->settable) return CUDA_ERROR_INVALID_VALUE;
+  found->value = value;
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
+  SIMGPU_ENTER(cuCtxGetLimit);
+  SIMGPU_CONTEXT(context);
+  simgpu::Limit* const found = simgpu::find_limit(limit);
+  if (found == nullptr) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  if (pvalue == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *pvalue = found->value;
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
+  SIMGPU_ENTER(cuCtxGetCacheConfig);
+  SIMGPU_CONTEXT(context);
+  if (pconfig == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *pconfig = CU_FUNC_CACHE_PREFER_NONE;
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuCtxSetCacheConfig(CUfunc_cache config) {
+  SIMGPU_ENTER(cuCtxSetCacheConfig);
+  SIMGPU_CONTEXT(context);
+  const bool known = config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL;
+  return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+SIMGPU_API cuCtxResetPersistingL2Cache() {
+  SIMGPU_ENTER(cuCtxResetPersistingL2Cache);
+  SIMGPU_CONTEXT(context);
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
+  SIMGPU_ENTER(cuDevicePrimaryCtxRetain);
+  if (pctx == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  simgpu::Device* const device = simgpu::find_device(dev);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  Context* context = nullptr;
+  const CUresult result = ContextTable::instance().retain_primary(*device, &context);
+  if (result == CUDA_SUCCESS) *pctx = context->handle();
+  return result;
+}
+
+SIMGPU_API cuDevicePrimaryCtxRelease(CUdevice dev) { return simgpu::release_primary(dev); }
+SIMGPU_API cuDevicePrimaryCtxRelease_v2(CUdevice dev) { return simgpu::release_primary(dev); }
+SIMGPU_API cuDevicePrimaryCtxReset(CUdevice dev) { return simgpu::reset_primary(dev); }
+SIMGPU_API cuDevicePrimaryCtxReset_v2(CUdevice dev) { return simgpu::reset_primary(dev); }
+SIMGPU_API cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
+  return simgpu::set_primary_flags(dev, flags);
+}
+SIMGPU_API cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
+  return simgpu::set_primary_flags(dev, flags);
+}
+
+SIMGPU_API cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* active) {
+  SIMGPU_ENTER(cuDevicePrimaryCtxGetState);
+  if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  simgpu::Device* const device = simgpu::find_device(dev);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  *flags = ContextTable::instance().primary(*device).flags();
+  *active = ContextTable::instance().primary_active(*device) ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
+  SIMGPU_ENTER(cuCtxEnablePeerAccess);
+  SIMGPU_CONTEXT(context);
+  Context* const peer = simgpu::find_context(peerContext);
+  if (peer == nullptr || peer == context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (Flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  return &peer->device() == &context->device() ? CUDA_ERROR_INVALID_CONTEXT
+                                               : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+}
+
+SIMGPU_API cuCtxDisablePeerAccess(CUcontext peerContext) {
+  SIMGPU_ENTER(cuCtxDisablePeerAccess);
+  SIMGPU_CONTEXT(context);
+  if (simgpu::find_context(peerContext) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+}

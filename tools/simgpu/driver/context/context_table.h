@@ -1,0 +1,49 @@
+// All contexts of the process, and the calling thread's stack of current ones.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tools/simgpu/driver/context/context.h"
+
+namespace simgpu {
+
+/// Owns every context ever made. Never destroyed. Thread-safe.
+class ContextTable {
+ public:
+  static ContextTable& instance();
+
+  /// The device's primary context, active or not.
+  Context& primary(Device& device);
+  /// Retains it, and activates it the first time: its bytes then count as used.
+  /// @return CUDA_ERROR_OUT_OF_MEMORY.
+  CUresult retain_primary(Device& device, Context** out);
+  /// Releases it once, or (`reset`) destroys what it holds whoever retains it. Waits for its work.
+  CUresult release_primary(Device& device, bool reset);
+  bool primary_active(Device& device);
+
+  CUresult create(Device& device, unsigned flags, Context** out);
+  /// Waits for its work. @return CUDA_ERROR_INVALID_CONTEXT for a primary or destroyed one.
+  CUresult destroy(Context& context);
+
+  /// The context that `handle` names, dead or alive, or null.
+  Context* find(CUcontext handle);
+
+ private:
+  static void activate(Context& context);
+  static void tear_down(Context& context);
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Context>> contexts_;
+  std::mutex primaries_mutex_;
+  std::array<int, 64> retained_{};
+};
+
+/// Makes `context` current on the calling thread. @return false if the stack is full.
+bool push_current(Context* context) noexcept;
+/// Takes the current context off the stack. @return it, or null.
+Context* pop_current() noexcept;
+
+}  // namespace simgpu

@@ -1,0 +1,237 @@
+#include "tools/simgpu/driver/copies/copy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/faults/access_fault.h"
+#include "tools/simgpu/driver/process/configuration.h"
+
+namespace simgpu {
+namespace {
+
+// The first and last bytes of a linear copy are read at its modelled start and end and written at
+// its end: who does not wait for it, or for what it reads, sees wrong bytes.
+constexpr std::uint64_t kHeldBack = 4096;
+// Pageable sources up to this size are staged before an asynchronous call returns; the driver's
+// staging buffers are finite too, and larger copies wait.
+constexpr std::uint64_t kLargestStaged = std::uint64_t{64} << 20;
+
+std::atomic<double> bytes_per_ns{4.0};
+
+void copy_bytes(const View& target, std::uint64_t target_offset, const View& source,
+                std::uint64_t source_offset, std::uint64_t size) {
+  while (size != 0) {
+    const View::Piece to = target.at(target_offset);
+    const View::Piece from = source.at(source_offset);
+    const std::uint64_t length = std::min({to.size, from.size, size});
+    std::memmove(to.bytes, from.bytes, length);
+    target_offset += length;
+    source_offset += length;
+    size -= length;
+  }
+}
+
+Engine engine_of(const End& target, const End& source) {
+  if (target.side == Side::kDevice) {
+    return source.side == Side::kDevice ? Engine::kCompute : Engine::kHostToDevice;
+  }
+  return source.side == Side::kDevice ? Engine::kDeviceToHost : Engine::kNone;
+}
+
+Nanoseconds duration_of(Engine engine, const End& target, const End& source, std::uint64_t bytes) {
+  const Configuration& rates = configuration();
+  double rate = rates.d2d_gbps;
+  if (engine == Engine::kHostToDevice) {
+    rate = source.pinned ? rates.h2d_gbps : rates.pageable_gbps;
+  } else if (engine == Engine::kDeviceToHost) {
+    rate = target.pinned ? rates.d2h_gbps : std::min(rates.pageable_gbps, rates.d2h_gbps);
+  } else if (engine == Engine::kNone) {
+    return 0;  // the host's own copying takes the time it takes
+  }
+  return static_cast<Nanoseconds>(static_cast<double>(bytes) / rate);
+}
+
+/// One copy while its operation runs. Shared by the operation's two functions.
+class CopyTask {
+ public:
+  CopyTask(const End& target, const End& source, const Box& box, Engine engine, int device)
+      : target_(target), source_(source), box_(box), engine_(engine), device_(device) {}
+
+  /// Keeps the source's bytes, so that the caller may change them.
+  void stage() {
+    staging_.resize(source_.extent(box_));
+    std::memcpy(staging_.data(), reinterpret_cast<const void*>(source_.address), staging_.size());
+    source_.address = reinterpret_cast<std::uint64_t>(staging_.data());
+  }
+
+  void run(Nanoseconds start, Nanoseconds end) {
+    resolve(to_, from_);
+    if (box_.linear()) {
+      head_.resize(std::min(kHeldBack, box_.width));
+      read(from_, 0, head_);
+    }
+    sleep_until(latest_begin(box_.bytes(), start, end));
+    const Nanoseconds began = now_ns();
+    if (box_.linear()) {
+      const std::uint64_t held = head_.size() + tail_size();
+      copy_bytes(to_, head_.size(), from_, head_.size(), box_.width - held);
+    } else {
+      copy_rows(0, box_.height * box_.depth - 1);
+    }
+    note_speed(box_.bytes(), now_ns() - began);
+  }
+
+  void finish() {
+    // What was unmapped or remapped meanwhile was needed until now.
+    View to_now;
+    View from_now;
+    resolve(to_now, from_now);
+    if (!(to_now == to_)) throw AccessFault{target_.address, true};
+    if (!(from_now == from_)) throw AccessFault{source_.address, false};
+    if (box_.linear()) {
+      const std::uint64_t tail = box_.width - tail_size();
+      copy_bytes(to_, tail, from_, tail, tail_size());
+      write(to_, 0, head_);
+    } else {
+      const std::uint64_t rows = box_.height * box_.depth;
+      copy_rows(rows - 1, rows);
+    }
+    if (engine_ == Engine::kHostToDevice) statistics().h2d_bytes += box_.bytes();
+    if (engine_ == Engine::kDeviceToHost) statistics().d2h_bytes += box_.bytes();
+  }
+
+ private:
+  void resolve(View& to, View& from) const {
+    to = View::of(target_, target_.extent(box_), true, device_);
+    from = View::of(source_, source_.extent(box_), false, device_);
+  }
+  [[nodiscard]] std::uint64_t tail_size() const {
+    return std::min(kHeldBack, box_.width - std::min(kHeldBack, box_.width));
+  }
+  void copy_rows(std::uint64_t first, std::uint64_t last) const {
+    for (std::uint64_t row = first; row < last; ++row) {
+      const std::uint64_t z = row / box_.height;
+      const std::uint64_t y = row % box_.height;
+      copy_bytes(to_, z * target_.slice + y * target_.pitch, from_,
+                 z * source_.slice + y * source_.pitch, box_.width);
+    }
+  }
+  static void read(const View& view, std::uint64_t offset, std::vector<unsigned char>& bytes) {
+    for (std::uint64_t done = 0; done < bytes.size();) {
+      const View::Piece piece = view.at(offset + done);
+      const std::uint64_t length = std::min(piece.size, bytes.size() - done);
+      std::memcpy(bytes.data() + done, piece.bytes, length);
+      done += length;
+    }
+  }
+  static void write(const View& view, std::uint64_t offset,
+                    const std::vector<unsigned char>& bytes) {
+    for (std::uint64_t done = 0; done < bytes.size();) {
+      const View::Piece piece = view.at(offset + done);
+      const std::uint64_t length = std::min(piece.size, bytes.size() - done);
+      std::memcpy(piece.bytes, bytes.data() + done, length);
+      done += length;
+    }
+  }
+
+  const End target_;
+  End source_;
+  const Box box_;
+  const Engine engine_;
+  const int device_;
+  std::vector<unsigned char> staging_;
+  std::vector<unsigned char> head_;
+  View to_;
+  View from_;
+};
+
+bool needs_wait(const End& target, const End& source, const Box& box, Wait wait) {
+  const bool to_host = target.side == Side::kHost;
+  const bool from_host = source.side == Side::kHost;
+  if (!to_host && !from_host) return false;  // between device memory nothing ever waits
+  if (wait == Wait::kSync || (to_host && from_host)) return true;
+  if (to_host) return !target.pinned;
+  return !source.pinned && source.extent(box) > kLargestStaged;
+}
+
+}  // namespace
+
+Nanoseconds latest_begin(std::uint64_t bytes, Nanoseconds start, Nanoseconds end) {
+  constexpr Nanoseconds kMargin = 30'000;
+  // Twice the time it should take: the machine has other things to do.
+  const double needed = 2.0 * static_cast<double>(bytes) / bytes_per_ns.load();
+  return std::max(start, end - static_cast<Nanoseconds>(needed) - kMargin);
+}
+
+void note_speed(std::uint64_t bytes, Nanoseconds took) {
+  if (bytes < (std::uint64_t{256} << 10) || took <= 0) return;
+  const double speed = static_cast<double>(bytes) / static_cast<double>(took);
+  const double blended = 0.75 * bytes_per_ns.load() + 0.25 * speed;
+  bytes_per_ns.store(std::clamp(blended, 0.5, 10.0));
+}
+
+View View::of(const End& end, std::uint64_t extent, bool write, int device) {
+  View view;
+  if (end.side == Side::kHost) {
+    view.segments_.push_back({reinterpret_cast<unsigned char*>(end.address), extent, nullptr});
+    return view;
+  }
+  Resolution found = AddressSpace::instance().resolve(end.address, extent, write, device, false);
+  if (!found.accessible) throw AccessFault{found.first_bad, write};
+  view.segments_ = std::move(found.segments);
+  return view;
+}
+
+View::Piece View::at(std::uint64_t offset) const {
+  for (const Segment& segment : segments_) {
+    if (offset < segment.size) return {segment.bytes + offset, segment.size - offset};
+    offset -= segment.size;
+  }
+  return {nullptr, 0};  // callers stay inside the extent
+}
+
+CUresult classify(End& end, const Box& box, bool write) {
+  AddressSpace& space = AddressSpace::instance();
+  const std::uint64_t extent = end.extent(box);
+  if (end.address == 0 || end.address + extent < end.address) return CUDA_ERROR_INVALID_VALUE;
+  const bool in_device = space.touches_device(end.address, extent);
+  if (in_device) {
+    if (end.side == Side::kHost) return CUDA_ERROR_INVALID_VALUE;
+    end.side = Side::kDevice;
+    const bool there = space.resolve(end.address, extent, write, -1, true).accessible;
+    return there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }
+  const auto pinned = space.find_pinned(end.address);
+  end.pinned = pinned && extent <= pinned->base + pinned->size - end.address;
+  // The device may be given the address of mapped host memory, but of no other.
+  if (end.side == Side::kDevice && !end.pinned) return CUDA_ERROR_INVALID_VALUE;
+  end.side = Side::kHost;
+  return CUDA_SUCCESS;
+}
+
+CUresult copy(const char* name, const StreamPtr& stream, End target, End source, const Box& box,
+              Wait wait) {
+  if (box.bytes() == 0) return CUDA_SUCCESS;
+  if (const CUresult result = classify(target, box, true); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = classify(source, box, false); result != CUDA_SUCCESS) return result;
+  Context& context = context_of(*stream);
+  const bool waits = needs_wait(target, source, box, wait);
+  const Engine engine = engine_of(target, source);
+  const auto task =
+      std::make_shared<CopyTask>(target, source, box, engine, context.device().ordinal());
+  if (!waits && source.side == Side::kHost && !source.pinned) task->stage();
+  Operation operation;
+  operation.label = name;
+  operation.engine = engine;
+  operation.duration = duration_of(engine, target, source, box.bytes());
+  operation.timed_work = [task](Nanoseconds start, Nanoseconds end) { task->run(start, end); };
+  operation.finish = [task] { task->finish(); };
+  const CompletionPtr completion = enqueue(stream, std::move(operation));
+  if (!waits) return CUDA_SUCCESS;
+  completion->wait();
+  return context.sticky_error();
+}
+
+}  // namespace simgpu

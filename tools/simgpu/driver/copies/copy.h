@@ -1,0 +1,79 @@
+// Copies and fills of device and host memory as operations of streams.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tools/simgpu/driver/memory/address_space.h"
+#include "tools/simgpu/driver/streams/stream.h"
+
+namespace simgpu {
+
+/// A box of bytes: `depth` slices of `height` rows of `width` bytes. A linear copy is one row.
+struct Box {
+  std::uint64_t width = 0;
+  std::uint64_t height = 1;
+  std::uint64_t depth = 1;
+
+  [[nodiscard]] std::uint64_t bytes() const { return width * height * depth; }
+  [[nodiscard]] bool linear() const { return height == 1 && depth == 1; }
+};
+
+/// What a caller says about an address, by the function it calls.
+enum class Side { kHost, kDevice, kAny };
+
+/// One end of a copy: where the box lies.
+struct End {
+  std::uint64_t address = 0;
+  std::uint64_t pitch = 0;  ///< bytes from row to row
+  std::uint64_t slice = 0;  ///< bytes from slice to slice
+  Side side = Side::kAny;   ///< after classify(): kHost or kDevice
+  bool pinned = false;      ///< host memory that the driver knows
+
+  /// Bytes from the first to one past the last of `box`.
+  [[nodiscard]] std::uint64_t extent(const Box& box) const {
+    return (box.depth - 1) * slice + (box.height - 1) * pitch + box.width;
+  }
+};
+
+/// Whether the call waits for the copy by its own definition.
+enum class Wait { kSync, kAsync };
+
+/// Finds out which memory `end` names and whether all of it is there.
+/// @return CUDA_ERROR_INVALID_VALUE if it is not, or is not what `end.side` says.
+CUresult classify(End& end, const Box& box, bool write);
+
+/// Enqueues a copy on `stream`, and waits where the driver documents it: synchronous calls except
+/// between device memory, and whatever involves pageable memory that cannot be staged. `name` is
+/// the function, for fault lines; a literal.
+/// @return CUDA_ERROR_INVALID_VALUE, or the context's sticky error once it has waited.
+CUresult copy(const char* name, const StreamPtr& stream, End target, End source, const Box& box,
+              Wait wait);
+
+/// The pieces of memory behind an end: what the copy engines see.
+class View {
+ public:
+  /// @throws AccessFault if any of it is not accessible to `device` now.
+  static View of(const End& end, std::uint64_t extent, bool write, int device);
+
+  /// The bytes from `offset` on, and how many of them are contiguous.
+  struct Piece {
+    unsigned char* bytes;
+    std::uint64_t size;
+  };
+  [[nodiscard]] Piece at(std::uint64_t offset) const;
+  bool operator==(const View& other) const { return segments_ == other.segments_; }
+  /// Drops the references to memory.
+  void clear() { segments_.clear(); }
+
+ private:
+  std::vector<Segment> segments_;
+};
+
+/// When real work on `bytes` bytes has to begin so that it is done by `end`, but not before
+/// `start`: as late as this machine's speed allows, so that a missing wait shows.
+Nanoseconds latest_begin(std::uint64_t bytes, Nanoseconds start, Nanoseconds end);
+/// Tells latest_begin() how fast work on `bytes` bytes went.
+void note_speed(std::uint64_t bytes, Nanoseconds took);
+
+}  // namespace simgpu

@@ -1,0 +1,146 @@
+// The driver functions of two- and three-dimensional copies between linear memory.
+#include "tools/simgpu/driver/copies/copy.h"
+
+namespace simgpu {
+namespace {
+
+/// The side that a memory type names; arrays are not supported.
+CUresult side_of(CUmemorytype type, const void* host, CUdeviceptr device, End* end) {
+  switch (type) {
+    case CU_MEMORYTYPE_HOST:
+      end->side = Side::kHost;
+      end->address = reinterpret_cast<std::uint64_t>(host);
+      return CUDA_SUCCESS;
+    case CU_MEMORYTYPE_DEVICE:
+      end->side = Side::kDevice;
+      end->address = device;
+      return CUDA_SUCCESS;
+    case CU_MEMORYTYPE_UNIFIED:
+      end->side = Side::kAny;
+      end->address = device;
+      return CUDA_SUCCESS;
+    case CU_MEMORYTYPE_ARRAY:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+/// Moves `end` to its first byte. @return CUDA_ERROR_INVALID_VALUE if rows would overlap.
+CUresult place(End* end, std::uint64_t x, std::uint64_t y, std::uint64_t z, std::uint64_t pitch,
+               std::uint64_t height, const Box& box) {
+  const bool one_row = box.height == 1 && box.depth == 1 && y == 0 && z == 0;
+  if (pitch == 0 && one_row) pitch = x + box.width;
+  if (pitch < x + box.width) return CUDA_ERROR_INVALID_VALUE;
+  const bool one_slice = box.depth == 1 && z == 0;
+  if (!one_slice && height < y + box.height) return CUDA_ERROR_INVALID_VALUE;
+  end->pitch = pitch;
+  end->slice = pitch * height;
+  if (end->address != 0) end->address += z * end->slice + y * pitch + x;
+  return CUDA_SUCCESS;
+}
+
+CUresult copy_box(const char* name, const End& target, const End& source, const Box& box,
+                  CUstream handle, NullStream null_stream, Wait wait) {
+  SIMGPU_CONTEXT(context);
+  StreamPtr stream;
+  if (const CUresult result = resolve_stream(*context, handle, null_stream, &stream);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  return copy(name, stream, target, source, box, wait);
+}
+
+CUresult copy_2d(const char* name, const CUDA_MEMCPY2D* what, CUstream stream,
+                 NullStream null_stream, Wait wait) {
+  if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Box box{what->WidthInBytes, what->Height};
+  if (box.bytes() == 0) return CUDA_SUCCESS;
+  End source;
+  End target;
+  CUresult result = side_of(what->srcMemoryType, what->srcHost, what->srcDevice, &source);
+  if (result == CUDA_SUCCESS) {
+    result = side_of(what->dstMemoryType, what->dstHost, what->dstDevice, &target);
+  }
+  if (result == CUDA_SUCCESS) {
+    result = place(&source, what->srcXInBytes, what->srcY, 0, what->srcPitch, 0, box);
+  }
+  if (result == CUDA_SUCCESS) {
+    result = place(&target, what->dstXInBytes, what->dstY, 0, what->dstPitch, 0, box);
+  }
+  if (result != CUDA_SUCCESS) return result;
+  return copy_box(name, target, source, box, stream, null_stream, wait);
+}
+
+CUresult copy_3d(const char* name, const CUDA_MEMCPY3D* what, CUstream stream,
+                 NullStream null_stream, Wait wait) {
+  if (what == nullptr || what->srcLOD != 0 || what->dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
+  const Box box{what->WidthInBytes, what->Height, what->Depth};
+  if (box.bytes() == 0) return CUDA_SUCCESS;
+  End source;
+  End target;
+  CUresult result = side_of(what->srcMemoryType, what->srcHost, what->srcDevice, &source);
+  if (result == CUDA_SUCCESS) {
+    result = side_of(what->dstMemoryType, what->dstHost, what->dstDevice, &target);
+  }
+  if (result == CUDA_SUCCESS) {
+    result = place(&source, what->srcXInBytes, what->srcY, what->srcZ, what->srcPitch,
+                   what->srcHeight, box);
+  }
+  if (result == CUDA_SUCCESS) {
+    result = place(&target, what->dstXInBytes, what->dstY, what->dstZ, what->dstPitch,
+                   what->dstHeight, box);
+  }
+  if (result != CUDA_SUCCESS) return result;
+  return copy_box(name, target, source, box, stream, null_stream, wait);
+}
+
+/// Defines `function`, which all ABI variants of the driver function `name` share.
+#define SIMGPU_BOX_COPY(function, name, implementation, structure, wait)              \
+  CUresult function(const structure* what, CUstream stream, NullStream null_stream) { \
+    SIMGPU_ENTER(name);                                                               \
+    return implementation(#name, what, stream, null_stream, wait);                    \
+  }                                                                                   \
+  static_assert(true, "take a semicolon")
+
+SIMGPU_BOX_COPY(sync_2d, cuMemcpy2D, copy_2d, CUDA_MEMCPY2D, Wait::kSync);
+SIMGPU_BOX_COPY(unaligned_2d, cuMemcpy2DUnaligned, copy_2d, CUDA_MEMCPY2D, Wait::kSync);
+SIMGPU_BOX_COPY(async_2d, cuMemcpy2DAsync, copy_2d, CUDA_MEMCPY2D, Wait::kAsync);
+SIMGPU_BOX_COPY(sync_3d, cuMemcpy3D, copy_3d, CUDA_MEMCPY3D, Wait::kSync);
+SIMGPU_BOX_COPY(async_3d, cuMemcpy3DAsync, copy_3d, CUDA_MEMCPY3D, Wait::kAsync);
+
+}  // namespace
+}  // namespace simgpu
+
+using simgpu::NullStream;
+
+SIMGPU_API cuMemcpy2D_v2(const CUDA_MEMCPY2D* pCopy) {
+  return simgpu::sync_2d(pCopy, nullptr, NullStream::kLegacy);
+}
+SIMGPU_API cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D* pCopy) {
+  return simgpu::sync_2d(pCopy, nullptr, NullStream::kPerThread);
+}
+SIMGPU_API cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* pCopy) {
+  return simgpu::unaligned_2d(pCopy, nullptr, NullStream::kLegacy);
+}
+SIMGPU_API cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* pCopy) {
+  return simgpu::unaligned_2d(pCopy, nullptr, NullStream::kPerThread);
+}
+SIMGPU_API cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
+  return simgpu::async_2d(pCopy, hStream, NullStream::kLegacy);
+}
+SIMGPU_API cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
+  return simgpu::async_2d(pCopy, hStream, NullStream::kPerThread);
+}
+SIMGPU_API cuMemcpy3D_v2(const CUDA_MEMCPY3D* pCopy) {
+  return simgpu::sync_3d(pCopy, nullptr, NullStream::kLegacy);
+}
+SIMGPU_API cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D* pCopy) {
+  return simgpu::sync_3d(pCopy, nullptr, NullStream::kPerThread);
+}
+SIMGPU_API cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
+  return simgpu::async_3d(pCopy, hStream, NullStream::kLegacy);
+}
+SIMGPU_API cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
+  return simgpu::async_3d(pCopy, hStream, NullStream::kPerThread);
+}

@@ -1,0 +1,201 @@
+// Fills of device memory.
+#include <algorithm>
+#include <cstring>
+
+#include "tools/simgpu/driver/copies/copy.h"
+#include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/faults/access_fault.h"
+#include "tools/simgpu/driver/process/configuration.h"
+
+namespace simgpu {
+namespace {
+
+// Written at the fill's modelled end only, so that who does not wait sees it missing.
+constexpr std::uint64_t kHeldBack = 4096;
+
+/// A value of 1, 2 or 4 bytes.
+struct Pattern {
+  std::uint32_t value;
+  unsigned size;
+};
+
+void fill_bytes(unsigned char* bytes, std::uint64_t size, Pattern pattern) {
+  const auto low = static_cast<unsigned char>(pattern.value);
+  const bool uniform = pattern.size == 1 ||
+                       (pattern.size == 2 && (pattern.value >> 8 & 0xFF) == low) ||
+                       (pattern.size == 4 && pattern.value == low * 0x01010101U);
+  if (uniform) {
+    std::memset(bytes, low, size);
+    return;
+  }
+  for (std::uint64_t done = 0; done < size; done += pattern.size) {
+    std::memcpy(bytes + done, &pattern.value, pattern.size);
+  }
+}
+
+/// One fill while its operation runs.
+class FillTask {
+ public:
+  FillTask(const End& target, const Box& box, Pattern pattern, int device)
+      : target_(target), box_(box), pattern_(pattern), device_(device) {}
+
+  void run(Nanoseconds start, Nanoseconds end) {
+    view_ = View::of(target_, target_.extent(box_), true, device_);
+    sleep_until(latest_begin(box_.bytes(), start, end));
+    for (std::uint64_t row = 0; row + 1 < box_.height; ++row) fill(row, 0, box_.width);
+    fill(box_.height - 1, 0, held_from());
+  }
+
+  void finish() {
+    if (!(View::of(target_, target_.extent(box_), true, device_) == view_)) {
+      throw AccessFault{target_.address, true};
+    }
+    fill(box_.height - 1, held_from(), box_.width);
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t held_from() const {
+    return box_.width - std::min(box_.width, kHeldBack) / pattern_.size * pattern_.size;
+  }
+  void fill(std::uint64_t row, std::uint64_t from, std::uint64_t to) const {
+    for (std::uint64_t offset = row * target_.pitch + from; from < to;) {
+      const View::Piece piece = view_.at(offset);
+      const std::uint64_t length = std::min(piece.size, to - from);
+      fill_bytes(piece.bytes, length, pattern_);
+      offset += length;
+      from += length;
+    }
+  }
+
+  const End target_;
+  const Box box_;
+  const Pattern pattern_;
+  const int device_;
+  View view_;
+};
+
+struct Fill {
+  std::uint64_t address;
+  std::uint64_t pitch;
+  Pattern pattern;
+  std::uint64_t width;  ///< in elements
+  std::uint64_t height;
+};
+
+CUresult fill(const char* name, const Fill& what, CUstream handle, NullStream null_stream,
+              Wait wait) {
+  SIMGPU_CONTEXT(context);
+  StreamPtr stream;
+  if (const CUresult result = resolve_stream(*context, handle, null_stream, &stream);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (what.width > (std::uint64_t{1} << 48)) return CUDA_ERROR_INVALID_VALUE;
+  const Box box{what.width * what.pattern.size, what.height};
+  if (box.bytes() == 0) return CUDA_SUCCESS;
+  End target;
+  target.address = what.address;
+  target.pitch = what.pitch;
+  target.side = Side::kDevice;
+  const bool misaligned = (what.address | (box.height > 1 ? what.pitch : 0)) % what.pattern.size;
+  if (misaligned || (box.height > 1 && what.pitch < box.width)) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = classify(target, box, true); result != CUDA_SUCCESS) return result;
+  Context& owner = context_of(*stream);
+  const auto task = std::make_shared<FillTask>(target, box, what.pattern, owner.device().ordinal());
+  Operation operation;
+  operation.label = name;
+  operation.engine = Engine::kCompute;
+  operation.duration =
+      static_cast<Nanoseconds>(static_cast<double>(box.bytes()) / configuration().d2d_gbps);
+  operation.timed_work = [task](Nanoseconds start, Nanoseconds end) { task->run(start, end); };
+  operation.finish = [task] { task->finish(); };
+  const CompletionPtr completion = enqueue(stream, std::move(operation));
+  // Asynchronous even in the synchronous call, unless the target is host memory.
+  if (wait == Wait::kAsync || target.side == Side::kDevice) return CUDA_SUCCESS;
+  completion->wait();
+  return owner.sticky_error();
+}
+
+/// Defines `function` for 1-D, which all ABI variants of the driver function `name` share.
+#define SIMGPU_FILL(function, name, value_type, wait)                                              \
+  CUresult function(std::uint64_t address, value_type value, std::uint64_t count, CUstream stream, \
+                    NullStream null_stream) {                                                      \
+    SIMGPU_ENTER(name);                                                                            \
+    return fill(#name, Fill{address, 0, {value, sizeof(value)}, count, 1}, stream, null_stream,    \
+                wait);                                                                             \
+  }                                                                                                \
+  static_assert(true, "take a semicolon")
+
+/// As SIMGPU_FILL, for rows.
+#define SIMGPU_FILL_2D(function, name, value_type, wait)                                    \
+  CUresult function(std::uint64_t address, std::uint64_t pitch, value_type value,           \
+                    std::uint64_t width, std::uint64_t height, CUstream stream,             \
+                    NullStream null_stream) {                                               \
+    SIMGPU_ENTER(name);                                                                     \
+    return fill(#name, Fill{address, pitch, {value, sizeof(value)}, width, height}, stream, \
+                null_stream, wait);                                                         \
+  }                                                                                         \
+  static_assert(true, "take a semicolon")
+
+SIMGPU_FILL(d8, cuMemsetD8, unsigned char, Wait::kSync);
+SIMGPU_FILL(d16, cuMemsetD16, unsigned short, Wait::kSync);
+SIMGPU_FILL(d32, cuMemsetD32, unsigned int, Wait::kSync);
+SIMGPU_FILL(d8_async, cuMemsetD8Async, unsigned char, Wait::kAsync);
+SIMGPU_FILL(d16_async, cuMemsetD16Async, unsigned short, Wait::kAsync);
+SIMGPU_FILL(d32_async, cuMemsetD32Async, unsigned int, Wait::kAsync);
+SIMGPU_FILL_2D(d2d8, cuMemsetD2D8, unsigned char, Wait::kSync);
+SIMGPU_FILL_2D(d2d16, cuMemsetD2D16, unsigned short, Wait::kSync);
+SIMGPU_FILL_2D(d2d32, cuMemsetD2D32, unsigned int, Wait::kSync);
+SIMGPU_FILL_2D(d2d8_async, cuMemsetD2D8Async, unsigned char, Wait::kAsync);
+SIMGPU_FILL_2D(d2d16_async, cuMemsetD2D16Async, unsigned short, Wait::kAsync);
+SIMGPU_FILL_2D(d2d32_async, cuMemsetD2D32Async, unsigned int, Wait::kAsync);
+
+}  // namespace
+}  // namespace simgpu
+
+using simgpu::NullStream;
+
+/// The four functions of one element type: synchronous (_v2, _v2_ptds), asynchronous (_, _ptsz).
+#define SIMGPU_MEMSET_API(name, function, value_type)                                          \
+  SIMGPU_API name##_v2(CUdeviceptr dst, value_type value, size_t N) {                          \
+    return simgpu::function(dst, value, N, nullptr, NullStream::kLegacy);                      \
+  }                                                                                            \
+  SIMGPU_API name##_v2_ptds(CUdeviceptr dst, value_type value, size_t N) {                     \
+    return simgpu::function(dst, value, N, nullptr, NullStream::kPerThread);                   \
+  }                                                                                            \
+  SIMGPU_API name##Async(CUdeviceptr dst, value_type value, size_t N, CUstream hStream) {      \
+    return simgpu::function##_async(dst, value, N, hStream, NullStream::kLegacy);              \
+  }                                                                                            \
+  SIMGPU_API name##Async_ptsz(CUdeviceptr dst, value_type value, size_t N, CUstream hStream) { \
+    return simgpu::function##_async(dst, value, N, hStream, NullStream::kPerThread);           \
+  }                                                                                            \
+  static_assert(true, "take a semicolon")
+
+/// As SIMGPU_MEMSET_API, for rows.
+#define SIMGPU_MEMSET_2D_API(name, function, value_type)                                        \
+  SIMGPU_API name##_v2(CUdeviceptr dst, size_t pitch, value_type value, size_t width,           \
+                       size_t height) {                                                         \
+    return simgpu::function(dst, pitch, value, width, height, nullptr, NullStream::kLegacy);    \
+  }                                                                                             \
+  SIMGPU_API name##_v2_ptds(CUdeviceptr dst, size_t pitch, value_type value, size_t width,      \
+                            size_t height) {                                                    \
+    return simgpu::function(dst, pitch, value, width, height, nullptr, NullStream::kPerThread); \
+  }                                                                                             \
+  SIMGPU_API name##Async(CUdeviceptr dst, size_t pitch, value_type value, size_t width,         \
+                         size_t height, CUstream hStream) {                                     \
+    return simgpu::function##_async(dst, pitch, value, width, height, hStream,                  \
+                                    NullStream::kLegacy);                                       \
+  }                                                                                             \
+  SIMGPU_API name##Async_ptsz(CUdeviceptr dst, size_t pitch, value_type value, size_t width,    \
+                              size_t height, CUstream hStream) {                                \
+    return simgpu::function##_async(dst, pitch, value, width, height, hStream,                  \
+                                    NullStream::kPerThread);                                    \
+  }                                                                                             \
+  static_assert(true, "take a semicolon")
+
+SIMGPU_MEMSET_API(cuMemsetD8, d8, unsigned char);
+SIMGPU_MEMSET_API(cuMemsetD16, d16, unsigned short);
+SIMGPU_MEMSET_API(cuMemsetD32, d32, unsigned int);
+SIMGPU_MEMSET_2D_API(cuMemsetD2D8, d2d8, unsigned char);
+SIMGPU_MEMSET_2D_API(cuMemsetD2D16, d2d16, unsigned short);
+SIMGPU_MEMSET_2D_API(cuMemsetD2D32, d2d32, unsigned int);

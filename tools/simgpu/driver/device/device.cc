@@ -1,0 +1,78 @@
+#include "tools/simgpu/driver/device/device.h"
+
+#include <array>
+#include <atomic>
+
+#include "tools/simgpu/driver/process/configuration.h"
+#include "tools/simgpu/driver/process/log.h"
+
+namespace simgpu {
+namespace {
+
+constexpr int kMostDevices = 64;
+constexpr std::uint64_t kBlock = std::uint64_t{2} << 20;
+
+std::array<Device*, kMostDevices> devices{};  // never destroyed
+std::atomic<int> devices_created{0};
+std::atomic<std::uint64_t> used_by_all{0};
+std::atomic<std::uint64_t> peak_by_all{0};
+
+void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
+  std::uint64_t seen = peak.load(std::memory_order_relaxed);
+  while (seen < value && !peak.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+std::uint64_t blocks_for(std::uint64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
+
+}  // namespace
+
+Device::Device(int ordinal, std::uint64_t capacity) : ordinal_(ordinal), capacity_(capacity) {}
+
+bool Device::take(std::uint64_t bytes) {
+  std::uint64_t before = used_.load(std::memory_order_relaxed);
+  do {
+    if (bytes > capacity_ - before) return false;
+  } while (!used_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
+  raise_to(peak_, before + bytes);
+  raise_to(peak_by_all, used_by_all.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+  return true;
+}
+
+void Device::give_back(std::uint64_t bytes) {
+  used_.fetch_sub(bytes, std::memory_order_relaxed);
+  used_by_all.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+bool SmallBlocks::take(std::uint64_t bytes) {
+  const std::lock_guard lock{mutex_};
+  const std::uint64_t more = blocks_for(bytes_ + bytes) - blocks_for(bytes_);
+  if (more != 0 && !device_.take(more)) return false;
+  bytes_ += bytes;
+  return true;
+}
+
+void SmallBlocks::give_back(std::uint64_t bytes) {
+  const std::lock_guard lock{mutex_};
+  const std::uint64_t less = blocks_for(bytes_) - blocks_for(bytes_ - bytes);
+  bytes_ -= bytes;
+  if (less != 0) device_.give_back(less);
+}
+
+int device_count() noexcept { return devices_created.load(std::memory_order_acquire); }
+
+Device* find_device(CUdevice ordinal) noexcept {
+  return ordinal >= 0 && ordinal < device_count() ? devices[static_cast<std::size_t>(ordinal)]
+                                                  : nullptr;
+}
+
+std::uint64_t peak_of_all_devices() noexcept { return peak_by_all.load(); }
+
+void create_devices() {
+  for (int ordinal = 0; ordinal < configuration().devices; ++ordinal) {
+    devices[static_cast<std::size_t>(ordinal)] = new Device(ordinal, configuration().memory_bytes);
+  }
+  devices_created.store(configuration().devices, std::memory_order_release);
+}
+
+}  // namespace simgpu

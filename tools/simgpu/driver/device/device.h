@@ -1,0 +1,80 @@
+// The devices: capacity, engines, default memory pool.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "tools/simgpu/driver/device/timeline.h"
+#include "tools/simgpu/driver/entry/api.h"
+#include "tools/simgpu/driver/process/statistics.h"
+
+namespace simgpu {
+
+class Device;
+
+/// Memory small enough to share 2 MiB blocks with others of its kind: what is taken of the device
+/// is the sum, rounded up to blocks. Thread-safe.
+class SmallBlocks {
+ public:
+  explicit SmallBlocks(Device& device) : device_(device) {}
+
+  [[nodiscard]] Device& device() const { return device_; }
+  /// @return false, and nothing taken, if `bytes` do not fit.
+  bool take(std::uint64_t bytes);
+  void give_back(std::uint64_t bytes);
+
+ private:
+  Device& device_;
+  std::mutex mutex_;
+  std::uint64_t bytes_ = 0;
+};
+
+/// One simulated device. Created at cuInit, never destroyed.
+class Device {
+ public:
+  Device(int ordinal, std::uint64_t capacity);
+
+  [[nodiscard]] int ordinal() const { return ordinal_; }
+  [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
+
+  /// Takes `bytes` of physical memory. @return false, and nothing taken, if they do not fit.
+  /// Thread-safe.
+  bool take(std::uint64_t bytes);
+  void give_back(std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t peak() const { return peak_.load(std::memory_order_relaxed); }
+
+  /// The blocks of small allocations, and those of the code and variables of modules. Pools have
+  /// their own.
+  [[nodiscard]] const std::shared_ptr<SmallBlocks>& small_allocations() const {
+    return small_allocations_;
+  }
+  [[nodiscard]] const std::shared_ptr<SmallBlocks>& modules() const { return modules_; }
+
+  [[nodiscard]] EngineTimeline& engine(Engine engine) { return engines_[static_cast<int>(engine)]; }
+
+ private:
+  const int ordinal_;
+  const std::uint64_t capacity_;
+  std::atomic<std::uint64_t> used_{0};
+  std::atomic<std::uint64_t> peak_{0};
+  const std::shared_ptr<SmallBlocks> small_allocations_ = std::make_shared<SmallBlocks>(*this);
+  const std::shared_ptr<SmallBlocks> modules_ = std::make_shared<SmallBlocks>(*this);
+  EngineTimeline engines_[kEngineCount];
+};
+
+/// The number of devices; 0 before cuInit.
+int device_count() noexcept;
+
+/// The device of `ordinal`, or null if there is none.
+Device* find_device(CUdevice ordinal) noexcept;
+
+/// The most physical bytes that all devices together ever held at one time.
+std::uint64_t peak_of_all_devices() noexcept;
+
+/// Creates the devices. Called once, by cuInit.
+void create_devices();
+
+}  // namespace simgpu

@@ -1,0 +1,342 @@
+#include "tools/simgpu/driver/launch/launch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "tools/simgpu/driver/code/kernel_plugins.h"
+#include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/faults/access_fault.h"
+#include "tools/simgpu/driver/launch/mixer.h"
+#include "tools/simgpu/driver/launch/occupancy.h"
+#include "tools/simgpu/driver/memory/memory.h"
+#include "tools/simgpu/driver/process/configuration.h"
+#include "tools/simgpu/driver/process/log.h"
+#include "tools/simgpu/driver/process/statistics.h"
+
+namespace simgpu {
+namespace {
+
+// CUDA programming guide, technical specifications per compute capability.
+constexpr std::array<unsigned, 3> kMaxGrid = {2147483647, 65535, 65535};
+constexpr std::array<unsigned, 3> kMaxBlock = {1024, 1024, 64};
+constexpr std::uint64_t kMaxBlockThreads = 1024;
+constexpr int kPortableCluster = 8;
+constexpr int kLargestCluster = 16;
+
+/// Device memory as a mixer sees it: by its own addresses, since simgpu maps it into the process.
+class MappedMemory final : public MixerMemory {
+ public:
+  [[nodiscard]] Place find(std::uint64_t address) const override {
+    const AddressRange range = find_range(address);
+    if (range.kind == MemoryKind::kReserved) {
+      return {.kind = range.once_mapped ? Kind::kUnmapped : Kind::kNeverMapped};
+    }
+    return range.accessible() ? Place{Kind::kLive, range.base, range.end()} : Place{};
+  }
+
+  void read(std::uint64_t address, std::span<std::byte> target) const override {
+    std::memcpy(target.data(), reinterpret_cast<const void*>(address), target.size());
+  }
+};
+
+/// One launch on its way through a stream. Shared by its two halves.
+class Run {
+ public:
+  Run(FunctionPtr function, const LaunchShape& shape, std::vector<std::byte> buffer)
+      : function_(std::move(function)), buffer_(std::move(buffer)) {
+    const KernelImage& image = function_->code->image();
+    for (const ParameterLayout& parameter : image.parameters) {
+      arguments_.push_back(buffer_.data() + parameter.offset);
+      sizes_.push_back(parameter.size);
+    }
+    view_.name = image.name.c_str();
+    std::copy(shape.grid.begin(), shape.grid.end(), view_.grid);
+    std::copy(shape.block.begin(), shape.block.end(), view_.block);
+    view_.shared_bytes = shape.shared_bytes;
+    view_.arguments = arguments_.data();
+    view_.argument_sizes = sizes_.data();
+    view_.argument_count = arguments_.size();
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  /// Modelled time on the device.
+  [[nodiscard]] Nanoseconds duration() const {
+    const SimgpuKernel* const host = function_->code->host_kernel();
+    double microseconds = configuration().kernel_us;
+    if (host != nullptr && host->modelled_us_of != nullptr) {
+      microseconds = host->modelled_us_of(&view_);
+    } else if (host != nullptr && host->modelled_us > 0) {
+      microseconds = host->modelled_us;
+    }
+    constexpr double kLongest = 1e12;  // eleven days: keeps the arithmetic finite
+    if (!std::isfinite(microseconds) || microseconds < 0) {
+      return 0;
+    }
+    return static_cast<Nanoseconds>(std::min(microseconds, kLongest) * 1e3);
+  }
+
+  /// At the modelled start: the whole host kernel, or a mixer's reads.
+  void start() {
+    if (const SimgpuKernel* const host = function_->code->host_kernel(); host != nullptr) {
+      host->function(&view_);
+      return;
+    }
+    const KernelCode& code = *function_->code;
+    mix_ = mix(code.image().name, code.image().parameters, buffer_, code.const_pointers(),
+               MappedMemory());
+    if (!mix_.unmapped.empty()) {
+      throw AccessFault{.address = mix_.unmapped.front()};
+    }
+  }
+
+  /// At the modelled end: a mixer's writes.
+  void finish() {
+    for (const MixerWrite& write : mix_.writes) {
+      std::memcpy(reinterpret_cast<void*>(write.address), write.bytes.data(), write.size);
+    }
+  }
+
+ private:
+  FunctionPtr function_;
+  std::vector<std::byte> buffer_;
+  std::vector<void*> arguments_;
+  std::vector<std::size_t> sizes_;
+  SimgpuLaunch view_{};
+  Mix mix_;
+};
+
+std::uint64_t product(const std::array<unsigned, 3>& extents) {
+  return std::uint64_t{extents[0]} * extents[1] * extents[2];
+}
+
+bool within(const std::array<unsigned, 3>& extents, const std::array<unsigned, 3>& limits) {
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    if (extents[axis] == 0 || extents[axis] > limits[axis]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool is_cluster(const LaunchShape& shape) { return product(shape.cluster) != 1; }
+
+CUresult check_cluster(const Function& function, const LaunchShape& shape) {
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    if (shape.cluster[axis] == 0 || shape.grid[axis] % shape.cluster[axis] != 0) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return product(shape.cluster) > static_cast<std::uint64_t>(largest_cluster(function))
+             ? CUDA_ERROR_INVALID_CLUSTER_SIZE
+             : CUDA_SUCCESS;
+}
+
+/// Says once per kernel that no plugin has it, where plugins were given.
+void note_first_launch(const KernelCode& code) {
+  count_kernel(code.image().name);
+  const KernelPlugins& plugins = kernel_plugins();
+  if (code.host_kernel() == nullptr && plugins.any() && first_miss(code.image().name)) {
+    log_line(LogLevel::kWarning,
+             "kernel %s runs as a mixer; its results are not computed; add it to %s",
+             code.image().name.c_str(), plugins.paths().front().c_str());
+  }
+}
+
+}  // namespace
+
+LaunchShape shape_of(const CUlaunchConfig& config) {
+  LaunchShape shape{.grid = {config.gridDimX, config.gridDimY, config.gridDimZ},
+                    .block = {config.blockDimX, config.blockDimY, config.blockDimZ},
+                    .cluster = {1, 1, 1},
+                    .shared_bytes = config.sharedMemBytes,
+                    .cooperative = false};
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config.attrs[i];
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      const auto& extents = attribute.value.clusterDim;
+      shape.cluster = {extents.x, extents.y, extents.z};
+    } else if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+      shape.cooperative = attribute.value.cooperative != 0;
+    }
+  }
+  return shape;
+}
+
+CUresult check_attributes(const CUlaunchConfig& config) {
+  if (config.numAttrs != 0 && config.attrs == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    switch (config.attrs[i].id) {
+      case CU_LAUNCH_ATTRIBUTE_IGNORE:
+      case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+      case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+      case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+      case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+      case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+      case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+      case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+      case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+      case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+        break;
+      default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+int multiprocessors(const Context& context) {
+  int count = 0;
+  (void)::cuDeviceGetAttribute(&count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                               context.device().ordinal());
+  return count;
+}
+
+int largest_cluster(const Function& function) {
+  return function.attributes->value(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0
+             ? kLargestCluster
+             : kPortableCluster;
+}
+
+CUresult check_shape(const Function& function, const LaunchShape& shape) {
+  if (!within(shape.grid, kMaxGrid) || !within(shape.block, kMaxBlock) ||
+      product(shape.block) > kMaxBlockThreads) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const FunctionAttributes& attributes = *function.attributes;
+  const auto shared_limit =
+      static_cast<unsigned>(attributes.value(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
+  if (shape.shared_bytes > shared_limit) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const auto threads = static_cast<int>(product(shape.block));
+  if (threads > attributes.value(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)) {
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  }
+  const KernelImage& image = function.code->image();
+  const int resident =
+      resident_blocks({.threads = threads,
+                       .registers = image.registers,
+                       .shared_bytes = image.static_shared_bytes + shape.shared_bytes});
+  if (resident == 0) {
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  }
+  if (shape.cooperative &&
+      product(shape.grid) > static_cast<std::uint64_t>(resident) *
+                                static_cast<std::uint64_t>(multiprocessors(*function.context))) {
+    return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  }
+  return is_cluster(shape) ? check_cluster(function, shape) : CUDA_SUCCESS;
+}
+
+CUresult find_launchable(CUfunction handle, Context& context, FunctionPtr* function) {
+  ModuleRegistry& registry = ModuleRegistry::instance();
+  *function = registry.find(handle);
+  if (*function != nullptr) {
+    return CUDA_SUCCESS;
+  }
+  CUfunction loaded = nullptr;
+  if (const CUresult result = function_of(reinterpret_cast<CUkernel>(handle), context, &loaded);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  *function = registry.find(loaded);
+  return *function == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+CUresult gather_parameters(const KernelCode& code, void* const* values, void* const* extra,
+                           std::vector<std::byte>* buffer) {
+  const std::vector<ParameterLayout>& parameters = code.image().parameters;
+  if (values != nullptr && extra != nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  buffer->assign(code.parameter_bytes(), std::byte{0});
+  if (parameters.empty()) {
+    return CUDA_SUCCESS;
+  }
+  if (values != nullptr) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (values[i] == nullptr) {
+        return CUDA_ERROR_INVALID_VALUE;
+      }
+      std::memcpy(buffer->data() + parameters[i].offset, values[i], parameters[i].size);
+    }
+    return CUDA_SUCCESS;
+  }
+  if (extra == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const void* source = nullptr;
+  const std::size_t* size = nullptr;
+  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+      source = extra[1];
+    } else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) {
+      size = static_cast<const std::size_t*>(extra[1]);
+    } else {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  if (source == nullptr || size == nullptr || *size < buffer->size()) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::memcpy(buffer->data(), source, buffer->size());
+  return CUDA_SUCCESS;
+}
+
+CUresult launch(Context& context, const LaunchRequest& request) {
+  StreamPtr stream;
+  if (const CUresult result = resolve_stream(context, request.stream, request.null_stream, &stream);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  Context& target = context_of(*stream);
+  FunctionPtr function;
+  if (const CUresult result = find_launchable(request.function, target, &function);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (function->context != &target) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (const CUresult result = check_shape(*function, request.shape); result != CUDA_SUCCESS) {
+    return result;
+  }
+  std::vector<std::byte> buffer;
+  if (const CUresult result =
+          gather_parameters(*function->code, request.parameters, request.extra, &buffer);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (function->code->first_launch()) {
+    note_first_launch(*function->code);
+  }
+  const bool mixes = function->code->host_kernel() == nullptr;
+  std::string label = function->code->image().name;
+  const auto run = std::make_shared<Run>(std::move(function), request.shape, std::move(buffer));
+  Operation operation;
+  operation.label = std::move(label);
+  operation.engine = Engine::kCompute;
+  operation.duration = run->duration();
+  operation.work = [run] { run->start(); };
+  if (mixes) {
+    operation.finish = [run] { run->finish(); };
+  }
+  enqueue(stream, std::move(operation));
+  statistics().launches.fetch_add(1, std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace simgpu

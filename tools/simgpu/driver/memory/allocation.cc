@@ -1,0 +1,100 @@
+// cuMemAlloc and its relatives.
+#include "tools/simgpu/driver/context/context.h"
+#include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/memory/address_space.h"
+#include "tools/simgpu/driver/memory/memory_pool.h"
+
+namespace simgpu {
+namespace {
+
+constexpr std::uint64_t kPitchAlignment = 512;
+
+CUresult allocate(CUdeviceptr* out, std::uint64_t size) {
+  SIMGPU_CONTEXT(context);
+  if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  // Memory that pools keep for reuse is given up before an allocation fails.
+  std::uint64_t address = 0;
+  CUresult result = allocate_device(*context, size, &address);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    empty_pools_of(context->device());
+    result = allocate_device(*context, size, &address);
+  }
+  if (result == CUDA_SUCCESS) *out = address;
+  return result;
+}
+
+CUresult mem_alloc(CUdeviceptr* out, std::uint64_t size) {
+  SIMGPU_ENTER(cuMemAlloc);
+  return allocate(out, size);
+}
+
+CUresult mem_alloc_pitch(CUdeviceptr* out, std::uint64_t* pitch, std::uint64_t width,
+                         std::uint64_t height, unsigned element_size) {
+  SIMGPU_ENTER(cuMemAllocPitch);
+  if (out == nullptr || pitch == nullptr || width == 0 || height == 0 ||
+      (element_size != 4 && element_size != 8 && element_size != 16) ||
+      width > (std::uint64_t{1} << 40)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const std::uint64_t bytes = align_up(width, kPitchAlignment);
+  if (height > (std::uint64_t{1} << 62) / bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = allocate(out, bytes * height);
+  if (result == CUDA_SUCCESS) *pitch = bytes;
+  return result;
+}
+
+/// Waits for all work, as the driver does: whatever still uses the memory finishes first.
+CUresult mem_free(CUdeviceptr address) {
+  SIMGPU_ENTER(cuMemFree);
+  SIMGPU_CONTEXT(context);
+  if (address == 0) return CUDA_SUCCESS;
+  const auto allocation = AddressSpace::instance().find_allocation_at(address);
+  if (!allocation) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = allocation->context->synchronize(); result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (allocation->source == AllocationSource::kPool) {
+    const auto pool = pool_of(*allocation);
+    return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : pool->free_now(address);
+  }
+  return free_device(address);
+}
+
+CUresult get_info(std::uint64_t* free, std::uint64_t* total) {
+  SIMGPU_ENTER(cuMemGetInfo);
+  SIMGPU_CONTEXT(context);
+  const Device& device = context->device();
+  if (free != nullptr) *free = device.capacity() - device.used();
+  if (total != nullptr) *total = device.capacity();
+  return CUDA_SUCCESS;
+}
+
+CUresult get_address_range(CUdeviceptr* base, std::uint64_t* size, CUdeviceptr address) {
+  SIMGPU_ENTER(cuMemGetAddressRange);
+  SIMGPU_CONTEXT(context);
+  const auto allocation = AddressSpace::instance().find_allocation(address);
+  if (!allocation) return CUDA_ERROR_NOT_FOUND;
+  if (base != nullptr) *base = allocation->base;
+  if (size != nullptr) *size = allocation->size;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+}  // namespace simgpu
+
+SIMGPU_API cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
+  return simgpu::mem_alloc(dptr, bytesize);
+}
+
+SIMGPU_API cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
+                              unsigned int ElementSizeBytes) {
+  return simgpu::mem_alloc_pitch(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+}
+
+SIMGPU_API cuMemFree_v2(CUdeviceptr dptr) { return simgpu::mem_free(dptr); }
+
+SIMGPU_API cuMemGetInfo_v2(size_t* free, size_t* total) { return simgpu::get_info(free, total); }
+
+SIMGPU_API cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
+  return simgpu::get_address_range(pbase, psize, dptr);
+}

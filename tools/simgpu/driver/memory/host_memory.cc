@@ -1,0 +1,175 @@
+#include "tools/simgpu/driver/memory/host_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tools/simgpu/driver/context/context.h"
+#include "tools/simgpu/driver/memory/address_space.h"
+
+namespace simgpu {
+namespace {
+
+constexpr unsigned kAllocFlags =
+    CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                                    CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+
+void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+
+CUresult allocate(void** out, std::uint64_t size, unsigned flags) {
+  SIMGPU_CONTEXT(context);
+  if (out == nullptr || size == 0 || (flags & ~kAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (size > (std::uint64_t{1} << 46)) return CUDA_ERROR_OUT_OF_MEMORY;
+  void* const memory = mmap(nullptr, align_up(size, kPage), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  PinnedRange range;
+  range.base = reinterpret_cast<std::uint64_t>(memory);
+  range.size = size;
+  range.context = context;
+  range.flags = flags;
+  // All host memory is mapped and portable on a 64-bit device with unified addressing, but the
+  // flags read back are those asked for.
+  if (!AddressSpace::instance().add_pinned(range)) {
+    munmap(memory, align_up(size, kPage));
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *out = memory;
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate_host(void** out, std::uint64_t size) {
+  SIMGPU_ENTER(cuMemAllocHost);
+  return allocate(out, size, 0);
+}
+
+/// Whether every page of the range is mapped in this process: what is not cannot be pinned.
+bool is_mapped(std::uint64_t address, std::uint64_t size) {
+  const std::uint64_t first = address / kPage * kPage;
+  const std::uint64_t length = align_up(address + size, kPage) - first;
+  constexpr std::uint64_t kStep = std::uint64_t{256} << 20;
+  std::vector<unsigned char> resident;
+  for (std::uint64_t done = 0; done < length; done += kStep) {
+    const std::uint64_t step = std::min(kStep, length - done);
+    resident.resize(step / kPage);
+    if (mincore(pointer(first + done), step, resident.data()) != 0) return false;
+  }
+  return true;
+}
+
+CUresult register_host(void* memory, std::uint64_t size, unsigned flags) {
+  SIMGPU_ENTER(cuMemHostRegister);
+  SIMGPU_CONTEXT(context);
+  const auto address = reinterpret_cast<std::uint64_t>(memory);
+  if (memory == nullptr || size == 0 || address + size < address ||
+      (flags & ~kRegisterFlags) != 0 || AddressSpace::instance().touches_device(address, size) ||
+      !is_mapped(address, size)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if ((flags & (CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)) != 0) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  PinnedRange range;
+  range.base = address;
+  range.size = size;
+  range.context = context;
+  range.flags = flags;
+  range.registered = true;
+  return AddressSpace::instance().add_pinned(range) ? CUDA_SUCCESS
+                                                    : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+}
+
+CUresult device_pointer(std::uint64_t* out, const void* memory, unsigned flags) {
+  SIMGPU_ENTER(cuMemHostGetDevicePointer);
+  SIMGPU_CONTEXT(context);
+  const auto address = reinterpret_cast<std::uint64_t>(memory);
+  if (out == nullptr || flags != 0 || !AddressSpace::instance().find_pinned(address)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+void release_host_memory_of(const Context& context) {
+  for (const PinnedRange& range : AddressSpace::instance().remove_pinned_of(context)) {
+    if (!range.registered) munmap(pointer(range.base), align_up(range.size, kPage));
+  }
+}
+
+}  // namespace simgpu
+
+using simgpu::AddressSpace;
+
+SIMGPU_API cuMemAllocHost(void** pp, unsigned int bytesize) {
+  return simgpu::allocate_host(pp, bytesize);
+}
+SIMGPU_API cuMemAllocHost_v2(void** pp, size_t bytesize) {
+  return simgpu::allocate_host(pp, bytesize);
+}
+
+SIMGPU_API cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) {
+  SIMGPU_ENTER(cuMemHostAlloc);
+  return simgpu::allocate(pp, bytesize, Flags);
+}
+
+SIMGPU_API cuMemFreeHost(void* p) {
+  SIMGPU_ENTER(cuMemFreeHost);
+  SIMGPU_CONTEXT(context);
+  const auto base = reinterpret_cast<std::uint64_t>(p);
+  const auto range = AddressSpace::instance().find_pinned(base);
+  if (!range || range->base != base || range->registered) return CUDA_ERROR_INVALID_VALUE;
+  // Copies that still use it finish first, in whichever context it was allocated.
+  if (const CUresult result = range->context->synchronize(); result != CUDA_SUCCESS) return result;
+  if (!AddressSpace::instance().remove_pinned(base, false)) return CUDA_ERROR_INVALID_VALUE;
+  munmap(p, simgpu::align_up(range->size, simgpu::kPage));
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuMemHostRegister(void* p, size_t bytesize, unsigned int Flags) {
+  return simgpu::register_host(p, bytesize, Flags);
+}
+SIMGPU_API cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags) {
+  return simgpu::register_host(p, bytesize, Flags);
+}
+
+SIMGPU_API cuMemHostUnregister(void* p) {
+  SIMGPU_ENTER(cuMemHostUnregister);
+  SIMGPU_CONTEXT(context);
+  const auto base = reinterpret_cast<std::uint64_t>(p);
+  const auto range = AddressSpace::instance().find_pinned(base);
+  if (!range || range->base != base || !range->registered) {
+    return p == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  }
+  if (const CUresult result = range->context->synchronize(); result != CUDA_SUCCESS) return result;
+  return AddressSpace::instance().remove_pinned(base, true) ? CUDA_SUCCESS
+                                                            : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+SIMGPU_API cuMemHostGetDevicePointer(CUdeviceptr_v1* pdptr, void* p, unsigned int Flags) {
+  std::uint64_t address = 0;
+  const CUresult result = simgpu::device_pointer(pdptr == nullptr ? nullptr : &address, p, Flags);
+  if (result != CUDA_SUCCESS) return result;
+  if (address > UINT32_MAX) return CUDA_ERROR_INVALID_VALUE;  // this ABI's pointers are too short
+  *pdptr = static_cast<CUdeviceptr_v1>(address);
+  return CUDA_SUCCESS;
+}
+SIMGPU_API cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p, unsigned int Flags) {
+  std::uint64_t address = 0;
+  const CUresult result = simgpu::device_pointer(pdptr == nullptr ? nullptr : &address, p, Flags);
+  if (result == CUDA_SUCCESS) *pdptr = address;
+  return result;
+}
+
+SIMGPU_API cuMemHostGetFlags(unsigned int* pFlags, void* p) {
+  SIMGPU_ENTER(cuMemHostGetFlags);
+  SIMGPU_CONTEXT(context);
+  const auto range = AddressSpace::instance().find_pinned(reinterpret_cast<std::uint64_t>(p));
+  if (pFlags == nullptr || !range || range->registered) return CUDA_ERROR_INVALID_VALUE;
+  // Under unified addressing all of it is mapped, whatever was asked for.
+  *pFlags = range->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,237 @@
+// The address space's part for virtual memory management: reservations, handles, mappings.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+
+#include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/memory/address_space.h"
+
+namespace simgpu {
+namespace {
+
+void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+
+bool protect_as_reserved(std::uint64_t address, std::uint64_t size) {
+  return mmap(pointer(address), size, PROT_NONE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+/// Reserves at `wanted` or, where that is taken or 0, anywhere that is aligned. 0 if there is none.
+std::uint64_t reserve_addresses(std::uint64_t size, std::uint64_t alignment, std::uint64_t wanted) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  if (wanted != 0 && wanted % alignment == 0) {
+    void* const there = mmap(pointer(wanted), size, PROT_NONE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
+    if (there == pointer(wanted)) return wanted;
+    if (there != MAP_FAILED) munmap(there, size);
+  }
+  if (size + alignment < size) return 0;
+  void* const base = mmap(nullptr, size + alignment, PROT_NONE, kFlags, -1, 0);
+  if (base == MAP_FAILED) return 0;
+  const auto start = reinterpret_cast<std::uint64_t>(base);
+  const std::uint64_t aligned = align_up(start, alignment);
+  if (aligned > start) munmap(base, aligned - start);
+  const std::uint64_t end = start + size + alignment;
+  if (aligned + size < end) munmap(pointer(aligned + size), end - aligned - size);
+  madvise(pointer(aligned), size, MADV_DONTDUMP);
+  return aligned;
+}
+
+}  // namespace
+
+CUresult AddressSpace::reserve(std::uint64_t size, std::uint64_t alignment, std::uint64_t wanted,
+                               std::uint64_t* address) {
+  const std::uint64_t base = reserve_addresses(size, std::max(alignment, kGranularity), wanted);
+  if (base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  const std::unique_lock lock{mutex_};
+  reservations_.emplace(base, size);
+  *address = base;
+  return CUDA_SUCCESS;
+}
+
+CUresult AddressSpace::release_reservation(std::uint64_t address, std::uint64_t size) {
+  const std::unique_lock lock{mutex_};
+  const auto found = reservations_.find(address);
+  if (found == reservations_.end() || found->second != size) return CUDA_ERROR_INVALID_VALUE;
+  const auto mapping = mappings_.lower_bound(address);
+  if (mapping != mappings_.end() && mapping->first < address + size) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  munmap(pointer(address), size);
+  reservations_.erase(found);
+  // A range never crosses the reservation's edges: no mapping does.
+  once_mapped_.erase(once_mapped_.lower_bound(address), once_mapped_.lower_bound(address + size));
+  return CUDA_SUCCESS;
+}
+
+CUmemGenericAllocationHandle AddressSpace::add_handle(PhysicalPtr physical,
+                                                      const CUmemAllocationProp& properties) {
+  auto handle = std::make_shared<Handle>();
+  handle->physical = std::move(physical);
+  handle->properties = properties;
+  handle->references = 1;
+  const std::unique_lock lock{mutex_};
+  handle->id = 0x7000'0000ULL + next_id_++;
+  handles_.emplace(handle->id, handle);
+  return handle->id;
+}
+
+CUresult AddressSpace::release_handle(CUmemGenericAllocationHandle id) {
+  std::shared_ptr<Handle> gone;  // its memory is freed after the lock
+  const std::unique_lock lock{mutex_};
+  const auto found = handles_.find(id);
+  if (found == handles_.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (--found->second->references == 0) {
+    gone = std::move(found->second);
+    handles_.erase(found);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult AddressSpace::retain_handle_at(std::uint64_t address, CUmemGenericAllocationHandle* id) {
+  const std::unique_lock lock{mutex_};
+  const auto mapping = mapping_at(address);
+  if (mapping == mappings_.end()) return CUDA_ERROR_INVALID_VALUE;
+  const std::shared_ptr<Handle>& handle = mapping->second.handle;
+  ++handle->references;
+  handles_.emplace(handle->id, handle);
+  *id = handle->id;
+  return CUDA_SUCCESS;
+}
+
+CUresult AddressSpace::handle_properties(CUmemGenericAllocationHandle id,
+                                         CUmemAllocationProp* properties) {
+  const std::shared_lock lock{mutex_};
+  const auto found = handles_.find(id);
+  if (found == handles_.end()) return CUDA_ERROR_INVALID_VALUE;
+  *properties = found->second->properties;
+  return CUDA_SUCCESS;
+}
+
+void AddressSpace::note_mapped(std::uint64_t address, std::uint64_t size) {
+  std::uint64_t base = address;
+  std::uint64_t end = address + size;
+  auto each = once_mapped_.upper_bound(address);
+  if (each != once_mapped_.begin() && std::prev(each)->second > address) --each;
+  while (each != once_mapped_.end() && each->first < end) {
+    base = std::min(base, each->first);
+    end = std::max(end, each->second);
+    each = once_mapped_.erase(each);
+  }
+  once_mapped_.emplace(base, end);
+}
+
+bool AddressSpace::was_mapped(std::uint64_t address) const {
+  const auto after = once_mapped_.upper_bound(address);
+  return after != once_mapped_.begin() && std::prev(after)->second > address;
+}
+
+bool AddressSpace::inside_reservation(std::uint64_t address, std::uint64_t size) const {
+  const auto after = reservations_.upper_bound(address);
+  if (after == reservations_.begin()) return false;
+  const auto reservation = std::prev(after);
+  const std::uint64_t offset = address - reservation->first;
+  return offset < reservation->second && size <= reservation->second - offset;
+}
+
+CUresult AddressSpace::map(std::uint64_t address, std::uint64_t size,
+                           CUmemGenericAllocationHandle id) {
+  const std::unique_lock lock{mutex_};
+  const auto handle = handles_.find(id);
+  if (handle == handles_.end() || handle->second->physical->size() != size ||
+      !inside_reservation(address, size)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const auto after = mappings_.lower_bound(address);
+  const bool overlaps_next = after != mappings_.end() && after->first < address + size;
+  if (overlaps_next || mapping_at(address) != mappings_.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (!handle->second->physical->map_at(address, PROT_NONE)) return CUDA_ERROR_OUT_OF_MEMORY;
+  Mapping mapping;
+  mapping.size = size;
+  mapping.handle = handle->second;
+  mappings_.emplace(address, std::move(mapping));
+  note_mapped(address, size);
+  return CUDA_SUCCESS;
+}
+
+bool AddressSpace::whole_mappings(std::uint64_t address, std::uint64_t size,
+                                  Mappings::iterator* first, Mappings::iterator* last) {
+  *first = mappings_.find(address);
+  std::uint64_t covered = 0;
+  auto each = *first;
+  while (covered < size) {
+    if (each == mappings_.end() || each->first != address + covered) return false;
+    covered += each->second.size;
+    ++each;
+  }
+  *last = each;
+  return covered == size;
+}
+
+CUresult AddressSpace::unmap(std::uint64_t address, std::uint64_t size) {
+  std::vector<std::shared_ptr<Handle>> unmapped;  // released handles' memory goes after the lock
+  const std::unique_lock lock{mutex_};
+  Mappings::iterator first;
+  Mappings::iterator last;
+  if (!whole_mappings(address, size, &first, &last)) return CUDA_ERROR_INVALID_VALUE;
+  if (!protect_as_reserved(address, size)) return CUDA_ERROR_UNKNOWN;
+  for (auto each = first; each != last; ++each) unmapped.push_back(each->second.handle);
+  mappings_.erase(first, last);
+  return CUDA_SUCCESS;
+}
+
+CUresult AddressSpace::set_access(std::uint64_t address, std::uint64_t size,
+                                  const CUmemAccessDesc* access, std::size_t count) {
+  const std::unique_lock lock{mutex_};
+  Mappings::iterator first;
+  Mappings::iterator last;
+  if (!whole_mappings(address, size, &first, &last)) return CUDA_ERROR_INVALID_VALUE;
+  for (auto each = first; each != last; ++each) {
+    Mapping& mapping = each->second;
+    for (std::size_t index = 0; index < count; ++index) {
+      mapping.access[static_cast<std::size_t>(access[index].location.id)] =
+          static_cast<unsigned char>(access[index].flags);
+    }
+    mapping.readable = false;
+    mapping.writable = false;
+    for (const unsigned char flags : mapping.access) {
+      mapping.readable = mapping.readable || flags != 0;
+      mapping.writable = mapping.writable || flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    }
+    const int protection =
+        (mapping.readable ? PROT_READ : PROT_NONE) | (mapping.writable ? PROT_WRITE : PROT_NONE);
+    if (mprotect(pointer(each->first), mapping.size, protection) != 0) return CUDA_ERROR_UNKNOWN;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult AddressSpace::get_access(std::uint64_t address, int device, unsigned long long* flags) {
+  const std::shared_lock lock{mutex_};
+  const auto mapping = mapping_at(address);
+  if (mapping == mappings_.end()) return CUDA_ERROR_INVALID_VALUE;
+  *flags = mapping->second.access[static_cast<std::size_t>(device)];
+  return CUDA_SUCCESS;
+}
+
+AddressSpace::Mappings::iterator AddressSpace::mapping_at(std::uint64_t address) {
+  const auto after = mappings_.upper_bound(address);
+  if (after == mappings_.begin()) return mappings_.end();
+  const auto mapping = std::prev(after);
+  return address - mapping->first < mapping->second.size ? mapping : mappings_.end();
+}
+
+std::optional<AddressRange> AddressSpace::find_mapping(std::uint64_t address) {
+  const std::shared_lock lock{mutex_};
+  const auto mapping = mapping_at(address);
+  if (mapping == mappings_.end()) return std::nullopt;
+  AddressRange range;
+  range.kind = MemoryKind::kMapped;
+  range.base = mapping->first;
+  range.size = mapping->second.size;
+  range.device = mapping->second.handle->physical->device().ordinal();
+  range.writable = mapping->second.writable;
+  return range;
+}
+
+}  // namespace simgpu

@@ -1,0 +1,130 @@
+#include "tools/simgpu/driver/memory/physical_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/memory/extents.h"
+#include "tools/simgpu/driver/process/log.h"
+
+namespace simgpu {
+namespace {
+
+/// One device's memory file, sparse and far larger than the device, so that fragmentation of the
+/// file never refuses what the capacity allows; and a mapping of all of it, the window.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const Device& device) {
+    for (std::uint64_t factor = 16; factor >= 2 && window_ == nullptr; factor /= 2) {
+      open_file(device, align_up(device.capacity() * factor, kGranularity));
+    }
+    if (window_ == nullptr) {
+      log_line(LogLevel::kError, "cannot reserve address space for a device of %llu bytes",
+               static_cast<unsigned long long>(device.capacity()));
+    }
+  }
+
+  std::optional<std::uint64_t> take(std::uint64_t size, std::uint64_t alignment) {
+    const std::lock_guard lock{mutex_};
+    return extents_.take(size, alignment);
+  }
+
+  /// Drops the bytes, so that the extent reads zero when it is taken again.
+  void give_back(std::uint64_t offset, std::uint64_t size) {
+    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(size));
+    const std::lock_guard lock{mutex_};
+    extents_.give_back(offset, size);
+  }
+
+  [[nodiscard]] unsigned char* window() const { return window_; }
+  [[nodiscard]] int file() const { return file_; }
+
+ private:
+  void open_file(const Device& device, std::uint64_t size) {
+    const int file = memfd_create("simgpu", MFD_CLOEXEC);
+    if (file < 0) return;
+    void* window = MAP_FAILED;
+    if (ftruncate(file, static_cast<off_t>(size)) == 0) {
+      window = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    }
+    if (window == MAP_FAILED) {
+      close(file);
+      return;
+    }
+    madvise(window, size, MADV_DONTDUMP);
+    // A child of fork() has no business with device memory, and copying its tables is slow.
+    madvise(window, size, MADV_DONTFORK);
+    file_ = file;
+    window_ = static_cast<unsigned char*>(window);
+    extents_ = Extents{0, size};
+    log_line(LogLevel::kDebug, "device %d: memory file of %llu bytes", device.ordinal(),
+             static_cast<unsigned long long>(size));
+  }
+
+  std::mutex mutex_;
+  Extents extents_{0, 0};
+  int file_ = -1;
+  unsigned char* window_ = nullptr;
+};
+
+MemoryFile& file_of(const Device& device) {
+  static std::mutex mutex;
+  static std::array<MemoryFile*, 64> files{};  // never destroyed
+  const std::lock_guard lock{mutex};
+  MemoryFile*& file = files[static_cast<std::size_t>(device.ordinal())];
+  if (file == nullptr) file = new MemoryFile{device};
+  return *file;
+}
+
+/// The host's memory behind an extent is taken when the device's is, not page by page inside the
+/// copies and kernels that are to take modelled time. Larger ones may be meant never to be touched.
+void populate(unsigned char* bytes, std::uint64_t size) {
+  constexpr std::uint64_t kLargest = std::uint64_t{64} << 20;
+  if (size <= kLargest) madvise(bytes, size, MADV_POPULATE_WRITE);  // older kernels refuse it
+}
+
+}  // namespace
+
+Physical::Physical(std::shared_ptr<SmallBlocks> small, std::uint64_t size,
+                   std::uint64_t small_bytes, std::uint64_t offset)
+    : small_(std::move(small)), size_(size), small_bytes_(small_bytes), offset_(offset) {}
+
+std::shared_ptr<Physical> Physical::create(const std::shared_ptr<SmallBlocks>& small,
+                                           std::uint64_t size) {
+  Device& device = small->device();
+  if (size == 0 || size > device.capacity()) return nullptr;
+  const bool is_small = size <= kGranularity / 2;
+  const std::uint64_t small_bytes = is_small ? align_up(size, 512) : 0;
+  const std::uint64_t rounded = align_up(size, is_small ? kPage : kGranularity);
+  if (!(is_small ? small->take(small_bytes) : device.take(rounded))) return nullptr;
+  const auto offset = file_of(device).take(rounded, is_small ? kPage : kGranularity);
+  if (!offset) {
+    is_small ? small->give_back(small_bytes) : device.give_back(rounded);
+    return nullptr;
+  }
+  populate(file_of(device).window() + *offset, rounded);
+  return std::shared_ptr<Physical>{new Physical{small, rounded, small_bytes, *offset}};
+}
+
+Physical::~Physical() {
+  file_of(device()).give_back(offset_, size_);
+  small_bytes_ != 0 ? small_->give_back(small_bytes_) : device().give_back(size_);
+}
+
+Device& Physical::device() const { return small_->device(); }
+
+unsigned char* Physical::window() const { return file_of(device()).window() + offset_; }
+
+bool Physical::map_at(std::uint64_t address, int protection) const {
+  return mmap(reinterpret_cast<void*>(address), size_, protection, MAP_SHARED | MAP_FIXED,
+              file_of(device()).file(), static_cast<off_t>(offset_)) != MAP_FAILED;
+}
+
+}  // namespace simgpu

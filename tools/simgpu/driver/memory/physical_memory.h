@@ -1,0 +1,57 @@
+// Physical device memory: extents of one sparse memory file per device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "tools/simgpu/driver/entry/api.h"
+
+namespace simgpu {
+
+class Device;
+class SmallBlocks;
+
+/// The granularity of physical handles, mappings and reservations.
+inline constexpr std::uint64_t kGranularity = std::uint64_t{2} << 20;
+/// The host's page size, of which small allocations are made.
+inline constexpr std::uint64_t kPage = 4096;
+
+constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+/// Physical memory of a device. Reads zero when fresh. Its bytes return to the device when the last
+/// owner (handle, mapping, running copy) lets go.
+class Physical {
+ public:
+  /// Whole granules, each charged in full: cuMemCreate and allocations above half a granule.
+  /// Smaller ones take pages, and are charged to `small`, as a driver packs them.
+  /// @return null if the device of `small` is full.
+  static std::shared_ptr<Physical> create(const std::shared_ptr<SmallBlocks>& small,
+                                          std::uint64_t size);
+  ~Physical();
+  Physical(const Physical&) = delete;
+  Physical& operator=(const Physical&) = delete;
+
+  [[nodiscard]] Device& device() const;
+  /// Bytes that can be mapped: the size asked for, rounded up to pages or granules.
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  /// The bytes by the window that maps all of the device's memory, for copies: valid while this
+  /// lives, whatever is mapped where.
+  [[nodiscard]] unsigned char* window() const;
+  /// Maps the extent at `address` with `protection` (mmap's), replacing what is there.
+  [[nodiscard]] bool map_at(std::uint64_t address, int protection) const;
+
+ private:
+  Physical(std::shared_ptr<SmallBlocks> small, std::uint64_t size, std::uint64_t small_bytes,
+           std::uint64_t offset);
+
+  const std::shared_ptr<SmallBlocks> small_;
+  const std::uint64_t size_;
+  const std::uint64_t small_bytes_;  ///< what a small allocation is charged for; 0: whole granules
+  const std::uint64_t offset_;       ///< in the device's file
+};
+
+using PhysicalPtr = std::shared_ptr<Physical>;
+
+}  // namespace simgpu

@@ -1,0 +1,196 @@
+// The driver functions of virtual memory management.
+#include "tools/simgpu/driver/context/context.h"
+#include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/device/timeline.h"
+#include "tools/simgpu/driver/memory/address_space.h"
+#include "tools/simgpu/driver/process/configuration.h"
+
+namespace simgpu {
+namespace {
+
+/// Makes a call take as long as the configuration says it takes on a device.
+class ModelledHostCost {
+ public:
+  explicit ModelledHostCost(double microseconds)
+      : end_(microseconds > 0 ? now_ns() + static_cast<Nanoseconds>(microseconds * 1e3) : 0) {}
+  ~ModelledHostCost() {
+    if (end_ != 0) sleep_until(end_);
+  }
+  ModelledHostCost(const ModelledHostCost&) = delete;
+  ModelledHostCost& operator=(const ModelledHostCost&) = delete;
+
+ private:
+  const Nanoseconds end_;
+};
+
+/// These functions need no current context, but a broken one refuses them like everything else.
+CUresult current_sticky_error() {
+  const Context* const context = current_context();
+  return context == nullptr ? CUDA_SUCCESS : context->sticky_error();
+}
+
+CUresult check_properties(const CUmemAllocationProp* prop) {
+  if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST ||
+      prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+      prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ||
+      prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+  return find_device(prop->location.id) == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+bool is_granular(std::uint64_t value) { return value % kGranularity == 0; }
+
+bool is_granular_range(std::uint64_t address, std::uint64_t size) {
+  return size != 0 && is_granular(address) && is_granular(size) && address + size > address;
+}
+
+bool is_valid_access(const CUmemAccessDesc& access) {
+  return access.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+         find_device(access.location.id) != nullptr &&
+         (access.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
+          access.flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
+          access.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+}  // namespace
+}  // namespace simgpu
+
+using simgpu::AddressSpace;
+
+#define SIMGPU_UNBROKEN()                                            \
+  if (const CUresult simgpu_broken = simgpu::current_sticky_error(); \
+      simgpu_broken != CUDA_SUCCESS) {                               \
+    return simgpu_broken;                                            \
+  }                                                                  \
+  static_assert(true, "take a semicolon")
+
+SIMGPU_API cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CUdeviceptr addr,
+                               unsigned long long flags) {
+  SIMGPU_ENTER(cuMemAddressReserve);
+  SIMGPU_UNBROKEN();
+  if (ptr == nullptr || size == 0 || !simgpu::is_granular(size) || flags != 0 ||
+      (alignment & (alignment - 1)) != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::uint64_t address = 0;
+  const CUresult result = AddressSpace::instance().reserve(size, alignment, addr, &address);
+  if (result == CUDA_SUCCESS) *ptr = address;
+  return result;
+}
+
+SIMGPU_API cuMemAddressFree(CUdeviceptr ptr, size_t size) {
+  SIMGPU_ENTER(cuMemAddressFree);
+  SIMGPU_UNBROKEN();
+  return AddressSpace::instance().release_reservation(ptr, size);
+}
+
+SIMGPU_API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
+                       const CUmemAllocationProp* prop, unsigned long long flags) {
+  SIMGPU_ENTER(cuMemCreate);
+  SIMGPU_UNBROKEN();
+  if (handle == nullptr || size == 0 || !simgpu::is_granular(size) || flags != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (const CUresult result = simgpu::check_properties(prop); result != CUDA_SUCCESS) {
+    return result;
+  }
+  const simgpu::ModelledHostCost cost{simgpu::configuration().create_us};
+  auto physical =
+      simgpu::Physical::create(simgpu::find_device(prop->location.id)->small_allocations(), size);
+  if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  *handle = AddressSpace::instance().add_handle(std::move(physical), *prop);
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuMemRelease(CUmemGenericAllocationHandle handle) {
+  SIMGPU_ENTER(cuMemRelease);
+  SIMGPU_UNBROKEN();
+  return AddressSpace::instance().release_handle(handle);
+}
+
+SIMGPU_API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {
+  SIMGPU_ENTER(cuMemRetainAllocationHandle);
+  SIMGPU_UNBROKEN();
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return AddressSpace::instance().retain_handle_at(reinterpret_cast<std::uint64_t>(addr), handle);
+}
+
+SIMGPU_API cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
+                                                  CUmemGenericAllocationHandle handle) {
+  SIMGPU_ENTER(cuMemGetAllocationPropertiesFromHandle);
+  SIMGPU_UNBROKEN();
+  if (prop == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return AddressSpace::instance().handle_properties(handle, prop);
+}
+
+SIMGPU_API cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
+                                         CUmemAllocationGranularity_flags option) {
+  SIMGPU_ENTER(cuMemGetAllocationGranularity);
+  SIMGPU_UNBROKEN();
+  if (granularity == nullptr || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+                                 option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (const CUresult result = simgpu::check_properties(prop); result != CUDA_SUCCESS) {
+    return result;
+  }
+  *granularity = simgpu::kGranularity;
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
+                    CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  SIMGPU_ENTER(cuMemMap);
+  SIMGPU_UNBROKEN();
+  if (!simgpu::is_granular_range(ptr, size) || offset != 0 || flags != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const simgpu::ModelledHostCost cost{simgpu::configuration().map_us};
+  return AddressSpace::instance().map(ptr, size, handle);
+}
+
+SIMGPU_API cuMemUnmap(CUdeviceptr ptr, size_t size) {
+  SIMGPU_ENTER(cuMemUnmap);
+  SIMGPU_UNBROKEN();
+  if (!simgpu::is_granular_range(ptr, size)) return CUDA_ERROR_INVALID_VALUE;
+  const simgpu::ModelledHostCost cost{simgpu::configuration().unmap_us};
+  return AddressSpace::instance().unmap(ptr, size);
+}
+
+SIMGPU_API cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc, size_t count) {
+  SIMGPU_ENTER(cuMemSetAccess);
+  SIMGPU_UNBROKEN();
+  if (!simgpu::is_granular_range(ptr, size) || desc == nullptr || count == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (size_t index = 0; index < count; ++index) {
+    if (desc[index].location.type == CU_MEM_LOCATION_TYPE_HOST ||
+        desc[index].location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA) {
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (!simgpu::is_valid_access(desc[index])) {
+      return desc[index].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                     simgpu::find_device(desc[index].location.id) == nullptr
+                 ? CUDA_ERROR_INVALID_DEVICE
+                 : CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  const simgpu::ModelledHostCost cost{simgpu::configuration().set_access_us};
+  return AddressSpace::instance().set_access(ptr, size, desc, count);
+}
+
+SIMGPU_API cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
+                          CUdeviceptr ptr) {
+  SIMGPU_ENTER(cuMemGetAccess);
+  SIMGPU_UNBROKEN();
+  if (flags == nullptr || location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (simgpu::find_device(location->id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  return AddressSpace::instance().get_access(ptr, location->id, flags);
+}

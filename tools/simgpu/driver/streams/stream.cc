@@ -1,0 +1,207 @@
+// Streams: queues, workers, and how operations take modelled time.
+#include <pthread.h>
+
+#include <algorithm>
+#include <csignal>
+#include <thread>
+
+#include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/faults/access_fault.h"
+#include "tools/simgpu/driver/streams/stream_object.h"
+
+namespace simgpu {
+namespace {
+
+// Work later than this after its modelled end is an overrun, and moves the timeline; less is the
+// lateness of waking threads, which does not add up.
+constexpr Nanoseconds kTolerance = 100'000;
+// How far ahead of its modelled end real work may be done. Sleeping for less than this costs more
+// than it is worth: so chains of short kernels run a little ahead, in batches.
+constexpr Nanoseconds kShort = 100'000;
+constexpr Nanoseconds kLeadOfShort = 50'000;
+constexpr Nanoseconds kLead = 5'000;
+
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) {
+    sigdelset(&all, fault);
+  }
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+}
+
+void keep_pending(std::vector<CompletionPtr>& list, const CompletionPtr& completion) {
+  if (completion != nullptr && !completion->complete()) list.push_back(completion);
+}
+
+bool is_blocking(const Stream& stream) { return stream.kind != StreamKind::kNonBlocking; }
+
+/// REQUIRES: the enqueue mutex.
+void forget_drained(Context& context) {
+  std::erase_if(context.streams, [](const StreamPtr& stream) {
+    return stream->closed && (stream->last == nullptr || stream->last->complete());
+  });
+}
+
+void add_blocking_streams(const Context& context, std::vector<CompletionPtr>& list) {
+  for (const StreamPtr& stream : context.streams) {
+    if (is_blocking(*stream)) keep_pending(list, stream->last);
+  }
+}
+
+void wait_for_lead(const Operation& operation, Nanoseconds end) {
+  if (operation.engine == Engine::kCompute && operation.duration < kShort) {
+    if (end - now_ns() > kLeadOfShort) sleep_until_about(end - kLeadOfShort);
+  } else {
+    sleep_until(end - kLead);
+  }
+}
+
+}  // namespace
+
+Stream::Stream(Context& owner, StreamKind stream_kind, unsigned stream_flags, int stream_priority)
+    : context(owner),
+      kind(stream_kind),
+      flags(stream_flags),
+      priority(stream_priority),
+      id(static_cast<std::uint64_t>(now_ns())) {}
+
+void Stream::start(const StreamPtr& stream) {
+  std::thread{[stream] { stream->work(); }}.detach();
+}
+
+void Stream::close() {
+  {
+    const std::lock_guard lock{context.enqueue_mutex};
+    closed = true;
+  }
+  const std::lock_guard lock{mutex_};
+  closing_ = true;
+  more_.notify_one();
+}
+
+void Stream::work() {
+  block_signals();
+  use_precise_timer();
+  for (;;) {
+    std::unique_lock lock{mutex_};
+    idle_ = true;
+    more_.wait(lock, [this] { return closing_ || !queue_.empty(); });
+    idle_ = false;
+    if (queue_.empty()) return;
+    Item item = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    run(item);
+  }
+}
+
+void Stream::run(Item& item) {
+  Operation& operation = item.operation;
+  Nanoseconds ready = std::max(item.submitted, end_);
+  for (const CompletionPtr& awaited : operation.waits) {
+    ready = std::max(ready, awaited->wait_settled());
+  }
+  const auto is_broken = [&] {
+    return context.sticky_error() != CUDA_SUCCESS && !operation.even_after_error;
+  };
+  // What a broken context still holds is dropped at once.
+  if (is_broken()) operation.duration = 0;
+  Nanoseconds start = ready;
+  if (operation.engine != Engine::kNone && operation.duration > 0) {
+    start = context.device().engine(operation.engine).reserve(ready, operation.duration);
+    statistics().busy_ns[static_cast<std::size_t>(operation.engine)].fetch_add(
+        operation.duration, std::memory_order_relaxed);
+  }
+  Nanoseconds end = start + operation.duration;
+  if (operation.duration >= kShort) item.completion->announce(end);
+  if (operation.host_function) {
+    sleep_until(start);
+    if (!is_broken() && operation.work) operation.work();
+    end = std::max(end, now_ns());
+  } else {
+    if (operation.work || operation.timed_work) {
+      if (start - now_ns() > kLeadOfShort) sleep_until(start - kLead);
+      if (!is_broken() && operation.work) run_guarded(context, operation.label, operation.work);
+      if (!is_broken() && operation.timed_work) {
+        run_guarded(context, operation.label, [&] { operation.timed_work(start, end); });
+      }
+    }
+    if (operation.finish) {
+      wait_for_lead(operation, end);
+      if (!is_broken()) run_guarded(context, operation.label, operation.finish);
+    } else if (operation.duration > 0) {
+      // Nothing is left to do, but the next operation must not run far ahead of this one's end.
+      wait_for_lead(operation, end);
+    }
+    const Nanoseconds actual = now_ns();
+    if (operation.engine != Engine::kNone && actual - end > kTolerance) {
+      statistics().overrun_ns.fetch_add(actual - end, std::memory_order_relaxed);
+      end = actual;
+      context.device().engine(operation.engine).push_back(actual);
+    }
+  }
+  end_ = end;
+  // What the operation holds (memory that is being freed) must be gone when it counts as complete.
+  operation = Operation{};
+  item.completion->settle(end);
+}
+
+StreamPtr make_stream(Context& context, StreamKind kind, unsigned flags, int priority) {
+  auto stream = std::make_shared<Stream>(context, kind, flags, priority);
+  {
+    const std::lock_guard lock{context.enqueue_mutex};
+    forget_drained(context);
+    if (kind != StreamKind::kLegacy) context.streams.push_back(stream);
+  }
+  Stream::start(stream);
+  return stream;
+}
+
+Context& context_of(const Stream& stream) { return stream.context; }
+
+CompletionPtr enqueue(const StreamPtr& stream, Operation operation) {
+  auto completion = std::make_shared<Completion>();
+  Context& context = stream->context;
+  // Held until the operation is queued: the order of `last` is the order of the queue.
+  const std::lock_guard lock{context.enqueue_mutex};
+  if (stream->kind == StreamKind::kLegacy) {
+    add_blocking_streams(context, operation.waits);
+  } else if (is_blocking(*stream) && context.legacy_stream != nullptr) {
+    keep_pending(operation.waits, context.legacy_stream->last);
+  }
+  stream->last = completion;
+  std::unique_lock queue_lock{stream->mutex_};
+  stream->queue_.push_back({std::move(operation), now_ns(), completion});
+  const bool idle = stream->idle_;
+  queue_lock.unlock();
+  if (idle) stream->more_.notify_one();
+  return completion;
+}
+
+std::vector<CompletionPtr> pending_of(const StreamPtr& stream) {
+  std::vector<CompletionPtr> list;
+  Context& context = stream->context;
+  const std::lock_guard lock{context.enqueue_mutex};
+  keep_pending(list, stream->last);
+  if (stream->kind == StreamKind::kLegacy) add_blocking_streams(context, list);
+  return list;
+}
+
+std::vector<CompletionPtr> pending_of(Context& context) {
+  std::vector<CompletionPtr> list;
+  const std::lock_guard lock{context.enqueue_mutex};
+  for (const StreamPtr& stream : context.streams) keep_pending(list, stream->last);
+  if (context.legacy_stream != nullptr) keep_pending(list, context.legacy_stream->last);
+  return list;
+}
+
+bool is_complete(const StreamPtr& stream) { return pending_of(stream).empty(); }
+
+CUresult synchronize(const StreamPtr& stream) {
+  for (const CompletionPtr& completion : pending_of(stream)) completion->wait();
+  after_synchronize(stream->context.device());
+  return stream->context.sticky_error();
+}
+
+}  // namespace simgpu

@@ -1,0 +1,64 @@
+// Streams: queues of operations, each with a worker thread, on the modelled timeline.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/simgpu/driver/context/context.h"
+#include "tools/simgpu/driver/device/timeline.h"
+#include "tools/simgpu/driver/entry/api.h"
+#include "tools/simgpu/driver/process/statistics.h"
+
+namespace simgpu {
+
+/// Work for a stream.
+///
+/// `work` runs on the stream's thread at the operation's modelled start, `finish` (may be empty) at
+/// its modelled end; both under the fault guard: a SIGSEGV, SIGBUS or AccessFault inside makes the
+/// context's error sticky (700) with one line that names `label`; any other exception 719. Neither
+/// runs once the context has a sticky error. Reading inputs in `work` and writing outputs in
+/// `finish` makes a missing wait a wrong result on either side.
+struct Operation {
+  std::string label;              ///< e.g. the kernel's name, for the fault line
+  Engine engine = Engine::kNone;  ///< which engine it occupies for `duration`
+  Nanoseconds duration = 0;       ///< modelled
+  std::function<void()> work;     ///< at the modelled start
+  /// Like `work`, but told the modelled start and end: work that paces itself in between.
+  std::function<void(Nanoseconds start, Nanoseconds end)> timed_work;
+  std::function<void()> finish;      ///< at the modelled end
+  std::vector<CompletionPtr> waits;  ///< what it also waits for, besides the stream's order
+  bool host_function = false;     ///< runs program code: starts and ends in real time, no overrun
+  bool even_after_error = false;  ///< `work` runs although the context is broken (callbacks)
+};
+
+class Stream;
+using StreamPtr = std::shared_ptr<Stream>;
+
+/// Which stream a null handle means: legacy, or the calling thread's (_ptsz and _ptds variants).
+enum class NullStream { kLegacy, kPerThread };
+
+/// Finds the stream that `handle` names in `context`: null by `null_stream`, CU_STREAM_LEGACY,
+/// CU_STREAM_PER_THREAD, or one that cuStreamCreate made (of any context: see context_of()).
+/// @return CUDA_ERROR_INVALID_HANDLE if there is no such stream (destroyed ones included).
+CUresult resolve_stream(Context& context, CUstream handle, NullStream null_stream, StreamPtr* out);
+
+/// The context a stream belongs to.
+Context& context_of(const Stream& stream);
+
+/// Enqueues `operation`: after all that was enqueued on `stream` before, and, by the rules of the
+/// legacy default stream, after (legacy) all work of the context's blocking streams or (blocking
+/// stream) all work of the legacy stream. Never waits. Thread-safe.
+/// @return the operation's completion, for synchronous calls and events.
+CompletionPtr enqueue(const StreamPtr& stream, Operation operation);
+
+/// Whether everything now on `stream` is complete (for the legacy stream: on all blocking streams
+/// of its context too).
+bool is_complete(const StreamPtr& stream);
+
+/// Waits until everything now on `stream` is complete (for the legacy stream: as is_complete()).
+/// @return the context's sticky error.
+CUresult synchronize(const StreamPtr& stream);
+
+}  // namespace simgpu

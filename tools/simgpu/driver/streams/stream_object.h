@@ -1,0 +1,74 @@
+// The stream object itself, for the files that implement streams.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+#include "tools/simgpu/driver/streams/stream.h"
+
+namespace simgpu {
+
+/// What kind of stream, which decides whom it waits for.
+enum class StreamKind { kLegacy, kPerThread, kBlocking, kNonBlocking };
+
+/// A queue of operations with a worker thread. The worker holds a reference, and ends when the
+/// stream is closed and empty.
+class Stream {
+ public:
+  Stream(Context& context, StreamKind kind, unsigned flags, int priority);
+
+  /// Starts the worker thread of `stream`.
+  static void start(const StreamPtr& stream);
+  /// No more work will come: the worker finishes what there is, and ends.
+  void close();
+
+  Context& context;
+  const StreamKind kind;
+  const unsigned flags;
+  const int priority;
+  const std::uint64_t id;
+
+  /// The completion of what was enqueued last, or null. Under context.enqueue_mutex.
+  CompletionPtr last;
+  /// No more work will come. Written under context.enqueue_mutex.
+  std::atomic<bool> closed{false};
+
+ private:
+  friend CompletionPtr enqueue(const StreamPtr& stream, Operation operation);
+
+  struct Item {
+    Operation operation;
+    Nanoseconds submitted;
+    CompletionPtr completion;
+  };
+
+  void work();
+  void run(Item& item);
+
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::deque<Item> queue_;
+  bool closing_ = false;
+  bool idle_ = false;    ///< the worker waits for more
+  Nanoseconds end_ = 0;  ///< of the last operation; the worker's
+};
+
+/// A new stream of `context`, which owns it until it is closed and drained.
+StreamPtr make_stream(Context& context, StreamKind kind, unsigned flags, int priority);
+
+/// What must complete before `stream` counts as idle: its own last operation, and for the legacy
+/// stream those of all blocking streams.
+std::vector<CompletionPtr> pending_of(const StreamPtr& stream);
+
+/// The last operations of all streams of `context`.
+std::vector<CompletionPtr> pending_of(Context& context);
+
+/// Closes all streams of `context` and invalidates their handles.
+void close_streams_of(Context& context);
+
+/// Called when a synchronising call has returned: lets memory pools give memory back.
+void after_synchronize(Device& device);
+
+}  // namespace simgpu
