@@ -1,7 +1,7 @@
 // read_ptx() on what the grammar allows, and on text that is broken.
 #include "tools/simgpu/driver/code/ptx.h"
 
-#include "tests/simgpu/modules/test_images.h"
+#include "tests/simgpu/driver/support/test_images.h"
 
 namespace simgpu {
 namespace {

@@ -1,7 +1,7 @@
 // Modules, libraries, functions and variables through the built driver.
 #include <fstream>
 
-#include "tests/simgpu/modules/driver_fixture.h"
+#include "tests/simgpu/driver/support/module_fixture.h"
 
 namespace simgpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-#include "tests/simgpu/modules/test_images.h"
+#include "tests/simgpu/driver/support/test_images.h"
 
 namespace simgpu {
 namespace {

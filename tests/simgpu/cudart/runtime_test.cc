@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/cudart/kernels.h"
+#include "tests/simgpu/cudart/kernels.h"
 
 namespace cudart_test {
 namespace {

@@ -1,5 +1,5 @@
 // Launches through the built driver: kernels of a plugin, mixers, refused launches, modelled time.
-#include "tests/simgpu/modules/driver_fixture.h"
+#include "tests/simgpu/driver/support/module_fixture.h"
 
 namespace simgpu {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "tests/simgpu/support/driver_fixture.h"
+#include "tests/simgpu/driver/support/driver_fixture.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/simgpu/modules/test_images.h"
+#include "tests/simgpu/driver/support/test_images.h"
 
 namespace simgpu {
 

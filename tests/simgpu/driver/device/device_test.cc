@@ -2,7 +2,7 @@
 #include <string>
 #include <thread>
 
-#include "tests/simgpu/support/driver_fixture.h"
+#include "tests/simgpu/driver/support/driver_fixture.h"
 
 namespace {
 

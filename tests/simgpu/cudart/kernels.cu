@@ -1,6 +1,6 @@
 // Device code of the tests, compiled by nvcc as any program's.
 
-#include "tests/cudart/kernels.h"
+#include "tests/simgpu/cudart/kernels.h"
 
 namespace cudart_test {
 

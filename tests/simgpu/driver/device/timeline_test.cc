@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "tests/simgpu/support/driver_fixture.h"
+#include "tests/simgpu/driver/support/driver_fixture.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/simgpu/support/driver_fixture.h"
+#include "tests/simgpu/driver/support/driver_fixture.h"
 
 namespace {
 
