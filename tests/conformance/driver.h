@@ -1,5 +1,4 @@
-#ifndef SUPERPIPE_TESTS_CONFORMANCE_DRIVER_H_
-#define SUPERPIPE_TESTS_CONFORMANCE_DRIVER_H_
+#pragma once
 
 #include <cuda.h>
 
@@ -78,5 +77,3 @@ bool is_simgpu();
 std::string describe(CUresult result);
 
 }  // namespace conformance
-
-#endif  // SUPERPIPE_TESTS_CONFORMANCE_DRIVER_H_

@@ -1,5 +1,4 @@
-#ifndef SUPERPIPE_TESTS_CONFORMANCE_FIXTURE_H_
-#define SUPERPIPE_TESTS_CONFORMANCE_FIXTURE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -187,5 +186,3 @@ constexpr int kUnsupported = 112;
 constexpr int kNotAsClaimed = 113;
 
 }  // namespace conformance
-
-#endif  // SUPERPIPE_TESTS_CONFORMANCE_FIXTURE_H_

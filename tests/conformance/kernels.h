@@ -1,5 +1,4 @@
-#ifndef SUPERPIPE_TESTS_CONFORMANCE_KERNELS_H_
-#define SUPERPIPE_TESTS_CONFORMANCE_KERNELS_H_
+#pragma once
 
 namespace conformance {
 
@@ -13,5 +12,3 @@ struct Operands {
 };
 
 }  // namespace conformance
-
-#endif  // SUPERPIPE_TESTS_CONFORMANCE_KERNELS_H_

@@ -1,5 +1,4 @@
-#ifndef SUPERPIPE_TESTS_CUDART_KERNELS_H_
-#define SUPERPIPE_TESTS_CUDART_KERNELS_H_
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -33,5 +32,3 @@ const void* device_symbol();
 const void* constant_symbol();
 
 }  // namespace cudart_test
-
-#endif  // SUPERPIPE_TESTS_CUDART_KERNELS_H_

@@ -1,5 +1,5 @@
-#ifndef SUPERPIPE_TOOLS_SIMGPU_CUDART_DRIVER_H_
-#define SUPERPIPE_TOOLS_SIMGPU_CUDART_DRIVER_H_
+// The driver as the runtime library sees it: a table of functions found through cuGetProcAddress.
+#pragma once
 
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -99,5 +99,3 @@ struct Driver {
 bool open_driver(Driver& driver);
 
 }  // namespace simgpu::cudart
-
-#endif  // SUPERPIPE_TOOLS_SIMGPU_CUDART_DRIVER_H_

@@ -1,5 +1,5 @@
-#ifndef SUPERPIPE_TOOLS_SIMGPU_CUDART_REGISTRY_H_
-#define SUPERPIPE_TOOLS_SIMGPU_CUDART_REGISTRY_H_
+// What programs register with the runtime library: fat binaries, kernels, variables.
+#pragma once
 
 #include <fatbinary_section.h>
 
@@ -94,5 +94,3 @@ class Registry {
 };
 
 }  // namespace simgpu::cudart
-
-#endif  // SUPERPIPE_TOOLS_SIMGPU_CUDART_REGISTRY_H_

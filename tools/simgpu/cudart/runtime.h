@@ -1,5 +1,6 @@
-#ifndef SUPERPIPE_TOOLS_SIMGPU_CUDART_RUNTIME_H_
-#define SUPERPIPE_TOOLS_SIMGPU_CUDART_RUNTIME_H_
+// What every function of the runtime library begins with: the driver, a context, the thread's last
+// error.
+#pragma once
 
 // The runtime API's functions are the only names that this library exports.
 #pragma GCC visibility push(default)
@@ -92,5 +93,3 @@ cudaError_t with_context(Body&& body) noexcept {
 inline CUdeviceptr to_device(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
 }  // namespace simgpu::cudart
-
-#endif  // SUPERPIPE_TOOLS_SIMGPU_CUDART_RUNTIME_H_

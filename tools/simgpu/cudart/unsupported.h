@@ -1,5 +1,5 @@
-#ifndef SUPERPIPE_TOOLS_SIMGPU_CUDART_UNSUPPORTED_H_
-#define SUPERPIPE_TOOLS_SIMGPU_CUDART_UNSUPPORTED_H_
+// The answer of runtime functions that simgpu does not have.
+#pragma once
 
 #include <atomic>
 
@@ -19,5 +19,3 @@ int unsupported(const char* name, std::atomic<bool>& said) noexcept;
     static std::atomic<bool> said{false};                   \
     return simgpu::cudart::unsupported(#name, said);        \
   }
-
-#endif  // SUPERPIPE_TOOLS_SIMGPU_CUDART_UNSUPPORTED_H_
