@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
+#include "tools/simgpu/export.h"
 
 namespace {
 
@@ -42,8 +42,8 @@ CUresult later_lookup(const char* symbol, void** function, int, cuuint64_t,
 
 }  // namespace
 
-FAKE_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int, cuuint64_t,
-                                         CUdriverProcAddressQueryResult* status) {
+SIMGPU_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int, cuuint64_t,
+                                           CUdriverProcAddressQueryResult* status) {
   ++first_queries;
   const bool known = std::strcmp(symbol, "cuGetProcAddress") == 0;
   *function = known ? reinterpret_cast<void*>(&later_lookup) : nullptr;
@@ -52,7 +52,7 @@ FAKE_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, in
 }
 
 /// Queries answered by the symbol that dlsym finds, and by the one that this one returned.
-FAKE_EXPORT void fake_driver_queries(int* first, int* later) {
+SIMGPU_EXPORT void fake_driver_queries(int* first, int* later) {
   *first = first_queries;
   *later = later_queries;
 }

@@ -1,3 +1,4 @@
-// A library that is called like the driver and is none.
+// A library that has the driver's file name and none of its functions.
+#include "tools/simgpu/export.h"
 
-extern "C" __attribute__((visibility("default"))) int not_a_driver() { return 1; }
+SIMGPU_EXPORT int not_a_driver() { return 1; }

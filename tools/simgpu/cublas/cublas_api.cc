@@ -9,6 +9,7 @@
 #include <new>
 
 #include "tools/simgpu/cublas/launch.h"
+#include "tools/simgpu/export.h"
 
 namespace simgpu::cublas {
 namespace {
@@ -68,13 +69,10 @@ Status dot(const Handle* handle, int n, const void* x, const void* y, const void
 }  // namespace
 }  // namespace simgpu::cublas
 
-#pragma GCC visibility push(default)
-extern "C" {
-
 using simgpu::cublas::Handle;
 using simgpu::cublas::Routine;
 
-int cublasCreate_v2(Handle** handle) {
+SIMGPU_EXPORT int cublasCreate_v2(Handle** handle) {
   if (handle == nullptr) return simgpu::cublas::kInvalidValue;
   if (const auto status = simgpu::cublas::check_context(); status != simgpu::cublas::kSuccess) {
     return status;
@@ -85,19 +83,19 @@ int cublasCreate_v2(Handle** handle) {
   return simgpu::cublas::kSuccess;
 }
 
-int cublasDestroy_v2(Handle* handle) {
+SIMGPU_EXPORT int cublasDestroy_v2(Handle* handle) {
   if (handle == nullptr) return simgpu::cublas::kNotInitialized;
   delete handle;
   return simgpu::cublas::kSuccess;
 }
 
-int cublasSetStream_v2(Handle* handle, CUstream stream) {
+SIMGPU_EXPORT int cublasSetStream_v2(Handle* handle, CUstream stream) {
   if (handle == nullptr) return simgpu::cublas::kNotInitialized;
   handle->stream = stream;
   return simgpu::cublas::kSuccess;
 }
 
-int cublasGetStream_v2(Handle* handle, CUstream* stream) {
+SIMGPU_EXPORT int cublasGetStream_v2(Handle* handle, CUstream* stream) {
   if (handle == nullptr) return simgpu::cublas::kNotInitialized;
   if (stream == nullptr) return simgpu::cublas::kInvalidValue;
   *stream = handle->stream;
@@ -105,11 +103,12 @@ int cublasGetStream_v2(Handle* handle, CUstream* stream) {
 }
 
 // The workspace is a hint of where to keep what is between: nothing is here.
-int cublasSetWorkspace_v2(Handle* handle, void* /*workspace*/, std::size_t /*bytes*/) {
+SIMGPU_EXPORT int cublasSetWorkspace_v2(Handle* handle, void* /*workspace*/,
+                                        std::size_t /*bytes*/) {
   return handle == nullptr ? simgpu::cublas::kNotInitialized : simgpu::cublas::kSuccess;
 }
 
-int cublasSetPointerMode_v2(Handle* handle, int mode) {
+SIMGPU_EXPORT int cublasSetPointerMode_v2(Handle* handle, int mode) {
   if (handle == nullptr) return simgpu::cublas::kNotInitialized;
   if (mode != simgpu::cublas::kHost && mode != simgpu::cublas::kDevice) {
     return simgpu::cublas::kInvalidValue;
@@ -118,20 +117,20 @@ int cublasSetPointerMode_v2(Handle* handle, int mode) {
   return simgpu::cublas::kSuccess;
 }
 
-int cublasGetPointerMode_v2(Handle* handle, int* mode) {
+SIMGPU_EXPORT int cublasGetPointerMode_v2(Handle* handle, int* mode) {
   if (handle == nullptr) return simgpu::cublas::kNotInitialized;
   if (mode == nullptr) return simgpu::cublas::kInvalidValue;
   *mode = handle->pointer_mode;
   return simgpu::cublas::kSuccess;
 }
 
-int cublasSetMathMode(Handle* handle, int mode) {
+SIMGPU_EXPORT int cublasSetMathMode(Handle* handle, int mode) {
   if (handle == nullptr) return simgpu::cublas::kNotInitialized;
   handle->math_mode = mode;
   return simgpu::cublas::kSuccess;
 }
 
-int cublasGetMathMode(Handle* handle, int* mode) {
+SIMGPU_EXPORT int cublasGetMathMode(Handle* handle, int* mode) {
   if (handle == nullptr) return simgpu::cublas::kNotInitialized;
   if (mode == nullptr) return simgpu::cublas::kInvalidValue;
   *mode = handle->math_mode;
@@ -140,22 +139,23 @@ int cublasGetMathMode(Handle* handle, int* mode) {
 
 // One routine for each of the four types. NOLINTBEGIN(bugprone-macro-parentheses): names
 #define SIMGPU_CUBLAS_ROUTINES(T)                                                                 \
-  int cublas##T##gemm_v2(Handle* handle, int transa, int transb, int m, int n, int k,             \
-                         const void* alpha, const void* a, int /*lda*/, const void* b,            \
-                         int /*ldb*/, const void* beta, void* c, int /*ldc*/) {                   \
+  SIMGPU_EXPORT int cublas##T##gemm_v2(Handle* handle, int transa, int transb, int m, int n,      \
+                                       int k, const void* alpha, const void* a, int /*lda*/,      \
+                                       const void* b, int /*ldb*/, const void* beta, void* c,     \
+                                       int /*ldc*/) {                                             \
     return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1);        \
   }                                                                                               \
-  int cublas##T##gemmStridedBatched(Handle* handle, int transa, int transb, int m, int n, int k,  \
-                                    const void* alpha, const void* a, int /*lda*/,                \
-                                    long long /*stride_a*/, const void* b, int /*ldb*/,           \
-                                    long long /*stride_b*/, const void* beta, void* c,            \
-                                    int /*ldc*/, long long /*stride_c*/, int batches) {           \
+  SIMGPU_EXPORT int cublas##T##gemmStridedBatched(                                                \
+      Handle* handle, int transa, int transb, int m, int n, int k, const void* alpha,             \
+      const void* a, int /*lda*/, long long /*stride_a*/, const void* b, int /*ldb*/,             \
+      long long /*stride_b*/, const void* beta, void* c, int /*ldc*/, long long /*stride_c*/,     \
+      int batches) {                                                                              \
     return gemm(Routine::kGemmStridedBatched, handle, transa, transb, m, n, k, alpha, a, b, beta, \
                 c, batches);                                                                      \
   }                                                                                               \
-  int cublas##T##gemv_v2(Handle* handle, int transpose, int m, int n, const void* alpha,          \
-                         const void* a, int /*lda*/, const void* x, int x_step, const void* beta, \
-                         void* y, int y_step) {                                                   \
+  SIMGPU_EXPORT int cublas##T##gemv_v2(                                                           \
+      Handle* handle, int transpose, int m, int n, const void* alpha, const void* a, int /*lda*/, \
+      const void* x, int x_step, const void* beta, void* y, int y_step) {                         \
     return gemv(handle, transpose, m, n, alpha, a, x, x_step, beta, y, y_step);                   \
   }
 SIMGPU_CUBLAS_ROUTINES(S)
@@ -164,10 +164,10 @@ SIMGPU_CUBLAS_ROUTINES(C)
 SIMGPU_CUBLAS_ROUTINES(Z)
 #undef SIMGPU_CUBLAS_ROUTINES
 
-#define SIMGPU_CUBLAS_DOT(name)                                                                 \
-  int name(Handle* handle, int n, const void* x, int /*x_step*/, const void* y, int /*y_step*/, \
-           void* result) {                                                                      \
-    return dot(handle, n, x, y, result);                                                        \
+#define SIMGPU_CUBLAS_DOT(name)                                                               \
+  SIMGPU_EXPORT int name(Handle* handle, int n, const void* x, int /*x_step*/, const void* y, \
+                         int /*y_step*/, void* result) {                                      \
+    return dot(handle, n, x, y, result);                                                      \
   }
 SIMGPU_CUBLAS_DOT(cublasSdot_v2)
 SIMGPU_CUBLAS_DOT(cublasDdot_v2)
@@ -178,34 +178,34 @@ SIMGPU_CUBLAS_DOT(cublasZdotc_v2)
 #undef SIMGPU_CUBLAS_DOT
 // NOLINTEND(bugprone-macro-parentheses)
 
-int cublasDotEx(Handle* handle, int n, const void* x, int /*x_type*/, int /*x_step*/, const void* y,
-                int /*y_type*/, int /*y_step*/, void* result, int /*result_type*/,
-                int /*execution_type*/) {
+SIMGPU_EXPORT int cublasDotEx(Handle* handle, int n, const void* x, int /*x_type*/, int /*x_step*/,
+                              const void* y, int /*y_type*/, int /*y_step*/, void* result,
+                              int /*result_type*/, int /*execution_type*/) {
   return dot(handle, n, x, y, result);
 }
 
-int cublasSgemmEx(Handle* handle, int transa, int transb, int m, int n, int k, const void* alpha,
-                  const void* a, int /*a_type*/, int /*lda*/, const void* b, int /*b_type*/,
-                  int /*ldb*/, const void* beta, void* c, int /*c_type*/, int /*ldc*/) {
+SIMGPU_EXPORT int cublasSgemmEx(Handle* handle, int transa, int transb, int m, int n, int k,
+                                const void* alpha, const void* a, int /*a_type*/, int /*lda*/,
+                                const void* b, int /*b_type*/, int /*ldb*/, const void* beta,
+                                void* c, int /*c_type*/, int /*ldc*/) {
   return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1);
 }
 
-int cublasGemmEx(Handle* handle, int transa, int transb, int m, int n, int k, const void* alpha,
-                 const void* a, int /*a_type*/, int /*lda*/, const void* b, int /*b_type*/,
-                 int /*ldb*/, const void* beta, void* c, int /*c_type*/, int /*ldc*/,
-                 int /*compute_type*/, int /*algorithm*/) {
-  return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1);
-}
-
-int cublasGemmStridedBatchedEx(Handle* handle, int transa, int transb, int m, int n, int k,
+SIMGPU_EXPORT int cublasGemmEx(Handle* handle, int transa, int transb, int m, int n, int k,
                                const void* alpha, const void* a, int /*a_type*/, int /*lda*/,
-                               long long /*stride_a*/, const void* b, int /*b_type*/, int /*ldb*/,
-                               long long /*stride_b*/, const void* beta, void* c, int /*c_type*/,
-                               int /*ldc*/, long long /*stride_c*/, int batches,
-                               int /*compute_type*/, int /*algorithm*/) {
+                               const void* b, int /*b_type*/, int /*ldb*/, const void* beta,
+                               void* c, int /*c_type*/, int /*ldc*/, int /*compute_type*/,
+                               int /*algorithm*/) {
+  return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1);
+}
+
+SIMGPU_EXPORT int cublasGemmStridedBatchedEx(Handle* handle, int transa, int transb, int m, int n,
+                                             int k, const void* alpha, const void* a,
+                                             int /*a_type*/, int /*lda*/, long long /*stride_a*/,
+                                             const void* b, int /*b_type*/, int /*ldb*/,
+                                             long long /*stride_b*/, const void* beta, void* c,
+                                             int /*c_type*/, int /*ldc*/, long long /*stride_c*/,
+                                             int batches, int /*compute_type*/, int /*algorithm*/) {
   return gemm(Routine::kGemmStridedBatched, handle, transa, transb, m, n, k, alpha, a, b, beta, c,
               batches);
 }
-
-}  // extern "C"
-#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/simgpu/cublas/launch.h"
+#include "tools/simgpu/export.h"
 
 namespace simgpu::cublas {
 namespace {
@@ -99,15 +100,12 @@ bool is_supported(const Description& product) {
 }  // namespace
 }  // namespace simgpu::cublas
 
-#pragma GCC visibility push(default)
-extern "C" {
-
 using simgpu::cublas::Description;
 
-std::size_t cublasLtGetVersion() { return 130100; }
+SIMGPU_EXPORT std::size_t cublasLtGetVersion() { return 130100; }
 
 // The handle has no state: cuBLAS's own handles serve as well, as they do with NVIDIA's library.
-int cublasLtCreate(void** handle) {
+SIMGPU_EXPORT int cublasLtCreate(void** handle) {
   if (handle == nullptr) return simgpu::cublas::kInvalidValue;
   if (const auto status = simgpu::cublas::check_context(); status != simgpu::cublas::kSuccess) {
     return status;
@@ -117,44 +115,51 @@ int cublasLtCreate(void** handle) {
   return simgpu::cublas::kSuccess;
 }
 
-int cublasLtDestroy(void* handle) {
+SIMGPU_EXPORT int cublasLtDestroy(void* handle) {
   return handle == nullptr ? simgpu::cublas::kNotInitialized : simgpu::cublas::kSuccess;
 }
 
-int cublasLtMatmulDescCreate(Description** product, int /*compute_type*/, int /*scale_type*/) {
+SIMGPU_EXPORT int cublasLtMatmulDescCreate(Description** product, int /*compute_type*/,
+                                           int /*scale_type*/) {
   return simgpu::cublas::create(product);
 }
-int cublasLtMatmulDescDestroy(Description* product) { return simgpu::cublas::destroy(product); }
-int cublasLtMatmulDescSetAttribute(Description* product, int attribute, const void* value,
-                                   std::size_t bytes) {
+SIMGPU_EXPORT int cublasLtMatmulDescDestroy(Description* product) {
+  return simgpu::cublas::destroy(product);
+}
+SIMGPU_EXPORT int cublasLtMatmulDescSetAttribute(Description* product, int attribute,
+                                                 const void* value, std::size_t bytes) {
   return simgpu::cublas::set(product, attribute, value, bytes);
 }
 
-int cublasLtMatrixLayoutCreate(Description** layout, int /*type*/, std::uint64_t /*rows*/,
-                               std::uint64_t /*columns*/, std::int64_t /*leading*/) {
+SIMGPU_EXPORT int cublasLtMatrixLayoutCreate(Description** layout, int /*type*/,
+                                             std::uint64_t /*rows*/, std::uint64_t /*columns*/,
+                                             std::int64_t /*leading*/) {
   return simgpu::cublas::create(layout);
 }
-int cublasLtMatrixLayoutDestroy(Description* layout) { return simgpu::cublas::destroy(layout); }
-int cublasLtMatrixLayoutSetAttribute(Description* layout, int attribute, const void* value,
-                                     std::size_t bytes) {
+SIMGPU_EXPORT int cublasLtMatrixLayoutDestroy(Description* layout) {
+  return simgpu::cublas::destroy(layout);
+}
+SIMGPU_EXPORT int cublasLtMatrixLayoutSetAttribute(Description* layout, int attribute,
+                                                   const void* value, std::size_t bytes) {
   return simgpu::cublas::set(layout, attribute, value, bytes);
 }
 
-int cublasLtMatmulPreferenceCreate(Description** preference) {
+SIMGPU_EXPORT int cublasLtMatmulPreferenceCreate(Description** preference) {
   return simgpu::cublas::create(preference);
 }
-int cublasLtMatmulPreferenceDestroy(Description* preference) {
+SIMGPU_EXPORT int cublasLtMatmulPreferenceDestroy(Description* preference) {
   return simgpu::cublas::destroy(preference);
 }
-int cublasLtMatmulPreferenceSetAttribute(Description* preference, int attribute, const void* value,
-                                         std::size_t bytes) {
+SIMGPU_EXPORT int cublasLtMatmulPreferenceSetAttribute(Description* preference, int attribute,
+                                                       const void* value, std::size_t bytes) {
   return simgpu::cublas::set(preference, attribute, value, bytes);
 }
 
-int cublasLtMatmulAlgoGetHeuristic(void* handle, Description* product, Description* a,
-                                   Description* b, Description* c, Description* d,
-                                   Description* preference, int requested,
-                                   simgpu::cublas::HeuristicResult* results, int* returned) {
+SIMGPU_EXPORT int cublasLtMatmulAlgoGetHeuristic(void* handle, Description* product, Description* a,
+                                                 Description* b, Description* c, Description* d,
+                                                 Description* preference, int requested,
+                                                 simgpu::cublas::HeuristicResult* results,
+                                                 int* returned) {
   if (handle == nullptr) return simgpu::cublas::kNotInitialized;
   if (product == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr ||
       preference == nullptr || requested < 1 || results == nullptr || returned == nullptr) {
@@ -168,11 +173,12 @@ int cublasLtMatmulAlgoGetHeuristic(void* handle, Description* product, Descripti
   return simgpu::cublas::kSuccess;
 }
 
-int cublasLtMatmul(void* handle, Description* product, const void* alpha, const void* a,
-                   Description* a_layout, const void* b, Description* b_layout, const void* beta,
-                   const void* c, Description* c_layout, void* d, Description* d_layout,
-                   const void* /*algorithm*/, void* /*workspace*/, std::size_t /*workspace_bytes*/,
-                   CUstream stream) {
+SIMGPU_EXPORT int cublasLtMatmul(void* handle, Description* product, const void* alpha,
+                                 const void* a, Description* a_layout, const void* b,
+                                 Description* b_layout, const void* beta, const void* c,
+                                 Description* c_layout, void* d, Description* d_layout,
+                                 const void* /*algorithm*/, void* /*workspace*/,
+                                 std::size_t /*workspace_bytes*/, CUstream stream) {
   if (handle == nullptr) return simgpu::cublas::kNotInitialized;
   if (product == nullptr || alpha == nullptr || beta == nullptr || a_layout == nullptr ||
       b_layout == nullptr || c_layout == nullptr || d_layout == nullptr || a == nullptr ||
@@ -188,6 +194,3 @@ int cublasLtMatmul(void* handle, Description* product, const void* alpha, const 
                                  product->pointer(simgpu::cublas::kCScalePointer)},
                                 d);
 }
-
-}  // extern "C"
-#pragma GCC visibility pop

@@ -1,6 +1,3 @@
 // Every name that PyTorch's libraries import: refused, unless another file here defines it.
-#include "tools/simgpu/cublas/unsupported.h"
-
-extern "C" {
 #include "tools/simgpu/cublas/generated/cublaslt_names.inc"
-}  // extern "C"
+#include "tools/simgpu/cublas/unsupported.h"

@@ -117,9 +117,8 @@ cudaError_t peers(int destination, int source, CUcontext* to, CUcontext* from) {
 
 using simgpu::cudart::Rectangle;
 
-extern "C" {
-
-cudaError_t cudaMemcpy(void* dst, const void* src, size_t count, cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy(void* dst, const void* src, size_t count,
+                                     cudaMemcpyKind kind) {
   return with_context([&](const DriverTable& d) {
     if (!simgpu::cudart::is_known(kind)) return cudaErrorInvalidMemcpyDirection;
     if (count == 0) return cudaSuccess;
@@ -137,8 +136,8 @@ cudaError_t cudaMemcpy(void* dst, const void* src, size_t count, cudaMemcpyKind 
   });
 }
 
-cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t count, cudaMemcpyKind kind,
-                            cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t count,
+                                          cudaMemcpyKind kind, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     if (!simgpu::cudart::is_known(kind)) return cudaErrorInvalidMemcpyDirection;
     if (count == 0) return cudaSuccess;
@@ -156,8 +155,8 @@ cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t count, cudaMemcpy
   });
 }
 
-cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_device,
-                           size_t count) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_device,
+                                         size_t count) {
   return with_context([&](const DriverTable& d) {
     CUcontext to = nullptr;
     CUcontext from = nullptr;
@@ -167,8 +166,8 @@ cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_d
   });
 }
 
-cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const void* src, int src_device,
-                                size_t count, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const void* src,
+                                              int src_device, size_t count, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     CUcontext to = nullptr;
     CUcontext from = nullptr;
@@ -178,8 +177,8 @@ cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const void* src, int 
   });
 }
 
-cudaError_t cudaMemcpy2D(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
-                         size_t height, cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy2D(void* dst, size_t dpitch, const void* src, size_t spitch,
+                                       size_t width, size_t height, cudaMemcpyKind kind) {
   return with_context([&](const DriverTable& d) {
     const Rectangle area{dst, dpitch, src, spitch, width, height};
     const cudaError_t error = simgpu::cudart::check(area, kind);
@@ -189,9 +188,9 @@ cudaError_t cudaMemcpy2D(void* dst, size_t dpitch, const void* src, size_t spitc
   });
 }
 
-cudaError_t cudaMemcpy2DAsync(void* dst, size_t dpitch, const void* src, size_t spitch,
-                              size_t width, size_t height, cudaMemcpyKind kind,
-                              cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy2DAsync(void* dst, size_t dpitch, const void* src,
+                                            size_t spitch, size_t width, size_t height,
+                                            cudaMemcpyKind kind, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     const Rectangle area{dst, dpitch, src, spitch, width, height};
     const cudaError_t error = simgpu::cudart::check(area, kind);
@@ -201,7 +200,7 @@ cudaError_t cudaMemcpy2DAsync(void* dst, size_t dpitch, const void* src, size_t 
   });
 }
 
-cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
   return with_context([&](const DriverTable& d) {
     CUDA_MEMCPY3D copy{};
     const cudaError_t error = simgpu::cudart::describe(p, &copy);
@@ -209,7 +208,7 @@ cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
   });
 }
 
-cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     CUDA_MEMCPY3D copy{};
     const cudaError_t error = simgpu::cudart::describe(p, &copy);
@@ -217,9 +216,10 @@ cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
   });
 }
 
-cudaError_t cudaMemcpyBatchAsync(void* const* dsts, const void* const* srcs, const size_t* sizes,
-                                 size_t count, cudaMemcpyAttributes* attrs, size_t* attrs_idxs,
-                                 size_t num_attrs, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyBatchAsync(void* const* dsts, const void* const* srcs,
+                                               const size_t* sizes, size_t count,
+                                               cudaMemcpyAttributes* attrs, size_t* attrs_idxs,
+                                               size_t num_attrs, cudaStream_t stream) {
   static_assert(sizeof(cudaMemcpyAttributes) == sizeof(CUmemcpyAttributes));
   return with_context([&](const DriverTable& d) {
     // The runtime takes const arrays of pointers, the driver arrays of addresses that it does not
@@ -232,21 +232,23 @@ cudaError_t cudaMemcpyBatchAsync(void* const* dsts, const void* const* srcs, con
   });
 }
 
-cudaError_t cudaMemset(void* dev_ptr, int value, size_t count) {
+SIMGPU_EXPORT cudaError_t cudaMemset(void* dev_ptr, int value, size_t count) {
   return with_context([&](const DriverTable& d) {
     if (count == 0) return CUDA_SUCCESS;
     return d.cuMemsetD8(to_device(dev_ptr), static_cast<unsigned char>(value), count);
   });
 }
 
-cudaError_t cudaMemsetAsync(void* dev_ptr, int value, size_t count, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemsetAsync(void* dev_ptr, int value, size_t count,
+                                          cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     if (count == 0) return CUDA_SUCCESS;
     return d.cuMemsetD8Async(to_device(dev_ptr), static_cast<unsigned char>(value), count, stream);
   });
 }
 
-cudaError_t cudaMemset2D(void* dev_ptr, size_t pitch, int value, size_t width, size_t height) {
+SIMGPU_EXPORT cudaError_t cudaMemset2D(void* dev_ptr, size_t pitch, int value, size_t width,
+                                       size_t height) {
   return with_context([&](const DriverTable& d) {
     if (width == 0 || height == 0) return CUDA_SUCCESS;
     return d.cuMemsetD2D8(to_device(dev_ptr), pitch, static_cast<unsigned char>(value), width,
@@ -254,8 +256,8 @@ cudaError_t cudaMemset2D(void* dev_ptr, size_t pitch, int value, size_t width, s
   });
 }
 
-cudaError_t cudaMemset2DAsync(void* dev_ptr, size_t pitch, int value, size_t width, size_t height,
-                              cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemset2DAsync(void* dev_ptr, size_t pitch, int value, size_t width,
+                                            size_t height, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     if (width == 0 || height == 0) return CUDA_SUCCESS;
     return d.cuMemsetD2D8Async(to_device(dev_ptr), pitch, static_cast<unsigned char>(value), width,
@@ -263,7 +265,8 @@ cudaError_t cudaMemset2DAsync(void* dev_ptr, size_t pitch, int value, size_t wid
   });
 }
 
-cudaError_t cudaMemset3D(cudaPitchedPtr pitched_dev_ptr, int value, cudaExtent extent) {
+SIMGPU_EXPORT cudaError_t cudaMemset3D(cudaPitchedPtr pitched_dev_ptr, int value,
+                                       cudaExtent extent) {
   return with_context([&](const DriverTable& d) {
     for (size_t slice = 0; slice < extent.depth; ++slice) {
       const CUdeviceptr start =
@@ -277,8 +280,8 @@ cudaError_t cudaMemset3D(cudaPitchedPtr pitched_dev_ptr, int value, cudaExtent e
   });
 }
 
-cudaError_t cudaMemset3DAsync(cudaPitchedPtr pitched_dev_ptr, int value, cudaExtent extent,
-                              cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemset3DAsync(cudaPitchedPtr pitched_dev_ptr, int value,
+                                            cudaExtent extent, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     for (size_t slice = 0; slice < extent.depth; ++slice) {
       const CUdeviceptr start =
@@ -291,5 +294,3 @@ cudaError_t cudaMemset3DAsync(cudaPitchedPtr pitched_dev_ptr, int value, cudaExt
     return CUDA_SUCCESS;
   });
 }
-
-}  // extern "C"

@@ -204,25 +204,24 @@ cudaError_t with_device(const DriverTable& table, Body&& body) {
 using simgpu::cudart::device_handle;
 using simgpu::cudart::with_device;
 
-extern "C" {
-
-cudaError_t cudaGetDeviceCount(int* count) {
+SIMGPU_EXPORT cudaError_t cudaGetDeviceCount(int* count) {
   if (count == nullptr) return record(cudaErrorInvalidValue);
   // Programs that do not look at the error must find no device.
   if (ensure_driver() != cudaSuccess) *count = 0;
   return with_driver([&](const DriverTable& d) { return d.cuDeviceGetCount(count); });
 }
 
-cudaError_t cudaGetDevice(int* device) {
+SIMGPU_EXPORT cudaError_t cudaGetDevice(int* device) {
   if (device == nullptr) return record(cudaErrorInvalidValue);
   return with_driver([&](const DriverTable&) { return current_device(device); });
 }
 
-cudaError_t cudaSetDevice(int device) {
+SIMGPU_EXPORT cudaError_t cudaSetDevice(int device) {
   return with_driver([&](const DriverTable&) { return simgpu::cudart::select_device(device); });
 }
 
-cudaError_t cudaInitDevice(int device, unsigned int device_flags, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaInitDevice(int device, unsigned int device_flags,
+                                         unsigned int flags) {
   return with_driver([&](const DriverTable& d) {
     CUdevice handle = 0;
     cudaError_t error = device_handle(d, device, &handle);
@@ -234,7 +233,7 @@ cudaError_t cudaInitDevice(int device, unsigned int device_flags, unsigned int f
   });
 }
 
-cudaError_t cudaSetValidDevices(int* device_arr, int len) {
+SIMGPU_EXPORT cudaError_t cudaSetValidDevices(int* device_arr, int len) {
   return with_driver([&](const DriverTable& d) {
     for (int i = 0; i < len; ++i) {
       CUdevice handle = 0;
@@ -244,7 +243,7 @@ cudaError_t cudaSetValidDevices(int* device_arr, int len) {
   });
 }
 
-cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* prop) {
+SIMGPU_EXPORT cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* prop) {
   if (device == nullptr || prop == nullptr) return record(cudaErrorInvalidValue);
   return with_driver([&](const DriverTable& d) {
     int count = 0;
@@ -265,13 +264,13 @@ cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* prop) {
   });
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
+SIMGPU_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
   if (prop == nullptr) return record(cudaErrorInvalidValue);
   return with_driver(
       [&](const DriverTable& d) { return simgpu::cudart::read_properties(d, device, prop); });
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr, int device) {
+SIMGPU_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr, int device) {
   if (value == nullptr) return record(cudaErrorInvalidValue);
   return with_driver([&](const DriverTable& d) {
     CUdevice handle = 0;
@@ -281,14 +280,14 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr, int device) 
   });
 }
 
-cudaError_t cudaSetDeviceFlags(unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaSetDeviceFlags(unsigned int flags) {
   return with_driver([&](const DriverTable& d) {
     return with_device(
         d, [&](CUdevice device) { return d.cuDevicePrimaryCtxSetFlags(device, flags); });
   });
 }
 
-cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
+SIMGPU_EXPORT cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
   if (flags == nullptr) return record(cudaErrorInvalidValue);
   return with_driver([&](const DriverTable& d) {
     return with_device(d, [&](CUdevice device) {
@@ -298,25 +297,25 @@ cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
   });
 }
 
-cudaError_t cudaDeviceReset() {
+SIMGPU_EXPORT cudaError_t cudaDeviceReset() {
   return with_driver([](const DriverTable&) { return simgpu::cudart::reset_device(); });
 }
 
-cudaError_t cudaDeviceSynchronize() {
+SIMGPU_EXPORT cudaError_t cudaDeviceSynchronize() {
   return with_context([](const DriverTable& d) { return d.cuCtxSynchronize(); });
 }
 
-cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
+SIMGPU_EXPORT cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
   return with_context(
       [&](const DriverTable& d) { return d.cuCtxSetLimit(static_cast<CUlimit>(limit), value); });
 }
 
-cudaError_t cudaDeviceGetLimit(size_t* p_value, cudaLimit limit) {
+SIMGPU_EXPORT cudaError_t cudaDeviceGetLimit(size_t* p_value, cudaLimit limit) {
   return with_context(
       [&](const DriverTable& d) { return d.cuCtxGetLimit(p_value, static_cast<CUlimit>(limit)); });
 }
 
-cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* p_cache_config) {
+SIMGPU_EXPORT cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* p_cache_config) {
   if (p_cache_config == nullptr) return record(cudaErrorInvalidValue);
   return with_context([&](const DriverTable& d) {
     CUfunc_cache config = CU_FUNC_CACHE_PREFER_NONE;
@@ -326,28 +325,29 @@ cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* p_cache_config) {
   });
 }
 
-cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache cache_config) {
+SIMGPU_EXPORT cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache cache_config) {
   return with_context([&](const DriverTable& d) {
     return d.cuCtxSetCacheConfig(static_cast<CUfunc_cache>(cache_config));
   });
 }
 
-cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* p_config) {
+SIMGPU_EXPORT cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* p_config) {
   if (p_config == nullptr) return record(cudaErrorInvalidValue);
   // Banks have been four bytes wide, and not configurable, since compute capability 5.
   *p_config = cudaSharedMemBankSizeFourByte;
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) { return cudaSuccess; }
+SIMGPU_EXPORT cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) { return cudaSuccess; }
 
-cudaError_t cudaDeviceGetStreamPriorityRange(int* least_priority, int* greatest_priority) {
+SIMGPU_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least_priority,
+                                                           int* greatest_priority) {
   return with_context([&](const DriverTable& d) {
     return d.cuCtxGetStreamPriorityRange(least_priority, greatest_priority);
   });
 }
 
-cudaError_t cudaDeviceGetPCIBusId(char* pci_bus_id, int len, int device) {
+SIMGPU_EXPORT cudaError_t cudaDeviceGetPCIBusId(char* pci_bus_id, int len, int device) {
   return with_driver([&](const DriverTable& d) {
     CUdevice handle = 0;
     const cudaError_t error = device_handle(d, device, &handle);
@@ -355,26 +355,27 @@ cudaError_t cudaDeviceGetPCIBusId(char* pci_bus_id, int len, int device) {
   });
 }
 
-cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* pci_bus_id) {
+SIMGPU_EXPORT cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* pci_bus_id) {
   return with_driver(
       [&](const DriverTable& d) { return d.cuDeviceGetByPCIBusId(device, pci_bus_id); });
 }
 
-cudaError_t cudaDeviceCanAccessPeer(int* can_access_peer, int device, int peer_device) {
+SIMGPU_EXPORT cudaError_t cudaDeviceCanAccessPeer(int* can_access_peer, int device,
+                                                  int peer_device) {
   return with_driver([&](const DriverTable& d) {
     return d.cuDeviceCanAccessPeer(can_access_peer, device, peer_device);
   });
 }
 
-cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attr, int src_device,
-                                      int dst_device) {
+SIMGPU_EXPORT cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attr,
+                                                    int src_device, int dst_device) {
   return with_driver([&](const DriverTable& d) {
     return d.cuDeviceGetP2PAttribute(value, static_cast<CUdevice_P2PAttribute>(attr), src_device,
                                      dst_device);
   });
 }
 
-cudaError_t cudaDeviceEnablePeerAccess(int peer_device, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer_device, unsigned int flags) {
   return with_context([&](const DriverTable& d) {
     CUcontext peer = nullptr;
     const cudaError_t error = simgpu::cudart::primary_context(peer_device, &peer);
@@ -382,7 +383,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer_device, unsigned int flags) {
   });
 }
 
-cudaError_t cudaDeviceDisablePeerAccess(int peer_device) {
+SIMGPU_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer_device) {
   return with_context([&](const DriverTable& d) {
     CUcontext peer = nullptr;
     const cudaError_t error = simgpu::cudart::primary_context(peer_device, &peer);
@@ -390,11 +391,11 @@ cudaError_t cudaDeviceDisablePeerAccess(int peer_device) {
   });
 }
 
-cudaError_t cudaCtxResetPersistingL2Cache() {
+SIMGPU_EXPORT cudaError_t cudaCtxResetPersistingL2Cache() {
   return with_context([](const DriverTable& d) { return d.cuCtxResetPersistingL2Cache(); });
 }
 
-cudaError_t cudaDriverGetVersion(int* driver_version) {
+SIMGPU_EXPORT cudaError_t cudaDriverGetVersion(int* driver_version) {
   if (driver_version == nullptr) return record(cudaErrorInvalidValue);
   // Without a driver the version is 0, and that is no error.
   if (ensure_driver() != cudaSuccess) {
@@ -404,18 +405,16 @@ cudaError_t cudaDriverGetVersion(int* driver_version) {
   return with_driver([&](const DriverTable& d) { return d.cuDriverGetVersion(driver_version); });
 }
 
-cudaError_t cudaRuntimeGetVersion(int* runtime_version) {
+SIMGPU_EXPORT cudaError_t cudaRuntimeGetVersion(int* runtime_version) {
   if (runtime_version == nullptr) return record(cudaErrorInvalidValue);
   *runtime_version = CUDART_VERSION;
   return cudaSuccess;
 }
 
-cudaError_t cudaProfilerStart() {
+SIMGPU_EXPORT cudaError_t cudaProfilerStart() {
   return with_context([](const DriverTable& d) { return d.cuProfilerStart(); });
 }
 
-cudaError_t cudaProfilerStop() {
+SIMGPU_EXPORT cudaError_t cudaProfilerStop() {
   return with_context([](const DriverTable& d) { return d.cuProfilerStop(); });
 }
-
-}  // extern "C"

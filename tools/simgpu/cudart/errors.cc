@@ -90,21 +90,17 @@ const std::map<int, std::string>& texts() {
 using simgpu::cudart::kNames;
 using simgpu::cudart::texts;
 
-extern "C" {
+SIMGPU_EXPORT cudaError_t cudaGetLastError() { return simgpu::cudart::last_error(true); }
+SIMGPU_EXPORT cudaError_t cudaPeekAtLastError() { return simgpu::cudart::last_error(false); }
 
-cudaError_t cudaGetLastError() { return simgpu::cudart::last_error(true); }
-cudaError_t cudaPeekAtLastError() { return simgpu::cudart::last_error(false); }
-
-const char* cudaGetErrorName(cudaError_t error) {
+SIMGPU_EXPORT const char* cudaGetErrorName(cudaError_t error) {
   const auto* const found =
       std::find_if(std::begin(kNames), std::end(kNames),
                    [error](const auto& entry) { return entry.value == error; });
   return found == std::end(kNames) ? "unrecognized error code" : found->name;
 }
 
-const char* cudaGetErrorString(cudaError_t error) {
+SIMGPU_EXPORT const char* cudaGetErrorString(cudaError_t error) {
   const auto found = texts().find(error);
   return found == texts().end() ? "unrecognized error code" : found->second.c_str();
 }
-
-}  // extern "C"

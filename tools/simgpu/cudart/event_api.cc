@@ -7,55 +7,52 @@
 using simgpu::cudart::DriverTable;
 using simgpu::cudart::with_context;
 
-extern "C" {
-
-cudaError_t cudaEventCreate(cudaEvent_t* event) {
+SIMGPU_EXPORT cudaError_t cudaEventCreate(cudaEvent_t* event) {
   return with_context(
       [&](const DriverTable& d) { return d.cuEventCreate(event, CU_EVENT_DEFAULT); });
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
   return with_context([&](const DriverTable& d) { return d.cuEventCreate(event, flags); });
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) { return d.cuEventRecord(event, stream); });
 }
 
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
+                                                   unsigned int flags) {
   return with_context(
       [&](const DriverTable& d) { return d.cuEventRecordWithFlags(event, stream, flags); });
 }
 
-cudaError_t cudaEventQuery(cudaEvent_t event) {
+SIMGPU_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
   return with_context([&](const DriverTable& d) { return d.cuEventQuery(event); });
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+SIMGPU_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return with_context([&](const DriverTable& d) { return d.cuEventSynchronize(event); });
 }
 
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
+SIMGPU_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return with_context([&](const DriverTable& d) { return d.cuEventDestroy(event); });
 }
 
-cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
+SIMGPU_EXPORT cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
   return with_context([&](const DriverTable& d) { return d.cuEventElapsedTime(ms, start, end); });
 }
 
-cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
+SIMGPU_EXPORT cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
   static_assert(sizeof(cudaIpcEventHandle_t) == sizeof(CUipcEventHandle));
   return with_context([&](const DriverTable& d) {
     return d.cuIpcGetEventHandle(reinterpret_cast<CUipcEventHandle*>(handle), event);
   });
 }
 
-cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
+SIMGPU_EXPORT cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
   return with_context([&](const DriverTable& d) {
     CUipcEventHandle converted{};
     std::memcpy(&converted, &handle, sizeof(converted));
     return d.cuIpcOpenEventHandle(event, converted);
   });
 }
-
-}  // extern "C"

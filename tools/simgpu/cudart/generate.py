@@ -90,9 +90,9 @@ def variants(include_dir: Path) -> dict[str, str]:
 def unsupported(names: list[str]) -> str:
     lines = [NOTE,
              "// They take whatever they are given: nothing is read, so no prototype is needed.\n",
-             '#include "tools/simgpu/cudart/unsupported.h"\n\n', 'extern "C" {\n']
+             '#include "tools/simgpu/cudart/unsupported.h"\n\n']
     lines += [f"SIMGPU_UNSUPPORTED({name})\n" for name in names]
-    return "".join(lines) + '}  // extern "C"\n'
+    return "".join(lines)
 
 
 def snake_case(name: str) -> str:
@@ -105,8 +105,7 @@ def per_thread(known: dict[str, list[str]], mapped: dict[str, str]) -> str:
              "// Each variant runs the ordinary function with the driver's per-thread entry points: the\n"
              "// driver, not this library, says what stream 0 then means.\n",
              '#include "tools/simgpu/cudart/runtime.h"\n\n',
-             '#pragma GCC diagnostic ignored "-Wdeprecated-declarations"\n\n',
-             '#pragma GCC visibility push(default)\nextern "C" {\n']
+             '#pragma GCC diagnostic ignored "-Wdeprecated-declarations"\n\n']
     for name in sorted(mapped):
         if name not in known:
             raise SystemExit(f"{name} is mapped to a per-thread variant but not declared")
@@ -117,10 +116,10 @@ def per_thread(known: dict[str, list[str]], mapped: dict[str, str]) -> str:
             assert match, f"{name}: cannot read parameter '{parameter}'"
             arguments.append(snake_case(match.group(1)))
             parameters[position] = parameter[:match.start()] + arguments[-1]
-        lines.append(f"cudaError_t {name}_{mapped[name]}({', '.join(parameters)}) {{\n"
+        lines.append(f"SIMGPU_EXPORT cudaError_t {name}_{mapped[name]}({', '.join(parameters)}) {{\n"
                      "  const simgpu::cudart::PerThreadDefaultStream scope;\n"
                      f"  return {name}({', '.join(arguments)});\n}}\n")
-    return "".join(lines) + '}  // extern "C"\n#pragma GCC visibility pop\n'
+    return "".join(lines)
 
 
 def error_names(text: str) -> str:

@@ -5,70 +5,69 @@
 using simgpu::cudart::DriverTable;
 using simgpu::cudart::with_context;
 
-extern "C" {
-
-cudaError_t cudaGraphCreate(cudaGraph_t* p_graph, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaGraphCreate(cudaGraph_t* p_graph, unsigned int flags) {
   return with_context([&](const DriverTable& d) { return d.cuGraphCreate(p_graph, flags); });
 }
 
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+SIMGPU_EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return with_context([&](const DriverTable& d) { return d.cuGraphDestroy(graph); });
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* p_graph_exec, cudaGraph_t graph,
-                                 unsigned long long flags) {
+SIMGPU_EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t* p_graph_exec, cudaGraph_t graph,
+                                               unsigned long long flags) {
   return with_context([&](const DriverTable& d) {
     return d.cuGraphInstantiateWithFlags(p_graph_exec, graph, flags);
   });
 }
 
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* p_graph_exec, cudaGraph_t graph,
-                                          unsigned long long flags) {
+SIMGPU_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* p_graph_exec,
+                                                        cudaGraph_t graph,
+                                                        unsigned long long flags) {
   return cudaGraphInstantiate(p_graph_exec, graph, flags);
 }
 
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph_exec) {
+SIMGPU_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph_exec) {
   return with_context([&](const DriverTable& d) { return d.cuGraphExecDestroy(graph_exec); });
 }
 
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph_exec, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t graph_exec, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) { return d.cuGraphLaunch(graph_exec, stream); });
 }
 
-cudaError_t cudaGraphUpload(cudaGraphExec_t graph_exec, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaGraphUpload(cudaGraphExec_t graph_exec, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) { return d.cuGraphUpload(graph_exec, stream); });
 }
 
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* num_nodes) {
+SIMGPU_EXPORT cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes,
+                                            size_t* num_nodes) {
   return with_context(
       [&](const DriverTable& d) { return d.cuGraphGetNodes(graph, nodes, num_nodes); });
 }
 
-cudaError_t cudaUserObjectCreate(cudaUserObject_t* object_out, void* ptr, cudaHostFn_t destroy,
-                                 unsigned int initial_refcount, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaUserObjectCreate(cudaUserObject_t* object_out, void* ptr,
+                                               cudaHostFn_t destroy, unsigned int initial_refcount,
+                                               unsigned int flags) {
   return with_context([&](const DriverTable& d) {
     return d.cuUserObjectCreate(object_out, ptr, destroy, initial_refcount, flags);
   });
 }
 
-cudaError_t cudaUserObjectRetain(cudaUserObject_t object, unsigned int count) {
+SIMGPU_EXPORT cudaError_t cudaUserObjectRetain(cudaUserObject_t object, unsigned int count) {
   return with_context([&](const DriverTable& d) { return d.cuUserObjectRetain(object, count); });
 }
 
-cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned int count) {
+SIMGPU_EXPORT cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned int count) {
   return with_context([&](const DriverTable& d) { return d.cuUserObjectRelease(object, count); });
 }
 
-cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,
-                                      unsigned int count, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,
+                                                    unsigned int count, unsigned int flags) {
   return with_context(
       [&](const DriverTable& d) { return d.cuGraphRetainUserObject(graph, object, count, flags); });
 }
 
-cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object,
-                                       unsigned int count) {
+SIMGPU_EXPORT cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object,
+                                                     unsigned int count) {
   return with_context(
       [&](const DriverTable& d) { return d.cuGraphReleaseUserObject(graph, object, count); });
 }
-
-}  // extern "C"

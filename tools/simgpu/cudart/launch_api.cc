@@ -118,15 +118,12 @@ CUresult read_attributes(const DriverTable& d, CUkernel kernel, CUdevice device,
 using simgpu::cudart::as_function;
 using simgpu::cudart::with_kernel;
 
-#pragma GCC visibility push(default)
-extern "C" {
-
-cudaError_t __cudaGetKernel(cudaKernel_t* kernel_ptr, const void* entry_func_addr) {
+SIMGPU_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel_ptr, const void* entry_func_addr) {
   return cudaGetKernel(kernel_ptr, entry_func_addr);
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid_dim, dim3 block_dim, void** args,
-                               size_t shared_mem, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid_dim, dim3 block_dim,
+                                             void** args, size_t shared_mem, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     // The stub asks once for its kernel; where that failed it passes null for ever.
     if (kernel == nullptr) return cudaErrorNoKernelImageForDevice;
@@ -134,13 +131,14 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid_dim, dim3 block_di
   });
 }
 
-cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid_dim, dim3 block_dim, void** args,
-                                    size_t shared_mem, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid_dim,
+                                                  dim3 block_dim, void** args, size_t shared_mem,
+                                                  cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return __cudaLaunchKernel(kernel, grid_dim, block_dim, args, shared_mem, stream);
 }
 
-cudaError_t cudaGetKernel(cudaKernel_t* kernel_ptr, const void* entry_func_addr) {
+SIMGPU_EXPORT cudaError_t cudaGetKernel(cudaKernel_t* kernel_ptr, const void* entry_func_addr) {
   if (kernel_ptr == nullptr) return record(cudaErrorInvalidValue);
   return with_kernel(entry_func_addr, [&](const DriverTable&, CUkernel kernel) {
     *kernel_ptr = kernel;
@@ -148,22 +146,24 @@ cudaError_t cudaGetKernel(cudaKernel_t* kernel_ptr, const void* entry_func_addr)
   });
 }
 
-cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function_ptr, const void* symbol_ptr) {
+SIMGPU_EXPORT cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function_ptr,
+                                              const void* symbol_ptr) {
   if (function_ptr == nullptr) return record(cudaErrorInvalidValue);
   return with_kernel(symbol_ptr, [&](const DriverTable& d, CUkernel kernel) {
     return d.cuKernelGetFunction(function_ptr, kernel);
   });
 }
 
-cudaError_t cudaLaunchKernel(const void* func, dim3 grid_dim, dim3 block_dim, void** args,
-                             size_t shared_mem, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaLaunchKernel(const void* func, dim3 grid_dim, dim3 block_dim,
+                                           void** args, size_t shared_mem, cudaStream_t stream) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     return simgpu::cudart::launch(d, kernel, grid_dim, block_dim, args, shared_mem, stream);
   });
 }
 
-cudaError_t cudaLaunchCooperativeKernel(const void* func, dim3 grid_dim, dim3 block_dim,
-                                        void** args, size_t shared_mem, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaLaunchCooperativeKernel(const void* func, dim3 grid_dim,
+                                                      dim3 block_dim, void** args,
+                                                      size_t shared_mem, cudaStream_t stream) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     const CUresult result = d.cuLaunchCooperativeKernel(
         as_function(kernel), grid_dim.x, grid_dim.y, grid_dim.z, block_dim.x, block_dim.y,
@@ -172,7 +172,8 @@ cudaError_t cudaLaunchCooperativeKernel(const void* func, dim3 grid_dim, dim3 bl
   });
 }
 
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* func, void** args) {
+SIMGPU_EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* func,
+                                              void** args) {
   if (config == nullptr) return record(cudaErrorInvalidValue);
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     const CUlaunchConfig converted = simgpu::cudart::to_config(*config);
@@ -181,7 +182,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
   });
 }
 
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attr, const void* func) {
+SIMGPU_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attr, const void* func) {
   if (attr == nullptr) return record(cudaErrorInvalidValue);
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     CUdevice device = 0;
@@ -191,7 +192,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attr, const void* func) {
   });
 }
 
-cudaError_t cudaFuncSetAttribute(const void* func, cudaFuncAttribute attr, int value) {
+SIMGPU_EXPORT cudaError_t cudaFuncSetAttribute(const void* func, cudaFuncAttribute attr,
+                                               int value) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     CUdevice device = 0;
     const CUresult result = d.cuCtxGetDevice(&device);
@@ -200,7 +202,7 @@ cudaError_t cudaFuncSetAttribute(const void* func, cudaFuncAttribute attr, int v
   });
 }
 
-cudaError_t cudaFuncSetCacheConfig(const void* func, cudaFuncCache cache_config) {
+SIMGPU_EXPORT cudaError_t cudaFuncSetCacheConfig(const void* func, cudaFuncCache cache_config) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     CUdevice device = 0;
     const CUresult result = d.cuCtxGetDevice(&device);
@@ -209,51 +211,53 @@ cudaError_t cudaFuncSetCacheConfig(const void* func, cudaFuncCache cache_config)
   });
 }
 
-cudaError_t cudaFuncSetSharedMemConfig(const void* func, cudaSharedMemConfig) {
+SIMGPU_EXPORT cudaError_t cudaFuncSetSharedMemConfig(const void* func, cudaSharedMemConfig) {
   return with_kernel(func, [](const DriverTable&, CUkernel) { return cudaSuccess; });
 }
 
-cudaError_t cudaFuncGetName(const char** name, const void* func) {
+SIMGPU_EXPORT cudaError_t cudaFuncGetName(const char** name, const void* func) {
   return with_kernel(
       func, [&](const DriverTable& d, CUkernel kernel) { return d.cuKernelGetName(name, kernel); });
 }
 
-cudaError_t cudaFuncGetParamInfo(const void* func, size_t param_index, size_t* param_offset,
-                                 size_t* param_size) {
+SIMGPU_EXPORT cudaError_t cudaFuncGetParamInfo(const void* func, size_t param_index,
+                                               size_t* param_offset, size_t* param_size) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     return d.cuKernelGetParamInfo(kernel, param_index, param_offset, param_size);
   });
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* num_blocks, const void* func,
-                                                          int block_size,
-                                                          size_t dynamic_smem_size) {
+SIMGPU_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* num_blocks,
+                                                                        const void* func,
+                                                                        int block_size,
+                                                                        size_t dynamic_smem_size) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     return d.cuOccupancyMaxActiveBlocksPerMultiprocessor(num_blocks, as_function(kernel),
                                                          block_size, dynamic_smem_size);
   });
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* num_blocks,
-                                                                   const void* func, int block_size,
-                                                                   size_t dynamic_smem_size,
-                                                                   unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* num_blocks, const void* func, int block_size, size_t dynamic_smem_size,
+    unsigned int flags) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     return d.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         num_blocks, as_function(kernel), block_size, dynamic_smem_size, flags);
   });
 }
 
-cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic_smem_size, const void* func,
-                                                      int num_blocks, int block_size) {
+SIMGPU_EXPORT cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic_smem_size,
+                                                                    const void* func,
+                                                                    int num_blocks,
+                                                                    int block_size) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     return d.cuOccupancyAvailableDynamicSMemPerBlock(dynamic_smem_size, as_function(kernel),
                                                      num_blocks, block_size);
   });
 }
 
-cudaError_t cudaOccupancyMaxPotentialClusterSize(int* cluster_size, const void* func,
-                                                 const cudaLaunchConfig_t* launch_config) {
+SIMGPU_EXPORT cudaError_t cudaOccupancyMaxPotentialClusterSize(
+    int* cluster_size, const void* func, const cudaLaunchConfig_t* launch_config) {
   if (launch_config == nullptr) return record(cudaErrorInvalidValue);
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     const CUlaunchConfig converted = simgpu::cudart::to_config(*launch_config);
@@ -261,14 +265,11 @@ cudaError_t cudaOccupancyMaxPotentialClusterSize(int* cluster_size, const void* 
   });
 }
 
-cudaError_t cudaOccupancyMaxActiveClusters(int* num_clusters, const void* func,
-                                           const cudaLaunchConfig_t* launch_config) {
+SIMGPU_EXPORT cudaError_t cudaOccupancyMaxActiveClusters(int* num_clusters, const void* func,
+                                                         const cudaLaunchConfig_t* launch_config) {
   if (launch_config == nullptr) return record(cudaErrorInvalidValue);
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     const CUlaunchConfig converted = simgpu::cudart::to_config(*launch_config);
     return d.cuOccupancyMaxActiveClusters(num_clusters, as_function(kernel), &converted);
   });
 }
-
-}  // extern "C"
-#pragma GCC visibility pop

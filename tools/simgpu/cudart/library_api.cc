@@ -25,11 +25,9 @@ cuuint64_t query_flags(unsigned long long flags) {
 
 }  // namespace
 
-extern "C" {
-
-cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** func_ptr,
-                                             unsigned int cuda_version, unsigned long long flags,
-                                             cudaDriverEntryPointQueryResult* driver_status) {
+SIMGPU_EXPORT cudaError_t cudaGetDriverEntryPointByVersion(
+    const char* symbol, void** func_ptr, unsigned int cuda_version, unsigned long long flags,
+    cudaDriverEntryPointQueryResult* driver_status) {
   if (symbol == nullptr || func_ptr == nullptr) return record(cudaErrorInvalidValue);
   return with_driver([&](const DriverTable&) {
     CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
@@ -42,15 +40,18 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** func_ptr
   });
 }
 
-cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** func_ptr, unsigned long long flags,
-                                    cudaDriverEntryPointQueryResult* driver_status) {
+SIMGPU_EXPORT cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** func_ptr,
+                                                  unsigned long long flags,
+                                                  cudaDriverEntryPointQueryResult* driver_status) {
   return cudaGetDriverEntryPointByVersion(symbol, func_ptr, CUDART_VERSION, flags, driver_status);
 }
 
-cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code,
-                                cudaJitOption* jit_options, void** jit_options_values,
-                                unsigned int num_jit_options, cudaLibraryOption* library_options,
-                                void** library_option_values, unsigned int num_library_options) {
+SIMGPU_EXPORT cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code,
+                                              cudaJitOption* jit_options, void** jit_options_values,
+                                              unsigned int num_jit_options,
+                                              cudaLibraryOption* library_options,
+                                              void** library_option_values,
+                                              unsigned int num_library_options) {
   return with_context([&](const DriverTable& d) {
     return d.cuLibraryLoadData(reinterpret_cast<CUlibrary*>(library), code,
                                reinterpret_cast<CUjit_option*>(jit_options), jit_options_values,
@@ -59,12 +60,10 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code,
   });
 }
 
-cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* file_name,
-                                    cudaJitOption* jit_options, void** jit_options_values,
-                                    unsigned int num_jit_options,
-                                    cudaLibraryOption* library_options,
-                                    void** library_option_values,
-                                    unsigned int num_library_options) {
+SIMGPU_EXPORT cudaError_t cudaLibraryLoadFromFile(
+    cudaLibrary_t* library, const char* file_name, cudaJitOption* jit_options,
+    void** jit_options_values, unsigned int num_jit_options, cudaLibraryOption* library_options,
+    void** library_option_values, unsigned int num_library_options) {
   return with_context([&](const DriverTable& d) {
     return d.cuLibraryLoadFromFile(reinterpret_cast<CUlibrary*>(library), file_name,
                                    reinterpret_cast<CUjit_option*>(jit_options), jit_options_values,
@@ -74,13 +73,14 @@ cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* file_nam
   });
 }
 
-cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
+SIMGPU_EXPORT cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
   return with_context([&](const DriverTable& d) {
     return d.cuLibraryUnload(reinterpret_cast<CUlibrary>(library));
   });
 }
 
-cudaError_t cudaLibraryGetKernel(cudaKernel_t* p_kernel, cudaLibrary_t library, const char* name) {
+SIMGPU_EXPORT cudaError_t cudaLibraryGetKernel(cudaKernel_t* p_kernel, cudaLibrary_t library,
+                                               const char* name) {
   return with_context([&](const DriverTable& d) {
     const CUresult result =
         d.cuLibraryGetKernel(p_kernel, reinterpret_cast<CUlibrary>(library), name);
@@ -89,36 +89,37 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t* p_kernel, cudaLibrary_t library, 
   });
 }
 
-cudaError_t cudaLibraryGetGlobal(void** dptr, size_t* bytes, cudaLibrary_t library,
-                                 const char* name) {
+SIMGPU_EXPORT cudaError_t cudaLibraryGetGlobal(void** dptr, size_t* bytes, cudaLibrary_t library,
+                                               const char* name) {
   return with_context([&](const DriverTable& d) {
     return d.cuLibraryGetGlobal(reinterpret_cast<CUdeviceptr*>(dptr), bytes,
                                 reinterpret_cast<CUlibrary>(library), name);
   });
 }
 
-cudaError_t cudaLibraryGetManaged(void** dptr, size_t* bytes, cudaLibrary_t library,
-                                  const char* name) {
+SIMGPU_EXPORT cudaError_t cudaLibraryGetManaged(void** dptr, size_t* bytes, cudaLibrary_t library,
+                                                const char* name) {
   return with_context([&](const DriverTable& d) {
     return d.cuLibraryGetManaged(reinterpret_cast<CUdeviceptr*>(dptr), bytes,
                                  reinterpret_cast<CUlibrary>(library), name);
   });
 }
 
-cudaError_t cudaLibraryGetUnifiedFunction(void** fptr, cudaLibrary_t library, const char* symbol) {
+SIMGPU_EXPORT cudaError_t cudaLibraryGetUnifiedFunction(void** fptr, cudaLibrary_t library,
+                                                        const char* symbol) {
   return with_context([&](const DriverTable& d) {
     return d.cuLibraryGetUnifiedFunction(fptr, reinterpret_cast<CUlibrary>(library), symbol);
   });
 }
 
-cudaError_t cudaLibraryGetKernelCount(unsigned int* count, cudaLibrary_t lib) {
+SIMGPU_EXPORT cudaError_t cudaLibraryGetKernelCount(unsigned int* count, cudaLibrary_t lib) {
   return with_context([&](const DriverTable& d) {
     return d.cuLibraryGetKernelCount(count, reinterpret_cast<CUlibrary>(lib));
   });
 }
 
-cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned int num_kernels,
-                                        cudaLibrary_t lib) {
+SIMGPU_EXPORT cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels,
+                                                      unsigned int num_kernels, cudaLibrary_t lib) {
   return with_context([&](const DriverTable& d) {
     const CUresult result =
         d.cuLibraryEnumerateKernels(kernels, num_kernels, reinterpret_cast<CUlibrary>(lib));
@@ -129,15 +130,15 @@ cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned int num_
   });
 }
 
-cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel, cudaFuncAttribute attr, int value,
-                                            int device) {
+SIMGPU_EXPORT cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel,
+                                                          cudaFuncAttribute attr, int value,
+                                                          int device) {
   return with_context([&](const DriverTable& d) {
     return d.cuKernelSetAttribute(static_cast<CUfunction_attribute>(attr), value, kernel, device);
   });
 }
 
-cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind f) {
+SIMGPU_EXPORT cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
+                                                          cudaChannelFormatKind f) {
   return {x, y, z, w, f};
 }
-
-}  // extern "C"

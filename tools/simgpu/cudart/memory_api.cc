@@ -37,9 +37,7 @@ cudaMemoryType to_memory_type(unsigned type, bool managed) {
 
 using simgpu::cudart::as_device;
 
-extern "C" {
-
-cudaError_t cudaMalloc(void** dev_ptr, size_t size) {
+SIMGPU_EXPORT cudaError_t cudaMalloc(void** dev_ptr, size_t size) {
   return with_context([&](const DriverTable& d) {
     if (dev_ptr == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (size == 0) {  // no error for the runtime, unlike for the driver
@@ -50,13 +48,14 @@ cudaError_t cudaMalloc(void** dev_ptr, size_t size) {
   });
 }
 
-cudaError_t cudaFree(void* dev_ptr) {
+SIMGPU_EXPORT cudaError_t cudaFree(void* dev_ptr) {
   return with_context([&](const DriverTable& d) {
     return dev_ptr == nullptr ? CUDA_SUCCESS : d.cuMemFree(to_device(dev_ptr));
   });
 }
 
-cudaError_t cudaMallocPitch(void** dev_ptr, size_t* pitch, size_t width, size_t height) {
+SIMGPU_EXPORT cudaError_t cudaMallocPitch(void** dev_ptr, size_t* pitch, size_t width,
+                                          size_t height) {
   return with_context([&](const DriverTable& d) {
     if (dev_ptr == nullptr || pitch == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (width == 0 || height == 0) {
@@ -69,7 +68,7 @@ cudaError_t cudaMallocPitch(void** dev_ptr, size_t* pitch, size_t width, size_t 
   });
 }
 
-cudaError_t cudaMalloc3D(cudaPitchedPtr* pitched_dev_ptr, cudaExtent extent) {
+SIMGPU_EXPORT cudaError_t cudaMalloc3D(cudaPitchedPtr* pitched_dev_ptr, cudaExtent extent) {
   if (pitched_dev_ptr == nullptr) return record(cudaErrorInvalidValue);
   void* pointer = nullptr;
   size_t pitch = 0;
@@ -79,12 +78,12 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr* pitched_dev_ptr, cudaExtent extent) {
   return error;
 }
 
-cudaError_t cudaMallocManaged(void** dev_ptr, size_t size, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaMallocManaged(void** dev_ptr, size_t size, unsigned int flags) {
   return with_context(
       [&](const DriverTable& d) { return d.cuMemAllocManaged(as_device(dev_ptr), size, flags); });
 }
 
-cudaError_t cudaMallocHost(void** ptr, size_t size) {
+SIMGPU_EXPORT cudaError_t cudaMallocHost(void** ptr, size_t size) {
   return with_context([&](const DriverTable& d) {
     if (ptr == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (size == 0) {
@@ -95,7 +94,7 @@ cudaError_t cudaMallocHost(void** ptr, size_t size) {
   });
 }
 
-cudaError_t cudaHostAlloc(void** p_host, size_t size, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaHostAlloc(void** p_host, size_t size, unsigned int flags) {
   return with_context([&](const DriverTable& d) {
     if (p_host == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (size == 0) {
@@ -106,34 +105,36 @@ cudaError_t cudaHostAlloc(void** p_host, size_t size, unsigned int flags) {
   });
 }
 
-cudaError_t cudaFreeHost(void* ptr) {
+SIMGPU_EXPORT cudaError_t cudaFreeHost(void* ptr) {
   return with_context(
       [&](const DriverTable& d) { return ptr == nullptr ? CUDA_SUCCESS : d.cuMemFreeHost(ptr); });
 }
 
-cudaError_t cudaHostRegister(void* ptr, size_t size, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaHostRegister(void* ptr, size_t size, unsigned int flags) {
   return with_context([&](const DriverTable& d) { return d.cuMemHostRegister(ptr, size, flags); });
 }
 
-cudaError_t cudaHostUnregister(void* ptr) {
+SIMGPU_EXPORT cudaError_t cudaHostUnregister(void* ptr) {
   return with_context([&](const DriverTable& d) { return d.cuMemHostUnregister(ptr); });
 }
 
-cudaError_t cudaHostGetDevicePointer(void** p_device, void* p_host, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaHostGetDevicePointer(void** p_device, void* p_host,
+                                                   unsigned int flags) {
   return with_context([&](const DriverTable& d) {
     return d.cuMemHostGetDevicePointer(as_device(p_device), p_host, flags);
   });
 }
 
-cudaError_t cudaHostGetFlags(unsigned int* p_flags, void* p_host) {
+SIMGPU_EXPORT cudaError_t cudaHostGetFlags(unsigned int* p_flags, void* p_host) {
   return with_context([&](const DriverTable& d) { return d.cuMemHostGetFlags(p_flags, p_host); });
 }
 
-cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+SIMGPU_EXPORT cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return with_context([&](const DriverTable& d) { return d.cuMemGetInfo(free, total); });
 }
 
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* ptr) {
+SIMGPU_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
+                                                   const void* ptr) {
   return with_context([&](const DriverTable& d) {
     if (attributes == nullptr) return CUDA_ERROR_INVALID_VALUE;
     unsigned type = 0;
@@ -165,38 +166,41 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   });
 }
 
-cudaError_t cudaMemPrefetchAsync(const void* dev_ptr, size_t count, cudaMemLocation location,
-                                 unsigned int flags, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemPrefetchAsync(const void* dev_ptr, size_t count,
+                                               cudaMemLocation location, unsigned int flags,
+                                               cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     return d.cuMemPrefetchAsync(to_device(dev_ptr), count, simgpu::cudart::to_location(location),
                                 flags, stream);
   });
 }
 
-cudaError_t cudaMemAdvise(const void* dev_ptr, size_t count, cudaMemoryAdvise advice,
-                          cudaMemLocation location) {
+SIMGPU_EXPORT cudaError_t cudaMemAdvise(const void* dev_ptr, size_t count, cudaMemoryAdvise advice,
+                                        cudaMemLocation location) {
   return with_context([&](const DriverTable& d) {
     return d.cuMemAdvise(to_device(dev_ptr), count, static_cast<CUmem_advise>(advice),
                          simgpu::cudart::to_location(location));
   });
 }
 
-cudaError_t cudaMemRangeGetAttribute(void* data, size_t data_size, cudaMemRangeAttribute attribute,
-                                     const void* dev_ptr, size_t count) {
+SIMGPU_EXPORT cudaError_t cudaMemRangeGetAttribute(void* data, size_t data_size,
+                                                   cudaMemRangeAttribute attribute,
+                                                   const void* dev_ptr, size_t count) {
   return with_context([&](const DriverTable& d) {
     return d.cuMemRangeGetAttribute(data, data_size, static_cast<CUmem_range_attribute>(attribute),
                                     to_device(dev_ptr), count);
   });
 }
 
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* dev_ptr) {
+SIMGPU_EXPORT cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* dev_ptr) {
   static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(CUipcMemHandle));
   return with_context([&](const DriverTable& d) {
     return d.cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle*>(handle), to_device(dev_ptr));
   });
 }
 
-cudaError_t cudaIpcOpenMemHandle(void** dev_ptr, cudaIpcMemHandle_t handle, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaIpcOpenMemHandle(void** dev_ptr, cudaIpcMemHandle_t handle,
+                                               unsigned int flags) {
   return with_context([&](const DriverTable& d) {
     CUipcMemHandle converted{};
     std::memcpy(&converted, &handle, sizeof(converted));
@@ -204,9 +208,7 @@ cudaError_t cudaIpcOpenMemHandle(void** dev_ptr, cudaIpcMemHandle_t handle, unsi
   });
 }
 
-cudaError_t cudaIpcCloseMemHandle(void* dev_ptr) {
+SIMGPU_EXPORT cudaError_t cudaIpcCloseMemHandle(void* dev_ptr) {
   return with_context(
       [&](const DriverTable& d) { return d.cuIpcCloseMemHandle(to_device(dev_ptr)); });
 }
-
-}  // extern "C"

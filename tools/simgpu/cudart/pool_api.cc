@@ -27,9 +27,7 @@ cudaError_t for_device(int ordinal, Body&& body) {
 
 }  // namespace
 
-extern "C" {
-
-cudaError_t cudaMallocAsync(void** dev_ptr, size_t size, cudaStream_t h_stream) {
+SIMGPU_EXPORT cudaError_t cudaMallocAsync(void** dev_ptr, size_t size, cudaStream_t h_stream) {
   return with_context([&](const DriverTable& d) {
     if (dev_ptr == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (size == 0) {
@@ -40,8 +38,8 @@ cudaError_t cudaMallocAsync(void** dev_ptr, size_t size, cudaStream_t h_stream) 
   });
 }
 
-cudaError_t cudaMallocFromPoolAsync(void** ptr, size_t size, cudaMemPool_t mem_pool,
-                                    cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMallocFromPoolAsync(void** ptr, size_t size, cudaMemPool_t mem_pool,
+                                                  cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     if (ptr == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (size == 0) {
@@ -52,67 +50,70 @@ cudaError_t cudaMallocFromPoolAsync(void** ptr, size_t size, cudaMemPool_t mem_p
   });
 }
 
-cudaError_t cudaFreeAsync(void* dev_ptr, cudaStream_t h_stream) {
+SIMGPU_EXPORT cudaError_t cudaFreeAsync(void* dev_ptr, cudaStream_t h_stream) {
   return with_context([&](const DriverTable& d) {
     return dev_ptr == nullptr ? CUDA_SUCCESS : d.cuMemFreeAsync(to_device(dev_ptr), h_stream);
   });
 }
 
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* mem_pool, int device) {
+SIMGPU_EXPORT cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* mem_pool, int device) {
   return for_device(device, [&](const DriverTable& d, CUdevice handle) {
     return d.cuDeviceGetDefaultMemPool(mem_pool, handle);
   });
 }
 
-cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* mem_pool, int device) {
+SIMGPU_EXPORT cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* mem_pool, int device) {
   return for_device(device, [&](const DriverTable& d, CUdevice handle) {
     return d.cuDeviceGetMemPool(mem_pool, handle);
   });
 }
 
-cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t mem_pool) {
+SIMGPU_EXPORT cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t mem_pool) {
   return for_device(device, [&](const DriverTable& d, CUdevice handle) {
     return d.cuDeviceSetMemPool(handle, mem_pool);
   });
 }
 
-cudaError_t cudaMemPoolCreate(cudaMemPool_t* mem_pool, const cudaMemPoolProps* pool_props) {
+SIMGPU_EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t* mem_pool,
+                                            const cudaMemPoolProps* pool_props) {
   return with_context([&](const DriverTable& d) {
     return d.cuMemPoolCreate(mem_pool, reinterpret_cast<const CUmemPoolProps*>(pool_props));
   });
 }
 
-cudaError_t cudaMemPoolDestroy(cudaMemPool_t mem_pool) {
+SIMGPU_EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t mem_pool) {
   return with_context([&](const DriverTable& d) { return d.cuMemPoolDestroy(mem_pool); });
 }
 
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t mem_pool, size_t min_bytes_to_keep) {
+SIMGPU_EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t mem_pool, size_t min_bytes_to_keep) {
   return with_context(
       [&](const DriverTable& d) { return d.cuMemPoolTrimTo(mem_pool, min_bytes_to_keep); });
 }
 
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t mem_pool, cudaMemPoolAttr attr, void* value) {
+SIMGPU_EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t mem_pool, cudaMemPoolAttr attr,
+                                                  void* value) {
   return with_context([&](const DriverTable& d) {
     return d.cuMemPoolSetAttribute(mem_pool, static_cast<CUmemPool_attribute>(attr), value);
   });
 }
 
-cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t mem_pool, cudaMemPoolAttr attr, void* value) {
+SIMGPU_EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t mem_pool, cudaMemPoolAttr attr,
+                                                  void* value) {
   return with_context([&](const DriverTable& d) {
     return d.cuMemPoolGetAttribute(mem_pool, static_cast<CUmemPool_attribute>(attr), value);
   });
 }
 
-cudaError_t cudaMemPoolSetAccess(cudaMemPool_t mem_pool, const cudaMemAccessDesc* desc_list,
-                                 size_t count) {
+SIMGPU_EXPORT cudaError_t cudaMemPoolSetAccess(cudaMemPool_t mem_pool,
+                                               const cudaMemAccessDesc* desc_list, size_t count) {
   return with_context([&](const DriverTable& d) {
     return d.cuMemPoolSetAccess(mem_pool, reinterpret_cast<const CUmemAccessDesc*>(desc_list),
                                 count);
   });
 }
 
-cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t mem_pool,
-                                 cudaMemLocation* location) {
+SIMGPU_EXPORT cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t mem_pool,
+                                               cudaMemLocation* location) {
   static_assert(sizeof(cudaMemLocation) == sizeof(CUmemLocation));
   if (flags == nullptr) return record(cudaErrorInvalidValue);
   return with_context([&](const DriverTable& d) {
@@ -123,5 +124,3 @@ cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t mem_po
     return result;
   });
 }
-
-}  // extern "C"

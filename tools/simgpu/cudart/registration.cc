@@ -31,57 +31,56 @@ FatBinary* from_handle(void** handle) { return reinterpret_cast<FatBinary*>(hand
 using simgpu::cudart::configurations;
 using simgpu::cudart::from_handle;
 
-#pragma GCC visibility push(default)
-extern "C" {
-
-void** __cudaRegisterFatBinary(void* fat_cubin) {
+SIMGPU_EXPORT void** __cudaRegisterFatBinary(void* fat_cubin) {
   return reinterpret_cast<void**>(
       Registry::instance().add(static_cast<const __fatBinC_Wrapper_t*>(fat_cubin)));
 }
 
 // Everything is looked up at first use, so the end of a registration means nothing here.
-void __cudaRegisterFatBinaryEnd(void**) {}
+SIMGPU_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 
-void __cudaUnregisterFatBinary(void** fat_cubin_handle) {
+SIMGPU_EXPORT void __cudaUnregisterFatBinary(void** fat_cubin_handle) {
   if (fat_cubin_handle != nullptr) Registry::instance().remove(from_handle(fat_cubin_handle));
 }
 
-void __cudaRegisterFunction(void** fat_cubin_handle, const char* host_fun, char* /*device_fun*/,
-                            const char* device_name, int /*thread_limit*/, uint3* /*tid*/,
-                            uint3* /*bid*/, dim3* /*b_dim*/, dim3* /*g_dim*/, int* /*w_size*/) {
+SIMGPU_EXPORT void __cudaRegisterFunction(void** fat_cubin_handle, const char* host_fun,
+                                          char* /*device_fun*/, const char* device_name,
+                                          int /*thread_limit*/, uint3* /*tid*/, uint3* /*bid*/,
+                                          dim3* /*b_dim*/, dim3* /*g_dim*/, int* /*w_size*/) {
   Registry::instance().add_function(from_handle(fat_cubin_handle), host_fun, device_name);
 }
 
-void __cudaRegisterVar(void** fat_cubin_handle, char* host_var, char* /*device_address*/,
-                       const char* device_name, int /*ext*/, size_t size, int /*constant*/,
-                       int /*global*/) {
+SIMGPU_EXPORT void __cudaRegisterVar(void** fat_cubin_handle, char* host_var,
+                                     char* /*device_address*/, const char* device_name, int /*ext*/,
+                                     size_t size, int /*constant*/, int /*global*/) {
   Registry::instance().add_variable(from_handle(fat_cubin_handle), host_var, device_name, size);
 }
 
-void __cudaRegisterManagedVar(void** fat_cubin_handle, void** host_var_ptr_address,
-                              char* /*device_address*/, const char* device_name, int /*ext*/,
-                              size_t size, int /*constant*/, int /*global*/) {
+SIMGPU_EXPORT void __cudaRegisterManagedVar(void** fat_cubin_handle, void** host_var_ptr_address,
+                                            char* /*device_address*/, const char* device_name,
+                                            int /*ext*/, size_t size, int /*constant*/,
+                                            int /*global*/) {
   from_handle(fat_cubin_handle)->add_managed(host_var_ptr_address, device_name);
   Registry::instance().add_variable(from_handle(fat_cubin_handle), host_var_ptr_address,
                                     device_name, size);
 }
 
 // Called by host code before it first touches a managed variable.
-char __cudaInitModule(void** fat_cubin_handle) {
+SIMGPU_EXPORT char __cudaInitModule(void** fat_cubin_handle) {
   CUlibrary library = nullptr;
   cudaError_t error = simgpu::cudart::ensure_context();
   if (error == cudaSuccess) error = from_handle(fat_cubin_handle)->library(&library);
   return record(error) == cudaSuccess ? 1 : 0;
 }
 
-unsigned __cudaPushCallConfiguration(dim3 grid_dim, dim3 block_dim, size_t shared_mem,
-                                     struct CUstream_st* stream) {
+SIMGPU_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid_dim, dim3 block_dim, size_t shared_mem,
+                                                   struct CUstream_st* stream) {
   configurations.push_back({grid_dim, block_dim, shared_mem, stream});
   return 0;
 }
 
-cudaError_t __cudaPopCallConfiguration(dim3* grid_dim, dim3* block_dim, size_t* shared_mem,
-                                       void* stream) {
+SIMGPU_EXPORT cudaError_t __cudaPopCallConfiguration(dim3* grid_dim, dim3* block_dim,
+                                                     size_t* shared_mem, void* stream) {
   if (configurations.empty()) return record(cudaErrorMissingConfiguration);
   const auto configuration = configurations.back();
   configurations.pop_back();
@@ -91,6 +90,3 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid_dim, dim3* block_dim, size_t* 
   *static_cast<cudaStream_t*>(stream) = configuration.stream;
   return cudaSuccess;
 }
-
-}  // extern "C"
-#pragma GCC visibility pop

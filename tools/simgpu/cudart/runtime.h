@@ -2,15 +2,13 @@
 // error.
 #pragma once
 
-// The runtime API's functions are the only names that this library exports.
-#pragma GCC visibility push(default)
 #include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
-#pragma GCC visibility pop
 
 #include <utility>
 
 #include "tools/simgpu/cudart/driver.h"
+#include "tools/simgpu/export.h"
 
 namespace simgpu::cudart {
 

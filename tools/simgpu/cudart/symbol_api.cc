@@ -33,14 +33,12 @@ bool is_from_symbol(cudaMemcpyKind kind) {
 
 }  // namespace
 
-extern "C" {
-
-cudaError_t cudaGetSymbolAddress(void** dev_ptr, const void* symbol) {
+SIMGPU_EXPORT cudaError_t cudaGetSymbolAddress(void** dev_ptr, const void* symbol) {
   if (dev_ptr == nullptr) return record(cudaErrorInvalidValue);
   return place(symbol, 0, 0, dev_ptr);
 }
 
-cudaError_t cudaGetSymbolSize(size_t* size, const void* symbol) {
+SIMGPU_EXPORT cudaError_t cudaGetSymbolSize(size_t* size, const void* symbol) {
   if (size == nullptr) return record(cudaErrorInvalidValue);
   return with_context([&](const DriverTable&) {
     CUdeviceptr start = 0;
@@ -51,36 +49,36 @@ cudaError_t cudaGetSymbolSize(size_t* size, const void* symbol) {
   });
 }
 
-cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* src, size_t count, size_t offset,
-                               cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* src, size_t count,
+                                             size_t offset, cudaMemcpyKind kind) {
   if (!is_to_symbol(kind)) return record(cudaErrorInvalidMemcpyDirection);
   void* address = nullptr;
   const cudaError_t error = place(symbol, count, offset, &address);
   return error != cudaSuccess ? error : cudaMemcpy(address, src, count, kind);
 }
 
-cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* src, size_t count,
-                                    size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* src, size_t count,
+                                                  size_t offset, cudaMemcpyKind kind,
+                                                  cudaStream_t stream) {
   if (!is_to_symbol(kind)) return record(cudaErrorInvalidMemcpyDirection);
   void* address = nullptr;
   const cudaError_t error = place(symbol, count, offset, &address);
   return error != cudaSuccess ? error : cudaMemcpyAsync(address, src, count, kind, stream);
 }
 
-cudaError_t cudaMemcpyFromSymbol(void* dst, const void* symbol, size_t count, size_t offset,
-                                 cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyFromSymbol(void* dst, const void* symbol, size_t count,
+                                               size_t offset, cudaMemcpyKind kind) {
   if (!is_from_symbol(kind)) return record(cudaErrorInvalidMemcpyDirection);
   void* address = nullptr;
   const cudaError_t error = place(symbol, count, offset, &address);
   return error != cudaSuccess ? error : cudaMemcpy(dst, address, count, kind);
 }
 
-cudaError_t cudaMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t count, size_t offset,
-                                      cudaMemcpyKind kind, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t count,
+                                                    size_t offset, cudaMemcpyKind kind,
+                                                    cudaStream_t stream) {
   if (!is_from_symbol(kind)) return record(cudaErrorInvalidMemcpyDirection);
   void* address = nullptr;
   const cudaError_t error = place(symbol, count, offset, &address);
   return error != cudaSuccess ? error : cudaMemcpyAsync(dst, address, count, kind, stream);
 }
-
-}  // extern "C"

@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "tools/simgpu/export.h"
+
 namespace simgpu::cudart {
 
 /// Answers a call of a runtime function that simgpu lacks: cudaErrorNotSupported, which is also the
@@ -14,8 +16,8 @@ int unsupported(const char* name, std::atomic<bool>& said) noexcept;
 }  // namespace simgpu::cudart
 
 /// Defines `name` weakly: a real definition elsewhere in the library takes its place.
-#define SIMGPU_UNSUPPORTED(name)                            \
-  __attribute__((weak, visibility("default"))) int name() { \
-    static std::atomic<bool> said{false};                   \
-    return simgpu::cudart::unsupported(#name, said);        \
+#define SIMGPU_UNSUPPORTED(name)                     \
+  SIMGPU_WEAK_EXPORT int name() {                    \
+    static std::atomic<bool> said{false};            \
+    return simgpu::cudart::unsupported(#name, said); \
   }

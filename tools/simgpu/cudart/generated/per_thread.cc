@@ -5,371 +5,395 @@
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-#pragma GCC visibility push(default)
-extern "C" {
-cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaEventRecord(event, stream);
 }
-cudaError_t cudaEventRecordWithFlags_ptsz(cudaEvent_t event, cudaStream_t stream,
-                                          unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaEventRecordWithFlags_ptsz(cudaEvent_t event, cudaStream_t stream,
+                                                        unsigned int flags) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaEventRecordWithFlags(event, stream, flags);
 }
-cudaError_t cudaFreeAsync_ptsz(void* dev_ptr, cudaStream_t h_stream) {
+SIMGPU_EXPORT cudaError_t cudaFreeAsync_ptsz(void* dev_ptr, cudaStream_t h_stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaFreeAsync(dev_ptr, h_stream);
 }
-cudaError_t cudaGetDriverEntryPoint_ptsz(const char* symbol, void** func_ptr,
-                                         unsigned long long flags,
-                                         enum cudaDriverEntryPointQueryResult* driver_status) {
+SIMGPU_EXPORT cudaError_t
+cudaGetDriverEntryPoint_ptsz(const char* symbol, void** func_ptr, unsigned long long flags,
+                             enum cudaDriverEntryPointQueryResult* driver_status) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaGetDriverEntryPoint(symbol, func_ptr, flags, driver_status);
 }
-cudaError_t cudaGetDriverEntryPointByVersion_ptsz(
+SIMGPU_EXPORT cudaError_t cudaGetDriverEntryPointByVersion_ptsz(
     const char* symbol, void** func_ptr, unsigned int cuda_version, unsigned long long flags,
     enum cudaDriverEntryPointQueryResult* driver_status) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaGetDriverEntryPointByVersion(symbol, func_ptr, cuda_version, flags, driver_status);
 }
-cudaError_t cudaGraphInstantiateWithParams_ptsz(cudaGraphExec_t* p_graph_exec, cudaGraph_t graph,
-                                                cudaGraphInstantiateParams* instantiate_params) {
+SIMGPU_EXPORT cudaError_t
+cudaGraphInstantiateWithParams_ptsz(cudaGraphExec_t* p_graph_exec, cudaGraph_t graph,
+                                    cudaGraphInstantiateParams* instantiate_params) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaGraphInstantiateWithParams(p_graph_exec, graph, instantiate_params);
 }
-cudaError_t cudaGraphLaunch_ptsz(cudaGraphExec_t graph_exec, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaGraphLaunch_ptsz(cudaGraphExec_t graph_exec, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaGraphLaunch(graph_exec, stream);
 }
-cudaError_t cudaGraphUpload_ptsz(cudaGraphExec_t graph_exec, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaGraphUpload_ptsz(cudaGraphExec_t graph_exec, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaGraphUpload(graph_exec, stream);
 }
-cudaError_t cudaLaunchCooperativeKernel_ptsz(const void* func, dim3 grid_dim, dim3 block_dim,
-                                             void** args, size_t shared_mem, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaLaunchCooperativeKernel_ptsz(const void* func, dim3 grid_dim,
+                                                           dim3 block_dim, void** args,
+                                                           size_t shared_mem, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaLaunchCooperativeKernel(func, grid_dim, block_dim, args, shared_mem, stream);
 }
-cudaError_t cudaLaunchHostFunc_ptsz(cudaStream_t stream, cudaHostFn_t fn, void* user_data) {
+SIMGPU_EXPORT cudaError_t cudaLaunchHostFunc_ptsz(cudaStream_t stream, cudaHostFn_t fn,
+                                                  void* user_data) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaLaunchHostFunc(stream, fn, user_data);
 }
-cudaError_t cudaLaunchKernel_ptsz(const void* func, dim3 grid_dim, dim3 block_dim, void** args,
-                                  size_t shared_mem, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaLaunchKernel_ptsz(const void* func, dim3 grid_dim, dim3 block_dim,
+                                                void** args, size_t shared_mem,
+                                                cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaLaunchKernel(func, grid_dim, block_dim, args, shared_mem, stream);
 }
-cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t* config, const void* func,
-                                     void** args) {
+SIMGPU_EXPORT cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t* config,
+                                                   const void* func, void** args) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaLaunchKernelExC(config, func, args);
 }
-cudaError_t cudaMallocAsync_ptsz(void** dev_ptr, size_t size, cudaStream_t h_stream) {
+SIMGPU_EXPORT cudaError_t cudaMallocAsync_ptsz(void** dev_ptr, size_t size, cudaStream_t h_stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMallocAsync(dev_ptr, size, h_stream);
 }
-cudaError_t cudaMallocFromPoolAsync_ptsz(void** ptr, size_t size, cudaMemPool_t mem_pool,
-                                         cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMallocFromPoolAsync_ptsz(void** ptr, size_t size,
+                                                       cudaMemPool_t mem_pool,
+                                                       cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMallocFromPoolAsync(ptr, size, mem_pool, stream);
 }
-cudaError_t cudaMemDiscardAndPrefetchBatchAsync_ptsz(void** dptrs, size_t* sizes, size_t count,
-                                                     struct cudaMemLocation* prefetch_locs,
-                                                     size_t* prefetch_loc_idxs,
-                                                     size_t num_prefetch_locs,
-                                                     unsigned long long flags,
-                                                     cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemDiscardAndPrefetchBatchAsync_ptsz(
+    void** dptrs, size_t* sizes, size_t count, struct cudaMemLocation* prefetch_locs,
+    size_t* prefetch_loc_idxs, size_t num_prefetch_locs, unsigned long long flags,
+    cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetch_locs, prefetch_loc_idxs,
                                              num_prefetch_locs, flags, stream);
 }
-cudaError_t cudaMemDiscardBatchAsync_ptsz(void** dptrs, size_t* sizes, size_t count,
-                                          unsigned long long flags, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemDiscardBatchAsync_ptsz(void** dptrs, size_t* sizes, size_t count,
+                                                        unsigned long long flags,
+                                                        cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemDiscardBatchAsync(dptrs, sizes, count, flags, stream);
 }
-cudaError_t cudaMemPrefetchAsync_ptsz(const void* dev_ptr, size_t count,
-                                      struct cudaMemLocation location, unsigned int flags,
-                                      cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemPrefetchAsync_ptsz(const void* dev_ptr, size_t count,
+                                                    struct cudaMemLocation location,
+                                                    unsigned int flags, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemPrefetchAsync(dev_ptr, count, location, flags, stream);
 }
-cudaError_t cudaMemPrefetchBatchAsync_ptsz(void** dptrs, size_t* sizes, size_t count,
-                                           struct cudaMemLocation* prefetch_locs,
-                                           size_t* prefetch_loc_idxs, size_t num_prefetch_locs,
-                                           unsigned long long flags, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemPrefetchBatchAsync_ptsz(void** dptrs, size_t* sizes, size_t count,
+                                                         struct cudaMemLocation* prefetch_locs,
+                                                         size_t* prefetch_loc_idxs,
+                                                         size_t num_prefetch_locs,
+                                                         unsigned long long flags,
+                                                         cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemPrefetchBatchAsync(dptrs, sizes, count, prefetch_locs, prefetch_loc_idxs,
                                    num_prefetch_locs, flags, stream);
 }
-cudaError_t cudaMemcpy_ptds(void* dst, const void* src, size_t count, enum cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy_ptds(void* dst, const void* src, size_t count,
+                                          enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy(dst, src, count, kind);
 }
-cudaError_t cudaMemcpy2D_ptds(void* dst, size_t dpitch, const void* src, size_t spitch,
-                              size_t width, size_t height, enum cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy2D_ptds(void* dst, size_t dpitch, const void* src,
+                                            size_t spitch, size_t width, size_t height,
+                                            enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy2D(dst, dpitch, src, spitch, width, height, kind);
 }
-cudaError_t cudaMemcpy2DArrayToArray_ptds(cudaArray_t dst, size_t w_offset_dst, size_t h_offset_dst,
-                                          cudaArray_const_t src, size_t w_offset_src,
-                                          size_t h_offset_src, size_t width, size_t height,
-                                          enum cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy2DArrayToArray_ptds(cudaArray_t dst, size_t w_offset_dst,
+                                                        size_t h_offset_dst, cudaArray_const_t src,
+                                                        size_t w_offset_src, size_t h_offset_src,
+                                                        size_t width, size_t height,
+                                                        enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy2DArrayToArray(dst, w_offset_dst, h_offset_dst, src, w_offset_src, h_offset_src,
                                   width, height, kind);
 }
-cudaError_t cudaMemcpy2DAsync_ptsz(void* dst, size_t dpitch, const void* src, size_t spitch,
-                                   size_t width, size_t height, enum cudaMemcpyKind kind,
-                                   cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy2DAsync_ptsz(void* dst, size_t dpitch, const void* src,
+                                                 size_t spitch, size_t width, size_t height,
+                                                 enum cudaMemcpyKind kind, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy2DAsync(dst, dpitch, src, spitch, width, height, kind, stream);
 }
-cudaError_t cudaMemcpy2DFromArray_ptds(void* dst, size_t dpitch, cudaArray_const_t src,
-                                       size_t w_offset, size_t h_offset, size_t width,
-                                       size_t height, enum cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy2DFromArray_ptds(void* dst, size_t dpitch,
+                                                     cudaArray_const_t src, size_t w_offset,
+                                                     size_t h_offset, size_t width, size_t height,
+                                                     enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy2DFromArray(dst, dpitch, src, w_offset, h_offset, width, height, kind);
 }
-cudaError_t cudaMemcpy2DFromArrayAsync_ptsz(void* dst, size_t dpitch, cudaArray_const_t src,
-                                            size_t w_offset, size_t h_offset, size_t width,
-                                            size_t height, enum cudaMemcpyKind kind,
-                                            cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy2DFromArrayAsync_ptsz(void* dst, size_t dpitch,
+                                                          cudaArray_const_t src, size_t w_offset,
+                                                          size_t h_offset, size_t width,
+                                                          size_t height, enum cudaMemcpyKind kind,
+                                                          cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy2DFromArrayAsync(dst, dpitch, src, w_offset, h_offset, width, height, kind,
                                     stream);
 }
-cudaError_t cudaMemcpy2DToArray_ptds(cudaArray_t dst, size_t w_offset, size_t h_offset,
-                                     const void* src, size_t spitch, size_t width, size_t height,
-                                     enum cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy2DToArray_ptds(cudaArray_t dst, size_t w_offset,
+                                                   size_t h_offset, const void* src, size_t spitch,
+                                                   size_t width, size_t height,
+                                                   enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy2DToArray(dst, w_offset, h_offset, src, spitch, width, height, kind);
 }
-cudaError_t cudaMemcpy2DToArrayAsync_ptsz(cudaArray_t dst, size_t w_offset, size_t h_offset,
-                                          const void* src, size_t spitch, size_t width,
-                                          size_t height, enum cudaMemcpyKind kind,
-                                          cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy2DToArrayAsync_ptsz(cudaArray_t dst, size_t w_offset,
+                                                        size_t h_offset, const void* src,
+                                                        size_t spitch, size_t width, size_t height,
+                                                        enum cudaMemcpyKind kind,
+                                                        cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy2DToArrayAsync(dst, w_offset, h_offset, src, spitch, width, height, kind,
                                   stream);
 }
-cudaError_t cudaMemcpy3D_ptds(const struct cudaMemcpy3DParms* p) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy3D_ptds(const struct cudaMemcpy3DParms* p) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy3D(p);
 }
-cudaError_t cudaMemcpy3DAsync_ptsz(const struct cudaMemcpy3DParms* p, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy3DAsync_ptsz(const struct cudaMemcpy3DParms* p,
+                                                 cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy3DAsync(p, stream);
 }
-cudaError_t cudaMemcpy3DBatchAsync_ptsz(size_t num_ops, struct cudaMemcpy3DBatchOp* op_list,
-                                        unsigned long long flags, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy3DBatchAsync_ptsz(size_t num_ops,
+                                                      struct cudaMemcpy3DBatchOp* op_list,
+                                                      unsigned long long flags,
+                                                      cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy3DBatchAsync(num_ops, op_list, flags, stream);
 }
-cudaError_t cudaMemcpy3DPeer_ptds(const struct cudaMemcpy3DPeerParms* p) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy3DPeer_ptds(const struct cudaMemcpy3DPeerParms* p) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy3DPeer(p);
 }
-cudaError_t cudaMemcpy3DPeerAsync_ptsz(const struct cudaMemcpy3DPeerParms* p, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpy3DPeerAsync_ptsz(const struct cudaMemcpy3DPeerParms* p,
+                                                     cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpy3DPeerAsync(p, stream);
 }
-cudaError_t cudaMemcpyArrayToArray_ptds(cudaArray_t dst, size_t w_offset_dst, size_t h_offset_dst,
-                                        cudaArray_const_t src, size_t w_offset_src,
-                                        size_t h_offset_src, size_t count,
-                                        enum cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyArrayToArray_ptds(cudaArray_t dst, size_t w_offset_dst,
+                                                      size_t h_offset_dst, cudaArray_const_t src,
+                                                      size_t w_offset_src, size_t h_offset_src,
+                                                      size_t count, enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpyArrayToArray(dst, w_offset_dst, h_offset_dst, src, w_offset_src, h_offset_src,
                                 count, kind);
 }
-cudaError_t cudaMemcpyAsync_ptsz(void* dst, const void* src, size_t count, enum cudaMemcpyKind kind,
-                                 cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyAsync_ptsz(void* dst, const void* src, size_t count,
+                                               enum cudaMemcpyKind kind, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpyAsync(dst, src, count, kind, stream);
 }
-cudaError_t cudaMemcpyBatchAsync_ptsz(void* const* dsts, const void* const* srcs,
-                                      const size_t* sizes, size_t count,
-                                      struct cudaMemcpyAttributes* attrs, size_t* attrs_idxs,
-                                      size_t num_attrs, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyBatchAsync_ptsz(void* const* dsts, const void* const* srcs,
+                                                    const size_t* sizes, size_t count,
+                                                    struct cudaMemcpyAttributes* attrs,
+                                                    size_t* attrs_idxs, size_t num_attrs,
+                                                    cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrs_idxs, num_attrs, stream);
 }
-cudaError_t cudaMemcpyFromArray_ptds(void* dst, cudaArray_const_t src, size_t w_offset,
-                                     size_t h_offset, size_t count, enum cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyFromArray_ptds(void* dst, cudaArray_const_t src,
+                                                   size_t w_offset, size_t h_offset, size_t count,
+                                                   enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpyFromArray(dst, src, w_offset, h_offset, count, kind);
 }
-cudaError_t cudaMemcpyFromArrayAsync_ptsz(void* dst, cudaArray_const_t src, size_t w_offset,
-                                          size_t h_offset, size_t count, enum cudaMemcpyKind kind,
-                                          cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyFromArrayAsync_ptsz(void* dst, cudaArray_const_t src,
+                                                        size_t w_offset, size_t h_offset,
+                                                        size_t count, enum cudaMemcpyKind kind,
+                                                        cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpyFromArrayAsync(dst, src, w_offset, h_offset, count, kind, stream);
 }
-cudaError_t cudaMemcpyFromSymbol_ptds(void* dst, const void* symbol, size_t count, size_t offset,
-                                      enum cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyFromSymbol_ptds(void* dst, const void* symbol, size_t count,
+                                                    size_t offset, enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpyFromSymbol(dst, symbol, count, offset, kind);
 }
-cudaError_t cudaMemcpyFromSymbolAsync_ptsz(void* dst, const void* symbol, size_t count,
-                                           size_t offset, enum cudaMemcpyKind kind,
-                                           cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyFromSymbolAsync_ptsz(void* dst, const void* symbol,
+                                                         size_t count, size_t offset,
+                                                         enum cudaMemcpyKind kind,
+                                                         cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpyFromSymbolAsync(dst, symbol, count, offset, kind, stream);
 }
-cudaError_t cudaMemcpyToArray_ptds(cudaArray_t dst, size_t w_offset, size_t h_offset,
-                                   const void* src, size_t count, enum cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyToArray_ptds(cudaArray_t dst, size_t w_offset, size_t h_offset,
+                                                 const void* src, size_t count,
+                                                 enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpyToArray(dst, w_offset, h_offset, src, count, kind);
 }
-cudaError_t cudaMemcpyToArrayAsync_ptsz(cudaArray_t dst, size_t w_offset, size_t h_offset,
-                                        const void* src, size_t count, enum cudaMemcpyKind kind,
-                                        cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyToArrayAsync_ptsz(cudaArray_t dst, size_t w_offset,
+                                                      size_t h_offset, const void* src,
+                                                      size_t count, enum cudaMemcpyKind kind,
+                                                      cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpyToArrayAsync(dst, w_offset, h_offset, src, count, kind, stream);
 }
-cudaError_t cudaMemcpyToSymbol_ptds(const void* symbol, const void* src, size_t count,
-                                    size_t offset, enum cudaMemcpyKind kind) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyToSymbol_ptds(const void* symbol, const void* src, size_t count,
+                                                  size_t offset, enum cudaMemcpyKind kind) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpyToSymbol(symbol, src, count, offset, kind);
 }
-cudaError_t cudaMemcpyToSymbolAsync_ptsz(const void* symbol, const void* src, size_t count,
-                                         size_t offset, enum cudaMemcpyKind kind,
-                                         cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemcpyToSymbolAsync_ptsz(const void* symbol, const void* src,
+                                                       size_t count, size_t offset,
+                                                       enum cudaMemcpyKind kind,
+                                                       cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemcpyToSymbolAsync(symbol, src, count, offset, kind, stream);
 }
-cudaError_t cudaMemset_ptds(void* dev_ptr, int value, size_t count) {
+SIMGPU_EXPORT cudaError_t cudaMemset_ptds(void* dev_ptr, int value, size_t count) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemset(dev_ptr, value, count);
 }
-cudaError_t cudaMemset2D_ptds(void* dev_ptr, size_t pitch, int value, size_t width, size_t height) {
+SIMGPU_EXPORT cudaError_t cudaMemset2D_ptds(void* dev_ptr, size_t pitch, int value, size_t width,
+                                            size_t height) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemset2D(dev_ptr, pitch, value, width, height);
 }
-cudaError_t cudaMemset2DAsync_ptsz(void* dev_ptr, size_t pitch, int value, size_t width,
-                                   size_t height, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemset2DAsync_ptsz(void* dev_ptr, size_t pitch, int value,
+                                                 size_t width, size_t height, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemset2DAsync(dev_ptr, pitch, value, width, height, stream);
 }
-cudaError_t cudaMemset3D_ptds(struct cudaPitchedPtr pitched_dev_ptr, int value,
-                              struct cudaExtent extent) {
+SIMGPU_EXPORT cudaError_t cudaMemset3D_ptds(struct cudaPitchedPtr pitched_dev_ptr, int value,
+                                            struct cudaExtent extent) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemset3D(pitched_dev_ptr, value, extent);
 }
-cudaError_t cudaMemset3DAsync_ptsz(struct cudaPitchedPtr pitched_dev_ptr, int value,
-                                   struct cudaExtent extent, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemset3DAsync_ptsz(struct cudaPitchedPtr pitched_dev_ptr, int value,
+                                                 struct cudaExtent extent, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemset3DAsync(pitched_dev_ptr, value, extent, stream);
 }
-cudaError_t cudaMemsetAsync_ptsz(void* dev_ptr, int value, size_t count, cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaMemsetAsync_ptsz(void* dev_ptr, int value, size_t count,
+                                               cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaMemsetAsync(dev_ptr, value, count, stream);
 }
-cudaError_t cudaSignalExternalSemaphoresAsync_ptsz(
-    const cudaExternalSemaphore_t* ext_sem_array,
-    const struct cudaExternalSemaphoreSignalParams* params_array, unsigned int num_ext_sems,
-    cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t
+cudaSignalExternalSemaphoresAsync_ptsz(const cudaExternalSemaphore_t* ext_sem_array,
+                                       const struct cudaExternalSemaphoreSignalParams* params_array,
+                                       unsigned int num_ext_sems, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaSignalExternalSemaphoresAsync(ext_sem_array, params_array, num_ext_sems, stream);
 }
-cudaError_t cudaStreamAddCallback_ptsz(cudaStream_t stream, cudaStreamCallback_t callback,
-                                       void* user_data, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaStreamAddCallback_ptsz(cudaStream_t stream,
+                                                     cudaStreamCallback_t callback, void* user_data,
+                                                     unsigned int flags) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamAddCallback(stream, callback, user_data, flags);
 }
-cudaError_t cudaStreamAttachMemAsync_ptsz(cudaStream_t stream, void* dev_ptr, size_t length,
-                                          unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaStreamAttachMemAsync_ptsz(cudaStream_t stream, void* dev_ptr,
+                                                        size_t length, unsigned int flags) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamAttachMemAsync(stream, dev_ptr, length, flags);
 }
-cudaError_t cudaStreamBeginCapture_ptsz(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
+SIMGPU_EXPORT cudaError_t cudaStreamBeginCapture_ptsz(cudaStream_t stream,
+                                                      enum cudaStreamCaptureMode mode) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamBeginCapture(stream, mode);
 }
-cudaError_t cudaStreamBeginCaptureToGraph_ptsz(cudaStream_t stream, cudaGraph_t graph,
-                                               const cudaGraphNode_t* dependencies,
-                                               const cudaGraphEdgeData* dependency_data,
-                                               size_t num_dependencies,
-                                               enum cudaStreamCaptureMode mode) {
+SIMGPU_EXPORT cudaError_t cudaStreamBeginCaptureToGraph_ptsz(
+    cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+    const cudaGraphEdgeData* dependency_data, size_t num_dependencies,
+    enum cudaStreamCaptureMode mode) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamBeginCaptureToGraph(stream, graph, dependencies, dependency_data,
                                        num_dependencies, mode);
 }
-cudaError_t cudaStreamCopyAttributes_ptsz(cudaStream_t dst, cudaStream_t src) {
+SIMGPU_EXPORT cudaError_t cudaStreamCopyAttributes_ptsz(cudaStream_t dst, cudaStream_t src) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamCopyAttributes(dst, src);
 }
-cudaError_t cudaStreamEndCapture_ptsz(cudaStream_t stream, cudaGraph_t* p_graph) {
+SIMGPU_EXPORT cudaError_t cudaStreamEndCapture_ptsz(cudaStream_t stream, cudaGraph_t* p_graph) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamEndCapture(stream, p_graph);
 }
-cudaError_t cudaStreamGetAttribute_ptsz(cudaStream_t h_stream, cudaLaunchAttributeID attr,
-                                        cudaLaunchAttributeValue* value_out) {
+SIMGPU_EXPORT cudaError_t cudaStreamGetAttribute_ptsz(cudaStream_t h_stream,
+                                                      cudaLaunchAttributeID attr,
+                                                      cudaLaunchAttributeValue* value_out) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamGetAttribute(h_stream, attr, value_out);
 }
-cudaError_t cudaStreamGetCaptureInfo_ptsz(cudaStream_t stream,
-                                          enum cudaStreamCaptureStatus* capture_status_out,
-                                          unsigned long long* id_out, cudaGraph_t* graph_out,
-                                          const cudaGraphNode_t** dependencies_out,
-                                          const cudaGraphEdgeData** edge_data_out,
-                                          size_t* num_dependencies_out) {
+SIMGPU_EXPORT cudaError_t cudaStreamGetCaptureInfo_ptsz(
+    cudaStream_t stream, enum cudaStreamCaptureStatus* capture_status_out,
+    unsigned long long* id_out, cudaGraph_t* graph_out, const cudaGraphNode_t** dependencies_out,
+    const cudaGraphEdgeData** edge_data_out, size_t* num_dependencies_out) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamGetCaptureInfo(stream, capture_status_out, id_out, graph_out, dependencies_out,
                                   edge_data_out, num_dependencies_out);
 }
-cudaError_t cudaStreamGetDevice_ptsz(cudaStream_t h_stream, int* device) {
+SIMGPU_EXPORT cudaError_t cudaStreamGetDevice_ptsz(cudaStream_t h_stream, int* device) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamGetDevice(h_stream, device);
 }
-cudaError_t cudaStreamGetFlags_ptsz(cudaStream_t h_stream, unsigned int* flags) {
+SIMGPU_EXPORT cudaError_t cudaStreamGetFlags_ptsz(cudaStream_t h_stream, unsigned int* flags) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamGetFlags(h_stream, flags);
 }
-cudaError_t cudaStreamGetId_ptsz(cudaStream_t h_stream, unsigned long long* stream_id) {
+SIMGPU_EXPORT cudaError_t cudaStreamGetId_ptsz(cudaStream_t h_stream,
+                                               unsigned long long* stream_id) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamGetId(h_stream, stream_id);
 }
-cudaError_t cudaStreamGetPriority_ptsz(cudaStream_t h_stream, int* priority) {
+SIMGPU_EXPORT cudaError_t cudaStreamGetPriority_ptsz(cudaStream_t h_stream, int* priority) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamGetPriority(h_stream, priority);
 }
-cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream,
-                                       enum cudaStreamCaptureStatus* p_capture_status) {
+SIMGPU_EXPORT cudaError_t
+cudaStreamIsCapturing_ptsz(cudaStream_t stream, enum cudaStreamCaptureStatus* p_capture_status) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamIsCapturing(stream, p_capture_status);
 }
-cudaError_t cudaStreamQuery_ptsz(cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaStreamQuery_ptsz(cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamQuery(stream);
 }
-cudaError_t cudaStreamSetAttribute_ptsz(cudaStream_t h_stream, cudaLaunchAttributeID attr,
-                                        const cudaLaunchAttributeValue* value) {
+SIMGPU_EXPORT cudaError_t cudaStreamSetAttribute_ptsz(cudaStream_t h_stream,
+                                                      cudaLaunchAttributeID attr,
+                                                      const cudaLaunchAttributeValue* value) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamSetAttribute(h_stream, attr, value);
 }
-cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamSynchronize(stream);
 }
-cudaError_t cudaStreamUpdateCaptureDependencies_ptsz(cudaStream_t stream,
-                                                     cudaGraphNode_t* dependencies,
-                                                     const cudaGraphEdgeData* dependency_data,
-                                                     size_t num_dependencies, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaStreamUpdateCaptureDependencies_ptsz(
+    cudaStream_t stream, cudaGraphNode_t* dependencies, const cudaGraphEdgeData* dependency_data,
+    size_t num_dependencies, unsigned int flags) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamUpdateCaptureDependencies(stream, dependencies, dependency_data,
                                              num_dependencies, flags);
 }
-cudaError_t cudaStreamWaitEvent_ptsz(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
+SIMGPU_EXPORT cudaError_t cudaStreamWaitEvent_ptsz(cudaStream_t stream, cudaEvent_t event,
+                                                   unsigned int flags) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaStreamWaitEvent(stream, event, flags);
 }
-cudaError_t cudaWaitExternalSemaphoresAsync_ptsz(
-    const cudaExternalSemaphore_t* ext_sem_array,
-    const struct cudaExternalSemaphoreWaitParams* params_array, unsigned int num_ext_sems,
-    cudaStream_t stream) {
+SIMGPU_EXPORT cudaError_t
+cudaWaitExternalSemaphoresAsync_ptsz(const cudaExternalSemaphore_t* ext_sem_array,
+                                     const struct cudaExternalSemaphoreWaitParams* params_array,
+                                     unsigned int num_ext_sems, cudaStream_t stream) {
   const simgpu::cudart::PerThreadDefaultStream scope;
   return cudaWaitExternalSemaphoresAsync(ext_sem_array, params_array, num_ext_sems, stream);
 }
-}  // extern "C"
-#pragma GCC visibility pop

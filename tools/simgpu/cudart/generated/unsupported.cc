@@ -2,7 +2,6 @@
 // They take whatever they are given: nothing is read, so no prototype is needed.
 #include "tools/simgpu/cudart/unsupported.h"
 
-extern "C" {
 SIMGPU_UNSUPPORTED(__cudaGetProcAddress)
 SIMGPU_UNSUPPORTED(__cudaRegisterHostVar)
 SIMGPU_UNSUPPORTED(__cudaRegisterUnifiedTable)
@@ -342,4 +341,3 @@ SIMGPU_UNSUPPORTED(cudaUserObjectRetain)
 SIMGPU_UNSUPPORTED(cudaVDPAUGetDevice)
 SIMGPU_UNSUPPORTED(cudaVDPAUSetVDPAUDevice)
 SIMGPU_UNSUPPORTED(cudaWaitExternalSemaphoresAsync)
-}  // extern "C"

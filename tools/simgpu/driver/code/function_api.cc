@@ -12,7 +12,7 @@ simgpu::FunctionPtr find(CUfunction handle) {
 }  // namespace
 
 // The name lives as long as the module.
-SIMGPU_API cuFuncGetName(const char** name, CUfunction hfunc) {
+SIMGPU_EXPORT CUresult cuFuncGetName(const char** name, CUfunction hfunc) {
   SIMGPU_ENTER(cuFuncGetName);
   if (name == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -25,7 +25,7 @@ SIMGPU_API cuFuncGetName(const char** name, CUfunction hfunc) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
+SIMGPU_EXPORT CUresult cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
   SIMGPU_ENTER(cuFuncGetModule);
   if (hmod == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -38,20 +38,21 @@ SIMGPU_API cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfunc) {
+SIMGPU_EXPORT CUresult cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfunc) {
   SIMGPU_ENTER(cuFuncGetAttribute);
   const simgpu::FunctionPtr function = find(hfunc);
   return function == nullptr ? CUDA_ERROR_INVALID_HANDLE : function->attributes->get(attrib, pi);
 }
 
-SIMGPU_API cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
+SIMGPU_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib,
+                                          int value) {
   SIMGPU_ENTER(cuFuncSetAttribute);
   const simgpu::FunctionPtr function = find(hfunc);
   return function == nullptr ? CUDA_ERROR_INVALID_HANDLE : function->attributes->set(attrib, value);
 }
 
 // Hints, as on a device whose cache and shared memory are one.
-SIMGPU_API cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
+SIMGPU_EXPORT CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   SIMGPU_ENTER(cuFuncSetCacheConfig);
   if (find(hfunc) == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
@@ -61,7 +62,7 @@ SIMGPU_API cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
              : CUDA_SUCCESS;
 }
 
-SIMGPU_API cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
+SIMGPU_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
   SIMGPU_ENTER(cuFuncSetSharedMemConfig);
   if (find(hfunc) == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
@@ -72,7 +73,7 @@ SIMGPU_API cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
              : CUDA_SUCCESS;
 }
 
-SIMGPU_API cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
+SIMGPU_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
   SIMGPU_ENTER(cuFuncIsLoaded);
   if (state == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -84,13 +85,13 @@ SIMGPU_API cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuFuncLoad(CUfunction function) {
+SIMGPU_EXPORT CUresult cuFuncLoad(CUfunction function) {
   SIMGPU_ENTER(cuFuncLoad);
   return find(function) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
-SIMGPU_API cuFuncGetParamInfo(CUfunction func, size_t param_index, size_t* param_offset,
-                              size_t* param_size) {
+SIMGPU_EXPORT CUresult cuFuncGetParamInfo(CUfunction func, size_t param_index, size_t* param_offset,
+                                          size_t* param_size) {
   SIMGPU_ENTER(cuFuncGetParamInfo);
   if (param_offset == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;

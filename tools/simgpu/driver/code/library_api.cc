@@ -27,10 +27,12 @@ bool options_valid(CUlibraryOption* options, void** values, unsigned count) {
 
 }  // namespace
 
-SIMGPU_API cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jit_options,
-                             void** jit_options_values, unsigned int num_jit_options,
-                             CUlibraryOption* library_options, void** library_option_values,
-                             unsigned int num_library_options) {
+SIMGPU_EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* code,
+                                         CUjit_option* jit_options, void** jit_options_values,
+                                         unsigned int num_jit_options,
+                                         CUlibraryOption* library_options,
+                                         void** library_option_values,
+                                         unsigned int num_library_options) {
   SIMGPU_ENTER(cuLibraryLoadData);
   if (library == nullptr || code == nullptr ||
       (num_jit_options != 0 && (jit_options == nullptr || jit_options_values == nullptr)) ||
@@ -45,10 +47,12 @@ SIMGPU_API cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option* jit_options,
-                                 void** jit_options_values, unsigned int num_jit_options,
-                                 CUlibraryOption* library_options, void** library_option_values,
-                                 unsigned int num_library_options) {
+SIMGPU_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* path,
+                                             CUjit_option* jit_options, void** jit_options_values,
+                                             unsigned int num_jit_options,
+                                             CUlibraryOption* library_options,
+                                             void** library_option_values,
+                                             unsigned int num_library_options) {
   SIMGPU_ENTER(cuLibraryLoadFromFile);
   if (library == nullptr || path == nullptr ||
       (num_jit_options != 0 && (jit_options == nullptr || jit_options_values == nullptr)) ||
@@ -63,12 +67,12 @@ SIMGPU_API cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_opt
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuLibraryUnload(CUlibrary library) {
+SIMGPU_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
   SIMGPU_ENTER(cuLibraryUnload);
   return registry().unload_library(library);
 }
 
-SIMGPU_API cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+SIMGPU_EXPORT CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
   SIMGPU_ENTER(cuLibraryGetKernel);
   if (kernel == nullptr || name == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -89,7 +93,7 @@ SIMGPU_API cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* n
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuLibraryGetKernelCount(unsigned int* count, CUlibrary lib) {
+SIMGPU_EXPORT CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary lib) {
   SIMGPU_ENTER(cuLibraryGetKernelCount);
   if (count == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -102,7 +106,8 @@ SIMGPU_API cuLibraryGetKernelCount(unsigned int* count, CUlibrary lib) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int num_kernels, CUlibrary lib) {
+SIMGPU_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int num_kernels,
+                                                 CUlibrary lib) {
   SIMGPU_ENTER(cuLibraryEnumerateKernels);
   if (kernels == nullptr || num_kernels == 0) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -117,7 +122,7 @@ SIMGPU_API cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int num_kernels
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuLibraryGetModule(CUmodule* module, CUlibrary library) {
+SIMGPU_EXPORT CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   SIMGPU_ENTER(cuLibraryGetModule);
   SIMGPU_CONTEXT(context);
   if (module == nullptr) {
@@ -126,8 +131,8 @@ SIMGPU_API cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   return registry().module_of(library, *context, module);
 }
 
-SIMGPU_API cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
-                              const char* name) {
+SIMGPU_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
+                                          const char* name) {
   SIMGPU_ENTER(cuLibraryGetGlobal);
   SIMGPU_CONTEXT(context);
   if (name == nullptr || (dptr == nullptr && bytes == nullptr)) {
@@ -160,8 +165,8 @@ SIMGPU_API cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary librar
 }
 
 // No image of simgpu's has managed variables.
-SIMGPU_API cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
-                               const char* name) {
+SIMGPU_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
+                                           const char* name) {
   SIMGPU_ENTER(cuLibraryGetManaged);
   if (name == nullptr || (dptr == nullptr && bytes == nullptr)) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -169,7 +174,7 @@ SIMGPU_API cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary libra
   return registry().image_of(library) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_NOT_FOUND;
 }
 
-SIMGPU_API cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+SIMGPU_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   SIMGPU_ENTER(cuKernelGetFunction);
   SIMGPU_CONTEXT(context);
   if (function == nullptr) {
@@ -178,7 +183,7 @@ SIMGPU_API cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   return simgpu::function_of(kernel, *context, function);
 }
 
-SIMGPU_API cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
+SIMGPU_EXPORT CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
   SIMGPU_ENTER(cuKernelGetLibrary);
   if (library == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -192,7 +197,7 @@ SIMGPU_API cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
 }
 
 // The name lives as long as the library.
-SIMGPU_API cuKernelGetName(const char** name, CUkernel hfunc) {
+SIMGPU_EXPORT CUresult cuKernelGetName(const char** name, CUkernel hfunc) {
   SIMGPU_ENTER(cuKernelGetName);
   if (name == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -205,8 +210,8 @@ SIMGPU_API cuKernelGetName(const char** name, CUkernel hfunc) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuKernelGetParamInfo(CUkernel kernel, size_t param_index, size_t* param_offset,
-                                size_t* param_size) {
+SIMGPU_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t param_index,
+                                            size_t* param_offset, size_t* param_size) {
   SIMGPU_ENTER(cuKernelGetParamInfo);
   if (param_offset == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -218,8 +223,8 @@ SIMGPU_API cuKernelGetParamInfo(CUkernel kernel, size_t param_index, size_t* par
   return simgpu::parameter_layout(found->code->image(), param_index, param_offset, param_size);
 }
 
-SIMGPU_API cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel,
-                                CUdevice dev) {
+SIMGPU_EXPORT CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel,
+                                            CUdevice dev) {
   SIMGPU_ENTER(cuKernelGetAttribute);
   const simgpu::KernelPtr found = registry().find(kernel);
   if (found == nullptr) {
@@ -232,8 +237,8 @@ SIMGPU_API cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel k
 }
 
 // The devices are alike: what is set for one is set for all.
-SIMGPU_API cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
-                                CUdevice dev) {
+SIMGPU_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
+                                            CUdevice dev) {
   SIMGPU_ENTER(cuKernelSetAttribute);
   const simgpu::KernelPtr found = registry().find(kernel);
   if (found == nullptr) {
@@ -246,7 +251,7 @@ SIMGPU_API cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel k
 }
 
 // A hint, as on a device whose cache and shared memory are one.
-SIMGPU_API cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   SIMGPU_ENTER(cuKernelSetCacheConfig);
   if (registry().find(kernel) == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;

@@ -22,7 +22,7 @@ CUresult load(simgpu::Context& context, const void* image, CUmodule* module) {
 
 }  // namespace
 
-SIMGPU_API cuModuleLoad(CUmodule* module, const char* fname) {
+SIMGPU_EXPORT CUresult cuModuleLoad(CUmodule* module, const char* fname) {
   SIMGPU_ENTER(cuModuleLoad);
   SIMGPU_CONTEXT(context);
   if (module == nullptr || fname == nullptr) {
@@ -35,15 +35,16 @@ SIMGPU_API cuModuleLoad(CUmodule* module, const char* fname) {
   return registry().load_module(*context, loaded, module);
 }
 
-SIMGPU_API cuModuleLoadData(CUmodule* module, const void* image) {
+SIMGPU_EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   SIMGPU_ENTER(cuModuleLoadData);
   SIMGPU_CONTEXT(context);
   return load(*context, image, module);
 }
 
 // The options steer a just-in-time compiler; there is none, and their outputs stay as they are.
-SIMGPU_API cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int num_options,
-                              CUjit_option* options, void** option_values) {
+SIMGPU_EXPORT CUresult cuModuleLoadDataEx(CUmodule* module, const void* image,
+                                          unsigned int num_options, CUjit_option* options,
+                                          void** option_values) {
   SIMGPU_ENTER(cuModuleLoadDataEx);
   SIMGPU_CONTEXT(context);
   if (num_options != 0 && (options == nullptr || option_values == nullptr)) {
@@ -52,13 +53,13 @@ SIMGPU_API cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int 
   return load(*context, image, module);
 }
 
-SIMGPU_API cuModuleLoadFatBinary(CUmodule* module, const void* image) {
+SIMGPU_EXPORT CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) {
   SIMGPU_ENTER(cuModuleLoadFatBinary);
   SIMGPU_CONTEXT(context);
   return load(*context, image, module);
 }
 
-SIMGPU_API cuModuleUnload(CUmodule hmod) {
+SIMGPU_EXPORT CUresult cuModuleUnload(CUmodule hmod) {
   SIMGPU_ENTER(cuModuleUnload);
   SIMGPU_CONTEXT(context);
   (void)context;
@@ -66,7 +67,7 @@ SIMGPU_API cuModuleUnload(CUmodule hmod) {
 }
 
 // Kernels are never loaded late: there is nothing to load.
-SIMGPU_API cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+SIMGPU_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   SIMGPU_ENTER(cuModuleGetLoadingMode);
   if (mode == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -75,7 +76,7 @@ SIMGPU_API cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* name) {
+SIMGPU_EXPORT CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* name) {
   SIMGPU_ENTER(cuModuleGetFunction);
   SIMGPU_CONTEXT(context);
   (void)context;
@@ -94,7 +95,7 @@ SIMGPU_API cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* nam
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuModuleGetFunctionCount(unsigned int* count, CUmodule mod) {
+SIMGPU_EXPORT CUresult cuModuleGetFunctionCount(unsigned int* count, CUmodule mod) {
   SIMGPU_ENTER(cuModuleGetFunctionCount);
   if (count == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -107,8 +108,8 @@ SIMGPU_API cuModuleGetFunctionCount(unsigned int* count, CUmodule mod) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuModuleEnumerateFunctions(CUfunction* functions, unsigned int num_functions,
-                                      CUmodule mod) {
+SIMGPU_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned int num_functions,
+                                                  CUmodule mod) {
   SIMGPU_ENTER(cuModuleEnumerateFunctions);
   if (functions == nullptr || num_functions == 0) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -123,7 +124,8 @@ SIMGPU_API cuModuleEnumerateFunctions(CUfunction* functions, unsigned int num_fu
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CUmodule hmod, const char* name) {
+SIMGPU_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CUmodule hmod,
+                                            const char* name) {
   SIMGPU_ENTER(cuModuleGetGlobal);
   SIMGPU_CONTEXT(context);
   (void)context;

@@ -122,33 +122,33 @@ Limit* find_limit(CUlimit limit) {
 using simgpu::Context;
 using simgpu::ContextTable;
 
-SIMGPU_API cuCtxCreate(CUcontext* pctx, unsigned int flags, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuCtxCreate(CUcontext* pctx, unsigned int flags, CUdevice dev) {
   return simgpu::create(pctx, flags, dev);
 }
-SIMGPU_API cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
   return simgpu::create(pctx, flags, dev);
 }
-SIMGPU_API cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams,
-                          unsigned int flags, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray,
+                                      int numParams, unsigned int flags, CUdevice dev) {
   if (numParams != 0 || paramsArray != nullptr) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
   return simgpu::create(pctx, flags, dev);
 }
-SIMGPU_API cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags,
-                          CUdevice dev) {
+SIMGPU_EXPORT CUresult cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams,
+                                      unsigned int flags, CUdevice dev) {
   if (ctxCreateParams != nullptr &&
       (ctxCreateParams->numExecAffinityParams != 0 || ctxCreateParams->cigParams != nullptr)) {
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   return simgpu::create(pctx, flags, dev);
 }
-SIMGPU_API cuCtxDestroy(CUcontext ctx) { return simgpu::destroy(ctx); }
-SIMGPU_API cuCtxDestroy_v2(CUcontext ctx) { return simgpu::destroy(ctx); }
-SIMGPU_API cuCtxPushCurrent(CUcontext ctx) { return simgpu::push(ctx); }
-SIMGPU_API cuCtxPushCurrent_v2(CUcontext ctx) { return simgpu::push(ctx); }
-SIMGPU_API cuCtxPopCurrent(CUcontext* pctx) { return simgpu::pop(pctx); }
-SIMGPU_API cuCtxPopCurrent_v2(CUcontext* pctx) { return simgpu::pop(pctx); }
+SIMGPU_EXPORT CUresult cuCtxDestroy(CUcontext ctx) { return simgpu::destroy(ctx); }
+SIMGPU_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx) { return simgpu::destroy(ctx); }
+SIMGPU_EXPORT CUresult cuCtxPushCurrent(CUcontext ctx) { return simgpu::push(ctx); }
+SIMGPU_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx) { return simgpu::push(ctx); }
+SIMGPU_EXPORT CUresult cuCtxPopCurrent(CUcontext* pctx) { return simgpu::pop(pctx); }
+SIMGPU_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext* pctx) { return simgpu::pop(pctx); }
 
-SIMGPU_API cuCtxSetCurrent(CUcontext ctx) {
+SIMGPU_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx) {
   SIMGPU_ENTER(cuCtxSetCurrent);
   if (ctx == nullptr) {
     simgpu::pop_current();
@@ -161,7 +161,7 @@ SIMGPU_API cuCtxSetCurrent(CUcontext ctx) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuCtxGetCurrent(CUcontext* pctx) {
+SIMGPU_EXPORT CUresult cuCtxGetCurrent(CUcontext* pctx) {
   SIMGPU_ENTER(cuCtxGetCurrent);
   if (pctx == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Context* const context = simgpu::current_context();
@@ -169,12 +169,14 @@ SIMGPU_API cuCtxGetCurrent(CUcontext* pctx) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuCtxGetDevice(CUdevice* device) { return simgpu::get_device(device, nullptr); }
-SIMGPU_API cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
+SIMGPU_EXPORT CUresult cuCtxGetDevice(CUdevice* device) {
+  return simgpu::get_device(device, nullptr);
+}
+SIMGPU_EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
   return simgpu::get_device(device, ctx);
 }
 
-SIMGPU_API cuCtxGetFlags(unsigned int* flags) {
+SIMGPU_EXPORT CUresult cuCtxGetFlags(unsigned int* flags) {
   SIMGPU_ENTER(cuCtxGetFlags);
   SIMGPU_CONTEXT(context);
   if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -182,7 +184,7 @@ SIMGPU_API cuCtxGetFlags(unsigned int* flags) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuCtxSetFlags(unsigned int flags) {
+SIMGPU_EXPORT CUresult cuCtxSetFlags(unsigned int flags) {
   SIMGPU_ENTER(cuCtxSetFlags);
   SIMGPU_CONTEXT(context);
   if (!simgpu::are_valid_flags(flags)) return CUDA_ERROR_INVALID_VALUE;
@@ -190,7 +192,7 @@ SIMGPU_API cuCtxSetFlags(unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
+SIMGPU_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
   SIMGPU_ENTER(cuCtxGetId);
   if (ctxId == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Context* const context = simgpu::named_or_current(ctx);
@@ -200,10 +202,12 @@ SIMGPU_API cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuCtxSynchronize() { return simgpu::synchronize_context(nullptr); }
-SIMGPU_API cuCtxSynchronize_v2(CUcontext ctx) { return simgpu::synchronize_context(ctx); }
+SIMGPU_EXPORT CUresult cuCtxSynchronize() { return simgpu::synchronize_context(nullptr); }
+SIMGPU_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) {
+  return simgpu::synchronize_context(ctx);
+}
 
-SIMGPU_API cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
+SIMGPU_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
   SIMGPU_ENTER(cuCtxGetApiVersion);
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (simgpu::named_or_current(ctx) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -211,7 +215,7 @@ SIMGPU_API cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
+SIMGPU_EXPORT CUresult cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
   SIMGPU_ENTER(cuCtxGetStreamPriorityRange);
   SIMGPU_CONTEXT(context);
   if (leastPriority != nullptr) *leastPriority = 0;
@@ -219,7 +223,7 @@ SIMGPU_API cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuCtxSetLimit(CUlimit limit, size_t value) {
+SIMGPU_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   SIMGPU_ENTER(cuCtxSetLimit);
   SIMGPU_CONTEXT(context);
   simgpu::Limit* const found = simgpu::find_limit(limit);
@@ -229,7 +233,7 @@ SIMGPU_API cuCtxSetLimit(CUlimit limit, size_t value) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
+SIMGPU_EXPORT CUresult cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
   SIMGPU_ENTER(cuCtxGetLimit);
   SIMGPU_CONTEXT(context);
   simgpu::Limit* const found = simgpu::find_limit(limit);
@@ -239,7 +243,7 @@ SIMGPU_API cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
+SIMGPU_EXPORT CUresult cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
   SIMGPU_ENTER(cuCtxGetCacheConfig);
   SIMGPU_CONTEXT(context);
   if (pconfig == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -247,20 +251,20 @@ SIMGPU_API cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuCtxSetCacheConfig(CUfunc_cache config) {
+SIMGPU_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
   SIMGPU_ENTER(cuCtxSetCacheConfig);
   SIMGPU_CONTEXT(context);
   const bool known = config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL;
   return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-SIMGPU_API cuCtxResetPersistingL2Cache() {
+SIMGPU_EXPORT CUresult cuCtxResetPersistingL2Cache() {
   SIMGPU_ENTER(cuCtxResetPersistingL2Cache);
   SIMGPU_CONTEXT(context);
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   SIMGPU_ENTER(cuDevicePrimaryCtxRetain);
   if (pctx == nullptr) return CUDA_ERROR_INVALID_VALUE;
   simgpu::Device* const device = simgpu::find_device(dev);
@@ -271,18 +275,24 @@ SIMGPU_API cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   return result;
 }
 
-SIMGPU_API cuDevicePrimaryCtxRelease(CUdevice dev) { return simgpu::release_primary(dev); }
-SIMGPU_API cuDevicePrimaryCtxRelease_v2(CUdevice dev) { return simgpu::release_primary(dev); }
-SIMGPU_API cuDevicePrimaryCtxReset(CUdevice dev) { return simgpu::reset_primary(dev); }
-SIMGPU_API cuDevicePrimaryCtxReset_v2(CUdevice dev) { return simgpu::reset_primary(dev); }
-SIMGPU_API cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
+SIMGPU_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
+  return simgpu::release_primary(dev);
+}
+SIMGPU_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
+  return simgpu::release_primary(dev);
+}
+SIMGPU_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev) { return simgpu::reset_primary(dev); }
+SIMGPU_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
+  return simgpu::reset_primary(dev);
+}
+SIMGPU_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
   return simgpu::set_primary_flags(dev, flags);
 }
-SIMGPU_API cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
+SIMGPU_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
   return simgpu::set_primary_flags(dev, flags);
 }
 
-SIMGPU_API cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* active) {
+SIMGPU_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* active) {
   SIMGPU_ENTER(cuDevicePrimaryCtxGetState);
   if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
   simgpu::Device* const device = simgpu::find_device(dev);
@@ -292,7 +302,7 @@ SIMGPU_API cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* ac
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
+SIMGPU_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
   SIMGPU_ENTER(cuCtxEnablePeerAccess);
   SIMGPU_CONTEXT(context);
   Context* const peer = simgpu::find_context(peerContext);
@@ -302,7 +312,7 @@ SIMGPU_API cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
                                                : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 }
 
-SIMGPU_API cuCtxDisablePeerAccess(CUcontext peerContext) {
+SIMGPU_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
   SIMGPU_ENTER(cuCtxDisablePeerAccess);
   SIMGPU_CONTEXT(context);
   if (simgpu::find_context(peerContext) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;

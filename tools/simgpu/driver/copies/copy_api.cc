@@ -123,20 +123,20 @@ using simgpu::NullStream;
 
 /// The synchronous function `name` and its `_ptds` variant.
 #define SIMGPU_SYNC_API(name, parameters, function, ...)                   \
-  SIMGPU_API name parameters {                                             \
+  SIMGPU_EXPORT CUresult name parameters {                                 \
     return simgpu::function(__VA_ARGS__, nullptr, NullStream::kLegacy);    \
   }                                                                        \
-  SIMGPU_API name##_ptds parameters {                                      \
+  SIMGPU_EXPORT CUresult name##_ptds parameters {                          \
     return simgpu::function(__VA_ARGS__, nullptr, NullStream::kPerThread); \
   }                                                                        \
   static_assert(true, "take a semicolon")
 
 /// The asynchronous function `name` and its `_ptsz` variant; the stream is parameter hStream.
 #define SIMGPU_ASYNC_API(name, parameters, function, ...)                  \
-  SIMGPU_API name parameters {                                             \
+  SIMGPU_EXPORT CUresult name parameters {                                 \
     return simgpu::function(__VA_ARGS__, hStream, NullStream::kLegacy);    \
   }                                                                        \
-  SIMGPU_API name##_ptsz parameters {                                      \
+  SIMGPU_EXPORT CUresult name##_ptsz parameters {                          \
     return simgpu::function(__VA_ARGS__, hStream, NullStream::kPerThread); \
   }                                                                        \
   static_assert(true, "take a semicolon")
@@ -162,19 +162,19 @@ SIMGPU_ASYNC_API(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t size, 
 #define SIMGPU_PEER_PARAMETERS \
   CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size
 
-SIMGPU_API cuMemcpyPeer(SIMGPU_PEER_PARAMETERS) {
+SIMGPU_EXPORT CUresult cuMemcpyPeer(SIMGPU_PEER_PARAMETERS) {
   if (!simgpu::are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
   return simgpu::peer(dst, src, size, nullptr, NullStream::kLegacy);
 }
-SIMGPU_API cuMemcpyPeer_ptds(SIMGPU_PEER_PARAMETERS) {
+SIMGPU_EXPORT CUresult cuMemcpyPeer_ptds(SIMGPU_PEER_PARAMETERS) {
   if (!simgpu::are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
   return simgpu::peer(dst, src, size, nullptr, NullStream::kPerThread);
 }
-SIMGPU_API cuMemcpyPeerAsync(SIMGPU_PEER_PARAMETERS, CUstream hStream) {
+SIMGPU_EXPORT CUresult cuMemcpyPeerAsync(SIMGPU_PEER_PARAMETERS, CUstream hStream) {
   if (!simgpu::are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
   return simgpu::peer_async(dst, src, size, hStream, NullStream::kLegacy);
 }
-SIMGPU_API cuMemcpyPeerAsync_ptsz(SIMGPU_PEER_PARAMETERS, CUstream hStream) {
+SIMGPU_EXPORT CUresult cuMemcpyPeerAsync_ptsz(SIMGPU_PEER_PARAMETERS, CUstream hStream) {
   if (!simgpu::are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
   return simgpu::peer_async(dst, src, size, hStream, NullStream::kPerThread);
 }

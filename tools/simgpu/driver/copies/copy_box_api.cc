@@ -114,33 +114,33 @@ SIMGPU_BOX_COPY(async_3d, cuMemcpy3DAsync, copy_3d, CUDA_MEMCPY3D, Wait::kAsync)
 
 using simgpu::NullStream;
 
-SIMGPU_API cuMemcpy2D_v2(const CUDA_MEMCPY2D* pCopy) {
+SIMGPU_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* pCopy) {
   return simgpu::sync_2d(pCopy, nullptr, NullStream::kLegacy);
 }
-SIMGPU_API cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D* pCopy) {
+SIMGPU_EXPORT CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D* pCopy) {
   return simgpu::sync_2d(pCopy, nullptr, NullStream::kPerThread);
 }
-SIMGPU_API cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* pCopy) {
+SIMGPU_EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* pCopy) {
   return simgpu::unaligned_2d(pCopy, nullptr, NullStream::kLegacy);
 }
-SIMGPU_API cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* pCopy) {
+SIMGPU_EXPORT CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* pCopy) {
   return simgpu::unaligned_2d(pCopy, nullptr, NullStream::kPerThread);
 }
-SIMGPU_API cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
+SIMGPU_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
   return simgpu::async_2d(pCopy, hStream, NullStream::kLegacy);
 }
-SIMGPU_API cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
+SIMGPU_EXPORT CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
   return simgpu::async_2d(pCopy, hStream, NullStream::kPerThread);
 }
-SIMGPU_API cuMemcpy3D_v2(const CUDA_MEMCPY3D* pCopy) {
+SIMGPU_EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* pCopy) {
   return simgpu::sync_3d(pCopy, nullptr, NullStream::kLegacy);
 }
-SIMGPU_API cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D* pCopy) {
+SIMGPU_EXPORT CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D* pCopy) {
   return simgpu::sync_3d(pCopy, nullptr, NullStream::kPerThread);
 }
-SIMGPU_API cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
+SIMGPU_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
   return simgpu::async_3d(pCopy, hStream, NullStream::kLegacy);
 }
-SIMGPU_API cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
+SIMGPU_EXPORT CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
   return simgpu::async_3d(pCopy, hStream, NullStream::kPerThread);
 }

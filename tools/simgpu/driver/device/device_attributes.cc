@@ -125,7 +125,7 @@ std::array<char, 24> bus_id_of(int ordinal) {
 
 using simgpu::Device;
 
-SIMGPU_API cuDeviceGet(CUdevice* device, int ordinal) {
+SIMGPU_EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   SIMGPU_ENTER(cuDeviceGet);
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (simgpu::find_device(ordinal) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
@@ -133,14 +133,14 @@ SIMGPU_API cuDeviceGet(CUdevice* device, int ordinal) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDeviceGetCount(int* count) {
+SIMGPU_EXPORT CUresult cuDeviceGetCount(int* count) {
   SIMGPU_ENTER(cuDeviceGetCount);
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *count = simgpu::device_count();
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDeviceGetName(char* name, int len, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuDeviceGetName(char* name, int len, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetName);
   if (name == nullptr || len <= 0) return CUDA_ERROR_INVALID_VALUE;
   if (simgpu::find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
@@ -148,10 +148,14 @@ SIMGPU_API cuDeviceGetName(char* name, int len, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) { return simgpu::get_uuid(uuid, dev); }
-SIMGPU_API cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) { return simgpu::get_uuid(uuid, dev); }
+SIMGPU_EXPORT CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) {
+  return simgpu::get_uuid(uuid, dev);
+}
+SIMGPU_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) {
+  return simgpu::get_uuid(uuid, dev);
+}
 
-SIMGPU_API cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceTotalMem);
   if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Device* const device = simgpu::find_device(dev);
@@ -160,7 +164,7 @@ SIMGPU_API cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceComputeCapability);
   if (major == nullptr || minor == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (simgpu::find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
@@ -169,7 +173,7 @@ SIMGPU_API cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetAttribute);
   if (pi == nullptr || attrib <= 0 || attrib >= CU_DEVICE_ATTRIBUTE_MAX) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -180,7 +184,7 @@ SIMGPU_API cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, CUdevice dev
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetProperties);
   if (prop == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Device* const device = simgpu::find_device(dev);
@@ -205,7 +209,7 @@ SIMGPU_API cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetPCIBusId);
   if (pciBusId == nullptr || len < 13) return CUDA_ERROR_INVALID_VALUE;
   if (simgpu::find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
@@ -213,7 +217,7 @@ SIMGPU_API cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
+SIMGPU_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
   SIMGPU_ENTER(cuDeviceGetByPCIBusId);
   if (dev == nullptr || pciBusId == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (int ordinal = 0; ordinal < simgpu::device_count(); ++ordinal) {
@@ -230,7 +234,7 @@ SIMGPU_API cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
   return CUDA_ERROR_INVALID_DEVICE;
 }
 
-SIMGPU_API cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peerDev) {
+SIMGPU_EXPORT CUresult cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peerDev) {
   SIMGPU_ENTER(cuDeviceCanAccessPeer);
   if (canAccessPeer == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (simgpu::find_device(dev) == nullptr || simgpu::find_device(peerDev) == nullptr) {
@@ -240,8 +244,8 @@ SIMGPU_API cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peer
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdevice srcDevice,
-                                   CUdevice dstDevice) {
+SIMGPU_EXPORT CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib,
+                                               CUdevice srcDevice, CUdevice dstDevice) {
   SIMGPU_ENTER(cuDeviceGetP2PAttribute);
   if (value == nullptr || attrib < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
       attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED) {
@@ -255,7 +259,8 @@ SIMGPU_API cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUd
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType type, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType type,
+                                                      CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetExecAffinitySupport);
   if (pi == nullptr || type >= CU_EXEC_AFFINITY_TYPE_MAX) return CUDA_ERROR_INVALID_VALUE;
   if (simgpu::find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;

@@ -10,6 +10,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "tools/simgpu/export.h"
+
 namespace simgpu {
 
 /// What a driver function requires before it looks at its arguments.
@@ -65,9 +67,6 @@ class HostFunctionScope {
 };
 
 }  // namespace simgpu
-
-/// Declares an exported driver function: SIMGPU_API cuInit(unsigned flags) { ... }.
-#define SIMGPU_API extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI
 
 /// First statement of a driver function (or of the implementation that its ABI variants share):
 /// `name` is the base name, without ABI suffix.

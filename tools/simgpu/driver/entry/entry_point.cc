@@ -59,7 +59,7 @@ HostFunctionScope::~HostFunctionScope() { in_host_function = false; }
 
 }  // namespace simgpu
 
-SIMGPU_API cuInit(unsigned int Flags) {
+SIMGPU_EXPORT CUresult cuInit(unsigned int Flags) {
   SIMGPU_ENTER_WITH(cuInit, simgpu::Requires::kNothing);
   if (simgpu::forked()) return CUDA_ERROR_NOT_INITIALIZED;
   if (Flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -67,7 +67,7 @@ SIMGPU_API cuInit(unsigned int Flags) {
   return result;
 }
 
-SIMGPU_API cuDriverGetVersion(int* driverVersion) {
+SIMGPU_EXPORT CUresult cuDriverGetVersion(int* driverVersion) {
   SIMGPU_ENTER_WITH(cuDriverGetVersion, simgpu::Requires::kNothing);
   if (driverVersion == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *driverVersion = CUDA_VERSION;

@@ -165,7 +165,7 @@ const ErrorText* find_error(CUresult code) {
 }  // namespace
 }  // namespace simgpu
 
-SIMGPU_API cuGetErrorName(CUresult error, const char** pStr) {
+SIMGPU_EXPORT CUresult cuGetErrorName(CUresult error, const char** pStr) {
   SIMGPU_ENTER_WITH(cuGetErrorName, simgpu::Requires::kNothing);
   if (pStr == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const simgpu::ErrorText* const found = simgpu::find_error(error);
@@ -173,7 +173,7 @@ SIMGPU_API cuGetErrorName(CUresult error, const char** pStr) {
   return found == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-SIMGPU_API cuGetErrorString(CUresult error, const char** pStr) {
+SIMGPU_EXPORT CUresult cuGetErrorString(CUresult error, const char** pStr) {
   SIMGPU_ENTER_WITH(cuGetErrorString, simgpu::Requires::kNothing);
   if (pStr == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const simgpu::ErrorText* const found = simgpu::find_error(error);

@@ -64,8 +64,9 @@ CUresult find_function(std::string_view symbol, int version, cuuint64_t flags, v
 
 // Callable before cuInit: a runtime library resolves everything first.
 
-SIMGPU_API cuGetProcAddress_v2(const char* symbol, void** pfn, int cuda_version, cuuint64_t flags,
-                               CUdriverProcAddressQueryResult* symbol_status) {
+SIMGPU_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int cuda_version,
+                                           cuuint64_t flags,
+                                           CUdriverProcAddressQueryResult* symbol_status) {
   SIMGPU_ENTER_WITH(cuGetProcAddress, simgpu::Requires::kNothing);
   if (symbol == nullptr || pfn == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -85,7 +86,8 @@ SIMGPU_API cuGetProcAddress_v2(const char* symbol, void** pfn, int cuda_version,
 }
 
 // The first ABI has no status to tell by: what it cannot give is an error.
-SIMGPU_API cuGetProcAddress(const char* symbol, void** pfn, int cuda_version, cuuint64_t flags) {
+SIMGPU_EXPORT CUresult cuGetProcAddress(const char* symbol, void** pfn, int cuda_version,
+                                        cuuint64_t flags) {
   SIMGPU_ENTER_WITH(cuGetProcAddress, simgpu::Requires::kNothing);
   if (symbol == nullptr || pfn == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;

@@ -3,20 +3,20 @@
 
 #include "tools/simgpu/driver/context/context.h"
 
-SIMGPU_API cuProfilerStart() {
+SIMGPU_EXPORT CUresult cuProfilerStart() {
   SIMGPU_ENTER(cuProfilerStart);
   SIMGPU_CONTEXT(context);
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuProfilerStop() {
+SIMGPU_EXPORT CUresult cuProfilerStop() {
   SIMGPU_ENTER(cuProfilerStop);
   SIMGPU_CONTEXT(context);
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
-                                      CUflushGPUDirectRDMAWritesScope scope) {
+SIMGPU_EXPORT CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
+                                                  CUflushGPUDirectRDMAWritesScope scope) {
   SIMGPU_ENTER(cuFlushGPUDirectRDMAWrites);
   SIMGPU_CONTEXT(context);
   const bool known = target == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX &&
@@ -26,7 +26,7 @@ SIMGPU_API cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
 }
 
 /// There are no export tables: they are private between NVIDIA's libraries.
-SIMGPU_API cuGetExportTable(const void** ppExportTable, const CUuuid* pExportTableId) {
+SIMGPU_EXPORT CUresult cuGetExportTable(const void** ppExportTable, const CUuuid* pExportTableId) {
   SIMGPU_ENTER_WITH(cuGetExportTable, simgpu::Requires::kNothing);
   if (ppExportTable == nullptr || pExportTableId == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_ERROR_NOT_FOUND;

@@ -17,8 +17,8 @@ CUresult unsupported(const char* name, std::atomic<bool>& said);
 
 /// Defines the driver function `name` with parameter types `parameters` (in parentheses) as one
 /// that is not supported, unless the library has another definition of it.
-#define SIMGPU_UNSUPPORTED(name, parameters)                                                 \
-  extern "C" __attribute__((weak, visibility("default"))) CUresult CUDAAPI name parameters { \
-    static std::atomic<bool> said{false};                                                    \
-    return simgpu::unsupported(#name, said);                                                 \
+#define SIMGPU_UNSUPPORTED(name, parameters)    \
+  SIMGPU_WEAK_EXPORT CUresult name parameters { \
+    static std::atomic<bool> said{false};       \
+    return simgpu::unsupported(#name, said);    \
   }

@@ -81,28 +81,28 @@ CUresult launch_cooperative(const simgpu::LaunchRequest& request) {
 
 }  // namespace
 
-SIMGPU_API cuLaunchKernel(SIMGPU_LAUNCH_PARAMETERS, void** extra) {
+SIMGPU_EXPORT CUresult cuLaunchKernel(SIMGPU_LAUNCH_PARAMETERS, void** extra) {
   return launch_kernel(SIMGPU_LAUNCH_REQUEST(NullStream::kLegacy, false, extra));
 }
 
-SIMGPU_API cuLaunchKernel_ptsz(SIMGPU_LAUNCH_PARAMETERS, void** extra) {
+SIMGPU_EXPORT CUresult cuLaunchKernel_ptsz(SIMGPU_LAUNCH_PARAMETERS, void** extra) {
   return launch_kernel(SIMGPU_LAUNCH_REQUEST(NullStream::kPerThread, false, extra));
 }
 
-SIMGPU_API cuLaunchCooperativeKernel(SIMGPU_LAUNCH_PARAMETERS) {
+SIMGPU_EXPORT CUresult cuLaunchCooperativeKernel(SIMGPU_LAUNCH_PARAMETERS) {
   return launch_cooperative(SIMGPU_LAUNCH_REQUEST(NullStream::kLegacy, true, nullptr));
 }
 
-SIMGPU_API cuLaunchCooperativeKernel_ptsz(SIMGPU_LAUNCH_PARAMETERS) {
+SIMGPU_EXPORT CUresult cuLaunchCooperativeKernel_ptsz(SIMGPU_LAUNCH_PARAMETERS) {
   return launch_cooperative(SIMGPU_LAUNCH_REQUEST(NullStream::kPerThread, true, nullptr));
 }
 
-SIMGPU_API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters,
-                            void** extra) {
+SIMGPU_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f,
+                                        void** parameters, void** extra) {
   return launch_ex(config, f, parameters, extra, NullStream::kLegacy);
 }
 
-SIMGPU_API cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters,
-                                 void** extra) {
+SIMGPU_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f,
+                                             void** parameters, void** extra) {
   return launch_ex(config, f, parameters, extra, NullStream::kPerThread);
 }

@@ -72,40 +72,40 @@ CUresult max_potential_block_size(int* min_grid, int* best_block, CUfunction han
 
 }  // namespace
 
-SIMGPU_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* num_blocks, CUfunction func,
-                                                       int block_size, size_t dynamic_bytes) {
+SIMGPU_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* num_blocks, CUfunction func,
+                                                                   int block_size,
+                                                                   size_t dynamic_bytes) {
   SIMGPU_ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessor);
   return max_active_blocks(num_blocks, func, block_size, dynamic_bytes, 0);
 }
 
-SIMGPU_API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* num_blocks, CUfunction func,
-                                                                int block_size,
-                                                                size_t dynamic_bytes,
-                                                                unsigned int flags) {
+SIMGPU_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* num_blocks, CUfunction func, int block_size, size_t dynamic_bytes, unsigned int flags) {
   SIMGPU_ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
   return max_active_blocks(num_blocks, func, block_size, dynamic_bytes, flags);
 }
 
-SIMGPU_API cuOccupancyMaxPotentialBlockSize(int* min_grid_size, int* block_size, CUfunction func,
-                                            CUoccupancyB2DSize dynamic_bytes_of,
-                                            size_t dynamic_bytes, int block_size_limit) {
+SIMGPU_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int* min_grid_size, int* block_size,
+                                                        CUfunction func,
+                                                        CUoccupancyB2DSize dynamic_bytes_of,
+                                                        size_t dynamic_bytes,
+                                                        int block_size_limit) {
   SIMGPU_ENTER(cuOccupancyMaxPotentialBlockSize);
   return max_potential_block_size(min_grid_size, block_size, func, dynamic_bytes_of, dynamic_bytes,
                                   block_size_limit, 0);
 }
 
-SIMGPU_API cuOccupancyMaxPotentialBlockSizeWithFlags(int* min_grid_size, int* block_size,
-                                                     CUfunction func,
-                                                     CUoccupancyB2DSize dynamic_bytes_of,
-                                                     size_t dynamic_bytes, int block_size_limit,
-                                                     unsigned int flags) {
+SIMGPU_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(
+    int* min_grid_size, int* block_size, CUfunction func, CUoccupancyB2DSize dynamic_bytes_of,
+    size_t dynamic_bytes, int block_size_limit, unsigned int flags) {
   SIMGPU_ENTER(cuOccupancyMaxPotentialBlockSizeWithFlags);
   return max_potential_block_size(min_grid_size, block_size, func, dynamic_bytes_of, dynamic_bytes,
                                   block_size_limit, flags);
 }
 
-SIMGPU_API cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic_bytes, CUfunction func,
-                                                   int num_blocks, int block_size) {
+SIMGPU_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic_bytes,
+                                                               CUfunction func, int num_blocks,
+                                                               int block_size) {
   SIMGPU_ENTER(cuOccupancyAvailableDynamicSMemPerBlock);
   if (dynamic_bytes == nullptr || num_blocks < 1 || block_size < 1) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -125,8 +125,8 @@ SIMGPU_API cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic_bytes, CUfunc
 }
 
 // Clusters hold at most 8 blocks unless the kernel allows sizes that not all devices have.
-SIMGPU_API cuOccupancyMaxPotentialClusterSize(int* cluster_size, CUfunction func,
-                                              const CUlaunchConfig* config) {
+SIMGPU_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int* cluster_size, CUfunction func,
+                                                          const CUlaunchConfig* config) {
   SIMGPU_ENTER(cuOccupancyMaxPotentialClusterSize);
   if (cluster_size == nullptr || config == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -139,8 +139,8 @@ SIMGPU_API cuOccupancyMaxPotentialClusterSize(int* cluster_size, CUfunction func
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuOccupancyMaxActiveClusters(int* num_clusters, CUfunction func,
-                                        const CUlaunchConfig* config) {
+SIMGPU_EXPORT CUresult cuOccupancyMaxActiveClusters(int* num_clusters, CUfunction func,
+                                                    const CUlaunchConfig* config) {
   SIMGPU_ENTER(cuOccupancyMaxActiveClusters);
   if (num_clusters == nullptr || config == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;

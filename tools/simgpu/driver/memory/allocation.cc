@@ -82,19 +82,22 @@ CUresult get_address_range(CUdeviceptr* base, std::uint64_t* size, CUdeviceptr a
 }  // namespace
 }  // namespace simgpu
 
-SIMGPU_API cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
+SIMGPU_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   return simgpu::mem_alloc(dptr, bytesize);
 }
 
-SIMGPU_API cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
-                              unsigned int ElementSizeBytes) {
+SIMGPU_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes,
+                                          size_t Height, unsigned int ElementSizeBytes) {
   return simgpu::mem_alloc_pitch(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 }
 
-SIMGPU_API cuMemFree_v2(CUdeviceptr dptr) { return simgpu::mem_free(dptr); }
+SIMGPU_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) { return simgpu::mem_free(dptr); }
 
-SIMGPU_API cuMemGetInfo_v2(size_t* free, size_t* total) { return simgpu::get_info(free, total); }
+SIMGPU_EXPORT CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
+  return simgpu::get_info(free, total);
+}
 
-SIMGPU_API cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
+SIMGPU_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize,
+                                               CUdeviceptr dptr) {
   return simgpu::get_address_range(pbase, psize, dptr);
 }

@@ -104,19 +104,19 @@ void release_host_memory_of(const Context& context) {
 
 using simgpu::AddressSpace;
 
-SIMGPU_API cuMemAllocHost(void** pp, unsigned int bytesize) {
+SIMGPU_EXPORT CUresult cuMemAllocHost(void** pp, unsigned int bytesize) {
   return simgpu::allocate_host(pp, bytesize);
 }
-SIMGPU_API cuMemAllocHost_v2(void** pp, size_t bytesize) {
+SIMGPU_EXPORT CUresult cuMemAllocHost_v2(void** pp, size_t bytesize) {
   return simgpu::allocate_host(pp, bytesize);
 }
 
-SIMGPU_API cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) {
+SIMGPU_EXPORT CUresult cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) {
   SIMGPU_ENTER(cuMemHostAlloc);
   return simgpu::allocate(pp, bytesize, Flags);
 }
 
-SIMGPU_API cuMemFreeHost(void* p) {
+SIMGPU_EXPORT CUresult cuMemFreeHost(void* p) {
   SIMGPU_ENTER(cuMemFreeHost);
   SIMGPU_CONTEXT(context);
   const auto base = reinterpret_cast<std::uint64_t>(p);
@@ -129,14 +129,14 @@ SIMGPU_API cuMemFreeHost(void* p) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuMemHostRegister(void* p, size_t bytesize, unsigned int Flags) {
+SIMGPU_EXPORT CUresult cuMemHostRegister(void* p, size_t bytesize, unsigned int Flags) {
   return simgpu::register_host(p, bytesize, Flags);
 }
-SIMGPU_API cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags) {
+SIMGPU_EXPORT CUresult cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags) {
   return simgpu::register_host(p, bytesize, Flags);
 }
 
-SIMGPU_API cuMemHostUnregister(void* p) {
+SIMGPU_EXPORT CUresult cuMemHostUnregister(void* p) {
   SIMGPU_ENTER(cuMemHostUnregister);
   SIMGPU_CONTEXT(context);
   const auto base = reinterpret_cast<std::uint64_t>(p);
@@ -149,7 +149,8 @@ SIMGPU_API cuMemHostUnregister(void* p) {
                                                             : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
-SIMGPU_API cuMemHostGetDevicePointer(CUdeviceptr_v1* pdptr, void* p, unsigned int Flags) {
+SIMGPU_EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1* pdptr, void* p,
+                                                 unsigned int Flags) {
   std::uint64_t address = 0;
   const CUresult result = simgpu::device_pointer(pdptr == nullptr ? nullptr : &address, p, Flags);
   if (result != CUDA_SUCCESS) return result;
@@ -157,14 +158,15 @@ SIMGPU_API cuMemHostGetDevicePointer(CUdeviceptr_v1* pdptr, void* p, unsigned in
   *pdptr = static_cast<CUdeviceptr_v1>(address);
   return CUDA_SUCCESS;
 }
-SIMGPU_API cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p, unsigned int Flags) {
+SIMGPU_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p,
+                                                    unsigned int Flags) {
   std::uint64_t address = 0;
   const CUresult result = simgpu::device_pointer(pdptr == nullptr ? nullptr : &address, p, Flags);
   if (result == CUDA_SUCCESS) *pdptr = address;
   return result;
 }
 
-SIMGPU_API cuMemHostGetFlags(unsigned int* pFlags, void* p) {
+SIMGPU_EXPORT CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
   SIMGPU_ENTER(cuMemHostGetFlags);
   SIMGPU_CONTEXT(context);
   const auto range = AddressSpace::instance().find_pinned(reinterpret_cast<std::uint64_t>(p));

@@ -152,28 +152,28 @@ using simgpu::Device;
 using simgpu::NullStream;
 using simgpu::Pools;
 
-SIMGPU_API cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
+SIMGPU_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
   return simgpu::allocate_async(dptr, bytesize, hStream, NullStream::kLegacy);
 }
-SIMGPU_API cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
+SIMGPU_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
   return simgpu::allocate_async(dptr, bytesize, hStream, NullStream::kPerThread);
 }
-SIMGPU_API cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
-                                   CUstream hStream) {
+SIMGPU_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize,
+                                               CUmemoryPool pool, CUstream hStream) {
   return simgpu::allocate_from_pool(dptr, bytesize, pool, hStream, NullStream::kLegacy);
 }
-SIMGPU_API cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
-                                        CUstream hStream) {
+SIMGPU_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize,
+                                                    CUmemoryPool pool, CUstream hStream) {
   return simgpu::allocate_from_pool(dptr, bytesize, pool, hStream, NullStream::kPerThread);
 }
-SIMGPU_API cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+SIMGPU_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   return simgpu::free_async(dptr, hStream, NullStream::kLegacy);
 }
-SIMGPU_API cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
+SIMGPU_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
   return simgpu::free_async(dptr, hStream, NullStream::kPerThread);
 }
 
-SIMGPU_API cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
+SIMGPU_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
   SIMGPU_ENTER(cuMemPoolCreate);
   if (pool == nullptr || poolProps == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Device* device = nullptr;
@@ -189,7 +189,7 @@ SIMGPU_API cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) 
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuMemPoolDestroy(CUmemoryPool pool) {
+SIMGPU_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   SIMGPU_ENTER(cuMemPoolDestroy);
   const auto found = simgpu::find_pool(pool);
   if (found == nullptr || found->is_default()) return CUDA_ERROR_INVALID_VALUE;
@@ -201,7 +201,7 @@ SIMGPU_API cuMemPoolDestroy(CUmemoryPool pool) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
+SIMGPU_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   SIMGPU_ENTER(cuMemPoolTrimTo);
   const auto found = simgpu::find_pool(pool);
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -209,21 +209,24 @@ SIMGPU_API cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
+SIMGPU_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
+                                             void* value) {
   SIMGPU_ENTER(cuMemPoolGetAttribute);
   const auto found = simgpu::find_pool(pool);
   if (found == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return found->get_attribute(attr, value);
 }
 
-SIMGPU_API cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
+SIMGPU_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
+                                             void* value) {
   SIMGPU_ENTER(cuMemPoolSetAttribute);
   const auto found = simgpu::find_pool(pool);
   if (found == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return found->set_attribute(attr, value);
 }
 
-SIMGPU_API cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_t count) {
+SIMGPU_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map,
+                                          size_t count) {
   SIMGPU_ENTER(cuMemPoolSetAccess);
   const auto found = simgpu::find_pool(pool);
   if (found == nullptr || (map == nullptr && count != 0)) return CUDA_ERROR_INVALID_VALUE;
@@ -242,8 +245,8 @@ SIMGPU_API cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, siz
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool,
-                              CUmemLocation* location) {
+SIMGPU_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool,
+                                          CUmemLocation* location) {
   SIMGPU_ENTER(cuMemPoolGetAccess);
   const auto found = simgpu::find_pool(memPool);
   if (found == nullptr || flags == nullptr || location == nullptr ||
@@ -255,7 +258,7 @@ SIMGPU_API cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool,
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetDefaultMemPool);
   if (pool_out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Device* const device = simgpu::find_device(dev);
@@ -264,7 +267,7 @@ SIMGPU_API cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
+SIMGPU_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetMemPool);
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Device* const device = simgpu::find_device(dev);
@@ -273,7 +276,7 @@ SIMGPU_API cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
+SIMGPU_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   SIMGPU_ENTER(cuDeviceSetMemPool);
   Device* const device = simgpu::find_device(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
@@ -283,8 +286,8 @@ SIMGPU_API cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuMemGetDefaultMemPool(CUmemoryPool* pool_out, CUmemLocation* location,
-                                  CUmemAllocationType type) {
+SIMGPU_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool_out, CUmemLocation* location,
+                                              CUmemAllocationType type) {
   SIMGPU_ENTER(cuMemGetDefaultMemPool);
   Device* device = nullptr;
   if (const CUresult result = simgpu::check_location(location, type, &device);
@@ -296,7 +299,8 @@ SIMGPU_API cuMemGetDefaultMemPool(CUmemoryPool* pool_out, CUmemLocation* locatio
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType type) {
+SIMGPU_EXPORT CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location,
+                                       CUmemAllocationType type) {
   SIMGPU_ENTER(cuMemGetMemPool);
   Device* device = nullptr;
   if (const CUresult result = simgpu::check_location(location, type, &device);
@@ -308,7 +312,8 @@ SIMGPU_API cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAll
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
+SIMGPU_EXPORT CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type,
+                                       CUmemoryPool pool) {
   SIMGPU_ENTER(cuMemSetMemPool);
   Device* device = nullptr;
   if (const CUresult result = simgpu::check_location(location, type, &device);

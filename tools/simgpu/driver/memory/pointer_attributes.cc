@@ -142,7 +142,8 @@ bool is_known_attribute(CUpointer_attribute attribute) {
 }  // namespace
 }  // namespace simgpu
 
-SIMGPU_API cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+SIMGPU_EXPORT CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute,
+                                             CUdeviceptr ptr) {
   SIMGPU_ENTER(cuPointerGetAttribute);
   SIMGPU_CONTEXT(context);
   if (data == nullptr || !simgpu::is_known_attribute(attribute)) return CUDA_ERROR_INVALID_VALUE;
@@ -152,8 +153,9 @@ SIMGPU_API cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUde
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-SIMGPU_API cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute* attributes,
-                                  void** data, CUdeviceptr ptr) {
+SIMGPU_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes,
+                                              CUpointer_attribute* attributes, void** data,
+                                              CUdeviceptr ptr) {
   SIMGPU_ENTER(cuPointerGetAttributes);
   SIMGPU_CONTEXT(context);
   if (numAttributes == 0 || attributes == nullptr || data == nullptr) {
@@ -173,8 +175,8 @@ SIMGPU_API cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribut
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
-                                 CUdeviceptr ptr) {
+SIMGPU_EXPORT CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
+                                             CUdeviceptr ptr) {
   SIMGPU_ENTER(cuPointerSetAttribute);
   SIMGPU_CONTEXT(context);
   if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||

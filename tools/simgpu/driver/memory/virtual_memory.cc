@@ -69,8 +69,8 @@ using simgpu::AddressSpace;
   }                                                                  \
   static_assert(true, "take a semicolon")
 
-SIMGPU_API cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CUdeviceptr addr,
-                               unsigned long long flags) {
+SIMGPU_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment,
+                                           CUdeviceptr addr, unsigned long long flags) {
   SIMGPU_ENTER(cuMemAddressReserve);
   SIMGPU_UNBROKEN();
   if (ptr == nullptr || size == 0 || !simgpu::is_granular(size) || flags != 0 ||
@@ -83,14 +83,14 @@ SIMGPU_API cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, 
   return result;
 }
 
-SIMGPU_API cuMemAddressFree(CUdeviceptr ptr, size_t size) {
+SIMGPU_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
   SIMGPU_ENTER(cuMemAddressFree);
   SIMGPU_UNBROKEN();
   return AddressSpace::instance().release_reservation(ptr, size);
 }
 
-SIMGPU_API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
-                       const CUmemAllocationProp* prop, unsigned long long flags) {
+SIMGPU_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
+                                   const CUmemAllocationProp* prop, unsigned long long flags) {
   SIMGPU_ENTER(cuMemCreate);
   SIMGPU_UNBROKEN();
   if (handle == nullptr || size == 0 || !simgpu::is_granular(size) || flags != 0) {
@@ -107,29 +107,31 @@ SIMGPU_API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuMemRelease(CUmemGenericAllocationHandle handle) {
+SIMGPU_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   SIMGPU_ENTER(cuMemRelease);
   SIMGPU_UNBROKEN();
   return AddressSpace::instance().release_handle(handle);
 }
 
-SIMGPU_API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {
+SIMGPU_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle,
+                                                   void* addr) {
   SIMGPU_ENTER(cuMemRetainAllocationHandle);
   SIMGPU_UNBROKEN();
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return AddressSpace::instance().retain_handle_at(reinterpret_cast<std::uint64_t>(addr), handle);
 }
 
-SIMGPU_API cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
-                                                  CUmemGenericAllocationHandle handle) {
+SIMGPU_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
+                                                              CUmemGenericAllocationHandle handle) {
   SIMGPU_ENTER(cuMemGetAllocationPropertiesFromHandle);
   SIMGPU_UNBROKEN();
   if (prop == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return AddressSpace::instance().handle_properties(handle, prop);
 }
 
-SIMGPU_API cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
-                                         CUmemAllocationGranularity_flags option) {
+SIMGPU_EXPORT CUresult cuMemGetAllocationGranularity(size_t* granularity,
+                                                     const CUmemAllocationProp* prop,
+                                                     CUmemAllocationGranularity_flags option) {
   SIMGPU_ENTER(cuMemGetAllocationGranularity);
   SIMGPU_UNBROKEN();
   if (granularity == nullptr || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
@@ -143,8 +145,8 @@ SIMGPU_API cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocat
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
-                    CUmemGenericAllocationHandle handle, unsigned long long flags) {
+SIMGPU_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
+                                CUmemGenericAllocationHandle handle, unsigned long long flags) {
   SIMGPU_ENTER(cuMemMap);
   SIMGPU_UNBROKEN();
   if (!simgpu::is_granular_range(ptr, size) || offset != 0 || flags != 0) {
@@ -154,7 +156,7 @@ SIMGPU_API cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
   return AddressSpace::instance().map(ptr, size, handle);
 }
 
-SIMGPU_API cuMemUnmap(CUdeviceptr ptr, size_t size) {
+SIMGPU_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   SIMGPU_ENTER(cuMemUnmap);
   SIMGPU_UNBROKEN();
   if (!simgpu::is_granular_range(ptr, size)) return CUDA_ERROR_INVALID_VALUE;
@@ -162,7 +164,8 @@ SIMGPU_API cuMemUnmap(CUdeviceptr ptr, size_t size) {
   return AddressSpace::instance().unmap(ptr, size);
 }
 
-SIMGPU_API cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc, size_t count) {
+SIMGPU_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc,
+                                      size_t count) {
   SIMGPU_ENTER(cuMemSetAccess);
   SIMGPU_UNBROKEN();
   if (!simgpu::is_granular_range(ptr, size) || desc == nullptr || count == 0) {
@@ -184,8 +187,8 @@ SIMGPU_API cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* d
   return AddressSpace::instance().set_access(ptr, size, desc, count);
 }
 
-SIMGPU_API cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
-                          CUdeviceptr ptr) {
+SIMGPU_EXPORT CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
+                                      CUdeviceptr ptr) {
   SIMGPU_ENTER(cuMemGetAccess);
   SIMGPU_UNBROKEN();
   if (flags == nullptr || location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE) {

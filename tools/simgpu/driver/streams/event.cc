@@ -100,7 +100,7 @@ void destroy_events_of(Context& context) {
 
 using simgpu::NullStream;
 
-SIMGPU_API cuEventCreate(CUevent* phEvent, unsigned int Flags) {
+SIMGPU_EXPORT CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
   SIMGPU_ENTER(cuEventCreate);
   SIMGPU_CONTEXT(context);
   constexpr unsigned kKnown =
@@ -115,23 +115,25 @@ SIMGPU_API cuEventCreate(CUevent* phEvent, unsigned int Flags) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API cuEventDestroy(CUevent hEvent) { return simgpu::destroy(hEvent); }
-SIMGPU_API cuEventDestroy_v2(CUevent hEvent) { return simgpu::destroy(hEvent); }
+SIMGPU_EXPORT CUresult cuEventDestroy(CUevent hEvent) { return simgpu::destroy(hEvent); }
+SIMGPU_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent) { return simgpu::destroy(hEvent); }
 
-SIMGPU_API cuEventRecord(CUevent hEvent, CUstream hStream) {
+SIMGPU_EXPORT CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
   return simgpu::record_event(hEvent, hStream, NullStream::kLegacy);
 }
-SIMGPU_API cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
+SIMGPU_EXPORT CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
   return simgpu::record_event(hEvent, hStream, NullStream::kPerThread);
 }
-SIMGPU_API cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+SIMGPU_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
+                                              unsigned int flags) {
   return simgpu::record_event_with_flags(hEvent, hStream, flags, NullStream::kLegacy);
 }
-SIMGPU_API cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, unsigned int flags) {
+SIMGPU_EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream,
+                                                   unsigned int flags) {
   return simgpu::record_event_with_flags(hEvent, hStream, flags, NullStream::kPerThread);
 }
 
-SIMGPU_API cuEventQuery(CUevent hEvent) {
+SIMGPU_EXPORT CUresult cuEventQuery(CUevent hEvent) {
   SIMGPU_ENTER(cuEventQuery);
   SIMGPU_CONTEXT(context);
   simgpu::CompletionPtr completion;
@@ -142,7 +144,7 @@ SIMGPU_API cuEventQuery(CUevent hEvent) {
   return completion == nullptr || completion->complete() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-SIMGPU_API cuEventSynchronize(CUevent hEvent) {
+SIMGPU_EXPORT CUresult cuEventSynchronize(CUevent hEvent) {
   SIMGPU_ENTER(cuEventSynchronize);
   SIMGPU_CONTEXT(context);
   simgpu::CompletionPtr completion;
@@ -155,9 +157,9 @@ SIMGPU_API cuEventSynchronize(CUevent hEvent) {
   return context->sticky_error();
 }
 
-SIMGPU_API cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+SIMGPU_EXPORT CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
   return simgpu::elapsed(pMilliseconds, hStart, hEnd);
 }
-SIMGPU_API cuEventElapsedTime_v2(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+SIMGPU_EXPORT CUresult cuEventElapsedTime_v2(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
   return simgpu::elapsed(pMilliseconds, hStart, hEnd);
 }

@@ -260,20 +260,21 @@ void close_streams_of(Context& context) {
 
 using simgpu::NullStream;
 
-SIMGPU_API cuStreamCreate(CUstream* phStream, unsigned int Flags) {
+SIMGPU_EXPORT CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
   SIMGPU_ENTER(cuStreamCreate);
   return simgpu::create(phStream, Flags, 0);
 }
 
-SIMGPU_API cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int priority) {
+SIMGPU_EXPORT CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags,
+                                                  int priority) {
   SIMGPU_ENTER(cuStreamCreateWithPriority);
   return simgpu::create(phStream, flags, priority);
 }
 
-SIMGPU_API cuStreamDestroy(CUstream hStream) { return simgpu::destroy(hStream); }
-SIMGPU_API cuStreamDestroy_v2(CUstream hStream) { return simgpu::destroy(hStream); }
+SIMGPU_EXPORT CUresult cuStreamDestroy(CUstream hStream) { return simgpu::destroy(hStream); }
+SIMGPU_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) { return simgpu::destroy(hStream); }
 
-SIMGPU_API cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+SIMGPU_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   SIMGPU_ENTER(cuThreadExchangeStreamCaptureMode);
   thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
   if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
@@ -286,11 +287,13 @@ SIMGPU_API cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
 
 /// Both ABI variants of a function: the plain one takes null for the legacy stream, `_ptsz` for the
 /// calling thread's. `parameters` in parentheses, `call` with NULL_STREAM where that goes.
-#define SIMGPU_STREAM_API(name, parameters, function, ...)                                  \
-  SIMGPU_API name parameters { return simgpu::function(__VA_ARGS__, NullStream::kLegacy); } \
-  SIMGPU_API name##_ptsz parameters {                                                       \
-    return simgpu::function(__VA_ARGS__, NullStream::kPerThread);                           \
-  }                                                                                         \
+#define SIMGPU_STREAM_API(name, parameters, function, ...)        \
+  SIMGPU_EXPORT CUresult name parameters {                        \
+    return simgpu::function(__VA_ARGS__, NullStream::kLegacy);    \
+  }                                                               \
+  SIMGPU_EXPORT CUresult name##_ptsz parameters {                 \
+    return simgpu::function(__VA_ARGS__, NullStream::kPerThread); \
+  }                                                               \
   static_assert(true, "take a semicolon")
 
 SIMGPU_STREAM_API(cuStreamQuery, (CUstream hStream), query, hStream);
