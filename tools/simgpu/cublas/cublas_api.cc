@@ -67,74 +67,70 @@ Status dot(const Handle* handle, int n, const void* x, const void* y, const void
 }
 
 }  // namespace
-}  // namespace simgpu::cublas
-
-using simgpu::cublas::Handle;
-using simgpu::cublas::Routine;
 
 SIMGPU_EXPORT int cublasCreate_v2(Handle** handle) {
-  if (handle == nullptr) return simgpu::cublas::kInvalidValue;
-  if (const auto status = simgpu::cublas::check_context(); status != simgpu::cublas::kSuccess) {
+  if (handle == nullptr) return kInvalidValue;
+  if (const auto status = check_context(); status != kSuccess) {
     return status;
   }
   auto* const created = new (std::nothrow) Handle;
-  if (created == nullptr) return simgpu::cublas::kAllocFailed;
+  if (created == nullptr) return kAllocFailed;
   *handle = created;
-  return simgpu::cublas::kSuccess;
+  return kSuccess;
 }
 
 SIMGPU_EXPORT int cublasDestroy_v2(Handle* handle) {
-  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+  if (handle == nullptr) return kNotInitialized;
   delete handle;
-  return simgpu::cublas::kSuccess;
+  return kSuccess;
 }
 
 SIMGPU_EXPORT int cublasSetStream_v2(Handle* handle, CUstream stream) {
-  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+  if (handle == nullptr) return kNotInitialized;
   handle->stream = stream;
-  return simgpu::cublas::kSuccess;
+  return kSuccess;
 }
 
 SIMGPU_EXPORT int cublasGetStream_v2(Handle* handle, CUstream* stream) {
-  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
-  if (stream == nullptr) return simgpu::cublas::kInvalidValue;
+  if (handle == nullptr) return kNotInitialized;
+  if (stream == nullptr) return kInvalidValue;
   *stream = handle->stream;
-  return simgpu::cublas::kSuccess;
+  return kSuccess;
 }
 
 // The workspace is a hint of where to keep what is between: nothing is here.
 SIMGPU_EXPORT int cublasSetWorkspace_v2(Handle* handle, void* /*workspace*/,
                                         std::size_t /*bytes*/) {
-  return handle == nullptr ? simgpu::cublas::kNotInitialized : simgpu::cublas::kSuccess;
+  return handle == nullptr ? kNotInitialized : kSuccess;
 }
 
 SIMGPU_EXPORT int cublasSetPointerMode_v2(Handle* handle, int mode) {
-  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
-  if (mode != simgpu::cublas::kHost && mode != simgpu::cublas::kDevice) {
-    return simgpu::cublas::kInvalidValue;
+  if (handle == nullptr) return kNotInitialized;
+  if (mode != kHost && mode != kDevice) {
+    return kInvalidValue;
   }
   handle->pointer_mode = mode;
-  return simgpu::cublas::kSuccess;
+  return kSuccess;
 }
 
 SIMGPU_EXPORT int cublasGetPointerMode_v2(Handle* handle, int* mode) {
-  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
-  if (mode == nullptr) return simgpu::cublas::kInvalidValue;
+  if (handle == nullptr) return kNotInitialized;
+  if (mode == nullptr) return kInvalidValue;
   *mode = handle->pointer_mode;
-  return simgpu::cublas::kSuccess;
+  return kSuccess;
 }
 
 SIMGPU_EXPORT int cublasSetMathMode(Handle* handle, int mode) {
-  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+  if (handle == nullptr) return kNotInitialized;
   handle->math_mode = mode;
-  return simgpu::cublas::kSuccess;
+  return kSuccess;
 }
 
 SIMGPU_EXPORT int cublasGetMathMode(Handle* handle, int* mode) {
-  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
-  if (mode == nullptr) return simgpu::cublas::kInvalidValue;
+  if (handle == nullptr) return kNotInitialized;
+  if (mode == nullptr) return kInvalidValue;
   *mode = handle->math_mode;
-  return simgpu::cublas::kSuccess;
+  return kSuccess;
 }
 
 // One routine for each of the four types. NOLINTBEGIN(bugprone-macro-parentheses): names
@@ -209,3 +205,5 @@ SIMGPU_EXPORT int cublasGemmStridedBatchedEx(Handle* handle, int transa, int tra
   return gemm(Routine::kGemmStridedBatched, handle, transa, transb, m, n, k, alpha, a, b, beta, c,
               batches);
 }
+
+}  // namespace simgpu::cublas

@@ -98,79 +98,71 @@ bool is_supported(const Description& product) {
 }
 
 }  // namespace
-}  // namespace simgpu::cublas
-
-using simgpu::cublas::Description;
 
 SIMGPU_EXPORT std::size_t cublasLtGetVersion() { return 130100; }
 
 // The handle has no state: cuBLAS's own handles serve as well, as they do with NVIDIA's library.
 SIMGPU_EXPORT int cublasLtCreate(void** handle) {
-  if (handle == nullptr) return simgpu::cublas::kInvalidValue;
-  if (const auto status = simgpu::cublas::check_context(); status != simgpu::cublas::kSuccess) {
+  if (handle == nullptr) return kInvalidValue;
+  if (const auto status = check_context(); status != kSuccess) {
     return status;
   }
   static char the_handle;
   *handle = &the_handle;
-  return simgpu::cublas::kSuccess;
+  return kSuccess;
 }
 
 SIMGPU_EXPORT int cublasLtDestroy(void* handle) {
-  return handle == nullptr ? simgpu::cublas::kNotInitialized : simgpu::cublas::kSuccess;
+  return handle == nullptr ? kNotInitialized : kSuccess;
 }
 
 SIMGPU_EXPORT int cublasLtMatmulDescCreate(Description** product, int /*compute_type*/,
                                            int /*scale_type*/) {
-  return simgpu::cublas::create(product);
+  return create(product);
 }
-SIMGPU_EXPORT int cublasLtMatmulDescDestroy(Description* product) {
-  return simgpu::cublas::destroy(product);
-}
+SIMGPU_EXPORT int cublasLtMatmulDescDestroy(Description* product) { return destroy(product); }
 SIMGPU_EXPORT int cublasLtMatmulDescSetAttribute(Description* product, int attribute,
                                                  const void* value, std::size_t bytes) {
-  return simgpu::cublas::set(product, attribute, value, bytes);
+  return set(product, attribute, value, bytes);
 }
 
 SIMGPU_EXPORT int cublasLtMatrixLayoutCreate(Description** layout, int /*type*/,
                                              std::uint64_t /*rows*/, std::uint64_t /*columns*/,
                                              std::int64_t /*leading*/) {
-  return simgpu::cublas::create(layout);
+  return create(layout);
 }
-SIMGPU_EXPORT int cublasLtMatrixLayoutDestroy(Description* layout) {
-  return simgpu::cublas::destroy(layout);
-}
+SIMGPU_EXPORT int cublasLtMatrixLayoutDestroy(Description* layout) { return destroy(layout); }
 SIMGPU_EXPORT int cublasLtMatrixLayoutSetAttribute(Description* layout, int attribute,
                                                    const void* value, std::size_t bytes) {
-  return simgpu::cublas::set(layout, attribute, value, bytes);
+  return set(layout, attribute, value, bytes);
 }
 
 SIMGPU_EXPORT int cublasLtMatmulPreferenceCreate(Description** preference) {
-  return simgpu::cublas::create(preference);
+  return create(preference);
 }
 SIMGPU_EXPORT int cublasLtMatmulPreferenceDestroy(Description* preference) {
-  return simgpu::cublas::destroy(preference);
+  return destroy(preference);
 }
 SIMGPU_EXPORT int cublasLtMatmulPreferenceSetAttribute(Description* preference, int attribute,
                                                        const void* value, std::size_t bytes) {
-  return simgpu::cublas::set(preference, attribute, value, bytes);
+  return set(preference, attribute, value, bytes);
 }
 
 SIMGPU_EXPORT int cublasLtMatmulAlgoGetHeuristic(void* handle, Description* product, Description* a,
                                                  Description* b, Description* c, Description* d,
                                                  Description* preference, int requested,
-                                                 simgpu::cublas::HeuristicResult* results,
-                                                 int* returned) {
-  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+                                                 HeuristicResult* results, int* returned) {
+  if (handle == nullptr) return kNotInitialized;
   if (product == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr ||
       preference == nullptr || requested < 1 || results == nullptr || returned == nullptr) {
-    return simgpu::cublas::kInvalidValue;
+    return kInvalidValue;
   }
   *returned = 0;
-  if (!is_supported(*product)) return simgpu::cublas::kNotSupported;
+  if (!is_supported(*product)) return kNotSupported;
   results[0] = {};
   results[0].waves = 1.0F;
   *returned = 1;
-  return simgpu::cublas::kSuccess;
+  return kSuccess;
 }
 
 SIMGPU_EXPORT int cublasLtMatmul(void* handle, Description* product, const void* alpha,
@@ -179,18 +171,18 @@ SIMGPU_EXPORT int cublasLtMatmul(void* handle, Description* product, const void*
                                  Description* c_layout, void* d, Description* d_layout,
                                  const void* /*algorithm*/, void* /*workspace*/,
                                  std::size_t /*workspace_bytes*/, CUstream stream) {
-  if (handle == nullptr) return simgpu::cublas::kNotInitialized;
+  if (handle == nullptr) return kNotInitialized;
   if (product == nullptr || alpha == nullptr || beta == nullptr || a_layout == nullptr ||
       b_layout == nullptr || c_layout == nullptr || d_layout == nullptr || a == nullptr ||
       b == nullptr || d == nullptr) {
-    return simgpu::cublas::kInvalidValue;
+    return kInvalidValue;
   }
-  if (!is_supported(*product)) return simgpu::cublas::kNotSupported;
+  if (!is_supported(*product)) return kNotSupported;
   // C may be the same matrix as D, and is not read where it is null.
-  return simgpu::cublas::launch(simgpu::cublas::Routine::kMatmul, stream,
-                                {a, b, c, product->pointer(simgpu::cublas::kBiasPointer),
-                                 product->pointer(simgpu::cublas::kAScalePointer),
-                                 product->pointer(simgpu::cublas::kBScalePointer),
-                                 product->pointer(simgpu::cublas::kCScalePointer)},
-                                d);
+  return launch(Routine::kMatmul, stream,
+                {a, b, c, product->pointer(kBiasPointer), product->pointer(kAScalePointer),
+                 product->pointer(kBScalePointer), product->pointer(kCScalePointer)},
+                d);
 }
+
+}  // namespace simgpu::cublas

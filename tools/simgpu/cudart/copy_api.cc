@@ -2,12 +2,6 @@
 
 #include "tools/simgpu/cudart/runtime.h"
 
-using simgpu::cudart::DriverTable;
-using simgpu::cudart::record;
-using simgpu::cudart::to_device;
-using simgpu::cudart::to_error;
-using simgpu::cudart::with_context;
-
 namespace simgpu::cudart {
 namespace {
 
@@ -113,14 +107,11 @@ cudaError_t peers(int destination, int source, CUcontext* to, CUcontext* from) {
 }
 
 }  // namespace
-}  // namespace simgpu::cudart
-
-using simgpu::cudart::Rectangle;
 
 SIMGPU_EXPORT cudaError_t cudaMemcpy(void* dst, const void* src, size_t count,
                                      cudaMemcpyKind kind) {
   return with_context([&](const DriverTable& d) {
-    if (!simgpu::cudart::is_known(kind)) return cudaErrorInvalidMemcpyDirection;
+    if (!is_known(kind)) return cudaErrorInvalidMemcpyDirection;
     if (count == 0) return cudaSuccess;
     if (dst == nullptr || src == nullptr) return cudaErrorInvalidValue;
     switch (kind) {
@@ -139,7 +130,7 @@ SIMGPU_EXPORT cudaError_t cudaMemcpy(void* dst, const void* src, size_t count,
 SIMGPU_EXPORT cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t count,
                                           cudaMemcpyKind kind, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
-    if (!simgpu::cudart::is_known(kind)) return cudaErrorInvalidMemcpyDirection;
+    if (!is_known(kind)) return cudaErrorInvalidMemcpyDirection;
     if (count == 0) return cudaSuccess;
     if (dst == nullptr || src == nullptr) return cudaErrorInvalidValue;
     switch (kind) {
@@ -160,7 +151,7 @@ SIMGPU_EXPORT cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* 
   return with_context([&](const DriverTable& d) {
     CUcontext to = nullptr;
     CUcontext from = nullptr;
-    const cudaError_t error = simgpu::cudart::peers(dst_device, src_device, &to, &from);
+    const cudaError_t error = peers(dst_device, src_device, &to, &from);
     if (error != cudaSuccess) return error;
     return to_error(d.cuMemcpyPeer(to_device(dst), to, to_device(src), from, count));
   });
@@ -171,7 +162,7 @@ SIMGPU_EXPORT cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const v
   return with_context([&](const DriverTable& d) {
     CUcontext to = nullptr;
     CUcontext from = nullptr;
-    const cudaError_t error = simgpu::cudart::peers(dst_device, src_device, &to, &from);
+    const cudaError_t error = peers(dst_device, src_device, &to, &from);
     if (error != cudaSuccess) return error;
     return to_error(d.cuMemcpyPeerAsync(to_device(dst), to, to_device(src), from, count, stream));
   });
@@ -181,9 +172,9 @@ SIMGPU_EXPORT cudaError_t cudaMemcpy2D(void* dst, size_t dpitch, const void* src
                                        size_t width, size_t height, cudaMemcpyKind kind) {
   return with_context([&](const DriverTable& d) {
     const Rectangle area{dst, dpitch, src, spitch, width, height};
-    const cudaError_t error = simgpu::cudart::check(area, kind);
+    const cudaError_t error = check(area, kind);
     if (error != cudaSuccess || width == 0 || height == 0) return error;
-    const CUDA_MEMCPY2D copy = simgpu::cudart::describe(area, kind);
+    const CUDA_MEMCPY2D copy = describe(area, kind);
     return to_error(d.cuMemcpy2DUnaligned(&copy));
   });
 }
@@ -193,9 +184,9 @@ SIMGPU_EXPORT cudaError_t cudaMemcpy2DAsync(void* dst, size_t dpitch, const void
                                             cudaMemcpyKind kind, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     const Rectangle area{dst, dpitch, src, spitch, width, height};
-    const cudaError_t error = simgpu::cudart::check(area, kind);
+    const cudaError_t error = check(area, kind);
     if (error != cudaSuccess || width == 0 || height == 0) return error;
-    const CUDA_MEMCPY2D copy = simgpu::cudart::describe(area, kind);
+    const CUDA_MEMCPY2D copy = describe(area, kind);
     return to_error(d.cuMemcpy2DAsync(&copy, stream));
   });
 }
@@ -203,7 +194,7 @@ SIMGPU_EXPORT cudaError_t cudaMemcpy2DAsync(void* dst, size_t dpitch, const void
 SIMGPU_EXPORT cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
   return with_context([&](const DriverTable& d) {
     CUDA_MEMCPY3D copy{};
-    const cudaError_t error = simgpu::cudart::describe(p, &copy);
+    const cudaError_t error = describe(p, &copy);
     return error != cudaSuccess ? error : to_error(d.cuMemcpy3D(&copy));
   });
 }
@@ -211,7 +202,7 @@ SIMGPU_EXPORT cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
 SIMGPU_EXPORT cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     CUDA_MEMCPY3D copy{};
-    const cudaError_t error = simgpu::cudart::describe(p, &copy);
+    const cudaError_t error = describe(p, &copy);
     return error != cudaSuccess ? error : to_error(d.cuMemcpy3DAsync(&copy, stream));
   });
 }
@@ -294,3 +285,5 @@ SIMGPU_EXPORT cudaError_t cudaMemset3DAsync(cudaPitchedPtr pitched_dev_ptr, int 
     return CUDA_SUCCESS;
   });
 }
+
+}  // namespace simgpu::cudart

@@ -4,14 +4,6 @@
 
 #include "tools/simgpu/cudart/runtime.h"
 
-using simgpu::cudart::current_device;
-using simgpu::cudart::DriverTable;
-using simgpu::cudart::ensure_driver;
-using simgpu::cudart::record;
-using simgpu::cudart::to_error;
-using simgpu::cudart::with_context;
-using simgpu::cudart::with_driver;
-
 namespace simgpu::cudart {
 namespace {
 
@@ -199,10 +191,6 @@ cudaError_t with_device(const DriverTable& table, Body&& body) {
 }
 
 }  // namespace
-}  // namespace simgpu::cudart
-
-using simgpu::cudart::device_handle;
-using simgpu::cudart::with_device;
 
 SIMGPU_EXPORT cudaError_t cudaGetDeviceCount(int* count) {
   if (count == nullptr) return record(cudaErrorInvalidValue);
@@ -217,7 +205,7 @@ SIMGPU_EXPORT cudaError_t cudaGetDevice(int* device) {
 }
 
 SIMGPU_EXPORT cudaError_t cudaSetDevice(int device) {
-  return with_driver([&](const DriverTable&) { return simgpu::cudart::select_device(device); });
+  return with_driver([&](const DriverTable&) { return select_device(device); });
 }
 
 SIMGPU_EXPORT cudaError_t cudaInitDevice(int device, unsigned int device_flags,
@@ -229,7 +217,7 @@ SIMGPU_EXPORT cudaError_t cudaInitDevice(int device, unsigned int device_flags,
       error = to_error(d.cuDevicePrimaryCtxSetFlags(handle, device_flags));
     }
     CUcontext context = nullptr;
-    return error != cudaSuccess ? error : simgpu::cudart::primary_context(device, &context);
+    return error != cudaSuccess ? error : primary_context(device, &context);
   });
 }
 
@@ -253,7 +241,7 @@ SIMGPU_EXPORT cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* pr
     int chosen = 0;
     for (int i = count - 1; i >= 0; --i) {
       cudaDeviceProp candidate{};
-      const cudaError_t error = simgpu::cudart::read_properties(d, i, &candidate);
+      const cudaError_t error = read_properties(d, i, &candidate);
       if (error != cudaSuccess) return error;
       if (candidate.totalGlobalMem >= prop->totalGlobalMem && candidate.major >= prop->major) {
         chosen = i;
@@ -266,8 +254,7 @@ SIMGPU_EXPORT cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* pr
 
 SIMGPU_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
   if (prop == nullptr) return record(cudaErrorInvalidValue);
-  return with_driver(
-      [&](const DriverTable& d) { return simgpu::cudart::read_properties(d, device, prop); });
+  return with_driver([&](const DriverTable& d) { return read_properties(d, device, prop); });
 }
 
 SIMGPU_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr, int device) {
@@ -276,7 +263,7 @@ SIMGPU_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr
     CUdevice handle = 0;
     const cudaError_t error = device_handle(d, device, &handle);
     if (error != cudaSuccess) return error;
-    return to_error(d.cuDeviceGetAttribute(value, simgpu::cudart::to_attribute(attr), handle));
+    return to_error(d.cuDeviceGetAttribute(value, to_attribute(attr), handle));
   });
 }
 
@@ -298,7 +285,7 @@ SIMGPU_EXPORT cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
 }
 
 SIMGPU_EXPORT cudaError_t cudaDeviceReset() {
-  return with_driver([](const DriverTable&) { return simgpu::cudart::reset_device(); });
+  return with_driver([](const DriverTable&) { return reset_device(); });
 }
 
 SIMGPU_EXPORT cudaError_t cudaDeviceSynchronize() {
@@ -378,7 +365,7 @@ SIMGPU_EXPORT cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAtt
 SIMGPU_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer_device, unsigned int flags) {
   return with_context([&](const DriverTable& d) {
     CUcontext peer = nullptr;
-    const cudaError_t error = simgpu::cudart::primary_context(peer_device, &peer);
+    const cudaError_t error = primary_context(peer_device, &peer);
     return error != cudaSuccess ? error : to_error(d.cuCtxEnablePeerAccess(peer, flags));
   });
 }
@@ -386,7 +373,7 @@ SIMGPU_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer_device, unsigned i
 SIMGPU_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer_device) {
   return with_context([&](const DriverTable& d) {
     CUcontext peer = nullptr;
-    const cudaError_t error = simgpu::cudart::primary_context(peer_device, &peer);
+    const cudaError_t error = primary_context(peer_device, &peer);
     return error != cudaSuccess ? error : to_error(d.cuCtxDisablePeerAccess(peer));
   });
 }
@@ -418,3 +405,5 @@ SIMGPU_EXPORT cudaError_t cudaProfilerStart() {
 SIMGPU_EXPORT cudaError_t cudaProfilerStop() {
   return with_context([](const DriverTable& d) { return d.cuProfilerStop(); });
 }
+
+}  // namespace simgpu::cudart

@@ -85,13 +85,9 @@ const std::map<int, std::string>& texts() {
 }
 
 }  // namespace
-}  // namespace simgpu::cudart
 
-using simgpu::cudart::kNames;
-using simgpu::cudart::texts;
-
-SIMGPU_EXPORT cudaError_t cudaGetLastError() { return simgpu::cudart::last_error(true); }
-SIMGPU_EXPORT cudaError_t cudaPeekAtLastError() { return simgpu::cudart::last_error(false); }
+SIMGPU_EXPORT cudaError_t cudaGetLastError() { return last_error(true); }
+SIMGPU_EXPORT cudaError_t cudaPeekAtLastError() { return last_error(false); }
 
 SIMGPU_EXPORT const char* cudaGetErrorName(cudaError_t error) {
   const auto* const found =
@@ -104,3 +100,5 @@ SIMGPU_EXPORT const char* cudaGetErrorString(cudaError_t error) {
   const auto found = texts().find(error);
   return found == texts().end() ? "unrecognized error code" : found->second.c_str();
 }
+
+}  // namespace simgpu::cudart

@@ -4,8 +4,7 @@
 
 #include "tools/simgpu/cudart/runtime.h"
 
-using simgpu::cudart::DriverTable;
-using simgpu::cudart::with_context;
+namespace simgpu::cudart {
 
 SIMGPU_EXPORT cudaError_t cudaEventCreate(cudaEvent_t* event) {
   return with_context(
@@ -56,3 +55,5 @@ SIMGPU_EXPORT cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEven
     return d.cuIpcOpenEventHandle(event, converted);
   });
 }
+
+}  // namespace simgpu::cudart

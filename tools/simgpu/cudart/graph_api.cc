@@ -2,8 +2,7 @@
 
 #include "tools/simgpu/cudart/runtime.h"
 
-using simgpu::cudart::DriverTable;
-using simgpu::cudart::with_context;
+namespace simgpu::cudart {
 
 SIMGPU_EXPORT cudaError_t cudaGraphCreate(cudaGraph_t* p_graph, unsigned int flags) {
   return with_context([&](const DriverTable& d) { return d.cuGraphCreate(p_graph, flags); });
@@ -71,3 +70,5 @@ SIMGPU_EXPORT cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUser
   return with_context(
       [&](const DriverTable& d) { return d.cuGraphReleaseUserObject(graph, object, count); });
 }
+
+}  // namespace simgpu::cudart

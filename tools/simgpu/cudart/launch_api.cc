@@ -5,12 +5,6 @@
 
 #include "tools/simgpu/cudart/registry.h"
 
-using simgpu::cudart::DriverTable;
-using simgpu::cudart::record;
-using simgpu::cudart::Registry;
-using simgpu::cudart::to_error;
-using simgpu::cudart::with_context;
-
 namespace simgpu::cudart {
 namespace {
 
@@ -113,10 +107,6 @@ CUresult read_attributes(const DriverTable& d, CUkernel kernel, CUdevice device,
 }
 
 }  // namespace
-}  // namespace simgpu::cudart
-
-using simgpu::cudart::as_function;
-using simgpu::cudart::with_kernel;
 
 SIMGPU_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel_ptr, const void* entry_func_addr) {
   return cudaGetKernel(kernel_ptr, entry_func_addr);
@@ -127,14 +117,14 @@ SIMGPU_EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid_dim,
   return with_context([&](const DriverTable& d) {
     // The stub asks once for its kernel; where that failed it passes null for ever.
     if (kernel == nullptr) return cudaErrorNoKernelImageForDevice;
-    return simgpu::cudart::launch(d, kernel, grid_dim, block_dim, args, shared_mem, stream);
+    return launch(d, kernel, grid_dim, block_dim, args, shared_mem, stream);
   });
 }
 
 SIMGPU_EXPORT cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid_dim,
                                                   dim3 block_dim, void** args, size_t shared_mem,
                                                   cudaStream_t stream) {
-  const simgpu::cudart::PerThreadDefaultStream scope;
+  const PerThreadDefaultStream scope;
   return __cudaLaunchKernel(kernel, grid_dim, block_dim, args, shared_mem, stream);
 }
 
@@ -157,7 +147,7 @@ SIMGPU_EXPORT cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function_ptr,
 SIMGPU_EXPORT cudaError_t cudaLaunchKernel(const void* func, dim3 grid_dim, dim3 block_dim,
                                            void** args, size_t shared_mem, cudaStream_t stream) {
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
-    return simgpu::cudart::launch(d, kernel, grid_dim, block_dim, args, shared_mem, stream);
+    return launch(d, kernel, grid_dim, block_dim, args, shared_mem, stream);
   });
 }
 
@@ -168,7 +158,7 @@ SIMGPU_EXPORT cudaError_t cudaLaunchCooperativeKernel(const void* func, dim3 gri
     const CUresult result = d.cuLaunchCooperativeKernel(
         as_function(kernel), grid_dim.x, grid_dim.y, grid_dim.z, block_dim.x, block_dim.y,
         block_dim.z, static_cast<unsigned>(shared_mem), stream, args);
-    return simgpu::cudart::launch_error(d, result, grid_dim, block_dim);
+    return launch_error(d, result, grid_dim, block_dim);
   });
 }
 
@@ -176,9 +166,9 @@ SIMGPU_EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, 
                                               void** args) {
   if (config == nullptr) return record(cudaErrorInvalidValue);
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
-    const CUlaunchConfig converted = simgpu::cudart::to_config(*config);
+    const CUlaunchConfig converted = to_config(*config);
     const CUresult result = d.cuLaunchKernelEx(&converted, as_function(kernel), args, nullptr);
-    return simgpu::cudart::launch_error(d, result, config->gridDim, config->blockDim);
+    return launch_error(d, result, config->gridDim, config->blockDim);
   });
 }
 
@@ -187,8 +177,7 @@ SIMGPU_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attr, const 
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
     CUdevice device = 0;
     const CUresult result = d.cuCtxGetDevice(&device);
-    return result != CUDA_SUCCESS ? result
-                                  : simgpu::cudart::read_attributes(d, kernel, device, attr);
+    return result != CUDA_SUCCESS ? result : read_attributes(d, kernel, device, attr);
   });
 }
 
@@ -260,7 +249,7 @@ SIMGPU_EXPORT cudaError_t cudaOccupancyMaxPotentialClusterSize(
     int* cluster_size, const void* func, const cudaLaunchConfig_t* launch_config) {
   if (launch_config == nullptr) return record(cudaErrorInvalidValue);
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
-    const CUlaunchConfig converted = simgpu::cudart::to_config(*launch_config);
+    const CUlaunchConfig converted = to_config(*launch_config);
     return d.cuOccupancyMaxPotentialClusterSize(cluster_size, as_function(kernel), &converted);
   });
 }
@@ -269,7 +258,9 @@ SIMGPU_EXPORT cudaError_t cudaOccupancyMaxActiveClusters(int* num_clusters, cons
                                                          const cudaLaunchConfig_t* launch_config) {
   if (launch_config == nullptr) return record(cudaErrorInvalidValue);
   return with_kernel(func, [&](const DriverTable& d, CUkernel kernel) {
-    const CUlaunchConfig converted = simgpu::cudart::to_config(*launch_config);
+    const CUlaunchConfig converted = to_config(*launch_config);
     return d.cuOccupancyMaxActiveClusters(num_clusters, as_function(kernel), &converted);
   });
 }
+
+}  // namespace simgpu::cudart

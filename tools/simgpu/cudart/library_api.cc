@@ -2,13 +2,7 @@
 
 #include "tools/simgpu/cudart/registry.h"
 
-using simgpu::cudart::DriverTable;
-using simgpu::cudart::PerThreadDefaultStream;
-using simgpu::cudart::record;
-using simgpu::cudart::Registry;
-using simgpu::cudart::to_error;
-using simgpu::cudart::with_context;
-using simgpu::cudart::with_driver;
+namespace simgpu::cudart {
 
 namespace {
 
@@ -31,7 +25,7 @@ SIMGPU_EXPORT cudaError_t cudaGetDriverEntryPointByVersion(
   if (symbol == nullptr || func_ptr == nullptr) return record(cudaErrorInvalidValue);
   return with_driver([&](const DriverTable&) {
     CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-    const CUresult result = simgpu::cudart::driver().get_proc_address(
+    const CUresult result = driver().get_proc_address(
         symbol, func_ptr, static_cast<int>(cuda_version), query_flags(flags), &status);
     if (driver_status == nullptr) return to_error(result);
     // Who asks for the status learns from it that a symbol is missing, not from an error.
@@ -142,3 +136,5 @@ SIMGPU_EXPORT cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, i
                                                           cudaChannelFormatKind f) {
   return {x, y, z, w, f};
 }
+
+}  // namespace simgpu::cudart

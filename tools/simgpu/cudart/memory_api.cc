@@ -5,12 +5,6 @@
 
 #include "tools/simgpu/cudart/runtime.h"
 
-using simgpu::cudart::DriverTable;
-using simgpu::cudart::record;
-using simgpu::cudart::to_device;
-using simgpu::cudart::to_error;
-using simgpu::cudart::with_context;
-
 namespace simgpu::cudart {
 namespace {
 
@@ -33,9 +27,6 @@ cudaMemoryType to_memory_type(unsigned type, bool managed) {
 }
 
 }  // namespace
-}  // namespace simgpu::cudart
-
-using simgpu::cudart::as_device;
 
 SIMGPU_EXPORT cudaError_t cudaMalloc(void** dev_ptr, size_t size) {
   return with_context([&](const DriverTable& d) {
@@ -63,8 +54,7 @@ SIMGPU_EXPORT cudaError_t cudaMallocPitch(void** dev_ptr, size_t* pitch, size_t 
       *pitch = 0;
       return CUDA_SUCCESS;
     }
-    return d.cuMemAllocPitch(as_device(dev_ptr), pitch, width, height,
-                             simgpu::cudart::kPitchElementBytes);
+    return d.cuMemAllocPitch(as_device(dev_ptr), pitch, width, height, kPitchElementBytes);
   });
 }
 
@@ -156,7 +146,7 @@ SIMGPU_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attrib
       found.device = cudaInvalidDeviceId;
       found.hostPointer = const_cast<void*>(ptr);
     } else {
-      found.type = simgpu::cudart::to_memory_type(type, managed != 0);
+      found.type = to_memory_type(type, managed != 0);
       found.device = ordinal;
       found.devicePointer = reinterpret_cast<void*>(device_pointer);
       found.hostPointer = host_pointer;
@@ -170,8 +160,7 @@ SIMGPU_EXPORT cudaError_t cudaMemPrefetchAsync(const void* dev_ptr, size_t count
                                                cudaMemLocation location, unsigned int flags,
                                                cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
-    return d.cuMemPrefetchAsync(to_device(dev_ptr), count, simgpu::cudart::to_location(location),
-                                flags, stream);
+    return d.cuMemPrefetchAsync(to_device(dev_ptr), count, to_location(location), flags, stream);
   });
 }
 
@@ -179,7 +168,7 @@ SIMGPU_EXPORT cudaError_t cudaMemAdvise(const void* dev_ptr, size_t count, cudaM
                                         cudaMemLocation location) {
   return with_context([&](const DriverTable& d) {
     return d.cuMemAdvise(to_device(dev_ptr), count, static_cast<CUmem_advise>(advice),
-                         simgpu::cudart::to_location(location));
+                         to_location(location));
   });
 }
 
@@ -212,3 +201,5 @@ SIMGPU_EXPORT cudaError_t cudaIpcCloseMemHandle(void* dev_ptr) {
   return with_context(
       [&](const DriverTable& d) { return d.cuIpcCloseMemHandle(to_device(dev_ptr)); });
 }
+
+}  // namespace simgpu::cudart

@@ -2,12 +2,7 @@
 
 #include "tools/simgpu/cudart/runtime.h"
 
-using simgpu::cudart::DriverTable;
-using simgpu::cudart::record;
-using simgpu::cudart::to_device;
-using simgpu::cudart::to_error;
-using simgpu::cudart::with_context;
-using simgpu::cudart::with_driver;
+namespace simgpu::cudart {
 
 namespace {
 
@@ -124,3 +119,5 @@ SIMGPU_EXPORT cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMe
     return result;
   });
 }
+
+}  // namespace simgpu::cudart

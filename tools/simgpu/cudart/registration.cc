@@ -5,10 +5,6 @@
 
 #include "tools/simgpu/cudart/registry.h"
 
-using simgpu::cudart::FatBinary;
-using simgpu::cudart::record;
-using simgpu::cudart::Registry;
-
 namespace simgpu::cudart {
 namespace {
 
@@ -26,10 +22,6 @@ thread_local std::vector<CallConfiguration> configurations;
 FatBinary* from_handle(void** handle) { return reinterpret_cast<FatBinary*>(handle); }
 
 }  // namespace
-}  // namespace simgpu::cudart
-
-using simgpu::cudart::configurations;
-using simgpu::cudart::from_handle;
 
 SIMGPU_EXPORT void** __cudaRegisterFatBinary(void* fat_cubin) {
   return reinterpret_cast<void**>(
@@ -68,7 +60,7 @@ SIMGPU_EXPORT void __cudaRegisterManagedVar(void** fat_cubin_handle, void** host
 // Called by host code before it first touches a managed variable.
 SIMGPU_EXPORT char __cudaInitModule(void** fat_cubin_handle) {
   CUlibrary library = nullptr;
-  cudaError_t error = simgpu::cudart::ensure_context();
+  cudaError_t error = ensure_context();
   if (error == cudaSuccess) error = from_handle(fat_cubin_handle)->library(&library);
   return record(error) == cudaSuccess ? 1 : 0;
 }
@@ -90,3 +82,5 @@ SIMGPU_EXPORT cudaError_t __cudaPopCallConfiguration(dim3* grid_dim, dim3* block
   *static_cast<cudaStream_t*>(stream) = configuration.stream;
   return cudaSuccess;
 }
+
+}  // namespace simgpu::cudart

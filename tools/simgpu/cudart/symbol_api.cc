@@ -2,10 +2,7 @@
 
 #include "tools/simgpu/cudart/registry.h"
 
-using simgpu::cudart::DriverTable;
-using simgpu::cudart::record;
-using simgpu::cudart::Registry;
-using simgpu::cudart::with_context;
+namespace simgpu::cudart {
 
 namespace {
 
@@ -82,3 +79,5 @@ SIMGPU_EXPORT cudaError_t cudaMemcpyFromSymbolAsync(void* dst, const void* symbo
   const cudaError_t error = place(symbol, count, offset, &address);
   return error != cudaSuccess ? error : cudaMemcpyAsync(dst, address, count, kind, stream);
 }
+
+}  // namespace simgpu::cudart

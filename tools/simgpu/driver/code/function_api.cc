@@ -3,11 +3,10 @@
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/entry/api.h"
 
+namespace simgpu {
 namespace {
 
-simgpu::FunctionPtr find(CUfunction handle) {
-  return simgpu::ModuleRegistry::instance().find(handle);
-}
+FunctionPtr find(CUfunction handle) { return ModuleRegistry::instance().find(handle); }
 
 }  // namespace
 
@@ -17,7 +16,7 @@ SIMGPU_EXPORT CUresult cuFuncGetName(const char** name, CUfunction hfunc) {
   if (name == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::FunctionPtr function = find(hfunc);
+  const FunctionPtr function = find(hfunc);
   if (function == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -30,7 +29,7 @@ SIMGPU_EXPORT CUresult cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
   if (hmod == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::FunctionPtr function = find(hfunc);
+  const FunctionPtr function = find(hfunc);
   if (function == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -40,14 +39,14 @@ SIMGPU_EXPORT CUresult cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
 
 SIMGPU_EXPORT CUresult cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfunc) {
   SIMGPU_ENTER(cuFuncGetAttribute);
-  const simgpu::FunctionPtr function = find(hfunc);
+  const FunctionPtr function = find(hfunc);
   return function == nullptr ? CUDA_ERROR_INVALID_HANDLE : function->attributes->get(attrib, pi);
 }
 
 SIMGPU_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib,
                                           int value) {
   SIMGPU_ENTER(cuFuncSetAttribute);
-  const simgpu::FunctionPtr function = find(hfunc);
+  const FunctionPtr function = find(hfunc);
   return function == nullptr ? CUDA_ERROR_INVALID_HANDLE : function->attributes->set(attrib, value);
 }
 
@@ -96,9 +95,11 @@ SIMGPU_EXPORT CUresult cuFuncGetParamInfo(CUfunction func, size_t param_index, s
   if (param_offset == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::FunctionPtr found = find(func);
+  const FunctionPtr found = find(func);
   if (found == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  return simgpu::parameter_layout(found->code->image(), param_index, param_offset, param_size);
+  return parameter_layout(found->code->image(), param_index, param_offset, param_size);
 }
+
+}  // namespace simgpu

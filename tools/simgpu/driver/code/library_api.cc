@@ -4,9 +4,8 @@
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/entry/api.h"
 
+namespace simgpu {
 namespace {
-
-using simgpu::ModuleRegistry;
 
 ModuleRegistry& registry() { return ModuleRegistry::instance(); }
 
@@ -39,8 +38,8 @@ SIMGPU_EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* code,
       !options_valid(library_options, library_option_values, num_library_options)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  simgpu::LoadedImagePtr image;
-  if (const CUresult result = simgpu::decode_image_at(code, &image); result != CUDA_SUCCESS) {
+  LoadedImagePtr image;
+  if (const CUresult result = decode_image_at(code, &image); result != CUDA_SUCCESS) {
     return result;
   }
   *library = registry().load_library(std::move(image));
@@ -59,8 +58,8 @@ SIMGPU_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* pat
       !options_valid(library_options, library_option_values, num_library_options)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  simgpu::LoadedImagePtr image;
-  if (const CUresult result = simgpu::decode_image_file(path, &image); result != CUDA_SUCCESS) {
+  LoadedImagePtr image;
+  if (const CUresult result = decode_image_file(path, &image); result != CUDA_SUCCESS) {
     return result;
   }
   *library = registry().load_library(std::move(image));
@@ -77,7 +76,7 @@ SIMGPU_EXPORT CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, c
   if (kernel == nullptr || name == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::LoadedImagePtr image = registry().image_of(library);
+  const LoadedImagePtr image = registry().image_of(library);
   if (image == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -98,7 +97,7 @@ SIMGPU_EXPORT CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary li
   if (count == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::LoadedImagePtr image = registry().image_of(lib);
+  const LoadedImagePtr image = registry().image_of(lib);
   if (image == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -138,11 +137,11 @@ SIMGPU_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUli
   if (name == nullptr || (dptr == nullptr && bytes == nullptr)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::LoadedImagePtr image = registry().image_of(library);
+  const LoadedImagePtr image = registry().image_of(library);
   if (image == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  const simgpu::GlobalImage* const global = image->find_global(name);
+  const GlobalImage* const global = image->find_global(name);
   if (global == nullptr) {
     return CUDA_ERROR_NOT_FOUND;
   }
@@ -151,7 +150,7 @@ SIMGPU_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUli
       result != CUDA_SUCCESS) {
     return result;
   }
-  const simgpu::ModulePtr module = registry().find(handle);
+  const ModulePtr module = registry().find(handle);
   if (module == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -180,7 +179,7 @@ SIMGPU_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel
   if (function == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return simgpu::function_of(kernel, *context, function);
+  return function_of(kernel, *context, function);
 }
 
 SIMGPU_EXPORT CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
@@ -188,7 +187,7 @@ SIMGPU_EXPORT CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
   if (library == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::KernelPtr found = registry().find(kernel);
+  const KernelPtr found = registry().find(kernel);
   if (found == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -202,7 +201,7 @@ SIMGPU_EXPORT CUresult cuKernelGetName(const char** name, CUkernel hfunc) {
   if (name == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::KernelPtr found = registry().find(hfunc);
+  const KernelPtr found = registry().find(hfunc);
   if (found == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -216,21 +215,21 @@ SIMGPU_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t param_index,
   if (param_offset == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::KernelPtr found = registry().find(kernel);
+  const KernelPtr found = registry().find(kernel);
   if (found == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  return simgpu::parameter_layout(found->code->image(), param_index, param_offset, param_size);
+  return parameter_layout(found->code->image(), param_index, param_offset, param_size);
 }
 
 SIMGPU_EXPORT CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel,
                                             CUdevice dev) {
   SIMGPU_ENTER(cuKernelGetAttribute);
-  const simgpu::KernelPtr found = registry().find(kernel);
+  const KernelPtr found = registry().find(kernel);
   if (found == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  if (simgpu::find_device(dev) == nullptr) {
+  if (find_device(dev) == nullptr) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
   return found->attributes->get(attrib, pi);
@@ -240,11 +239,11 @@ SIMGPU_EXPORT CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib
 SIMGPU_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
                                             CUdevice dev) {
   SIMGPU_ENTER(cuKernelSetAttribute);
-  const simgpu::KernelPtr found = registry().find(kernel);
+  const KernelPtr found = registry().find(kernel);
   if (found == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  if (simgpu::find_device(dev) == nullptr) {
+  if (find_device(dev) == nullptr) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
   return found->attributes->set(attrib, val);
@@ -256,10 +255,12 @@ SIMGPU_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache conf
   if (registry().find(kernel) == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  if (simgpu::find_device(dev) == nullptr) {
+  if (find_device(dev) == nullptr) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
   return config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL
              ? CUDA_ERROR_INVALID_VALUE
              : CUDA_SUCCESS;
 }
+
+}  // namespace simgpu

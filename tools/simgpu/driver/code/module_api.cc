@@ -3,18 +3,17 @@
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/entry/api.h"
 
+namespace simgpu {
 namespace {
-
-using simgpu::ModuleRegistry;
 
 ModuleRegistry& registry() { return ModuleRegistry::instance(); }
 
-CUresult load(simgpu::Context& context, const void* image, CUmodule* module) {
+CUresult load(Context& context, const void* image, CUmodule* module) {
   if (module == nullptr || image == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  simgpu::LoadedImagePtr loaded;
-  if (const CUresult result = simgpu::decode_image_at(image, &loaded); result != CUDA_SUCCESS) {
+  LoadedImagePtr loaded;
+  if (const CUresult result = decode_image_at(image, &loaded); result != CUDA_SUCCESS) {
     return result;
   }
   return registry().load_module(context, loaded, module);
@@ -28,8 +27,8 @@ SIMGPU_EXPORT CUresult cuModuleLoad(CUmodule* module, const char* fname) {
   if (module == nullptr || fname == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  simgpu::LoadedImagePtr loaded;
-  if (const CUresult result = simgpu::decode_image_file(fname, &loaded); result != CUDA_SUCCESS) {
+  LoadedImagePtr loaded;
+  if (const CUresult result = decode_image_file(fname, &loaded); result != CUDA_SUCCESS) {
     return result;
   }
   return registry().load_module(*context, loaded, module);
@@ -83,7 +82,7 @@ SIMGPU_EXPORT CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, con
   if (hfunc == nullptr || name == nullptr || *name == '\0') {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::ModulePtr module = registry().find(hmod);
+  const ModulePtr module = registry().find(hmod);
   if (module == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -100,7 +99,7 @@ SIMGPU_EXPORT CUresult cuModuleGetFunctionCount(unsigned int* count, CUmodule mo
   if (count == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::ModulePtr module = registry().find(mod);
+  const ModulePtr module = registry().find(mod);
   if (module == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -114,7 +113,7 @@ SIMGPU_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigne
   if (functions == nullptr || num_functions == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::ModulePtr module = registry().find(mod);
+  const ModulePtr module = registry().find(mod);
   if (module == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -132,11 +131,11 @@ SIMGPU_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CU
   if (name == nullptr || (dptr == nullptr && bytes == nullptr)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::ModulePtr module = registry().find(hmod);
+  const ModulePtr module = registry().find(hmod);
   if (module == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  const simgpu::GlobalImage* const global = module->image->find_global(name);
+  const GlobalImage* const global = module->image->find_global(name);
   if (global == nullptr) {
     return CUDA_ERROR_NOT_FOUND;
   }
@@ -148,3 +147,5 @@ SIMGPU_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CU
   }
   return CUDA_SUCCESS;
 }
+
+}  // namespace simgpu

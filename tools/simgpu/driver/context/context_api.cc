@@ -117,21 +117,17 @@ Limit* find_limit(CUlimit limit) {
 }
 
 }  // namespace
-}  // namespace simgpu
-
-using simgpu::Context;
-using simgpu::ContextTable;
 
 SIMGPU_EXPORT CUresult cuCtxCreate(CUcontext* pctx, unsigned int flags, CUdevice dev) {
-  return simgpu::create(pctx, flags, dev);
+  return create(pctx, flags, dev);
 }
 SIMGPU_EXPORT CUresult cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
-  return simgpu::create(pctx, flags, dev);
+  return create(pctx, flags, dev);
 }
 SIMGPU_EXPORT CUresult cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray,
                                       int numParams, unsigned int flags, CUdevice dev) {
   if (numParams != 0 || paramsArray != nullptr) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-  return simgpu::create(pctx, flags, dev);
+  return create(pctx, flags, dev);
 }
 SIMGPU_EXPORT CUresult cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams,
                                       unsigned int flags, CUdevice dev) {
@@ -139,41 +135,39 @@ SIMGPU_EXPORT CUresult cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCre
       (ctxCreateParams->numExecAffinityParams != 0 || ctxCreateParams->cigParams != nullptr)) {
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  return simgpu::create(pctx, flags, dev);
+  return create(pctx, flags, dev);
 }
-SIMGPU_EXPORT CUresult cuCtxDestroy(CUcontext ctx) { return simgpu::destroy(ctx); }
-SIMGPU_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx) { return simgpu::destroy(ctx); }
-SIMGPU_EXPORT CUresult cuCtxPushCurrent(CUcontext ctx) { return simgpu::push(ctx); }
-SIMGPU_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx) { return simgpu::push(ctx); }
-SIMGPU_EXPORT CUresult cuCtxPopCurrent(CUcontext* pctx) { return simgpu::pop(pctx); }
-SIMGPU_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext* pctx) { return simgpu::pop(pctx); }
+SIMGPU_EXPORT CUresult cuCtxDestroy(CUcontext ctx) { return destroy(ctx); }
+SIMGPU_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx) { return destroy(ctx); }
+SIMGPU_EXPORT CUresult cuCtxPushCurrent(CUcontext ctx) { return push(ctx); }
+SIMGPU_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx) { return push(ctx); }
+SIMGPU_EXPORT CUresult cuCtxPopCurrent(CUcontext* pctx) { return pop(pctx); }
+SIMGPU_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext* pctx) { return pop(pctx); }
 
 SIMGPU_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx) {
   SIMGPU_ENTER(cuCtxSetCurrent);
   if (ctx == nullptr) {
-    simgpu::pop_current();
+    pop_current();
     return CUDA_SUCCESS;
   }
-  Context* const context = simgpu::find_context(ctx);
+  Context* const context = find_context(ctx);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  simgpu::pop_current();
-  simgpu::push_current(context);
+  pop_current();
+  push_current(context);
   return CUDA_SUCCESS;
 }
 
 SIMGPU_EXPORT CUresult cuCtxGetCurrent(CUcontext* pctx) {
   SIMGPU_ENTER(cuCtxGetCurrent);
   if (pctx == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Context* const context = simgpu::current_context();
+  Context* const context = current_context();
   *pctx = context == nullptr ? nullptr : context->handle();
   return CUDA_SUCCESS;
 }
 
-SIMGPU_EXPORT CUresult cuCtxGetDevice(CUdevice* device) {
-  return simgpu::get_device(device, nullptr);
-}
+SIMGPU_EXPORT CUresult cuCtxGetDevice(CUdevice* device) { return get_device(device, nullptr); }
 SIMGPU_EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
-  return simgpu::get_device(device, ctx);
+  return get_device(device, ctx);
 }
 
 SIMGPU_EXPORT CUresult cuCtxGetFlags(unsigned int* flags) {
@@ -187,7 +181,7 @@ SIMGPU_EXPORT CUresult cuCtxGetFlags(unsigned int* flags) {
 SIMGPU_EXPORT CUresult cuCtxSetFlags(unsigned int flags) {
   SIMGPU_ENTER(cuCtxSetFlags);
   SIMGPU_CONTEXT(context);
-  if (!simgpu::are_valid_flags(flags)) return CUDA_ERROR_INVALID_VALUE;
+  if (!are_valid_flags(flags)) return CUDA_ERROR_INVALID_VALUE;
   context->set_flags(flags);
   return CUDA_SUCCESS;
 }
@@ -195,22 +189,20 @@ SIMGPU_EXPORT CUresult cuCtxSetFlags(unsigned int flags) {
 SIMGPU_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
   SIMGPU_ENTER(cuCtxGetId);
   if (ctxId == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Context* const context = simgpu::named_or_current(ctx);
+  Context* const context = named_or_current(ctx);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (!context->alive()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   *ctxId = context->id();
   return CUDA_SUCCESS;
 }
 
-SIMGPU_EXPORT CUresult cuCtxSynchronize() { return simgpu::synchronize_context(nullptr); }
-SIMGPU_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) {
-  return simgpu::synchronize_context(ctx);
-}
+SIMGPU_EXPORT CUresult cuCtxSynchronize() { return synchronize_context(nullptr); }
+SIMGPU_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) { return synchronize_context(ctx); }
 
 SIMGPU_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
   SIMGPU_ENTER(cuCtxGetApiVersion);
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (simgpu::named_or_current(ctx) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (named_or_current(ctx) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   *version = 3020;  // what a driver has answered since version 3.2
   return CUDA_SUCCESS;
 }
@@ -226,7 +218,7 @@ SIMGPU_EXPORT CUresult cuCtxGetStreamPriorityRange(int* leastPriority, int* grea
 SIMGPU_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   SIMGPU_ENTER(cuCtxSetLimit);
   SIMGPU_CONTEXT(context);
-  simgpu::Limit* const found = simgpu::find_limit(limit);
+  Limit* const found = find_limit(limit);
   if (found == nullptr) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   if (!found->settable) return CUDA_ERROR_INVALID_VALUE;
   found->value = value;
@@ -236,7 +228,7 @@ SIMGPU_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
 SIMGPU_EXPORT CUresult cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
   SIMGPU_ENTER(cuCtxGetLimit);
   SIMGPU_CONTEXT(context);
-  simgpu::Limit* const found = simgpu::find_limit(limit);
+  Limit* const found = find_limit(limit);
   if (found == nullptr) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   if (pvalue == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *pvalue = found->value;
@@ -267,7 +259,7 @@ SIMGPU_EXPORT CUresult cuCtxResetPersistingL2Cache() {
 SIMGPU_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   SIMGPU_ENTER(cuDevicePrimaryCtxRetain);
   if (pctx == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  simgpu::Device* const device = simgpu::find_device(dev);
+  Device* const device = find_device(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   Context* context = nullptr;
   const CUresult result = ContextTable::instance().retain_primary(*device, &context);
@@ -275,27 +267,21 @@ SIMGPU_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   return result;
 }
 
-SIMGPU_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
-  return simgpu::release_primary(dev);
-}
-SIMGPU_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
-  return simgpu::release_primary(dev);
-}
-SIMGPU_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev) { return simgpu::reset_primary(dev); }
-SIMGPU_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
-  return simgpu::reset_primary(dev);
-}
+SIMGPU_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev) { return release_primary(dev); }
+SIMGPU_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) { return release_primary(dev); }
+SIMGPU_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev) { return reset_primary(dev); }
+SIMGPU_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) { return reset_primary(dev); }
 SIMGPU_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
-  return simgpu::set_primary_flags(dev, flags);
+  return set_primary_flags(dev, flags);
 }
 SIMGPU_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
-  return simgpu::set_primary_flags(dev, flags);
+  return set_primary_flags(dev, flags);
 }
 
 SIMGPU_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* active) {
   SIMGPU_ENTER(cuDevicePrimaryCtxGetState);
   if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  simgpu::Device* const device = simgpu::find_device(dev);
+  Device* const device = find_device(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   *flags = ContextTable::instance().primary(*device).flags();
   *active = ContextTable::instance().primary_active(*device) ? 1 : 0;
@@ -305,7 +291,7 @@ SIMGPU_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* fl
 SIMGPU_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
   SIMGPU_ENTER(cuCtxEnablePeerAccess);
   SIMGPU_CONTEXT(context);
-  Context* const peer = simgpu::find_context(peerContext);
+  Context* const peer = find_context(peerContext);
   if (peer == nullptr || peer == context) return CUDA_ERROR_INVALID_CONTEXT;
   if (Flags != 0) return CUDA_ERROR_INVALID_VALUE;
   return &peer->device() == &context->device() ? CUDA_ERROR_INVALID_CONTEXT
@@ -315,6 +301,8 @@ SIMGPU_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int
 SIMGPU_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
   SIMGPU_ENTER(cuCtxDisablePeerAccess);
   SIMGPU_CONTEXT(context);
-  if (simgpu::find_context(peerContext) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (find_context(peerContext) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }
+
+}  // namespace simgpu

@@ -117,42 +117,39 @@ CUresult batch(const CUdeviceptr* targets, const CUdeviceptr* sources, const std
 }
 
 }  // namespace
-}  // namespace simgpu
-
-using simgpu::NullStream;
 
 /// The synchronous function `name` and its `_ptds` variant.
-#define SIMGPU_SYNC_API(name, parameters, function, ...)                   \
-  SIMGPU_EXPORT CUresult name parameters {                                 \
-    return simgpu::function(__VA_ARGS__, nullptr, NullStream::kLegacy);    \
-  }                                                                        \
-  SIMGPU_EXPORT CUresult name##_ptds parameters {                          \
-    return simgpu::function(__VA_ARGS__, nullptr, NullStream::kPerThread); \
-  }                                                                        \
+#define SIMGPU_SYNC_API(name, parameters, function, ...)           \
+  SIMGPU_EXPORT CUresult name parameters {                         \
+    return function(__VA_ARGS__, nullptr, NullStream::kLegacy);    \
+  }                                                                \
+  SIMGPU_EXPORT CUresult name##_ptds parameters {                  \
+    return function(__VA_ARGS__, nullptr, NullStream::kPerThread); \
+  }                                                                \
   static_assert(true, "take a semicolon")
 
 /// The asynchronous function `name` and its `_ptsz` variant; the stream is parameter hStream.
-#define SIMGPU_ASYNC_API(name, parameters, function, ...)                  \
-  SIMGPU_EXPORT CUresult name parameters {                                 \
-    return simgpu::function(__VA_ARGS__, hStream, NullStream::kLegacy);    \
-  }                                                                        \
-  SIMGPU_EXPORT CUresult name##_ptsz parameters {                          \
-    return simgpu::function(__VA_ARGS__, hStream, NullStream::kPerThread); \
-  }                                                                        \
+#define SIMGPU_ASYNC_API(name, parameters, function, ...)          \
+  SIMGPU_EXPORT CUresult name parameters {                         \
+    return function(__VA_ARGS__, hStream, NullStream::kLegacy);    \
+  }                                                                \
+  SIMGPU_EXPORT CUresult name##_ptsz parameters {                  \
+    return function(__VA_ARGS__, hStream, NullStream::kPerThread); \
+  }                                                                \
   static_assert(true, "take a semicolon")
 
 SIMGPU_SYNC_API(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void* src, size_t size), htod, dst,
-                simgpu::address_of(src), size);
-SIMGPU_SYNC_API(cuMemcpyDtoH_v2, (void* dst, CUdeviceptr src, size_t size), dtoh,
-                simgpu::address_of(dst), src, size);
+                address_of(src), size);
+SIMGPU_SYNC_API(cuMemcpyDtoH_v2, (void* dst, CUdeviceptr src, size_t size), dtoh, address_of(dst),
+                src, size);
 SIMGPU_SYNC_API(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t size), dtod, dst, src,
                 size);
 SIMGPU_SYNC_API(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t size), any, dst, src, size);
 SIMGPU_ASYNC_API(cuMemcpyHtoDAsync_v2,
                  (CUdeviceptr dst, const void* src, size_t size, CUstream hStream), htod_async, dst,
-                 simgpu::address_of(src), size);
+                 address_of(src), size);
 SIMGPU_ASYNC_API(cuMemcpyDtoHAsync_v2, (void* dst, CUdeviceptr src, size_t size, CUstream hStream),
-                 dtoh_async, simgpu::address_of(dst), src, size);
+                 dtoh_async, address_of(dst), src, size);
 SIMGPU_ASYNC_API(cuMemcpyDtoDAsync_v2,
                  (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream hStream), dtod_async, dst,
                  src, size);
@@ -163,20 +160,20 @@ SIMGPU_ASYNC_API(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t size, 
   CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size
 
 SIMGPU_EXPORT CUresult cuMemcpyPeer(SIMGPU_PEER_PARAMETERS) {
-  if (!simgpu::are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
-  return simgpu::peer(dst, src, size, nullptr, NullStream::kLegacy);
+  if (!are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
+  return peer(dst, src, size, nullptr, NullStream::kLegacy);
 }
 SIMGPU_EXPORT CUresult cuMemcpyPeer_ptds(SIMGPU_PEER_PARAMETERS) {
-  if (!simgpu::are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
-  return simgpu::peer(dst, src, size, nullptr, NullStream::kPerThread);
+  if (!are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
+  return peer(dst, src, size, nullptr, NullStream::kPerThread);
 }
 SIMGPU_EXPORT CUresult cuMemcpyPeerAsync(SIMGPU_PEER_PARAMETERS, CUstream hStream) {
-  if (!simgpu::are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
-  return simgpu::peer_async(dst, src, size, hStream, NullStream::kLegacy);
+  if (!are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
+  return peer_async(dst, src, size, hStream, NullStream::kLegacy);
 }
 SIMGPU_EXPORT CUresult cuMemcpyPeerAsync_ptsz(SIMGPU_PEER_PARAMETERS, CUstream hStream) {
-  if (!simgpu::are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
-  return simgpu::peer_async(dst, src, size, hStream, NullStream::kPerThread);
+  if (!are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
+  return peer_async(dst, src, size, hStream, NullStream::kPerThread);
 }
 
 SIMGPU_ASYNC_API(cuMemcpyBatchAsync,
@@ -188,3 +185,5 @@ SIMGPU_ASYNC_API(cuMemcpyBatchAsync_v2,
                  (CUdeviceptr * dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
                   CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs, CUstream hStream),
                  batch, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, nullptr);
+
+}  // namespace simgpu

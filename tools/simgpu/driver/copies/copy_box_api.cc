@@ -110,37 +110,36 @@ SIMGPU_BOX_COPY(sync_3d, cuMemcpy3D, copy_3d, CUDA_MEMCPY3D, Wait::kSync);
 SIMGPU_BOX_COPY(async_3d, cuMemcpy3DAsync, copy_3d, CUDA_MEMCPY3D, Wait::kAsync);
 
 }  // namespace
-}  // namespace simgpu
-
-using simgpu::NullStream;
 
 SIMGPU_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* pCopy) {
-  return simgpu::sync_2d(pCopy, nullptr, NullStream::kLegacy);
+  return sync_2d(pCopy, nullptr, NullStream::kLegacy);
 }
 SIMGPU_EXPORT CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D* pCopy) {
-  return simgpu::sync_2d(pCopy, nullptr, NullStream::kPerThread);
+  return sync_2d(pCopy, nullptr, NullStream::kPerThread);
 }
 SIMGPU_EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* pCopy) {
-  return simgpu::unaligned_2d(pCopy, nullptr, NullStream::kLegacy);
+  return unaligned_2d(pCopy, nullptr, NullStream::kLegacy);
 }
 SIMGPU_EXPORT CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* pCopy) {
-  return simgpu::unaligned_2d(pCopy, nullptr, NullStream::kPerThread);
+  return unaligned_2d(pCopy, nullptr, NullStream::kPerThread);
 }
 SIMGPU_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
-  return simgpu::async_2d(pCopy, hStream, NullStream::kLegacy);
+  return async_2d(pCopy, hStream, NullStream::kLegacy);
 }
 SIMGPU_EXPORT CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
-  return simgpu::async_2d(pCopy, hStream, NullStream::kPerThread);
+  return async_2d(pCopy, hStream, NullStream::kPerThread);
 }
 SIMGPU_EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* pCopy) {
-  return simgpu::sync_3d(pCopy, nullptr, NullStream::kLegacy);
+  return sync_3d(pCopy, nullptr, NullStream::kLegacy);
 }
 SIMGPU_EXPORT CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D* pCopy) {
-  return simgpu::sync_3d(pCopy, nullptr, NullStream::kPerThread);
+  return sync_3d(pCopy, nullptr, NullStream::kPerThread);
 }
 SIMGPU_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
-  return simgpu::async_3d(pCopy, hStream, NullStream::kLegacy);
+  return async_3d(pCopy, hStream, NullStream::kLegacy);
 }
 SIMGPU_EXPORT CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
-  return simgpu::async_3d(pCopy, hStream, NullStream::kPerThread);
+  return async_3d(pCopy, hStream, NullStream::kPerThread);
 }
+
+}  // namespace simgpu

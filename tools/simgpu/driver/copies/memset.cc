@@ -151,25 +151,22 @@ SIMGPU_FILL_2D(d2d16_async, cuMemsetD2D16Async, unsigned short, Wait::kAsync);
 SIMGPU_FILL_2D(d2d32_async, cuMemsetD2D32Async, unsigned int, Wait::kAsync);
 
 }  // namespace
-}  // namespace simgpu
-
-using simgpu::NullStream;
 
 /// The four functions of one element type: synchronous (_v2, _v2_ptds), asynchronous (_, _ptsz).
 #define SIMGPU_MEMSET_API(name, function, value_type)                                  \
   SIMGPU_EXPORT CUresult name##_v2(CUdeviceptr dst, value_type value, size_t N) {      \
-    return simgpu::function(dst, value, N, nullptr, NullStream::kLegacy);              \
+    return function(dst, value, N, nullptr, NullStream::kLegacy);                      \
   }                                                                                    \
   SIMGPU_EXPORT CUresult name##_v2_ptds(CUdeviceptr dst, value_type value, size_t N) { \
-    return simgpu::function(dst, value, N, nullptr, NullStream::kPerThread);           \
+    return function(dst, value, N, nullptr, NullStream::kPerThread);                   \
   }                                                                                    \
   SIMGPU_EXPORT CUresult name##Async(CUdeviceptr dst, value_type value, size_t N,      \
                                      CUstream hStream) {                               \
-    return simgpu::function##_async(dst, value, N, hStream, NullStream::kLegacy);      \
+    return function##_async(dst, value, N, hStream, NullStream::kLegacy);              \
   }                                                                                    \
   SIMGPU_EXPORT CUresult name##Async_ptsz(CUdeviceptr dst, value_type value, size_t N, \
                                           CUstream hStream) {                          \
-    return simgpu::function##_async(dst, value, N, hStream, NullStream::kPerThread);   \
+    return function##_async(dst, value, N, hStream, NullStream::kPerThread);           \
   }                                                                                    \
   static_assert(true, "take a semicolon")
 
@@ -177,21 +174,19 @@ using simgpu::NullStream;
 #define SIMGPU_MEMSET_2D_API(name, function, value_type)                                          \
   SIMGPU_EXPORT CUresult name##_v2(CUdeviceptr dst, size_t pitch, value_type value, size_t width, \
                                    size_t height) {                                               \
-    return simgpu::function(dst, pitch, value, width, height, nullptr, NullStream::kLegacy);      \
+    return function(dst, pitch, value, width, height, nullptr, NullStream::kLegacy);              \
   }                                                                                               \
   SIMGPU_EXPORT CUresult name##_v2_ptds(CUdeviceptr dst, size_t pitch, value_type value,          \
                                         size_t width, size_t height) {                            \
-    return simgpu::function(dst, pitch, value, width, height, nullptr, NullStream::kPerThread);   \
+    return function(dst, pitch, value, width, height, nullptr, NullStream::kPerThread);           \
   }                                                                                               \
   SIMGPU_EXPORT CUresult name##Async(CUdeviceptr dst, size_t pitch, value_type value,             \
                                      size_t width, size_t height, CUstream hStream) {             \
-    return simgpu::function##_async(dst, pitch, value, width, height, hStream,                    \
-                                    NullStream::kLegacy);                                         \
+    return function##_async(dst, pitch, value, width, height, hStream, NullStream::kLegacy);      \
   }                                                                                               \
   SIMGPU_EXPORT CUresult name##Async_ptsz(CUdeviceptr dst, size_t pitch, value_type value,        \
                                           size_t width, size_t height, CUstream hStream) {        \
-    return simgpu::function##_async(dst, pitch, value, width, height, hStream,                    \
-                                    NullStream::kPerThread);                                      \
+    return function##_async(dst, pitch, value, width, height, hStream, NullStream::kPerThread);   \
   }                                                                                               \
   static_assert(true, "take a semicolon")
 
@@ -201,3 +196,5 @@ SIMGPU_MEMSET_API(cuMemsetD32, d32, unsigned int);
 SIMGPU_MEMSET_2D_API(cuMemsetD2D8, d2d8, unsigned char);
 SIMGPU_MEMSET_2D_API(cuMemsetD2D16, d2d16, unsigned short);
 SIMGPU_MEMSET_2D_API(cuMemsetD2D32, d2d32, unsigned int);
+
+}  // namespace simgpu

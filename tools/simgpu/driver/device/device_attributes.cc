@@ -121,14 +121,11 @@ std::array<char, 24> bus_id_of(int ordinal) {
 }
 
 }  // namespace
-}  // namespace simgpu
-
-using simgpu::Device;
 
 SIMGPU_EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   SIMGPU_ENTER(cuDeviceGet);
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (simgpu::find_device(ordinal) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (find_device(ordinal) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   *device = ordinal;
   return CUDA_SUCCESS;
 }
@@ -136,29 +133,27 @@ SIMGPU_EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 SIMGPU_EXPORT CUresult cuDeviceGetCount(int* count) {
   SIMGPU_ENTER(cuDeviceGetCount);
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *count = simgpu::device_count();
+  *count = device_count();
   return CUDA_SUCCESS;
 }
 
 SIMGPU_EXPORT CUresult cuDeviceGetName(char* name, int len, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetName);
   if (name == nullptr || len <= 0) return CUDA_ERROR_INVALID_VALUE;
-  if (simgpu::find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  std::snprintf(name, static_cast<std::size_t>(len), "%s", simgpu::kName);
+  if (find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  std::snprintf(name, static_cast<std::size_t>(len), "%s", kName);
   return CUDA_SUCCESS;
 }
 
-SIMGPU_EXPORT CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) {
-  return simgpu::get_uuid(uuid, dev);
-}
+SIMGPU_EXPORT CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) { return get_uuid(uuid, dev); }
 SIMGPU_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) {
-  return simgpu::get_uuid(uuid, dev);
+  return get_uuid(uuid, dev);
 }
 
 SIMGPU_EXPORT CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceTotalMem);
   if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const Device* const device = simgpu::find_device(dev);
+  const Device* const device = find_device(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   *bytes = device->capacity();
   return CUDA_SUCCESS;
@@ -167,7 +162,7 @@ SIMGPU_EXPORT CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
 SIMGPU_EXPORT CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceComputeCapability);
   if (major == nullptr || minor == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (simgpu::find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   *major = 9;
   *minor = 0;
   return CUDA_SUCCESS;
@@ -178,20 +173,18 @@ SIMGPU_EXPORT CUresult cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, 
   if (pi == nullptr || attrib <= 0 || attrib >= CU_DEVICE_ATTRIBUTE_MAX) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const Device* const device = simgpu::find_device(dev);
+  const Device* const device = find_device(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  *pi = simgpu::value_of(attrib, *device);
+  *pi = value_of(attrib, *device);
   return CUDA_SUCCESS;
 }
 
 SIMGPU_EXPORT CUresult cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetProperties);
   if (prop == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const Device* const device = simgpu::find_device(dev);
+  const Device* const device = find_device(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  const auto value = [&](CUdevice_attribute attribute) {
-    return simgpu::value_of(attribute, *device);
-  };
+  const auto value = [&](CUdevice_attribute attribute) { return value_of(attribute, *device); };
   prop->maxThreadsPerBlock = value(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   prop->maxThreadsDim[0] = value(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X);
   prop->maxThreadsDim[1] = value(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y);
@@ -212,16 +205,16 @@ SIMGPU_EXPORT CUresult cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
 SIMGPU_EXPORT CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetPCIBusId);
   if (pciBusId == nullptr || len < 13) return CUDA_ERROR_INVALID_VALUE;
-  if (simgpu::find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  std::snprintf(pciBusId, static_cast<std::size_t>(len), "%s", simgpu::bus_id_of(dev).data());
+  if (find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  std::snprintf(pciBusId, static_cast<std::size_t>(len), "%s", bus_id_of(dev).data());
   return CUDA_SUCCESS;
 }
 
 SIMGPU_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
   SIMGPU_ENTER(cuDeviceGetByPCIBusId);
   if (dev == nullptr || pciBusId == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  for (int ordinal = 0; ordinal < simgpu::device_count(); ++ordinal) {
-    const auto full = simgpu::bus_id_of(ordinal);
+  for (int ordinal = 0; ordinal < device_count(); ++ordinal) {
+    const auto full = bus_id_of(ordinal);
     // The domain, and the function, may be left out.
     const std::string_view text{full.data()};
     const std::string_view asked{pciBusId};
@@ -237,7 +230,7 @@ SIMGPU_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId
 SIMGPU_EXPORT CUresult cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peerDev) {
   SIMGPU_ENTER(cuDeviceCanAccessPeer);
   if (canAccessPeer == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (simgpu::find_device(dev) == nullptr || simgpu::find_device(peerDev) == nullptr) {
+  if (find_device(dev) == nullptr || find_device(peerDev) == nullptr) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
   *canAccessPeer = 0;
@@ -251,8 +244,8 @@ SIMGPU_EXPORT CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute
       attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (srcDevice == dstDevice || simgpu::find_device(srcDevice) == nullptr ||
-      simgpu::find_device(dstDevice) == nullptr) {
+  if (srcDevice == dstDevice || find_device(srcDevice) == nullptr ||
+      find_device(dstDevice) == nullptr) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
   *value = 0;
@@ -263,7 +256,9 @@ SIMGPU_EXPORT CUresult cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityTyp
                                                       CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetExecAffinitySupport);
   if (pi == nullptr || type >= CU_EXEC_AFFINITY_TYPE_MAX) return CUDA_ERROR_INVALID_VALUE;
-  if (simgpu::find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   *pi = 0;
   return CUDA_SUCCESS;
 }
+
+}  // namespace simgpu

@@ -57,19 +57,19 @@ bool forked() noexcept { return is_forked.load(); }
 HostFunctionScope::HostFunctionScope() noexcept { in_host_function = true; }
 HostFunctionScope::~HostFunctionScope() { in_host_function = false; }
 
-}  // namespace simgpu
-
 SIMGPU_EXPORT CUresult cuInit(unsigned int Flags) {
-  SIMGPU_ENTER_WITH(cuInit, simgpu::Requires::kNothing);
-  if (simgpu::forked()) return CUDA_ERROR_NOT_INITIALIZED;
+  SIMGPU_ENTER_WITH(cuInit, Requires::kNothing);
+  if (forked()) return CUDA_ERROR_NOT_INITIALIZED;
   if (Flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  static const CUresult result = simgpu::initialize();
+  static const CUresult result = initialize();
   return result;
 }
 
 SIMGPU_EXPORT CUresult cuDriverGetVersion(int* driverVersion) {
-  SIMGPU_ENTER_WITH(cuDriverGetVersion, simgpu::Requires::kNothing);
+  SIMGPU_ENTER_WITH(cuDriverGetVersion, Requires::kNothing);
   if (driverVersion == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *driverVersion = CUDA_VERSION;
   return CUDA_SUCCESS;
 }
+
+}  // namespace simgpu

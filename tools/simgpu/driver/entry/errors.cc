@@ -163,20 +163,21 @@ const ErrorText* find_error(CUresult code) {
 }
 
 }  // namespace
-}  // namespace simgpu
 
 SIMGPU_EXPORT CUresult cuGetErrorName(CUresult error, const char** pStr) {
-  SIMGPU_ENTER_WITH(cuGetErrorName, simgpu::Requires::kNothing);
+  SIMGPU_ENTER_WITH(cuGetErrorName, Requires::kNothing);
   if (pStr == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const simgpu::ErrorText* const found = simgpu::find_error(error);
+  const ErrorText* const found = find_error(error);
   *pStr = found == nullptr ? nullptr : found->name;
   return found == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 SIMGPU_EXPORT CUresult cuGetErrorString(CUresult error, const char** pStr) {
-  SIMGPU_ENTER_WITH(cuGetErrorString, simgpu::Requires::kNothing);
+  SIMGPU_ENTER_WITH(cuGetErrorString, Requires::kNothing);
   if (pStr == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const simgpu::ErrorText* const found = simgpu::find_error(error);
+  const ErrorText* const found = find_error(error);
   *pStr = found == nullptr ? nullptr : found->description;
   return found == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
+
+}  // namespace simgpu

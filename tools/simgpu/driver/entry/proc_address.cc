@@ -60,21 +60,19 @@ CUresult find_function(std::string_view symbol, int version, cuuint64_t flags, v
   return CUDA_SUCCESS;
 }
 
-}  // namespace simgpu
-
 // Callable before cuInit: a runtime library resolves everything first.
 
 SIMGPU_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int cuda_version,
                                            cuuint64_t flags,
                                            CUdriverProcAddressQueryResult* symbol_status) {
-  SIMGPU_ENTER_WITH(cuGetProcAddress, simgpu::Requires::kNothing);
+  SIMGPU_ENTER_WITH(cuGetProcAddress, Requires::kNothing);
   if (symbol == nullptr || pfn == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   void* function = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
   // NVIDIA's runtime asks for "" first, with version 0, and goes on when that succeeds with null.
-  const CUresult result = simgpu::find_function(symbol, cuda_version, flags, &function, &status);
+  const CUresult result = find_function(symbol, cuda_version, flags, &function, &status);
   if (result != CUDA_SUCCESS) {
     return result;
   }
@@ -88,13 +86,13 @@ SIMGPU_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int c
 // The first ABI has no status to tell by: what it cannot give is an error.
 SIMGPU_EXPORT CUresult cuGetProcAddress(const char* symbol, void** pfn, int cuda_version,
                                         cuuint64_t flags) {
-  SIMGPU_ENTER_WITH(cuGetProcAddress, simgpu::Requires::kNothing);
+  SIMGPU_ENTER_WITH(cuGetProcAddress, Requires::kNothing);
   if (symbol == nullptr || pfn == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   void* function = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-  const CUresult result = simgpu::find_function(symbol, cuda_version, flags, &function, &status);
+  const CUresult result = find_function(symbol, cuda_version, flags, &function, &status);
   if (result != CUDA_SUCCESS) {
     return result;
   }
@@ -104,3 +102,5 @@ SIMGPU_EXPORT CUresult cuGetProcAddress(const char* symbol, void** pfn, int cuda
   *pfn = function;
   return CUDA_SUCCESS;
 }
+
+}  // namespace simgpu

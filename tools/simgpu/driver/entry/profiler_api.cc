@@ -3,6 +3,8 @@
 
 #include "tools/simgpu/driver/context/context.h"
 
+namespace simgpu {
+
 SIMGPU_EXPORT CUresult cuProfilerStart() {
   SIMGPU_ENTER(cuProfilerStart);
   SIMGPU_CONTEXT(context);
@@ -27,7 +29,9 @@ SIMGPU_EXPORT CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarg
 
 /// There are no export tables: they are private between NVIDIA's libraries.
 SIMGPU_EXPORT CUresult cuGetExportTable(const void** ppExportTable, const CUuuid* pExportTableId) {
-  SIMGPU_ENTER_WITH(cuGetExportTable, simgpu::Requires::kNothing);
+  SIMGPU_ENTER_WITH(cuGetExportTable, Requires::kNothing);
   if (ppExportTable == nullptr || pExportTableId == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_ERROR_NOT_FOUND;
 }
+
+}  // namespace simgpu

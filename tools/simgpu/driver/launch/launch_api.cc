@@ -3,9 +3,8 @@
 #include "tools/simgpu/driver/entry/api.h"
 #include "tools/simgpu/driver/launch/launch.h"
 
+namespace simgpu {
 namespace {
-
-using simgpu::NullStream;
 
 CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, void** parameters,
                    void** extra, NullStream null_stream) {
@@ -14,15 +13,15 @@ CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, void** par
   if (config == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (const CUresult result = simgpu::check_attributes(*config); result != CUDA_SUCCESS) {
+  if (const CUresult result = check_attributes(*config); result != CUDA_SUCCESS) {
     return result;
   }
-  if (const CUresult result = simgpu::launch(*context, {.function = function,
-                                                        .shape = simgpu::shape_of(*config),
-                                                        .stream = config->hStream,
-                                                        .null_stream = null_stream,
-                                                        .parameters = parameters,
-                                                        .extra = extra});
+  if (const CUresult result = launch(*context, {.function = function,
+                                                .shape = shape_of(*config),
+                                                .stream = config->hStream,
+                                                .null_stream = null_stream,
+                                                .parameters = parameters,
+                                                .extra = extra});
       result != CUDA_SUCCESS) {
     return result;
   }
@@ -55,7 +54,7 @@ CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, void** par
       unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, \
       CUstream stream, void **parameters
 #define SIMGPU_LAUNCH_REQUEST(null, cooperative_flag, extra_list)                            \
-  simgpu::LaunchRequest {                                                                    \
+  LaunchRequest {                                                                            \
     .function = f,                                                                           \
     .shape = {.grid = {grid_x, grid_y, grid_z},                                              \
               .block = {block_x, block_y, block_z},                                          \
@@ -67,16 +66,16 @@ CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, void** par
 
 namespace {
 
-CUresult launch_kernel(const simgpu::LaunchRequest& request) {
+CUresult launch_kernel(const LaunchRequest& request) {
   SIMGPU_ENTER(cuLaunchKernel);
   SIMGPU_CONTEXT(context);
-  return simgpu::launch(*context, request);
+  return launch(*context, request);
 }
 
-CUresult launch_cooperative(const simgpu::LaunchRequest& request) {
+CUresult launch_cooperative(const LaunchRequest& request) {
   SIMGPU_ENTER(cuLaunchCooperativeKernel);
   SIMGPU_CONTEXT(context);
-  return simgpu::launch(*context, request);
+  return launch(*context, request);
 }
 
 }  // namespace
@@ -106,3 +105,5 @@ SIMGPU_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfun
                                              void** parameters, void** extra) {
   return launch_ex(config, f, parameters, extra, NullStream::kPerThread);
 }
+
+}  // namespace simgpu

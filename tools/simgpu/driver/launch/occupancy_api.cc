@@ -7,19 +7,18 @@
 #include "tools/simgpu/driver/launch/launch.h"
 #include "tools/simgpu/driver/launch/occupancy.h"
 
+namespace simgpu {
 namespace {
-
-using simgpu::BlockDemand;
 
 constexpr unsigned kKnownFlags = CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE;
 
 /// The function that `handle` names, a CUkernel included, in the current context.
-CUresult find(CUfunction handle, simgpu::FunctionPtr* function) {
+CUresult find(CUfunction handle, FunctionPtr* function) {
   SIMGPU_CONTEXT(context);
-  return simgpu::find_launchable(handle, *context, function);
+  return find_launchable(handle, *context, function);
 }
 
-std::size_t static_shared(const simgpu::Function& function) {
+std::size_t static_shared(const Function& function) {
   return function.code->image().static_shared_bytes;
 }
 
@@ -28,13 +27,13 @@ CUresult max_active_blocks(int* blocks, CUfunction handle, int block_size, size_
   if (blocks == nullptr || block_size < 1 || (flags & ~kKnownFlags) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  simgpu::FunctionPtr function;
+  FunctionPtr function;
   if (const CUresult result = find(handle, &function); result != CUDA_SUCCESS) {
     return result;
   }
-  *blocks = simgpu::resident_blocks({.threads = block_size,
-                                     .registers = function->code->image().registers,
-                                     .shared_bytes = static_shared(*function) + dynamic});
+  *blocks = resident_blocks({.threads = block_size,
+                             .registers = function->code->image().registers,
+                             .shared_bytes = static_shared(*function) + dynamic});
   return CUDA_SUCCESS;
 }
 
@@ -44,7 +43,7 @@ CUresult max_potential_block_size(int* min_grid, int* best_block, CUfunction han
   if (min_grid == nullptr || best_block == nullptr || (flags & ~kKnownFlags) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  simgpu::FunctionPtr function;
+  FunctionPtr function;
   if (const CUresult result = find(handle, &function); result != CUDA_SUCCESS) {
     return result;
   }
@@ -56,16 +55,16 @@ CUresult max_potential_block_size(int* min_grid, int* best_block, CUfunction han
   int best_blocks = 0;
   for (int threads = most; threads > 0; threads = (threads - 1) / kWarp * kWarp) {
     const std::size_t shared = dynamic_of != nullptr ? dynamic_of(threads) : dynamic;
-    const int blocks = simgpu::resident_blocks({.threads = threads,
-                                                .registers = function->code->image().registers,
-                                                .shared_bytes = static_shared(*function) + shared});
+    const int blocks = resident_blocks({.threads = threads,
+                                        .registers = function->code->image().registers,
+                                        .shared_bytes = static_shared(*function) + shared});
     if (blocks * threads > best) {
       best = blocks * threads;
       best_threads = threads;
       best_blocks = blocks;
     }
   }
-  *min_grid = best_blocks * simgpu::multiprocessors(*function->context);
+  *min_grid = best_blocks * multiprocessors(*function->context);
   *best_block = best_threads;
   return CUDA_SUCCESS;
 }
@@ -110,11 +109,11 @@ SIMGPU_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic_b
   if (dynamic_bytes == nullptr || num_blocks < 1 || block_size < 1) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  simgpu::FunctionPtr function;
+  FunctionPtr function;
   if (const CUresult result = find(func, &function); result != CUDA_SUCCESS) {
     return result;
   }
-  const std::size_t all = simgpu::shared_bytes_for(
+  const std::size_t all = shared_bytes_for(
       num_blocks,
       {.threads = block_size, .registers = function->code->image().registers, .shared_bytes = 0});
   const std::size_t own = static_shared(*function);
@@ -131,11 +130,11 @@ SIMGPU_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int* cluster_size, CUf
   if (cluster_size == nullptr || config == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  simgpu::FunctionPtr function;
+  FunctionPtr function;
   if (const CUresult result = find(func, &function); result != CUDA_SUCCESS) {
     return result;
   }
-  *cluster_size = simgpu::largest_cluster(*function);
+  *cluster_size = largest_cluster(*function);
   return CUDA_SUCCESS;
 }
 
@@ -145,19 +144,21 @@ SIMGPU_EXPORT CUresult cuOccupancyMaxActiveClusters(int* num_clusters, CUfunctio
   if (num_clusters == nullptr || config == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  simgpu::FunctionPtr function;
+  FunctionPtr function;
   if (const CUresult result = find(func, &function); result != CUDA_SUCCESS) {
     return result;
   }
-  simgpu::LaunchShape shape = simgpu::shape_of(*config);
-  if (const CUresult result = simgpu::check_shape(*function, shape); result != CUDA_SUCCESS) {
+  LaunchShape shape = shape_of(*config);
+  if (const CUresult result = check_shape(*function, shape); result != CUDA_SUCCESS) {
     return result;
   }
   const unsigned cluster = shape.cluster[0] * shape.cluster[1] * shape.cluster[2];
-  const int blocks = simgpu::resident_blocks(
+  const int blocks = resident_blocks(
       {.threads = static_cast<int>(shape.block[0] * shape.block[1] * shape.block[2]),
        .registers = function->code->image().registers,
        .shared_bytes = static_shared(*function) + shape.shared_bytes});
-  *num_clusters = blocks * simgpu::multiprocessors(*function->context) / static_cast<int>(cluster);
+  *num_clusters = blocks * multiprocessors(*function->context) / static_cast<int>(cluster);
   return CUDA_SUCCESS;
 }
+
+}  // namespace simgpu

@@ -80,24 +80,25 @@ CUresult get_address_range(CUdeviceptr* base, std::uint64_t* size, CUdeviceptr a
 }
 
 }  // namespace
-}  // namespace simgpu
 
 SIMGPU_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
-  return simgpu::mem_alloc(dptr, bytesize);
+  return mem_alloc(dptr, bytesize);
 }
 
 SIMGPU_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes,
                                           size_t Height, unsigned int ElementSizeBytes) {
-  return simgpu::mem_alloc_pitch(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+  return mem_alloc_pitch(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 }
 
-SIMGPU_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) { return simgpu::mem_free(dptr); }
+SIMGPU_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) { return mem_free(dptr); }
 
 SIMGPU_EXPORT CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
-  return simgpu::get_info(free, total);
+  return get_info(free, total);
 }
 
 SIMGPU_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize,
                                                CUdeviceptr dptr) {
-  return simgpu::get_address_range(pbase, psize, dptr);
+  return get_address_range(pbase, psize, dptr);
 }
+
+}  // namespace simgpu

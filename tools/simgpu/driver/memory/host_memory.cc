@@ -100,20 +100,16 @@ void release_host_memory_of(const Context& context) {
   }
 }
 
-}  // namespace simgpu
-
-using simgpu::AddressSpace;
-
 SIMGPU_EXPORT CUresult cuMemAllocHost(void** pp, unsigned int bytesize) {
-  return simgpu::allocate_host(pp, bytesize);
+  return allocate_host(pp, bytesize);
 }
 SIMGPU_EXPORT CUresult cuMemAllocHost_v2(void** pp, size_t bytesize) {
-  return simgpu::allocate_host(pp, bytesize);
+  return allocate_host(pp, bytesize);
 }
 
 SIMGPU_EXPORT CUresult cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) {
   SIMGPU_ENTER(cuMemHostAlloc);
-  return simgpu::allocate(pp, bytesize, Flags);
+  return allocate(pp, bytesize, Flags);
 }
 
 SIMGPU_EXPORT CUresult cuMemFreeHost(void* p) {
@@ -125,15 +121,15 @@ SIMGPU_EXPORT CUresult cuMemFreeHost(void* p) {
   // Copies that still use it finish first, in whichever context it was allocated.
   if (const CUresult result = range->context->synchronize(); result != CUDA_SUCCESS) return result;
   if (!AddressSpace::instance().remove_pinned(base, false)) return CUDA_ERROR_INVALID_VALUE;
-  munmap(p, simgpu::align_up(range->size, simgpu::kPage));
+  munmap(p, align_up(range->size, kPage));
   return CUDA_SUCCESS;
 }
 
 SIMGPU_EXPORT CUresult cuMemHostRegister(void* p, size_t bytesize, unsigned int Flags) {
-  return simgpu::register_host(p, bytesize, Flags);
+  return register_host(p, bytesize, Flags);
 }
 SIMGPU_EXPORT CUresult cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags) {
-  return simgpu::register_host(p, bytesize, Flags);
+  return register_host(p, bytesize, Flags);
 }
 
 SIMGPU_EXPORT CUresult cuMemHostUnregister(void* p) {
@@ -152,7 +148,7 @@ SIMGPU_EXPORT CUresult cuMemHostUnregister(void* p) {
 SIMGPU_EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1* pdptr, void* p,
                                                  unsigned int Flags) {
   std::uint64_t address = 0;
-  const CUresult result = simgpu::device_pointer(pdptr == nullptr ? nullptr : &address, p, Flags);
+  const CUresult result = device_pointer(pdptr == nullptr ? nullptr : &address, p, Flags);
   if (result != CUDA_SUCCESS) return result;
   if (address > UINT32_MAX) return CUDA_ERROR_INVALID_VALUE;  // this ABI's pointers are too short
   *pdptr = static_cast<CUdeviceptr_v1>(address);
@@ -161,7 +157,7 @@ SIMGPU_EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1* pdptr, void* p,
 SIMGPU_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p,
                                                     unsigned int Flags) {
   std::uint64_t address = 0;
-  const CUresult result = simgpu::device_pointer(pdptr == nullptr ? nullptr : &address, p, Flags);
+  const CUresult result = device_pointer(pdptr == nullptr ? nullptr : &address, p, Flags);
   if (result == CUDA_SUCCESS) *pdptr = address;
   return result;
 }
@@ -175,3 +171,5 @@ SIMGPU_EXPORT CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
   *pFlags = range->flags | CU_MEMHOSTALLOC_DEVICEMAP;
   return CUDA_SUCCESS;
 }
+
+}  // namespace simgpu

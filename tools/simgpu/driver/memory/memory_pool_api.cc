@@ -146,39 +146,32 @@ PoolPtr find_pool(CUmemoryPool handle) {
   return found;
 }
 
-}  // namespace simgpu
-
-using simgpu::Device;
-using simgpu::NullStream;
-using simgpu::Pools;
-
 SIMGPU_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-  return simgpu::allocate_async(dptr, bytesize, hStream, NullStream::kLegacy);
+  return allocate_async(dptr, bytesize, hStream, NullStream::kLegacy);
 }
 SIMGPU_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-  return simgpu::allocate_async(dptr, bytesize, hStream, NullStream::kPerThread);
+  return allocate_async(dptr, bytesize, hStream, NullStream::kPerThread);
 }
 SIMGPU_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize,
                                                CUmemoryPool pool, CUstream hStream) {
-  return simgpu::allocate_from_pool(dptr, bytesize, pool, hStream, NullStream::kLegacy);
+  return allocate_from_pool(dptr, bytesize, pool, hStream, NullStream::kLegacy);
 }
 SIMGPU_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize,
                                                     CUmemoryPool pool, CUstream hStream) {
-  return simgpu::allocate_from_pool(dptr, bytesize, pool, hStream, NullStream::kPerThread);
+  return allocate_from_pool(dptr, bytesize, pool, hStream, NullStream::kPerThread);
 }
 SIMGPU_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
-  return simgpu::free_async(dptr, hStream, NullStream::kLegacy);
+  return free_async(dptr, hStream, NullStream::kLegacy);
 }
 SIMGPU_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
-  return simgpu::free_async(dptr, hStream, NullStream::kPerThread);
+  return free_async(dptr, hStream, NullStream::kPerThread);
 }
 
 SIMGPU_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
   SIMGPU_ENTER(cuMemPoolCreate);
   if (pool == nullptr || poolProps == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Device* device = nullptr;
-  if (const CUresult result =
-          simgpu::check_location(&poolProps->location, poolProps->allocType, &device);
+  if (const CUresult result = check_location(&poolProps->location, poolProps->allocType, &device);
       result != CUDA_SUCCESS) {
     return result;
   }
@@ -191,7 +184,7 @@ SIMGPU_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps*
 
 SIMGPU_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   SIMGPU_ENTER(cuMemPoolDestroy);
-  const auto found = simgpu::find_pool(pool);
+  const auto found = find_pool(pool);
   if (found == nullptr || found->is_default()) return CUDA_ERROR_INVALID_VALUE;
   if (Pools::instance().current_of(found->device()) == found) {
     Pools::instance().choose(found->device(), nullptr);
@@ -203,7 +196,7 @@ SIMGPU_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
 
 SIMGPU_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   SIMGPU_ENTER(cuMemPoolTrimTo);
-  const auto found = simgpu::find_pool(pool);
+  const auto found = find_pool(pool);
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
   found->trim(minBytesToKeep);
   return CUDA_SUCCESS;
@@ -212,7 +205,7 @@ SIMGPU_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 SIMGPU_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
                                              void* value) {
   SIMGPU_ENTER(cuMemPoolGetAttribute);
-  const auto found = simgpu::find_pool(pool);
+  const auto found = find_pool(pool);
   if (found == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return found->get_attribute(attr, value);
 }
@@ -220,7 +213,7 @@ SIMGPU_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attrib
 SIMGPU_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
                                              void* value) {
   SIMGPU_ENTER(cuMemPoolSetAttribute);
-  const auto found = simgpu::find_pool(pool);
+  const auto found = find_pool(pool);
   if (found == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return found->set_attribute(attr, value);
 }
@@ -228,11 +221,11 @@ SIMGPU_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attrib
 SIMGPU_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map,
                                           size_t count) {
   SIMGPU_ENTER(cuMemPoolSetAccess);
-  const auto found = simgpu::find_pool(pool);
+  const auto found = find_pool(pool);
   if (found == nullptr || (map == nullptr && count != 0)) return CUDA_ERROR_INVALID_VALUE;
   for (size_t index = 0; index < count; ++index) {
     if (map[index].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
-    if (simgpu::find_device(map[index].location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+    if (find_device(map[index].location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
     const bool own = map[index].location.id == found->device().ordinal();
     // The owner's access cannot be taken away, and there is no peer access to give.
     if (own && map[index].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
@@ -248,7 +241,7 @@ SIMGPU_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDe
 SIMGPU_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool,
                                           CUmemLocation* location) {
   SIMGPU_ENTER(cuMemPoolGetAccess);
-  const auto found = simgpu::find_pool(memPool);
+  const auto found = find_pool(memPool);
   if (found == nullptr || flags == nullptr || location == nullptr ||
       location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -261,7 +254,7 @@ SIMGPU_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool
 SIMGPU_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetDefaultMemPool);
   if (pool_out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Device* const device = simgpu::find_device(dev);
+  Device* const device = find_device(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   *pool_out = Pools::instance().default_of(*device)->handle;
   return CUDA_SUCCESS;
@@ -270,7 +263,7 @@ SIMGPU_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevic
 SIMGPU_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetMemPool);
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Device* const device = simgpu::find_device(dev);
+  Device* const device = find_device(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   *pool = Pools::instance().current_of(*device)->handle;
   return CUDA_SUCCESS;
@@ -278,9 +271,9 @@ SIMGPU_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
 
 SIMGPU_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   SIMGPU_ENTER(cuDeviceSetMemPool);
-  Device* const device = simgpu::find_device(dev);
+  Device* const device = find_device(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  const auto found = simgpu::find_pool(pool);
+  const auto found = find_pool(pool);
   if (found == nullptr || &found->device() != device) return CUDA_ERROR_INVALID_VALUE;
   Pools::instance().choose(*device, found);
   return CUDA_SUCCESS;
@@ -290,8 +283,7 @@ SIMGPU_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool_out, CUmemLocat
                                               CUmemAllocationType type) {
   SIMGPU_ENTER(cuMemGetDefaultMemPool);
   Device* device = nullptr;
-  if (const CUresult result = simgpu::check_location(location, type, &device);
-      result != CUDA_SUCCESS) {
+  if (const CUresult result = check_location(location, type, &device); result != CUDA_SUCCESS) {
     return result;
   }
   if (pool_out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -303,8 +295,7 @@ SIMGPU_EXPORT CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* locati
                                        CUmemAllocationType type) {
   SIMGPU_ENTER(cuMemGetMemPool);
   Device* device = nullptr;
-  if (const CUresult result = simgpu::check_location(location, type, &device);
-      result != CUDA_SUCCESS) {
+  if (const CUresult result = check_location(location, type, &device); result != CUDA_SUCCESS) {
     return result;
   }
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -316,12 +307,13 @@ SIMGPU_EXPORT CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationT
                                        CUmemoryPool pool) {
   SIMGPU_ENTER(cuMemSetMemPool);
   Device* device = nullptr;
-  if (const CUresult result = simgpu::check_location(location, type, &device);
-      result != CUDA_SUCCESS) {
+  if (const CUresult result = check_location(location, type, &device); result != CUDA_SUCCESS) {
     return result;
   }
-  const auto found = simgpu::find_pool(pool);
+  const auto found = find_pool(pool);
   if (found == nullptr || &found->device() != device) return CUDA_ERROR_INVALID_VALUE;
   Pools::instance().choose(*device, found);
   return CUDA_SUCCESS;
 }
+
+}  // namespace simgpu

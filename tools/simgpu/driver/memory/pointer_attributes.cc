@@ -140,16 +140,15 @@ bool is_known_attribute(CUpointer_attribute attribute) {
 }
 
 }  // namespace
-}  // namespace simgpu
 
 SIMGPU_EXPORT CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute,
                                              CUdeviceptr ptr) {
   SIMGPU_ENTER(cuPointerGetAttribute);
   SIMGPU_CONTEXT(context);
-  if (data == nullptr || !simgpu::is_known_attribute(attribute)) return CUDA_ERROR_INVALID_VALUE;
-  const simgpu::PointerFacts facts = simgpu::facts_of(ptr);
-  if (facts.known()) return simgpu::get(data, attribute, ptr, facts);
-  if (attribute == CU_POINTER_ATTRIBUTE_MAPPED) return simgpu::put<bool>(data, false);
+  if (data == nullptr || !is_known_attribute(attribute)) return CUDA_ERROR_INVALID_VALUE;
+  const PointerFacts facts = facts_of(ptr);
+  if (facts.known()) return get(data, attribute, ptr, facts);
+  if (attribute == CU_POINTER_ATTRIBUTE_MAPPED) return put<bool>(data, false);
   return CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -162,14 +161,14 @@ SIMGPU_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes,
     return CUDA_ERROR_INVALID_VALUE;
   }
   for (unsigned index = 0; index < numAttributes; ++index) {
-    if (data[index] == nullptr || !simgpu::is_known_attribute(attributes[index])) {
+    if (data[index] == nullptr || !is_known_attribute(attributes[index])) {
       return CUDA_ERROR_INVALID_VALUE;
     }
   }
-  const simgpu::PointerFacts facts = simgpu::facts_of(ptr);
+  const PointerFacts facts = facts_of(ptr);
   for (unsigned index = 0; index < numAttributes; ++index) {
-    if (!facts.known() || simgpu::get(data[index], attributes[index], ptr, facts) != CUDA_SUCCESS) {
-      simgpu::put_unknown(data[index], attributes[index]);
+    if (!facts.known() || get(data[index], attributes[index], ptr, facts) != CUDA_SUCCESS) {
+      put_unknown(data[index], attributes[index]);
     }
   }
   return CUDA_SUCCESS;
@@ -179,9 +178,10 @@ SIMGPU_EXPORT CUresult cuPointerSetAttribute(const void* value, CUpointer_attrib
                                              CUdeviceptr ptr) {
   SIMGPU_ENTER(cuPointerSetAttribute);
   SIMGPU_CONTEXT(context);
-  if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
-      !simgpu::facts_of(ptr).known()) {
+  if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !facts_of(ptr).known()) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;  // synchronous copies and fills here are always synchronous enough
 }
+
+}  // namespace simgpu

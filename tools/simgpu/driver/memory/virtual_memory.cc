@@ -58,22 +58,18 @@ bool is_valid_access(const CUmemAccessDesc& access) {
 }
 
 }  // namespace
-}  // namespace simgpu
 
-using simgpu::AddressSpace;
-
-#define SIMGPU_UNBROKEN()                                            \
-  if (const CUresult simgpu_broken = simgpu::current_sticky_error(); \
-      simgpu_broken != CUDA_SUCCESS) {                               \
-    return simgpu_broken;                                            \
-  }                                                                  \
+#define SIMGPU_UNBROKEN()                                                                     \
+  if (const CUresult simgpu_broken = current_sticky_error(); simgpu_broken != CUDA_SUCCESS) { \
+    return simgpu_broken;                                                                     \
+  }                                                                                           \
   static_assert(true, "take a semicolon")
 
 SIMGPU_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment,
                                            CUdeviceptr addr, unsigned long long flags) {
   SIMGPU_ENTER(cuMemAddressReserve);
   SIMGPU_UNBROKEN();
-  if (ptr == nullptr || size == 0 || !simgpu::is_granular(size) || flags != 0 ||
+  if (ptr == nullptr || size == 0 || !is_granular(size) || flags != 0 ||
       (alignment & (alignment - 1)) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -93,15 +89,14 @@ SIMGPU_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t 
                                    const CUmemAllocationProp* prop, unsigned long long flags) {
   SIMGPU_ENTER(cuMemCreate);
   SIMGPU_UNBROKEN();
-  if (handle == nullptr || size == 0 || !simgpu::is_granular(size) || flags != 0) {
+  if (handle == nullptr || size == 0 || !is_granular(size) || flags != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (const CUresult result = simgpu::check_properties(prop); result != CUDA_SUCCESS) {
+  if (const CUresult result = check_properties(prop); result != CUDA_SUCCESS) {
     return result;
   }
-  const simgpu::ModelledHostCost cost{simgpu::configuration().create_us};
-  auto physical =
-      simgpu::Physical::create(simgpu::find_device(prop->location.id)->small_allocations(), size);
+  const ModelledHostCost cost{configuration().create_us};
+  auto physical = Physical::create(find_device(prop->location.id)->small_allocations(), size);
   if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *handle = AddressSpace::instance().add_handle(std::move(physical), *prop);
   return CUDA_SUCCESS;
@@ -138,10 +133,10 @@ SIMGPU_EXPORT CUresult cuMemGetAllocationGranularity(size_t* granularity,
                                  option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (const CUresult result = simgpu::check_properties(prop); result != CUDA_SUCCESS) {
+  if (const CUresult result = check_properties(prop); result != CUDA_SUCCESS) {
     return result;
   }
-  *granularity = simgpu::kGranularity;
+  *granularity = kGranularity;
   return CUDA_SUCCESS;
 }
 
@@ -149,18 +144,18 @@ SIMGPU_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
                                 CUmemGenericAllocationHandle handle, unsigned long long flags) {
   SIMGPU_ENTER(cuMemMap);
   SIMGPU_UNBROKEN();
-  if (!simgpu::is_granular_range(ptr, size) || offset != 0 || flags != 0) {
+  if (!is_granular_range(ptr, size) || offset != 0 || flags != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const simgpu::ModelledHostCost cost{simgpu::configuration().map_us};
+  const ModelledHostCost cost{configuration().map_us};
   return AddressSpace::instance().map(ptr, size, handle);
 }
 
 SIMGPU_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   SIMGPU_ENTER(cuMemUnmap);
   SIMGPU_UNBROKEN();
-  if (!simgpu::is_granular_range(ptr, size)) return CUDA_ERROR_INVALID_VALUE;
-  const simgpu::ModelledHostCost cost{simgpu::configuration().unmap_us};
+  if (!is_granular_range(ptr, size)) return CUDA_ERROR_INVALID_VALUE;
+  const ModelledHostCost cost{configuration().unmap_us};
   return AddressSpace::instance().unmap(ptr, size);
 }
 
@@ -168,7 +163,7 @@ SIMGPU_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemA
                                       size_t count) {
   SIMGPU_ENTER(cuMemSetAccess);
   SIMGPU_UNBROKEN();
-  if (!simgpu::is_granular_range(ptr, size) || desc == nullptr || count == 0) {
+  if (!is_granular_range(ptr, size) || desc == nullptr || count == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   for (size_t index = 0; index < count; ++index) {
@@ -176,14 +171,14 @@ SIMGPU_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemA
         desc[index].location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA) {
       return CUDA_ERROR_NOT_SUPPORTED;
     }
-    if (!simgpu::is_valid_access(desc[index])) {
+    if (!is_valid_access(desc[index])) {
       return desc[index].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-                     simgpu::find_device(desc[index].location.id) == nullptr
+                     find_device(desc[index].location.id) == nullptr
                  ? CUDA_ERROR_INVALID_DEVICE
                  : CUDA_ERROR_INVALID_VALUE;
     }
   }
-  const simgpu::ModelledHostCost cost{simgpu::configuration().set_access_us};
+  const ModelledHostCost cost{configuration().set_access_us};
   return AddressSpace::instance().set_access(ptr, size, desc, count);
 }
 
@@ -194,6 +189,8 @@ SIMGPU_EXPORT CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLoca
   if (flags == nullptr || location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (simgpu::find_device(location->id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (find_device(location->id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   return AddressSpace::instance().get_access(ptr, location->id, flags);
 }
+
+}  // namespace simgpu

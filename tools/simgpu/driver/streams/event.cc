@@ -96,10 +96,6 @@ void destroy_events_of(Context& context) {
   events().remove_if([&](const Event& event) { return &event.context == &context; });
 }
 
-}  // namespace simgpu
-
-using simgpu::NullStream;
-
 SIMGPU_EXPORT CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
   SIMGPU_ENTER(cuEventCreate);
   SIMGPU_CONTEXT(context);
@@ -110,35 +106,33 @@ SIMGPU_EXPORT CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
       (interprocess && (Flags & CU_EVENT_DISABLE_TIMING) == 0)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  *phEvent = simgpu::events().add(
-      std::shared_ptr<simgpu::Event>(new simgpu::Event{*context, Flags, {}, nullptr}));
+  *phEvent = events().add(std::shared_ptr<Event>(new Event{*context, Flags, {}, nullptr}));
   return CUDA_SUCCESS;
 }
 
-SIMGPU_EXPORT CUresult cuEventDestroy(CUevent hEvent) { return simgpu::destroy(hEvent); }
-SIMGPU_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent) { return simgpu::destroy(hEvent); }
+SIMGPU_EXPORT CUresult cuEventDestroy(CUevent hEvent) { return destroy(hEvent); }
+SIMGPU_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent) { return destroy(hEvent); }
 
 SIMGPU_EXPORT CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
-  return simgpu::record_event(hEvent, hStream, NullStream::kLegacy);
+  return record_event(hEvent, hStream, NullStream::kLegacy);
 }
 SIMGPU_EXPORT CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
-  return simgpu::record_event(hEvent, hStream, NullStream::kPerThread);
+  return record_event(hEvent, hStream, NullStream::kPerThread);
 }
 SIMGPU_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
                                               unsigned int flags) {
-  return simgpu::record_event_with_flags(hEvent, hStream, flags, NullStream::kLegacy);
+  return record_event_with_flags(hEvent, hStream, flags, NullStream::kLegacy);
 }
 SIMGPU_EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream,
                                                    unsigned int flags) {
-  return simgpu::record_event_with_flags(hEvent, hStream, flags, NullStream::kPerThread);
+  return record_event_with_flags(hEvent, hStream, flags, NullStream::kPerThread);
 }
 
 SIMGPU_EXPORT CUresult cuEventQuery(CUevent hEvent) {
   SIMGPU_ENTER(cuEventQuery);
   SIMGPU_CONTEXT(context);
-  simgpu::CompletionPtr completion;
-  if (const CUresult result = simgpu::event_completion(hEvent, &completion);
-      result != CUDA_SUCCESS) {
+  CompletionPtr completion;
+  if (const CUresult result = event_completion(hEvent, &completion); result != CUDA_SUCCESS) {
     return result;
   }
   return completion == nullptr || completion->complete() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -147,19 +141,20 @@ SIMGPU_EXPORT CUresult cuEventQuery(CUevent hEvent) {
 SIMGPU_EXPORT CUresult cuEventSynchronize(CUevent hEvent) {
   SIMGPU_ENTER(cuEventSynchronize);
   SIMGPU_CONTEXT(context);
-  simgpu::CompletionPtr completion;
-  if (const CUresult result = simgpu::event_completion(hEvent, &completion);
-      result != CUDA_SUCCESS) {
+  CompletionPtr completion;
+  if (const CUresult result = event_completion(hEvent, &completion); result != CUDA_SUCCESS) {
     return result;
   }
   if (completion != nullptr) completion->wait();
-  simgpu::after_synchronize(context->device());
+  after_synchronize(context->device());
   return context->sticky_error();
 }
 
 SIMGPU_EXPORT CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
-  return simgpu::elapsed(pMilliseconds, hStart, hEnd);
+  return elapsed(pMilliseconds, hStart, hEnd);
 }
 SIMGPU_EXPORT CUresult cuEventElapsedTime_v2(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
-  return simgpu::elapsed(pMilliseconds, hStart, hEnd);
+  return elapsed(pMilliseconds, hStart, hEnd);
 }
+
+}  // namespace simgpu

@@ -256,23 +256,19 @@ void close_streams_of(Context& context) {
   for (const StreamPtr& stream : closing) stream->close();
 }
 
-}  // namespace simgpu
-
-using simgpu::NullStream;
-
 SIMGPU_EXPORT CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
   SIMGPU_ENTER(cuStreamCreate);
-  return simgpu::create(phStream, Flags, 0);
+  return create(phStream, Flags, 0);
 }
 
 SIMGPU_EXPORT CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags,
                                                   int priority) {
   SIMGPU_ENTER(cuStreamCreateWithPriority);
-  return simgpu::create(phStream, flags, priority);
+  return create(phStream, flags, priority);
 }
 
-SIMGPU_EXPORT CUresult cuStreamDestroy(CUstream hStream) { return simgpu::destroy(hStream); }
-SIMGPU_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) { return simgpu::destroy(hStream); }
+SIMGPU_EXPORT CUresult cuStreamDestroy(CUstream hStream) { return destroy(hStream); }
+SIMGPU_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) { return destroy(hStream); }
 
 SIMGPU_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   SIMGPU_ENTER(cuThreadExchangeStreamCaptureMode);
@@ -287,13 +283,11 @@ SIMGPU_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mo
 
 /// Both ABI variants of a function: the plain one takes null for the legacy stream, `_ptsz` for the
 /// calling thread's. `parameters` in parentheses, `call` with NULL_STREAM where that goes.
-#define SIMGPU_STREAM_API(name, parameters, function, ...)        \
-  SIMGPU_EXPORT CUresult name parameters {                        \
-    return simgpu::function(__VA_ARGS__, NullStream::kLegacy);    \
-  }                                                               \
-  SIMGPU_EXPORT CUresult name##_ptsz parameters {                 \
-    return simgpu::function(__VA_ARGS__, NullStream::kPerThread); \
-  }                                                               \
+#define SIMGPU_STREAM_API(name, parameters, function, ...)                                      \
+  SIMGPU_EXPORT CUresult name parameters { return function(__VA_ARGS__, NullStream::kLegacy); } \
+  SIMGPU_EXPORT CUresult name##_ptsz parameters {                                               \
+    return function(__VA_ARGS__, NullStream::kPerThread);                                       \
+  }                                                                                             \
   static_assert(true, "take a semicolon")
 
 SIMGPU_STREAM_API(cuStreamQuery, (CUstream hStream), query, hStream);
@@ -329,3 +323,5 @@ SIMGPU_STREAM_API(cuStreamAddCallback,
                   add_callback, hStream, callback, userData, flags);
 SIMGPU_STREAM_API(cuLaunchHostFunc, (CUstream hStream, CUhostFn fn, void* userData),
                   launch_host_function, hStream, fn, userData);
+
+}  // namespace simgpu
