@@ -56,17 +56,13 @@ using Matrix = std::vector<float>;
 class CublasTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (float*& matrix : device_) {
-      ASSERT_EQ(cudaMalloc(&matrix, kBytes), cudaSuccess);
-    }
+    for (float*& matrix : device_) ASSERT_EQ(cudaMalloc(&matrix, kBytes), cudaSuccess);
     ASSERT_EQ(cublasCreate_v2(&handle_), kSuccess);
     reset();
   }
   void TearDown() override {
     EXPECT_EQ(cublasDestroy_v2(handle_), kSuccess);
-    for (float* const matrix : device_) {
-      EXPECT_EQ(cudaFree(matrix), cudaSuccess);
-    }
+    for (float* const matrix : device_) EXPECT_EQ(cudaFree(matrix), cudaSuccess);
   }
 
   /// a, b and bias hold 1, 2 and 3, and c zeros.

@@ -70,9 +70,7 @@ Status dot(const Handle* handle, int n, const void* x, const void* y, const void
 
 SIMGPU_EXPORT int cublasCreate_v2(Handle** handle) {
   if (handle == nullptr) return kInvalidValue;
-  if (const auto status = check_context(); status != kSuccess) {
-    return status;
-  }
+  if (const auto status = check_context(); status != kSuccess) return status;
   auto* const created = new (std::nothrow) Handle;
   if (created == nullptr) return kAllocFailed;
   *handle = created;
@@ -106,9 +104,7 @@ SIMGPU_EXPORT int cublasSetWorkspace_v2(Handle* handle, void* /*workspace*/,
 
 SIMGPU_EXPORT int cublasSetPointerMode_v2(Handle* handle, int mode) {
   if (handle == nullptr) return kNotInitialized;
-  if (mode != kHost && mode != kDevice) {
-    return kInvalidValue;
-  }
+  if (mode != kHost && mode != kDevice) return kInvalidValue;
   handle->pointer_mode = mode;
   return kSuccess;
 }

@@ -104,9 +104,7 @@ SIMGPU_EXPORT std::size_t cublasLtGetVersion() { return 130100; }
 // The handle has no state: cuBLAS's own handles serve as well, as they do with NVIDIA's library.
 SIMGPU_EXPORT int cublasLtCreate(void** handle) {
   if (handle == nullptr) return kInvalidValue;
-  if (const auto status = check_context(); status != kSuccess) {
-    return status;
-  }
+  if (const auto status = check_context(); status != kSuccess) return status;
   static char the_handle;
   *handle = &the_handle;
   return kSuccess;

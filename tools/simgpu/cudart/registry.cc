@@ -26,7 +26,7 @@ cudaError_t FatBinary::load() {
 }
 
 cudaError_t FatBinary::library(CUlibrary* library) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock{mutex_};
   if (!loaded_) {
     status_ = load();
     loaded_ = true;
@@ -36,12 +36,12 @@ cudaError_t FatBinary::library(CUlibrary* library) {
 }
 
 void FatBinary::add_managed(void** host_pointer, std::string name) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock{mutex_};
   managed_.push_back({host_pointer, std::move(name)});
 }
 
 void FatBinary::unload() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock{mutex_};
   // At exit the driver may be gone; the process takes its libraries with it.
   if (library_ == nullptr || ensure_driver() != cudaSuccess) return;
   static_cast<void>(driver().legacy.cuLibraryUnload(library_));
@@ -56,18 +56,18 @@ Registry& Registry::instance() {
 FatBinary* Registry::add(const __fatBinC_Wrapper_t* wrapper) { return new FatBinary(wrapper); }
 
 void Registry::add_function(FatBinary* binary, const void* host, const char* name) {
-  const std::unique_lock lock(mutex_);
+  const std::unique_lock lock{mutex_};
   functions_[host] = Function{binary, name, nullptr};
 }
 
 void Registry::add_variable(FatBinary* binary, const void* host, const char* name, size_t bytes) {
-  const std::unique_lock lock(mutex_);
+  const std::unique_lock lock{mutex_};
   variables_[host] = Variable{binary, name, bytes};
 }
 
 void Registry::remove(FatBinary* binary) {
   {
-    const std::unique_lock lock(mutex_);
+    const std::unique_lock lock{mutex_};
     std::erase_if(functions_,
                   [binary](const auto& entry) { return entry.second.binary == binary; });
     std::erase_if(variables_,
@@ -81,7 +81,7 @@ cudaError_t Registry::kernel(const void* function, CUkernel* kernel) {
   FatBinary* binary = nullptr;
   std::string name;
   {
-    const std::shared_lock lock(mutex_);
+    const std::shared_lock lock{mutex_};
     const auto found = functions_.find(function);
     if (found == functions_.end()) return cudaErrorInvalidDeviceFunction;
     if (found->second.kernel != nullptr) {
@@ -98,7 +98,7 @@ cudaError_t Registry::kernel(const void* function, CUkernel* kernel) {
   const CUresult result = driver().legacy.cuLibraryGetKernel(&loaded, library, name.c_str());
   if (result == CUDA_ERROR_NOT_FOUND) return cudaErrorInvalidDeviceFunction;
   if (result != CUDA_SUCCESS) return to_error(result);
-  const std::unique_lock lock(mutex_);
+  const std::unique_lock lock{mutex_};
   functions_[function].kernel = loaded;
   functions_[loaded] = Function{binary, name, loaded};
   *kernel = loaded;
@@ -106,14 +106,14 @@ cudaError_t Registry::kernel(const void* function, CUkernel* kernel) {
 }
 
 void Registry::remember(CUkernel kernel) {
-  const std::unique_lock lock(mutex_);
+  const std::unique_lock lock{mutex_};
   functions_.try_emplace(kernel, Function{nullptr, {}, kernel});
 }
 
 cudaError_t Registry::variable(const void* symbol, CUdeviceptr* address, size_t* bytes) {
   Variable wanted;
   {
-    const std::shared_lock lock(mutex_);
+    const std::shared_lock lock{mutex_};
     const auto found = variables_.find(symbol);
     if (found == variables_.end()) return cudaErrorInvalidSymbol;
     wanted = found->second;

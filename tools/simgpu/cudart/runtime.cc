@@ -67,7 +67,7 @@ bool is_reset(CUcontext context) {
   Runtime& self = runtime();
   const unsigned resets = self.resets.load(std::memory_order_acquire);
   if (thread_state.resets_seen == resets) return false;
-  const std::lock_guard lock(self.mutex);
+  const std::lock_guard lock{self.mutex};
   for (const PrimaryContext& primary : self.primary) {
     if (primary.context == context && !primary.retained) return true;
   }
@@ -113,7 +113,7 @@ cudaError_t primary_context(int device, CUcontext* context) noexcept {
   if (device < 0 || static_cast<size_t>(device) >= self.primary.size()) {
     return cudaErrorInvalidDevice;
   }
-  const std::lock_guard lock(self.mutex);
+  const std::lock_guard lock{self.mutex};
   PrimaryContext& primary = self.primary[static_cast<size_t>(device)];
   if (!primary.retained) {
     CUdevice handle = 0;
@@ -164,7 +164,7 @@ cudaError_t reset_device() noexcept {
   CUdevice handle = 0;
   CUresult result = self.driver.legacy.cuDeviceGet(&handle, device);
   if (result != CUDA_SUCCESS) return to_error(result);
-  const std::lock_guard lock(self.mutex);
+  const std::lock_guard lock{self.mutex};
   PrimaryContext& primary = self.primary[static_cast<size_t>(device)];
   result = self.driver.legacy.cuDevicePrimaryCtxReset(handle);
   if (primary.retained) {

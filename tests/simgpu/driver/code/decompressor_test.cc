@@ -13,9 +13,7 @@ using Failure = Decompressor::Failure;
 
 std::vector<std::byte> bytes_of(std::initializer_list<int> values) {
   std::vector<std::byte> bytes;
-  for (const int value : values) {
-    bytes.push_back(static_cast<std::byte>(value));
-  }
+  for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
   return bytes;
 }
 

@@ -104,9 +104,7 @@ std::vector<std::uint64_t> lanes(const MixerWrite& write) {
 
 std::vector<std::uint64_t> addresses(const Mix& result) {
   std::vector<std::uint64_t> all;
-  for (const MixerWrite& write : result.writes) {
-    all.push_back(write.address);
-  }
+  for (const MixerWrite& write : result.writes) all.push_back(write.address);
   return all;
 }
 

@@ -21,9 +21,7 @@ __device__ __noinline__ float helper(const float* in, int i) { return in[i] * co
 
 extern "C" __global__ void add(float* out, const float* in, int n) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < n) {
-    out[i] += helper(in, i);
-  }
+  if (i < n) out[i] += helper(in, i);
 }
 
 extern "C" __global__ void mixed(char a, short b, int c, long long d, Mixed e, char f, float* g) {

@@ -19,9 +19,7 @@ void add(const SimgpuLaunch* launch) {
   const auto* const in = argument<const float*>(launch, 1);
   const int n = argument<int>(launch, 2);
   const int threads = static_cast<int>(launch->grid[0] * launch->block[0]);
-  for (int i = 0; i < n && i < threads; ++i) {
-    out[i] += in[i] * static_cast<float>(i % 8 + 1);
-  }
+  for (int i = 0; i < n && i < threads; ++i) out[i] += in[i] * static_cast<float>(i % 8 + 1);
 }
 
 double add_us(const SimgpuLaunch* launch) { return 10.0 * argument<int>(launch, 2); }

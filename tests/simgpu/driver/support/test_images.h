@@ -53,9 +53,7 @@ inline ImageError expect_refusal(const ImageResult& result) {
 
 inline const KernelImage* find_kernel(const ModuleImage& image, const std::string& name) {
   for (const KernelImage& kernel : image.kernels) {
-    if (kernel.name == name) {
-      return &kernel;
-    }
+    if (kernel.name == name) return &kernel;
   }
   return nullptr;
 }
@@ -96,9 +94,7 @@ inline void expect_layouts(const ModuleImage& image) {
   using ::testing::ElementsAre;
   using L = ParameterLayout;
   std::vector<std::string> names;
-  for (const KernelImage& kernel : image.kernels) {
-    names.push_back(kernel.name);
-  }
+  for (const KernelImage& kernel : image.kernels) names.push_back(kernel.name);
   EXPECT_THAT(names, ::testing::UnorderedElementsAre("add", "mixed", "nothing", "wide", kCopyName,
                                                      kBoundedName));
   EXPECT_THAT(parameters_of(image, "add"), ElementsAre(L{0, 8}, L{8, 8}, L{16, 4}));

@@ -26,9 +26,7 @@ class ByteView {
   template <typename T>
   [[nodiscard]] std::optional<T> load(std::uint64_t offset) const {
     static_assert(std::is_trivially_copyable_v<T>);
-    if (!holds(offset, sizeof(T))) {
-      return std::nullopt;
-    }
+    if (!holds(offset, sizeof(T))) return std::nullopt;
     T value;
     std::memcpy(&value, bytes_.data() + offset, sizeof(T));
     return value;
@@ -36,23 +34,17 @@ class ByteView {
 
   /// The `size` bytes from byte `offset` on; nullopt unless they lie inside.
   [[nodiscard]] std::optional<ByteView> slice(std::uint64_t offset, std::uint64_t size) const {
-    if (!holds(offset, size)) {
-      return std::nullopt;
-    }
+    if (!holds(offset, size)) return std::nullopt;
     return ByteView(
         bytes_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size)));
   }
 
   /// The zero-terminated string at byte `offset`; nullopt unless it ends inside.
   [[nodiscard]] std::optional<std::string_view> text(std::uint64_t offset) const {
-    if (offset >= bytes_.size()) {
-      return std::nullopt;
-    }
+    if (offset >= bytes_.size()) return std::nullopt;
     const char* const begin = reinterpret_cast<const char*>(bytes_.data()) + offset;
     const void* const end = std::memchr(begin, 0, bytes_.size() - static_cast<std::size_t>(offset));
-    if (end == nullptr) {
-      return std::nullopt;
-    }
+    if (end == nullptr) return std::nullopt;
     return std::string_view(begin, static_cast<std::size_t>(static_cast<const char*>(end) - begin));
   }
 

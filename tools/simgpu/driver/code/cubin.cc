@@ -53,20 +53,14 @@ struct Elf {
 
 std::optional<ImageRefusal> read_sections(Elf& elf) {
   const auto header = elf.image.load<Elf64_Ehdr>(0);
-  if (!header || !looks_like_elf(elf.image)) {
-    return invalid("no ELF header");
-  }
+  if (!header || !looks_like_elf(elf.image)) return invalid("no ELF header");
   if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
       header->e_machine != kMachineCuda) {
     return invalid("not a 64-bit CUDA ELF file");
   }
-  if (header->e_shentsize != sizeof(Elf64_Shdr)) {
-    return invalid("unknown section header size");
-  }
+  if (header->e_shentsize != sizeof(Elf64_Shdr)) return invalid("unknown section header size");
   const auto first = elf.image.load<Elf64_Shdr>(header->e_shoff);
-  if (!first) {
-    return invalid("section table outside the image");
-  }
+  if (!first) return invalid("section table outside the image");
   // Counts that do not fit the header's fields are in section 0 (ELF specification).
   const std::uint64_t count = header->e_shnum != 0 ? header->e_shnum : first->sh_size;
   const std::uint64_t names_index =
@@ -75,9 +69,7 @@ std::optional<ImageRefusal> read_sections(Elf& elf) {
       !elf.image.slice(header->e_shoff, count * sizeof(Elf64_Shdr))) {
     return invalid("section table outside the image");
   }
-  if (names_index >= count) {
-    return invalid("no section names");
-  }
+  if (names_index >= count) return invalid("no section names");
   elf.sections.resize(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     elf.sections[i].header = *elf.image.load<Elf64_Shdr>(header->e_shoff + i * sizeof(Elf64_Shdr));
@@ -88,14 +80,10 @@ std::optional<ImageRefusal> read_sections(Elf& elf) {
     }
   }
   const auto names = elf.content(elf.sections[names_index]);
-  if (!names) {
-    return invalid("no section names");
-  }
+  if (!names) return invalid("no section names");
   for (Section& section : elf.sections) {
     const auto name = names->text(section.header.sh_name);
-    if (!name) {
-      return invalid("section name outside its table");
-    }
+    if (!name) return invalid("section name outside its table");
     section.name = *name;
   }
   return std::nullopt;
@@ -103,12 +91,8 @@ std::optional<ImageRefusal> read_sections(Elf& elf) {
 
 std::optional<ImageRefusal> read_symbols(Elf& elf) {
   for (const Section& section : elf.sections) {
-    if (section.header.sh_type != SHT_SYMTAB) {
-      continue;
-    }
-    if (!elf.symbols.empty()) {
-      return invalid("two symbol tables");
-    }
+    if (section.header.sh_type != SHT_SYMTAB) continue;
+    if (!elf.symbols.empty()) return invalid("two symbol tables");
     if (section.header.sh_entsize != sizeof(Elf64_Sym) ||
         section.header.sh_link >= elf.sections.size()) {
       return invalid("malformed symbol table");
@@ -121,9 +105,7 @@ std::optional<ImageRefusal> read_symbols(Elf& elf) {
     for (std::size_t offset = 0; offset < table->size(); offset += sizeof(Elf64_Sym)) {
       const Elf64_Sym symbol = *table->load<Elf64_Sym>(offset);
       const auto name = names->text(symbol.st_name);
-      if (!name) {
-        return invalid("symbol name outside its table");
-      }
+      if (!name) return invalid("symbol name outside its table");
       elf.symbols.push_back(symbol);
       elf.symbol_names.push_back(*name);
     }
@@ -140,9 +122,7 @@ bool for_each_attribute(ByteView info, const Visit& visit) {
     const auto format = info.load<std::uint8_t>(at);
     const auto attribute = info.load<std::uint8_t>(at + 1);
     const auto half = info.load<std::uint16_t>(at + 2);
-    if (!format || !attribute || !half) {
-      return false;
-    }
+    if (!format || !attribute || !half) return false;
     ByteView payload;
     std::size_t length = 4;
     switch (*format) {
@@ -152,9 +132,7 @@ bool for_each_attribute(ByteView info, const Visit& visit) {
         break;
       case kSizedValue: {
         const auto sized = info.slice(at + 4, *half);
-        if (!sized) {
-          return false;
-        }
+        if (!sized) return false;
         payload = *sized;
         length += *half;
         break;
@@ -162,9 +140,7 @@ bool for_each_attribute(ByteView info, const Visit& visit) {
       default:
         return false;
     }
-    if (!visit(*attribute, payload)) {
-      return false;
-    }
+    if (!visit(*attribute, payload)) return false;
     at += length;
   }
   return true;
@@ -175,9 +151,7 @@ bool for_each_attribute(ByteView info, const Visit& visit) {
 bool read_parameter(bool wide, ByteView payload, std::map<unsigned, ParameterLayout>& parameters) {
   const auto place = payload.load<std::uint32_t>(4);
   const auto size = payload.load<std::uint32_t>(8);
-  if (!place || !size || payload.size() != 12) {
-    return false;
-  }
+  if (!place || !size || payload.size() != 12) return false;
   const ParameterLayout layout{.offset = *place >> 16, .size = wide ? *size & 0xffff : *size >> 18};
   return parameters.emplace(*place & 0xffff, layout).second;
 }
@@ -215,20 +189,14 @@ bool read_kernel_info(ByteView info, KernelImage& kernel) {
         return true;
     }
   });
-  if (!readable || !valid_layout(parameters)) {
-    return false;
-  }
-  for (const auto& [ordinal, layout] : parameters) {
-    kernel.parameters.push_back(layout);
-  }
+  if (!readable || !valid_layout(parameters)) return false;
+  for (const auto& [ordinal, layout] : parameters) kernel.parameters.push_back(layout);
   return true;
 }
 
 std::map<std::string_view, const Section*> sections_by_name(const Elf& elf) {
   std::map<std::string_view, const Section*> by_name;
-  for (const Section& section : elf.sections) {
-    by_name.emplace(section.name, &section);
-  }
+  for (const Section& section : elf.sections) by_name.emplace(section.name, &section);
   return by_name;
 }
 
@@ -238,9 +206,7 @@ bool read_register_counts(ByteView info, std::map<std::uint32_t, int>& registers
     if (attribute == kRegisterCount) {
       const auto symbol = payload.load<std::uint32_t>(0);
       const auto count = payload.load<std::uint32_t>(4);
-      if (!symbol || !count || *count > 256) {
-        return false;
-      }
+      if (!symbol || !count || *count > 256) return false;
       registers[*symbol] = static_cast<int>(*count);
     }
     return true;
@@ -303,9 +269,7 @@ std::optional<ImageRefusal> read_globals(const Elf& elf, ModuleImage& image) {
   std::uint64_t initial_bytes = 0;
   for (std::size_t i = 0; i < elf.sections.size(); ++i) {
     const Section& section = elf.sections[i];
-    if (!holds_variables(section.name) || section.header.sh_size == 0) {
-      continue;
-    }
+    if (!holds_variables(section.name) || section.header.sh_size == 0) continue;
     const std::uint64_t offset = (end + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
     if (section.header.sh_size > kMaxDataBytes || offset + section.header.sh_size > kMaxDataBytes) {
       return invalid("impossibly large variables");
@@ -378,18 +342,10 @@ std::size_t elf_extent(const void* address) {
 ImageResult read_cubin(ByteView image) {
   Elf elf{.image = image, .sections = {}, .symbols = {}, .symbol_names = {}};
   ModuleImage decoded;
-  if (auto refusal = read_sections(elf)) {
-    return *std::move(refusal);
-  }
-  if (auto refusal = read_symbols(elf)) {
-    return *std::move(refusal);
-  }
-  if (auto refusal = read_kernels(elf, decoded)) {
-    return *std::move(refusal);
-  }
-  if (auto refusal = read_globals(elf, decoded)) {
-    return *std::move(refusal);
-  }
+  if (auto refusal = read_sections(elf)) return *std::move(refusal);
+  if (auto refusal = read_symbols(elf)) return *std::move(refusal);
+  if (auto refusal = read_kernels(elf, decoded)) return *std::move(refusal);
+  if (auto refusal = read_globals(elf, decoded)) return *std::move(refusal);
   return decoded;
 }
 

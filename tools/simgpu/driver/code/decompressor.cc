@@ -19,19 +19,13 @@ std::variant<std::vector<std::byte>, Decompressor::Failure> Decompressor::decomp
     Compression compression, std::span<const std::byte> payload, std::size_t size) {
   using ZstdDecompress = std::size_t (*)(void*, std::size_t, const void*, std::size_t);
   using Lz4Decompress = int (*)(const char*, char*, int, int);
-  if (size > kMaxBytes || payload.size() > kMaxBytes) {
-    return Failure::kCorrupt;
-  }
+  if (size > kMaxBytes || payload.size() > kMaxBytes) return Failure::kCorrupt;
   if (compression == Compression::kNone) {
-    if (payload.size() != size) {
-      return Failure::kCorrupt;
-    }
+    if (payload.size() != size) return Failure::kCorrupt;
     return std::vector<std::byte>(payload.begin(), payload.end());
   }
   void* const function = open(compression == Compression::kZstd ? zstd_ : lz4_);
-  if (function == nullptr) {
-    return Failure::kMissingLibrary;
-  }
+  if (function == nullptr) return Failure::kMissingLibrary;
   std::vector<std::byte> bytes(size);
   // Either function returns the size, or something that can be no size of ours: zstd an error code
   // near the largest size_t, LZ4 a negative number.
@@ -44,9 +38,7 @@ std::variant<std::vector<std::byte>, Decompressor::Failure> Decompressor::decomp
                 reinterpret_cast<const char*>(payload.data()),
                 reinterpret_cast<char*>(bytes.data()), static_cast<int>(payload.size()),
                 static_cast<int>(size)));
-  if (written != size) {
-    return Failure::kCorrupt;
-  }
+  if (written != size) return Failure::kCorrupt;
   return bytes;
 }
 

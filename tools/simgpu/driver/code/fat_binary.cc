@@ -66,16 +66,12 @@ std::optional<Entry> read_entry(ByteView entries, std::uint64_t& at) {
               .payload = {},
               .uncompressed_size = 0};
   const auto padded = entries.slice(at + *header_size, *padded_size);
-  if (!padded) {
-    return std::nullopt;
-  }
+  if (!padded) return std::nullopt;
   entry.payload = *padded;
   if (entry.compression != Compression::kNone) {
     const auto payload = padded->slice(0, *compressed_size);
     const auto size = entries.load<std::uint64_t>(at + 56);
-    if (*header_size < 64 || !payload || !size) {
-      return std::nullopt;
-    }
+    if (*header_size < 64 || !payload || !size) return std::nullopt;
     entry.payload = *payload;
     entry.uncompressed_size = *size;
   }
@@ -86,9 +82,7 @@ std::optional<Entry> read_entry(ByteView entries, std::uint64_t& at) {
 /// How much an entry is wanted; the largest wins, the first among equals. 0: of no use.
 unsigned preference(const Entry& entry, unsigned capability) {
   if (entry.kind == kKindElf) {
-    if (entry.capability == capability) {
-      return 4'000'000;
-    }
+    if (entry.capability == capability) return 4'000'000;
     const bool compatible =
         entry.capability / 10 == capability / 10 && entry.capability < capability;
     return (compatible ? 3'000'000 : 2'000'000) + entry.capability % 1'000'000;
@@ -100,9 +94,7 @@ unsigned preference(const Entry& entry, unsigned capability) {
 /// be shorter.
 bool begins_with(const std::byte* bytes, std::uint32_t magic) {
   for (unsigned i = 0; i < sizeof(magic); ++i) {
-    if (std::to_integer<std::uint32_t>(bytes[i]) != (magic >> (8 * i) & 0xff)) {
-      return false;
-    }
+    if (std::to_integer<std::uint32_t>(bytes[i]) != (magic >> (8 * i) & 0xff)) return false;
   }
   return true;
 }
@@ -136,22 +128,14 @@ ImageResult read_payload(const Entry& entry, Decompressor& decompressor) {
 
 ImageResult read_fat_binary(ByteView image, Decompressor& decompressor, unsigned capability) {
   const auto header = image.load<Header>(0);
-  if (!header || header->header_size < sizeof(Header)) {
-    return invalid("cut short");
-  }
+  if (!header || header->header_size < sizeof(Header)) return invalid("cut short");
   const auto entries = image.slice(header->header_size, header->size);
-  if (!entries) {
-    return invalid("cut short");
-  }
+  if (!entries) return invalid("cut short");
   std::optional<Entry> best;
   for (std::uint64_t at = 0; at < entries->size();) {
     const auto entry = read_entry(*entries, at);
-    if (!entry) {
-      return invalid("malformed entry");
-    }
-    if (preference(*entry, capability) > (best ? preference(*best, capability) : 0)) {
-      best = entry;
-    }
+    if (!entry) return invalid("malformed entry");
+    if (preference(*entry, capability) > (best ? preference(*best, capability) : 0)) best = entry;
   }
   if (!best) {
     return ImageRefusal{ImageError::kNoBinary, "fat binary: has neither machine code nor PTX"};
@@ -165,9 +149,7 @@ ImageResult read_image(ByteView image, Decompressor& decompressor, unsigned capa
   if (const auto magic = image.load<std::uint32_t>(0); magic && *magic == kFatBinaryMagic) {
     return read_fat_binary(image, decompressor, capability);
   }
-  if (looks_like_elf(image)) {
-    return read_cubin(image);
-  }
+  if (looks_like_elf(image)) return read_cubin(image);
   const std::string_view text = as_text(image);
   if (text.find(".version") == std::string_view::npos) {
     return ImageRefusal{ImageError::kInvalid, "neither a fat binary, nor a cubin, nor PTX"};
@@ -180,9 +162,7 @@ ByteView image_at(const void* address) {
   if (begins_with(bytes, kWrapperMagic)) {
     Wrapper wrapper;
     std::memcpy(&wrapper, bytes, sizeof(wrapper));
-    if (wrapper.data == nullptr) {
-      return {};
-    }
+    if (wrapper.data == nullptr) return {};
     bytes = static_cast<const std::byte*>(wrapper.data);
   }
   if (begins_with(bytes, kFatBinaryMagic)) {

@@ -57,9 +57,7 @@ CUresult FunctionAttributes::set(CUfunction_attribute attribute, int value) {
     default:
       break;
   }
-  if (!allowed) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (!allowed) return CUDA_ERROR_INVALID_VALUE;
   values_[attribute].store(value, std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }

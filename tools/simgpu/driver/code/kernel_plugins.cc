@@ -10,9 +10,7 @@ std::string KernelPlugins::load(std::string_view paths) {
     const std::size_t colon = paths.find(':');
     const std::string path(paths.substr(0, colon));
     paths.remove_prefix(colon == std::string_view::npos ? paths.size() : colon + 1);
-    if (path.empty()) {
-      continue;
-    }
+    if (path.empty()) continue;
     void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
       const char* const reason = dlerror();

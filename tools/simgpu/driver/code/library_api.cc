@@ -10,16 +10,10 @@ namespace {
 ModuleRegistry& registry() { return ModuleRegistry::instance(); }
 
 bool options_valid(CUlibraryOption* options, void** values, unsigned count) {
-  if (count == 0) {
-    return true;
-  }
-  if (options == nullptr || values == nullptr) {
-    return false;
-  }
+  if (count == 0) return true;
+  if (options == nullptr || values == nullptr) return false;
   for (unsigned i = 0; i < count; ++i) {
-    if (options[i] < 0 || options[i] >= CU_LIBRARY_NUM_OPTIONS) {
-      return false;
-    }
+    if (options[i] < 0 || options[i] >= CU_LIBRARY_NUM_OPTIONS) return false;
   }
   return true;
 }
@@ -39,9 +33,7 @@ SIMGPU_EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* code,
     return CUDA_ERROR_INVALID_VALUE;
   }
   LoadedImagePtr image;
-  if (const CUresult result = decode_image_at(code, &image); result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (const CUresult result = decode_image_at(code, &image); result != CUDA_SUCCESS) return result;
   *library = registry().load_library(std::move(image));
   return CUDA_SUCCESS;
 }
@@ -73,34 +65,22 @@ SIMGPU_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
 
 SIMGPU_EXPORT CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
   SIMGPU_ENTER(cuLibraryGetKernel);
-  if (kernel == nullptr || name == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (kernel == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const LoadedImagePtr image = registry().image_of(library);
-  if (image == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (image == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const int index = image->find_kernel(name);
-  if (index < 0) {
-    return CUDA_ERROR_NOT_FOUND;
-  }
+  if (index < 0) return CUDA_ERROR_NOT_FOUND;
   const std::vector<CUkernel> kernels = registry().kernels_of(library);
-  if (kernels.empty()) {  // unloaded since
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (kernels.empty()) return CUDA_ERROR_INVALID_HANDLE;  // unloaded since
   *kernel = kernels[static_cast<std::size_t>(index)];
   return CUDA_SUCCESS;
 }
 
 SIMGPU_EXPORT CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary lib) {
   SIMGPU_ENTER(cuLibraryGetKernelCount);
-  if (count == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const LoadedImagePtr image = registry().image_of(lib);
-  if (image == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (image == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *count = static_cast<unsigned>(image->kernels().size());
   return CUDA_SUCCESS;
 }
@@ -108,25 +88,17 @@ SIMGPU_EXPORT CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary li
 SIMGPU_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int num_kernels,
                                                  CUlibrary lib) {
   SIMGPU_ENTER(cuLibraryEnumerateKernels);
-  if (kernels == nullptr || num_kernels == 0) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (registry().image_of(lib) == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (kernels == nullptr || num_kernels == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (registry().image_of(lib) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const std::vector<CUkernel> all = registry().kernels_of(lib);
-  for (std::size_t i = 0; i < all.size() && i < num_kernels; ++i) {
-    kernels[i] = all[i];
-  }
+  for (std::size_t i = 0; i < all.size() && i < num_kernels; ++i) kernels[i] = all[i];
   return CUDA_SUCCESS;
 }
 
 SIMGPU_EXPORT CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   SIMGPU_ENTER(cuLibraryGetModule);
   SIMGPU_CONTEXT(context);
-  if (module == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return registry().module_of(library, *context, module);
 }
 
@@ -134,32 +106,20 @@ SIMGPU_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUli
                                           const char* name) {
   SIMGPU_ENTER(cuLibraryGetGlobal);
   SIMGPU_CONTEXT(context);
-  if (name == nullptr || (dptr == nullptr && bytes == nullptr)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (name == nullptr || (dptr == nullptr && bytes == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   const LoadedImagePtr image = registry().image_of(library);
-  if (image == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (image == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const GlobalImage* const global = image->find_global(name);
-  if (global == nullptr) {
-    return CUDA_ERROR_NOT_FOUND;
-  }
+  if (global == nullptr) return CUDA_ERROR_NOT_FOUND;
   CUmodule handle = nullptr;
   if (const CUresult result = registry().module_of(library, *context, &handle);
       result != CUDA_SUCCESS) {
     return result;
   }
   const ModulePtr module = registry().find(handle);
-  if (module == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
-  if (dptr != nullptr) {
-    *dptr = module->data + global->offset;
-  }
-  if (bytes != nullptr) {
-    *bytes = global->bytes;
-  }
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (dptr != nullptr) *dptr = module->data + global->offset;
+  if (bytes != nullptr) *bytes = global->bytes;
   return CUDA_SUCCESS;
 }
 
@@ -167,30 +127,22 @@ SIMGPU_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUli
 SIMGPU_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
                                            const char* name) {
   SIMGPU_ENTER(cuLibraryGetManaged);
-  if (name == nullptr || (dptr == nullptr && bytes == nullptr)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (name == nullptr || (dptr == nullptr && bytes == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   return registry().image_of(library) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_NOT_FOUND;
 }
 
 SIMGPU_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   SIMGPU_ENTER(cuKernelGetFunction);
   SIMGPU_CONTEXT(context);
-  if (function == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return function_of(kernel, *context, function);
 }
 
 SIMGPU_EXPORT CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
   SIMGPU_ENTER(cuKernelGetLibrary);
-  if (library == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (library == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const KernelPtr found = registry().find(kernel);
-  if (found == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *library = found->library;
   return CUDA_SUCCESS;
 }
@@ -198,13 +150,9 @@ SIMGPU_EXPORT CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
 // The name lives as long as the library.
 SIMGPU_EXPORT CUresult cuKernelGetName(const char** name, CUkernel hfunc) {
   SIMGPU_ENTER(cuKernelGetName);
-  if (name == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const KernelPtr found = registry().find(hfunc);
-  if (found == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *name = found->code->image().name.c_str();
   return CUDA_SUCCESS;
 }
@@ -212,13 +160,9 @@ SIMGPU_EXPORT CUresult cuKernelGetName(const char** name, CUkernel hfunc) {
 SIMGPU_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t param_index,
                                             size_t* param_offset, size_t* param_size) {
   SIMGPU_ENTER(cuKernelGetParamInfo);
-  if (param_offset == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (param_offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const KernelPtr found = registry().find(kernel);
-  if (found == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   return parameter_layout(found->code->image(), param_index, param_offset, param_size);
 }
 
@@ -226,12 +170,8 @@ SIMGPU_EXPORT CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib
                                             CUdevice dev) {
   SIMGPU_ENTER(cuKernelGetAttribute);
   const KernelPtr found = registry().find(kernel);
-  if (found == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
-  if (find_device(dev) == nullptr) {
-    return CUDA_ERROR_INVALID_DEVICE;
-  }
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   return found->attributes->get(attrib, pi);
 }
 
@@ -240,24 +180,16 @@ SIMGPU_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val
                                             CUdevice dev) {
   SIMGPU_ENTER(cuKernelSetAttribute);
   const KernelPtr found = registry().find(kernel);
-  if (found == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
-  if (find_device(dev) == nullptr) {
-    return CUDA_ERROR_INVALID_DEVICE;
-  }
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   return found->attributes->set(attrib, val);
 }
 
 // A hint, as on a device whose cache and shared memory are one.
 SIMGPU_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   SIMGPU_ENTER(cuKernelSetCacheConfig);
-  if (registry().find(kernel) == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
-  if (find_device(dev) == nullptr) {
-    return CUDA_ERROR_INVALID_DEVICE;
-  }
+  if (registry().find(kernel) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   return config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL
              ? CUDA_ERROR_INVALID_VALUE
              : CUDA_SUCCESS;

@@ -25,9 +25,7 @@ LoadedImage::LoadedImage(ModuleImage image, const KernelPlugins& plugins)
     kernel_index_.emplace(kernel.name, static_cast<int>(kernels_.size()));
     kernels_.push_back(std::make_unique<KernelCode>(kernel, plugins.find(kernel.name)));
   }
-  for (const GlobalImage& global : image_.globals) {
-    globals_.emplace(global.name, &global);
-  }
+  for (const GlobalImage& global : image_.globals) globals_.emplace(global.name, &global);
 }
 
 int LoadedImage::find_kernel(std::string_view name) const {

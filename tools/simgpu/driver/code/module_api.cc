@@ -9,9 +9,7 @@ namespace {
 ModuleRegistry& registry() { return ModuleRegistry::instance(); }
 
 CUresult load(Context& context, const void* image, CUmodule* module) {
-  if (module == nullptr || image == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   LoadedImagePtr loaded;
   if (const CUresult result = decode_image_at(image, &loaded); result != CUDA_SUCCESS) {
     return result;
@@ -24,9 +22,7 @@ CUresult load(Context& context, const void* image, CUmodule* module) {
 SIMGPU_EXPORT CUresult cuModuleLoad(CUmodule* module, const char* fname) {
   SIMGPU_ENTER(cuModuleLoad);
   SIMGPU_CONTEXT(context);
-  if (module == nullptr || fname == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (module == nullptr || fname == nullptr) return CUDA_ERROR_INVALID_VALUE;
   LoadedImagePtr loaded;
   if (const CUresult result = decode_image_file(fname, &loaded); result != CUDA_SUCCESS) {
     return result;
@@ -68,9 +64,7 @@ SIMGPU_EXPORT CUresult cuModuleUnload(CUmodule hmod) {
 // Kernels are never loaded late: there is nothing to load.
 SIMGPU_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   SIMGPU_ENTER(cuModuleGetLoadingMode);
-  if (mode == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *mode = CU_MODULE_EAGER_LOADING;
   return CUDA_SUCCESS;
 }
@@ -79,30 +73,20 @@ SIMGPU_EXPORT CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, con
   SIMGPU_ENTER(cuModuleGetFunction);
   SIMGPU_CONTEXT(context);
   (void)context;
-  if (hfunc == nullptr || name == nullptr || *name == '\0') {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (hfunc == nullptr || name == nullptr || *name == '\0') return CUDA_ERROR_INVALID_VALUE;
   const ModulePtr module = registry().find(hmod);
-  if (module == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const int index = module->image->find_kernel(name);
-  if (index < 0) {
-    return CUDA_ERROR_NOT_FOUND;
-  }
+  if (index < 0) return CUDA_ERROR_NOT_FOUND;
   *hfunc = module->functions[static_cast<std::size_t>(index)];
   return CUDA_SUCCESS;
 }
 
 SIMGPU_EXPORT CUresult cuModuleGetFunctionCount(unsigned int* count, CUmodule mod) {
   SIMGPU_ENTER(cuModuleGetFunctionCount);
-  if (count == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const ModulePtr module = registry().find(mod);
-  if (module == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *count = static_cast<unsigned>(module->functions.size());
   return CUDA_SUCCESS;
 }
@@ -110,13 +94,9 @@ SIMGPU_EXPORT CUresult cuModuleGetFunctionCount(unsigned int* count, CUmodule mo
 SIMGPU_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned int num_functions,
                                                   CUmodule mod) {
   SIMGPU_ENTER(cuModuleEnumerateFunctions);
-  if (functions == nullptr || num_functions == 0) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (functions == nullptr || num_functions == 0) return CUDA_ERROR_INVALID_VALUE;
   const ModulePtr module = registry().find(mod);
-  if (module == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   for (std::size_t i = 0; i < module->functions.size() && i < num_functions; ++i) {
     functions[i] = module->functions[i];
   }
@@ -128,23 +108,13 @@ SIMGPU_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CU
   SIMGPU_ENTER(cuModuleGetGlobal);
   SIMGPU_CONTEXT(context);
   (void)context;
-  if (name == nullptr || (dptr == nullptr && bytes == nullptr)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (name == nullptr || (dptr == nullptr && bytes == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   const ModulePtr module = registry().find(hmod);
-  if (module == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const GlobalImage* const global = module->image->find_global(name);
-  if (global == nullptr) {
-    return CUDA_ERROR_NOT_FOUND;
-  }
-  if (dptr != nullptr) {
-    *dptr = module->data + global->offset;
-  }
-  if (bytes != nullptr) {
-    *bytes = global->bytes;
-  }
+  if (global == nullptr) return CUDA_ERROR_NOT_FOUND;
+  if (dptr != nullptr) *dptr = module->data + global->offset;
+  if (bytes != nullptr) *bytes = global->bytes;
   return CUDA_SUCCESS;
 }
 

@@ -57,14 +57,12 @@ CUresult ModuleRegistry::add_module(Context& context, const LoadedImagePtr& imag
   const ModuleImage& content = image->image();
   if (content.data_bytes != 0) {
     const CUresult result = allocate_for_module(context, content.data_bytes, &module->data);
-    if (result != CUDA_SUCCESS) {
-      return result;
-    }
+    if (result != CUDA_SUCCESS) return result;
     for (const InitialData& initial : content.initial) {
       write_device(module->data + initial.offset, initial.bytes.data(), initial.bytes.size());
     }
   }
-  const std::unique_lock lock(mutex_);
+  const std::unique_lock lock{mutex_};
   const auto module_handle = new_handle<CUmodule>(HandleKind::kModule);
   for (std::size_t i = 0; i < image->kernels().size(); ++i) {
     const auto function = new_handle<CUfunction>(HandleKind::kFunction);
@@ -88,14 +86,10 @@ CUresult ModuleRegistry::load_module(Context& context, const LoadedImagePtr& ima
 
 ModulePtr ModuleRegistry::remove(CUmodule handle) {
   const auto found = modules_.find(handle);
-  if (found == modules_.end()) {
-    return nullptr;
-  }
+  if (found == modules_.end()) return nullptr;
   ModulePtr module = found->second;
   modules_.erase(found);
-  for (const CUfunction function : module->functions) {
-    functions_.erase(function);
-  }
+  for (const CUfunction function : module->functions) functions_.erase(function);
   return module;
 }
 
@@ -110,14 +104,10 @@ void ModuleRegistry::free_data(const Module& module) {
 CUresult ModuleRegistry::unload_module(CUmodule handle) {
   ModulePtr module;
   {
-    const std::unique_lock lock(mutex_);
+    const std::unique_lock lock{mutex_};
     const ModulePtr found = find_in(modules_, handle);
-    if (found == nullptr) {
-      return CUDA_ERROR_INVALID_HANDLE;
-    }
-    if (found->library != nullptr) {
-      return CUDA_ERROR_NOT_PERMITTED;
-    }
+    if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (found->library != nullptr) return CUDA_ERROR_NOT_PERMITTED;
     module = remove(handle);
   }
   free_data(*module);
@@ -126,7 +116,7 @@ CUresult ModuleRegistry::unload_module(CUmodule handle) {
 
 CUlibrary ModuleRegistry::load_library(LoadedImagePtr image) {
   const Attributes attributes = new_attributes(*image);
-  const std::unique_lock lock(mutex_);
+  const std::unique_lock lock{mutex_};
   const auto handle = new_handle<CUlibrary>(HandleKind::kLibrary);
   Library library{.image = std::move(image), .kernels = {}, .modules = {}};
   for (std::size_t i = 0; i < library.image->kernels().size(); ++i) {
@@ -146,36 +136,26 @@ CUlibrary ModuleRegistry::load_library(LoadedImagePtr image) {
 CUresult ModuleRegistry::unload_library(CUlibrary handle) {
   std::vector<ModulePtr> modules;
   {
-    const std::lock_guard loading(load_mutex_);
-    const std::unique_lock lock(mutex_);
+    const std::lock_guard loading{load_mutex_};
+    const std::unique_lock lock{mutex_};
     const auto found = libraries_.find(handle);
-    if (found == libraries_.end()) {
-      return CUDA_ERROR_INVALID_HANDLE;
-    }
-    for (const auto& [context, module] : found->second.modules) {
-      modules.push_back(remove(module));
-    }
-    for (const CUkernel kernel : found->second.kernels) {
-      kernels_.erase(kernel);
-    }
+    if (found == libraries_.end()) return CUDA_ERROR_INVALID_HANDLE;
+    for (const auto& [context, module] : found->second.modules) modules.push_back(remove(module));
+    for (const CUkernel kernel : found->second.kernels) kernels_.erase(kernel);
     libraries_.erase(found);
   }
-  for (const ModulePtr& module : modules) {
-    free_data(*module);
-  }
+  for (const ModulePtr& module : modules) free_data(*module);
   return CUDA_SUCCESS;
 }
 
 CUresult ModuleRegistry::module_of(CUlibrary handle, Context& context, CUmodule* module) {
-  const std::lock_guard loading(load_mutex_);
+  const std::lock_guard loading{load_mutex_};
   LoadedImagePtr image;
   Attributes attributes;
   {
-    const std::shared_lock lock(mutex_);
+    const std::shared_lock lock{mutex_};
     const auto found = libraries_.find(handle);
-    if (found == libraries_.end()) {
-      return CUDA_ERROR_INVALID_HANDLE;
-    }
+    if (found == libraries_.end()) return CUDA_ERROR_INVALID_HANDLE;
     const auto loaded = found->second.modules.find(&context);
     if (loaded != found->second.modules.end()) {
       *module = loaded->second;
@@ -188,35 +168,35 @@ CUresult ModuleRegistry::module_of(CUlibrary handle, Context& context, CUmodule*
   }
   const CUresult result = add_module(context, image, handle, attributes, module);
   if (result == CUDA_SUCCESS) {
-    const std::unique_lock lock(mutex_);
+    const std::unique_lock lock{mutex_};
     libraries_.at(handle).modules.emplace(&context, *module);
   }
   return result;
 }
 
 ModulePtr ModuleRegistry::find(CUmodule handle) const {
-  const std::shared_lock lock(mutex_);
+  const std::shared_lock lock{mutex_};
   return find_in(modules_, handle);
 }
 
 FunctionPtr ModuleRegistry::find(CUfunction handle) const {
-  const std::shared_lock lock(mutex_);
+  const std::shared_lock lock{mutex_};
   return find_in(functions_, handle);
 }
 
 KernelPtr ModuleRegistry::find(CUkernel handle) const {
-  const std::shared_lock lock(mutex_);
+  const std::shared_lock lock{mutex_};
   return find_in(kernels_, handle);
 }
 
 LoadedImagePtr ModuleRegistry::image_of(CUlibrary handle) const {
-  const std::shared_lock lock(mutex_);
+  const std::shared_lock lock{mutex_};
   const auto found = libraries_.find(handle);
   return found == libraries_.end() ? nullptr : found->second.image;
 }
 
 std::vector<CUkernel> ModuleRegistry::kernels_of(CUlibrary handle) const {
-  const std::shared_lock lock(mutex_);
+  const std::shared_lock lock{mutex_};
   const auto found = libraries_.find(handle);
   return found == libraries_.end() ? std::vector<CUkernel>{} : found->second.kernels;
 }
@@ -224,56 +204,40 @@ std::vector<CUkernel> ModuleRegistry::kernels_of(CUlibrary handle) const {
 void ModuleRegistry::forget(Context& context) {
   std::vector<ModulePtr> modules;
   {
-    const std::lock_guard loading(load_mutex_);
-    const std::unique_lock lock(mutex_);
+    const std::lock_guard loading{load_mutex_};
+    const std::unique_lock lock{mutex_};
     std::vector<CUmodule> handles;
     for (const auto& [handle, module] : modules_) {
-      if (module->context == &context) {
-        handles.push_back(handle);
-      }
+      if (module->context == &context) handles.push_back(handle);
     }
-    for (const CUmodule handle : handles) {
-      modules.push_back(remove(handle));
-    }
-    for (auto& [handle, library] : libraries_) {
-      library.modules.erase(&context);
-    }
+    for (const CUmodule handle : handles) modules.push_back(remove(handle));
+    for (auto& [handle, library] : libraries_) library.modules.erase(&context);
   }
   for (const ModulePtr& module : modules) {
-    if (module->data != 0) {
-      (void)free_device(module->data);
-    }
+    if (module->data != 0) (void)free_device(module->data);
   }
 }
 
 CUresult function_of(CUkernel kernel, Context& context, CUfunction* function) {
   ModuleRegistry& registry = ModuleRegistry::instance();
   const KernelPtr found = registry.find(kernel);
-  if (found == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   CUmodule handle = nullptr;
   if (const CUresult result = registry.module_of(found->library, context, &handle);
       result != CUDA_SUCCESS) {
     return result;
   }
   const ModulePtr module = registry.find(handle);
-  if (module == nullptr) {  // unloaded since
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;  // unloaded since
   *function = module->functions[static_cast<std::size_t>(found->index)];
   return CUDA_SUCCESS;
 }
 
 CUresult parameter_layout(const KernelImage& kernel, std::size_t index, std::size_t* offset,
                           std::size_t* size) {
-  if (index >= kernel.parameters.size()) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (index >= kernel.parameters.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = kernel.parameters[index].offset;
-  if (size != nullptr) {
-    *size = kernel.parameters[index].size;
-  }
+  if (size != nullptr) *size = kernel.parameters[index].size;
   return CUDA_SUCCESS;
 }
 
@@ -297,9 +261,7 @@ CUresult code_of(ImageError error) {
 
 CUresult decode_image(std::span<const std::byte> bytes, LoadedImagePtr* image) {
   static Decompressor& decompressor = *new Decompressor;
-  if (const CUresult result = load_kernel_plugins(); result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (const CUresult result = load_kernel_plugins(); result != CUDA_SUCCESS) return result;
   ImageResult decoded = read_image(ByteView(bytes), decompressor);
   if (const auto* const refusal = std::get_if<ImageRefusal>(&decoded)) {
     log_line(LogLevel::kWarning, "a module cannot be loaded: %s", refusal->reason.c_str());
@@ -316,9 +278,7 @@ CUresult decode_image_at(const void* address, LoadedImagePtr* image) {
 
 CUresult decode_image_file(const char* path, LoadedImagePtr* image) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path, "rbe"), &std::fclose);
-  if (file == nullptr) {
-    return CUDA_ERROR_FILE_NOT_FOUND;
-  }
+  if (file == nullptr) return CUDA_ERROR_FILE_NOT_FOUND;
   std::vector<std::byte> bytes;
   constexpr std::size_t kPiece = std::size_t{1} << 20;
   for (std::size_t got = kPiece; got == kPiece;) {

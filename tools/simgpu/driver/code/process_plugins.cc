@@ -20,9 +20,7 @@ KernelPlugins& plugins() {
 CUresult load_kernel_plugins() {
   static const CUresult kResult = [] {
     const std::string problem = plugins().load(configuration().kernel_plugins);
-    if (problem.empty()) {
-      return CUDA_SUCCESS;
-    }
+    if (problem.empty()) return CUDA_SUCCESS;
     log_line(LogLevel::kError, "%s", problem.c_str());
     return CUDA_ERROR_INVALID_VALUE;
   }();
@@ -32,7 +30,7 @@ CUresult load_kernel_plugins() {
 bool first_miss(std::string_view name) {
   static std::mutex& mutex = *new std::mutex;
   static std::set<std::string, std::less<>>& names = *new std::set<std::string, std::less<>>;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock{mutex};
   return names.emplace(name).second;
 }
 

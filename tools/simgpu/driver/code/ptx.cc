@@ -40,18 +40,14 @@ class Tokens {
 
   std::string_view next() {
     const std::string_view token = token_;
-    if (token.empty()) {
-      throw Malformed{"ends too early"};
-    }
+    if (token.empty()) throw Malformed{"ends too early"};
     advance();
     return token;
   }
 
   /// Takes the current token if it is `expected`.
   bool accept(std::string_view expected) {
-    if (token_ != expected) {
-      return false;
-    }
+    if (token_ != expected) return false;
     advance();
     return true;
   }
@@ -72,9 +68,7 @@ class Tokens {
         at_ = std::min(text_.find('\n', at_), text_.size());
       } else if (text_.substr(at_, 2) == "/*") {
         const std::size_t end = text_.find("*/", at_ + 2);
-        if (end == std::string_view::npos) {
-          throw Malformed{"comment without end"};
-        }
+        if (end == std::string_view::npos) throw Malformed{"comment without end"};
         at_ = end + 2;
       } else {
         return;
@@ -91,14 +85,10 @@ class Tokens {
     }
     if (text_[at_] == '"') {
       const std::size_t end = text_.find('"', at_ + 1);
-      if (end == std::string_view::npos) {
-        throw Malformed{"string without end"};
-      }
+      if (end == std::string_view::npos) throw Malformed{"string without end"};
       at_ = end + 1;
     } else if (is_word(text_[at_])) {
-      while (at_ < text_.size() && is_word(text_[at_])) {
-        ++at_;
-      }
+      while (at_ < text_.size() && is_word(text_[at_])) ++at_;
     } else {
       ++at_;
     }
@@ -112,9 +102,7 @@ class Tokens {
 
 /// An integer literal: decimal, octal, 0x or 0b, with an optional U.
 std::optional<std::uint64_t> integer(std::string_view word) {
-  if (!word.empty() && (word.back() == 'U' || word.back() == 'u')) {
-    word.remove_suffix(1);
-  }
+  if (!word.empty() && (word.back() == 'U' || word.back() == 'u')) word.remove_suffix(1);
   int base = 10;
   if (word.starts_with("0x") || word.starts_with("0X")) {
     base = 16;
@@ -127,32 +115,22 @@ std::optional<std::uint64_t> integer(std::string_view word) {
   }
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, base);
-  if (error != std::errc() || end != word.data() + word.size()) {
-    return std::nullopt;
-  }
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
   return value;
 }
 
 std::uint64_t take_integer(Tokens& tokens) {
   const std::string_view word = tokens.next();
   const auto value = integer(word);
-  if (!value) {
-    throw Malformed{"expected a number, found '" + std::string(word) + "'"};
-  }
+  if (!value) throw Malformed{"expected a number, found '" + std::string(word) + "'"};
   return *value;
 }
 
 /// The size in bytes of a fundamental type such as `.u64` or `.f16x2`; 0 if it is none.
 std::uint64_t type_size(std::string_view type) {
-  if (type == ".pred") {
-    return 1;
-  }
-  if (type == ".texref" || type == ".samplerref" || type == ".surfref") {
-    return 8;
-  }
-  if (type.size() < 3 || type[0] != '.') {
-    return 0;
-  }
+  if (type == ".pred") return 1;
+  if (type == ".texref" || type == ".samplerref" || type == ".surfref") return 8;
+  if (type.size() < 3 || type[0] != '.') return 0;
   type.remove_prefix(type.starts_with(".bf") ? 3 : 2);
   std::uint64_t lanes = 1;
   if (const std::size_t cross = type.find('x'); cross != std::string_view::npos) {
@@ -190,9 +168,7 @@ Declaration take_declaration(Tokens& tokens) {
     const std::string_view word = tokens.next();
     if (word == ".align") {
       const std::uint64_t alignment = take_alignment(tokens);
-      if (!pointer) {  // behind .ptr it is the pointee's
-        declaration.alignment = alignment;
-      }
+      if (!pointer) declaration.alignment = alignment;  // behind .ptr it is the pointee's
     } else if (word == ".ptr") {
       pointer = true;
     } else if (word == ".v2" || word == ".v4") {
@@ -204,28 +180,20 @@ Declaration take_declaration(Tokens& tokens) {
       declaration.element = size;
     }
   }
-  if (declaration.element == 0) {
-    throw Malformed{"declaration without a type"};
-  }
+  if (declaration.element == 0) throw Malformed{"declaration without a type"};
   declaration.element *= lanes;
   declaration.name = tokens.next();
-  if (!is_word(declaration.name.front())) {
-    throw Malformed{"declaration without a name"};
-  }
+  if (!is_word(declaration.name.front())) throw Malformed{"declaration without a name"};
   while (tokens.accept("[")) {
     const bool open = tokens.accept("]");
     const std::uint64_t extent = open ? 0 : take_integer(tokens);
-    if (!open) {
-      tokens.expect("]");
-    }
+    if (!open) tokens.expect("]");
     if (extent > kMaxDataBytes || declaration.count * extent > kMaxDataBytes) {
       throw Malformed{"impossibly large array"};
     }
     declaration.count *= extent;
   }
-  if (declaration.alignment == 0) {
-    declaration.alignment = declaration.element;
-  }
+  if (declaration.alignment == 0) declaration.alignment = declaration.element;
   return declaration;
 }
 
@@ -236,9 +204,7 @@ std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
 std::vector<ParameterLayout> take_parameters(Tokens& tokens) {
   std::vector<ParameterLayout> parameters;
   std::uint64_t end = 0;
-  if (!tokens.accept("(") || tokens.accept(")")) {
-    return parameters;
-  }
+  if (!tokens.accept("(") || tokens.accept(")")) return parameters;
   do {
     tokens.expect(".param");
     const Declaration declaration = take_declaration(tokens);
@@ -267,9 +233,7 @@ void skip_body(Tokens& tokens, KernelImage& kernel) {
     } else if (word == ".shared") {
       const Declaration declaration = take_declaration(tokens);
       shared = align_up(shared, declaration.alignment) + declaration.element * declaration.count;
-      if (shared > kMaxDataBytes) {
-        throw Malformed{"impossibly large shared memory"};
-      }
+      if (shared > kMaxDataBytes) throw Malformed{"impossibly large shared memory"};
     }
   }
   kernel.static_shared_bytes = shared;
@@ -279,15 +243,11 @@ void skip_body(Tokens& tokens, KernelImage& kernel) {
 std::optional<KernelImage> take_kernel(Tokens& tokens) {
   KernelImage kernel;
   kernel.name = tokens.next();
-  if (!is_word(kernel.name.front())) {
-    throw Malformed{".entry without a name"};
-  }
+  if (!is_word(kernel.name.front())) throw Malformed{".entry without a name"};
   kernel.parameters = take_parameters(tokens);
   while (tokens.peek() != "{") {
     const std::string_view word = tokens.next();
-    if (word == ";") {
-      return std::nullopt;
-    }
+    if (word == ";") return std::nullopt;
     if (word == ".maxntid" || word == ".reqntid") {
       std::uint64_t threads = 1;
       do {
@@ -306,15 +266,11 @@ std::optional<std::array<std::byte, 8>> literal(std::string_view word, bool nega
   std::uint64_t value = 0;
   if (word.size() == 10 && (word.starts_with("0f") || word.starts_with("0F"))) {
     const auto bits = integer("0x" + std::string(word.substr(2)));
-    if (!bits) {
-      return std::nullopt;
-    }
+    if (!bits) return std::nullopt;
     value = negative ? *bits ^ (std::uint64_t{1} << 31) : *bits;
   } else if (word.size() == 18 && (word.starts_with("0d") || word.starts_with("0D"))) {
     const auto bits = integer("0x" + std::string(word.substr(2)));
-    if (!bits) {
-      return std::nullopt;
-    }
+    if (!bits) return std::nullopt;
     value = negative ? *bits ^ (std::uint64_t{1} << 63) : *bits;
   } else if (const auto number = integer(word); number) {
     value = negative ? 0 - *number : *number;
@@ -362,35 +318,25 @@ std::vector<std::byte> take_initialiser(Tokens& tokens, std::uint64_t element) {
 void take_variable(Tokens& tokens, bool external, std::set<std::string>& seen, ModuleImage& image) {
   const Declaration declaration = take_declaration(tokens);
   std::vector<std::byte> initial;
-  if (tokens.accept("=")) {
-    initial = take_initialiser(tokens, declaration.element);
-  }
+  if (tokens.accept("=")) initial = take_initialiser(tokens, declaration.element);
   tokens.expect(";");
   const std::uint64_t size =
       declaration.count == 0 ? initial.size() : declaration.element * declaration.count;
-  if (external || size == 0 || !seen.insert(std::string(declaration.name)).second) {
-    return;
-  }
+  if (external || size == 0 || !seen.insert(std::string(declaration.name)).second) return;
   const std::uint64_t offset =
       align_up(image.data_bytes, std::max(kDataAlignment, declaration.alignment));
   if (size > kMaxDataBytes || offset + size > kMaxDataBytes) {
     throw Malformed{"impossibly large variables"};
   }
-  if (initial.size() > size) {
-    throw Malformed{"more initial values than elements"};
-  }
+  if (initial.size() > size) throw Malformed{"more initial values than elements"};
   image.globals.push_back({std::string(declaration.name), offset, size});
   image.data_bytes = offset + size;
-  if (!initial.empty()) {
-    image.initial.push_back({offset, std::move(initial)});
-  }
+  if (!initial.empty()) image.initial.push_back({offset, std::move(initial)});
 }
 
 void skip_function(Tokens& tokens) {
   // From behind `.func` to the end of its body, or of its declaration.
-  while (tokens.peek() != "{" && tokens.peek() != ";") {
-    tokens.next();
-  }
+  while (tokens.peek() != "{" && tokens.peek() != ";") tokens.next();
   if (tokens.peek() == "{") {
     KernelImage ignored;
     skip_body(tokens, ignored);
@@ -433,9 +379,7 @@ ModuleImage read(std::string_view text) {
     }
     external = false;
   }
-  if (!versioned) {
-    throw Malformed{"is empty"};
-  }
+  if (!versioned) throw Malformed{"is empty"};
   return image;
 }
 

@@ -66,20 +66,14 @@ SIMGPU_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int c
                                            cuuint64_t flags,
                                            CUdriverProcAddressQueryResult* symbol_status) {
   SIMGPU_ENTER_WITH(cuGetProcAddress, Requires::kNothing);
-  if (symbol == nullptr || pfn == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (symbol == nullptr || pfn == nullptr) return CUDA_ERROR_INVALID_VALUE;
   void* function = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
   // NVIDIA's runtime asks for "" first, with version 0, and goes on when that succeeds with null.
   const CUresult result = find_function(symbol, cuda_version, flags, &function, &status);
-  if (result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (result != CUDA_SUCCESS) return result;
   *pfn = function;
-  if (symbol_status != nullptr) {
-    *symbol_status = status;
-  }
+  if (symbol_status != nullptr) *symbol_status = status;
   return CUDA_SUCCESS;
 }
 
@@ -87,18 +81,12 @@ SIMGPU_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int c
 SIMGPU_EXPORT CUresult cuGetProcAddress(const char* symbol, void** pfn, int cuda_version,
                                         cuuint64_t flags) {
   SIMGPU_ENTER_WITH(cuGetProcAddress, Requires::kNothing);
-  if (symbol == nullptr || pfn == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (symbol == nullptr || pfn == nullptr) return CUDA_ERROR_INVALID_VALUE;
   void* function = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
   const CUresult result = find_function(symbol, cuda_version, flags, &function, &status);
-  if (result != CUDA_SUCCESS) {
-    return result;
-  }
-  if (function == nullptr && *symbol != '\0') {
-    return CUDA_ERROR_NOT_FOUND;
-  }
+  if (result != CUDA_SUCCESS) return result;
+  if (function == nullptr && *symbol != '\0') return CUDA_ERROR_NOT_FOUND;
   *pfn = function;
   return CUDA_SUCCESS;
 }

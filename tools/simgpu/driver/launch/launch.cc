@@ -76,9 +76,7 @@ class Run {
       microseconds = host->modelled_us;
     }
     constexpr double kLongest = 1e12;  // eleven days: keeps the arithmetic finite
-    if (!std::isfinite(microseconds) || microseconds < 0) {
-      return 0;
-    }
+    if (!std::isfinite(microseconds) || microseconds < 0) return 0;
     return static_cast<Nanoseconds>(std::min(microseconds, kLongest) * 1e3);
   }
 
@@ -91,9 +89,7 @@ class Run {
     const KernelCode& code = *function_->code;
     mix_ = mix(code.image().name, code.image().parameters, buffer_, code.const_pointers(),
                MappedMemory());
-    if (!mix_.unmapped.empty()) {
-      throw AccessFault{.address = mix_.unmapped.front()};
-    }
+    if (!mix_.unmapped.empty()) throw AccessFault{.address = mix_.unmapped.front()};
   }
 
   /// At the modelled end: a mixer's writes.
@@ -118,9 +114,7 @@ std::uint64_t product(const std::array<unsigned, 3>& extents) {
 
 bool within(const std::array<unsigned, 3>& extents, const std::array<unsigned, 3>& limits) {
   for (std::size_t axis = 0; axis < 3; ++axis) {
-    if (extents[axis] == 0 || extents[axis] > limits[axis]) {
-      return false;
-    }
+    if (extents[axis] == 0 || extents[axis] > limits[axis]) return false;
   }
   return true;
 }
@@ -170,9 +164,7 @@ LaunchShape shape_of(const CUlaunchConfig& config) {
 }
 
 CUresult check_attributes(const CUlaunchConfig& config) {
-  if (config.numAttrs != 0 && config.attrs == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (config.numAttrs != 0 && config.attrs == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     switch (config.attrs[i].id) {
       case CU_LAUNCH_ATTRIBUTE_IGNORE:
@@ -218,9 +210,7 @@ CUresult check_shape(const Function& function, const LaunchShape& shape) {
   const FunctionAttributes& attributes = *function.attributes;
   const auto shared_limit =
       static_cast<unsigned>(attributes.value(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
-  if (shape.shared_bytes > shared_limit) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (shape.shared_bytes > shared_limit) return CUDA_ERROR_INVALID_VALUE;
   const auto threads = static_cast<int>(product(shape.block));
   if (threads > attributes.value(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)) {
     return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
@@ -230,9 +220,7 @@ CUresult check_shape(const Function& function, const LaunchShape& shape) {
       resident_blocks({.threads = threads,
                        .registers = image.registers,
                        .shared_bytes = image.static_shared_bytes + shape.shared_bytes});
-  if (resident == 0) {
-    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-  }
+  if (resident == 0) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   if (shape.cooperative &&
       product(shape.grid) > static_cast<std::uint64_t>(resident) *
                                 static_cast<std::uint64_t>(multiprocessors(*function.context))) {
@@ -244,9 +232,7 @@ CUresult check_shape(const Function& function, const LaunchShape& shape) {
 CUresult find_launchable(CUfunction handle, Context& context, FunctionPtr* function) {
   ModuleRegistry& registry = ModuleRegistry::instance();
   *function = registry.find(handle);
-  if (*function != nullptr) {
-    return CUDA_SUCCESS;
-  }
+  if (*function != nullptr) return CUDA_SUCCESS;
   CUfunction loaded = nullptr;
   if (const CUresult result = function_of(reinterpret_cast<CUkernel>(handle), context, &loaded);
       result != CUDA_SUCCESS) {
@@ -259,25 +245,17 @@ CUresult find_launchable(CUfunction handle, Context& context, FunctionPtr* funct
 CUresult gather_parameters(const KernelCode& code, void* const* values, void* const* extra,
                            std::vector<std::byte>* buffer) {
   const std::vector<ParameterLayout>& parameters = code.image().parameters;
-  if (values != nullptr && extra != nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (values != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
   buffer->assign(code.parameter_bytes(), std::byte{0});
-  if (parameters.empty()) {
-    return CUDA_SUCCESS;
-  }
+  if (parameters.empty()) return CUDA_SUCCESS;
   if (values != nullptr) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (values[i] == nullptr) {
-        return CUDA_ERROR_INVALID_VALUE;
-      }
+      if (values[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
       std::memcpy(buffer->data() + parameters[i].offset, values[i], parameters[i].size);
     }
     return CUDA_SUCCESS;
   }
-  if (extra == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (extra == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const void* source = nullptr;
   const std::size_t* size = nullptr;
   for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
@@ -308,9 +286,7 @@ CUresult launch(Context& context, const LaunchRequest& request) {
       result != CUDA_SUCCESS) {
     return result;
   }
-  if (function->context != &target) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  if (function->context != &target) return CUDA_ERROR_INVALID_HANDLE;
   if (const CUresult result = check_shape(*function, request.shape); result != CUDA_SUCCESS) {
     return result;
   }
@@ -320,9 +296,7 @@ CUresult launch(Context& context, const LaunchRequest& request) {
       result != CUDA_SUCCESS) {
     return result;
   }
-  if (function->code->first_launch()) {
-    note_first_launch(*function->code);
-  }
+  if (function->code->first_launch()) note_first_launch(*function->code);
   const bool mixes = function->code->host_kernel() == nullptr;
   std::string label = function->code->image().name;
   const auto run = std::make_shared<Run>(std::move(function), request.shape, std::move(buffer));
@@ -331,9 +305,7 @@ CUresult launch(Context& context, const LaunchRequest& request) {
   operation.engine = Engine::kCompute;
   operation.duration = run->duration();
   operation.work = [run] { run->start(); };
-  if (mixes) {
-    operation.finish = [run] { run->finish(); };
-  }
+  if (mixes) operation.finish = [run] { run->finish(); };
   enqueue(stream, std::move(operation));
   statistics().launches.fetch_add(1, std::memory_order_relaxed);
   return CUDA_SUCCESS;

@@ -10,12 +10,8 @@ CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, void** par
                    void** extra, NullStream null_stream) {
   SIMGPU_ENTER(cuLaunchKernelEx);
   SIMGPU_CONTEXT(context);
-  if (config == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (const CUresult result = check_attributes(*config); result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = check_attributes(*config); result != CUDA_SUCCESS) return result;
   if (const CUresult result = launch(*context, {.function = function,
                                                 .shape = shape_of(*config),
                                                 .stream = config->hStream,
@@ -38,9 +34,7 @@ CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, void** par
       const CUresult result = null_stream == NullStream::kPerThread
                                   ? ::cuEventRecord_ptsz(event, config->hStream)
                                   : ::cuEventRecord(event, config->hStream);
-      if (result != CUDA_SUCCESS) {
-        return result;
-      }
+      if (result != CUDA_SUCCESS) return result;
     }
   }
   return CUDA_SUCCESS;

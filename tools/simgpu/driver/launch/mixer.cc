@@ -28,9 +28,7 @@ constexpr std::uint64_t combine(std::uint64_t left, std::uint64_t right) {
 /// FNV-1a: the same on every machine, as std::hash need not be.
 constexpr std::uint64_t hash_name(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : name) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  }
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
   return hash;
 }
 
@@ -103,21 +101,15 @@ std::vector<const Pointer*> choose_outputs(const std::vector<Pointer>& pointers,
   const Pointer* fallback = nullptr;
   std::uint64_t smallest = 0;
   for (const Pointer& pointer : pointers) {
-    if (pointer.is_const) {
-      continue;
-    }
+    if (pointer.is_const) continue;
     const std::uint64_t mark = combine(name_hash ^ 0x6f7574707574ULL, pointer.position);
-    if ((mark & 1) != 0) {
-      outputs.push_back(&pointer);
-    }
+    if ((mark & 1) != 0) outputs.push_back(&pointer);
     if (fallback == nullptr || mark < smallest) {
       fallback = &pointer;
       smallest = mark;
     }
   }
-  if (outputs.empty() && fallback != nullptr) {
-    outputs.push_back(fallback);
-  }
+  if (outputs.empty() && fallback != nullptr) outputs.push_back(fallback);
   return outputs;
 }
 
@@ -137,19 +129,13 @@ std::vector<std::string_view> split_parameters(std::string_view text) {
       start = i + 1;
     }
   }
-  if (start < text.size()) {
-    parts.push_back(text.substr(start));
-  }
+  if (start < text.size()) parts.push_back(text.substr(start));
   return parts;
 }
 
 std::string_view trim(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && text.back() == ' ') {
-    text.remove_suffix(1);
-  }
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   return text;
 }
 
@@ -161,9 +147,7 @@ bool is_pointer_to_const(std::string_view type) {
       type = trim(type.substr(0, type.size() - qualifier.size()));
     }
   }
-  if (!type.ends_with('*')) {
-    return false;
-  }
+  if (!type.ends_with('*')) return false;
   type = trim(type.substr(0, type.size() - 1));
   return type.ends_with(" const") || type.ends_with(" const volatile");
 }
@@ -171,31 +155,21 @@ bool is_pointer_to_const(std::string_view type) {
 }  // namespace
 
 std::vector<bool> const_pointer_parameters(const std::string& mangled) {
-  if (!mangled.starts_with("_Z")) {
-    return {};
-  }
+  if (!mangled.starts_with("_Z")) return {};
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> demangled(
       abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
-  if (status != 0 || demangled == nullptr) {
-    return {};
-  }
+  if (status != 0 || demangled == nullptr) return {};
   std::string_view text = demangled.get();
   // The signature is the last pair of parentheses; a clone's suffix "[clone .0]" may follow.
   const std::size_t end = text.rfind(')');
-  if (end == std::string_view::npos) {
-    return {};
-  }
+  if (end == std::string_view::npos) return {};
   int depth = 0;
   std::size_t begin = end;
   for (;; --begin) {
     depth += text[begin] == ')' ? 1 : text[begin] == '(' ? -1 : 0;
-    if (depth == 0) {
-      break;
-    }
-    if (begin == 0) {
-      return {};
-    }
+    if (depth == 0) break;
+    if (begin == 0) return {};
   }
   std::vector<bool> flags;
   for (const std::string_view type : split_parameters(text.substr(begin + 1, end - begin - 1))) {
@@ -233,14 +207,10 @@ Mix mix(std::string_view name, std::span<const ParameterLayout> parameters,
       }
     }
   }
-  if (!result.unmapped.empty()) {
-    return result;
-  }
+  if (!result.unmapped.empty()) return result;
   const std::uint64_t name_hash = hash_name(name);
   std::uint64_t sum = 0;
-  for (const Pointer& pointer : pointers) {
-    sum += sum_of(pointer, memory);
-  }
+  for (const Pointer& pointer : pointers) sum += sum_of(pointer, memory);
   for (const Pointer* const output : choose_outputs(pointers, name_hash)) {
     result.writes.push_back(write_to(*output, name_hash, sum));
   }

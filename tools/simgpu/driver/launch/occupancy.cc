@@ -10,9 +10,7 @@ constexpr int kRegisterGranule = 256;  // registers are given to a warp in steps
 constexpr std::size_t kSharedGranule = 128;
 
 int blocks_by_threads(const BlockDemand& demand, const MultiprocessorLimits& limits) {
-  if (demand.threads < 1 || demand.threads > limits.threads_per_block) {
-    return 0;
-  }
+  if (demand.threads < 1 || demand.threads > limits.threads_per_block) return 0;
   const int warps = (demand.threads + kWarp - 1) / kWarp;
   int blocks = std::min(limits.blocks, limits.threads / (warps * kWarp));
   if (demand.registers > 0) {
@@ -37,9 +35,7 @@ int resident_blocks(const BlockDemand& demand, const MultiprocessorLimits& limit
 
 std::size_t shared_bytes_for(int blocks, const BlockDemand& demand,
                              const MultiprocessorLimits& limits) {
-  if (blocks < 1 || blocks > blocks_by_threads(demand, limits)) {
-    return 0;
-  }
+  if (blocks < 1 || blocks > blocks_by_threads(demand, limits)) return 0;
   const int each = limits.shared_bytes / blocks / static_cast<int>(kSharedGranule) *
                    static_cast<int>(kSharedGranule);
   return static_cast<std::size_t>(std::max(each - limits.reserved_shared_bytes, 0));

@@ -28,9 +28,7 @@ CUresult max_active_blocks(int* blocks, CUfunction handle, int block_size, size_
     return CUDA_ERROR_INVALID_VALUE;
   }
   FunctionPtr function;
-  if (const CUresult result = find(handle, &function); result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (const CUresult result = find(handle, &function); result != CUDA_SUCCESS) return result;
   *blocks = resident_blocks({.threads = block_size,
                              .registers = function->code->image().registers,
                              .shared_bytes = static_shared(*function) + dynamic});
@@ -44,9 +42,7 @@ CUresult max_potential_block_size(int* min_grid, int* best_block, CUfunction han
     return CUDA_ERROR_INVALID_VALUE;
   }
   FunctionPtr function;
-  if (const CUresult result = find(handle, &function); result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (const CUresult result = find(handle, &function); result != CUDA_SUCCESS) return result;
   int most = function->attributes->value(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   most = limit > 0 ? std::min(most, limit) : most;
   constexpr int kWarp = 32;
@@ -106,13 +102,9 @@ SIMGPU_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic_b
                                                                CUfunction func, int num_blocks,
                                                                int block_size) {
   SIMGPU_ENTER(cuOccupancyAvailableDynamicSMemPerBlock);
-  if (dynamic_bytes == nullptr || num_blocks < 1 || block_size < 1) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (dynamic_bytes == nullptr || num_blocks < 1 || block_size < 1) return CUDA_ERROR_INVALID_VALUE;
   FunctionPtr function;
-  if (const CUresult result = find(func, &function); result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (const CUresult result = find(func, &function); result != CUDA_SUCCESS) return result;
   const std::size_t all = shared_bytes_for(
       num_blocks,
       {.threads = block_size, .registers = function->code->image().registers, .shared_bytes = 0});
@@ -127,13 +119,9 @@ SIMGPU_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic_b
 SIMGPU_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int* cluster_size, CUfunction func,
                                                           const CUlaunchConfig* config) {
   SIMGPU_ENTER(cuOccupancyMaxPotentialClusterSize);
-  if (cluster_size == nullptr || config == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (cluster_size == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
   FunctionPtr function;
-  if (const CUresult result = find(func, &function); result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (const CUresult result = find(func, &function); result != CUDA_SUCCESS) return result;
   *cluster_size = largest_cluster(*function);
   return CUDA_SUCCESS;
 }
@@ -141,17 +129,11 @@ SIMGPU_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int* cluster_size, CUf
 SIMGPU_EXPORT CUresult cuOccupancyMaxActiveClusters(int* num_clusters, CUfunction func,
                                                     const CUlaunchConfig* config) {
   SIMGPU_ENTER(cuOccupancyMaxActiveClusters);
-  if (num_clusters == nullptr || config == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (num_clusters == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
   FunctionPtr function;
-  if (const CUresult result = find(func, &function); result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (const CUresult result = find(func, &function); result != CUDA_SUCCESS) return result;
   LaunchShape shape = shape_of(*config);
-  if (const CUresult result = check_shape(*function, shape); result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (const CUresult result = check_shape(*function, shape); result != CUDA_SUCCESS) return result;
   const unsigned cluster = shape.cluster[0] * shape.cluster[1] * shape.cluster[2];
   const int blocks = resident_blocks(
       {.threads = static_cast<int>(shape.block[0] * shape.block[1] * shape.block[2]),

@@ -47,9 +47,7 @@ struct Pools {
 };
 
 CUresult check_location(const CUmemLocation* location, CUmemAllocationType type, Device** device) {
-  if (location == nullptr || type != CU_MEM_ALLOCATION_TYPE_PINNED) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (location == nullptr || type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   if (location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   *device = find_device(location->id);
   return *device == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
@@ -95,9 +93,7 @@ CUresult free_async(CUdeviceptr address, CUstream handle, NullStream null_stream
     return result;
   }
   const auto allocation = AddressSpace::instance().find_allocation_at(address);
-  if (!allocation || allocation->source != AllocationSource::kPool) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (!allocation || allocation->source != AllocationSource::kPool) return CUDA_ERROR_INVALID_VALUE;
   const PoolPtr pool = pool_of(*allocation);
   return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : pool->free(stream, address);
 }
@@ -231,9 +227,7 @@ SIMGPU_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDe
     if (own && map[index].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
       return CUDA_ERROR_INVALID_VALUE;
     }
-    if (!own && map[index].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) {
-      return CUDA_ERROR_NOT_SUPPORTED;
-    }
+    if (!own && map[index].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   }
   return CUDA_SUCCESS;
 }

@@ -92,9 +92,7 @@ SIMGPU_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t 
   if (handle == nullptr || size == 0 || !is_granular(size) || flags != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (const CUresult result = check_properties(prop); result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (const CUresult result = check_properties(prop); result != CUDA_SUCCESS) return result;
   const ModelledHostCost cost{configuration().create_us};
   auto physical = Physical::create(find_device(prop->location.id)->small_allocations(), size);
   if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -133,9 +131,7 @@ SIMGPU_EXPORT CUresult cuMemGetAllocationGranularity(size_t* granularity,
                                  option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (const CUresult result = check_properties(prop); result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (const CUresult result = check_properties(prop); result != CUDA_SUCCESS) return result;
   *granularity = kGranularity;
   return CUDA_SUCCESS;
 }
@@ -144,9 +140,7 @@ SIMGPU_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
                                 CUmemGenericAllocationHandle handle, unsigned long long flags) {
   SIMGPU_ENTER(cuMemMap);
   SIMGPU_UNBROKEN();
-  if (!is_granular_range(ptr, size) || offset != 0 || flags != 0) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (!is_granular_range(ptr, size) || offset != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const ModelledHostCost cost{configuration().map_us};
   return AddressSpace::instance().map(ptr, size, handle);
 }
