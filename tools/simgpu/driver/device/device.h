@@ -8,7 +8,6 @@
 
 #include "tools/simgpu/driver/device/timeline.h"
 #include "tools/simgpu/driver/entry/api.h"
-#include "tools/simgpu/driver/process/statistics.h"
 
 namespace simgpu {
 

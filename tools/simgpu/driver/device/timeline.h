@@ -26,6 +26,10 @@ void sleep_until_about(Nanoseconds deadline) noexcept;
 /// Gives the calling thread, one of ours, the shortest timer slack for good.
 void use_precise_timer() noexcept;
 
+/// The engines of a device; kNone runs beside them (events, host functions).
+enum class Engine { kCompute, kHostToDevice, kDeviceToHost, kNone };
+inline constexpr int kEngineCount = 3;
+
 /// One engine's modelled schedule: first come, first served.
 class EngineTimeline {
  public:

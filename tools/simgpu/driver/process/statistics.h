@@ -6,11 +6,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace simgpu {
+#include "tools/simgpu/driver/device/timeline.h"
 
-/// The engines of a device; kNone runs beside them (events, host functions).
-enum class Engine { kCompute, kHostToDevice, kDeviceToHost, kNone };
-inline constexpr int kEngineCount = 3;
+namespace simgpu {
 
 /// Counters of the process. All members are thread-safe; plain adds, no order implied.
 struct Statistics {

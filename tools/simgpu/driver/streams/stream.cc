@@ -7,6 +7,7 @@
 
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/faults/access_fault.h"
+#include "tools/simgpu/driver/process/statistics.h"
 #include "tools/simgpu/driver/streams/stream_object.h"
 
 namespace simgpu {
