@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "tools/simgpu/driver/launch/mixer.h"
+#include "tools/simgpu/driver/code/kernel_signature.h"
 
 namespace simgpu {
 

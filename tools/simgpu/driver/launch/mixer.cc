@@ -1,11 +1,7 @@
 #include "tools/simgpu/driver/launch/mixer.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 
 namespace simgpu {
 namespace {
@@ -113,70 +109,7 @@ std::vector<const Pointer*> choose_outputs(const std::vector<Pointer>& pointers,
   return outputs;
 }
 
-/// Splits "int, float const*, S<a, b>" at the commas outside of brackets.
-std::vector<std::string_view> split_parameters(std::string_view text) {
-  std::vector<std::string_view> parts;
-  int depth = 0;
-  std::size_t start = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '(' || c == '<' || c == '[' || c == '{') {
-      ++depth;
-    } else if (c == ')' || c == '>' || c == ']' || c == '}') {
-      --depth;
-    } else if (c == ',' && depth == 0) {
-      parts.push_back(text.substr(start, i - start));
-      start = i + 1;
-    }
-  }
-  if (start < text.size()) parts.push_back(text.substr(start));
-  return parts;
-}
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
-bool is_pointer_to_const(std::string_view type) {
-  type = trim(type);
-  for (const std::string_view qualifier :
-       {" const", " volatile", " restrict", "__restrict", "__restrict__"}) {
-    if (type.size() > qualifier.size() && type.ends_with(qualifier)) {
-      type = trim(type.substr(0, type.size() - qualifier.size()));
-    }
-  }
-  if (!type.ends_with('*')) return false;
-  type = trim(type.substr(0, type.size() - 1));
-  return type.ends_with(" const") || type.ends_with(" const volatile");
-}
-
 }  // namespace
-
-std::vector<bool> const_pointer_parameters(const std::string& mangled) {
-  if (!mangled.starts_with("_Z")) return {};
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> demangled(
-      abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
-  if (status != 0 || demangled == nullptr) return {};
-  std::string_view text = demangled.get();
-  // The signature is the last pair of parentheses; a clone's suffix "[clone .0]" may follow.
-  const std::size_t end = text.rfind(')');
-  if (end == std::string_view::npos) return {};
-  int depth = 0;
-  std::size_t begin = end;
-  for (;; --begin) {
-    depth += text[begin] == ')' ? 1 : text[begin] == '(' ? -1 : 0;
-    if (depth == 0) break;
-    if (begin == 0) return {};
-  }
-  std::vector<bool> flags;
-  for (const std::string_view type : split_parameters(text.substr(begin + 1, end - begin - 1))) {
-    flags.push_back(is_pointer_to_const(type));
-  }
-  return flags;
-}
 
 Mix mix(std::string_view name, std::span<const ParameterLayout> parameters,
         std::span<const std::byte> buffer, const std::vector<bool>& is_const,

@@ -1,4 +1,5 @@
-// What a kernel does that nobody can compute: it mixes what it was given.
+// The mixer: what a kernel does that no plugin computes. It writes bytes that follow from those
+// that it was given.
 #pragma once
 
 #include <array>
@@ -41,12 +42,6 @@ class MixerMemory {
   virtual void read(std::uint64_t address, std::span<std::byte> target) const = 0;
 };
 
-/// Which parameters of a kernel its mangled name shows to be pointers to const.
-///
-/// @return One flag per parameter of the demangled signature, or an empty vector where the name has
-///     no signature (C linkage) or cannot be read. Cost: one demangling.
-[[nodiscard]] std::vector<bool> const_pointer_parameters(const std::string& mangled);
-
 /// Bytes read and written at a time, and the distance between those read.
 inline constexpr std::size_t kMixerBlock = 64;
 inline constexpr std::uint64_t kMixerStride = 65536;
@@ -72,8 +67,8 @@ struct Mix {
 /// output is a pointer that a hash of name and position marks (about half, and at least one), never
 /// one that `is_const` excludes. What is written to it follows from name, position and sum, and
 /// from no address; each of the eight words written is at most 255. `is_const` is
-/// const_pointer_parameters(name). Pure but for `memory`, of which it only reads. Linear in the
-/// words, and in the bytes behind them by 1/1024.
+/// const_pointer_parameters(name), of code/kernel_signature.h. Pure: it only reads `memory`. Linear
+/// in the words, and in the bytes behind them by 1/1024.
 [[nodiscard]] Mix mix(std::string_view name, std::span<const ParameterLayout> parameters,
                       std::span<const std::byte> buffer, const std::vector<bool>& is_const,
                       const MixerMemory& memory);
