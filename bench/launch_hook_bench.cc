@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "interposer/driver_table.h"
+#include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/runtime.h"
 #include "tests/interposer/null_driver.h"

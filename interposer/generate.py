@@ -95,7 +95,7 @@ def driver_table_h(functions):
 
 #include <cstddef>
 
-#include "interposer/cuda_api.h"
+#include "interposer/driver/cuda_api.h"
 
 namespace superpipe {{
 
@@ -123,8 +123,8 @@ def driver_table_cc(functions):
                         for i, f in enumerate(functions))
     return f"""{NOTE}#include "interposer/generated/driver_table.h"
 
-#include "interposer/driver_table.h"
-#include "interposer/lazy_entry.h"
+#include "interposer/driver/table.h"
+#include "interposer/driver/lazy_entry.h"
 
 {QUIET}
 namespace superpipe {{
@@ -147,7 +147,7 @@ def hooks_h(functions, entries):
         if is_hooked(entries[f.name]))
     return f"""{NOTE}#pragma once
 
-#include "interposer/cuda_api.h"
+#include "interposer/driver/cuda_api.h"
 
 /// What superpipe does at each hooked driver function. Each returns only codes that the driver
 /// documents for that call, and leaves its outputs untouched when it fails.
@@ -173,11 +173,11 @@ def exports_cc(functions, entries):
     table = "\n".join(
         f"    {{reinterpret_cast<void*>(&::{f.name}), {str(is_hooked(entries[f.name])).lower()}}},"
         for f in functions)
-    return f"""{NOTE}#include "interposer/cuda_api.h"
-#include "interposer/driver_table.h"
+    return f"""{NOTE}#include "interposer/driver/cuda_api.h"
+#include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/hook_scope.h"
-#include "interposer/lookup.h"
+#include "interposer/driver/hook_scope.h"
+#include "interposer/hooks/lookup.h"
 
 {QUIET}
 #define SUPERPIPE_EXPORT __attribute__((visibility("default")))
@@ -227,10 +227,10 @@ def simple_hooks_cc(functions, entries):
                 f"{head}  UsedWords used;\n{words}"
                 f"  return submit_using(used, stream_handle({stream}, {variant}), "
                 f"[&] {{ return {call}; }});\n}}\n")
-    return f"""{NOTE}#include "interposer/driver_table.h"
+    return f"""{NOTE}#include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/named_words.h"
-#include "interposer/submit.h"
+#include "interposer/hooks/named_words.h"
+#include "interposer/hooks/submit.h"
 
 {QUIET}
 namespace superpipe {{
@@ -245,7 +245,7 @@ def entry_points_cc(functions, points):
     lines = "\n".join(
         f'    {{"{p.name}", {p.version}, {str(p.per_thread).lower()}, {index[p.symbol]}}},'
         for p in points)
-    return f"""{NOTE}#include "interposer/lookup.h"
+    return f"""{NOTE}#include "interposer/hooks/lookup.h"
 
 namespace superpipe {{
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "interposer/counting_code.h"
-#include "interposer/driver_table.h"
+#include "interposer/driver/table.h"
+#include "interposer/passthrough/counting_code.h"
 
 namespace superpipe {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "interposer/cuda_api.h"
+#include "interposer/driver/cuda_api.h"
 #include "interposer/word_list.h"
 #include "policy/units.h"
 

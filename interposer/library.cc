@@ -7,12 +7,12 @@
 #include <string>
 
 #include "interposer/configuration.h"
-#include "interposer/driver_loader.h"
+#include "interposer/driver/hook_scope.h"
+#include "interposer/driver/loader.h"
 #include "interposer/exit_report.h"
 #include "interposer/framework_environment.h"
-#include "interposer/hook_scope.h"
+#include "interposer/hooks/lookup.h"
 #include "interposer/log.h"
-#include "interposer/lookup.h"
 #include "interposer/runtime.h"
 #include "interposer/version.h"
 

@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
-#include "interposer/driver_codes.h"
-#include "interposer/driver_loader.h"
-#include "interposer/driver_table.h"
+#include "interposer/driver/codes.h"
+#include "interposer/driver/loader.h"
+#include "interposer/driver/table.h"
 #include "interposer/host_limits.h"
 #include "interposer/log.h"
 #include "policy/budget.h"

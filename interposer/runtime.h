@@ -10,16 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "interposer/capture_count.h"
 #include "interposer/configuration.h"
-#include "interposer/cuda_api.h"
-#include "interposer/driver_codes.h"
-#include "interposer/driver_device_memory.h"
+#include "interposer/driver/capture_count.h"
+#include "interposer/driver/codes.h"
+#include "interposer/driver/cuda_api.h"
+#include "interposer/driver/driver_device_memory.h"
 #include "interposer/exit_report.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/launch_overhead.h"
-#include "interposer/memory_pools.h"
-#include "interposer/unmanaged_budget.h"
+#include "interposer/passthrough/memory_pools.h"
+#include "interposer/passthrough/unmanaged_budget.h"
 #include "residency/residency_manager.h"
 
 namespace superpipe {

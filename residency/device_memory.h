@@ -1,5 +1,5 @@
 // The port through which residency reaches a device. One implementation calls the CUDA driver
-// (interposer/driver_device_memory), another is a fake for tests.
+// (interposer/driver/driver_device_memory), another is a fake for tests.
 #pragma once
 
 #include <chrono>

@@ -9,7 +9,7 @@
 namespace superpipe {
 
 /// Why a call of residency failed. Each maps to one documented driver code, in one place
-/// (interposer/driver_codes.h).
+/// (interposer/driver/codes.h).
 enum class [[nodiscard]] Status : std::uint8_t{
     kOk,
     kOutOfDeviceMemory,   ///< nothing left to evict within the budget

@@ -2,8 +2,8 @@
 // clang-format off
 #include "interposer/generated/driver_table.h"
 
-#include "interposer/driver_table.h"
-#include "interposer/lazy_entry.h"
+#include "interposer/driver/table.h"
+#include "interposer/driver/lazy_entry.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 

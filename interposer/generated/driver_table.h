@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "interposer/cuda_api.h"
+#include "interposer/driver/cuda_api.h"
 
 namespace superpipe {
 

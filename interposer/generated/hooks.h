@@ -2,7 +2,7 @@
 // clang-format off
 #pragma once
 
-#include "interposer/cuda_api.h"
+#include "interposer/driver/cuda_api.h"
 
 /// What superpipe does at each hooked driver function. Each returns only codes that the driver
 /// documents for that call, and leaves its outputs untouched when it fails.

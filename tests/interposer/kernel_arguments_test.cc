@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "interposer/driver_table.h"
+#include "interposer/driver/table.h"
 
 namespace superpipe {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "interposer/driver_table.h"
+#include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/runtime.h"
 #include "tests/interposer/null_driver.h"

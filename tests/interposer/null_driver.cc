@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "interposer/driver_table.h"
+#include "interposer/driver/table.h"
 
 namespace superpipe::testing {
 namespace {

@@ -1,0 +1,402 @@
+#include "interposer/driver/driver_device_memory.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+
+#include "interposer/driver/capture_count.h"
+#include "interposer/driver/codes.h"
+#include "interposer/driver/hook_scope.h"
+#include "interposer/driver/table.h"
+#include "interposer/log.h"
+#include "interposer/passthrough/device_changes.h"
+
+namespace superpipe {
+namespace {
+
+/// Makes the managed context current for one call, and marks the thread as inside our own code.
+class InContext {
+ public:
+  explicit InContext(CUcontext context) noexcept {
+    CUcontext current = nullptr;
+    if (driver().cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context) return;
+    pushed_ = driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+  }
+  ~InContext() {
+    CUcontext popped = nullptr;
+    if (pushed_) driver().cuCtxPopCurrent_v2(&popped);
+  }
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+
+ private:
+  HookScope scope_;
+  bool pushed_ = false;
+};
+
+/// InContext, and in relaxed capture mode: while any thread captures a graph, the driver forbids
+/// calls that are unsafe for captures to threads in another mode.
+class InRelaxedContext {
+ public:
+  explicit InRelaxedContext(CUcontext context) noexcept : in_context_(context) {
+    exchanged_ = driver().cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
+  }
+  ~InRelaxedContext() {
+    if (exchanged_) driver().cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  InRelaxedContext(const InRelaxedContext&) = delete;
+  InRelaxedContext& operator=(const InRelaxedContext&) = delete;
+
+ private:
+  InContext in_context_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  bool exchanged_ = false;
+};
+
+/// `result` as a Status; a failure that is not an answer to be expected goes to the log.
+Status checked(CUresult result, const char* call) {
+  if (result == CUDA_SUCCESS) return Status::kOk;
+  const char* name = nullptr;
+  driver().cuGetErrorName(result, &name);
+  // Out of memory is an answer: residency evicts and asks again.
+  const bool expected = result == CUDA_ERROR_OUT_OF_MEMORY;
+  log_line(expected ? LogLevel::kDebug : LogLevel::kError,
+           std::string(call) + " failed: " +
+               (name == nullptr ? std::to_string(static_cast<int>(result)) : std::string(name)));
+  return to_status(result);
+}
+
+CUevent driver_event(EventHandle event) {
+  return reinterpret_cast<CUevent>(static_cast<std::uint64_t>(event));
+}
+
+CUmemAllocationProp pages_of(CUdevice device) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  return properties;
+}
+
+}  // namespace
+
+/// Events around a few of our batches; what they say is read when they are complete, at later
+/// batches, so that nothing ever waits for a measurement.
+class DriverDeviceMemory::LinkMeter {
+ public:
+  static constexpr Bytes kLeastTimedBytes = 1_MiB;
+  static constexpr std::uint64_t kOneInBatches = 8;
+
+  /// Starts timing a batch of `size` bytes on `stream`, if it is its turn. @return whether it did.
+  bool begin(Bytes size, CUstream stream) {
+    const std::lock_guard lock(mutex_);
+    harvest();
+    if (size < kLeastTimedBytes || batches_++ % kOneInBatches != 0) return false;
+    for (Pair& pair : pairs_) {
+      if (pair.state != State::kFree) continue;
+      if (pair.start == nullptr &&
+          (driver().cuEventCreate(&pair.start, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
+           driver().cuEventCreate(&pair.end, CU_EVENT_DEFAULT) != CUDA_SUCCESS)) {
+        return false;
+      }
+      if (driver().cuEventRecord(pair.start, stream) != CUDA_SUCCESS) return false;
+      pair.state = State::kStarted;
+      pair.stream = stream;
+      pair.size = size;
+      return true;
+    }
+    return false;
+  }
+
+  /// Ends the timing that begin() started on `stream`.
+  void end(CUstream stream) {
+    const std::lock_guard lock(mutex_);
+    for (Pair& pair : pairs_) {
+      if (pair.state != State::kStarted || pair.stream != stream) continue;
+      pair.state =
+          driver().cuEventRecord(pair.end, stream) == CUDA_SUCCESS ? State::kRunning : State::kFree;
+    }
+  }
+
+  [[nodiscard]] std::optional<double> bytes_per_second() const {
+    const std::lock_guard lock(mutex_);
+    if (best_ <= 0) return std::nullopt;
+    return best_;
+  }
+
+  void destroy_events() {
+    const std::lock_guard lock(mutex_);
+    for (Pair& pair : pairs_) {
+      if (pair.start != nullptr) driver().cuEventDestroy_v2(pair.start);
+      if (pair.end != nullptr) driver().cuEventDestroy_v2(pair.end);
+      pair = {};
+    }
+  }
+
+ private:
+  enum class State { kFree, kStarted, kRunning };
+  struct Pair {
+    CUevent start = nullptr;
+    CUevent end = nullptr;
+    CUstream stream = nullptr;
+    Bytes size;
+    State state = State::kFree;
+  };
+
+  void harvest() {
+    for (Pair& pair : pairs_) {
+      if (pair.state != State::kRunning || driver().cuEventQuery(pair.end) != CUDA_SUCCESS) {
+        continue;
+      }
+      float milliseconds = 0;
+      if (driver().cuEventElapsedTime_v2(&milliseconds, pair.start, pair.end) == CUDA_SUCCESS ||
+          driver().cuEventElapsedTime(&milliseconds, pair.start, pair.end) == CUDA_SUCCESS) {
+        // The best of them: between its two events a batch may also have waited for its own thread
+        // to be scheduled, which only makes it look slower.
+        if (milliseconds > 0) {
+          best_ = std::max(best_, static_cast<double>(pair.size.count()) /
+                                      (static_cast<double>(milliseconds) / 1000));
+        }
+      }
+      pair.state = State::kFree;
+    }
+  }
+
+  mutable std::mutex mutex_;
+  std::array<Pair, 4> pairs_{};
+  std::uint64_t batches_ = 0;
+  double best_ = 0;  ///< bytes per second
+};
+
+DriverDeviceMemory::DriverDeviceMemory(CUcontext context, CUdevice device)
+    : context_(context),
+      device_(device),
+      granularity_(2_MiB),
+      meter_(std::make_unique<LinkMeter>()) {
+  const InRelaxedContext in_context(context_);
+  const CUmemAllocationProp properties = pages_of(device_);
+  std::size_t granularity = 0;
+  if (driver().cuMemGetAllocationGranularity(&granularity, &properties,
+                                             CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
+      granularity > 0) {
+    granularity_ = Bytes{granularity};
+  }
+  (void)driver().cuEventCreate(&never_recorded_, CU_EVENT_DISABLE_TIMING);
+}
+
+DriverDeviceMemory::~DriverDeviceMemory() {
+  const InRelaxedContext in_context(context_);
+  meter_->destroy_events();
+  if (never_recorded_ != nullptr) driver().cuEventDestroy_v2(never_recorded_);
+}
+
+CUresult DriverDeviceMemory::sticky_error() const noexcept {
+  if (never_recorded_ == nullptr) return CUDA_SUCCESS;
+  const InRelaxedContext in_context(context_);
+  return driver().cuEventQuery(never_recorded_);
+}
+
+Result<Address> DriverDeviceMemory::reserve(Bytes size) {
+  const InRelaxedContext in_context(context_);
+  CUdeviceptr address = 0;
+  const Status status =
+      checked(driver().cuMemAddressReserve(&address, size.count(), 0, 0, 0), "cuMemAddressReserve");
+  if (status != Status::kOk) return status;
+  return Address{address};
+}
+
+Status DriverDeviceMemory::release_reservation(Address address, Bytes size) {
+  const InRelaxedContext in_context(context_);
+  return checked(driver().cuMemAddressFree(address, size.count()), "cuMemAddressFree");
+}
+
+Result<PageHandle> DriverDeviceMemory::create_pages(Bytes size) {
+  const InRelaxedContext in_context(context_);
+  const CUmemAllocationProp properties = pages_of(device_);
+  CUmemGenericAllocationHandle handle = 0;
+  const DeviceChanges::Section section;
+  const Status status =
+      checked(driver().cuMemCreate(&handle, size.count(), &properties, 0), "cuMemCreate");
+  if (status != Status::kOk) return status;
+  pages_bytes_ += size.count();
+  return PageHandle{handle};
+}
+
+Status DriverDeviceMemory::destroy_pages(PageHandle pages, Bytes size) {
+  const InRelaxedContext in_context(context_);
+  const DeviceChanges::Section section;
+  const Status status =
+      checked(driver().cuMemRelease(static_cast<std::uint64_t>(pages)), "cuMemRelease");
+  if (status == Status::kOk) pages_bytes_ -= size.count();
+  return status;
+}
+
+std::optional<std::int64_t> DriverDeviceMemory::used_besides_pages() const noexcept {
+  const InRelaxedContext in_context(context_);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return std::nullopt;
+  return static_cast<std::int64_t>(total) - static_cast<std::int64_t>(free) -
+         static_cast<std::int64_t>(pages_bytes_.load());
+}
+
+Status DriverDeviceMemory::map(Address address, Bytes size, PageHandle pages) {
+  const InRelaxedContext in_context(context_);
+  const Status mapped =
+      checked(driver().cuMemMap(address, size.count(), 0, static_cast<std::uint64_t>(pages), 0),
+              "cuMemMap");
+  if (mapped != Status::kOk) return mapped;
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device_;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const Status accessible =
+      checked(driver().cuMemSetAccess(address, size.count(), &access, 1), "cuMemSetAccess");
+  // Half a mapping would fault at the next launch: take it back.
+  if (accessible != Status::kOk) driver().cuMemUnmap(address, size.count());
+  return accessible;
+}
+
+Status DriverDeviceMemory::unmap(Address address, Bytes size) {
+  const InRelaxedContext in_context(context_);
+  return checked(driver().cuMemUnmap(address, size.count()), "cuMemUnmap");
+}
+
+Result<StreamHandle> DriverDeviceMemory::create_stream() {
+  const InRelaxedContext in_context(context_);
+  CUstream stream = nullptr;
+  const Status status =
+      checked(driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  if (status != Status::kOk) return status;
+  return StreamHandle{reinterpret_cast<std::uint64_t>(stream)};
+}
+
+Status DriverDeviceMemory::destroy_stream(StreamHandle stream) {
+  const InRelaxedContext in_context(context_);
+  return checked(driver().cuStreamDestroy_v2(driver_stream(stream)), "cuStreamDestroy");
+}
+
+Result<EventHandle> DriverDeviceMemory::create_event() {
+  const InRelaxedContext in_context(context_);
+  CUevent event = nullptr;
+  const Status status =
+      checked(driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  if (status != Status::kOk) return status;
+  return EventHandle{reinterpret_cast<std::uint64_t>(event)};
+}
+
+Status DriverDeviceMemory::destroy_event(EventHandle event) {
+  const InRelaxedContext in_context(context_);
+  return checked(driver().cuEventDestroy_v2(driver_event(event)), "cuEventDestroy");
+}
+
+Status DriverDeviceMemory::record(EventHandle event, StreamHandle stream) {
+  // Recording and waiting in order are no unsafe calls: the capture mode need not be exchanged,
+  // which matters here, at every launch.
+  const InContext in_context(context_);
+  return checked(driver().cuEventRecord(driver_event(event), driver_stream(stream)),
+                 "cuEventRecord");
+}
+
+Status DriverDeviceMemory::stream_wait(StreamHandle stream, EventHandle event) {
+  const InContext in_context(context_);
+  return checked(driver().cuStreamWaitEvent(driver_stream(stream), driver_event(event), 0),
+                 "cuStreamWaitEvent");
+}
+
+Result<bool> DriverDeviceMemory::is_complete(EventHandle event) {
+  const InRelaxedContext in_context(context_);
+  const CUresult result = driver().cuEventQuery(driver_event(event));
+  if (result == CUDA_ERROR_NOT_READY) return false;
+  const Status status = checked(result, "cuEventQuery");
+  if (status != Status::kOk) return status;
+  return true;
+}
+
+Status DriverDeviceMemory::wait(EventHandle event, std::chrono::milliseconds limit) {
+  // cuEventSynchronize has no limit, so this polls: at first without sleeping, because most waits
+  // are short, then at intervals that are short against a transfer.
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kSpin = std::chrono::microseconds(100);
+  constexpr auto kInterval = std::chrono::microseconds(50);
+  const InRelaxedContext in_context(context_);
+  const auto start = Clock::now();
+  for (;;) {
+    const CUresult result = driver().cuEventQuery(driver_event(event));
+    if (result != CUDA_ERROR_NOT_READY) return checked(result, "cuEventQuery");
+    const auto waited = Clock::now() - start;
+    if (waited >= limit) return Status::kTimedOut;
+    if (waited < kSpin) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kInterval);
+    }
+  }
+}
+
+Result<bool> DriverDeviceMemory::is_capturing(StreamHandle stream) {
+  if (!CaptureCount::any()) return false;
+  const InContext in_context(context_);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = driver().cuStreamIsCapturing(driver_stream(stream), &status);
+  // The legacy stream answers so while a capture that it would break is under way.
+  if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
+  const Status checked_status = checked(result, "cuStreamIsCapturing");
+  if (checked_status != Status::kOk) return checked_status;
+  return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+Status DriverDeviceMemory::copy(std::span<const Transfer> transfers, StreamHandle stream,
+                                bool to_device) {
+  const InRelaxedContext in_context(context_);
+  const CUstream queue = driver_stream(stream);
+  Bytes total;
+  for (const Transfer& transfer : transfers) total += transfer.size;
+  const bool timed = to_device && meter_->begin(total, queue);
+  Status status = Status::kOk;
+  for (const Transfer& transfer : transfers) {
+    status = to_device ? checked(driver().cuMemcpyHtoDAsync_v2(transfer.device, transfer.host,
+                                                               transfer.size.count(), queue),
+                                 "cuMemcpyHtoDAsync")
+                       : checked(driver().cuMemcpyDtoHAsync_v2(transfer.host, transfer.device,
+                                                               transfer.size.count(), queue),
+                                 "cuMemcpyDtoHAsync");
+    if (status != Status::kOk) break;
+  }
+  if (timed) meter_->end(queue);
+  return status;
+}
+
+Status DriverDeviceMemory::copy_to_device(std::span<const Transfer> transfers,
+                                          StreamHandle stream) {
+  return copy(transfers, stream, /*to_device=*/true);
+}
+
+Status DriverDeviceMemory::copy_to_host(std::span<const Transfer> transfers, StreamHandle stream) {
+  return copy(transfers, stream, /*to_device=*/false);
+}
+
+Status DriverDeviceMemory::zero(Address address, Bytes size, StreamHandle stream) {
+  const InRelaxedContext in_context(context_);
+  return checked(driver().cuMemsetD8Async(address, 0, size.count(), driver_stream(stream)),
+                 "cuMemsetD8Async");
+}
+
+Status DriverDeviceMemory::pin(void* host, Bytes size) {
+  const InRelaxedContext in_context(context_);
+  const Status status =
+      checked(driver().cuMemHostRegister_v2(host, size.count(), CU_MEMHOSTREGISTER_PORTABLE),
+              "cuMemHostRegister");
+  return status == Status::kOutOfDeviceMemory ? Status::kOutOfHostMemory : status;
+}
+
+Status DriverDeviceMemory::unpin(void* host) {
+  const InRelaxedContext in_context(context_);
+  return checked(driver().cuMemHostUnregister(host), "cuMemHostUnregister");
+}
+
+std::optional<double> DriverDeviceMemory::measured_link() const {
+  return meter_->bytes_per_second();
+}
+
+}  // namespace superpipe

@@ -1,0 +1,89 @@
+// Residency's port to the device, over the real driver.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "interposer/driver/cuda_api.h"
+#include "residency/device_memory.h"
+
+namespace superpipe {
+
+/// A stream as residency knows it. `per_thread`: what the null stream stands for at this entry
+/// point (the _ptds and _ptsz variants).
+[[nodiscard]] inline StreamHandle stream_handle(CUstream stream, bool per_thread) noexcept {
+  if (stream == nullptr) return per_thread ? kPerThreadStream : kLegacyStream;
+  return StreamHandle{reinterpret_cast<std::uint64_t>(stream)};
+}
+
+/// The driver's handle of `stream`; the special streams come back as CU_STREAM_LEGACY and
+/// CU_STREAM_PER_THREAD, which every entry point understands.
+[[nodiscard]] inline CUstream driver_stream(StreamHandle stream) noexcept {
+  return reinterpret_cast<CUstream>(static_cast<std::uint64_t>(stream));
+}
+
+/// DeviceMemory over the driver table: one context of one device.
+///
+/// Calls that a capture in another thread would forbid run in relaxed capture mode. Every driver
+/// code other than success is logged with the call it came from.
+class DriverDeviceMemory final : public DeviceMemory {
+ public:
+  /// `context` must outlive this, and be a context of `device`.
+  DriverDeviceMemory(CUcontext context, CUdevice device);
+  ~DriverDeviceMemory() override;
+  DriverDeviceMemory(const DriverDeviceMemory&) = delete;
+  DriverDeviceMemory& operator=(const DriverDeviceMemory&) = delete;
+
+  [[nodiscard]] Bytes granularity() const override { return granularity_; }
+  Result<Address> reserve(Bytes size) override;
+  Status release_reservation(Address address, Bytes size) override;
+  Result<PageHandle> create_pages(Bytes size) override;
+  Status destroy_pages(PageHandle pages, Bytes size) override;
+  Status map(Address address, Bytes size, PageHandle pages) override;
+  Status unmap(Address address, Bytes size) override;
+  Result<StreamHandle> create_stream() override;
+  Status destroy_stream(StreamHandle stream) override;
+  Result<EventHandle> create_event() override;
+  Status destroy_event(EventHandle event) override;
+  Status record(EventHandle event, StreamHandle stream) override;
+  Status stream_wait(StreamHandle stream, EventHandle event) override;
+  Result<bool> is_complete(EventHandle event) override;
+  Status wait(EventHandle event, std::chrono::milliseconds limit) override;
+  Result<bool> is_capturing(StreamHandle stream) override;
+  Status copy_to_device(std::span<const Transfer> transfers, StreamHandle stream) override;
+  Status copy_to_host(std::span<const Transfer> transfers, StreamHandle stream) override;
+  Status zero(Address address, Bytes size, StreamHandle stream) override;
+  Status pin(void* host, Bytes size) override;
+  Status unpin(void* host) override;
+
+  /// The error that a kernel or copy of the program has left behind, which the driver answers every
+  /// call with from then on; CUDA_SUCCESS if there is none. Waits for nothing.
+  [[nodiscard]] CUresult sticky_error() const noexcept;
+
+  /// Bytes per second of our own host-to-device transfers, measured by events around some of them;
+  /// nullopt before the first measurement is complete. Calls no driver function: safe at exit.
+  [[nodiscard]] std::optional<double> measured_link() const;
+
+  /// Bytes that are taken of the device by whatever is not a page of ours; nullopt if the driver
+  /// does not say. To be read where DeviceChanges is quiet. Thread-safe.
+  [[nodiscard]] std::optional<std::int64_t> used_besides_pages() const noexcept;
+
+ private:
+  /// Times one batch in so many, of at least kLeastTimedBytes.
+  class LinkMeter;
+
+  Status copy(std::span<const Transfer> transfers, StreamHandle stream, bool to_device);
+
+  CUcontext context_;
+  CUdevice device_;
+  std::atomic<std::uint64_t> pages_bytes_{0};
+  Bytes granularity_;
+  std::unique_ptr<LinkMeter> meter_;
+  CUevent never_recorded_ = nullptr;  ///< complete, so that a query fails for other reasons only
+};
+
+}  // namespace superpipe

@@ -1,0 +1,328 @@
+#include "interposer/driver/loader.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+#include "interposer/driver/hook_scope.h"
+#include "interposer/driver/table.h"
+#include "interposer/log.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SUPERPIPE_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SUPERPIPE_SANITIZED 1
+#endif
+#endif
+
+namespace superpipe {
+namespace {
+
+constexpr char kSoname[] = "libcuda.so.1";
+constexpr char kWhatToDo[] =
+    "install the NVIDIA driver, name one with SUPERPIPE_DRIVER=/path/libcuda.so.1, or use "
+    "'superpipe run --simulate'";
+
+bool is_file(const std::string& path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+bool is_same_file(const std::string& left, const std::string& right) {
+  struct stat a;
+  struct stat b;
+  return ::stat(left.c_str(), &a) == 0 && ::stat(right.c_str(), &b) == 0 && a.st_dev == b.st_dev &&
+         a.st_ino == b.st_ino;
+}
+
+/// The toolkit ships a library to link against that exports the driver's names and works nowhere.
+bool is_link_time_stub(const std::string& path) {
+  return path.find("/stubs/") != std::string::npos;
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t start = 0;
+  while (start <= text.size()) {
+    const std::size_t end = std::min(text.find(separator, start), text.size());
+    if (end > start) parts.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return parts;
+}
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+std::string own_file() {
+  Dl_info info;
+  if (::dladdr(reinterpret_cast<const void*>(&find_driver), &info) == 0) return {};
+  return info.dli_fname == nullptr ? std::string() : std::string(info.dli_fname);
+}
+
+struct LoadedDriver {
+  std::string path;
+  std::array<void*, kDriverFunctionCount> functions{};
+};
+
+// Never destroyed: calls may come from other libraries' destructors at exit.
+std::atomic<const LoadedDriver*> loaded_driver{nullptr};
+std::atomic<bool> load_attempted{false};
+std::mutex& load_mutex() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+std::string& pending_line() {
+  static auto* const line = new std::string;
+  return *line;
+}
+
+// The driver's own constructors may call cu* functions while dlopen runs in this thread.
+constinit thread_local bool loading_in_this_thread = false;
+
+/// Opens `path` and takes all functions from it. @return what is wrong with it, if anything.
+std::optional<std::string> open_driver(const std::string& path, LoadedDriver& driver) {
+  int flags = RTLD_NOW | RTLD_LOCAL;
+#if !defined(SUPERPIPE_SANITIZED)
+  if (!is_linked_symbolically(path)) flags |= RTLD_DEEPBIND;
+#endif
+  void* const handle = ::dlopen(path.c_str(), flags);
+  if (handle == nullptr) {
+    const char* const reason = ::dlerror();
+    return std::string("cannot be opened: ") + (reason == nullptr ? "unknown reason" : reason);
+  }
+  if (::dlsym(handle, "cuInit") == nullptr || ::dlsym(handle, "cuGetProcAddress_v2") == nullptr) {
+    ::dlclose(handle);
+    return std::string(
+        "is no CUDA driver of version 12 or later (it lacks cuInit or "
+        "cuGetProcAddress_v2)");
+  }
+  driver.path = path;
+  for (std::size_t i = 0; i < kDriverFunctionCount; ++i) {
+    driver.functions[i] = ::dlsym(handle, kDriverFunctionNames[i]);
+  }
+  return std::nullopt;
+}
+
+/// REQUIRES: load_mutex() held.
+void load_driver() {
+  if (load_attempted.load(std::memory_order_acquire)) return;
+  loading_in_this_thread = true;
+  if (!pending_line().empty()) log_line(LogLevel::kError, pending_line());
+  const FoundDriver found = find_driver(search_of_process());
+  if (found.path.empty()) {
+    log_line(LogLevel::kError, found.problem);
+  } else {
+    auto* const driver = new LoadedDriver;
+    if (const auto problem = open_driver(found.path, *driver)) {
+      log_line(LogLevel::kError, found.path + " " + *problem + "; " + kWhatToDo);
+      delete driver;
+    } else {
+      for (std::size_t i = 0; i < kDriverFunctionCount; ++i) {
+        if (driver->functions[i] != nullptr) {
+          __atomic_store_n(driver_slot(i), driver->functions[i], __ATOMIC_RELEASE);
+        }
+      }
+      loaded_driver.store(driver, std::memory_order_release);
+      log_line(LogLevel::kInfo, "driver: " + found.path);
+    }
+  }
+  loading_in_this_thread = false;
+  load_attempted.store(true, std::memory_order_release);
+}
+
+template <typename T>
+bool read_at(std::ifstream& file, std::uint64_t offset, T& value) {
+  file.seekg(static_cast<std::streamoff>(offset));
+  return static_cast<bool>(file.read(reinterpret_cast<char*>(&value), sizeof value));
+}
+
+}  // namespace
+
+std::vector<std::string> paths_in_loader_cache(const std::string& cache_file,
+                                               const std::string& name) {
+  struct Header {
+    std::array<char, 20> magic;
+    std::uint32_t entries;
+    std::uint32_t string_bytes;
+    std::array<std::uint32_t, 5> unused;
+  };
+  struct Entry {
+    std::int32_t flags;
+    std::uint32_t key;
+    std::uint32_t value;
+    std::uint32_t os_version;
+    std::uint64_t hardware;
+  };
+  static_assert(sizeof(Header) == 48 && sizeof(Entry) == 24);
+  constexpr std::string_view kMagic = "glibc-ld.so.cache1.1";
+  // Flags of a 64-bit x86 library for libc 6: FLAG_X8664_LIB64 | FLAG_ELF_LIBC6.
+  constexpr std::int32_t kOurLibraries = 0x0303;
+
+  std::ifstream file(cache_file, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::size_t start = text.find(kMagic);
+  std::vector<std::string> paths;
+  if (start == std::string::npos || text.size() - start < sizeof(Header)) return paths;
+  Header header;
+  std::memcpy(&header, text.data() + start, sizeof header);
+  const std::size_t room = text.size() - start - sizeof header;
+  if (header.entries > room / sizeof(Entry)) return paths;
+  const auto string_at = [&](std::uint32_t offset) {
+    if (offset >= text.size() - start) return std::string();
+    const std::size_t end = text.find('\0', start + offset);
+    return end == std::string::npos ? std::string()
+                                    : text.substr(start + offset, end - start - offset);
+  };
+  for (std::uint32_t i = 0; i < header.entries; ++i) {
+    Entry entry;
+    std::memcpy(&entry, text.data() + start + sizeof header + i * sizeof entry, sizeof entry);
+    if (entry.flags == kOurLibraries && string_at(entry.key) == name) {
+      paths.push_back(string_at(entry.value));
+    }
+  }
+  return paths;
+}
+
+bool is_linked_symbolically(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  Elf64_Ehdr header;
+  if (!read_at(file, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header.e_ident[EI_CLASS] != ELFCLASS64) {
+    return false;
+  }
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    if (!read_at(file, header.e_phoff + i * sizeof segment, segment)) return false;
+    if (segment.p_type != PT_DYNAMIC) continue;
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= segment.p_filesz;
+         at += sizeof(Elf64_Dyn)) {
+      Elf64_Dyn entry;
+      if (!read_at(file, segment.p_offset + at, entry) || entry.d_tag == DT_NULL) return false;
+      if (entry.d_tag == DT_SYMBOLIC) return true;
+      if (entry.d_tag == DT_FLAGS && (entry.d_un.d_val & DF_SYMBOLIC) != 0) return true;
+    }
+  }
+  return false;
+}
+
+FoundDriver find_driver(const DriverSearch& search) {
+  if (!search.chosen.empty()) {
+    if (!is_file(search.chosen)) {
+      return {"", "SUPERPIPE_DRIVER=" + search.chosen + ": no such file; " + kWhatToDo};
+    }
+    if (is_same_file(search.chosen, search.own_file)) {
+      return {"", "SUPERPIPE_DRIVER=" + search.chosen +
+                      ": this is superpipe itself; name the real driver"};
+    }
+    // dlopen searches for a name without a slash: make it a path.
+    if (search.chosen.find('/') == std::string::npos) return {"./" + search.chosen, ""};
+    return {search.chosen, ""};
+  }
+  std::vector<std::string> candidates;
+  for (const std::string& folder : split(search.library_path, ':')) {
+    candidates.push_back(folder + "/" + kSoname);
+  }
+  for (std::string& path : paths_in_loader_cache(search.cache_file, kSoname)) {
+    candidates.push_back(std::move(path));
+  }
+  for (const std::string& folder : search.folders) candidates.push_back(folder + "/" + kSoname);
+  for (const std::string& path : candidates) {
+    if (is_file(path) && !is_same_file(path, search.own_file) && !is_link_time_stub(path)) {
+      return {path, ""};
+    }
+  }
+  return {"", std::string("no CUDA driver (") + kSoname + ") found; " + kWhatToDo};
+}
+
+DriverSearch search_of_process() {
+  DriverSearch search;
+  search.chosen = environment("SUPERPIPE_DRIVER");
+  search.library_path = environment("LD_LIBRARY_PATH");
+  search.cache_file = "/etc/ld.so.cache";
+  search.folders = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib",
+                    "/usr/lib/wsl/lib"};
+  search.own_file = own_file();
+  return search;
+}
+
+void* resolve_driver_function(std::size_t index) noexcept {
+  if (loading_in_this_thread) return nullptr;
+  if (!load_attempted.load(std::memory_order_acquire)) {
+    try {
+      const std::lock_guard lock(load_mutex());
+      load_driver();
+    } catch (...) {
+      // Out of memory while the program starts: it sees a machine without a driver.
+      loading_in_this_thread = false;
+      load_attempted.store(true, std::memory_order_release);
+    }
+  }
+  const LoadedDriver* const driver = loaded_driver.load(std::memory_order_acquire);
+  return driver == nullptr ? nullptr : driver->functions[index];
+}
+
+CUresult answer_without_function(std::size_t index) noexcept {
+  const LoadedDriver* const driver = loaded_driver.load(std::memory_order_acquire);
+  if (driver == nullptr) {
+    const std::string_view name = kDriverFunctionNames[index];
+    return name == "cuInit" ? CUDA_ERROR_NO_DEVICE : CUDA_ERROR_NOT_INITIALIZED;
+  }
+  static std::array<std::atomic<bool>, kDriverFunctionCount> said{};
+  if (!said[index].exchange(true)) {
+    log_line(LogLevel::kWarning,
+             std::string(kDriverFunctionNames[index]) +
+                 " was called, but the driver does not have it: CUDA_ERROR_NOT_SUPPORTED");
+  }
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+void say_when_driver_loads(std::string text) { pending_line() = std::move(text); }
+
+const std::string& loaded_driver_path() noexcept {
+  static const auto* const none = new std::string;
+  const LoadedDriver* const driver = loaded_driver.load(std::memory_order_acquire);
+  return driver == nullptr ? *none : driver->path;
+}
+
+bool driver_is_loaded() noexcept {
+  return loaded_driver.load(std::memory_order_acquire) != nullptr;
+}
+
+std::vector<std::string> foreign_driver_copies() {
+  struct Search {
+    std::vector<std::string> found;
+    std::string ours = own_file();
+  } search;
+  ::dl_iterate_phdr(
+      [](struct dl_phdr_info* info, std::size_t /*size*/, void* data) {
+        auto& state = *static_cast<Search*>(data);
+        const std::string path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
+        const std::size_t slash = path.rfind('/');
+        const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+        if (name.rfind("libcuda.so", 0) == 0 && !is_same_file(path, state.ours) &&
+            !is_same_file(path, loaded_driver_path())) {
+          state.found.push_back(path);
+        }
+        return 0;
+      },
+      &search);
+  return search.found;
+}
+
+}  // namespace superpipe

@@ -1,0 +1,70 @@
+// Finds the real driver, opens it, and fills the driver table.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "interposer/driver/cuda_api.h"
+
+namespace superpipe {
+
+/// Where a driver may lie; a value, so that the search is tested without the machine's own driver.
+struct DriverSearch {
+  std::string chosen;                ///< SUPERPIPE_DRIVER; empty: search
+  std::string library_path;          ///< LD_LIBRARY_PATH
+  std::string cache_file;            ///< the loader's cache, /etc/ld.so.cache
+  std::vector<std::string> folders;  ///< searched last
+  std::string own_file;              ///< this library, never taken for the driver
+};
+
+/// What was found: `path` is empty if nothing was, and `problem` then says what to do.
+struct FoundDriver {
+  std::string path;
+  std::string problem;
+};
+
+/// Looks for the driver as the loader would, skipping ourselves and the toolkit's link-time stub.
+///
+/// Reads the file system, loads nothing. A chosen driver that is missing is an error; no other is
+/// then looked for.
+[[nodiscard]] FoundDriver find_driver(const DriverSearch& search);
+
+/// The search of this process: its environment and the usual folders.
+[[nodiscard]] DriverSearch search_of_process();
+
+/// The paths under which the loader's cache file (format "glibc-ld.so.cache1.1") knows `name`, in
+/// its order. Empty if the file is missing or malformed. Source: glibc, dl-cache.h.
+[[nodiscard]] std::vector<std::string> paths_in_loader_cache(const std::string& cache_file,
+                                                             const std::string& name);
+
+/// Whether the ELF file binds its own symbols first (-Bsymbolic): its internal cu* calls then never
+/// reach us, and RTLD_DEEPBIND is not needed. False if it cannot be read.
+[[nodiscard]] bool is_linked_symbolically(const std::string& path);
+
+/// The driver's function for slot `index`, loading the driver if nobody has; null if the driver or
+/// the function is missing, or if called from the driver's own initialisation.
+///
+/// Any thread; the first call takes as long as dlopen does.
+[[nodiscard]] void* resolve_driver_function(std::size_t index) noexcept;
+
+/// What a call to a function that could not be resolved returns: CUDA_ERROR_NO_DEVICE from cuInit,
+/// CUDA_ERROR_NOT_INITIALIZED from the rest when there is no driver, CUDA_ERROR_NOT_SUPPORTED when
+/// the driver is older than the function. One line says so, once per function.
+[[nodiscard]] CUresult answer_without_function(std::size_t index) noexcept;
+
+/// Keeps `text` to be logged as an error when the driver is loaded: what concerns only programs
+/// that use CUDA stays unsaid in others. Not thread-safe: called before the program starts.
+void say_when_driver_loads(std::string text);
+
+/// The driver that was loaded; empty before, and when there is none.
+[[nodiscard]] const std::string& loaded_driver_path() noexcept;
+
+/// Whether a driver is loaded (false before the first call).
+[[nodiscard]] bool driver_is_loaded() noexcept;
+
+/// Paths of other copies of libcuda in the process, which were opened past us and whose calls we
+/// cannot see.
+[[nodiscard]] std::vector<std::string> foreign_driver_copies();
+
+}  // namespace superpipe

@@ -1,0 +1,148 @@
+// Kernel launches: the hot path. Nothing here logs, allocates or locks while all is resident.
+#include <chrono>
+
+#include "interposer/driver/table.h"
+#include "interposer/generated/hooks.h"
+#include "interposer/hooks/named_words.h"
+#include "interposer/hooks/submit.h"
+
+namespace superpipe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Adds the words of the launch that lie in the arena. @return the kernel's layout; null if the
+/// driver does not know the function or its parameters, and shall answer itself.
+const KernelLayout* collect(Runtime& runtime, CUfunction function, void* const* parameters,
+                            void* const* extra, WordList& words) noexcept {
+  const KernelLayout* layout = runtime.layouts().find(function);
+  if (layout == nullptr) [[unlikely]] {
+    layout = runtime.layouts().learn(function, true);
+    if (layout == nullptr) return nullptr;
+  }
+  const auto is_ours = [&runtime](std::uint64_t word) { return runtime.in_arena(word); };
+  if (parameters != nullptr) {
+    collect_parameters(*layout, parameters, is_ours, words);
+  } else if (extra != nullptr) {
+    const ArgumentBuffer buffer = argument_buffer_of(extra);
+    collect_bytes(buffer.data, buffer.size, is_ours, words);
+  }
+  return layout;
+}
+
+/// Announces the launch, submits it through `call`, ends the use.
+template <typename Call>
+CUresult launch(CUfunction function, void* const* parameters, void* const* extra,
+                StreamHandle stream, const Call& call) noexcept {
+  Runtime* const runtime = Runtime::if_active();
+  if (runtime == nullptr) return call();
+  const bool sampled = LaunchOverhead::is_sampled();
+  const auto start = sampled ? Clock::now() : Clock::time_point();
+
+  if (runtime->has_pending()) [[unlikely]] {
+    const Status status = runtime->pin_pending();
+    if (status != Status::kOk) return runtime->failure(status, CallKind::kSubmission);
+  }
+  WordList words;
+  const KernelLayout* const layout = collect(*runtime, function, parameters, extra, words);
+  if (layout == nullptr) return call();
+  if (words.empty()) {
+    runtime->count_launch_without_buffers();
+    return call();
+  }
+  if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (!runtime->can_order(stream)) [[unlikely]] {
+    const Status status = runtime->pin(words.words(), "launched where events cannot order it");
+    if (status != Status::kOk) return runtime->failure(status, CallKind::kSubmission);
+    return call();
+  }
+  UseToken token;
+  const Status status =
+      runtime->residency().begin_launch(layout->kernel, words.words(), stream, token);
+  if (status != Status::kOk) return runtime->failure(status, CallKind::kSubmission);
+  const auto submitting = sampled ? Clock::now() : Clock::time_point();
+  const CUresult result = call();
+  const auto submitted = sampled ? Clock::now() : Clock::time_point();
+  runtime->residency().end_use(token, stream, result == CUDA_SUCCESS);
+  if (sampled) [[unlikely]] {
+    runtime->overhead().add((submitting - start) + (Clock::now() - submitted));
+  }
+  return result;
+}
+
+}  // namespace
+
+CUresult hook::cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                              unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                              unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                              void** kernelParams, void** extra) noexcept {
+  return launch(f, kernelParams, extra, stream_handle(hStream, kLegacyDefault), [&] {
+    return driver().cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
+                                   sharedMemBytes, hStream, kernelParams, extra);
+  });
+}
+
+CUresult hook::cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                                   unsigned int gridDimZ, unsigned int blockDimX,
+                                   unsigned int blockDimY, unsigned int blockDimZ,
+                                   unsigned int sharedMemBytes, CUstream hStream,
+                                   void** kernelParams, void** extra) noexcept {
+  return launch(f, kernelParams, extra, stream_handle(hStream, kPerThreadDefault), [&] {
+    return driver().cuLaunchKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
+                                        blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
+  });
+}
+
+CUresult hook::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams,
+                                void** extra) noexcept {
+  const auto call = [&] { return driver().cuLaunchKernelEx(config, f, kernelParams, extra); };
+  if (config == nullptr) return call();
+  return launch(f, kernelParams, extra, stream_handle(config->hStream, kLegacyDefault), call);
+}
+
+CUresult hook::cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f,
+                                     void** kernelParams, void** extra) noexcept {
+  const auto call = [&] { return driver().cuLaunchKernelEx_ptsz(config, f, kernelParams, extra); };
+  if (config == nullptr) return call();
+  return launch(f, kernelParams, extra, stream_handle(config->hStream, kPerThreadDefault), call);
+}
+
+CUresult hook::cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                                         unsigned int gridDimZ, unsigned int blockDimX,
+                                         unsigned int blockDimY, unsigned int blockDimZ,
+                                         unsigned int sharedMemBytes, CUstream hStream,
+                                         void** kernelParams) noexcept {
+  return launch(f, kernelParams, nullptr, stream_handle(hStream, kLegacyDefault), [&] {
+    return driver().cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
+                                              blockDimZ, sharedMemBytes, hStream, kernelParams);
+  });
+}
+
+CUresult hook::cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDimX,
+                                              unsigned int gridDimY, unsigned int gridDimZ,
+                                              unsigned int blockDimX, unsigned int blockDimY,
+                                              unsigned int blockDimZ, unsigned int sharedMemBytes,
+                                              CUstream hStream, void** kernelParams) noexcept {
+  return launch(f, kernelParams, nullptr, stream_handle(hStream, kPerThreadDefault), [&] {
+    return driver().cuLaunchCooperativeKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX,
+                                                   blockDimY, blockDimZ, sharedMemBytes, hStream,
+                                                   kernelParams);
+  });
+}
+
+CUresult hook::cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList,
+                                                    unsigned int numDevices,
+                                                    unsigned int flags) noexcept {
+  NamedWords named;
+  for (unsigned int i = 0; launchParamsList != nullptr && i < numDevices; ++i) {
+    CUDA_KERNEL_NODE_PARAMS_v1 node{};
+    node.func = launchParamsList[i].function;
+    node.kernelParams = launchParamsList[i].kernelParams;
+    named.add(&node);
+  }
+  return submit_pinning(named, "cuLaunchCooperativeKernelMultiDevice", [&] {
+    return driver().cuLaunchCooperativeKernelMultiDevice(launchParamsList, numDevices, flags);
+  });
+}
+
+}  // namespace superpipe

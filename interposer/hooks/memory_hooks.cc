@@ -1,0 +1,233 @@
+// Allocation and freeing, and what the device says it has.
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "interposer/driver/table.h"
+#include "interposer/generated/hooks.h"
+#include "interposer/hooks/submit.h"
+#include "interposer/host_limits.h"
+#include "interposer/passthrough/unmanaged_allocation.h"
+#include "interposer/runtime.h"
+
+namespace superpipe {
+namespace {
+
+/// Lets the driver make `size` bytes at `*dptr` through `call`, counted if they lie on the device
+/// of `counting`. `pool`: where they are from, null if not from a pool.
+template <typename Call>
+CUresult pass_through(CUdeviceptr* dptr, std::size_t size, MemoryPoolPtr pool, Runtime* counting,
+                      const Call& call) noexcept {
+  const UnmanagedMemory::Allocation allocation{Bytes{size}, std::move(pool)};
+  return allocate_unmanaged(counting, allocation, call, [&](Runtime& counted) {
+    counted.unmanaged().remember(*dptr, allocation);
+  });
+}
+
+/// Allocates a managed buffer, or lets the driver do it through `call`: small ones, those without a
+/// managed context, and those whose arguments the driver must judge.
+template <typename Call>
+CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcept {
+  if (dptr == nullptr || size == 0) return call();
+  Runtime* const runtime = Runtime::for_allocation();
+  if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (runtime == nullptr || Bytes{size} < runtime->min_buffer()) {
+    return pass_through(dptr, size, nullptr, Runtime::for_current_device(), call);
+  }
+  // A buffer can be had without asking the driver, which would answer with this.
+  const CUresult sticky = runtime->sticky_error();
+  if (sticky != CUDA_SUCCESS) return sticky;
+  const auto address = runtime->residency().allocate(Bytes{size}, std::nullopt);
+  if (!address.ok()) return runtime->failure(address.status(), CallKind::kAllocation);
+  *dptr = *address;
+  return CUDA_SUCCESS;
+}
+
+/// The same in the order of `stream`, from the pool `from` (nullopt: the device's current one).
+template <typename Call>
+CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, std::optional<CUmemoryPool> from,
+                        StreamHandle stream, const Call& call) noexcept {
+  if (dptr == nullptr || size == 0) return call();
+  Runtime* const runtime = Runtime::for_allocation();
+  if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
+  // A capture makes the allocation a node of its graph, which owns the memory from then on.
+  if (Runtime::is_capturing(stream)) return call();
+  Runtime* const counting = runtime != nullptr ? runtime : Runtime::for_current_device();
+  if (counting == nullptr) return call();
+  CUmemoryPool handle = from.value_or(nullptr);
+  if (!from) (void)driver().cuDeviceGetMemPool(&handle, counting->device());
+  if (handle == nullptr) return call();  // which says why
+  const MemoryPoolPtr pool = Runtime::pools().at(handle);
+  if (pool == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (runtime == nullptr || Bytes{size} < runtime->min_buffer() || !runtime->can_order(stream) ||
+      !pool->can_serve(runtime->device())) {
+    return pass_through(dptr, size, pool, counting, call);
+  }
+  const auto address = runtime->residency().allocate(Bytes{size}, stream);
+  if (!address.ok()) return runtime->failure(address.status(), CallKind::kAllocation);
+  Runtime::pools().on_allocate(*address, {pool, size});
+  *dptr = *address;
+  return CUDA_SUCCESS;
+}
+
+/// Frees a managed buffer through `free`.
+template <typename Free>
+CUresult free_managed(Runtime& runtime, CUdeviceptr dptr, const Free& free) noexcept {
+  runtime.note_free();
+  const auto allocation = Runtime::pools().take(dptr);
+  const Status status = free();
+  if (status != Status::kOk && allocation) Runtime::pools().on_allocate(dptr, *allocation);
+  return runtime.failure(status, CallKind::kAllocation);
+}
+
+/// Frees in the order of `stream`.
+template <typename Call>
+CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noexcept {
+  Runtime* const runtime = Runtime::if_active();
+  if (runtime == nullptr) return call();
+  if (!runtime->in_arena(dptr)) return free_unmanaged(runtime, dptr, call);
+  // A captured free of memory that no graph allocated: the driver refuses it with the right code.
+  if (Runtime::is_capturing(stream)) return call();
+  return free_managed(*runtime, dptr,
+                      [&] { return runtime->residency().free_async(dptr, stream); });
+}
+
+bool is_managed(CUdeviceptr address) noexcept {
+  const Runtime* const runtime = Runtime::if_active();
+  return runtime != nullptr && runtime->in_arena(address);
+}
+
+}  // namespace
+
+CUresult hook::cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) noexcept {
+  return allocate(dptr, bytesize, [&] { return driver().cuMemAlloc_v2(dptr, bytesize); });
+}
+
+CUresult hook::cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes,
+                                  size_t Height, unsigned int ElementSizeBytes) noexcept {
+  // The pitch of every device known: rows start at the alignment of allocations.
+  constexpr std::size_t kRowAlignment = 512;
+  const auto call = [&] {
+    return driver().cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+  };
+  const bool element_is_valid =
+      ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16;
+  if (pPitch == nullptr || WidthInBytes == 0 || Height == 0 || !element_is_valid) return call();
+  const std::size_t pitch = (WidthInBytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+  if (pitch < WidthInBytes || Height > SIZE_MAX / pitch) return call();
+  const CUresult result = allocate(dptr, pitch * Height, call);
+  if (result == CUDA_SUCCESS && is_managed(*dptr)) *pPitch = pitch;
+  return result;
+}
+
+CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
+  Runtime* const runtime = Runtime::if_active();
+  if (runtime == nullptr) return driver().cuMemFree_v2(dptr);
+  if (!runtime->in_arena(dptr)) {
+    return free_unmanaged(runtime, dptr, [dptr] { return driver().cuMemFree_v2(dptr); });
+  }
+  const auto range = runtime->residency().find(dptr);
+  if (!range || range->base != dptr) return CUDA_ERROR_INVALID_VALUE;
+  // cuMemFree waits for the device; programs rely on it. No lock of ours is held here. The calling
+  // thread may have no context: frees come from finalizers.
+  CUcontext previous = nullptr;
+  const bool pushed = driver().cuCtxGetCurrent(&previous) == CUDA_SUCCESS &&
+                      previous != runtime->context() &&
+                      driver().cuCtxPushCurrent_v2(runtime->context()) == CUDA_SUCCESS;
+  const CUresult synchronised = driver().cuCtxSynchronize();
+  if (pushed) driver().cuCtxPopCurrent_v2(&previous);
+  if (synchronised != CUDA_SUCCESS) return synchronised;
+  return free_managed(*runtime, dptr, [&] { return runtime->residency().free(dptr); });
+}
+
+CUresult hook::cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) noexcept {
+  return allocate_async(dptr, bytesize, std::nullopt, stream_handle(hStream, kLegacyDefault),
+                        [&] { return driver().cuMemAllocAsync(dptr, bytesize, hStream); });
+}
+CUresult hook::cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) noexcept {
+  return allocate_async(dptr, bytesize, std::nullopt, stream_handle(hStream, kPerThreadDefault),
+                        [&] { return driver().cuMemAllocAsync_ptsz(dptr, bytesize, hStream); });
+}
+CUresult hook::cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
+                                       CUstream hStream) noexcept {
+  return allocate_async(dptr, bytesize, pool, stream_handle(hStream, kLegacyDefault), [&] {
+    return driver().cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream);
+  });
+}
+CUresult hook::cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
+                                            CUstream hStream) noexcept {
+  return allocate_async(dptr, bytesize, pool, stream_handle(hStream, kPerThreadDefault), [&] {
+    return driver().cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream);
+  });
+}
+
+CUresult hook::cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) noexcept {
+  return free_async(dptr, stream_handle(hStream, kLegacyDefault),
+                    [&] { return driver().cuMemFreeAsync(dptr, hStream); });
+}
+CUresult hook::cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) noexcept {
+  return free_async(dptr, stream_handle(hStream, kPerThreadDefault),
+                    [&] { return driver().cuMemFreeAsync_ptsz(dptr, hStream); });
+}
+
+CUresult hook::cuMemGetInfo_v2(size_t* free, size_t* total) noexcept {
+  std::size_t device_free = 0;
+  std::size_t device_total = 0;
+  if (free == nullptr || total == nullptr) return driver().cuMemGetInfo_v2(free, total);
+  Runtime* const runtime = Runtime::for_allocation();
+  const CUresult result = driver().cuMemGetInfo_v2(&device_free, &device_total);
+  if (result != CUDA_SUCCESS) return result;
+  if (runtime != nullptr && !Runtime::configuration().report_real_memory) {
+    const auto capacity = runtime->residency().capacity(Bytes{device_total});
+    device_free = capacity.free.count();
+    device_total = capacity.total.count();
+  }
+  *free = device_free;
+  *total = device_total;
+  return CUDA_SUCCESS;
+}
+
+CUresult hook::cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) noexcept {
+  const CUresult result = driver().cuDeviceTotalMem_v2(bytes, dev);
+  Runtime* const runtime = Runtime::if_active();
+  if (result != CUDA_SUCCESS || runtime == nullptr || runtime->device() != dev ||
+      Runtime::configuration().report_real_memory) {
+    return result;
+  }
+  *bytes = runtime->residency().capacity(Bytes{*bytes}).total.count();
+  return result;
+}
+
+CUresult hook::cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
+                           CUdevice device) noexcept {
+  if (is_managed(devPtr)) return CUDA_SUCCESS;
+  return driver().cuMemAdvise(devPtr, count, advice, device);
+}
+CUresult hook::cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
+                              CUmemLocation location) noexcept {
+  if (is_managed(devPtr)) return CUDA_SUCCESS;
+  return driver().cuMemAdvise_v2(devPtr, count, advice, location);
+}
+CUresult hook::cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
+                                  CUstream hStream) noexcept {
+  if (is_managed(devPtr)) return CUDA_SUCCESS;
+  return driver().cuMemPrefetchAsync(devPtr, count, dstDevice, hStream);
+}
+CUresult hook::cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
+                                       CUstream hStream) noexcept {
+  if (is_managed(devPtr)) return CUDA_SUCCESS;
+  return driver().cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice, hStream);
+}
+CUresult hook::cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
+                                     unsigned int flags, CUstream hStream) noexcept {
+  if (is_managed(devPtr)) return CUDA_SUCCESS;
+  return driver().cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream);
+}
+CUresult hook::cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location,
+                                          unsigned int flags, CUstream hStream) noexcept {
+  if (is_managed(devPtr)) return CUDA_SUCCESS;
+  return driver().cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream);
+}
+
+}  // namespace superpipe

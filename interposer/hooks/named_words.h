@@ -1,0 +1,87 @@
+// The managed buffers that a driver call names, gathered from its arguments.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "interposer/driver/cuda_api.h"
+#include "interposer/runtime.h"
+#include "interposer/word_list.h"
+
+namespace superpipe {
+
+/// What a call of class pin names: the buffers must stay resident for good.
+///
+/// Every add() keeps only words in the arena, and ignores null. Without a managed state nothing is
+/// kept and nothing is read.
+class NamedWords {
+ public:
+  NamedWords() : runtime_(Runtime::if_active()) {}
+
+  void add(CUdeviceptr address) noexcept;
+  void add(const void* address) noexcept { add(reinterpret_cast<CUdeviceptr>(address)); }
+  /// Any word among `size` bytes.
+  void add(const void* data, std::size_t size) noexcept;
+  void add(const CUstreamBatchMemOpParams* operations, std::size_t count) noexcept;
+  void add(const CUmemDecompressParams* operations, std::size_t count) noexcept;
+  void add(const CUDA_RESOURCE_DESC* resource) noexcept;
+  void add(const CUDA_KERNEL_NODE_PARAMS_v1* node) noexcept;
+  void add(const CUDA_KERNEL_NODE_PARAMS_v2* node) noexcept;
+  void add(const CUDA_MEMCPY3D* copy) noexcept;
+  void add(const CUDA_MEMSET_NODE_PARAMS_v1* memset) noexcept;
+  void add(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1* node) noexcept;
+  void add(const CUgraphNodeParams* node) noexcept;
+
+  [[nodiscard]] Runtime* runtime() const noexcept { return runtime_; }
+  [[nodiscard]] const WordList& words() const noexcept { return words_; }
+
+ private:
+  void add_launch(CUfunction function, void* const* parameters, void* const* extra) noexcept;
+
+  Runtime* runtime_;
+  WordList words_;
+};
+
+/// What an operation of class hook reads and writes, submitted to a stream.
+class UsedWords {
+ public:
+  UsedWords() : runtime_(Runtime::if_active()) {}
+
+  void add_reads(CUdeviceptr address) noexcept { add(reads_, address); }
+  void add_reads(const CUdeviceptr* addresses, std::size_t count) noexcept {
+    add(reads_, addresses, count);
+  }
+  void add_reads(const CUDA_MEMCPY2D* copy) noexcept;
+  void add_reads(const CUDA_MEMCPY3D* copy) noexcept;
+  void add_reads(const CUDA_MEMCPY3D_PEER* copy) noexcept;
+  void add_reads(const CUDA_MEMCPY3D_BATCH_OP* operations, std::size_t count) noexcept;
+
+  void add_writes(CUdeviceptr address) noexcept { add(writes_, address); }
+  void add_writes(const CUdeviceptr* addresses, std::size_t count) noexcept {
+    add(writes_, addresses, count);
+  }
+  void add_writes(const CUDA_MEMCPY2D* copy) noexcept;
+  void add_writes(const CUDA_MEMCPY3D* copy) noexcept;
+  void add_writes(const CUDA_MEMCPY3D_PEER* copy) noexcept;
+  void add_writes(const CUDA_MEMCPY3D_BATCH_OP* operations, std::size_t count) noexcept;
+
+  [[nodiscard]] bool empty() const noexcept { return reads_.empty() && writes_.empty(); }
+  [[nodiscard]] Runtime* runtime() const noexcept { return runtime_; }
+  [[nodiscard]] const WordList& reads() const noexcept { return reads_; }
+  [[nodiscard]] const WordList& writes() const noexcept { return writes_; }
+
+ private:
+  void add(WordList& list, CUdeviceptr address) const noexcept {
+    if (runtime_ != nullptr && runtime_->in_arena(address)) list.add(address);
+  }
+  void add(WordList& list, const CUdeviceptr* addresses, std::size_t count) const noexcept {
+    if (runtime_ == nullptr || addresses == nullptr) return;
+    for (std::size_t i = 0; i < count; ++i) add(list, addresses[i]);
+  }
+
+  Runtime* runtime_;
+  WordList reads_;
+  WordList writes_;
+};
+
+}  // namespace superpipe

@@ -1,0 +1,97 @@
+// Memory pools: we serve their allocations, so what they report has ours added.
+#include <cstdint>
+#include <cstring>
+
+#include "interposer/driver/table.h"
+#include "interposer/generated/hooks.h"
+#include "interposer/passthrough/device_changes.h"
+#include "interposer/runtime.h"
+
+namespace superpipe {
+namespace {
+
+/// Adds `ours` to the cuuint64_t at `value`.
+void add_to(void* value, std::uint64_t ours) noexcept {
+  cuuint64_t sum = 0;
+  std::memcpy(&sum, value, sizeof sum);
+  sum += ours;
+  std::memcpy(value, &sum, sizeof sum);
+}
+
+}  // namespace
+
+CUresult hook::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) noexcept {
+  const CUresult result = driver().cuMemPoolCreate(pool, poolProps);
+  if (result != CUDA_SUCCESS) return result;
+  // What is shared with other processes, or lies elsewhere, must be the driver's own memory.
+  const bool ordinary = poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+                        poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  Runtime::pools().on_created(*pool, ordinary ? poolProps->location.id : MemoryPool::kElsewhere);
+  return result;
+}
+
+CUresult hook::cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* handle,
+                                                  CUmemAllocationHandleType handleType,
+                                                  unsigned long long flags) noexcept {
+  const CUresult result =
+      driver().cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
+  if (result == CUDA_SUCCESS) Runtime::pools().on_created(*pool_out, MemoryPool::kElsewhere);
+  return result;
+}
+
+CUresult hook::cuMemPoolDestroy(CUmemoryPool pool) noexcept {
+  const MemoryPoolPtr known = Runtime::pools().at(pool);
+  if (known == nullptr) return driver().cuMemPoolDestroy(pool);
+  Runtime* const runtime = Runtime::if_active();
+  const DeviceChanges::Section section;
+  // While it can be asked: what it has given back since.
+  if (runtime != nullptr) runtime->unmanaged().note_pool(known);
+  const CUresult result =
+      known->destroy([](CUmemoryPool handle) { return driver().cuMemPoolDestroy(handle); });
+  if (result == CUDA_SUCCESS && runtime != nullptr) runtime->unmanaged().forget_pool(known);
+  return result;
+}
+
+CUresult hook::cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
+                                     void* value) noexcept {
+  const CUresult result = driver().cuMemPoolGetAttribute(pool, attr, value);
+  if (result != CUDA_SUCCESS) return result;
+  const MemoryPoolPtr known = Runtime::pools().at(pool);
+  const MemoryPool::Usage ours = known == nullptr ? MemoryPool::Usage{} : known->usage();
+  switch (attr) {
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      add_to(value, ours.current);
+      break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      add_to(value, ours.high);
+      break;
+    default:
+      break;
+  }
+  return result;
+}
+
+CUresult hook::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
+                                     void* value) noexcept {
+  const CUresult result = driver().cuMemPoolSetAttribute(pool, attr, value);
+  const bool resets =
+      attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH;
+  if (result != CUDA_SUCCESS || !resets) return result;
+  if (const MemoryPoolPtr known = Runtime::pools().at(pool)) known->reset_high();
+  return result;
+}
+
+CUresult hook::cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) noexcept {
+  Runtime* const runtime = Runtime::if_active();
+  if (runtime == nullptr) return driver().cuMemPoolTrimTo(pool, minBytesToKeep);
+  runtime->residency().trim();
+  const DeviceChanges::Section section;
+  const CUresult result = driver().cuMemPoolTrimTo(pool, minBytesToKeep);
+  if (result != CUDA_SUCCESS) return result;
+  if (const MemoryPoolPtr known = Runtime::pools().at(pool)) runtime->unmanaged().note_pool(known);
+  return result;
+}
+
+}  // namespace superpipe

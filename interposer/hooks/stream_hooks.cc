@@ -1,0 +1,80 @@
+// Streams: captures are counted, and a stream's end is marked before it goes.
+#include "interposer/driver/capture_count.h"
+#include "interposer/driver/table.h"
+#include "interposer/generated/hooks.h"
+#include "interposer/hooks/submit.h"
+#include "interposer/runtime.h"
+
+namespace superpipe {
+namespace {
+
+CUresult counted_begin(CUresult result) noexcept {
+  if (result == CUDA_SUCCESS) CaptureCount::begin();
+  return result;
+}
+
+/// A capture also ends when it turns out to be broken; other answers leave it under way. Counting
+/// one too many is safe: streams are then asked for.
+CUresult counted_end(CUresult result) noexcept {
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+      result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED) {
+    CaptureCount::end();
+  }
+  return result;
+}
+
+template <typename Call>
+CUresult destroy(CUstream stream, const Call& call) noexcept {
+  Runtime* const runtime = Runtime::if_active();
+  if (runtime != nullptr && stream != nullptr) {
+    runtime->residency().on_stream_destroy(stream_handle(stream, kLegacyDefault));
+  }
+  return call();
+}
+
+}  // namespace
+
+CUresult hook::cuStreamBeginCapture(CUstream hStream) noexcept {
+  return counted_begin(driver().cuStreamBeginCapture(hStream));
+}
+CUresult hook::cuStreamBeginCapture_ptsz(CUstream hStream) noexcept {
+  return counted_begin(driver().cuStreamBeginCapture_ptsz(hStream));
+}
+CUresult hook::cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) noexcept {
+  return counted_begin(driver().cuStreamBeginCapture_v2(hStream, mode));
+}
+CUresult hook::cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode) noexcept {
+  return counted_begin(driver().cuStreamBeginCapture_v2_ptsz(hStream, mode));
+}
+CUresult hook::cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
+                                           const CUgraphNode* dependencies,
+                                           const CUgraphEdgeData* dependencyData,
+                                           size_t numDependencies,
+                                           CUstreamCaptureMode mode) noexcept {
+  return counted_begin(driver().cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies,
+                                                            dependencyData, numDependencies, mode));
+}
+CUresult hook::cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph,
+                                                const CUgraphNode* dependencies,
+                                                const CUgraphEdgeData* dependencyData,
+                                                size_t numDependencies,
+                                                CUstreamCaptureMode mode) noexcept {
+  return counted_begin(driver().cuStreamBeginCaptureToGraph_ptsz(
+      hStream, hGraph, dependencies, dependencyData, numDependencies, mode));
+}
+
+CUresult hook::cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) noexcept {
+  return counted_end(driver().cuStreamEndCapture(hStream, phGraph));
+}
+CUresult hook::cuStreamEndCapture_ptsz(CUstream hStream, CUgraph* phGraph) noexcept {
+  return counted_end(driver().cuStreamEndCapture_ptsz(hStream, phGraph));
+}
+
+CUresult hook::cuStreamDestroy(CUstream hStream) noexcept {
+  return destroy(hStream, [&] { return driver().cuStreamDestroy(hStream); });
+}
+CUresult hook::cuStreamDestroy_v2(CUstream hStream) noexcept {
+  return destroy(hStream, [&] { return driver().cuStreamDestroy_v2(hStream); });
+}
+
+}  // namespace superpipe

@@ -1,0 +1,170 @@
+// The program's memory pools, and what they would report had they served the allocations that we
+// serve in their place.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <shared_mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "interposer/driver/cuda_api.h"
+
+namespace superpipe {
+
+/// One memory pool. Drivers give the handle of a destroyed one to another, in another thread at
+/// once; of these, each stays itself, for as long as something of it is known. Thread-safe.
+class MemoryPool {
+ public:
+  struct Usage {
+    std::uint64_t current = 0;  ///< bytes
+    std::uint64_t high = 0;     ///< bytes, since the last reset
+  };
+
+  /// Gets its memory from the driver and nowhere else: shared with other processes, or no device
+  /// memory.
+  static constexpr int kElsewhere = -1;
+
+  /// `device`: nullopt for a pool that was never seen made, which is a device's own.
+  MemoryPool(CUmemoryPool handle, std::optional<int> device) : handle_(handle), device_(device) {}
+  MemoryPool(const MemoryPool&) = delete;
+  MemoryPool& operator=(const MemoryPool&) = delete;
+
+  /// Names another pool, or none, after the destruction.
+  [[nodiscard]] CUmemoryPool handle() const { return handle_; }
+  /// Whether we can serve its allocations on `device`, in the driver's place.
+  [[nodiscard]] bool can_serve(int device) const {
+    return device_.value_or(device) == device && !is_destroyed();
+  }
+
+  [[nodiscard]] bool is_destroyed() const { return destroyed_.load(); }
+
+  /// Calls `question(handle)`, which may ask the driver about the pool, unless it is destroyed by
+  /// now. It is not while the call lasts.
+  template <typename Question>
+  void ask(const Question& question) const {
+    const std::shared_lock lock(alive_);
+    if (!is_destroyed()) question(handle_);
+  }
+  /// Destroys it by `destroy(handle)`. @return what that does.
+  template <typename Destroy>
+  CUresult destroy(const Destroy& destroy) {
+    const std::unique_lock lock(alive_);
+    const CUresult result = destroy(handle_);
+    if (result == CUDA_SUCCESS) destroyed_ = true;
+    return result;
+  }
+
+  /// Of the allocations that we serve.
+  [[nodiscard]] Usage usage() const {
+    const std::lock_guard lock(usage_mutex_);
+    return usage_;
+  }
+  void add(std::uint64_t size) {
+    const std::lock_guard lock(usage_mutex_);
+    usage_.current += size;
+    usage_.high = std::max(usage_.high, usage_.current);
+  }
+  void subtract(std::uint64_t size) {
+    const std::lock_guard lock(usage_mutex_);
+    usage_.current -= std::min(usage_.current, size);
+  }
+  void reset_high() {
+    const std::lock_guard lock(usage_mutex_);
+    usage_.high = usage_.current;
+  }
+  /// All its allocations are gone with their context.
+  void reset_usage() {
+    const std::lock_guard lock(usage_mutex_);
+    usage_ = {};
+  }
+
+ private:
+  const CUmemoryPool handle_;
+  const std::optional<int> device_;
+  mutable std::shared_mutex alive_;  ///< shared by questions, held by the destruction
+  std::atomic<bool> destroyed_{false};
+  mutable std::mutex usage_mutex_;
+  Usage usage_;
+};
+using MemoryPoolPtr = std::shared_ptr<MemoryPool>;
+
+/// The pools by their handles, and the allocations of them that we serve. Thread-safe.
+class MemoryPools {
+ public:
+  /// The driver has made, or imported, a pool that lies on `device` (or MemoryPool::kElsewhere).
+  void on_created(CUmemoryPool handle, int device) noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+      pools_.insert_or_assign(handle, std::make_shared<MemoryPool>(handle, device));
+    } catch (const std::bad_alloc&) {
+      // From now on a pool that is not known may be any.
+      pools_.erase(handle);
+      unknown_ = MemoryPool::kElsewhere;
+    }
+  }
+  /// The pool at `handle`. A destroyed one stays until another comes there: a call that was given
+  /// its handle in time may still be under way. Null if `handle` is, or if memory is out.
+  [[nodiscard]] MemoryPoolPtr at(CUmemoryPool handle) noexcept {
+    if (handle == nullptr) return nullptr;
+    const std::lock_guard lock(mutex_);
+    try {
+      const auto found = pools_.find(handle);
+      if (found != pools_.end()) return found->second;
+      return pools_.emplace(handle, std::make_shared<MemoryPool>(handle, unknown_)).first->second;
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+  }
+
+  /// One allocation that we serve.
+  struct Allocation {
+    MemoryPoolPtr pool;
+    std::uint64_t size = 0;
+  };
+  void on_allocate(std::uint64_t address, const Allocation& allocation) noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+      allocations_.insert_or_assign(address, allocation);
+      allocation.pool->add(allocation.size);
+    } catch (const std::bad_alloc&) {
+      // Its pool then reports too little, which is better than a failed allocation.
+    }
+  }
+  /// The allocation at `address` is about to be freed: forgotten before that, because the address
+  /// may come again in another thread at once. @return what on_allocate() takes if the free fails.
+  std::optional<Allocation> take(std::uint64_t address) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto found = allocations_.find(address);
+    if (found == allocations_.end()) return std::nullopt;
+    Allocation allocation = std::move(found->second);
+    allocations_.erase(found);
+    allocation.pool->subtract(allocation.size);
+    return allocation;
+  }
+  /// The pool that the allocation at `address` was asked from; null if it was not from a pool.
+  [[nodiscard]] CUmemoryPool pool_of(std::uint64_t address) const noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto found = allocations_.find(address);
+    return found == allocations_.end() ? nullptr : found->second.pool->handle();
+  }
+  /// The context is gone, and with it every allocation.
+  void forget_allocations() noexcept {
+    const std::lock_guard lock(mutex_);
+    allocations_.clear();
+    for (const auto& [handle, pool] : pools_) pool->reset_usage();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<CUmemoryPool, MemoryPoolPtr> pools_;
+  std::unordered_map<std::uint64_t, Allocation> allocations_;
+  std::optional<int> unknown_;  ///< where pools lie that were never seen made
+};
+
+}  // namespace superpipe

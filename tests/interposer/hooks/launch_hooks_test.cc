@@ -1,0 +1,129 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "interposer/driver/hook_scope.h"
+#include "tests/interposer/managed_fixture.h"
+
+namespace superpipe {
+namespace {
+
+class LaunchHooksTest : public testing::ManagedFixture {
+ protected:
+  static ResidencyStats stats() { return Runtime::if_active()->residency().stats(); }
+};
+
+TEST_F(LaunchHooksTest, AnnouncesEveryBufferOfTheLaunch) {
+  EXPECT_EQ(launch(testing::null_kernel(1), buffer_, other_ + 64), CUDA_SUCCESS);
+  EXPECT_EQ(stats().accesses, 2U);
+  EXPECT_EQ(testing::null_driver_launches(), 1U);
+}
+
+TEST_F(LaunchHooksTest, ReadsTheParametersAtEveryLaunch) {
+  launch(testing::null_kernel(1), 0, 0);
+  EXPECT_EQ(stats().accesses, 0U);
+  launch(testing::null_kernel(1), buffer_, 0);
+  EXPECT_EQ(stats().accesses, 1U);
+}
+
+TEST_F(LaunchHooksTest, ReadsAnArgumentBuffer) {
+  CUdeviceptr packed[] = {buffer_, other_};
+  std::size_t size = sizeof packed;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                   CU_LAUNCH_PARAM_END};
+  EXPECT_EQ(
+      hook::cuLaunchKernel(testing::null_kernel(1), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra),
+      CUDA_SUCCESS);
+  EXPECT_EQ(stats().accesses, 2U);
+}
+
+TEST_F(LaunchHooksTest, RecordsNothingOnACapturingStream) {
+  auto* const stream = reinterpret_cast<CUstream>(0x5550);
+  ASSERT_EQ(hook::cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  testing::set_captured_stream(stream);
+  EXPECT_FALSE(Runtime::if_active()->can_order(stream_handle(stream, false)));
+  EXPECT_EQ(launch(testing::null_kernel(1), buffer_, other_, stream), CUDA_SUCCESS);
+  EXPECT_EQ(testing::events_recorded_on(stream), 0U);
+  EXPECT_EQ(testing::null_driver_launches(), 1U);
+  testing::set_captured_stream(nullptr);
+  CUgraph graph = nullptr;
+  ASSERT_EQ(hook::cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+  EXPECT_TRUE(Runtime::if_active()->can_order(stream_handle(stream, false)));
+}
+
+TEST_F(LaunchHooksTest, AsksForTheLayoutAgainAfterAnUnload) {
+  launch(testing::null_kernel(1), buffer_, other_);
+  EXPECT_NE(Runtime::if_active()->layouts().find(testing::null_kernel(1)), nullptr);
+  hook::cuModuleUnload(nullptr);
+  EXPECT_EQ(Runtime::if_active()->layouts().find(testing::null_kernel(1)), nullptr);
+}
+
+TEST_F(LaunchHooksTest, LeavesUnknownFunctionsToTheDriver) {
+  driver().cuFuncGetParamInfo = [](CUfunction, std::size_t, std::size_t*, std::size_t*) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  };
+  driver().cuKernelGetParamInfo = [](CUkernel, std::size_t, std::size_t*, std::size_t*) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  };
+  driver().cuLaunchKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
+                               unsigned, unsigned, CUstream, void**,
+                               void**) { return CUDA_ERROR_INVALID_HANDLE; };
+  EXPECT_EQ(launch(testing::null_kernel(9), buffer_, 0), CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_F(LaunchHooksTest, EndsTheUseOfALaunchThatTheDriverRefused) {
+  driver().cuLaunchKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
+                               unsigned, unsigned, CUstream, void**,
+                               void**) { return CUDA_ERROR_INVALID_VALUE; };
+  EXPECT_EQ(launch(testing::null_kernel(1), buffer_, 0), CUDA_ERROR_INVALID_VALUE);
+  // A buffer that were still in use could not be freed and its address not found free again.
+  EXPECT_EQ(hook::cuMemFree_v2(buffer_), CUDA_SUCCESS);
+  EXPECT_EQ(hook::cuMemFree_v2(buffer_), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(LaunchHooksTest, KeepsSmallAllocationsWithTheDriver) {
+  driver().cuMemAlloc_v2 = [](CUdeviceptr* address, std::size_t) {
+    *address = 0x42000;
+    return CUDA_SUCCESS;
+  };
+  EXPECT_EQ(allocate(100), CUdeviceptr{0x42000});
+  EXPECT_EQ(stats().unmanaged_bytes, 2_MiB);
+  driver().cuMemFree_v2 = [](CUdeviceptr) { return CUDA_SUCCESS; };
+  EXPECT_EQ(hook::cuMemFree_v2(0x42000), CUDA_SUCCESS);
+  EXPECT_EQ(stats().unmanaged_bytes, Bytes{});
+}
+
+TEST_F(LaunchHooksTest, TrimsAndAsksAgainWhenASmallAllocationFindsNoRoom) {
+  static int asked = 0;
+  asked = 0;
+  driver().cuMemAlloc_v2 = [](CUdeviceptr* address, std::size_t) {
+    if (asked++ == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    *address = 0x42000;
+    return CUDA_SUCCESS;
+  };
+  EXPECT_EQ(allocate(100), CUdeviceptr{0x42000});
+  EXPECT_EQ(asked, 2);
+}
+
+TEST_F(LaunchHooksTest, GivesTheBudgetBackWhenASmallAllocationFails) {
+  driver().cuMemAlloc_v2 = [](CUdeviceptr*, std::size_t) { return CUDA_ERROR_OUT_OF_MEMORY; };
+  CUdeviceptr address = 7;
+  EXPECT_EQ(hook::cuMemAlloc_v2(&address, 100), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(address, 7U);
+  EXPECT_EQ(stats().unmanaged_bytes, Bytes{});
+}
+
+TEST(HookScope, PassesThroughWhenNestedOrDisabled) {
+  hooks_disabled = false;
+  {
+    const HookScope outer;
+    EXPECT_FALSE(outer.passes_through());
+    const HookScope inner;
+    EXPECT_TRUE(inner.passes_through());
+  }
+  EXPECT_FALSE(HookScope().passes_through());
+  hooks_disabled = true;
+  EXPECT_TRUE(HookScope().passes_through());
+}
+
+}  // namespace
+}  // namespace superpipe

@@ -1,0 +1,121 @@
+// Memory pools, what they report beside what the driver knows of, and handles that come again.
+#include "interposer/passthrough/memory_pools.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+namespace superpipe {
+namespace {
+
+auto* const kHandle = reinterpret_cast<CUmemoryPool>(0x10);
+auto* const kOther = reinterpret_cast<CUmemoryPool>(0x20);
+
+CUresult succeed(CUmemoryPool) { return CUDA_SUCCESS; }
+CUresult refuse(CUmemoryPool) { return CUDA_ERROR_INVALID_VALUE; }
+
+bool answers(const MemoryPool& pool) {
+  bool asked = false;
+  pool.ask([&asked](CUmemoryPool handle) { asked = handle == kHandle; });
+  return asked;
+}
+
+TEST(MemoryPools, CountByPoolAndForgetFrees) {
+  MemoryPools pools;
+  const MemoryPoolPtr first = pools.at(kHandle);
+  const MemoryPoolPtr second = pools.at(kOther);
+  pools.on_allocate(1, {first, 100});
+  pools.on_allocate(2, {first, 50});
+  pools.on_allocate(3, {second, 7});
+  const auto allocation = pools.take(1);
+  ASSERT_TRUE(allocation);
+  EXPECT_FALSE(pools.take(1));
+  EXPECT_EQ(first->usage().current, 50U);
+  EXPECT_EQ(first->usage().high, 150U);
+  EXPECT_EQ(second->usage().current, 7U);
+  EXPECT_EQ(pools.pool_of(3), kOther);
+  EXPECT_EQ(pools.pool_of(1), nullptr);
+  first->reset_high();
+  EXPECT_EQ(first->usage().high, 50U);
+  pools.on_allocate(1, *allocation);
+  EXPECT_EQ(first->usage().current, 150U);
+  EXPECT_EQ(pools.pool_of(1), kHandle);
+}
+
+TEST(MemoryPools, ServeThoseOfTheDeviceAndThoseNeverSeenMade) {
+  MemoryPools pools;
+  EXPECT_EQ(pools.at(nullptr), nullptr);
+  EXPECT_TRUE(pools.at(kHandle)->can_serve(0));
+  EXPECT_EQ(pools.at(kHandle), pools.at(kHandle));
+  pools.on_created(kHandle, 1);
+  EXPECT_FALSE(pools.at(kHandle)->can_serve(0));
+  EXPECT_TRUE(pools.at(kHandle)->can_serve(1));
+  pools.on_created(kHandle, MemoryPool::kElsewhere);
+  EXPECT_FALSE(pools.at(kHandle)->can_serve(1));
+}
+
+TEST(MemoryPools, AreNeitherAskedAboutNorServedOnceDestroyed) {
+  MemoryPools pools;
+  const MemoryPoolPtr pool = pools.at(kHandle);
+  EXPECT_TRUE(answers(*pool));
+  EXPECT_EQ(pool->destroy(refuse), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_TRUE(answers(*pool));
+  EXPECT_EQ(pool->destroy(succeed), CUDA_SUCCESS);
+  EXPECT_FALSE(answers(*pool));
+  EXPECT_FALSE(answers(*pools.at(kHandle))) << "a call that was given the handle in time";
+  EXPECT_FALSE(pool->can_serve(0));
+}
+
+TEST(MemoryPools, AreNotDestroyedWhileAskedAbout) {
+  MemoryPool pool(kHandle, 0);
+  std::atomic<bool> begun{false};
+  std::atomic<bool> destroyed{false};
+  std::thread destroying;
+  pool.ask([&](CUmemoryPool) {
+    destroying = std::thread([&] {
+      begun = true;
+      pool.destroy([&destroyed](CUmemoryPool) {
+        destroyed = true;
+        return CUDA_SUCCESS;
+      });
+    });
+    while (!begun) std::this_thread::yield();
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+    EXPECT_FALSE(destroyed);
+  });
+  destroying.join();
+  EXPECT_TRUE(destroyed);
+}
+
+TEST(MemoryPools, CountAllocationsOfADestroyedPoolForNoOther) {
+  MemoryPools pools;
+  const MemoryPoolPtr old = pools.at(kHandle);
+  pools.on_allocate(1, {old, 100});
+  // The next comes at the handle before the call returns.
+  EXPECT_EQ(old->destroy([&pools](CUmemoryPool handle) {
+    pools.on_created(handle, 0);
+    return CUDA_SUCCESS;
+  }),
+            CUDA_SUCCESS);
+  const MemoryPoolPtr next = pools.at(kHandle);
+  EXPECT_TRUE(answers(*next));
+  pools.on_allocate(2, {next, 50});
+  EXPECT_EQ(next->usage().current, 50U);
+  EXPECT_TRUE(pools.take(1));
+  EXPECT_EQ(next->usage().current, 50U);
+  EXPECT_EQ(old->usage().current, 0U);
+}
+
+TEST(MemoryPools, ForgetAllocationsWithTheirContextButNotWhereTheyLie) {
+  MemoryPools pools;
+  pools.on_created(kHandle, MemoryPool::kElsewhere);
+  pools.on_allocate(1, {pools.at(kHandle), 100});
+  pools.forget_allocations();
+  EXPECT_EQ(pools.at(kHandle)->usage().high, 0U);
+  EXPECT_FALSE(pools.take(1));
+  EXPECT_FALSE(pools.at(kHandle)->can_serve(0));
+}
+
+}  // namespace
+}  // namespace superpipe
