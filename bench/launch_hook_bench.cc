@@ -7,9 +7,10 @@
 #include <cstdlib>
 #include <vector>
 
+#include "interposer/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/runtime.h"
+#include "interposer/process_configuration.h"
 #include "tests/interposer/null_driver.h"
 
 namespace superpipe {
@@ -25,11 +26,11 @@ const std::vector<CUdeviceptr>& live_buffers() {
     testing::install_null_driver(kArguments);
     Configuration configuration;
     configuration.min_buffer = Bytes{kBufferBytes};
-    Runtime::configure(configuration);
+    set_process_configuration(configuration);
     std::vector<CUdeviceptr> all(kLiveBuffers);
     for (CUdeviceptr& buffer : all) {
       if (hook::cuMemAlloc_v2(&buffer, kBufferBytes) != CUDA_SUCCESS ||
-          !Runtime::if_active()->in_arena(buffer)) {
+          !ContextRegistry::managed()->in_arena(buffer)) {
         std::fputs("launch_hook_bench: cannot make its buffers\n", stderr);
         std::exit(1);
       }

@@ -10,8 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "interposer/context_registry.h"
 #include "interposer/log.h"
-#include "interposer/runtime.h"
+#include "interposer/process_configuration.h"
 #include "interposer/timeline_csv.h"
 #include "interposer/version.h"
 #include "policy/budget.h"
@@ -195,9 +196,9 @@ std::optional<std::string> write_file_atomically(const std::string& path, const 
 
 void report_at_exit() noexcept {
   try {
-    const auto figures = Runtime::figures();
+    const auto figures = ContextRegistry::of_process().figures();
     if (!figures) return;
-    const Configuration& configuration = Runtime::configuration();
+    const Configuration& configuration = process_configuration();
     if (!configuration.stats_file.empty()) {
       if (const auto problem =
               write_file_atomically(configuration.stats_file, statistics_json(*figures))) {

@@ -129,7 +129,7 @@ const KernelLayout* KernelLayoutCache::intern(KernelLayout layout) {
   return layouts_.back().get();
 }
 
-std::string KernelLayoutCache::readable_name(KernelId kernel) {
+std::string KernelLayoutCache::readable_name(KernelId kernel) const {
   const std::lock_guard lock(mutex_);
   for (const auto& known : layouts_) {
     if (known->kernel == kernel && !known->name.empty()) return demangled(known->name);

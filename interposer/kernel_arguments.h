@@ -68,7 +68,7 @@ class KernelLayoutCache {
   const KernelLayout* learn(CUfunction function, bool launching = false) noexcept;
 
   /// The demangled name of a kernel that was learned, for messages. Takes a lock, calls no driver.
-  [[nodiscard]] std::string readable_name(KernelId kernel);
+  [[nodiscard]] std::string readable_name(KernelId kernel) const;
 
   /// Forgets all handles. To be called BEFORE a module or library is unloaded: its handles may come
   /// again for other functions as soon as it is gone. Layouts found earlier stay valid.
@@ -95,7 +95,7 @@ class KernelLayoutCache {
   const KernelLayout* intern(KernelLayout layout);
 
   std::atomic<Table*> table_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   /// Tables that a reader may still walk, and every layout ever made: they are few, because equal
   /// layouts are one, and a module that is loaded again finds its old ones.
   std::vector<std::unique_ptr<Table>> tables_;

@@ -7,13 +7,14 @@
 #include <string>
 
 #include "interposer/configuration.h"
+#include "interposer/context_registry.h"
 #include "interposer/driver/hook_scope.h"
 #include "interposer/driver/loader.h"
 #include "interposer/exit_report.h"
 #include "interposer/framework_environment.h"
 #include "interposer/hooks/lookup.h"
 #include "interposer/log.h"
-#include "interposer/runtime.h"
+#include "interposer/process_configuration.h"
 #include "interposer/version.h"
 
 #define SUPERPIPE_EXPORT __attribute__((visibility("default")))
@@ -30,7 +31,7 @@ pid_t owner = 0;
 /// A forked child has no threads but its own and no usable driver: it passes through.
 void leave_child_alone() {
   hooks_disabled.store(true, std::memory_order_relaxed);
-  Runtime::abandon();
+  ContextRegistry::of_process().abandon();
 }
 
 /// Runs before the program's main and before its constructors' CUDA calls; touches no driver, so a
@@ -60,7 +61,7 @@ __attribute__((constructor)) void start() {
     if (configuration.async_allocators) {
       read.configuration.async_allocators = set_framework_allocators();
     }
-    Runtime::configure(std::move(read.configuration));
+    set_process_configuration(std::move(read.configuration));
     set_exported_functions(kExportedFunctions);
     ::pthread_atfork(nullptr, nullptr, leave_child_alone);
     hooks_disabled.store(false, std::memory_order_release);
@@ -75,7 +76,7 @@ __attribute__((destructor)) void finish() {
   // No driver call from here on: its destructors may have run. The worker is stopped, its streams
   // and buffers go with the process.
   hooks_disabled.store(true, std::memory_order_relaxed);
-  Runtime::abandon();
+  ContextRegistry::of_process().abandon();
 }
 
 }  // namespace

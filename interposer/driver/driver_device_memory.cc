@@ -7,6 +7,7 @@
 #include "interposer/driver/capture_count.h"
 #include "interposer/driver/codes.h"
 #include "interposer/driver/hook_scope.h"
+#include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/log.h"
 #include "interposer/passthrough/device_changes.h"

@@ -13,19 +13,6 @@
 
 namespace superpipe {
 
-/// A stream as residency knows it. `per_thread`: what the null stream stands for at this entry
-/// point (the _ptds and _ptsz variants).
-[[nodiscard]] inline StreamHandle stream_handle(CUstream stream, bool per_thread) noexcept {
-  if (stream == nullptr) return per_thread ? kPerThreadStream : kLegacyStream;
-  return StreamHandle{reinterpret_cast<std::uint64_t>(stream)};
-}
-
-/// The driver's handle of `stream`; the special streams come back as CU_STREAM_LEGACY and
-/// CU_STREAM_PER_THREAD, which every entry point understands.
-[[nodiscard]] inline CUstream driver_stream(StreamHandle stream) noexcept {
-  return reinterpret_cast<CUstream>(static_cast<std::uint64_t>(stream));
-}
-
 /// DeviceMemory over the driver table: one context of one device.
 ///
 /// Calls that a capture in another thread would forbid run in relaxed capture mode. Every driver

@@ -59,9 +59,9 @@ template <typename Handle, typename Call>
 CUresult create(Handle* handle, const CUDA_ARRAY3D_DESCRIPTOR& array, unsigned int levels,
                 const Call& call) noexcept {
   const auto size = array_bytes(array, levels);
-  Runtime* const runtime = Runtime::for_current_device();
-  if (handle == nullptr || !size || runtime == nullptr) return call();
-  return allocate_unmanaged(runtime, {*size}, call, [handle, &size](Runtime& counted) {
+  ManagedContext* const managed = ContextRegistry::of_process().for_current_device();
+  if (handle == nullptr || !size || managed == nullptr) return call();
+  return allocate_unmanaged(managed, {*size}, call, [handle, &size](ManagedContext& counted) {
     counted.unmanaged().remember(reinterpret_cast<std::uintptr_t>(*handle), {*size});
   });
 }
@@ -96,11 +96,12 @@ CUresult hook::cuMipmappedArrayCreate(CUmipmappedArray* pHandle,
 }
 
 CUresult hook::cuArrayDestroy(CUarray hArray) noexcept {
-  return free_unmanaged(Runtime::if_active(), reinterpret_cast<std::uintptr_t>(hArray),
+  return free_unmanaged(ContextRegistry::managed(), reinterpret_cast<std::uintptr_t>(hArray),
                         [&] { return driver().cuArrayDestroy(hArray); });
 }
 CUresult hook::cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) noexcept {
-  return free_unmanaged(Runtime::if_active(), reinterpret_cast<std::uintptr_t>(hMipmappedArray),
+  return free_unmanaged(ContextRegistry::managed(),
+                        reinterpret_cast<std::uintptr_t>(hMipmappedArray),
                         [&] { return driver().cuMipmappedArrayDestroy(hMipmappedArray); });
 }
 

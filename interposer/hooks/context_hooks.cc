@@ -1,26 +1,33 @@
-// Contexts: the managed state goes before its context.
+// Contexts: the program's references are counted, and a managed one is closed before it goes.
+#include "interposer/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/runtime.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace superpipe {
 namespace {
 
+ContextRegistry& registry() noexcept { return ContextRegistry::of_process(); }
+ContextReferences& references() noexcept { return registry().references(); }
+
 CUresult counted(CUresult result) noexcept {
-  if (result == CUDA_SUCCESS) Runtime::on_context_created();
+  if (result == CUDA_SUCCESS) references().on_created();
   return result;
 }
 
 CUresult counted_destroy(CUresult result) noexcept {
-  if (result == CUDA_SUCCESS) Runtime::on_context_destroyed();
+  if (result == CUDA_SUCCESS) references().on_destroyed();
   return result;
 }
 
 CUresult counted_reset(CUresult result, CUdevice device) noexcept {
-  if (result == CUDA_SUCCESS) Runtime::on_primary_reset(device);
+  if (result == CUDA_SUCCESS) references().on_primary_reset(device);
   return result;
+}
+
+void release_primary(CUdevice device) noexcept {
+  if (references().on_primary_releasing(device)) registry().on_primary_destroying(device);
 }
 
 }  // namespace
@@ -41,51 +48,51 @@ CUresult hook::cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParam
 }
 CUresult hook::cuCtxFromGreenCtx(CUcontext* pContext, CUgreenCtx hCtx) noexcept {
   const CUresult result = driver().cuCtxFromGreenCtx(pContext, hCtx);
-  if (result == CUDA_SUCCESS) Runtime::on_green_context(*pContext);
+  if (result == CUDA_SUCCESS) references().on_green(*pContext);
   return result;
 }
 
 CUresult hook::cuCtxDestroy(CUcontext ctx) noexcept {
-  Runtime::on_context_destroying(ctx);
+  registry().on_destroying(ctx);
   return counted_destroy(driver().cuCtxDestroy(ctx));
 }
 CUresult hook::cuCtxDestroy_v2(CUcontext ctx) noexcept {
-  Runtime::on_context_destroying(ctx);
+  registry().on_destroying(ctx);
   return counted_destroy(driver().cuCtxDestroy_v2(ctx));
 }
 CUresult hook::cuCtxAttach(CUcontext* pctx, unsigned int flags) noexcept {
   const CUresult result = driver().cuCtxAttach(pctx, flags);
-  if (result == CUDA_SUCCESS) Runtime::on_context_attached(*pctx);
+  if (result == CUDA_SUCCESS) references().on_attached(*pctx);
   return result;
 }
 CUresult hook::cuCtxDetach(CUcontext ctx) noexcept {
-  const bool last = Runtime::is_last_reference(ctx);
-  if (last) Runtime::on_context_destroying(ctx);
+  const bool last = references().is_last(ctx);
+  if (last) registry().on_destroying(ctx);
   const CUresult result = driver().cuCtxDetach(ctx);
   if (last) return counted_destroy(result);
-  if (result == CUDA_SUCCESS) Runtime::on_context_detached(ctx);
+  if (result == CUDA_SUCCESS) references().on_detached(ctx);
   return result;
 }
 
 CUresult hook::cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) noexcept {
   const CUresult result = driver().cuDevicePrimaryCtxRetain(pctx, dev);
-  if (result == CUDA_SUCCESS) Runtime::on_primary_retained(dev);
+  if (result == CUDA_SUCCESS) references().on_primary_retained(dev);
   return result;
 }
 CUresult hook::cuDevicePrimaryCtxRelease(CUdevice dev) noexcept {
-  Runtime::on_primary_releasing(dev);
+  release_primary(dev);
   return driver().cuDevicePrimaryCtxRelease(dev);
 }
 CUresult hook::cuDevicePrimaryCtxRelease_v2(CUdevice dev) noexcept {
-  Runtime::on_primary_releasing(dev);
+  release_primary(dev);
   return driver().cuDevicePrimaryCtxRelease_v2(dev);
 }
 CUresult hook::cuDevicePrimaryCtxReset(CUdevice dev) noexcept {
-  Runtime::on_primary_resetting(dev);
+  registry().on_primary_destroying(dev);
   return counted_reset(driver().cuDevicePrimaryCtxReset(dev), dev);
 }
 CUresult hook::cuDevicePrimaryCtxReset_v2(CUdevice dev) noexcept {
-  Runtime::on_primary_resetting(dev);
+  registry().on_primary_destroying(dev);
   return counted_reset(driver().cuDevicePrimaryCtxReset_v2(dev), dev);
 }
 

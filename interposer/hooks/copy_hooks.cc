@@ -58,9 +58,9 @@ bool runs_at_once(StreamHandle stream) noexcept {
 
 /// Whether nothing that was submitted before has to run before a copy on `stream`. The legacy
 /// stream is not asked where that would break a capture.
-bool has_nothing_before(const Runtime& runtime, StreamHandle stream) noexcept {
+bool has_nothing_before(const ManagedContext& managed, StreamHandle stream) noexcept {
   return is_idle(stream) &&
-         (stream == kLegacyStream || (runtime.can_order(kLegacyStream) && is_idle(kLegacyStream)));
+         (stream == kLegacyStream || (managed.can_order(kLegacyStream) && is_idle(kLegacyStream)));
 }
 
 /// Queues a memcpy on `stream`. The driver's own host-to-host copies are synchronous with the host,
@@ -83,8 +83,8 @@ CUresult queue_copy(StreamHandle stream, void* to, const void* from, std::size_t
 
 /// Moves `size` bytes between host memory of the program and the host copy of an evicted buffer, in
 /// the order of `stream`.
-CUresult copy_on_host(const Runtime& runtime, StreamHandle stream, Completion completion, void* to,
-                      const void* from, std::size_t size, const void* program_memory,
+CUresult copy_on_host(const ManagedContext& managed, StreamHandle stream, Completion completion,
+                      void* to, const void* from, std::size_t size, const void* program_memory,
                       bool into_buffer) noexcept {
   if (runs_at_once(stream)) {
     std::memcpy(to, from, size);
@@ -94,7 +94,7 @@ CUresult copy_on_host(const Runtime& runtime, StreamHandle stream, Completion co
   // Of pageable memory the driver lets the program dispose as soon as the call returns: behind
   // other work it is copied aside, else it is waited for.
   const bool pageable = completion != Completion::kSynchronous && !is_pinned(program_memory);
-  const bool snapshot = pageable && into_buffer && !has_nothing_before(runtime, stream);
+  const bool snapshot = pageable && into_buffer && !has_nothing_before(managed, stream);
   const CUresult result = queue_copy(stream, to, from, size, snapshot);
   const bool waits = completion == Completion::kSynchronous || (pageable && !snapshot);
   if (result != CUDA_SUCCESS || !waits) return result;
@@ -102,15 +102,16 @@ CUresult copy_on_host(const Runtime& runtime, StreamHandle stream, Completion co
 }
 
 /// Sees to the pointers among bytes that are about to be device memory.
-Status scan_source(Runtime& runtime, const void* source, std::size_t size, StreamHandle stream,
-                   Completion completion) noexcept {
-  const Status status = runtime.pin_named_by(source, size);
+Status scan_source(ManagedContext& managed, const void* source, std::size_t size,
+                   StreamHandle stream, Completion completion) noexcept {
+  const Status status = managed.pins().pin_named_by(source, size);
   if (status != Status::kOk || completion == Completion::kSynchronous ||
-      size > Runtime::kLargestScan || !runtime.can_order(stream)) {
+      size > PointerPins::kLargestScan || !managed.can_order(stream)) {
     return status;
   }
   // The program may change a pinned source until the stream gets to the copy.
-  if (!runs_at_once(stream) && is_pinned(source)) runtime.scan_in_stream(source, size, stream);
+  if (!runs_at_once(stream) && is_pinned(source))
+    managed.pins().scan_in_stream(source, size, stream);
   return status;
 }
 
@@ -118,25 +119,25 @@ Status scan_source(Runtime& runtime, const void* source, std::size_t size, Strea
 template <typename Call>
 CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandle stream,
                  Completion completion, const Call& call) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime == nullptr || size == 0 || from == nullptr) return call();
-  const Status scanned = scan_source(*runtime, from, size, stream, completion);
-  if (scanned != Status::kOk) return runtime->failure(scanned, CallKind::kSubmission);
-  if (!runtime->in_arena(to)) return call();
-  if (!runtime->can_order(stream)) {
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr || size == 0 || from == nullptr) return call();
+  const Status scanned = scan_source(*managed, from, size, stream, completion);
+  if (scanned != Status::kOk) return managed->failure(scanned, CallKind::kSubmission);
+  if (!managed->in_arena(to)) return call();
+  if (!managed->can_order(stream)) {
     const std::uint64_t word = to;
-    const Status status = runtime->pin({&word, 1}, "copied where events cannot order it");
-    return status == Status::kOk ? call() : runtime->failure(status, CallKind::kSubmission);
+    const Status status = managed->pins().pin({&word, 1}, "copied where events cannot order it");
+    return status == Status::kOk ? call() : managed->failure(status, CallKind::kSubmission);
   }
   UseToken token;
-  const auto route = runtime->residency().begin_copy_in(
+  const auto route = managed->residency().begin_copy_in(
       to, Bytes{size}, stream, completion == Completion::kSynchronous, token);
-  if (!route.ok()) return runtime->failure(route.status(), CallKind::kSubmission);
+  if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
   const CUresult result = route->host == nullptr ? call()
-                                                 : copy_on_host(*runtime, stream, completion,
+                                                 : copy_on_host(*managed, stream, completion,
                                                                 route->host, from, size, from,
                                                                 /*into_buffer=*/true);
-  runtime->residency().end_use(token, stream, result == CUDA_SUCCESS);
+  managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
   return result;
 }
 
@@ -144,22 +145,22 @@ CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandl
 template <typename Call>
 CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle stream,
                   Completion completion, const Call& call) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime == nullptr || size == 0 || to == nullptr || !runtime->in_arena(from)) return call();
-  if (!runtime->can_order(stream)) {
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr || size == 0 || to == nullptr || !managed->in_arena(from)) return call();
+  if (!managed->can_order(stream)) {
     const std::uint64_t word = from;
-    const Status status = runtime->pin({&word, 1}, "copied where events cannot order it");
-    return status == Status::kOk ? call() : runtime->failure(status, CallKind::kSubmission);
+    const Status status = managed->pins().pin({&word, 1}, "copied where events cannot order it");
+    return status == Status::kOk ? call() : managed->failure(status, CallKind::kSubmission);
   }
   UseToken token;
-  const auto route = runtime->residency().begin_copy_out(
+  const auto route = managed->residency().begin_copy_out(
       from, Bytes{size}, stream, completion == Completion::kSynchronous, token);
-  if (!route.ok()) return runtime->failure(route.status(), CallKind::kSubmission);
+  if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
   const CUresult result = route->host == nullptr
                               ? call()
-                              : copy_on_host(*runtime, stream, completion, to, route->host, size,
+                              : copy_on_host(*managed, stream, completion, to, route->host, size,
                                              to, /*into_buffer=*/false);
-  runtime->residency().end_use(token, stream, result == CUDA_SUCCESS);
+  managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
   return result;
 }
 
@@ -167,10 +168,10 @@ CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle str
 template <typename Call>
 CUresult copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size, StreamHandle stream,
                       Completion completion, const Call& call) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime == nullptr) return call();
-  const bool into_ours = runtime->in_arena(to);
-  const bool out_of_ours = runtime->in_arena(from);
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr) return call();
+  const bool into_ours = managed->in_arena(to);
+  const bool out_of_ours = managed->in_arena(from);
   if (!out_of_ours && !is_device_memory(from)) {
     // From the host: to a device address of ours or the driver's, or to the host.
     if (!into_ours && !is_device_memory(to)) return call();

@@ -13,14 +13,14 @@ using Clock = std::chrono::steady_clock;
 
 /// Adds the words of the launch that lie in the arena. @return the kernel's layout; null if the
 /// driver does not know the function or its parameters, and shall answer itself.
-const KernelLayout* collect(Runtime& runtime, CUfunction function, void* const* parameters,
+const KernelLayout* collect(ManagedContext& managed, CUfunction function, void* const* parameters,
                             void* const* extra, WordList& words) noexcept {
-  const KernelLayout* layout = runtime.layouts().find(function);
+  const KernelLayout* layout = managed.layouts().find(function);
   if (layout == nullptr) [[unlikely]] {
-    layout = runtime.layouts().learn(function, true);
+    layout = managed.layouts().learn(function, true);
     if (layout == nullptr) return nullptr;
   }
-  const auto is_ours = [&runtime](std::uint64_t word) { return runtime.in_arena(word); };
+  const auto is_ours = [&managed](std::uint64_t word) { return managed.in_arena(word); };
   if (parameters != nullptr) {
     collect_parameters(*layout, parameters, is_ours, words);
   } else if (extra != nullptr) {
@@ -34,38 +34,39 @@ const KernelLayout* collect(Runtime& runtime, CUfunction function, void* const* 
 template <typename Call>
 CUresult launch(CUfunction function, void* const* parameters, void* const* extra,
                 StreamHandle stream, const Call& call) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime == nullptr) return call();
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr) return call();
   const bool sampled = LaunchOverhead::is_sampled();
   const auto start = sampled ? Clock::now() : Clock::time_point();
 
-  if (runtime->has_pending()) [[unlikely]] {
-    const Status status = runtime->pin_pending();
-    if (status != Status::kOk) return runtime->failure(status, CallKind::kSubmission);
+  if (managed->pins().has_pending()) [[unlikely]] {
+    const Status status = managed->pins().pin_pending();
+    if (status != Status::kOk) return managed->failure(status, CallKind::kSubmission);
   }
   WordList words;
-  const KernelLayout* const layout = collect(*runtime, function, parameters, extra, words);
+  const KernelLayout* const layout = collect(*managed, function, parameters, extra, words);
   if (layout == nullptr) return call();
   if (words.empty()) {
-    runtime->count_launch_without_buffers();
+    managed->count_launch_without_buffers();
     return call();
   }
   if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-  if (!runtime->can_order(stream)) [[unlikely]] {
-    const Status status = runtime->pin(words.words(), "launched where events cannot order it");
-    if (status != Status::kOk) return runtime->failure(status, CallKind::kSubmission);
+  if (!managed->can_order(stream)) [[unlikely]] {
+    const Status status =
+        managed->pins().pin(words.words(), "launched where events cannot order it");
+    if (status != Status::kOk) return managed->failure(status, CallKind::kSubmission);
     return call();
   }
   UseToken token;
   const Status status =
-      runtime->residency().begin_launch(layout->kernel, words.words(), stream, token);
-  if (status != Status::kOk) return runtime->failure(status, CallKind::kSubmission);
+      managed->residency().begin_launch(layout->kernel, words.words(), stream, token);
+  if (status != Status::kOk) return managed->failure(status, CallKind::kSubmission);
   const auto submitting = sampled ? Clock::now() : Clock::time_point();
   const CUresult result = call();
   const auto submitted = sampled ? Clock::now() : Clock::time_point();
-  runtime->residency().end_use(token, stream, result == CUDA_SUCCESS);
+  managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
   if (sampled) [[unlikely]] {
-    runtime->overhead().add((submitting - start) + (Clock::now() - submitted));
+    managed->overhead().add((submitting - start) + (Clock::now() - submitted));
   }
   return result;
 }

@@ -4,12 +4,11 @@
 #include <optional>
 #include <utility>
 
+#include "interposer/context_registry.h"
+#include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/hooks/submit.h"
-#include "interposer/host_limits.h"
 #include "interposer/passthrough/unmanaged_allocation.h"
-#include "interposer/runtime.h"
 
 namespace superpipe {
 namespace {
@@ -17,10 +16,10 @@ namespace {
 /// Lets the driver make `size` bytes at `*dptr` through `call`, counted if they lie on the device
 /// of `counting`. `pool`: where they are from, null if not from a pool.
 template <typename Call>
-CUresult pass_through(CUdeviceptr* dptr, std::size_t size, MemoryPoolPtr pool, Runtime* counting,
-                      const Call& call) noexcept {
+CUresult pass_through(CUdeviceptr* dptr, std::size_t size, MemoryPoolPtr pool,
+                      ManagedContext* counting, const Call& call) noexcept {
   const UnmanagedMemory::Allocation allocation{Bytes{size}, std::move(pool)};
-  return allocate_unmanaged(counting, allocation, call, [&](Runtime& counted) {
+  return allocate_unmanaged(counting, allocation, call, [&](ManagedContext& counted) {
     counted.unmanaged().remember(*dptr, allocation);
   });
 }
@@ -30,16 +29,17 @@ CUresult pass_through(CUdeviceptr* dptr, std::size_t size, MemoryPoolPtr pool, R
 template <typename Call>
 CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcept {
   if (dptr == nullptr || size == 0) return call();
-  Runtime* const runtime = Runtime::for_allocation();
-  if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (runtime == nullptr || Bytes{size} < runtime->min_buffer()) {
-    return pass_through(dptr, size, nullptr, Runtime::for_current_device(), call);
+  ManagedContext* const managed = ContextRegistry::of_process().for_allocation();
+  if (ContextRegistry::of_process().refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (managed == nullptr || Bytes{size} < managed->configuration().min_buffer) {
+    return pass_through(dptr, size, nullptr, ContextRegistry::of_process().for_current_device(),
+                        call);
   }
   // A buffer can be had without asking the driver, which would answer with this.
-  const CUresult sticky = runtime->sticky_error();
+  const CUresult sticky = managed->sticky_error();
   if (sticky != CUDA_SUCCESS) return sticky;
-  const auto address = runtime->residency().allocate(Bytes{size}, std::nullopt);
-  if (!address.ok()) return runtime->failure(address.status(), CallKind::kAllocation);
+  const auto address = managed->residency().allocate(Bytes{size}, std::nullopt);
+  if (!address.ok()) return managed->failure(address.status(), CallKind::kAllocation);
   *dptr = *address;
   return CUDA_SUCCESS;
 }
@@ -49,53 +49,54 @@ template <typename Call>
 CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, std::optional<CUmemoryPool> from,
                         StreamHandle stream, const Call& call) noexcept {
   if (dptr == nullptr || size == 0) return call();
-  Runtime* const runtime = Runtime::for_allocation();
-  if (Runtime::refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
+  ManagedContext* const managed = ContextRegistry::of_process().for_allocation();
+  if (ContextRegistry::of_process().refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
   // A capture makes the allocation a node of its graph, which owns the memory from then on.
-  if (Runtime::is_capturing(stream)) return call();
-  Runtime* const counting = runtime != nullptr ? runtime : Runtime::for_current_device();
+  if (is_capturing(stream)) return call();
+  ManagedContext* const counting =
+      managed != nullptr ? managed : ContextRegistry::of_process().for_current_device();
   if (counting == nullptr) return call();
   CUmemoryPool handle = from.value_or(nullptr);
   if (!from) (void)driver().cuDeviceGetMemPool(&handle, counting->device());
   if (handle == nullptr) return call();  // which says why
-  const MemoryPoolPtr pool = Runtime::pools().at(handle);
+  const MemoryPoolPtr pool = memory_pools().at(handle);
   if (pool == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (runtime == nullptr || Bytes{size} < runtime->min_buffer() || !runtime->can_order(stream) ||
-      !pool->can_serve(runtime->device())) {
+  if (managed == nullptr || Bytes{size} < managed->configuration().min_buffer ||
+      !managed->can_order(stream) || !pool->can_serve(managed->device())) {
     return pass_through(dptr, size, pool, counting, call);
   }
-  const auto address = runtime->residency().allocate(Bytes{size}, stream);
-  if (!address.ok()) return runtime->failure(address.status(), CallKind::kAllocation);
-  Runtime::pools().on_allocate(*address, {pool, size});
+  const auto address = managed->residency().allocate(Bytes{size}, stream);
+  if (!address.ok()) return managed->failure(address.status(), CallKind::kAllocation);
+  memory_pools().on_allocate(*address, {pool, size});
   *dptr = *address;
   return CUDA_SUCCESS;
 }
 
 /// Frees a managed buffer through `free`.
 template <typename Free>
-CUresult free_managed(Runtime& runtime, CUdeviceptr dptr, const Free& free) noexcept {
-  runtime.note_free();
-  const auto allocation = Runtime::pools().take(dptr);
+CUresult free_managed(ManagedContext& managed, CUdeviceptr dptr, const Free& free) noexcept {
+  managed.note_free();
+  const auto allocation = memory_pools().take(dptr);
   const Status status = free();
-  if (status != Status::kOk && allocation) Runtime::pools().on_allocate(dptr, *allocation);
-  return runtime.failure(status, CallKind::kAllocation);
+  if (status != Status::kOk && allocation) memory_pools().on_allocate(dptr, *allocation);
+  return managed.failure(status, CallKind::kAllocation);
 }
 
 /// Frees in the order of `stream`.
 template <typename Call>
 CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime == nullptr) return call();
-  if (!runtime->in_arena(dptr)) return free_unmanaged(runtime, dptr, call);
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr) return call();
+  if (!managed->in_arena(dptr)) return free_unmanaged(managed, dptr, call);
   // A captured free of memory that no graph allocated: the driver refuses it with the right code.
-  if (Runtime::is_capturing(stream)) return call();
-  return free_managed(*runtime, dptr,
-                      [&] { return runtime->residency().free_async(dptr, stream); });
+  if (is_capturing(stream)) return call();
+  return free_managed(*managed, dptr,
+                      [&] { return managed->residency().free_async(dptr, stream); });
 }
 
 bool is_managed(CUdeviceptr address) noexcept {
-  const Runtime* const runtime = Runtime::if_active();
-  return runtime != nullptr && runtime->in_arena(address);
+  const ManagedContext* const managed = ContextRegistry::managed();
+  return managed != nullptr && managed->in_arena(address);
 }
 
 }  // namespace
@@ -122,23 +123,23 @@ CUresult hook::cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Widt
 }
 
 CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime == nullptr) return driver().cuMemFree_v2(dptr);
-  if (!runtime->in_arena(dptr)) {
-    return free_unmanaged(runtime, dptr, [dptr] { return driver().cuMemFree_v2(dptr); });
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr) return driver().cuMemFree_v2(dptr);
+  if (!managed->in_arena(dptr)) {
+    return free_unmanaged(managed, dptr, [dptr] { return driver().cuMemFree_v2(dptr); });
   }
-  const auto range = runtime->residency().find(dptr);
+  const auto range = managed->residency().find(dptr);
   if (!range || range->base != dptr) return CUDA_ERROR_INVALID_VALUE;
   // cuMemFree waits for the device; programs rely on it. No lock of ours is held here. The calling
   // thread may have no context: frees come from finalizers.
   CUcontext previous = nullptr;
   const bool pushed = driver().cuCtxGetCurrent(&previous) == CUDA_SUCCESS &&
-                      previous != runtime->context() &&
-                      driver().cuCtxPushCurrent_v2(runtime->context()) == CUDA_SUCCESS;
+                      previous != managed->context() &&
+                      driver().cuCtxPushCurrent_v2(managed->context()) == CUDA_SUCCESS;
   const CUresult synchronised = driver().cuCtxSynchronize();
   if (pushed) driver().cuCtxPopCurrent_v2(&previous);
   if (synchronised != CUDA_SUCCESS) return synchronised;
-  return free_managed(*runtime, dptr, [&] { return runtime->residency().free(dptr); });
+  return free_managed(*managed, dptr, [&] { return managed->residency().free(dptr); });
 }
 
 CUresult hook::cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) noexcept {
@@ -175,11 +176,11 @@ CUresult hook::cuMemGetInfo_v2(size_t* free, size_t* total) noexcept {
   std::size_t device_free = 0;
   std::size_t device_total = 0;
   if (free == nullptr || total == nullptr) return driver().cuMemGetInfo_v2(free, total);
-  Runtime* const runtime = Runtime::for_allocation();
+  ManagedContext* const managed = ContextRegistry::of_process().for_allocation();
   const CUresult result = driver().cuMemGetInfo_v2(&device_free, &device_total);
   if (result != CUDA_SUCCESS) return result;
-  if (runtime != nullptr && !Runtime::configuration().report_real_memory) {
-    const auto capacity = runtime->residency().capacity(Bytes{device_total});
+  if (managed != nullptr && !managed->configuration().report_real_memory) {
+    const auto capacity = managed->residency().capacity(Bytes{device_total});
     device_free = capacity.free.count();
     device_total = capacity.total.count();
   }
@@ -190,12 +191,12 @@ CUresult hook::cuMemGetInfo_v2(size_t* free, size_t* total) noexcept {
 
 CUresult hook::cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) noexcept {
   const CUresult result = driver().cuDeviceTotalMem_v2(bytes, dev);
-  Runtime* const runtime = Runtime::if_active();
-  if (result != CUDA_SUCCESS || runtime == nullptr || runtime->device() != dev ||
-      Runtime::configuration().report_real_memory) {
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (result != CUDA_SUCCESS || managed == nullptr || managed->device() != dev ||
+      managed->configuration().report_real_memory) {
     return result;
   }
-  *bytes = runtime->residency().capacity(Bytes{*bytes}).total.count();
+  *bytes = managed->residency().capacity(Bytes{*bytes}).total.count();
   return result;
 }
 

@@ -47,7 +47,7 @@ LookedUp& looked_up() {
 /// Looks up `name` (null: none) in `handle` through `call`, which may load it.
 template <typename Call>
 CUresult look_up(const void* handle, const char* name, const Call& call) noexcept {
-  if (Runtime::if_active() == nullptr) return call();
+  if (ContextRegistry::managed() == nullptr) return call();
   const std::size_t of_name = std::hash<std::string_view>{}(name == nullptr ? "" : name);
   const std::size_t key = of_name * 31 + reinterpret_cast<std::uintptr_t>(handle);
   if (looked_up().contains(key)) return call();
@@ -61,7 +61,7 @@ CUresult look_up(const void* handle, const char* name, const Call& call) noexcep
 template <typename Call>
 CUresult unload(const Call& call) noexcept {
   // First: its handles may come again, for other functions, as soon as the driver has freed them.
-  if (Runtime* const runtime = Runtime::if_active()) runtime->layouts().clear();
+  if (ManagedContext* const managed = ContextRegistry::managed()) managed->layouts().clear();
   looked_up().clear();
   return counting_code(CodeChange::kUnload, call);
 }

@@ -10,13 +10,13 @@ bool has_device_address(CUmemorytype type) {
 }  // namespace
 
 void NamedWords::add(CUdeviceptr address) noexcept {
-  if (runtime_ != nullptr && runtime_->in_arena(address)) words_.add(address);
+  if (managed_ != nullptr && managed_->in_arena(address)) words_.add(address);
 }
 
 void NamedWords::add(const void* data, std::size_t size) noexcept {
-  if (runtime_ == nullptr || data == nullptr) return;
+  if (managed_ == nullptr || data == nullptr) return;
   collect_bytes(
-      data, size, [this](std::uint64_t word) { return runtime_->in_arena(word); }, words_);
+      data, size, [this](std::uint64_t word) { return managed_->in_arena(word); }, words_);
 }
 
 void NamedWords::add(const CUstreamBatchMemOpParams* operations, std::size_t count) noexcept {
@@ -52,13 +52,13 @@ void NamedWords::add(const CUDA_RESOURCE_DESC* resource) noexcept {
 
 void NamedWords::add_launch(CUfunction function, void* const* parameters,
                             void* const* extra) noexcept {
-  if (runtime_ == nullptr) return;
-  const auto is_ours = [this](std::uint64_t word) { return runtime_->in_arena(word); };
+  if (managed_ == nullptr) return;
+  const auto is_ours = [this](std::uint64_t word) { return managed_->in_arena(word); };
   const ArgumentBuffer buffer = argument_buffer_of(extra);
   collect_bytes(buffer.data, buffer.size, is_ours, words_);
   if (parameters == nullptr) return;
-  const KernelLayout* layout = runtime_->layouts().find(function);
-  if (layout == nullptr) layout = runtime_->layouts().learn(function);
+  const KernelLayout* layout = managed_->layouts().find(function);
+  if (layout == nullptr) layout = managed_->layouts().learn(function);
   if (layout != nullptr) collect_parameters(*layout, parameters, is_ours, words_);
 }
 

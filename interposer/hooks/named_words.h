@@ -4,19 +4,19 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "interposer/context_registry.h"
 #include "interposer/driver/cuda_api.h"
-#include "interposer/runtime.h"
 #include "interposer/word_list.h"
 
 namespace superpipe {
 
 /// What a call of class pin names: the buffers must stay resident for good.
 ///
-/// Every add() keeps only words in the arena, and ignores null. Without a managed state nothing is
-/// kept and nothing is read.
+/// Every add() keeps only words in the arena, and ignores null. Without a managed context nothing
+/// is kept and nothing is read.
 class NamedWords {
  public:
-  NamedWords() : runtime_(Runtime::if_active()) {}
+  NamedWords() : managed_(ContextRegistry::managed()) {}
 
   void add(CUdeviceptr address) noexcept;
   void add(const void* address) noexcept { add(reinterpret_cast<CUdeviceptr>(address)); }
@@ -32,20 +32,20 @@ class NamedWords {
   void add(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1* node) noexcept;
   void add(const CUgraphNodeParams* node) noexcept;
 
-  [[nodiscard]] Runtime* runtime() const noexcept { return runtime_; }
+  [[nodiscard]] ManagedContext* managed() const noexcept { return managed_; }
   [[nodiscard]] const WordList& words() const noexcept { return words_; }
 
  private:
   void add_launch(CUfunction function, void* const* parameters, void* const* extra) noexcept;
 
-  Runtime* runtime_;
+  ManagedContext* managed_;
   WordList words_;
 };
 
 /// What an operation of class hook reads and writes, submitted to a stream.
 class UsedWords {
  public:
-  UsedWords() : runtime_(Runtime::if_active()) {}
+  UsedWords() : managed_(ContextRegistry::managed()) {}
 
   void add_reads(CUdeviceptr address) noexcept { add(reads_, address); }
   void add_reads(const CUdeviceptr* addresses, std::size_t count) noexcept {
@@ -66,20 +66,20 @@ class UsedWords {
   void add_writes(const CUDA_MEMCPY3D_BATCH_OP* operations, std::size_t count) noexcept;
 
   [[nodiscard]] bool empty() const noexcept { return reads_.empty() && writes_.empty(); }
-  [[nodiscard]] Runtime* runtime() const noexcept { return runtime_; }
+  [[nodiscard]] ManagedContext* managed() const noexcept { return managed_; }
   [[nodiscard]] const WordList& reads() const noexcept { return reads_; }
   [[nodiscard]] const WordList& writes() const noexcept { return writes_; }
 
  private:
   void add(WordList& list, CUdeviceptr address) const noexcept {
-    if (runtime_ != nullptr && runtime_->in_arena(address)) list.add(address);
+    if (managed_ != nullptr && managed_->in_arena(address)) list.add(address);
   }
   void add(WordList& list, const CUdeviceptr* addresses, std::size_t count) const noexcept {
-    if (runtime_ == nullptr || addresses == nullptr) return;
+    if (managed_ == nullptr || addresses == nullptr) return;
     for (std::size_t i = 0; i < count; ++i) add(list, addresses[i]);
   }
 
-  Runtime* runtime_;
+  ManagedContext* managed_;
   WordList reads_;
   WordList writes_;
 };

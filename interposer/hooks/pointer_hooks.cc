@@ -4,18 +4,19 @@
 #include <cstring>
 #include <optional>
 
+#include "interposer/context_registry.h"
 #include "interposer/driver/codes.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/runtime.h"
+#include "interposer/passthrough/memory_pools.h"
 
 namespace superpipe {
 namespace {
 
 /// The live managed buffer at `address`, if there is one.
-std::optional<BufferRange> managed_range(Runtime* runtime, CUdeviceptr address) noexcept {
-  if (runtime == nullptr || !runtime->in_arena(address)) return std::nullopt;
-  return runtime->residency().find(address);
+std::optional<BufferRange> managed_range(ManagedContext* managed, CUdeviceptr address) noexcept {
+  if (managed == nullptr || !managed->in_arena(address)) return std::nullopt;
+  return managed->residency().find(address);
 }
 
 template <typename T>
@@ -26,13 +27,13 @@ CUresult answer(void* data, T value) noexcept {
 
 /// One attribute of a managed pointer, as cuPointerGetAttribute types it.
 /// @return CUDA_ERROR_INVALID_VALUE for what an ordinary allocation does not have.
-CUresult attribute_of(Runtime& runtime, const BufferRange& range, CUdeviceptr address,
+CUresult attribute_of(ManagedContext& managed, const BufferRange& range, CUdeviceptr address,
                       CUpointer_attribute attribute, void* data) noexcept {
   // Buffers start on granules, so their addresses make ids; odd ones, unlike the driver's.
   const auto id = static_cast<unsigned long long>(range.base | 1);
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-      return answer(data, runtime.context());
+      return answer(data, managed.context());
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return answer(data, static_cast<unsigned int>(CU_MEMORYTYPE_DEVICE));
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
@@ -49,7 +50,7 @@ CUresult attribute_of(Runtime& runtime, const BufferRange& range, CUdeviceptr ad
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
       return answer(data, id);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return answer(data, static_cast<int>(runtime.device()));
+      return answer(data, static_cast<int>(managed.device()));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
       return answer(data, static_cast<CUdeviceptr>(range.base));
@@ -61,7 +62,7 @@ CUresult attribute_of(Runtime& runtime, const BufferRange& range, CUdeviceptr ad
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return answer(data, static_cast<unsigned int>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return answer(data, Runtime::pools().pool_of(range.base));
+      return answer(data, memory_pools().pool_of(range.base));
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
@@ -78,11 +79,11 @@ void clear_attribute(CUpointer_attribute attribute, void* data) noexcept {
 
 CUresult hook::cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize,
                                        CUdeviceptr dptr) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime == nullptr || !runtime->in_arena(dptr)) {
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr || !managed->in_arena(dptr)) {
     return driver().cuMemGetAddressRange_v2(pbase, psize, dptr);
   }
-  const auto range = managed_range(runtime, dptr);
+  const auto range = managed_range(managed, dptr);
   if (!range) return CUDA_ERROR_NOT_FOUND;
   if (pbase != nullptr) *pbase = range->base;
   if (psize != nullptr) *psize = range->size.count();
@@ -91,16 +92,16 @@ CUresult hook::cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize,
 
 CUresult hook::cuPointerGetAttribute(void* data, CUpointer_attribute attribute,
                                      CUdeviceptr ptr) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  const auto range = managed_range(runtime, ptr);
+  ManagedContext* const managed = ContextRegistry::managed();
+  const auto range = managed_range(managed, ptr);
   if (!range || data == nullptr) return driver().cuPointerGetAttribute(data, attribute, ptr);
-  return attribute_of(*runtime, *range, ptr, attribute, data);
+  return attribute_of(*managed, *range, ptr, attribute, data);
 }
 
 CUresult hook::cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute* attributes,
                                       void** data, CUdeviceptr ptr) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  const auto range = managed_range(runtime, ptr);
+  ManagedContext* const managed = ContextRegistry::managed();
+  const auto range = managed_range(managed, ptr);
   if (!range || attributes == nullptr || data == nullptr) {
     return driver().cuPointerGetAttributes(numAttributes, attributes, data, ptr);
   }
@@ -108,7 +109,7 @@ CUresult hook::cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attr
     if (data[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
   }
   for (unsigned int i = 0; i < numAttributes; ++i) {
-    if (attribute_of(*runtime, *range, ptr, attributes[i], data[i]) != CUDA_SUCCESS) {
+    if (attribute_of(*managed, *range, ptr, attributes[i], data[i]) != CUDA_SUCCESS) {
       clear_attribute(attributes[i], data[i]);
     }
   }
@@ -117,12 +118,12 @@ CUresult hook::cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attr
 
 CUresult hook::cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
                                      CUdeviceptr ptr) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  const auto range = managed_range(runtime, ptr);
+  ManagedContext* const managed = ContextRegistry::managed();
+  const auto range = managed_range(managed, ptr);
   if (!range || value == nullptr) return driver().cuPointerSetAttribute(value, attribute, ptr);
   if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
   const std::uint64_t word = ptr;
-  const Status status = runtime->pin({&word, 1}, "cuPointerSetAttribute");
+  const Status status = managed->pins().pin({&word, 1}, "cuPointerSetAttribute");
   return status == Status::kOk ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

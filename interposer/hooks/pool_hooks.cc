@@ -2,10 +2,11 @@
 #include <cstdint>
 #include <cstring>
 
+#include "interposer/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/passthrough/device_changes.h"
-#include "interposer/runtime.h"
+#include "interposer/passthrough/memory_pools.h"
 
 namespace superpipe {
 namespace {
@@ -26,7 +27,7 @@ CUresult hook::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolPro
   // What is shared with other processes, or lies elsewhere, must be the driver's own memory.
   const bool ordinary = poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
                         poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-  Runtime::pools().on_created(*pool, ordinary ? poolProps->location.id : MemoryPool::kElsewhere);
+  memory_pools().on_created(*pool, ordinary ? poolProps->location.id : MemoryPool::kElsewhere);
   return result;
 }
 
@@ -35,20 +36,20 @@ CUresult hook::cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* 
                                                   unsigned long long flags) noexcept {
   const CUresult result =
       driver().cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
-  if (result == CUDA_SUCCESS) Runtime::pools().on_created(*pool_out, MemoryPool::kElsewhere);
+  if (result == CUDA_SUCCESS) memory_pools().on_created(*pool_out, MemoryPool::kElsewhere);
   return result;
 }
 
 CUresult hook::cuMemPoolDestroy(CUmemoryPool pool) noexcept {
-  const MemoryPoolPtr known = Runtime::pools().at(pool);
+  const MemoryPoolPtr known = memory_pools().at(pool);
   if (known == nullptr) return driver().cuMemPoolDestroy(pool);
-  Runtime* const runtime = Runtime::if_active();
+  ManagedContext* const managed = ContextRegistry::managed();
   const DeviceChanges::Section section;
   // While it can be asked: what it has given back since.
-  if (runtime != nullptr) runtime->unmanaged().note_pool(known);
+  if (managed != nullptr) managed->unmanaged().note_pool(known);
   const CUresult result =
       known->destroy([](CUmemoryPool handle) { return driver().cuMemPoolDestroy(handle); });
-  if (result == CUDA_SUCCESS && runtime != nullptr) runtime->unmanaged().forget_pool(known);
+  if (result == CUDA_SUCCESS && managed != nullptr) managed->unmanaged().forget_pool(known);
   return result;
 }
 
@@ -56,7 +57,7 @@ CUresult hook::cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
                                      void* value) noexcept {
   const CUresult result = driver().cuMemPoolGetAttribute(pool, attr, value);
   if (result != CUDA_SUCCESS) return result;
-  const MemoryPoolPtr known = Runtime::pools().at(pool);
+  const MemoryPoolPtr known = memory_pools().at(pool);
   const MemoryPool::Usage ours = known == nullptr ? MemoryPool::Usage{} : known->usage();
   switch (attr) {
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
@@ -79,18 +80,18 @@ CUresult hook::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
   const bool resets =
       attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH;
   if (result != CUDA_SUCCESS || !resets) return result;
-  if (const MemoryPoolPtr known = Runtime::pools().at(pool)) known->reset_high();
+  if (const MemoryPoolPtr known = memory_pools().at(pool)) known->reset_high();
   return result;
 }
 
 CUresult hook::cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime == nullptr) return driver().cuMemPoolTrimTo(pool, minBytesToKeep);
-  runtime->residency().trim();
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr) return driver().cuMemPoolTrimTo(pool, minBytesToKeep);
+  managed->residency().trim();
   const DeviceChanges::Section section;
   const CUresult result = driver().cuMemPoolTrimTo(pool, minBytesToKeep);
   if (result != CUDA_SUCCESS) return result;
-  if (const MemoryPoolPtr known = Runtime::pools().at(pool)) runtime->unmanaged().note_pool(known);
+  if (const MemoryPoolPtr known = memory_pools().at(pool)) managed->unmanaged().note_pool(known);
   return result;
 }
 

@@ -1,9 +1,9 @@
 // Streams: captures are counted, and a stream's end is marked before it goes.
+#include "interposer/context_registry.h"
 #include "interposer/driver/capture_count.h"
+#include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/hooks/submit.h"
-#include "interposer/runtime.h"
 
 namespace superpipe {
 namespace {
@@ -25,9 +25,9 @@ CUresult counted_end(CUresult result) noexcept {
 
 template <typename Call>
 CUresult destroy(CUstream stream, const Call& call) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime != nullptr && stream != nullptr) {
-    runtime->residency().on_stream_destroy(stream_handle(stream, kLegacyDefault));
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed != nullptr && stream != nullptr) {
+    managed->residency().on_stream_destroy(stream_handle(stream, kLegacyDefault));
   }
   return call();
 }

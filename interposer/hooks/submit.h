@@ -1,35 +1,31 @@
 // Submitting operations that name managed buffers.
 #pragma once
 
-#include "interposer/driver/driver_device_memory.h"
+#include "interposer/driver/streams.h"
 #include "interposer/hooks/named_words.h"
 #include "interposer/log.h"
-#include "interposer/runtime.h"
+#include "interposer/managed_context.h"
 
 namespace superpipe {
-
-/// What the null stream stands for at an entry point.
-inline constexpr bool kLegacyDefault = false;
-inline constexpr bool kPerThreadDefault = true;
 
 /// Makes the buffers of `used` resident, calls the driver through `call`, and ends their use.
 ///
 /// Waits only when a buffer is not mapped yet. On a stream that events cannot order (see
-/// Runtime::can_order) the buffers are pinned for good instead.
+/// ManagedContext::can_order) the buffers are pinned for good instead.
 /// @return what `call` returned, or why the buffers could not be made resident.
 template <typename Call>
 CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& call) noexcept {
   if (used.empty()) return call();
   if (used.reads().failed() || used.writes().failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-  Runtime& runtime = *used.runtime();
-  if (!runtime.can_order(stream)) {
+  ManagedContext& managed = *used.managed();
+  if (!managed.can_order(stream)) {
     for (const WordList* const list : {&used.reads(), &used.writes()}) {
-      const Status status = runtime.pin(list->words(), "used where events cannot order it");
-      if (status != Status::kOk) return runtime.failure(status, CallKind::kSubmission);
+      const Status status = managed.pins().pin(list->words(), "used where events cannot order it");
+      if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
     }
     return call();
   }
-  ResidencyManager& residency = runtime.residency();
+  ResidencyManager& residency = managed.residency();
   // All in one use: whoever holds some and waits for others could wait for itself. What is only
   // read is then written back as well when it is evicted.
   WordList words;
@@ -40,7 +36,7 @@ CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& ca
   UseToken token;
   const bool writes = !used.writes().empty();
   const Status status = residency.begin_use(words.words(), writes, stream, token);
-  if (status != Status::kOk) return runtime.failure(status, CallKind::kSubmission);
+  if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
   const CUresult result = call();
   residency.end_use(token, stream, result == CUDA_SUCCESS);
   return result;
@@ -52,8 +48,8 @@ template <typename Call>
 CUresult submit_pinning(const NamedWords& named, const char* function, const Call& call) noexcept {
   if (named.words().empty()) return call();
   if (named.words().failed()) return CUDA_ERROR_OUT_OF_MEMORY;
-  const Status status = named.runtime()->pin(named.words().words(), function);
-  if (status != Status::kOk) return named.runtime()->failure(status, CallKind::kAllocation);
+  const Status status = named.managed()->pins().pin(named.words().words(), function);
+  if (status != Status::kOk) return named.managed()->failure(status, CallKind::kAllocation);
   return call();
 }
 

@@ -13,9 +13,10 @@ namespace superpipe {
 namespace {
 
 /// Whether the pages that `prop` describes lie on the managed device.
-bool counts_against_budget(const Runtime& runtime, const CUmemAllocationProp* prop) noexcept {
+bool counts_against_budget(const ManagedContext& managed,
+                           const CUmemAllocationProp* prop) noexcept {
   return prop != nullptr && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-         prop->location.id == runtime.device();
+         prop->location.id == managed.device();
 }
 
 }  // namespace
@@ -24,23 +25,23 @@ CUresult hook::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
                            const CUmemAllocationProp* prop, unsigned long long flags) noexcept {
   const auto call = [&] { return driver().cuMemCreate(handle, size, prop, flags); };
   // The first allocation of a program may be of this kind. Pages belong to no context.
-  (void)Runtime::for_allocation();
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime == nullptr || handle == nullptr || !counts_against_budget(*runtime, prop)) {
+  (void)ContextRegistry::of_process().for_allocation();
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr || handle == nullptr || !counts_against_budget(*managed, prop)) {
     return call();
   }
-  return allocate_unmanaged(runtime, {Bytes{size}}, call, [handle, size](Runtime& counted) {
+  return allocate_unmanaged(managed, {Bytes{size}}, call, [handle, size](ManagedContext& counted) {
     counted.unmanaged().pages().create(*handle, Bytes{size});
   });
 }
 
 CUresult hook::cuMemRelease(CUmemGenericAllocationHandle handle) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime == nullptr) return driver().cuMemRelease(handle);
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr) return driver().cuMemRelease(handle);
   const DeviceChanges::Section section;
-  PageAccounts::Pages pages = runtime->unmanaged().pages().take_reference(handle);
+  PageAccounts::Pages pages = managed->unmanaged().pages().take_reference(handle);
   const CUresult result = driver().cuMemRelease(handle);
-  if (result != CUDA_SUCCESS) runtime->unmanaged().pages().put_back(handle, pages);
+  if (result != CUDA_SUCCESS) managed->unmanaged().pages().put_back(handle, pages);
   pages.reset();  // counted inside the section
   return result;
 }
@@ -48,22 +49,22 @@ CUresult hook::cuMemRelease(CUmemGenericAllocationHandle handle) noexcept {
 CUresult hook::cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
                         CUmemGenericAllocationHandle handle, unsigned long long flags) noexcept {
   const CUresult result = driver().cuMemMap(ptr, size, offset, handle, flags);
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime != nullptr && result == CUDA_SUCCESS) {
-    runtime->unmanaged().pages().map(ptr, Bytes{size}, handle);
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed != nullptr && result == CUDA_SUCCESS) {
+    managed->unmanaged().pages().map(ptr, Bytes{size}, handle);
   }
   return result;
 }
 
 CUresult hook::cuMemUnmap(CUdeviceptr ptr, size_t size) noexcept {
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime == nullptr) return driver().cuMemUnmap(ptr, size);
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr) return driver().cuMemUnmap(ptr, size);
   // What buffers stand on is not the program's to take away.
-  if (runtime->in_arena(ptr)) return CUDA_ERROR_INVALID_VALUE;
+  if (managed->in_arena(ptr)) return CUDA_ERROR_INVALID_VALUE;
   const DeviceChanges::Section section;
-  auto mappings = runtime->unmanaged().pages().take_mappings(ptr, Bytes{size});
+  auto mappings = managed->unmanaged().pages().take_mappings(ptr, Bytes{size});
   const CUresult result = driver().cuMemUnmap(ptr, size);
-  if (result != CUDA_SUCCESS) runtime->unmanaged().pages().put_back(mappings);
+  if (result != CUDA_SUCCESS) managed->unmanaged().pages().put_back(mappings);
   mappings.clear();  // counted inside the section
   return result;
 }
@@ -74,9 +75,9 @@ CUresult hook::cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle,
   named.add(addr);
   return submit_pinning(named, "cuMemRetainAllocationHandle", [&] {
     const CUresult result = driver().cuMemRetainAllocationHandle(handle, addr);
-    Runtime* const runtime = Runtime::if_active();
-    if (runtime != nullptr && result == CUDA_SUCCESS) {
-      runtime->unmanaged().pages().retain(*handle, reinterpret_cast<std::uintptr_t>(addr));
+    ManagedContext* const managed = ContextRegistry::managed();
+    if (managed != nullptr && result == CUDA_SUCCESS) {
+      managed->unmanaged().pages().retain(*handle, reinterpret_cast<std::uintptr_t>(addr));
     }
     return result;
   });
@@ -89,9 +90,9 @@ CUresult hook::cuMemExportToShareableHandle(void* shareableHandle,
   const CUresult result =
       driver().cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
   // Whoever imports it holds the pages too.
-  Runtime* const runtime = Runtime::if_active();
-  if (runtime != nullptr && result == CUDA_SUCCESS) {
-    runtime->unmanaged().pages().keep_for_good(handle);
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed != nullptr && result == CUDA_SUCCESS) {
+    managed->unmanaged().pages().keep_for_good(handle);
   }
   return result;
 }

@@ -1,8 +1,8 @@
 // Calls of the driver that may load or unload code.
 #pragma once
 
+#include "interposer/context_registry.h"
 #include "interposer/driver/capture_count.h"
-#include "interposer/runtime.h"
 
 namespace superpipe {
 
@@ -13,21 +13,23 @@ namespace superpipe {
 class CodeMeasurement {
  public:
   explicit CodeMeasurement(CodeChange change) noexcept
-      : change_(change), runtime_(CaptureCount::any() ? nullptr : Runtime::if_on_current_device()) {
-    if (runtime_ != nullptr) runtime_->unmanaged().begin_code(change_);
+      : change_(change),
+        managed_(CaptureCount::any() ? nullptr
+                                     : ContextRegistry::of_process().if_on_current_device()) {
+    if (managed_ != nullptr) managed_->unmanaged().begin_code(change_);
   }
   ~CodeMeasurement() {
-    if (runtime_ != nullptr) runtime_->unmanaged().end_code(change_);
+    if (managed_ != nullptr) managed_->unmanaged().end_code(change_);
   }
   CodeMeasurement(const CodeMeasurement&) = delete;
   CodeMeasurement& operator=(const CodeMeasurement&) = delete;
 
   /// Whether anything is counted.
-  [[nodiscard]] bool counts() const noexcept { return runtime_ != nullptr; }
+  [[nodiscard]] bool counts() const noexcept { return managed_ != nullptr; }
 
  private:
   const CodeChange change_;
-  Runtime* const runtime_;
+  ManagedContext* const managed_;
 };
 
 /// Calls `call`, which may change the code on the device, and counts that.

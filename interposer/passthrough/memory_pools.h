@@ -167,4 +167,11 @@ class MemoryPools {
   std::optional<int> unknown_;  ///< where pools lie that were never seen made
 };
 
+/// The pools of this process; they outlive a managed context, because programs make pools before
+/// it. Never destroyed: hooks may run in other libraries' destructors.
+[[nodiscard]] inline MemoryPools& memory_pools() noexcept {
+  static auto* const pools = new MemoryPools;
+  return *pools;
+}
+
 }  // namespace superpipe

@@ -1,11 +1,12 @@
-// A managed state over the null driver, for tests of the hooks.
+// A managed context over the null driver, for tests of the hooks.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include "interposer/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/runtime.h"
+#include "interposer/process_configuration.h"
 #include "tests/interposer/null_driver.h"
 
 namespace superpipe::testing {
@@ -19,15 +20,15 @@ class ManagedFixture : public ::testing::Test {
     install_null_driver(2);
     Configuration configuration;
     configuration.min_buffer = Bytes{kBytes};
-    Runtime::configure(configuration);
+    set_process_configuration(configuration);
     buffer_ = allocate();
     other_ = allocate();
   }
-  /// As a program does at its end: the context goes, and the managed state before it.
+  /// As a program does at its end: the driver destroys the context, which is closed before that.
   void TearDown() override {
     CUcontext context = nullptr;
     driver().cuCtxGetCurrent(&context);
-    Runtime::on_context_destroying(context);
+    ContextRegistry::of_process().on_destroying(context);
   }
 
   static CUdeviceptr allocate(std::size_t size = kBytes) {

@@ -1,4 +1,4 @@
-// The managed state's end, and who may still be looking.
+// What happens to the managed context when the program's contexts come and go.
 #include <gtest/gtest.h>
 
 #include "tests/interposer/managed_fixture.h"
@@ -25,19 +25,19 @@ class ContextHooksTest : public testing::ManagedFixture {
 
 TEST_F(ContextHooksTest, ForgetsItsBuffersWhenTheContextGoes) {
   ASSERT_EQ(hook::cuCtxDestroy_v2(context()), CUDA_SUCCESS);
-  EXPECT_EQ(Runtime::if_active(), nullptr);
+  EXPECT_EQ(ContextRegistry::managed(), nullptr);
 }
 
 // A thread of another context is in a hook while the managed context goes.
 TEST_F(ContextHooksTest, LetsAHookFinishWhileTheContextGoes) {
-  Runtime* const runtime = Runtime::if_active();
+  ManagedContext* const managed = ContextRegistry::managed();
   driver().cuLaunchKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
                                unsigned, unsigned, CUstream, void**,
                                void**) { return hook::cuCtxDestroy_v2(context()); };
   EXPECT_EQ(launch(testing::null_kernel(1), buffer_, other_), CUDA_SUCCESS);
-  ASSERT_EQ(Runtime::if_active(), nullptr);
+  ASSERT_EQ(ContextRegistry::managed(), nullptr);
   // What it holds says that there are no buffers any more, and changes nothing.
-  ResidencyManager& residency = runtime->residency();
+  ResidencyManager& residency = managed->residency();
   UseToken token;
   const std::uint64_t word = buffer_;
   EXPECT_EQ(residency.begin_launch(KernelId{1}, {&word, 1}, kLegacyStream, token), Status::kOk);
@@ -49,14 +49,14 @@ TEST_F(ContextHooksTest, LetsAHookFinishWhileTheContextGoes) {
   residency.trim();
   residency.on_stream_destroy(kLegacyStream);
   EXPECT_EQ(residency.pin_forever({&word, 1}, "test"), Status::kOk);
-  runtime->unmanaged().give_back({});
+  managed->unmanaged().give_back({});
 }
 
 TEST_F(ContextHooksTest, StartsAnewInTheNextContext) {
-  Runtime* const first = Runtime::if_active();
+  ManagedContext* const first = ContextRegistry::managed();
   ASSERT_EQ(hook::cuCtxDestroy_v2(context()), CUDA_SUCCESS);
   const CUdeviceptr fresh = allocate();
-  Runtime* const second = Runtime::if_active();
+  ManagedContext* const second = ContextRegistry::managed();
   ASSERT_NE(second, nullptr);
   EXPECT_NE(second, first);
   EXPECT_TRUE(second->in_arena(fresh));
@@ -66,9 +66,9 @@ TEST_F(ContextHooksTest, KeepsItsBuffersWhileAReferenceIsLeft) {
   CUcontext attached = nullptr;
   ASSERT_EQ(hook::cuCtxAttach(&attached, 0), CUDA_SUCCESS);
   ASSERT_EQ(hook::cuCtxDetach(attached), CUDA_SUCCESS);
-  ASSERT_NE(Runtime::if_active(), nullptr);
+  ASSERT_NE(ContextRegistry::managed(), nullptr);
   ASSERT_EQ(hook::cuCtxDetach(attached), CUDA_SUCCESS);
-  EXPECT_EQ(Runtime::if_active(), nullptr);
+  EXPECT_EQ(ContextRegistry::managed(), nullptr);
 }
 
 TEST_F(ContextHooksTest, ForgetsReferencesWithTheContext) {
@@ -77,7 +77,7 @@ TEST_F(ContextHooksTest, ForgetsReferencesWithTheContext) {
   ASSERT_EQ(hook::cuCtxDestroy_v2(attached), CUDA_SUCCESS);
   allocate();  // in a new context at the same handle
   ASSERT_EQ(hook::cuCtxDetach(attached), CUDA_SUCCESS);
-  EXPECT_EQ(Runtime::if_active(), nullptr);
+  EXPECT_EQ(ContextRegistry::managed(), nullptr);
 }
 
 TEST_F(ContextHooksTest, KeepsItsBuffersWhenTheDriverRefusesADetach) {
@@ -87,7 +87,7 @@ TEST_F(ContextHooksTest, KeepsItsBuffersWhenTheDriverRefusesADetach) {
   EXPECT_EQ(hook::cuCtxDetach(attached), CUDA_ERROR_INVALID_CONTEXT);
   driver().cuCtxDetach = [](CUcontext) { return CUDA_SUCCESS; };
   ASSERT_EQ(hook::cuCtxDetach(attached), CUDA_SUCCESS);
-  EXPECT_NE(Runtime::if_active(), nullptr);
+  EXPECT_NE(ContextRegistry::managed(), nullptr);
 }
 
 TEST_F(ContextHooksTest, ManagesNoContextOfAGreenContext) {
@@ -106,23 +106,23 @@ TEST_F(ContextHooksTest, ManagesNoContextOfAGreenContext) {
   CUcontext green = nullptr;
   ASSERT_EQ(hook::cuCtxFromGreenCtx(&green, nullptr), CUDA_SUCCESS);
   EXPECT_EQ(allocate(8 << 20), 0x7700000000);
-  EXPECT_EQ(Runtime::if_active(), nullptr);
+  EXPECT_EQ(ContextRegistry::managed(), nullptr);
   // Another context is managed as ever.
   testing::install_null_driver(2);
   EXPECT_NE(allocate(8 << 20), 0x7700000000);
-  EXPECT_NE(Runtime::if_active(), nullptr);
+  EXPECT_NE(ContextRegistry::managed(), nullptr);
 }
 
 TEST_F(ContextHooksTest, StartsOnlyWhenWhatWasBeforeIsGone) {
   // As another thread may, while the first waits for the context's work.
   driver().cuCtxSynchronize = [] {
-    EXPECT_EQ(Runtime::for_allocation(), nullptr);
+    EXPECT_EQ(ContextRegistry::of_process().for_allocation(), nullptr);
     return CUDA_SUCCESS;
   };
   ASSERT_EQ(hook::cuCtxDestroy_v2(context()), CUDA_SUCCESS);
   driver().cuCtxSynchronize = [] { return CUDA_SUCCESS; };
   allocate();
-  EXPECT_NE(Runtime::if_active(), nullptr);
+  EXPECT_NE(ContextRegistry::managed(), nullptr);
 }
 
 }  // namespace

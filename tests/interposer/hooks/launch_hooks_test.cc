@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "interposer/driver/hook_scope.h"
+#include "interposer/driver/streams.h"
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {
@@ -9,7 +10,7 @@ namespace {
 
 class LaunchHooksTest : public testing::ManagedFixture {
  protected:
-  static ResidencyStats stats() { return Runtime::if_active()->residency().stats(); }
+  static ResidencyStats stats() { return ContextRegistry::managed()->residency().stats(); }
 };
 
 TEST_F(LaunchHooksTest, AnnouncesEveryBufferOfTheLaunch) {
@@ -40,21 +41,21 @@ TEST_F(LaunchHooksTest, RecordsNothingOnACapturingStream) {
   auto* const stream = reinterpret_cast<CUstream>(0x5550);
   ASSERT_EQ(hook::cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
   testing::set_captured_stream(stream);
-  EXPECT_FALSE(Runtime::if_active()->can_order(stream_handle(stream, false)));
+  EXPECT_FALSE(ContextRegistry::managed()->can_order(stream_handle(stream, false)));
   EXPECT_EQ(launch(testing::null_kernel(1), buffer_, other_, stream), CUDA_SUCCESS);
   EXPECT_EQ(testing::events_recorded_on(stream), 0U);
   EXPECT_EQ(testing::null_driver_launches(), 1U);
   testing::set_captured_stream(nullptr);
   CUgraph graph = nullptr;
   ASSERT_EQ(hook::cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
-  EXPECT_TRUE(Runtime::if_active()->can_order(stream_handle(stream, false)));
+  EXPECT_TRUE(ContextRegistry::managed()->can_order(stream_handle(stream, false)));
 }
 
 TEST_F(LaunchHooksTest, AsksForTheLayoutAgainAfterAnUnload) {
   launch(testing::null_kernel(1), buffer_, other_);
-  EXPECT_NE(Runtime::if_active()->layouts().find(testing::null_kernel(1)), nullptr);
+  EXPECT_NE(ContextRegistry::managed()->layouts().find(testing::null_kernel(1)), nullptr);
   hook::cuModuleUnload(nullptr);
-  EXPECT_EQ(Runtime::if_active()->layouts().find(testing::null_kernel(1)), nullptr);
+  EXPECT_EQ(ContextRegistry::managed()->layouts().find(testing::null_kernel(1)), nullptr);
 }
 
 TEST_F(LaunchHooksTest, LeavesUnknownFunctionsToTheDriver) {

@@ -19,7 +19,9 @@ class MemoryHooksTest : public testing::ManagedFixture {
     };
     driver().cuMemFree_v2 = [](CUdeviceptr) { return CUDA_SUCCESS; };
   }
-  static Bytes unmanaged() { return Runtime::if_active()->residency().stats().unmanaged_bytes; }
+  static Bytes unmanaged() {
+    return ContextRegistry::managed()->residency().stats().unmanaged_bytes;
+  }
 
   static CUmemGenericAllocationHandle create_pages(std::size_t size) {
     CUmemAllocationProp properties{};

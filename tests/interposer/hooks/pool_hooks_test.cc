@@ -70,8 +70,12 @@ class PoolHooksTest : public testing::ManagedFixture {
               CUDA_SUCCESS);
     return used;
   }
-  static bool is_managed(CUdeviceptr address) { return Runtime::if_active()->in_arena(address); }
-  static Bytes unmanaged() { return Runtime::if_active()->residency().stats().unmanaged_bytes; }
+  static bool is_managed(CUdeviceptr address) {
+    return ContextRegistry::managed()->in_arena(address);
+  }
+  static Bytes unmanaged() {
+    return ContextRegistry::managed()->residency().stats().unmanaged_bytes;
+  }
 };
 
 TEST_F(PoolHooksTest, CountsAPoolApartFromTheNextAtItsHandle) {

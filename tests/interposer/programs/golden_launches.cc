@@ -4,8 +4,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "interposer/context_registry.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/runtime.h"
+#include "interposer/process_configuration.h"
 #include "tests/interposer/null_driver.h"
 
 int main(int count, char** arguments) {
@@ -16,7 +17,7 @@ int main(int count, char** arguments) {
   superpipe::testing::install_null_driver(kArguments);
   superpipe::Configuration configuration;
   configuration.min_buffer = superpipe::Bytes{kBufferBytes};
-  superpipe::Runtime::configure(configuration);
+  superpipe::set_process_configuration(configuration);
   std::array<CUdeviceptr, kBuffers> buffers{};
   for (CUdeviceptr& buffer : buffers) {
     if (superpipe::hook::cuMemAlloc_v2(&buffer, kBufferBytes) != CUDA_SUCCESS) return 1;
@@ -34,7 +35,7 @@ int main(int count, char** arguments) {
   }
   std::printf("%llu\n",
               static_cast<unsigned long long>(superpipe::testing::null_driver_launches()));
-  // The managed state is left as at a process's end: no driver, no destructors.
-  superpipe::Runtime::abandon();
+  // As at a process's end: no driver call, no destructors.
+  superpipe::ContextRegistry::of_process().abandon();
   return 0;
 }

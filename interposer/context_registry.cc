@@ -1,0 +1,199 @@
+#include "interposer/context_registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "interposer/driver/loader.h"
+#include "interposer/driver/table.h"
+#include "interposer/log.h"
+#include "interposer/passthrough/memory_pools.h"
+#include "interposer/process_configuration.h"
+
+namespace superpipe {
+namespace {
+
+/// Adds what happened in one managed context to what happened in earlier ones.
+ExitFigures merged(const ExitFigures& earlier, const ExitFigures& later) {
+  ExitFigures sum = later;
+  ResidencyStats& to = sum.residency;
+  const ResidencyStats& from = earlier.residency;
+  to.launches += from.launches;
+  to.accesses += from.accesses;
+  to.peak_device_bytes = std::max(to.peak_device_bytes, from.peak_device_bytes);
+  to.peak_managed_demand = std::max(to.peak_managed_demand, from.peak_managed_demand);
+  to.h2d_bytes += from.h2d_bytes;
+  to.d2h_bytes += from.d2h_bytes;
+  to.demand_fetches += from.demand_fetches;
+  to.prefetches += from.prefetches;
+  to.clean_evictions += from.clean_evictions;
+  to.write_backs += from.write_backs;
+  to.stall_ms += from.stall_ms;
+  to.pass_ms.insert(to.pass_ms.begin(), from.pass_ms.begin(), from.pass_ms.end());
+  to.pinned_host_bytes = std::max(to.pinned_host_bytes, from.pinned_host_bytes);
+  to.errors += from.errors;
+  to.timeline.insert(to.timeline.begin(), from.timeline.begin(), from.timeline.end());
+  to.learned.mispredictions += from.learned.mispredictions;
+  // What was learned in the last context describes the process, unless it learned nothing.
+  const std::size_t passes = to.learned.passes + from.learned.passes;
+  if (!to.learned.layers_known) {
+    const std::size_t mispredictions = to.learned.mispredictions;
+    to.learned = from.learned;
+    to.learned.mispredictions = mispredictions;
+    to.managed_limit = from.managed_limit;
+  }
+  to.learned.passes = passes;
+  sum.launches_without_buffers += earlier.launches_without_buffers;
+  sum.peak_passthrough = std::max(sum.peak_passthrough, earlier.peak_passthrough);
+  sum.peak_headroom = std::max(sum.peak_headroom, earlier.peak_headroom);
+  if (!sum.link_bytes_per_second) sum.link_bytes_per_second = earlier.link_bytes_per_second;
+  if (sum.overhead_ns_p50 <= 0) {
+    sum.overhead_ns_p50 = earlier.overhead_ns_p50;
+    sum.overhead_ns_p99 = earlier.overhead_ns_p99;
+  }
+  return sum;
+}
+
+/// Whether `context` is the primary context of `device`.
+bool is_primary(CUcontext context, CUdevice device) {
+  unsigned int flags = 0;
+  int active = 0;
+  if (driver().cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || active == 0) {
+    return false;
+  }
+  // Retaining tells the primary context's handle; that it is active, somebody's reference sees to.
+  CUcontext primary = nullptr;
+  if (driver().cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS) return false;
+  driver().cuDevicePrimaryCtxRelease_v2(device);
+  return primary == context;
+}
+
+}  // namespace
+
+ContextRegistry& ContextRegistry::of_process() noexcept {
+  static auto* const registry = new ContextRegistry;
+  return *registry;
+}
+
+ManagedContext* ContextRegistry::for_allocation() noexcept {
+  ManagedContext* context = managed();
+  if (context == nullptr) context = start();
+  if (context == nullptr) return nullptr;
+  CUcontext current = nullptr;
+  if (driver().cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != context->context()) {
+    return nullptr;
+  }
+  return context;
+}
+
+ManagedContext* ContextRegistry::for_current_device() noexcept {
+  ManagedContext* const context = for_allocation();
+  return context != nullptr ? context : if_on_current_device();
+}
+
+ManagedContext* ContextRegistry::if_on_current_device() const noexcept {
+  ManagedContext* const context = managed();
+  CUdevice device = 0;
+  if (context == nullptr || driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
+  return device == context->device() ? context : nullptr;
+}
+
+ManagedContext* ContextRegistry::start() noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (ManagedContext* const other = managed()) return other;
+    if (has_given_up_) return nullptr;
+    CUcontext context = nullptr;
+    CUdevice device = 0;
+    if (driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr ||
+        driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) {
+      return nullptr;  // the driver will tell the program what is wrong
+    }
+    // While an earlier one still holds memory, nobody knows what a context takes. The context of a
+    // green context is the primary one in disguise, and ends without its memory.
+    if (is_closing_ || references_.is_green(context)) return nullptr;
+    const Configuration& configuration = process_configuration();
+    ManagedContext::Created created = ManagedContext::create(context, device, configuration);
+    if (created.context == nullptr) {
+      if (!created.problem.empty()) give_up(created.problem, configuration.strict);
+      return nullptr;
+    }
+    for (const std::string& copy : foreign_driver_copies()) {
+      log_line(LogLevel::kWarning, "the program opened the driver past superpipe (" + copy +
+                                       "): what it does through that copy is not managed");
+    }
+    ManagedContext* const started = created.context.release();
+    managed_.store(started, std::memory_order_release);
+    return started;
+  } catch (...) {
+    return nullptr;  // out of host memory: the allocation that asked will find out too
+  }
+}
+
+// Says why no context will be managed, once. REQUIRES: mutex_ is held.
+void ContextRegistry::give_up(const std::string& why, bool strict) {
+  has_given_up_ = true;
+  refuses_.store(strict);
+  log_line(LogLevel::kError,
+           why + (strict ? "; SUPERPIPE_STRICT=1, so allocations fail" : "; running unmanaged"));
+}
+
+void ContextRegistry::close_managed() noexcept {
+  ManagedContext* context = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    context = managed_.exchange(nullptr, std::memory_order_acq_rel);
+    if (context == nullptr) return;
+    is_closing_ = true;
+  }
+  // The driver waits for the context's work only when it destroys it, and what is queued still uses
+  // buffers.
+  context->synchronize();
+  try {
+    const ExitFigures figures = context->figures();
+    const std::lock_guard lock(mutex_);
+    finished_ = finished_ ? merged(*finished_, figures) : figures;
+  } catch (...) {
+    // The statistics of this context are lost; its memory must go all the same.
+  }
+  memory_pools().forget_allocations();
+  context->close();
+  const std::lock_guard lock(mutex_);
+  is_closing_ = false;
+  try {
+    closed_.push_back(context);
+  } catch (...) {
+    // It then looks like a leak to a leak checker, and does no harm.
+  }
+}
+
+void ContextRegistry::on_destroying(CUcontext context) noexcept {
+  references_.on_destroying(context);
+  const ManagedContext* const current = managed();
+  // The driver refuses to destroy a primary context in this way: its buffers live on.
+  if (current != nullptr && current->context() == context &&
+      !is_primary(context, current->device())) {
+    close_managed();
+  }
+}
+
+void ContextRegistry::on_primary_destroying(CUdevice device) noexcept {
+  const ManagedContext* const current = managed();
+  if (current != nullptr && current->device() == device && is_primary(current->context(), device)) {
+    close_managed();
+  }
+}
+
+void ContextRegistry::abandon() noexcept {
+  ManagedContext* const context = managed_.exchange(nullptr, std::memory_order_acq_rel);
+  if (context != nullptr) context->abandon();
+}
+
+std::optional<ExitFigures> ContextRegistry::figures() const {
+  const ManagedContext* const context = managed();
+  const std::lock_guard lock(mutex_);
+  if (context == nullptr) return finished_;
+  const ExitFigures current = context->figures();
+  return finished_ ? merged(*finished_, current) : current;
+}
+
+}  // namespace superpipe

@@ -1,0 +1,87 @@
+// The program's contexts, and which of them is managed.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "interposer/context_references.h"
+#include "interposer/driver/cuda_api.h"
+#include "interposer/exit_report.h"
+#include "interposer/managed_context.h"
+
+namespace superpipe {
+
+/// One context is managed at a time: the first in which the program allocates. It is closed before
+/// the driver destroys it, and the next allocation makes another the managed one. What runs in
+/// other contexts passes through, and what that names of ours is pinned, because events do not
+/// order work between contexts.
+///
+/// One of them in a process. Thread-safe; its lock is held while a context is set up, and across
+/// no other driver call.
+class ContextRegistry {
+ public:
+  ContextRegistry(const ContextRegistry&) = delete;
+  ContextRegistry& operator=(const ContextRegistry&) = delete;
+
+  /// The registry of this process. Never destroyed: hooks may run in other libraries' destructors.
+  [[nodiscard]] static ContextRegistry& of_process() noexcept;
+
+  /// The managed context; null if there is none (yet). It stays valid for the life of the process,
+  /// but may be closed at any time. Any thread; one load.
+  [[nodiscard]] static ManagedContext* managed() noexcept {
+    return managed_.load(std::memory_order_acquire);
+  }
+
+  /// The managed context for an allocation of the calling thread, made so if there is none; null if
+  /// the thread's current context is not the managed one. The first call takes milliseconds.
+  [[nodiscard]] ManagedContext* for_allocation() noexcept;
+  /// The managed context if the calling thread's current context is on its device, managed or not:
+  /// what is allocated there takes device memory. Sets one up as for_allocation() does.
+  [[nodiscard]] ManagedContext* for_current_device() noexcept;
+  /// The same, but null if no context is managed yet.
+  [[nodiscard]] ManagedContext* if_on_current_device() const noexcept;
+
+  /// Whether allocations have to fail: no context can be managed, and SUPERPIPE_STRICT is set.
+  [[nodiscard]] bool refuses_allocations() const noexcept {
+    return refuses_.load(std::memory_order_relaxed);
+  }
+
+  /// The program's references; the two functions below see to the managed context beside them.
+  [[nodiscard]] ContextReferences& references() noexcept { return references_; }
+
+  /// The driver is about to destroy `context`: closes it if it is the managed one. Waits for the
+  /// work in it, as the driver will.
+  void on_destroying(CUcontext context) noexcept;
+  /// The same for the primary context of `device`, whose last reference is about to go.
+  void on_primary_destroying(CUdevice device) noexcept;
+
+  /// Stops the managed context's worker without a driver call, and manages nothing from then on
+  /// until the next allocation: a forked child, and process exit.
+  void abandon() noexcept;
+
+  /// What happened in the managed contexts of the process; nullopt if there was none. Calls no
+  /// driver function.
+  [[nodiscard]] std::optional<ExitFigures> figures() const;
+
+ private:
+  ContextRegistry() = default;
+
+  ManagedContext* start() noexcept;
+  void give_up(const std::string& why, bool strict);
+  void close_managed() noexcept;
+
+  static inline constinit std::atomic<ManagedContext*> managed_{nullptr};
+
+  ContextReferences references_;
+  std::atomic<bool> refuses_{false};
+  mutable std::mutex mutex_;             ///< guards what follows, and changes of managed_
+  bool is_closing_ = false;              ///< a managed context gives its memory back
+  bool has_given_up_ = false;            ///< no context can be managed
+  std::vector<ManagedContext*> closed_;  ///< never destroyed; see ManagedContext
+  std::optional<ExitFigures> finished_;  ///< of the closed ones
+};
+
+}  // namespace superpipe

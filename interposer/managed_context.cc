@@ -1,0 +1,174 @@
+#include "interposer/managed_context.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "interposer/driver/streams.h"
+#include "interposer/driver/table.h"
+#include "interposer/host_limits.h"
+#include "interposer/log.h"
+#include "policy/budget.h"
+
+namespace superpipe {
+namespace {
+
+/// cuFuncGetParamInfo, without which a launch's buffers cannot be known, came with CUDA 12.4.
+constexpr int kOldestDriver = 12040;
+
+/// What the driver or the device lacks, for the user; empty if they offer all that is needed.
+std::string missing_support(CUdevice device) {
+  int version = 0;
+  if (driver().cuDriverGetVersion(&version) != CUDA_SUCCESS || version < kOldestDriver) {
+    return "the driver does not tell kernels' parameters: CUDA 12.4 (driver 550) or newer is "
+           "needed";
+  }
+  int has_virtual_memory = 0;
+  if (driver().cuDeviceGetAttribute(&has_virtual_memory,
+                                    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                                    device) != CUDA_SUCCESS ||
+      has_virtual_memory == 0) {
+    return "the device has no virtual memory management";
+  }
+  return "";
+}
+
+}  // namespace
+
+ManagedContext::ManagedContext(const DeviceFacts& facts, const Configuration& configuration)
+    : configuration_(configuration),
+      context_(facts.context),
+      device_(facts.device),
+      device_total_(facts.total),
+      context_bytes_(facts.context_bytes),
+      budget_(facts.budget),
+      device_memory_(facts.context, facts.device) {}
+
+ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice device,
+                                               const Configuration& configuration) {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return {};
+  if (std::string missing = missing_support(device); !missing.empty()) {
+    return {nullptr, std::move(missing)};
+  }
+  const Bytes context_bytes{total - std::min(free, total)};
+  Bytes budget;
+  if (configuration.gpu_mem) {
+    const Bytes asked = configuration.gpu_mem->resolve(Bytes{total});
+    if (asked <= context_bytes) {
+      return {nullptr, "SUPERPIPE_GPU_MEM is " + format_bytes(asked) +
+                           ", but the context alone takes " + format_bytes(context_bytes) +
+                           "; allow more"};
+    }
+    budget = asked - context_bytes;
+  }
+  const DeviceFacts facts{context, device, Bytes{total}, context_bytes, budget};
+  std::unique_ptr<ManagedContext> managed(new ManagedContext(facts, configuration));
+  auto residency = ResidencyManager::create(managed->device_memory_, managed->residency_options());
+  if (!residency.ok()) {
+    return {nullptr, "the managed context could not be set up (the log says why)"};
+  }
+  managed->residency_ = std::move(*residency);
+  managed->pins_.emplace(*managed->residency_);
+  managed->unmanaged_.emplace(*managed->residency_, managed->device_memory_, context_bytes);
+  log_line(LogLevel::kInfo, "managing device " + std::to_string(device) + ", policy " +
+                                std::string(name_of(configuration.policy)) + ", context " +
+                                format_bytes(context_bytes) + " of " + format_bytes(Bytes{total}));
+  return {std::move(managed), ""};
+}
+
+ResidencyOptions ManagedContext::residency_options() const {
+  ResidencyOptions options;
+  options.policy.kind = configuration_.policy;
+  options.policy.k = configuration_.k;
+  options.policy.k_prime = configuration_.k_prime;
+  if (configuration_.gpu_mem) options.policy.budget = budget_;
+  options.host_limit = host_store_limit(read_host_memory(""), configuration_.host_mem);
+  options.wait_limit = configuration_.wait_limit;
+  options.zero_fill = configuration_.zero_fill;
+  options.overflow_allowed = configuration_.overflow_allowed;
+  options.record_timeline = !configuration_.timeline_file.empty();
+  options.warn = [](const std::string& line) { log_line(LogLevel::kWarning, line); };
+  options.kernel_name = [this](KernelId kernel) { return layouts_.readable_name(kernel); };
+  return options;
+}
+
+bool ManagedContext::can_order_slowly(StreamHandle stream) const noexcept {
+  if (is_capturing(stream)) return false;
+  if (!ContextCount::has_several()) return true;
+  CUcontext context = nullptr;
+  const bool is_special = stream == kLegacyStream || stream == kPerThreadStream;
+  const CUresult result = is_special ? driver().cuCtxGetCurrent(&context)
+                                     : driver().cuStreamGetCtx(driver_stream(stream), &context);
+  return result == CUDA_SUCCESS && context == context_;
+}
+
+void ManagedContext::synchronize() noexcept {
+  if (driver().cuCtxPushCurrent_v2(context_) != CUDA_SUCCESS) return;
+  (void)driver().cuCtxSynchronize();
+  CUcontext popped = nullptr;
+  (void)driver().cuCtxPopCurrent_v2(&popped);
+}
+
+void ManagedContext::close() noexcept {
+  is_closed_.store(true);
+  residency_->shut_down();
+}
+
+void ManagedContext::abandon() noexcept {
+  is_closed_.store(true);
+  residency_->abandon();
+}
+
+void ManagedContext::note_free() noexcept {
+  constexpr std::int64_t kIntervalNs = 100'000'000;
+  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+  std::int64_t next = next_note_ns_.load(std::memory_order_relaxed);
+  if (now < next || !next_note_ns_.compare_exchange_strong(next, now + kIntervalNs)) return;
+  try {
+    ResidencyStats stats = residency_->stats();
+    if (!stats.learned.layers_known) return;
+    const std::lock_guard lock(noted_mutex_);
+    noted_ = std::move(stats.learned);
+    noted_limit_ = stats.managed_limit;
+  } catch (...) {
+    // The report then says less.
+  }
+}
+
+ExitFigures ManagedContext::figures() const {
+  ExitFigures figures;
+  figures.policy = configuration_.policy;
+  figures.k = configuration_.k;
+  figures.k_prime = configuration_.k_prime;
+  figures.residency = residency_->stats();
+  {
+    const std::lock_guard lock(noted_mutex_);
+    if (noted_.pass_bytes > figures.residency.learned.pass_bytes) {
+      figures.residency.learned.k = noted_.k;
+      figures.residency.learned.k_prime = noted_.k_prime;
+      figures.residency.learned.layers_known = noted_.layers_known;
+      figures.residency.learned.layer_bytes = noted_.layer_bytes;
+      figures.residency.learned.pass_bytes = noted_.pass_bytes;
+      figures.residency.learned.largest_piece = noted_.largest_piece;
+      figures.residency.managed_limit = noted_limit_;
+    }
+  }
+  figures.budget = budget_;
+  if (budget_ == Bytes{} && configuration_.policy != PolicyKind::kResident) {
+    figures.budget = figures.residency.managed_limit;
+  }
+  figures.context_bytes = context_bytes_;
+  figures.device_total = device_total_;
+  figures.peak_passthrough = unmanaged_->memory().peak();
+  figures.peak_headroom = unmanaged_->memory().peak_headroom();
+  figures.launches_without_buffers = launches_without_buffers_.load();
+  figures.link_bytes_per_second = device_memory_.measured_link();
+  figures.overhead_ns_p50 = overhead_.quantile(0.5);
+  figures.overhead_ns_p99 = overhead_.quantile(0.99);
+  figures.async_allocators = configuration_.async_allocators;
+  return figures;
+}
+
+}  // namespace superpipe

@@ -1,0 +1,139 @@
+// One context of one device whose allocations are managed, and all that hangs on it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "interposer/configuration.h"
+#include "interposer/driver/capture_count.h"
+#include "interposer/driver/codes.h"
+#include "interposer/driver/context_count.h"
+#include "interposer/driver/cuda_api.h"
+#include "interposer/driver/driver_device_memory.h"
+#include "interposer/exit_report.h"
+#include "interposer/kernel_arguments.h"
+#include "interposer/launch_overhead.h"
+#include "interposer/passthrough/unmanaged_budget.h"
+#include "interposer/pointer_pins.h"
+#include "residency/residency_manager.h"
+
+namespace superpipe {
+
+/// The residency manager of a context, with what the hooks need beside it: kernels' parameter
+/// layouts, pointer pins, facts of the device, and figures for the exit report.
+///
+/// Thread-safe. After close() or abandon() it answers as if it had no buffers. It is never
+/// destroyed, because another thread may be inside a hook that holds it.
+class ManagedContext {
+ public:
+  /// What create() returns: the managed context, or why there can be none.
+  struct Created {
+    std::unique_ptr<ManagedContext> context;
+    std::string problem;  ///< for the user; empty if the driver itself will answer with an error
+  };
+
+  /// Checks that the driver and the device of `context` offer what is needed, and reserves the
+  /// arena. `context` must be current and have no managed buffers yet. Takes milliseconds.
+  /// `configuration` must outlive the result.
+  [[nodiscard]] static Created create(CUcontext context, CUdevice device,
+                                      const Configuration& configuration);
+
+  ~ManagedContext() = default;
+  ManagedContext(const ManagedContext&) = delete;
+  ManagedContext& operator=(const ManagedContext&) = delete;
+
+  [[nodiscard]] ResidencyManager& residency() noexcept { return *residency_; }
+  /// Whether `word` may be an address in a managed buffer: one compare.
+  [[nodiscard]] bool in_arena(std::uint64_t word) const noexcept {
+    return residency_->in_arena(word);
+  }
+  [[nodiscard]] KernelLayoutCache& layouts() noexcept { return layouts_; }
+  [[nodiscard]] PointerPins& pins() noexcept { return *pins_; }
+  [[nodiscard]] LaunchOverhead& overhead() noexcept { return overhead_; }
+  /// The budget's share of what is left to the driver.
+  [[nodiscard]] UnmanagedBudget& unmanaged() noexcept { return *unmanaged_; }
+
+  [[nodiscard]] const Configuration& configuration() const noexcept { return configuration_; }
+  [[nodiscard]] CUcontext context() const noexcept { return context_; }
+  [[nodiscard]] CUdevice device() const noexcept { return device_; }
+  /// Bytes of the whole device.
+  [[nodiscard]] Bytes device_total() const noexcept { return device_total_; }
+
+  /// What a call of the program answers when ours failed with `status`: the error that a kernel
+  /// left behind, if that is why, as the driver's own calls do.
+  [[nodiscard]] CUresult failure(Status status, CallKind kind) const noexcept {
+    const CUresult sticky = status == Status::kDeviceError ? sticky_error() : CUDA_SUCCESS;
+    return sticky != CUDA_SUCCESS ? sticky : to_curesult(status, kind);
+  }
+  /// The error that a kernel or copy of the program left behind in the context; CUDA_SUCCESS if
+  /// there is none, and after close(). Asks the driver; does not wait.
+  [[nodiscard]] CUresult sticky_error() const noexcept {
+    return is_closed_.load() ? CUDA_SUCCESS : device_memory_.sticky_error();
+  }
+
+  /// Whether events can order work on `stream`: it captures nothing and is of this context. What is
+  /// submitted to another stream has its buffers pinned instead. Nearly always two loads.
+  [[nodiscard]] bool can_order(StreamHandle stream) const noexcept {
+    if (!CaptureCount::any() && !ContextCount::has_several()) [[likely]] {
+      return true;
+    }
+    return can_order_slowly(stream);
+  }
+
+  /// Has the program's work in the context complete, as far as the driver can still tell.
+  void synchronize() noexcept;
+
+  /// Gives all device memory back. The context must still exist. Waits for transfers under way.
+  void close() noexcept;
+  /// Stops the worker without a driver call: a forked child, whose copy of the driver is unusable,
+  /// and process exit.
+  void abandon() noexcept;
+
+  /// A managed buffer is about to be freed. Programs free everything before they end, and what was
+  /// learned of their layers then describes nothing: remembers it, at most ten times a second.
+  void note_free() noexcept;
+  void count_launch_without_buffers() noexcept {
+    launches_without_buffers_.fetch_add(1, std::memory_order_relaxed);
+  }
+  /// What happened in the context so far. Calls no driver function.
+  [[nodiscard]] ExitFigures figures() const;
+
+ private:
+  struct DeviceFacts {
+    CUcontext context;
+    CUdevice device;
+    Bytes total;
+    Bytes context_bytes;
+    Bytes budget;  ///< 0: none
+  };
+  ManagedContext(const DeviceFacts& facts, const Configuration& configuration);
+
+  [[nodiscard]] ResidencyOptions residency_options() const;
+  [[nodiscard]] bool can_order_slowly(StreamHandle stream) const noexcept;
+
+  const Configuration& configuration_;
+  const CUcontext context_;
+  const CUdevice device_;
+  const Bytes device_total_;
+  const Bytes context_bytes_;
+  const Bytes budget_;
+  std::atomic<bool> is_closed_{false};
+  DriverDeviceMemory device_memory_;
+  KernelLayoutCache layouts_;
+  std::unique_ptr<ResidencyManager> residency_;
+  std::optional<PointerPins> pins_;           ///< as long as residency_
+  std::optional<UnmanagedBudget> unmanaged_;  ///< as long as residency_
+  LaunchOverhead overhead_;
+  std::atomic<std::uint64_t> launches_without_buffers_{0};
+
+  std::atomic<std::int64_t> next_note_ns_{0};
+  mutable std::mutex noted_mutex_;
+  PolicyEngine::Learned noted_;  ///< as of the last note_free(); guarded by noted_mutex_
+  Bytes noted_limit_;            ///< guarded by noted_mutex_
+};
+
+}  // namespace superpipe

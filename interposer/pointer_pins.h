@@ -1,0 +1,62 @@
+// Pointers to managed buffers where no launch shows them: those buffers stay resident.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "residency/device_memory.h"
+#include "residency/residency_manager.h"
+
+namespace superpipe {
+
+/// Pins the buffers of one residency manager that a program names outside of launches: in bytes
+/// that it copies to the device, in captured graphs, in calls whose order events cannot keep.
+///
+/// A pinned buffer stays resident until it is freed. Thread-safe. No call throws.
+class PointerPins {
+ public:
+  /// Copies of more bytes are not searched: pointers come in small copies, weights in large ones.
+  static constexpr std::size_t kLargestScan = 256 << 10;
+
+  /// `residency` must outlive this.
+  explicit PointerPins(ResidencyManager& residency) noexcept : residency_(residency) {}
+  PointerPins(const PointerPins&) = delete;
+  PointerPins& operator=(const PointerPins&) = delete;
+
+  /// Pins the buffers that `words` name; fetches those that are evicted, and waits for that.
+  /// `reason` is for the log. @return as ResidencyManager::pin_forever(); kOutOfHostMemory.
+  Status pin(std::span<const std::uint64_t> words, const char* reason) noexcept;
+
+  /// The same for every word among `size` bytes of host memory at `data`, which are about to be
+  /// copied to device memory. Does nothing for null and past kLargestScan.
+  Status pin_named_by(const void* data, std::size_t size) noexcept;
+
+  /// Searches the bytes when `stream` gets there instead, because the program may still change them
+  /// until then. `data` must stay readable until then, as it must for the copy itself. What is
+  /// found is pinned by pin_pending(): a host function may not call the driver.
+  void scan_in_stream(const void* data, std::size_t size, StreamHandle stream) noexcept;
+
+  /// Whether pin_pending() has something to do: one load, for each launch.
+  [[nodiscard]] bool has_pending() const noexcept {
+    return has_pending_.load(std::memory_order_relaxed);
+  }
+  /// Pins what scans in streams have found. What could not be pinned stays pending.
+  /// @return as pin().
+  Status pin_pending() noexcept;
+
+ private:
+  struct StreamScan;
+  static void run_scan(void* scan) noexcept;
+  void add_pending(std::span<const std::uint64_t> words) noexcept;
+
+  ResidencyManager& residency_;
+  std::atomic<bool> has_pending_{false};
+  std::mutex mutex_;
+  std::vector<std::uint64_t> pending_;  ///< guarded by mutex_
+};
+
+}  // namespace superpipe

@@ -1,0 +1,84 @@
+#include "interposer/context_references.h"
+
+#include <gtest/gtest.h>
+
+namespace superpipe {
+namespace {
+
+class ContextReferencesTest : public ::testing::Test {
+ protected:
+  static CUcontext context(std::uintptr_t number) {
+    return reinterpret_cast<CUcontext>(16 * number);
+  }
+
+  ContextReferences references_;
+};
+
+TEST_F(ContextReferencesTest, CountsCreatedContexts) {
+  references_.on_created();
+  EXPECT_FALSE(ContextCount::has_several());
+  references_.on_created();
+  EXPECT_TRUE(ContextCount::has_several());
+  references_.on_destroyed();
+  EXPECT_FALSE(ContextCount::has_several());
+  references_.on_destroyed();
+}
+
+TEST_F(ContextReferencesTest, CountsAPrimaryContextOnceHoweverOftenItIsRetained) {
+  references_.on_created();
+  references_.on_primary_retained(0);
+  references_.on_primary_retained(0);
+  EXPECT_TRUE(ContextCount::has_several());
+  EXPECT_FALSE(references_.on_primary_releasing(0));
+  EXPECT_TRUE(ContextCount::has_several());
+  EXPECT_TRUE(references_.on_primary_releasing(0));
+  EXPECT_FALSE(ContextCount::has_several());
+  references_.on_destroyed();
+}
+
+TEST_F(ContextReferencesTest, IgnoresTheReleaseOfAPrimaryContextThatIsNotHeld) {
+  references_.on_created();
+  references_.on_created();
+  EXPECT_FALSE(references_.on_primary_releasing(1));
+  EXPECT_TRUE(ContextCount::has_several());
+  references_.on_destroyed();
+  references_.on_destroyed();
+}
+
+TEST_F(ContextReferencesTest, EndsAllReferencesToAPrimaryContextAtAReset) {
+  references_.on_created();
+  references_.on_primary_retained(0);
+  references_.on_primary_retained(0);
+  references_.on_primary_reset(0);
+  EXPECT_FALSE(ContextCount::has_several());
+  references_.on_primary_reset(0);  // of a context that is not there any more
+  EXPECT_FALSE(references_.on_primary_releasing(0));
+  references_.on_destroyed();
+  references_.on_primary_retained(0);
+  EXPECT_TRUE(references_.on_primary_releasing(0));
+}
+
+TEST_F(ContextReferencesTest, KeepsADetachFromBeingTheLastWhileAnAttachIsOpen) {
+  EXPECT_TRUE(references_.is_last(context(1)));
+  references_.on_attached(context(1));
+  EXPECT_FALSE(references_.is_last(context(1)));
+  EXPECT_TRUE(references_.is_last(context(2)));
+  references_.on_detached(context(1));
+  EXPECT_TRUE(references_.is_last(context(1)));
+}
+
+TEST_F(ContextReferencesTest, ForgetsAttachesWithTheContext) {
+  references_.on_attached(context(1));
+  references_.on_destroying(context(1));
+  EXPECT_TRUE(references_.is_last(context(1)));
+}
+
+TEST_F(ContextReferencesTest, KnowsTheContextsOfGreenContexts) {
+  references_.on_green(context(1));
+  EXPECT_TRUE(references_.is_green(context(1)));
+  EXPECT_FALSE(references_.is_green(context(2)));
+  references_.on_destroyed();
+}
+
+}  // namespace
+}  // namespace superpipe
