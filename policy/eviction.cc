@@ -8,20 +8,19 @@ namespace {
 
 bool goes_before(const ResidentBuffer* left, const ResidentBuffer* right) {
   if (left->next_use != right->next_use) return left->next_use > right->next_use;
-  if (left->dirty != right->dirty) return right->dirty;
   if (left->last_use != right->last_use) return left->last_use < right->last_use;
   return index_of(left->id) < index_of(right->id);
 }
 
 }  // namespace
 
-std::optional<std::vector<BufferId>> plan_eviction(std::span<const ResidentBuffer> resident,
+std::optional<std::vector<BufferId>> plan_eviction(std::span<const ResidentBuffer> candidates,
                                                    Bytes needed) {
   if (needed == Bytes{}) return std::vector<BufferId>{};
   std::vector<const ResidentBuffer*> order;
-  order.reserve(resident.size());
-  for (const ResidentBuffer& buffer : resident) {
-    if (!buffer.pinned && buffer.footprint > Bytes{}) order.push_back(&buffer);
+  order.reserve(candidates.size());
+  for (const ResidentBuffer& buffer : candidates) {
+    if (buffer.footprint > Bytes{}) order.push_back(&buffer);
   }
   std::sort(order.begin(), order.end(), goes_before);
 
@@ -31,7 +30,7 @@ std::optional<std::vector<BufferId>> plan_eviction(std::span<const ResidentBuffe
   if (freed < needed) return std::nullopt;
   order.resize(count);
 
-  // What is needed soonest is spared first.
+  // Drops victims that the others make needless, beginning with the one that is used next.
   for (std::size_t at = order.size(); at-- > 0;) {
     if (freed - order[at]->footprint < needed) continue;
     freed -= order[at]->footprint;

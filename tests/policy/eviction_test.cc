@@ -34,20 +34,6 @@ TEST(PlanEviction, TakesFurthestNextUseFirst) {
   EXPECT_THAT(plan_eviction(resident, 3_MiB), Optional(ElementsAre(kActivations, kGradients)));
 }
 
-TEST(PlanEviction, KeepsBufferPinnedByLaunchInFlight) {
-  std::vector<ResidentBuffer> resident = {buffer(kWeights, 2_MiB, 9),
-                                          buffer(kActivations, 2_MiB, 5)};
-  resident[0].pinned = true;
-  EXPECT_THAT(plan_eviction(resident, 2_MiB), Optional(ElementsAre(kActivations)));
-}
-
-TEST(PlanEviction, TakesCleanBeforeDirtyOnATie) {
-  std::vector<ResidentBuffer> resident = {buffer(kWeights, 2_MiB, 5),
-                                          buffer(kActivations, 2_MiB, 5)};
-  resident[0].dirty = true;
-  EXPECT_THAT(plan_eviction(resident, 1_MiB), Optional(ElementsAre(kActivations)));
-}
-
 TEST(PlanEviction, TakesLeastRecentlyUsedOnATie) {
   std::vector<ResidentBuffer> resident = {buffer(kWeights, 2_MiB, 5),
                                           buffer(kActivations, 2_MiB, 5)};
@@ -63,12 +49,10 @@ TEST(PlanEviction, SparesVictimThatALargerOneMakesNeedless) {
 }
 
 TEST(PlanEviction, HasNoPlanWhenAllTogetherAreTooSmall) {
-  std::vector<ResidentBuffer> resident = {buffer(kWeights, 2_MiB, 1),
-                                          buffer(kActivations, 2_MiB, 2)};
+  const std::vector<ResidentBuffer> resident = {buffer(kWeights, 2_MiB, 1),
+                                                buffer(kActivations, 2_MiB, 2)};
   EXPECT_THAT(plan_eviction(resident, 4_MiB), Optional(ElementsAre(kActivations, kWeights)));
   EXPECT_EQ(plan_eviction(resident, 4_MiB + Bytes{1}), std::nullopt);
-  resident[0].pinned = true;
-  EXPECT_EQ(plan_eviction(resident, 3_MiB), std::nullopt);
 }
 
 TEST(PlanEviction, TakesNothingWhenNothingIsNeeded) {
@@ -82,14 +66,11 @@ RC_GTEST_PROP(PlanEviction, FreesEnoughAndNoVictimIsNeedless, ()) {
   for (const std::uint64_t size : sizes) {
     const auto id = static_cast<std::uint32_t>(resident.size());
     resident.push_back(buffer(BufferId{id}, Bytes{size}, *rc::gen::inRange<std::uint64_t>(0, 6)));
-    resident.back().pinned = *rc::gen::inRange(0, 4) == 0;
     resident.back().last_use = *rc::gen::inRange<std::uint64_t>(0, 4);
   }
   const Bytes needed{*rc::gen::inRange<std::uint64_t>(0, 40)};
   Bytes evictable;
-  for (const ResidentBuffer& one : resident) {
-    if (!one.pinned) evictable += one.footprint;
-  }
+  for (const ResidentBuffer& one : resident) evictable += one.footprint;
   const auto victims = plan_eviction(resident, needed);
   RC_ASSERT(victims.has_value() == (evictable >= needed));
   if (!victims) return;
@@ -97,7 +78,6 @@ RC_GTEST_PROP(PlanEviction, FreesEnoughAndNoVictimIsNeedless, ()) {
   std::set<std::uint32_t> seen;
   for (const BufferId id : *victims) {
     RC_ASSERT(seen.insert(index_of(id)).second);
-    RC_ASSERT(!resident[index_of(id)].pinned);
     freed += resident[index_of(id)].footprint;
   }
   RC_ASSERT(freed >= needed);
