@@ -35,28 +35,6 @@ void SuccessorTable::observe(Symbol symbol) {
   last_ = symbol;
 }
 
-std::optional<SuccessorTable::Symbol> SuccessorTable::predict() const {
-  if (seen_ < 2) return std::nullopt;
-  const auto entry = successors_.find(context_of(before_, last_));
-  if (entry == successors_.end()) return std::nullopt;
-  return entry->second.symbol;
-}
-
-std::vector<SuccessorTable::Symbol> SuccessorTable::walk(std::size_t steps) const {
-  std::vector<Symbol> future;
-  if (seen_ < 2) return future;
-  Symbol before = before_;
-  Symbol last = last_;
-  while (future.size() < steps) {
-    const auto entry = successors_.find(context_of(before, last));
-    if (entry == successors_.end()) break;
-    before = last;
-    last = entry->second.symbol;
-    future.push_back(last);
-  }
-  return future;
-}
-
 void SuccessorTable::clear() {
   successors_.clear();
   seen_ = 0;

@@ -1,4 +1,4 @@
-// The order of accesses, learned as it happens: what comes next, and after what time all repeats.
+// The order of accesses, learned as it happens: how predictable it is, and where it repeats.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,8 @@
 
 namespace superpipe {
 
-/// Predicts the next symbol from the last two (a second-order successor table).
+/// Predicts each symbol from the two before it (a second-order successor table), and tells how
+/// often it was right.
 ///
 /// One symbol of context does not tell the way up from the way down in the palindromic order of
 /// training; two do. Each context remembers its last successor, and drops it only when it was wrong
@@ -24,17 +25,8 @@ class SuccessorTable {
   /// `symbol` has happened. Amortised O(1).
   void observe(Symbol symbol);
 
-  /// What follows if the past is a guide, or nullopt in a context never seen. O(1).
-  [[nodiscard]] std::optional<Symbol> predict() const;
-
-  /// The predicted future: up to `steps` symbols, fewer where a context was never seen. O(steps).
-  [[nodiscard]] std::vector<Symbol> walk(std::size_t steps) const;
-
   /// The share of recent predictions that were right, in [0, 1]: an exponential mean over about 16.
   [[nodiscard]] double confidence() const { return confidence_; }
-
-  /// Contexts remembered now.
-  [[nodiscard]] std::size_t contexts() const { return successors_.size(); }
 
   /// Forgets everything.
   void clear();
@@ -80,9 +72,6 @@ class PeriodDetector {
   /// The next token. Amortised O(1): at most 8 candidates, compared until they differ.
   /// @return the period, with its earliest start in what is remembered, when one is accepted.
   [[nodiscard]] std::optional<Period> observe(std::uint64_t token);
-
-  /// Tokens counted since the last clear (consecutive equal ones as one).
-  [[nodiscard]] std::size_t size() const { return tokens_.size(); }
 
   /// From now on a period needs a recurrence twice as long: an accepted one proved wrong.
   void require_longer_match();

@@ -52,11 +52,7 @@ enum class BufferId : std::uint32_t {};
 /// Names one kernel within a process (a hash or a function handle; only equality matters).
 enum class KernelId : std::uint64_t {};
 
-/// Names one layer: an index into the layers of a pass, in order of first access.
-enum class LayerId : std::uint32_t {};
-
 /// The position of `id` in a table indexed by ids.
 constexpr std::uint32_t index_of(BufferId id) { return static_cast<std::uint32_t>(id); }
-constexpr std::uint32_t index_of(LayerId id) { return static_cast<std::uint32_t>(id); }
 
 }  // namespace superpipe
