@@ -389,7 +389,7 @@ PolicyEngine& PolicyEngine::operator=(PolicyEngine&&) noexcept = default;
 void PolicyEngine::on_allocate(BufferId id, Bytes footprint) { impl_->on_allocate(id, footprint); }
 void PolicyEngine::on_host_write(BufferId id) { impl_->on_host_write(id); }
 void PolicyEngine::on_free(BufferId id) { impl_->on_free(id); }
-void PolicyEngine::on_unmanaged_bytes(Bytes bytes) { impl_->on_unmanaged_bytes(bytes); }
+void PolicyEngine::on_passthrough_bytes(Bytes bytes) { impl_->on_passthrough_bytes(bytes); }
 Decision PolicyEngine::on_launch(const Access& access) { return impl_->on_launch(access); }
 Bytes PolicyEngine::managed_limit() const { return impl_->managed_limit(); }
 bool PolicyEngine::limit_is_hard() const { return impl_->limit_is_hard(); }

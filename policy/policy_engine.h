@@ -71,16 +71,17 @@ class PolicyEngine {
   void on_free(BufferId id);
 
   /// Device bytes that are not managed buffers (pass-through allocations) now are `bytes`.
-  void on_unmanaged_bytes(Bytes bytes);
+  void on_passthrough_bytes(Bytes bytes);
 
   /// A launch is about to be submitted. Amortised O(buffers of the launch + what is moved).
   [[nodiscard]] Decision on_launch(const Access& access);
 
   /// Device bytes that managed buffers, cached and pooled pages may take now.
   ///
-  /// With a budget: budget less unmanaged bytes. With k: the largest k consecutive layers plus what
-  /// belongs to no layer; before layers are known, k times the largest buffer or launch working set
-  /// seen. kResident: the largest value there is. With k it may grow; residency re-reads it.
+  /// With a budget: budget less pass-through bytes. With k: the largest k consecutive layers plus
+  /// what belongs to no layer; before layers are known, k times the largest buffer or launch
+  /// working set seen. kResident: the largest value there is. With k it may grow; residency
+  /// re-reads it.
   [[nodiscard]] Bytes managed_limit() const;
 
   /// Whether managed_limit() is a promise to the user (a budget) or may be exceeded for one launch.

@@ -28,7 +28,7 @@ class PolicyEngine::Impl {
   void on_allocate(BufferId id, Bytes footprint);
   void on_host_write(BufferId id);
   void on_free(BufferId id);
-  void on_unmanaged_bytes(Bytes bytes) { unmanaged_ = bytes; }
+  void on_passthrough_bytes(Bytes bytes) { passthrough_ = bytes; }
   Decision on_launch(const Access& access);
   Bytes managed_limit() const;
   bool limit_is_hard() const { return config_.budget.has_value(); }
@@ -107,9 +107,9 @@ class PolicyEngine::Impl {
   void choose_schedule();
   /// Chooses k again when the present one no longer fits, or, as a pass begins, when more does.
   void follow_budget();
-  /// The budget less unmanaged bytes.
+  /// The budget less pass-through bytes.
   Bytes available() const {
-    return saturating_subtract(config_.budget.value_or(Bytes{}), unmanaged_);
+    return saturating_subtract(config_.budget.value_or(Bytes{}), passthrough_);
   }
 
   /// Of available(), what shared buffers and transients leave to layers.
@@ -119,7 +119,7 @@ class PolicyEngine::Impl {
 
   PolicyConfig config_;
   std::vector<BufferState> buffers_;  // by id
-  Bytes unmanaged_;
+  Bytes passthrough_;
   Bytes largest_need_;      // the largest buffer, or launch's buffers, since nothing was known
   Bytes unscheduled_used_;  // buffers that are in use, but in no layer and not shared
   Bytes unscheduled_peak_;

@@ -384,7 +384,7 @@ bool ResidencyManager::Impl::on_unmanaged_change(const UnmanagedChange& change,
     unmanaged_ = bytes(unmanaged_sum_ += taken);
     headroom_ = bytes(headroom_sum_ += headroom);
     headroom_waived_ = false;
-    policy_.on_unmanaged_bytes(left_to_driver());
+    policy_.on_passthrough_bytes(left_to_driver());
     refresh_limit();
   };
   add(change.taken, change.headroom);

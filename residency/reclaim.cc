@@ -158,7 +158,7 @@ bool ResidencyManager::Impl::make_room_for_unmanaged(Lock& lock, Bytes limit,
 bool ResidencyManager::Impl::waive_headroom() {
   if (headroom_waived_ || headroom_ == Bytes{}) return false;
   headroom_waived_ = true;
-  policy_.on_unmanaged_bytes(left_to_driver());
+  policy_.on_passthrough_bytes(left_to_driver());
   refresh_limit();
   return true;
 }

@@ -405,7 +405,7 @@ TEST(PolicyEngine, ChoosesTheLargestKThatFitsTheBudget) {
   const Program program = forward_program(16);
   PolicyEngine engine(with_budget(PolicyKind::kSuperpipeline, 5 * 16_MiB + 2_MiB + 3_MiB));
   EXPECT_TRUE(engine.limit_is_hard());
-  engine.on_unmanaged_bytes(3_MiB);
+  engine.on_passthrough_bytes(3_MiB);
   ObedientResidency residency(engine);
   residency.load(program);
   residency.run(program, 4);
@@ -418,18 +418,18 @@ TEST(PolicyEngine, ChoosesTheLargestKThatFitsTheBudget) {
   EXPECT_EQ(residency.demand_fetches, 0U);
 }
 
-TEST(PolicyEngine, ChoosesSmallerKWhenUnmanagedBytesGrow) {
+TEST(PolicyEngine, ChoosesSmallerKWhenPassThroughBytesGrow) {
   const Program program = forward_program(16);
   PolicyEngine engine(with_budget(PolicyKind::kSuperpipeline, 6 * 16_MiB + 2_MiB));
   ObedientResidency residency(engine);
   residency.load(program);
   residency.run(program, 4);
   EXPECT_EQ(engine.learned().k, 6);
-  engine.on_unmanaged_bytes(20_MiB);
+  engine.on_passthrough_bytes(20_MiB);
   residency.run(program, 1);
   EXPECT_EQ(engine.learned().k, 4);
   EXPECT_LE(residency.resident_bytes(), engine.managed_limit());
-  engine.on_unmanaged_bytes(Bytes{});
+  engine.on_passthrough_bytes(Bytes{});
   residency.run(program, 2);
   EXPECT_EQ(engine.learned().k, 6);
 }
