@@ -9,12 +9,10 @@
 #include "interposer/host_limits.h"
 #include "interposer/log.h"
 #include "policy/budget.h"
+#include "policy/requirements.h"
 
 namespace superpipe {
 namespace {
-
-/// cuFuncGetParamInfo, without which a launch's buffers cannot be known, came with CUDA 12.4.
-constexpr int kOldestDriver = 12040;
 
 /// What the driver or the device lacks, for the user; empty if they offer all that is needed.
 std::string missing_support(CUdevice device) {

@@ -57,7 +57,9 @@ class Doctor(CommandCase):
             ({"fake": "no-vmm"}, "usable", "no virtual memory management"),
             ({"driver": "/no/such/libcuda.so.1"}, "not_found", "SUPERPIPE_DRIVER=/no/such/libcuda.so.1"),
             ({"driver": "libm.so.6"}, "not_a_driver", "no cuInit"),
-            ({"driver": str(OLD_DRIVER)}, "too_old", "CUDA 11.4, and superpipe needs 12.0 or newer; update"),
+            ({"driver": str(OLD_DRIVER)}, "too_old", "CUDA 11.4, and superpipe needs 12.4 or newer; update"),
+            ({"fake": "old"}, "too_old",
+             "CUDA 12.3, and superpipe needs 12.4 or newer; update NVIDIA's driver to 550 or newer"),
         ]:
             with self.subTest(**how):
                 code, report = self.doctor_json(**how)

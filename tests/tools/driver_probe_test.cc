@@ -75,6 +75,20 @@ TEST(ProbeDriver, TellsADriverThatIsTooOld) {
   }
 }
 
+TEST(ProbeDriver, TakesNoDriverThatCannotTellKernelsParameters) {
+  for (const ProbeDepth depth : {ProbeDepth::kOpen, ProbeDepth::kDevices}) {
+    setenv("FAKE_DRIVER", "old", 1);
+    const DriverProbe old = probe_driver(FAKE_DRIVER_PATH, depth, seconds(60));
+    EXPECT_EQ(old.outcome, Outcome::kTooOld);
+    EXPECT_EQ(old.version, 12030);
+    EXPECT_THAT(old.detail, HasSubstr("CUDA 12.3"));
+    setenv("FAKE_DRIVER", "oldest", 1);
+    const DriverProbe oldest = probe_driver(FAKE_DRIVER_PATH, depth, seconds(60));
+    EXPECT_EQ(oldest.outcome, Outcome::kUsable);
+    EXPECT_EQ(oldest.version, 12040);
+  }
+}
+
 TEST(ProbeDriver, TellsALibraryThatIsNoDriver) {
   const DriverProbe found = probe_driver("libm.so.6", ProbeDepth::kOpen, seconds(60));
   EXPECT_EQ(found.outcome, Outcome::kNotADriver);

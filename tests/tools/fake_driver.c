@@ -1,6 +1,6 @@
 // A CUDA driver with one device that does nothing, or misbehaves as FAKE_DRIVER says: crash, hang,
-// fail, none, old (CUDA 12.4), old-gpu, no-vmm. Compiled with FAKE_OLD_DRIVER it is of a CUDA
-// before cuGetProcAddress_v2.
+// fail, none, old (CUDA 12.3), oldest (CUDA 12.4), old-gpu, no-vmm. Compiled with FAKE_OLD_DRIVER
+// it is of a CUDA before cuGetProcAddress_v2.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +23,9 @@ enum { kVersion = 13000 };
 int cuGetProcAddress_v2(void) { return 1; }
 #endif
 int cuDriverGetVersion(int* version) {
-  *version = is("old") ? 12040 : kVersion;
+  *version = kVersion;
+  if (is("old")) *version = 12030;
+  if (is("oldest")) *version = 12040;
   return 0;
 }
 int cuGetErrorName(int error, const char** name) {

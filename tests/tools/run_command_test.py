@@ -132,6 +132,13 @@ class CannotRun(CommandCase):
                 finished = self.run_superpipe("run", "--", "true", environment={"SUPERPIPE_DRIVER": path})
                 self.assert_one_line(finished, CANNOT_RUN, "is not a CUDA driver", says)
 
+    def test_driver_is_too_old_to_manage_anything(self) -> None:
+        finished = self.run_superpipe("run", "--", "true", environment={**WITH_DRIVER, "FAKE_DRIVER": "old"})
+        self.assert_one_line(finished, CANNOT_RUN, "is too old", "CUDA 12.3, and superpipe needs 12.4", "550",
+                             "--simulate")
+        finished = self.run_superpipe("run", "--", "true", environment={**WITH_DRIVER, "FAKE_DRIVER": "oldest"})
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+
     def test_library_is_missing(self) -> None:
         self.library.unlink()
         finished = self.run_superpipe("run", "--", "true", environment=WITH_DRIVER)

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "policy/budget.h"
+#include "policy/requirements.h"
 #include "tools/superpipe/run_environment.h"
 
 namespace superpipe::cli {
@@ -48,9 +49,9 @@ void judge_driver(Report& report) {
                     : "reinstall NVIDIA's driver");
       return;
     case Outcome::kTooOld:
-      problem("the driver is too old: " + driver.detail + ", and superpipe needs " +
-                  cuda_version(kOldestDriver) + " or newer",
-              "update NVIDIA's driver to 525 or newer (580 for programs of CUDA 13)");
+      problem("the driver is too old: " + driver.detail,
+              "update NVIDIA's driver to " + std::string(kOldestDriverPackage) +
+                  " or newer (580 for programs of CUDA 13)");
       return;
     case Outcome::kInitFailed:
       problem("the driver does not start: " + driver.detail,
@@ -157,10 +158,6 @@ void judge(Report& report) {
   judge_driver(report);
   judge_host(report);
   judge_answers(report);
-}
-
-std::string cuda_version(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
 }  // namespace superpipe::cli

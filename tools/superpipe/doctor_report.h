@@ -52,9 +52,6 @@ struct Feature {
 /// Appends what is wrong or remarkable about the driver, the devices, the host and the answers.
 void judge(Report& report);
 
-/// "13.0" for 13000.
-[[nodiscard]] std::string cuda_version(int version);
-
 /// Writes the report as text for people.
 void write_text(const Report& report, std::ostream& out);
 

@@ -16,6 +16,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "policy/requirements.h"
+
 namespace superpipe::cli {
 namespace {
 
@@ -161,20 +163,17 @@ void probe(const std::string& name, ProbeDepth depth, const Report& report) {
     report.line('n', "it has no cuInit");
     return;
   }
-  const bool has_lookup = dlsym(library, "cuGetProcAddress_v2") != nullptr;
+  report.line('s', "cuDriverGetVersion");
+  const auto get_version = entry<CuDriverGetVersion>(library, "cuDriverGetVersion");
   int version = 0;
-  if (depth == ProbeDepth::kDevices || !has_lookup) {
-    report.line('s', "cuDriverGetVersion");
-    const auto get = entry<CuDriverGetVersion>(library, "cuDriverGetVersion");
-    if (get == nullptr || get(&version) != 0) version = 0;
-    report.line('v', std::to_string(version));
-  }
+  if (get_version == nullptr || get_version(&version) != 0) version = 0;
+  report.line('v', std::to_string(version));
   if (version != 0 && version < kOldestDriver) {
-    report.line('o', "it is of CUDA " + std::to_string(version / 1000) + '.' +
-                         std::to_string(version % 1000 / 10));
+    report.line('o', "it is of CUDA " + cuda_version(version) + ", and superpipe needs " +
+                         cuda_version(kOldestDriver) + " or newer");
     return;
   }
-  if (!has_lookup) {
+  if (dlsym(library, "cuGetProcAddress_v2") == nullptr) {
     report.line('n', "it has no cuGetProcAddress_v2");
     return;
   }
@@ -256,11 +255,17 @@ std::string read_report(const std::string& text, DriverProbe& found, bool& answe
         answered = true;
         break;
       case 'n':
+        found.outcome = Outcome::kNotADriver;
+        found.detail = rest;
+        answered = true;
+        break;
       case 'o':
+        found.outcome = Outcome::kTooOld;
+        found.detail = rest;
+        answered = true;
+        break;
       case 'i':
-        found.outcome = line[0] == 'n'   ? Outcome::kNotADriver
-                        : line[0] == 'o' ? Outcome::kTooOld
-                                         : Outcome::kInitFailed;
+        found.outcome = Outcome::kInitFailed;
         found.detail = rest;
         answered = true;
         break;
@@ -301,6 +306,10 @@ bool read_until(int fd, std::chrono::milliseconds limit, std::string& text) {
 }
 
 }  // namespace
+
+std::string cuda_version(int version) {
+  return std::to_string(version / 1000) + '.' + std::to_string(version % 1000 / 10);
+}
 
 int ProbedDevice::capability(std::string_view wanted) const {
   for (const auto& [known, value] : capabilities) {

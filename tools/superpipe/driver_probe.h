@@ -30,9 +30,8 @@ struct ProbedDevice {
   [[nodiscard]] int capability(std::string_view name) const;
 };
 
-/// The oldest driver that superpipe works with, as cuDriverGetVersion says it: CUDA 12.0, the first
-/// with cuGetProcAddress_v2, which CUDA 12's and 13's runtimes ask for.
-inline constexpr int kOldestDriver = 12000;
+/// "13.0" for 13000.
+[[nodiscard]] std::string cuda_version(int version);
 
 /// What became of the attempt.
 struct DriverProbe {
@@ -40,7 +39,7 @@ struct DriverProbe {
     kUsable,      ///< it is a driver; `devices` says what it drives, if it was asked
     kNotFound,    ///< the loader has no such file
     kNotADriver,  ///< a file, but not a library, or one without the driver's entry points
-    kTooOld,      ///< a driver, but older than kOldestDriver
+    kTooOld,      ///< a driver, but older than kOldestDriver (policy/requirements.h)
     kInitFailed,  ///< cuInit returned an error
     kCrashed,     ///< the child died by a signal
     kHung,        ///< the child did not answer in time and was ended
@@ -58,7 +57,7 @@ struct DriverProbe {
 
 /// How deep to look.
 enum class ProbeDepth {
-  kOpen,     ///< is it a driver? No device is touched; milliseconds.
+  kOpen,     ///< is it a driver, and new enough? No device is touched; milliseconds.
   kDevices,  ///< initialise it and describe its devices; a second or more on real hardware.
 };
 

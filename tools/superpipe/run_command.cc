@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "policy/requirements.h"
 #include "tools/superpipe/driver_probe.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/installation.h"
@@ -66,6 +67,10 @@ std::string driver_problem() {
     case DriverProbe::Outcome::kNotADriver:
       return origin + found.path + " is not a CUDA driver: " + found.detail +
              (named ? "; unset it, or name the CUDA driver library" : "");
+    case DriverProbe::Outcome::kTooOld:
+      return "the CUDA driver " + found.path + " is too old: " + found.detail +
+             "; update NVIDIA's driver to " + kOldestDriverPackage +
+             " or newer, or add --simulate to run on a simulated GPU";
     default:
       return "the CUDA driver " + found.path + " is not usable: " + found.detail +
              "; `superpipe doctor` says more, --simulate runs without it";

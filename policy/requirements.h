@@ -1,0 +1,16 @@
+// What superpipe requires of a machine, wherever it is asked for: the command refuses what the
+// library could not manage.
+#pragma once
+
+namespace superpipe {
+
+/// The oldest driver that superpipe works with, as cuDriverGetVersion says it: CUDA 12.4.
+///
+/// It is the first with cuFuncGetParamInfo, which tells the layout of a kernel's parameters;
+/// without it nobody knows which buffers a launch uses.
+inline constexpr int kOldestDriver = 12040;
+
+/// The first driver package from NVIDIA that has kOldestDriver, for messages.
+inline constexpr const char* kOldestDriverPackage = "550";
+
+}  // namespace superpipe
