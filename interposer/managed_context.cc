@@ -6,10 +6,10 @@
 
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
-#include "interposer/host_limits.h"
 #include "interposer/log.h"
 #include "policy/budget.h"
 #include "policy/requirements.h"
+#include "residency/host_memory.h"
 
 namespace superpipe {
 namespace {

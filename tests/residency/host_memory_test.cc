@@ -1,4 +1,4 @@
-#include "interposer/host_limits.h"
+#include "residency/host_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,11 +13,11 @@ namespace {
 using ::testing::Optional;
 
 /// A root folder with the files that the kernel would show.
-class HostLimitsTest : public ::testing::Test {
+class HostMemoryTest : public ::testing::Test {
  protected:
   void SetUp() override {
     root_ = std::filesystem::path(::testing::TempDir()) /
-            ("host_limits_" +
+            ("host_memory_" +
              std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
     std::filesystem::remove_all(root_);
     write("proc/meminfo",
@@ -33,14 +33,14 @@ class HostLimitsTest : public ::testing::Test {
   std::filesystem::path root_;
 };
 
-TEST_F(HostLimitsTest, ReadsWhatIsAvailable) {
+TEST_F(HostMemoryTest, ReadsWhatIsAvailable) {
   const HostMemory memory = read_host_memory(root_);
   EXPECT_EQ(memory.total, 16_GiB);
   EXPECT_EQ(memory.available, 8_GiB);
   EXPECT_EQ(memory.cgroup_limit, std::nullopt);
 }
 
-TEST_F(HostLimitsTest, TakesTheTightestGroupOfVersionTwo) {
+TEST_F(HostMemoryTest, TakesTheTightestGroupOfVersionTwo) {
   write("proc/self/cgroup", "0::/job/step\n");
   write("sys/fs/cgroup/job/step/memory.max", "max\n");
   write("sys/fs/cgroup/job/memory.max", "4294967296\n");
@@ -50,7 +50,7 @@ TEST_F(HostLimitsTest, TakesTheTightestGroupOfVersionTwo) {
   EXPECT_THAT(memory.cgroup_current, Optional(1_GiB));
 }
 
-TEST_F(HostLimitsTest, ReadsVersionOneAndKnowsItsWordForNoLimit) {
+TEST_F(HostMemoryTest, ReadsVersionOneAndKnowsItsWordForNoLimit) {
   write("proc/self/cgroup", "4:cpu,memory:/box\n3:pids:/\n");
   write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "2147483648\n");
   write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "0\n");

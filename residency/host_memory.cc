@@ -1,4 +1,4 @@
-#include "interposer/host_limits.h"
+#include "residency/host_memory.h"
 
 #include <algorithm>
 #include <cstdint>
