@@ -8,46 +8,44 @@
 namespace superpipe {
 namespace {
 
-constexpr std::uint64_t kHeadroomDivisor = 16;
+constexpr std::uint64_t kLeftToProgramDivisor = 16;
 
-/// The number in a one-line file; nullopt if there is none ("max") or it stands for no limit.
-std::optional<Bytes> read_bytes(const std::string& path) {
+/// The number that a file of one line holds; nullopt if there is none ("max", or no such file).
+std::optional<Bytes> bytes_in(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t count = 0;
+  if (!(file >> count)) return std::nullopt;
   // Version 1 writes "no limit" as the largest multiple of a page below 2^63.
-  constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;
-  if (!(file >> count) || count >= kNoLimit) return std::nullopt;
+  constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;
+  if (count >= kNoLimit) return std::nullopt;
   return Bytes{count};
 }
 
-void take_least(HostMemory& memory, const std::string& limit_file,
-                const std::string& current_file) {
-  const auto limit = read_bytes(limit_file);
-  if (!limit) return;
-  if (memory.cgroup_limit && *memory.cgroup_limit <= *limit) return;
-  memory.cgroup_limit = limit;
-  memory.cgroup_current = read_bytes(current_file);
-}
+/// Where one version of control groups says what a group may use, and what it uses.
+struct CgroupFiles {
+  int version;
+  std::string mount;
+  const char* limit;
+  const char* used;
+};
 
-/// Reads the limits of `group` and of each group above it.
-void read_hierarchy(HostMemory& memory, const std::string& mount, std::string group,
-                    const char* limit_name, const char* current_name) {
+/// Takes the limits of `group` and of every group above it into account: each binds all below it.
+void read_hierarchy(HostMemory& memory, const CgroupFiles& files, std::string group) {
   for (;;) {
-    const std::string folder = mount + (group == "/" ? "" : group);
-    take_least(memory, folder + "/" + limit_name, folder + "/" + current_name);
+    const std::string folder = files.mount + (group == "/" ? "" : group) + "/";
+    const auto limit = bytes_in(folder + files.limit);
+    if (limit && (!memory.cgroup || *limit < memory.cgroup->limit)) {
+      memory.cgroup = CgroupLimit{*limit, bytes_in(folder + files.used), files.version};
+    }
     const std::size_t slash = group.rfind('/');
     if (group == "/" || slash == std::string::npos) return;
     group = slash == 0 ? "/" : group.substr(0, slash);
   }
 }
 
-}  // namespace
-
-HostMemory read_host_memory(const std::string& root) {
-  HostMemory memory;
-  std::ifstream info(root + "/proc/meminfo");
-  std::string line;
-  while (std::getline(info, line)) {
+void read_meminfo(HostMemory& memory, const std::string& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string name;
     std::uint64_t kibibytes = 0;
@@ -55,32 +53,49 @@ HostMemory read_host_memory(const std::string& root) {
     if (name == "MemTotal:") memory.total = Bytes{kibibytes << 10};
     if (name == "MemAvailable:") memory.available = Bytes{kibibytes << 10};
   }
-  std::ifstream groups(root + "/proc/self/cgroup");
-  while (std::getline(groups, line)) {
+}
+
+/// Each line of /proc/self/cgroup is "id:controllers:group"; version 2's has no controllers.
+void read_cgroups(HostMemory& memory, const std::string& root) {
+  const CgroupFiles version_2{2, root + "/sys/fs/cgroup", "memory.max", "memory.current"};
+  const CgroupFiles version_1{1, root + "/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+                              "memory.usage_in_bytes"};
+  std::ifstream file(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const std::string group = line.substr(second + 1);
     if (controllers.empty()) {
-      read_hierarchy(memory, root + "/sys/fs/cgroup", group, "memory.max", "memory.current");
+      read_hierarchy(memory, version_2, group);
     } else if (("," + controllers + ",").find(",memory,") != std::string::npos) {
-      read_hierarchy(memory, root + "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
-                     "memory.usage_in_bytes");
+      read_hierarchy(memory, version_1, group);
     }
   }
+}
+
+}  // namespace
+
+std::optional<Bytes> HostMemory::usable() const {
+  if (!cgroup) return available;
+  const Bytes left = saturating_subtract(cgroup->limit, cgroup->used.value_or(Bytes{}));
+  return available ? std::min(*available, left) : left;
+}
+
+HostMemory read_host_memory(const std::string& root) {
+  HostMemory memory;
+  read_meminfo(memory, root + "/proc/meminfo");
+  read_cgroups(memory, root);
   return memory;
 }
 
 Bytes host_store_limit(const HostMemory& memory, const std::optional<SizeSpec>& allowed) {
-  Bytes limit = memory.available;
-  if (memory.cgroup_limit) {
-    limit = std::min(
-        limit, saturating_subtract(*memory.cgroup_limit, memory.cgroup_current.value_or(Bytes{})));
-  }
-  limit -= Bytes{limit.count() / kHeadroomDivisor};
-  if (allowed) limit = std::min(limit, allowed->resolve(memory.total));
-  return limit;
+  const std::optional<Bytes> usable = memory.usable();
+  if (!usable && !allowed) return Bytes{};
+  const Bytes asked = allowed ? allowed->resolve(memory.total.value_or(Bytes{})) : *usable;
+  if (!usable) return asked;
+  return std::min(asked, *usable - Bytes{usable->count() / kLeftToProgramDivisor});
 }
 
 }  // namespace superpipe

@@ -1,4 +1,4 @@
-// How much host memory the host store may take.
+// What the machine says about host memory, and how much of it the host store may take.
 #pragma once
 
 #include <optional>
@@ -9,21 +9,35 @@
 
 namespace superpipe {
 
-/// What the machine says about host memory; nullopt where it says nothing.
-struct HostMemory {
-  Bytes total;                          ///< MemTotal
-  Bytes available;                      ///< MemAvailable
-  std::optional<Bytes> cgroup_limit;    ///< the least limit of the process's cgroups
-  std::optional<Bytes> cgroup_current;  ///< what the limited cgroup uses now
+/// The limit that Linux control groups put on this process's memory.
+struct CgroupLimit {
+  Bytes limit;                ///< the least limit among the process's group and the groups above it
+  std::optional<Bytes> used;  ///< bytes used by the group with that limit; nullopt if not known
+  int version = 2;            ///< of that group: 1 or 2
 };
 
-/// Reads /proc/meminfo and the cgroup files under `root` (normally ""): version 2 (memory.max of
-/// the process's group and its parents), else version 1 (memory.limit_in_bytes).
+/// Host memory at the moment of reading; nullopt where the machine says nothing.
+struct HostMemory {
+  std::optional<Bytes> total;         ///< MemTotal
+  std::optional<Bytes> available;     ///< MemAvailable
+  std::optional<CgroupLimit> cgroup;  ///< nullopt: no control group limits this process
+
+  /// Bytes that this process could still take: what is available, within what the control group
+  /// leaves. nullopt if neither is known.
+  [[nodiscard]] std::optional<Bytes> usable() const;
+};
+
+/// Reads /proc/meminfo and the memory limits of this process's control groups, of version 2
+/// (memory.max) and of version 1's memory controller (memory.limit_in_bytes).
+///
+/// `root`: a folder in front of every path, for tests; "" for the machine itself. What cannot be
+/// read is nullopt. Opens a few small files; any thread.
 [[nodiscard]] HostMemory read_host_memory(const std::string& root);
 
-/// The cap of the host store: the least of what the user allows (a percentage is of MemTotal), what
-/// is available, and what the cgroup leaves, less a sixteenth of the last two as headroom for the
-/// program itself. Pure.
+/// The cap of the host store in bytes: fifteen sixteenths of what is usable, the rest being left to
+/// the program itself, and never more than the user allows (a percentage is of MemTotal).
+///
+/// Where the usable bytes are unknown it is what the user allows, and zero without that. Pure.
 [[nodiscard]] Bytes host_store_limit(const HostMemory& memory,
                                      const std::optional<SizeSpec>& allowed);
 

@@ -41,7 +41,7 @@ SEEDED = [
     ("tools/superpipe/main.cc", "#include <cuda.h>", "NVIDIA's headers"),
     ("tools/superpipe/probes/session.cc", '#include "tools/simgpu/driver/device/device.h"', "tools/ may not include tools/"),
     ("tools/superpipe/probes/session.cc", '#include "interposer/lookup.h"', "tools/ may not include interposer/"),
-    ("tools/superpipe/probes/kernel_plugin.cc", '#include "tools/superpipe/host_limits.h"', "may not include tools/"),
+    ("tools/superpipe/probes/kernel_plugin.cc", '#include "tools/superpipe/host_description.h"', "may not include tools/"),
     ("tools/simgpu/driver/device/device.cc", '#include "policy/units.h"', "tools/ may not include policy/"),
     ("examples/layers/main.cu", '#include "policy/units.h"', "examples/ may not include policy/"),
 ]

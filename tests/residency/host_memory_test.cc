@@ -35,9 +35,10 @@ class HostMemoryTest : public ::testing::Test {
 
 TEST_F(HostMemoryTest, ReadsWhatIsAvailable) {
   const HostMemory memory = read_host_memory(root_);
-  EXPECT_EQ(memory.total, 16_GiB);
-  EXPECT_EQ(memory.available, 8_GiB);
-  EXPECT_EQ(memory.cgroup_limit, std::nullopt);
+  EXPECT_THAT(memory.total, Optional(16_GiB));
+  EXPECT_THAT(memory.available, Optional(8_GiB));
+  EXPECT_FALSE(memory.cgroup.has_value());
+  EXPECT_THAT(memory.usable(), Optional(8_GiB));
 }
 
 TEST_F(HostMemoryTest, TakesTheTightestGroupOfVersionTwo) {
@@ -46,8 +47,11 @@ TEST_F(HostMemoryTest, TakesTheTightestGroupOfVersionTwo) {
   write("sys/fs/cgroup/job/memory.max", "4294967296\n");
   write("sys/fs/cgroup/job/memory.current", "1073741824\n");
   const HostMemory memory = read_host_memory(root_);
-  EXPECT_THAT(memory.cgroup_limit, Optional(4_GiB));
-  EXPECT_THAT(memory.cgroup_current, Optional(1_GiB));
+  ASSERT_TRUE(memory.cgroup.has_value());
+  EXPECT_EQ(memory.cgroup->limit, 4_GiB);
+  EXPECT_THAT(memory.cgroup->used, Optional(1_GiB));
+  EXPECT_EQ(memory.cgroup->version, 2);
+  EXPECT_THAT(memory.usable(), Optional(3_GiB));
 }
 
 TEST_F(HostMemoryTest, ReadsVersionOneAndKnowsItsWordForNoLimit) {
@@ -55,26 +59,52 @@ TEST_F(HostMemoryTest, ReadsVersionOneAndKnowsItsWordForNoLimit) {
   write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "2147483648\n");
   write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "0\n");
   write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-  EXPECT_THAT(read_host_memory(root_).cgroup_limit, Optional(2_GiB));
+  const HostMemory memory = read_host_memory(root_);
+  ASSERT_TRUE(memory.cgroup.has_value());
+  EXPECT_EQ(memory.cgroup->limit, 2_GiB);
+  EXPECT_THAT(memory.cgroup->used, Optional(Bytes{}));
+  EXPECT_EQ(memory.cgroup->version, 1);
+}
+
+TEST_F(HostMemoryTest, ReadsNoLimitFromAGroupWithoutTheMemoryController) {
+  write("proc/self/cgroup", "5:cpuset:/box\n4:memoryless:/box\nno colons\n");
+  write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "2147483648\n");
+  EXPECT_FALSE(read_host_memory(root_).cgroup.has_value());
+}
+
+TEST_F(HostMemoryTest, KnowsNothingWhereThereIsNothingToRead) {
+  const HostMemory memory = read_host_memory((root_ / "no such folder").string());
+  EXPECT_EQ(memory.total, std::nullopt);
+  EXPECT_EQ(memory.usable(), std::nullopt);
+}
+
+TEST(HostMemory, IsUsableUpToWhatTheGroupLeaves) {
+  EXPECT_THAT((HostMemory{16_GiB, 8_GiB, CgroupLimit{2_GiB, 1_GiB}}.usable()), Optional(1_GiB));
+  EXPECT_THAT((HostMemory{16_GiB, 1_GiB, CgroupLimit{4_GiB, 1_GiB}}.usable()), Optional(1_GiB));
+  EXPECT_THAT((HostMemory{{}, {}, CgroupLimit{4_GiB, {}}}.usable()), Optional(4_GiB));
 }
 
 TEST(HostStoreLimit, LeavesHeadroomOfWhatIsAvailable) {
-  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, std::nullopt, std::nullopt}, std::nullopt),
+  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, std::nullopt}, std::nullopt),
             Bytes{(8_GiB).count() / 16 * 15});
 }
 
 TEST(HostStoreLimit, NeverExceedsTheGroup) {
-  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, 2_GiB, 1_GiB}, std::nullopt),
+  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, CgroupLimit{2_GiB, 1_GiB}}, std::nullopt),
             Bytes{(1_GiB).count() / 16 * 15});
 }
 
 TEST(HostStoreLimit, IsZeroWhenTheGroupIsOverItsLimit) {
-  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, 1_GiB, 2_GiB}, std::nullopt), Bytes{});
+  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, CgroupLimit{1_GiB, 2_GiB}}, std::nullopt), Bytes{});
 }
 
 TEST(HostStoreLimit, TakesTheUsersShareOfAllMemory) {
-  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, std::nullopt, std::nullopt}, SizeSpec::of_percent(25)),
-            4_GiB);
+  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, std::nullopt}, SizeSpec::of_percent(25)), 4_GiB);
+}
+
+TEST(HostStoreLimit, TakesTheUsersWordWhereTheMachineSaysNothing) {
+  EXPECT_EQ(host_store_limit({}, SizeSpec::of_bytes(4_GiB)), 4_GiB);
+  EXPECT_EQ(host_store_limit({}, std::nullopt), Bytes{});
 }
 
 }  // namespace

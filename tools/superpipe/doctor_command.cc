@@ -183,7 +183,7 @@ void ask(const DoctorOptions& options, Report& report) {
   setting.driver_version = report.driver.version;
   setting.cuda_runtime = options.cudart;
   setting.parts = report.parts;
-  setting.host_bytes = report.host.usable();
+  if (const auto usable = report.host.memory.usable()) setting.host_bytes = usable->count();
   if (!options.host_mem.empty()) {
     const Bytes whole{setting.host_bytes.value_or(0)};
     if (const auto size = parse_size(options.host_mem, whole)) setting.host_bytes = size->count();
@@ -254,7 +254,7 @@ int doctor_command(const DoctorOptions& options) {
   report.parts = this_installation();
   report.library_present = is_readable_file(report.parts.preload_library);
   look_at_driver(options, report);
-  report.host = read_host_limits();
+  report.host = describe_host();
   if (!options.no_probes) ask(options, report);
   judge(report);
   if (options.json) {

@@ -83,8 +83,8 @@ Feature read_only(const Report& report) {
 }
 
 Feature host_memory(const Report& report) {
-  const auto usable = report.host.usable();
-  std::string why = "usable: " + (usable ? format_bytes(Bytes{*usable}) : std::string("unknown"));
+  const auto usable = report.host.memory.usable();
+  std::string why = "usable: " + (usable ? format_bytes(*usable) : std::string("unknown"));
   const bool device_known = !report.driver.devices.empty();
   if (report.host.numa_nodes.size() > 1) {
     why +=

@@ -11,6 +11,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kSchemaVersion = 1;
 
+Json optional(const std::optional<Bytes>& value) {
+  return value ? Json(value->count()) : Json(nullptr);
+}
+
 Json optional(const std::optional<std::uint64_t>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
@@ -52,7 +56,8 @@ Json device_json(const ProbedDevice& device) {
           {"capabilities", capabilities}};
 }
 
-Json host_json(const HostLimits& host) {
+Json host_json(const HostDescription& host) {
+  const HostMemory& memory = host.memory;
   Json nodes = Json::array();
   for (const NumaNode& node : host.numa_nodes) {
     nodes.push_back({{"id", node.id},
@@ -60,14 +65,15 @@ Json host_json(const HostLimits& host) {
                      {"free_bytes", optional(node.available)},
                      {"cpus", node.cpus}});
   }
-  return {{"total_bytes", optional(host.total)},
-          {"available_bytes", optional(host.available)},
-          {"cgroup_version", host.cgroup_version},
-          {"cgroup_limit_bytes", optional(host.cgroup_limit)},
-          {"cgroup_used_bytes", optional(host.cgroup_used)},
-          {"lockable_bytes", optional(host.locked)},
-          {"usable_bytes", optional(host.usable())},
-          {"numa_nodes", nodes}};
+  return {
+      {"total_bytes", optional(memory.total)},
+      {"available_bytes", optional(memory.available)},
+      {"cgroup_version", memory.cgroup ? memory.cgroup->version : 0},
+      {"cgroup_limit_bytes", memory.cgroup ? Json(memory.cgroup->limit.count()) : Json(nullptr)},
+      {"cgroup_used_bytes", memory.cgroup ? optional(memory.cgroup->used) : Json(nullptr)},
+      {"lockable_bytes", optional(host.lockable)},
+      {"usable_bytes", optional(memory.usable())},
+      {"numa_nodes", nodes}};
 }
 
 Json probe_json(const ProbeResult& result) {

@@ -10,8 +10,6 @@
 namespace superpipe::cli {
 namespace {
 
-std::string with_unit(std::uint64_t bytes) { return format_bytes(Bytes{bytes}); }
-
 void judge_installation(Report& report) {
   if (!report.library_present) {
     report.findings.push_back(
@@ -85,25 +83,27 @@ void judge_driver(Report& report) {
 }
 
 void judge_host(Report& report) {
-  const auto usable = report.host.usable();
+  const auto usable = report.host.memory.usable();
   if (!usable) {
     report.findings.push_back({false, "how much host memory is free is not known",
                                "cap the host store yourself: --host-mem SIZE"});
     return;
   }
-  std::uint64_t device_bytes = 0;
-  for (const ProbedDevice& device : report.driver.devices) device_bytes += device.total_bytes;
+  Bytes device_bytes;
+  for (const ProbedDevice& device : report.driver.devices)
+    device_bytes += Bytes{device.total_bytes};
   if (*usable < device_bytes) {
     report.findings.push_back(
         {false,
-         "host memory (" + with_unit(*usable) + " usable) is smaller than device memory (" +
-             with_unit(device_bytes) + ")",
+         "host memory (" + format_bytes(*usable) + " usable) is smaller than device memory (" +
+             format_bytes(device_bytes) + ")",
          "what is evicted lies in host memory: a model can be larger than the device only by what "
          "the host can hold"});
   }
-  if (!report.simulated && report.host.locked && *report.host.locked < *usable) {
+  if (!report.simulated && report.host.lockable && *report.host.lockable < *usable) {
     report.findings.push_back(
-        {false, "this process may lock only " + with_unit(*report.host.locked) + " (ulimit -l)",
+        {false,
+         "this process may lock only " + format_bytes(*report.host.lockable) + " (ulimit -l)",
          "NVIDIA's driver pins memory without this limit; in some containers it does count: raise "
          "it if pinning fails"});
   }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tools/superpipe/driver_probe.h"
-#include "tools/superpipe/host_limits.h"
+#include "tools/superpipe/host_description.h"
 #include "tools/superpipe/installation.h"
 #include "tools/superpipe/probes/probe_runner.h"
 
@@ -29,7 +29,7 @@ struct Report {
   std::string driver_source;  ///< how it was chosen
   DriverProbe driver;
   std::string kernel_module;  ///< in NVIDIA's words; empty if there is none
-  HostLimits host;
+  HostDescription host;
   std::vector<ProbeResult> probes;  ///< in the order of all_probes(); empty if none was wanted
   std::vector<Finding> findings;
 

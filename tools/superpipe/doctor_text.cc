@@ -11,6 +11,10 @@ namespace {
 
 std::string with_unit(std::uint64_t bytes) { return format_bytes(Bytes{bytes}); }
 
+std::string with_unit(const std::optional<Bytes>& bytes, const char* otherwise) {
+  return bytes ? format_bytes(*bytes) : otherwise;
+}
+
 std::string with_unit(const std::optional<std::uint64_t>& bytes, const char* otherwise) {
   return bytes ? with_unit(*bytes) : otherwise;
 }
@@ -46,15 +50,17 @@ void write_device(std::size_t index, const ProbedDevice& device, std::ostream& o
   out << '\n';
 }
 
-void write_host(const HostLimits& host, std::ostream& out) {
-  out << "host       " << with_unit(host.available, "unknown") << " available of "
-      << with_unit(host.total, "unknown") << ", cgroup limit "
-      << with_unit(host.cgroup_limit, "none");
-  if (host.cgroup_limit) {
-    out << " (v" << host.cgroup_version << ", " << with_unit(host.cgroup_used, "unknown")
-        << " used)";
+void write_host(const HostDescription& host, std::ostream& out) {
+  const HostMemory& memory = host.memory;
+  out << "host       " << with_unit(memory.available, "unknown") << " available of "
+      << with_unit(memory.total, "unknown") << ", cgroup limit ";
+  if (memory.cgroup) {
+    out << format_bytes(memory.cgroup->limit) << " (v" << memory.cgroup->version << ", "
+        << with_unit(memory.cgroup->used, "unknown") << " used)";
+  } else {
+    out << "none";
   }
-  out << ", lockable (ulimit -l) " << with_unit(host.locked, "unlimited") << '\n';
+  out << ", lockable (ulimit -l) " << with_unit(host.lockable, "unlimited") << '\n';
   if (host.numa_nodes.size() < 2) return;
   for (const NumaNode& node : host.numa_nodes) {
     out << "           NUMA node " << node.id << ": " << with_unit(node.available, "unknown")
