@@ -1,0 +1,242 @@
+#include "policy/settings.h"
+
+#include <array>
+
+#include "policy/policy_engine.h"
+
+namespace superpipe {
+namespace {
+
+using Table = std::array<Setting, kSettingCount>;
+
+Table make_table() {
+  using Id = SettingId;
+  using Kind = SettingKind;
+  using Scope = SettingScope;
+  return {{
+      {.id = Id::kK,
+       .kind = Kind::kCount,
+       .variable = "SUPERPIPE_K",
+       .flag = "--k",
+       .placeholder = "N",
+       .unit = "layers",
+       .help = "Layers kept on the device"},
+      {.id = Id::kKPrime,
+       .kind = Kind::kCount,
+       .variable = "SUPERPIPE_K_PRIME",
+       .flag = "--k-prime",
+       .placeholder = "N",
+       .unit = "layers",
+       .default_words = "k/2, at least 1",
+       .help = "Layers moved at a time, less than k"},
+      {.id = Id::kGpuMem,
+       .kind = Kind::kSize,
+       .variable = "SUPERPIPE_GPU_MEM",
+       .flag = "--gpu-mem",
+       .placeholder = "SIZE",
+       .whole = "the device",
+       .help = "Device memory to use, the budget; k is then the number of layers that fits"},
+      {.id = Id::kHeadroom,
+       .kind = Kind::kSizeOrZero,
+       .variable = "SUPERPIPE_HEADROOM",
+       .flag = "--headroom",
+       .placeholder = "SIZE",
+       .whole = "the device",
+       .default_words = "the larger of 64M and 1% of the device",
+       .simulated_value = "2M",
+       .help =
+           "Part of the budget that is kept free for what the driver takes without being asked, "
+           "such as loaded modules and growing memory pools"},
+      {.id = Id::kPolicy,
+       .kind = Kind::kChoice,
+       .variable = "SUPERPIPE_POLICY",
+       .flag = "--policy",
+       .placeholder = "NAME",
+       .choices = {name_of(PolicyKind::kResident), name_of(PolicyKind::kNaive),
+                   name_of(PolicyKind::kSuperpipeline), name_of(PolicyKind::kSuperpipelinePaper)},
+       .later = {"lru", "auto"},
+       .default_words = "superpipeline with a k or a budget, else resident",
+       .help = "What decides which layers stay and which move"},
+      {.id = Id::kSimulate,
+       .kind = Kind::kSwitch,
+       .scope = Scope::kCommand,
+       .flag = "--simulate",
+       .help = "Run on a simulated GPU (simgpu); never implied"},
+      {.id = Id::kHostMem,
+       .kind = Kind::kSize,
+       .variable = "SUPERPIPE_HOST_MEM",
+       .flag = "--host-mem",
+       .placeholder = "SIZE",
+       .whole = "the host's memory",
+       .default_words = "what is available",
+       .help = "Cap of the host memory that holds what is not on the device"},
+      {.id = Id::kMinBuffer,
+       .kind = Kind::kSize,
+       .variable = "SUPERPIPE_MIN_BUFFER",
+       .flag = "--min-buffer",
+       .placeholder = "SIZE",
+       .default_value = "1M",
+       .help = "Smaller allocations stay on the device"},
+      {.id = Id::kAllocator,
+       .kind = Kind::kChoice,
+       .variable = "SUPERPIPE_ALLOCATOR",
+       .flag = "--allocator",
+       .placeholder = "async|native",
+       .choices = {"async", "native"},
+       .default_value = "async",
+       .help = "How PyTorch, TensorFlow and JAX allocate: async (each tensor by itself) or native "
+               "(as they would without superpipe)"},
+      {.id = Id::kOverflow,
+       .kind = Kind::kChoice,
+       .variable = "SUPERPIPE_OVERFLOW",
+       .flag = "--overflow",
+       .placeholder = "fail|allow",
+       .choices = {"fail", "allow"},
+       .default_value = "fail",
+       .help = "Whether a launch that alone needs more than the budget fails or may exceed it"},
+      {.id = Id::kWaitMs,
+       .kind = Kind::kCount,
+       .variable = "SUPERPIPE_WAIT_MS",
+       .flag = "--wait-ms",
+       .placeholder = "MS",
+       .unit = "milliseconds",
+       .default_value = "30000",
+       .help = "Bound of every wait of superpipe's own"},
+      {.id = Id::kFill,
+       .kind = Kind::kChoice,
+       .variable = "SUPERPIPE_FILL",
+       .flag = "--fill",
+       .placeholder = "zero|none",
+       .choices = {"zero", "none"},
+       .default_value = "none",
+       .simulated_value = "zero",
+       .help = "What new allocations read as: zero, or none (whatever was there)"},
+      {.id = Id::kEvicted,
+       .kind = Kind::kChoice,
+       .variable = "SUPERPIPE_EVICTED",
+       .flag = "--evicted",
+       .placeholder = "auto|unmapped",
+       .choices = {"auto", "unmapped"},
+       .later = {"host-mapped"},
+       .default_value = "auto",
+       .help = "What an evicted address is; in this version always unmapped"},
+      {.id = Id::kWriteback,
+       .kind = Kind::kChoice,
+       .variable = "SUPERPIPE_WRITEBACK",
+       .flag = "--writeback",
+       .placeholder = "always",
+       .choices = {"always"},
+       .later = {"digest"},
+       .default_value = "always",
+       .help = "What is copied back at an eviction: always (all that a kernel may have written)"},
+      {.id = Id::kReportMem,
+       .kind = Kind::kChoice,
+       .variable = "SUPERPIPE_REPORT_MEM",
+       .flag = "--report-mem",
+       .placeholder = "virtual|real",
+       .choices = {"virtual", "real"},
+       .default_value = "virtual",
+       .help = "What programs are told of the device's memory: virtual (device plus host) or real"},
+      {.id = Id::kLog,
+       .kind = Kind::kLog,
+       .variable = "SUPERPIPE_LOG",
+       .flag = "--log",
+       .placeholder = "LEVEL[:FILE]",
+       .choices = {"debug", "info", "warning", "error", "off"},
+       .default_value = "warning",
+       .help = "The least level that is logged, and a file instead of standard error"},
+      {.id = Id::kStats,
+       .kind = Kind::kOutputFile,
+       .variable = "SUPERPIPE_STATS",
+       .flag = "--stats",
+       .placeholder = "FILE",
+       .help = "Write statistics as JSON at exit"},
+      {.id = Id::kTimeline,
+       .kind = Kind::kOutputFile,
+       .variable = "SUPERPIPE_TIMELINE",
+       .flag = "--timeline",
+       .placeholder = "FILE",
+       .help = "Write as CSV at exit when buffers came, went and were used; "
+               "scripts/residency_svg.py draws it"},
+      {.id = Id::kStrict,
+       .kind = Kind::kSwitch,
+       .variable = "SUPERPIPE_STRICT",
+       .flag = "--strict",
+       .help =
+           "Where superpipe cannot manage the program, a bad variable included, stop it instead "
+           "of running it without superpipe"},
+      {.id = Id::kPlan,
+       .kind = Kind::kNotAvailable,
+       .variable = "SUPERPIPE_PLAN",
+       .flag = "--plan",
+       .placeholder = "FILE",
+       .help = "Follow a plan (not available in this version)"},
+      {.id = Id::kTrace,
+       .kind = Kind::kNotAvailable,
+       .variable = "SUPERPIPE_TRACE",
+       .flag = "--trace",
+       .placeholder = "FILE",
+       .help = "Record a trace (not available in this version)"},
+      {.id = Id::kOff,
+       .kind = Kind::kSwitch,
+       .scope = Scope::kBoth,
+       .variable = "SUPERPIPE_OFF",
+       .help = "Run programs without superpipe"},
+      {.id = Id::kDriver,
+       .kind = Kind::kLibraryFile,
+       .scope = Scope::kBoth,
+       .variable = "SUPERPIPE_DRIVER",
+       .placeholder = "FILE",
+       .default_words = "libcuda.so.1, as the loader finds it",
+       .help = "The CUDA driver's library"},
+      {.id = Id::kSummary,
+       .kind = Kind::kSwitch,
+       .variable = "SUPERPIPE_SUMMARY",
+       .help = "Print a summary at exit; superpipe run sets it"},
+  }};
+}
+
+const Table& table() {
+  static const Table instance = make_table();
+  return instance;
+}
+
+// "a, b or c".
+std::string enumerated(std::span<const std::string_view> choices) {
+  std::string text;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (i > 0) text += i + 1 == choices.size() ? " or " : ", ";
+    text += choices[i];
+  }
+  return text;
+}
+
+// A placeholder in capitals names a kind of value; one in small letters spells the choices out.
+bool placeholder_shows_choices(const Setting& setting) {
+  return setting.kind == SettingKind::kChoice &&
+         std::string_view(setting.placeholder).find(setting.choices.front()) == 0;
+}
+
+}  // namespace
+
+std::span<const Setting> all_settings() { return table(); }
+
+const Setting& setting(SettingId id) { return table()[index_of(id)]; }
+
+const char* variable_of(SettingId id) { return setting(id).variable; }
+
+std::string description_of(const Setting& setting) {
+  std::string text(setting.help);
+  if (!setting.choices.empty() && !placeholder_shows_choices(setting)) {
+    text += ": " + enumerated(setting.choices);
+  }
+  std::string standard(setting.default_words.empty() ? setting.default_value
+                                                     : setting.default_words);
+  if (*setting.simulated_value != '\0') {
+    standard += "; with --simulate " + std::string(setting.simulated_value);
+  }
+  if (!standard.empty()) text += " (default: " + standard + ")";
+  return text;
+}
+
+}  // namespace superpipe

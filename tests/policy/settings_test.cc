@@ -1,0 +1,100 @@
+#include "policy/settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "policy/policy_engine.h"
+#include "policy/setting_values.h"
+
+namespace superpipe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(AllSettings, StandInTheOrderOfTheirIds) {
+  ASSERT_EQ(all_settings().size(), kSettingCount);
+  for (std::size_t i = 0; i < kSettingCount; ++i) {
+    EXPECT_EQ(index_of(all_settings()[i].id), i);
+    EXPECT_EQ(&setting(all_settings()[i].id), &all_settings()[i]);
+  }
+}
+
+TEST(AllSettings, HaveNamesOfTheirOwn) {
+  std::set<std::string> names;
+  for (const Setting& one : all_settings()) {
+    if (one.has_flag()) {
+      EXPECT_THAT(one.flag, StartsWith("--"));
+      EXPECT_TRUE(names.insert(one.flag).second) << one.flag;
+    }
+    if (one.has_variable()) {
+      EXPECT_THAT(one.variable, StartsWith("SUPERPIPE_"));
+      EXPECT_TRUE(names.insert(one.variable).second) << one.variable;
+    }
+    EXPECT_TRUE(one.has_flag() || one.has_variable());
+  }
+}
+
+// The library reads variables only.
+TEST(AllSettings, HaveAVariableUnlessOnlyTheCommandActsOnThem) {
+  for (const Setting& one : all_settings()) {
+    EXPECT_EQ(one.has_variable(), one.scope != SettingScope::kCommand) << one.flag << one.variable;
+  }
+}
+
+TEST(AllSettings, SayWhatTheyDoAndWhatTheyTake) {
+  for (const Setting& one : all_settings()) {
+    const std::string name = std::string(one.flag) + one.variable;
+    ASSERT_FALSE(one.help.empty()) << name;
+    EXPECT_NE(one.help.back(), '.') << name;
+    const bool is_switch = one.kind == SettingKind::kSwitch;
+    EXPECT_EQ(std::string_view(one.placeholder).empty(), is_switch) << name;
+    EXPECT_EQ(one.unit.empty(), one.kind != SettingKind::kCount) << name;
+    const bool has_choices = one.kind == SettingKind::kChoice || one.kind == SettingKind::kLog;
+    EXPECT_EQ(one.choices.empty(), !has_choices) << name;
+  }
+}
+
+TEST(AllSettings, TakeTheirOwnDefaults) {
+  for (const Setting& one : all_settings()) {
+    if (!one.is_available() || !one.has_variable()) continue;
+    for (const std::string_view value :
+         {std::string_view(one.default_value), std::string_view(one.simulated_value)}) {
+      SettingValues values;
+      values.give(one.id, ValueSource::kVariable, std::string(value));
+      EXPECT_THAT(values.problems(), testing::IsEmpty()) << one.variable << '=' << value;
+    }
+  }
+}
+
+TEST(AllSettings, NameEveryPolicy) {
+  for (const std::string_view choice : setting(SettingId::kPolicy).choices) {
+    EXPECT_TRUE(policy_from_name(choice)) << choice;
+  }
+  EXPECT_THAT(setting(SettingId::kPolicy).choices,
+              ElementsAre("resident", "naive", "superpipeline", "superpipeline-paper"));
+}
+
+TEST(DescriptionOf, NamesChoicesThatThePlaceholderDoesNotShow) {
+  EXPECT_THAT(description_of(setting(SettingId::kPolicy)),
+              HasSubstr(": resident, naive, superpipeline or superpipeline-paper (default: "));
+  EXPECT_EQ(description_of(setting(SettingId::kReportMem)),
+            "What programs are told of the device's memory: virtual (device plus host) or real "
+            "(default: virtual)");
+}
+
+TEST(DescriptionOf, NamesDefaults) {
+  EXPECT_EQ(description_of(setting(SettingId::kMinBuffer)),
+            "Smaller allocations stay on the device (default: 1M)");
+  EXPECT_THAT(description_of(setting(SettingId::kHeadroom)),
+              HasSubstr("(default: the larger of 64M and 1% of the device; with --simulate 2M)"));
+  EXPECT_EQ(description_of(setting(SettingId::kStats)), "Write statistics as JSON at exit");
+}
+
+}  // namespace
+}  // namespace superpipe
