@@ -1,8 +1,8 @@
-// What the user asked for, read from the environment (DESIGN section 8).
+// What the user asked of the library, read from the environment (docs/design.md, "Settings and
+// statistics").
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,18 +10,24 @@
 #include "interposer/log.h"
 #include "policy/budget.h"
 #include "policy/policy_engine.h"
+#include "policy/setting_values.h"
 #include "policy/units.h"
 
 namespace superpipe {
 
-/// Every SUPERPIPE_* variable, checked.
+/// The variables that the library acts on, checked. policy/settings.cc says what each means, and
+/// which values it takes; the defaults here are those of that table.
 struct Configuration {
-  bool off = false;                              ///< SUPERPIPE_OFF
-  bool strict = false;                           ///< SUPERPIPE_STRICT
-  PolicyKind policy = PolicyKind::kResident;     ///< SUPERPIPE_POLICY
-  std::optional<int> k;                          ///< SUPERPIPE_K
-  std::optional<int> k_prime;                    ///< SUPERPIPE_K_PRIME
-  std::optional<SizeSpec> gpu_mem;               ///< SUPERPIPE_GPU_MEM, of the device
+  bool off = false;                           ///< SUPERPIPE_OFF
+  bool strict = false;                        ///< SUPERPIPE_STRICT
+  PolicyKind policy = PolicyKind::kResident;  ///< SUPERPIPE_POLICY
+  std::optional<int> k;                       ///< SUPERPIPE_K
+  std::optional<int> k_prime;                 ///< SUPERPIPE_K_PRIME
+  std::optional<SizeSpec> gpu_mem;            ///< SUPERPIPE_GPU_MEM, of the device
+  /// SUPERPIPE_HEADROOM, of the device: the part of the budget that is kept free for what the
+  /// driver takes without being asked (module loads, memory pools that grow) between two samples.
+  /// nullopt: the larger of 64 MiB and 1 % of the device.
+  std::optional<SizeSpec> headroom;
   std::optional<SizeSpec> host_mem;              ///< SUPERPIPE_HOST_MEM, of the host's memory
   Bytes min_buffer = 1_MiB;                      ///< SUPERPIPE_MIN_BUFFER
   bool async_allocators = true;                  ///< SUPERPIPE_ALLOCATOR=async|native
@@ -36,27 +42,15 @@ struct Configuration {
   std::string log_file;                          ///< SUPERPIPE_LOG, after the colon
 };
 
-/// One bad value.
-struct ConfigurationError {
-  std::string variable;
-  std::string value;
-  std::string allowed;  ///< what would have been right, for the user
-
-  /// "SUPERPIPE_K=zero: must be ..."
-  [[nodiscard]] std::string message() const;
-};
-
-/// A configuration, and what was wrong; if anything was, nothing shall be managed. The fields that
-/// were right are set all the same (the log level and `strict` are needed to say what was wrong).
+/// A configuration and what is wrong with it; if anything is, nothing shall be managed. The fields
+/// whose variables are right are set all the same: the log level and `strict` decide how the errors
+/// are said.
 struct ReadConfiguration {
   Configuration configuration;
-  std::vector<ConfigurationError> errors;
+  std::vector<SettingProblem> errors;
 
   [[nodiscard]] bool ok() const { return errors.empty(); }
 };
-
-/// The value of an environment variable, or null.
-using Environment = std::function<const char*(const char* name)>;
 
 /// Reads all variables. Pure but for `environment`. An empty value counts as unset.
 ///

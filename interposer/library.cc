@@ -47,7 +47,7 @@ __attribute__((constructor)) void start() {
       const char* const then =
           configuration.strict ? "; SUPERPIPE_STRICT=1, so nothing runs" : "; running unmanaged";
       std::string lines;
-      for (const ConfigurationError& error : read.errors) {
+      for (const SettingProblem& error : read.errors) {
         if (!lines.empty()) lines += "\nsuperpipe: ";
         lines += error.message() + then;
       }
