@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "policy/units.h"
-#include "residency/timeline.h"
+#include "profiler/timeline_event.h"
 
 namespace superpipe {
 

@@ -14,9 +14,9 @@
 
 #include "policy/policy_engine.h"
 #include "policy/units.h"
+#include "profiler/run_figures.h"
 #include "residency/device_memory.h"
 #include "residency/result.h"
-#include "residency/timeline.h"
 
 namespace superpipe {
 
@@ -87,28 +87,6 @@ struct UnmanagedChange {
   friend UnmanagedChange operator+(const UnmanagedChange& a, const UnmanagedChange& b) {
     return {a.taken + b.taken, a.headroom + b.headroom};
   }
-};
-
-/// Counters since creation; bytes are superpipe's own transfers (DESIGN section 8).
-struct ResidencyCounters {
-  std::uint64_t launches = 0, accesses = 0;
-  Bytes peak_device_bytes;  ///< managed, cached, pooled and pass-through together
-  Bytes managed_bytes, unmanaged_bytes;
-  Bytes peak_managed_demand;  ///< what all live buffers together would have taken
-  Bytes h2d_bytes, d2h_bytes;
-  std::uint64_t demand_fetches = 0, prefetches = 0;
-  std::uint64_t clean_evictions = 0, write_backs = 0;
-  double stall_ms = 0;
-  Bytes pinned_host_bytes;
-  Bytes managed_limit;
-  std::uint64_t errors = 0;
-};
-
-/// The counters, and what takes host memory: empty where that has run out.
-struct ResidencyStats : ResidencyCounters {
-  std::vector<double> pass_ms;  ///< device time between starts of passes, as the worker saw them
-  PolicyEngine::Learned learned;
-  std::vector<TimelineEvent> timeline;  ///< empty unless it is recorded
 };
 
 /// Keeps the invariants I1 to I7 of DESIGN section 6 for the buffers of one device.

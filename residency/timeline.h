@@ -3,23 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <new>
 #include <vector>
 
 #include "policy/units.h"
+#include "profiler/timeline_event.h"
 #include "residency/event_pool.h"
 
 namespace superpipe {
-
-/// One thing that happened to one buffer.
-struct TimelineEvent {
-  enum class Kind : std::uint8_t { kLaunch, kFetchBegin, kFetchEnd, kEvictBegin, kEvictEnd };
-  std::chrono::steady_clock::time_point time;
-  Kind kind = Kind::kLaunch;
-  BufferId buffer{};
-  Bytes size;
-};
 
 /// Collects events in memory, up to a bound; what comes after it is dropped, as is what finds no
 /// host memory.
