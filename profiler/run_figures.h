@@ -15,7 +15,8 @@ namespace superpipe {
 struct ResidencyCounters {
   std::uint64_t launches = 0, accesses = 0;
   Bytes peak_device_bytes;  ///< managed, cached, pooled and pass-through together
-  Bytes managed_bytes, unmanaged_bytes;
+  Bytes managed_bytes, passthrough_bytes;
+  Bytes peak_passthrough_bytes;
   Bytes peak_managed_demand;  ///< what all live buffers together would have taken
   Bytes h2d_bytes, d2h_bytes;
   std::uint64_t demand_fetches = 0, prefetches = 0;

@@ -186,7 +186,6 @@ Result<BufferId> ResidencyManager::Impl::create_buffer(Lock& lock, Bytes size, B
   refresh_limit();  // policy was told first: it may depend on the largest buffer seen
   buffer.place = Place::kFetching;
   auto page = acquire_page(lock, footprint, false);
-  if (!page.ok() && !moves() && waive_headroom()) page = acquire_page(lock, footprint, false);
   // Where nothing is ever evicted, buffers freed in stream order are what room there will be.
   const auto deadline = now() + options_.wait_limit;
   while (!page.ok() && !moves() && page.status() != Status::kDeviceError &&
@@ -371,43 +370,6 @@ void ResidencyManager::Impl::trim() {
     }
   }
   host_.trim();
-}
-
-bool ResidencyManager::Impl::on_unmanaged_change(const UnmanagedChange& change,
-                                                 bool can_be_refused) {
-  Lock lock(mutex_);
-  if (stop_) return true;
-  const auto add = [&](std::int64_t taken, std::int64_t headroom) {
-    const auto bytes = [](std::int64_t sum) {
-      return Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(sum, 0))};
-    };
-    unmanaged_ = bytes(unmanaged_sum_ += taken);
-    headroom_ = bytes(headroom_sum_ += headroom);
-    headroom_waived_ = false;
-    policy_.on_passthrough_bytes(left_to_driver());
-    refresh_limit();
-  };
-  add(change.taken, change.headroom);
-  const bool enforced = hard_ && !options_.overflow_allowed;
-  if (!can_be_refused) {
-    note_peak();
-  } else if (change.taken > 0 && enforced) {
-    const Bytes budget = options_.policy.budget.value_or(unmanaged_ + limit_);
-    if (unmanaged_ > budget ||
-        !make_room_for_unmanaged(lock, budget - unmanaged_, options_.wait_limit)) {
-      add(-change.taken, -change.headroom);
-      flush_warnings(lock);
-      return false;
-    }
-  }
-  // What is stuck is not waited for again before something has changed.
-  if (change.taken + change.headroom > 0 && enforced && changes_ != urgent_in_vain_) {
-    const auto wait = std::min(kUrgentWait, options_.wait_limit);
-    if (!make_room_for_unmanaged(lock, limit_, wait)) urgent_in_vain_ = changes_;
-  }
-  note_peak();
-  flush_warnings(lock);
-  return true;
 }
 
 }  // namespace superpipe

@@ -197,7 +197,7 @@ bool ResidencyManager::Impl::restore_policy() noexcept {
         fresh.on_allocate(BufferId{i}, buffer.footprint);
       }
     }
-    fresh.on_passthrough_bytes(left_to_driver());
+    fresh.on_passthrough_bytes(reserved_);
     policy_ = std::move(fresh);
   } catch (const std::bad_alloc&) {
     return false;

@@ -3,6 +3,7 @@
 #include <new>
 #include <utility>
 
+#include "policy/budget.h"
 #include "residency/residency_impl.h"
 
 namespace superpipe {
@@ -21,6 +22,10 @@ std::string text_of(Bytes bytes) {
 }  // namespace
 
 void ResidencyManager::Impl::refresh_limit() {
+  if (const Bytes reserved = passthrough_.reserved(); reserved != reserved_) {
+    reserved_ = reserved;
+    policy_.on_passthrough_bytes(reserved);
+  }
   limit_ = std::min(policy_.managed_limit(), kUnlimited);
   hard_ = policy_.limit_is_hard();
 }
@@ -254,6 +259,7 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
   auto patience = begun + patience_step;
   const std::uint64_t errors_before = stats_.errors;
   bool force = false;
+  bool sampled = false;
   int full_device = 0;
   Status status = Status::kOk;
   while (status == Status::kOk) {
@@ -289,7 +295,8 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
     if (!force && needed > Bytes{}) {
       const bool allowed = !hard_ || options_.overflow_allowed;
       if (working_set > limit_ && !allowed) {
-        if (waive_headroom()) continue;
+        // What was freed since the last sample may be all that is lacking.
+        if (!std::exchange(sampled, true) && sample_passthrough(lock)) continue;
         warn_once([&] {
           const std::string number = std::to_string(static_cast<std::uint64_t>(use.kernel));
           const std::string what = use.kernel == KernelId{}
@@ -298,8 +305,11 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
           return std::pair{"too-large " + number,
                            what + " needs " + text_of(working_set) +
                                " of managed buffers at once, but the budget leaves " +
-                               text_of(limit_) +
-                               ": raise the budget (--gpu-mem, SUPERPIPE_GPU_MEM)"
+                               text_of(limit_) + " (" + text_of(passthrough_.bytes()) +
+                               " are left to the driver, the headroom is " +
+                               text_of(passthrough_.headroom()) + "): raise the budget by at least " +
+                               text_of(working_set - limit_) +
+                               " (--gpu-mem, SUPERPIPE_GPU_MEM)"
                                " or allow the overflow (SUPERPIPE_OVERFLOW=allow)"};
         });
         status = Status::kWorkingSetTooLarge;
@@ -313,7 +323,7 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
                          evicting_bytes_ == Bytes{} && cached_bytes_ == Bytes{};
       // Nothing is on its way and nobody can go. The pins of other operations end soon.
       if (stuck && (working_set > limit_ || !others_move(token))) {
-        if (waive_headroom()) continue;
+        if (!std::exchange(sampled, true) && sample_passthrough(lock)) continue;
         if (stats_.errors > errors_before) {
           status = Status::kDeviceError;
         } else if (allowed) {
@@ -373,8 +383,85 @@ Status ResidencyManager::Impl::bring_in(Lock& lock, const UseToken& token, const
   return status;
 }
 
+bool ResidencyManager::Impl::admits_passthrough(Bytes size) {
+  if (passthrough_.admits(size) || options_.overflow_allowed) return true;
+  Lock lock(mutex_);
+  if (stop_ || abandoned_ || !hard_) return true;
+  // Frees are not counted: only the device knows what is left to the driver now.
+  (void)sample_passthrough(lock);
+  if (passthrough_.admits(size)) return true;
+  warn_once([&] {
+    return std::pair{std::string("passthrough"),
+                     "an allocation of " + text_of(size) + " that is left to the driver fails: " +
+                         text_of(passthrough_.bytes()) +
+                         " are left to it already, and the budget has no room for more "
+                         "(--gpu-mem, SUPERPIPE_GPU_MEM)"};
+  });
+  flush_warnings(lock);
+  return false;
+}
+
+void ResidencyManager::Impl::on_passthrough_allocation(Bytes size) {
+  if (passthrough_.note_allocation(size)) wake_for_sample();
+}
+
+void ResidencyManager::Impl::on_passthrough_change() {
+  if (passthrough_.note_change() && options_.policy.budget) wake_for_sample();
+}
+
+// The limit follows at once what is known to have grown; the worker asks the device.
+void ResidencyManager::Impl::wake_for_sample() {
+  Lock lock(mutex_);
+  if (stop_ || abandoned_) return;
+  refresh_limit();
+  note_peak();
+  start_worker();
+  work();
+}
+
+// Asks the device how much it holds that is not in our pages. @return whether the limit or the
+// estimate is another one now; false also where other threads changed the pages meanwhile: the next
+// sample will tell.
+bool ResidencyManager::Impl::sample_passthrough(Lock& lock) noexcept {
+  constexpr int kAttempts = 4;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (pages_moving_ > 0) break;
+    const std::uint64_t changes = page_changes_;
+    const auto sample = passthrough_.begin_sample();
+    Result<Bytes> used = Status::kDeviceError;
+    {
+      const Unlocked unlocked(lock);
+      used = device_.used_bytes();
+    }
+    const bool undisturbed = pages_moving_ == 0 && page_changes_ == changes;
+    if (!used.ok() || !undisturbed) {
+      passthrough_.give_up_sample(sample, now());
+      if (!used.ok()) return false;
+      continue;
+    }
+    const bool moved =
+        passthrough_.end_sample(sample, saturating_subtract(*used, device_bytes_), now());
+    const Bytes before = limit_;
+    refresh_limit();
+    note_peak();
+    return moved || limit_ != before;
+  }
+  return false;
+}
+
+// Has the pages that are too many evicted, as far as they can be now: the budget has less room than
+// when they came. Looks again only when something has changed. @return whether anything was asked.
+bool ResidencyManager::Impl::enforce_limit(Lock& lock) {
+  if (excess() <= coming() || changes_ == excess_in_vain_) return false;
+  const bool chosen = evict_for(lock, excess() - coming()) > Bytes{};
+  if (!chosen) excess_in_vain_ = changes_;
+  return chosen;
+}
+
 void ResidencyManager::Impl::note_peak() {
-  stats_.peak_device_bytes = std::max(stats_.peak_device_bytes, device_bytes_ + unmanaged_);
+  stats_.peak_device_bytes = std::max(stats_.peak_device_bytes, device_bytes_ + passthrough_.bytes());
+  stats_.peak_passthrough_bytes =
+      std::max(stats_.peak_passthrough_bytes, passthrough_.bytes());
   stats_.peak_managed_demand = std::max(stats_.peak_managed_demand, live_footprint_);
 }
 

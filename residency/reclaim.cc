@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "policy/budget.h"
 #include "residency/residency_impl.h"
 
 namespace superpipe {
@@ -17,11 +18,14 @@ Result<Page> ResidencyManager::Impl::acquire_page(Lock& lock, Bytes size, bool f
       if (auto page = pool_->take(size)) return std::move(*page);
       if (force || (size <= limit_ && device_bytes_ <= limit_ - size)) {
         device_bytes_ += size;  // before the call, so that no two threads take the same room
+        ++pages_moving_;
         Result<Page> built = Status::kDeviceError;
         {
           const Unlocked unlocked(lock);
           built = pool_->build(size);
         }
+        --pages_moving_;
+        ++page_changes_;
         if (built.ok()) {
           note_peak();
           return built;
@@ -103,6 +107,7 @@ bool ResidencyManager::Impl::demolish_idle(Lock& lock) {
     if (!victim) break;
     const Bytes size = victim->size;
     evicting_bytes_ += size;  // on its way, for those who look meanwhile
+    ++pages_moving_;
     {
       const Unlocked unlocked(lock);
       const auto complete = events_.all_complete(victim->after);
@@ -113,6 +118,8 @@ bool ResidencyManager::Impl::demolish_idle(Lock& lock) {
         status = pool_->demolish(*victim);
       }
     }
+    --pages_moving_;
+    ++page_changes_;
     evicting_bytes_ -= size;
   }
   for (Page& page : busy) pool_->put(std::move(page));
@@ -128,20 +135,19 @@ bool ResidencyManager::Impl::demolish_idle(Lock& lock) {
   return true;
 }
 
-// Gets the device bytes down to `limit`, which has just shrunk. @return false if that did not come
-// about in time.
-bool ResidencyManager::Impl::make_room_for_unmanaged(Lock& lock, Bytes limit,
-                                                     std::chrono::milliseconds wait) {
-  if (device_bytes_ <= limit) return true;
+// Gets the pages down to `bytes`. @return false if that did not come about in time.
+bool ResidencyManager::Impl::shrink_to(Lock& lock, Bytes bytes, std::chrono::milliseconds wait) {
+  if (device_bytes_ <= bytes) return true;
   const auto begun = now();
   const auto deadline = begun + wait;
-  const std::chrono::nanoseconds patience = std::min<std::chrono::nanoseconds>(
-      wait / 4, kUrgentWait);  // as in bring_in(): what is stuck does not count as room for long
+  // Evictions behind work that does not end do not count as room for long (I7).
+  const std::chrono::nanoseconds patience =
+      std::min<std::chrono::nanoseconds>(wait / 4, std::chrono::milliseconds{100});
   if (!take_turn(lock, deadline)) return false;
   try {
-    while (device_bytes_ > limit && !stop_) {
+    while (device_bytes_ > bytes && !stop_) {
       if (reclaim_one(lock)) continue;
-      const Bytes excess = device_bytes_ - limit;
+      const Bytes excess = device_bytes_ - bytes;
       const Bytes room = now() - begun >= patience ? pool_->idle_bytes() : coming();
       const bool chosen = excess > room && evict_for(lock, excess - room) > Bytes{};
       if (!chosen && coming() == Bytes{}) break;  // nobody can go, and nothing is on its way
@@ -152,15 +158,17 @@ bool ResidencyManager::Impl::make_room_for_unmanaged(Lock& lock, Bytes limit,
   } catch (const std::bad_alloc&) {  // no further, then
   }
   end_turn();
-  return device_bytes_ <= limit;
+  return device_bytes_ <= bytes;
 }
 
-bool ResidencyManager::Impl::waive_headroom() {
-  if (headroom_waived_ || headroom_ == Bytes{}) return false;
-  headroom_waived_ = true;
-  policy_.on_passthrough_bytes(left_to_driver());
-  refresh_limit();
-  return true;
+bool ResidencyManager::Impl::make_room(Bytes size) {
+  Lock lock(mutex_);
+  if (stop_ || abandoned_) return false;
+  const Bytes before = device_bytes_;
+  const Bytes target = saturating_subtract(before, size);
+  const bool made = shrink_to(lock, target, options_.wait_limit);
+  flush_warnings(lock);
+  return made && before > Bytes{};
 }
 
 }  // namespace superpipe

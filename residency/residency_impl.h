@@ -33,6 +33,7 @@
 #include "residency/event_pool.h"
 #include "residency/host_store.h"
 #include "residency/page_pool.h"
+#include "residency/passthrough_ledger.h"
 #include "residency/residency_manager.h"
 #include "residency/stream_table.h"
 #include "residency/timeline.h"
@@ -94,7 +95,10 @@ class ResidencyManager::Impl {
   void end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept;
   Status pin_forever(std::span<const std::uint64_t> words, const char* reason);
   void on_stream_destroy(StreamHandle stream) noexcept;
-  bool on_unmanaged_change(const UnmanagedChange& change, bool can_be_refused);
+  bool admits_passthrough(Bytes size);
+  void on_passthrough_allocation(Bytes size);
+  void on_passthrough_change();
+  bool make_room(Bytes size);
   void trim();
   bool run_worker_once();
   Capacity capacity(Bytes device_total) const;
@@ -189,19 +193,17 @@ class ResidencyManager::Impl {
   bool reclaim_one(Lock& lock) noexcept;
   bool strip_cached(Lock& lock);
   bool demolish_idle(Lock& lock);
-  bool make_room_for_unmanaged(Lock& lock, Bytes limit, std::chrono::milliseconds wait);
-  /// Of the budget: what is taken, and headroom that has not given way.
-  [[nodiscard]] Bytes left_to_driver() const {
-    return headroom_waived_ ? unmanaged_ : unmanaged_ + headroom_;
-  }
-  /// Headroom gives way to what else would have to fail. @return false if there was none.
-  bool waive_headroom();
+  bool shrink_to(Lock& lock, Bytes bytes, std::chrono::milliseconds wait);
+  bool sample_passthrough(Lock& lock) noexcept;
+  bool enforce_limit(Lock& lock);
+  void wake_for_sample();
 
   // worker.cc -- carrying out evictions and fetches.
   void start_worker() noexcept;
   void worker_main();
   bool step(Lock& lock) noexcept;
   bool poll(Lock& lock) noexcept;
+  bool relieve(Lock& lock) noexcept;
   [[nodiscard]] bool work_pending() const;
   bool fetch_next(Lock& lock);
   bool evict_next(Lock& lock);
@@ -270,7 +272,7 @@ class ResidencyManager::Impl {
   std::uint64_t mark_ = 0;
   std::uint64_t seq_ = 0;
   std::uint64_t tickets_ = 0;
-  std::uint64_t turns_ = 0;
+  std::uint64_t turns_ = 1;  // never 0, which is no turn
   TurnQueue turn_;    // one operation at a time may hold pins while it waits for room
   bool asks_policy_;  // false: it has nothing to say, or was lost for want of host memory
 
@@ -281,13 +283,12 @@ class ResidencyManager::Impl {
   Bytes evicting_bytes_;  // of pages that evictions under way are about to free
   Bytes live_footprint_;
   Bytes managed_bytes_;
-  Bytes unmanaged_;
-  Bytes headroom_;                ///< of the budget, for the driver to grow into
-  bool headroom_waived_ = false;  ///< until what is left to the driver changes again
-  /// What the two are, but for moments when changes come in another order than they happened.
-  std::int64_t unmanaged_sum_ = 0, headroom_sum_ = 0;
-  std::uint64_t changes_ = 0;                         ///< calls of changed()
-  std::uint64_t urgent_in_vain_ = ~std::uint64_t{0};  ///< changes_ when a short wait expired
+  PassthroughLedger passthrough_;
+  Bytes reserved_;                  ///< what policy was told last to leave to the driver
+  std::uint64_t pages_moving_ = 0;  ///< pages that are being created or destroyed
+  std::uint64_t page_changes_ = 0;  ///< pages that were created or destroyed so far
+  std::uint64_t changes_ = 0;       ///< calls of changed()
+  std::uint64_t excess_in_vain_ = ~std::uint64_t{0};  ///< changes_ when nothing could be evicted
 
   std::deque<WantedFetch> demands_;
   std::deque<WantedFetch> prefetches_;

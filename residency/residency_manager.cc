@@ -19,6 +19,7 @@ ResidencyManager::Impl::Impl(DeviceMemory& device, const ResidencyOptions& optio
       transfers_(device, events_),
       policy_(options.policy),
       asks_policy_(moves_),
+      passthrough_(options.policy.budget, options.headroom),
       timeline_(options.record_timeline ? std::make_unique<Timeline>() : nullptr),
       owner_pid_(getpid()) {
   refresh_limit();
@@ -31,6 +32,9 @@ Status ResidencyManager::Impl::start() {
   const auto windows = device_.reserve(options_.arena_size);
   if (!windows.ok()) return windows.status();
   windows_base_ = *windows;
+  const auto used = device_.used_bytes();
+  if (!used.ok()) return used.status();
+  passthrough_.start(*used);
   arena_ = std::make_unique<Arena>(arena_base_, options_.arena_size, granule_);
   if (!arena_->ok()) return Status::kOutOfHostMemory;
   pool_ = std::make_unique<PagePool>(device_, windows_base_, options_.arena_size, granule_);
@@ -175,7 +179,7 @@ void ResidencyManager::Impl::on_stream_destroy(StreamHandle stream) noexcept {
 ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_total) const {
   const Lock lock(mutex_);
   const Bytes total = moves() ? device_total + host_.limit() : device_total;
-  const Bytes used = live_footprint_ + unmanaged_;
+  const Bytes used = live_footprint_ + passthrough_.bytes();
   Bytes free = total > used ? total - used : Bytes{};
   // Every buffer needs backing, so that is what a further allocation can really have.
   if (moves()) free = std::min(free, host_.limit() - host_.reserved());
@@ -188,7 +192,8 @@ ResidencyStats ResidencyManager::Impl::stats() const {
   static_cast<ResidencyCounters&>(stats) = stats_;
   stats.launches = launches_.load(std::memory_order_relaxed);
   stats.managed_bytes = managed_bytes_;
-  stats.unmanaged_bytes = unmanaged_;
+  stats.passthrough_bytes = passthrough_.bytes();
+  stats.peak_passthrough_bytes = std::max(stats.peak_passthrough_bytes, passthrough_.bytes());
   stats.pinned_host_bytes = host_.pinned();
   stats.managed_limit = limit_;
   try {
@@ -301,13 +306,17 @@ void ResidencyManager::on_stream_destroy(StreamHandle stream) noexcept {
   impl_->on_stream_destroy(stream);
 }
 
-bool ResidencyManager::on_unmanaged_change(const UnmanagedChange& change) {
-  return impl_->on_unmanaged_change(change, true);
+bool ResidencyManager::admits_passthrough(Bytes size) noexcept {
+  return impl_->admits_passthrough(size);
 }
 
-void ResidencyManager::note_unmanaged_change(const UnmanagedChange& change) {
-  (void)impl_->on_unmanaged_change(change, false);
+void ResidencyManager::on_passthrough_allocation(Bytes size) noexcept {
+  impl_->on_passthrough_allocation(size);
 }
+
+void ResidencyManager::on_passthrough_change() noexcept { impl_->on_passthrough_change(); }
+
+bool ResidencyManager::make_room(Bytes size) noexcept { return impl_->make_room(size); }
 
 void ResidencyManager::trim() { impl_->trim(); }
 

@@ -29,6 +29,7 @@ struct ResidencyOptions {
   bool zero_fill = false;                       ///< SUPERPIPE_FILL=zero
   bool overflow_allowed = false;                ///< SUPERPIPE_OVERFLOW=allow
   bool record_timeline = false;                 ///< SUPERPIPE_TIMELINE
+  Bytes headroom;  ///< SUPERPIPE_HEADROOM: of the budget, kept free for what the driver takes unasked
   /// The clock of waits and statistics; tests give their own.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
   /// Whether a thread of its own moves content. Without, nothing moves but inside calls that wait
@@ -77,16 +78,6 @@ struct CopyRoute {
 struct BufferRange {
   Address base;
   Bytes size;
-};
-
-/// By how much the device bytes change that are left to the driver.
-struct UnmanagedChange {
-  std::int64_t taken = 0;
-  std::int64_t headroom = 0;  ///< kept free for what the driver may take without being asked
-  friend bool operator==(const UnmanagedChange&, const UnmanagedChange&) = default;
-  friend UnmanagedChange operator+(const UnmanagedChange& a, const UnmanagedChange& b) {
-    return {a.taken + b.taken, a.headroom + b.headroom};
-  }
 };
 
 /// Keeps the invariants I1 to I7 of DESIGN section 6 for the buffers of one device.
@@ -153,14 +144,22 @@ class ResidencyManager {
   /// The program is about to destroy `stream`: marks its end while that can still be done.
   void on_stream_destroy(StreamHandle stream) noexcept;
 
-  /// What is left to the driver is about to change. Waits for room for what is taken; for headroom
-  /// only as long as note_unmanaged_change(). @return false if what is taken does not fit the
-  /// budget even after evicting; the caller then fails the allocation, and nothing has changed.
-  bool on_unmanaged_change(const UnmanagedChange& change);
-  /// It has changed and cannot be refused any more. Evicts what there is too much, but waits for
-  /// that no longer than kUrgentWait: work in front of it may need the program (I7).
-  void note_unmanaged_change(const UnmanagedChange& change);
-  static constexpr std::chrono::milliseconds kUrgentWait{100};
+  /// @name What is left to the driver (I4). None of these waits for room, and but for
+  /// admits_passthrough() before a refusal and make_room(), none asks the device anything.
+  /// @{
+  /// Whether a pass-through allocation of `size` bytes fits the budget once every managed page has
+  /// been evicted; if not, the caller answers as the driver does when it is out of memory.
+  bool admits_passthrough(Bytes size) noexcept;
+  /// The driver has made a pass-through allocation of `size` bytes. One atomic add, mostly.
+  void on_passthrough_allocation(Bytes size) noexcept;
+  /// Pass-through memory has come or gone by an amount that only the device knows: a free, code
+  /// that was loaded or unloaded, a pool that was trimmed. One load, mostly.
+  void on_passthrough_change() noexcept;
+  /// The driver was out of memory for `size` bytes: gives back as many bytes of pages, evicting if
+  /// need be. Waits for that, at most the wait limit; work that does not end is not waited for long
+  /// (I7). @return whether as much came free, and asking the driver again is worthwhile.
+  bool make_room(Bytes size) noexcept;
+  /// @}
 
   /// Gives cached and pooled pages back to the driver (cuMemPoolTrimTo, or a failed pass-through).
   void trim();

@@ -46,7 +46,7 @@ void ResidencyManager::Impl::worker_main() {
         work_cv_.wait_for(lock, rest);
         rest = std::min(rest * 5 / 4, kLongestRest);
       } else {
-        work_cv_.wait(lock);
+        work_cv_.wait_for(lock, passthrough_.until_due(now()));
         rest = kShortestRest;
       }
     }
@@ -71,9 +71,20 @@ bool ResidencyManager::Impl::run_worker_once() {
 // filled before the next one is freed. @return whether anything was done.
 bool ResidencyManager::Impl::step(Lock& lock) noexcept {
   bool worked = poll(lock);
-  if (excess() > Bytes{}) worked = reclaim_one(lock) || worked;
+  if (passthrough_.is_due(now())) worked = sample_passthrough(lock) || worked;
+  if (excess() > Bytes{}) worked = relieve(lock) || worked;
   if (fetch_next(lock)) return true;
   return evict_next(lock) || worked;
+}
+
+// Gets the pages back within the limit. @return whether anything was done.
+bool ResidencyManager::Impl::relieve(Lock& lock) noexcept {
+  if (reclaim_one(lock)) return true;
+  try {
+    return enforce_limit(lock);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 // What only statistics need: without host memory it is seen to later, or left out.

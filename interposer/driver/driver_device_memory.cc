@@ -241,6 +241,15 @@ std::optional<std::int64_t> DriverDeviceMemory::used_besides_pages() const noexc
          static_cast<std::int64_t>(pages_bytes_.load());
 }
 
+Result<Bytes> DriverDeviceMemory::used_bytes() {
+  const InRelaxedContext in_context(context_);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  const Status asked = checked(driver().cuMemGetInfo_v2(&free, &total), "cuMemGetInfo");
+  if (asked != Status::kOk) return asked;
+  return Bytes{total - std::min(free, total)};
+}
+
 Status DriverDeviceMemory::map(Address address, Bytes size, PageHandle pages) {
   const InRelaxedContext in_context(context_);
   const Status mapped =

@@ -1,5 +1,6 @@
 #include "interposer/passthrough/unmanaged_budget.h"
 
+#include <algorithm>
 #include <new>
 
 #include "interposer/driver/table.h"
@@ -33,10 +34,10 @@ bool UnmanagedBudget::take(const UnmanagedMemory::Allocation& allocation) noexce
   for (bool asked_pools = false;; asked_pools = true) {
     const UnmanagedChange added = memory_.take(allocation);
     if (added == UnmanagedChange{}) return true;
-    try {
-      if (residency_.on_unmanaged_change(added)) return true;
-    } catch (...) {
-      // Out of host memory: the allocation fails.
+    const Bytes size{static_cast<std::uint64_t>(std::max<std::int64_t>(added.taken, 0))};
+    if (residency_.admits_passthrough(size)) {
+      if (size > Bytes{}) residency_.on_passthrough_allocation(size);
+      return true;
     }
     // Zero, unless other threads took or gave back in the same blocks meanwhile.
     note(added + memory_.refuse(allocation));
@@ -113,10 +114,10 @@ std::optional<std::int64_t> UnmanagedBudget::uncounted() const noexcept {
 
 void UnmanagedBudget::note(const UnmanagedChange& change) noexcept {
   if (change == UnmanagedChange{}) return;
-  try {
-    residency_.note_unmanaged_change(change);
-  } catch (...) {
-    // What became free is then not used; the next growth makes room for what was taken.
+  if (change.taken > 0) {
+    residency_.on_passthrough_allocation(Bytes{static_cast<std::uint64_t>(change.taken)});
+  } else {
+    residency_.on_passthrough_change();
   }
 }
 

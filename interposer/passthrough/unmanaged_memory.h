@@ -15,6 +15,16 @@
 
 namespace superpipe {
 
+/// By how much the device bytes change that are left to the driver.
+struct UnmanagedChange {
+  std::int64_t taken = 0;
+  std::int64_t headroom = 0;  ///< kept free for what the driver may take without being asked
+  friend bool operator==(const UnmanagedChange&, const UnmanagedChange&) = default;
+  friend UnmanagedChange operator+(const UnmanagedChange& a, const UnmanagedChange& b) {
+    return {a.taken + b.taken, a.headroom + b.headroom};
+  }
+};
+
 /// The sizes of live pass-through allocations, by address or handle, and what they take together.
 ///
 /// Counted as drivers give out device memory: in blocks of 2 MiB, which allocations of up to 1 MiB

@@ -11,7 +11,8 @@ const char* name_of(Call call) {
       "reserve",        "release_reservation", "create_pages",   "destroy_pages", "map",
       "unmap",          "create_stream",       "destroy_stream", "create_event",  "destroy_event",
       "record",         "stream_wait",         "is_complete",    "wait",          "is_capturing",
-      "copy_to_device", "copy_to_host",        "zero",           "pin",           "unpin"};
+      "copy_to_device", "copy_to_host",        "zero",           "pin",           "unpin",
+      "used_bytes"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(Call::kCount));
   return kNames[static_cast<std::size_t>(call)];
 }
@@ -74,6 +75,11 @@ void FakeDevice::set_capturing(StreamHandle stream, bool capturing) {
   streams_[stream].capturing = capturing;
 }
 
+void FakeDevice::set_passthrough(Bytes bytes) {
+  const Guard guard(mutex_);
+  passthrough_ = bytes;
+}
+
 bool FakeDevice::read(Address address, std::size_t size, std::byte* out) {
   return transfer_bytes(address, size, out, nullptr);
 }
@@ -132,11 +138,6 @@ Bytes FakeDevice::device_bytes() const {
 Bytes FakeDevice::peak_bytes() const {
   const Guard guard(mutex_);
   return peak_bytes_;
-}
-
-void FakeDevice::reset_peak() {
-  const Guard guard(mutex_);
-  peak_bytes_ = device_bytes_;
 }
 
 std::chrono::steady_clock::time_point FakeDevice::now() {
@@ -276,9 +277,9 @@ Result<PageHandle> FakeDevice::create_pages(Bytes size) {
   if (const Status status = enter(Call::kCreatePages); status != Status::kOk) return status;
   const Guard guard(mutex_);
   if (size.count() % options_.granularity.count() != 0) violate("pages of an odd size");
-  if (device_bytes_ + size > options_.capacity) return Status::kOutOfDeviceMemory;
+  if (device_bytes_ + passthrough_ + size > options_.capacity) return Status::kOutOfDeviceMemory;
   device_bytes_ += size;
-  peak_bytes_ = std::max(peak_bytes_, device_bytes_);
+  peak_bytes_ = std::max(peak_bytes_, device_bytes_ + passthrough_);
   auto pages = std::make_shared<Physical>();
   pages->bytes.resize(size.count());
   for (auto& byte : pages->bytes) byte = std::byte{0xEE};  // new memory is not zero by itself
@@ -436,6 +437,12 @@ Status FakeDevice::wait(EventHandle event, std::chrono::milliseconds limit) {
     }
   }
   return Status::kOk;
+}
+
+Result<Bytes> FakeDevice::used_bytes() {
+  if (const Status status = enter(Call::kUsedBytes); status != Status::kOk) return status;
+  const Guard guard(mutex_);
+  return device_bytes_ + passthrough_;
 }
 
 Result<bool> FakeDevice::is_capturing(StreamHandle stream) {

@@ -47,6 +47,7 @@ enum class Call {
   kZero,
   kPin,
   kUnpin,
+  kUsedBytes,
   kCount,
 };
 
@@ -86,6 +87,8 @@ class FakeDevice : public DeviceMemory {
   /// Runs until nothing is left that can run.
   void drain();
   void set_capturing(StreamHandle stream, bool capturing);
+  /// What the device holds besides the manager's pages: it counts against the capacity.
+  void set_passthrough(Bytes bytes);
 
   /// Device bytes for work that runs now; unmapped parts are a violation, and are not touched.
   bool read(Address address, std::size_t size, std::byte* out);
@@ -102,8 +105,8 @@ class FakeDevice : public DeviceMemory {
   // -- what was seen
   [[nodiscard]] std::vector<std::string> violations() const;
   [[nodiscard]] Bytes device_bytes() const;
+  /// The most that pages and pass-through bytes together took when a page was created.
   [[nodiscard]] Bytes peak_bytes() const;
-  void reset_peak();
   /// Called at each port call of any thread, without a lock of the fake.
   std::function<void(Call)> on_call;
   /// Called after each record() that did what it should, likewise.
@@ -116,6 +119,7 @@ class FakeDevice : public DeviceMemory {
 
   // -- the port
   [[nodiscard]] Bytes granularity() const override { return options_.granularity; }
+  Result<Bytes> used_bytes() override;
   Result<Address> reserve(Bytes size) override;
   Status release_reservation(Address address, Bytes size) override;
   Result<PageHandle> create_pages(Bytes size) override;
@@ -205,6 +209,7 @@ class FakeDevice : public DeviceMemory {
   Address next_address_ = Address{1} << 44;
   bool host_functions_released_ = false;
   Bytes device_bytes_;
+  Bytes passthrough_;
   Bytes peak_bytes_;
   std::atomic<std::int64_t> clock_us_{0};
 };

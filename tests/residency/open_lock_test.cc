@@ -322,13 +322,13 @@ TEST_F(ShutDownTest, WaitsForATrimThatDestroysAPage) {
   expect_all_given_back();
 }
 
-TEST_F(ShutDownTest, WaitsForAPassThroughAllocationThatMakesRoom) {
+TEST_F(ShutDownTest, WaitsForWhoMakesRoomForThePassThrough) {
   make(budget_of(4));
   const Address a = load(2, 1);
   (void)load(2, 2);
   ASSERT_EQ(manager_->free(a), Status::kOk);
   shut_down_during(Call::kUnmap);
-  (void)manager_->on_unmanaged_change({3 * kPage});
+  (void)manager_->make_room(Bytes{3 * kPage});
   expect_all_given_back();
 }
 

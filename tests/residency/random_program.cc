@@ -140,10 +140,24 @@ class Program {
   }
 
   void check_limit() {
-    const ResidencyStats stats = armed()->stats();
     if (options_.policy.budget && options_.fault == Call::kCount &&
-        device_.peak_bytes() + stats.unmanaged_bytes > *options_.policy.budget) {
+        device_.peak_bytes() > *options_.policy.budget) {
       mistake("over the budget: " + std::to_string(device_.peak_bytes().count()));
+    }
+  }
+
+  // A page's worth of the device goes to the driver, or comes back: the manager is told of the one
+  // and has to ask the device about the other.
+  void change_passthrough(bool grows) {
+    constexpr Bytes kStep{4096};
+    if (grows && armed()->admits_passthrough(kStep)) {
+      passthrough_ += kStep;
+      device_.set_passthrough(passthrough_);
+      armed()->on_passthrough_allocation(kStep);
+    } else if (!grows && passthrough_ > Bytes{}) {
+      passthrough_ -= kStep;
+      device_.set_passthrough(passthrough_);
+      armed()->on_passthrough_change();
     }
   }
 
@@ -162,8 +176,7 @@ class Program {
     } else if (dice < 51) {
       armed()->trim();
     } else if (dice < 53) {
-      (void)armed()->on_unmanaged_change({draw(2) == 0 ? 4096 : -4096});
-      device_.reset_peak();  // the peak before it was against another limit
+      change_passthrough(draw(2) == 0);
     } else if (dice < 56) {
       recreate_stream();
     } else {
@@ -392,6 +405,7 @@ class Program {
 
   const ProgramOptions options_;
   std::mt19937_64 random_;
+  Bytes passthrough_;
   FakeDevice device_;
   std::unique_ptr<ResidencyManager> manager_;
   std::vector<StreamHandle> streams_;

@@ -45,7 +45,7 @@ TEST_F(ContextHooksTest, LetsAHookFinishWhileTheContextGoes) {
   EXPECT_EQ(residency.find(buffer_), std::nullopt);
   EXPECT_EQ(residency.free(buffer_), Status::kInvalidValue);
   EXPECT_FALSE(residency.allocate(2_MiB, std::nullopt).ok());
-  EXPECT_TRUE(residency.on_unmanaged_change({1 << 20}));
+  EXPECT_TRUE(residency.admits_passthrough(1_MiB));
   residency.trim();
   residency.on_stream_destroy(kLegacyStream);
   EXPECT_EQ(residency.pin_forever({&word, 1}, "test"), Status::kOk);

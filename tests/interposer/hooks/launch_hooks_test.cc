@@ -87,10 +87,10 @@ TEST_F(LaunchHooksTest, KeepsSmallAllocationsWithTheDriver) {
     return CUDA_SUCCESS;
   };
   EXPECT_EQ(allocate(100), CUdeviceptr{0x42000});
-  EXPECT_EQ(stats().unmanaged_bytes, 2_MiB);
+  EXPECT_EQ(stats().passthrough_bytes, 2_MiB);
   driver().cuMemFree_v2 = [](CUdeviceptr) { return CUDA_SUCCESS; };
   EXPECT_EQ(hook::cuMemFree_v2(0x42000), CUDA_SUCCESS);
-  EXPECT_EQ(stats().unmanaged_bytes, Bytes{});
+  EXPECT_EQ(stats().passthrough_bytes, Bytes{});
 }
 
 TEST_F(LaunchHooksTest, TrimsAndAsksAgainWhenASmallAllocationFindsNoRoom) {
@@ -110,7 +110,7 @@ TEST_F(LaunchHooksTest, GivesTheBudgetBackWhenASmallAllocationFails) {
   CUdeviceptr address = 7;
   EXPECT_EQ(hook::cuMemAlloc_v2(&address, 100), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(address, 7U);
-  EXPECT_EQ(stats().unmanaged_bytes, Bytes{});
+  EXPECT_EQ(stats().passthrough_bytes, Bytes{});
 }
 
 TEST(HookScope, PassesThroughWhenNestedOrDisabled) {

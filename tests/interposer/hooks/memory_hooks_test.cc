@@ -20,7 +20,7 @@ class MemoryHooksTest : public testing::ManagedFixture {
     driver().cuMemFree_v2 = [](CUdeviceptr) { return CUDA_SUCCESS; };
   }
   static Bytes unmanaged() {
-    return ContextRegistry::managed()->residency().stats().unmanaged_bytes;
+    return ContextRegistry::managed()->residency().stats().passthrough_bytes;
   }
 
   static CUmemGenericAllocationHandle create_pages(std::size_t size) {

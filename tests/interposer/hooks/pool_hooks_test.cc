@@ -74,7 +74,7 @@ class PoolHooksTest : public testing::ManagedFixture {
     return ContextRegistry::managed()->in_arena(address);
   }
   static Bytes unmanaged() {
-    return ContextRegistry::managed()->residency().stats().unmanaged_bytes;
+    return ContextRegistry::managed()->residency().stats().passthrough_bytes;
   }
 };
 
