@@ -1,3 +1,6 @@
 // Every name that PyTorch's libraries import: refused, unless another file here defines it.
-#include "tools/simgpu/cublas/generated/cublaslt_names.inc"
 #include "tools/simgpu/cublas/unsupported.h"
+
+namespace simgpu::cublas {
+#include "tools/simgpu/cublas/generated/cublaslt_names.inc"
+}  // namespace simgpu::cublas

@@ -16,7 +16,9 @@ class AddressSpaceTest : public ::testing::Test {
     ASSERT_EQ(cuMemAddressReserve(&base_, 8 * kGranule, 0, 0, 0), CUDA_SUCCESS);
   }
   void TearDown() override {
-    if (base_ != 0) EXPECT_EQ(cuMemAddressFree(base_, 8 * kGranule), CUDA_SUCCESS);
+    if (base_ != 0) {
+      EXPECT_EQ(cuMemAddressFree(base_, 8 * kGranule), CUDA_SUCCESS);
+    }
   }
 
   /// Maps granules [first, first + count) as one handle, and unmaps them.
