@@ -1,4 +1,7 @@
 // Driver functions of libraries, which need no context: cuLibrary*, cuKernel*.
+#include <algorithm>
+
+#include "tools/simgpu/driver/code/decode_image.h"
 #include "tools/simgpu/driver/code/module_registry.h"
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/device.h"
@@ -9,13 +12,17 @@ namespace {
 
 ModuleRegistry& registry() { return ModuleRegistry::instance(); }
 
-bool options_valid(CUlibraryOption* options, void** values, unsigned count) {
+bool are_valid(const CUlibraryOption* options, void* const* values, unsigned count) {
   if (count == 0) return true;
   if (options == nullptr || values == nullptr) return false;
-  for (unsigned i = 0; i < count; ++i) {
-    if (options[i] < 0 || options[i] >= CU_LIBRARY_NUM_OPTIONS) return false;
-  }
-  return true;
+  return std::all_of(options, options + count, [](CUlibraryOption option) {
+    return option >= 0 && option < CU_LIBRARY_NUM_OPTIONS;
+  });
+}
+
+/// Any options will do: they steer a just-in-time compiler, and there is none.
+bool are_valid(const CUjit_option* options, void* const* values, unsigned count) {
+  return count == 0 || (options != nullptr && values != nullptr);
 }
 
 }  // namespace
@@ -28,8 +35,8 @@ SIMGPU_EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* code,
                                          unsigned int num_library_options) {
   SIMGPU_ENTER(cuLibraryLoadData);
   if (library == nullptr || code == nullptr ||
-      (num_jit_options != 0 && (jit_options == nullptr || jit_options_values == nullptr)) ||
-      !options_valid(library_options, library_option_values, num_library_options)) {
+      !are_valid(jit_options, jit_options_values, num_jit_options) ||
+      !are_valid(library_options, library_option_values, num_library_options)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   LoadedImagePtr image;
@@ -46,8 +53,8 @@ SIMGPU_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* pat
                                              unsigned int num_library_options) {
   SIMGPU_ENTER(cuLibraryLoadFromFile);
   if (library == nullptr || path == nullptr ||
-      (num_jit_options != 0 && (jit_options == nullptr || jit_options_values == nullptr)) ||
-      !options_valid(library_options, library_option_values, num_library_options)) {
+      !are_valid(jit_options, jit_options_values, num_jit_options) ||
+      !are_valid(library_options, library_option_values, num_library_options)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   LoadedImagePtr image;
@@ -109,8 +116,8 @@ SIMGPU_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUli
   if (name == nullptr || (dptr == nullptr && bytes == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   const LoadedImagePtr image = registry().image_of(library);
   if (image == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const GlobalImage* const global = image->find_global(name);
-  if (global == nullptr) return CUDA_ERROR_NOT_FOUND;
+  // A name that does not exist loads no module.
+  if (image->find_global(name) == nullptr) return CUDA_ERROR_NOT_FOUND;
   CUmodule handle = nullptr;
   if (const CUresult result = registry().module_of(library, *context, &handle);
       result != CUDA_SUCCESS) {
@@ -118,9 +125,7 @@ SIMGPU_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUli
   }
   const ModulePtr module = registry().find(handle);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (dptr != nullptr) *dptr = module->data + global->offset;
-  if (bytes != nullptr) *bytes = global->bytes;
-  return CUDA_SUCCESS;
+  return global_of(*module, name, dptr, bytes);
 }
 
 // No image of simgpu's has managed variables.

@@ -1,4 +1,5 @@
 // Driver functions of modules: cuModule*.
+#include "tools/simgpu/driver/code/decode_image.h"
 #include "tools/simgpu/driver/code/module_registry.h"
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/entry/api.h"
@@ -111,11 +112,7 @@ SIMGPU_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CU
   if (name == nullptr || (dptr == nullptr && bytes == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   const ModulePtr module = registry().find(hmod);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const GlobalImage* const global = module->image->find_global(name);
-  if (global == nullptr) return CUDA_ERROR_NOT_FOUND;
-  if (dptr != nullptr) *dptr = module->data + global->offset;
-  if (bytes != nullptr) *bytes = global->bytes;
-  return CUDA_SUCCESS;
+  return global_of(*module, name, dptr, bytes);
 }
 
 }  // namespace simgpu

@@ -1,12 +1,8 @@
 #include "tools/simgpu/driver/code/module_registry.h"
 
-#include <cstdio>
 #include <utility>
 
-#include "tools/simgpu/driver/code/fat_binary.h"
-#include "tools/simgpu/driver/code/kernel_plugins.h"
 #include "tools/simgpu/driver/memory/memory.h"
-#include "tools/simgpu/driver/process/log.h"
 
 namespace simgpu {
 namespace {
@@ -33,8 +29,8 @@ Attributes new_attributes(const LoadedImage& image) {
 }  // namespace
 
 ModuleRegistry& ModuleRegistry::instance() {
-  static ModuleRegistry& registry = *new ModuleRegistry;
-  return registry;
+  static auto* const registry = new ModuleRegistry;
+  return *registry;
 }
 
 ModuleRegistry::ModuleRegistry() {
@@ -233,61 +229,21 @@ CUresult function_of(CUkernel kernel, Context& context, CUfunction* function) {
   return CUDA_SUCCESS;
 }
 
+CUresult global_of(const Module& module, std::string_view name, CUdeviceptr* address,
+                   std::size_t* bytes) {
+  const GlobalImage* const global = module.image->find_global(name);
+  if (global == nullptr) return CUDA_ERROR_NOT_FOUND;
+  if (address != nullptr) *address = module.data + global->offset;
+  if (bytes != nullptr) *bytes = global->bytes;
+  return CUDA_SUCCESS;
+}
+
 CUresult parameter_layout(const KernelImage& kernel, std::size_t index, std::size_t* offset,
                           std::size_t* size) {
   if (index >= kernel.parameters.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = kernel.parameters[index].offset;
   if (size != nullptr) *size = kernel.parameters[index].size;
   return CUDA_SUCCESS;
-}
-
-namespace {
-
-CUresult code_of(ImageError error) {
-  switch (error) {
-    case ImageError::kInvalidPtx:
-      return CUDA_ERROR_INVALID_PTX;
-    case ImageError::kNoBinary:
-      return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    case ImageError::kNoDecompressor:
-      return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
-    case ImageError::kInvalid:
-      break;
-  }
-  return CUDA_ERROR_INVALID_IMAGE;
-}
-
-}  // namespace
-
-CUresult decode_image(std::span<const std::byte> bytes, LoadedImagePtr* image) {
-  static Decompressor& decompressor = *new Decompressor;
-  if (const CUresult result = load_kernel_plugins(); result != CUDA_SUCCESS) return result;
-  ImageResult decoded = read_image(ByteView(bytes), decompressor);
-  if (const auto* const refusal = std::get_if<ImageRefusal>(&decoded)) {
-    log_line(LogLevel::kWarning, "a module cannot be loaded: %s", refusal->reason.c_str());
-    return code_of(refusal->error);
-  }
-  *image = std::make_shared<const LoadedImage>(std::move(std::get<ModuleImage>(decoded)),
-                                               kernel_plugins());
-  return CUDA_SUCCESS;
-}
-
-CUresult decode_image_at(const void* address, LoadedImagePtr* image) {
-  return decode_image(image_at(address).bytes(), image);
-}
-
-CUresult decode_image_file(const char* path, LoadedImagePtr* image) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path, "rbe"), &std::fclose);
-  if (file == nullptr) return CUDA_ERROR_FILE_NOT_FOUND;
-  std::vector<std::byte> bytes;
-  constexpr std::size_t kPiece = std::size_t{1} << 20;
-  for (std::size_t got = kPiece; got == kPiece;) {
-    const std::size_t size = bytes.size();
-    bytes.resize(size + kPiece);
-    got = std::fread(bytes.data() + size, 1, kPiece, file.get());
-    bytes.resize(size + got);
-  }
-  return decode_image(bytes, image);
 }
 
 }  // namespace simgpu

@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
-#include <span>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -118,22 +118,14 @@ class ModuleRegistry {
 /// @return CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_OUT_OF_MEMORY.
 CUresult function_of(CUkernel kernel, Context& context, CUfunction* function);
 
+/// Where variable `name` of `module` lies, and how long it is. `address` or `bytes` may be null,
+/// but not both. @return CUDA_ERROR_NOT_FOUND if the module has no such variable.
+CUresult global_of(const Module& module, std::string_view name, CUdeviceptr* address,
+                   std::size_t* bytes);
+
 /// Where parameter `index` of `kernel` lies; `size` may be null.
 /// @return CUDA_ERROR_INVALID_VALUE behind the last one, which is how programs find their number.
 CUresult parameter_layout(const KernelImage& kernel, std::size_t index, std::size_t* offset,
                           std::size_t* size);
-
-/// Decodes the image that a program passed, with the process's decompressor; says in one line why
-/// it cannot. Loads the kernel plugins first. `bytes` need not outlive the call.
-/// @return CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_INVALID_PTX, CUDA_ERROR_NO_BINARY_FOR_GPU,
-///     CUDA_ERROR_SHARED_OBJECT_INIT_FAILED (a decompressor is missing), CUDA_ERROR_INVALID_VALUE
-///     (a kernel plugin cannot be used).
-CUresult decode_image(std::span<const std::byte> bytes, LoadedImagePtr* image);
-
-/// decode_image() of the image at `address`, whose headers say how long it is.
-CUresult decode_image_at(const void* address, LoadedImagePtr* image);
-
-/// decode_image() of a file. @return also CUDA_ERROR_FILE_NOT_FOUND.
-CUresult decode_image_file(const char* path, LoadedImagePtr* image);
 
 }  // namespace simgpu

@@ -1,8 +1,9 @@
+#include "tools/simgpu/driver/code/process_plugins.h"
+
 #include <mutex>
 #include <set>
 #include <string>
 
-#include "tools/simgpu/driver/code/kernel_plugins.h"
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/log.h"
 
@@ -11,13 +12,13 @@ namespace {
 
 /// Never destroyed: launches run until the process ends.
 KernelPlugins& plugins() {
-  static KernelPlugins& instance = *new KernelPlugins;
-  return instance;
+  static auto* const instance = new KernelPlugins;
+  return *instance;
 }
 
 }  // namespace
 
-CUresult load_kernel_plugins() {
+CUresult load_process_plugins() {
   static const CUresult kResult = [] {
     const std::string problem = plugins().load(configuration().kernel_plugins);
     if (problem.empty()) return CUDA_SUCCESS;
@@ -27,13 +28,13 @@ CUresult load_kernel_plugins() {
   return kResult;
 }
 
-bool first_miss(std::string_view name) {
+bool note_missing_kernel(std::string_view name) {
   static std::mutex& mutex = *new std::mutex;
   static std::set<std::string, std::less<>>& names = *new std::set<std::string, std::less<>>;
   const std::lock_guard lock{mutex};
   return names.emplace(name).second;
 }
 
-const KernelPlugins& kernel_plugins() { return plugins(); }
+const KernelPlugins& process_plugins() { return plugins(); }
 
 }  // namespace simgpu

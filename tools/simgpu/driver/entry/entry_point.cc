@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "tools/simgpu/driver/code/kernel_plugins.h"
+#include "tools/simgpu/driver/code/process_plugins.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/entry/api.h"
 #include "tools/simgpu/driver/faults/access_fault.h"
@@ -22,7 +22,7 @@ void after_fork_in_child() { is_forked = is_initialized.load(); }
 
 CUresult initialize() {
   if (!load_configuration()) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult loaded = load_kernel_plugins(); loaded != CUDA_SUCCESS) return loaded;
+  if (const CUresult loaded = load_process_plugins(); loaded != CUDA_SUCCESS) return loaded;
   create_devices();
   install_fault_handlers();
   pthread_atfork(nullptr, nullptr, after_fork_in_child);

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "tools/simgpu/driver/code/kernel_plugins.h"
+#include "tools/simgpu/driver/code/process_plugins.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/faults/access_fault.h"
 #include "tools/simgpu/driver/launch/mixer.h"
@@ -135,8 +135,8 @@ CUresult check_cluster(const Function& function, const LaunchShape& shape) {
 /// Says once per kernel that no plugin has it, where plugins were given.
 void note_first_launch(const KernelCode& code) {
   count_kernel(code.image().name);
-  const KernelPlugins& plugins = kernel_plugins();
-  if (code.host_kernel() == nullptr && plugins.any() && first_miss(code.image().name)) {
+  const KernelPlugins& plugins = process_plugins();
+  if (code.host_kernel() == nullptr && plugins.any() && note_missing_kernel(code.image().name)) {
     log_line(LogLevel::kWarning,
              "kernel %s runs as a mixer; its results are not computed; add it to %s",
              code.image().name.c_str(), plugins.paths().front().c_str());
