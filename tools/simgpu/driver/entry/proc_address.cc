@@ -60,31 +60,35 @@ CUresult find_function(std::string_view symbol, int version, cuuint64_t flags, v
   return CUDA_SUCCESS;
 }
 
-// Callable before cuInit: a runtime library resolves everything first.
+namespace {
+
+/// What both ABIs do. Callable before cuInit: a runtime library resolves everything first.
+/// `*function` and `*status` are written on success only.
+CUresult get_proc_address(const char* symbol, void** function, int version, cuuint64_t flags,
+                          CUdriverProcAddressQueryResult* status) {
+  SIMGPU_ENTER_WITH(cuGetProcAddress, Requires::kNothing);
+  if (symbol == nullptr || function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return find_function(symbol, version, flags, function, status);
+}
+
+}  // namespace
 
 SIMGPU_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int cuda_version,
                                            cuuint64_t flags,
                                            CUdriverProcAddressQueryResult* symbol_status) {
-  SIMGPU_ENTER_WITH(cuGetProcAddress, Requires::kNothing);
-  if (symbol == nullptr || pfn == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  void* function = nullptr;
-  CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
   // NVIDIA's runtime asks for "" first, with version 0, and goes on when that succeeds with null.
-  const CUresult result = find_function(symbol, cuda_version, flags, &function, &status);
-  if (result != CUDA_SUCCESS) return result;
-  *pfn = function;
-  if (symbol_status != nullptr) *symbol_status = status;
-  return CUDA_SUCCESS;
+  CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
+  return get_proc_address(symbol, pfn, cuda_version, flags,
+                          symbol_status != nullptr ? symbol_status : &status);
 }
 
 // The first ABI has no status to tell by: what it cannot give is an error.
 SIMGPU_EXPORT CUresult cuGetProcAddress(const char* symbol, void** pfn, int cuda_version,
                                         cuuint64_t flags) {
-  SIMGPU_ENTER_WITH(cuGetProcAddress, Requires::kNothing);
-  if (symbol == nullptr || pfn == nullptr) return CUDA_ERROR_INVALID_VALUE;
   void* function = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-  const CUresult result = find_function(symbol, cuda_version, flags, &function, &status);
+  const CUresult result =
+      get_proc_address(symbol, pfn == nullptr ? nullptr : &function, cuda_version, flags, &status);
   if (result != CUDA_SUCCESS) return result;
   if (function == nullptr && *symbol != '\0') return CUDA_ERROR_NOT_FOUND;
   *pfn = function;
