@@ -47,12 +47,12 @@ def main() -> int:
             print(f"{options.site_packages}: no library imports {node}", file=sys.stderr)
             return 1
         if options.check:
-            missing = names - set(re.findall(r"\((\w+)\)", path.read_text()))
+            missing = names - set(re.findall(r"\(int, (\w+), \(\)\)", path.read_text()))
             for name in sorted(missing):
                 print(f"{path.name} lacks {name}", file=sys.stderr)
             failed = failed or bool(missing)
         else:
-            lines = [f"SIMGPU_CUBLAS_UNSUPPORTED({name})\n" for name in sorted(names)]
+            lines = [f"SIMGPU_UNSUPPORTED(int, {name}, ())\n" for name in sorted(names)]
             path.write_text(NOTE + "".join(lines))
     return 1 if failed else 0
 

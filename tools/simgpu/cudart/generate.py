@@ -90,9 +90,10 @@ def variants(include_dir: Path) -> dict[str, str]:
 def unsupported(names: list[str]) -> str:
     lines = [NOTE,
              "// They take whatever they are given: nothing is read, so no prototype is needed.\n",
-             '#include "tools/simgpu/cudart/unsupported.h"\n\n']
-    lines += [f"SIMGPU_UNSUPPORTED({name})\n" for name in names]
-    return "".join(lines)
+             '#include "tools/simgpu/cudart/unsupported.h"\n\n',
+             "namespace simgpu::cudart {\n"]
+    lines += [f"SIMGPU_UNSUPPORTED(int, {name}, ())\n" for name in names]
+    return "".join(lines) + "}  // namespace simgpu::cudart\n"
 
 
 def snake_case(name: str) -> str:

@@ -42,11 +42,12 @@ def unsupported(include_dir: Path) -> str:
         '#include "tools/simgpu/driver/entry/unsupported.h"',
         "",
         "// Weak: where simgpu implements a function, the linker takes that definition.",
+        "namespace simgpu {",
     ]
     for function in sorted(all_functions, key=lambda each: each.name):
         kinds = ", ".join(kind for kind, _ in function.parameters)
-        lines.append(f"SIMGPU_UNSUPPORTED({function.name}, ({kinds}))")
-    return "\n".join(lines) + "\n"
+        lines.append(f"SIMGPU_UNSUPPORTED(CUresult, {function.name}, ({kinds}))")
+    return "\n".join([*lines, "}  // namespace simgpu"]) + "\n"
 
 
 def proc_addresses(include_dir: Path) -> str:
