@@ -1,6 +1,4 @@
 #include <cstring>
-#include <string>
-#include <thread>
 
 #include "tests/simgpu/driver/support/driver_fixture.h"
 
@@ -8,7 +6,6 @@ namespace {
 
 using simgpu_test::kCapacity;
 using Device = simgpu_test::DriverTest;
-using Context = simgpu_test::DriverTest;
 
 int attribute(CUdevice_attribute name) {
   int value = -1;
@@ -64,83 +61,6 @@ TEST_F(Device, DevicesHaveMemoryOfTheirOwn) {
   allocate(16 * simgpu_test::kMiB);
   ASSERT_SUCCESS(cuCtxSetCurrent(second));
   EXPECT_EQ(available(), theirs);
-}
-
-TEST_F(Device, ErrorsHaveNamesAndTexts) {
-  const char* text = nullptr;
-  EXPECT_SUCCESS(cuGetErrorName(CUDA_ERROR_OUT_OF_MEMORY, &text));
-  EXPECT_STREQ(text, "CUDA_ERROR_OUT_OF_MEMORY");
-  EXPECT_SUCCESS(cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &text));
-  EXPECT_STREQ(text, "out of memory");
-  EXPECT_EQ(cuGetErrorName(static_cast<CUresult>(998), &text), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(text, nullptr);
-}
-
-TEST_F(Context, PrimaryContextIsOneAndCountsItsRetains) {
-  CUcontext again = nullptr;
-  EXPECT_SUCCESS(cuDevicePrimaryCtxRetain(&again, 0));
-  EXPECT_EQ(again, context_);
-  EXPECT_SUCCESS(cuDevicePrimaryCtxRelease(0));
-  unsigned flags = 0;
-  int active = 0;
-  EXPECT_SUCCESS(cuDevicePrimaryCtxGetState(0, &flags, &active));
-  EXPECT_EQ(active, 1);
-  EXPECT_SUCCESS(cuDevicePrimaryCtxRelease(0));
-  EXPECT_SUCCESS(cuDevicePrimaryCtxGetState(0, &flags, &active));
-  EXPECT_EQ(active, 0);
-  EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_ERROR_INVALID_CONTEXT);
-}
-
-TEST_F(Context, CallsWithoutACurrentContextAreRefused) {
-  std::thread other{[] {
-    CUdeviceptr address = 0;
-    EXPECT_EQ(cuMemAlloc(&address, 512), CUDA_ERROR_INVALID_CONTEXT);
-    CUcontext current = reinterpret_cast<CUcontext>(1);
-    EXPECT_SUCCESS(cuCtxGetCurrent(&current));
-    EXPECT_EQ(current, nullptr);
-  }};
-  other.join();
-}
-
-TEST_F(Context, PushAndPopFormAStack) {
-  CUcontext second = nullptr;
-  ASSERT_SUCCESS(cuCtxCreate(&second, nullptr, 0, 1));
-  CUdevice device = -1;
-  EXPECT_SUCCESS(cuCtxGetDevice(&device));
-  EXPECT_EQ(device, 1);
-  CUcontext popped = nullptr;
-  EXPECT_SUCCESS(cuCtxPopCurrent(&popped));
-  EXPECT_EQ(popped, second);
-  EXPECT_SUCCESS(cuCtxGetDevice(&device));
-  EXPECT_EQ(device, 0);
-  EXPECT_SUCCESS(cuCtxPushCurrent(second));
-  EXPECT_SUCCESS(cuCtxDestroy(second));
-  EXPECT_SUCCESS(cuCtxGetDevice(&device));
-  EXPECT_EQ(device, 0);
-  EXPECT_EQ(cuCtxDestroy(second), CUDA_ERROR_INVALID_CONTEXT);
-}
-
-TEST_F(Context, DestroyedContextRefusesCallsOfOtherThreads) {
-  CUcontext second = nullptr;
-  ASSERT_SUCCESS(cuCtxCreate(&second, nullptr, 0, 0));
-  ASSERT_SUCCESS(cuCtxPopCurrent(nullptr));
-  ASSERT_SUCCESS(cuCtxPushCurrent(second));
-  std::thread other{[&] { EXPECT_SUCCESS(cuCtxDestroy(second)); }};
-  other.join();
-  CUdeviceptr address = 0;
-  EXPECT_EQ(cuMemAlloc(&address, 512), CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  EXPECT_SUCCESS(cuCtxSetCurrent(context_));
-}
-
-TEST_F(Context, IdsAreUnique) {
-  CUcontext second = nullptr;
-  ASSERT_SUCCESS(cuCtxCreate(&second, nullptr, 0, 0));
-  unsigned long long first_id = 0;
-  unsigned long long second_id = 0;
-  EXPECT_SUCCESS(cuCtxGetId(context_, &first_id));
-  EXPECT_SUCCESS(cuCtxGetId(second, &second_id));
-  EXPECT_NE(first_id, second_id);
-  EXPECT_SUCCESS(cuCtxDestroy(second));
 }
 
 }  // namespace

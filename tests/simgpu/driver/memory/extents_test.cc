@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tools/simgpu/driver/process/configuration.h"
-
 namespace {
 
 using simgpu::Extents;
@@ -38,25 +36,6 @@ TEST(Extents, JoinsNeighboursOnBothSides) {
   EXPECT_EQ(extents.take(20, 1), std::nullopt);
   extents.give_back(10, 10);
   EXPECT_EQ(extents.take(30, 1), 0U);
-}
-
-TEST(ParseSize, TakesUnitsAsPowersOf1024) {
-  std::uint64_t bytes = 0;
-  EXPECT_TRUE(simgpu::parse_size("16G", &bytes));
-  EXPECT_EQ(bytes, std::uint64_t{16} << 30);
-  EXPECT_TRUE(simgpu::parse_size("3MiB", &bytes));
-  EXPECT_EQ(bytes, std::uint64_t{3} << 20);
-  EXPECT_TRUE(simgpu::parse_size("4096", &bytes));
-  EXPECT_EQ(bytes, 4096U);
-}
-
-TEST(ParseSize, RefusesAnythingElseAndLeavesTheOutputAlone) {
-  std::uint64_t bytes = 42;
-  for (const char* text :
-       {"", "G", "-1", "1.5G", "1 G", "1GB", "1X", "99999999999999999999", "17179869184G"}) {
-    EXPECT_FALSE(simgpu::parse_size(text, &bytes)) << text;
-  }
-  EXPECT_EQ(bytes, 42U);
 }
 
 }  // namespace
