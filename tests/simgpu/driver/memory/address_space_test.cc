@@ -36,8 +36,8 @@ class AddressSpaceTest : public ::testing::Test {
   [[nodiscard]] std::string history() const {
     std::string letters;
     for (std::uint64_t granule = 0; granule < 8; ++granule) {
-      const AddressRange first = find_range(base_ + granule * kGranule);
-      const AddressRange last = find_range(base_ + (granule + 1) * kGranule - 1);
+      const AddressRange first = AddressSpace::instance().find(base_ + granule * kGranule);
+      const AddressRange last = AddressSpace::instance().find(base_ + (granule + 1) * kGranule - 1);
       EXPECT_EQ(first.kind, MemoryKind::kReserved);
       EXPECT_EQ(first.once_mapped, last.once_mapped);
       letters += first.once_mapped ? 'm' : '.';

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "tools/simgpu/driver/memory/memory.h"
+#include "tools/simgpu/driver/memory/device_memory.h"
 
 namespace simgpu {
 namespace {

@@ -161,7 +161,7 @@ void ContextTable::tear_down(Context& context) {
   close_streams_of(context);
   destroy_events_of(context);
   release_pool_memory_of(context);
-  AddressSpace::instance().remove_allocations_of(context);
+  AddressSpace::instance().allocations().remove_all_of(context);
   release_host_memory_of(context);
   context.device().give_back(configuration().context_bytes);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/simgpu/driver/context/context.h"
+#include "tools/simgpu/driver/device/device.h"
 
 namespace simgpu {
 
@@ -38,7 +39,7 @@ class ContextTable {
   std::mutex mutex_;
   std::vector<std::unique_ptr<Context>> contexts_;
   std::mutex primaries_mutex_;
-  std::array<int, 64> retained_{};
+  std::array<int, kMaxDevices> retained_{};
 };
 
 /// Makes `context` current on the calling thread. @return false if the stack is full.

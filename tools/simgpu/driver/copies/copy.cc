@@ -204,7 +204,7 @@ CUresult classify(End& end, const Box& box, bool write) {
     const bool there = space.resolve(end.address, extent, write, -1, true).accessible;
     return there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
-  const auto pinned = space.find_pinned(end.address);
+  const auto pinned = space.pinned().find(end.address);
   end.pinned = pinned && extent <= pinned->base + pinned->size - end.address;
   // The device may be given the address of mapped host memory, but of no other.
   if (end.side == Side::kDevice && !end.pinned) return CUDA_ERROR_INVALID_VALUE;

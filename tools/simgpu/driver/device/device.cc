@@ -9,10 +9,9 @@
 namespace simgpu {
 namespace {
 
-constexpr int kMostDevices = 64;
 constexpr std::uint64_t kBlock = std::uint64_t{2} << 20;
 
-std::array<Device*, kMostDevices> devices{};  // never destroyed
+std::array<Device*, kMaxDevices> devices{};  // never destroyed
 std::atomic<int> devices_created{0};
 std::atomic<std::uint64_t> used_by_all{0};
 std::atomic<std::uint64_t> peak_by_all{0};

@@ -11,6 +11,9 @@
 
 namespace simgpu {
 
+/// The most devices that there can be.
+inline constexpr int kMaxDevices = 64;
+
 class Device;
 
 /// Memory small enough to share 2 MiB blocks with others of its kind: what is taken of the device

@@ -14,7 +14,7 @@
 #include "tools/simgpu/driver/faults/access_fault.h"
 #include "tools/simgpu/driver/launch/mixer.h"
 #include "tools/simgpu/driver/launch/occupancy.h"
-#include "tools/simgpu/driver/memory/memory.h"
+#include "tools/simgpu/driver/memory/address_space.h"
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/log.h"
 #include "tools/simgpu/driver/process/statistics.h"
@@ -33,7 +33,7 @@ constexpr int kLargestCluster = 16;
 class MappedMemory final : public MixerMemory {
  public:
   [[nodiscard]] Place find(std::uint64_t address) const override {
-    const AddressRange range = find_range(address);
+    const AddressRange range = AddressSpace::instance().find(address);
     if (range.kind == MemoryKind::kReserved) {
       return {.kind = range.once_mapped ? Kind::kUnmapped : Kind::kNeverMapped};
     }

@@ -2,6 +2,7 @@
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/memory/address_space.h"
+#include "tools/simgpu/driver/memory/device_memory.h"
 #include "tools/simgpu/driver/memory/memory_pool.h"
 
 namespace simgpu {
@@ -48,7 +49,7 @@ CUresult mem_free(CUdeviceptr address) {
   SIMGPU_ENTER(cuMemFree);
   SIMGPU_CONTEXT(context);
   if (address == 0) return CUDA_SUCCESS;
-  const auto allocation = AddressSpace::instance().find_allocation_at(address);
+  const auto allocation = AddressSpace::instance().allocations().find_at(address);
   if (!allocation) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = allocation->context->synchronize(); result != CUDA_SUCCESS) {
     return result;
@@ -72,7 +73,7 @@ CUresult get_info(std::uint64_t* free, std::uint64_t* total) {
 CUresult get_address_range(CUdeviceptr* base, std::uint64_t* size, CUdeviceptr address) {
   SIMGPU_ENTER(cuMemGetAddressRange);
   SIMGPU_CONTEXT(context);
-  const auto allocation = AddressSpace::instance().find_allocation(address);
+  const auto allocation = AddressSpace::instance().allocations().find(address);
   if (!allocation) return CUDA_ERROR_NOT_FOUND;
   if (base != nullptr) *base = allocation->base;
   if (size != nullptr) *size = allocation->size;

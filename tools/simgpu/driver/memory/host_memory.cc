@@ -32,7 +32,7 @@ CUresult allocate(void** out, std::uint64_t size, unsigned flags) {
   range.flags = flags;
   // All host memory is mapped and portable on a 64-bit device with unified addressing, but the
   // flags read back are those asked for.
-  if (!AddressSpace::instance().add_pinned(range)) {
+  if (!AddressSpace::instance().pinned().add(range)) {
     munmap(memory, align_up(size, kPage));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -77,15 +77,15 @@ CUresult register_host(void* memory, std::uint64_t size, unsigned flags) {
   range.context = context;
   range.flags = flags;
   range.registered = true;
-  return AddressSpace::instance().add_pinned(range) ? CUDA_SUCCESS
-                                                    : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  return AddressSpace::instance().pinned().add(range) ? CUDA_SUCCESS
+                                                      : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 }
 
 CUresult device_pointer(std::uint64_t* out, const void* memory, unsigned flags) {
   SIMGPU_ENTER(cuMemHostGetDevicePointer);
   SIMGPU_CONTEXT(context);
   const auto address = reinterpret_cast<std::uint64_t>(memory);
-  if (out == nullptr || flags != 0 || !AddressSpace::instance().find_pinned(address)) {
+  if (out == nullptr || flags != 0 || !AddressSpace::instance().pinned().find(address)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   *out = address;
@@ -95,7 +95,7 @@ CUresult device_pointer(std::uint64_t* out, const void* memory, unsigned flags) 
 }  // namespace
 
 void release_host_memory_of(const Context& context) {
-  for (const PinnedRange& range : AddressSpace::instance().remove_pinned_of(context)) {
+  for (const PinnedRange& range : AddressSpace::instance().pinned().remove_all_of(context)) {
     if (!range.registered) munmap(pointer(range.base), align_up(range.size, kPage));
   }
 }
@@ -116,11 +116,11 @@ SIMGPU_EXPORT CUresult cuMemFreeHost(void* p) {
   SIMGPU_ENTER(cuMemFreeHost);
   SIMGPU_CONTEXT(context);
   const auto base = reinterpret_cast<std::uint64_t>(p);
-  const auto range = AddressSpace::instance().find_pinned(base);
+  const auto range = AddressSpace::instance().pinned().find(base);
   if (!range || range->base != base || range->registered) return CUDA_ERROR_INVALID_VALUE;
   // Copies that still use it finish first, in whichever context it was allocated.
   if (const CUresult result = range->context->synchronize(); result != CUDA_SUCCESS) return result;
-  if (!AddressSpace::instance().remove_pinned(base, false)) return CUDA_ERROR_INVALID_VALUE;
+  if (!AddressSpace::instance().pinned().remove(base, false)) return CUDA_ERROR_INVALID_VALUE;
   munmap(p, align_up(range->size, kPage));
   return CUDA_SUCCESS;
 }
@@ -136,13 +136,14 @@ SIMGPU_EXPORT CUresult cuMemHostUnregister(void* p) {
   SIMGPU_ENTER(cuMemHostUnregister);
   SIMGPU_CONTEXT(context);
   const auto base = reinterpret_cast<std::uint64_t>(p);
-  const auto range = AddressSpace::instance().find_pinned(base);
+  const auto range = AddressSpace::instance().pinned().find(base);
   if (!range || range->base != base || !range->registered) {
     return p == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   }
   if (const CUresult result = range->context->synchronize(); result != CUDA_SUCCESS) return result;
-  return AddressSpace::instance().remove_pinned(base, true) ? CUDA_SUCCESS
-                                                            : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  return AddressSpace::instance().pinned().remove(base, true)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 SIMGPU_EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1* pdptr, void* p,
@@ -165,7 +166,7 @@ SIMGPU_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p,
 SIMGPU_EXPORT CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
   SIMGPU_ENTER(cuMemHostGetFlags);
   SIMGPU_CONTEXT(context);
-  const auto range = AddressSpace::instance().find_pinned(reinterpret_cast<std::uint64_t>(p));
+  const auto range = AddressSpace::instance().pinned().find(reinterpret_cast<std::uint64_t>(p));
   if (pFlags == nullptr || !range || range->registered) return CUDA_ERROR_INVALID_VALUE;
   // Under unified addressing all of it is mapped, whatever was asked for.
   *pFlags = range->flags | CU_MEMHOSTALLOC_DEVICEMAP;

@@ -1,12 +1,14 @@
-// The address space's part for virtual memory management: reservations, handles, mappings.
+#include "tools/simgpu/driver/memory/mapping_table.h"
+
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <iterator>
 #include <mutex>
+#include <utility>
+#include <vector>
 
-#include "tools/simgpu/driver/device/device.h"
-#include "tools/simgpu/driver/memory/address_space.h"
+#include "tools/simgpu/driver/entry/handle_table.h"
 
 namespace simgpu {
 namespace {
@@ -40,7 +42,7 @@ std::uint64_t reserve_addresses(std::uint64_t size, std::uint64_t alignment, std
 
 }  // namespace
 
-CUresult AddressSpace::reserve(std::uint64_t size, std::uint64_t alignment, std::uint64_t wanted,
+CUresult MappingTable::reserve(std::uint64_t size, std::uint64_t alignment, std::uint64_t wanted,
                                std::uint64_t* address) {
   const std::uint64_t base = reserve_addresses(size, std::max(alignment, kGranularity), wanted);
   if (base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -50,7 +52,7 @@ CUresult AddressSpace::reserve(std::uint64_t size, std::uint64_t alignment, std:
   return CUDA_SUCCESS;
 }
 
-CUresult AddressSpace::release_reservation(std::uint64_t address, std::uint64_t size) {
+CUresult MappingTable::release_reservation(std::uint64_t address, std::uint64_t size) {
   const std::unique_lock lock{mutex_};
   const auto found = reservations_.find(address);
   if (found == reservations_.end() || found->second != size) return CUDA_ERROR_INVALID_VALUE;
@@ -65,19 +67,19 @@ CUresult AddressSpace::release_reservation(std::uint64_t address, std::uint64_t 
   return CUDA_SUCCESS;
 }
 
-CUmemGenericAllocationHandle AddressSpace::add_handle(PhysicalPtr physical,
+CUmemGenericAllocationHandle MappingTable::add_handle(PhysicalPtr physical,
                                                       const CUmemAllocationProp& properties) {
   auto handle = std::make_shared<Handle>();
   handle->physical = std::move(physical);
   handle->properties = properties;
   handle->references = 1;
   const std::unique_lock lock{mutex_};
-  handle->id = 0x7000'0000ULL + next_id_++;
+  handle->id = 0x7000'0000ULL + next_object_id();
   handles_.emplace(handle->id, handle);
   return handle->id;
 }
 
-CUresult AddressSpace::release_handle(CUmemGenericAllocationHandle id) {
+CUresult MappingTable::release_handle(CUmemGenericAllocationHandle id) {
   std::shared_ptr<Handle> gone;  // its memory is freed after the lock
   const std::unique_lock lock{mutex_};
   const auto found = handles_.find(id);
@@ -89,7 +91,7 @@ CUresult AddressSpace::release_handle(CUmemGenericAllocationHandle id) {
   return CUDA_SUCCESS;
 }
 
-CUresult AddressSpace::retain_handle_at(std::uint64_t address, CUmemGenericAllocationHandle* id) {
+CUresult MappingTable::retain_handle_at(std::uint64_t address, CUmemGenericAllocationHandle* id) {
   const std::unique_lock lock{mutex_};
   const auto mapping = mapping_at(address);
   if (mapping == mappings_.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -100,7 +102,7 @@ CUresult AddressSpace::retain_handle_at(std::uint64_t address, CUmemGenericAlloc
   return CUDA_SUCCESS;
 }
 
-CUresult AddressSpace::handle_properties(CUmemGenericAllocationHandle id,
+CUresult MappingTable::handle_properties(CUmemGenericAllocationHandle id,
                                          CUmemAllocationProp* properties) {
   const std::shared_lock lock{mutex_};
   const auto found = handles_.find(id);
@@ -109,7 +111,7 @@ CUresult AddressSpace::handle_properties(CUmemGenericAllocationHandle id,
   return CUDA_SUCCESS;
 }
 
-void AddressSpace::note_mapped(std::uint64_t address, std::uint64_t size) {
+void MappingTable::note_mapped(std::uint64_t address, std::uint64_t size) {
   std::uint64_t base = address;
   std::uint64_t end = address + size;
   auto each = once_mapped_.upper_bound(address);
@@ -122,12 +124,12 @@ void AddressSpace::note_mapped(std::uint64_t address, std::uint64_t size) {
   once_mapped_.emplace(base, end);
 }
 
-bool AddressSpace::was_mapped(std::uint64_t address) const {
+bool MappingTable::was_mapped(std::uint64_t address) const {
   const auto after = once_mapped_.upper_bound(address);
   return after != once_mapped_.begin() && std::prev(after)->second > address;
 }
 
-bool AddressSpace::inside_reservation(std::uint64_t address, std::uint64_t size) const {
+bool MappingTable::inside_reservation(std::uint64_t address, std::uint64_t size) const {
   const auto after = reservations_.upper_bound(address);
   if (after == reservations_.begin()) return false;
   const auto reservation = std::prev(after);
@@ -135,7 +137,7 @@ bool AddressSpace::inside_reservation(std::uint64_t address, std::uint64_t size)
   return offset < reservation->second && size <= reservation->second - offset;
 }
 
-CUresult AddressSpace::map(std::uint64_t address, std::uint64_t size,
+CUresult MappingTable::map(std::uint64_t address, std::uint64_t size,
                            CUmemGenericAllocationHandle id) {
   const std::unique_lock lock{mutex_};
   const auto handle = handles_.find(id);
@@ -155,7 +157,7 @@ CUresult AddressSpace::map(std::uint64_t address, std::uint64_t size,
   return CUDA_SUCCESS;
 }
 
-bool AddressSpace::whole_mappings(std::uint64_t address, std::uint64_t size,
+bool MappingTable::whole_mappings(std::uint64_t address, std::uint64_t size,
                                   Mappings::iterator* first, Mappings::iterator* last) {
   *first = mappings_.find(address);
   std::uint64_t covered = 0;
@@ -169,7 +171,7 @@ bool AddressSpace::whole_mappings(std::uint64_t address, std::uint64_t size,
   return covered == size;
 }
 
-CUresult AddressSpace::unmap(std::uint64_t address, std::uint64_t size) {
+CUresult MappingTable::unmap(std::uint64_t address, std::uint64_t size) {
   std::vector<std::shared_ptr<Handle>> unmapped;  // released handles' memory goes after the lock
   const std::unique_lock lock{mutex_};
   Mappings::iterator first;
@@ -181,7 +183,7 @@ CUresult AddressSpace::unmap(std::uint64_t address, std::uint64_t size) {
   return CUDA_SUCCESS;
 }
 
-CUresult AddressSpace::set_access(std::uint64_t address, std::uint64_t size,
+CUresult MappingTable::set_access(std::uint64_t address, std::uint64_t size,
                                   const CUmemAccessDesc* access, std::size_t count) {
   const std::unique_lock lock{mutex_};
   Mappings::iterator first;
@@ -206,7 +208,7 @@ CUresult AddressSpace::set_access(std::uint64_t address, std::uint64_t size,
   return CUDA_SUCCESS;
 }
 
-CUresult AddressSpace::get_access(std::uint64_t address, int device, unsigned long long* flags) {
+CUresult MappingTable::get_access(std::uint64_t address, int device, unsigned long long* flags) {
   const std::shared_lock lock{mutex_};
   const auto mapping = mapping_at(address);
   if (mapping == mappings_.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -214,14 +216,14 @@ CUresult AddressSpace::get_access(std::uint64_t address, int device, unsigned lo
   return CUDA_SUCCESS;
 }
 
-AddressSpace::Mappings::iterator AddressSpace::mapping_at(std::uint64_t address) {
+MappingTable::Mappings::iterator MappingTable::mapping_at(std::uint64_t address) {
   const auto after = mappings_.upper_bound(address);
   if (after == mappings_.begin()) return mappings_.end();
   const auto mapping = std::prev(after);
   return address - mapping->first < mapping->second.size ? mapping : mappings_.end();
 }
 
-std::optional<AddressRange> AddressSpace::find_mapping(std::uint64_t address) {
+std::optional<AddressRange> MappingTable::find_mapping(std::uint64_t address) {
   const std::shared_lock lock{mutex_};
   const auto mapping = mapping_at(address);
   if (mapping == mappings_.end()) return std::nullopt;
@@ -232,6 +234,85 @@ std::optional<AddressRange> AddressSpace::find_mapping(std::uint64_t address) {
   range.device = mapping->second.handle->physical->device().ordinal();
   range.writable = mapping->second.writable;
   return range;
+}
+
+AddressRange MappingTable::readable_range_around(Mappings::iterator mapping) {
+  auto first = mapping;
+  while (first != mappings_.begin()) {
+    const auto before = std::prev(first);
+    if (before->first + before->second.size != first->first || !before->second.readable) break;
+    first = before;
+  }
+  AddressRange range;
+  range.kind = MemoryKind::kMapped;
+  range.base = first->first;
+  range.device = mapping->second.handle->physical->device().ordinal();
+  std::uint64_t end = first->first;
+  for (auto each = first; each != mappings_.end() && each->first == end && each->second.readable;
+       ++each) {
+    end += each->second.size;
+    range.writable = range.writable && each->second.writable;
+  }
+  range.size = end - range.base;
+  return range;
+}
+
+std::optional<AddressRange> MappingTable::find(std::uint64_t address) {
+  const std::shared_lock lock{mutex_};
+  const auto mapping = mapping_at(address);
+  if (mapping != mappings_.end() && mapping->second.readable) {
+    return readable_range_around(mapping);
+  }
+  const auto after = reservations_.upper_bound(address);
+  if (after == reservations_.begin()) return std::nullopt;
+  const auto reservation = std::prev(after);
+  if (address - reservation->first >= reservation->second) return std::nullopt;
+  AddressRange range;
+  range.kind = MemoryKind::kReserved;
+  range.base = reservation->first;
+  range.size = reservation->second;
+  range.once_mapped = was_mapped(address);
+  return range;
+}
+
+bool MappingTable::touches(std::uint64_t address, std::uint64_t size) {
+  const std::shared_lock lock{mutex_};
+  const std::uint64_t last = address + std::max<std::uint64_t>(size, 1) - 1;
+  const auto after = reservations_.upper_bound(last);
+  if (after == reservations_.begin()) return false;
+  const auto reservation = std::prev(after);
+  return reservation->first + reservation->second > address;
+}
+
+bool MappingTable::Mapping::allows(bool write, int device) const {
+  if (device < 0) return write ? writable : readable;
+  const auto is_allowed = [&](int ordinal) {
+    const unsigned flags = access[static_cast<std::size_t>(ordinal)];
+    return write ? flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE : flags != 0;
+  };
+  return is_allowed(device) || is_allowed(handle->physical->device().ordinal());
+}
+
+Resolution MappingTable::resolve(std::uint64_t address, std::uint64_t size, bool write,
+                                 int device) {
+  const std::shared_lock lock{mutex_};
+  Resolution result;
+  std::uint64_t position = address;
+  for (auto mapping = mapping_at(address); size != 0; ++mapping) {
+    result.first_bad = position;
+    if (mapping == mappings_.end() || mapping->first > position ||
+        !mapping->second.allows(write, device)) {
+      return result;
+    }
+    const PhysicalPtr& physical = mapping->second.handle->physical;
+    const std::uint64_t offset = position - mapping->first;
+    const std::uint64_t length = std::min(size, mapping->second.size - offset);
+    result.segments.push_back({physical->window() + offset, length, physical});
+    position += length;
+    size -= length;
+  }
+  result.accessible = true;
+  return result;
 }
 
 }  // namespace simgpu

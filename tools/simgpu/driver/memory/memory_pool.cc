@@ -33,7 +33,8 @@ CUresult MemoryPool::allocate(const StreamPtr& stream, std::uint64_t size, std::
   AddressSpace& space = AddressSpace::instance();
   Context& context = context_of(*stream);
   const auto take = [&] {
-    return space.allocate(context, small_, size, AllocationSource::kPool, handle, address);
+    return space.allocations().allocate(context, small_, size, AllocationSource::kPool, handle,
+                                        address);
   };
   CUresult result = take();
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -57,7 +58,7 @@ CUresult MemoryPool::allocate(const StreamPtr& stream, std::uint64_t size, std::
     result = take();
   }
   if (result != CUDA_SUCCESS) return result;
-  const std::uint64_t bytes = space.find_allocation_at(*address)->physical->size();
+  const std::uint64_t bytes = space.allocations().find_at(*address)->physical->size();
   reserved_ += bytes;
   reserved_high_ = std::max(reserved_high_, reserved_);
   add_used(bytes);
@@ -82,7 +83,7 @@ CUresult MemoryPool::reuse(std::vector<FreeBlock>::iterator block, const StreamP
                            std::uint64_t size, std::uint64_t* address) {
   const FreeBlock taken = *block;
   free_.erase(block);
-  AddressSpace::instance().revive(taken.address, size, context_of(*stream));
+  AddressSpace::instance().allocations().revive(taken.address, size, context_of(*stream));
   Operation fill = zero_fill(taken.address, size);
   if (taken.freed != nullptr && !taken.freed->complete()) fill.waits.push_back(taken.freed);
   enqueue(stream, std::move(fill));
@@ -99,12 +100,12 @@ void MemoryPool::add_used(std::uint64_t bytes) {
 CUresult MemoryPool::free(const StreamPtr& stream, std::uint64_t address) {
   const std::lock_guard lock{mutex_};
   AddressSpace& space = AddressSpace::instance();
-  const auto allocation = space.find_allocation_at(address);
-  const std::uint64_t id = space.begin_free(address);
+  const auto allocation = space.allocations().find_at(address);
+  const std::uint64_t id = space.allocations().begin_free(address);
   if (!allocation || id == 0) return CUDA_ERROR_INVALID_VALUE;
   Operation release;
   release.label = "a stream-ordered free";
-  release.work = [address, id] { AddressSpace::instance().finish_free(address, id); };
+  release.work = [address, id] { AddressSpace::instance().allocations().finish_free(address, id); };
   CompletionPtr freed = enqueue(stream, std::move(release));
   const std::uint64_t bytes = allocation->physical->size();
   used_ -= bytes;
@@ -115,10 +116,10 @@ CUresult MemoryPool::free(const StreamPtr& stream, std::uint64_t address) {
 CUresult MemoryPool::free_now(std::uint64_t address) {
   const std::lock_guard lock{mutex_};
   AddressSpace& space = AddressSpace::instance();
-  const auto allocation = space.find_allocation_at(address);
-  const std::uint64_t id = space.begin_free(address);
+  const auto allocation = space.allocations().find_at(address);
+  const std::uint64_t id = space.allocations().begin_free(address);
   if (!allocation || id == 0) return CUDA_ERROR_INVALID_VALUE;
-  space.finish_free(address, id);
+  space.allocations().finish_free(address, id);
   const std::uint64_t bytes = allocation->physical->size();
   used_ -= bytes;
   free_.push_back({address, bytes, nullptr, nullptr});
@@ -148,7 +149,7 @@ void MemoryPool::trim_locked(std::uint64_t keep) {
       ++block;
       continue;
     }
-    AddressSpace::instance().remove_allocation(block->address);
+    AddressSpace::instance().allocations().remove(block->address);
     reserved_ -= block->bytes;
     block = free_.erase(block);
   }

@@ -16,8 +16,9 @@ using PoolPtr = std::shared_ptr<MemoryPool>;
 struct Pools {
   HandleTable<CUmemoryPool, MemoryPool> table;
   std::mutex mutex;
-  std::array<std::vector<PoolPtr>, 64> of_device;  ///< the default first; abandoned ones included
-  std::array<PoolPtr, 64> current;
+  std::array<std::vector<PoolPtr>, kMaxDevices>
+      of_device;  ///< the default first; abandoned ones included
+  std::array<PoolPtr, kMaxDevices> current;
 
   static Pools& instance() {
     static auto* const pools = new Pools;
@@ -92,7 +93,7 @@ CUresult free_async(CUdeviceptr address, CUstream handle, NullStream null_stream
       result != CUDA_SUCCESS) {
     return result;
   }
-  const auto allocation = AddressSpace::instance().find_allocation_at(address);
+  const auto allocation = AddressSpace::instance().allocations().find_at(address);
   if (!allocation || allocation->source != AllocationSource::kPool) return CUDA_ERROR_INVALID_VALUE;
   const PoolPtr pool = pool_of(*allocation);
   return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : pool->free(stream, address);
@@ -127,7 +128,8 @@ void empty_pools_of(const Device& device) {
 }
 
 void release_pool_memory_of(const Context& context) {
-  for (const Allocation& left : AddressSpace::instance().pool_allocations_of(context)) {
+  for (const Allocation& left :
+       AddressSpace::instance().allocations().pool_allocations_of(context)) {
     if (const PoolPtr pool = pool_of(left)) pool->free_now(left.base);
   }
   empty_pools_of(context.device());

@@ -76,7 +76,7 @@ class MemoryFile {
 
 MemoryFile& file_of(const Device& device) {
   static std::mutex mutex;
-  static std::array<MemoryFile*, 64> files{};  // never destroyed
+  static std::array<MemoryFile*, kMaxDevices> files{};  // never destroyed
   const std::lock_guard lock{mutex};
   MemoryFile*& file = files[static_cast<std::size_t>(device.ordinal())];
   if (file == nullptr) file = new MemoryFile{device};

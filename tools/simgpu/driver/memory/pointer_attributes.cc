@@ -22,9 +22,9 @@ struct PointerFacts {
 PointerFacts facts_of(std::uint64_t address) {
   AddressSpace& space = AddressSpace::instance();
   PointerFacts facts;
-  facts.allocation = space.find_allocation(address);
-  if (!facts.allocation) facts.mapping = space.find_mapping(address);
-  if (!facts.on_device()) facts.pinned = space.find_pinned(address);
+  facts.allocation = space.allocations().find(address);
+  if (!facts.allocation) facts.mapping = space.mappings().find_mapping(address);
+  if (!facts.on_device()) facts.pinned = space.pinned().find(address);
   return facts;
 }
 
@@ -94,7 +94,8 @@ CUresult get(void* data, CUpointer_attribute attribute, std::uint64_t address,
       unsigned long long flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
       const Context* const context = current_context();
       if (facts.mapping && context != nullptr) {
-        AddressSpace::instance().get_access(address, context->device().ordinal(), &flags);
+        AddressSpace::instance().mappings().get_access(address, context->device().ordinal(),
+                                                       &flags);
       }
       return put<unsigned>(data, static_cast<unsigned>(flags));
     }

@@ -74,7 +74,8 @@ SIMGPU_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t
     return CUDA_ERROR_INVALID_VALUE;
   }
   std::uint64_t address = 0;
-  const CUresult result = AddressSpace::instance().reserve(size, alignment, addr, &address);
+  const CUresult result =
+      AddressSpace::instance().mappings().reserve(size, alignment, addr, &address);
   if (result == CUDA_SUCCESS) *ptr = address;
   return result;
 }
@@ -82,7 +83,7 @@ SIMGPU_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t
 SIMGPU_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
   SIMGPU_ENTER(cuMemAddressFree);
   SIMGPU_UNBROKEN();
-  return AddressSpace::instance().release_reservation(ptr, size);
+  return AddressSpace::instance().mappings().release_reservation(ptr, size);
 }
 
 SIMGPU_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
@@ -96,14 +97,14 @@ SIMGPU_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t 
   const ModelledHostCost cost{configuration().create_us};
   auto physical = Physical::create(find_device(prop->location.id)->small_allocations(), size);
   if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  *handle = AddressSpace::instance().add_handle(std::move(physical), *prop);
+  *handle = AddressSpace::instance().mappings().add_handle(std::move(physical), *prop);
   return CUDA_SUCCESS;
 }
 
 SIMGPU_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   SIMGPU_ENTER(cuMemRelease);
   SIMGPU_UNBROKEN();
-  return AddressSpace::instance().release_handle(handle);
+  return AddressSpace::instance().mappings().release_handle(handle);
 }
 
 SIMGPU_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle,
@@ -111,7 +112,8 @@ SIMGPU_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle*
   SIMGPU_ENTER(cuMemRetainAllocationHandle);
   SIMGPU_UNBROKEN();
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return AddressSpace::instance().retain_handle_at(reinterpret_cast<std::uint64_t>(addr), handle);
+  return AddressSpace::instance().mappings().retain_handle_at(reinterpret_cast<std::uint64_t>(addr),
+                                                              handle);
 }
 
 SIMGPU_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
@@ -119,7 +121,7 @@ SIMGPU_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationPro
   SIMGPU_ENTER(cuMemGetAllocationPropertiesFromHandle);
   SIMGPU_UNBROKEN();
   if (prop == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return AddressSpace::instance().handle_properties(handle, prop);
+  return AddressSpace::instance().mappings().handle_properties(handle, prop);
 }
 
 SIMGPU_EXPORT CUresult cuMemGetAllocationGranularity(size_t* granularity,
@@ -142,7 +144,7 @@ SIMGPU_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
   SIMGPU_UNBROKEN();
   if (!is_granular_range(ptr, size) || offset != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const ModelledHostCost cost{configuration().map_us};
-  return AddressSpace::instance().map(ptr, size, handle);
+  return AddressSpace::instance().mappings().map(ptr, size, handle);
 }
 
 SIMGPU_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
@@ -150,7 +152,7 @@ SIMGPU_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   SIMGPU_UNBROKEN();
   if (!is_granular_range(ptr, size)) return CUDA_ERROR_INVALID_VALUE;
   const ModelledHostCost cost{configuration().unmap_us};
-  return AddressSpace::instance().unmap(ptr, size);
+  return AddressSpace::instance().mappings().unmap(ptr, size);
 }
 
 SIMGPU_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc,
@@ -173,7 +175,7 @@ SIMGPU_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemA
     }
   }
   const ModelledHostCost cost{configuration().set_access_us};
-  return AddressSpace::instance().set_access(ptr, size, desc, count);
+  return AddressSpace::instance().mappings().set_access(ptr, size, desc, count);
 }
 
 SIMGPU_EXPORT CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
@@ -184,7 +186,7 @@ SIMGPU_EXPORT CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLoca
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (find_device(location->id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  return AddressSpace::instance().get_access(ptr, location->id, flags);
+  return AddressSpace::instance().mappings().get_access(ptr, location->id, flags);
 }
 
 }  // namespace simgpu

@@ -1,0 +1,55 @@
+// What an address can be: the kind of memory that it lies in, and the bytes behind it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tools/simgpu/driver/memory/physical_memory.h"
+
+namespace simgpu {
+
+/// The kinds of memory an address can lie in.
+enum class MemoryKind {
+  kUnknown,    ///< pageable host memory, or nothing at all
+  kPinned,     ///< cuMemAllocHost, cuMemHostAlloc, cuMemHostRegister
+  kAllocated,  ///< a live allocation: cuMemAlloc, cuMemAllocAsync
+  kMapped,     ///< mapped by cuMemMap and accessible
+  kReserved,   ///< device address space with nothing accessible there: an access faults
+};
+
+/// What an address lies in.
+struct AddressRange {
+  MemoryKind kind = MemoryKind::kUnknown;
+  std::uint64_t base = 0;   ///< first byte of the allocation (exact size), pinned range, or of the
+                            ///< whole contiguously mapped and accessible range around the address
+  std::uint64_t size = 0;   ///< bytes; for kReserved: of the reservation
+  int device = -1;          ///< owner; -1 for host memory
+  bool writable = true;     ///< false: some of the range is mapped read-only
+  bool once_mapped = true;  ///< false: kReserved, and nothing was ever mapped at the address
+
+  [[nodiscard]] std::uint64_t end() const { return base + size; }
+  /// Device memory that kernels may access.
+  [[nodiscard]] bool accessible() const {
+    return kind == MemoryKind::kAllocated || kind == MemoryKind::kMapped;
+  }
+};
+
+/// One piece of physical memory behind a range of addresses.
+struct Segment {
+  unsigned char* bytes = nullptr;  ///< through the window
+  std::uint64_t size = 0;
+  PhysicalPtr physical;  ///< null for host memory; keeps the bytes alive
+
+  bool operator==(const Segment& other) const {
+    return bytes == other.bytes && size == other.size && physical == other.physical;
+  }
+};
+
+/// What resolve() found.
+struct Resolution {
+  bool accessible = false;
+  std::uint64_t first_bad = 0;    ///< if not accessible
+  std::vector<Segment> segments;  ///< in address order
+};
+
+}  // namespace simgpu

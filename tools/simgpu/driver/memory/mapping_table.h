@@ -1,0 +1,86 @@
+// Virtual memory management: reservations, physical handles, and what is mapped where.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+
+#include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/entry/api.h"
+#include "tools/simgpu/driver/memory/address_range.h"
+#include "tools/simgpu/driver/memory/physical_memory.h"
+
+namespace simgpu {
+
+/// A physical handle of cuMemCreate. `references` counts create and retains; at 0 the handle is no
+/// longer valid, but its mappings keep the memory.
+struct Handle {
+  CUmemGenericAllocationHandle id = 0;
+  PhysicalPtr physical;
+  CUmemAllocationProp properties{};
+  int references = 0;
+};
+
+/// Reservations, handles and mappings. Thread-safe; waits on no device work. Driver codes are those
+/// that the calls of virtual memory management document; outputs stay untouched on failure.
+class MappingTable {
+ public:
+  CUresult reserve(std::uint64_t size, std::uint64_t alignment, std::uint64_t wanted,
+                   std::uint64_t* address);
+  CUresult release_reservation(std::uint64_t address, std::uint64_t size);
+  CUmemGenericAllocationHandle add_handle(PhysicalPtr physical,
+                                          const CUmemAllocationProp& properties);
+  CUresult release_handle(CUmemGenericAllocationHandle id);
+  CUresult retain_handle_at(std::uint64_t address, CUmemGenericAllocationHandle* id);
+  CUresult handle_properties(CUmemGenericAllocationHandle id, CUmemAllocationProp* properties);
+  CUresult map(std::uint64_t address, std::uint64_t size, CUmemGenericAllocationHandle id);
+  CUresult unmap(std::uint64_t address, std::uint64_t size);
+  CUresult set_access(std::uint64_t address, std::uint64_t size, const CUmemAccessDesc* access,
+                      std::size_t count);
+  CUresult get_access(std::uint64_t address, int device, unsigned long long* flags);
+
+  /// The one mapping that `address` lies in, accessible or not.
+  std::optional<AddressRange> find_mapping(std::uint64_t address);
+  /// The contiguously mapped and accessible range that `address` lies in (kMapped), else the
+  /// reservation (kReserved). O(log n + mappings in the range).
+  std::optional<AddressRange> find(std::uint64_t address);
+  /// Whether [address, address + size) touches a reservation.
+  bool touches(std::uint64_t address, std::uint64_t size);
+  /// The memory behind [address, address + size), as far as `device` may access it; a negative
+  /// `device`: as far as any may.
+  Resolution resolve(std::uint64_t address, std::uint64_t size, bool write, int device);
+
+ private:
+  struct Mapping {
+    std::uint64_t size = 0;
+    std::shared_ptr<Handle> handle;
+    std::array<unsigned char, kMaxDevices> access{};  ///< CUmemAccess_flags by device
+    bool readable = false;
+    bool writable = false;
+
+    [[nodiscard]] bool allows(bool write, int device) const;
+  };
+  using Mappings = std::map<std::uint64_t, Mapping>;
+
+  Mappings::iterator mapping_at(std::uint64_t address);
+  /// The readable mappings around `mapping` that have no gap between them, as one range.
+  AddressRange readable_range_around(Mappings::iterator mapping);
+  /// Whether [address, address + size) is a whole number of mappings, [*first, *last).
+  bool whole_mappings(std::uint64_t address, std::uint64_t size, Mappings::iterator* first,
+                      Mappings::iterator* last);
+  /// Remembers that [address, address + size) has been mapped.
+  void note_mapped(std::uint64_t address, std::uint64_t size);
+  [[nodiscard]] bool was_mapped(std::uint64_t address) const;
+  [[nodiscard]] bool inside_reservation(std::uint64_t address, std::uint64_t size) const;
+
+  std::shared_mutex mutex_;
+  std::map<std::uint64_t, std::uint64_t> reservations_;  ///< base to size
+  Mappings mappings_;                                    ///< by base
+  std::map<std::uint64_t, std::uint64_t> once_mapped_;   ///< of reservations: base to end, disjoint
+  std::map<CUmemGenericAllocationHandle, std::shared_ptr<Handle>> handles_;
+};
+
+}  // namespace simgpu
