@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "tools/simgpu/driver/context/context_table.h"
 #include "tools/simgpu/driver/memory/device_memory.h"
+#include "tools/simgpu/driver/streams/stream.h"
 
 namespace simgpu {
 namespace {
@@ -92,7 +94,7 @@ ModulePtr ModuleRegistry::remove(CUmodule handle) {
 void ModuleRegistry::free_data(const Module& module) {
   if (module.data != 0) {
     // Kernels in flight may still read the variables.
-    (void)module.context->synchronize();
+    (void)synchronize(*module.context);
     (void)free_device(module.data);
   }
 }

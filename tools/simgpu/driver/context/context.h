@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -37,13 +36,8 @@ class Context {
   /// The context's handle as programs see it.
   [[nodiscard]] CUcontext handle() { return reinterpret_cast<CUcontext>(this); }
 
-  /// Waits (in real time) until everything enqueued so far in this context is complete.
-  /// @return the sticky error.
-  CUresult synchronize();
-
  private:
   friend class ContextTable;
-  friend class StreamTable;
 
   Device& device_;
   const bool primary_;
@@ -67,12 +61,9 @@ Context* current_context() noexcept;
 /// the sticky error.
 CUresult check_context(const Context* context) noexcept;
 
-/// The context that `handle` names, or null if no such context was ever made. It may be dead.
-Context* find_context(CUcontext handle) noexcept;
-
-/// Calls `hook(context)` before a context's memory and streams go (destroy, last release, reset),
-/// after its work has completed. For owners of per-context objects (modules). Register once, at
-/// start; hooks are never removed. Thread-safe.
-void on_context_destroy(std::function<void(Context&)> hook);
+/// Makes `context` current on the calling thread. @return false if the stack is full.
+bool push_current(Context* context) noexcept;
+/// Takes the current context off the stack. @return it, or null.
+Context* pop_current() noexcept;
 
 }  // namespace simgpu

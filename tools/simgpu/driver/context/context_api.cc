@@ -4,6 +4,7 @@
 #include "tools/simgpu/driver/context/context_table.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/streams/event.h"
+#include "tools/simgpu/driver/streams/stream.h"
 #include "tools/simgpu/driver/streams/stream_object.h"
 
 namespace simgpu {
@@ -68,7 +69,7 @@ CUresult synchronize_context(CUcontext handle) {
   SIMGPU_ENTER(cuCtxSynchronize);
   Context* const context = named_or_current(handle);
   if (const CUresult result = check_context(context); result != CUDA_SUCCESS) return result;
-  return context->synchronize();
+  return synchronize(*context);
 }
 
 CUresult get_device(CUdevice* device, CUcontext handle) {

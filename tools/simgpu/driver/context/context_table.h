@@ -1,7 +1,8 @@
-// All contexts of the process, and the calling thread's stack of current ones.
+// All contexts of the process: how they are made and destroyed.
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -42,9 +43,12 @@ class ContextTable {
   std::array<int, kMaxDevices> retained_{};
 };
 
-/// Makes `context` current on the calling thread. @return false if the stack is full.
-bool push_current(Context* context) noexcept;
-/// Takes the current context off the stack. @return it, or null.
-Context* pop_current() noexcept;
+/// The context that `handle` names, or null if no such context was ever made. It may be dead.
+Context* find_context(CUcontext handle) noexcept;
+
+/// Calls `hook(context)` before a context's memory and streams go (destroy, last release, reset),
+/// after its work has completed. For owners of per-context objects (modules). Register once, at
+/// start; hooks are never removed. Thread-safe.
+void on_context_destroy(std::function<void(Context&)> hook);
 
 }  // namespace simgpu

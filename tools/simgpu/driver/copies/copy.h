@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tools/simgpu/driver/memory/address_space.h"
-#include "tools/simgpu/driver/streams/stream.h"
+#include "tools/simgpu/driver/streams/stream_table.h"
 
 namespace simgpu {
 

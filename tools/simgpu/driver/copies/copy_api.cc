@@ -1,4 +1,5 @@
 // The driver functions of linear copies.
+#include "tools/simgpu/driver/context/context_table.h"
 #include "tools/simgpu/driver/copies/copy.h"
 #include "tools/simgpu/driver/device/device.h"
 

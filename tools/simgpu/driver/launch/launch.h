@@ -8,7 +8,7 @@
 #include "tools/simgpu/driver/code/module_registry.h"
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/entry/api.h"
-#include "tools/simgpu/driver/streams/stream.h"
+#include "tools/simgpu/driver/streams/stream_table.h"
 
 namespace simgpu {
 

@@ -3,7 +3,8 @@
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/memory/address_space.h"
 #include "tools/simgpu/driver/memory/device_memory.h"
-#include "tools/simgpu/driver/memory/memory_pool.h"
+#include "tools/simgpu/driver/memory/pool_table.h"
+#include "tools/simgpu/driver/streams/stream.h"
 
 namespace simgpu {
 namespace {
@@ -51,7 +52,7 @@ CUresult mem_free(CUdeviceptr address) {
   if (address == 0) return CUDA_SUCCESS;
   const auto allocation = AddressSpace::instance().allocations().find_at(address);
   if (!allocation) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult result = allocation->context->synchronize(); result != CUDA_SUCCESS) {
+  if (const CUresult result = synchronize(*allocation->context); result != CUDA_SUCCESS) {
     return result;
   }
   if (allocation->source == AllocationSource::kPool) {

@@ -7,6 +7,7 @@
 
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/memory/address_space.h"
+#include "tools/simgpu/driver/streams/stream.h"
 
 namespace simgpu {
 namespace {
@@ -119,7 +120,7 @@ SIMGPU_EXPORT CUresult cuMemFreeHost(void* p) {
   const auto range = AddressSpace::instance().pinned().find(base);
   if (!range || range->base != base || range->registered) return CUDA_ERROR_INVALID_VALUE;
   // Copies that still use it finish first, in whichever context it was allocated.
-  if (const CUresult result = range->context->synchronize(); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = synchronize(*range->context); result != CUDA_SUCCESS) return result;
   if (!AddressSpace::instance().pinned().remove(base, false)) return CUDA_ERROR_INVALID_VALUE;
   munmap(p, align_up(range->size, kPage));
   return CUDA_SUCCESS;
@@ -140,7 +141,7 @@ SIMGPU_EXPORT CUresult cuMemHostUnregister(void* p) {
   if (!range || range->base != base || !range->registered) {
     return p == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   }
-  if (const CUresult result = range->context->synchronize(); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = synchronize(*range->context); result != CUDA_SUCCESS) return result;
   return AddressSpace::instance().pinned().remove(base, true)
              ? CUDA_SUCCESS
              : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;

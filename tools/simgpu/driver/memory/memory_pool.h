@@ -74,20 +74,4 @@ class MemoryPool {
   std::uint64_t used_high_ = 0;
 };
 
-/// The pool that `allocation` came from, destroyed ones included; null if it came from none.
-std::shared_ptr<MemoryPool> pool_of(const Allocation& allocation);
-
-/// Frees what is left of the stream-ordered allocations made in `context`, whose work has all
-/// completed, and gives back what its device's pools keep.
-void release_pool_memory_of(const Context& context);
-
-/// Trims every pool of `device` to its release threshold.
-void trim_pools_of(const Device& device);
-
-/// Gives back all that the pools of `device` keep for reuse and that nothing uses any more.
-void empty_pools_of(const Device& device);
-
-/// The live pool that `handle` names, or null.
-std::shared_ptr<MemoryPool> find_pool(CUmemoryPool handle);
-
 }  // namespace simgpu

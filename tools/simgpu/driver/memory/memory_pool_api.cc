@@ -1,51 +1,12 @@
 // The driver functions of memory pools and stream-ordered allocation.
-#include <array>
-
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/device.h"
-#include "tools/simgpu/driver/entry/handle_table.h"
-#include "tools/simgpu/driver/memory/memory_pool.h"
-#include "tools/simgpu/driver/process/log.h"
+#include "tools/simgpu/driver/memory/address_space.h"
+#include "tools/simgpu/driver/memory/pool_table.h"
+#include "tools/simgpu/driver/streams/stream_table.h"
 
 namespace simgpu {
 namespace {
-
-using PoolPtr = std::shared_ptr<MemoryPool>;
-
-/// Every pool, and which one each device allocates from. Never destroyed.
-struct Pools {
-  HandleTable<CUmemoryPool, MemoryPool> table;
-  std::mutex mutex;
-  std::array<std::vector<PoolPtr>, kMaxDevices>
-      of_device;  ///< the default first; abandoned ones included
-  std::array<PoolPtr, kMaxDevices> current;
-
-  static Pools& instance() {
-    static auto* const pools = new Pools;
-    return *pools;
-  }
-  PoolPtr make(Device& device, bool is_default) {
-    auto pool = std::make_shared<MemoryPool>(device, is_default);
-    pool->handle = table.add(pool);
-    of_device[static_cast<std::size_t>(device.ordinal())].push_back(pool);
-    return pool;
-  }
-  PoolPtr default_of(Device& device) {
-    const std::lock_guard lock{mutex};
-    auto& pools = of_device[static_cast<std::size_t>(device.ordinal())];
-    return pools.empty() ? make(device, true) : pools.front();
-  }
-  PoolPtr current_of(Device& device) {
-    PoolPtr first = default_of(device);
-    const std::lock_guard lock{mutex};
-    PoolPtr& chosen = current[static_cast<std::size_t>(device.ordinal())];
-    return chosen == nullptr ? first : chosen;
-  }
-  void choose(Device& device, PoolPtr pool) {
-    const std::lock_guard lock{mutex};
-    current[static_cast<std::size_t>(device.ordinal())] = std::move(pool);
-  }
-};
 
 CUresult check_location(const CUmemLocation* location, CUmemAllocationType type, Device** device) {
   if (location == nullptr || type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
@@ -64,7 +25,7 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, const PoolPtr& pool, CUs
     return result;
   }
   const PoolPtr from =
-      pool != nullptr ? pool : Pools::instance().current_of(context_of(*stream).device());
+      pool != nullptr ? pool : PoolTable::instance().current_of(context_of(*stream).device());
   std::uint64_t address = 0;
   const CUresult result = from->allocate(stream, size, &address);
   if (result == CUDA_SUCCESS) *out = address;
@@ -101,69 +62,14 @@ CUresult free_async(CUdeviceptr address, CUstream handle, NullStream null_stream
 
 }  // namespace
 
-PoolPtr pool_of(const Allocation& allocation) {
-  // A destroyed pool keeps serving what was allocated from it, though its handle is gone.
-  Pools& pools = Pools::instance();
-  const std::lock_guard lock{pools.mutex};
-  for (const auto& list : pools.of_device) {
-    for (const PoolPtr& pool : list) {
-      if (pool->handle == allocation.pool) return pool;
-    }
-  }
-  return nullptr;
-}
-
-static std::vector<PoolPtr> pools_of(const Device& device) {
-  Pools& pools = Pools::instance();
-  const std::lock_guard lock{pools.mutex};
-  return pools.of_device[static_cast<std::size_t>(device.ordinal())];
-}
-
-void trim_pools_of(const Device& device) {
-  for (const PoolPtr& pool : pools_of(device)) pool->trim_to_threshold();
-}
-
-void empty_pools_of(const Device& device) {
-  for (const PoolPtr& pool : pools_of(device)) pool->trim(0);
-}
-
-void release_pool_memory_of(const Context& context) {
-  for (const Allocation& left :
-       AddressSpace::instance().allocations().pool_allocations_of(context)) {
-    if (const PoolPtr pool = pool_of(left)) pool->free_now(left.base);
-  }
-  empty_pools_of(context.device());
-}
-
-PoolPtr find_pool(CUmemoryPool handle) {
-  PoolPtr found = Pools::instance().table.find(handle);
-  if (found == nullptr) {
-    log_line(LogLevel::kWarning, "there is no memory pool %p: a real driver may crash",
-             static_cast<void*>(handle));
-  }
-  return found;
-}
-
-SIMGPU_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-  return allocate_async(dptr, bytesize, hStream, NullStream::kLegacy);
-}
-SIMGPU_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-  return allocate_async(dptr, bytesize, hStream, NullStream::kPerThread);
-}
-SIMGPU_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize,
-                                               CUmemoryPool pool, CUstream hStream) {
-  return allocate_from_pool(dptr, bytesize, pool, hStream, NullStream::kLegacy);
-}
-SIMGPU_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize,
-                                                    CUmemoryPool pool, CUstream hStream) {
-  return allocate_from_pool(dptr, bytesize, pool, hStream, NullStream::kPerThread);
-}
-SIMGPU_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
-  return free_async(dptr, hStream, NullStream::kLegacy);
-}
-SIMGPU_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
-  return free_async(dptr, hStream, NullStream::kPerThread);
-}
+SIMGPU_STREAM_VARIANTS(cuMemAllocAsync, _ptsz,
+                       (CUdeviceptr * dptr, size_t bytesize, CUstream hStream), allocate_async,
+                       dptr, bytesize, hStream);
+SIMGPU_STREAM_VARIANTS(cuMemAllocFromPoolAsync, _ptsz,
+                       (CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream),
+                       allocate_from_pool, dptr, bytesize, pool, hStream);
+SIMGPU_STREAM_VARIANTS(cuMemFreeAsync, _ptsz, (CUdeviceptr dptr, CUstream hStream), free_async,
+                       dptr, hStream);
 
 SIMGPU_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
   SIMGPU_ENTER(cuMemPoolCreate);
@@ -174,9 +80,7 @@ SIMGPU_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps*
     return result;
   }
   if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
-  Pools::instance().default_of(*device);  // which is the first of the device's list
-  const std::lock_guard lock{Pools::instance().mutex};
-  *pool = Pools::instance().make(*device, false)->handle;
+  *pool = PoolTable::instance().create(*device)->handle;
   return CUDA_SUCCESS;
 }
 
@@ -184,10 +88,7 @@ SIMGPU_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   SIMGPU_ENTER(cuMemPoolDestroy);
   const auto found = find_pool(pool);
   if (found == nullptr || found->is_default()) return CUDA_ERROR_INVALID_VALUE;
-  if (Pools::instance().current_of(found->device()) == found) {
-    Pools::instance().choose(found->device(), nullptr);
-  }
-  Pools::instance().table.remove(pool);
+  PoolTable::instance().destroy(found);
   found->abandon();
   return CUDA_SUCCESS;
 }
@@ -252,7 +153,7 @@ SIMGPU_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevic
   if (pool_out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Device* const device = find_device(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  *pool_out = Pools::instance().default_of(*device)->handle;
+  *pool_out = PoolTable::instance().default_of(*device)->handle;
   return CUDA_SUCCESS;
 }
 
@@ -261,7 +162,7 @@ SIMGPU_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Device* const device = find_device(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  *pool = Pools::instance().current_of(*device)->handle;
+  *pool = PoolTable::instance().current_of(*device)->handle;
   return CUDA_SUCCESS;
 }
 
@@ -271,7 +172,7 @@ SIMGPU_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   const auto found = find_pool(pool);
   if (found == nullptr || &found->device() != device) return CUDA_ERROR_INVALID_VALUE;
-  Pools::instance().choose(*device, found);
+  PoolTable::instance().choose(*device, found);
   return CUDA_SUCCESS;
 }
 
@@ -283,7 +184,7 @@ SIMGPU_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool_out, CUmemLocat
     return result;
   }
   if (pool_out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *pool_out = Pools::instance().default_of(*device)->handle;
+  *pool_out = PoolTable::instance().default_of(*device)->handle;
   return CUDA_SUCCESS;
 }
 
@@ -295,7 +196,7 @@ SIMGPU_EXPORT CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* locati
     return result;
   }
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *pool = Pools::instance().current_of(*device)->handle;
+  *pool = PoolTable::instance().current_of(*device)->handle;
   return CUDA_SUCCESS;
 }
 
@@ -308,7 +209,7 @@ SIMGPU_EXPORT CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationT
   }
   const auto found = find_pool(pool);
   if (found == nullptr || &found->device() != device) return CUDA_ERROR_INVALID_VALUE;
-  Pools::instance().choose(*device, found);
+  PoolTable::instance().choose(*device, found);
   return CUDA_SUCCESS;
 }
 

@@ -4,7 +4,9 @@
 
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/entry/handle_table.h"
+#include "tools/simgpu/driver/memory/pool_table.h"
 #include "tools/simgpu/driver/streams/stream_object.h"
+#include "tools/simgpu/driver/streams/stream_table.h"
 
 namespace simgpu {
 namespace {
@@ -113,20 +115,11 @@ SIMGPU_EXPORT CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
 SIMGPU_EXPORT CUresult cuEventDestroy(CUevent hEvent) { return destroy(hEvent); }
 SIMGPU_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent) { return destroy(hEvent); }
 
-SIMGPU_EXPORT CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
-  return record_event(hEvent, hStream, NullStream::kLegacy);
-}
-SIMGPU_EXPORT CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
-  return record_event(hEvent, hStream, NullStream::kPerThread);
-}
-SIMGPU_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
-                                              unsigned int flags) {
-  return record_event_with_flags(hEvent, hStream, flags, NullStream::kLegacy);
-}
-SIMGPU_EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream,
-                                                   unsigned int flags) {
-  return record_event_with_flags(hEvent, hStream, flags, NullStream::kPerThread);
-}
+SIMGPU_STREAM_VARIANTS(cuEventRecord, _ptsz, (CUevent hEvent, CUstream hStream), record_event,
+                       hEvent, hStream);
+SIMGPU_STREAM_VARIANTS(cuEventRecordWithFlags, _ptsz,
+                       (CUevent hEvent, CUstream hStream, unsigned int flags),
+                       record_event_with_flags, hEvent, hStream, flags);
 
 SIMGPU_EXPORT CUresult cuEventQuery(CUevent hEvent) {
   SIMGPU_ENTER(cuEventQuery);
@@ -146,7 +139,7 @@ SIMGPU_EXPORT CUresult cuEventSynchronize(CUevent hEvent) {
     return result;
   }
   if (completion != nullptr) completion->wait();
-  after_synchronize(context->device());
+  trim_pools_of(context->device());
   return context->sticky_error();
 }
 

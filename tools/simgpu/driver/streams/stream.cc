@@ -7,6 +7,7 @@
 
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/faults/access_fault.h"
+#include "tools/simgpu/driver/memory/pool_table.h"
 #include "tools/simgpu/driver/process/statistics.h"
 #include "tools/simgpu/driver/streams/stream_object.h"
 
@@ -48,6 +49,15 @@ void add_blocking_streams(const Context& context, std::vector<CompletionPtr>& li
   for (const StreamPtr& stream : context.streams) {
     if (is_blocking(*stream)) keep_pending(list, stream->last);
   }
+}
+
+/// The last operations of all streams of `context`.
+std::vector<CompletionPtr> pending_of(Context& context) {
+  std::vector<CompletionPtr> list;
+  const std::lock_guard lock{context.enqueue_mutex};
+  for (const StreamPtr& stream : context.streams) keep_pending(list, stream->last);
+  if (context.legacy_stream != nullptr) keep_pending(list, context.legacy_stream->last);
+  return list;
 }
 
 void wait_for_lead(const Operation& operation, Nanoseconds end) {
@@ -189,20 +199,18 @@ std::vector<CompletionPtr> pending_of(const StreamPtr& stream) {
   return list;
 }
 
-std::vector<CompletionPtr> pending_of(Context& context) {
-  std::vector<CompletionPtr> list;
-  const std::lock_guard lock{context.enqueue_mutex};
-  for (const StreamPtr& stream : context.streams) keep_pending(list, stream->last);
-  if (context.legacy_stream != nullptr) keep_pending(list, context.legacy_stream->last);
-  return list;
-}
-
 bool is_complete(const StreamPtr& stream) { return pending_of(stream).empty(); }
 
 CUresult synchronize(const StreamPtr& stream) {
   for (const CompletionPtr& completion : pending_of(stream)) completion->wait();
-  after_synchronize(stream->context.device());
+  trim_pools_of(stream->context.device());
   return stream->context.sticky_error();
+}
+
+CUresult synchronize(Context& context) {
+  for (const CompletionPtr& completion : pending_of(context)) completion->wait();
+  trim_pools_of(context.device());
+  return context.sticky_error();
 }
 
 }  // namespace simgpu

@@ -35,14 +35,6 @@ struct Operation {
 class Stream;
 using StreamPtr = std::shared_ptr<Stream>;
 
-/// Which stream a null handle means: legacy, or the calling thread's (_ptsz and _ptds variants).
-enum class NullStream { kLegacy, kPerThread };
-
-/// Finds the stream that `handle` names in `context`: null by `null_stream`, CU_STREAM_LEGACY,
-/// CU_STREAM_PER_THREAD, or one that cuStreamCreate made (of any context: see context_of()).
-/// @return CUDA_ERROR_INVALID_HANDLE if there is no such stream (destroyed ones included).
-CUresult resolve_stream(Context& context, CUstream handle, NullStream null_stream, StreamPtr* out);
-
 /// The context a stream belongs to.
 Context& context_of(const Stream& stream);
 
@@ -59,5 +51,9 @@ bool is_complete(const StreamPtr& stream);
 /// Waits until everything now on `stream` is complete (for the legacy stream: as is_complete()).
 /// @return the context's sticky error.
 CUresult synchronize(const StreamPtr& stream);
+
+/// Waits (in real time) until everything enqueued so far in `context` is complete.
+/// @return the sticky error.
+CUresult synchronize(Context& context);
 
 }  // namespace simgpu

@@ -1,69 +1,22 @@
-// The driver functions of streams, and which stream a handle names.
+// The driver functions of streams.
 #include <algorithm>
 
 #include "tools/simgpu/driver/device/device.h"
-#include "tools/simgpu/driver/entry/handle_table.h"
 #include "tools/simgpu/driver/streams/event.h"
 #include "tools/simgpu/driver/streams/stream_object.h"
+#include "tools/simgpu/driver/streams/stream_table.h"
 
 namespace simgpu {
 namespace {
 
 constexpr int kGreatestPriority = -5;
 
-HandleTable<CUstream, Stream>& streams() {
-  static auto* const table = new HandleTable<CUstream, Stream>;
-  return *table;
-}
-
-/// The calling thread's default streams, one per context; closed when the thread ends.
-struct PerThreadStreams {
-  std::vector<StreamPtr> list;
-
-  ~PerThreadStreams() {
-    if (forked()) return;  // locks may be held by threads that the child does not have
-    for (const StreamPtr& stream : list) stream->close();
-  }
-};
-
-StreamPtr per_thread_stream(Context& context) {
-  thread_local PerThreadStreams mine;
-  std::erase_if(mine.list, [](const StreamPtr& stream) { return stream->closed.load(); });
-  for (const StreamPtr& stream : mine.list) {
-    if (&stream->context == &context) return stream;
-  }
-  mine.list.push_back(make_stream(context, StreamKind::kPerThread, CU_STREAM_DEFAULT, 0));
-  return mine.list.back();
-}
-
-StreamPtr legacy_stream(Context& context) {
-  {
-    const std::lock_guard lock{context.enqueue_mutex};
-    if (context.legacy_stream != nullptr) return context.legacy_stream;
-  }
-  StreamPtr made = make_stream(context, StreamKind::kLegacy, CU_STREAM_DEFAULT, 0);
-  StreamPtr theirs;
-  {
-    const std::lock_guard lock{context.enqueue_mutex};
-    if (context.legacy_stream == nullptr) {
-      context.legacy_stream = made;
-      return made;
-    }
-    theirs = context.legacy_stream;  // another thread was faster
-  }
-  made->close();
-  return theirs;
-}
-
 CUresult create(CUstream* handle, unsigned flags, int priority) {
   SIMGPU_CONTEXT(context);
   if (handle == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const StreamKind kind =
-      (flags & CU_STREAM_NON_BLOCKING) != 0 ? StreamKind::kNonBlocking : StreamKind::kBlocking;
-  *handle =
-      streams().add(make_stream(*context, kind, flags, std::clamp(priority, kGreatestPriority, 0)));
+  *handle = create_stream(*context, flags, std::clamp(priority, kGreatestPriority, 0));
   return CUDA_SUCCESS;
 }
 
@@ -82,10 +35,7 @@ CUresult with_stream(CUstream handle, NullStream null_stream, Use use) {
 CUresult destroy(CUstream handle) {
   SIMGPU_ENTER(cuStreamDestroy);
   SIMGPU_CONTEXT(context);
-  const StreamPtr stream = streams().remove(handle);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  stream->close();  // pending work still completes
-  return CUDA_SUCCESS;
+  return destroy_stream(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult query(CUstream handle, NullStream null_stream) {
@@ -118,40 +68,36 @@ CUresult wait_event(CUstream handle, CUevent event, unsigned flags, NullStream n
   });
 }
 
-CUresult get_flags(CUstream handle, unsigned* flags, NullStream null_stream) {
-  SIMGPU_ENTER(cuStreamGetFlags);
-  if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return with_stream(handle, null_stream, [flags](const StreamPtr& stream) {
-    *flags = stream->flags;
+/// Writes what `read(stream)` says of the stream that `handle` names to `*out`.
+template <typename Value, typename Read>
+CUresult read_stream(CUstream handle, NullStream null_stream, Value* out, Read read) {
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return with_stream(handle, null_stream, [&](const StreamPtr& stream) {
+    *out = read(*stream);
     return CUDA_SUCCESS;
   });
+}
+
+CUresult get_flags(CUstream handle, unsigned* flags, NullStream null_stream) {
+  SIMGPU_ENTER(cuStreamGetFlags);
+  return read_stream(handle, null_stream, flags, [](const Stream& stream) { return stream.flags; });
 }
 
 CUresult get_priority(CUstream handle, int* priority, NullStream null_stream) {
   SIMGPU_ENTER(cuStreamGetPriority);
-  if (priority == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return with_stream(handle, null_stream, [priority](const StreamPtr& stream) {
-    *priority = stream->priority;
-    return CUDA_SUCCESS;
-  });
+  return read_stream(handle, null_stream, priority,
+                     [](const Stream& stream) { return stream.priority; });
 }
 
 CUresult get_id(CUstream handle, unsigned long long* id, NullStream null_stream) {
   SIMGPU_ENTER(cuStreamGetId);
-  if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return with_stream(handle, null_stream, [id](const StreamPtr& stream) {
-    *id = stream->id;
-    return CUDA_SUCCESS;
-  });
+  return read_stream(handle, null_stream, id, [](const Stream& stream) { return stream.id; });
 }
 
 CUresult get_context(CUstream handle, CUcontext* out, NullStream null_stream) {
   SIMGPU_ENTER(cuStreamGetCtx);
-  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return with_stream(handle, null_stream, [out](const StreamPtr& stream) {
-    *out = stream->context.handle();
-    return CUDA_SUCCESS;
-  });
+  return read_stream(handle, null_stream, out,
+                     [](const Stream& stream) { return stream.context.handle(); });
 }
 
 /// No stream here belongs to a green context.
@@ -164,20 +110,14 @@ CUresult get_contexts(CUstream handle, CUcontext* out, CUgreenCtx* green, NullSt
 
 CUresult get_device(CUstream handle, CUdevice* device, NullStream null_stream) {
   SIMGPU_ENTER(cuStreamGetDevice);
-  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return with_stream(handle, null_stream, [device](const StreamPtr& stream) {
-    *device = stream->context.device().ordinal();
-    return CUDA_SUCCESS;
-  });
+  return read_stream(handle, null_stream, device,
+                     [](const Stream& stream) { return stream.context.device().ordinal(); });
 }
 
-/// Nothing can be captured yet, so no stream ever is.
+/// Nothing can be captured, so no stream ever is.
 CUresult capture_status(CUstream handle, CUstreamCaptureStatus* status, NullStream null_stream) {
-  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return with_stream(handle, null_stream, [status](const StreamPtr&) {
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
-  });
+  return read_stream(handle, null_stream, status,
+                     [](const Stream&) { return CU_STREAM_CAPTURE_STATUS_NONE; });
 }
 
 CUresult is_capturing(CUstream handle, CUstreamCaptureStatus* status, NullStream null_stream) {
@@ -228,34 +168,6 @@ CUresult launch_host_function(CUstream handle, CUhostFn function, void* data,
 
 }  // namespace
 
-CUresult resolve_stream(Context& context, CUstream handle, NullStream null_stream, StreamPtr* out) {
-  if (handle == nullptr) {
-    handle = null_stream == NullStream::kLegacy ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD;
-  }
-  if (handle == CU_STREAM_LEGACY) {
-    *out = legacy_stream(context);
-  } else if (handle == CU_STREAM_PER_THREAD) {
-    *out = per_thread_stream(context);
-  } else {
-    StreamPtr found = streams().find(handle);
-    if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    *out = std::move(found);
-  }
-  return CUDA_SUCCESS;
-}
-
-void close_streams_of(Context& context) {
-  streams().remove_if([&](const Stream& stream) { return &stream.context == &context; });
-  std::vector<StreamPtr> closing;
-  {
-    const std::lock_guard lock{context.enqueue_mutex};
-    closing = context.streams;
-    if (context.legacy_stream != nullptr) closing.push_back(context.legacy_stream);
-    context.legacy_stream = nullptr;
-  }
-  for (const StreamPtr& stream : closing) stream->close();
-}
-
 SIMGPU_EXPORT CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
   SIMGPU_ENTER(cuStreamCreate);
   return create(phStream, Flags, 0);
@@ -281,47 +193,43 @@ SIMGPU_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mo
   return CUDA_SUCCESS;
 }
 
-/// Both ABI variants of a function: the plain one takes null for the legacy stream, `_ptsz` for the
-/// calling thread's. `parameters` in parentheses, `call` with NULL_STREAM where that goes.
-#define SIMGPU_STREAM_API(name, parameters, function, ...)                                      \
-  SIMGPU_EXPORT CUresult name parameters { return function(__VA_ARGS__, NullStream::kLegacy); } \
-  SIMGPU_EXPORT CUresult name##_ptsz parameters {                                               \
-    return function(__VA_ARGS__, NullStream::kPerThread);                                       \
-  }                                                                                             \
-  static_assert(true, "take a semicolon")
-
-SIMGPU_STREAM_API(cuStreamQuery, (CUstream hStream), query, hStream);
-SIMGPU_STREAM_API(cuStreamSynchronize, (CUstream hStream), synchronize_stream, hStream);
-SIMGPU_STREAM_API(cuStreamWaitEvent, (CUstream hStream, CUevent hEvent, unsigned int Flags),
-                  wait_event, hStream, hEvent, Flags);
-SIMGPU_STREAM_API(cuStreamGetFlags, (CUstream hStream, unsigned int* flags), get_flags, hStream,
-                  flags);
-SIMGPU_STREAM_API(cuStreamGetPriority, (CUstream hStream, int* priority), get_priority, hStream,
-                  priority);
-SIMGPU_STREAM_API(cuStreamGetId, (CUstream hStream, unsigned long long* streamId), get_id, hStream,
-                  streamId);
-SIMGPU_STREAM_API(cuStreamGetCtx, (CUstream hStream, CUcontext* pctx), get_context, hStream, pctx);
-SIMGPU_STREAM_API(cuStreamGetCtx_v2, (CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx),
-                  get_contexts, hStream, pCtx, pGreenCtx);
-SIMGPU_STREAM_API(cuStreamGetDevice, (CUstream hStream, CUdevice* device), get_device, hStream,
-                  device);
-SIMGPU_STREAM_API(cuStreamIsCapturing, (CUstream hStream, CUstreamCaptureStatus* captureStatus),
-                  is_capturing, hStream, captureStatus);
-SIMGPU_STREAM_API(cuStreamGetCaptureInfo,
-                  (CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*),
-                  capture_info, hStream, captureStatus_out);
-SIMGPU_STREAM_API(cuStreamGetCaptureInfo_v2,
-                  (CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*,
-                   CUgraph*, const CUgraphNode**, size_t*),
-                  capture_info, hStream, captureStatus_out);
-SIMGPU_STREAM_API(cuStreamGetCaptureInfo_v3,
-                  (CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*,
-                   CUgraph*, const CUgraphNode**, const CUgraphEdgeData**, size_t*),
-                  capture_info, hStream, captureStatus_out);
-SIMGPU_STREAM_API(cuStreamAddCallback,
-                  (CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags),
-                  add_callback, hStream, callback, userData, flags);
-SIMGPU_STREAM_API(cuLaunchHostFunc, (CUstream hStream, CUhostFn fn, void* userData),
-                  launch_host_function, hStream, fn, userData);
+SIMGPU_STREAM_VARIANTS(cuStreamQuery, _ptsz, (CUstream hStream), query, hStream);
+SIMGPU_STREAM_VARIANTS(cuStreamSynchronize, _ptsz, (CUstream hStream), synchronize_stream, hStream);
+SIMGPU_STREAM_VARIANTS(cuStreamWaitEvent, _ptsz,
+                       (CUstream hStream, CUevent hEvent, unsigned int Flags), wait_event, hStream,
+                       hEvent, Flags);
+SIMGPU_STREAM_VARIANTS(cuStreamGetFlags, _ptsz, (CUstream hStream, unsigned int* flags), get_flags,
+                       hStream, flags);
+SIMGPU_STREAM_VARIANTS(cuStreamGetPriority, _ptsz, (CUstream hStream, int* priority), get_priority,
+                       hStream, priority);
+SIMGPU_STREAM_VARIANTS(cuStreamGetId, _ptsz, (CUstream hStream, unsigned long long* streamId),
+                       get_id, hStream, streamId);
+SIMGPU_STREAM_VARIANTS(cuStreamGetCtx, _ptsz, (CUstream hStream, CUcontext* pctx), get_context,
+                       hStream, pctx);
+SIMGPU_STREAM_VARIANTS(cuStreamGetCtx_v2, _ptsz,
+                       (CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx), get_contexts,
+                       hStream, pCtx, pGreenCtx);
+SIMGPU_STREAM_VARIANTS(cuStreamGetDevice, _ptsz, (CUstream hStream, CUdevice* device), get_device,
+                       hStream, device);
+SIMGPU_STREAM_VARIANTS(cuStreamIsCapturing, _ptsz,
+                       (CUstream hStream, CUstreamCaptureStatus* captureStatus), is_capturing,
+                       hStream, captureStatus);
+SIMGPU_STREAM_VARIANTS(cuStreamGetCaptureInfo, _ptsz,
+                       (CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*),
+                       capture_info, hStream, captureStatus_out);
+SIMGPU_STREAM_VARIANTS(cuStreamGetCaptureInfo_v2, _ptsz,
+                       (CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*,
+                        CUgraph*, const CUgraphNode**, size_t*),
+                       capture_info, hStream, captureStatus_out);
+SIMGPU_STREAM_VARIANTS(cuStreamGetCaptureInfo_v3, _ptsz,
+                       (CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*,
+                        CUgraph*, const CUgraphNode**, const CUgraphEdgeData**, size_t*),
+                       capture_info, hStream, captureStatus_out);
+SIMGPU_STREAM_VARIANTS(cuStreamAddCallback, _ptsz,
+                       (CUstream hStream, CUstreamCallback callback, void* userData,
+                        unsigned int flags),
+                       add_callback, hStream, callback, userData, flags);
+SIMGPU_STREAM_VARIANTS(cuLaunchHostFunc, _ptsz, (CUstream hStream, CUhostFn fn, void* userData),
+                       launch_host_function, hStream, fn, userData);
 
 }  // namespace simgpu

@@ -62,13 +62,4 @@ StreamPtr make_stream(Context& context, StreamKind kind, unsigned flags, int pri
 /// stream those of all blocking streams.
 std::vector<CompletionPtr> pending_of(const StreamPtr& stream);
 
-/// The last operations of all streams of `context`.
-std::vector<CompletionPtr> pending_of(Context& context);
-
-/// Closes all streams of `context` and invalidates their handles.
-void close_streams_of(Context& context);
-
-/// Called when a synchronising call has returned: lets memory pools give memory back.
-void after_synchronize(Device& device);
-
 }  // namespace simgpu

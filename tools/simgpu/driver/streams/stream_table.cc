@@ -1,0 +1,100 @@
+#include "tools/simgpu/driver/streams/stream_table.h"
+
+#include <mutex>
+#include <vector>
+
+#include "tools/simgpu/driver/entry/handle_table.h"
+#include "tools/simgpu/driver/streams/stream_object.h"
+
+namespace simgpu {
+namespace {
+
+/// Those that cuStreamCreate made.
+HandleTable<CUstream, Stream>& made_streams() {
+  static auto* const table = new HandleTable<CUstream, Stream>;
+  return *table;
+}
+
+/// The calling thread's default streams, one per context; closed when the thread ends.
+struct PerThreadStreams {
+  std::vector<StreamPtr> list;
+
+  ~PerThreadStreams() {
+    if (forked()) return;  // locks may be held by threads that the child does not have
+    for (const StreamPtr& stream : list) stream->close();
+  }
+};
+
+StreamPtr per_thread_stream(Context& context) {
+  thread_local PerThreadStreams mine;
+  std::erase_if(mine.list, [](const StreamPtr& stream) { return stream->closed.load(); });
+  for (const StreamPtr& stream : mine.list) {
+    if (&stream->context == &context) return stream;
+  }
+  mine.list.push_back(make_stream(context, StreamKind::kPerThread, CU_STREAM_DEFAULT, 0));
+  return mine.list.back();
+}
+
+StreamPtr legacy_stream(Context& context) {
+  {
+    const std::lock_guard lock{context.enqueue_mutex};
+    if (context.legacy_stream != nullptr) return context.legacy_stream;
+  }
+  StreamPtr made = make_stream(context, StreamKind::kLegacy, CU_STREAM_DEFAULT, 0);
+  StreamPtr theirs;
+  {
+    const std::lock_guard lock{context.enqueue_mutex};
+    if (context.legacy_stream == nullptr) {
+      context.legacy_stream = made;
+      return made;
+    }
+    theirs = context.legacy_stream;  // another thread was faster
+  }
+  made->close();
+  return theirs;
+}
+
+}  // namespace
+
+CUresult resolve_stream(Context& context, CUstream handle, NullStream null_stream, StreamPtr* out) {
+  if (handle == nullptr) {
+    handle = null_stream == NullStream::kLegacy ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD;
+  }
+  if (handle == CU_STREAM_LEGACY) {
+    *out = legacy_stream(context);
+  } else if (handle == CU_STREAM_PER_THREAD) {
+    *out = per_thread_stream(context);
+  } else {
+    StreamPtr found = made_streams().find(handle);
+    if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    *out = std::move(found);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUstream create_stream(Context& context, unsigned flags, int priority) {
+  const StreamKind kind =
+      (flags & CU_STREAM_NON_BLOCKING) != 0 ? StreamKind::kNonBlocking : StreamKind::kBlocking;
+  return made_streams().add(make_stream(context, kind, flags, priority));
+}
+
+bool destroy_stream(CUstream handle) {
+  const StreamPtr stream = made_streams().remove(handle);
+  if (stream == nullptr) return false;
+  stream->close();
+  return true;
+}
+
+void close_streams_of(Context& context) {
+  made_streams().remove_if([&](const Stream& stream) { return &stream.context == &context; });
+  std::vector<StreamPtr> closing;
+  {
+    const std::lock_guard lock{context.enqueue_mutex};
+    closing = context.streams;
+    if (context.legacy_stream != nullptr) closing.push_back(context.legacy_stream);
+    context.legacy_stream = nullptr;
+  }
+  for (const StreamPtr& stream : closing) stream->close();
+}
+
+}  // namespace simgpu
