@@ -235,4 +235,15 @@ CUresult copy(const char* name, const StreamPtr& stream, End target, End source,
   return context.sticky_error();
 }
 
+CUresult copy_on(const char* name, CUstream handle, NullStream null_stream, const End& target,
+                 const End& source, const Box& box, Wait wait) {
+  SIMGPU_CONTEXT(context);
+  StreamPtr stream;
+  if (const CUresult result = resolve_stream(*context, handle, null_stream, &stream);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  return copy(name, stream, target, source, box, wait);
+}
+
 }  // namespace simgpu

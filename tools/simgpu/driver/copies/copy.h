@@ -50,6 +50,11 @@ CUresult classify(End& end, const Box& box, bool write);
 CUresult copy(const char* name, const StreamPtr& stream, End target, End source, const Box& box,
               Wait wait);
 
+/// copy() on the stream that `handle` names in the current context.
+/// @return also what resolve_stream() and SIMGPU_CONTEXT refuse with.
+CUresult copy_on(const char* name, CUstream handle, NullStream null_stream, const End& target,
+                 const End& source, const Box& box, Wait wait);
+
 /// The pieces of memory behind an end: what the copy engines see.
 class View {
  public:

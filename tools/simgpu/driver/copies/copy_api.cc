@@ -15,24 +15,13 @@ End linear(std::uint64_t address, Side side) {
   return end;
 }
 
-CUresult copy_linear(const char* name, CUstream handle, NullStream null_stream, const End& target,
-                     const End& source, std::uint64_t size, Wait wait) {
-  SIMGPU_CONTEXT(context);
-  StreamPtr stream;
-  if (const CUresult result = resolve_stream(*context, handle, null_stream, &stream);
-      result != CUDA_SUCCESS) {
-    return result;
-  }
-  return copy(name, stream, target, source, Box{size}, wait);
-}
-
 /// Defines `function`, which all ABI variants of the driver function `name` share.
 #define SIMGPU_LINEAR_COPY(function, name, target_side, source_side, wait)          \
   CUresult function(std::uint64_t target, std::uint64_t source, std::uint64_t size, \
                     CUstream stream, NullStream null_stream) {                      \
     SIMGPU_ENTER(name);                                                             \
-    return copy_linear(#name, stream, null_stream, linear(target, target_side),     \
-                       linear(source, source_side), size, wait);                    \
+    return copy_on(#name, stream, null_stream, linear(target, target_side),         \
+                   linear(source, source_side), Box{size}, wait);                   \
   }                                                                                 \
   static_assert(true, "take a semicolon")
 
@@ -50,6 +39,20 @@ SIMGPU_LINEAR_COPY(peer_async, cuMemcpyPeerAsync, Side::kDevice, Side::kDevice, 
 bool are_live(CUcontext first, CUcontext second) {
   return check_context(find_context(first)) == CUDA_SUCCESS &&
          check_context(find_context(second)) == CUDA_SUCCESS;
+}
+
+CUresult peer_of(CUcontext target_context, CUcontext source_context, std::uint64_t target,
+                 std::uint64_t source, std::uint64_t size, CUstream stream,
+                 NullStream null_stream) {
+  if (!are_live(target_context, source_context)) return CUDA_ERROR_INVALID_CONTEXT;
+  return peer(target, source, size, stream, null_stream);
+}
+
+CUresult peer_async_of(CUcontext target_context, CUcontext source_context, std::uint64_t target,
+                       std::uint64_t source, std::uint64_t size, CUstream stream,
+                       NullStream null_stream) {
+  if (!are_live(target_context, source_context)) return CUDA_ERROR_INVALID_CONTEXT;
+  return peer_async(target, source, size, stream, null_stream);
 }
 
 constexpr std::size_t kNoSpecificCopy = ~std::size_t{0};
@@ -119,72 +122,47 @@ CUresult batch(const CUdeviceptr* targets, const CUdeviceptr* sources, const std
 
 }  // namespace
 
-/// The synchronous function `name` and its `_ptds` variant.
-#define SIMGPU_SYNC_API(name, parameters, function, ...)           \
-  SIMGPU_EXPORT CUresult name parameters {                         \
-    return function(__VA_ARGS__, nullptr, NullStream::kLegacy);    \
-  }                                                                \
-  SIMGPU_EXPORT CUresult name##_ptds parameters {                  \
-    return function(__VA_ARGS__, nullptr, NullStream::kPerThread); \
-  }                                                                \
-  static_assert(true, "take a semicolon")
+SIMGPU_STREAM_VARIANTS(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr dst, const void* src, size_t size),
+                       htod, dst, address_of(src), size, nullptr);
+SIMGPU_STREAM_VARIANTS(cuMemcpyDtoH_v2, _ptds, (void* dst, CUdeviceptr src, size_t size), dtoh,
+                       address_of(dst), src, size, nullptr);
+SIMGPU_STREAM_VARIANTS(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t size),
+                       dtod, dst, src, size, nullptr);
+SIMGPU_STREAM_VARIANTS(cuMemcpy, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t size), any, dst,
+                       src, size, nullptr);
+SIMGPU_STREAM_VARIANTS(cuMemcpyHtoDAsync_v2, _ptsz,
+                       (CUdeviceptr dst, const void* src, size_t size, CUstream hStream),
+                       htod_async, dst, address_of(src), size, hStream);
+SIMGPU_STREAM_VARIANTS(cuMemcpyDtoHAsync_v2, _ptsz,
+                       (void* dst, CUdeviceptr src, size_t size, CUstream hStream), dtoh_async,
+                       address_of(dst), src, size, hStream);
+SIMGPU_STREAM_VARIANTS(cuMemcpyDtoDAsync_v2, _ptsz,
+                       (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream hStream),
+                       dtod_async, dst, src, size, hStream);
+SIMGPU_STREAM_VARIANTS(cuMemcpyAsync, _ptsz,
+                       (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream hStream), any_async,
+                       dst, src, size, hStream);
 
-/// The asynchronous function `name` and its `_ptsz` variant; the stream is parameter hStream.
-#define SIMGPU_ASYNC_API(name, parameters, function, ...)          \
-  SIMGPU_EXPORT CUresult name parameters {                         \
-    return function(__VA_ARGS__, hStream, NullStream::kLegacy);    \
-  }                                                                \
-  SIMGPU_EXPORT CUresult name##_ptsz parameters {                  \
-    return function(__VA_ARGS__, hStream, NullStream::kPerThread); \
-  }                                                                \
-  static_assert(true, "take a semicolon")
+SIMGPU_STREAM_VARIANTS(cuMemcpyPeer, _ptds,
+                       (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
+                        CUcontext src_context, size_t size),
+                       peer_of, dst_context, src_context, dst, src, size, nullptr);
+SIMGPU_STREAM_VARIANTS(cuMemcpyPeerAsync, _ptsz,
+                       (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
+                        CUcontext src_context, size_t size, CUstream hStream),
+                       peer_async_of, dst_context, src_context, dst, src, size, hStream);
 
-SIMGPU_SYNC_API(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void* src, size_t size), htod, dst,
-                address_of(src), size);
-SIMGPU_SYNC_API(cuMemcpyDtoH_v2, (void* dst, CUdeviceptr src, size_t size), dtoh, address_of(dst),
-                src, size);
-SIMGPU_SYNC_API(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t size), dtod, dst, src,
-                size);
-SIMGPU_SYNC_API(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t size), any, dst, src, size);
-SIMGPU_ASYNC_API(cuMemcpyHtoDAsync_v2,
-                 (CUdeviceptr dst, const void* src, size_t size, CUstream hStream), htod_async, dst,
-                 address_of(src), size);
-SIMGPU_ASYNC_API(cuMemcpyDtoHAsync_v2, (void* dst, CUdeviceptr src, size_t size, CUstream hStream),
-                 dtoh_async, address_of(dst), src, size);
-SIMGPU_ASYNC_API(cuMemcpyDtoDAsync_v2,
-                 (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream hStream), dtod_async, dst,
-                 src, size);
-SIMGPU_ASYNC_API(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream hStream),
-                 any_async, dst, src, size);
-
-#define SIMGPU_PEER_PARAMETERS \
-  CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size
-
-SIMGPU_EXPORT CUresult cuMemcpyPeer(SIMGPU_PEER_PARAMETERS) {
-  if (!are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
-  return peer(dst, src, size, nullptr, NullStream::kLegacy);
-}
-SIMGPU_EXPORT CUresult cuMemcpyPeer_ptds(SIMGPU_PEER_PARAMETERS) {
-  if (!are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
-  return peer(dst, src, size, nullptr, NullStream::kPerThread);
-}
-SIMGPU_EXPORT CUresult cuMemcpyPeerAsync(SIMGPU_PEER_PARAMETERS, CUstream hStream) {
-  if (!are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
-  return peer_async(dst, src, size, hStream, NullStream::kLegacy);
-}
-SIMGPU_EXPORT CUresult cuMemcpyPeerAsync_ptsz(SIMGPU_PEER_PARAMETERS, CUstream hStream) {
-  if (!are_live(dst_context, src_context)) return CUDA_ERROR_INVALID_CONTEXT;
-  return peer_async(dst, src, size, hStream, NullStream::kPerThread);
-}
-
-SIMGPU_ASYNC_API(cuMemcpyBatchAsync,
-                 (CUdeviceptr * dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
-                  CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs, size_t* failIdx,
-                  CUstream hStream),
-                 batch, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx);
-SIMGPU_ASYNC_API(cuMemcpyBatchAsync_v2,
-                 (CUdeviceptr * dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
-                  CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs, CUstream hStream),
-                 batch, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, nullptr);
+SIMGPU_STREAM_VARIANTS(cuMemcpyBatchAsync, _ptsz,
+                       (CUdeviceptr * dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+                        CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs,
+                        size_t* failIdx, CUstream hStream),
+                       batch, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx,
+                       hStream);
+SIMGPU_STREAM_VARIANTS(cuMemcpyBatchAsync_v2, _ptsz,
+                       (CUdeviceptr * dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+                        CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs,
+                        CUstream hStream),
+                       batch, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, nullptr,
+                       hStream);
 
 }  // namespace simgpu

@@ -40,17 +40,6 @@ CUresult place(End* end, std::uint64_t x, std::uint64_t y, std::uint64_t z, std:
   return CUDA_SUCCESS;
 }
 
-CUresult copy_box(const char* name, const End& target, const End& source, const Box& box,
-                  CUstream handle, NullStream null_stream, Wait wait) {
-  SIMGPU_CONTEXT(context);
-  StreamPtr stream;
-  if (const CUresult result = resolve_stream(*context, handle, null_stream, &stream);
-      result != CUDA_SUCCESS) {
-    return result;
-  }
-  return copy(name, stream, target, source, box, wait);
-}
-
 CUresult copy_2d(const char* name, const CUDA_MEMCPY2D* what, CUstream stream,
                  NullStream null_stream, Wait wait) {
   if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -69,7 +58,7 @@ CUresult copy_2d(const char* name, const CUDA_MEMCPY2D* what, CUstream stream,
     result = place(&target, what->dstXInBytes, what->dstY, 0, what->dstPitch, 0, box);
   }
   if (result != CUDA_SUCCESS) return result;
-  return copy_box(name, target, source, box, stream, null_stream, wait);
+  return copy_on(name, stream, null_stream, target, source, box, wait);
 }
 
 CUresult copy_3d(const char* name, const CUDA_MEMCPY3D* what, CUstream stream,
@@ -92,7 +81,7 @@ CUresult copy_3d(const char* name, const CUDA_MEMCPY3D* what, CUstream stream,
                    what->dstHeight, box);
   }
   if (result != CUDA_SUCCESS) return result;
-  return copy_box(name, target, source, box, stream, null_stream, wait);
+  return copy_on(name, stream, null_stream, target, source, box, wait);
 }
 
 /// Defines `function`, which all ABI variants of the driver function `name` share.
@@ -111,35 +100,13 @@ SIMGPU_BOX_COPY(async_3d, cuMemcpy3DAsync, copy_3d, CUDA_MEMCPY3D, Wait::kAsync)
 
 }  // namespace
 
-SIMGPU_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* pCopy) {
-  return sync_2d(pCopy, nullptr, NullStream::kLegacy);
-}
-SIMGPU_EXPORT CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D* pCopy) {
-  return sync_2d(pCopy, nullptr, NullStream::kPerThread);
-}
-SIMGPU_EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* pCopy) {
-  return unaligned_2d(pCopy, nullptr, NullStream::kLegacy);
-}
-SIMGPU_EXPORT CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* pCopy) {
-  return unaligned_2d(pCopy, nullptr, NullStream::kPerThread);
-}
-SIMGPU_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
-  return async_2d(pCopy, hStream, NullStream::kLegacy);
-}
-SIMGPU_EXPORT CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
-  return async_2d(pCopy, hStream, NullStream::kPerThread);
-}
-SIMGPU_EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* pCopy) {
-  return sync_3d(pCopy, nullptr, NullStream::kLegacy);
-}
-SIMGPU_EXPORT CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D* pCopy) {
-  return sync_3d(pCopy, nullptr, NullStream::kPerThread);
-}
-SIMGPU_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
-  return async_3d(pCopy, hStream, NullStream::kLegacy);
-}
-SIMGPU_EXPORT CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
-  return async_3d(pCopy, hStream, NullStream::kPerThread);
-}
+SIMGPU_STREAM_VARIANTS(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D* pCopy), sync_2d, pCopy, nullptr);
+SIMGPU_STREAM_VARIANTS(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D* pCopy), unaligned_2d,
+                       pCopy, nullptr);
+SIMGPU_STREAM_VARIANTS(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D* pCopy, CUstream hStream),
+                       async_2d, pCopy, hStream);
+SIMGPU_STREAM_VARIANTS(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D* pCopy), sync_3d, pCopy, nullptr);
+SIMGPU_STREAM_VARIANTS(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D* pCopy, CUstream hStream),
+                       async_3d, pCopy, hStream);
 
 }  // namespace simgpu

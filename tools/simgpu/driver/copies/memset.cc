@@ -153,42 +153,23 @@ SIMGPU_FILL_2D(d2d32_async, cuMemsetD2D32Async, unsigned int, Wait::kAsync);
 }  // namespace
 
 /// The four functions of one element type: synchronous (_v2, _v2_ptds), asynchronous (_, _ptsz).
-#define SIMGPU_MEMSET_API(name, function, value_type)                                  \
-  SIMGPU_EXPORT CUresult name##_v2(CUdeviceptr dst, value_type value, size_t N) {      \
-    return function(dst, value, N, nullptr, NullStream::kLegacy);                      \
-  }                                                                                    \
-  SIMGPU_EXPORT CUresult name##_v2_ptds(CUdeviceptr dst, value_type value, size_t N) { \
-    return function(dst, value, N, nullptr, NullStream::kPerThread);                   \
-  }                                                                                    \
-  SIMGPU_EXPORT CUresult name##Async(CUdeviceptr dst, value_type value, size_t N,      \
-                                     CUstream hStream) {                               \
-    return function##_async(dst, value, N, hStream, NullStream::kLegacy);              \
-  }                                                                                    \
-  SIMGPU_EXPORT CUresult name##Async_ptsz(CUdeviceptr dst, value_type value, size_t N, \
-                                          CUstream hStream) {                          \
-    return function##_async(dst, value, N, hStream, NullStream::kPerThread);           \
-  }                                                                                    \
-  static_assert(true, "take a semicolon")
+#define SIMGPU_MEMSET_API(name, function, value_type)                                     \
+  SIMGPU_STREAM_VARIANTS(name##_v2, _ptds, (CUdeviceptr dst, value_type value, size_t N), \
+                         function, dst, value, N, nullptr);                               \
+  SIMGPU_STREAM_VARIANTS(name##Async, _ptsz,                                              \
+                         (CUdeviceptr dst, value_type value, size_t N, CUstream hStream), \
+                         function##_async, dst, value, N, hStream)
 
 /// As SIMGPU_MEMSET_API, for rows.
-#define SIMGPU_MEMSET_2D_API(name, function, value_type)                                          \
-  SIMGPU_EXPORT CUresult name##_v2(CUdeviceptr dst, size_t pitch, value_type value, size_t width, \
-                                   size_t height) {                                               \
-    return function(dst, pitch, value, width, height, nullptr, NullStream::kLegacy);              \
-  }                                                                                               \
-  SIMGPU_EXPORT CUresult name##_v2_ptds(CUdeviceptr dst, size_t pitch, value_type value,          \
-                                        size_t width, size_t height) {                            \
-    return function(dst, pitch, value, width, height, nullptr, NullStream::kPerThread);           \
-  }                                                                                               \
-  SIMGPU_EXPORT CUresult name##Async(CUdeviceptr dst, size_t pitch, value_type value,             \
-                                     size_t width, size_t height, CUstream hStream) {             \
-    return function##_async(dst, pitch, value, width, height, hStream, NullStream::kLegacy);      \
-  }                                                                                               \
-  SIMGPU_EXPORT CUresult name##Async_ptsz(CUdeviceptr dst, size_t pitch, value_type value,        \
-                                          size_t width, size_t height, CUstream hStream) {        \
-    return function##_async(dst, pitch, value, width, height, hStream, NullStream::kPerThread);   \
-  }                                                                                               \
-  static_assert(true, "take a semicolon")
+#define SIMGPU_MEMSET_2D_API(name, function, value_type)                                        \
+  SIMGPU_STREAM_VARIANTS(                                                                       \
+      name##_v2, _ptds,                                                                         \
+      (CUdeviceptr dst, size_t pitch, value_type value, size_t width, size_t height), function, \
+      dst, pitch, value, width, height, nullptr);                                               \
+  SIMGPU_STREAM_VARIANTS(name##Async, _ptsz,                                                    \
+                         (CUdeviceptr dst, size_t pitch, value_type value, size_t width,        \
+                          size_t height, CUstream hStream),                                     \
+                         function##_async, dst, pitch, value, width, height, hStream)
 
 SIMGPU_MEMSET_API(cuMemsetD8, d8, unsigned char);
 SIMGPU_MEMSET_API(cuMemsetD16, d16, unsigned short);

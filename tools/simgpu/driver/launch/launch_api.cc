@@ -40,64 +40,50 @@ CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, void** par
   return CUDA_SUCCESS;
 }
 
-}  // namespace
-
-/// The parameters that all launch functions with a plain list share, and the request they make.
+/// The parameters that all launch functions with a plain list share.
 #define SIMGPU_LAUNCH_PARAMETERS                                                                   \
   CUfunction f, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,                     \
       unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, \
       CUstream stream, void **parameters
-#define SIMGPU_LAUNCH_REQUEST(null, cooperative_flag, extra_list)                            \
-  LaunchRequest {                                                                            \
-    .function = f,                                                                           \
-    .shape = {.grid = {grid_x, grid_y, grid_z},                                              \
-              .block = {block_x, block_y, block_z},                                          \
-              .cluster = {1, 1, 1},                                                          \
-              .shared_bytes = shared_bytes,                                                  \
-              .cooperative = (cooperative_flag)},                                            \
-    .stream = stream, .null_stream = (null), .parameters = parameters, .extra = (extra_list) \
-  }
+#define SIMGPU_LAUNCH_ARGUMENTS \
+  f, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters
 
-namespace {
-
-CUresult launch_kernel(const LaunchRequest& request) {
-  SIMGPU_ENTER(cuLaunchKernel);
-  SIMGPU_CONTEXT(context);
-  return launch(*context, request);
+LaunchRequest request_of(SIMGPU_LAUNCH_PARAMETERS, void** extra, NullStream null_stream) {
+  return {.function = f,
+          .shape = {.grid = {grid_x, grid_y, grid_z},
+                    .block = {block_x, block_y, block_z},
+                    .cluster = {1, 1, 1},
+                    .shared_bytes = shared_bytes,
+                    .cooperative = false},
+          .stream = stream,
+          .null_stream = null_stream,
+          .parameters = parameters,
+          .extra = extra};
 }
 
-CUresult launch_cooperative(const LaunchRequest& request) {
+CUresult launch_kernel(SIMGPU_LAUNCH_PARAMETERS, void** extra, NullStream null_stream) {
+  SIMGPU_ENTER(cuLaunchKernel);
+  SIMGPU_CONTEXT(context);
+  return launch(*context, request_of(SIMGPU_LAUNCH_ARGUMENTS, extra, null_stream));
+}
+
+CUresult launch_cooperative(SIMGPU_LAUNCH_PARAMETERS, NullStream null_stream) {
   SIMGPU_ENTER(cuLaunchCooperativeKernel);
   SIMGPU_CONTEXT(context);
+  LaunchRequest request = request_of(SIMGPU_LAUNCH_ARGUMENTS, nullptr, null_stream);
+  request.shape.cooperative = true;
   return launch(*context, request);
 }
 
 }  // namespace
 
-SIMGPU_EXPORT CUresult cuLaunchKernel(SIMGPU_LAUNCH_PARAMETERS, void** extra) {
-  return launch_kernel(SIMGPU_LAUNCH_REQUEST(NullStream::kLegacy, false, extra));
-}
-
-SIMGPU_EXPORT CUresult cuLaunchKernel_ptsz(SIMGPU_LAUNCH_PARAMETERS, void** extra) {
-  return launch_kernel(SIMGPU_LAUNCH_REQUEST(NullStream::kPerThread, false, extra));
-}
-
-SIMGPU_EXPORT CUresult cuLaunchCooperativeKernel(SIMGPU_LAUNCH_PARAMETERS) {
-  return launch_cooperative(SIMGPU_LAUNCH_REQUEST(NullStream::kLegacy, true, nullptr));
-}
-
-SIMGPU_EXPORT CUresult cuLaunchCooperativeKernel_ptsz(SIMGPU_LAUNCH_PARAMETERS) {
-  return launch_cooperative(SIMGPU_LAUNCH_REQUEST(NullStream::kPerThread, true, nullptr));
-}
-
-SIMGPU_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f,
-                                        void** parameters, void** extra) {
-  return launch_ex(config, f, parameters, extra, NullStream::kLegacy);
-}
-
-SIMGPU_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f,
-                                             void** parameters, void** extra) {
-  return launch_ex(config, f, parameters, extra, NullStream::kPerThread);
-}
+SIMGPU_STREAM_VARIANTS(cuLaunchKernel, _ptsz, (SIMGPU_LAUNCH_PARAMETERS, void** extra),
+                       launch_kernel, SIMGPU_LAUNCH_ARGUMENTS, extra);
+SIMGPU_STREAM_VARIANTS(cuLaunchCooperativeKernel, _ptsz, (SIMGPU_LAUNCH_PARAMETERS),
+                       launch_cooperative, SIMGPU_LAUNCH_ARGUMENTS);
+SIMGPU_STREAM_VARIANTS(cuLaunchKernelEx, _ptsz,
+                       (const CUlaunchConfig* config, CUfunction f, void** parameters,
+                        void** extra),
+                       launch_ex, config, f, parameters, extra);
 
 }  // namespace simgpu
