@@ -21,14 +21,14 @@ struct Handle {
   int math_mode = 0;
 };
 
-// A value that lies where the handle's pointer mode says: an input only if on the device.
+/// A value that lies where the handle's pointer mode says: an input only if on the device.
 const void* scalar(const Handle& handle, const void* value) {
   return handle.pointer_mode == kDevice ? value : nullptr;
 }
 
 bool is_operation(int transpose) { return transpose >= 0 && transpose <= 3; }
 
-// Leading dimensions are not judged: nothing is read by them here.
+/// Leading dimensions are not judged: nothing is read by them here.
 Status gemm(Routine routine, const Handle* handle, int transa, int transb, std::int64_t m,
             std::int64_t n, std::int64_t k, const void* alpha, const void* a, const void* b,
             const void* beta, const void* c, std::int64_t batches) {
@@ -96,7 +96,7 @@ SIMGPU_EXPORT int cublasGetStream_v2(Handle* handle, CUstream* stream) {
   return kSuccess;
 }
 
-// The workspace is a hint of where to keep what is between: nothing is here.
+/// The workspace is a hint of where to keep what is between: nothing is here.
 SIMGPU_EXPORT int cublasSetWorkspace_v2(Handle* handle, void* /*workspace*/,
                                         std::size_t /*bytes*/) {
   return handle == nullptr ? kNotInitialized : kSuccess;

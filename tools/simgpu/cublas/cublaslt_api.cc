@@ -82,9 +82,9 @@ int set(Description* description, int attribute, const void* value, std::size_t 
   return kSuccess;
 }
 
-// Whether one launch with one output says all that the product touches. Epilogues that write a
-// second matrix, or a gradient of the bias, do not; nor do products that report a largest value,
-// and factors on the device find no place in the launch.
+/// Whether one launch with one output says all that the product touches. Epilogues that write a
+/// second matrix, or a gradient of the bias, do not; nor do products that report a largest value,
+/// and factors on the device find no place in the launch.
 bool is_supported(const Description& product) {
   const auto epilogue = product.get<std::uint32_t>(kEpilogue, kDefault);
   const std::uint32_t known = kDefault | kRelu | kBias | kGelu;
@@ -101,7 +101,7 @@ bool is_supported(const Description& product) {
 
 SIMGPU_EXPORT std::size_t cublasLtGetVersion() { return 130100; }
 
-// The handle has no state: cuBLAS's own handles serve as well, as they do with NVIDIA's library.
+/// The handle has no state: cuBLAS's own handles serve as well, as they do with NVIDIA's library.
 SIMGPU_EXPORT int cublasLtCreate(void** handle) {
   if (handle == nullptr) return kInvalidValue;
   if (const auto status = check_context(); status != kSuccess) return status;

@@ -11,12 +11,12 @@ constexpr std::array<const char*, 5> kNames = {
     "simgpu_cublas_gemm", "simgpu_cublas_gemm_strided_batched", "simgpu_cublas_gemv",
     "simgpu_cublas_dot", "simgpu_cublas_matmul"};
 
-// As a compiler mangles void NAME(const void* x8, void*): the const tells the mixer what to write.
+/// As a compiler mangles void NAME(const void* x8, void*): the const tells the mixer what to write.
 std::string mangled(const std::string& name) {
   return "_Z" + std::to_string(name.size()) + name + "PKvS0_S0_S0_S0_S0_S0_S0_Pv";
 }
 
-// A module with all kernels, each with nine pointers.
+/// A module with all kernels, each with nine pointers.
 std::string module_text() {
   std::string text = ".version 8.0\n.target sm_50\n.address_size 64\n";
   for (const char* const name : kNames) {
@@ -31,7 +31,7 @@ std::string module_text() {
   return text;
 }
 
-// The driver's functions that a launch needs, and the kernels.
+/// The driver's functions that a launch needs, and the kernels.
 struct Device {
   decltype(&::cuCtxGetCurrent) ctx_get_current = nullptr;
   decltype(&::cuLaunchKernel) launch_kernel = nullptr;

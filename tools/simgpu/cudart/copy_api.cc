@@ -9,7 +9,7 @@ bool is_known(cudaMemcpyKind kind) {
   return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault;
 }
 
-// Where the two ends of a copy of this kind lie; kDefault leaves it to the addresses.
+/// Where the two ends of a copy of this kind lie; kDefault leaves it to the addresses.
 CUmemorytype source_type(cudaMemcpyKind kind) {
   switch (kind) {
     case cudaMemcpyHostToHost:
@@ -45,7 +45,7 @@ struct Rectangle {
   size_t height;
 };
 
-// The driver's description of a two-dimensional copy.
+/// The driver's description of a two-dimensional copy.
 CUDA_MEMCPY2D describe(const Rectangle& area, cudaMemcpyKind kind) {
   CUDA_MEMCPY2D copy{};
   copy.srcMemoryType = source_type(kind);
@@ -69,7 +69,17 @@ cudaError_t check(const Rectangle& area, cudaMemcpyKind kind) {
   return cudaSuccess;
 }
 
-// A three-dimensional copy between linear memory; arrays are not supported.
+/// Calls `copy(table, description)` where the copy is valid and not empty.
+template <typename Copy>
+cudaError_t copy_area(const Rectangle& area, cudaMemcpyKind kind, Copy&& copy) {
+  return with_context([&](const DriverTable& d) {
+    const cudaError_t error = check(area, kind);
+    if (error != cudaSuccess || area.width == 0 || area.height == 0) return error;
+    return to_error(copy(d, describe(area, kind)));
+  });
+}
+
+/// A three-dimensional copy between linear memory; arrays are not supported.
 cudaError_t describe(const cudaMemcpy3DParms* parameters, CUDA_MEMCPY3D* out) {
   if (parameters == nullptr) return cudaErrorInvalidValue;
   if (parameters->srcArray != nullptr || parameters->dstArray != nullptr) {
@@ -100,7 +110,7 @@ cudaError_t describe(const cudaMemcpy3DParms* parameters, CUDA_MEMCPY3D* out) {
   return cudaSuccess;
 }
 
-// Primary contexts of the two devices of a peer copy.
+/// Primary contexts of the two devices of a peer copy.
 cudaError_t peers(int destination, int source, CUcontext* to, CUcontext* from) {
   const cudaError_t error = primary_context(destination, to);
   return error != cudaSuccess ? error : primary_context(source, from);
@@ -170,25 +180,18 @@ SIMGPU_EXPORT cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const v
 
 SIMGPU_EXPORT cudaError_t cudaMemcpy2D(void* dst, size_t dpitch, const void* src, size_t spitch,
                                        size_t width, size_t height, cudaMemcpyKind kind) {
-  return with_context([&](const DriverTable& d) {
-    const Rectangle area{dst, dpitch, src, spitch, width, height};
-    const cudaError_t error = check(area, kind);
-    if (error != cudaSuccess || width == 0 || height == 0) return error;
-    const CUDA_MEMCPY2D copy = describe(area, kind);
-    return to_error(d.cuMemcpy2DUnaligned(&copy));
-  });
+  return copy_area(
+      {dst, dpitch, src, spitch, width, height}, kind,
+      [](const DriverTable& d, const CUDA_MEMCPY2D& copy) { return d.cuMemcpy2DUnaligned(&copy); });
 }
 
 SIMGPU_EXPORT cudaError_t cudaMemcpy2DAsync(void* dst, size_t dpitch, const void* src,
                                             size_t spitch, size_t width, size_t height,
                                             cudaMemcpyKind kind, cudaStream_t stream) {
-  return with_context([&](const DriverTable& d) {
-    const Rectangle area{dst, dpitch, src, spitch, width, height};
-    const cudaError_t error = check(area, kind);
-    if (error != cudaSuccess || width == 0 || height == 0) return error;
-    const CUDA_MEMCPY2D copy = describe(area, kind);
-    return to_error(d.cuMemcpy2DAsync(&copy, stream));
-  });
+  return copy_area({dst, dpitch, src, spitch, width, height}, kind,
+                   [stream](const DriverTable& d, const CUDA_MEMCPY2D& copy) {
+                     return d.cuMemcpy2DAsync(&copy, stream);
+                   });
 }
 
 SIMGPU_EXPORT cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {

@@ -14,8 +14,8 @@ CUdevice_attribute to_attribute(cudaDeviceAttr attribute) {
   return static_cast<CUdevice_attribute>(attribute);
 }
 
-// Reads attributes into the fields of a cudaDeviceProp; a driver that does not know one leaves
-// zero.
+/// Reads attributes into the fields of a cudaDeviceProp; a driver that does not know one leaves
+/// zero.
 class PropertyReader {
  public:
   PropertyReader(const DriverTable& table, CUdevice device) : table_(table), device_(device) {}
@@ -175,12 +175,12 @@ cudaError_t read_properties(const DriverTable& table, int ordinal, cudaDevicePro
   return cudaSuccess;
 }
 
-// The driver's handle of an ordinal.
+/// The driver's handle of an ordinal.
 cudaError_t device_handle(const DriverTable& table, int ordinal, CUdevice* device) {
   return table.cuDeviceGet(device, ordinal) == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidDevice;
 }
 
-// Calls `body(handle)` for the thread's device, without making a context.
+/// Calls `body(handle)` for the thread's device, without making a context.
 template <typename Body>
 cudaError_t with_device(const DriverTable& table, Body&& body) {
   int ordinal = 0;

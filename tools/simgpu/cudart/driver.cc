@@ -7,7 +7,7 @@
 namespace simgpu::cudart {
 namespace {
 
-// The first version whose cuGetProcAddress has five parameters.
+/// The first version whose cuGetProcAddress has five parameters.
 constexpr int kFiveParameterVersion = 12000;
 
 void* resolve(GetProcAddress get, const char* name, int version, cuuint64_t flags) {
@@ -16,9 +16,9 @@ void* resolve(GetProcAddress get, const char* name, int version, cuuint64_t flag
   return get(name, &address, version, flags, &status) == CUDA_SUCCESS ? address : nullptr;
 }
 
-// The version whose form of `name` cuda.h declares under that name: the newest that it knows,
-// except where a newer form exists that the header names by its suffix only. generate.py checks
-// that these are all.
+/// The version whose form of `name` cuda.h declares under that name: the newest that it knows,
+/// except where a newer form exists that the header names by its suffix only. generate.py checks
+/// that these are all.
 int version_of(std::string_view name) {
   constexpr int kBeforeContextParameters = 12000;
   if (name == "cuCtxGetDevice" || name == "cuCtxSynchronize") return kBeforeContextParameters;

@@ -60,7 +60,7 @@ constexpr Name kTexts[] = {
     {cudaErrorUnknown, "unknown error"},
 };
 
-// "cudaErrorStreamCaptureMerge" -> "stream capture merge".
+/// "cudaErrorStreamCaptureMerge" -> "stream capture merge".
 std::string spelled_out(std::string_view name) {
   constexpr std::string_view kPrefix = "cudaError";
   if (name.substr(0, kPrefix.size()) == kPrefix) name.remove_prefix(kPrefix.size());
@@ -73,7 +73,7 @@ std::string spelled_out(std::string_view name) {
   return text;
 }
 
-// Built once and never destroyed: the texts are handed out for ever.
+/// Built once and never destroyed: the texts are handed out for ever.
 const std::map<int, std::string>& texts() {
   static const auto* const built = [] {
     auto* const all = new std::map<int, std::string>;

@@ -11,10 +11,10 @@ namespace {
 static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute));
 static_assert(alignof(cudaLaunchAttribute) == alignof(CUlaunchAttribute));
 
-// The driver takes a kernel wherever it takes a function. Source: CUDA Driver API, cuLaunchKernel.
+/// The driver takes a kernel wherever it takes a function. Source: CUDA Driver API, cuLaunchKernel.
 CUfunction as_function(CUkernel kernel) { return reinterpret_cast<CUfunction>(kernel); }
 
-// Calls `body(table, kernel)` for the kernel that `function` means.
+/// Calls `body(table, kernel)` for the kernel that `function` means.
 template <typename Body>
 cudaError_t with_kernel(const void* function, Body&& body) {
   return with_context([&](const DriverTable& d) {
@@ -24,7 +24,7 @@ cudaError_t with_kernel(const void* function, Body&& body) {
   });
 }
 
-// True if the thread's device cannot run blocks or grids of these sizes.
+/// True if the thread's device cannot run blocks or grids of these sizes.
 bool is_invalid(const DriverTable& d, dim3 grid, dim3 block) {
   CUdevice device = 0;
   if (d.cuCtxGetDevice(&device) != CUDA_SUCCESS) return false;
@@ -42,7 +42,7 @@ bool is_invalid(const DriverTable& d, dim3 grid, dim3 block) {
          above(uint64_t{block.x} * block.y * block.z, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 }
 
-// The runtime has a name of its own for a launch whose sizes are impossible.
+/// The runtime has a name of its own for a launch whose sizes are impossible.
 cudaError_t launch_error(const DriverTable& d, CUresult result, dim3 grid, dim3 block) {
   return result == CUDA_ERROR_INVALID_VALUE && is_invalid(d, grid, block)
              ? cudaErrorInvalidConfiguration

@@ -10,7 +10,7 @@ static_assert(static_cast<int>(cudaLibraryBinaryIsPreserved) == CU_LIBRARY_BINAR
 static_assert(static_cast<int>(cudaDriverEntryPointVersionNotSufficent) ==
               CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
 
-// Flags of the query; without one, the variant that the caller was compiled for.
+/// Flags of the query; without one, the variant that the caller was compiled for.
 cuuint64_t query_flags(unsigned long long flags) {
   if (flags != cudaEnableDefault) return flags;
   return PerThreadDefaultStream::active() ? cudaEnablePerThreadDefaultStream

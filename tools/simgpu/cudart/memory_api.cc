@@ -8,12 +8,12 @@
 namespace simgpu::cudart {
 namespace {
 
-// The element size that cuMemAllocPitch wants: the largest it takes.
+/// The element size that cuMemAllocPitch wants: the largest it takes.
 constexpr unsigned kPitchElementBytes = 16;
 
 CUdeviceptr* as_device(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
 
-// cuMemPrefetchAsync and cuMemAdvise take the runtime's locations as they are.
+/// cuMemPrefetchAsync and cuMemAdvise take the runtime's locations as they are.
 static_assert(sizeof(cudaMemLocation) == sizeof(CUmemLocation));
 CUmemLocation to_location(cudaMemLocation location) {
   CUmemLocation converted{};

@@ -10,7 +10,7 @@ static_assert(sizeof(cudaMemPoolProps) == sizeof(CUmemPoolProps));
 static_assert(sizeof(cudaMemAccessDesc) == sizeof(CUmemAccessDesc));
 static_assert(static_cast<int>(cudaMemPoolAttrUsedMemHigh) == CU_MEMPOOL_ATTR_USED_MEM_HIGH);
 
-// Calls `body(handle)` with the driver's handle of an ordinal.
+/// Calls `body(handle)` with the driver's handle of an ordinal.
 template <typename Body>
 cudaError_t for_device(int ordinal, Body&& body) {
   return with_driver([&](const DriverTable& d) {

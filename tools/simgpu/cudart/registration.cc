@@ -15,10 +15,10 @@ struct CallConfiguration {
   cudaStream_t stream;
 };
 
-// What <<<>>> pushed and the stub has not popped yet; arguments of a launch may launch themselves.
+/// What <<<>>> pushed and the stub has not popped yet; arguments of a launch may launch themselves.
 thread_local std::vector<CallConfiguration> configurations;
 
-// The handle that registered code passes around is ours.
+/// The handle that registered code passes around is ours.
 FatBinary* from_handle(void** handle) { return reinterpret_cast<FatBinary*>(handle); }
 
 }  // namespace
@@ -28,7 +28,7 @@ SIMGPU_EXPORT void** __cudaRegisterFatBinary(void* fat_cubin) {
       Registry::instance().add(static_cast<const __fatBinC_Wrapper_t*>(fat_cubin)));
 }
 
-// Everything is looked up at first use, so the end of a registration means nothing here.
+/// Everything is looked up at first use, so the end of a registration means nothing here.
 SIMGPU_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 
 SIMGPU_EXPORT void __cudaUnregisterFatBinary(void** fat_cubin_handle) {
@@ -57,7 +57,7 @@ SIMGPU_EXPORT void __cudaRegisterManagedVar(void** fat_cubin_handle, void** host
                                     device_name, size);
 }
 
-// Called by host code before it first touches a managed variable.
+/// Called by host code before it first touches a managed variable.
 SIMGPU_EXPORT char __cudaInitModule(void** fat_cubin_handle) {
   CUlibrary library = nullptr;
   cudaError_t error = ensure_context();

@@ -13,7 +13,7 @@ struct PrimaryContext {
   bool retained = false;
 };
 
-// Never destroyed: static destructors of the program may still call into the library.
+/// Never destroyed: static destructors of the program may still call into the library.
 struct Runtime {
   std::once_flag opened;
   cudaError_t status = cudaErrorInitializationError;
@@ -62,7 +62,7 @@ cudaError_t open() {
   return cudaSuccess;
 }
 
-// True if `context` is a primary context that was reset and not retained since.
+/// True if `context` is a primary context that was reset and not retained since.
 bool is_reset(CUcontext context) {
   Runtime& self = runtime();
   const unsigned resets = self.resets.load(std::memory_order_acquire);

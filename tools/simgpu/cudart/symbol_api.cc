@@ -6,7 +6,7 @@ namespace simgpu::cudart {
 
 namespace {
 
-// Address of `offset` bytes into a variable, where `count` bytes from there are inside it.
+/// Address of `offset` bytes into a variable, where `count` bytes from there are inside it.
 cudaError_t place(const void* symbol, size_t count, size_t offset, void** address) {
   CUdeviceptr start = 0;
   size_t bytes = 0;

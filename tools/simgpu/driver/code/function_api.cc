@@ -10,7 +10,7 @@ FunctionPtr find(CUfunction handle) { return ModuleRegistry::instance().find(han
 
 }  // namespace
 
-// The name lives as long as the module.
+/// The name lives as long as the module.
 SIMGPU_EXPORT CUresult cuFuncGetName(const char** name, CUfunction hfunc) {
   SIMGPU_ENTER(cuFuncGetName);
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -42,7 +42,7 @@ SIMGPU_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute
   return function == nullptr ? CUDA_ERROR_INVALID_HANDLE : function->attributes->set(attrib, value);
 }
 
-// Hints, as on a device whose cache and shared memory are one.
+/// Hints, as on a device whose cache and shared memory are one.
 SIMGPU_EXPORT CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   SIMGPU_ENTER(cuFuncSetCacheConfig);
   if (find(hfunc) == nullptr) return CUDA_ERROR_INVALID_HANDLE;

@@ -128,7 +128,7 @@ SIMGPU_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUli
   return global_of(*module, name, dptr, bytes);
 }
 
-// No image of simgpu's has managed variables.
+/// No image of simgpu's has managed variables.
 SIMGPU_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
                                            const char* name) {
   SIMGPU_ENTER(cuLibraryGetManaged);
@@ -152,7 +152,7 @@ SIMGPU_EXPORT CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
   return CUDA_SUCCESS;
 }
 
-// The name lives as long as the library.
+/// The name lives as long as the library.
 SIMGPU_EXPORT CUresult cuKernelGetName(const char** name, CUkernel hfunc) {
   SIMGPU_ENTER(cuKernelGetName);
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -180,7 +180,7 @@ SIMGPU_EXPORT CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib
   return found->attributes->get(attrib, pi);
 }
 
-// The devices are alike: what is set for one is set for all.
+/// The devices are alike: what is set for one is set for all.
 SIMGPU_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
                                             CUdevice dev) {
   SIMGPU_ENTER(cuKernelSetAttribute);
@@ -190,7 +190,7 @@ SIMGPU_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val
   return found->attributes->set(attrib, val);
 }
 
-// A hint, as on a device whose cache and shared memory are one.
+/// A hint, as on a device whose cache and shared memory are one.
 SIMGPU_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   SIMGPU_ENTER(cuKernelSetCacheConfig);
   if (registry().find(kernel) == nullptr) return CUDA_ERROR_INVALID_HANDLE;

@@ -37,7 +37,7 @@ SIMGPU_EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   return load(*context, image, module);
 }
 
-// The options steer a just-in-time compiler; there is none, and their outputs stay as they are.
+/// The options steer a just-in-time compiler; there is none, and their outputs stay as they are.
 SIMGPU_EXPORT CUresult cuModuleLoadDataEx(CUmodule* module, const void* image,
                                           unsigned int num_options, CUjit_option* options,
                                           void** option_values) {
@@ -62,7 +62,7 @@ SIMGPU_EXPORT CUresult cuModuleUnload(CUmodule hmod) {
   return registry().unload_module(hmod);
 }
 
-// Kernels are never loaded late: there is nothing to load.
+/// Kernels are never loaded late: there is nothing to load.
 SIMGPU_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   SIMGPU_ENTER(cuModuleGetLoadingMode);
   if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;

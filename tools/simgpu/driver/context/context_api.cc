@@ -3,9 +3,7 @@
 
 #include "tools/simgpu/driver/context/context_table.h"
 #include "tools/simgpu/driver/device/device.h"
-#include "tools/simgpu/driver/streams/event.h"
 #include "tools/simgpu/driver/streams/stream.h"
-#include "tools/simgpu/driver/streams/stream_object.h"
 
 namespace simgpu {
 namespace {

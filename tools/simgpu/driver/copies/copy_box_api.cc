@@ -26,6 +26,14 @@ CUresult side_of(CUmemorytype type, const void* host, CUdeviceptr device, End* e
   }
 }
 
+/// side_of() both ends of a two- or three-dimensional copy.
+template <typename Description>
+CUresult sides_of(const Description& what, End* source, End* target) {
+  const CUresult result = side_of(what.srcMemoryType, what.srcHost, what.srcDevice, source);
+  return result != CUDA_SUCCESS ? result
+                                : side_of(what.dstMemoryType, what.dstHost, what.dstDevice, target);
+}
+
 /// Moves `end` to its first byte. @return CUDA_ERROR_INVALID_VALUE if rows would overlap.
 CUresult place(End* end, std::uint64_t x, std::uint64_t y, std::uint64_t z, std::uint64_t pitch,
                std::uint64_t height, const Box& box) {
@@ -47,10 +55,7 @@ CUresult copy_2d(const char* name, const CUDA_MEMCPY2D* what, CUstream stream,
   if (box.bytes() == 0) return CUDA_SUCCESS;
   End source;
   End target;
-  CUresult result = side_of(what->srcMemoryType, what->srcHost, what->srcDevice, &source);
-  if (result == CUDA_SUCCESS) {
-    result = side_of(what->dstMemoryType, what->dstHost, what->dstDevice, &target);
-  }
+  CUresult result = sides_of(*what, &source, &target);
   if (result == CUDA_SUCCESS) {
     result = place(&source, what->srcXInBytes, what->srcY, 0, what->srcPitch, 0, box);
   }
@@ -68,10 +73,7 @@ CUresult copy_3d(const char* name, const CUDA_MEMCPY3D* what, CUstream stream,
   if (box.bytes() == 0) return CUDA_SUCCESS;
   End source;
   End target;
-  CUresult result = side_of(what->srcMemoryType, what->srcHost, what->srcDevice, &source);
-  if (result == CUDA_SUCCESS) {
-    result = side_of(what->dstMemoryType, what->dstHost, what->dstDevice, &target);
-  }
+  CUresult result = sides_of(*what, &source, &target);
   if (result == CUDA_SUCCESS) {
     result = place(&source, what->srcXInBytes, what->srcY, what->srcZ, what->srcPitch,
                    what->srcHeight, box);

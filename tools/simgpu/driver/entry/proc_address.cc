@@ -82,7 +82,7 @@ SIMGPU_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int c
                           symbol_status != nullptr ? symbol_status : &status);
 }
 
-// The first ABI has no status to tell by: what it cannot give is an error.
+/// The first ABI has no status to tell by: what it cannot give is an error.
 SIMGPU_EXPORT CUresult cuGetProcAddress(const char* symbol, void** pfn, int cuda_version,
                                         cuuint64_t flags) {
   void* function = nullptr;

@@ -115,7 +115,7 @@ SIMGPU_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic_b
   return CUDA_SUCCESS;
 }
 
-// Clusters hold at most 8 blocks unless the kernel allows sizes that not all devices have.
+/// Clusters hold at most 8 blocks unless the kernel allows sizes that not all devices have.
 SIMGPU_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int* cluster_size, CUfunction func,
                                                           const CUlaunchConfig* config) {
   SIMGPU_ENTER(cuOccupancyMaxPotentialClusterSize);

@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "tools/simgpu/driver/context/context.h"
-#include "tools/simgpu/driver/context/context_table.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/memory/address_space.h"
 
