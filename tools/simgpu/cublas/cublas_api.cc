@@ -1,7 +1,7 @@
 // simgpu's libcublas.so.13: the routines that frameworks call, each one launch.
 //
-// Operands are void here, whatever their type: the binary interface is the same, and the kernels
-// have no code that would care.
+// Operands are void pointers, whatever their type: the binary interface is the same, and the
+// kernels have no code that would look at them.
 
 #include <cuda.h>
 
@@ -21,14 +21,16 @@ struct Handle {
   int math_mode = 0;
 };
 
-/// A value that lies where the handle's pointer mode says: an input only if on the device.
+/// The address of a factor that the routine reads on the device; null if the pointer mode says that
+/// it lies on the host.
 const void* scalar(const Handle& handle, const void* value) {
   return handle.pointer_mode == kDevice ? value : nullptr;
 }
 
 bool is_operation(int transpose) { return transpose >= 0 && transpose <= 3; }
 
-/// Leading dimensions are not judged: nothing is read by them here.
+/// Checks a matrix product and launches it. Leading dimensions are not checked: no matrix is
+/// walked.
 Status gemm(Routine routine, const Handle* handle, int transa, int transb, std::int64_t m,
             std::int64_t n, std::int64_t k, const void* alpha, const void* a, const void* b,
             const void* beta, const void* c, std::int64_t batches) {
@@ -96,7 +98,7 @@ SIMGPU_EXPORT int cublasGetStream_v2(Handle* handle, CUstream* stream) {
   return kSuccess;
 }
 
-/// The workspace is a hint of where to keep what is between: nothing is here.
+/// Ignores the workspace: it is for intermediate results, and there are none.
 SIMGPU_EXPORT int cublasSetWorkspace_v2(Handle* handle, void* /*workspace*/,
                                         std::size_t /*bytes*/) {
   return handle == nullptr ? kNotInitialized : kSuccess;

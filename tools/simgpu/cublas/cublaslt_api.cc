@@ -82,9 +82,9 @@ int set(Description* description, int attribute, const void* value, std::size_t 
   return kSuccess;
 }
 
-/// Whether one launch with one output says all that the product touches. Epilogues that write a
-/// second matrix, or a gradient of the bias, do not; nor do products that report a largest value,
-/// and factors on the device find no place in the launch.
+/// Whether one launch with one output can stand for the product. It cannot where the product writes
+/// more than one result (an epilogue with a second matrix or a gradient of the bias, or a largest
+/// value) or where its factors lie on the device: the launch has no parameter for them.
 bool is_supported(const Description& product) {
   const auto epilogue = product.get<std::uint32_t>(kEpilogue, kDefault);
   const std::uint32_t known = kDefault | kRelu | kBias | kGelu;

@@ -11,7 +11,8 @@ constexpr std::array<const char*, 5> kNames = {
     "simgpu_cublas_gemm", "simgpu_cublas_gemm_strided_batched", "simgpu_cublas_gemv",
     "simgpu_cublas_dot", "simgpu_cublas_matmul"};
 
-/// As a compiler mangles void NAME(const void* x8, void*): the const tells the mixer what to write.
+/// The name of a kernel with eight inputs and one output, mangled as a compiler does: the const of
+/// the inputs tells the mixer to write to the output only.
 std::string mangled(const std::string& name) {
   return "_Z" + std::to_string(name.size()) + name + "PKvS0_S0_S0_S0_S0_S0_S0_Pv";
 }

@@ -9,7 +9,7 @@ bool is_known(cudaMemcpyKind kind) {
   return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault;
 }
 
-/// Where the two ends of a copy of this kind lie; kDefault leaves it to the addresses.
+/// The memory that the source of a copy lies in; cudaMemcpyDefault leaves it to the address.
 CUmemorytype source_type(cudaMemcpyKind kind) {
   switch (kind) {
     case cudaMemcpyHostToHost:
@@ -23,6 +23,7 @@ CUmemorytype source_type(cudaMemcpyKind kind) {
   }
 }
 
+/// The same for the destination.
 CUmemorytype destination_type(cudaMemcpyKind kind) {
   switch (kind) {
     case cudaMemcpyHostToHost:

@@ -166,7 +166,7 @@ cudaError_t read_properties(const DriverTable& table, int ordinal, cudaDevicePro
   if (table.cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS) {
     std::memcpy(&read.uuid, &uuid, sizeof(uuid));
   }
-  // A LUID is what another system calls an adapter by: left zero.
+  // The LUID stays zero: only Windows names adapters so.
   const PropertyReader reader(table, device);
   read_limits(read, reader);
   read_textures(read, reader);
@@ -194,7 +194,7 @@ cudaError_t with_device(const DriverTable& table, Body&& body) {
 
 SIMGPU_EXPORT cudaError_t cudaGetDeviceCount(int* count) {
   if (count == nullptr) return record(cudaErrorInvalidValue);
-  // Programs that do not look at the error must find no device.
+  // A program that does not look at the error then finds no device.
   if (ensure_driver() != cudaSuccess) *count = 0;
   return with_driver([&](const DriverTable& d) { return d.cuDeviceGetCount(count); });
 }
@@ -237,7 +237,7 @@ SIMGPU_EXPORT cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* pr
     int count = 0;
     CUresult result = d.cuDeviceGetCount(&count);
     if (result != CUDA_SUCCESS) return to_error(result);
-    // The first that has the memory and the capability asked for, else the first.
+    // The first device that has the memory and the capability asked for, or else device 0.
     int chosen = 0;
     for (int i = count - 1; i >= 0; --i) {
       cudaDeviceProp candidate{};

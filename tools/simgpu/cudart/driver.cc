@@ -16,9 +16,9 @@ void* resolve(GetProcAddress get, const char* name, int version, cuuint64_t flag
   return get(name, &address, version, flags, &status) == CUDA_SUCCESS ? address : nullptr;
 }
 
-/// The version whose form of `name` cuda.h declares under that name: the newest that it knows,
-/// except where a newer form exists that the header names by its suffix only. generate.py checks
-/// that these are all.
+/// The CUDA version to ask cuGetProcAddress for, so that it answers with the ABI of `name` that
+/// cuda.h declares under that name. That is the newest, except for two functions whose newest ABI
+/// the header declares under a suffixed name only. generate.py checks that there are no others.
 int version_of(std::string_view name) {
   constexpr int kBeforeContextParameters = 12000;
   if (name == "cuCtxGetDevice" || name == "cuCtxSynchronize") return kBeforeContextParameters;

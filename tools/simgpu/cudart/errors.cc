@@ -73,7 +73,7 @@ std::string spelled_out(std::string_view name) {
   return text;
 }
 
-/// Built once and never destroyed: the texts are handed out for ever.
+/// The texts of all errors. Built once and never destroyed, since programs keep pointers to them.
 const std::map<int, std::string>& texts() {
   static const auto* const built = [] {
     auto* const all = new std::map<int, std::string>;

@@ -42,7 +42,7 @@ bool is_invalid(const DriverTable& d, dim3 grid, dim3 block) {
          above(uint64_t{block.x} * block.y * block.z, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 }
 
-/// The runtime has a name of its own for a launch whose sizes are impossible.
+/// The runtime's error for a refused launch: it has a name of its own for impossible sizes.
 cudaError_t launch_error(const DriverTable& d, CUresult result, dim3 grid, dim3 block) {
   return result == CUDA_ERROR_INVALID_VALUE && is_invalid(d, grid, block)
              ? cudaErrorInvalidConfiguration
@@ -115,7 +115,7 @@ SIMGPU_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel_ptr, const void* 
 SIMGPU_EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid_dim, dim3 block_dim,
                                              void** args, size_t shared_mem, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
-    // The stub asks once for its kernel; where that failed it passes null for ever.
+    // A launch stub asks for its kernel once; where that failed, it passes null in every launch.
     if (kernel == nullptr) return cudaErrorNoKernelImageForDevice;
     return launch(d, kernel, grid_dim, block_dim, args, shared_mem, stream);
   });

@@ -28,7 +28,7 @@ SIMGPU_EXPORT cudaError_t cudaGetDriverEntryPointByVersion(
     const CUresult result = driver().get_proc_address(
         symbol, func_ptr, static_cast<int>(cuda_version), query_flags(flags), &status);
     if (driver_status == nullptr) return to_error(result);
-    // Who asks for the status learns from it that a symbol is missing, not from an error.
+    // A caller that asks for the status learns from it that a symbol is missing, not from an error.
     *driver_status = static_cast<cudaDriverEntryPointQueryResult>(status);
     return result == CUDA_ERROR_NOT_FOUND ? cudaSuccess : to_error(result);
   });

@@ -8,7 +8,8 @@
 namespace simgpu::cudart {
 namespace {
 
-/// The element size that cuMemAllocPitch wants: the largest it takes.
+/// The element size to pass to cuMemAllocPitch, which the runtime does not know: the largest that
+/// it takes, whose alignment serves all.
 constexpr unsigned kPitchElementBytes = 16;
 
 CUdeviceptr* as_device(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }

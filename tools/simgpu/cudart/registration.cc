@@ -15,10 +15,11 @@ struct CallConfiguration {
   cudaStream_t stream;
 };
 
-/// What <<<>>> pushed and the stub has not popped yet; arguments of a launch may launch themselves.
+/// The configurations that <<<>>> pushed and no stub has popped yet. There can be several:
+/// computing the arguments of a launch may itself launch.
 thread_local std::vector<CallConfiguration> configurations;
 
-/// The handle that registered code passes around is ours.
+/// The handle that registered code passes back is the FatBinary that registration returned.
 FatBinary* from_handle(void** handle) { return reinterpret_cast<FatBinary*>(handle); }
 
 }  // namespace
@@ -28,7 +29,7 @@ SIMGPU_EXPORT void** __cudaRegisterFatBinary(void* fat_cubin) {
       Registry::instance().add(static_cast<const __fatBinC_Wrapper_t*>(fat_cubin)));
 }
 
-/// Everything is looked up at first use, so the end of a registration means nothing here.
+/// Does nothing: kernels and variables are looked up at their first use.
 SIMGPU_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 
 SIMGPU_EXPORT void __cudaUnregisterFatBinary(void** fat_cubin_handle) {

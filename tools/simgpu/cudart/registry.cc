@@ -17,7 +17,7 @@ cudaError_t FatBinary::load() {
     if (found == CUDA_SUCCESS) {
       *variable.host_pointer = reinterpret_cast<void*>(address);
     } else {
-      // The rest of the program need not suffer; who uses the variable finds a null pointer.
+      // The rest of the program can run; code that uses the variable finds a null pointer.
       std::fprintf(stderr, "simgpu: the driver has no managed variable %s (error %d)\n",
                    variable.name.c_str(), static_cast<int>(found));
     }

@@ -6,7 +6,8 @@ namespace simgpu::cudart {
 
 namespace {
 
-/// Address of `offset` bytes into a variable, where `count` bytes from there are inside it.
+/// Writes the address `offset` bytes into a variable to `*address`.
+/// @return cudaErrorInvalidValue unless `count` bytes from there lie inside the variable.
 cudaError_t place(const void* symbol, size_t count, size_t offset, void** address) {
   CUdeviceptr start = 0;
   size_t bytes = 0;

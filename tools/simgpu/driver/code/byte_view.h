@@ -11,7 +11,7 @@
 
 namespace simgpu {
 
-/// Bytes of an image that nobody has vouched for: every access is checked, none can read outside.
+/// Untrusted bytes of an image: every access is checked, and none reads outside.
 ///
 /// Does not own the bytes. Little endian, as every image is. Cheap to copy.
 class ByteView {

@@ -9,8 +9,8 @@ namespace simgpu {
 /// True if `bytes` begin like an ELF file.
 [[nodiscard]] bool looks_like_elf(ByteView bytes);
 
-/// The size in bytes of the ELF image at `address`, whose own size nobody gave: the end of the last
-/// thing that its headers name. Reads the headers only.
+/// The size in bytes of the ELF image at `address`: the end of the last section or table that its
+/// headers name. Reads the headers only.
 ///
 /// REQUIRES: a readable ELF image; as with NVIDIA's driver, only the caller can know that it is.
 /// @return 0 if it is not a 64-bit little-endian ELF file.

@@ -27,8 +27,8 @@ std::variant<std::vector<std::byte>, Decompressor::Failure> Decompressor::decomp
   void* const function = open(compression == Compression::kZstd ? zstd_ : lz4_);
   if (function == nullptr) return Failure::kMissingLibrary;
   std::vector<std::byte> bytes(size);
-  // Either function returns the size, or something that can be no size of ours: zstd an error code
-  // near the largest size_t, LZ4 a negative number.
+  // On failure zstd returns an error code near the largest size_t, LZ4 a negative number; neither
+  // is a size up to kMaxBytes.
   static_assert(kMaxBytes <= INT_MAX);
   const std::size_t written =
       compression == Compression::kZstd

@@ -21,7 +21,7 @@ inline constexpr unsigned kComputeCapability = 90;
 [[nodiscard]] ImageResult read_image(ByteView image, Decompressor& decompressor,
                                      unsigned capability = kComputeCapability);
 
-/// Finds the extent of an image whose size nobody gave, from its own headers, following a
+/// Finds the extent of an image of unknown size from the image's own headers, following a
 /// __fatBinC_Wrapper_t to what it points to.
 ///
 /// REQUIRES: `address` points at an image in readable memory; only the caller can know that.

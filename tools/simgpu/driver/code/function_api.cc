@@ -42,7 +42,7 @@ SIMGPU_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute
   return function == nullptr ? CUDA_ERROR_INVALID_HANDLE : function->attributes->set(attrib, value);
 }
 
-/// Hints, as on a device whose cache and shared memory are one.
+/// A hint, without an effect: the device's cache and shared memory are one memory.
 SIMGPU_EXPORT CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   SIMGPU_ENTER(cuFuncSetCacheConfig);
   if (find(hfunc) == nullptr) return CUDA_ERROR_INVALID_HANDLE;

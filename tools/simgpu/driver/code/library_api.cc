@@ -128,7 +128,7 @@ SIMGPU_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUli
   return global_of(*module, name, dptr, bytes);
 }
 
-/// No image of simgpu's has managed variables.
+/// Never finds one: no image that simgpu reads has managed variables.
 SIMGPU_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
                                            const char* name) {
   SIMGPU_ENTER(cuLibraryGetManaged);
@@ -190,7 +190,7 @@ SIMGPU_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val
   return found->attributes->set(attrib, val);
 }
 
-/// A hint, as on a device whose cache and shared memory are one.
+/// A hint, without an effect: the device's cache and shared memory are one memory.
 SIMGPU_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   SIMGPU_ENTER(cuKernelSetCacheConfig);
   if (registry().find(kernel) == nullptr) return CUDA_ERROR_INVALID_HANDLE;

@@ -62,7 +62,7 @@ SIMGPU_EXPORT CUresult cuModuleUnload(CUmodule hmod) {
   return registry().unload_module(hmod);
 }
 
-/// Kernels are never loaded late: there is nothing to load.
+/// Modules are always loaded whole: there is no code to load later.
 SIMGPU_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   SIMGPU_ENTER(cuModuleGetLoadingMode);
   if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -1,4 +1,4 @@
-// What is left of a code image once it is decoded: kernels, parameter layouts, variables.
+// A decoded code image: kernels, parameter layouts, variables. Machine code is not kept.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 namespace simgpu {
 namespace {
 
-// No canonical address: a program that follows a handle faults at once.
+// Not a canonical address, so that a program that follows a handle faults at once.
 constexpr std::uint64_t kHandleBase = std::uint64_t{0x5347} << 48;
 
 using Attributes = std::vector<std::shared_ptr<FunctionAttributes>>;

@@ -102,7 +102,7 @@ CUresult set_primary_flags(CUdevice ordinal, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
-/// The limits, kept per process: nothing here depends on them.
+/// The limits. They are kept for the process, since simgpu does nothing that depends on them.
 struct Limit {
   std::atomic<std::size_t> value;
   bool settable;

@@ -1,4 +1,4 @@
-// Functions that have nothing to do on a device in software.
+// Driver functions without an effect on a device in software.
 #include <cudaProfiler.h>
 
 #include "tools/simgpu/driver/context/context.h"

@@ -12,8 +12,9 @@
 namespace simgpu {
 namespace {
 
-// The first and last bytes of a linear copy are read at its modelled start and end and written at
-// its end: who does not wait for it, or for what it reads, sees wrong bytes.
+// The first bytes of a linear copy are read at its modelled start and the last at its end, and both
+// are written at its end: a program that waits neither for the copy nor for what it reads sees
+// wrong bytes.
 constexpr std::uint64_t kHeldBack = 4096;
 // Pageable sources up to this size are staged before an asynchronous call returns; the driver's
 // staging buffers are finite too, and larger copies wait.
@@ -49,7 +50,7 @@ Nanoseconds duration_of(Engine engine, const End& target, const End& source, std
   } else if (engine == Engine::kDeviceToHost) {
     rate = target.pinned ? rates.d2h_gbps : std::min(rates.pageable_gbps, rates.d2h_gbps);
   } else if (engine == Engine::kNone) {
-    return 0;  // the host's own copying takes the time it takes
+    return 0;  // not modelled: the host copies at its own speed
   }
   return static_cast<Nanoseconds>(static_cast<double>(bytes) / rate);
 }
@@ -85,7 +86,8 @@ class CopyTask {
   }
 
   void finish() {
-    // What was unmapped or remapped meanwhile was needed until now.
+    // The copy needed its memory until now: if it was unmapped or remapped since run(), that is a
+    // fault.
     View to_now;
     View from_now;
     resolve(to_now, from_now);

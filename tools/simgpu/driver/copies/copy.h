@@ -19,7 +19,7 @@ struct Box {
   [[nodiscard]] bool linear() const { return height == 1 && depth == 1; }
 };
 
-/// What a caller says about an address, by the function it calls.
+/// Where an address lies, according to the function that the program called.
 enum class Side { kHost, kDevice, kAny };
 
 /// One end of a copy: where the box lies.
@@ -76,7 +76,8 @@ class View {
 };
 
 /// When real work on `bytes` bytes has to begin so that it is done by `end`, but not before
-/// `start`: as late as this machine's speed allows, so that a missing wait shows.
+/// `start`: as late as this machine's speed allows, so that a program that forgets to wait reads
+/// old bytes.
 Nanoseconds latest_begin(std::uint64_t bytes, Nanoseconds start, Nanoseconds end);
 /// Tells latest_begin() how fast work on `bytes` bytes went.
 void note_speed(std::uint64_t bytes, Nanoseconds took);

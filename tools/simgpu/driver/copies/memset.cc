@@ -10,7 +10,8 @@
 namespace simgpu {
 namespace {
 
-// Written at the fill's modelled end only, so that who does not wait sees it missing.
+// The last bytes of a fill are written at its modelled end only, so that a program that forgets to
+// wait finds them missing.
 constexpr std::uint64_t kHeldBack = 4096;
 
 /// A value of 1, 2 or 4 bytes.

@@ -1,5 +1,5 @@
-// The driver functions that describe devices: those of an H200, as far as simgpu does what they
-// say.
+// The driver functions that describe devices. They describe an H200, without the features that
+// simgpu does not have.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -18,8 +18,9 @@ struct Attribute {
   int value;
 };
 
-/// What is not here is 0: unsupported, or meaningless for a device in software. Host-located
-/// physical memory, shareable handles, managed memory and stream memory operations among it.
+/// Every other attribute is 0, because it is unsupported or has no meaning for a device in
+/// software. Unsupported are, among others, host-located physical memory, shareable handles,
+/// managed memory and stream memory operations.
 constexpr Attribute kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},

@@ -50,7 +50,7 @@ void sleep_until(Nanoseconds deadline) noexcept {
     if (has_precise_timer) {
       sleep_without_spinning(deadline - kSpin);
     } else {
-      // A thread of the program: its own timer slack (50 us unless it chose another) comes back.
+      // A thread of the program: its own timer slack (50 us unless it chose another) is restored.
       const int slack = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
       prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
       sleep_without_spinning(deadline - kSpin);

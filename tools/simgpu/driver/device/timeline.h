@@ -23,7 +23,8 @@ void sleep_until(Nanoseconds deadline) noexcept;
 /// As sleep_until(), without spinning: up to 100 us late. For waits whose lateness does no harm.
 void sleep_until_about(Nanoseconds deadline) noexcept;
 
-/// Gives the calling thread, one of ours, the shortest timer slack for good.
+/// Gives the calling thread the shortest timer slack, for as long as it lives. For threads that
+/// simgpu started.
 void use_precise_timer() noexcept;
 
 /// The engines of a device; kNone runs beside them (events, host functions).

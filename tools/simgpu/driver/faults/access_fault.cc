@@ -32,7 +32,7 @@ void handle_fault(int signal, siginfo_t* info, void* machine_context) {
     active_guard = nullptr;
     siglongjmp(guard->back, 1);
   }
-  // Not device code: what was there before us decides.
+  // Not device code: the handler that the program had installed before decides.
   const struct sigaction& previous = previous_handlers[signal == SIGSEGV ? 0 : 1];
   if ((previous.sa_flags & SA_SIGINFO) != 0) {
     previous.sa_sigaction(signal, info, machine_context);
@@ -45,7 +45,7 @@ void handle_fault(int signal, siginfo_t* info, void* machine_context) {
 }
 
 /// Installs the handler for `kSignals[index]` unless it is the one in force. The program may have
-/// installed its own since: ours goes in front again, theirs is chained.
+/// installed its own since then: this one goes in front of it again and calls it for other faults.
 void ensure_handler(int index) noexcept {
   struct sigaction current {};
   if (sigaction(kSignals[index], nullptr, &current) != 0) return;
@@ -84,7 +84,7 @@ __attribute__((noinline)) bool survives(Guard& guard, const std::function<void()
 }  // namespace
 
 bool run_guarded(Context& context, const std::string& label, const std::function<void()>& body) {
-  // Two system calls: not for every operation of a busy stream.
+  // The check takes two system calls, too many for every operation of a busy stream.
   constexpr Nanoseconds kCheckEvery = 1'000'000;
   thread_local Nanoseconds checked = 0;
   if (const Nanoseconds now = now_ns(); now - checked > kCheckEvery) {

@@ -13,8 +13,8 @@ class Context;
 
 /// Throw this from Operation::work or ::finish when software finds an access that the device would
 /// fault on (a mixer's argument in a reserved but unmapped range). The stream's worker counts it in
-/// unmapped_accesses, writes the line and makes the context's error sticky. Throw it before or
-/// after, never while holding a lock that others need.
+/// unmapped_accesses, writes the line and makes the context's error sticky. Throw it while holding
+/// no lock.
 struct AccessFault {
   std::uint64_t address;
   bool is_write = false;

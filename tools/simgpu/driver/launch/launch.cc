@@ -132,7 +132,7 @@ CUresult check_cluster(const Function& function, const LaunchShape& shape) {
              : CUDA_SUCCESS;
 }
 
-/// Says once per kernel that no plugin has it, where plugins were given.
+/// Counts the kernel. Where plugins were given and none has it, says so, once per kernel.
 void note_first_launch(const KernelCode& code) {
   count_kernel(code.image().name);
   const KernelPlugins& plugins = process_plugins();

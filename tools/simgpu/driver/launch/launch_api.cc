@@ -21,7 +21,8 @@ CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, void** par
       result != CUDA_SUCCESS) {
     return result;
   }
-  // An event that may fire before the kernel ends is recorded behind it: late is always allowed.
+  // These events may be recorded before the kernel ends, and at the latest when it has: simgpu does
+  // the latter.
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const CUlaunchAttribute& attribute = config->attrs[i];
     CUevent event = nullptr;

@@ -81,7 +81,7 @@ MixerWrite write_to(const Pointer& pointer, std::uint64_t name_hash, std::uint64
   std::array<std::byte, kMixerBlock> bytes{};
   const std::uint64_t seed = combine(combine(name_hash, pointer.position), sum);
   for (std::size_t lane = 0; lane < kMixerBlock / sizeof(std::uint64_t); ++lane) {
-    // At most 255: a program that reads it back as a size or a count stays sane.
+    // At most 255, so that a program that reads it back as a size or a count gets a usable one.
     const std::uint64_t word = combine(seed, lane) & 0xff;
     std::memcpy(bytes.data() + lane * sizeof(word), &word, sizeof(word));
   }

@@ -31,7 +31,7 @@ CUresult AllocationTable::allocate(Context& context, const std::shared_ptr<Small
                                    std::uint64_t* address) {
   PhysicalPtr physical = Physical::create(small, size);
   if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  // A guard page follows, so that what runs past the end faults or is at least nobody else's.
+  // A guard page follows, so that an access past the end faults.
   const std::uint64_t address_size = physical->size() + kPage;
   const std::uint64_t alignment = physical->size() >= kGranularity ? kGranularity : kPage;
   const std::unique_lock lock{mutex_};

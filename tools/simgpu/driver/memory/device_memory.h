@@ -12,7 +12,7 @@ class Context;
 /// Allocates device memory in `context`, freed by free_device(). @return CUDA_ERROR_OUT_OF_MEMORY.
 CUresult allocate_device(Context& context, std::uint64_t size, std::uint64_t* address);
 
-/// The same for a module's variables, whose small blocks hold nothing else.
+/// The same for a module's variables, which share small blocks with each other only.
 CUresult allocate_for_module(Context& context, std::uint64_t size, std::uint64_t* address);
 
 /// Frees what these two gave. Does not synchronise. @return CUDA_ERROR_INVALID_VALUE if it is not

@@ -44,8 +44,9 @@ CUresult MemoryPool::allocate(const StreamPtr& stream, std::uint64_t size, std::
   while (result == CUDA_ERROR_OUT_OF_MEMORY && internal_dependencies_) {
     const auto block = find_reusable(stream.get(), size, true);
     if (block != free_.end()) return reuse(block, stream, size, address);
-    // Nothing fits: what is still being freed has to be waited for, even if it has come to its end
-    // just now. Other calls need not wait, and may take it meanwhile.
+    // Nothing fits: wait for the blocks that are still being freed, even those whose free has
+    // completed just now. The lock is released meanwhile, so that another call may take what
+    // becomes free.
     std::vector<CompletionPtr> pending;
     for (const FreeBlock& free : free_) {
       if (free.freed != nullptr) pending.push_back(free.freed);

@@ -32,7 +32,7 @@ class MemoryPool {
   void trim(std::uint64_t keep);
   /// As trim(release threshold): at every synchronisation.
   void trim_to_threshold();
-  /// Nobody will allocate from it again: what is free goes now, the rest when freed.
+  /// Ends the pool: its free blocks go back to the device now, the others when they are freed.
   void abandon();
 
   CUresult get_attribute(CUmemPool_attribute attribute, void* value);

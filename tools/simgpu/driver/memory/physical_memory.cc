@@ -83,8 +83,9 @@ MemoryFile& file_of(const Device& device) {
   return *file;
 }
 
-/// The host's memory behind an extent is taken when the device's is, not page by page inside the
-/// copies and kernels that are to take modelled time. Larger ones may be meant never to be touched.
+/// Takes the host's memory behind an extent when the device's is taken, so that page faults do not
+/// delay the copies and kernels that have modelled times. Very large extents are left alone: a
+/// program may never touch them.
 void populate(unsigned char* bytes, std::uint64_t size) {
   constexpr std::uint64_t kLargest = std::uint64_t{64} << 20;
   if (size <= kLargest) madvise(bytes, size, MADV_POPULATE_WRITE);  // older kernels refuse it

@@ -181,7 +181,7 @@ SIMGPU_EXPORT CUresult cuPointerSetAttribute(const void* value, CUpointer_attrib
   if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !facts_of(ptr).known()) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return CUDA_SUCCESS;  // synchronous copies and fills here are always synchronous enough
+  return CUDA_SUCCESS;  // accepted, without an effect on copies and fills
 }
 
 }  // namespace simgpu

@@ -23,7 +23,8 @@ class ModelledHostCost {
   const Nanoseconds end_;
 };
 
-/// These functions need no current context, but a broken one refuses them like everything else.
+/// The sticky error of the current context. These functions need no context, but where there is one
+/// with a sticky error it refuses them, too.
 CUresult current_sticky_error() {
   const Context* const context = current_context();
   return context == nullptr ? CUDA_SUCCESS : context->sticky_error();

@@ -33,7 +33,7 @@ void log_line(LogLevel level, const char* format, ...) noexcept {
   va_end(arguments);
   const std::size_t end = std::min(static_cast<std::size_t>(std::max(length, 0)), kLast);
   line[end] = '\n';
-  // A line that cannot be written is lost: there is nobody else to tell.
+  // A line that cannot be written is lost: there is no other place to report it.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line, end + 1);
 }
 

@@ -17,8 +17,8 @@ namespace {
 // Work later than this after its modelled end is an overrun, and moves the timeline; less is the
 // lateness of waking threads, which does not add up.
 constexpr Nanoseconds kTolerance = 100'000;
-// How far ahead of its modelled end real work may be done. Sleeping for less than this costs more
-// than it is worth: so chains of short kernels run a little ahead, in batches.
+// How far ahead of its modelled end real work may be done. Sleeping for less than that costs more
+// than the delay that is modelled, so chains of short kernels run a little ahead, in batches.
 constexpr Nanoseconds kShort = 100'000;
 constexpr Nanoseconds kLeadOfShort = 50'000;
 constexpr Nanoseconds kLead = 5'000;
@@ -116,7 +116,7 @@ void Stream::run(Item& item) {
   const auto is_broken = [&] {
     return context.sticky_error() != CUDA_SUCCESS && !operation.even_after_error;
   };
-  // What a broken context still holds is dropped at once.
+  // The remaining operations of a broken context take no time.
   if (is_broken()) operation.duration = 0;
   Nanoseconds start = ready;
   if (operation.engine != Engine::kNone && operation.duration > 0) {
@@ -153,7 +153,8 @@ void Stream::run(Item& item) {
     }
   }
   end_ = end;
-  // What the operation holds (memory that is being freed) must be gone when it counts as complete.
+  // Releases what the operation holds, such as memory that is being freed, before it counts as
+  // complete.
   operation = Operation{};
   item.completion->settle(end);
 }

@@ -48,7 +48,7 @@ StreamPtr legacy_stream(Context& context) {
       context.legacy_stream = made;
       return made;
     }
-    theirs = context.legacy_stream;  // another thread was faster
+    theirs = context.legacy_stream;  // another thread made one meanwhile
   }
   made->close();
   return theirs;
