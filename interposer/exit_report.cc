@@ -13,9 +13,9 @@
 #include "interposer/context_registry.h"
 #include "interposer/log.h"
 #include "interposer/process_configuration.h"
-#include "interposer/timeline_csv.h"
 #include "interposer/version.h"
 #include "policy/budget.h"
+#include "profiler/timeline_csv.h"
 
 namespace superpipe {
 namespace {

@@ -16,9 +16,9 @@
 #include "interposer/driver/driver_device_memory.h"
 #include "interposer/exit_report.h"
 #include "interposer/kernel_arguments.h"
-#include "interposer/launch_overhead.h"
 #include "interposer/passthrough/unmanaged_budget.h"
 #include "interposer/pointer_pins.h"
+#include "profiler/launch_overhead.h"
 #include "residency/residency_manager.h"
 
 namespace superpipe {

@@ -1,4 +1,4 @@
-#include "interposer/launch_overhead.h"
+#include "profiler/launch_overhead.h"
 
 #include <gtest/gtest.h>
 

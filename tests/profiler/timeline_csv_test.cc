@@ -1,4 +1,4 @@
-#include "interposer/timeline_csv.h"
+#include "profiler/timeline_csv.h"
 
 #include <gtest/gtest.h>
 
