@@ -18,7 +18,7 @@
 #include "interposer/kernel_arguments.h"
 #include "interposer/passthrough/unmanaged_budget.h"
 #include "interposer/pointer_pins.h"
-#include "profiler/launch_overhead.h"
+#include "profiler/launch_overhead_meter.h"
 #include "residency/residency_manager.h"
 
 namespace superpipe {
@@ -53,7 +53,7 @@ class ManagedContext {
   }
   [[nodiscard]] KernelLayoutCache& layouts() noexcept { return layouts_; }
   [[nodiscard]] PointerPins& pins() noexcept { return *pins_; }
-  [[nodiscard]] LaunchOverhead& overhead() noexcept { return overhead_; }
+  [[nodiscard]] LaunchOverheadMeter& overhead() noexcept { return overhead_; }
   /// The budget's share of what is left to the driver.
   [[nodiscard]] UnmanagedBudget& unmanaged() noexcept { return *unmanaged_; }
 
@@ -127,7 +127,7 @@ class ManagedContext {
   std::unique_ptr<ResidencyManager> residency_;
   std::optional<PointerPins> pins_;           ///< as long as residency_
   std::optional<UnmanagedBudget> unmanaged_;  ///< as long as residency_
-  LaunchOverhead overhead_;
+  LaunchOverheadMeter overhead_;
   std::atomic<std::uint64_t> launches_without_buffers_{0};
 
   std::atomic<std::int64_t> next_note_ns_{0};

@@ -36,7 +36,7 @@ CUresult launch(CUfunction function, void* const* parameters, void* const* extra
                 StreamHandle stream, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return call();
-  const bool sampled = LaunchOverhead::is_sampled();
+  const bool sampled = LaunchOverheadMeter::is_sampled();
   const auto start = sampled ? Clock::now() : Clock::time_point();
 
   if (managed->pins().has_pending()) [[unlikely]] {

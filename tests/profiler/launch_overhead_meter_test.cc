@@ -1,4 +1,4 @@
-#include "profiler/launch_overhead.h"
+#include "profiler/launch_overhead_meter.h"
 
 #include <gtest/gtest.h>
 
@@ -9,27 +9,25 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-TEST(LaunchOverhead, IsZeroWithoutSamples) { EXPECT_EQ(LaunchOverhead().quantile(0.5), 0); }
-
-TEST(LaunchOverhead, FindsQuantilesWithinAnEighth) {
-  LaunchOverhead overhead;
+TEST(LaunchOverheadMeter, TellsQuantilesOfItsSamples) {
+  LaunchOverheadMeter overhead;
   for (int i = 0; i < 98; ++i) overhead.add(nanoseconds(150));
   for (int i = 0; i < 2; ++i) overhead.add(nanoseconds(4000));
   EXPECT_NEAR(overhead.quantile(0.5), 150, 150 / 8.0);
   EXPECT_NEAR(overhead.quantile(0.99), 4000, 4000 / 8.0);
 }
 
-TEST(LaunchOverhead, LeavesOutLaunchesThatWaited) {
-  LaunchOverhead overhead;
+TEST(LaunchOverheadMeter, LeavesOutLaunchesThatWaited) {
+  LaunchOverheadMeter overhead;
   overhead.add(nanoseconds(100));
-  overhead.add(LaunchOverhead::kLongestOverhead + nanoseconds(1));
+  overhead.add(LaunchOverheadMeter::kLongestOverhead + nanoseconds(1));
   EXPECT_NEAR(overhead.quantile(1.0), 100, 13);
 }
 
-TEST(LaunchOverhead, TimesOneLaunchInSoMany) {
+TEST(LaunchOverheadMeter, TimesOneLaunchInSoMany) {
   unsigned sampled = 0;
-  for (unsigned i = 0; i < 10 * LaunchOverhead::kOneIn; ++i) {
-    sampled += LaunchOverhead::is_sampled() ? 1 : 0;
+  for (unsigned i = 0; i < 10 * LaunchOverheadMeter::kOneIn; ++i) {
+    sampled += LaunchOverheadMeter::is_sampled() ? 1 : 0;
   }
   EXPECT_EQ(sampled, 10U);
 }

@@ -1,33 +1,33 @@
-// How long our part of a launch takes, sampled.
+// Short times, counted so that their quantiles can be told afterwards.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 namespace superpipe {
 
-/// A histogram of nanoseconds, with a resolution of an eighth of each power of two. Thread-safe,
-/// lock-free.
-class LaunchOverhead {
+/// A histogram of times from 0 to kRange, whose buckets are an eighth of a power of two wide: a
+/// quantile is at most an eighth above the true one.
+///
+/// Thread-safe and lock-free; a quantile taken while others add sees some of their samples.
+class LatencyHistogram {
  public:
-  /// One launch in so many is timed: four clock readings on each would cost as much as the hook.
-  static constexpr std::uint32_t kOneIn = 64;
-  /// Longer than this the launch had to wait for a transfer; that is stall, not overhead.
-  static constexpr std::chrono::nanoseconds kLongestOverhead = std::chrono::microseconds(50);
+  /// The first time that is too long to be counted.
+  static constexpr std::chrono::nanoseconds kRange{1 << 18};
 
-  /// Whether the calling thread's launch is one to be timed.
-  [[nodiscard]] static bool is_sampled() noexcept { return (launches_++ % kOneIn) == kOneIn - 1; }
-
+  /// Counts one sample; leaves out one that is negative or not below kRange.
   void add(std::chrono::nanoseconds time) noexcept {
-    if (time > kLongestOverhead || time.count() < 0) return;
+    if (time.count() < 0 || time >= kRange) return;
     buckets_[bucket_of(static_cast<std::uint64_t>(time.count()))].fetch_add(
         1, std::memory_order_relaxed);
   }
 
-  /// The value below which `share` (0 to 1) of the samples lie, in ns; 0 without samples.
+  /// The sample of rank `share` * (samples - 1), rounded down; ranks count from 0 at the shortest.
+  /// `share`: 0 to 1. @return its bucket's end in ns; 0 without samples. O(buckets).
   [[nodiscard]] double quantile(double share) const noexcept {
     std::uint64_t total = 0;
     for (const auto& bucket : buckets_) total += bucket.load(std::memory_order_relaxed);
@@ -41,16 +41,8 @@ class LaunchOverhead {
     return upper_bound_of(buckets_.size() - 1);
   }
 
-  /// Adds the samples of `other`.
-  void merge(const LaunchOverhead& other) noexcept {
-    for (std::size_t i = 0; i < buckets_.size(); ++i) {
-      buckets_[i].fetch_add(other.buckets_[i].load(std::memory_order_relaxed),
-                            std::memory_order_relaxed);
-    }
-  }
-
  private:
-  static constexpr unsigned kParts = 8;
+  static constexpr unsigned kParts = 8;  ///< buckets for each power of two
 
   static std::size_t bucket_of(std::uint64_t nanoseconds) noexcept {
     if (nanoseconds < kParts) return nanoseconds;
@@ -63,9 +55,7 @@ class LaunchOverhead {
     return static_cast<double>(((bucket % kParts + kParts + 1) << exponent) - 1);
   }
 
-  static inline constinit thread_local std::uint32_t launches_
-      __attribute__((tls_model("initial-exec"))) = 0;
-  std::array<std::atomic<std::uint64_t>, 16 * kParts> buckets_{};
+  std::array<std::atomic<std::uint64_t>, 16 * kParts> buckets_{};  // the last ends at kRange
 };
 
 }  // namespace superpipe
