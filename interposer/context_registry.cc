@@ -1,8 +1,5 @@
 #include "interposer/context_registry.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "interposer/driver/loader.h"
 #include "interposer/driver/table.h"
 #include "interposer/log.h"
@@ -11,47 +8,6 @@
 
 namespace superpipe {
 namespace {
-
-/// Adds what happened in one managed context to what happened in earlier ones.
-ExitFigures merged(const ExitFigures& earlier, const ExitFigures& later) {
-  ExitFigures sum = later;
-  ResidencyStats& to = sum.residency;
-  const ResidencyStats& from = earlier.residency;
-  to.launches += from.launches;
-  to.accesses += from.accesses;
-  to.peak_device_bytes = std::max(to.peak_device_bytes, from.peak_device_bytes);
-  to.peak_managed_demand = std::max(to.peak_managed_demand, from.peak_managed_demand);
-  to.h2d_bytes += from.h2d_bytes;
-  to.d2h_bytes += from.d2h_bytes;
-  to.demand_fetches += from.demand_fetches;
-  to.prefetches += from.prefetches;
-  to.clean_evictions += from.clean_evictions;
-  to.write_backs += from.write_backs;
-  to.stall_ms += from.stall_ms;
-  to.pass_ms.insert(to.pass_ms.begin(), from.pass_ms.begin(), from.pass_ms.end());
-  to.pinned_host_bytes = std::max(to.pinned_host_bytes, from.pinned_host_bytes);
-  to.errors += from.errors;
-  to.timeline.insert(to.timeline.begin(), from.timeline.begin(), from.timeline.end());
-  to.learned.mispredictions += from.learned.mispredictions;
-  // What was learned in the last context describes the process, unless it learned nothing.
-  const std::size_t passes = to.learned.passes + from.learned.passes;
-  if (!to.learned.layers_known) {
-    const std::size_t mispredictions = to.learned.mispredictions;
-    to.learned = from.learned;
-    to.learned.mispredictions = mispredictions;
-    to.managed_limit = from.managed_limit;
-  }
-  to.learned.passes = passes;
-  sum.launches_without_buffers += earlier.launches_without_buffers;
-  sum.peak_passthrough = std::max(sum.peak_passthrough, earlier.peak_passthrough);
-  sum.peak_headroom = std::max(sum.peak_headroom, earlier.peak_headroom);
-  if (!sum.link_bytes_per_second) sum.link_bytes_per_second = earlier.link_bytes_per_second;
-  if (sum.overhead_ns_p50 <= 0) {
-    sum.overhead_ns_p50 = earlier.overhead_ns_p50;
-    sum.overhead_ns_p99 = earlier.overhead_ns_p99;
-  }
-  return sum;
-}
 
 /// Whether `context` is the primary context of `device`.
 bool is_primary(CUcontext context, CUdevice device) {
@@ -149,7 +105,7 @@ void ContextRegistry::close_managed() noexcept {
   // buffers.
   context->synchronize();
   try {
-    const ExitFigures figures = context->figures();
+    const RunFigures figures = context->figures();
     const std::lock_guard lock(mutex_);
     finished_ = finished_ ? merged(*finished_, figures) : figures;
   } catch (...) {
@@ -188,11 +144,11 @@ void ContextRegistry::abandon() noexcept {
   if (context != nullptr) context->abandon();
 }
 
-std::optional<ExitFigures> ContextRegistry::figures() const {
+std::optional<RunFigures> ContextRegistry::figures() const {
   const ManagedContext* const context = managed();
   const std::lock_guard lock(mutex_);
   if (context == nullptr) return finished_;
-  const ExitFigures current = context->figures();
+  const RunFigures current = context->figures();
   return finished_ ? merged(*finished_, current) : current;
 }
 

@@ -9,8 +9,8 @@
 
 #include "interposer/context_references.h"
 #include "interposer/driver/cuda_api.h"
-#include "interposer/exit_report.h"
 #include "interposer/managed_context.h"
+#include "profiler/run_figures.h"
 
 namespace superpipe {
 
@@ -64,7 +64,7 @@ class ContextRegistry {
 
   /// What happened in the managed contexts of the process; nullopt if there was none. Calls no
   /// driver function.
-  [[nodiscard]] std::optional<ExitFigures> figures() const;
+  [[nodiscard]] std::optional<RunFigures> figures() const;
 
  private:
   ContextRegistry() = default;
@@ -81,7 +81,7 @@ class ContextRegistry {
   bool is_closing_ = false;              ///< a managed context gives its memory back
   bool has_given_up_ = false;            ///< no context can be managed
   std::vector<ManagedContext*> closed_;  ///< never destroyed; see ManagedContext
-  std::optional<ExitFigures> finished_;  ///< of the closed ones
+  std::optional<RunFigures> finished_;   ///< of the closed ones
 };
 
 }  // namespace superpipe

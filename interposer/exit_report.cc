@@ -27,22 +27,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-int scheduled_k(const ExitFigures& figures) {
-  if (figures.policy == PolicyKind::kResident) return 0;
-  const int learned = figures.residency.learned.k;
-  return learned > 0 ? learned : figures.k.value_or(0);
-}
-
-int scheduled_k_prime(const ExitFigures& figures) {
-  if (figures.policy == PolicyKind::kResident) return 0;
-  const int learned = figures.residency.learned.k_prime;
-  return learned > 0 ? learned : figures.k_prime.value_or(0);
-}
-
-std::uint64_t launches_of(const ExitFigures& figures) {
-  return figures.residency.launches + figures.launches_without_buffers;
-}
-
 std::string fixed(double value, int decimals) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", decimals, value);
@@ -51,7 +35,7 @@ std::string fixed(double value, int decimals) {
 
 }  // namespace
 
-PassTimes pass_times(const ExitFigures& figures) {
+PassTimes pass_times(const RunFigures& figures) {
   PassTimes times;
   const ResidencyStats& stats = figures.residency;
   times.pass_ms = median(stats.pass_ms);
@@ -76,7 +60,7 @@ PassTimes pass_times(const ExitFigures& figures) {
   return times;
 }
 
-std::string statistics_json(const ExitFigures& figures) {
+std::string statistics_json(const RunFigures& figures) {
   const ResidencyStats& stats = figures.residency;
   const PassTimes times = pass_times(figures);
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
@@ -84,13 +68,13 @@ std::string statistics_json(const ExitFigures& figures) {
   nlohmann::ordered_json json;
   json["version"] = kVersion;
   json["policy"] = name_of(figures.policy);
-  json["k"] = scheduled_k(figures);
-  json["k_prime"] = scheduled_k_prime(figures);
+  json["k"] = figures.scheduled_k();
+  json["k_prime"] = figures.scheduled_k_prime();
   json["budget_bytes"] = figures.budget.count();
   json["context_bytes"] = figures.context_bytes.count();
   json["layers"] = stats.learned.layer_bytes.size();
   json["layer_bytes"] = std::move(layers);
-  json["launches"] = launches_of(figures);
+  json["launches"] = figures.launches();
   json["accesses"] = stats.accesses;
   json["peak_device_bytes"] = stats.peak_device_bytes.count();
   json["managed_bytes"] = stats.peak_managed_demand.count();
@@ -116,13 +100,13 @@ std::string statistics_json(const ExitFigures& figures) {
   return json.dump(2) + "\n";
 }
 
-std::string summary_text(const ExitFigures& figures) {
+std::string summary_text(const RunFigures& figures) {
   const ResidencyStats& stats = figures.residency;
   const PassTimes times = pass_times(figures);
   std::string text = "superpipe: policy " + std::string(name_of(figures.policy));
   if (figures.policy != PolicyKind::kResident) {
-    text += ", k " + std::to_string(scheduled_k(figures)) + ", k' " +
-            std::to_string(scheduled_k_prime(figures));
+    text += ", k " + std::to_string(figures.scheduled_k()) + ", k' " +
+            std::to_string(figures.scheduled_k_prime());
   }
   text += ", layers ";
   text += stats.learned.layers_known ? std::to_string(stats.learned.layer_bytes.size())
@@ -164,7 +148,7 @@ std::string summary_text(const ExitFigures& figures) {
     }
     text += "\n";
   } else {
-    text += "superpipe: " + std::to_string(launches_of(figures)) +
+    text += "superpipe: " + std::to_string(figures.launches()) +
             " launches, no repeated pass found, stalled " + fixed(stats.stall_ms, 1) + " ms\n";
   }
   return text;

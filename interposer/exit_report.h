@@ -1,33 +1,12 @@
 // What a process says at its end: the statistics file and the summary.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
-#include "policy/policy_engine.h"
-#include "policy/units.h"
-#include "residency/residency_manager.h"
+#include "profiler/run_figures.h"
 
 namespace superpipe {
-
-/// All that the report is made of, collected without a driver call.
-struct ExitFigures {
-  PolicyKind policy = PolicyKind::kResident;
-  std::optional<int> k;        ///< as configured
-  std::optional<int> k_prime;  ///< as configured or defaulted
-  Bytes budget;                ///< 0: none
-  Bytes context_bytes;
-  Bytes device_total;
-  Bytes peak_passthrough;
-  Bytes peak_headroom;  ///< of the budget, kept for what the driver takes without being asked
-  ResidencyStats residency;
-  std::uint64_t launches_without_buffers = 0;
-  std::optional<double> link_bytes_per_second;  ///< measured on our own transfers
-  double overhead_ns_p50 = 0;
-  double overhead_ns_p99 = 0;
-  bool async_allocators = true;
-};
 
 /// The median time of a pass, and the least time that it could take.
 struct PassTimes {
@@ -38,13 +17,13 @@ struct PassTimes {
 /// The physical bound of DESIGN section 7, max(compute, (W - fit) / link): W the persistent bytes
 /// of a pass, fit = limit - the transients' peak. Compute is what is left of the median pass
 /// without its share of the stalls. Pure.
-[[nodiscard]] PassTimes pass_times(const ExitFigures& figures);
+[[nodiscard]] PassTimes pass_times(const RunFigures& figures);
 
 /// The statistics of DESIGN section 8 as one JSON object, with exactly its names. Pure.
-[[nodiscard]] std::string statistics_json(const ExitFigures& figures);
+[[nodiscard]] std::string statistics_json(const RunFigures& figures);
 
 /// The summary for people, several lines, each beginning "superpipe: ". Pure.
-[[nodiscard]] std::string summary_text(const ExitFigures& figures);
+[[nodiscard]] std::string summary_text(const RunFigures& figures);
 
 /// Writes `text` to `path` in one step: a reader sees the old file or the new one, never half.
 /// @return what went wrong, or nullopt.

@@ -128,37 +128,27 @@ void ManagedContext::note_free() noexcept {
     ResidencyStats stats = residency_->stats();
     if (!stats.learned.layers_known) return;
     const std::lock_guard lock(noted_mutex_);
-    noted_ = std::move(stats.learned);
-    noted_limit_ = stats.managed_limit;
+    noted_ = {std::move(stats.learned), stats.managed_limit};
   } catch (...) {
     // The report then says less.
   }
 }
 
-ExitFigures ManagedContext::figures() const {
-  ExitFigures figures;
+RunFigures ManagedContext::figures() const {
+  RunFigures figures;
   figures.policy = configuration_.policy;
   figures.k = configuration_.k;
   figures.k_prime = configuration_.k_prime;
   figures.residency = residency_->stats();
   {
     const std::lock_guard lock(noted_mutex_);
-    if (noted_.pass_bytes > figures.residency.learned.pass_bytes) {
-      figures.residency.learned.k = noted_.k;
-      figures.residency.learned.k_prime = noted_.k_prime;
-      figures.residency.learned.layers_known = noted_.layers_known;
-      figures.residency.learned.layer_bytes = noted_.layer_bytes;
-      figures.residency.learned.pass_bytes = noted_.pass_bytes;
-      figures.residency.learned.largest_piece = noted_.largest_piece;
-      figures.residency.managed_limit = noted_limit_;
-    }
+    restore_larger_passes(noted_, figures.residency);
   }
   figures.budget = budget_;
   if (budget_ == Bytes{} && configuration_.policy != PolicyKind::kResident) {
     figures.budget = figures.residency.managed_limit;
   }
   figures.context_bytes = context_bytes_;
-  figures.device_total = device_total_;
   figures.peak_passthrough = unmanaged_->memory().peak();
   figures.peak_headroom = unmanaged_->memory().peak_headroom();
   figures.launches_without_buffers = launches_without_buffers_.load();

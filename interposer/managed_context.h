@@ -14,11 +14,11 @@
 #include "interposer/driver/context_count.h"
 #include "interposer/driver/cuda_api.h"
 #include "interposer/driver/driver_device_memory.h"
-#include "interposer/exit_report.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/passthrough/unmanaged_budget.h"
 #include "interposer/pointer_pins.h"
 #include "profiler/launch_overhead_meter.h"
+#include "profiler/run_figures.h"
 #include "residency/residency_manager.h"
 
 namespace superpipe {
@@ -100,7 +100,7 @@ class ManagedContext {
     launches_without_buffers_.fetch_add(1, std::memory_order_relaxed);
   }
   /// What happened in the context so far. Calls no driver function.
-  [[nodiscard]] ExitFigures figures() const;
+  [[nodiscard]] RunFigures figures() const;
 
  private:
   struct DeviceFacts {
@@ -132,8 +132,7 @@ class ManagedContext {
 
   std::atomic<std::int64_t> next_note_ns_{0};
   mutable std::mutex noted_mutex_;
-  PolicyEngine::Learned noted_;  ///< as of the last note_free(); guarded by noted_mutex_
-  Bytes noted_limit_;            ///< guarded by noted_mutex_
+  LearnedSnapshot noted_;  ///< as of the last note_free(); guarded by noted_mutex_
 };
 
 }  // namespace superpipe

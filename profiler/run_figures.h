@@ -1,7 +1,8 @@
-// What is counted while a program runs under superpipe.
+// What is counted while a program runs under superpipe: the source of its statistics and summary.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "policy/policy_engine.h"
@@ -33,5 +34,51 @@ struct ResidencyStats : ResidencyCounters {
   PolicyEngine::Learned learned;
   std::vector<TimelineEvent> timeline;  ///< empty unless it is recorded
 };
+
+/// What was known of a program's layers at one moment, and the limit that applied then.
+struct LearnedSnapshot {
+  PolicyEngine::Learned learned;
+  Bytes managed_limit;
+};
+
+/// Lets `snapshot`, taken earlier, describe the layers in `stats` if its passes were larger.
+///
+/// Programs free everything before they end, and what is learned then describes nothing. How many
+/// passes and mispredictions there were stays as `stats` has it. Throws std::bad_alloc.
+void restore_larger_passes(const LearnedSnapshot& snapshot, ResidencyStats& stats);
+
+/// All that the report of a run is made of.
+struct RunFigures {
+  PolicyKind policy = PolicyKind::kResident;
+  std::optional<int> k;        ///< as configured
+  std::optional<int> k_prime;  ///< as configured or defaulted
+  Bytes budget;                ///< 0: none
+  Bytes context_bytes;
+  Bytes peak_passthrough;
+  Bytes peak_headroom;  ///< of the budget, kept for what the driver takes without being asked
+  ResidencyStats residency;
+  std::uint64_t launches_without_buffers = 0;
+  std::optional<double> link_bytes_per_second;  ///< measured on superpipe's own transfers
+  double overhead_ns_p50 = 0;
+  double overhead_ns_p99 = 0;
+  bool async_allocators = true;
+
+  /// The k in use: as policy scheduled it or, while it has not, as configured; 0: none.
+  [[nodiscard]] int scheduled_k() const;
+  /// The same for k'.
+  [[nodiscard]] int scheduled_k_prime() const;
+  /// All launches, whether or not they named a managed buffer.
+  [[nodiscard]] std::uint64_t launches() const {
+    return residency.launches + launches_without_buffers;
+  }
+};
+
+/// The figures of a process that managed one context, whose figures are `earlier`, and after its
+/// end another, whose figures are `later`.
+///
+/// Counts add up, peaks are the larger ones, series are `earlier`'s and then `later`'s. Settings,
+/// the bytes in use, and what was learned are `later`'s; what it did not learn or measure is
+/// `earlier`'s. Pure but for memory: throws std::bad_alloc.
+[[nodiscard]] RunFigures merged(const RunFigures& earlier, const RunFigures& later);
 
 }  // namespace superpipe

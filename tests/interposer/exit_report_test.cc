@@ -18,8 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::Optional;
 
 /// 8 layers of 16 MiB, 2 of them resident, 64 MiB/s: (128 - 32) MiB stream in 1500 ms a pass.
-ExitFigures streaming_run() {
-  ExitFigures figures;
+RunFigures streaming_run() {
+  RunFigures figures;
   figures.policy = PolicyKind::kSuperpipeline;
   figures.k = 2;
   figures.k_prime = 1;
@@ -55,19 +55,19 @@ TEST(PassTimes, TakesTheMedianAndTheLinksBound) {
 }
 
 TEST(PassTimes, IsBoundByComputeWhenAllFits) {
-  ExitFigures figures = streaming_run();
+  RunFigures figures = streaming_run();
   figures.residency.managed_limit = 256_MiB;
   EXPECT_THAT(pass_times(figures).bound_ms, Optional(800.0));
 }
 
 TEST(PassTimes, HasNoBoundWithoutAMeasuredLink) {
-  ExitFigures figures = streaming_run();
+  RunFigures figures = streaming_run();
   figures.link_bytes_per_second.reset();
   EXPECT_EQ(pass_times(figures).bound_ms, std::nullopt);
 }
 
 TEST(PassTimes, LeavesRoomForTransients) {
-  ExitFigures figures = streaming_run();
+  RunFigures figures = streaming_run();
   figures.residency.peak_managed_demand = 144_MiB;  // 16 MiB of them transient
   EXPECT_THAT(pass_times(figures).bound_ms, Optional(1750.0));
 }
@@ -129,7 +129,7 @@ TEST(SummaryText, SaysWhatAUserAsksFor) {
 }
 
 TEST(SummaryText, DoesNotClaimPassesThatWereNotSeen) {
-  ExitFigures figures = streaming_run();
+  RunFigures figures = streaming_run();
   figures.residency.pass_ms.clear();
   figures.residency.learned = {};
   const std::string text = summary_text(figures);

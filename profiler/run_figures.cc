@@ -1,0 +1,83 @@
+#include "profiler/run_figures.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace superpipe {
+namespace {
+
+template <typename T>
+void prepend(const std::vector<T>& earlier, std::vector<T>& later) {
+  later.insert(later.begin(), earlier.begin(), earlier.end());
+}
+
+/// Adds what one context's buffers did to what another's did after it.
+void add_earlier(const ResidencyCounters& earlier, ResidencyCounters& sum) {
+  sum.launches += earlier.launches;
+  sum.accesses += earlier.accesses;
+  sum.peak_device_bytes = std::max(sum.peak_device_bytes, earlier.peak_device_bytes);
+  sum.peak_managed_demand = std::max(sum.peak_managed_demand, earlier.peak_managed_demand);
+  sum.h2d_bytes += earlier.h2d_bytes;
+  sum.d2h_bytes += earlier.d2h_bytes;
+  sum.demand_fetches += earlier.demand_fetches;
+  sum.prefetches += earlier.prefetches;
+  sum.clean_evictions += earlier.clean_evictions;
+  sum.write_backs += earlier.write_backs;
+  sum.stall_ms += earlier.stall_ms;
+  sum.pinned_host_bytes = std::max(sum.pinned_host_bytes, earlier.pinned_host_bytes);
+  sum.errors += earlier.errors;
+}
+
+/// What the last context's policy learned describes the process, unless it learned nothing.
+void add_learned(const ResidencyStats& earlier, ResidencyStats& sum) {
+  const std::size_t passes = earlier.learned.passes + sum.learned.passes;
+  const std::size_t mispredictions = earlier.learned.mispredictions + sum.learned.mispredictions;
+  if (!sum.learned.layers_known) {
+    sum.learned = earlier.learned;
+    sum.managed_limit = earlier.managed_limit;
+  }
+  sum.learned.passes = passes;
+  sum.learned.mispredictions = mispredictions;
+}
+
+}  // namespace
+
+void restore_larger_passes(const LearnedSnapshot& snapshot, ResidencyStats& stats) {
+  if (snapshot.learned.pass_bytes <= stats.learned.pass_bytes) return;
+  PolicyEngine::Learned restored = snapshot.learned;
+  restored.passes = stats.learned.passes;
+  restored.mispredictions = stats.learned.mispredictions;
+  restored.at_pass_start = stats.learned.at_pass_start;
+  stats.learned = std::move(restored);
+  stats.managed_limit = snapshot.managed_limit;
+}
+
+int RunFigures::scheduled_k() const {
+  if (policy == PolicyKind::kResident) return 0;
+  return residency.learned.k > 0 ? residency.learned.k : k.value_or(0);
+}
+
+int RunFigures::scheduled_k_prime() const {
+  if (policy == PolicyKind::kResident) return 0;
+  return residency.learned.k_prime > 0 ? residency.learned.k_prime : k_prime.value_or(0);
+}
+
+RunFigures merged(const RunFigures& earlier, const RunFigures& later) {
+  RunFigures sum = later;
+  add_earlier(earlier.residency, sum.residency);
+  add_learned(earlier.residency, sum.residency);
+  prepend(earlier.residency.pass_ms, sum.residency.pass_ms);
+  prepend(earlier.residency.timeline, sum.residency.timeline);
+  sum.launches_without_buffers += earlier.launches_without_buffers;
+  sum.peak_passthrough = std::max(sum.peak_passthrough, earlier.peak_passthrough);
+  sum.peak_headroom = std::max(sum.peak_headroom, earlier.peak_headroom);
+  if (!sum.link_bytes_per_second) sum.link_bytes_per_second = earlier.link_bytes_per_second;
+  if (sum.overhead_ns_p50 <= 0) {
+    sum.overhead_ns_p50 = earlier.overhead_ns_p50;
+    sum.overhead_ns_p99 = earlier.overhead_ns_p99;
+  }
+  return sum;
+}
+
+}  // namespace superpipe

@@ -1,0 +1,201 @@
+#include "profiler/run_figures.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace superpipe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Optional;
+
+TimelineEvent event_at(int us) {
+  TimelineEvent event;
+  event.time += std::chrono::microseconds(us);
+  return event;
+}
+
+/// Figures whose counts are all different: `scale` times one and the same row.
+RunFigures figures_of(unsigned scale) {
+  RunFigures figures;
+  ResidencyStats& stats = figures.residency;
+  stats.launches = 1 * scale;
+  stats.accesses = 2 * scale;
+  stats.h2d_bytes = scale * 3_MiB;
+  stats.d2h_bytes = scale * 4_MiB;
+  stats.demand_fetches = 5 * scale;
+  stats.prefetches = 6 * scale;
+  stats.clean_evictions = 7 * scale;
+  stats.write_backs = 8 * scale;
+  stats.stall_ms = 9.0 * scale;
+  stats.errors = 10 * scale;
+  stats.learned.passes = 11 * scale;
+  stats.learned.mispredictions = 12 * scale;
+  figures.launches_without_buffers = 13 * scale;
+  return figures;
+}
+
+TEST(Merged, AddsUpCounts) {
+  const RunFigures sum = merged(figures_of(1), figures_of(100));
+  EXPECT_EQ(sum.residency.launches, 101U);
+  EXPECT_EQ(sum.residency.accesses, 202U);
+  EXPECT_EQ(sum.residency.h2d_bytes, 303_MiB);
+  EXPECT_EQ(sum.residency.d2h_bytes, 404_MiB);
+  EXPECT_EQ(sum.residency.demand_fetches, 505U);
+  EXPECT_EQ(sum.residency.prefetches, 606U);
+  EXPECT_EQ(sum.residency.clean_evictions, 707U);
+  EXPECT_EQ(sum.residency.write_backs, 808U);
+  EXPECT_DOUBLE_EQ(sum.residency.stall_ms, 909);
+  EXPECT_EQ(sum.residency.errors, 1010U);
+  EXPECT_EQ(sum.residency.learned.passes, 1111U);
+  EXPECT_EQ(sum.residency.learned.mispredictions, 1212U);
+  EXPECT_EQ(sum.launches_without_buffers, 1313U);
+  EXPECT_EQ(sum.launches(), 1414U);
+}
+
+TEST(Merged, TakesTheLargerPeakWhicheverCameFirst) {
+  RunFigures high;
+  high.residency.peak_device_bytes = 10_MiB;
+  high.residency.peak_managed_demand = 20_MiB;
+  high.residency.pinned_host_bytes = 30_MiB;
+  high.peak_passthrough = 40_MiB;
+  high.peak_headroom = 50_MiB;
+  for (const RunFigures& sum : {merged(high, RunFigures{}), merged(RunFigures{}, high)}) {
+    EXPECT_EQ(sum.residency.peak_device_bytes, 10_MiB);
+    EXPECT_EQ(sum.residency.peak_managed_demand, 20_MiB);
+    EXPECT_EQ(sum.residency.pinned_host_bytes, 30_MiB);
+    EXPECT_EQ(sum.peak_passthrough, 40_MiB);
+    EXPECT_EQ(sum.peak_headroom, 50_MiB);
+  }
+}
+
+TEST(Merged, PutsSeriesInOrder) {
+  RunFigures earlier;
+  earlier.residency.pass_ms = {1, 2};
+  earlier.residency.timeline = {event_at(1)};
+  RunFigures later;
+  later.residency.pass_ms = {3};
+  later.residency.timeline = {event_at(2), event_at(3)};
+  const RunFigures sum = merged(earlier, later);
+  EXPECT_THAT(sum.residency.pass_ms, ElementsAre(1, 2, 3));
+  ASSERT_EQ(sum.residency.timeline.size(), 3U);
+  EXPECT_EQ(sum.residency.timeline[0].time, event_at(1).time);
+  EXPECT_EQ(sum.residency.timeline[2].time, event_at(3).time);
+}
+
+TEST(Merged, TakesSettingsAndBytesInUseFromTheLater) {
+  RunFigures earlier;
+  earlier.policy = PolicyKind::kSuperpipeline;
+  earlier.budget = 1_GiB;
+  earlier.context_bytes = 3_MiB;
+  earlier.residency.managed_bytes = 5_MiB;
+  RunFigures later;
+  later.policy = PolicyKind::kNaive;
+  later.k = 2;
+  later.budget = 2_GiB;
+  later.context_bytes = 4_MiB;
+  later.residency.managed_bytes = 6_MiB;
+  const RunFigures sum = merged(earlier, later);
+  EXPECT_EQ(sum.policy, PolicyKind::kNaive);
+  EXPECT_THAT(sum.k, Optional(2));
+  EXPECT_EQ(sum.budget, 2_GiB);
+  EXPECT_EQ(sum.context_bytes, 4_MiB);
+  EXPECT_EQ(sum.residency.managed_bytes, 6_MiB);
+}
+
+RunFigures learned_run(Bytes layer, Bytes limit, std::size_t passes) {
+  RunFigures figures;
+  figures.residency.learned.layers_known = true;
+  figures.residency.learned.layer_bytes = {layer};
+  figures.residency.learned.pass_bytes = layer;
+  figures.residency.learned.passes = passes;
+  figures.residency.learned.mispredictions = 1;
+  figures.residency.managed_limit = limit;
+  return figures;
+}
+
+TEST(Merged, DescribesTheLayersThatWereLearnedLast) {
+  const RunFigures sum = merged(learned_run(8_MiB, 80_MiB, 3), learned_run(2_MiB, 20_MiB, 4));
+  EXPECT_THAT(sum.residency.learned.layer_bytes, ElementsAre(2_MiB));
+  EXPECT_EQ(sum.residency.managed_limit, 20_MiB);
+  EXPECT_EQ(sum.residency.learned.passes, 7U);
+  EXPECT_EQ(sum.residency.learned.mispredictions, 2U);
+}
+
+TEST(Merged, DescribesTheEarlierLayersWhereTheLaterRunLearnedNone) {
+  RunFigures later;
+  later.residency.managed_limit = 20_MiB;
+  later.residency.learned.passes = 1;
+  later.residency.learned.mispredictions = 5;
+  const RunFigures sum = merged(learned_run(8_MiB, 80_MiB, 3), later);
+  EXPECT_THAT(sum.residency.learned.layer_bytes, ElementsAre(8_MiB));
+  EXPECT_EQ(sum.residency.managed_limit, 80_MiB);
+  EXPECT_EQ(sum.residency.learned.passes, 4U);
+  EXPECT_EQ(sum.residency.learned.mispredictions, 6U);
+}
+
+TEST(Merged, KeepsWhatOnlyTheEarlierRunMeasured) {
+  RunFigures earlier;
+  earlier.link_bytes_per_second = 5e9;
+  earlier.overhead_ns_p50 = 100;
+  earlier.overhead_ns_p99 = 900;
+  RunFigures later;
+  later.overhead_ns_p99 = 1;  // of no sample, as the median says
+  const RunFigures kept = merged(earlier, later);
+  EXPECT_THAT(kept.link_bytes_per_second, Optional(5e9));
+  EXPECT_DOUBLE_EQ(kept.overhead_ns_p50, 100);
+  EXPECT_DOUBLE_EQ(kept.overhead_ns_p99, 900);
+
+  later.link_bytes_per_second = 6e9;
+  later.overhead_ns_p50 = 200;
+  const RunFigures replaced = merged(earlier, later);
+  EXPECT_THAT(replaced.link_bytes_per_second, Optional(6e9));
+  EXPECT_DOUBLE_EQ(replaced.overhead_ns_p50, 200);
+  EXPECT_DOUBLE_EQ(replaced.overhead_ns_p99, 1);
+}
+
+TEST(RestoreLargerPasses, DescribesWhatTheProgramHasFreedSince) {
+  const RunFigures full = learned_run(8_MiB, 80_MiB, 3);
+  const LearnedSnapshot snapshot{full.residency.learned, full.residency.managed_limit};
+  ResidencyStats stats;
+  stats.learned.passes = 9;
+  stats.learned.mispredictions = 2;
+  restore_larger_passes(snapshot, stats);
+  EXPECT_TRUE(stats.learned.layers_known);
+  EXPECT_THAT(stats.learned.layer_bytes, ElementsAre(8_MiB));
+  EXPECT_EQ(stats.learned.pass_bytes, 8_MiB);
+  EXPECT_EQ(stats.managed_limit, 80_MiB);
+  EXPECT_EQ(stats.learned.passes, 9U);
+  EXPECT_EQ(stats.learned.mispredictions, 2U);
+}
+
+TEST(RestoreLargerPasses, LeavesPassesThatAreAsLarge) {
+  const RunFigures before = learned_run(8_MiB, 80_MiB, 3);
+  ResidencyStats stats = learned_run(8_MiB, 20_MiB, 4).residency;
+  restore_larger_passes({before.residency.learned, before.residency.managed_limit}, stats);
+  EXPECT_EQ(stats.managed_limit, 20_MiB);
+  EXPECT_EQ(stats.learned.passes, 4U);
+}
+
+TEST(RunFigures, TellsTheScheduledKOrTheConfiguredOne) {
+  RunFigures figures;
+  figures.policy = PolicyKind::kSuperpipeline;
+  EXPECT_EQ(figures.scheduled_k(), 0);
+  EXPECT_EQ(figures.scheduled_k_prime(), 0);
+  figures.k = 6;
+  figures.k_prime = 3;
+  EXPECT_EQ(figures.scheduled_k(), 6);
+  EXPECT_EQ(figures.scheduled_k_prime(), 3);
+  figures.residency.learned.k = 4;
+  figures.residency.learned.k_prime = 2;
+  EXPECT_EQ(figures.scheduled_k(), 4);
+  EXPECT_EQ(figures.scheduled_k_prime(), 2);
+  figures.policy = PolicyKind::kResident;
+  EXPECT_EQ(figures.scheduled_k(), 0);
+  EXPECT_EQ(figures.scheduled_k_prime(), 0);
+}
+
+}  // namespace
+}  // namespace superpipe
