@@ -1,0 +1,50 @@
+#include "profiler/statistics_json.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "profiler/pass_times.h"
+
+namespace superpipe {
+
+std::string statistics_json(const RunFigures& figures, std::string_view version) {
+  const ResidencyStats& stats = figures.residency;
+  const PassTimes times = pass_times(figures);
+  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+  for (const Bytes size : stats.learned.layer_bytes) layers.push_back(size.count());
+  nlohmann::ordered_json json;
+  json["version"] = version;
+  json["policy"] = name_of(figures.policy);
+  json["k"] = figures.scheduled_k();
+  json["k_prime"] = figures.scheduled_k_prime();
+  json["budget_bytes"] = figures.budget.count();
+  json["context_bytes"] = figures.context_bytes.count();
+  json["layers"] = stats.learned.layer_bytes.size();
+  json["layer_bytes"] = std::move(layers);
+  json["launches"] = figures.launches();
+  json["accesses"] = stats.accesses;
+  json["peak_device_bytes"] = stats.peak_device_bytes.count();
+  json["managed_bytes"] = stats.peak_managed_demand.count();
+  json["passthrough_bytes"] = figures.peak_passthrough.count();
+  json["headroom_bytes"] = figures.peak_headroom.count();
+  json["h2d_bytes"] = stats.h2d_bytes.count();
+  json["d2h_bytes"] = stats.d2h_bytes.count();
+  json["fetches"] = stats.demand_fetches + stats.prefetches;
+  json["demand_fetches"] = stats.demand_fetches;
+  json["prefetches"] = stats.prefetches;
+  json["evictions"] = stats.clean_evictions + stats.write_backs;
+  json["clean_evictions"] = stats.clean_evictions;
+  json["write_backs"] = stats.write_backs;
+  json["stall_ms"] = stats.stall_ms;
+  json["passes"] = stats.learned.passes;
+  json["pass_ms"] = times.pass_ms;
+  json["bound_ms"] = times.bound_ms.value_or(0);
+  json["pinned_host_bytes"] = stats.pinned_host_bytes.count();
+  json["mispredictions"] = stats.learned.mispredictions;
+  json["launch_overhead_ns_p50"] = figures.overhead_ns_p50;
+  json["launch_overhead_ns_p99"] = figures.overhead_ns_p99;
+  json["errors"] = stats.errors;
+  return json.dump(2) + "\n";
+}
+
+}  // namespace superpipe
