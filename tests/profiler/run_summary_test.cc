@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 
 #include "tests/profiler/example_figures.h"
@@ -13,6 +14,7 @@ namespace {
 using ::superpipe::testing::streaming_run;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(SummaryText, SaysWhatAUserAsksFor) {
   EXPECT_THAT(summary_text(streaming_run()),
@@ -30,6 +32,36 @@ TEST(SummaryText, DoesNotClaimPassesThatWereNotSeen) {
   const std::string text = summary_text(figures);
   EXPECT_THAT(text, HasSubstr("no repeated pass found"));
   EXPECT_THAT(text, HasSubstr("layers not found"));
+}
+
+TEST(SummaryText, NamesNoBoundThatIsNotKnown) {
+  RunFigures figures = streaming_run();
+  figures.link_bytes_per_second.reset();
+  const std::string text = summary_text(figures);
+  EXPECT_THAT(text, HasSubstr("3 passes of 1800.00 ms, stalled 56 %\n"));
+  EXPECT_THAT(text, Not(HasSubstr("link")));
+}
+
+TEST(SummaryText, NamesNoKUnderPolicyResident) {
+  RunFigures figures = streaming_run();
+  figures.policy = PolicyKind::kResident;
+  EXPECT_THAT(summary_text(figures), HasSubstr("policy resident, layers 8, allocators async\n"));
+}
+
+TEST(SummaryText, ClaimsNoSavingWhereThereIsNone) {
+  RunFigures figures = streaming_run();
+  figures.residency.peak_device_bytes = 132_MiB;
+  EXPECT_THAT(summary_text(figures),
+              HasSubstr("peak device memory 134 MiB (without superpipe 134 MiB)\n"));
+}
+
+TEST(SummaryText, BeginsEveryLineWithTheSameWord) {
+  std::istringstream lines(summary_text(streaming_run()));
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_EQ(line.rfind("superpipe: ", 0), 0U) << line;
+  }
+  EXPECT_EQ(count, 4);
 }
 
 }  // namespace

@@ -60,5 +60,78 @@ TEST(StatisticsJson, SumsWhatTheContractSums) {
   EXPECT_EQ(json["policy"], "superpipeline");
 }
 
+TEST(StatisticsJson, PutsEachFigureUnderItsName) {
+  RunFigures figures;
+  figures.policy = PolicyKind::kNaive;
+  figures.k = 3;
+  figures.k_prime = 2;
+  figures.budget = Bytes{101};
+  figures.context_bytes = Bytes{102};
+  figures.peak_passthrough = Bytes{103};
+  figures.peak_headroom = Bytes{104};
+  figures.launches_without_buffers = 1000;
+  figures.overhead_ns_p50 = 105;
+  figures.overhead_ns_p99 = 106;
+  ResidencyStats& stats = figures.residency;
+  stats.launches = 107;
+  stats.accesses = 108;
+  stats.peak_device_bytes = Bytes{109};
+  stats.peak_managed_demand = Bytes{110};
+  stats.h2d_bytes = Bytes{111};
+  stats.d2h_bytes = Bytes{112};
+  stats.demand_fetches = 113;
+  stats.prefetches = 114;
+  stats.clean_evictions = 115;
+  stats.write_backs = 116;
+  stats.stall_ms = 117;
+  stats.pinned_host_bytes = Bytes{118};
+  stats.errors = 119;
+  stats.pass_ms = {120, 120};
+  stats.learned.layer_bytes = {Bytes{50}, Bytes{70}};
+  stats.learned.pass_bytes = Bytes{120};
+  stats.learned.passes = 121;
+  stats.learned.mispredictions = 122;
+  stats.managed_limit = Bytes{110};  // of the pass's 120 bytes, 10 cross the link
+  figures.link_bytes_per_second = 10;
+  const nlohmann::json expected = {{"version", "1.2.3"},
+                                   {"policy", "naive"},
+                                   {"k", 3},
+                                   {"k_prime", 2},
+                                   {"budget_bytes", 101},
+                                   {"context_bytes", 102},
+                                   {"layers", 2},
+                                   {"layer_bytes", {50, 70}},
+                                   {"launches", 1107},
+                                   {"accesses", 108},
+                                   {"peak_device_bytes", 109},
+                                   {"managed_bytes", 110},
+                                   {"passthrough_bytes", 103},
+                                   {"headroom_bytes", 104},
+                                   {"h2d_bytes", 111},
+                                   {"d2h_bytes", 112},
+                                   {"fetches", 227},
+                                   {"demand_fetches", 113},
+                                   {"prefetches", 114},
+                                   {"evictions", 231},
+                                   {"clean_evictions", 115},
+                                   {"write_backs", 116},
+                                   {"stall_ms", 117.0},
+                                   {"passes", 121},
+                                   {"pass_ms", 120.0},
+                                   {"bound_ms", 1000.0},
+                                   {"pinned_host_bytes", 118},
+                                   {"mispredictions", 122},
+                                   {"launch_overhead_ns_p50", 105.0},
+                                   {"launch_overhead_ns_p99", 106.0},
+                                   {"errors", 119}};
+  EXPECT_EQ(nlohmann::json::parse(statistics_json(figures, "1.2.3")), expected);
+}
+
+TEST(StatisticsJson, WritesZeroForABoundThatIsNotKnown) {
+  RunFigures figures = streaming_run();
+  figures.link_bytes_per_second.reset();
+  EXPECT_EQ(nlohmann::json::parse(statistics_json(figures, "1.2.3"))["bound_ms"], 0.0);
+}
+
 }  // namespace
 }  // namespace superpipe
