@@ -1,6 +1,7 @@
 #include "interposer/exit_report.h"
 
 #include <cstdio>
+#include <string>
 
 #include "interposer/context_registry.h"
 #include "interposer/log.h"
@@ -12,29 +13,35 @@
 #include "profiler/timeline_csv.h"
 
 namespace superpipe {
+namespace {
+
+/// Writes the file at `path`, for which the variable `setting` asks.
+void write_report(const char* setting, const std::string& path, const std::string& text) {
+  if (const auto problem = write_file_atomically(path, text)) {
+    log_line(LogLevel::kError, std::string(setting) + ": " + *problem);
+  }
+}
+
+}  // namespace
+
+void write_reports(const RunFigures& figures, const Configuration& configuration) {
+  if (!configuration.stats_file.empty()) {
+    write_report("SUPERPIPE_STATS", configuration.stats_file, statistics_json(figures, kVersion));
+  }
+  if (!configuration.timeline_file.empty()) {
+    write_report("SUPERPIPE_TIMELINE", configuration.timeline_file,
+                 timeline_csv(figures.residency.timeline, figures.residency.learned.layer_bytes));
+  }
+  if (configuration.summary) {
+    const std::string text = summary_text(figures);
+    std::fwrite(text.data(), 1, text.size(), stderr);
+  }
+}
 
 void report_at_exit() noexcept {
   try {
     const auto figures = ContextRegistry::of_process().figures();
-    if (!figures) return;
-    const Configuration& configuration = process_configuration();
-    if (!configuration.stats_file.empty()) {
-      if (const auto problem = write_file_atomically(configuration.stats_file,
-                                                     statistics_json(*figures, kVersion))) {
-        log_line(LogLevel::kError, "SUPERPIPE_STATS: " + *problem);
-      }
-    }
-    if (!configuration.timeline_file.empty()) {
-      if (const auto problem = write_file_atomically(
-              configuration.timeline_file,
-              timeline_csv(figures->residency.timeline, figures->residency.learned.layer_bytes))) {
-        log_line(LogLevel::kError, "SUPERPIPE_TIMELINE: " + *problem);
-      }
-    }
-    if (configuration.summary) {
-      const std::string text = summary_text(*figures);
-      std::fwrite(text.data(), 1, text.size(), stderr);
-    }
+    if (figures) write_reports(*figures, process_configuration());
   } catch (...) {
     log_line(LogLevel::kError, "out of memory while writing the statistics");
   }
