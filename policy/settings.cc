@@ -85,7 +85,7 @@ Table make_table() {
        .choices = {"async", "native"},
        .default_value = "async",
        .help = "How PyTorch, TensorFlow and JAX allocate: async (each tensor by itself) or native "
-               "(as they would without superpipe)"},
+               "(as without superpipe)"},
       {.id = Id::kOverflow,
        .kind = Kind::kChoice,
        .variable = "SUPERPIPE_OVERFLOW",
@@ -119,7 +119,7 @@ Table make_table() {
        .choices = {"auto", "unmapped"},
        .later = {"host-mapped"},
        .default_value = "auto",
-       .help = "What an evicted address is; in this version always unmapped"},
+       .help = "What an evicted address is: in this version always unmapped"},
       {.id = Id::kWriteback,
        .kind = Kind::kChoice,
        .variable = "SUPERPIPE_WRITEBACK",
@@ -144,7 +144,7 @@ Table make_table() {
        .placeholder = "LEVEL[:FILE]",
        .choices = {"debug", "info", "warning", "error", "off"},
        .default_value = "warning",
-       .help = "The least level that is logged, and a file instead of standard error"},
+       .help = "Log to FILE, or to standard error, what is at least of LEVEL"},
       {.id = Id::kStats,
        .kind = Kind::kOutputFile,
        .variable = "SUPERPIPE_STATS",
@@ -233,10 +233,9 @@ std::string description_of(const Setting& setting) {
   std::string standard(setting.default_words.empty() ? setting.default_value
                                                      : setting.default_words);
   if (*setting.simulated_value != '\0') {
-    standard += "; with --simulate " + std::string(setting.simulated_value);
+    standard += std::string(", ") + setting.simulated_value + " with --simulate";
   }
-  if (!standard.empty()) text += " (default: " + standard + ")";
-  return text;
+  return standard.empty() ? text : text + "; default " + standard;
 }
 
 }  // namespace superpipe

@@ -82,17 +82,17 @@ TEST(AllSettings, NameEveryPolicy) {
 
 TEST(DescriptionOf, NamesChoicesThatThePlaceholderDoesNotShow) {
   EXPECT_THAT(description_of(setting(SettingId::kPolicy)),
-              HasSubstr(": resident, naive, superpipeline or superpipeline-paper (default: "));
+              HasSubstr(": resident, naive, superpipeline or superpipeline-paper; default "));
   EXPECT_EQ(description_of(setting(SettingId::kReportMem)),
-            "What programs are told of the device's memory: virtual (device plus host) or real "
-            "(default: virtual)");
+            "What programs are told of the device's memory: virtual (device plus host) or real; "
+            "default virtual");
 }
 
 TEST(DescriptionOf, NamesDefaults) {
   EXPECT_EQ(description_of(setting(SettingId::kMinBuffer)),
-            "Smaller allocations stay on the device (default: 1M)");
+            "Smaller allocations stay on the device; default 1M");
   EXPECT_THAT(description_of(setting(SettingId::kHeadroom)),
-              HasSubstr("(default: the larger of 64M and 1% of the device; with --simulate 2M)"));
+              HasSubstr("; default the larger of 64M and 1% of the device, 2M with --simulate"));
   EXPECT_EQ(description_of(setting(SettingId::kStats)), "Write statistics as JSON at exit");
 }
 

@@ -29,19 +29,20 @@ class BadUsage(CommandCase):
             (["--k", "2.5"], ["--k 2.5", "whole number"]),
             (["--k", "99999999999999999999"], ["--k 9", "whole number"]),
             (["--k", "4", "--k-prime", "0"], ["--k-prime 0", "at least 1"]),
-            (["--k", "4", "--k-prime", "4"], ["--k-prime 4", "less than k", "4"]),
-            (["--k", "4", "--k-prime", "5"], ["--k-prime 5", "less than k", "4"]),
-            (["--k", "1", "--k-prime", "1"], ["--k-prime 1", "less than k"]),
-            (["--k-prime", "1"], ["--k-prime 1", "needs --k"]),
+            (["--k", "4", "--k-prime", "4"], ["--k-prime 4", "below --k, which is 4"]),
+            (["--k", "4", "--k-prime", "5"], ["--k-prime 5", "below --k, which is 4"]),
+            (["--k", "1", "--k-prime", "1"], ["--k-prime 1", "no meaning with --k 1"]),
+            (["--k-prime", "1"], ["--k-prime 1", "no meaning without --k; give it too"]),
             (["--gpu-mem", "12Q"], ["--gpu-mem 12Q", "K, M, G, T", "percentage"]),
             (["--gpu-mem", "-1G"], ["--gpu-mem -1G", "size above 0"]),
             (["--gpu-mem", "0"], ["--gpu-mem 0", "size above 0"]),
             (["--gpu-mem", "150%"], ["--gpu-mem 150%"]),
             (["--gpu-mem", "99999999999T"], ["--gpu-mem 99999999999T"]),
             (["--gpu-mem", "4G", "--k", "2"], ["--k and --gpu-mem", "one of them"]),
-            (["--gpu-mem", "4G", "--k-prime", "2"], ["--k-prime goes with --k"]),
+            (["--gpu-mem", "4G", "--k-prime", "2"], ["--k-prime 2", "with --gpu-mem it follows"]),
             (["--host-mem", "lots"], ["--host-mem lots", "size above 0"]),
             (["--min-buffer", "5%"], ["--min-buffer 5%", "size above 0"]),
+            (["--headroom", "some"], ["--headroom some", "K, M, G, T", "percentage of the device"]),
             (["--policy", "belady"], ["--policy belady", "resident, naive, superpipeline, superpipeline-paper"]),
             (["--policy", "lru", "--k", "2"], ["--policy lru", "not available in this version"]),
             (["--policy", "auto", "--k", "2"], ["--policy auto", "not available in this version"]),
@@ -71,7 +72,7 @@ class BadUsage(CommandCase):
                 self.assert_refused(*flags, says=says)
 
     def test_k_prime_is_held_against_the_variable_too(self) -> None:
-        self.assert_refused("--k-prime", "3", says=["--k-prime 3", "less than k", "2"], environment={"SUPERPIPE_K": "2"})
+        self.assert_refused("--k-prime", "3", says=["--k-prime 3", "below SUPERPIPE_K, which is 2"], environment={"SUPERPIPE_K": "2"})
 
     def test_no_command(self) -> None:
         for arguments in (["run"], ["run", "--k", "2"], ["run", "--"], ["run", "--", ""]):

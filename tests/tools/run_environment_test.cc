@@ -20,9 +20,11 @@ using Changes = std::map<std::string, std::optional<std::string>>;
 class EnvironmentChanges : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* const name :
-         {"LD_PRELOAD", "LD_LIBRARY_PATH", "SUPERPIPE_OFF", "SUPERPIPE_FILL", "SIMGPU_KERNELS"}) {
+    for (const char* const name : {"LD_PRELOAD", "LD_LIBRARY_PATH", "SIMGPU_KERNELS"}) {
       unsetenv(name);
+    }
+    for (const Setting& setting : all_settings()) {
+      if (setting.has_variable()) unsetenv(setting.variable);
     }
   }
   static Changes changes(const RunOptions& options) {
@@ -41,15 +43,29 @@ TEST_F(EnvironmentChanges, PreloadsTheLibraryAndAsksForASummary) {
 
 TEST_F(EnvironmentChanges, PutsSimgpuInFrontWhenSimulating) {
   RunOptions options;
-  options.simulate = true;
+  options.flag(SettingId::kSimulate) = "1";
   const Changes expected = {
       {"LD_PRELOAD", kParts.preload_library + ":" + kParts.simgpu_runtime},
       {"LD_LIBRARY_PATH", kParts.simgpu_folder},
       {"SUPERPIPE_DRIVER", kParts.simgpu_driver},
       {"SUPERPIPE_FILL", "zero"},
+      {"SUPERPIPE_HEADROOM", "2M"},
       {"SUPERPIPE_SUMMARY", "1"},
   };
   EXPECT_EQ(changes(options), expected);
+}
+
+TEST_F(EnvironmentChanges, LeavesWhatTheUserSetAloneWhenSimulating) {
+  RunOptions options;
+  options.flag(SettingId::kSimulate) = "1";
+  options.flag(SettingId::kHeadroom) = "1M";
+  setenv("SUPERPIPE_FILL", "none", 1);
+  Changes got = changes(options);
+  EXPECT_EQ(got["SUPERPIPE_HEADROOM"], "1M");
+  EXPECT_EQ(got.count("SUPERPIPE_FILL"), 0U);
+  options.flag(SettingId::kHeadroom).clear();
+  setenv("SUPERPIPE_HEADROOM", "3M", 1);
+  EXPECT_EQ(changes(options).count("SUPERPIPE_HEADROOM"), 0U);
 }
 
 TEST_F(EnvironmentChanges, KeepsAnEarlierPreloadBehindOurs) {
@@ -66,7 +82,7 @@ TEST_F(EnvironmentChanges, LoadsNothingTwiceInARunInsideARun) {
 TEST_F(EnvironmentChanges, KeepsAnEarlierLibraryPathBehindSimgpu) {
   setenv("LD_LIBRARY_PATH", "/usr/local/lib", 1);
   RunOptions options;
-  options.simulate = true;
+  options.flag(SettingId::kSimulate) = "1";
   EXPECT_EQ(changes(options)["LD_LIBRARY_PATH"], kParts.simgpu_folder + ":/usr/local/lib");
 }
 
@@ -74,13 +90,13 @@ TEST_F(EnvironmentChanges, LeavesOnlySimgpuInFrontWhenSwitchedOff) {
   setenv("SUPERPIPE_OFF", "1", 1);
   EXPECT_EQ(changes({}).count("LD_PRELOAD"), 0U);
   RunOptions options;
-  options.simulate = true;
+  options.flag(SettingId::kSimulate) = "1";
   EXPECT_EQ(changes(options)["LD_PRELOAD"], kParts.simgpu_runtime);
 }
 
 TEST_F(EnvironmentChanges, LetsAFlagForBytesReplaceVariablesForLayers) {
   RunOptions options;
-  options.gpu_mem = "6G";
+  options.flag(SettingId::kGpuMem) = "6G";
   Changes got = changes(options);
   EXPECT_EQ(got["SUPERPIPE_GPU_MEM"], "6G");
   ASSERT_EQ(got.count("SUPERPIPE_K"), 1U);
@@ -91,8 +107,8 @@ TEST_F(EnvironmentChanges, LetsAFlagForBytesReplaceVariablesForLayers) {
 
 TEST_F(EnvironmentChanges, LetsAFlagForLayersReplaceTheVariableForBytes) {
   RunOptions options;
-  options.k = "4";
-  options.k_prime = "2";
+  options.flag(SettingId::kK) = "4";
+  options.flag(SettingId::kKPrime) = "2";
   Changes got = changes(options);
   EXPECT_EQ(got["SUPERPIPE_K"], "4");
   EXPECT_EQ(got["SUPERPIPE_K_PRIME"], "2");
@@ -101,16 +117,39 @@ TEST_F(EnvironmentChanges, LetsAFlagForLayersReplaceTheVariableForBytes) {
 }
 
 TEST_F(EnvironmentChanges, MirrorsEveryFlag) {
-  RunOptions options;
-  for (const MirroredFlag& mirrored : mirrored_flags()) options.*mirrored.value = "value";
-  options.strict = true;
-  const Changes got = changes(options);
-  for (const MirroredFlag& mirrored : mirrored_flags()) {
-    const auto found = got.find(mirrored.variable);
-    ASSERT_NE(found, got.end()) << mirrored.flag;
-    EXPECT_EQ(found->second, "value") << mirrored.flag;
+  for (const Setting& setting : all_settings()) {
+    if (!setting.has_flag() || !setting.has_variable()) continue;
+    RunOptions options;
+    options.flag(setting.id) = "value";
+    const Changes got = changes(options);
+    const auto found = got.find(setting.variable);
+    ASSERT_NE(found, got.end()) << setting.flag;
+    EXPECT_EQ(found->second, "value") << setting.flag;
   }
-  EXPECT_EQ(got.at("SUPERPIPE_STRICT"), "1");
+}
+
+TEST_F(EnvironmentChanges, TakesAwayKPrimeOfAnotherK) {
+  RunOptions options;
+  options.flag(SettingId::kK) = "4";
+  Changes got = changes(options);
+  ASSERT_EQ(got.count("SUPERPIPE_K_PRIME"), 1U);
+  EXPECT_EQ(got["SUPERPIPE_K_PRIME"], std::nullopt);
+}
+
+TEST_F(EnvironmentChanges, AreThoseThatTheFlagsWereCheckedAgainst) {
+  setenv("SUPERPIPE_K", "2", 1);
+  setenv("SUPERPIPE_K_PRIME", "1", 1);
+  setenv("SUPERPIPE_WAIT_MS", "10", 1);
+  RunOptions options;
+  options.flag(SettingId::kGpuMem) = "6G";
+  const SettingValues values =
+      values_of(options, [](const char* name) { return std::getenv(name); });
+  EXPECT_EQ(values.given(SettingId::kK), nullptr);
+  EXPECT_EQ(values.given(SettingId::kKPrime), nullptr);
+  ASSERT_NE(values.given(SettingId::kWaitMs), nullptr);
+  EXPECT_EQ(values.given(SettingId::kWaitMs)->spelled(), "SUPERPIPE_WAIT_MS=10");
+  ASSERT_NE(values.given(SettingId::kGpuMem), nullptr);
+  EXPECT_EQ(values.given(SettingId::kGpuMem)->spelled(), "--gpu-mem 6G");
 }
 
 }  // namespace

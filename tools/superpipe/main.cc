@@ -6,14 +6,16 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "policy/settings.h"
 #include "tools/superpipe/doctor_command.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/probes/child_program.h"
 #include "tools/superpipe/run_command.h"
+#include "tools/superpipe/run_manual.h"
 #include "tools/superpipe/run_options.h"
 
 namespace superpipe::cli {
@@ -22,17 +24,6 @@ namespace {
 // Promised by the design, built in a later version: said clearly, not taken for a typing error.
 constexpr std::array<const char*, 6> kLaterCommands = {"profile", "plan", "report",
                                                        "export",  "top",  "verify"};
-
-constexpr const char* kRunExamples = R"(Examples:
-  superpipe run --k 4 --k-prime 2 -- python generate.py     4 layers on the device, moved 2 at a time
-  superpipe run --gpu-mem 6G -- ./train                     as many layers as 6 GiB hold
-  superpipe run --simulate --k 2 -- superpipe-minilm "one sentence" "another"
-                                                            without a GPU, on a simulated one
-
-SIZE is bytes, or K, M, G, T (KiB, MiB, ...) as powers of 1024, or a percentage of the device.
-Each flag mirrors a variable (--host-mem is SUPERPIPE_HOST_MEM); a flag wins over its variable.
-Exit code: the command's own; 2 bad usage, 125 superpipe cannot run here, 126 the command cannot be
-executed, 127 there is no such command.)";
 
 constexpr const char* kDoctorExamples = R"(Examples:
   superpipe doctor                              all questions, a few minutes at most
@@ -45,55 +36,31 @@ Each question is asked in a process of its own; one that crashes, hangs or fails
 not change the exit code. Exit code: 0 programs can run under superpipe here, 1 something stands in
 the way (no driver, too old a driver, no device, a missing part), 2 bad usage.)";
 
-// CLI11 sees nothing of what stands after "--", so its usage line would leave the command out.
+// CLI11 sees nothing of what stands after "--", so its usage line would leave the command out; and
+// it breaks no lines.
 class RunFormatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
     return "Usage: superpipe run [FLAGS] -- COMMAND [ARGUMENTS...]\n";
   }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    constexpr std::size_t kWidth = 100;
+    return wrapped(option->get_description(), kWidth - get_column_width());
+  }
 };
 
 void add_run_flags(CLI::App& run, RunOptions& options) {
-  const auto add = [&run](const char* flag, std::string& value, const char* meaning,
-                          const char* kind) {
-    run.add_option(flag, value, meaning)->type_name(kind);
-  };
-  add("--k", options.k, "Layers kept on the device", "N");
-  add("--k-prime", options.k_prime, "Layers moved at a time, less than k (default k/2, at least 1)",
-      "N");
-  add("--gpu-mem", options.gpu_mem, "Device memory to use; k is the number of layers that fits",
-      "SIZE");
-  add("--policy", options.policy,
-      "resident, naive, superpipeline or superpipeline-paper (default: superpipeline if k or a "
-      "size is given, else resident)",
-      "NAME");
-  add("--plan", options.plan, "Follow a plan (not available in this version)", "FILE");
-  add("--trace", options.trace, "Record a trace (not available in this version)", "FILE");
-  run.add_flag("--simulate", options.simulate, "Run on a simulated GPU; never implied");
-  add("--host-mem", options.host_mem, "Cap of the host store (default: what is available)", "SIZE");
-  add("--min-buffer", options.min_buffer, "Smaller allocations stay on the device (default 1M)",
-      "SIZE");
-  add("--allocator", options.allocator,
-      "How frameworks allocate: async (each tensor by itself, the default) or native",
-      "async|native");
-  add("--writeback", options.writeback,
-      "What is copied back at an eviction: always (all that a kernel may have written)", "always");
-  add("--overflow", options.overflow,
-      "A launch that needs more than the budget: fail (the default) or allow", "fail|allow");
-  add("--wait-ms", options.wait_ms, "Bound of every wait of superpipe's own (default 30000)", "MS");
-  add("--fill", options.fill,
-      "What new allocations read as: zero, or none (whatever was there, the default)", "zero|none");
-  add("--evicted", options.evicted, "What an evicted address is: auto or unmapped",
-      "auto|unmapped");
-  add("--report-mem", options.report_mem,
-      "What programs are told: virtual (device plus host, the default) or real", "virtual|real");
-  add("--log", options.log, "Log level: debug, info, warning, error, off", "LEVEL[:FILE]");
-  add("--stats", options.stats, "Write statistics as JSON at exit", "FILE");
-  add("--timeline", options.timeline, "Write as CSV at exit when buffers came, went and were used",
-      "FILE");
-  run.add_flag("--strict", options.strict,
-               "Do not run the program at all if a SUPERPIPE_ variable is bad");
-  run.footer(kRunExamples);
+  for (const Setting& setting : all_settings()) {
+    if (!setting.has_flag()) continue;
+    std::string& value = options.flag(setting.id);
+    if (setting.kind == SettingKind::kSwitch) {
+      run.add_flag_callback(
+          setting.flag, [&value] { value = "1"; }, description_of(setting));
+    } else {
+      run.add_option(setting.flag, value, description_of(setting))->type_name(setting.placeholder);
+    }
+  }
+  run.footer(run_help_footer());
 }
 
 void add_doctor_flags(CLI::App& doctor, DoctorOptions& options) {
@@ -122,82 +89,134 @@ int bad_usage(const std::string& command, const std::string& line) {
   return kBadUsage;
 }
 
-int run_main(int argc, char** argv) {
-  // What follows "--" belongs to the program that is run, whatever it looks like.
+bool is_flag(const std::string& word) { return word.rfind('-', 0) == 0; }
+
+std::string no_such_flag(const std::string& word, const std::string& command) {
+  return "there is no flag '" + word + "'; see superpipe " + command +
+         (command.empty() ? "" : " ") + "--help";
+}
+
+// What to say where no subcommand was found; `first` is the first word, empty if there is none.
+std::string no_subcommand(const std::string& first) {
+  if (first.empty()) return "no subcommand; it is one of run, doctor (see --help)";
+  if (is_flag(first)) return no_such_flag(first, "");
+  return "there is no subcommand '" + first + "'; it is one of run, doctor (see --help)";
+}
+
+// The command line before "--", and what follows it.
+struct CommandLine {
+  std::vector<std::string> own;
+  std::optional<std::vector<std::string>> command;  ///< nullopt: there is no "--"
+
+  [[nodiscard]] std::string first() const { return own.empty() ? "" : own.front(); }
+};
+
+CommandLine split_at_separator(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   const auto separator = std::find(words.begin(), words.end(), "--");
-  std::vector<std::string> own(words.begin(), separator);
-  const std::string first = own.empty() ? "" : own.front();
+  CommandLine line;
+  line.own.assign(words.begin(), separator);
+  if (separator != words.end()) line.command.emplace(separator + 1, words.end());
+  return line;
+}
 
-  // The doctor starts this executable for what has to be seen in a program of its own.
-  if (first == kChildProgramWord) return child_program_main({own.begin() + 1, own.end()});
-  if (std::find(kLaterCommands.begin(), kLaterCommands.end(), first) != kLaterCommands.end()) {
-    return bad_usage(first, "not available in this version (" SUPERPIPE_VERSION ")");
+// The parser, and what it fills.
+class Parser {
+ public:
+  Parser() {
+    app_.set_version_flag("--version", "superpipe " SUPERPIPE_VERSION);
+    app_.require_subcommand(1);
+    app_.footer(
+        "Later versions: profile, plan, report, export, top, verify.\n"
+        "superpipe run --help has examples.");
+    run_ = app_.add_subcommand("run", "Run a command under superpipe");
+    run_->formatter(std::make_shared<RunFormatter>());
+    add_run_flags(*run_, run_options);
+    doctor_ = app_.add_subcommand(
+        "doctor", "Say what this machine offers, what its device answers, and what is missing");
+    add_doctor_flags(*doctor_, doctor_options);
   }
 
-  CLI::App app{"superpipe: runs CUDA programs whose models are larger than the GPU", "superpipe"};
-  app.set_version_flag("--version", "superpipe " SUPERPIPE_VERSION);
-  app.require_subcommand(1);
-  app.footer(
-      "Later versions: profile, plan, report, export, top, verify.\n"
-      "superpipe run --help has examples.");
+  // Fills the options. Returns the exit code if that is all there is to do: the words are wrong, or
+  // ask for help or the version, which is then printed.
+  std::optional<int> parse(const CommandLine& line) {
+    const std::string first = line.first();
+    std::vector<std::string> last_first(line.own.rbegin(), line.own.rend());  // as CLI11 wants them
+    try {
+      app_.parse(last_first);
+    } catch (const CLI::Success& asked) {  // --help, --version
+      return app_.exit(asked);
+    } catch (const CLI::ExtrasError&) {
+      return refuse_extra_word();
+    } catch (const CLI::ArgumentMismatch& error) {
+      const std::string text = error.what();
+      return bad_usage(first, text.substr(0, text.find(':')) + ": give it once, and with a value");
+    } catch (const CLI::RequiredError&) {
+      return bad_usage("", no_subcommand(first));
+    } catch (const CLI::ParseError& error) {
+      return bad_usage(is_flag(first) ? "" : first, error.what());
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool is_doctor() const { return doctor_->parsed(); }
 
   RunOptions run_options;
-  CLI::App* const run = app.add_subcommand("run", "Run a command under superpipe");
-  run->formatter(std::make_shared<RunFormatter>());
-  add_run_flags(*run, run_options);
-
   DoctorOptions doctor_options;
-  CLI::App* const doctor = app.add_subcommand(
-      "doctor", "Say what this machine offers, what its device answers, and what is missing");
-  add_doctor_flags(*doctor, doctor_options);
 
-  try {
-    std::reverse(own.begin(), own.end());  // CLI11 takes them last first
-    app.parse(own);
-  } catch (const CLI::Success& asked) {  // --help, --version
-    return app.exit(asked);
-  } catch (const CLI::ExtrasError&) {
-    const bool in_run = run->parsed();
-    const auto extras = app.remaining(true);
+ private:
+  [[nodiscard]] std::string parsed_command() const {
+    if (run_->parsed()) return "run";
+    return doctor_->parsed() ? "doctor" : "";
+  }
+
+  [[nodiscard]] int refuse_extra_word() const {
+    const std::string command = parsed_command();
+    const auto extras = app_.remaining(true);
     const std::string word = extras.empty() ? "" : extras.front();
-    if (in_run && word.rfind('-', 0) != 0) {
-      return bad_usage("run", "'" + word + "' is not a flag; put the command after \"--\": " +
-                                  "superpipe run [FLAGS] -- " + word + " ...");
+    if (command == "run" && !is_flag(word)) {
+      return bad_usage(command, "'" + word + "' is not a flag; put the command after \"--\": " +
+                                    "superpipe run [FLAGS] -- " + word + " ...");
     }
-    return bad_usage(in_run              ? "run"
-                     : first == "doctor" ? first
-                                         : "",
-                     "there is no flag '" + word + "'; see superpipe " +
-                         (in_run              ? "run "
-                          : first == "doctor" ? "doctor "
-                                              : "") +
-                         "--help");
-  } catch (const CLI::ArgumentMismatch& error) {
-    const std::string text = error.what();
-    return bad_usage(first, text.substr(0, text.find(':')) + ": give it once, and with a value");
-  } catch (const CLI::RequiredError&) {
-    return bad_usage(
-        "", first.empty() ? "no subcommand; it is one of run, doctor (see --help)"
-            : first[0] == '-'
-                ? "there is no flag '" + first + "'; see superpipe --help"
-                : "there is no subcommand '" + first + "'; it is one of run, doctor (see --help)");
-  } catch (const CLI::ParseError& error) {
-    return bad_usage(first.rfind('-', 0) == 0 ? "" : first, error.what());
+    return bad_usage(command, no_such_flag(word, command));
   }
 
-  if (doctor->parsed()) {
-    if (separator != words.end()) return bad_usage("doctor", "it takes no command");
-    if (const auto problem = problem_with(doctor_options)) return bad_usage("doctor", *problem);
-    return doctor_command(doctor_options);
-  }
-  if (separator != words.end()) run_options.command.assign(separator + 1, words.end());
-  if (run_options.command.empty() || run_options.command.front().empty()) {
+  CLI::App app_{"superpipe: runs CUDA programs whose models are larger than the GPU", "superpipe"};
+  CLI::App* run_ = nullptr;
+  CLI::App* doctor_ = nullptr;
+};
+
+int start_doctor(const DoctorOptions& options, const CommandLine& line) {
+  if (line.command) return bad_usage("doctor", "it takes no command");
+  if (const auto problem = problem_with(options)) return bad_usage("doctor", *problem);
+  return doctor_command(options);
+}
+
+int start_run(RunOptions options, const CommandLine& line) {
+  if (line.command) options.command = *line.command;
+  if (options.command.empty() || options.command.front().empty()) {
     return bad_usage("run",
                      "no command; put it after \"--\": superpipe run [FLAGS] -- COMMAND ...");
   }
-  if (const auto problem = problem_with(run_options)) return bad_usage("run", *problem);
-  return run_command(run_options);
+  if (const auto problem = problem_with(options)) return bad_usage("run", *problem);
+  return run_command(options);
+}
+
+int run_main(int argc, char** argv) {
+  // What follows "--" belongs to the program that is run, whatever it looks like.
+  const CommandLine line = split_at_separator(argc, argv);
+  const std::string first = line.first();
+  // The doctor starts this executable for what has to be seen in a program of its own.
+  if (first == kChildProgramWord) {
+    return child_program_main({line.own.begin() + 1, line.own.end()});
+  }
+  if (std::find(kLaterCommands.begin(), kLaterCommands.end(), first) != kLaterCommands.end()) {
+    return bad_usage(first, "not available in this version (" SUPERPIPE_VERSION ")");
+  }
+  Parser parser;
+  if (const auto code = parser.parse(line)) return *code;
+  if (parser.is_doctor()) return start_doctor(parser.doctor_options, line);
+  return start_run(parser.run_options, line);
 }
 
 }  // namespace

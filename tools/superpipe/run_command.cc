@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "policy/requirements.h"
+#include "policy/settings.h"
 #include "tools/superpipe/driver_probe.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/installation.h"
@@ -30,7 +31,7 @@ int fail(int code, const std::string& line) {
 std::string missing_part(const RunOptions& options, const Installation& parts) {
   std::vector<const std::string*> needed;
   if (!switched_off()) needed.push_back(&parts.preload_library);
-  if (options.simulate) {
+  if (options.simulates()) {
     needed.push_back(&parts.simgpu_driver);
     needed.push_back(&parts.simgpu_runtime);
   }
@@ -50,11 +51,11 @@ std::string missing_part(const RunOptions& options, const Installation& parts) {
 
 // Why the driver that the program would get cannot be used; empty if it can.
 std::string driver_problem() {
-  const char* const chosen = std::getenv("SUPERPIPE_DRIVER");
+  const char* const chosen = std::getenv(variable_of(SettingId::kDriver));
   const bool named = chosen != nullptr && *chosen != '\0';
   const DriverProbe found =
       probe_driver(named ? chosen : "libcuda.so.1", ProbeDepth::kOpen, kProbeLimit);
-  const std::string origin = named ? "SUPERPIPE_DRIVER=" : "";
+  const std::string origin = named ? variable_of(SettingId::kDriver) + std::string("=") : "";
   switch (found.outcome) {
     case DriverProbe::Outcome::kUsable:
       return {};
@@ -118,7 +119,7 @@ int run_command(const RunOptions& options) {
     return fail(kCannotRun, missing);
   }
   // With superpipe off and no simulation the program has the machine as it is: nothing to check.
-  if (!options.simulate && !switched_off()) {
+  if (!options.simulates() && !switched_off()) {
     if (const std::string problem = driver_problem(); !problem.empty()) {
       return fail(kCannotRun, problem);
     }

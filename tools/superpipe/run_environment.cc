@@ -33,25 +33,27 @@ std::string prepended(const std::vector<std::string>& list, const char* variable
 }  // namespace
 
 bool switched_off() {
-  const char* const off = std::getenv("SUPERPIPE_OFF");
+  const char* const off = std::getenv(variable_of(SettingId::kOff));
   return off != nullptr && std::string_view(off) == "1";
 }
 
 std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
                                                    const Installation& parts,
                                                    const std::string& program) {
+  const SettingValues values =
+      values_of(options, [](const char* name) { return std::getenv(name); });
   std::vector<EnvironmentChange> changes;
   std::vector<std::string> preload;
   if (!switched_off()) preload.push_back(parts.preload_library);
 
-  if (options.simulate) {
+  if (options.simulates()) {
     changes.push_back(
         {"LD_LIBRARY_PATH", prepended({parts.simgpu_folder}, "LD_LIBRARY_PATH", ":;")});
-    changes.push_back({"SUPERPIPE_DRIVER", parts.simgpu_driver});
+    changes.push_back({variable_of(SettingId::kDriver), parts.simgpu_driver});
     preload.push_back(parts.simgpu_runtime);
-    // Memory that was never written reads as zero on simgpu; reused buffers must not differ.
-    if (options.fill.empty() && std::getenv("SUPERPIPE_FILL") == nullptr) {
-      changes.push_back({"SUPERPIPE_FILL", "zero"});
+    for (const Setting& setting : all_settings()) {
+      if (*setting.simulated_value == '\0' || values.given(setting.id) != nullptr) continue;
+      changes.push_back({setting.variable, setting.simulated_value});
     }
     const std::string kernels = program + ".simgpu.so";
     if (std::getenv("SIMGPU_KERNELS") == nullptr && is_readable_file(kernels)) {
@@ -62,20 +64,14 @@ std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
     changes.push_back({"LD_PRELOAD", prepended(preload, "LD_PRELOAD", ": ")});
   }
 
-  if (!options.gpu_mem.empty()) {
-    changes.push_back({"SUPERPIPE_K", std::nullopt});
-    changes.push_back({"SUPERPIPE_K_PRIME", std::nullopt});
-  } else if (!options.k.empty()) {
-    changes.push_back({"SUPERPIPE_GPU_MEM", std::nullopt});
-    if (options.k_prime.empty()) changes.push_back({"SUPERPIPE_K_PRIME", std::nullopt});
+  for (const SettingId replaced : variables_replaced_by(options)) {
+    changes.push_back({variable_of(replaced), std::nullopt});
   }
-  for (const MirroredFlag& mirrored : mirrored_flags()) {
-    if (!(options.*mirrored.value).empty()) {
-      changes.push_back({mirrored.variable, options.*mirrored.value});
-    }
+  for (const Setting& setting : all_settings()) {
+    const std::string& flag = options.flag(setting.id);
+    if (setting.has_variable() && !flag.empty()) changes.push_back({setting.variable, flag});
   }
-  if (options.strict) changes.push_back({"SUPERPIPE_STRICT", "1"});
-  changes.push_back({"SUPERPIPE_SUMMARY", "1"});
+  changes.push_back({variable_of(SettingId::kSummary), "1"});
   return changes;
 }
 

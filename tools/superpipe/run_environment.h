@@ -19,8 +19,9 @@ struct EnvironmentChange {
 /// What `superpipe run` changes in the environment before it executes the command.
 ///
 /// `program`: where the command's executable lies (its simgpu kernels are looked for beside it),
-/// may be empty. Flags win over variables; of the two ways to size the device share, k and bytes,
-/// only the one that was given as a flag remains. Entries of an LD_PRELOAD that is set already
+/// may be empty. Flags win over variables, and void some (variables_replaced_by). With --simulate
+/// the settings that have a value for it get that value, unless the user gave one: fresh memory of
+/// simgpu reads as zero, so reused buffers must too. Entries of an LD_PRELOAD that is set already
 /// stay, behind ours. With SUPERPIPE_OFF=1 nothing of superpipe is preloaded: simgpu still is.
 [[nodiscard]] std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
                                                                  const Installation& parts,

@@ -1,36 +1,41 @@
 // What `superpipe run` was asked for, and whether it makes sense: decided before anything is
-// started.
+// started. The settings themselves, and what they take, are those of policy/settings.h.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "policy/setting_values.h"
+#include "policy/settings.h"
+
 namespace superpipe::cli {
 
-/// The flags as typed; empty means not given. Each mirrors one variable of the library.
+/// A command line of `superpipe run`, unchecked.
 struct RunOptions {
-  std::string k, k_prime, gpu_mem, policy, plan, trace;
-  std::string host_mem, min_buffer, allocator, writeback, overflow, wait_ms, fill, evicted;
-  std::string report_mem, log, stats, timeline;
-  bool strict = false;
-  bool simulate = false;
+  /// The values of flags as typed, by SettingId; empty: not given. A switch that was given is "1".
+  std::array<std::string, kSettingCount> flags;
   std::vector<std::string> command;  ///< what stands after "--"
+
+  [[nodiscard]] const std::string& flag(SettingId id) const { return flags[index_of(id)]; }
+  [[nodiscard]] std::string& flag(SettingId id) { return flags[index_of(id)]; }
+  [[nodiscard]] bool simulates() const { return !flag(SettingId::kSimulate).empty(); }
 };
 
-/// A flag and the variable it stands for.
-struct MirroredFlag {
-  const char* flag;
-  const char* variable;
-  std::string RunOptions::*value;
-};
+/// The settings whose variables the flags of `options` make void. Of the two ways to say how much
+/// stays on the device, layers and bytes, only the one that was given as a flag remains.
+[[nodiscard]] std::vector<SettingId> variables_replaced_by(const RunOptions& options);
 
-/// Every flag that is handed to the library as a variable.
-[[nodiscard]] const std::vector<MirroredFlag>& mirrored_flags();
+/// The values that the program will run with: flags, and the variables that no flag replaces.
+[[nodiscard]] SettingValues values_of(const RunOptions& options, const Environment& environment);
 
-/// What is wrong with `options`, as one line that names the flag, its value and what is allowed;
-/// nullopt if nothing is. Reads the environment: a flag may complete what a variable began
-/// (SUPERPIPE_K=4 and --policy naive).
+/// What is wrong with the flags of `options`, as one line that names the flag, its value and what
+/// is allowed; nullopt if nothing is.
+///
+/// Reads the environment, because a flag may complete what a variable began (SUPERPIPE_K=4 and
+/// --policy naive). What is wrong with variables alone is left to the library to say. Looks at the
+/// files that flags name, and opens none.
 [[nodiscard]] std::optional<std::string> problem_with(const RunOptions& options);
 
 }  // namespace superpipe::cli

@@ -57,7 +57,7 @@ void set_environment(const ProbeSetting& setting, ChildLibrary library) {
     return;
   }
   RunOptions options;
-  options.simulate = setting.simulated;
+  if (setting.simulated) options.flag(SettingId::kSimulate) = "1";
   apply(environment_changes(options, setting.parts, ""));
   setenv("SUPERPIPE_DRIVER", setting.driver_path.c_str(), 1);
   if (library == ChildLibrary::kManaging) setenv("SUPERPIPE_GPU_MEM", "50%", 1);
