@@ -26,10 +26,13 @@ endforeach()
 # The doctor's kernels for simgpu, beside the command.
 install(TARGETS superpipe_cli_simgpu LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR})
 
+# The manual page, made from the settings (tools/superpipe/run_manual.h).
+install(FILES ${CMAKE_BINARY_DIR}/share/man/man1/superpipe-run.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
 # All that is installed, without tests and benchmarks.
 add_custom_target(superpipe_parts)
-foreach(target superpipe_cli superpipe_cli_simgpu superpipe simgpu_driver simgpu_cudart simgpu_cublas simgpu_cublaslt
-        superpipe_minilm superpipe_layers)
+foreach(target superpipe_cli superpipe_cli_simgpu superpipe_manual superpipe simgpu_driver simgpu_cudart simgpu_cublas
+        simgpu_cublaslt superpipe_minilm superpipe_layers)
   if(TARGET ${target})
     add_dependencies(superpipe_parts ${target})
   endif()
