@@ -15,6 +15,7 @@ class BadVariables(EndToEndCase):
         "SUPERPIPE_K": ("zero", "0", "-1", "1.5"),
         "SUPERPIPE_K_PRIME": ("0", "half"),
         "SUPERPIPE_GPU_MEM": ("12Q", "0", "-1G", "101%", "G"),
+        "SUPERPIPE_HEADROOM": ("some", "-1", "101%"),
         "SUPERPIPE_POLICY": ("belady", "lru"),
         "SUPERPIPE_HOST_MEM": ("-1", "all"),
         "SUPERPIPE_MIN_BUFFER": ("many", "5%"),
