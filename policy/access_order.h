@@ -34,7 +34,7 @@ class SuccessorTable {
  private:
   struct Successor {
     Symbol symbol = 0;
-    bool doubted = false;  // was wrong the last time
+    bool doubted = false;  // its last prediction was wrong
   };
 
   static std::uint64_t context_of(Symbol before, Symbol last) {
@@ -45,7 +45,7 @@ class SuccessorTable {
   std::unordered_map<std::uint64_t, Successor> successors_;
   Symbol before_ = 0;
   Symbol last_ = 0;
-  int seen_ = 0;  // symbols of context that are valid: 0, 1 or 2
+  int seen_ = 0;  // how many of before_ and last_ are known: last_ first
   double confidence_ = 0.0;
 };
 

@@ -9,13 +9,15 @@ namespace superpipe {
 namespace {
 
 constexpr std::size_t kMaxPeriod = 512;
-// A further repeat has to cover this share of all buffers: stacks count, chance likenesses do not,
-// and the search stays short.
+// After the first repeat, another one counts if it covers at least one in this many of all buffers:
+// so a second stack of layers is found, a few buffers that are alike by chance are not, and the
+// search stays short.
 constexpr std::size_t kFurtherRepeatShare = 16;
-// A buffer that this many launches name while they first access another may be shared.
+// A buffer may be shared if more launches than this name it while they access another buffer for
+// the first time.
 constexpr int kSharedSuspicion = 2;
 constexpr std::size_t kMaxSharedHomes = 2;
-// Without repetition: at most this many runs.
+// Where nothing is repeated, the buffers are cut into about this many runs.
 constexpr std::uint64_t kRuns = 32;
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
@@ -33,10 +35,10 @@ struct FirstAccess {
   std::uint64_t token;
 };
 
-// Where a launch's buffers lie, when it is asked whether it speaks for one layer.
+// The layer of the buffers that a launch names.
 struct LaunchHome {
   std::uint32_t layer = kNoLayer;
-  bool single = false;  // exactly one layer
+  bool single = false;  // all of them are in `layer`
 };
 
 // Up to two layers, and whether there were more.
@@ -91,8 +93,8 @@ class Grouping {
   }
   std::uint64_t bytes_of(BufferId id) const { return footprints_[index_of(id)].count(); }
 
-  // Suspects are left out of the sequence: a workspace's first access would break the likeness of
-  // the first layer to the others.
+  // Finds where the pass first names each buffer. Buffers that may be shared are set apart: with a
+  // workspace's first access in it, the first layer's sequence would differ from the others'.
   void find_first_accesses() {
     std::vector<bool> seen(footprints_.size(), false);
     std::vector<int> other_firsts(footprints_.size(), 0);
@@ -103,7 +105,8 @@ class Grouping {
         opens = opens || (is_persistent(id) && !seen[index_of(id)]);
       }
       if (!opens) continue;
-      std::uint64_t ordinal = 0;  // two moments of one launch are not a repetition
+      // In the token, so that two buffers of one launch (Adam's moments) are not a repetition.
+      std::uint64_t ordinal = 0;
       for (const BufferId id : pass_[launch].buffers) {
         if (!is_persistent(id)) continue;
         if (seen[index_of(id)]) {
@@ -135,7 +138,8 @@ class Grouping {
     return total;
   }
 
-  // Of the contiguous stretches of buffers without a layer, the repeat that covers the most.
+  // Searches each contiguous stretch of buffers without a layer.
+  // @return the repeat that covers the most of any stretch.
   std::optional<TandemRepeat> best_repeat() {
     std::optional<TandemRepeat> best;
     std::vector<std::uint64_t> tokens;
@@ -149,7 +153,7 @@ class Grouping {
       while (at < firsts_.size() && layer_of_[index_of(firsts_[at].id)] == kNoLayer) {
         tokens.push_back(firsts_[at++].token);
       }
-      // Most stretches are those of the last call.
+      // Most stretches were searched by the last call already.
       const auto [known, is_new] = searched_.try_emplace({begin, at});
       if (is_new) known->second = find_tandem_repeat(tokens);
       auto repeat = known->second;
@@ -175,7 +179,7 @@ class Grouping {
     }
   }
 
-  // The layer of the buffers for which `counts` holds.
+  // The layer of those buffers of a launch for which `counts` holds.
   template <typename Predicate>
   LaunchHome home_of(std::size_t launch, Predicate counts) const {
     LaunchHome home;
@@ -190,8 +194,9 @@ class Grouping {
     return home;
   }
 
-  // Buffers without a layer join the one layer that a launch names together with them. Those that
-  // joined do not speak for it, or whole chains of activations would follow.
+  // Buffers without a layer join a layer that a launch names together with them, if it names no
+  // other. Only buffers of the repetition itself count as the layer's: if those that joined counted
+  // too, each would bring its neighbours along, and whole chains of activations would join.
   void join_rest() {
     for (std::size_t launch = 0; launch < pass_.size(); ++launch) {
       const LaunchHome home = home_of(launch, [&](BufferId id) { return repeated_[index_of(id)]; });
@@ -231,7 +236,8 @@ class Grouping {
     }
   }
 
-  // Which layers' launches name each buffer; more than two make it shared, whoever it was.
+  // Counts from which layers' launches each buffer is named. A buffer that is named from more than
+  // two is shared, even if it had a layer; a suspect that is not shared goes to the first of them.
   void place_suspects() {
     std::vector<LayerSet> homes(footprints_.size());
     for (std::size_t launch = 0; launch < pass_.size(); ++launch) {
@@ -246,7 +252,7 @@ class Grouping {
       for (const FirstAccess& access : *group) {
         const std::uint32_t index = index_of(access.id);
         const LayerSet& known = homes[index];
-        // Its own layer counts too, where it has one that others name it from.
+        // Its own layer counts as the third, if two other layers' launches name it.
         const bool elsewhere = layer_of_[index] != kNoLayer && known.count == kMaxSharedHomes &&
                                !known.contains(layer_of_[index]);
         if (known.many || elsewhere) {
@@ -258,8 +264,8 @@ class Grouping {
     }
   }
 
-  // A unit outside the repetitions that comes after more than two of their layers (a table that its
-  // launches name alone) is shared: as a layer of its own it would come between all others.
+  // A layer outside the repetitions that is visited after more than two of their layers (a table
+  // that its launches name alone) is shared: otherwise it would come between all the others.
   void share_interludes() {
     std::vector<LayerSet> before(layers_);
     std::uint32_t last = kNoLayer;
@@ -277,7 +283,7 @@ class Grouping {
     }
   }
 
-  // Layers by first access, empty ones left out.
+  // Numbers the layers by first access and leaves empty ones out.
   LayerGroups finish() {
     LayerGroups groups;
     std::vector<FirstAccess> order = firsts_;
@@ -304,13 +310,13 @@ class Grouping {
   std::span<const LaunchRecord> pass_;
   std::span<const Bytes> footprints_;
   std::vector<std::uint32_t> layer_of_;
-  std::vector<FirstAccess> firsts_;    // in order, suspects left out
-  std::vector<FirstAccess> suspects_;  // perhaps shared
-  std::vector<bool> repeated_;         // by buffer: a member of a repetition
-  std::vector<bool> suspect_;          // by buffer
+  std::vector<FirstAccess> firsts_;    // in order, without the suspects
+  std::vector<FirstAccess> suspects_;  // buffers that may be shared, in order
+  std::vector<bool> repeated_;         // by buffer: it is part of a repetition
+  std::vector<bool> suspect_;          // by buffer: it is one of suspects_
   std::map<std::pair<std::size_t, std::size_t>, std::optional<TandemRepeat>> searched_;
   std::uint32_t layers_ = 0;
-  std::uint32_t repeat_layers_ = 0;  // those below are repetitions
+  std::uint32_t repeat_layers_ = 0;  // layers below this number are repetitions
 };
 
 }  // namespace

@@ -37,7 +37,8 @@ struct LayerGroups {
   std::vector<BufferId> shared;               ///< named by launches of more than two layers
 };
 
-/// Groups the persistent buffers that the launches of one pass name into layers (DESIGN section 7).
+/// Groups the persistent buffers that the launches of one pass name into layers (docs/design.md,
+/// "Layers and policies").
 ///
 /// In order of first access, with (kernel, footprint, ordinal in the launch) as a token, the tandem
 /// repeat of the largest coverage is sought: each of its repetitions is one layer. A buffer outside

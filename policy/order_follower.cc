@@ -8,7 +8,8 @@ namespace {
 constexpr double kConfident = 0.5;
 constexpr double kKnownByHeart = 0.9;
 constexpr int kMaxRehearsals = 64;
-// A launch of one of the last visits' layers is a straggler of another stream, not a new lap.
+// A launch of a layer that one of the last two visits was of is late (it comes from another
+// stream); the program has not gone all the way round to it.
 constexpr std::uint64_t kStragglerVisits = 2;
 
 }  // namespace
@@ -20,7 +21,7 @@ void OrderFollower::start(const PassOrder& order) {
   position_ = 0;
   layer_ = layers_.front();
   may_end_pass_ = layers_.size() == 1;
-  // The order is known by heart before it can be doubted.
+  // The table is taught the order before the first visit, so that its confidence begins high.
   successors_.clear();
   for (int time = 0; time < kMaxRehearsals; ++time) {
     if (time >= 2 && successors_.confidence() >= kKnownByHeart) break;
@@ -40,7 +41,8 @@ OrderFollower::Step OrderFollower::step_to(std::uint32_t home,
                                            const std::vector<bool>& is_empty) const {
   const std::uint64_t visits = layers_.size();
   const auto layer_at = [&](std::uint64_t ahead) { return layers_[(position_ + ahead) % visits]; };
-  bool only_blank = true;  // what is passed over had nothing to launch, or is this layer again
+  // Whether each visit that is passed over is of an empty layer or of the present one.
+  bool only_blank = true;
   for (std::uint64_t ahead = 1; ahead < visits; ++ahead) {
     const std::uint32_t layer = layer_at(ahead);
     if (layer == home) {

@@ -1,4 +1,4 @@
-// One pass of a learned order: layers, and the visits that launches pay them.
+// One pass of a learned order: its layers, and in which order launches visit them.
 #pragma once
 
 #include <cstdint>

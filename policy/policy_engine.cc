@@ -19,12 +19,13 @@ constexpr std::array<std::pair<PolicyKind, std::string_view>, 4> kPolicyNames = 
     {PolicyKind::kSuperpipelinePaper, "superpipeline-paper"},
 }};
 
-// A misprediction weighs as much as this many visits that came as predicted; at the limit, the
-// order is learned anew.
+// Doubt in the order: a misprediction adds the weight, a visit that came as predicted takes one
+// away, and at the limit the order is learned anew.
 constexpr int kMispredictionWeight = 4;
 constexpr int kMispredictionLimit = 40;
 
-// Next-use distances for eviction: visits ahead, lifted so that each kind goes before the next.
+// Added to the visits ahead, so that buffers are evicted by kind first: layers outside the window,
+// then transients in use, then layers inside it.
 constexpr std::uint64_t kOutsideWindow = std::uint64_t{1} << 40;
 constexpr std::uint64_t kTransientInUse = std::uint64_t{1} << 39;
 
@@ -76,7 +77,8 @@ void PolicyEngine::Impl::on_free(BufferId id) {
     for (Visit& visit : order_.visits) std::erase(visit.extras, id);
     std::erase(scheduled_, id);
   }
-  // Not at once: what a program frees as it ends shall not change what was learned of it.
+  // describe() runs at the next visit, not now: what a program frees as it ends shall not change
+  // what was learned of it, which the summary at its exit shows.
   changed_ = true;
 }
 
@@ -130,7 +132,6 @@ void PolicyEngine::Impl::advance(std::uint64_t visits) {
   pass_began_ = launch_;
 }
 
-// The launch leaves the present visit: follows it, and decides what is due.
 Decision PolicyEngine::Impl::move_to(const Access& access, std::uint32_t home) {
   if (changed_) describe();
   const OrderFollower::Step step =
@@ -147,7 +148,8 @@ Decision PolicyEngine::Impl::move_to(const Access& access, std::uint32_t home) {
   }
   if (step.visits == 0) return {};
   advance(step.visits);
-  // Past a jump the schedule is joined anew, unless jumps are the rule.
+  // After visits were skipped, the next decision starts the schedule from here; not where skips are
+  // so frequent that each would throw away what was just fetched.
   if (step.visits > 1 && (step.predicted || follower_.is_confident())) join_ = true;
   if (refinement_ != Refinement::kDone) refine(access);
   if (config_.budget && !config_.k) follow_budget();
@@ -172,7 +174,7 @@ Decision PolicyEngine::Impl::decide(const Window& window) {
       decision.fetch.push_back(BufferId{index});
     }
   }
-  // What the launch itself names stays until the next decision.
+  // Buffers that the launch itself names stay until the next decision.
   const auto leaves = [this](const BufferState& buffer) {
     return buffer.window != decision_ && buffer.last_use != launch_;
   };
@@ -180,12 +182,12 @@ Decision PolicyEngine::Impl::decide(const Window& window) {
     BufferState& buffer = buffers_[index_of(id)];
     if (!leaves(buffer)) return false;
     buffer.scheduled = false;
-    buffer.window = decision_;  // done with: the sweep below does not list it twice
+    buffer.window = decision_;  // so that the sweep below does not list it a second time
     decision.evict.push_back(id);
     return true;
   });
   if (sweep_) {
-    // What else is on the device is not known: demand fetches brought it.
+    // Demand fetches may have brought any other layer's buffers, and policy is not told of them.
     sweep_ = false;
     for (const std::vector<BufferId>& layer : order_.layers) {
       for (const BufferId id : layer) {
@@ -200,7 +202,6 @@ Decision PolicyEngine::Impl::decide(const Window& window) {
   return decision;
 }
 
-// A buffer that outlived a pass without being understood is taken into `home`'s layer, or shared.
 void PolicyEngine::Impl::take_in(BufferId id, std::uint32_t home) {
   BufferState& buffer = buffers_[index_of(id)];
   uncount(buffer);
@@ -213,7 +214,6 @@ void PolicyEngine::Impl::take_in(BufferId id, std::uint32_t home) {
   changed_ = true;
 }
 
-// Buffers of the launch that are not where the schedule has them, or that it does not know.
 void PolicyEngine::Impl::note_irregular(const Access& access) {
   std::uint32_t home = kNoLayer;
   bool single = true;
@@ -223,7 +223,7 @@ void PolicyEngine::Impl::note_irregular(const Access& access) {
     single = single && (home == kNoLayer || home == buffer->home);
     home = buffer->home;
     if (buffer->scheduled || !windows_.active) continue;
-    // A demand fetch brings it: it is evicted when a window passes it.
+    // A demand fetch brings it. Now that it counts as scheduled, a later window evicts it.
     buffer->scheduled = true;
     scheduled_.push_back(id);
   }
@@ -238,7 +238,8 @@ void PolicyEngine::Impl::note_irregular(const Access& access) {
     } else if (!buffer->host_written) {
       take_in(id, kShared);
     } else {
-      // Another model, perhaps, that runs now and did not before.
+      // The host wrote this buffer long ago, and the order does not have it: perhaps another model
+      // runs now.
       ++learned_.mispredictions;
       doubt_ += kMispredictionWeight;
       if (doubt_ < kMispredictionLimit) continue;
@@ -295,7 +296,6 @@ Decision PolicyEngine::Impl::on_launch(const Access& access) {
 
 // ---- k, k' and limits ---------------------------------------------------------------------------
 
-// Brings all that follows from the layers up to date.
 void PolicyEngine::Impl::describe() {
   changed_ = false;
   needs_ = needs_of(order_);
@@ -330,7 +330,6 @@ void PolicyEngine::Impl::choose_schedule() {
   learned_.k_prime = static_cast<int>(windows_.schedule.k_prime);
 }
 
-// Chooses k again when the present one no longer fits, or, as a pass begins, when more does.
 void PolicyEngine::Impl::follow_budget() {
   const Bytes room = layers_room();
   const bool too_wide = windows_.window_bytes > room && windows_.schedule.k > 1;
@@ -379,7 +378,7 @@ std::vector<BufferId> PolicyEngine::Impl::choose_victims(std::span<const BufferI
   return plan_eviction(resident, all).value_or(std::vector<BufferId>{});
 }
 
-// ---- the door -----------------------------------------------------------------------------------
+// ---- PolicyEngine -------------------------------------------------------------------------------
 
 PolicyEngine::PolicyEngine(const PolicyConfig& config) : impl_(std::make_unique<Impl>(config)) {}
 PolicyEngine::~PolicyEngine() = default;

@@ -1,4 +1,5 @@
-// The one door from residency to policy: told what happens, it answers what to evict and fetch.
+// What residency asks policy: it tells the engine what happens, and the engine answers what to
+// evict and what to fetch.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace superpipe {
 
-/// The policies a user can name (DESIGN section 7).
+/// The policies a user can name (docs/design.md, "Layers and policies").
 enum class PolicyKind { kResident, kNaive, kSuperpipeline, kSuperpipelinePaper };
 
 /// `kind` as the user writes it: "resident", "naive", "superpipeline", "superpipeline-paper".
@@ -38,8 +39,8 @@ struct Access {
 /// What residency shall do before the launch that was just announced is submitted.
 ///
 /// May name buffers that are not on the device (evict) or already there (fetch): policy does not
-/// see what demand fetches and refused evictions did. Evictions go first: they make room for the
-/// fetches. Where they do not (buffers that belong to no layer), choose_victims() says who leaves.
+/// see what demand fetches and refused evictions did. Residency evicts first, to make room for the
+/// fetches. If that is not room enough, it evicts what choose_victims() names.
 struct Decision {
   std::vector<BufferId> evict;       ///< whose last use lies before this launch, in eviction order
   std::vector<BufferId> fetch;       ///< in the order in which they will be needed

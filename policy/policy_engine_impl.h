@@ -36,9 +36,9 @@ class PolicyEngine::Impl {
   const Learned& learned() const { return learned_; }
 
  private:
-  // Homes of a buffer that is in no layer; layers are below.
+  // The homes of a buffer that is in no layer; smaller numbers are layers.
   static constexpr std::uint32_t kFirstSpecialHome = 0xFFFFFFF0U;
-  static constexpr std::uint32_t kShared = 0xFFFFFFF0U;       // of no layer, stays
+  static constexpr std::uint32_t kShared = 0xFFFFFFF0U;       // belongs to no layer, and stays
   static constexpr std::uint32_t kUnscheduled = 0xFFFFFFF1U;  // transient, or not understood
 
   struct BufferState {
@@ -66,23 +66,27 @@ class PolicyEngine::Impl {
   void count(BufferState& buffer);
   /// Undoes count(), if it was counted. O(1).
   void uncount(BufferState& buffer);
-  /// Takes note of buffers of the launch that are not where the schedule has them, or that it does
-  /// not know. O(buffers of the launch).
+  /// Deals with buffers of the launch that the schedule does not have on the device or does not
+  /// know: counts them, and takes those that outlived a pass into a layer. O(buffers of the
+  /// launch).
   void note_irregular(const Access& access);
-  /// Puts a buffer that outlived a pass unexplained into the layer `home`, or makes it shared.
+  /// Puts a buffer that is in no layer though it outlived a pass into the layer `home`, or makes it
+  /// shared (`home` is kShared).
   void take_in(BufferId id, std::uint32_t home);
   /// Records a launch; when a pass has come round, learns its order and catches up with it.
   /// @return whether the order is now known.
   bool learn(const Access& access);
-  /// The order of `pass`, whose first launch was number `first_launch`, if it makes sense as one.
+  /// The order of `pass`, whose first launch was number `first_launch`; nullopt if it has fewer
+  /// than two layers or uses too little of the model.
   std::optional<PassOrder> understand(std::span<const LaunchRecord> pass,
                                       std::uint64_t first_launch) const;
-  /// Makes `order` the one that is followed, from its first visit on. O(buffers that exist).
+  /// Follows `order` from now on, beginning at its first visit. O(buffers that exist).
   void install(PassOrder order, std::uint64_t first_launch);
   /// Follows the launches since the learned pass ended; the first of them opens a pass.
   void catch_up(std::span<const LaunchRecord> since);
-  /// Records one pass more once the order is known, and groups its buffers again: what the first
-  /// pass allocated (gradients, optimizer states, caches) has proved by then that it stays.
+  /// Records one more whole pass after the order is known, and groups its buffers again: by then it
+  /// is seen which of those that the first pass allocated (gradients, optimizer states) are
+  /// persistent.
   void refine(const Access& access);
   /// Gives the order up, and begins to learn. O(buffers that exist).
   void forget();
@@ -95,13 +99,15 @@ class PolicyEngine::Impl {
   void advance(std::uint64_t visits);
   /// Which layers have lost all their buffers.
   std::vector<bool> empty_layers() const;
-  /// The launch, of the layer `home`, leaves the present visit: follows it, and decides what is
-  /// due.
+  /// A launch of the layer `home` has left the present visit: moves on to the visit that it belongs
+  /// to. @return what to evict and fetch there.
   Decision move_to(const Access& access, std::uint32_t home);
-  /// What brings the device to `window`. O(buffers in it and on the device).
+  /// The evictions and fetches after which the device holds `window`. O(buffers in it and on the
+  /// device).
   Decision decide(const Window& window);
 
-  /// Brings up to date all that follows from the buffers in layers. O(buffers in visits).
+  /// Recomputes everything that is derived from order_: needs, sizes, k and k'. O(buffers in
+  /// visits).
   void describe();
   /// Chooses k and k' for what is known now.
   void choose_schedule();
@@ -112,7 +118,7 @@ class PolicyEngine::Impl {
     return saturating_subtract(config_.budget.value_or(Bytes{}), passthrough_);
   }
 
-  /// Of available(), what shared buffers and transients leave to layers.
+  /// The part of available() that shared buffers and transients leave to layers.
   Bytes layers_room() const {
     return saturating_subtract(available(), shared_bytes_ + unscheduled_peak_);
   }
@@ -120,15 +126,15 @@ class PolicyEngine::Impl {
   PolicyConfig config_;
   std::vector<BufferState> buffers_;  // by id
   Bytes passthrough_;
-  Bytes largest_need_;      // the largest buffer, or launch's buffers, since nothing was known
+  Bytes largest_need_;      // the largest buffer or launch since learning began
   Bytes unscheduled_used_;  // buffers that are in use, but in no layer and not shared
   Bytes unscheduled_peak_;
   std::uint64_t launch_ = 0;  // announced so far, the present one included
   bool known_ = false;
 
   OrderLearner learner_;
-  std::vector<BufferId> written_;  // scratch
-  std::vector<LayerShare> named_;  // scratch
+  std::vector<BufferId> written_;  // used by learn() alone: kept to save an allocation each launch
+  std::vector<LayerShare> named_;  // used by home_of() alone, likewise
   PassOrder order_;
   VisitNeeds needs_;
   OrderFollower follower_;

@@ -11,7 +11,6 @@ constexpr std::size_t kMinPostponement = 64;
 
 }  // namespace
 
-// Records the launch, and learns the order when a pass has come round.
 bool PolicyEngine::Impl::learn(const Access& access) {
   written_.clear();
   for (const BufferId id : access.buffers) {
@@ -37,7 +36,6 @@ bool PolicyEngine::Impl::learn(const Access& access) {
   return true;
 }
 
-// The order of `pass`, whose first launch was number `first_launch`, if it makes sense as one.
 std::optional<PassOrder> PolicyEngine::Impl::understand(std::span<const LaunchRecord> pass,
                                                         std::uint64_t first_launch) const {
   std::vector<Bytes> footprints(buffers_.size());
@@ -45,8 +43,8 @@ std::optional<PassOrder> PolicyEngine::Impl::understand(std::span<const LaunchRe
     for (const BufferId id : pass[at].buffers) {
       const BufferState* const buffer = find(id);
       if (buffer == nullptr || footprints[index_of(id)] > Bytes{}) continue;
-      // The buffer that was used must still exist, and one that the host did not write must have
-      // outlived a pass.
+      // A buffer is persistent if it still exists and was allocated before the pass began; one that
+      // the host wrote, if it was allocated before the launch that first uses it.
       const std::uint64_t born_by = buffer->host_written ? first_launch + at : first_launch;
       if (buffer->allocated_at < born_by) footprints[index_of(id)] = buffer->footprint;
     }
@@ -103,7 +101,6 @@ void PolicyEngine::Impl::install(PassOrder order, std::uint64_t first_launch) {
   describe();
 }
 
-// Follows the launches since the learned pass ended, the first of which opens the next.
 void PolicyEngine::Impl::catch_up(std::span<const LaunchRecord> since) {
   const std::size_t passes = learned_.passes;
   for (std::size_t at = 1; at < since.size(); ++at) {
@@ -120,8 +117,6 @@ void PolicyEngine::Impl::catch_up(std::span<const LaunchRecord> since) {
   learned_.at_pass_start = since.size() == 1;
 }
 
-// Records one whole pass more after the order is known, and groups again: what the first pass
-// allocated (gradients, optimizer states, caches) has proved by then that it stays.
 void PolicyEngine::Impl::refine(const Access& access) {
   if (learned_.at_pass_start) {
     if (refinement_ == Refinement::kRecording) {
@@ -141,7 +136,6 @@ void PolicyEngine::Impl::refine(const Access& access) {
   }
 }
 
-// The order did not last.
 void PolicyEngine::Impl::forget() {
   known_ = false;
   windows_ = WindowChoice{};

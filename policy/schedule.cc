@@ -28,7 +28,7 @@ Window window_from(const WindowSchedule& schedule, std::uint64_t visit) {
   const std::uint64_t left_in_pass = schedule.visits - position;
   switch (schedule.kind) {
     case WindowKind::kNaive:
-      // Up to where the next window of the schedule begins.
+      // Ends where the schedule's next window begins.
       return {visit, std::min<std::uint64_t>(schedule.k - position % schedule.k, left_in_pass),
               true};
     case WindowKind::kSuperpipelinePaper:

@@ -27,9 +27,9 @@ struct WindowChoice {
   Bytes wider_bytes;        ///< the largest window with one layer more
 };
 
-/// Chooses k and k' (DESIGN section 7): `config.k` where it is given, else the largest k whose
-/// windows fit into `room`, else all layers. k' is `config.k_prime` if that is below k, else
-/// max(1, k / 2). k = 1 is naive. Pure. O(needs * log visits).
+/// Chooses k and k' (docs/design.md, "Layers and policies"): `config.k` where it is given, else the
+/// largest k whose windows fit into `room`, else all layers. k' is `config.k_prime` if that is
+/// below k, else max(1, k / 2). k = 1 is naive. Pure. O(needs * log visits).
 ///
 /// `room`: device bytes for the layers; only looked at where the user gave a budget and no k.
 [[nodiscard]] WindowChoice choose_windows(const PolicyConfig& config, const WindowDemand& demand,
