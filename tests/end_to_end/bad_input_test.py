@@ -33,33 +33,33 @@ class BadVariables(EndToEndCase):
         "SUPERPIPE_PLAN": ("file",),
     }
 
-    def test_program_runs_unmanaged_after_one_line(self) -> None:
-        unmanaged = run(SMALL, unmanaged=True)
+    def test_program_runs_without_superpipe_after_one_line(self) -> None:
+        reference = run(SMALL, without_superpipe=True)
         for name, values in self.BAD.items():
             for value in values:
                 with self.subTest(variable=name, value=value):
                     # Managed but for the bad value: the same peak then shows that it is not.
                     others = {} if name in ("SUPERPIPE_K", "SUPERPIPE_GPU_MEM") else {"SUPERPIPE_K": "2"}
                     outcome = run(SMALL, environment={**others, name: value})
-                    self.assert_same_output(outcome, unmanaged)
+                    self.assert_same_output(outcome, reference)
                     self.assertEqual(len(self.lines(outcome.stderr, "superpipe:")), 1, outcome.stderr)
                     self.assertIn(f"{name}={value}: ", outcome.stderr)
                     self.assertIn("; running unmanaged", outcome.stderr)
-                    self.assertEqual(outcome.peak, unmanaged.peak)
+                    self.assertEqual(outcome.peak, reference.peak)
 
     def test_files_that_cannot_be_written_lose_nothing_but_themselves(self) -> None:
-        unmanaged = run(SMALL, unmanaged=True)
+        reference = run(SMALL, without_superpipe=True)
         for name in ("SUPERPIPE_STATS", "SUPERPIPE_TIMELINE"):
             with self.subTest(variable=name):
                 outcome = run(SMALL, "--k", "2", environment={name: "/no/such/folder/file"})
-                self.assert_same_output(outcome, unmanaged)
+                self.assert_same_output(outcome, reference)
                 self.assertEqual(len(self.lines(outcome.stderr, "/no/such/folder/file")), 1, outcome.stderr)
                 self.assertIn(f"superpipe: {name}: cannot write ", outcome.stderr)
-                self.assertLess(outcome.peak, unmanaged.peak)
+                self.assertLess(outcome.peak, reference.peak)
 
     def test_log_that_cannot_be_written_goes_to_standard_error(self) -> None:
         outcome = run(SMALL, "--k", "2", environment={"SUPERPIPE_LOG": "info:/proc/no-such-file"})
-        self.assert_same_output(outcome, run(SMALL, unmanaged=True))
+        self.assert_same_output(outcome, run(SMALL, without_superpipe=True))
         self.assertEqual(len(self.lines(outcome.stderr, "superpipe: SUPERPIPE_LOG: ")), 1, outcome.stderr)
         self.assertEqual(len(self.lines(outcome.stderr, "superpipe: managing device 0")), 1, outcome.stderr)
 
@@ -69,7 +69,7 @@ class BadVariables(EndToEndCase):
         self.assert_one_line(outcome.stderr, "superpipe: SUPERPIPE_K=zero: ", "SUPERPIPE_STRICT=1, so nothing runs")
 
     def test_variables_that_contradict_each_other(self) -> None:
-        unmanaged = run(SMALL, unmanaged=True)
+        reference = run(SMALL, without_superpipe=True)
         for environment, says in (({"SUPERPIPE_K": "2", "SUPERPIPE_K_PRIME": "2"}, "below SUPERPIPE_K, which is 2"),
                                   ({"SUPERPIPE_K": "2", "SUPERPIPE_K_PRIME": "7"}, "below SUPERPIPE_K, which is 2"),
                                   ({"SUPERPIPE_K": "1", "SUPERPIPE_K_PRIME": "1"}, "no meaning with SUPERPIPE_K=1"),
@@ -78,12 +78,12 @@ class BadVariables(EndToEndCase):
                                   ({"SUPERPIPE_K": "2", "SUPERPIPE_GPU_MEM": "1G"}, "not both")):
             with self.subTest(**environment):
                 outcome = run(SMALL, environment=environment)
-                self.assert_same_output(outcome, unmanaged)
-                self.assertEqual(outcome.peak, unmanaged.peak)
+                self.assert_same_output(outcome, reference)
+                self.assertEqual(outcome.peak, reference.peak)
                 self.assert_one_line(outcome.stderr, "superpipe: SUPERPIPE_", says, "running unmanaged")
 
     def test_malformed_variable_of_simgpu(self) -> None:
-        outcome = run(SMALL, unmanaged=True, environment={"SIMGPU_MEMORY": "plenty"})
+        outcome = run(SMALL, without_superpipe=True, environment={"SIMGPU_MEMORY": "plenty"})
         self.assertEqual((outcome.returncode, outcome.files), (1, {}), outcome.stderr)
         self.assertEqual(len(self.lines(outcome.stderr, "SIMGPU_MEMORY=plenty is not valid")), 1, outcome.stderr)
 
@@ -106,7 +106,7 @@ class BudgetTooSmall(EndToEndCase):
 
     def test_overflow_may_be_allowed(self) -> None:
         outcome = run(self.COMMAND, "--gpu-mem", "10M", "--overflow", "allow")
-        self.assert_same_output(outcome, run(self.COMMAND, unmanaged=True))
+        self.assert_same_output(outcome, run(self.COMMAND, without_superpipe=True))
         self.assertEqual(len(self.lines(outcome.stderr, "over")), 1, outcome.stderr)
 
 
@@ -114,7 +114,7 @@ class Plugins(EndToEndCase):
     def test_kernel_that_the_plugin_lacks_is_said_once(self) -> None:
         # minilm's plugin has none of the kernels of superpipe-layers.
         other = {"SIMGPU_KERNELS": str(BUILD / "bin" / "superpipe-minilm.simgpu.so")}
-        outcome = run(layers(4, 2, passes=5), unmanaged=True, environment=other)
+        outcome = run(layers(4, 2, passes=5), without_superpipe=True, environment=other)
         self.assert_succeeded(outcome)
         lines = self.lines(outcome.stderr, "simgpu:")
         self.assertEqual([line for line in lines if "runs as a mixer; its results are not computed" in line], lines)
@@ -125,10 +125,10 @@ class Plugins(EndToEndCase):
 
     def test_mixers_see_every_byte_moved(self) -> None:
         other = {"SIMGPU_KERNELS": ""}
-        unmanaged = run(layers(6, 2), unmanaged=True, environment=other)
-        self.assert_succeeded(unmanaged)
+        reference = run(layers(6, 2), without_superpipe=True, environment=other)
+        self.assert_succeeded(reference)
         for k in (1, 2, 4):
-            self.assert_same_output(run(layers(6, 2), "--k", str(k), environment=other), unmanaged)
+            self.assert_same_output(run(layers(6, 2), "--k", str(k), environment=other), reference)
 
     def test_plugin_that_does_not_exist(self) -> None:
         self.assert_refused("/no/such/plugin.so")
@@ -142,7 +142,7 @@ class Plugins(EndToEndCase):
     def assert_refused(self, plugin: str) -> None:
         for flags in ((), ("--k", "2")):
             with self.subTest(plugin=plugin, flags=flags):
-                outcome = run(SMALL, *flags, unmanaged=not flags, environment={"SIMGPU_KERNELS": plugin})
+                outcome = run(SMALL, *flags, without_superpipe=not flags, environment={"SIMGPU_KERNELS": plugin})
                 self.assertEqual((outcome.returncode, outcome.files), (1, {}), outcome.stderr)
                 self.assertEqual(len(self.lines(outcome.stderr, plugin)), 1, outcome.stderr)
 
@@ -179,7 +179,7 @@ class NotCuda(EndToEndCase):
         outcome = run(command, "--k", "2", "--k-prime", "1",
                       environment={"SIMGPU_KERNELS": f"{LAYERS}.simgpu.so"})
         self.assertEqual(outcome.returncode, 5, outcome.stderr)
-        self.assertEqual(outcome.files, run(layers(4, 2), unmanaged=True).files)
+        self.assertEqual(outcome.files, run(layers(4, 2), without_superpipe=True).files)
         self.assertGreater(outcome.stats["h2d_bytes"], 0)
 
 
@@ -187,7 +187,7 @@ class Faults(EndToEndCase):
     """A driver that fails a call of ours may fail the program; it may not corrupt it."""
 
     def test_no_injected_fault_gives_wrong_bytes(self) -> None:
-        unmanaged = run(SMALL, unmanaged=True)
+        reference = run(SMALL, without_superpipe=True)
         survived = failed = 0
         for fault in ("cuMemCreate:oom@1", "cuMemCreate:oom@3", "cuMemCreate:oom@6", "cuMemMap:fail@2",
                       "cuMemMap:fail@7", "cuMemSetAccess:fail@3", "cuMemUnmap:fail@2", "cuMemHostRegister_v2:fail@1",
@@ -199,7 +199,7 @@ class Faults(EndToEndCase):
                 self.assertGreaterEqual(outcome.returncode, 0, f"died of a signal: {outcome.stderr}")
                 if outcome.returncode == 0:
                     survived += 1
-                    self.assertEqual(outcome.files, unmanaged.files)
+                    self.assertEqual(outcome.files, reference.files)
                 else:
                     failed += 1
                     self.assertTrue(outcome.stderr)

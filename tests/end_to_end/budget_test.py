@@ -9,14 +9,14 @@ N, LAYER = 8, 2
 
 class Budget(EndToEndCase):
     def check(self, command: list, budgets: list[int]) -> None:
-        unmanaged = run(command, unmanaged=True)
-        self.assert_succeeded(unmanaged)
+        reference = run(command, without_superpipe=True)
+        self.assert_succeeded(reference)
         moved = []
         for budget in budgets:
             for policy in ("superpipeline", "superpipeline-paper", "naive"):
                 with self.subTest(mib=budget, policy=policy):
                     outcome = run(command, "--gpu-mem", f"{budget}M", "--policy", policy)
-                    self.assert_same_output(outcome, unmanaged)
+                    self.assert_same_output(outcome, reference)
                     self.assertLessEqual(outcome.peak, budget * MIB)
                     self.assertEqual(outcome.stats["budget_bytes"] + outcome.stats["context_bytes"], budget * MIB)
                     moved.append(outcome.stats["h2d_bytes"])
@@ -46,16 +46,16 @@ class Budget(EndToEndCase):
     def test_model_larger_than_the_device(self) -> None:
         device = {"SIMGPU_MEMORY": "12M"}
         command = layers(N, LAYER)
-        self.assertNotEqual(run(command, unmanaged=True, environment=device).returncode, 0)
+        self.assertNotEqual(run(command, without_superpipe=True, environment=device).returncode, 0)
         outcome = run(command, "--k", "3", "--k-prime", "1", environment=device)
-        self.assert_same_output(outcome, run(command, unmanaged=True))
+        self.assert_same_output(outcome, run(command, without_superpipe=True))
         self.assertLessEqual(outcome.peak, 12 * MIB)
 
     def test_k_that_does_not_fit_the_device_is_no_excuse_for_wrong_bytes(self) -> None:
         command = layers(N, LAYER)
         outcome = run(command, "--k", "7", "--k-prime", "1", environment={"SIMGPU_MEMORY": "12M"})
         if outcome.returncode == 0:
-            self.assert_same_output(outcome, run(command, unmanaged=True))
+            self.assert_same_output(outcome, run(command, without_superpipe=True))
         else:
             self.assertRegex(outcome.stderr, r"superpipe: .*(memory|device)")
 

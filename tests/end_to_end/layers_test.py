@@ -22,14 +22,14 @@ SAMPLE = [("--policy", "naive", "--k", "1"), ("--k", "2", "--k-prime", "1"), ("-
 class SameBytes(EndToEndCase):
     def check(self, mode: str, schedule_list: list[tuple[str, ...]]) -> None:
         command = layers(N, 1, *MODES[mode])
-        unmanaged = run(command, unmanaged=True)
-        self.assert_succeeded(unmanaged)
-        self.assertGreaterEqual(len(unmanaged.files["digests"].splitlines()), N)
+        reference = run(command, without_superpipe=True)
+        self.assert_succeeded(reference)
+        self.assertGreaterEqual(len(reference.files["digests"].splitlines()), N)
         moved = 0
         for flags in schedule_list:
             with self.subTest(mode=mode, flags=" ".join(flags)):
                 outcome = run(command, *flags)
-                self.assert_same_output(outcome, unmanaged)
+                self.assert_same_output(outcome, reference)
                 moved += outcome.stats["fetches"]
         self.assertGreater(moved, 0, "no run moved anything: nothing was tested")
 
@@ -54,10 +54,10 @@ class SameBytes(EndToEndCase):
     def test_training_all_asynchronous(self) -> None:
         self.check("training, all asynchronous", SAMPLE)
 
-    def test_unmanaged_run_is_what_the_host_computes(self) -> None:
+    def test_run_without_superpipe_is_what_the_host_computes(self) -> None:
         for mode in ("forward", "training"):
             with self.subTest(mode=mode):
-                self.assert_succeeded(run(layers(N, 1, "--verify", *MODES[mode]), unmanaged=True))
+                self.assert_succeeded(run(layers(N, 1, "--verify", *MODES[mode]), without_superpipe=True))
                 self.assert_succeeded(run(layers(N, 1, "--verify", *MODES[mode]), "--k", "2", "--k-prime", "1"))
 
 
@@ -66,16 +66,16 @@ class Figures(EndToEndCase):
 
     def test_moves_nothing_when_everything_fits(self) -> None:
         command = layers(N, 2, passes=6)
-        unmanaged = run(command, unmanaged=True)
+        reference = run(command, without_superpipe=True)
         for flags in ([], ["--policy", "resident"], ["--gpu-mem", "8G"], ["--k", str(N)]):
             with self.subTest(flags=flags):
                 outcome = run(command, *flags)
-                self.assert_same_output(outcome, unmanaged)
+                self.assert_same_output(outcome, reference)
                 stats = outcome.stats
                 self.assertEqual([stats[name] for name in ("h2d_bytes", "d2h_bytes", "fetches", "evictions",
                                                            "write_backs")], [0] * 5)
-                self.assertEqual(outcome.driver["h2d_bytes"], unmanaged.driver["h2d_bytes"])
-                self.assertEqual(outcome.driver["d2h_bytes"], unmanaged.driver["d2h_bytes"])
+                self.assertEqual(outcome.driver["h2d_bytes"], reference.driver["h2d_bytes"])
+                self.assertEqual(outcome.driver["d2h_bytes"], reference.driver["d2h_bytes"])
 
     def test_finds_layers_and_passes(self) -> None:
         stats = run(layers(N, 2, passes=8), "--k", "3", "--k-prime", "1").stats
@@ -102,10 +102,10 @@ class Figures(EndToEndCase):
 
     def test_peak_falls_by_four_fifths_with_4_of_32_layers(self) -> None:
         command = layers(32, 16, passes=2)
-        unmanaged = run(command, unmanaged=True)
+        reference = run(command, without_superpipe=True)
         outcome = run(command, "--k", "4", "--k-prime", "2")
-        self.assert_same_output(outcome, unmanaged)
-        self.assertLessEqual(outcome.peak, 0.2 * unmanaged.peak)
+        self.assert_same_output(outcome, reference)
+        self.assertLessEqual(outcome.peak, 0.2 * reference.peak)
 
     def test_peak_grows_with_k(self) -> None:
         peaks = [run(layers(N, 2), "--k", str(k)).peak for k in range(1, N + 1)]

@@ -13,26 +13,26 @@ COMMAND = [MINILM, "--model", WEIGHTS, "--repeat", "4", "--output", "{out}/embed
 class Minilm(EndToEndCase):
     @classmethod
     def setUpClass(cls) -> None:
-        cls.unmanaged = run(COMMAND, unmanaged=True)
+        cls.reference = run(COMMAND, without_superpipe=True)
 
-    def test_unmanaged_run_computes_embeddings(self) -> None:
-        self.assert_succeeded(self.unmanaged)
-        self.assertEqual(len(self.unmanaged.files["embeddings"]), 3 * 384 * 4)
-        self.assertEqual(self.unmanaged.stats, {})
+    def test_run_without_superpipe_computes_embeddings(self) -> None:
+        self.assert_succeeded(self.reference)
+        self.assertEqual(len(self.reference.files["embeddings"]), 3 * 384 * 4)
+        self.assertEqual(self.reference.stats, {})
 
     def test_every_schedule_gives_the_same_bytes(self) -> None:
         for flags in schedules(LAYERS):
             with self.subTest(flags=" ".join(flags)):
                 outcome = run(COMMAND, *flags)
-                self.assert_same_output(outcome, self.unmanaged)
-                self.assertLessEqual(outcome.peak, 1.02 * self.unmanaged.peak)
+                self.assert_same_output(outcome, self.reference)
+                self.assertLessEqual(outcome.peak, 1.02 * self.reference.peak)
 
     def test_two_layers_of_six_need_at_most_half_the_device_memory(self) -> None:
         outcome = run(COMMAND, "--k", "2", "--k-prime", "1")
-        self.assert_same_output(outcome, self.unmanaged)
+        self.assert_same_output(outcome, self.reference)
         self.assertEqual(outcome.stats["layers"], LAYERS)
         self.assertEqual((outcome.stats["k"], outcome.stats["k_prime"]), (2, 1))
-        self.assertLessEqual(outcome.peak, 0.5 * self.unmanaged.peak)
+        self.assertLessEqual(outcome.peak, 0.5 * self.reference.peak)
 
     def test_peak_is_what_the_driver_saw(self) -> None:
         for flags in ((), ("--k", "1"), ("--k", "3")):
@@ -43,7 +43,7 @@ class Minilm(EndToEndCase):
         command = COMMAND[:7]
         text = "A small cat.\nThe central bank raised its rates.\nA kitten naps.\n"
         outcome = run(command, "--k", "2", standard_input=text)
-        self.assertEqual(outcome.files, self.unmanaged.files)
+        self.assertEqual(outcome.files, self.reference.files)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class Outcome:
     stderr: str
     files: dict[str, bytes]  # what the program wrote into {out}
     driver: dict  # simgpu's statistics: the independent witness
-    stats: dict  # superpipe's own; empty in an unmanaged run
+    stats: dict  # superpipe's own; empty in a run without superpipe
 
     @property
     def computed(self) -> list[str]:
@@ -41,7 +41,7 @@ class Outcome:
         return self.driver["peak_bytes"]
 
 
-def run(command: list, *flags: str, unmanaged: bool = False, environment: dict[str, str] | None = None,
+def run(command: list, *flags: str, without_superpipe: bool = False, environment: dict[str, str] | None = None,
         standard_input: str = "", timeout: int = 120, simulate: bool = True) -> Outcome:
     """`superpipe run [--simulate] FLAGS -- COMMAND`; "{out}" in a word of the command is a folder made for the run."""
     with tempfile.TemporaryDirectory(prefix="superpipe-run-") as folder:
@@ -51,7 +51,7 @@ def run(command: list, *flags: str, unmanaged: bool = False, environment: dict[s
         inherited = {name: value for name, value in os.environ.items()
                      if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_", "CUDA_"))}
         variables = {**inherited, **FAST, "SIMGPU_STATS": str(driver), **(environment or {})}
-        if unmanaged:
+        if without_superpipe:
             variables["SUPERPIPE_OFF"] = "1"
         else:
             variables.setdefault("SUPERPIPE_STATS", str(stats))
@@ -86,11 +86,11 @@ class EndToEndCase(unittest.TestCase):
     def assert_succeeded(self, outcome: Outcome) -> None:
         self.assertEqual(outcome.returncode, 0, outcome.stdout + outcome.stderr)
 
-    def assert_same_output(self, outcome: Outcome, unmanaged: Outcome) -> None:
-        self.assertEqual(outcome.returncode, unmanaged.returncode, outcome.stderr)
-        self.assertEqual(outcome.computed, unmanaged.computed)
-        self.assertEqual(outcome.files.keys(), unmanaged.files.keys())
-        for name, content in unmanaged.files.items():
+    def assert_same_output(self, outcome: Outcome, reference: Outcome) -> None:
+        self.assertEqual(outcome.returncode, reference.returncode, outcome.stderr)
+        self.assertEqual(outcome.computed, reference.computed)
+        self.assertEqual(outcome.files.keys(), reference.files.keys())
+        for name, content in reference.files.items():
             self.assertTrue(outcome.files[name] == content, f"{name} differs")
         # A stale or missing byte may not reach what is printed; an access that should not have been does not hide.
         self.assertEqual(outcome.driver["unmapped_accesses"], 0)
