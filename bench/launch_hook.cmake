@@ -1,4 +1,4 @@
-# The launch hook over a driver that does nothing. Included by bench/CMakeLists.txt.
+# The benchmark of the launch hook over a driver that does nothing. Included by bench/CMakeLists.txt.
 find_package(benchmark REQUIRED)
 add_executable(launch_hook_bench ${PROJECT_SOURCE_DIR}/bench/launch_hook_bench.cc
   ${PROJECT_SOURCE_DIR}/tests/interposer/null_driver.cc)

@@ -1,4 +1,5 @@
-// What the launch hook adds to a launch whose buffers are all resident: the driver does nothing.
+// What the launch hook adds to a launch whose buffers are all resident, over a driver that does
+// nothing.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -40,7 +41,7 @@ const std::vector<CUdeviceptr>& live_buffers() {
   return buffers;
 }
 
-/// Launches with other buffers each time, spread over all of them.
+/// Times launches, each of which names other buffers than the last, spread over all live ones.
 template <typename Launch>
 void launches(benchmark::State& state, const Launch& launch) {
   const auto& buffers = live_buffers();

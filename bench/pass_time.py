@@ -5,7 +5,7 @@
 
 Writes pass_time.md and pass_time.json. Every time is modelled by simgpu (events on its timeline); a run in which the machine
 was slower than the model by more than 1 % (overrun_ms) is repeated, and marked invalid if it stays so. Exit code 1 if a run
-is invalid, a result is not the unmanaged run's, or a goal is missed.
+is invalid, a result differs from the run without superpipe, or a goal is missed.
 """
 
 import argparse
@@ -48,13 +48,13 @@ class Bench:
     def __init__(self, build: Path) -> None:
         self.build = build
 
-    def start(self, command: list, flags: list, environment: dict, unmanaged: bool) -> tuple[str, dict, dict]:
+    def start(self, command: list, flags: list, environment: dict, without_superpipe: bool = False) -> tuple[str, dict, dict]:
         with tempfile.TemporaryDirectory() as folder:
             stats, driver = Path(folder) / "stats.json", Path(folder) / "simgpu.json"
             inherited = {name: value for name, value in os.environ.items()
                          if not name.startswith(("SUPERPIPE_", "SIMGPU_"))}
             variables = {**inherited, **environment, "SIMGPU_STATS": str(driver),
-                         **({"SUPERPIPE_OFF": "1"} if unmanaged else {"SUPERPIPE_STATS": str(stats)})}
+                         **({"SUPERPIPE_OFF": "1"} if without_superpipe else {"SUPERPIPE_STATS": str(stats)})}
             words = [self.build / "bin" / "superpipe", "run", "--simulate", *flags, "--", *command]
             finished = subprocess.run([str(word) for word in words], env=variables, capture_output=True, text=True,
                                       timeout=300)
@@ -64,11 +64,11 @@ class Bench:
             return finished.stdout, read(driver), read(stats)
 
     def layers(self, n: int, mib: int, passes: int, flags: list, environment: dict, *more: object,
-               unmanaged: bool = False) -> Measured:
+               without_superpipe: bool = False) -> Measured:
         command = [self.build / "bin" / "superpipe-layers", "--layers", n, "--layer-mib", mib, "--passes", passes,
                    "--json", *more]
         for _ in range(ATTEMPTS):
-            printed, driver, stats = self.start(command, flags, environment, unmanaged)
+            printed, driver, stats = self.start(command, flags, environment, without_superpipe)
             result = json.loads(printed)
             measured = Measured(result["pass_ms"], result["wall_ms"], result["digest"], driver, stats)
             if measured.overrun < 0.01:
@@ -80,9 +80,10 @@ def link_bound(bench: Bench, quick: bool) -> dict:
     """Passes that a slow link bounds, under each policy, against the sliding-window bound."""
     n, mib, gbps, passes = 16, 8, 0.25, 5 if quick else 10
     environment = {"SIMGPU_H2D_GBPS": str(gbps), "SIMGPU_D2H_GBPS": str(gbps)}
-    compute_us = 4000  # what the machine needs to really compute a layer, and an eighth of its transfer
+    # An eighth of a layer's transfer, and enough for the machine to compute the layer's kernels in that time.
+    compute_us = 4000
     bound_ms = n * mib * MIB / (gbps * 1e9) * 1e3
-    unmanaged = bench.layers(n, mib, passes, [], environment, "--compute-us", compute_us, unmanaged=True)
+    without = bench.layers(n, mib, passes, [], environment, "--compute-us", compute_us, without_superpipe=True)
     rows = []
     for policy, k, k_prime in [("superpipeline", 2, 1), ("superpipeline", 4, 1), ("superpipeline", 4, 2),
                                ("superpipeline", 8, 2), ("superpipeline", 8, 4), ("superpipeline", 8, 6),
@@ -93,11 +94,11 @@ def link_bound(bench: Bench, quick: bool) -> dict:
         held = policy == "superpipeline" and k_prime <= k / 2
         rows.append({"policy": policy, "k": k, "k_prime": k_prime, "pass_ms": run.steady_ms,
                      "times_bound": run.steady_ms / bound_ms, "overrun": run.overrun, "goal": 1.15 if held else None,
-                     "same_output": run.digest == unmanaged.digest, "peak_bytes": run.driver["peak_bytes"],
+                     "same_output": run.digest == without.digest, "peak_bytes": run.driver["peak_bytes"],
                      "stall_ms": run.stats["stall_ms"], "d2h_bytes": run.stats["d2h_bytes"]})
         print(f"  {policy} k={k} k'={k_prime}: {rows[-1]['times_bound']:.3f} times the bound", file=sys.stderr)
     return {"layers": n, "layer_mib": mib, "link_gbps": gbps, "compute_us": compute_us, "passes": passes,
-            "bound_ms": bound_ms, "all_resident_pass_ms": unmanaged.steady_ms, "rows": rows}
+            "bound_ms": bound_ms, "all_resident_pass_ms": without.steady_ms, "rows": rows}
 
 
 def everything_fits(bench: Bench, quick: bool) -> dict:
@@ -108,7 +109,7 @@ def everything_fits(bench: Bench, quick: bool) -> dict:
     for turn in range(rounds):
         digests = []
         for name in ("with", "without") if turn % 2 == 0 else ("without", "with"):
-            run = bench.layers(n, mib, passes, [], {}, "--compute-us", 2000, unmanaged=name == "without")
+            run = bench.layers(n, mib, passes, [], {}, "--compute-us", 2000, without_superpipe=name == "without")
             times[name]["pass"].append(run.steady_ms)
             times[name]["wall"].append(run.wall_ms / passes)
             digests.append(run.digest)
@@ -124,7 +125,7 @@ def everything_fits(bench: Bench, quick: bool) -> dict:
 
 
 def peaks(bench: Bench) -> list[dict]:
-    """The driver's own peak with few layers on the device, against the unmanaged run's."""
+    """The driver's own peak with few layers on the device, against the run without superpipe."""
     weights = ROOT / ".deps" / "minilm"
     fast = {"SIMGPU_H2D_GBPS": "100", "SIMGPU_D2H_GBPS": "100"}
     minilm = [bench.build / "bin" / "superpipe-minilm", "--model", weights, "--repeat", 4, "a sentence", "another one"]
@@ -134,9 +135,9 @@ def peaks(bench: Bench) -> list[dict]:
                                             ("layers, 32 of 16 MiB", layers, 4, 2, 0.8)]:
         if command is minilm and not (weights / "model.safetensors").is_file():
             raise RuntimeError("no weights: run scripts/fetch_minilm")
-        _, plain, _ = bench.start(command, [], fast, unmanaged=True)
-        _, managed, _ = bench.start(command, ["--k", k, "--k-prime", k_prime], fast, unmanaged=False)
-        rows.append({"name": name, "k": k, "k_prime": k_prime, "unmanaged_bytes": plain["peak_bytes"],
+        _, plain, _ = bench.start(command, [], fast, without_superpipe=True)
+        _, managed, _ = bench.start(command, ["--k", k, "--k-prime", k_prime], fast)
+        rows.append({"name": name, "k": k, "k_prime": k_prime, "without_bytes": plain["peak_bytes"],
                      "peak_bytes": managed["peak_bytes"], "less": 1 - managed["peak_bytes"] / plain["peak_bytes"],
                      "goal": goal})
         print(f"  {name}: {rows[-1]['less']:.1%} less", file=sys.stderr)
@@ -148,7 +149,7 @@ def failures(report: dict) -> list[str]:
     for row in report["link_bound"]["rows"]:
         name = f"link-bound {row['policy']} k={row['k']} k'={row['k_prime']}"
         if not row["same_output"]:
-            found.append(f"{name}: another output than the unmanaged run's")
+            found.append(f"{name}: another output than the run without superpipe")
         if row["overrun"] >= 0.01:
             found.append(f"{name}: invalid, overrun {row['overrun']:.1%}")
         if row["goal"] and row["times_bound"] > row["goal"]:
@@ -188,7 +189,7 @@ def markdown(report: dict) -> str:
     lines += ["", "## Peak device memory, counted by the driver", "",
               "| program | k | k' | without, MiB | with, MiB | less | goal |", "|---|---|---|---|---|---|---|"]
     for row in report["peaks"]:
-        lines.append(f"| {row['name']} | {row['k']} | {row['k_prime']} | {row['unmanaged_bytes'] / MIB:.1f} | "
+        lines.append(f"| {row['name']} | {row['k']} | {row['k_prime']} | {row['without_bytes'] / MIB:.1f} | "
                      f"{row['peak_bytes'] / MIB:.1f} | {row['less']:.1%} | {row['goal']:.0%} |")
     lines += ["", "Goals missed or runs invalid: " + ("none." if not report["failures"] else ""), ""]
     lines += [f"- {failure}" for failure in report["failures"]]

@@ -1,4 +1,4 @@
-// What policy adds to a launch: the steady state with nothing due, and with a decision per visit.
+// What policy adds to a launch: when nothing has to move, when windows move, and while it learns.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct Launch {
   std::vector<BufferId> buffers;
 };
 
-// `layers` layers of 9 launches with 8 buffers each: 3 weights of the layer and 5 activations, in
-// turns, beside `idle` buffers that no launch names.
+// A model of `layers` layers. Each has 9 launches, and each launch names 8 buffers: 3 weights of
+// the layer and 5 of the 16 activations. `idle` further buffers exist that no launch names.
 struct Workload {
   Workload(std::uint32_t layers, std::uint32_t idle) {
     constexpr std::uint32_t kActivations = 16;
@@ -80,7 +80,7 @@ void run(benchmark::State& state, const PolicyConfig& config) {
   state.SetItemsProcessed(state.iterations());
 }
 
-// Everything fits: nothing is ever moved. The target is well below 100 ns.
+// Everything fits, so nothing is ever moved. A launch should take well below 100 ns.
 void BM_OnLaunchWhenAllFits(benchmark::State& state) {
   PolicyConfig config;
   config.kind = PolicyKind::kSuperpipeline;
@@ -89,7 +89,7 @@ void BM_OnLaunchWhenAllFits(benchmark::State& state) {
 }
 BENCHMARK(BM_OnLaunchWhenAllFits)->Arg(0)->Arg(9100);
 
-// A window moves every second visit: the mean includes its decisions.
+// A window moves at every second visit; the mean time of a launch includes those decisions.
 void BM_OnLaunchWhenStreaming(benchmark::State& state) {
   PolicyConfig config;
   config.kind = PolicyKind::kSuperpipeline;

@@ -41,20 +41,21 @@ class DemoError(Exception):
 
 
 def run_model(title: str, build: Path, model: Path, flags: list[str], simulate: bool, passes: int,
-              unmanaged: bool) -> Run:
+              without_superpipe: bool = False) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         embeddings, stats, driver, timeline = (
             Path(folder) / name for name in ("embeddings", "stats.json", "simgpu.json", "timeline.csv"))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SUPERPIPE_")}
         environment["SIMGPU_STATS"] = str(driver)
-        if unmanaged:
+        if without_superpipe:
             environment["SUPERPIPE_OFF"] = "1"
         command = [build / "bin" / "superpipe", "run", *(["--simulate"] if simulate else []), *flags,
-                   *([] if unmanaged else ["--stats", stats, "--timeline", timeline]), "--", build / "bin" / "superpipe-minilm",
-                   "--model", model, "--repeat", str(passes), "--output", embeddings, *SENTENCES]
+                   *([] if without_superpipe else ["--stats", stats, "--timeline", timeline]), "--",
+                   build / "bin" / "superpipe-minilm", "--model", model, "--repeat", str(passes), "--output", embeddings,
+                   *SENTENCES]
         shown = [command[0], "run", *(["--simulate"] if simulate else []), *flags, "--", build / "bin" / "superpipe-minilm"]
         text = " ".join(str(word) for word in shown).replace(f"{ROOT}/", "")
-        print(f"\n== {title}\n$ {'SUPERPIPE_OFF=1 ' if unmanaged else ''}{text} ...", flush=True)
+        print(f"\n== {title}\n$ {'SUPERPIPE_OFF=1 ' if without_superpipe else ''}{text} ...", flush=True)
         finished = subprocess.run([str(word) for word in command], env=environment, cwd=ROOT, stdout=subprocess.PIPE,
                                   text=True)
         if finished.returncode != 0:
@@ -152,12 +153,12 @@ def main() -> int:
     print("demo: " + ("on a SIMULATED GPU" + ("" if options.simulate else ": this machine has no usable one")
                       if simulate else "on this machine's GPU"))
     try:
-        plain = run_model("Without superpipe", build, model, [], simulate, options.passes, unmanaged=True)
+        plain = run_model("Without superpipe", build, model, [], simulate, options.passes, without_superpipe=True)
         print(plain.printed, end="")
         resident = run_model("Under superpipe, all 6 layers on the device", build, model, ["--k", "6"], simulate,
-                             options.passes, unmanaged=False)
+                             options.passes)
         managed = run_model("Under superpipe, 2 of 6 layers on the device", build, model,
-                            ["--k", "2", "--k-prime", "1"], simulate, options.passes, unmanaged=False)
+                            ["--k", "2", "--k-prime", "1"], simulate, options.passes)
         for run in (resident, managed):
             if run.embeddings != plain.embeddings or run.printed != plain.printed:
                 raise DemoError(f"the run '{run.title}' gave other bytes than the run without superpipe")

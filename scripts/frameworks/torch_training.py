@@ -8,7 +8,7 @@ import torch
 
 def main() -> None:
     options = common.parse(__doc__)
-    # Of the attentions only the plain one adds up its gradients in one order.
+    # The plain attention is the only one that sums its gradients in the same order in every run.
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(False)
@@ -21,7 +21,7 @@ def main() -> None:
         begin = common.now(options)
         optimizer.zero_grad(set_to_none=True)
         logits = model(ids)
-        # The next token is to be foretold.
+        # The model learns to predict the next token.
         loss = torch.nn.functional.cross_entropy(logits[:, :-1].reshape(-1, logits.shape[-1]), ids[:, 1:].reshape(-1))
         loss.backward()
         optimizer.step()

@@ -173,8 +173,8 @@ class Check:
         chosen = [name for name in STEPS if not self.options.step or name in self.options.step]
         problem = self.summary["driver"]["problem"]
         self.folder.write_summary(self.summary)
-        # Held open from outside all the while: without a persistence daemon the driver would start the device anew for
-        # each of the many programs, seconds each time.
+        # Keeps the device open for the whole check: without a persistence daemon, the driver would otherwise start it
+        # anew for each program, which takes seconds.
         held = machine.DeviceMemoryWatch(enabled=not self.summary["simulated"] and not problem)
         for name in chosen:
             before = self.summary["steps"].get(name, {})
@@ -217,7 +217,7 @@ class Check:
         if not status and result.get("status") in (None, RUNNING):
             status, reason = FAILED, f"the step ended without a result (exit code {worker.returncode})"
         if status:
-            # A worker that died at once has written nothing, not even on what it ran.
+            # A worker that died at once has not even written which device it ran on.
             about = {"simulated": self.summary["simulated"], "device": self.summary["device"], "cells": {}}
             self.folder.write_step(name, {**about, **result, "step": name, "status": status, "reason": reason})
         else:

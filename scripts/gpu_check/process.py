@@ -95,7 +95,7 @@ class Finished:
                 ending = f"ended by {signal.Signals(-self.returncode).name}"
             except ValueError:
                 ending = f"ended by signal {-self.returncode}"
-        # The last line that is not superpipe's own summary says most.
+        # Quotes the last line that is not superpipe's summary: it is the likeliest to name the error.
         lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
         said = [line for line in lines if not line.startswith(("superpipe: policy", "superpipe: peak", "superpipe: moved"))]
         return f"{ending}: {said[-1][:300]}" if said else ending

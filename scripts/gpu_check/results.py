@@ -13,10 +13,10 @@ from pathlib import Path
 
 FORMAT = 1
 STEPS = ("doctor", "conformance", "tests", "examples", "torch", "launch")
-# What a step can have come to.
+# The states of a step.
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 TIMED_OUT, INTERRUPTED, RUNNING = "timed_out", "interrupted", "running"
-# What --resume does not start again: a step that ran to its end. What was skipped may be possible by now.
+# --resume does not start steps in these states again. A skipped one it does: it may be possible by now.
 FINISHED = (PASSED, FAILED)
 MOST_LOG_BYTES = 2 << 20  # of each log; its end is kept
 

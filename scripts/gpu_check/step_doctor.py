@@ -36,11 +36,11 @@ def ask(context: Context, *more: str) -> tuple[process.Finished, dict]:
 
 
 def run(context: Context) -> None:
-    # All questions together have to end within the step's time, even if one wedges the device for those behind it.
+    # All probes together have to end within the step's time, even if one wedges the device and all later ones time out.
     words = ["--probe-timeout", "25", *(["--quick"] if context.options.short else [])]
     if context.options.host_bytes:
         words += ["--host-mem", str(context.options.host_bytes)]
-    # The runtime library that the package brings, as NVIDIA made it: H0 is about it.
+    # Probe H0 asks about NVIDIA's own runtime library, which the package brings unchanged.
     runtime = context.layout.root / "lib" / "superpipe" / "cuda" / "libcudart.so.13"
     if not context.simulated and runtime.is_file():
         words += ["--cudart", str(runtime)]

@@ -110,7 +110,7 @@ class Examples:
 
     def run_layers(self) -> None:
         size, layer = self.size, self.size.mib * MIB
-        # Once with kernels as fast as memory allows, once with as much compute as transfer: where overlap shows.
+        # Two loads: kernels as fast as memory allows, and as much compute as transfer, where overlap shows the most.
         transfer_us = int(1e6 * layer / self.link)
         least_us = SIMULATED_US_PER_MIB * size.mib if self.context.simulated else 0
         for load, compute_us in (("memory", least_us), ("balanced", transfer_us)) if size.busy else (("memory", least_us),):
@@ -124,7 +124,7 @@ class Examples:
                     self.layers(("--k", k, "--k-prime", k_prime), compute_us), reference), compute_ms, k * layer))
             for percent in size.budgets:
                 share = size.layers * layer * percent // 100
-                # Beside the weights' share: the context, and what passes through.
+                # The budget also has to hold the context, pass-through memory and headroom.
                 budget = sum(fits.get(name, 0) for name in ("context_bytes", "passthrough_bytes", "headroom_bytes")) + share
                 self.context.cell(f"layers/{load}/budget{percent}", lambda: {**self.bounded(self.timed(
                     self.layers(("--gpu-mem", budget), compute_us), reference), compute_ms, share), "percent": percent})
@@ -195,7 +195,7 @@ class Examples:
 
 def run(context: Context) -> None:
     size = size_of(context)
-    # Training: weights, gradients and optimizer state, in the program and pinned by superpipe.
+    # Training has weights, gradients and optimizer state, once in the program and once in superpipe's pinned memory.
     context.need_host_memory(2 * 3 * size.layers * size.mib * MIB + GIB, "the example layers")
     examples = Examples(context)
     examples.measure_link("before")

@@ -33,7 +33,7 @@ def benchmark(context: Context) -> dict:
 
 
 def run(context: Context) -> None:
-    # In turn, so that a clock that changes on the way changes both.
+    # The two take turns, so that a change of the processor's clock affects both alike.
     for turn in range(1 if context.options.short else ROUNDS):
         context.cell(f"without/{turn + 1}", lambda: measured(context, managed=False))
         context.cell(f"with/{turn + 1}", lambda: measured(context, managed=True))
@@ -41,7 +41,7 @@ def run(context: Context) -> None:
     cells = context.value["cells"]
 
     def best(who: str, what: str) -> float:
-        """The fastest round: what else the machine did only adds."""
+        """The fastest round: whatever else the machine does can only make a round slower."""
         return min((cell[what]["p50_ns"] for name, cell in cells.items() if name.startswith(f"{who}/") and what in cell),
                    default=0.0)
 

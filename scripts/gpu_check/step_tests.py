@@ -34,8 +34,9 @@ def silent(run: Run) -> Run:
 
 
 def calibrated(run: Run) -> dict:
+    """How much of the device is not for managed buffers, in a run under superpipe."""
     taken = sum(run.stats.get(name, 0) for name in ("context_bytes", "passthrough_bytes", "headroom_bytes"))
-    return {"problem": run.problem or ("" if taken else "no statistics of superpipe"), "unmanaged_bytes": taken}
+    return {"problem": run.problem or ("" if taken else "no statistics of superpipe"), "other_bytes": taken}
 
 
 class Tests:
@@ -45,8 +46,8 @@ class Tests:
         self.kernels = context.layout.program("kernels.fatbin")
         self.random_program = context.layout.program("random_device_program")
         self.references: dict[str, Run] = {}
-        # What superpipe does not manage depends on the program and the driver, and budgets are counted with it.
-        self.unmanaged = {
+        # A budget includes the context, pass-through memory and headroom, which differ by program and driver.
+        self.calibration = {
             "managed": context.cell("calibration/managed", lambda: calibrated(self.scenario("forward", SUPERPIPE_K=2))),
             "random": context.cell("calibration/random", lambda: calibrated(self.random(1, 1, SUPERPIPE_K=2)))}
 
@@ -61,7 +62,7 @@ class Tests:
 
     def budget(self, mib: int, program: str = "managed") -> int:
         """The budget with which `mib` MiB are left for managed buffers."""
-        return self.unmanaged[program].get("unmanaged_bytes", 0) + mib * MIB
+        return self.calibration[program].get("other_bytes", 0) + mib * MIB
 
     def reference(self, key: str, run) -> Run:
         if key not in self.references:
@@ -72,7 +73,7 @@ class Tests:
         """How superpipe is told to run a scenario: ways in which it has to move something."""
         if scenario == "asynchronous":
             return {"k3": {"SUPERPIPE_K": 3}, "budget": {"SUPERPIPE_GPU_MEM": self.budget(12)}}
-        if scenario == "hidden_pointers":  # what device memory points to is pinned for good, and needs room
+        if scenario == "hidden_pointers":  # buffers that device memory points to are never evicted: they need room
             return {"k4": {"SUPERPIPE_K": 4}, "budget": {"SUPERPIPE_GPU_MEM": self.budget(16)}}
         return {"k1": {"SUPERPIPE_K": 1}, "k4-3": {"SUPERPIPE_K": 4, "SUPERPIPE_K_PRIME": 3},
                 "paper-k3": {"SUPERPIPE_K": 3, "SUPERPIPE_POLICY": "superpipeline-paper"},
@@ -93,9 +94,9 @@ class Tests:
     def too_large(self, overflow: str, result: int) -> dict:
         """Launches that alone need more than the budget end with `result`; what runs between them is as ever."""
         run = self.scenario("too_large", SUPERPIPE_GPU_MEM=self.budget(18), SUPERPIPE_OVERFLOW=overflow)
-        unmanaged = self.reference("too_large", lambda: self.scenario("too_large", managed=False))
-        expected = unmanaged.stdout.replace("launch 0", f"launch {result}")
-        return {"problem": run.problem or unmanaged.problem or
+        reference = self.reference("too_large", lambda: self.scenario("too_large", managed=False))
+        expected = reference.stdout.replace("launch 0", f"launch {result}")
+        return {"problem": run.problem or reference.problem or
                 ("" if run.stdout == expected else f"printed {run.stdout[:80]!r}, not {expected[:80]!r}")}
 
     def everything_fits(self) -> dict:
@@ -133,7 +134,7 @@ class Tests:
 
     def random_programs(self) -> None:
         batches, of_each = (2, 10) if self.context.options.short else (40, 25)
-        # Small budgets move most; the schedules by k bring other orders.
+        # The small budgets move the most bytes; the schedules by k move them in other orders.
         variants = [{"SUPERPIPE_GPU_MEM": self.budget(12, "random")}, {"SUPERPIPE_GPU_MEM": self.budget(20, "random")},
                     {"SUPERPIPE_K": 1}, {"SUPERPIPE_K": 3, "SUPERPIPE_K_PRIME": 2},
                     {"SUPERPIPE_K": 2, "SUPERPIPE_POLICY": "superpipeline-paper"}]
@@ -145,13 +146,13 @@ class Tests:
                           random_evictions=sum(cell.get("evictions") or 0 for cell in done))
 
     def batch(self, seed: int, count: int, variables: dict) -> dict:
-        # Side by side where a processor computes their kernels; on a GPU neither shall take the other's memory.
+        # Both runs at once only on simgpu, which gives each a device of its own; on a GPU they would share its memory.
         with ThreadPoolExecutor(max_workers=2 if self.context.simulated else 1) as runs:
             managed = runs.submit(self.random, seed, count, **variables)
             reference = runs.submit(self.random, seed, count, False)
             figures = judged(managed.result(), reference.result(), must_move=False)
         if figures["problem"]:
-            # Which one it is, by itself.
+            # Runs the batch's programs one by one, to name the one that differs.
             for one in range(seed, seed + count):
                 alone = judged(self.random(one, 1, limit=30, **variables), self.random(one, 1, False, limit=30), False)
                 if alone["problem"]:

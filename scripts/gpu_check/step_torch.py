@@ -41,8 +41,8 @@ class Torch:
         self.words, self.variables = ["--size", "small" if context.options.short else "full"], {}
         if context.simulated:
             self.words = ["--size", "small" if context.options.short else "medium", "--without-cudnn"]
-            # NVIDIA's cuBLAS refuses a driver that is not NVIDIA's. And one allocator for all runs, since what simgpu
-            # computes in place of torch's kernels depends on all of an allocation.
+            # NVIDIA's cuBLAS refuses a driver that is not NVIDIA's, so simgpu's stand-ins take its place. All runs use
+            # the same allocator: simgpu does not run torch's kernels but mixes the words of whole allocations.
             self.variables = {"LD_PRELOAD": ":".join(map(str, context.layout.cublas)),
                               "PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}
 
@@ -92,14 +92,15 @@ class Torch:
         peak = reference.get("max_memory_reserved_bytes", 0)
         if not peak:
             return
-        unmanaged = context_bytes
-        for percent in PERCENTS:  # the first leaves room for everything, and tells what is not managed
-            budget = unmanaged + peak * percent // 100
+        other_bytes = context_bytes
+        # The first budget leaves room for everything; from its run on it is known what the buffers do not get.
+        for percent in PERCENTS:
+            budget = other_bytes + peak * percent // 100
             figures = cell(f"{name}/{percent}", lambda: {
                 **self.compared(self.script(name, ("--gpu-mem", budget)), name), "percent": percent, "budget_bytes": budget})
             stats = figures.get("stats", {})
-            unmanaged = max(unmanaged, sum(stats.get(part, 0) for part in
-                                           ("context_bytes", "passthrough_bytes", "headroom_bytes")))
+            other_bytes = max(other_bytes, sum(stats.get(part, 0) for part in
+                                               ("context_bytes", "passthrough_bytes", "headroom_bytes")))
 
 
 def run(context: Context) -> None:
