@@ -120,7 +120,7 @@ class Driver(unittest.TestCase):
 
     def test_bad_ones(self) -> None:
         for fake, says in (("fail", "no GPU: the CUDA driver does not start (CUDA_ERROR_NO_DEVICE)"),
-                           ("none", "no GPU: the CUDA driver has no device"), ("old", "too old: it supports CUDA 12.4"),
+                           ("none", "no GPU: the CUDA driver has no device"), ("old", "too old: it supports CUDA 12.3"),
                            ("old-gpu", "the GPU is too old"), ("no-vmm", "no virtual memory management"),
                            ("crash", "crashes when it starts (ended by SIGABRT")):
             with self.subTest(fake):
