@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "interposer/driver/table.h"
-#include "interposer/passthrough/counting_code.h"
 
 namespace superpipe {
 namespace {
@@ -37,22 +36,6 @@ std::string demangled(const std::string& name) {
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
   return status == 0 && text != nullptr ? text.get() : name;
-}
-
-/// Loads the code of `function`, which the driver else does at its first launch, and counts it.
-/// Where that fails the launch will say so.
-void load(CUfunction function, bool is_kernel) noexcept {
-  CUfunctionLoadingState state = CU_FUNCTION_LOADING_STATE_UNLOADED;
-  if (!is_kernel && driver().cuFuncIsLoaded(&state, function) == CUDA_SUCCESS &&
-      state == CU_FUNCTION_LOADING_STATE_LOADED) {
-    return;
-  }
-  const CodeMeasurement measurement(CodeChange::kLoad);
-  if (!measurement.counts()) return;
-  const bool found =
-      !is_kernel ||
-      driver().cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(function)) == CUDA_SUCCESS;
-  if (found) (void)driver().cuFuncLoad(function);
 }
 
 /// Reads the parameters with `info`, one by one until the driver says there are no more.
@@ -86,7 +69,7 @@ KernelLayoutCache::KernelLayoutCache() {
 
 KernelLayoutCache::~KernelLayoutCache() = default;
 
-const KernelLayout* KernelLayoutCache::learn(CUfunction function, bool launching) noexcept {
+const KernelLayout* KernelLayoutCache::learn(CUfunction function) noexcept {
   if (function == nullptr) return nullptr;
   try {
     KernelLayout layout{};
@@ -107,8 +90,6 @@ const KernelLayout* KernelLayoutCache::learn(CUfunction function, bool launching
       if (is_kernel) layout = std::move(other);
       if (!is_kernel && !is_function) return nullptr;
     }
-    // A kernel without parameters cannot be told from a function.
-    if (launching && layout.parameters > 0) load(function, is_kernel);
     layout.name = name_of(function, is_kernel);
     layout.kernel = KernelId{layout.name.empty() ? reinterpret_cast<std::uintptr_t>(function)
                                                  : hash_of(layout.name)};

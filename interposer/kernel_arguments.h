@@ -61,11 +61,10 @@ class KernelLayoutCache {
     }
   }
 
-  /// Asks the driver for the layout and remembers it. `launching`: loads the function, too, which
-  /// the launch would do, and counts what that takes. @return null if the
-  /// driver does not know the handle, or cannot tell (before CUDA 12.4), or memory is out. Source:
-  /// CUDA Driver API, cuFuncGetParamInfo, cuKernelGetParamInfo.
-  const KernelLayout* learn(CUfunction function, bool launching = false) noexcept;
+  /// Asks the driver for the layout and remembers it.
+  /// @return null if the driver does not know the handle, or cannot tell (before CUDA 12.4), or if
+  /// host memory is out. Source: CUDA Driver API, cuFuncGetParamInfo, cuKernelGetParamInfo.
+  const KernelLayout* learn(CUfunction function) noexcept;
 
   /// The demangled name of a kernel that was learned, for messages. Takes a lock, calls no driver.
   [[nodiscard]] std::string readable_name(KernelId kernel) const;

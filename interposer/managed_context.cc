@@ -31,6 +31,12 @@ std::string missing_support(CUdevice device) {
   return "";
 }
 
+/// How much of the budget is kept free for what the driver takes between two samples.
+Bytes headroom_of(const Configuration& configuration, Bytes device_total) {
+  if (configuration.headroom) return configuration.headroom->resolve(device_total);
+  return std::max(64_MiB, Bytes{device_total.count() / 100});
+}
+
 }  // namespace
 
 ManagedContext::ManagedContext(const DeviceFacts& facts, const Configuration& configuration)
@@ -40,6 +46,7 @@ ManagedContext::ManagedContext(const DeviceFacts& facts, const Configuration& co
       device_total_(facts.total),
       context_bytes_(facts.context_bytes),
       budget_(facts.budget),
+      headroom_(headroom_of(configuration, facts.total)),
       device_memory_(facts.context, facts.device) {}
 
 ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice device,
@@ -69,7 +76,6 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
   }
   managed->residency_ = std::move(*residency);
   managed->pins_.emplace(*managed->residency_);
-  managed->unmanaged_.emplace(*managed->residency_, managed->device_memory_, context_bytes);
   log_line(LogLevel::kInfo, "managing device " + std::to_string(device) + ", policy " +
                                 std::string(name_of(configuration.policy)) + ", context " +
                                 format_bytes(context_bytes) + " of " + format_bytes(Bytes{total}));
@@ -81,7 +87,10 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.policy.kind = configuration_.policy;
   options.policy.k = configuration_.k;
   options.policy.k_prime = configuration_.k_prime;
-  if (configuration_.gpu_mem) options.policy.budget = budget_;
+  if (configuration_.gpu_mem) {
+    options.policy.budget = budget_;
+    options.headroom = headroom_;
+  }
   options.host_limit = host_store_limit(read_host_memory(""), configuration_.host_mem);
   options.wait_limit = configuration_.wait_limit;
   options.zero_fill = configuration_.zero_fill;
@@ -149,8 +158,8 @@ RunFigures ManagedContext::figures() const {
     figures.budget = figures.residency.managed_limit;
   }
   figures.context_bytes = context_bytes_;
-  figures.peak_passthrough = unmanaged_->memory().peak();
-  figures.peak_headroom = unmanaged_->memory().peak_headroom();
+  figures.peak_passthrough = figures.residency.peak_passthrough_bytes;
+  if (configuration_.gpu_mem) figures.peak_headroom = headroom_;
   figures.launches_without_buffers = launches_without_buffers_.load();
   figures.link_bytes_per_second = device_memory_.measured_link();
   figures.overhead_ns_p50 = overhead_.quantile(0.5);

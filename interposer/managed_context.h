@@ -15,7 +15,6 @@
 #include "interposer/driver/cuda_api.h"
 #include "interposer/driver/driver_device_memory.h"
 #include "interposer/kernel_arguments.h"
-#include "interposer/passthrough/unmanaged_budget.h"
 #include "interposer/pointer_pins.h"
 #include "profiler/launch_overhead_meter.h"
 #include "profiler/run_figures.h"
@@ -54,8 +53,6 @@ class ManagedContext {
   [[nodiscard]] KernelLayoutCache& layouts() noexcept { return layouts_; }
   [[nodiscard]] PointerPins& pins() noexcept { return *pins_; }
   [[nodiscard]] LaunchOverheadMeter& overhead() noexcept { return overhead_; }
-  /// The budget's share of what is left to the driver.
-  [[nodiscard]] UnmanagedBudget& unmanaged() noexcept { return *unmanaged_; }
 
   [[nodiscard]] const Configuration& configuration() const noexcept { return configuration_; }
   [[nodiscard]] CUcontext context() const noexcept { return context_; }
@@ -121,12 +118,12 @@ class ManagedContext {
   const Bytes device_total_;
   const Bytes context_bytes_;
   const Bytes budget_;
+  const Bytes headroom_;
   std::atomic<bool> is_closed_{false};
   DriverDeviceMemory device_memory_;
   KernelLayoutCache layouts_;
   std::unique_ptr<ResidencyManager> residency_;
-  std::optional<PointerPins> pins_;           ///< as long as residency_
-  std::optional<UnmanagedBudget> unmanaged_;  ///< as long as residency_
+  std::optional<PointerPins> pins_;  ///< as long as residency_
   LaunchOverheadMeter overhead_;
   std::atomic<std::uint64_t> launches_without_buffers_{0};
 

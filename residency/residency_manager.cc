@@ -176,8 +176,9 @@ void ResidencyManager::Impl::on_stream_destroy(StreamHandle stream) noexcept {
   if (own) --streams_.entry(*own).visitors;
 }
 
-ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_total) const {
-  const Lock lock(mutex_);
+ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_total) {
+  Lock lock(mutex_);
+  if (!stop_ && !abandoned_) (void)sample_passthrough(lock);
   const Bytes total = moves() ? device_total + host_.limit() : device_total;
   const Bytes used = live_footprint_ + passthrough_.bytes();
   Bytes free = total > used ? total - used : Bytes{};
@@ -322,7 +323,7 @@ void ResidencyManager::trim() { impl_->trim(); }
 
 bool ResidencyManager::run_worker_once() { return impl_->run_worker_once(); }
 
-ResidencyManager::Capacity ResidencyManager::capacity(Bytes device_total) const {
+ResidencyManager::Capacity ResidencyManager::capacity(Bytes device_total) {
   return impl_->capacity(device_total);
 }
 

@@ -29,7 +29,8 @@ struct ResidencyOptions {
   bool zero_fill = false;                       ///< SUPERPIPE_FILL=zero
   bool overflow_allowed = false;                ///< SUPERPIPE_OVERFLOW=allow
   bool record_timeline = false;                 ///< SUPERPIPE_TIMELINE
-  Bytes headroom;  ///< SUPERPIPE_HEADROOM: of the budget, kept free for what the driver takes unasked
+  Bytes
+      headroom;  ///< SUPERPIPE_HEADROOM: of the budget, kept free for what the driver takes unasked
   /// The clock of waits and statistics; tests give their own.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
   /// Whether a thread of its own moves content. Without, nothing moves but inside calls that wait
@@ -168,11 +169,12 @@ class ResidencyManager {
   /// REQUIRES: options.worker_thread was false. @return false if there was none.
   bool run_worker_once();
 
-  /// Device plus host bytes still free and in total, for an ordinary device of that size.
+  /// Device plus host bytes still free and in total, for an ordinary device of that size. Asks the
+  /// device what is left to the driver, so that the program sees what it has just freed.
   struct Capacity {
     Bytes free, total;
   };
-  [[nodiscard]] Capacity capacity(Bytes device_total) const;
+  [[nodiscard]] Capacity capacity(Bytes device_total);
 
   [[nodiscard]] ResidencyStats stats() const;
 

@@ -10,7 +10,6 @@
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/log.h"
-#include "interposer/passthrough/device_changes.h"
 
 namespace superpipe {
 namespace {
@@ -215,37 +214,23 @@ Result<PageHandle> DriverDeviceMemory::create_pages(Bytes size) {
   const InRelaxedContext in_context(context_);
   const CUmemAllocationProp properties = pages_of(device_);
   CUmemGenericAllocationHandle handle = 0;
-  const DeviceChanges::Section section;
   const Status status =
       checked(driver().cuMemCreate(&handle, size.count(), &properties, 0), "cuMemCreate");
   if (status != Status::kOk) return status;
-  pages_bytes_ += size.count();
   return PageHandle{handle};
 }
 
-Status DriverDeviceMemory::destroy_pages(PageHandle pages, Bytes size) {
+Status DriverDeviceMemory::destroy_pages(PageHandle pages, Bytes /*size*/) {
   const InRelaxedContext in_context(context_);
-  const DeviceChanges::Section section;
-  const Status status =
-      checked(driver().cuMemRelease(static_cast<std::uint64_t>(pages)), "cuMemRelease");
-  if (status == Status::kOk) pages_bytes_ -= size.count();
-  return status;
-}
-
-std::optional<std::int64_t> DriverDeviceMemory::used_besides_pages() const noexcept {
-  const InRelaxedContext in_context(context_);
-  std::size_t free = 0;
-  std::size_t total = 0;
-  if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return std::nullopt;
-  return static_cast<std::int64_t>(total) - static_cast<std::int64_t>(free) -
-         static_cast<std::int64_t>(pages_bytes_.load());
+  return checked(driver().cuMemRelease(static_cast<std::uint64_t>(pages)), "cuMemRelease");
 }
 
 Result<Bytes> DriverDeviceMemory::used_bytes() {
   const InRelaxedContext in_context(context_);
   std::size_t free = 0;
   std::size_t total = 0;
-  const Status asked = checked(driver().cuMemGetInfo_v2(&free, &total), "cuMemGetInfo");
+  // Asked at any time: an error that the program's work has left behind is not ours to report.
+  const Status asked = to_status(driver().cuMemGetInfo_v2(&free, &total));
   if (asked != Status::kOk) return asked;
   return Bytes{total - std::min(free, total)};
 }

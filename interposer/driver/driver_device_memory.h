@@ -56,10 +56,6 @@ class DriverDeviceMemory final : public DeviceMemory {
   /// nullopt before the first measurement is complete. Calls no driver function: safe at exit.
   [[nodiscard]] std::optional<double> measured_link() const;
 
-  /// Bytes that are taken of the device by whatever is not a page of ours; nullopt if the driver
-  /// does not say. To be read where DeviceChanges is quiet. Thread-safe.
-  [[nodiscard]] std::optional<std::int64_t> used_besides_pages() const noexcept;
-
  private:
   /// Times one batch in so many, of at least kLeastTimedBytes.
   class LinkMeter;
@@ -68,7 +64,6 @@ class DriverDeviceMemory final : public DeviceMemory {
 
   CUcontext context_;
   CUdevice device_;
-  std::atomic<std::uint64_t> pages_bytes_{0};
   Bytes granularity_;
   std::unique_ptr<LinkMeter> meter_;
   CUevent never_recorded_ = nullptr;  ///< complete, so that a query fails for other reasons only

@@ -509,9 +509,7 @@ SUPERPIPE_EXPORT CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesT
 }
 
 SUPERPIPE_EXPORT CUresult cuFuncGetAttribute(int * pi, CUfunction_attribute attrib, CUfunction hfunc) {
-  const superpipe::HookScope scope;
-  if (scope.passes_through()) return superpipe::driver_table.cuFuncGetAttribute(pi, attrib, hfunc);
-  return superpipe::hook::cuFuncGetAttribute(pi, attrib, hfunc);
+  return superpipe::driver_table.cuFuncGetAttribute(pi, attrib, hfunc);
 }
 
 SUPERPIPE_EXPORT CUresult cuFuncGetModule(CUmodule * hmod, CUfunction hfunc) {
@@ -537,9 +535,7 @@ SUPERPIPE_EXPORT CUresult cuFuncLoad(CUfunction function) {
 }
 
 SUPERPIPE_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
-  const superpipe::HookScope scope;
-  if (scope.passes_through()) return superpipe::driver_table.cuFuncSetAttribute(hfunc, attrib, value);
-  return superpipe::hook::cuFuncSetAttribute(hfunc, attrib, value);
+  return superpipe::driver_table.cuFuncSetAttribute(hfunc, attrib, value);
 }
 
 SUPERPIPE_EXPORT CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) {
@@ -1407,9 +1403,7 @@ SUPERPIPE_EXPORT CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr * dptrs, size_
 }
 
 SUPERPIPE_EXPORT CUresult cuMemExportToShareableHandle(void * shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
-  const superpipe::HookScope scope;
-  if (scope.passes_through()) return superpipe::driver_table.cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
-  return superpipe::hook::cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
+  return superpipe::driver_table.cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
 }
 
 SUPERPIPE_EXPORT CUresult cuMemFree(CUdeviceptr_v1 dptr) {
@@ -1517,9 +1511,7 @@ SUPERPIPE_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationH
 }
 
 SUPERPIPE_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
-  const superpipe::HookScope scope;
-  if (scope.passes_through()) return superpipe::driver_table.cuMemMap(ptr, size, offset, handle, flags);
-  return superpipe::hook::cuMemMap(ptr, size, offset, handle, flags);
+  return superpipe::driver_table.cuMemMap(ptr, size, offset, handle, flags);
 }
 
 SUPERPIPE_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo * mapInfoList, unsigned int count, CUstream hStream) {
@@ -2329,15 +2321,11 @@ SUPERPIPE_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t * dynam
 }
 
 SUPERPIPE_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int * numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
-  const superpipe::HookScope scope;
-  if (scope.passes_through()) return superpipe::driver_table.cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
-  return superpipe::hook::cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
+  return superpipe::driver_table.cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
 }
 
 SUPERPIPE_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int * numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
-  const superpipe::HookScope scope;
-  if (scope.passes_through()) return superpipe::driver_table.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
-  return superpipe::hook::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
+  return superpipe::driver_table.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
 }
 
 SUPERPIPE_EXPORT CUresult cuOccupancyMaxActiveClusters(int * numClusters, CUfunction func, const CUlaunchConfig * config) {
@@ -3110,13 +3098,13 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuExternalMemoryGetMappedBuffer), false},
     {reinterpret_cast<void*>(&::cuExternalMemoryGetMappedMipmappedArray), false},
     {reinterpret_cast<void*>(&::cuFlushGPUDirectRDMAWrites), false},
-    {reinterpret_cast<void*>(&::cuFuncGetAttribute), true},
+    {reinterpret_cast<void*>(&::cuFuncGetAttribute), false},
     {reinterpret_cast<void*>(&::cuFuncGetModule), false},
     {reinterpret_cast<void*>(&::cuFuncGetName), false},
     {reinterpret_cast<void*>(&::cuFuncGetParamInfo), false},
     {reinterpret_cast<void*>(&::cuFuncIsLoaded), false},
     {reinterpret_cast<void*>(&::cuFuncLoad), true},
-    {reinterpret_cast<void*>(&::cuFuncSetAttribute), true},
+    {reinterpret_cast<void*>(&::cuFuncSetAttribute), false},
     {reinterpret_cast<void*>(&::cuFuncSetBlockShape), false},
     {reinterpret_cast<void*>(&::cuFuncSetCacheConfig), false},
     {reinterpret_cast<void*>(&::cuFuncSetSharedMemConfig), false},
@@ -3309,7 +3297,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuMemDiscardAndPrefetchBatchAsync_ptsz), false},
     {reinterpret_cast<void*>(&::cuMemDiscardBatchAsync), false},
     {reinterpret_cast<void*>(&::cuMemDiscardBatchAsync_ptsz), false},
-    {reinterpret_cast<void*>(&::cuMemExportToShareableHandle), true},
+    {reinterpret_cast<void*>(&::cuMemExportToShareableHandle), false},
     {reinterpret_cast<void*>(&::cuMemFree), false},
     {reinterpret_cast<void*>(&::cuMemFreeAsync), true},
     {reinterpret_cast<void*>(&::cuMemFreeAsync_ptsz), true},
@@ -3333,7 +3321,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuMemHostRegister_v2), false},
     {reinterpret_cast<void*>(&::cuMemHostUnregister), false},
     {reinterpret_cast<void*>(&::cuMemImportFromShareableHandle), false},
-    {reinterpret_cast<void*>(&::cuMemMap), true},
+    {reinterpret_cast<void*>(&::cuMemMap), false},
     {reinterpret_cast<void*>(&::cuMemMapArrayAsync), false},
     {reinterpret_cast<void*>(&::cuMemMapArrayAsync_ptsz), false},
     {reinterpret_cast<void*>(&::cuMemPoolCreate), true},
@@ -3489,8 +3477,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuMulticastGetGranularity), false},
     {reinterpret_cast<void*>(&::cuMulticastUnbind), false},
     {reinterpret_cast<void*>(&::cuOccupancyAvailableDynamicSMemPerBlock), false},
-    {reinterpret_cast<void*>(&::cuOccupancyMaxActiveBlocksPerMultiprocessor), true},
-    {reinterpret_cast<void*>(&::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags), true},
+    {reinterpret_cast<void*>(&::cuOccupancyMaxActiveBlocksPerMultiprocessor), false},
+    {reinterpret_cast<void*>(&::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags), false},
     {reinterpret_cast<void*>(&::cuOccupancyMaxActiveClusters), false},
     {reinterpret_cast<void*>(&::cuOccupancyMaxPotentialBlockSize), false},
     {reinterpret_cast<void*>(&::cuOccupancyMaxPotentialBlockSizeWithFlags), false},

@@ -4,10 +4,19 @@
 #include "interposer/generated/hooks.h"
 #include "interposer/hooks/named_words.h"
 #include "interposer/hooks/submit.h"
+#include "interposer/passthrough/passthrough_allocation.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace superpipe {
+
+CUresult hook::cuArrayDestroy(CUarray hArray) noexcept {
+  return change_passthrough([&] { return driver().cuArrayDestroy(hArray); });
+}
+
+CUresult hook::cuFuncLoad(CUfunction function) noexcept {
+  return change_passthrough([&] { return driver().cuFuncLoad(function); });
+}
 
 CUresult hook::cuGraphAddBatchMemOpNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS * nodeParams) noexcept {
   NamedWords named;
@@ -129,6 +138,30 @@ CUresult hook::cuIpcGetMemHandle(CUipcMemHandle * pHandle, CUdeviceptr dptr) noe
   return submit_pinning(named, "cuIpcGetMemHandle", [&] { return driver().cuIpcGetMemHandle(pHandle, dptr); });
 }
 
+CUresult hook::cuKernelGetFunction(CUfunction * pFunc, CUkernel kernel) noexcept {
+  return change_passthrough([&] { return driver().cuKernelGetFunction(pFunc, kernel); });
+}
+
+CUresult hook::cuLibraryGetGlobal(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) noexcept {
+  return change_passthrough([&] { return driver().cuLibraryGetGlobal(dptr, bytes, library, name); });
+}
+
+CUresult hook::cuLibraryGetManaged(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) noexcept {
+  return change_passthrough([&] { return driver().cuLibraryGetManaged(dptr, bytes, library, name); });
+}
+
+CUresult hook::cuLibraryGetModule(CUmodule * pMod, CUlibrary library) noexcept {
+  return change_passthrough([&] { return driver().cuLibraryGetModule(pMod, library); });
+}
+
+CUresult hook::cuLibraryLoadData(CUlibrary * library, const void * code, CUjit_option * jitOptions, void ** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption * libraryOptions, void** libraryOptionValues, unsigned int numLibraryOptions) noexcept {
+  return change_passthrough([&] { return driver().cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions); });
+}
+
+CUresult hook::cuLibraryLoadFromFile(CUlibrary * library, const char * fileName, CUjit_option * jitOptions, void ** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption * libraryOptions, void ** libraryOptionValues, unsigned int numLibraryOptions) noexcept {
+  return change_passthrough([&] { return driver().cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions); });
+}
+
 CUresult hook::cuMemBatchDecompressAsync(CUmemDecompressParams * paramsArray, size_t count, unsigned int flags, size_t * errorIndex, CUstream stream) noexcept {
   NamedWords named;
   named.add(paramsArray, count);
@@ -151,6 +184,16 @@ CUresult hook::cuMemPoolExportPointer(CUmemPoolPtrExportData * shareData_out, CU
   NamedWords named;
   named.add(ptr);
   return submit_pinning(named, "cuMemPoolExportPointer", [&] { return driver().cuMemPoolExportPointer(shareData_out, ptr); });
+}
+
+CUresult hook::cuMemRelease(CUmemGenericAllocationHandle handle) noexcept {
+  return change_passthrough([&] { return driver().cuMemRelease(handle); });
+}
+
+CUresult hook::cuMemRetainAllocationHandle(CUmemGenericAllocationHandle * handle, void * addr) noexcept {
+  NamedWords named;
+  named.add(addr);
+  return submit_pinning(named, "cuMemRetainAllocationHandle", [&] { return driver().cuMemRetainAllocationHandle(handle, addr); });
 }
 
 CUresult hook::cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D * pCopy, CUstream hStream) noexcept {
@@ -529,6 +572,30 @@ CUresult hook::cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_
   UsedWords used;
   used.add_writes(dstDevice);
   return submit_using(used, stream_handle(nullptr, kPerThreadDefault), [&] { return driver().cuMemsetD8_v2_ptds(dstDevice, uc, N); });
+}
+
+CUresult hook::cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) noexcept {
+  return change_passthrough([&] { return driver().cuMipmappedArrayDestroy(hMipmappedArray); });
+}
+
+CUresult hook::cuModuleGetFunction(CUfunction * hfunc, CUmodule hmod, const char * name) noexcept {
+  return change_passthrough([&] { return driver().cuModuleGetFunction(hfunc, hmod, name); });
+}
+
+CUresult hook::cuModuleLoad(CUmodule * module, const char * fname) noexcept {
+  return change_passthrough([&] { return driver().cuModuleLoad(module, fname); });
+}
+
+CUresult hook::cuModuleLoadData(CUmodule * module, const void * image) noexcept {
+  return change_passthrough([&] { return driver().cuModuleLoadData(module, image); });
+}
+
+CUresult hook::cuModuleLoadDataEx(CUmodule * module, const void * image, unsigned int numOptions, CUjit_option * options, void ** optionValues) noexcept {
+  return change_passthrough([&] { return driver().cuModuleLoadDataEx(module, image, numOptions, options, optionValues); });
+}
+
+CUresult hook::cuModuleLoadFatBinary(CUmodule * module, const void * fatCubin) noexcept {
+  return change_passthrough([&] { return driver().cuModuleLoadFatBinary(module, fatCubin); });
 }
 
 CUresult hook::cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags) noexcept {

@@ -1,69 +1,20 @@
-// CUDA arrays: without an address, never managed, but on the device, so they count.
-#include <algorithm>
-#include <cstdint>
-#include <optional>
-
+// CUDA arrays: they have no address, so they are never managed, but they take device memory.
+#include "interposer/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/passthrough/unmanaged_allocation.h"
+#include "interposer/passthrough/array_size.h"
+#include "interposer/passthrough/passthrough_allocation.h"
 
 namespace superpipe {
 namespace {
 
-/// Bytes of one channel of an element. Formats that are not listed are planar, packed or
-/// block-compressed, of a byte or less.
-std::uint64_t channel_bytes(CUarray_format format) noexcept {
-  switch (format) {
-    case CU_AD_FORMAT_UNSIGNED_INT32:
-    case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT:
-      return 4;
-    case CU_AD_FORMAT_UNSIGNED_INT16:
-    case CU_AD_FORMAT_SIGNED_INT16:
-    case CU_AD_FORMAT_HALF:
-      return 2;
-    default:
-      return 1;
-  }
-}
-
-/// The least that `levels` mipmap levels of an array take. The driver pads rows and tiles, which
-/// cannot be seen from outside; the blocks that UnmanagedMemory rounds to cover most of it.
-/// @return nullopt if nothing is allocated, or what was asked is not to be taken seriously.
-std::optional<Bytes> array_bytes(const CUDA_ARRAY3D_DESCRIPTOR& array,
-                                 unsigned int levels) noexcept {
-  if ((array.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) {
-    return std::nullopt;
-  }
-  constexpr std::uint64_t kLargestExtent = std::uint64_t{1} << 18;  // their product fits 64 bits
-  constexpr unsigned int kMostLevels = 32;
-  if (std::max({array.Width, array.Height, array.Depth}) > kLargestExtent ||
-      array.NumChannels > 4 || levels > kMostLevels) {
-    return std::nullopt;
-  }
-  const bool layered = (array.Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
-  const auto extent = [](std::uint64_t size, unsigned int level) {
-    return std::max<std::uint64_t>(size >> level, 1);
-  };
-  Bytes total;
-  for (unsigned int level = 0; level < levels; ++level) {
-    total += Bytes{extent(array.Width, level) * extent(array.Height, level) *
-                   extent(array.Depth, layered ? 0 : level) * array.NumChannels *
-                   channel_bytes(array.Format)};
-  }
-  return total;
-}
-
-/// Has the driver make the array through `call`; it writes the array's handle to `handle`.
+/// Has the driver make the array through `call`, and write its handle to `handle`.
 template <typename Handle, typename Call>
 CUresult create(Handle* handle, const CUDA_ARRAY3D_DESCRIPTOR& array, unsigned int levels,
                 const Call& call) noexcept {
-  const auto size = array_bytes(array, levels);
-  ManagedContext* const managed = ContextRegistry::of_process().for_current_device();
-  if (handle == nullptr || !size || managed == nullptr) return call();
-  return allocate_unmanaged(managed, {*size}, call, [handle, &size](ManagedContext& counted) {
-    counted.unmanaged().remember(reinterpret_cast<std::uintptr_t>(*handle), {*size});
-  });
+  const auto size = array_size(array, levels);
+  if (handle == nullptr || !size) return call();
+  return allocate_passthrough(ContextRegistry::of_process().for_current_device(), *size, call);
 }
 
 }  // namespace
@@ -93,16 +44,6 @@ CUresult hook::cuMipmappedArrayCreate(CUmipmappedArray* pHandle,
   return pMipmappedArrayDesc == nullptr
              ? call()
              : create(pHandle, *pMipmappedArrayDesc, numMipmapLevels, call);
-}
-
-CUresult hook::cuArrayDestroy(CUarray hArray) noexcept {
-  return free_unmanaged(ContextRegistry::managed(), reinterpret_cast<std::uintptr_t>(hArray),
-                        [&] { return driver().cuArrayDestroy(hArray); });
-}
-CUresult hook::cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) noexcept {
-  return free_unmanaged(ContextRegistry::managed(),
-                        reinterpret_cast<std::uintptr_t>(hMipmappedArray),
-                        [&] { return driver().cuMipmappedArrayDestroy(hMipmappedArray); });
 }
 
 }  // namespace superpipe

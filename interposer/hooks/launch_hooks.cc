@@ -17,8 +17,9 @@ const KernelLayout* collect(ManagedContext& managed, CUfunction function, void* 
                             void* const* extra, WordList& words) noexcept {
   const KernelLayout* layout = managed.layouts().find(function);
   if (layout == nullptr) [[unlikely]] {
-    layout = managed.layouts().learn(function, true);
+    layout = managed.layouts().learn(function);
     if (layout == nullptr) return nullptr;
+    managed.residency().on_passthrough_change();  // the first launch loads the function's code
   }
   const auto is_ours = [&managed](std::uint64_t word) { return managed.in_arena(word); };
   if (parameters != nullptr) {

@@ -1,27 +1,20 @@
 // Allocation and freeing, and what the device says it has.
-#include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "interposer/context_registry.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/passthrough/unmanaged_allocation.h"
+#include "interposer/passthrough/memory_pools.h"
+#include "interposer/passthrough/passthrough_allocation.h"
 
 namespace superpipe {
 namespace {
 
-/// Lets the driver make `size` bytes at `*dptr` through `call`, counted if they lie on the device
-/// of `counting`. `pool`: where they are from, null if not from a pool.
-template <typename Call>
-CUresult pass_through(CUdeviceptr* dptr, std::size_t size, MemoryPoolPtr pool,
-                      ManagedContext* counting, const Call& call) noexcept {
-  const UnmanagedMemory::Allocation allocation{Bytes{size}, std::move(pool)};
-  return allocate_unmanaged(counting, allocation, call, [&](ManagedContext& counted) {
-    counted.unmanaged().remember(*dptr, allocation);
-  });
+/// Whether an allocation of `size` bytes is left to the driver, whatever context it is for.
+bool is_small(const ManagedContext& managed, std::size_t size) noexcept {
+  return Bytes{size} < managed.configuration().min_buffer;
 }
 
 /// Allocates a managed buffer, or lets the driver do it through `call`: small ones, those without a
@@ -29,11 +22,12 @@ CUresult pass_through(CUdeviceptr* dptr, std::size_t size, MemoryPoolPtr pool,
 template <typename Call>
 CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcept {
   if (dptr == nullptr || size == 0) return call();
-  ManagedContext* const managed = ContextRegistry::of_process().for_allocation();
-  if (ContextRegistry::of_process().refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (managed == nullptr || Bytes{size} < managed->configuration().min_buffer) {
-    return pass_through(dptr, size, nullptr, ContextRegistry::of_process().for_current_device(),
-                        call);
+  ContextRegistry& contexts = ContextRegistry::of_process();
+  ManagedContext* const managed = contexts.for_allocation();
+  if (contexts.refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (managed == nullptr || is_small(*managed, size)) {
+    return allocate_passthrough(managed != nullptr ? managed : contexts.for_current_device(),
+                                Bytes{size}, call);
   }
   // A buffer can be had without asking the driver, which would answer with this.
   const CUresult sticky = managed->sticky_error();
@@ -44,26 +38,32 @@ CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcep
   return CUDA_SUCCESS;
 }
 
+/// The pool that the program allocates from: `named`, or the current one of the device of `managed`
+/// if it named none. Null if there is no such pool, or if host memory is out.
+MemoryPoolPtr pool_of_allocation(const ManagedContext& managed,
+                                 std::optional<CUmemoryPool> named) noexcept {
+  CUmemoryPool handle = named.value_or(nullptr);
+  if (!named) (void)driver().cuDeviceGetMemPool(&handle, managed.device());
+  return memory_pools().at(handle);
+}
+
 /// The same in the order of `stream`, from the pool `from` (nullopt: the device's current one).
 template <typename Call>
 CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, std::optional<CUmemoryPool> from,
                         StreamHandle stream, const Call& call) noexcept {
   if (dptr == nullptr || size == 0) return call();
-  ManagedContext* const managed = ContextRegistry::of_process().for_allocation();
-  if (ContextRegistry::of_process().refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
+  ContextRegistry& contexts = ContextRegistry::of_process();
+  ManagedContext* const managed = contexts.for_allocation();
+  if (contexts.refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
   // A capture makes the allocation a node of its graph, which owns the memory from then on.
   if (is_capturing(stream)) return call();
-  ManagedContext* const counting =
-      managed != nullptr ? managed : ContextRegistry::of_process().for_current_device();
-  if (counting == nullptr) return call();
-  CUmemoryPool handle = from.value_or(nullptr);
-  if (!from) (void)driver().cuDeviceGetMemPool(&handle, counting->device());
-  if (handle == nullptr) return call();  // which says why
-  const MemoryPoolPtr pool = memory_pools().at(handle);
-  if (pool == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (managed == nullptr || Bytes{size} < managed->configuration().min_buffer ||
-      !managed->can_order(stream) || !pool->can_serve(managed->device())) {
-    return pass_through(dptr, size, pool, counting, call);
+  MemoryPoolPtr pool;
+  if (managed != nullptr && !is_small(*managed, size) && managed->can_order(stream)) {
+    pool = pool_of_allocation(*managed, from);
+  }
+  if (pool == nullptr || !pool->can_serve(managed->device())) {
+    return allocate_passthrough(managed != nullptr ? managed : contexts.for_current_device(),
+                                Bytes{size}, call);
   }
   const auto address = managed->residency().allocate(Bytes{size}, stream);
   if (!address.ok()) return managed->failure(address.status(), CallKind::kAllocation);
@@ -87,7 +87,7 @@ template <typename Call>
 CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return call();
-  if (!managed->in_arena(dptr)) return free_unmanaged(managed, dptr, call);
+  if (!managed->in_arena(dptr)) return change_passthrough(call);
   // A captured free of memory that no graph allocated: the driver refuses it with the right code.
   if (is_capturing(stream)) return call();
   return free_managed(*managed, dptr,
@@ -126,7 +126,7 @@ CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return driver().cuMemFree_v2(dptr);
   if (!managed->in_arena(dptr)) {
-    return free_unmanaged(managed, dptr, [dptr] { return driver().cuMemFree_v2(dptr); });
+    return change_passthrough([dptr] { return driver().cuMemFree_v2(dptr); });
   }
   const auto range = managed->residency().find(dptr);
   if (!range || range->base != dptr) return CUDA_ERROR_INVALID_VALUE;

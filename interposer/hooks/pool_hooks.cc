@@ -5,8 +5,8 @@
 #include "interposer/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/passthrough/device_changes.h"
 #include "interposer/passthrough/memory_pools.h"
+#include "interposer/passthrough/passthrough_allocation.h"
 
 namespace superpipe {
 namespace {
@@ -41,15 +41,10 @@ CUresult hook::cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* 
 }
 
 CUresult hook::cuMemPoolDestroy(CUmemoryPool pool) noexcept {
+  // Looked up first: once the driver has destroyed it, another thread may get a pool at its handle.
   const MemoryPoolPtr known = memory_pools().at(pool);
-  if (known == nullptr) return driver().cuMemPoolDestroy(pool);
-  ManagedContext* const managed = ContextRegistry::managed();
-  const DeviceChanges::Section section;
-  // While it can be asked: what it has given back since.
-  if (managed != nullptr) managed->unmanaged().note_pool(known);
-  const CUresult result =
-      known->destroy([](CUmemoryPool handle) { return driver().cuMemPoolDestroy(handle); });
-  if (result == CUDA_SUCCESS && managed != nullptr) managed->unmanaged().forget_pool(known);
+  const CUresult result = change_passthrough([pool] { return driver().cuMemPoolDestroy(pool); });
+  if (result == CUDA_SUCCESS && known != nullptr) known->on_destroyed();
   return result;
 }
 
@@ -85,14 +80,8 @@ CUresult hook::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
 }
 
 CUresult hook::cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) noexcept {
-  ManagedContext* const managed = ContextRegistry::managed();
-  if (managed == nullptr) return driver().cuMemPoolTrimTo(pool, minBytesToKeep);
-  managed->residency().trim();
-  const DeviceChanges::Section section;
-  const CUresult result = driver().cuMemPoolTrimTo(pool, minBytesToKeep);
-  if (result != CUDA_SUCCESS) return result;
-  if (const MemoryPoolPtr known = memory_pools().at(pool)) managed->unmanaged().note_pool(known);
-  return result;
+  if (ManagedContext* const managed = ContextRegistry::managed()) managed->residency().trim();
+  return change_passthrough([&] { return driver().cuMemPoolTrimTo(pool, minBytesToKeep); });
 }
 
 }  // namespace superpipe

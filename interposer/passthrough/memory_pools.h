@@ -9,7 +9,6 @@
 #include <mutex>
 #include <new>
 #include <optional>
-#include <shared_mutex>
 #include <unordered_map>
 #include <utility>
 
@@ -17,8 +16,8 @@
 
 namespace superpipe {
 
-/// One memory pool. Drivers give the handle of a destroyed one to another, in another thread at
-/// once; of these, each stays itself, for as long as something of it is known. Thread-safe.
+/// One memory pool. The driver may give the handle of a destroyed pool to the next one; each has an
+/// object of its own, which lives as long as an allocation of it does. Thread-safe.
 class MemoryPool {
  public:
   struct Usage {
@@ -26,41 +25,26 @@ class MemoryPool {
     std::uint64_t high = 0;     ///< bytes, since the last reset
   };
 
-  /// Gets its memory from the driver and nowhere else: shared with other processes, or no device
-  /// memory.
+  /// In place of a device: the pool is shared with other processes, or has no device memory. Only
+  /// the driver can serve it.
   static constexpr int kElsewhere = -1;
 
-  /// `device`: nullopt for a pool that was never seen made, which is a device's own.
+  /// `device`: where the pool lies; nullopt if we have not seen it made, as a device's default
+  /// pool.
   MemoryPool(CUmemoryPool handle, std::optional<int> device) : handle_(handle), device_(device) {}
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  /// Names another pool, or none, after the destruction.
+  /// After the destruction it may be another pool's.
   [[nodiscard]] CUmemoryPool handle() const { return handle_; }
   /// Whether we can serve its allocations on `device`, in the driver's place.
   [[nodiscard]] bool can_serve(int device) const {
-    return device_.value_or(device) == device && !is_destroyed();
+    return device_.value_or(device) == device && !is_destroyed_.load();
   }
+  /// The driver has destroyed it.
+  void on_destroyed() { is_destroyed_.store(true); }
 
-  [[nodiscard]] bool is_destroyed() const { return destroyed_.load(); }
-
-  /// Calls `question(handle)`, which may ask the driver about the pool, unless it is destroyed by
-  /// now. It is not while the call lasts.
-  template <typename Question>
-  void ask(const Question& question) const {
-    const std::shared_lock lock(alive_);
-    if (!is_destroyed()) question(handle_);
-  }
-  /// Destroys it by `destroy(handle)`. @return what that does.
-  template <typename Destroy>
-  CUresult destroy(const Destroy& destroy) {
-    const std::unique_lock lock(alive_);
-    const CUresult result = destroy(handle_);
-    if (result == CUDA_SUCCESS) destroyed_ = true;
-    return result;
-  }
-
-  /// Of the allocations that we serve.
+  /// What its allocations take that we serve.
   [[nodiscard]] Usage usage() const {
     const std::lock_guard lock(usage_mutex_);
     return usage_;
@@ -87,8 +71,7 @@ class MemoryPool {
  private:
   const CUmemoryPool handle_;
   const std::optional<int> device_;
-  mutable std::shared_mutex alive_;  ///< shared by questions, held by the destruction
-  std::atomic<bool> destroyed_{false};
+  std::atomic<bool> is_destroyed_{false};
   mutable std::mutex usage_mutex_;
   Usage usage_;
 };
@@ -103,13 +86,13 @@ class MemoryPools {
     try {
       pools_.insert_or_assign(handle, std::make_shared<MemoryPool>(handle, device));
     } catch (const std::bad_alloc&) {
-      // From now on a pool that is not known may be any.
+      // From now on a pool that is not known may lie anywhere.
       pools_.erase(handle);
       unknown_ = MemoryPool::kElsewhere;
     }
   }
-  /// The pool at `handle`. A destroyed one stays until another comes there: a call that was given
-  /// its handle in time may still be under way. Null if `handle` is, or if memory is out.
+  /// The pool at `handle`; a destroyed one until the driver makes another there. Null if `handle`
+  /// is null, or if host memory is out.
   [[nodiscard]] MemoryPoolPtr at(CUmemoryPool handle) noexcept {
     if (handle == nullptr) return nullptr;
     const std::lock_guard lock(mutex_);
@@ -164,7 +147,7 @@ class MemoryPools {
   mutable std::mutex mutex_;
   std::unordered_map<CUmemoryPool, MemoryPoolPtr> pools_;
   std::unordered_map<std::uint64_t, Allocation> allocations_;
-  std::optional<int> unknown_;  ///< where pools lie that were never seen made
+  std::optional<int> unknown_;  ///< the device of pools that were not seen made
 };
 
 /// The pools of this process; they outlive a managed context, because programs make pools before

@@ -45,11 +45,11 @@ class GeneratorTest(unittest.TestCase):
 
     def test_check_fails_on_a_hook_that_is_not_in_the_file_that_its_entry_names(self):
         def change(functions):
-            functions["cuArrayDestroy"]["subject"] = "memory"
+            functions["cuArrayCreate_v2"]["subject"] = "memory"
         result = generate("--include", INCLUDE, "--hooks", self.seeded(change), "--check")
         self.assertEqual(result.returncode, 1)
         self.assertEqual(result.stderr,
-                         "cuArrayDestroy: hooks.json says it is defined in memory_hooks.cc, "
+                         "cuArrayCreate_v2: hooks.json says it is defined in memory_hooks.cc, "
                          "it is defined in array_hooks.cc\n")
 
     def test_check_fails_on_a_hook_that_is_not_defined_and_on_one_that_no_entry_names(self):
@@ -58,11 +58,11 @@ class GeneratorTest(unittest.TestCase):
         for source in (SOURCE / "interposer" / "hooks").glob("*.cc"):
             text = source.read_text()
             if source.name == "array_hooks.cc":
-                text = text.replace("hook::cuArrayDestroy(", "hook::cuArrayGetPlane(")
+                text = text.replace("hook::cuArrayCreate_v2(", "hook::cuArrayGetPlane(")
             (sources / source.name).write_text(text)
         result = generate("--include", INCLUDE, "--sources", sources, "--check")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("cuArrayDestroy: hooks.json says it is defined in array_hooks.cc, "
+        self.assertIn("cuArrayCreate_v2: hooks.json says it is defined in array_hooks.cc, "
                       "it is defined in no file", result.stderr)
         self.assertIn("cuArrayGetPlane: hooks.json says it is defined in no file, "
                       "it is defined in array_hooks.cc", result.stderr)

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "interposer/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
@@ -20,10 +22,13 @@ class ManagedFixture : public ::testing::Test {
     install_null_driver(2);
     Configuration configuration;
     configuration.min_buffer = Bytes{kBytes};
+    configure(configuration);
     set_process_configuration(configuration);
     buffer_ = allocate();
     other_ = allocate();
   }
+  /// What is configured besides, for a fixture that needs it.
+  virtual void configure(Configuration& /*configuration*/) {}
   /// As a program does at its end: the driver destroys the context, which is closed before that.
   void TearDown() override {
     CUcontext context = nullptr;
@@ -37,6 +42,15 @@ class ManagedFixture : public ::testing::Test {
     return address;
   }
 
+  /// What is left to the driver, as far as the managed context knows.
+  static Bytes passthrough() {
+    return ContextRegistry::managed()->residency().stats().passthrough_bytes;
+  }
+  /// Returns once it is `size`, which the worker finds out by asking the device.
+  static void wait_for_passthrough(Bytes size) {
+    while (passthrough() != size) std::this_thread::yield();
+  }
+
   static CUresult launch(CUfunction kernel, CUdeviceptr first, CUdeviceptr second,
                          CUstream stream = nullptr) {
     void* parameters[] = {&first, &second};
@@ -45,6 +59,20 @@ class ManagedFixture : public ::testing::Test {
 
   CUdeviceptr buffer_ = 0;
   CUdeviceptr other_ = 0;
+};
+
+/// The same with a budget, within which buffers are evicted for others and for what is left to the
+/// driver. The worker looks at what the device holds.
+class BudgetFixture : public ManagedFixture {
+ protected:
+  static constexpr Bytes kBudget = 64_MiB;
+  static constexpr Bytes kHeadroom = 2_MiB;
+
+  void configure(Configuration& configuration) override {
+    configuration.policy = PolicyKind::kSuperpipeline;
+    configuration.gpu_mem = SizeSpec::of_bytes(kBudget);
+    configuration.headroom = SizeSpec::of_bytes(kHeadroom);
+  }
 };
 
 }  // namespace superpipe::testing

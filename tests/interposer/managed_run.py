@@ -13,6 +13,8 @@ SIMGPU = BUILD / "lib" / "superpipe" / "simgpu"
 PROGRAMS = BUILD / "tests" / "interposer"
 KERNELS = PROGRAMS / "kernels.fatbin"
 MIB = 1 << 20
+# Of the budget, for what the driver takes between two samples. As with `superpipe run --simulate`.
+HEADROOM = 2 * MIB
 
 
 class Run:
@@ -28,7 +30,7 @@ class Run:
             if managed:
                 environment.update(
                     LD_PRELOAD=str(LIBRARY), SUPERPIPE_DRIVER=str(SIMGPU / "libcuda.so.1"),
-                    SUPERPIPE_FILL="zero", SUPERPIPE_STATS=f"{folder}/superpipe.json")
+                    SUPERPIPE_FILL="zero", SUPERPIPE_HEADROOM=str(HEADROOM), SUPERPIPE_STATS=f"{folder}/superpipe.json")
             # The preload comes before the program's own sanitizer runtime, which is the same one.
             environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
             environment.update({name: str(value) for name, value in variables.items()})

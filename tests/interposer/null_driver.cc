@@ -1,6 +1,8 @@
 #include "tests/interposer/null_driver.h"
 
+#include <atomic>
 #include <map>
+#include <mutex>
 
 #include "interposer/driver/table.h"
 
@@ -14,8 +16,12 @@ std::size_t parameters = 0;
 std::uint64_t launches = 0;
 CUstream captured_stream = nullptr;
 std::map<CUstream, std::uint64_t> recorded;
-std::uint64_t next_handle = 0x1000;
+std::atomic<std::uint64_t> next_handle{0x1000};
 CUdeviceptr next_reservation = kFirstReservation;
+std::atomic<std::int64_t> used_bytes{0};
+std::atomic<std::uint64_t> usage_questions{0};
+std::mutex pages_mutex;
+std::map<CUmemGenericAllocationHandle, std::size_t> pages;  // guarded by pages_mutex
 
 template <typename T>
 T handle() {
@@ -25,6 +31,24 @@ T handle() {
 CUresult launch(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                 CUstream, void**, void**) {
   ++launches;
+  return CUDA_SUCCESS;
+}
+
+CUresult create_pages(CUmemGenericAllocationHandle* handle, std::size_t size,
+                      const CUmemAllocationProp*, unsigned long long) {
+  const std::lock_guard lock(pages_mutex);
+  *handle = next_handle += 16;
+  pages[*handle] = size;
+  used_bytes += static_cast<std::int64_t>(size);
+  return CUDA_SUCCESS;
+}
+
+CUresult release_pages(CUmemGenericAllocationHandle handle) {
+  const std::lock_guard lock(pages_mutex);
+  const auto found = pages.find(handle);
+  if (found == pages.end()) return CUDA_ERROR_INVALID_VALUE;
+  used_bytes -= static_cast<std::int64_t>(found->second);
+  pages.erase(found);
   return CUDA_SUCCESS;
 }
 
@@ -41,6 +65,10 @@ std::uint64_t null_driver_launches() { return launches; }
 void set_captured_stream(CUstream stream) { captured_stream = stream; }
 
 std::uint64_t events_recorded_on(CUstream stream) { return recorded[stream]; }
+
+void change_device_usage(std::int64_t bytes) { used_bytes += bytes; }
+
+std::uint64_t device_usage_questions() { return usage_questions.load(); }
 
 void install_null_driver(std::size_t pointer_parameters) {
   parameters = pointer_parameters;
@@ -77,7 +105,9 @@ void install_null_driver(std::size_t pointer_parameters) {
     return CUDA_SUCCESS;
   };
   table.cuMemGetInfo_v2 = [](std::size_t* free, std::size_t* total) {
-    *free = *total = kDeviceBytes;
+    ++usage_questions;
+    *total = kDeviceBytes;
+    *free = kDeviceBytes - static_cast<std::size_t>(used_bytes.load());
     return CUDA_SUCCESS;
   };
   table.cuMemGetAllocationGranularity = [](std::size_t* granularity, const CUmemAllocationProp*,
@@ -92,12 +122,8 @@ void install_null_driver(std::size_t pointer_parameters) {
     return CUDA_SUCCESS;
   };
   table.cuMemAddressFree = [](CUdeviceptr, std::size_t) { return CUDA_SUCCESS; };
-  table.cuMemCreate = [](CUmemGenericAllocationHandle* pages, std::size_t,
-                         const CUmemAllocationProp*, unsigned long long) {
-    *pages = next_handle += 16;
-    return CUDA_SUCCESS;
-  };
-  table.cuMemRelease = [](CUmemGenericAllocationHandle) { return CUDA_SUCCESS; };
+  table.cuMemCreate = &create_pages;
+  table.cuMemRelease = &release_pages;
   table.cuMemMap = [](CUdeviceptr, std::size_t, std::size_t, CUmemGenericAllocationHandle,
                       unsigned long long) { return CUDA_SUCCESS; };
   table.cuMemSetAccess = [](CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t) {

@@ -22,6 +22,13 @@ void set_captured_stream(CUstream stream);
 /// How many events were recorded on `stream` since the driver was installed.
 [[nodiscard]] std::uint64_t events_recorded_on(CUstream stream);
 
+/// As if somebody had taken `bytes` of the device, or given them back (negative). Pages that are
+/// made by cuMemCreate count by themselves. Any thread.
+void change_device_usage(std::int64_t bytes);
+
+/// How often cuMemGetInfo was called since the process began. Any thread.
+[[nodiscard]] std::uint64_t device_usage_questions();
+
 /// How many launches reached the null driver.
 [[nodiscard]] std::uint64_t null_driver_launches();
 

@@ -46,10 +46,12 @@ TEST_F(ContextHooksTest, LetsAHookFinishWhileTheContextGoes) {
   EXPECT_EQ(residency.free(buffer_), Status::kInvalidValue);
   EXPECT_FALSE(residency.allocate(2_MiB, std::nullopt).ok());
   EXPECT_TRUE(residency.admits_passthrough(1_MiB));
+  residency.on_passthrough_allocation(1_MiB);
+  residency.on_passthrough_change();
+  (void)residency.make_room(1_MiB);
   residency.trim();
   residency.on_stream_destroy(kLegacyStream);
   EXPECT_EQ(residency.pin_forever({&word, 1}, "test"), Status::kOk);
-  managed->unmanaged().give_back({});
 }
 
 TEST_F(ContextHooksTest, StartsAnewInTheNextContext) {

@@ -81,38 +81,6 @@ TEST_F(LaunchHooksTest, EndsTheUseOfALaunchThatTheDriverRefused) {
   EXPECT_EQ(hook::cuMemFree_v2(buffer_), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(LaunchHooksTest, KeepsSmallAllocationsWithTheDriver) {
-  driver().cuMemAlloc_v2 = [](CUdeviceptr* address, std::size_t) {
-    *address = 0x42000;
-    return CUDA_SUCCESS;
-  };
-  EXPECT_EQ(allocate(100), CUdeviceptr{0x42000});
-  EXPECT_EQ(stats().passthrough_bytes, 2_MiB);
-  driver().cuMemFree_v2 = [](CUdeviceptr) { return CUDA_SUCCESS; };
-  EXPECT_EQ(hook::cuMemFree_v2(0x42000), CUDA_SUCCESS);
-  EXPECT_EQ(stats().passthrough_bytes, Bytes{});
-}
-
-TEST_F(LaunchHooksTest, TrimsAndAsksAgainWhenASmallAllocationFindsNoRoom) {
-  static int asked = 0;
-  asked = 0;
-  driver().cuMemAlloc_v2 = [](CUdeviceptr* address, std::size_t) {
-    if (asked++ == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-    *address = 0x42000;
-    return CUDA_SUCCESS;
-  };
-  EXPECT_EQ(allocate(100), CUdeviceptr{0x42000});
-  EXPECT_EQ(asked, 2);
-}
-
-TEST_F(LaunchHooksTest, GivesTheBudgetBackWhenASmallAllocationFails) {
-  driver().cuMemAlloc_v2 = [](CUdeviceptr*, std::size_t) { return CUDA_ERROR_OUT_OF_MEMORY; };
-  CUdeviceptr address = 7;
-  EXPECT_EQ(hook::cuMemAlloc_v2(&address, 100), CUDA_ERROR_OUT_OF_MEMORY);
-  EXPECT_EQ(address, 7U);
-  EXPECT_EQ(stats().passthrough_bytes, Bytes{});
-}
-
 TEST(HookScope, PassesThroughWhenNestedOrDisabled) {
   hooks_disabled = false;
   {

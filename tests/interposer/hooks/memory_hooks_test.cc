@@ -1,4 +1,4 @@
-// What is left to the driver but takes device memory: counted from its making to its end.
+// Allocation and freeing, of managed buffers and of what is left to the driver.
 #include <gtest/gtest.h>
 
 #include "tests/interposer/managed_fixture.h"
@@ -9,164 +9,89 @@ namespace {
 constexpr CUdeviceptr kDriverAddress = 0x7700000000;
 constexpr std::size_t kSmall = 64;  // passes through
 
-class MemoryHooksTest : public testing::ManagedFixture {
+/// How much the driver's allocations take, of whatever size.
+std::int64_t taken_by_each = 0;
+
+class MemoryHooksTest : public testing::BudgetFixture {
  protected:
   void SetUp() override {
-    ManagedFixture::SetUp();
+    BudgetFixture::SetUp();
+    taken_by_each = 0;
     driver().cuMemAlloc_v2 = [](CUdeviceptr* address, std::size_t) {
       *address = kDriverAddress;
+      testing::change_device_usage(taken_by_each);
       return CUDA_SUCCESS;
     };
-    driver().cuMemFree_v2 = [](CUdeviceptr) { return CUDA_SUCCESS; };
+    driver().cuMemFree_v2 = [](CUdeviceptr) {
+      testing::change_device_usage(-taken_by_each);
+      return CUDA_SUCCESS;
+    };
   }
-  static Bytes unmanaged() {
-    return ContextRegistry::managed()->residency().stats().passthrough_bytes;
-  }
-
-  static CUmemGenericAllocationHandle create_pages(std::size_t size) {
-    CUmemAllocationProp properties{};
-    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    CUmemGenericAllocationHandle handle = 0;
-    EXPECT_EQ(hook::cuMemCreate(&handle, size, &properties, 0), CUDA_SUCCESS);
-    return handle;
+  /// The calling thread's context is now another than the managed one, on `device`.
+  static void leave_managed_context(bool same_device) {
+    driver().cuCtxGetCurrent = [](CUcontext* context) {
+      *context = reinterpret_cast<CUcontext>(0x20);
+      return CUDA_SUCCESS;
+    };
+    if (same_device) return;
+    driver().cuCtxGetDevice = [](CUdevice* device) {
+      *device = 1;
+      return CUDA_SUCCESS;
+    };
   }
 };
 
-TEST_F(MemoryHooksTest, CountsPagesUntilTheyAreReleasedAndUnmapped) {
-  const auto handle = create_pages(4 << 20);
-  EXPECT_EQ(unmanaged(), 4_MiB);
-  ASSERT_EQ(hook::cuMemMap(kDriverAddress, 4 << 20, 0, handle, 0), CUDA_SUCCESS);
-  ASSERT_EQ(hook::cuMemRelease(handle), CUDA_SUCCESS);
-  EXPECT_EQ(unmanaged(), 4_MiB);
-  ASSERT_EQ(hook::cuMemUnmap(kDriverAddress, 4 << 20), CUDA_SUCCESS);
-  EXPECT_EQ(unmanaged(), Bytes{});
-}
-
-TEST_F(MemoryHooksTest, CountsPagesThatTheDriverWouldNotRelease) {
-  const auto handle = create_pages(4 << 20);
-  driver().cuMemRelease = [](CUmemGenericAllocationHandle) { return CUDA_ERROR_INVALID_VALUE; };
-  EXPECT_EQ(hook::cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(unmanaged(), 4_MiB);
-  driver().cuMemRelease = [](CUmemGenericAllocationHandle) { return CUDA_SUCCESS; };
-  EXPECT_EQ(hook::cuMemRelease(handle), CUDA_SUCCESS);
-  EXPECT_EQ(unmanaged(), Bytes{});
-}
-
-TEST_F(MemoryHooksTest, CountsExportedPagesForGood) {
-  driver().cuMemExportToShareableHandle = [](void*, CUmemGenericAllocationHandle,
-                                             CUmemAllocationHandleType,
-                                             unsigned long long) { return CUDA_SUCCESS; };
-  const auto handle = create_pages(4 << 20);
-  int descriptor = -1;
-  ASSERT_EQ(hook::cuMemExportToShareableHandle(&descriptor, handle,
-                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-            CUDA_SUCCESS);
-  ASSERT_EQ(hook::cuMemRelease(handle), CUDA_SUCCESS);
-  EXPECT_EQ(unmanaged(), 4_MiB);
-}
-
-TEST_F(MemoryHooksTest, RefusesToUnmapABufferUnderItself) {
-  driver().cuMemUnmap = [](CUdeviceptr, std::size_t) {
-    ADD_FAILURE() << "the driver was asked";
-    return CUDA_SUCCESS;
-  };
-  EXPECT_EQ(hook::cuMemUnmap(buffer_, 2 << 20), CUDA_ERROR_INVALID_VALUE);
-  driver().cuMemUnmap = [](CUdeviceptr, std::size_t) { return CUDA_SUCCESS; };
-}
-
-TEST_F(MemoryHooksTest, CountsArraysWithTheirLevels) {
-  driver().cuArrayCreate_v2 = [](CUarray* array, const CUDA_ARRAY_DESCRIPTOR*) {
-    *array = reinterpret_cast<CUarray>(0x9990);
-    return CUDA_SUCCESS;
-  };
-  driver().cuMipmappedArrayCreate = [](CUmipmappedArray* array, const CUDA_ARRAY3D_DESCRIPTOR*,
-                                       unsigned) {
-    *array = reinterpret_cast<CUmipmappedArray>(0xaaa0);
-    return CUDA_SUCCESS;
-  };
-  driver().cuArrayDestroy = [](CUarray) { return CUDA_SUCCESS; };
-  driver().cuMipmappedArrayDestroy = [](CUmipmappedArray) { return CUDA_SUCCESS; };
-
-  const CUDA_ARRAY_DESCRIPTOR flat{1024, 1024, CU_AD_FORMAT_FLOAT, 2};  // 8 MiB
-  CUarray array = nullptr;
-  ASSERT_EQ(hook::cuArrayCreate_v2(&array, &flat), CUDA_SUCCESS);
-  EXPECT_EQ(unmanaged(), 8_MiB);
-
-  CUDA_ARRAY3D_DESCRIPTOR deep{};
-  deep.Width = 1024;
-  deep.Height = 1024;
-  deep.Depth = 2;
-  deep.Format = CU_AD_FORMAT_UNSIGNED_INT8;
-  deep.NumChannels = 4;
-  CUmipmappedArray levels = nullptr;
-  // 8 MiB, then 1024^2 bytes, rounded together to whole blocks.
-  ASSERT_EQ(hook::cuMipmappedArrayCreate(&levels, &deep, 2), CUDA_SUCCESS);
-  EXPECT_EQ(unmanaged(), 18_MiB);
-
-  ASSERT_EQ(hook::cuArrayDestroy(array), CUDA_SUCCESS);
-  ASSERT_EQ(hook::cuMipmappedArrayDestroy(levels), CUDA_SUCCESS);
-  EXPECT_EQ(unmanaged(), Bytes{});
-}
-
-TEST_F(MemoryHooksTest, DoesNotCountArraysWithoutMemory) {
-  driver().cuArray3DCreate_v2 = [](CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR*) {
-    *array = reinterpret_cast<CUarray>(0x9990);
-    return CUDA_SUCCESS;
-  };
-  CUDA_ARRAY3D_DESCRIPTOR sparse{};
-  sparse.Width = sparse.Height = 4096;
-  sparse.Format = CU_AD_FORMAT_FLOAT;
-  sparse.NumChannels = 4;
-  sparse.Flags = CUDA_ARRAY3D_SPARSE;
-  CUarray array = nullptr;
-  ASSERT_EQ(hook::cuArray3DCreate_v2(&array, &sparse), CUDA_SUCCESS);
-  EXPECT_EQ(unmanaged(), Bytes{});
+TEST_F(MemoryHooksTest, LeavesSmallAllocationsToTheDriverAndCountsThem) {
+  taken_by_each = kSmall;
+  CUdeviceptr address = 0;
+  ASSERT_EQ(hook::cuMemAlloc_v2(&address, kSmall), CUDA_SUCCESS);
+  EXPECT_EQ(address, kDriverAddress);
+  EXPECT_EQ(passthrough(), Bytes{kSmall});
+  ASSERT_EQ(hook::cuMemFree_v2(address), CUDA_SUCCESS);
+  wait_for_passthrough(Bytes{});
 }
 
 TEST_F(MemoryHooksTest, CountsWhatAnotherContextOfTheDeviceAllocates) {
-  driver().cuCtxGetCurrent = [](CUcontext* context) {
-    *context = reinterpret_cast<CUcontext>(0x20);
-    return CUDA_SUCCESS;
-  };
+  taken_by_each = 6 << 20;
+  leave_managed_context(/*same_device=*/true);
   CUdeviceptr address = 0;
   ASSERT_EQ(hook::cuMemAlloc_v2(&address, 6 << 20), CUDA_SUCCESS);
   EXPECT_EQ(address, kDriverAddress);
-  EXPECT_EQ(unmanaged(), 6_MiB);
+  EXPECT_EQ(passthrough(), 6_MiB);
   ASSERT_EQ(hook::cuMemFree_v2(address), CUDA_SUCCESS);
-  EXPECT_EQ(unmanaged(), Bytes{});
+  wait_for_passthrough(Bytes{});
   testing::install_null_driver(2);
 }
 
 TEST_F(MemoryHooksTest, DoesNotCountWhatIsAllocatedOnAnotherDevice) {
-  driver().cuCtxGetCurrent = [](CUcontext* context) {
-    *context = reinterpret_cast<CUcontext>(0x20);
-    return CUDA_SUCCESS;
-  };
-  driver().cuCtxGetDevice = [](CUdevice* device) {
-    *device = 1;
-    return CUDA_SUCCESS;
-  };
+  leave_managed_context(/*same_device=*/false);
   CUdeviceptr address = 0;
   ASSERT_EQ(hook::cuMemAlloc_v2(&address, 6 << 20), CUDA_SUCCESS);
-  EXPECT_EQ(unmanaged(), Bytes{});
+  EXPECT_EQ(passthrough(), Bytes{});
   testing::install_null_driver(2);
 }
 
 TEST_F(MemoryHooksTest, LeavesSizesThatNoDeviceHasToTheDriver) {
-  const Bytes before = [] {
-    create_pages(4 << 20);
-    return unmanaged();
-  }();
-  driver().cuMemCreate = [](CUmemGenericAllocationHandle*, std::size_t, const CUmemAllocationProp*,
-                            unsigned long long) { return CUDA_ERROR_OUT_OF_MEMORY; };
+  leave_managed_context(/*same_device=*/true);
+  driver().cuMemAlloc_v2 = [](CUdeviceptr*, std::size_t) { return CUDA_ERROR_INVALID_VALUE; };
   for (const std::size_t size : {std::size_t{1} << 63, std::size_t{1} << 62, SIZE_MAX}) {
-    CUmemAllocationProp properties{};
-    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    CUmemGenericAllocationHandle handle = 0;
-    EXPECT_EQ(hook::cuMemCreate(&handle, size, &properties, 0), CUDA_ERROR_OUT_OF_MEMORY);
-    EXPECT_EQ(unmanaged(), before);
+    CUdeviceptr address = 0;
+    EXPECT_EQ(hook::cuMemAlloc_v2(&address, size), CUDA_ERROR_INVALID_VALUE);
   }
+  EXPECT_EQ(passthrough(), Bytes{});
+  testing::install_null_driver(2);
+}
+
+TEST_F(MemoryHooksTest, AnswersOutOfMemoryWhenTheBudgetHasNoRoomForASmallAllocation) {
+  taken_by_each = 64 << 20;
+  leave_managed_context(/*same_device=*/true);
+  CUdeviceptr address = 0;
+  ASSERT_EQ(hook::cuMemAlloc_v2(&address, 64 << 20), CUDA_SUCCESS);
+  address = 7;
+  EXPECT_EQ(hook::cuMemAlloc_v2(&address, kSmall), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(address, 7U);
+  ASSERT_EQ(hook::cuMemFree_v2(kDriverAddress), CUDA_SUCCESS);
+  testing::install_null_driver(2);
 }
 
 TEST_F(MemoryHooksTest, AnswersWithTheErrorThatAKernelLeftBehind) {
@@ -178,28 +103,27 @@ TEST_F(MemoryHooksTest, AnswersWithTheErrorThatAKernelLeftBehind) {
   EXPECT_EQ(hook::cuMemFreeAsync(buffer_, nullptr), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-TEST_F(MemoryHooksTest, CountsAnAddressThatComesAgainBeforeItsFreeHasReturned) {
-  CUdeviceptr address = 0;
-  ASSERT_EQ(hook::cuMemAlloc_v2(&address, kSmall), CUDA_SUCCESS);
-  ASSERT_EQ(unmanaged(), 2_MiB);
-  // As another thread may, while the first is between the driver's free and what follows.
-  driver().cuMemFree_v2 = [](CUdeviceptr) {
-    driver().cuMemFree_v2 = [](CUdeviceptr) { return CUDA_SUCCESS; };
-    CUdeviceptr again = 0;
-    return hook::cuMemAlloc_v2(&again, kSmall);
-  };
-  ASSERT_EQ(hook::cuMemFree_v2(address), CUDA_SUCCESS);
-  EXPECT_EQ(unmanaged(), 2_MiB);
-  ASSERT_EQ(hook::cuMemFree_v2(address), CUDA_SUCCESS);
-  EXPECT_EQ(unmanaged(), Bytes{});
+TEST_F(MemoryHooksTest, AnswersWhatTheDriverSaysOfAFree) {
+  driver().cuMemFree_v2 = [](CUdeviceptr) { return CUDA_ERROR_INVALID_CONTEXT; };
+  EXPECT_EQ(hook::cuMemFree_v2(kDriverAddress), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(hook::cuMemFree_v2(buffer_ + 64), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(MemoryHooksTest, CountsWhatTheDriverWouldNotFree) {
+TEST_F(MemoryHooksTest, GivesPitchedMemoryTheDevicesAlignmentOfRows) {
   CUdeviceptr address = 0;
-  ASSERT_EQ(hook::cuMemAlloc_v2(&address, kSmall), CUDA_SUCCESS);
-  driver().cuMemFree_v2 = [](CUdeviceptr) { return CUDA_ERROR_INVALID_CONTEXT; };
-  EXPECT_EQ(hook::cuMemFree_v2(address), CUDA_ERROR_INVALID_CONTEXT);
-  EXPECT_EQ(unmanaged(), 2_MiB);
+  std::size_t pitch = 0;
+  ASSERT_EQ(hook::cuMemAllocPitch_v2(&address, &pitch, 1000, 16, 4), CUDA_SUCCESS);
+  EXPECT_EQ(pitch, 1024U);
+  EXPECT_TRUE(ContextRegistry::managed()->in_arena(address));
+}
+
+TEST_F(MemoryHooksTest, AnswersHintsForBuffersItself) {
+  driver().cuMemAdvise = [](CUdeviceptr, std::size_t, CUmem_advise, CUdevice) {
+    return CUDA_ERROR_INVALID_VALUE;  // the driver knows no unified memory there
+  };
+  EXPECT_EQ(hook::cuMemAdvise(buffer_, kBytes, CU_MEM_ADVISE_SET_READ_MOSTLY, 0), CUDA_SUCCESS);
+  EXPECT_EQ(hook::cuMemAdvise(kDriverAddress, kBytes, CU_MEM_ADVISE_SET_READ_MOSTLY, 0),
+            CUDA_ERROR_INVALID_VALUE);
 }
 
 }  // namespace

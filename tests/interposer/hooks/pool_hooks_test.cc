@@ -10,16 +10,15 @@ auto* const kHandle = reinterpret_cast<CUmemoryPool>(0x40);
 auto* const kImported = reinterpret_cast<CUmemoryPool>(0x50);
 constexpr std::size_t kSmall = 64;  // passes through
 
-/// What the driver says of the pool, and how often it was asked since the last destruction.
-cuuint64_t reserved = 0;
+/// How often the driver was asked about a pool.
 int questions = 0;
 CUdeviceptr next_address = 0x7700000000;
 
-class PoolHooksTest : public testing::ManagedFixture {
+class PoolHooksTest : public testing::BudgetFixture {
  protected:
   void SetUp() override {
-    ManagedFixture::SetUp();
-    reserved = 2 << 20;
+    BudgetFixture::SetUp();
+    questions = 0;
     DriverTable& table = driver();
     table.cuMemPoolCreate = [](CUmemoryPool* pool, const CUmemPoolProps*) {
       *pool = kHandle;
@@ -30,14 +29,10 @@ class PoolHooksTest : public testing::ManagedFixture {
       *pool = kImported;
       return CUDA_SUCCESS;
     };
-    table.cuMemPoolDestroy = [](CUmemoryPool) {
-      questions = 0;
-      return CUDA_SUCCESS;
-    };
-    table.cuMemPoolGetAttribute = [](CUmemoryPool, CUmemPool_attribute attribute, void* value) {
+    table.cuMemPoolDestroy = [](CUmemoryPool) { return CUDA_SUCCESS; };
+    table.cuMemPoolGetAttribute = [](CUmemoryPool, CUmemPool_attribute, void* value) {
       ++questions;
-      *static_cast<cuuint64_t*>(value) =
-          attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT ? reserved : 0;
+      *static_cast<cuuint64_t*>(value) = 0;
       return CUDA_SUCCESS;
     };
     table.cuMemAllocFromPoolAsync = [](CUdeviceptr* address, std::size_t, CUmemoryPool, CUstream) {
@@ -73,43 +68,45 @@ class PoolHooksTest : public testing::ManagedFixture {
   static bool is_managed(CUdeviceptr address) {
     return ContextRegistry::managed()->in_arena(address);
   }
-  static Bytes unmanaged() {
-    return ContextRegistry::managed()->residency().stats().passthrough_bytes;
-  }
 };
 
 TEST_F(PoolHooksTest, CountsAPoolApartFromTheNextAtItsHandle) {
   const CUmemoryPool first = make_pool();
-  reserved = 6 << 20;
-  const CUdeviceptr old_small = allocate_from(first, kSmall);
   const CUdeviceptr old_large = allocate_from(first, kBytes);
   EXPECT_EQ(used(first), kBytes);
   ASSERT_EQ(hook::cuMemPoolDestroy(first), CUDA_SUCCESS);
   const CUmemoryPool second = make_pool();
-  reserved = 2 << 20;
   EXPECT_EQ(used(second), 0U);
-  const CUdeviceptr small = allocate_from(second, kSmall);
-  EXPECT_EQ(unmanaged(), 8_MiB);
   free_async(old_large);
   EXPECT_EQ(used(second), 0U);
-  free_async(old_small);
-  EXPECT_EQ(unmanaged(), 2_MiB);
-  free_async(small);
 }
 
-TEST_F(PoolHooksTest, AsksForTheLastTimeBeforeThePoolIsDestroyed) {
+TEST_F(PoolHooksTest, AsksTheDriverNothingAboutAPoolThatTheProgramDoesNotAskAbout) {
   const CUmemoryPool pool = make_pool();
-  reserved = 64 << 20;
   const CUdeviceptr small = allocate_from(pool, kSmall);
-  EXPECT_EQ(unmanaged(), 64_MiB);
-  reserved = 2 << 20;  // given back at a synchronisation, say
+  const CUdeviceptr large = allocate_from(pool, kBytes);
   ASSERT_EQ(hook::cuMemPoolDestroy(pool), CUDA_SUCCESS);
-  EXPECT_EQ(unmanaged(), 2_MiB);
   CUmodule module = nullptr;
   EXPECT_EQ(hook::cuModuleLoad(&module, ""), CUDA_SUCCESS);
-  EXPECT_EQ(questions, 0);
   free_async(small);
-  EXPECT_EQ(unmanaged(), Bytes{});
+  free_async(large);
+  EXPECT_EQ(questions, 0);
+}
+
+TEST_F(PoolHooksTest, CountsWhatThePoolTookForItself) {
+  const CUmemoryPool pool = make_pool();
+  const CUdeviceptr small = allocate_from(pool, kSmall);
+  EXPECT_EQ(passthrough(), Bytes{kSmall});
+  // A block of 2 MiB, which the pool keeps until it is trimmed.
+  testing::change_device_usage(2 << 20);
+  free_async(small);
+  wait_for_passthrough(2_MiB);
+  driver().cuMemPoolTrimTo = [](CUmemoryPool, std::size_t) {
+    testing::change_device_usage(-(2 << 20));
+    return CUDA_SUCCESS;
+  };
+  ASSERT_EQ(hook::cuMemPoolTrimTo(pool, 0), CUDA_SUCCESS);
+  wait_for_passthrough(Bytes{});
 }
 
 TEST_F(PoolHooksTest, GoesOnWithAPoolThatCouldNotBeDestroyed) {

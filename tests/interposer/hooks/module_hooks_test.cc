@@ -1,0 +1,59 @@
+// Code that comes and goes: cached layouts, and the memory that it takes.
+#include <gtest/gtest.h>
+
+#include "tests/interposer/managed_fixture.h"
+
+namespace superpipe {
+namespace {
+
+class ModuleHooksTest : public testing::BudgetFixture {
+ protected:
+  void SetUp() override {
+    BudgetFixture::SetUp();
+    driver().cuModuleLoad = [](CUmodule* module, const char*) {
+      *module = reinterpret_cast<CUmodule>(0x8880);
+      testing::change_device_usage(4 << 20);
+      return CUDA_SUCCESS;
+    };
+    driver().cuModuleUnload = [](CUmodule) {
+      // By now the driver may give the handle to another function.
+      EXPECT_EQ(ContextRegistry::managed()->layouts().find(testing::null_kernel(1)), nullptr);
+      testing::change_device_usage(-(4 << 20));
+      return CUDA_SUCCESS;
+    };
+  }
+  void TearDown() override {
+    BudgetFixture::TearDown();
+    testing::install_null_driver(2);
+  }
+};
+
+TEST_F(ModuleHooksTest, HasTheDeviceLookedAtWhenCodeIsLoadedAndUnloaded) {
+  CUmodule module = nullptr;
+  ASSERT_EQ(hook::cuModuleLoad(&module, ""), CUDA_SUCCESS);
+  wait_for_passthrough(4_MiB);
+  ASSERT_EQ(hook::cuModuleUnload(module), CUDA_SUCCESS);
+  wait_for_passthrough(Bytes{});
+}
+
+TEST_F(ModuleHooksTest, HasTheDeviceLookedAtWhenAKernelIsLaunchedForTheFirstTime) {
+  testing::change_device_usage(2 << 20);  // as the driver takes for the kernel's code
+  ASSERT_EQ(launch(testing::null_kernel(1), buffer_, other_), CUDA_SUCCESS);
+  wait_for_passthrough(2_MiB);
+  testing::change_device_usage(-(2 << 20));
+}
+
+TEST_F(ModuleHooksTest, ForgetsLayoutsBeforeTheDriverUnloadsTheirFunctions) {
+  ASSERT_EQ(launch(testing::null_kernel(1), buffer_, other_), CUDA_SUCCESS);
+  ASSERT_NE(ContextRegistry::managed()->layouts().find(testing::null_kernel(1)), nullptr);
+  testing::change_device_usage(4 << 20);
+  ASSERT_EQ(hook::cuModuleUnload(nullptr), CUDA_SUCCESS);
+}
+
+TEST_F(ModuleHooksTest, AnswersWhatTheDriverSays) {
+  driver().cuLibraryUnload = [](CUlibrary) { return CUDA_ERROR_INVALID_HANDLE; };
+  EXPECT_EQ(hook::cuLibraryUnload(nullptr), CUDA_ERROR_INVALID_HANDLE);
+}
+
+}  // namespace
+}  // namespace superpipe
