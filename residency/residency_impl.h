@@ -273,8 +273,8 @@ class ResidencyManager::Impl {
   std::uint64_t seq_ = 0;
   std::uint64_t tickets_ = 0;
   std::uint64_t turns_ = 1;  // never 0, which is no turn
-  TurnQueue turn_;           // one operation at a time may hold pins while it waits for room
-  bool asks_policy_;         // false: it has nothing to say, or was lost for want of host memory
+  TurnQueue turn_;    // one operation at a time may hold pins while it waits for room
+  bool asks_policy_;  // false: it has nothing to say, or was lost for want of host memory
 
   Bytes limit_;
   bool hard_ = false;

@@ -29,8 +29,7 @@ struct ResidencyOptions {
   bool zero_fill = false;                       ///< SUPERPIPE_FILL=zero
   bool overflow_allowed = false;                ///< SUPERPIPE_OVERFLOW=allow
   bool record_timeline = false;                 ///< SUPERPIPE_TIMELINE
-  Bytes
-      headroom;  ///< SUPERPIPE_HEADROOM: of the budget, kept free for what the driver takes unasked
+  Bytes headroom;  ///< SUPERPIPE_HEADROOM: of the budget, kept free for what the driver takes unasked
   /// The clock of waits and statistics; tests give their own.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
   /// Whether a thread of its own moves content. Without, nothing moves but inside calls that wait
