@@ -1,0 +1,142 @@
+#include "interposer/driver/driver_device_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "interposer/driver/capture_count.h"
+#include "interposer/driver/hook_scope.h"
+#include "interposer/driver/table.h"
+#include "tests/interposer/null_driver.h"
+
+namespace superpipe {
+namespace {
+
+using std::chrono_literals::operator""ms;
+
+int pushes = 0;
+int unmaps = 0;
+int copies = 0;
+
+class DriverDeviceMemoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    testing::install_null_driver(1);
+    pushes = unmaps = copies = 0;
+    driver().cuCtxPushCurrent_v2 = [](CUcontext) {
+      ++pushes;
+      return CUDA_SUCCESS;
+    };
+  }
+  void TearDown() override { testing::install_null_driver(1); }
+
+  static CUcontext context() {
+    CUcontext current = nullptr;
+    driver().cuCtxGetCurrent(&current);
+    return current;
+  }
+  static EventHandle event() { return EventHandle{0x40}; }
+
+  DriverDeviceMemory memory_{(testing::install_null_driver(1), context()), 0};
+};
+
+TEST_F(DriverDeviceMemoryTest, TakesTheGranularityOfTheDriver) {
+  EXPECT_EQ(memory_.granularity(), 2_MiB);
+}
+
+TEST_F(DriverDeviceMemoryTest, TellsHowMuchOfTheDeviceIsUsedByAnybody) {
+  const auto before = memory_.used_bytes();
+  ASSERT_TRUE(before.ok());
+  const auto pages = memory_.create_pages(4_MiB);
+  ASSERT_TRUE(pages.ok());
+  EXPECT_EQ(*memory_.used_bytes(), *before + 4_MiB);
+  EXPECT_EQ(memory_.destroy_pages(*pages, 4_MiB), Status::kOk);
+  EXPECT_EQ(*memory_.used_bytes(), *before);
+  driver().cuMemGetInfo_v2 = [](std::size_t*, std::size_t*) { return CUDA_ERROR_UNKNOWN; };
+  EXPECT_EQ(memory_.used_bytes().status(), Status::kDeviceError);
+}
+
+TEST_F(DriverDeviceMemoryTest, MakesItsContextCurrentWhereAnotherIs) {
+  EXPECT_TRUE(memory_.create_event().ok());
+  EXPECT_EQ(pushes, 0);
+  driver().cuCtxGetCurrent = [](CUcontext* current) {
+    *current = nullptr;
+    return CUDA_SUCCESS;
+  };
+  EXPECT_TRUE(memory_.create_event().ok());
+  EXPECT_EQ(pushes, 1);
+}
+
+TEST_F(DriverDeviceMemoryTest, MarksTheThreadAsInsideItsOwnCalls) {
+  driver().cuMemUnmap = [](CUdeviceptr, std::size_t) {
+    EXPECT_TRUE(HookScope().passes_through());
+    return CUDA_SUCCESS;
+  };
+  EXPECT_EQ(memory_.unmap(0x1000, 2_MiB), Status::kOk);
+}
+
+TEST_F(DriverDeviceMemoryTest, TakesAMappingBackThatCannotBeAccessed) {
+  driver().cuMemSetAccess = [](CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t) {
+    return CUDA_ERROR_UNKNOWN;
+  };
+  driver().cuMemUnmap = [](CUdeviceptr, std::size_t) {
+    ++unmaps;
+    return CUDA_SUCCESS;
+  };
+  EXPECT_EQ(memory_.map(0x1000, 2_MiB, PageHandle{1}), Status::kDeviceError);
+  EXPECT_EQ(unmaps, 1);
+}
+
+TEST_F(DriverDeviceMemoryTest, TellsWhichMemoryIsOut) {
+  driver().cuMemCreate = [](CUmemGenericAllocationHandle*, std::size_t, const CUmemAllocationProp*,
+                            unsigned long long) { return CUDA_ERROR_OUT_OF_MEMORY; };
+  driver().cuMemHostRegister_v2 = [](void*, std::size_t, unsigned) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  };
+  EXPECT_EQ(memory_.create_pages(2_MiB).status(), Status::kOutOfDeviceMemory);
+  EXPECT_EQ(memory_.pin(this, 2_MiB), Status::kOutOfHostMemory);
+}
+
+TEST_F(DriverDeviceMemoryTest, WaitsForAnEventNoLongerThanTheLimit) {
+  EXPECT_EQ(memory_.wait(event(), 0ms), Status::kOk);
+  driver().cuEventQuery = [](CUevent) { return CUDA_ERROR_NOT_READY; };
+  EXPECT_EQ(memory_.wait(event(), 0ms), Status::kTimedOut);
+  EXPECT_FALSE(*memory_.is_complete(event()));
+  driver().cuEventQuery = [](CUevent) { return CUDA_ERROR_ILLEGAL_ADDRESS; };
+  EXPECT_EQ(memory_.wait(event(), 0ms), Status::kDeviceError);
+  EXPECT_EQ(memory_.is_complete(event()).status(), Status::kDeviceError);
+}
+
+TEST_F(DriverDeviceMemoryTest, TellsTheErrorThatAKernelLeftBehind) {
+  EXPECT_EQ(memory_.sticky_error(), CUDA_SUCCESS);
+  driver().cuEventQuery = [](CUevent) { return CUDA_ERROR_ILLEGAL_ADDRESS; };
+  EXPECT_EQ(memory_.sticky_error(), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST_F(DriverDeviceMemoryTest, StopsCopyingAtTheFirstError) {
+  driver().cuMemcpyHtoDAsync_v2 = [](CUdeviceptr, const void*, std::size_t, CUstream) {
+    return ++copies == 2 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+  };
+  const std::array<Transfer, 3> transfers{};
+  EXPECT_EQ(memory_.copy_to_device(transfers, StreamHandle{0x40}), Status::kDeviceError);
+  EXPECT_EQ(copies, 2);
+}
+
+TEST_F(DriverDeviceMemoryTest, AsksWhetherAStreamCapturesOnlyWhileAnyDoes) {
+  driver().cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus* status) {
+    *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return CUDA_SUCCESS;
+  };
+  EXPECT_FALSE(*memory_.is_capturing(StreamHandle{0x40}));
+  CaptureCount::begin();
+  EXPECT_TRUE(*memory_.is_capturing(StreamHandle{0x40}));
+  // The legacy stream, which would break a capture if it were used.
+  driver().cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus*) {
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  };
+  EXPECT_TRUE(*memory_.is_capturing(kLegacyStream));
+  CaptureCount::end();
+}
+
+}  // namespace
+}  // namespace superpipe

@@ -1,0 +1,167 @@
+// Linear copies to and from managed buffers, on the device and out of it.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "tests/interposer/managed_fixture.h"
+
+namespace superpipe {
+namespace {
+
+auto* const kStream = reinterpret_cast<CUstream>(0x5550);
+
+/// What the driver was asked for; host functions run at once unless they are held back.
+int device_copies = 0;
+int synchronisations = 0;
+bool holds_back = false;
+bool is_pinned = false;
+bool is_busy = false;
+std::vector<std::pair<CUhostFn, void*>> queued;
+
+void run_queued() {
+  for (const auto& [function, data] : queued) function(data);
+  queued.clear();
+}
+
+class CopyHooksTest : public testing::BudgetFixture {
+ protected:
+  static constexpr std::size_t kLarge = 16 << 20;
+
+  void SetUp() override {
+    BudgetFixture::SetUp();
+    device_copies = synchronisations = 0;
+    holds_back = is_pinned = is_busy = false;
+    queued.clear();
+    DriverTable& table = driver();
+    table.cuMemcpyHtoD_v2 = [](CUdeviceptr, const void*, std::size_t) {
+      ++device_copies;
+      return CUDA_SUCCESS;
+    };
+    table.cuMemcpyDtoH_v2 = [](void*, CUdeviceptr, std::size_t) {
+      ++device_copies;
+      return CUDA_SUCCESS;
+    };
+    table.cuMemcpyHtoDAsync_v2 = [](CUdeviceptr, const void*, std::size_t, CUstream) {
+      ++device_copies;
+      return CUDA_SUCCESS;
+    };
+    table.cuLaunchHostFunc = [](CUstream, CUhostFn function, void* data) {
+      queued.emplace_back(function, data);
+      if (!holds_back) run_queued();
+      return CUDA_SUCCESS;
+    };
+    table.cuStreamSynchronize = [](CUstream) {
+      ++synchronisations;
+      return CUDA_SUCCESS;
+    };
+    table.cuStreamQuery = [](CUstream) { return is_busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS; };
+    table.cuStreamGetFlags = [](CUstream, unsigned* flags) {
+      *flags = 0;
+      return CUDA_SUCCESS;
+    };
+    table.cuPointerGetAttribute = [](void*, CUpointer_attribute, CUdeviceptr) {
+      return is_pinned ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    };
+  }
+
+  /// A buffer for which the budget has no room on the device, so that its bytes are on the host.
+  static CUdeviceptr buffer_out_of_device() {
+    for (int i = 0; i < 4; ++i) allocate(kLarge);
+    return allocate(kLarge);
+  }
+
+  std::array<char, 16> content_{"fifteen letters"};
+  std::array<char, 16> back_{};
+};
+
+TEST_F(CopyHooksTest, PassesACopyOfAResidentBufferOn) {
+  EXPECT_EQ(hook::cuMemcpyHtoD_v2(buffer_, content_.data(), content_.size()), CUDA_SUCCESS);
+  EXPECT_EQ(hook::cuMemcpyDtoH_v2(back_.data(), buffer_, back_.size()), CUDA_SUCCESS);
+  EXPECT_EQ(device_copies, 2);
+}
+
+TEST_F(CopyHooksTest, CopiesToAndFromABufferThatIsOutWithoutTheDevice) {
+  const CUdeviceptr out = buffer_out_of_device();
+  EXPECT_EQ(hook::cuMemcpyHtoD_v2(out + 64, content_.data(), content_.size()), CUDA_SUCCESS);
+  EXPECT_EQ(hook::cuMemcpyDtoH_v2(back_.data(), out + 64, back_.size()), CUDA_SUCCESS);
+  EXPECT_EQ(back_, content_);
+  EXPECT_EQ(device_copies, 0);
+  EXPECT_EQ(synchronisations, 2) << "synchronous copies return when they are done";
+}
+
+TEST_F(CopyHooksTest, ReadsAPinnedSourceWhenTheStreamGetsThere) {
+  const CUdeviceptr out = buffer_out_of_device();
+  is_pinned = holds_back = true;
+  EXPECT_EQ(hook::cuMemcpyHtoDAsync_v2(out, content_.data(), content_.size(), kStream),
+            CUDA_SUCCESS);
+  EXPECT_EQ(synchronisations, 0);
+  content_[0] = 'F';
+  run_queued();
+  is_pinned = holds_back = false;
+  EXPECT_EQ(hook::cuMemcpyDtoH_v2(back_.data(), out, back_.size()), CUDA_SUCCESS);
+  EXPECT_EQ(back_[0], 'F');
+}
+
+TEST_F(CopyHooksTest, KeepsWhatAPageableSourceHeldWhenItHasToWait) {
+  const CUdeviceptr out = buffer_out_of_device();
+  is_busy = holds_back = true;
+  EXPECT_EQ(hook::cuMemcpyHtoDAsync_v2(out, content_.data(), content_.size(), kStream),
+            CUDA_SUCCESS);
+  EXPECT_EQ(synchronisations, 0);
+  content_[0] = 'F';
+  run_queued();
+  is_busy = holds_back = false;
+  EXPECT_EQ(hook::cuMemcpyDtoH_v2(back_.data(), out, back_.size()), CUDA_SUCCESS);
+  EXPECT_EQ(back_[0], 'f');
+}
+
+TEST_F(CopyHooksTest, CopiesAtOnceOnAnIdleStreamThatWaitsForNoOther) {
+  const CUdeviceptr out = buffer_out_of_device();
+  driver().cuStreamGetFlags = [](CUstream, unsigned* flags) {
+    *flags = CU_STREAM_NON_BLOCKING;
+    return CUDA_SUCCESS;
+  };
+  holds_back = true;
+  EXPECT_EQ(hook::cuMemcpyHtoDAsync_v2(out, content_.data(), content_.size(), kStream),
+            CUDA_SUCCESS);
+  EXPECT_TRUE(queued.empty());
+  holds_back = false;
+  EXPECT_EQ(hook::cuMemcpyDtoH_v2(back_.data(), out, back_.size()), CUDA_SUCCESS);
+  EXPECT_EQ(back_, content_);
+}
+
+TEST_F(CopyHooksTest, RefusesACopyPastTheEndOfABuffer) {
+  EXPECT_EQ(hook::cuMemcpyHtoD_v2(buffer_ + kBytes - 8, content_.data(), content_.size()),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(device_copies, 0);
+}
+
+TEST_F(CopyHooksTest, LeavesCopiesThatNameNoBufferToTheDriver) {
+  EXPECT_EQ(hook::cuMemcpyHtoD_v2(0x1000, content_.data(), content_.size()), CUDA_SUCCESS);
+  EXPECT_EQ(hook::cuMemcpyDtoH_v2(back_.data(), 0x1000, back_.size()), CUDA_SUCCESS);
+  EXPECT_EQ(hook::cuMemcpyHtoD_v2(buffer_, nullptr, 16), CUDA_SUCCESS);
+  EXPECT_EQ(hook::cuMemcpyHtoD_v2(buffer_, content_.data(), 0), CUDA_SUCCESS);
+  EXPECT_EQ(device_copies, 4);
+}
+
+TEST_F(CopyHooksTest, TellsTheDirectionOfAUnifiedCopyByItsAddresses) {
+  driver().cuMemcpy = [](CUdeviceptr, CUdeviceptr, std::size_t) {
+    ++device_copies;
+    return CUDA_SUCCESS;
+  };
+  const auto address_of = [](void* data) { return reinterpret_cast<CUdeviceptr>(data); };
+  const CUdeviceptr out = buffer_out_of_device();
+  EXPECT_EQ(hook::cuMemcpy(out, address_of(content_.data()), content_.size()), CUDA_SUCCESS);
+  EXPECT_EQ(hook::cuMemcpy(address_of(back_.data()), out, back_.size()), CUDA_SUCCESS);
+  EXPECT_EQ(back_, content_);
+  EXPECT_EQ(device_copies, 0);
+  EXPECT_EQ(hook::cuMemcpy(other_, buffer_, 64), CUDA_SUCCESS);
+  EXPECT_EQ(hook::cuMemcpy(address_of(back_.data()), address_of(content_.data()), 16),
+            CUDA_SUCCESS);
+  EXPECT_EQ(device_copies, 2);
+}
+
+}  // namespace
+}  // namespace superpipe
