@@ -89,8 +89,8 @@ ManagedContext* ContextRegistry::start() noexcept {
 void ContextRegistry::give_up(const std::string& why, bool strict) {
   has_given_up_ = true;
   refuses_.store(strict);
-  log_line(LogLevel::kError,
-           why + (strict ? "; SUPERPIPE_STRICT=1, so allocations fail" : "; running unmanaged"));
+  log_line(LogLevel::kError, why + (strict ? "; SUPERPIPE_STRICT=1, so allocations fail"
+                                           : "; the program runs without superpipe"));
 }
 
 void ContextRegistry::close_managed() noexcept {

@@ -44,8 +44,8 @@ __attribute__((constructor)) void start() {
     if (configuration.off && read.ok()) return;
     configure_log(configuration.log_level, configuration.log_file);
     if (!read.ok()) {
-      const char* const then =
-          configuration.strict ? "; SUPERPIPE_STRICT=1, so nothing runs" : "; running unmanaged";
+      const char* const then = configuration.strict ? "; SUPERPIPE_STRICT=1, so nothing runs"
+                                                    : "; the program runs without superpipe";
       std::string lines;
       for (const SettingProblem& error : read.errors) {
         if (!lines.empty()) lines += "\nsuperpipe: ";
@@ -66,7 +66,7 @@ __attribute__((constructor)) void start() {
     ::pthread_atfork(nullptr, nullptr, leave_child_alone);
     hooks_disabled.store(false, std::memory_order_release);
   } catch (...) {
-    // Out of memory before main: the program will notice. Unmanaged until then.
+    // Out of memory before main: the program will notice, and runs without superpipe until then.
   }
 }
 

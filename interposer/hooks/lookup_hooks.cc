@@ -102,7 +102,7 @@ void replace_result(const char* symbol, void** pfn, int version, cuuint64_t flag
   try {
     *pfn = replaced(*pfn, symbol, version, (flags & kPerThreadFlag) != 0);
   } catch (...) {
-    // Out of memory: the driver's own function works, only unmanaged.
+    // Out of memory: the driver's own function works, without superpipe.
   }
 }
 

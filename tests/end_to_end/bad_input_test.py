@@ -44,7 +44,7 @@ class BadVariables(EndToEndCase):
                     self.assert_same_output(outcome, reference)
                     self.assertEqual(len(self.lines(outcome.stderr, "superpipe:")), 1, outcome.stderr)
                     self.assertIn(f"{name}={value}: ", outcome.stderr)
-                    self.assertIn("; running unmanaged", outcome.stderr)
+                    self.assertIn("; the program runs without superpipe", outcome.stderr)
                     self.assertEqual(outcome.peak, reference.peak)
 
     def test_files_that_cannot_be_written_lose_nothing_but_themselves(self) -> None:
@@ -80,7 +80,8 @@ class BadVariables(EndToEndCase):
                 outcome = run(SMALL, environment=environment)
                 self.assert_same_output(outcome, reference)
                 self.assertEqual(outcome.peak, reference.peak)
-                self.assert_one_line(outcome.stderr, "superpipe: SUPERPIPE_", says, "running unmanaged")
+                self.assert_one_line(outcome.stderr, "superpipe: SUPERPIPE_", says,
+                                     "the program runs without superpipe")
 
     def test_malformed_variable_of_simgpu(self) -> None:
         outcome = run(SMALL, without_superpipe=True, environment={"SIMGPU_MEMORY": "plenty"})

@@ -55,15 +55,15 @@ class ManagedCase(unittest.TestCase):
     def run_managed(self, scenario, *arguments, **variables):
         return Run(self.PROGRAM, scenario, *arguments, **variables)
 
-    def unmanaged(self, scenario, *arguments):
+    def without_superpipe(self, scenario, *arguments):
         run = Run(self.PROGRAM, scenario, *arguments, managed=False)
         self.assertEqual(run.code, 0, run.output + run.errors)
         return run
 
     def assert_same(self, scenario, *arguments, says="", **variables):
-        """Runs `scenario` managed; its output must be the unmanaged run's, and its standard error
+        """Runs `scenario` managed; its output must be that of the run without superpipe, and its standard error
         `says` (None: whatever). Returns the run."""
-        reference = self.unmanaged(scenario, *arguments)
+        reference = self.without_superpipe(scenario, *arguments)
         run = self.run_managed(scenario, *arguments, **variables)
         self.assertEqual(run.code, 0, run.output + run.errors)
         self.assertEqual(run.output, reference.output)

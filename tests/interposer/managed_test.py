@@ -117,18 +117,18 @@ class ManagedTest(ManagedCase):
 
     def test_statistics_agree_with_simgpu_about_transfers(self):
         managed = self.assert_same("forward", SUPERPIPE_K=2)
-        unmanaged = self.unmanaged("forward")
+        plain = self.without_superpipe("forward")
         # The program's own copies may go to the host store instead; ours all cross the link.
         self.assertGreaterEqual(managed.simgpu["h2d_bytes"], managed.statistics["h2d_bytes"])
         self.assertLessEqual(managed.simgpu["h2d_bytes"],
-                             managed.statistics["h2d_bytes"] + unmanaged.simgpu["h2d_bytes"])
-        self.assertEqual(managed.statistics["launches"], unmanaged.simgpu["launches"])
+                             managed.statistics["h2d_bytes"] + plain.simgpu["h2d_bytes"])
+        self.assertEqual(managed.statistics["launches"], plain.simgpu["launches"])
 
     KERNEL = r"model::accumulate_2\(float\*, float const\*, float, int\)"
 
     def test_a_working_set_above_the_budget_fails_its_launch_and_says_so(self):
         run = self.run_managed("too_large", SUPERPIPE_GPU_MEM="20M")
-        output = self.unmanaged("too_large").output.replace("launch 0", "launch 701")
+        output = self.without_superpipe("too_large").output.replace("launch 0", "launch 701")
         self.assertEqual((run.code, run.output), (0, output), run.errors)
         # The kernel as its author wrote it, its bytes, and what context and headroom leave of the budget: once.
         self.assertRegex(run.errors, rf"\Asuperpipe: .*{self.KERNEL} needs {32 * MIB} bytes.*"
@@ -141,9 +141,9 @@ class ManagedTest(ManagedCase):
                          r"running over the budget\n\Z")
         self.assertGreater(run.simgpu["peak_bytes"], 20 * MIB)
 
-    def test_a_budget_below_the_context_is_one_line_and_runs_unmanaged(self):
+    def test_a_budget_below_the_context_is_one_line_and_runs_without_superpipe(self):
         run = self.run_managed("forward", SUPERPIPE_GPU_MEM="1M")
-        self.assertEqual(run.output, self.unmanaged("forward").output)
+        self.assertEqual(run.output, self.without_superpipe("forward").output)
         self.assertEqual(run.errors.count("\n"), 1, run.errors)
         self.assertIn("SUPERPIPE_GPU_MEM is 1 MiB", run.errors)
         self.assertIsNone(run.statistics)
@@ -167,7 +167,7 @@ class ManagedTest(ManagedCase):
 
     def test_off_leaves_the_driver_alone(self):
         run = self.run_managed("forward", SUPERPIPE_OFF=1, SUPERPIPE_K=2)
-        self.assertEqual(run.output, self.unmanaged("forward").output)
+        self.assertEqual(run.output, self.without_superpipe("forward").output)
         self.assertIsNone(run.statistics)
 
 

@@ -186,12 +186,13 @@ class StartTest(unittest.TestCase):
                 self.assertEqual((result.returncode, result.stdout, result.stderr),
                                  (0, "hello\n", ""))
 
-    def test_a_driver_before_cuda_12_4_is_one_line_and_runs_unmanaged(self):
+    def test_a_driver_before_cuda_12_4_is_one_line_and_runs_without_superpipe(self):
         for version in (11080, 12030):
             with self.subTest(version):
                 result = run("allocate", SUPERPIPE_K=2, FAKE_DRIVER_VERSION=version)
                 self.assertEqual(result.stdout, 2 * "alloc 0 something\n", result.stderr)
-                self.assert_one_line(result.stderr, "CUDA 12.4 (driver 550) or newer is needed", "running unmanaged")
+                self.assert_one_line(result.stderr, "CUDA 12.4 (driver 550) or newer is needed",
+                                     "the program runs without superpipe")
 
     def test_a_driver_before_cuda_12_4_fails_allocations_when_strict(self):
         result = run("allocate", SUPERPIPE_K=2, FAKE_DRIVER_VERSION=12030, SUPERPIPE_STRICT=1)
@@ -203,17 +204,17 @@ class StartTest(unittest.TestCase):
         result = run("allocate", SUPERPIPE_K=2, FAKE_DRIVER_VERSION=12040)
         self.assertNotIn("CUDA 12.4", result.stderr)
 
-    def test_a_bad_value_is_one_line_and_runs_unmanaged(self):
+    def test_a_bad_value_is_one_line_and_runs_without_superpipe(self):
         result = run("lookups", SUPERPIPE_K="none")
         self.assertEqual(result.returncode, 0)
         self.assertIn("alloc other", result.stdout)
-        self.assert_one_line(result.stderr, "SUPERPIPE_K=none", "whole number", "unmanaged")
+        self.assert_one_line(result.stderr, "SUPERPIPE_K=none", "whole number", "runs without superpipe")
 
     def test_a_bad_wish_for_a_summary_is_one_line(self):
         # `superpipe run` sets it itself; a program that preloads the library may not get it right.
         result = run("init", SUPERPIPE_SUMMARY="yes")
         self.assertEqual(result.stdout, "init 0\n")
-        self.assert_one_line(result.stderr, "SUPERPIPE_SUMMARY=yes", "must be 1 or 0", "unmanaged")
+        self.assert_one_line(result.stderr, "SUPERPIPE_SUMMARY=yes", "must be 1 or 0", "runs without superpipe")
 
     def test_two_bad_values_are_two_lines(self):
         result = run("init", SUPERPIPE_K="none", SUPERPIPE_PLAN="p")
@@ -256,7 +257,7 @@ class StartTest(unittest.TestCase):
             self.assertEqual(result.stderr, "")
             self.assertIn("no such file", log.read_text())
 
-    def test_a_forked_child_of_an_unmanaged_program_passes_through(self):
+    def test_a_forked_child_of_a_program_without_superpipe_passes_through(self):
         result = run("fork")
         self.assertEqual(result.stdout, "parent 0\nchild 0\nstatus 0\n", result.stderr)
 

@@ -17,8 +17,8 @@ void judge_installation(Report& report) {
          "install superpipe again (cmake --install), or build all of it"});
   }
   if (switched_off()) {
-    report.findings.push_back(
-        {false, "SUPERPIPE_OFF=1 is set: programs run unmanaged", "unset it to use superpipe"});
+    report.findings.push_back({false, "SUPERPIPE_OFF=1 is set: programs run without superpipe",
+                               "unset it to use superpipe"});
   }
 }
 
