@@ -64,8 +64,8 @@ ManagedContext* ContextRegistry::start() noexcept {
         driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) {
       return nullptr;  // the driver will tell the program what is wrong
     }
-    // While an earlier one still holds memory, nobody knows what a context takes. The context of a
-    // green context is the primary one in disguise, and ends without its memory.
+    // While an earlier one still holds memory, the driver does not tell what a context takes. The
+    // context of a green context is the primary one in disguise, and ends without its memory.
     if (is_closing_ || references_.is_green(context)) return nullptr;
     const Configuration& configuration = process_configuration();
     ManagedContext::Created created = ManagedContext::create(context, device, configuration);

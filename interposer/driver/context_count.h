@@ -1,4 +1,4 @@
-// How many contexts the program has, so that with one nobody needs to ask which one a stream is of.
+// How many contexts the program has: with one, a stream need not be asked for its context.
 #pragma once
 
 #include <atomic>

@@ -9,7 +9,7 @@ namespace superpipe {
 /// call, and the library is preloaded, so its static TLS is there.
 inline constinit thread_local int hook_depth __attribute__((tls_model("initial-exec"))) = 0;
 
-/// Set while every hook shall pass through: SUPERPIPE_OFF, a bad configuration, a forked child.
+/// Set while every hook passes through: SUPERPIPE_OFF, a bad configuration, a forked child.
 inline constinit std::atomic<bool> hooks_disabled{true};
 
 /// Guard of one hook, or of a driver call that a thread of ours makes.

@@ -42,8 +42,8 @@ struct FoundDriver {
 /// reach us, and RTLD_DEEPBIND is not needed. False if it cannot be read.
 [[nodiscard]] bool is_linked_symbolically(const std::string& path);
 
-/// The driver's function for slot `index`, loading the driver if nobody has; null if the driver or
-/// the function is missing, or if called from the driver's own initialisation.
+/// The driver's function for slot `index`, loading the driver if it is not loaded; null if the
+/// driver or the function is missing, or if called from the driver's own initialisation.
 ///
 /// Any thread; the first call takes as long as dlopen does.
 [[nodiscard]] void* resolve_driver_function(std::size_t index) noexcept;

@@ -91,8 +91,8 @@ CUresult copy_on_host(const ManagedContext& managed, StreamHandle stream, Comple
     return CUDA_SUCCESS;
   }
   // Synchronous copies too are ordered behind what was submitted to their stream before.
-  // Of pageable memory the driver lets the program dispose as soon as the call returns: behind
-  // other work it is copied aside, else it is waited for.
+  // The program may change or free pageable memory as soon as the call returns. So a copy of it
+  // that has to run behind other work takes a snapshot first, and one that has not is waited for.
   const bool pageable = completion != Completion::kSynchronous && !is_pinned(program_memory);
   const bool snapshot = pageable && into_buffer && !has_nothing_before(managed, stream);
   const CUresult result = queue_copy(stream, to, from, size, snapshot);

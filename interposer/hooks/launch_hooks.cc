@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Adds the words of the launch that lie in the arena. @return the kernel's layout; null if the
-/// driver does not know the function or its parameters, and shall answer itself.
+/// driver does not know the function or its parameters: the launch then passes through.
 const KernelLayout* collect(ManagedContext& managed, CUfunction function, void* const* parameters,
                             void* const* extra, WordList& words) noexcept {
   const KernelLayout* layout = managed.layouts().find(function);

@@ -1,4 +1,4 @@
-// Lookups: whoever asks the driver for a function gets our hook of it.
+// Lookups: a program that asks the driver for a function gets our hook of it.
 #include <dlfcn.h>
 
 #include <algorithm>

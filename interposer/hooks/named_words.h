@@ -10,7 +10,7 @@
 
 namespace superpipe {
 
-/// What a call of class pin names: the buffers must stay resident for good.
+/// What a call of class pin names: those buffers have to stay resident until they are freed.
 ///
 /// Every add() keeps only words in the arena, and ignores null. Without a managed context nothing
 /// is kept and nothing is read.

@@ -11,7 +11,7 @@ namespace superpipe {
 /// Makes the buffers of `used` resident, calls the driver through `call`, and ends their use.
 ///
 /// Waits only when a buffer is not mapped yet. On a stream that events cannot order (see
-/// ManagedContext::can_order) the buffers are pinned for good instead.
+/// ManagedContext::can_order) the buffers are pinned instead, until they are freed.
 /// @return what `call` returned, or why the buffers could not be made resident.
 template <typename Call>
 CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& call) noexcept {
@@ -26,8 +26,8 @@ CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& ca
     return call();
   }
   ResidencyManager& residency = managed.residency();
-  // All in one use: whoever holds some and waits for others could wait for itself. What is only
-  // read is then written back as well when it is evicted.
+  // All in one use: an operation that held some and waited for others could wait for itself. What
+  // is only read is then written back as well when it is evicted.
   WordList words;
   for (const WordList* const list : {&used.reads(), &used.writes()}) {
     for (const std::uint64_t word : list->words()) words.add(word);
@@ -42,8 +42,8 @@ CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& ca
   return result;
 }
 
-/// Pins the buffers of `named` for good, then calls the driver through `call`. `function` is for
-/// the log.
+/// Pins the buffers of `named` until they are freed, then calls the driver through `call`.
+/// `function` is for the log.
 template <typename Call>
 CUresult submit_pinning(const NamedWords& named, const char* function, const Call& call) noexcept {
   if (named.words().empty()) return call();

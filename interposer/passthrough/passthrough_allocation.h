@@ -17,7 +17,7 @@ namespace superpipe {
 /// managed buffer evicted. See docs/residency.md, "What is left to the driver".
 template <typename Call>
 CUresult allocate_passthrough(ManagedContext* managed, Bytes size, const Call& call) noexcept {
-  // No eviction makes room for more than the whole device: the driver shall name the error.
+  // No eviction makes room for more than the whole device: the driver names the error.
   if (managed == nullptr || size > managed->device_total()) return call();
   ResidencyManager& residency = managed->residency();
   if (!residency.admits_passthrough(size)) return CUDA_ERROR_OUT_OF_MEMORY;
