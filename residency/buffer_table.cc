@@ -33,20 +33,15 @@ void BufferTable::destroy(BufferId id) noexcept {
   buffer.want = Want::kNobody;
   buffer.live = false;
   buffer.fresh = true;
-  buffer.dirty = buffer.pinned_forever = buffer.quarantined = buffer.slab_busy = false;
-  buffer.slab_untracked = false;
-  buffer.force = false;
+  buffer.dirty = buffer.pinned_forever = buffer.page_is_untracked = false;
+  buffer.may_exceed_limit = false;
   buffer.fetch_status = Status::kOk;
-  buffer.host_pins = 0;
   buffer.evict_ticket = buffer.evict_failed = 0;
   ++buffer.generation;
   buffer.page.reset();
-  buffer.slab = Slab{};
-  buffer.backing = Bytes{};
-  buffer.write_back = nullptr;
-  buffer.host_operations.clear();
+  buffer.host = HostCopy{};
   buffer.freed = nullptr;
-  buffer.freed_on = 0;
+  buffer.freed_on = kNoSlot;
   unused_.push_back(id);
 }
 

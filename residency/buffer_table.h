@@ -11,36 +11,26 @@
 #include "policy/units.h"
 #include "residency/device_memory.h"
 #include "residency/event_pool.h"
-#include "residency/host_store.h"
+#include "residency/fetch_queue.h"
+#include "residency/host_copy.h"
 #include "residency/page_pool.h"
 #include "residency/result.h"
 #include "residency/stream_table.h"
 
 namespace superpipe {
 
-/// Where a buffer stands. With the flags of Buffer this gives DESIGN section 6's states:
+/// Where a buffer stands. With the flags of Buffer this gives the states of docs/design.md,
+/// "Residency":
 ///   Fresh    : `fresh`, wherever it stands
 ///   Host     : kOut, its write-back complete
 ///   Fetching : kFetching, and kIn until `ready` has completed (launches may be submitted then)
 ///   Resident : kIn, `ready` complete
-///   Evicting : kEvicting, and kOut until `write_back` has completed
+///   Evicting : kEvicting, and kOut until `host.write_back` has completed
 enum class Place : std::uint8_t {
   kOut,       ///< not mapped; the newest content is in the slab (or there is none yet)
   kFetching,  ///< the worker (or its allocator) is bringing it in, with calls under way
   kIn,        ///< mapped; content valid for streams ordered behind `ready`
   kEvicting,  ///< the worker is taking it out, with calls under way
-};
-
-/// Who wants a buffer that is out.
-enum class Want : std::uint8_t { kNobody, kPrefetch, kDemand };
-
-/// An operation of the program on a buffer's host copy, submitted and perhaps not complete.
-struct HostOperation {
-  Slot slot;
-  StreamHandle stream;
-  bool writes;
-  EventRef done;  ///< null: could not be recorded; whoever needs it must record on `stream` first
-  std::uint64_t noted = 0;  ///< the sequence under which it was noted
 };
 
 /// One managed buffer. All fields are the manager's mutex's, but base and size, which are read
@@ -58,26 +48,33 @@ struct alignas(64) Buffer {
   std::atomic<std::uint64_t> size{0};  ///< as the program asked
   Bytes footprint;                     ///< of its pages
   Want want = Want::kNobody;
-  bool live = false;            ///< the program has it; else cached or an unused id
-  bool fresh = true;            ///< never written: no content to keep
-  bool dirty = false;           ///< the page may be newer than the slab
-  bool pinned_forever = false;  ///< never to be moved again
-  bool quarantined = false;  ///< a transfer of ours has an unknown end: never moved, never reused
-  bool slab_untracked = false;        ///< as above, but of its slab only
-  bool slab_busy = false;             ///< somebody is mapping its slab
-  bool force = false;                 ///< its demand may go over the limit
+  bool live = false;                  ///< the program has it; else cached or an unused id
+  bool fresh = true;                  ///< never written: no content to keep
+  bool dirty = false;                 ///< the page may be newer than the slab
+  bool pinned_forever = false;        ///< never to be moved again
+  bool page_is_untracked = false;     ///< a transfer of ours on its page has an end that no event
+                                      ///< marks: never moved, never reused
+  bool may_exceed_limit = false;      ///< its demand is served over the limit
   Status fetch_status = Status::kOk;  ///< why its last demand failed
-  std::uint32_t host_pins = 0;        ///< host routes handed out: no transfer of ours may start
   std::uint64_t evict_ticket = 0;     ///< of the eviction that is to take it; 0: none
-  std::uint64_t evict_failed = 0;     ///< the turn in which an eviction of it failed
+  std::uint64_t evict_failed = 0;     ///< the turn in which an eviction of it failed; 0: none
   std::uint64_t generation = 0;       ///< counts lives of the id, so that stale jobs are seen
   std::optional<Page> page;
-  Slab slab;
-  Bytes backing;        ///< reserved in the host store
-  EventRef write_back;  ///< completes when the slab has the content
-  std::vector<HostOperation> host_operations;
+  HostCopy host;
   EventRef freed;  ///< cached: what must complete before others use it; null: all has
-  Slot freed_on = 0;
+  Slot freed_on = kNoSlot;
+
+  /// Whether content moves at this moment, with calls of ours under way.
+  [[nodiscard]] bool is_moving() const {
+    return place == Place::kFetching || place == Place::kEvicting;
+  }
+  /// Whether all that is missing for a launch on `slot` is nothing: it is in place, and its content
+  /// has arrived or the stream was made to wait for it.
+  [[nodiscard]] bool is_ready_for(Slot slot) const {
+    if (place != Place::kIn) return false;
+    return ready == nullptr || ready->is_known() ||
+           (slot < StreamTable::kShared && (waited >> slot & 1) != 0);
+  }
 };
 
 /// Buffers by id. Ids are small and reused, last freed first; buffers never move.

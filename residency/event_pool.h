@@ -1,7 +1,6 @@
 // Events of ours, shared by everybody who has to wait for the same point of a stream.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -9,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "profiler/completion.h"
 #include "residency/device_memory.h"
 #include "residency/result.h"
 
@@ -18,8 +18,8 @@ class EventPool;
 
 /// A recorded point of a stream. Its handle returns to the pool with the last reference.
 ///
-/// Immutable but for `complete`, which only ever goes from false to true.
-struct RecordedEvent {
+/// Immutable but for the completion, which the pool sets when the device said so.
+struct RecordedEvent : Completion {
   RecordedEvent(EventPool& owner, EventHandle event, std::uint64_t sequence)
       : pool(owner), handle(event), seq(sequence) {}
   RecordedEvent(const RecordedEvent&) = delete;
@@ -30,7 +30,6 @@ struct RecordedEvent {
   EventHandle handle;
   /// The manager's use sequence when it was recorded: every use up to it is covered.
   std::uint64_t seq;
-  std::atomic<bool> complete{false};
 };
 
 using EventRef = std::shared_ptr<RecordedEvent>;

@@ -74,15 +74,15 @@ void HostStore::release(Slab slab, std::vector<EventRef> after) noexcept {
   idle_.back() = {slab, std::move(after)};
 }
 
-void HostStore::lose(Slab slab) noexcept {
+void HostStore::keep_untracked(Slab slab) noexcept {
   const std::lock_guard lock(mutex_);
-  lost_.splice(lost_.end(), spare_, spare_.begin());
-  lost_.back() = {slab, {}};
+  untracked_.splice(untracked_.end(), spare_, spare_.begin());
+  untracked_.back() = {slab, {}};
 }
 
-void HostStore::regain_lost() noexcept {
+void HostStore::release_untracked() noexcept {
   const std::lock_guard lock(mutex_);
-  idle_.splice(idle_.end(), lost_);
+  idle_.splice(idle_.end(), untracked_);
 }
 
 void HostStore::trim() {
@@ -121,7 +121,7 @@ void HostStore::put_idle(Slabs idle) {
 }
 
 void HostStore::destroy(const Slab& slab) {
-  // Memory that the device still has registered must stay mapped: better lost than reused under it.
+  // Memory that the device still has registered must stay mapped: better leaked than reused under it.
   if (device_.unpin(slab.data) != Status::kOk) return;
   munmap(slab.data, slab.size.count());
   const std::lock_guard lock(mutex_);

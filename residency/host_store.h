@@ -53,9 +53,10 @@ class HostStore {
   /// nothing.
   void release(Slab slab, std::vector<EventRef> after) noexcept;
 
-  /// Keeps a slab that may serve nobody any more, until regain_lost(), at the end.
-  void lose(Slab slab) noexcept;
-  void regain_lost() noexcept;
+  /// Keeps a slab on which a transfer with an unknown end may still run: it serves nobody any more,
+  /// until release_untracked(), when all work has ended.
+  void keep_untracked(Slab slab) noexcept;
+  void release_untracked() noexcept;
 
   /// Unpins and unmaps every idle slab whose transfers have completed.
   void trim();
@@ -90,7 +91,7 @@ class HostStore {
   Bytes pinned_;
   Slabs idle_;   // released last at the back
   Slabs spare_;  // as many nodes as slabs are out, so that giving one back allocates nothing
-  Slabs lost_;
+  Slabs untracked_;
 };
 
 }  // namespace superpipe

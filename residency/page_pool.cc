@@ -30,11 +30,11 @@ void PagePool::put(Page page) noexcept {
   put_to(idle_, std::move(page));
 }
 
-void PagePool::lose(Page page) noexcept { put_to(lost_, std::move(page)); }
+void PagePool::keep_untracked(Page page) noexcept { put_to(untracked_, std::move(page)); }
 
-std::optional<Page> PagePool::take_lost() noexcept {
-  if (lost_.empty()) return std::nullopt;
-  return take_from(lost_, lost_.begin());
+std::optional<Page> PagePool::take_untracked() noexcept {
+  if (untracked_.empty()) return std::nullopt;
+  return take_from(untracked_, untracked_.begin());
 }
 
 std::optional<Page> PagePool::take_from(Pages& pages, Pages::iterator at) noexcept {
@@ -53,7 +53,7 @@ void PagePool::put_to(Pages& pages, Page page) noexcept {
   pages.back() = std::move(page);
 }
 
-Result<Page> PagePool::build(Bytes size) {
+Result<Page> PagePool::create(Bytes size) {
   Pages node;
   std::optional<Address> window;
   try {
@@ -83,7 +83,7 @@ Result<Page> PagePool::build(Bytes size) {
   return Page{*handle, size, *window, size, {}};
 }
 
-Status PagePool::demolish(Page& page) {
+Status PagePool::destroy(Page& page) {
   if (page.window != 0) {
     // A window that could not be unmapped is never handed out again.
     const Status status = device_.unmap(page.window, page.size);

@@ -1,4 +1,4 @@
-// Physical device pages: created rarely, reused by exact size, each mapped for good at a window.
+// Physical device pages: created rarely, reused by exact size, each mapped at a window as long as they exist.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace superpipe {
 
-/// Pages of one buffer: one handle, mapped once for good at `window`.
+/// Pages of one buffer: one handle, mapped at `window` as long as they exist.
 struct Page {
   PageHandle handle{};
   Bytes size;
@@ -28,8 +28,8 @@ struct Page {
 
 /// The pages that no buffer holds, and the windows.
 ///
-/// Idle pages are the caller's to serialise (its mutex); build() and demolish() call the device and
-/// are to be called without that mutex: they lock for what they share themselves. Only build() may
+/// Idle pages are the caller's to serialise (its mutex); create() and destroy() call the device and
+/// are to be called without that mutex: they lock for what they share themselves. Only create() may
 /// run out of host memory: a page always has a place here to come back to.
 class PagePool {
  public:
@@ -39,12 +39,13 @@ class PagePool {
   /// An idle page of exactly `size`: the longest idle, whose write-back is the likeliest done.
   /// O(idle pages), as take_any().
   std::optional<Page> take(Bytes size) noexcept;
-  /// The largest idle page, for demolition.
+  /// The largest idle page, to be destroyed.
   std::optional<Page> take_any() noexcept;
   void put(Page page) noexcept;
-  /// Keeps a page that may serve nobody any more, until take_lost(), at the end.
-  void lose(Page page) noexcept;
-  std::optional<Page> take_lost() noexcept;
+  /// Keeps a page on which a transfer with an unknown end may still run: it serves nobody any more,
+  /// until take_untracked(), when all work has ended.
+  void keep_untracked(Page page) noexcept;
+  std::optional<Page> take_untracked() noexcept;
 
   [[nodiscard]] Bytes idle_bytes() const { return idle_bytes_; }
   [[nodiscard]] bool empty() const { return idle_.empty(); }
@@ -52,10 +53,10 @@ class PagePool {
 
   /// Creates pages and maps their window. Thread-safe. Cost: create, map and set-access.
   /// @return kOutOfDeviceMemory, kOutOfHostMemory, kDeviceError; nothing is then left behind.
-  Result<Page> build(Bytes size);
+  Result<Page> create(Bytes size);
   /// Unmaps the window and destroys the pages. REQUIRES: all of `after` has completed. Thread-safe.
   /// @return kDeviceError; the bytes stay the caller's to count, and it may try again later.
-  Status demolish(Page& page);
+  Status destroy(Page& page);
 
  private:
   using Pages = std::list<Page>;
@@ -67,7 +68,7 @@ class PagePool {
   AddressRanges windows_;
   Pages spare_;  // as many nodes as pages exist that are not here
   Pages idle_;   // the longest idle first
-  Pages lost_;
+  Pages untracked_;
   Bytes idle_bytes_;
 };
 

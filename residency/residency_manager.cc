@@ -1,247 +1,240 @@
 #include "residency/residency_manager.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <chrono>
+#include <new>
 #include <utility>
 
-#include "residency/residency_impl.h"
+#include "policy/budget.h"
+#include "residency/admission.h"
+#include "residency/buffer_lifetimes.h"
+#include "residency/content_mover.h"
+#include "residency/eviction_queue.h"
+#include "residency/mover_rounds.h"
+#include "residency/page_supply.h"
+#include "residency/residency_core.h"
+#include "residency/stream_marker.h"
+#include "residency/use_tracker.h"
 
 namespace superpipe {
 
-ResidencyManager::Impl::Impl(DeviceMemory& device, const ResidencyOptions& options)
-    : device_(device),
-      options_(options),
-      moves_(options.policy.kind != PolicyKind::kResident),
-      granule_(device.granularity()),
-      events_(device),
-      host_(device, events_, options.host_limit, options.wait_limit),
-      transfers_(device, events_),
-      policy_(options.policy),
-      asks_policy_(moves_),
-      passthrough_(options.policy.budget, options.headroom),
-      timeline_(options.record_timeline ? std::make_unique<Timeline>() : nullptr),
-      owner_pid_(getpid()) {
-  refresh_limit();
-}
+/// The parts of a manager over what they share, each knowing those above it.
+class ResidencyManager::Impl {
+ public:
+  Impl(DeviceMemory& device, const ResidencyOptions& options) : core(device, options) {
+    core.worker.attach(rounds);
+  }
+  ~Impl() { shut_down(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
-Status ResidencyManager::Impl::start() {
-  const auto arena = device_.reserve(options_.arena_size);
-  if (!arena.ok()) return arena.status();
-  arena_base_ = *arena;
-  const auto windows = device_.reserve(options_.arena_size);
-  if (!windows.ok()) return windows.status();
-  windows_base_ = *windows;
-  const auto used = device_.used_bytes();
-  if (!used.ok()) return used.status();
-  passthrough_.start(*used);
-  arena_ = std::make_unique<Arena>(arena_base_, options_.arena_size, granule_);
-  if (!arena_->ok()) return Status::kOutOfHostMemory;
-  pool_ = std::make_unique<PagePool>(device_, windows_base_, options_.arena_size, granule_);
-  return transfers_.start();
-}
+  std::optional<BufferRange> find(Address address) const noexcept;
+  bool admits_passthrough(Bytes size) noexcept EXCLUDES(manager_lock);
+  void wake_for_sample() noexcept EXCLUDES(manager_lock);
+  bool make_room(Bytes size) noexcept EXCLUDES(manager_lock);
+  void trim() EXCLUDES(manager_lock);
+  Capacity capacity(Bytes device_total) EXCLUDES(manager_lock);
+  ResidencyStats stats() const EXCLUDES(manager_lock);
+  void shut_down() noexcept EXCLUDES(manager_lock);
+  void abandon() noexcept;
 
-ResidencyManager::Impl::~Impl() { shut_down(); }
+  /// Whether abandon() had to leave the worker's thread to itself.
+  bool left_running = false;
 
-// Waits, bounded, for transfers of ours; for work of the program its context's end has waited. What
-// other threads may still look at stays as it is, so that they find no buffers.
-void ResidencyManager::Impl::shut_down() noexcept {
-  if (abandoned_) return;  // not even the mutex may be trusted, in the child of a fork
-  {
-    const Lock lock(mutex_);
-    if (stop_) return;
-    stop_ = true;
-    work_cv_.notify_all();
-    changed();
-  }
-  if (worker_.joinable()) worker_.join();
-  // While a transfer still runs, nothing under it may go away: better lost than torn.
-  const bool quiet = transfers_.stop(options_.wait_limit) == Status::kOk;
-  // Held to the end, across calls of the device: nobody waits for it any more but who looks in
-  // late.
-  Lock lock(mutex_);
-  // Operations of other threads that are in the midst of a call of the device come to their end.
-  for (auto left = options_.wait_limit; mutex_.open_sections > 0 && left.count() > 0;) {
-    constexpr std::chrono::milliseconds kSlice{1};
-    change_cv_.wait_for(lock, kSlice);
-    left -= kSlice;
-  }
-  for (std::uint32_t i = 0; arena_ != nullptr && i < buffers_.end(); ++i) {
-    const Buffer& buffer = buffers_[BufferId{i}];
-    if (buffer.live) arena_->set_owner(buffer.base.load(), buffer.footprint, Arena::kNobody);
-  }
-  if (mutex_.open_sections > 0) return;  // all stays as it is, for whoever is in there
-  demands_.clear();
-  prefetches_.clear();
-  evictions_.clear();
-  probes_.clear();
-  pass_starts_.clear();
-  timeline_.reset();
-  for (auto& [size, same_size] : by_footprint_) same_size.cached.clear();
-  cached_bytes_ = Bytes{};
-  streams_ = StreamTable{};
-  for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
-    Buffer& buffer = buffers_[BufferId{i}];
-    if (quiet && buffer.page) {
-      if (buffer.place == Place::kIn) (void)device_.unmap(buffer.base.load(), buffer.footprint);
-      (void)pool_->demolish(*buffer.page);
-    }
-    if (quiet) host_.release(buffer.slab, {});
-    buffer.ready = buffer.freed = buffer.write_back = nullptr;
-    buffer.host_operations.clear();
-    buffer.page.reset();
-  }
-  if (quiet) {
-    host_.regain_lost();
-    host_.trim();
-    while (pool_ != nullptr) {
-      auto page = pool_->take_any();
-      if (!page) page = pool_->take_lost();
-      if (!page) break;
-      (void)pool_->demolish(*page);
-    }
-    if (windows_base_ != 0) {
-      (void)device_.release_reservation(windows_base_, options_.arena_size);
-    }
-    if (arena_base_ != 0) (void)device_.release_reservation(arena_base_, options_.arena_size);
-  }
-  events_.clear();
-}
+  ResidencyCore core;
+  StreamMarker streams{core};
+  PageSupply pages{core};
+  ContentMover mover{core, streams, pages};
+  EvictionQueue evictions{core, streams};
+  Admission admission{core, pages, evictions};
+  UseTracker uses{core, streams, mover, evictions, admission};
+  BufferLifetimes lifetimes{core, streams, pages, mover, evictions};
+  MoverRounds rounds{core, pages, mover, evictions};
+
+ private:
+  void wait_for_open_sections() REQUIRES(manager_lock);
+  void forget_everything() REQUIRES(manager_lock);
+  void give_back(Buffer& buffer) REQUIRES(manager_lock);
+  void give_back_pages_and_addresses() REQUIRES(manager_lock);
+};
 
 std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const noexcept {
-  const std::uint32_t index = arena_->index_at(address);
+  const std::uint32_t index = core.arena->index_at(address);
   if (index == Arena::kNobody) return std::nullopt;
-  const Buffer& buffer = buffers_[BufferId{index}];
+  const Buffer& buffer = core.buffers[BufferId{index}];
   const Address base = buffer.base.load(std::memory_order_relaxed);
   const Bytes size{buffer.size.load(std::memory_order_relaxed)};
   if (address - base >= size.count()) return std::nullopt;
   return BufferRange{base, size};
 }
 
-// The stream can still be marked now, and never again. Other threads may be about to mark it for
-// reasons of ours: from here on none begins to, and those that have begun are waited for.
-void ResidencyManager::Impl::on_stream_destroy(StreamHandle stream) noexcept {
-  Lock lock(mutex_);
-  if (abandoned_) return;
-  // The shared slot may have uses of it beside a slot of its own: it got that later.
-  const auto own = streams_.find(stream);
-  const auto unmarked = [stream](const HostOperation& operation) {
-    return operation.slot == StreamTable::kShared && operation.stream == stream &&
-           operation.done == nullptr;
-  };
-  bool needs_end = streams_.lacks_event(stream);
-  for (std::uint32_t i = 0; i < buffers_.end() && streams_.has_shared() && !needs_end; ++i) {
-    const auto& operations = buffers_[BufferId{i}].host_operations;
-    needs_end = std::any_of(operations.begin(), operations.end(), unmarked);
-  }
-  if (own) {
-    auto& entry = streams_.entry(*own);
-    const bool marked = entry.latest != nullptr && entry.latest->seq >= entry.last_use;
-    needs_end = needs_end || (entry.last_use > 0 && !marked);
-    ++entry.visitors;  // this thread: the slot is not to be used again meanwhile
-    streams_.retire(*own);
-  }
-  if (needs_end) {
-    const std::uint64_t seq = seq_;
-    EventRef end;
-    bool failed = false;
-    {
-      const Unlocked unlocked(lock);
-      const auto capturing = is_capturing(stream);
-      if (capturing.ok() && !*capturing) {
-        auto recorded = events_.record_now(stream, seq);
-        if (recorded.ok()) end = std::move(*recorded);
-      }
-      failed = end == nullptr && !(capturing.ok() && *capturing);
+bool ResidencyManager::Impl::admits_passthrough(Bytes size) noexcept {
+  if (core.passthrough.admits(size) || core.options.overflow_allowed) return true;
+  const ManagerLock lock(core.mutex);
+  if (core.stopped || core.abandoned || !core.ledger.is_hard()) return true;
+  // Frees are not counted: only the device knows what is left to the driver now.
+  (void)core.sample_passthrough();
+  if (core.passthrough.admits(size)) return true;
+  core.warnings.once("passthrough", [&] {
+    return "an allocation of " + text_of(size) + " that is left to the driver fails: " +
+           text_of(core.passthrough.bytes()) +
+           " are left to it already, and the budget has no room for more "
+           "(--gpu-mem, SUPERPIPE_GPU_MEM)";
+  });
+  core.flush_warnings();
+  return false;
+}
+
+// The limit follows at once what is known to have grown; the worker asks the device.
+void ResidencyManager::Impl::wake_for_sample() noexcept {
+  const ManagerLock lock(core.mutex);
+  if (core.stopped || core.abandoned) return;
+  core.refresh_limit();
+  core.note_peak();
+  core.wake_worker();
+}
+
+bool ResidencyManager::Impl::make_room(Bytes size) noexcept {
+  const ManagerLock lock(core.mutex);
+  if (core.stopped || core.abandoned) return false;
+  const Bytes before = core.ledger.pages();
+  const bool made =
+      admission.shrink_to(saturating_subtract(before, size), core.options.wait_limit);
+  core.flush_warnings();
+  return made && before > Bytes{};
+}
+
+void ResidencyManager::Impl::trim() {
+  {
+    const ManagerLock lock(core.mutex);
+    while (!core.stopped && pages.reclaim_one()) {
     }
-    if (failed) ++stats_.errors;  // its buffers stay where they are
-    if (end != nullptr && own) streams_.note_event(*own, end);
-    if (end != nullptr && streams_.lacks_event(stream)) streams_.note_end(stream, end);
-    for (std::uint32_t i = 0; i < buffers_.end() && streams_.has_shared(); ++i) {
-      for (HostOperation& operation : buffers_[BufferId{i}].host_operations) {
-        if (!unmarked(operation)) continue;
-        operation.done = end;
-        if (end == nullptr) operation.stream = StreamHandle{};  // nobody can mark it any more
-      }
-    }
-    changed();
   }
-  const auto deadline = now() + options_.wait_limit;
-  const Slot shared = StreamTable::kShared;
-  const auto visited = [&] {
-    return (own && streams_.entry(*own).visitors > 1) || streams_.entry(shared).visitors > 0;
-  };
-  while (visited() && wait_change(lock, deadline)) {
-  }
-  if (own) --streams_.entry(*own).visitors;
+  core.host.trim();
 }
 
 ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_total) {
-  Lock lock(mutex_);
-  if (!stop_ && !abandoned_) (void)sample_passthrough(lock);
-  const Bytes total = moves() ? device_total + host_.limit() : device_total;
-  const Bytes used = live_footprint_ + passthrough_.bytes();
-  Bytes free = total > used ? total - used : Bytes{};
+  const ManagerLock lock(core.mutex);
+  if (!core.stopped && !core.abandoned) (void)core.sample_passthrough();
+  const Bytes total = core.moves ? device_total + core.host.limit() : device_total;
+  Bytes free = saturating_subtract(total, core.ledger.live() + core.passthrough.bytes());
   // Every buffer needs backing, so that is what a further allocation can really have.
-  if (moves()) free = std::min(free, host_.limit() - host_.reserved());
+  if (core.moves) free = std::min(free, core.host.limit() - core.host.reserved());
   return {free, total};
 }
 
 ResidencyStats ResidencyManager::Impl::stats() const {
-  const Lock lock(mutex_);
+  const ManagerLock lock(core.mutex);
   ResidencyStats stats;
-  static_cast<ResidencyCounters&>(stats) = stats_;
-  stats.launches = launches_.load(std::memory_order_relaxed);
-  stats.managed_bytes = managed_bytes_;
-  stats.passthrough_bytes = passthrough_.bytes();
-  stats.peak_passthrough_bytes = std::max(stats.peak_passthrough_bytes, passthrough_.bytes());
-  stats.pinned_host_bytes = host_.pinned();
-  stats.managed_limit = limit_;
+  static_cast<ResidencyCounters&>(stats) = core.counters;
+  stats.launches = uses.launches();
+  stats.peak_device_bytes = core.ledger.peak_device();
+  stats.peak_managed_demand = core.ledger.peak_live();
+  stats.managed_bytes = core.ledger.managed();
+  stats.passthrough_bytes = core.passthrough.bytes();
+  stats.peak_passthrough_bytes =
+      std::max(stats.peak_passthrough_bytes, core.passthrough.bytes());
+  stats.stall_ms = core.stalls.stall_ms();
+  stats.pinned_host_bytes = core.host.pinned();
+  stats.managed_limit = core.ledger.limit();
   try {
-    stats.pass_ms = stats_.pass_ms;
-    stats.learned = policy_.learned();
-    if (timeline_ != nullptr) stats.timeline = timeline_->events();
-  } catch (const std::bad_alloc&) {  // the counters alone, then
+    stats.pass_ms = core.passes.pass_ms();
+    stats.learned = core.policy.learned();
+    if (core.timeline != nullptr) stats.timeline = core.timeline->events();
+  } catch (const std::bad_alloc&) {
+    // The counters alone, then.
   }
   return stats;
 }
 
-void ResidencyManager::Impl::flush_warnings(Lock& lock) noexcept {
-  if (warnings_.empty()) return;
-  const auto warnings = std::exchange(warnings_, {});
-  const Unlocked unlocked(lock);
-  try {
-    for (const std::string& warning : warnings) options_.warn(warning);
-  } catch (const std::bad_alloc&) {  // a warning less
+// Waits, bounded, for transfers of ours; for work of the program its context's end has waited. What
+// other threads may still look at stays as it is, so that they find no buffers.
+void ResidencyManager::Impl::shut_down() noexcept {
+  if (core.abandoned) return;  // not even the mutex may be trusted, in the child of a fork
+  {
+    const ManagerLock lock(core.mutex);
+    if (core.stopped) return;
+    core.stopped = true;
+    core.worker.end();
+    core.announce_change();
   }
+  core.worker.join();
+  // While a transfer still runs, nothing under it may go away: better leaked than torn.
+  const bool quiet = core.transfers.stop(core.options.wait_limit) == Status::kOk;
+  // Held to the end, across calls of the device: only threads that look in late wait for it.
+  const ManagerLock lock(core.mutex);
+  wait_for_open_sections();
+  for (std::uint32_t i = 0; core.arena != nullptr && i < core.buffers.end(); ++i) {
+    const Buffer& buffer = core.buffers[BufferId{i}];
+    if (buffer.live) core.arena->set_owner(buffer.base.load(), buffer.footprint, Arena::kNobody);
+  }
+  // Operations that did not come to their end find all as they left it.
+  if (core.mutex.open_sections() > 0) return;
+  forget_everything();
+  for (std::uint32_t i = 0; i < core.buffers.end(); ++i) {
+    Buffer& buffer = core.buffers[BufferId{i}];
+    if (quiet) give_back(buffer);
+    buffer.ready = buffer.freed = nullptr;
+    buffer.host = HostCopy{};
+    buffer.page.reset();
+  }
+  if (quiet) give_back_pages_and_addresses();
+  core.events.clear();
+}
+
+// Lets operations of other threads that are in the midst of a call of the device come to their end.
+void ResidencyManager::Impl::wait_for_open_sections() {
+  constexpr std::chrono::milliseconds kSlice{1};
+  for (auto left = core.options.wait_limit;
+       core.mutex.open_sections() > 0 && left.count() > 0; left -= kSlice) {
+    core.mutex.wait_for(core.change, kSlice);
+  }
+}
+
+void ResidencyManager::Impl::forget_everything() {
+  core.fetches.clear();
+  evictions.clear();
+  core.stalls.clear();
+  core.passes.clear();
+  core.timeline.reset();
+  core.cache.clear();
+  core.streams = StreamTable{};
+}
+
+void ResidencyManager::Impl::give_back(Buffer& buffer) {
+  if (buffer.page) {
+    if (buffer.place == Place::kIn) (void)core.device.unmap(buffer.base.load(), buffer.footprint);
+    (void)core.pool->destroy(*buffer.page);
+  }
+  core.host.release(buffer.host.slab, {});
+}
+
+void ResidencyManager::Impl::give_back_pages_and_addresses() {
+  core.host.release_untracked();
+  core.host.trim();
+  while (core.pool != nullptr) {
+    auto page = core.pool->take_any();
+    if (!page) page = core.pool->take_untracked();
+    if (!page) break;
+    (void)core.pool->destroy(*page);
+  }
+  const Bytes size = core.options.arena_size;
+  if (core.windows_base != 0) (void)core.device.release_reservation(core.windows_base, size);
+  if (core.arena_base != 0) (void)core.device.release_reservation(core.arena_base, size);
 }
 
 // Takes no lock: in the child of a fork the mutex may be held by a thread that no longer exists.
 void ResidencyManager::Impl::abandon() noexcept {
-  abandoned_ = true;
-  if (!worker_.joinable()) {
-    worker_exited_ = true;
-    return;
-  }
-  if (getpid() != owner_pid_) {
-    worker_.detach();  // there is no such thread in this process
-    return;
-  }
-  work_cv_.notify_all();
-  change_cv_.notify_all();
-  // The worker may be inside the driver, which may be on its way out itself: not waited for long.
-  for (int i = 0; i < 200 && !worker_exited_; ++i) usleep(1000);
-  if (worker_exited_) {
-    worker_.join();
-  } else {
-    worker_.detach();
-  }
+  core.abandoned = true;
+  core.worker.end();
+  core.change.notify_all();
+  left_running = !core.worker.abandon();
 }
 
 ResidencyManager::ResidencyManager() = default;
 
 ResidencyManager::~ResidencyManager() {
-  if (impl_ != nullptr && impl_->left_running()) {
+  if (impl_ != nullptr && impl_->left_running) {
     // A thread that cannot be stopped may still use it.
     (void)impl_.release();  // NOLINT(bugprone-unused-return-value)
   }
@@ -252,9 +245,9 @@ Result<std::unique_ptr<ResidencyManager>> ResidencyManager::create(
   try {
     std::unique_ptr<ResidencyManager> manager(new ResidencyManager());
     manager->impl_ = std::make_unique<Impl>(device, options);
-    if (const Status status = manager->impl_->start(); status != Status::kOk) return status;
-    manager->arena_base_ = manager->impl_->arena_base();
-    manager->arena_size_ = manager->impl_->arena_size().count();
+    if (const Status status = manager->impl_->core.start(); status != Status::kOk) return status;
+    manager->arena_base_ = manager->impl_->core.arena_base;
+    manager->arena_size_ = options.arena_size.count();
     return manager;
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
@@ -266,45 +259,46 @@ std::optional<BufferRange> ResidencyManager::find(Address address) const noexcep
 }
 
 Result<Address> ResidencyManager::allocate(Bytes size, std::optional<StreamHandle> stream) {
-  return impl_->allocate(size, stream);
+  return impl_->lifetimes.allocate(size, stream);
 }
 
-Status ResidencyManager::free(Address base) { return impl_->free(base, std::nullopt); }
+Status ResidencyManager::free(Address base) { return impl_->lifetimes.free(base, std::nullopt); }
 
 Status ResidencyManager::free_async(Address base, StreamHandle stream) {
-  return impl_->free(base, stream);
+  return impl_->lifetimes.free(base, stream);
 }
 
 Status ResidencyManager::begin_launch(KernelId kernel, std::span<const std::uint64_t> words,
                                       StreamHandle stream, UseToken& token) {
-  return impl_->begin_launch(kernel, words, stream, token);
+  return impl_->uses.begin_launch(kernel, words, stream, token);
 }
 
 Status ResidencyManager::begin_use(std::span<const std::uint64_t> words, bool writes,
                                    StreamHandle stream, UseToken& token) {
-  return impl_->begin_use(words, writes, stream, token);
+  return impl_->uses.begin_use(words, writes, stream, token);
 }
 
 Result<CopyRoute> ResidencyManager::begin_copy_in(Address address, Bytes size, StreamHandle stream,
                                                   bool synchronous, UseToken& token) {
-  return impl_->begin_copy(address, size, stream, synchronous, true, token);
+  return impl_->uses.begin_copy(address, size, stream, synchronous, true, token);
 }
 
 Result<CopyRoute> ResidencyManager::begin_copy_out(Address address, Bytes size, StreamHandle stream,
                                                    bool synchronous, UseToken& token) {
-  return impl_->begin_copy(address, size, stream, synchronous, false, token);
+  return impl_->uses.begin_copy(address, size, stream, synchronous, false, token);
 }
 
 void ResidencyManager::end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept {
-  impl_->end_use(token, stream, submitted);
+  impl_->uses.end_use(token, stream, submitted);
 }
 
 Status ResidencyManager::pin_forever(std::span<const std::uint64_t> words, const char* reason) {
-  return impl_->pin_forever(words, reason);
+  return impl_->uses.pin_forever(words, reason);
 }
 
 void ResidencyManager::on_stream_destroy(StreamHandle stream) noexcept {
-  impl_->on_stream_destroy(stream);
+  const ManagerLock lock(impl_->core.mutex);
+  if (!impl_->core.abandoned) impl_->streams.retire(stream);
 }
 
 bool ResidencyManager::admits_passthrough(Bytes size) noexcept {
@@ -312,16 +306,22 @@ bool ResidencyManager::admits_passthrough(Bytes size) noexcept {
 }
 
 void ResidencyManager::on_passthrough_allocation(Bytes size) noexcept {
-  impl_->on_passthrough_allocation(size);
+  if (impl_->core.passthrough.note_allocation(size)) impl_->wake_for_sample();
 }
 
-void ResidencyManager::on_passthrough_change() noexcept { impl_->on_passthrough_change(); }
+void ResidencyManager::on_passthrough_change() noexcept {
+  const bool is_first = impl_->core.passthrough.note_change();
+  if (is_first && impl_->core.options.policy.budget) impl_->wake_for_sample();
+}
 
 bool ResidencyManager::make_room(Bytes size) noexcept { return impl_->make_room(size); }
 
 void ResidencyManager::trim() { impl_->trim(); }
 
-bool ResidencyManager::run_worker_once() { return impl_->run_worker_once(); }
+bool ResidencyManager::run_worker_once() {
+  const ManagerLock lock(impl_->core.mutex);
+  return impl_->core.worker.run_once();
+}
 
 ResidencyManager::Capacity ResidencyManager::capacity(Bytes device_total) {
   return impl_->capacity(device_total);

@@ -16,33 +16,10 @@
 #include "policy/units.h"
 #include "profiler/run_figures.h"
 #include "residency/device_memory.h"
+#include "residency/residency_options.h"
 #include "residency/result.h"
 
 namespace superpipe {
-
-/// What the manager is told once, at creation.
-struct ResidencyOptions {
-  PolicyConfig policy;
-  Bytes arena_size = 1024_GiB;
-  Bytes host_limit;                             ///< cap of the host store
-  std::chrono::milliseconds wait_limit{30000};  ///< SUPERPIPE_WAIT_MS
-  bool zero_fill = false;                       ///< SUPERPIPE_FILL=zero
-  bool overflow_allowed = false;                ///< SUPERPIPE_OVERFLOW=allow
-  bool record_timeline = false;                 ///< SUPERPIPE_TIMELINE
-  Bytes headroom;  ///< SUPERPIPE_HEADROOM: of the budget, kept free for what the driver takes unasked
-  /// The clock of waits and statistics; tests give their own.
-  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
-  /// Whether a thread of its own moves content. Without, nothing moves but inside calls that wait
-  /// and in run_worker_once(), and only one thread may use the manager: for deterministic tests.
-  bool worker_thread = true;
-  /// A kernel's name for messages. Called under the manager's lock: it may neither come back nor
-  /// call the driver.
-  std::function<std::string(KernelId)> kernel_name = [](KernelId kernel) {
-    return std::to_string(static_cast<std::uint64_t>(kernel));
-  };
-  /// Called for what the user should know once (never under a lock of ours, never on the hot path).
-  std::function<void(const std::string&)> warn = [](const std::string&) {};
-};
 
 /// The managed buffers that one submitted operation uses, pinned between begin_* and end_use().
 ///
@@ -57,7 +34,7 @@ class UseToken {
   [[nodiscard]] bool empty() const { return count_ == 0; }
 
  private:
-  friend class ResidencyManager;
+  friend class UseTracker;
   std::uint32_t count_ = 0;
   std::uint8_t slot_;  // of the stream; kNoSlot if its uses are not tracked
   bool host_route_;    // a copy to or from the host copy, not a use of the device's
@@ -80,7 +57,7 @@ struct BufferRange {
   Bytes size;
 };
 
-/// Keeps the invariants I1 to I7 of DESIGN section 6 for the buffers of one device.
+/// Keeps the invariants I1 to I7 of docs/design.md for the buffers of one device.
 ///
 /// Thread-safe. Owns a worker thread, started at the first eviction or fetch. `device` must outlive
 /// it. No call throws: one for which host memory does not suffice fails with kOutOfHostMemory (or,
@@ -182,7 +159,7 @@ class ResidencyManager {
   /// buffers has completed. Waits for transfers under way, at most the wait limit.
   void shut_down() noexcept;
 
-  /// Stops the worker without touching the device: process exit and fork (DESIGN section 4).
+  /// Stops the worker without touching the device: process exit and fork.
   void abandon() noexcept;
 
  private:

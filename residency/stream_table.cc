@@ -126,9 +126,4 @@ std::uint64_t StreamTable::recycle() {
   return freed;
 }
 
-bool StreamTable::full() const {
-  return end_ == kShared && std::all_of(entries_.begin(), entries_.begin() + kShared,
-                                        [](const Entry& entry) { return entry.used; });
-}
-
 }  // namespace superpipe

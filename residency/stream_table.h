@@ -90,8 +90,6 @@ class StreamTable {
   /// bits in all masks before it calls slot_of() again.
   std::uint64_t recycle();
 
-  /// Whether slots 0..62 are all taken.
-  [[nodiscard]] bool full() const;
 
  private:
   struct Sharer {

@@ -16,7 +16,9 @@ namespace superpipe {
 /// What became of a transfer.
 struct Transferred {
   Status status = Status::kOk;
-  EventRef done;  ///< completes when the transfer has; null on failure
+  /// Completes when the transfer has, or what was enqueued of a failed one; null if nothing was
+  /// enqueued, or if the transfer is untracked.
+  EventRef done;
   /// The transfer was, or may have been, enqueued, but nothing tells when it ends: neither its page
   /// nor its slab may ever be used for anything else.
   bool untracked = false;

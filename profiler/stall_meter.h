@@ -1,0 +1,99 @@
+// How long streams wait for fetches.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "profiler/completion.h"
+
+namespace superpipe {
+
+/// Adds up, over launches, max(0, fetches ready - max(buffers asked for, stream ready)).
+///
+/// Whoever owns the meter asks the device about awaited() and then calls settle(). Not thread-safe.
+/// Source: docs/design.md, "Settings and statistics", stall_ms.
+class StallMeter {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  /// One launch that has to wait for fetches.
+  class Probe {
+   public:
+    Probe(TimePoint asked, CompletionRef stream_end)
+        : asked_(asked), stream_end_(std::move(stream_end)) {}
+
+    /// The launch waits for `fetches`. Throws std::bad_alloc.
+    template <typename Completions>
+    void add_fetches(const Completions& fetches) {
+      fetches_.insert(fetches_.end(), fetches.begin(), fetches.end());
+    }
+    /// No more fetches will be added.
+    void submitted(TimePoint now) { submitted_ = now; }
+
+   private:
+    friend class StallMeter;
+    TimePoint asked_;
+    CompletionRef stream_end_;               // of what was on the stream then
+    std::optional<TimePoint> stream_ready_;  // when that was seen complete
+    std::vector<CompletionRef> fetches_;
+    std::optional<TimePoint> submitted_;
+  };
+  using ProbeRef = std::shared_ptr<Probe>;
+
+  /// A launch asked for its buffers at `asked`; `stream_end` is the end of its stream at that
+  /// moment. Throws std::bad_alloc.
+  ProbeRef open(TimePoint asked, CompletionRef stream_end) {
+    probes_.push_back(std::make_shared<Probe>(asked, std::move(stream_end)));
+    return probes_.back();
+  }
+
+  /// What the device is to be asked about. Throws std::bad_alloc.
+  [[nodiscard]] std::vector<CompletionRef> awaited() const {
+    std::vector<CompletionRef> completions;
+    for (const ProbeRef& probe : probes_) {
+      if (!probe->stream_ready_) completions.push_back(probe->stream_end_);
+      if (!probe->submitted_) continue;
+      completions.insert(completions.end(), probe->fetches_.begin(), probe->fetches_.end());
+    }
+    return completions;
+  }
+  [[nodiscard]] bool is_waiting() const { return !probes_.empty(); }
+
+  /// Takes what is known to be complete as complete at `now`. Launches that wait for one of `lost`
+  /// are not measured. @return whether the measurement of any launch has ended.
+  bool settle(TimePoint now, std::span<const CompletionRef> lost) {
+    const auto is_over = [&](const ProbeRef& probe) {
+      if (!probe->stream_ready_ && probe->stream_end_->is_known()) probe->stream_ready_ = now;
+      if (contains(lost, probe->stream_end_)) return true;
+      if (!probe->submitted_) return false;
+      for (const CompletionRef& fetch : probe->fetches_) {
+        if (contains(lost, fetch)) return true;
+        if (!fetch->is_known()) return false;
+      }
+      if (probe->stream_ready_) {
+        const TimePoint ready = probe->fetches_.empty() ? *probe->submitted_ : now;
+        const auto stall = ready - std::max(probe->asked_, *probe->stream_ready_);
+        stall_ms_ += std::max(0.0, std::chrono::duration<double, std::milli>(stall).count());
+      }
+      return true;
+    };
+    return std::erase_if(probes_, is_over) > 0;
+  }
+
+  [[nodiscard]] double stall_ms() const { return stall_ms_; }
+
+  /// Forgets the launches that are being measured.
+  void clear() { probes_.clear(); }
+
+ private:
+  std::list<ProbeRef> probes_;
+  double stall_ms_ = 0;
+};
+
+}  // namespace superpipe

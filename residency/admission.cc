@@ -1,0 +1,254 @@
+#include "residency/admission.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace superpipe {
+
+std::string text_of(Bytes bytes) {
+  const std::uint64_t tenths = (bytes.count() * 10 + (1 << 19)) >> 20;
+  return std::to_string(bytes.count()) + " bytes (" + std::to_string(tenths / 10) + "." +
+         std::to_string(tenths % 10) + " MiB)";
+}
+
+Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
+  follow(decision);
+  Attempt attempt = begin(set);
+  for (;;) {
+    const auto missing = demand_missing(set, attempt);
+    if (!missing.ok()) return missing.status();
+    if (!missing->any) break;
+    if (!attempt.over_limit && missing->pages > Bytes{}) {
+      const auto next = find_room(set, missing->pages, attempt);
+      if (!next.ok()) return next.status();
+      if (*next == Next::kLookAgain) continue;
+    }
+    if (const Status waited = wait(missing->pages, attempt); waited != Status::kOk) return waited;
+  }
+  if (decision.fetch_before_launch) wait_for(decision.fetch, attempt.deadline);
+  // The limit has shrunk, or was run over: back below it as soon as work allows.
+  if (core_.ledger.excess() > core_.coming()) {
+    (void)evictions_.request_bytes(core_.ledger.excess() - core_.coming());
+  }
+  return Status::kOk;
+}
+
+// Requests what policy advises. While everything fits, what it wants evicted may stay (I6).
+void Admission::follow(const Decision& decision) {
+  if (core_.ledger.is_under_pressure()) (void)evictions_.request(decision.evict);
+  for (const BufferId id : decision.fetch) {
+    if (index_of(id) >= core_.buffers.end()) continue;
+    Buffer& buffer = core_.buffers[id];
+    if (!buffer.live || buffer.place == Place::kIn || buffer.place == Place::kFetching ||
+        buffer.want != Want::kNobody) {
+      continue;
+    }
+    core_.fetches.push(Want::kPrefetch, {id, buffer.generation});
+    buffer.want = Want::kPrefetch;
+  }
+  if (!core_.fetches.empty()) core_.wake_worker();
+}
+
+Admission::Attempt Admission::begin(const WorkingSet& set) const {
+  Bytes working_set;
+  for (const BufferId id : set.buffers) working_set += core_.buffers[id].footprint;
+  const auto now = core_.now();
+  // Work that does not end may be waiting for the program itself (I7): other victims are taken long
+  // before the wait is given up.
+  const auto patience_step = std::min<std::chrono::nanoseconds>(core_.options.wait_limit / 4,
+                                                                std::chrono::milliseconds{500});
+  return {working_set, now + core_.options.wait_limit, now + patience_step, patience_step,
+          core_.counters.errors};
+}
+
+// Demands each buffer that is out and that nobody has demanded yet.
+// @return why an earlier demand failed, if that is final.
+Result<Admission::Missing> Admission::demand_missing(const WorkingSet& set, Attempt& attempt) {
+  Missing missing;
+  for (const BufferId id : set.buffers) {
+    Buffer& buffer = core_.buffers[id];
+    if (buffer.place == Place::kIn) continue;
+    missing.any = true;
+    if (buffer.place != Place::kOut) continue;
+    if (buffer.want != Want::kDemand) {
+      if (const Status status = demand(id, attempt); status != Status::kOk) return status;
+    }
+    buffer.may_exceed_limit = attempt.over_limit;
+    if (!buffer.page) missing.pages += buffer.footprint;
+  }
+  return missing;
+}
+
+Status Admission::demand(BufferId id, Attempt& attempt) {
+  constexpr int kMostFullDevices = 8;
+  Buffer& buffer = core_.buffers[id];
+  const Status failed = std::exchange(buffer.fetch_status, Status::kOk);
+  if (failed == Status::kOutOfDeviceMemory && attempt.device_was_full++ < kMostFullDevices) {
+    // The device is fuller than the budget says: what is missing must come from other buffers.
+    if (evictions_.request_bytes(buffer.footprint) == Bytes{} &&
+        core_.obtainable(false) < buffer.footprint) {
+      return failed;
+    }
+  } else if (failed != Status::kOk) {
+    return failed;
+  }
+  core_.fetches.push(Want::kDemand, {id, buffer.generation});
+  buffer.want = Want::kDemand;
+  core_.wake_worker();
+  return Status::kOk;
+}
+
+// Requests evictions for what does not come free by itself, and finds out when nothing will.
+// @return kWorkingSetTooLarge, kDeviceError.
+Result<Admission::Next> Admission::find_room(const WorkingSet& set, Bytes needed,
+                                             Attempt& attempt) {
+  const bool too_large = attempt.working_set > core_.ledger.limit();
+  if (too_large && !may_overflow()) {
+    // What was freed since the last sample may be all that is lacking.
+    if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough()) {
+      return Next::kLookAgain;
+    }
+    warn_too_large(set, attempt);
+    return Status::kWorkingSetTooLarge;
+  }
+  const bool impatient = core_.now() >= attempt.patience;
+  if (impatient) attempt.patience += attempt.patience_step;
+  const Bytes have = core_.obtainable(impatient);
+  const bool stuck = needed > have && evictions_.request_bytes(needed - have) == Bytes{} &&
+                     core_.obtainable(false) < needed && evictions_.empty() &&
+                     !core_.ledger.expects_pages() && core_.cache.bytes() == Bytes{};
+  // Nothing is on its way and nobody can go. The pins of other operations end soon.
+  if (!stuck || (!too_large && others_move(set))) return Next::kWait;
+  if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough()) return Next::kLookAgain;
+  if (core_.counters.errors > attempt.errors_before) return Status::kDeviceError;
+  if (!may_overflow()) {
+    warn_immovable(attempt);
+    return Status::kWorkingSetTooLarge;
+  }
+  attempt.over_limit = true;
+  if (core_.ledger.is_hard()) warn_overflow(attempt);
+  return Next::kLookAgain;
+}
+
+// Waits for a change. When the wait limit has passed, lets the working set exceed the limit once,
+// with a warning, rather than fail because of work that does not end (I7).
+Status Admission::wait(Bytes needed, Attempt& attempt) {
+  const auto deadline =
+      attempt.over_limit ? attempt.deadline + core_.options.wait_limit : attempt.deadline;
+  if (core_.wait_change(deadline)) return Status::kOk;
+  if (core_.stopped || core_.abandoned) return Status::kDeviceError;
+  if (attempt.over_limit) return Status::kTimedOut;
+  attempt.over_limit = true;
+  warn_expired(needed);
+  return Status::kOk;
+}
+
+void Admission::wait_for(const std::vector<BufferId>& prefetched,
+                         ResidencyCore::Clock::time_point deadline) {
+  const auto is_wanted = [this](BufferId id) {
+    const Buffer& buffer = core_.buffers[id];
+    return buffer.live && (buffer.want == Want::kPrefetch || buffer.place == Place::kFetching);
+  };
+  while (std::any_of(prefetched.begin(), prefetched.end(), is_wanted) &&
+         core_.wait_change(deadline)) {
+  }
+}
+
+// Whether room may still come about by itself: another thread's operation holds buffers between its
+// begin and its end, or is bringing one in, or has just used what was to be evicted.
+bool Admission::others_move(const WorkingSet& set) const {
+  for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
+    const Buffer& buffer = core_.buffers[BufferId{i}];
+    const bool moves = buffer.is_moving() || (buffer.pins > 0 && !buffer.pinned_forever) ||
+                       evictions_.may_go(buffer);
+    if (moves && std::find(set.buffers.begin(), set.buffers.end(), BufferId{i}) ==
+                     set.buffers.end()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Admission::give_up(const WorkingSet& set) noexcept {
+  for (const BufferId id : set.buffers) {
+    Buffer& buffer = core_.buffers[id];
+    buffer.may_exceed_limit = false;
+    buffer.fetch_status = Status::kOk;
+    if (buffer.want == Want::kDemand) buffer.want = Want::kNobody;
+  }
+}
+
+void Admission::warn_too_large(const WorkingSet& set, const Attempt& attempt) {
+  const Bytes limit = core_.ledger.limit();
+  const auto number = static_cast<std::uint64_t>(set.kernel);
+  core_.warnings.once("too-large " + std::to_string(number), [&] {
+    const std::string what = set.kernel == KernelId{}
+                                 ? "one operation"
+                                 : "a launch of kernel " + core_.options.kernel_name(set.kernel);
+    return what + " needs " + text_of(attempt.working_set) +
+           " of managed buffers at once, but the budget leaves " + text_of(limit) + " (" +
+           text_of(core_.passthrough.bytes()) + " are left to the driver, the headroom is " +
+           text_of(core_.passthrough.headroom()) + "): raise the budget by at least " +
+           text_of(attempt.working_set - limit) +
+           " (--gpu-mem, SUPERPIPE_GPU_MEM) or allow the overflow (SUPERPIPE_OVERFLOW=allow)";
+  });
+}
+
+void Admission::warn_immovable(const Attempt& attempt) {
+  const Bytes limit = core_.ledger.limit();
+  core_.warnings.once("immovable", [&] {
+    return "one launch needs " + text_of(attempt.working_set) +
+           " beside buffers that cannot be moved (captured, exported or pinned), more than the "
+           "budget of " +
+           text_of(limit);
+  });
+}
+
+void Admission::warn_overflow(const Attempt& attempt) {
+  const Bytes limit = core_.ledger.limit();
+  core_.warnings.once("overflow", [&] {
+    return "one launch needs " + text_of(attempt.working_set) +
+           " of managed buffers, more than the budget leaves (" + text_of(limit) +
+           "): running over the budget";
+  });
+}
+
+void Admission::warn_expired(Bytes needed) {
+  const std::size_t waiting = evictions_.size();
+  core_.warnings.once("expired", [&] {
+    return "gave up waiting after " + std::to_string(core_.options.wait_limit.count()) +
+           " ms for the work that last used " + std::to_string(waiting) +
+           " buffers to complete (does a stream wait for the program?): running over the budget "
+           "by up to " +
+           text_of(needed);
+  });
+}
+
+bool Admission::shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept {
+  if (core_.ledger.pages() <= bytes) return true;
+  const auto begun = core_.now();
+  const auto deadline = begun + limit;
+  // Evictions behind work that does not end do not count as room for long (I7).
+  const std::chrono::nanoseconds patience =
+      std::min<std::chrono::nanoseconds>(limit / 4, std::chrono::milliseconds{100});
+  if (!core_.take_turn(deadline)) return false;
+  try {
+    while (core_.ledger.pages() > bytes && !core_.stopped) {
+      if (pages_.reclaim_one()) continue;
+      const bool impatient = core_.now() - begun >= patience;
+      const Bytes excess = core_.ledger.pages() - bytes;
+      const Bytes room = impatient ? core_.pool->idle_bytes() : core_.coming();
+      const bool chosen = excess > room && evictions_.request_bytes(excess - room) > Bytes{};
+      if (!chosen && core_.coming() == Bytes{}) break;  // nobody can go, and nothing is on its way
+      const auto until = impatient ? deadline : std::min(deadline, begun + patience);
+      if (!core_.wait_change(until) && core_.now() >= deadline) break;
+    }
+  } catch (const std::bad_alloc&) {
+    // No further than this, then.
+  }
+  core_.end_turn();
+  return core_.ledger.pages() <= bytes;
+}
+
+}  // namespace superpipe

@@ -1,0 +1,95 @@
+// Gets everything that one operation needs onto the device, or says why that cannot be.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "policy/policy_engine.h"
+#include "residency/eviction_queue.h"
+#include "residency/manager_mutex.h"
+#include "residency/page_supply.h"
+#include "residency/residency_core.h"
+#include "residency/result.h"
+
+namespace superpipe {
+
+/// The buffers that one operation needs on the device together.
+struct WorkingSet {
+  std::span<const BufferId> buffers;
+  KernelId kernel{};  ///< of a launch; KernelId{}: another operation
+};
+
+/// Demands what a working set lacks, and has room made for it, until all of it is in place.
+///
+/// A part of the manager, under its mutex. Waits for the worker and, bounded by the wait limit, for
+/// work of the program; work that does not end is not waited for long (I7).
+class Admission {
+ public:
+  Admission(ResidencyCore& core, PageSupply& pages, EvictionQueue& evictions)
+      : core_(core), pages_(pages), evictions_(evictions) {}
+
+  /// Gets every buffer of `set` mapped, and does what policy wants done before. REQUIRES: they are
+  /// pinned, and the caller has the turn, unless all are mapped and nothing is to be waited for. On
+  /// failure the caller takes the demands back. Throws std::bad_alloc.
+  /// @return kWorkingSetTooLarge (I4), kOutOfDeviceMemory, kDeviceError, kTimedOut.
+  Status bring_in(const WorkingSet& set, const Decision& decision) REQUIRES(manager_lock);
+
+  /// Takes back what a failed operation asked for. A fetch that has begun goes on, but its outcome
+  /// is not told to whoever names the buffer next.
+  void give_up(const WorkingSet& set) noexcept REQUIRES(manager_lock);
+
+  /// Gets the pages down to `bytes`, taking the turn. Waits at most `limit`. @return whether it came
+  /// about.
+  bool shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept REQUIRES(manager_lock);
+
+ private:
+  /// What bring_in() remembers from one look to the next.
+  struct Attempt {
+    Bytes working_set;
+    ResidencyCore::Clock::time_point deadline;
+    /// Past it, room that is behind work which does not end no longer counts; it moves on then.
+    ResidencyCore::Clock::time_point patience;
+    std::chrono::nanoseconds patience_step;
+    std::uint64_t errors_before;   ///< counted when it began
+    bool over_limit = false;       ///< what is missing may exceed the limit
+    bool sampled = false;          ///< the device was asked what is left to the driver
+    int device_was_full = 0;       ///< times that the driver had no memory within the limit
+  };
+  /// What a working set lacks.
+  struct Missing {
+    bool any = false;  ///< a buffer is not in place
+    Bytes pages;       ///< that have to be found
+  };
+  enum class Next { kWait, kLookAgain };
+
+  void follow(const Decision& decision) REQUIRES(manager_lock);
+  Attempt begin(const WorkingSet& set) const REQUIRES(manager_lock);
+  Result<Missing> demand_missing(const WorkingSet& set, Attempt& attempt) REQUIRES(manager_lock);
+  Status demand(BufferId id, Attempt& attempt) REQUIRES(manager_lock);
+  Result<Next> find_room(const WorkingSet& set, Bytes needed, Attempt& attempt)
+      REQUIRES(manager_lock);
+  Status wait(Bytes needed, Attempt& attempt) REQUIRES(manager_lock);
+  void wait_for(const std::vector<BufferId>& prefetched, ResidencyCore::Clock::time_point deadline)
+      REQUIRES(manager_lock);
+  bool others_move(const WorkingSet& set) const REQUIRES(manager_lock);
+
+  [[nodiscard]] bool may_overflow() const REQUIRES(manager_lock) {
+    return !core_.ledger.is_hard() || core_.options.overflow_allowed;
+  }
+  void warn_too_large(const WorkingSet& set, const Attempt& attempt) REQUIRES(manager_lock);
+  void warn_immovable(const Attempt& attempt) REQUIRES(manager_lock);
+  void warn_overflow(const Attempt& attempt) REQUIRES(manager_lock);
+  void warn_expired(Bytes needed) REQUIRES(manager_lock);
+
+  ResidencyCore& core_;
+  PageSupply& pages_;
+  EvictionQueue& evictions_;
+};
+
+/// `bytes` for a warning: exact, and in MiB.
+[[nodiscard]] std::string text_of(Bytes bytes);
+
+}  // namespace superpipe

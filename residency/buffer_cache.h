@@ -1,0 +1,57 @@
+// Freed buffers that keep their pages in place, for the next allocation of their size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "policy/units.h"
+
+namespace superpipe {
+
+/// Ids of cached buffers by the footprint of their pages, and how old they are.
+///
+/// Room for a buffer is made when it comes to be (expect), so that caching it never fails. Not
+/// thread-safe: under the manager's mutex.
+class BufferCache {
+ public:
+  /// A buffer of `footprint` comes to be, cached or not: there is room for it from now on. Throws
+  /// std::bad_alloc, with nothing changed.
+  void expect(Bytes footprint);
+  /// The buffer is no more. REQUIRES: expect() for it, and that it is not cached.
+  void unexpect(Bytes footprint) noexcept;
+
+  /// Caches `id`. REQUIRES: expect() for it. Allocates nothing.
+  void insert(BufferId id, Bytes footprint) noexcept { insert(id, footprint, false); }
+  /// The same, as the one that was freed first.
+  void insert_oldest(BufferId id, Bytes footprint) noexcept { insert(id, footprint, true); }
+
+  /// Takes `id` out. @return false if it is not cached. O(cached buffers of the footprint).
+  bool erase(BufferId id, Bytes footprint) noexcept;
+
+  /// The cached buffers of `footprint`, oldest first; valid until the next change.
+  [[nodiscard]] const std::vector<BufferId>& of(Bytes footprint) const;
+
+  /// The oldest cached buffer of each footprint. Throws std::bad_alloc.
+  [[nodiscard]] std::vector<BufferId> oldest_of_each_size() const;
+
+  /// What the pages of all cached buffers take.
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
+
+  /// Forgets all cached buffers; the room for them stays.
+  void clear() noexcept;
+
+ private:
+  struct SameSize {
+    std::vector<BufferId> cached;  ///< oldest first; has room for all that exist
+    std::size_t buffers = 0;       ///< that exist, cached or not
+  };
+
+  void insert(BufferId id, Bytes footprint, bool oldest) noexcept;
+
+  std::unordered_map<std::uint64_t, SameSize> by_footprint_;
+  Bytes bytes_;
+};
+
+}  // namespace superpipe

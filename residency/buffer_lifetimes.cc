@@ -1,0 +1,282 @@
+#include "residency/buffer_lifetimes.h"
+
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace superpipe {
+
+Result<Address> BufferLifetimes::allocate(Bytes size, std::optional<StreamHandle> stream) {
+  if (size == Bytes{}) return Status::kInvalidValue;
+  // No device is that large: what a program that tests for memory by asking for too much expects.
+  if (size > core_.options.arena_size) return Status::kOutOfDeviceMemory;
+  if (core_.abandoned) return Status::kDeviceError;
+  const Bytes backing = core_.moves ? HostStore::backing_of(size) : Bytes{};
+  // Reserved first: content must never lack a place to go to.
+  const bool backed = core_.host.reserve(backing);
+  const ManagerLock lock(core_.mutex);
+  if (!backed) {
+    core_.warnings.once("host", [&] {
+      return "out of host memory: the host store is limited to " +
+             std::to_string(core_.host.limit().count() >> 20) +
+             " MiB (SUPERPIPE_HOST_MEM, memory available, cgroup limit); an allocation of " +
+             std::to_string(size.count()) + " bytes fails";
+    });
+    core_.flush_warnings();
+    return Status::kOutOfHostMemory;
+  }
+  if (core_.stopped) {
+    core_.host.unreserve(backing);
+    return Status::kDeviceError;
+  }
+  Result<Address> allocated = Status::kOutOfHostMemory;
+  try {
+    allocated = allocate_backed(size, backing, stream);
+  } catch (const std::bad_alloc&) {
+    // It stays out of host memory.
+  }
+  if (!allocated.ok()) core_.host.unreserve(backing);
+  return allocated;
+}
+
+// Throws std::bad_alloc, with nothing changed.
+Result<Address> BufferLifetimes::allocate_backed(Bytes size, Bytes backing,
+                                                 std::optional<StreamHandle> stream) {
+  const Bytes footprint = round_up(size, core_.granule);
+  Result<BufferId> id = Status::kOutOfDeviceMemory;
+  if (const auto cached = claim_cached(footprint, stream)) {
+    const Status status = reuse(*cached, size, stream);
+    id = status == Status::kOk ? Result<BufferId>(*cached) : Result<BufferId>(status);
+  } else {
+    id = create(size, footprint);
+  }
+  if (!id.ok()) return id.status();
+  begin_life(*id, size, backing);
+  return core_.buffers[*id].base.load();
+}
+
+// A cached buffer of that footprint that may be reused in the order of `stream`, last freed first;
+// taken out of the cache, in kFetching.
+std::optional<BufferId> BufferLifetimes::claim_cached(Bytes footprint,
+                                                      std::optional<StreamHandle> stream) {
+  // Whenever the mutex was open, an id may have come to name another buffer, of another size, and
+  // cached as well: the generation tells.
+  std::vector<WantedBuffer> candidates;
+  const auto& cached = core_.cache.of(footprint);
+  if (cached.empty()) return std::nullopt;
+  for (auto id = cached.rbegin(); id != cached.rend(); ++id) {
+    candidates.push_back({*id, core_.buffers[*id].generation});
+  }
+  const Slot slot = stream ? streams_.slot_of(*stream) : kNoSlot;
+  std::optional<WantedBuffer> second_best;
+  for (const WantedBuffer& candidate : candidates) {
+    const Buffer& buffer = core_.buffers[candidate.id];
+    if (buffer.generation != candidate.generation) continue;
+    bool usable =
+        buffer.freed == nullptr || (slot < StreamTable::kShared && slot == buffer.freed_on);
+    if (!usable) {
+      const EventRef freed = buffer.freed;
+      const Unlocked unlocked(core_.mutex);
+      const auto complete = core_.events.is_complete(freed);
+      usable = complete.ok() && *complete;
+    }
+    // A stream can be made to wait for another's free; a caller without one must not.
+    if (!usable && stream && !second_best) second_best = candidate;
+    if (usable && claim(candidate, footprint)) return candidate.id;
+  }
+  if (!second_best || !claim(*second_best, footprint)) return std::nullopt;
+  return second_best->id;
+}
+
+bool BufferLifetimes::claim(const WantedBuffer& candidate, Bytes footprint) {
+  Buffer& buffer = core_.buffers[candidate.id];
+  if (buffer.generation != candidate.generation || !core_.cache.erase(candidate.id, footprint)) {
+    return false;
+  }
+  buffer.place = Place::kFetching;
+  return true;
+}
+
+// Makes a claimed buffer as new, in kIn; on failure it is cached again.
+Status BufferLifetimes::reuse(BufferId id, Bytes size, std::optional<StreamHandle> stream) {
+  Buffer& buffer = core_.buffers[id];
+  buffer.size.store(size.count(), std::memory_order_relaxed);
+  buffer.fresh = true;
+  buffer.dirty = false;
+  Status status = Status::kOutOfHostMemory;
+  try {
+    if (core_.asks_policy) core_.policy.on_allocate(id, buffer.footprint);
+    status = mover_.renew(id, stream);
+    if (status != Status::kOk && core_.asks_policy) core_.policy.on_free(id);
+  } catch (const std::bad_alloc&) {
+    if (core_.asks_policy) core_.policy.on_free(id);
+  }
+  core_.refresh_limit();
+  if (status == Status::kOk) return status;
+  ++core_.counters.errors;
+  buffer.place = Place::kIn;
+  cache(id);
+  return status;
+}
+
+// A new id with an address, and with pages if they can be had without evicting anything. Not yet
+// live. @return kOutOfDeviceMemory (no address space; or no page, where nothing is ever evicted).
+Result<BufferId> BufferLifetimes::create(Bytes size, Bytes footprint) {
+  const auto address = core_.arena->take(footprint);
+  if (!address) return Status::kOutOfDeviceMemory;
+  const auto id = name(footprint);
+  if (!id.ok()) {
+    core_.arena->give_back(*address, footprint);
+    return id.status();
+  }
+  Buffer& buffer = core_.buffers[*id];
+  buffer.base.store(*address, std::memory_order_relaxed);
+  buffer.size.store(size.count(), std::memory_order_relaxed);
+  buffer.footprint = footprint;
+  core_.refresh_limit();  // policy was told first: it may depend on the largest buffer seen
+  buffer.place = Place::kFetching;
+  Status status = attach_first_page(*id);
+  if (status == Status::kOutOfDeviceMemory && core_.moves) {
+    buffer.place = Place::kOut;  // it comes in when it is used
+    status = Status::kOk;
+  }
+  if (status == Status::kOk) return *id;
+  if (core_.asks_policy) core_.policy.on_free(*id);
+  core_.refresh_limit();
+  core_.forget_buffer(*id);
+  return status;
+}
+
+// An id that policy and cache know of.
+Result<BufferId> BufferLifetimes::name(Bytes footprint) {
+  std::optional<BufferId> id;
+  try {
+    id = core_.buffers.create();
+    if (!id) return Status::kOutOfDeviceMemory;
+    if (core_.asks_policy) core_.policy.on_allocate(*id, footprint);
+    core_.cache.expect(footprint);
+    return *id;
+  } catch (const std::bad_alloc&) {
+    if (id && core_.asks_policy) core_.policy.on_free(*id);
+    if (id) core_.buffers.destroy(*id);
+    return Status::kOutOfHostMemory;
+  }
+}
+
+// @return kOutOfDeviceMemory: there is no page to be had without evicting anything.
+Status BufferLifetimes::attach_first_page(BufferId id) {
+  const Bytes footprint = core_.buffers[id].footprint;
+  auto page = pages_.acquire(footprint, false);
+  // Where nothing is ever evicted, buffers freed in stream order are what room there will be.
+  const auto deadline = core_.now() + core_.options.wait_limit;
+  const auto is_lacking = [&page] {
+    return page.ok() ? !*page : page.status() != Status::kDeviceError;
+  };
+  while (!core_.moves && is_lacking() && core_.cache.bytes() > Bytes{} &&
+         core_.wait_change(deadline)) {
+    page = pages_.acquire(footprint, false);
+  }
+  if (!page.ok()) return page.status();
+  if (!*page) return Status::kOutOfDeviceMemory;
+  return mover_.attach(id, std::move(**page));
+}
+
+void BufferLifetimes::begin_life(BufferId id, Bytes size, Bytes backing) {
+  Buffer& buffer = core_.buffers[id];
+  buffer.live = true;
+  buffer.host.backing = backing;
+  core_.ledger.begin_life(buffer.footprint, size);
+  core_.note_peak();
+  core_.arena->set_owner(buffer.base.load(), buffer.footprint, index_of(id));
+}
+
+std::optional<BufferId> BufferLifetimes::find_base(Address base) const {
+  const std::uint32_t index = core_.arena->index_at(base);
+  if (index == Arena::kNobody || core_.buffers[BufferId{index}].base.load() != base) {
+    return std::nullopt;
+  }
+  return BufferId{index};
+}
+
+Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) try {
+  const ManagerLock lock(core_.mutex);
+  if (!find_base(base)) return Status::kInvalidValue;
+  EventRef freed;
+  Slot slot = 0;
+  if (stream) {
+    slot = streams_.slot_of(*stream);
+    const std::uint64_t seq = core_.seq;
+    Result<EventRef> event = Status::kDeviceError;
+    {
+      const Unlocked unlocked(core_.mutex);
+      event = core_.events.record(*stream, seq);
+    }
+    if (!event.ok()) {
+      ++core_.counters.errors;
+      return event.status();
+    }
+    freed = std::move(*event);
+  }
+  // The worker never keeps a buffer long: its calls do not wait on the device.
+  const auto deadline = core_.now() + core_.options.wait_limit;
+  for (;;) {
+    const auto id = find_base(base);
+    if (!id) return Status::kInvalidValue;
+    const Buffer& buffer = core_.buffers[*id];
+    if (!buffer.is_moving() && !buffer.host.is_busy() && buffer.pins == 0) {
+      end_life(*id, std::move(freed), slot);
+      return Status::kOk;
+    }
+    if (!core_.wait_change(deadline)) return Status::kTimedOut;
+  }
+} catch (const std::bad_alloc&) {
+  return Status::kOutOfHostMemory;
+}
+
+// Ends the buffer's life: it goes into the cache if it has pages in place, else it is forgotten.
+// Throws std::bad_alloc, with nothing changed.
+void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) {
+  Buffer& buffer = core_.buffers[id];
+  // What the slab's next owner has to wait for, as far as it is known.
+  std::vector<EventRef> after;
+  bool known = !buffer.page_is_untracked;
+  if (buffer.host.slab) {
+    after.reserve(3 + buffer.host.operations.size());
+    if (buffer.ready != nullptr) after.push_back(buffer.ready);
+    known = buffer.host.append_ends(freed, after) && known;
+  }
+  core_.arena->set_owner(buffer.base.load(), buffer.footprint, Arena::kNobody);
+  if (core_.asks_policy) core_.policy.on_free(id);
+  core_.refresh_limit();
+  evictions_.revoke(buffer);
+  core_.ledger.end_life(buffer.footprint, Bytes{buffer.size.load()});
+  core_.host.unreserve(buffer.host.backing);
+  buffer.live = false;
+  buffer.want = Want::kNobody;
+  buffer.pinned_forever = false;
+  ++buffer.generation;
+  buffer.freed = std::move(freed);
+  buffer.freed_on = slot;
+  if (buffer.host.slab && known) core_.host.release(buffer.host.slab, std::move(after));
+  if (buffer.host.slab && !known) core_.host.keep_untracked(buffer.host.slab);
+  buffer.host = HostCopy{};
+  buffer.fetch_status = Status::kOk;
+  if (buffer.page_is_untracked) {
+    // Page and address stay as they are, so that a transfer that may still run on them finds them.
+  } else if (buffer.place == Place::kIn) {
+    cache(id);
+  } else {
+    if (buffer.page) core_.pool->put(*std::exchange(buffer.page, std::nullopt));
+    core_.forget_buffer(id);
+  }
+  core_.announce_change();
+  core_.wake_worker();
+}
+
+void BufferLifetimes::cache(BufferId id) noexcept {
+  const Buffer& buffer = core_.buffers[id];
+  if (!buffer.page_is_untracked) core_.cache.insert(id, buffer.footprint);
+}
+
+}  // namespace superpipe

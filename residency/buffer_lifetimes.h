@@ -1,0 +1,51 @@
+// The beginning and the end of a buffer's life, and its time in the cache.
+#pragma once
+
+#include <optional>
+
+#include "residency/content_mover.h"
+#include "residency/eviction_queue.h"
+#include "residency/manager_mutex.h"
+#include "residency/page_supply.h"
+#include "residency/residency_core.h"
+#include "residency/result.h"
+#include "residency/stream_marker.h"
+
+namespace superpipe {
+
+/// Makes buffers for the program's allocations, from the cache or anew, and ends their lives. The
+/// functions are those of ResidencyManager, which documents them. A part of the manager.
+class BufferLifetimes {
+ public:
+  BufferLifetimes(ResidencyCore& core, StreamMarker& streams, PageSupply& pages,
+                  ContentMover& mover, EvictionQueue& evictions)
+      : core_(core), streams_(streams), pages_(pages), mover_(mover), evictions_(evictions) {}
+
+  Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream)
+      EXCLUDES(manager_lock);
+  Status free(Address base, std::optional<StreamHandle> stream) EXCLUDES(manager_lock);
+
+ private:
+  Result<Address> allocate_backed(Bytes size, Bytes backing, std::optional<StreamHandle> stream)
+      REQUIRES(manager_lock);
+  std::optional<BufferId> claim_cached(Bytes footprint, std::optional<StreamHandle> stream)
+      REQUIRES(manager_lock);
+  bool claim(const WantedBuffer& candidate, Bytes footprint) REQUIRES(manager_lock);
+  Status reuse(BufferId id, Bytes size, std::optional<StreamHandle> stream)
+      REQUIRES(manager_lock);
+  Result<BufferId> create(Bytes size, Bytes footprint) REQUIRES(manager_lock);
+  Result<BufferId> name(Bytes footprint) REQUIRES(manager_lock);
+  Status attach_first_page(BufferId id) REQUIRES(manager_lock);
+  void begin_life(BufferId id, Bytes size, Bytes backing) REQUIRES(manager_lock);
+  std::optional<BufferId> find_base(Address base) const REQUIRES(manager_lock);
+  void end_life(BufferId id, EventRef freed, Slot slot) REQUIRES(manager_lock);
+  void cache(BufferId id) noexcept REQUIRES(manager_lock);
+
+  ResidencyCore& core_;
+  StreamMarker& streams_;
+  PageSupply& pages_;
+  ContentMover& mover_;
+  EvictionQueue& evictions_;
+};
+
+}  // namespace superpipe

@@ -1,0 +1,131 @@
+// The device bytes of one manager: what its pages take, and what the limit leaves.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "policy/budget.h"
+#include "policy/units.h"
+
+namespace superpipe {
+
+/// Adds up the pages of a manager and compares them with the limit that policy gave it.
+///
+/// A page is counted from before it is created until after it was destroyed, so that two threads
+/// never take the same room (I4). *Vacating* pages belong to evictions that are under way, *promised*
+/// ones to evictions that were requested and wait for their buffers' last uses: both will soon serve
+/// another buffer.
+///
+/// Pure arithmetic; not thread-safe: under the manager's mutex.
+class DeviceLedger {
+ public:
+  /// @name The limit
+  /// @{
+  /// Pages may take `limit` bytes. `hard`: this is a promise to the user, a budget.
+  void set_limit(Bytes limit, bool hard) {
+    limit_ = limit;
+    hard_ = hard;
+  }
+  [[nodiscard]] Bytes limit() const { return limit_; }
+  [[nodiscard]] bool is_hard() const { return hard_; }
+  /// Whether another page of `size` bytes fits.
+  [[nodiscard]] bool admits(Bytes size) const {
+    return size <= limit_ && pages_ <= limit_ - size;
+  }
+  [[nodiscard]] bool is_within_limit() const { return pages_ <= limit_; }
+  /// By how much the pages exceed the limit, which may have shrunk below them.
+  [[nodiscard]] Bytes excess() const { return saturating_subtract(pages_, limit_); }
+  /// @}
+
+  /// @name Pages
+  /// @{
+  /// Bytes of all pages that exist, or are being created or destroyed.
+  [[nodiscard]] Bytes pages() const { return pages_; }
+
+  void begin_creation(Bytes size) {
+    pages_ += size;
+    ++moving_;
+  }
+  void end_creation(Bytes size, bool created) {
+    if (!created) pages_ -= size;
+    --moving_;
+    ++changes_;
+  }
+  void begin_destruction(Bytes size) {
+    vacating_ += size;
+    ++moving_;
+  }
+  /// `destroyed`: false leaves the page counted, for nobody knows what became of it.
+  void end_destruction(Bytes size, bool destroyed) {
+    vacating_ -= size;
+    if (destroyed) pages_ -= size;
+    --moving_;
+    ++changes_;
+  }
+
+  /// Whether a page is being created or destroyed, so that the device's own count is uncertain.
+  [[nodiscard]] bool is_moving() const { return moving_ > 0; }
+  /// Grows with each page that was created or destroyed.
+  [[nodiscard]] std::uint64_t changes() const { return changes_; }
+  /// @}
+
+  /// @name Pages that live buffers are about to give up
+  /// @{
+  void begin_vacating(Bytes size) { vacating_ += size; }
+  void end_vacating(Bytes size) { vacating_ -= size; }
+  void promise(Bytes size) { promised_ += size; }
+  void withdraw(Bytes size) { promised_ -= size; }
+  /// Whether any page is about to be given up.
+  [[nodiscard]] bool expects_pages() const { return vacating_ + promised_ > Bytes{}; }
+
+  /// Bytes that no live buffer holds, or will soon; `free`: of idle pages and cached buffers.
+  [[nodiscard]] Bytes coming(Bytes free) const { return free + vacating_ + promised_; }
+  /// Bytes that fetches can have: `ready` of pages that are there, and what the limit still leaves.
+  [[nodiscard]] Bytes obtainable(Bytes ready) const {
+    return saturating_subtract(ready + saturating_subtract(limit_, pages_), excess());
+  }
+  /// @}
+
+  /// @name Live buffers
+  /// @{
+  /// A buffer of `size` bytes, whose pages take `footprint`, is the program's from now on.
+  void begin_life(Bytes footprint, Bytes size) {
+    live_ += footprint;
+    managed_ += size;
+    peak_live_ = std::max(peak_live_, live_);
+  }
+  void end_life(Bytes footprint, Bytes size) {
+    live_ -= footprint;
+    managed_ -= size;
+  }
+  /// What the pages of all live buffers would take together.
+  [[nodiscard]] Bytes live() const { return live_; }
+  /// The bytes that the program asked for.
+  [[nodiscard]] Bytes managed() const { return managed_; }
+  /// Whether not all live buffers can be on the device at once. If not, nothing has to move (I6).
+  [[nodiscard]] bool is_under_pressure() const { return live_ > limit_; }
+  /// @}
+
+  /// @name Peaks
+  /// @{
+  /// Pages and `passthrough` bytes are on the device together at this moment.
+  void note_peak(Bytes passthrough) { peak_device_ = std::max(peak_device_, pages_ + passthrough); }
+  [[nodiscard]] Bytes peak_device() const { return peak_device_; }
+  [[nodiscard]] Bytes peak_live() const { return peak_live_; }
+  /// @}
+
+ private:
+  Bytes limit_;
+  bool hard_ = false;
+  Bytes pages_;
+  Bytes vacating_;
+  Bytes promised_;
+  std::uint32_t moving_ = 0;
+  std::uint64_t changes_ = 0;
+  Bytes live_;
+  Bytes managed_;
+  Bytes peak_device_;
+  Bytes peak_live_;
+};
+
+}  // namespace superpipe

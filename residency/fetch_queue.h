@@ -1,0 +1,60 @@
+// The buffers that are to be brought in: those that somebody waits for, and those to come.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "policy/units.h"
+
+namespace superpipe {
+
+/// Who wants a buffer that is out.
+enum class Want : std::uint8_t { kNobody, kPrefetch, kDemand };
+
+/// A buffer as it was when somebody asked for it: the id may have come to name another since.
+struct WantedBuffer {
+  BufferId id;
+  std::uint64_t generation;
+};
+
+/// Demands before prefetches, each in the order in which they were asked for.
+///
+/// Entries are not taken out when they become void: whoever takes one checks the buffer's own
+/// generation and `want`. Not thread-safe: under the manager's mutex.
+class FetchQueue {
+ public:
+  /// The first entry.
+  struct Entry {
+    WantedBuffer buffer;
+    Want want = Want::kNobody;
+  };
+
+  /// REQUIRES: `want` is kDemand or kPrefetch. Throws std::bad_alloc, with nothing changed.
+  void push(Want want, const WantedBuffer& buffer) { queue_of(want).push_back(buffer); }
+
+  [[nodiscard]] bool empty() const { return demands_.empty() && prefetches_.empty(); }
+  /// nullopt if there is none.
+  [[nodiscard]] std::optional<Entry> front() const {
+    if (!demands_.empty()) return Entry{demands_.front(), Want::kDemand};
+    if (!prefetches_.empty()) return Entry{prefetches_.front(), Want::kPrefetch};
+    return std::nullopt;
+  }
+  /// REQUIRES: front() is of `want`.
+  void pop(Want want) { queue_of(want).pop_front(); }
+
+  void clear() {
+    demands_.clear();
+    prefetches_.clear();
+  }
+
+ private:
+  std::deque<WantedBuffer>& queue_of(Want want) {
+    return want == Want::kDemand ? demands_ : prefetches_;
+  }
+
+  std::deque<WantedBuffer> demands_;
+  std::deque<WantedBuffer> prefetches_;
+};
+
+}  // namespace superpipe

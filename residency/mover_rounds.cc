@@ -1,0 +1,95 @@
+#include "residency/mover_rounds.h"
+
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace superpipe {
+
+bool MoverRounds::run() noexcept {
+  bool worked = poll_meters();
+  if (core_.passthrough.is_due(core_.now())) worked = core_.sample_passthrough() || worked;
+  if (core_.ledger.excess() > Bytes{}) worked = relieve() || worked;
+  worked = fetch_next() || evict_next() || worked;
+  if (worked) core_.flush_warnings();
+  return worked;
+}
+
+bool MoverRounds::is_pending() const {
+  const bool measures = core_.stalls.is_waiting() || core_.passes.is_waiting() ||
+                        (core_.timeline != nullptr && core_.timeline->is_waiting());
+  const bool has_excess = core_.ledger.excess() > Bytes{} &&
+                          (!core_.pool->empty() || core_.cache.bytes() > Bytes{});
+  return !core_.fetches.empty() || !evictions_.empty() || measures || has_excess;
+}
+
+// What only the statistics need: without host memory it is seen to later, or left out.
+bool MoverRounds::poll_meters() noexcept {
+  try {
+    bool worked = poll(core_.stalls);
+    worked = poll(core_.passes) || worked;
+    if (core_.timeline != nullptr) worked = poll(*core_.timeline) || worked;
+    return worked;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+// Asks the device about what `meter` waits for, and lets it take what has completed.
+template <typename Meter>
+bool MoverRounds::poll(Meter& meter) {
+  if (!meter.is_waiting()) return false;
+  const std::vector<CompletionRef> awaited = meter.awaited();
+  std::vector<CompletionRef> lost;
+  {
+    const Unlocked unlocked(core_.mutex);
+    for (const CompletionRef& completion : awaited) {
+      // All that a manager's meters wait for are events of its pool.
+      const auto event = std::static_pointer_cast<RecordedEvent>(completion);
+      if (!core_.events.is_complete(event).ok()) lost.push_back(completion);
+    }
+  }
+  return meter.settle(core_.now(), lost);
+}
+
+// Gets the pages back within the limit, which has shrunk since they came. Evicts only when something
+// has changed since that was of no use. @return whether anything was done.
+bool MoverRounds::relieve() noexcept {
+  if (pages_.reclaim_one()) return true;
+  if (core_.ledger.excess() <= core_.coming() || core_.changes == excess_in_vain_) return false;
+  try {
+    const Bytes lacking = core_.ledger.excess() - core_.coming();
+    if (evictions_.request_bytes(lacking) > Bytes{}) return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  excess_in_vain_ = core_.changes;
+  return false;
+}
+
+// Carries out the first fetch that is still wanted: demands in order, then prefetches.
+bool MoverRounds::fetch_next() {
+  while (const auto entry = core_.fetches.front()) {
+    Buffer& buffer = core_.buffers[entry->buffer.id];
+    const bool is_void =
+        buffer.generation != entry->buffer.generation || buffer.want != entry->want;
+    if (is_void || buffer.place != Place::kOut) {
+      if (!is_void) buffer.want = Want::kNobody;
+      core_.fetches.pop(entry->want);
+      core_.announce_change();
+      continue;
+    }
+    // The program is copying into or out of its slab at this moment; not for long.
+    if (buffer.host.is_busy()) return false;
+    return mover_.fetch(entry->buffer.id, entry->want == Want::kDemand);
+  }
+  return false;
+}
+
+bool MoverRounds::evict_next() {
+  const auto id = evictions_.take_next();
+  if (id) mover_.evict(*id);
+  return id.has_value();
+}
+
+}  // namespace superpipe

@@ -1,0 +1,123 @@
+#include "residency/page_supply.h"
+
+#include <array>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace superpipe {
+
+Result<std::optional<Page>> PageSupply::acquire(Bytes size, bool over_limit) {
+  for (;;) {
+    if (over_limit || core_.ledger.is_within_limit()) {
+      if (auto page = core_.pool->take(size)) return page;
+      if (over_limit || core_.ledger.admits(size)) {
+        auto created = create(size);
+        if (created.ok() || created.status() != Status::kOutOfDeviceMemory) return created;
+        if (reclaim_one()) continue;
+        if (core_.ledger.expects_pages() || !core_.pool->empty()) return std::optional<Page>{};
+        return created;
+      }
+    }
+    if (!reclaim_one()) return std::optional<Page>{};
+  }
+}
+
+Result<std::optional<Page>> PageSupply::create(Bytes size) {
+  // Counted before the call, so that no two threads take the same room.
+  core_.ledger.begin_creation(size);
+  Result<Page> created = Status::kDeviceError;
+  {
+    const Unlocked unlocked(core_.mutex);
+    created = core_.pool->create(size);
+  }
+  core_.ledger.end_creation(size, created.ok());
+  if (created.ok()) {
+    core_.note_peak();
+    return std::optional<Page>(std::move(*created));
+  }
+  if (created.status() != Status::kOutOfDeviceMemory) ++core_.counters.errors;
+  return created.status();
+}
+
+bool PageSupply::reclaim_one() noexcept {
+  try {
+    return strip_cached() || destroy_idle();
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+// Takes the page from one cached buffer and forgets the buffer. Looks at the oldest of each size:
+// if that is still in use, the younger ones are as well, most likely.
+bool PageSupply::strip_cached() {
+  for (const BufferId id : core_.cache.oldest_of_each_size()) {
+    Buffer& buffer = core_.buffers[id];
+    if (!core_.cache.erase(id, buffer.footprint)) continue;  // reused or stripped meanwhile
+    buffer.place = Place::kEvicting;
+    const std::array<EventRef, 2> events{buffer.freed, buffer.ready};
+    core_.ledger.begin_vacating(buffer.footprint);
+    Result<bool> complete = false;
+    Status unmapped = Status::kOk;
+    {
+      const Unlocked unlocked(core_.mutex);
+      complete = core_.events.all_complete(events);
+      if (complete.ok() && *complete) {
+        unmapped = core_.device.unmap(buffer.base.load(), buffer.footprint);
+      }
+    }
+    core_.ledger.end_vacating(buffer.footprint);
+    if (!complete.ok() || !*complete || unmapped != Status::kOk) {
+      if (!complete.ok() || unmapped != Status::kOk) ++core_.counters.errors;
+      buffer.place = Place::kIn;
+      core_.cache.insert_oldest(id, buffer.footprint);
+      continue;
+    }
+    buffer.page->after.clear();
+    core_.pool->put(std::move(*buffer.page));
+    core_.forget_buffer(id);
+    core_.announce_change();
+    return true;
+  }
+  return false;
+}
+
+// Gives one idle page back to the driver, the largest of those that nothing works on any more.
+bool PageSupply::destroy_idle() {
+  std::vector<Page> busy;
+  std::size_t left = core_.pool->idle_pages();
+  busy.reserve(left);
+  std::optional<Page> victim;
+  Status status = Status::kOk;
+  for (; !victim && left > 0; --left) {
+    victim = core_.pool->take_any();
+    if (!victim) break;
+    const Bytes size = victim->size;
+    core_.ledger.begin_destruction(size);
+    bool destroyed = false;
+    {
+      const Unlocked unlocked(core_.mutex);
+      const auto complete = core_.events.all_complete(victim->after);
+      if (!complete.ok() || !*complete) {
+        busy.push_back(std::move(*victim));
+        victim.reset();
+      } else {
+        status = core_.pool->destroy(*victim);
+        destroyed = status == Status::kOk;
+      }
+    }
+    core_.ledger.end_destruction(size, destroyed);
+  }
+  for (Page& page : busy) core_.pool->put(std::move(page));
+  if (!victim) return false;
+  if (status != Status::kOk) {
+    // As far as anybody knows it is still ours: it stays counted.
+    ++core_.counters.errors;
+    core_.pool->keep_untracked(std::move(*victim));
+    return false;
+  }
+  core_.announce_change();
+  return true;
+}
+
+}  // namespace superpipe

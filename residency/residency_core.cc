@@ -1,0 +1,167 @@
+#include "residency/residency_core.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "policy/budget.h"
+
+namespace superpipe {
+
+namespace {
+
+/// Far above any device, far below an overflow.
+constexpr Bytes kUnlimited{std::uint64_t{1} << 60};
+
+}  // namespace
+
+ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions& manager_options)
+    : device(device_memory),
+      options(manager_options),
+      moves(manager_options.policy.kind != PolicyKind::kResident),
+      granule(device_memory.granularity()),
+      events(device_memory),
+      host(device_memory, events, manager_options.host_limit, manager_options.wait_limit),
+      transfers(device_memory, events),
+      passthrough(manager_options.policy.budget, manager_options.headroom),
+      policy(manager_options.policy),
+      asks_policy(moves),
+      timeline(manager_options.record_timeline ? std::make_unique<Timeline>() : nullptr),
+      worker(mutex, manager_options.worker_thread) {}
+
+Status ResidencyCore::start() {
+  const auto arena_range = device.reserve(options.arena_size);
+  if (!arena_range.ok()) return arena_range.status();
+  arena_base = *arena_range;
+  const auto windows = device.reserve(options.arena_size);
+  if (!windows.ok()) return windows.status();
+  windows_base = *windows;
+  const auto used = device.used_bytes();
+  if (!used.ok()) return used.status();
+  passthrough.start(*used);
+  arena = std::make_unique<Arena>(arena_base, options.arena_size, granule);
+  if (!arena->ok()) return Status::kOutOfHostMemory;
+  pool = std::make_unique<PagePool>(device, windows_base, options.arena_size, granule);
+  {
+    const ManagerLock lock(mutex);
+    refresh_limit();
+  }
+  return transfers.start();
+}
+
+bool ResidencyCore::wait_change(Clock::time_point deadline) noexcept {
+  const auto time = now();
+  if (stopped || abandoned || time >= deadline) return false;
+  if (!worker.has_thread()) {
+    (void)worker.run_once();
+    return true;
+  }
+  wake_worker();
+  // Some changes announce themselves (a notification), some do not (an event completes).
+  constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds{10};
+  const std::chrono::nanoseconds left = deadline - time;
+  ++waiters;
+  mutex.wait_for(change, std::min(left, kSlice));
+  --waiters;
+  return true;
+}
+
+bool ResidencyCore::take_turn(Clock::time_point deadline) noexcept {
+  TurnQueue::Place place;
+  turn.join(place);
+  while (!turn.take(place)) {
+    if (wait_change(deadline)) continue;
+    turn.leave(place);
+    announce_change();  // another operation is the first in the queue now
+    return false;
+  }
+  ++turns;
+  return true;
+}
+
+void ResidencyCore::end_turn() noexcept {
+  turn.end();
+  announce_change();
+}
+
+void ResidencyCore::refresh_limit() {
+  if (const Bytes now_reserved = passthrough.reserved(); now_reserved != reserved) {
+    reserved = now_reserved;
+    policy.on_passthrough_bytes(reserved);
+  }
+  ledger.set_limit(std::min(policy.managed_limit(), kUnlimited), policy.limit_is_hard());
+}
+
+void ResidencyCore::note_peak() {
+  ledger.note_peak(passthrough.bytes());
+  counters.peak_passthrough_bytes =
+      std::max(counters.peak_passthrough_bytes, passthrough.bytes());
+}
+
+bool ResidencyCore::sample_passthrough() noexcept {
+  constexpr int kAttempts = 4;
+  for (int attempt = 0; attempt < kAttempts && !ledger.is_moving(); ++attempt) {
+    const std::uint64_t changes_before = ledger.changes();
+    const auto sample = passthrough.begin_sample();
+    Result<Bytes> used = Status::kDeviceError;
+    {
+      const Unlocked unlocked(mutex);
+      used = device.used_bytes();
+    }
+    const bool undisturbed = !ledger.is_moving() && ledger.changes() == changes_before;
+    if (!used.ok() || !undisturbed) {
+      passthrough.give_up_sample(sample, now());
+      if (!used.ok()) return false;
+      continue;
+    }
+    const Bytes besides_pages = saturating_subtract(*used, ledger.pages());
+    const bool moved = passthrough.end_sample(sample, besides_pages, now());
+    const Bytes limit_before = ledger.limit();
+    refresh_limit();
+    note_peak();
+    return moved || ledger.limit() != limit_before;
+  }
+  return false;
+}
+
+bool ResidencyCore::restore_policy() noexcept {
+  if (!moves) return false;
+  try {
+    PolicyEngine fresh(options.policy);
+    for (std::uint32_t i = 0; i < buffers.end(); ++i) {
+      const Buffer& buffer = buffers[BufferId{i}];
+      // Also those whose life is about to begin: they are in kFetching, and not live.
+      if (buffer.live || buffer.place == Place::kFetching) {
+        fresh.on_allocate(BufferId{i}, buffer.footprint);
+      }
+    }
+    fresh.on_passthrough_bytes(reserved);
+    policy = std::move(fresh);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  asks_policy = true;
+  refresh_limit();
+  return true;
+}
+
+void ResidencyCore::forget_buffer(BufferId id) noexcept {
+  const Buffer& buffer = buffers[id];
+  arena->give_back(buffer.base.load(), buffer.footprint);
+  cache.unexpect(buffer.footprint);
+  buffers.destroy(id);
+}
+
+void ResidencyCore::flush_warnings() noexcept {
+  if (warnings.empty()) return;
+  const auto waiting = warnings.take();
+  const Unlocked unlocked(mutex);
+  try {
+    for (const std::string& warning : waiting) options.warn(warning);
+  } catch (const std::bad_alloc&) {
+    // The rest is left out.
+  }
+}
+
+}  // namespace superpipe

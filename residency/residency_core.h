@@ -1,0 +1,157 @@
+// What the parts of a residency manager share: the components, and the mutex that guards them.
+//
+// One mutex guards all that is annotated with it. It is never held across a call of the device (I5):
+// whoever needs the device marks what it works on (Place, host.pins, the turn, visitors), opens the
+// mutex, calls, closes it, and looks again.
+//
+// Host memory may run out anywhere (std::bad_alloc). What must not fail half-way allocates nothing:
+// its room was made when the buffer, page, slab or operation came to be. See docs/residency.md.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "policy/policy_engine.h"
+#include "profiler/pass_meter.h"
+#include "profiler/run_figures.h"
+#include "profiler/stall_meter.h"
+#include "profiler/timeline.h"
+#include "residency/arena.h"
+#include "residency/buffer_cache.h"
+#include "residency/buffer_table.h"
+#include "residency/device_ledger.h"
+#include "residency/device_memory.h"
+#include "residency/event_pool.h"
+#include "residency/fetch_queue.h"
+#include "residency/host_store.h"
+#include "residency/manager_mutex.h"
+#include "residency/page_pool.h"
+#include "residency/passthrough_ledger.h"
+#include "residency/residency_options.h"
+#include "residency/stream_table.h"
+#include "residency/transfer_engine.h"
+#include "residency/turn_queue.h"
+#include "residency/warning_queue.h"
+#include "residency/worker.h"
+
+namespace superpipe {
+
+/// The shared state of one manager. Its functions keep the components in step with each other; what
+/// is decided and what is moved is up to the parts (see docs/residency.md, "Parts").
+struct ResidencyCore {
+  using Clock = std::chrono::steady_clock;
+
+  ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions& manager_options);
+  ResidencyCore(const ResidencyCore&) = delete;
+  ResidencyCore& operator=(const ResidencyCore&) = delete;
+
+  /// Reserves the arena and the windows, creates the streams. @return the device's error.
+  Status start() EXCLUDES(manager_lock);
+
+  [[nodiscard]] Clock::time_point now() const { return options.now(); }
+
+  /// Waits until something changed, or runs a round where there is no worker's thread. Opens the
+  /// mutex. @return false once `deadline` has passed, or the manager is being given up.
+  bool wait_change(Clock::time_point deadline) noexcept REQUIRES(manager_lock);
+  /// Something changed that others may be waiting for.
+  void announce_change() REQUIRES(manager_lock) {
+    ++changes;
+    change.notify_all();
+  }
+  /// The same for changes that only matter to those who are waiting already.
+  void announce_to_waiters() REQUIRES(manager_lock) {
+    if (waiters > 0) announce_change();
+  }
+  /// There is work for the worker.
+  void wake_worker() noexcept REQUIRES(manager_lock) {
+    if (!worker.wake()) ++counters.errors;
+  }
+
+  /// Waits for the turn: one operation at a time may hold pins while it waits for room, first come,
+  /// first served. Opens the mutex. @return false once `deadline` has passed.
+  bool take_turn(Clock::time_point deadline) noexcept REQUIRES(manager_lock);
+  void end_turn() noexcept REQUIRES(manager_lock);
+
+  /// Tells policy what is left to the driver, and the ledger what policy says of the limit.
+  void refresh_limit() REQUIRES(manager_lock);
+  void note_peak() REQUIRES(manager_lock);
+  /// Asks the device how much it holds that is not in our pages. Opens the mutex.
+  /// @return whether the estimate or the limit is another one now; false also where other threads
+  /// changed the pages meanwhile.
+  bool sample_passthrough() noexcept REQUIRES(manager_lock);
+
+  /// Bytes that no live buffer holds, or will soon.
+  [[nodiscard]] Bytes coming() const REQUIRES(manager_lock) {
+    return ledger.coming(pool->idle_bytes() + cache.bytes());
+  }
+  /// Bytes that fetches can have without a further eviction. `only_idle`: leaving out what may be
+  /// stuck behind work of the program.
+  [[nodiscard]] Bytes obtainable(bool only_idle) const REQUIRES(manager_lock) {
+    return ledger.obtainable(only_idle ? pool->idle_bytes() : coming());
+  }
+
+  /// Whether policy may be asked. One that was lost because host memory ran out in the midst of a
+  /// launch is replaced, if it can be now, by one that has seen nothing yet.
+  bool may_ask_policy() noexcept REQUIRES(manager_lock) {
+    return asks_policy || restore_policy();
+  }
+  bool restore_policy() noexcept REQUIRES(manager_lock);
+
+  /// Gives the address range and the id of a buffer back. REQUIRES: not mapped, no page.
+  void forget_buffer(BufferId id) noexcept REQUIRES(manager_lock);
+
+  /// Says what waits to be said. Opens the mutex.
+  void flush_warnings() noexcept REQUIRES(manager_lock);
+
+  // -- set at the start and never changed
+  DeviceMemory& device;
+  const ResidencyOptions options;
+  const bool moves;  ///< whether the policy ever moves anything
+  const Bytes granule;
+  Address arena_base = 0;
+  Address windows_base = 0;
+
+  // -- thread-safe by themselves; declared in the order of dependence: events outlive their holders
+  EventPool events;
+  HostStore host;
+  TransferEngine transfers;
+  std::unique_ptr<Arena> arena;  ///< lookups from any thread; the rest under the mutex
+  std::unique_ptr<PagePool> pool;  ///< creation and destruction without the mutex, the rest under it
+  PassthroughLedger passthrough;   ///< notes from any thread; the rest under the mutex
+  std::atomic<bool> abandoned{false};
+
+  mutable ManagerMutex mutex;
+  std::condition_variable change;
+  std::uint32_t waiters GUARDED_BY(manager_lock) = 0;
+  std::uint64_t changes GUARDED_BY(manager_lock) = 0;  ///< announced so far
+  bool stopped GUARDED_BY(manager_lock) = false;
+
+  BufferTable buffers;  ///< found without the mutex; the fields of a buffer say what needs it
+  StreamTable streams GUARDED_BY(manager_lock);
+  BufferCache cache GUARDED_BY(manager_lock);
+  DeviceLedger ledger GUARDED_BY(manager_lock);
+  FetchQueue fetches GUARDED_BY(manager_lock);
+  WarningQueue warnings GUARDED_BY(manager_lock);
+  PolicyEngine policy GUARDED_BY(manager_lock);
+  bool asks_policy GUARDED_BY(manager_lock);
+  Bytes reserved GUARDED_BY(manager_lock);  ///< what policy was told last to leave to the driver
+
+  TurnQueue turn GUARDED_BY(manager_lock);
+  std::uint64_t turns GUARDED_BY(manager_lock) = 1;  ///< taken so far, and one: 0 is no turn
+  std::uint64_t seq GUARDED_BY(manager_lock) = 0;    ///< of the last submitted use
+
+  ResidencyCounters counters GUARDED_BY(manager_lock);
+  StallMeter stalls GUARDED_BY(manager_lock);
+  PassMeter passes GUARDED_BY(manager_lock);
+  std::unique_ptr<Timeline> timeline GUARDED_BY(manager_lock);  ///< null unless it is recorded
+
+  Worker worker;
+};
+
+}  // namespace superpipe

@@ -1,0 +1,39 @@
+// What a residency manager is told once, at its creation.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "policy/policy_engine.h"
+#include "policy/units.h"
+
+namespace superpipe {
+
+/// What the manager is told once, at creation.
+struct ResidencyOptions {
+  PolicyConfig policy;
+  Bytes arena_size = 1024_GiB;
+  Bytes host_limit;                             ///< cap of the host store
+  std::chrono::milliseconds wait_limit{30000};  ///< SUPERPIPE_WAIT_MS
+  bool zero_fill = false;                       ///< SUPERPIPE_FILL=zero
+  bool overflow_allowed = false;                ///< SUPERPIPE_OVERFLOW=allow
+  bool record_timeline = false;                 ///< SUPERPIPE_TIMELINE
+  /// SUPERPIPE_HEADROOM: bytes of the budget that are kept free for what the driver takes unasked.
+  Bytes headroom;
+  /// The clock of waits and statistics; tests give their own.
+  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
+  /// Whether a thread of its own moves content. Without, nothing moves but inside calls that wait
+  /// and in run_worker_once(), and only one thread may use the manager: for deterministic tests.
+  bool worker_thread = true;
+  /// A kernel's name for messages. Called under the manager's lock: it may neither come back nor
+  /// call the driver.
+  std::function<std::string(KernelId)> kernel_name = [](KernelId kernel) {
+    return std::to_string(static_cast<std::uint64_t>(kernel));
+  };
+  /// Called for what the user should know once (never under a lock of ours, never on the hot path).
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
+};
+
+}  // namespace superpipe

@@ -1,0 +1,59 @@
+// Marks on the program's streams: which slot a stream has, and events behind what was submitted.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "residency/device_memory.h"
+#include "residency/event_pool.h"
+#include "residency/host_copy.h"
+#include "residency/manager_mutex.h"
+#include "residency/residency_core.h"
+#include "residency/result.h"
+#include "residency/stream_table.h"
+
+namespace superpipe {
+
+/// Records events on the program's streams, never on one that is captured or about to be destroyed.
+///
+/// A part of the manager, under its mutex; each function that records opens it meanwhile. Waits on
+/// no stream.
+class StreamMarker {
+ public:
+  explicit StreamMarker(ResidencyCore& core) : core_(core) {}
+
+  /// Whether the program is capturing `stream`: no event of ours may touch it then. Asked only where
+  /// an event could ever be recorded. An event on the legacy stream would break the capture of
+  /// another one: the device answers for that as well.
+  [[nodiscard]] Result<bool> is_capturing(StreamHandle stream) const {
+    if (!core_.moves || core_.abandoned) return false;
+    return core_.device.is_capturing(stream);
+  }
+
+  /// The slot of `stream`, entered if it is new. Throws std::bad_alloc, for streams beyond those
+  /// that have a slot of their own.
+  Slot slot_of(StreamHandle stream) REQUIRES(manager_lock);
+
+  /// Marks the present end of the streams of `slots`, of which the calling thread uses none: they
+  /// are not to be destroyed meanwhile. Throws std::bad_alloc.
+  void mark_ends(std::uint64_t slots) REQUIRES(manager_lock);
+
+  /// Appends what marks the ends of pending operations on `copy`, including those that come while
+  /// the mutex is open. REQUIRES: the buffer is in kFetching or kEvicting, which admit no more, or
+  /// the caller has pinned the copy. @return kDeviceError where an end cannot be marked.
+  Status resolve(HostCopy& copy, bool writes_only, std::vector<EventRef>& events) noexcept
+      REQUIRES(manager_lock);
+
+  /// The program is about to destroy `stream`, whose end can be marked now and never again. Waits,
+  /// bounded, for threads that are about to mark it.
+  void retire(StreamHandle stream) noexcept REQUIRES(manager_lock);
+
+ private:
+  Slot reuse_slot(StreamHandle stream) REQUIRES(manager_lock);
+  Result<EventRef> end_of(const HostOperation& operation) noexcept REQUIRES(manager_lock);
+  EventRef mark_last_end(StreamHandle stream) noexcept REQUIRES(manager_lock);
+
+  ResidencyCore& core_;
+};
+
+}  // namespace superpipe

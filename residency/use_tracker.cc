@@ -1,0 +1,486 @@
+#include "residency/use_tracker.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace superpipe {
+
+namespace {
+
+constexpr std::uint64_t bit(Slot slot) { return std::uint64_t{1} << slot; }
+
+}  // namespace
+
+std::span<const BufferId> UseTracker::ids(const UseToken& token) {
+  if (token.count_ > UseToken::kInline) return token.more_;
+  return {token.inline_.data(), token.count_};
+}
+
+bool UseTracker::names_arena(std::span<const std::uint64_t> words) const {
+  return std::any_of(words.begin(), words.end(), [this](std::uint64_t word) {
+    return word - core_.arena_base < core_.options.arena_size.count();
+  });
+}
+
+// Names each live buffer once.
+void UseTracker::collect(std::span<const std::uint64_t> words, UseToken& token) {
+  token.count_ = 0;
+  const std::uint64_t mark = ++mark_;
+  for (const std::uint64_t word : words) {
+    const std::uint32_t index = core_.arena->index_at(word);
+    if (index == Arena::kNobody) continue;
+    Buffer& buffer = core_.buffers[BufferId{index}];
+    if (buffer.mark == mark) continue;
+    buffer.mark = mark;
+    if (token.count_ < UseToken::kInline) {
+      token.inline_[token.count_] = BufferId{index};
+    } else {
+      if (token.count_ == UseToken::kInline) {
+        token.more_.assign(token.inline_.begin(), token.inline_.end());
+      }
+      token.more_.push_back(BufferId{index});
+    }
+    ++token.count_;
+  }
+}
+
+// Whether nothing needs to be done for any of them but pinning.
+bool UseTracker::all_ready(const UseToken& token, const Use& use) const {
+  for (const BufferId id : ids(token)) {
+    const Buffer& buffer = core_.buffers[id];
+    if (!buffer.is_ready_for(use.slot)) return false;
+    if (use.capturing && !buffer.pinned_forever) return false;
+  }
+  return true;
+}
+
+// Keeps them where they are, or will be; rescues those that were about to be evicted.
+void UseTracker::pin(const UseToken& token) {
+  for (const BufferId id : ids(token)) {
+    Buffer& buffer = core_.buffers[id];
+    ++buffer.pins;
+    evictions_.revoke(buffer);
+  }
+}
+
+// Notes what the operation will do to them. REQUIRES: they are in, because a fetch resets all of it.
+void UseTracker::mark_used(const UseToken& token, const Use& use) {
+  for (const BufferId id : ids(token)) {
+    Buffer& buffer = core_.buffers[id];
+    if (use.slot != kNoSlot) buffer.uses |= bit(use.slot);
+    if (use.capturing) buffer.pinned_forever = true;
+    if (use.writes) {
+      buffer.dirty = true;
+      buffer.fresh = false;
+    }
+  }
+}
+
+void UseTracker::unpin(const UseToken& token) {
+  for (const BufferId id : ids(token)) --core_.buffers[id].pins;
+  core_.announce_to_waiters();
+}
+
+bool UseTracker::pin_if_ready(const UseToken& token, const Use& use) {
+  if (!all_ready(token, use)) return false;
+  pin(token);
+  mark_used(token, use);
+  return true;
+}
+
+Status UseTracker::begin_launch(KernelId kernel, std::span<const std::uint64_t> words,
+                                StreamHandle stream, UseToken& token) try {
+  token.count_ = 0;
+  launches_.fetch_add(1, std::memory_order_relaxed);
+  if (!names_arena(words)) return Status::kOk;
+  const auto capturing = streams_.is_capturing(stream);
+  if (!capturing.ok()) return capturing.status();
+  const ManagerLock lock(core_.mutex);
+  Use use{words, stream, kNoSlot, true, *capturing, kernel};
+  // Uses on a capturing stream are not marked by events: its buffers are pinned forever instead.
+  if (!use.capturing) use.slot = streams_.slot_of(stream);
+  collect(words, token);
+  if (token.count_ == 0) return Status::kOk;
+  core_.counters.accesses += token.count_;
+  token.slot_ = use.slot;
+  token.host_route_ = false;
+  token.writes_ = true;
+  if (core_.may_ask_policy()) return begin_advised(use, token);
+  if (pin_if_ready(token, use)) return Status::kOk;
+  return acquire(token, use, Decision{});
+} catch (const std::bad_alloc&) {
+  token.count_ = 0;
+  return Status::kOutOfHostMemory;
+}
+
+// A launch that policy is told of, and gives advice for.
+Status UseTracker::begin_advised(const Use& use, UseToken& token) {
+  const Decision decision = ask_policy(use, token);
+  if (core_.policy.learned().at_pass_start) [[unlikely]] {
+    note_pass(use);
+    collect(use.words, token);  // the mutex was open: a buffer may be gone
+    if (token.count_ == 0) return Status::kOk;
+  }
+  core_.refresh_limit();
+  // When all fits, nothing is ever moved (I6): what policy wants evicted may stay.
+  const bool advised = !decision.fetch.empty() ||
+                       (!decision.evict.empty() && core_.ledger.is_under_pressure());
+  Status status = Status::kOk;
+  if (advised || !core_.ledger.is_within_limit() || !pin_if_ready(token, use)) {
+    status = acquire(token, use, decision);
+  }
+  if (core_.timeline != nullptr && status == Status::kOk) note_launch(token);
+  return status;
+}
+
+Decision UseTracker::ask_policy(const Use& use, const UseToken& token) {
+  try {
+    return core_.policy.on_launch(Access{use.kernel, ids(token)});
+  } catch (const std::bad_alloc&) {
+    core_.asks_policy = false;  // nobody knows in what state it is: may_ask_policy() replaces it
+    return {};
+  }
+}
+
+Status UseTracker::begin_use(std::span<const std::uint64_t> words, bool writes,
+                             StreamHandle stream, UseToken& token) try {
+  token.count_ = 0;
+  if (!names_arena(words)) return Status::kOk;
+  const auto capturing = streams_.is_capturing(stream);
+  if (!capturing.ok()) return capturing.status();
+  const ManagerLock lock(core_.mutex);
+  Use use{words, stream, kNoSlot, writes, *capturing, KernelId{}};
+  if (!use.capturing) use.slot = streams_.slot_of(stream);
+  collect(words, token);
+  if (token.count_ == 0) return Status::kOk;
+  token.slot_ = use.slot;
+  token.host_route_ = false;
+  token.writes_ = writes;
+  if (pin_if_ready(token, use)) return Status::kOk;
+  return acquire(token, use, Decision{});
+} catch (const std::bad_alloc&) {
+  token.count_ = 0;
+  return Status::kOutOfHostMemory;
+}
+
+// Pins what `use` names, waits until it is mapped, and orders the stream behind its fetches. On
+// failure nothing is pinned, nor marked as used.
+Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& decision) {
+  if (core_.abandoned) return Status::kDeviceError;
+  // Two launches that each hold pins and wait for the other's pages would wait for ever: one at a
+  // time waits for room, and it pins only when its turn has come. What is mapped already needs no
+  // turn, though it may have to be ordered behind its arrival.
+  const auto named = ids(token);
+  const auto is_not_in = [this](BufferId id) { return core_.buffers[id].place != Place::kIn; };
+  bool has_turn =
+      decision.fetch_before_launch || std::any_of(named.begin(), named.end(), is_not_in);
+  if (has_turn && !core_.take_turn(core_.now() + core_.options.wait_limit)) {
+    token.count_ = 0;
+    core_.flush_warnings();
+    return Status::kTimedOut;
+  }
+  bool pinned = false;
+  StallMeter::ProbeRef probe;
+  Status status = Status::kOk;
+  try {
+    if (has_turn) collect(use.words, token);  // the mutex was open
+    pin(token);
+    pinned = true;
+    probe = open_probe(token, use);
+    status = admission_.bring_in({ids(token), use.kernel}, decision);
+    if (std::exchange(has_turn, false)) core_.end_turn();
+    if (status == Status::kOk) status = order_behind_fetches(ids(token), use, probe.get());
+    if (status == Status::kOk && decision.fetch_before_launch && !use.capturing) {
+      // No overlap: this launch starts only behind everything that was fetched with it.
+      std::vector<BufferId> in;
+      for (const BufferId id : decision.fetch) {
+        if (core_.buffers[id].live && core_.buffers[id].place == Place::kIn) in.push_back(id);
+      }
+      status = order_behind_fetches(in, use, probe.get());
+    }
+  } catch (const std::bad_alloc&) {
+    status = Status::kOutOfHostMemory;
+  }
+  if (status != Status::kOk && pinned) admission_.give_up({ids(token), use.kernel});
+  if (has_turn) core_.end_turn();
+  if (probe != nullptr) probe->submitted(core_.now());
+  if (status == Status::kOk) {
+    mark_used(token, use);
+  } else {
+    if (pinned) unpin(token);
+    token.count_ = 0;
+  }
+  core_.flush_warnings();
+  return status;
+}
+
+// Makes the stream wait for the arrival of `buffers`, or waits here where no stream may be touched.
+Status UseTracker::order_behind_fetches(std::span<const BufferId> buffers, const Use& use,
+                                        StallMeter::Probe* probe) {
+  std::vector<EventRef> fetches;
+  for (const BufferId id : buffers) {
+    const Buffer& buffer = core_.buffers[id];
+    if (buffer.ready == nullptr || buffer.ready->is_known()) continue;
+    const bool has_waited = use.slot < StreamTable::kShared && (buffer.waited & bit(use.slot)) != 0;
+    if (!has_waited && std::find(fetches.begin(), fetches.end(), buffer.ready) == fetches.end()) {
+      fetches.push_back(buffer.ready);
+    }
+  }
+  if (fetches.empty()) return Status::kOk;
+  Status status = Status::kOk;
+  {
+    const Unlocked unlocked(core_.mutex);
+    if (use.slot == kNoSlot) {
+      for (const EventRef& fetch : fetches) {
+        if (status == Status::kOk) status = core_.events.wait(fetch, core_.options.wait_limit);
+      }
+    } else {
+      for (const EventRef& fetch : fetches) (void)core_.events.is_complete(fetch);
+      status = core_.events.stream_wait(use.stream, fetches);
+    }
+  }
+  if (status != Status::kOk) {
+    ++core_.counters.errors;
+    return status;
+  }
+  for (const BufferId id : buffers) {
+    Buffer& buffer = core_.buffers[id];
+    if (buffer.ready == nullptr) continue;
+    if (buffer.ready->is_known()) {
+      buffer.ready = nullptr;
+      buffer.waited = 0;
+    } else if (use.slot < StreamTable::kShared &&
+               std::find(fetches.begin(), fetches.end(), buffer.ready) != fetches.end()) {
+      buffer.waited |= bit(use.slot);
+    }
+  }
+  if (probe != nullptr) probe->add_fetches(fetches);
+  return Status::kOk;
+}
+
+// Begins to measure how long the launch stalls. A probe that cannot be had is no reason to fail it.
+StallMeter::ProbeRef UseTracker::open_probe(const UseToken& token, const Use& use) {
+  if (use.slot == kNoSlot || !core_.moves || all_ready(token, use)) return nullptr;
+  const auto asked = core_.now();
+  Result<EventRef> stream_end = Status::kDeviceError;
+  {
+    const Unlocked unlocked(core_.mutex);
+    stream_end = core_.events.record(use.stream, 0);
+  }
+  if (!stream_end.ok()) return nullptr;
+  try {
+    auto probe = core_.stalls.open(asked, *stream_end);
+    core_.wake_worker();
+    return probe;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+void UseTracker::end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept {
+  if (token.count_ == 0) return;
+  const bool tracked = submitted && token.slot_ != kNoSlot;
+  // Host routes that were asynchronous, and streams that only their own thread can record on, get
+  // their event now.
+  const bool marks_host = tracked && token.host_route_ && !token.synchronous_;
+  const bool marks_use = tracked && !token.host_route_ && core_.moves &&
+                         (token.slot_ == StreamTable::kShared || stream == kPerThreadStream);
+  EventRef event;
+  const ManagerLock lock(core_.mutex);
+  if (marks_host || marks_use) {
+    // Uses that other threads submit to the stream from here on may or may not be covered: only
+    // those up to now are. (A per-thread stream has no other threads.)
+    const std::uint64_t before = core_.seq;
+    const Unlocked unlocked(core_.mutex);
+    auto recorded = core_.events.record_now(stream, before);
+    if (recorded.ok()) event = *recorded;
+  }
+  const std::uint64_t seq = ++core_.seq;
+  if ((marks_host || marks_use) && event == nullptr) ++core_.counters.errors;
+  if (event != nullptr && stream == kPerThreadStream && token.slot_ != StreamTable::kShared) {
+    event->seq = seq;  // no other thread has it yet
+  }
+  if (token.host_route_) {
+    HostCopy& copy = core_.buffers[ids(token).front()].host;
+    --copy.pins;
+    if (marks_host) {
+      copy.note({token.slot_, stream, token.writes_, event, seq});
+      core_.streams.note_use(token.slot_, stream, seq, event);
+    }
+    core_.announce_to_waiters();
+    core_.wake_worker();
+  } else {
+    if (tracked) {
+      for (const BufferId id : ids(token)) core_.buffers[id].last_use = seq;
+      core_.streams.note_use(token.slot_, stream, seq, std::move(event));
+    }
+    unpin(token);
+  }
+  token.count_ = 0;
+}
+
+void UseTracker::note_launch(const UseToken& token) {
+  const auto time = core_.now();
+  for (const BufferId id : ids(token)) {
+    const Buffer& buffer = core_.buffers[id];
+    const bool arrived = buffer.ready == nullptr || buffer.ready->is_known();
+    if (arrived) core_.timeline->settle(id, time);
+    core_.timeline->add_when(arrived ? nullptr : buffer.ready, Timeline::Kind::kLaunch, time, id,
+                             buffer.footprint);
+  }
+}
+
+// A pass begins when the device has done what was submitted before its first launch: the host may
+// be passes ahead of it. A start that cannot be marked is left out, which joins two passes.
+void UseTracker::note_pass(const Use& use) noexcept {
+  if (use.slot == kNoSlot) return;
+  Result<EventRef> start = Status::kDeviceError;
+  {
+    const Unlocked unlocked(core_.mutex);
+    start = core_.events.record(use.stream, 0);
+  }
+  if (!start.ok()) return;
+  try {
+    core_.passes.note_start(*start);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  core_.wake_worker();
+}
+
+Result<CopyRoute> UseTracker::begin_copy(Address address, Bytes size, StreamHandle stream,
+                                         bool synchronous, bool in, UseToken& token) try {
+  token.count_ = 0;
+  const auto capturing = streams_.is_capturing(stream);
+  if (!capturing.ok()) return capturing.status();
+  const ManagerLock lock(core_.mutex);
+  Use use{{&address, 1}, stream, kNoSlot, in, *capturing, KernelId{}};
+  if (!use.capturing) use.slot = streams_.slot_of(stream);
+  const auto deadline = core_.now() + core_.options.wait_limit;
+  for (;;) {
+    const std::uint32_t index = core_.arena->index_at(address);
+    if (index == Arena::kNobody) return Status::kInvalidValue;
+    const BufferId id{index};
+    Buffer& buffer = core_.buffers[id];
+    const std::uint64_t offset = address - buffer.base.load();
+    if (offset > buffer.size.load() || size.count() > buffer.size.load() - offset) {
+      return Status::kInvalidValue;
+    }
+    token.slot_ = use.slot;
+    token.host_route_ = false;
+    token.writes_ = in;
+    token.synchronous_ = synchronous;
+    const bool has_pages = buffer.place == Place::kIn || buffer.page.has_value();
+    if (use.capturing || (has_pages && !buffer.is_moving())) {
+      collect(use.words, token);
+      if (!pin_if_ready(token, use)) {
+        const Status status = acquire(token, use, Decision{});
+        if (status != Status::kOk) return status;
+      }
+      if (in) core_.policy.on_host_write(id);
+      return CopyRoute{};
+    }
+    if (!buffer.is_moving()) {
+      const Status status = begin_host_route(id, stream, synchronous, in, token);
+      if (status != Status::kOk) return status;
+      if (in) core_.policy.on_host_write(id);
+      return CopyRoute{buffer.host.slab.data + offset};
+    }
+    if (!core_.wait_change(deadline)) return Status::kTimedOut;
+  }
+} catch (const std::bad_alloc&) {
+  token.count_ = 0;
+  return Status::kOutOfHostMemory;
+}
+
+// Gets the host copy of a buffer that is out ready for an operation of the program, and holds off
+// transfers of ours until its end.
+Status UseTracker::begin_host_route(BufferId id, StreamHandle stream, bool synchronous, bool in,
+                                    UseToken& token) {
+  Buffer& buffer = core_.buffers[id];
+  HostCopy& copy = buffer.host;
+  ++copy.pins;
+  Status status = Status::kOk;
+  const auto deadline = core_.now() + core_.options.wait_limit;
+  while (copy.is_mapping && status == Status::kOk) {
+    if (!core_.wait_change(deadline)) status = Status::kTimedOut;
+  }
+  if (status == Status::kOk && !copy.slab) {
+    copy.is_mapping = true;
+    status = mover_.ensure_slab(buffer, core_.options.zero_fill);
+    copy.is_mapping = false;
+    core_.announce_change();
+  }
+  if (status == Status::kOk) {
+    status = order_host_route(copy, stream, synchronous, in);
+    if (status != Status::kOk) ++core_.counters.errors;
+  }
+  if (status != Status::kOk) {
+    --copy.pins;
+    core_.announce_change();
+    return status;
+  }
+  if (in) buffer.fresh = false;
+  token.host_route_ = true;
+  token.count_ = 1;
+  token.inline_[0] = id;
+  return Status::kOk;
+}
+
+// Streams of the program are ordered by the program, which cannot know of our write-back. A
+// synchronous copy does not run on a stream: it also waits here for earlier operations on the copy.
+Status UseTracker::order_host_route(HostCopy& copy, StreamHandle stream, bool synchronous,
+                                    bool in) {
+  std::vector<EventRef> events;
+  try {
+    if (copy.write_back != nullptr) events.push_back(copy.write_back);
+    // Noting the end of this operation, and of others under way, may not fail.
+    copy.reserve_operations();
+  } catch (const std::bad_alloc&) {
+    return Status::kOutOfHostMemory;
+  }
+  if (synchronous) {
+    const Status status = streams_.resolve(copy, !in, events);
+    if (status != Status::kOk) return status;
+  }
+  if (events.empty()) return Status::kOk;
+  const Unlocked unlocked(core_.mutex);
+  if (synchronous) {
+    for (const EventRef& event : events) {
+      const Status status = core_.events.wait(event, core_.options.wait_limit);
+      if (status != Status::kOk) return status;
+    }
+    return Status::kOk;
+  }
+  const auto complete = core_.events.all_complete(events);
+  if (!complete.ok()) return complete.status();
+  return *complete ? Status::kOk : core_.events.stream_wait(stream, events);
+}
+
+Status UseTracker::pin_forever(std::span<const std::uint64_t> words, const char* reason) try {
+  if (!names_arena(words)) return Status::kOk;
+  UseToken token;
+  const ManagerLock lock(core_.mutex);
+  collect(words, token);
+  if (token.count_ == 0) return Status::kOk;
+  // As on a capturing stream: waited for here, and never moved again.
+  const Use use{words, kLegacyStream, kNoSlot, true, true, KernelId{}};
+  token.slot_ = kNoSlot;
+  token.host_route_ = false;
+  if (all_ready(token, use)) return Status::kOk;
+  if (core_.moves) {
+    core_.warnings.once(std::string("pin ") + reason, [&] {
+      return std::string("buffers stay on the device for good: ") + reason;
+    });
+  }
+  const Status status = acquire(token, use, Decision{});
+  if (status == Status::kOk) unpin(token);
+  return status;
+} catch (const std::bad_alloc&) {
+  return Status::kOutOfHostMemory;
+}
+
+}  // namespace superpipe

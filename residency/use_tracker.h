@@ -1,0 +1,95 @@
+// What operations of the program use, from before they are submitted until after.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "policy/policy_engine.h"
+#include "residency/admission.h"
+#include "residency/content_mover.h"
+#include "residency/eviction_queue.h"
+#include "residency/manager_mutex.h"
+#include "residency/residency_core.h"
+#include "residency/residency_manager.h"
+#include "residency/result.h"
+#include "residency/stream_marker.h"
+
+namespace superpipe {
+
+/// Finds the buffers that an operation names, pins them, gets them in place and orders its stream
+/// behind their fetches; afterwards notes the use and unpins. The functions are those of
+/// ResidencyManager, which documents them.
+///
+/// A part of the manager. begin_launch() and end_use() are the hot path: when all buffers are in
+/// place, nothing there waits, allocates or grows with the number of buffers.
+class UseTracker {
+ public:
+  UseTracker(ResidencyCore& core, StreamMarker& streams, ContentMover& mover,
+             EvictionQueue& evictions, Admission& admission)
+      : core_(core),
+        streams_(streams),
+        mover_(mover),
+        evictions_(evictions),
+        admission_(admission) {}
+
+  Status begin_launch(KernelId kernel, std::span<const std::uint64_t> words, StreamHandle stream,
+                      UseToken& token) EXCLUDES(manager_lock);
+  Status begin_use(std::span<const std::uint64_t> words, bool writes, StreamHandle stream,
+                   UseToken& token) EXCLUDES(manager_lock);
+  Result<CopyRoute> begin_copy(Address address, Bytes size, StreamHandle stream, bool synchronous,
+                               bool in, UseToken& token) EXCLUDES(manager_lock);
+  void end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept
+      EXCLUDES(manager_lock);
+  Status pin_forever(std::span<const std::uint64_t> words, const char* reason)
+      EXCLUDES(manager_lock);
+
+  /// The launches that were announced. Any thread.
+  [[nodiscard]] std::uint64_t launches() const { return launches_.load(std::memory_order_relaxed); }
+
+ private:
+  /// One operation that needs buffers on the device.
+  struct Use {
+    std::span<const std::uint64_t> words;
+    StreamHandle stream{};
+    Slot slot = kNoSlot;
+    bool writes = true;
+    bool capturing = false;  ///< the stream is being captured: no event of ours may touch it
+    KernelId kernel{};
+  };
+
+  static std::span<const BufferId> ids(const UseToken& token);
+  [[nodiscard]] bool names_arena(std::span<const std::uint64_t> words) const;
+  void collect(std::span<const std::uint64_t> words, UseToken& token) REQUIRES(manager_lock);
+  [[nodiscard]] bool all_ready(const UseToken& token, const Use& use) const
+      REQUIRES(manager_lock);
+  void pin(const UseToken& token) REQUIRES(manager_lock);
+  void mark_used(const UseToken& token, const Use& use) REQUIRES(manager_lock);
+  void unpin(const UseToken& token) REQUIRES(manager_lock);
+  bool pin_if_ready(const UseToken& token, const Use& use) REQUIRES(manager_lock);
+
+  Status begin_advised(const Use& use, UseToken& token) REQUIRES(manager_lock);
+  Decision ask_policy(const Use& use, const UseToken& token) REQUIRES(manager_lock);
+  Status acquire(UseToken& token, const Use& use, const Decision& decision) REQUIRES(manager_lock);
+  Status order_behind_fetches(std::span<const BufferId> buffers, const Use& use,
+                              StallMeter::Probe* probe) REQUIRES(manager_lock);
+  StallMeter::ProbeRef open_probe(const UseToken& token, const Use& use) REQUIRES(manager_lock);
+  void note_pass(const Use& use) noexcept REQUIRES(manager_lock);
+  void note_launch(const UseToken& token) REQUIRES(manager_lock);
+
+  Status begin_host_route(BufferId id, StreamHandle stream, bool synchronous, bool in,
+                          UseToken& token) REQUIRES(manager_lock);
+  Status order_host_route(HostCopy& copy, StreamHandle stream, bool synchronous, bool in)
+      REQUIRES(manager_lock);
+
+  ResidencyCore& core_;
+  StreamMarker& streams_;
+  ContentMover& mover_;
+  EvictionQueue& evictions_;
+  Admission& admission_;
+  std::atomic<std::uint64_t> launches_{0};
+  std::uint64_t mark_ GUARDED_BY(manager_lock) = 0;  ///< of the last collection
+};
+
+}  // namespace superpipe

@@ -1,0 +1,69 @@
+// The thread that moves content, and where it rests.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <thread>
+
+#include "residency/manager_mutex.h"
+
+namespace superpipe {
+
+/// The work that a Worker does, in rounds that need no waiting.
+class WorkerRounds {
+ public:
+  virtual ~WorkerRounds() = default;
+  /// Does what can be done at once. May open the mutex. @return whether anything was done.
+  virtual bool run() noexcept REQUIRES(manager_lock) = 0;
+  /// Whether there is work that waits for events, so that another round is worthwhile soon.
+  [[nodiscard]] virtual bool is_pending() const REQUIRES(manager_lock) = 0;
+  /// How long the worker may rest when nothing is pending.
+  [[nodiscard]] virtual std::chrono::nanoseconds longest_rest() const REQUIRES(manager_lock) = 0;
+};
+
+/// Runs rounds on a thread of its own, started when first needed, or, without a thread, on the
+/// threads of those who wait.
+class Worker {
+ public:
+  /// `has_thread`: false for deterministic tests. `mutex` must outlive this.
+  Worker(ManagerMutex& mutex, bool has_thread);
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  /// Tells whose rounds they are, before anything else; `rounds` must outlive the thread.
+  void attach(WorkerRounds& rounds) { rounds_ = &rounds; }
+
+  [[nodiscard]] bool has_thread() const { return has_thread_; }
+
+  /// Has a round run soon; starts the thread if need be.
+  /// @return false if there is no thread and none can be started now: the next call tries again.
+  bool wake() noexcept REQUIRES(manager_lock);
+
+  /// Runs one round on the calling thread. REQUIRES: has_thread() is false.
+  bool run_once() noexcept REQUIRES(manager_lock) { return rounds_->run(); }
+
+  /// No round begins any more, and nobody may start the thread. Waits for nothing.
+  void end() noexcept;
+  /// Waits for the end of the thread. REQUIRES: end(), and that the mutex is not held.
+  void join();
+
+  /// Gives the thread up at process exit or in the child of a fork, after end(): it may be inside
+  /// the driver, which may be on its way out itself, so it is not waited for longer than 0.2 s.
+  /// Takes no lock. @return whether the thread has ended, so that what it uses may go.
+  bool abandon() noexcept;
+
+ private:
+  void main();
+
+  ManagerMutex& mutex_;
+  const bool has_thread_;
+  const int owner_;  // the process that may have the thread
+  WorkerRounds* rounds_ = nullptr;
+  std::condition_variable work_;
+  std::thread thread_;
+  std::atomic<bool> ended_{false};
+  std::atomic<bool> exited_{false};
+};
+
+}  // namespace superpipe
