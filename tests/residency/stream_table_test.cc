@@ -1,0 +1,117 @@
+// Streams as small numbers, and which of their uses an event covers.
+#include "residency/stream_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "tests/residency/fake_device.h"
+
+namespace superpipe::testing {
+namespace {
+
+class StreamTableTest : public ::testing::Test {
+ protected:
+  EventRef event(std::uint64_t seq) {
+    auto recorded = events_.record(device_.program_stream(), seq);
+    return *recorded;
+  }
+  bool covered(Slot slot, std::uint64_t seq) {
+    std::vector<EventRef> found;
+    return table_.covered(slot, seq, found);
+  }
+  void note_shared(StreamHandle stream, std::uint64_t seq, EventRef event) {
+    table_.prepare_shared();
+    table_.note_use(StreamTable::kShared, stream, seq, std::move(event));
+  }
+
+  FakeDevice device_{{.eager = true}};
+  EventPool events_{device_};
+  StreamTable table_;
+};
+
+TEST_F(StreamTableTest, GivesEachStreamASlotAndTheRestTheSharedOne) {
+  std::set<Slot> slots;
+  for (std::uint64_t i = 0; i < 63; ++i) slots.insert(table_.slot_of(StreamHandle{100 + i}));
+  EXPECT_EQ(slots.size(), 63U);
+  EXPECT_FALSE(slots.contains(StreamTable::kShared));
+  EXPECT_EQ(table_.slot_of(StreamHandle{999}), StreamTable::kShared);
+  EXPECT_EQ(table_.slot_of(StreamHandle{100}), 0);
+}
+
+TEST_F(StreamTableTest, KnowsWhichUsesAnEventCovers) {
+  const Slot slot = table_.slot_of(StreamHandle{100});
+  EXPECT_TRUE(covered(slot, 5)) << "nothing was submitted to it";
+  table_.note_use(slot, StreamHandle{100}, 3, nullptr);
+  EXPECT_FALSE(covered(slot, 3));
+  table_.note_event(slot, event(3));
+  EXPECT_TRUE(covered(slot, 3));
+  EXPECT_TRUE(covered(slot, 9)) << "later uses were on other streams";
+  table_.note_use(slot, StreamHandle{100}, 10, nullptr);
+  EXPECT_FALSE(covered(slot, 9)) << "an event of before the last use does not tell";
+  EXPECT_TRUE(covered(slot, 2));
+}
+
+TEST_F(StreamTableTest, RefusesTheSharedSlotWhileOneUseHasNoEvent) {
+  note_shared(StreamHandle{500}, 1, event(1));
+  EXPECT_TRUE(covered(StreamTable::kShared, 1));
+  note_shared(StreamHandle{501}, 2, nullptr);
+  EXPECT_FALSE(covered(StreamTable::kShared, 2));
+  note_shared(StreamHandle{501}, 3, event(3));
+  EXPECT_TRUE(covered(StreamTable::kShared, 3));
+}
+
+TEST_F(StreamTableTest, KeepsBothEventsOfTwoThreadsThatUsedOneSharedStreamAtOnce) {
+  // Both recorded when nothing had been noted yet: neither event covers the other's use.
+  const EventRef one = event(0);
+  const EventRef two = event(0);
+  note_shared(StreamHandle{500}, 1, two);
+  note_shared(StreamHandle{500}, 2, one);
+  std::vector<EventRef> found;
+  EXPECT_TRUE(table_.covered(StreamTable::kShared, 2, found));
+  EXPECT_THAT(found, ::testing::UnorderedElementsAre(one, two));
+  // Recorded after both had been noted: it covers them.
+  const EventRef last = event(2);
+  note_shared(StreamHandle{500}, 3, last);
+  found.clear();
+  EXPECT_TRUE(table_.covered(StreamTable::kShared, 3, found));
+  EXPECT_THAT(found, ::testing::ElementsAre(last));
+}
+
+TEST_F(StreamTableTest, RecyclesASlotOnlyWhenItsLastUseIsOver) {
+  const Slot slot = table_.slot_of(StreamHandle{100});
+  table_.note_use(slot, StreamHandle{100}, 4, nullptr);
+  table_.retire(slot);
+  EXPECT_EQ(table_.recycle(), 0U) << "no event covers its last use";
+  const EventRef end = event(4);
+  table_.note_event(slot, end);
+  EXPECT_EQ(table_.recycle(), 0U) << "nobody has seen it complete";
+  ASSERT_TRUE(*events_.is_complete(end));
+  EXPECT_EQ(table_.recycle(), std::uint64_t{1} << slot);
+  EXPECT_EQ(table_.recycle(), 0U);
+}
+
+TEST_F(StreamTableTest, RecyclesNoSlotThatSomebodyVisits) {
+  const Slot slot = table_.slot_of(StreamHandle{100});
+  ++table_.entry(slot).visitors;
+  table_.retire(slot);
+  EXPECT_TRUE(table_.ending(slot));
+  EXPECT_EQ(table_.recycle(), 0U);
+  --table_.entry(slot).visitors;
+  EXPECT_FALSE(table_.ending(slot));
+  EXPECT_EQ(table_.recycle(), std::uint64_t{1} << slot);
+}
+
+TEST_F(StreamTableTest, TellsAStreamFromALaterOneWithTheSameHandle) {
+  const Slot old = table_.slot_of(StreamHandle{100});
+  table_.note_use(old, StreamHandle{100}, 1, nullptr);
+  table_.retire(old);
+  EXPECT_NE(table_.slot_of(StreamHandle{100}), old);
+}
+
+}  // namespace
+}  // namespace superpipe::testing
