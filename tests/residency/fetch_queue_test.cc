@@ -1,0 +1,78 @@
+// Which buffer is to be fetched next.
+#include "residency/fetch_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace superpipe::testing {
+namespace {
+
+WantedBuffer buffer(std::uint32_t id, std::uint64_t generation = 0) {
+  return {BufferId{id}, generation};
+}
+
+/// The ids in the order in which the queue gives them; the queue is empty afterwards.
+std::vector<std::uint32_t> take_all(FetchQueue& queue) {
+  std::vector<std::uint32_t> ids;
+  while (const auto entry = queue.front()) {
+    ids.push_back(index_of(entry->buffer.id));
+    queue.pop(entry->want);
+  }
+  return ids;
+}
+
+TEST(FetchQueue, GivesDemandsBeforePrefetches) {
+  FetchQueue queue;
+  queue.push(Want::kPrefetch, buffer(1));
+  queue.push(Want::kDemand, buffer(2));
+  queue.push(Want::kPrefetch, buffer(3));
+  queue.push(Want::kDemand, buffer(4));
+  EXPECT_EQ(take_all(queue), (std::vector<std::uint32_t>{2, 4, 1, 3}));
+}
+
+TEST(FetchQueue, SaysForWhatTheFirstBufferIsWanted) {
+  FetchQueue queue;
+  queue.push(Want::kPrefetch, buffer(1, 10));
+  ASSERT_TRUE(queue.front());
+  EXPECT_EQ(queue.front()->want, Want::kPrefetch);
+  EXPECT_EQ(queue.front()->buffer.generation, 10U);
+  queue.push(Want::kDemand, buffer(2, 20));
+  EXPECT_EQ(queue.front()->want, Want::kDemand);
+  EXPECT_EQ(queue.front()->buffer.generation, 20U);
+}
+
+TEST(FetchQueue, KeepsAnEntryUntilItIsTakenOut) {
+  FetchQueue queue;
+  EXPECT_TRUE(queue.empty());
+  EXPECT_FALSE(queue.front());
+  queue.push(Want::kPrefetch, buffer(1));
+  EXPECT_TRUE(queue.front());
+  EXPECT_TRUE(queue.front()) << "to look at the first entry changes nothing";
+  EXPECT_FALSE(queue.empty());
+  queue.pop(Want::kPrefetch);
+  EXPECT_TRUE(queue.empty());
+  EXPECT_FALSE(queue.front());
+}
+
+TEST(FetchQueue, KeepsEveryLifeOfAnIdApart) {
+  FetchQueue queue;
+  queue.push(Want::kDemand, buffer(7, 1));
+  queue.push(Want::kDemand, buffer(7, 2));
+  EXPECT_EQ(queue.front()->buffer.generation, 1U) << "void entries stay until they are taken out";
+  queue.pop(Want::kDemand);
+  EXPECT_EQ(queue.front()->buffer.generation, 2U);
+}
+
+TEST(FetchQueue, IsEmptyOnceCleared) {
+  FetchQueue queue;
+  queue.push(Want::kPrefetch, buffer(1));
+  queue.push(Want::kDemand, buffer(2));
+  queue.clear();
+  EXPECT_TRUE(queue.empty());
+  EXPECT_FALSE(queue.front());
+}
+
+}  // namespace
+}  // namespace superpipe::testing
