@@ -25,11 +25,12 @@ inline PolicyConfig budget_of(std::uint64_t pages, PolicyKind kind = PolicyKind:
 /// Everything runs on the test's thread: the manager's worker works inside waits and work().
 class ManagerTest : public ::testing::Test {
  protected:
+  ManagerTest() { options_.wait_limit = std::chrono::milliseconds{400}; }
+
   void make(const PolicyConfig& policy, const FakeDevice::Options& device_options = {}) {
     device_ = std::make_unique<FakeDevice>(device_options);
     options_.policy = policy;
     options_.arena_size = Bytes{64 << 20};
-    options_.wait_limit = std::chrono::milliseconds{400};
     options_.worker_thread = false;
     options_.now = [this] { return device_->now(); };
     options_.warn = [this](const std::string& text) { warnings_.push_back(text); };

@@ -1,6 +1,5 @@
 // What may happen while the manager's lock is open: other calls, on this thread (from within a call
 // of the device) or on another, at exactly the wrong moment.
-#include <atomic>
 #include <chrono>
 #include <future>
 #include <thread>
@@ -271,37 +270,32 @@ TEST_F(OpenLockTest, MarksNoDestroyedStreamOfThoseThatShareASlot) {
 // The managed context goes while a thread of another one makes room for an allocation of its own.
 class ShutDownTest : public OpenLockTest {
  protected:
+  // It gives up after the limit, which therefore must not pass in the midst of a test.
+  ShutDownTest() { options_.wait_limit = std::chrono::minutes(1); }
+
   /// Has another thread shut the manager down while this one is inside the next call of that kind.
   void shut_down_during(Call call) {
     at_next(call, [this] {
-      other_ = std::thread([this] {
-        manager_->shut_down();
-        returned_ = true;
-      });
+      shut_down_ = std::async(std::launch::async, [this] { manager_->shut_down(); });
       // Until it has begun: from then on nothing can be allocated.
       while (manager_->allocate(Bytes{kPage}, std::nullopt).status() != Status::kDeviceError) {
         std::this_thread::yield();
       }
-      // Time to come to its end, if it does not wait for this call.
-      for (int ms = 0; ms < 100 && !returned_; ++ms) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
-      returned_during_call_ = returned_.load();
-      begun_ = true;
+      // One that does not wait for this call comes to its end within the time, and ends the wait.
+      constexpr std::chrono::milliseconds kTimeToReturn{100};
+      returned_during_call_ = shut_down_.wait_for(kTimeToReturn) == std::future_status::ready;
     });
   }
   void expect_all_given_back() {
-    ASSERT_TRUE(begun_);
-    other_.join();
+    ASSERT_TRUE(shut_down_.valid()) << "there was no such call";
+    shut_down_.wait();
     EXPECT_FALSE(returned_during_call_);
     EXPECT_EQ(device_->mapped_ranges(), 0U);
     EXPECT_EQ(device_->pinned_ranges(), 0U);
   }
 
-  std::thread other_;
-  std::atomic<bool> returned_{false};
+  std::future<void> shut_down_;
   bool returned_during_call_ = false;
-  bool begun_ = false;
 };
 
 TEST_F(ShutDownTest, WaitsForATrimThatUnmapsAFreedBuffer) {
