@@ -17,6 +17,7 @@ void add_earlier(const ResidencyCounters& earlier, ResidencyCounters& sum) {
   sum.launches += earlier.launches;
   sum.accesses += earlier.accesses;
   sum.peak_device_bytes = std::max(sum.peak_device_bytes, earlier.peak_device_bytes);
+  sum.peak_passthrough_bytes = std::max(sum.peak_passthrough_bytes, earlier.peak_passthrough_bytes);
   sum.peak_managed_demand = std::max(sum.peak_managed_demand, earlier.peak_managed_demand);
   sum.h2d_bytes += earlier.h2d_bytes;
   sum.d2h_bytes += earlier.d2h_bytes;
@@ -70,8 +71,7 @@ RunFigures merged(const RunFigures& earlier, const RunFigures& later) {
   prepend(earlier.residency.pass_ms, sum.residency.pass_ms);
   prepend(earlier.residency.timeline, sum.residency.timeline);
   sum.launches_without_buffers += earlier.launches_without_buffers;
-  sum.peak_passthrough = std::max(sum.peak_passthrough, earlier.peak_passthrough);
-  sum.peak_headroom = std::max(sum.peak_headroom, earlier.peak_headroom);
+  sum.headroom = std::max(sum.headroom, earlier.headroom);
   if (!sum.link_bytes_per_second) sum.link_bytes_per_second = earlier.link_bytes_per_second;
   if (sum.overhead_ns_p50 <= 0) {
     sum.overhead_ns_p50 = earlier.overhead_ns_p50;

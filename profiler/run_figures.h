@@ -54,8 +54,7 @@ struct RunFigures {
   std::optional<int> k_prime;  ///< as configured or defaulted
   Bytes budget;                ///< 0: none
   Bytes context_bytes;
-  Bytes peak_passthrough;
-  Bytes peak_headroom;  ///< of the budget, kept for what the driver takes without being asked
+  Bytes headroom;  ///< of the budget, kept free for what the driver takes without being asked
   ResidencyStats residency;
   std::uint64_t launches_without_buffers = 0;
   std::optional<double> link_bytes_per_second;  ///< measured on superpipe's own transfers

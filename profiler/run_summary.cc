@@ -32,7 +32,7 @@ std::string summary_text(const RunFigures& figures) {
 
   const Bytes with = stats.peak_device_bytes + figures.context_bytes;
   const Bytes without =
-      stats.peak_managed_demand + figures.peak_passthrough + figures.context_bytes;
+      stats.peak_managed_demand + stats.peak_passthrough_bytes + figures.context_bytes;
   text += "superpipe: peak device memory " + format_bytes(with) + " (without superpipe " +
           format_bytes(without) + ")";
   if (without > Bytes{} && with < without) {

@@ -25,8 +25,8 @@ std::string statistics_json(const RunFigures& figures, std::string_view version)
   json["accesses"] = stats.accesses;
   json["peak_device_bytes"] = stats.peak_device_bytes.count();
   json["managed_bytes"] = stats.peak_managed_demand.count();
-  json["passthrough_bytes"] = figures.peak_passthrough.count();
-  json["headroom_bytes"] = figures.peak_headroom.count();
+  json["passthrough_bytes"] = stats.peak_passthrough_bytes.count();
+  json["headroom_bytes"] = figures.headroom.count();
   json["h2d_bytes"] = stats.h2d_bytes.count();
   json["d2h_bytes"] = stats.d2h_bytes.count();
   json["fetches"] = stats.demand_fetches + stats.prefetches;

@@ -13,10 +13,10 @@ inline RunFigures streaming_run() {
   figures.k_prime = 1;
   figures.budget = 32_MiB;
   figures.context_bytes = 2_MiB;
-  figures.peak_passthrough = 4_MiB;
   ResidencyStats& stats = figures.residency;
   stats.launches = 80;
   stats.peak_device_bytes = 36_MiB;
+  stats.peak_passthrough_bytes = 4_MiB;
   stats.peak_managed_demand = 128_MiB;
   stats.managed_limit = 32_MiB;
   stats.pass_ms = {3000, 1800, 1700};

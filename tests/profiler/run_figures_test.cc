@@ -60,14 +60,14 @@ TEST(Merged, TakesTheLargerPeakWhicheverCameFirst) {
   high.residency.peak_device_bytes = 10_MiB;
   high.residency.peak_managed_demand = 20_MiB;
   high.residency.pinned_host_bytes = 30_MiB;
-  high.peak_passthrough = 40_MiB;
-  high.peak_headroom = 50_MiB;
+  high.residency.peak_passthrough_bytes = 40_MiB;
+  high.headroom = 50_MiB;
   for (const RunFigures& sum : {merged(high, RunFigures{}), merged(RunFigures{}, high)}) {
     EXPECT_EQ(sum.residency.peak_device_bytes, 10_MiB);
     EXPECT_EQ(sum.residency.peak_managed_demand, 20_MiB);
     EXPECT_EQ(sum.residency.pinned_host_bytes, 30_MiB);
-    EXPECT_EQ(sum.peak_passthrough, 40_MiB);
-    EXPECT_EQ(sum.peak_headroom, 50_MiB);
+    EXPECT_EQ(sum.residency.peak_passthrough_bytes, 40_MiB);
+    EXPECT_EQ(sum.headroom, 50_MiB);
   }
 }
 

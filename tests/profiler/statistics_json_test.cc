@@ -67,8 +67,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   figures.k_prime = 2;
   figures.budget = Bytes{101};
   figures.context_bytes = Bytes{102};
-  figures.peak_passthrough = Bytes{103};
-  figures.peak_headroom = Bytes{104};
+  figures.headroom = Bytes{104};
   figures.launches_without_buffers = 1000;
   figures.overhead_ns_p50 = 105;
   figures.overhead_ns_p99 = 106;
@@ -76,6 +75,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.launches = 107;
   stats.accesses = 108;
   stats.peak_device_bytes = Bytes{109};
+  stats.peak_passthrough_bytes = Bytes{103};
   stats.peak_managed_demand = Bytes{110};
   stats.h2d_bytes = Bytes{111};
   stats.d2h_bytes = Bytes{112};
