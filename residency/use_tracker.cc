@@ -29,10 +29,12 @@ bool UseTracker::names_arena(std::span<const std::uint64_t> words) const {
 void UseTracker::collect(std::span<const std::uint64_t> words, UseToken& token) {
   token.count_ = 0;
   const std::uint64_t mark = ++mark_;
+  const Arena& arena = *core_.arena;
+  const BufferTable& buffers = core_.buffers;
   for (const std::uint64_t word : words) {
-    const std::uint32_t index = core_.arena->index_at(word);
+    const std::uint32_t index = arena.index_at(word);
     if (index == Arena::kNobody) continue;
-    Buffer& buffer = core_.buffers[BufferId{index}];
+    Buffer& buffer = buffers[BufferId{index}];
     if (buffer.mark == mark) continue;
     buffer.mark = mark;
     if (token.count_ < UseToken::kInline) {
@@ -49,8 +51,9 @@ void UseTracker::collect(std::span<const std::uint64_t> words, UseToken& token) 
 
 // Whether nothing needs to be done for any of them but pinning.
 bool UseTracker::all_ready(const UseToken& token, const Use& use) const {
+  const BufferTable& buffers = core_.buffers;
   for (const BufferId id : ids(token)) {
-    const Buffer& buffer = core_.buffers[id];
+    const Buffer& buffer = buffers[id];
     if (!buffer.is_ready_for(use.slot)) return false;
     if (use.capturing && !buffer.pinned_forever) return false;
   }
@@ -59,35 +62,38 @@ bool UseTracker::all_ready(const UseToken& token, const Use& use) const {
 
 // Keeps them where they are, or will be; rescues those that were about to be evicted.
 void UseTracker::pin(const UseToken& token) {
-  for (const BufferId id : ids(token)) {
-    Buffer& buffer = core_.buffers[id];
-    ++buffer.pins;
-    evictions_.revoke(buffer);
-  }
+  for (const BufferId id : ids(token)) pin(core_.buffers[id]);
 }
 
 // Notes what the operation will do to them. REQUIRES: they are in, because a fetch resets all of it.
 void UseTracker::mark_used(const UseToken& token, const Use& use) {
-  for (const BufferId id : ids(token)) {
-    Buffer& buffer = core_.buffers[id];
-    if (use.slot != kNoSlot) buffer.uses |= bit(use.slot);
-    if (use.capturing) buffer.pinned_forever = true;
-    if (use.writes) {
-      buffer.dirty = true;
-      buffer.fresh = false;
-    }
+  for (const BufferId id : ids(token)) mark_used(core_.buffers[id], use);
+}
+
+void UseTracker::mark_used(Buffer& buffer, const Use& use) {
+  if (use.slot != kNoSlot) buffer.uses |= bit(use.slot);
+  if (use.capturing) buffer.pinned_forever = true;
+  if (use.writes) {
+    buffer.dirty = true;
+    buffer.fresh = false;
   }
 }
 
 void UseTracker::unpin(const UseToken& token) {
-  for (const BufferId id : ids(token)) --core_.buffers[id].pins;
+  const BufferTable& buffers = core_.buffers;
+  for (const BufferId id : ids(token)) --buffers[id].pins;
   core_.announce_to_waiters();
 }
 
+// One loop for both: this is what a launch costs when all is in place.
 bool UseTracker::pin_if_ready(const UseToken& token, const Use& use) {
   if (!all_ready(token, use)) return false;
-  pin(token);
-  mark_used(token, use);
+  const BufferTable& buffers = core_.buffers;
+  for (const BufferId id : ids(token)) {
+    Buffer& buffer = buffers[id];
+    pin(buffer);
+    mark_used(buffer, use);
+  }
   return true;
 }
 
@@ -314,7 +320,8 @@ void UseTracker::end_use(UseToken& token, StreamHandle stream, bool submitted) n
     core_.wake_worker();
   } else {
     if (tracked) {
-      for (const BufferId id : ids(token)) core_.buffers[id].last_use = seq;
+      const BufferTable& buffers = core_.buffers;
+      for (const BufferId id : ids(token)) buffers[id].last_use = seq;
       core_.streams.note_use(token.slot_, stream, seq, std::move(event));
     }
     unpin(token);

@@ -65,7 +65,12 @@ class UseTracker {
   [[nodiscard]] bool all_ready(const UseToken& token, const Use& use) const
       REQUIRES(manager_lock);
   void pin(const UseToken& token) REQUIRES(manager_lock);
+  void pin(Buffer& buffer) REQUIRES(manager_lock) {
+    ++buffer.pins;
+    evictions_.revoke(buffer);
+  }
   void mark_used(const UseToken& token, const Use& use) REQUIRES(manager_lock);
+  static void mark_used(Buffer& buffer, const Use& use);
   void unpin(const UseToken& token) REQUIRES(manager_lock);
   bool pin_if_ready(const UseToken& token, const Use& use) REQUIRES(manager_lock);
 
