@@ -27,6 +27,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 finds overlaps in std::string's operator+ that are not there (its bug 105651).
   target_compile_options(superpipe_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # Checks residency/thread_annotations.h: who may touch what without the manager's mutex.
+  target_compile_options(superpipe_options INTERFACE -Wthread-safety)
+endif()
 if(SUPERPIPE_SANITIZER STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC warns that it does not instrument std::atomic_thread_fence; what uses one is checked otherwise.
   target_compile_options(superpipe_options INTERFACE -Wno-tsan)
