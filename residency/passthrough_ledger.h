@@ -1,4 +1,5 @@
-// How much of the device is left to the driver: what hooks counted, corrected by what the device says.
+// How much of the device is left to the driver: what hooks counted, corrected by what the device
+// says.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +20,9 @@ namespace superpipe {
 /// samples the estimate can therefore only be too high by what was freed, and too low by what the
 /// driver took unasked (code, a pool that grew), for which the headroom is kept free.
 ///
-/// note_allocation(), note_change() and admits() may be called from any thread at any time, and wait
-/// for nobody. Everything else is serialised by the caller. Calls neither a device nor a clock.
-/// Source: docs/design.md, "Invariants", I4.
+/// note_allocation(), note_change() and admits() may be called from any thread at any time, and
+/// wait for nobody. Everything else is serialised by the caller. Calls neither a device nor a
+/// clock. Source: docs/design.md, "Invariants", I4.
 class PassthroughLedger {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -65,6 +66,11 @@ class PassthroughLedger {
 
   /// What is left to the driver.
   [[nodiscard]] Bytes bytes() const noexcept { return sampled_ + grown(); }
+
+  /// The part of bytes() that the device itself has confirmed; all of it before the first sample.
+  [[nodiscard]] Bytes confirmed() const noexcept {
+    return sampled_at_ == TimePoint{} ? bytes() : sampled_;
+  }
 
   /// What the budget has to leave free of managed pages: bytes(), or more, so that at least the
   /// headroom is free beyond the last sample.

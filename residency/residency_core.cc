@@ -94,9 +94,11 @@ void ResidencyCore::refresh_limit() {
 }
 
 void ResidencyCore::note_peak() {
-  ledger.note_peak(passthrough.bytes());
+  // What was counted since the last sample may have been freed, or fit a block that was there: it
+  // makes no peak before a sample has seen it.
+  ledger.note_peak(passthrough.confirmed());
   counters.peak_passthrough_bytes =
-      std::max(counters.peak_passthrough_bytes, passthrough.bytes());
+      std::max(counters.peak_passthrough_bytes, passthrough.confirmed());
 }
 
 bool ResidencyCore::sample_passthrough() noexcept {

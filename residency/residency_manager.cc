@@ -76,8 +76,8 @@ bool ResidencyManager::Impl::admits_passthrough(Bytes size) noexcept {
   (void)core.sample_passthrough();
   if (core.passthrough.admits(size)) return true;
   core.warnings.once("passthrough", [&] {
-    return "an allocation of " + text_of(size) + " that is left to the driver fails: " +
-           text_of(core.passthrough.bytes()) +
+    return "an allocation of " + text_of(size) +
+           " that is left to the driver fails: " + text_of(core.passthrough.bytes()) +
            " are left to it already, and the budget has no room for more "
            "(--gpu-mem, SUPERPIPE_GPU_MEM)";
   });
@@ -98,8 +98,7 @@ bool ResidencyManager::Impl::make_room(Bytes size) noexcept {
   const ManagerLock lock(core.mutex);
   if (core.stopped || core.abandoned) return false;
   const Bytes before = core.ledger.pages();
-  const bool made =
-      admission.shrink_to(saturating_subtract(before, size), core.options.wait_limit);
+  const bool made = admission.shrink_to(saturating_subtract(before, size), core.options.wait_limit);
   core.flush_warnings();
   return made && before > Bytes{};
 }
@@ -133,7 +132,7 @@ ResidencyStats ResidencyManager::Impl::stats() const {
   stats.managed_bytes = core.ledger.managed();
   stats.passthrough_bytes = core.passthrough.bytes();
   stats.peak_passthrough_bytes =
-      std::max(stats.peak_passthrough_bytes, core.passthrough.bytes());
+      std::max(stats.peak_passthrough_bytes, core.passthrough.confirmed());
   stats.stall_ms = core.stalls.stall_ms();
   stats.pinned_host_bytes = core.host.pinned();
   stats.managed_limit = core.ledger.limit();
@@ -185,8 +184,8 @@ void ResidencyManager::Impl::shut_down() noexcept {
 // Lets operations of other threads that are in the midst of a call of the device come to their end.
 void ResidencyManager::Impl::wait_for_open_sections() {
   constexpr std::chrono::milliseconds kSlice{1};
-  for (auto left = core.options.wait_limit;
-       core.mutex.open_sections() > 0 && left.count() > 0; left -= kSlice) {
+  for (auto left = core.options.wait_limit; core.mutex.open_sections() > 0 && left.count() > 0;
+       left -= kSlice) {
     core.mutex.wait_for(core.change, kSlice);
   }
 }

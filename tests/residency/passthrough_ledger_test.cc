@@ -45,6 +45,14 @@ TEST_F(PassthroughLedgerTest, TakesASampleForTheTruth) {
   EXPECT_FALSE(sample(100_MiB + 50_MiB));
 }
 
+TEST_F(PassthroughLedgerTest, ConfirmsWhatASampleHasSeen) {
+  ledger_.note_allocation(10_MiB);
+  EXPECT_EQ(ledger_.confirmed(), 10_MiB) << "there was no sample yet";
+  sample(100_MiB + 12_MiB);
+  ledger_.note_allocation(5_MiB);
+  EXPECT_EQ(ledger_.confirmed(), 12_MiB);
+}
+
 TEST_F(PassthroughLedgerTest, KeepsWhatIsAllocatedWhileTheDeviceIsAsked) {
   ledger_.note_allocation(10_MiB);
   const auto begun = ledger_.begin_sample();
