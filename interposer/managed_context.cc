@@ -158,7 +158,7 @@ RunFigures ManagedContext::figures() const {
     figures.budget = figures.residency.managed_limit;
   }
   figures.context_bytes = context_bytes_;
-  if (configuration_.gpu_mem) figures.headroom = headroom_;
+  figures.headroom = headroom_;
   figures.launches_without_buffers = launches_without_buffers_.load();
   figures.link_bytes_per_second = device_memory_.measured_link();
   figures.overhead_ns_p50 = overhead_.quantile(0.5);
