@@ -1,4 +1,4 @@
-// What the manager promises, promise by promise (DESIGN section 6).
+// What the manager promises, promise by promise (docs/design.md, "Invariants").
 #include "residency/residency_manager.h"
 
 #include <gmock/gmock.h>
