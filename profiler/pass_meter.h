@@ -40,7 +40,8 @@ class PassMeter {
       starts_.pop_front();
       any = true;
       if (is_lost) continue;
-      if (last_) pass_ms_.push_back(std::chrono::duration<double, std::milli>(now - *last_).count());
+      if (last_)
+        pass_ms_.push_back(std::chrono::duration<double, std::milli>(now - *last_).count());
       last_ = now;
     }
     return any;

@@ -162,8 +162,8 @@ bool Admission::others_move(const WorkingSet& set) const {
     const Buffer& buffer = core_.buffers[BufferId{i}];
     const bool moves = buffer.is_moving() || (buffer.pins > 0 && !buffer.pinned_forever) ||
                        evictions_.may_go(buffer);
-    if (moves && std::find(set.buffers.begin(), set.buffers.end(), BufferId{i}) ==
-                     set.buffers.end()) {
+    if (moves &&
+        std::find(set.buffers.begin(), set.buffers.end(), BufferId{i}) == set.buffers.end()) {
       return true;
     }
   }

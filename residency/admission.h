@@ -41,8 +41,8 @@ class Admission {
   /// is not told to whoever names the buffer next.
   void give_up(const WorkingSet& set) noexcept REQUIRES(manager_lock);
 
-  /// Gets the pages down to `bytes`, taking the turn. Waits at most `limit`. @return whether it came
-  /// about.
+  /// Gets the pages down to `bytes`, taking the turn. Waits at most `limit`. @return whether it
+  /// came about.
   bool shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept REQUIRES(manager_lock);
 
  private:
@@ -53,10 +53,10 @@ class Admission {
     /// Past it, room that is behind work which does not end no longer counts; it moves on then.
     ResidencyCore::Clock::time_point patience;
     std::chrono::nanoseconds patience_step;
-    std::uint64_t errors_before;   ///< counted when it began
-    bool over_limit = false;       ///< what is missing may exceed the limit
-    bool sampled = false;          ///< the device was asked what is left to the driver
-    int device_was_full = 0;       ///< times that the driver had no memory within the limit
+    std::uint64_t errors_before;  ///< counted when it began
+    bool over_limit = false;      ///< what is missing may exceed the limit
+    bool sampled = false;         ///< the device was asked what is left to the driver
+    int device_was_full = 0;      ///< times that the driver had no memory within the limit
   };
   /// What a working set lacks.
   struct Missing {

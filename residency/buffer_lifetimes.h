@@ -21,8 +21,7 @@ class BufferLifetimes {
                   ContentMover& mover, EvictionQueue& evictions)
       : core_(core), streams_(streams), pages_(pages), mover_(mover), evictions_(evictions) {}
 
-  Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream)
-      EXCLUDES(manager_lock);
+  Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream) EXCLUDES(manager_lock);
   Status free(Address base, std::optional<StreamHandle> stream) EXCLUDES(manager_lock);
 
  private:
@@ -31,8 +30,7 @@ class BufferLifetimes {
   std::optional<BufferId> claim_cached(Bytes footprint, std::optional<StreamHandle> stream)
       REQUIRES(manager_lock);
   bool claim(const WantedBuffer& candidate, Bytes footprint) REQUIRES(manager_lock);
-  Status reuse(BufferId id, Bytes size, std::optional<StreamHandle> stream)
-      REQUIRES(manager_lock);
+  Status reuse(BufferId id, Bytes size, std::optional<StreamHandle> stream) REQUIRES(manager_lock);
   Result<BufferId> create(Bytes size, Bytes footprint) REQUIRES(manager_lock);
   Result<BufferId> name(Bytes footprint) REQUIRES(manager_lock);
   Status attach_first_page(BufferId id) REQUIRES(manager_lock);

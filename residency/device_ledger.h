@@ -12,9 +12,9 @@ namespace superpipe {
 /// Adds up the pages of a manager and compares them with the limit that policy gave it.
 ///
 /// A page is counted from before it is created until after it was destroyed, so that two threads
-/// never take the same room (I4). *Vacating* pages belong to evictions that are under way, *promised*
-/// ones to evictions that were requested and wait for their buffers' last uses: both will soon serve
-/// another buffer.
+/// never take the same room (I4). *Vacating* pages belong to evictions that are under way,
+/// *promised* ones to evictions that were requested and wait for their buffers' last uses: both
+/// will soon serve another buffer.
 ///
 /// Pure arithmetic; not thread-safe: under the manager's mutex.
 class DeviceLedger {
@@ -29,9 +29,7 @@ class DeviceLedger {
   [[nodiscard]] Bytes limit() const { return limit_; }
   [[nodiscard]] bool is_hard() const { return hard_; }
   /// Whether another page of `size` bytes fits.
-  [[nodiscard]] bool admits(Bytes size) const {
-    return size <= limit_ && pages_ <= limit_ - size;
-  }
+  [[nodiscard]] bool admits(Bytes size) const { return size <= limit_ && pages_ <= limit_ - size; }
   [[nodiscard]] bool is_within_limit() const { return pages_ <= limit_; }
   /// By how much the pages exceed the limit, which may have shrunk below them.
   [[nodiscard]] Bytes excess() const { return saturating_subtract(pages_, limit_); }

@@ -121,7 +121,8 @@ void HostStore::put_idle(Slabs idle) {
 }
 
 void HostStore::destroy(const Slab& slab) {
-  // Memory that the device still has registered must stay mapped: better leaked than reused under it.
+  // Memory that the device still has registered must stay mapped: better leaked than reused under
+  // it.
   if (device_.unpin(slab.data) != Status::kOk) return;
   munmap(slab.data, slab.size.count());
   const std::lock_guard lock(mutex_);

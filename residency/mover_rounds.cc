@@ -18,8 +18,8 @@ bool MoverRounds::run() noexcept {
 bool MoverRounds::is_pending() const {
   const bool measures = core_.stalls.is_waiting() || core_.passes.is_waiting() ||
                         (core_.timeline != nullptr && core_.timeline->is_waiting());
-  const bool has_excess = core_.ledger.excess() > Bytes{} &&
-                          (!core_.pool->empty() || core_.cache.bytes() > Bytes{});
+  const bool has_excess =
+      core_.ledger.excess() > Bytes{} && (!core_.pool->empty() || core_.cache.bytes() > Bytes{});
   return !core_.fetches.empty() || !evictions_.empty() || measures || has_excess;
 }
 
@@ -52,8 +52,8 @@ bool MoverRounds::poll(Meter& meter) {
   return meter.settle(core_.now(), lost);
 }
 
-// Gets the pages back within the limit, which has shrunk since they came. Evicts only when something
-// has changed since that was of no use. @return whether anything was done.
+// Gets the pages back within the limit, which has shrunk since they came. Evicts only when
+// something has changed since that was of no use. @return whether anything was done.
 bool MoverRounds::relieve() noexcept {
   if (pages_.reclaim_one()) return true;
   if (core_.ledger.excess() <= core_.coming() || core_.changes == excess_in_vain_) return false;

@@ -1,4 +1,5 @@
-// Physical device pages: created rarely, reused by exact size, each mapped at a window as long as they exist.
+// Physical device pages: created rarely, reused by exact size, each mapped at a window as long as
+// they exist.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,8 @@ PassthroughLedger::PassthroughLedger(std::optional<Bytes> budget, Bytes headroom
       most_growth_(budget ? budget->count() : kNoLimit) {}
 
 PassthroughLedger::Sample PassthroughLedger::begin_sample() noexcept {
-  // An allocation is counted after the driver has made it, so the answer includes what is read here.
+  // An allocation is counted after the driver has made it, so the answer includes what is read
+  // here.
   const bool changed = changed_.exchange(false, std::memory_order_acq_rel);
   return {grown_.load(std::memory_order_acquire), changed};
 }

@@ -1,8 +1,8 @@
 // What the parts of a residency manager share: the components, and the mutex that guards them.
 //
-// One mutex guards all that is annotated with it. It is never held across a call of the device (I5):
-// whoever needs the device marks what it works on (Place, host.pins, the turn, visitors), opens the
-// mutex, calls, closes it, and looks again.
+// One mutex guards all that is annotated with it. It is never held across a call of the device
+// (I5): whoever needs the device marks what it works on (Place, host.pins, the turn, visitors),
+// opens the mutex, calls, closes it, and looks again.
 //
 // Host memory may run out anywhere (std::bad_alloc). What must not fail half-way allocates nothing:
 // its room was made when the buffer, page, slab or operation came to be. See docs/residency.md.
@@ -98,9 +98,7 @@ struct ResidencyCore {
 
   /// Whether policy may be asked. One that was lost because host memory ran out in the midst of a
   /// launch is replaced, if it can be now, by one that has seen nothing yet.
-  bool may_ask_policy() noexcept REQUIRES(manager_lock) {
-    return asks_policy || restore_policy();
-  }
+  bool may_ask_policy() noexcept REQUIRES(manager_lock) { return asks_policy || restore_policy(); }
   bool restore_policy() noexcept REQUIRES(manager_lock);
 
   /// Gives the address range and the id of a buffer back. REQUIRES: not mapped, no page.
@@ -122,8 +120,9 @@ struct ResidencyCore {
   HostStore host;
   TransferEngine transfers;
   std::unique_ptr<Arena> arena;  ///< lookups from any thread; the rest under the mutex
-  std::unique_ptr<PagePool> pool;  ///< creation and destruction without the mutex, the rest under it
-  PassthroughLedger passthrough;   ///< notes from any thread; the rest under the mutex
+  std::unique_ptr<PagePool>
+      pool;                       ///< creation and destruction without the mutex, the rest under it
+  PassthroughLedger passthrough;  ///< notes from any thread; the rest under the mutex
   std::atomic<bool> abandoned{false};
 
   mutable ManagerMutex mutex;

@@ -22,9 +22,9 @@ class StreamMarker {
  public:
   explicit StreamMarker(ResidencyCore& core) : core_(core) {}
 
-  /// Whether the program is capturing `stream`: no event of ours may touch it then. Asked only where
-  /// an event could ever be recorded. An event on the legacy stream would break the capture of
-  /// another one: the device answers for that as well.
+  /// Whether the program is capturing `stream`: no event of ours may touch it then. Asked only
+  /// where an event could ever be recorded. An event on the legacy stream would break the capture
+  /// of another one: the device answers for that as well.
   [[nodiscard]] Result<bool> is_capturing(StreamHandle stream) const {
     if (!core_.moves || core_.abandoned) return false;
     return core_.device.is_capturing(stream);

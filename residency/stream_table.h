@@ -90,7 +90,6 @@ class StreamTable {
   /// bits in all masks before it calls slot_of() again.
   std::uint64_t recycle();
 
-
  private:
   struct Sharer {
     StreamHandle stream{};

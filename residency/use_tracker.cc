@@ -65,7 +65,8 @@ void UseTracker::pin(const UseToken& token) {
   for (const BufferId id : ids(token)) pin(core_.buffers[id]);
 }
 
-// Notes what the operation will do to them. REQUIRES: they are in, because a fetch resets all of it.
+// Notes what the operation will do to them. REQUIRES: they are in, because a fetch resets all of
+// it.
 void UseTracker::mark_used(const UseToken& token, const Use& use) {
   for (const BufferId id : ids(token)) mark_used(core_.buffers[id], use);
 }
@@ -132,8 +133,8 @@ Status UseTracker::begin_advised(const Use& use, UseToken& token) {
   }
   core_.refresh_limit();
   // When all fits, nothing is ever moved (I6): what policy wants evicted may stay.
-  const bool advised = !decision.fetch.empty() ||
-                       (!decision.evict.empty() && core_.ledger.is_under_pressure());
+  const bool advised =
+      !decision.fetch.empty() || (!decision.evict.empty() && core_.ledger.is_under_pressure());
   Status status = Status::kOk;
   if (advised || !core_.ledger.is_within_limit() || !pin_if_ready(token, use)) {
     status = acquire(token, use, decision);
@@ -151,8 +152,8 @@ Decision UseTracker::ask_policy(const Use& use, const UseToken& token) {
   }
 }
 
-Status UseTracker::begin_use(std::span<const std::uint64_t> words, bool writes,
-                             StreamHandle stream, UseToken& token) try {
+Status UseTracker::begin_use(std::span<const std::uint64_t> words, bool writes, StreamHandle stream,
+                             UseToken& token) try {
   token.count_ = 0;
   if (!names_arena(words)) return Status::kOk;
   const auto capturing = streams_.is_capturing(stream);

@@ -62,8 +62,7 @@ class UseTracker {
   static std::span<const BufferId> ids(const UseToken& token);
   [[nodiscard]] bool names_arena(std::span<const std::uint64_t> words) const;
   void collect(std::span<const std::uint64_t> words, UseToken& token) REQUIRES(manager_lock);
-  [[nodiscard]] bool all_ready(const UseToken& token, const Use& use) const
-      REQUIRES(manager_lock);
+  [[nodiscard]] bool all_ready(const UseToken& token, const Use& use) const REQUIRES(manager_lock);
   void pin(const UseToken& token) REQUIRES(manager_lock);
   void pin(Buffer& buffer) REQUIRES(manager_lock) {
     ++buffer.pins;
