@@ -13,6 +13,7 @@ namespace superpipe {
 /// manager reach its mutex through references of their own, which the analysis cannot tell to be
 /// the same; one name for all of them lets it check that each access holds it.
 class CAPABILITY("mutex") ManagerLockName {};
+// NOLINTNEXTLINE(readability-identifier-naming): it reads as the mutex that it stands for.
 inline constexpr ManagerLockName manager_lock;
 
 /// Guards the state of one manager. Never held across a call of the device (I5): see Unlocked.
