@@ -16,7 +16,7 @@ bool is_primary(CUcontext context, CUdevice device) {
   if (driver().cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || active == 0) {
     return false;
   }
-  // Retaining tells the primary context's handle; that it is active, somebody's reference sees to.
+  // Only a retain tells the handle. It creates no context here, because the primary one is active.
   CUcontext primary = nullptr;
   if (driver().cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS) return false;
   driver().cuDevicePrimaryCtxRelease_v2(device);

@@ -1,0 +1,118 @@
+#include "interposer/context_registry.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/interposer/managed_fixture.h"
+
+namespace superpipe {
+namespace {
+
+class ContextRegistryTest : public testing::ManagedFixture {
+ protected:
+  void TearDown() override {
+    testing::install_null_driver(2);
+    ManagedFixture::TearDown();
+  }
+
+  static ContextRegistry& registry() { return ContextRegistry::of_process(); }
+  static CUcontext context() {
+    CUcontext current = nullptr;
+    driver().cuCtxGetCurrent(&current);
+    return current;
+  }
+  static void make_another_context_current() {
+    driver().cuCtxGetCurrent = [](CUcontext* current) {
+      *current = reinterpret_cast<CUcontext>(0x20);
+      return CUDA_SUCCESS;
+    };
+  }
+  static std::uint64_t launches() {
+    const auto figures = registry().figures();
+    return figures ? figures->residency.launches : 0;
+  }
+};
+
+TEST_F(ContextRegistryTest, GivesTheManagedContextToItsOwnThreadsOnly) {
+  EXPECT_EQ(registry().for_allocation(), ContextRegistry::managed());
+  make_another_context_current();
+  EXPECT_EQ(registry().for_allocation(), nullptr);
+}
+
+TEST_F(ContextRegistryTest, GivesItToAllContextsOfItsDeviceForWhatTakesDeviceMemory) {
+  make_another_context_current();
+  EXPECT_EQ(registry().for_current_device(), ContextRegistry::managed());
+  EXPECT_EQ(registry().if_on_current_device(), ContextRegistry::managed());
+  driver().cuCtxGetDevice = [](CUdevice* device) {
+    *device = 1;
+    return CUDA_SUCCESS;
+  };
+  EXPECT_EQ(registry().for_current_device(), nullptr);
+  EXPECT_EQ(registry().if_on_current_device(), nullptr);
+}
+
+TEST_F(ContextRegistryTest, SetsUpNothingWhereOnlyAManagedContextIsAskedFor) {
+  registry().on_destroying(context());
+  EXPECT_EQ(registry().if_on_current_device(), nullptr);
+  EXPECT_EQ(ContextRegistry::managed(), nullptr);
+}
+
+TEST_F(ContextRegistryTest, SetsUpNothingWithoutACurrentContext) {
+  registry().on_destroying(context());
+  driver().cuCtxGetCurrent = [](CUcontext* current) {
+    *current = nullptr;
+    return CUDA_SUCCESS;
+  };
+  EXPECT_EQ(registry().for_allocation(), nullptr);
+  testing::install_null_driver(2);
+  EXPECT_NE(registry().for_allocation(), nullptr) << "it tries again";
+}
+
+TEST_F(ContextRegistryTest, ClosesTheManagedContextAndNoOther) {
+  registry().on_destroying(reinterpret_cast<CUcontext>(0x20));
+  EXPECT_NE(ContextRegistry::managed(), nullptr);
+  registry().on_primary_destroying(0);  // the managed context is not the primary one
+  EXPECT_NE(ContextRegistry::managed(), nullptr);
+  registry().on_destroying(context());
+  EXPECT_EQ(ContextRegistry::managed(), nullptr);
+}
+
+TEST_F(ContextRegistryTest, ClosesAPrimaryContextWithItsLastReferenceOnly) {
+  driver().cuDevicePrimaryCtxGetState = [](CUdevice, unsigned* flags, int* active) {
+    *flags = 0;
+    *active = 1;
+    return CUDA_SUCCESS;
+  };
+  driver().cuDevicePrimaryCtxRetain = [](CUcontext* primary, CUdevice) {
+    return driver().cuCtxGetCurrent(primary);
+  };
+  driver().cuDevicePrimaryCtxRelease_v2 = [](CUdevice) { return CUDA_SUCCESS; };
+  registry().on_destroying(context());  // which the driver refuses
+  EXPECT_NE(ContextRegistry::managed(), nullptr);
+  registry().on_primary_destroying(1);
+  EXPECT_NE(ContextRegistry::managed(), nullptr);
+  registry().on_primary_destroying(0);
+  EXPECT_EQ(ContextRegistry::managed(), nullptr);
+}
+
+TEST_F(ContextRegistryTest, AddsUpWhatHappenedInContextsOneAfterAnother) {
+  const std::uint64_t before = launches();
+  ASSERT_EQ(launch(testing::null_kernel(1), buffer_, other_), CUDA_SUCCESS);
+  registry().on_destroying(context());
+  EXPECT_EQ(launches(), before + 1);
+  const CUdeviceptr fresh = allocate();
+  ASSERT_EQ(launch(testing::null_kernel(1), fresh, 0), CUDA_SUCCESS);
+  EXPECT_EQ(launches(), before + 2);
+}
+
+TEST_F(ContextRegistryTest, CallsNoDriverWhenItIsAbandoned) {
+  const auto refuse = [](CUcontext) {
+    ADD_FAILURE() << "the driver was called";
+    return CUDA_ERROR_DEINITIALIZED;
+  };
+  driver().cuCtxPushCurrent_v2 = refuse;
+  registry().abandon();
+  EXPECT_EQ(ContextRegistry::managed(), nullptr);
+}
+
+}  // namespace
+}  // namespace superpipe
