@@ -1,16 +1,12 @@
 // Where every managed buffer of one device is, and how it gets where a launch needs it.
 #pragma once
 
-#include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "policy/policy_engine.h"
 #include "policy/units.h"
@@ -18,44 +14,9 @@
 #include "residency/device_memory.h"
 #include "residency/residency_options.h"
 #include "residency/result.h"
+#include "residency/use_token.h"
 
 namespace superpipe {
-
-/// The managed buffers that one submitted operation uses, pinned between begin_* and end_use().
-///
-/// Large and uninitialised on purpose: it lives on the launching thread's stack.
-class UseToken {
- public:
-  static constexpr std::size_t kInline = 64;
-  UseToken() {}  // NOLINT(modernize-use-equals-default): members stay uninitialised
-  UseToken(const UseToken&) = delete;
-  UseToken& operator=(const UseToken&) = delete;
-
-  [[nodiscard]] bool empty() const { return count_ == 0; }
-
- private:
-  friend class UseTracker;
-  std::uint32_t count_ = 0;
-  std::uint8_t slot_;  // of the stream; kNoSlot if its uses are not tracked
-  bool host_route_;    // a copy to or from the host copy, not a use of the device's
-  bool writes_;
-  bool synchronous_;
-  std::array<BufferId, kInline> inline_;
-  std::vector<BufferId> more_;  // all of them, if they are more than kInline
-};
-
-/// Where a linear copy to or from a managed buffer has to go.
-struct CopyRoute {
-  /// Null: use the device address; the buffer is resident and pinned, its content ordered before
-  /// `stream`. Else: the buffer's bytes are in host memory, here; copy there in stream order.
-  void* host = nullptr;
-};
-
-/// A live managed buffer's range.
-struct BufferRange {
-  Address base;
-  Bytes size;
-};
 
 /// Keeps the invariants I1 to I7 of docs/design.md for the buffers of one device.
 ///
@@ -114,8 +75,8 @@ class ResidencyManager {
   /// synchronous host route, is done. Unpins.
   void end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept;
 
-  /// Makes the buffers that `words` name resident for good: captured in a graph, exported, named by
-  /// device memory, ... `reason` for the log.
+  /// Makes the buffers that `words` name resident for the rest of their lives: captured in a graph,
+  /// exported, named by device memory, ... `reason` for the log.
   Status pin_forever(std::span<const std::uint64_t> words, const char* reason);
 
   /// The program is about to destroy `stream`: marks its end while that can still be done.
@@ -138,7 +99,7 @@ class ResidencyManager {
   bool make_room(Bytes size) noexcept;
   /// @}
 
-  /// Gives cached and pooled pages back to the driver (cuMemPoolTrimTo, or a failed pass-through).
+  /// Gives cached and idle pages back to the driver (cuMemPoolTrimTo).
   void trim();
 
   /// Does one piece of the worker's pending work that needs no waiting, on the calling thread.
@@ -154,7 +115,7 @@ class ResidencyManager {
 
   [[nodiscard]] ResidencyStats stats() const;
 
-  /// Gives everything back to the device and stops for good: afterwards there are no buffers, and
+  /// Gives everything back to the device and stops: afterwards there are no buffers, and
   /// none can be allocated. Any thread may go on calling. REQUIRES: all work of the program on
   /// buffers has completed. Waits for transfers under way, at most the wait limit.
   void shut_down() noexcept;

@@ -12,9 +12,9 @@
 #include "residency/eviction_queue.h"
 #include "residency/manager_mutex.h"
 #include "residency/residency_core.h"
-#include "residency/residency_manager.h"
 #include "residency/result.h"
 #include "residency/stream_marker.h"
+#include "residency/use_token.h"
 
 namespace superpipe {
 

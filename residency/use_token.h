@@ -1,0 +1,50 @@
+// What a caller of residency holds while an operation uses managed buffers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "policy/units.h"
+#include "residency/device_memory.h"
+
+namespace superpipe {
+
+/// The managed buffers that one submitted operation uses, pinned between begin_* and end_use().
+///
+/// Large and uninitialised on purpose: it lives on the launching thread's stack.
+class UseToken {
+ public:
+  static constexpr std::size_t kInline = 64;
+  UseToken() {}  // NOLINT(modernize-use-equals-default): members stay uninitialised
+  UseToken(const UseToken&) = delete;
+  UseToken& operator=(const UseToken&) = delete;
+
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+
+ private:
+  friend class UseTracker;
+  std::uint32_t count_ = 0;
+  std::uint8_t slot_;  // of the stream; kNoSlot if its uses are not tracked
+  bool host_route_;    // a copy to or from the host copy, not a use of the device's
+  bool writes_;
+  bool synchronous_;
+  std::array<BufferId, kInline> inline_;
+  std::vector<BufferId> more_;  // all of them, if they are more than kInline
+};
+
+/// Where a linear copy to or from a managed buffer has to go.
+struct CopyRoute {
+  /// Null: use the device address; the buffer is resident and pinned, its content ordered before
+  /// `stream`. Else: the buffer's bytes are in host memory, here; copy there in stream order.
+  void* host = nullptr;
+};
+
+/// A live managed buffer's range.
+struct BufferRange {
+  Address base;
+  Bytes size;
+};
+
+}  // namespace superpipe
