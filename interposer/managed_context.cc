@@ -87,10 +87,8 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.policy.kind = configuration_.policy;
   options.policy.k = configuration_.k;
   options.policy.k_prime = configuration_.k_prime;
-  if (configuration_.gpu_mem) {
-    options.policy.budget = budget_;
-    options.headroom = headroom_;
-  }
+  if (configuration_.gpu_mem) options.policy.budget = budget_;
+  options.headroom = headroom_;
   options.host_limit = host_store_limit(read_host_memory(""), configuration_.host_mem);
   options.wait_limit = configuration_.wait_limit;
   options.zero_fill = configuration_.zero_fill;

@@ -79,17 +79,11 @@ class PassthroughLedger {
   [[nodiscard]] Bytes headroom() const noexcept { return headroom_; }
 
   /// Whether it is time for a sample.
-  [[nodiscard]] bool is_due(TimePoint now) const noexcept {
-    const bool urgent = grown_.load(std::memory_order_relaxed) > sample_above_ ||
-                        changed_.load(std::memory_order_relaxed);
-    return now >= (urgent ? sampled_at_ + kShortestInterval : sampled_at_ + interval_);
-  }
+  [[nodiscard]] bool is_due(TimePoint now) const noexcept { return now >= due_at(); }
 
   /// How long after `now` the next sample is due if nothing changes until then, never negative.
   [[nodiscard]] std::chrono::nanoseconds until_due(TimePoint now) const noexcept {
-    if (is_due(now)) return std::chrono::nanoseconds{0};
-    const bool shortly = changed_.load(std::memory_order_relaxed);
-    return sampled_at_ + (shortly ? kShortestInterval : interval_) - now;
+    return std::max<std::chrono::nanoseconds>(due_at() - now, std::chrono::nanoseconds{0});
   }
 
   /// What had been counted when a sample began. The device is to be asked after begin_sample(), so
@@ -109,6 +103,12 @@ class PassthroughLedger {
   void give_up_sample(const Sample& sample, TimePoint now) noexcept;
 
  private:
+  /// The time of the next sample: soon if much has grown or anything has changed.
+  [[nodiscard]] TimePoint due_at() const noexcept {
+    const bool soon = grown_.load(std::memory_order_relaxed) > sample_above_ ||
+                      changed_.load(std::memory_order_relaxed);
+    return sampled_at_ + (soon ? kShortestInterval : interval_);
+  }
   [[nodiscard]] Bytes grown() const noexcept {
     return Bytes{grown_.load(std::memory_order_acquire)};
   }

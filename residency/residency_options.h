@@ -21,6 +21,7 @@ struct ResidencyOptions {
   bool overflow_allowed = false;                ///< SUPERPIPE_OVERFLOW=allow
   bool record_timeline = false;                 ///< SUPERPIPE_TIMELINE
   /// SUPERPIPE_HEADROOM: bytes of the budget that are kept free for what the driver takes unasked.
+  /// Without a budget it only says how much may be allocated between two samples.
   Bytes headroom;
   /// The clock of waits and statistics; tests give their own.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;

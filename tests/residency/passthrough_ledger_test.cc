@@ -119,11 +119,15 @@ TEST_F(PassthroughLedgerTest, SamplesLessOftenWhileNothingChanges) {
   EXPECT_FALSE(ledger_.is_due(now_ + milliseconds{999}));
   EXPECT_EQ(ledger_.until_due(now_), milliseconds{1000});
   EXPECT_TRUE(ledger_.is_due(now_ + milliseconds{1000}));
+  ledger_.note_allocation(33_MiB);
+  EXPECT_EQ(ledger_.until_due(now_), milliseconds{5}) << "half of the headroom is used up";
+  for (int i = 0; i < 20; ++i) sample(133_MiB);
+  EXPECT_EQ(ledger_.until_due(now_), milliseconds{1000});
   EXPECT_TRUE(ledger_.note_change());
   EXPECT_FALSE(ledger_.note_change()) << "only the first wakes anybody";
   EXPECT_EQ(ledger_.until_due(now_), milliseconds{5});
   EXPECT_TRUE(ledger_.is_due(now_ + milliseconds{5}));
-  sample(100_MiB);
+  sample(133_MiB);
   EXPECT_EQ(ledger_.until_due(now_), milliseconds{5}) << "what is freed in stream order goes later";
 }
 
