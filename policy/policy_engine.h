@@ -71,7 +71,7 @@ class PolicyEngine {
   /// The buffer is gone; its id may come again for another one.
   void on_free(BufferId id);
 
-  /// Device bytes that are not managed buffers (pass-through allocations) now are `bytes`.
+  /// Pass-through memory and the headroom for its growth take `bytes` of the budget by now.
   void on_passthrough_bytes(Bytes bytes);
 
   /// A launch is about to be submitted. Amortised O(buffers of the launch + what is moved).
@@ -79,7 +79,7 @@ class PolicyEngine {
 
   /// Device bytes that managed buffers, cached and pooled pages may take now.
   ///
-  /// With a budget: budget less pass-through bytes. With k: the largest k consecutive layers plus
+  /// With a budget: the budget less pass-through memory and its headroom. With k: the largest k consecutive layers plus
   /// what belongs to no layer; before layers are known, k times the largest buffer or launch
   /// working set seen. kResident: the largest value there is. With k it may grow; residency
   /// re-reads it.

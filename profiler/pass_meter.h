@@ -30,16 +30,16 @@ class PassMeter {
   }
   [[nodiscard]] bool is_waiting() const { return !starts_.empty(); }
 
-  /// Takes the starts that are known to be reached, at `now`; those of `lost` will never be known
+  /// Takes the starts that are known to be reached, at `now`; those of `failed` will never be known
   /// to be. Throws std::bad_alloc. @return whether there was any.
-  bool settle(TimePoint now, std::span<const CompletionRef> lost) {
+  bool settle(TimePoint now, std::span<const CompletionRef> failed) {
     bool any = false;
     while (!starts_.empty()) {
-      const bool is_lost = contains(lost, starts_.front());
-      if (!is_lost && !starts_.front()->is_known()) break;
+      const bool has_failed = contains(failed, starts_.front());
+      if (!has_failed && !starts_.front()->is_known()) break;
       starts_.pop_front();
       any = true;
-      if (is_lost) continue;
+      if (has_failed) continue;
       if (last_)
         pass_ms_.push_back(std::chrono::duration<double, std::milli>(now - *last_).count());
       last_ = now;

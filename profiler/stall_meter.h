@@ -65,15 +65,15 @@ class StallMeter {
   }
   [[nodiscard]] bool is_waiting() const { return !probes_.empty(); }
 
-  /// Takes what is known to be complete as complete at `now`. Launches that wait for one of `lost`
-  /// are not measured. @return whether the measurement of any launch has ended.
-  bool settle(TimePoint now, std::span<const CompletionRef> lost) {
+  /// Takes what is known to be complete as complete at `now`. Launches that wait for one of
+  /// `failed` are not measured. @return whether the measurement of any launch has ended.
+  bool settle(TimePoint now, std::span<const CompletionRef> failed) {
     const auto is_over = [&](const ProbeRef& probe) {
       if (!probe->stream_ready_ && probe->stream_end_->is_known()) probe->stream_ready_ = now;
-      if (contains(lost, probe->stream_end_)) return true;
+      if (contains(failed, probe->stream_end_)) return true;
       if (!probe->submitted_) return false;
       for (const CompletionRef& fetch : probe->fetches_) {
-        if (contains(lost, fetch)) return true;
+        if (contains(failed, fetch)) return true;
         if (!fetch->is_known()) return false;
       }
       if (probe->stream_ready_) {

@@ -49,9 +49,9 @@ class Timeline {
   }
 
   /// Whatever waited for a completion that is known by now happened at `now`; what waits for one of
-  /// `lost` is dropped. @return whether anything happened.
-  bool settle(TimePoint now, std::span<const CompletionRef> lost) {
-    std::erase_if(pending_, [&](const Pending& pending) { return contains(lost, pending.done); });
+  /// `failed` is dropped. @return whether anything happened.
+  bool settle(TimePoint now, std::span<const CompletionRef> failed) {
+    std::erase_if(pending_, [&](const Pending& pending) { return contains(failed, pending.done); });
     return settle_if(now, [](const CompletionRef&) { return false; });
   }
 

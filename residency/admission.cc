@@ -245,7 +245,7 @@ bool Admission::shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept
       if (!core_.wait_change(until) && core_.now() >= deadline) break;
     }
   } catch (const std::bad_alloc&) {
-    // No further than this, then.
+    // Without host memory no further victims can be found.
   }
   core_.end_turn();
   return core_.ledger.pages() <= bytes;

@@ -1,4 +1,4 @@
-// The address space of managed buffers: one reservation, and whose each granule of it is.
+// The address space of managed buffers: one reservation, and which buffer owns each granule of it.
 #pragma once
 
 #include <atomic>

@@ -57,7 +57,8 @@ struct alignas(64) Buffer {
   bool may_exceed_limit = false;      ///< its demand is served over the limit
   Status fetch_status = Status::kOk;  ///< why its last demand failed
   std::uint64_t evict_ticket = 0;     ///< of the eviction that is to take it; 0: none
-  std::uint64_t evict_failed = 0;     ///< the turn in which an eviction of it failed; 0: none
+  std::uint64_t evict_failed = 0;     ///< the turn in which an eviction of it failed: it is not
+                                      ///< chosen again in that turn; 0: none
   std::uint64_t generation = 0;       ///< counts lives of the id, so that stale jobs are seen
   std::optional<Page> page;
   HostCopy host;
@@ -79,7 +80,7 @@ struct alignas(64) Buffer {
 
 /// Buffers by id. Ids are small and reused, last freed first; buffers never move.
 ///
-/// create() and destroy() are the caller's to serialise; operator[] and find-by-id are lock-free.
+/// create() and destroy() are the caller's to serialise; operator[] is lock-free.
 class BufferTable {
  public:
   static constexpr std::uint32_t kChunk = 256;

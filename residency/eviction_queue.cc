@@ -49,7 +49,7 @@ Bytes EvictionQueue::request(std::span<const BufferId> victims) {
       requested += queue(victim, seq);
     } catch (const std::bad_alloc&) {
       if (requested == Bytes{}) throw;
-      break;  // those will do for now
+      break;  // the evictions that were queued free some bytes already
     }
   }
   if (requested > Bytes{}) core_.wake_worker();

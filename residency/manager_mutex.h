@@ -16,7 +16,8 @@ class CAPABILITY("mutex") ManagerLockName {};
 // NOLINTNEXTLINE(readability-identifier-naming): it reads as the mutex that it stands for.
 inline constexpr ManagerLockName manager_lock;
 
-/// Guards the state of one manager. Never held across a call of the device (I5): see Unlocked.
+/// Guards the state of one manager. Not held across calls of the device (I5): see Unlocked. Only
+/// shut_down() makes its last calls under it, when no other operation is inside.
 class ManagerMutex {
  public:
   void lock() ACQUIRE(manager_lock) NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }

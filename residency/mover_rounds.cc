@@ -23,7 +23,8 @@ bool MoverRounds::is_pending() const {
   return !core_.fetches.empty() || !evictions_.empty() || measures || has_excess;
 }
 
-// What only the statistics need: without host memory it is seen to later, or left out.
+// Brings the meters up to date. Without host memory for that they are brought up to date later, or
+// leave something out.
 bool MoverRounds::poll_meters() noexcept {
   try {
     bool worked = poll(core_.stalls);
@@ -40,16 +41,16 @@ template <typename Meter>
 bool MoverRounds::poll(Meter& meter) {
   if (!meter.is_waiting()) return false;
   const std::vector<CompletionRef> awaited = meter.awaited();
-  std::vector<CompletionRef> lost;
+  std::vector<CompletionRef> failed;
   {
     const Unlocked unlocked(core_.mutex);
     for (const CompletionRef& completion : awaited) {
       // All that a manager's meters wait for are events of its pool.
       const auto event = std::static_pointer_cast<RecordedEvent>(completion);
-      if (!core_.events.is_complete(event).ok()) lost.push_back(completion);
+      if (!core_.events.is_complete(event).ok()) failed.push_back(completion);
     }
   }
-  return meter.settle(core_.now(), lost);
+  return meter.settle(core_.now(), failed);
 }
 
 // Gets the pages back within the limit, which has shrunk since they came. Evicts only when

@@ -42,7 +42,7 @@ Result<std::optional<Page>> PageSupply::create(Bytes size) {
 
 bool PageSupply::reclaim_one() noexcept {
   try {
-    return strip_cached() || destroy_idle();
+    return reclaim_cached() || destroy_idle();
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -50,10 +50,10 @@ bool PageSupply::reclaim_one() noexcept {
 
 // Takes the page from one cached buffer and forgets the buffer. Looks at the oldest of each size:
 // if that is still in use, the younger ones are as well, most likely.
-bool PageSupply::strip_cached() {
+bool PageSupply::reclaim_cached() {
   for (const BufferId id : core_.cache.oldest_of_each_size()) {
     Buffer& buffer = core_.buffers[id];
-    if (!core_.cache.erase(id, buffer.footprint)) continue;  // reused or stripped meanwhile
+    if (!core_.cache.erase(id, buffer.footprint)) continue;  // reused or reclaimed meanwhile
     buffer.place = Place::kEvicting;
     const std::array<EventRef, 2> events{buffer.freed, buffer.ready};
     core_.ledger.begin_vacating(buffer.footprint);

@@ -30,7 +30,7 @@ class PageSupply {
 
  private:
   Result<std::optional<Page>> create(Bytes size) REQUIRES(manager_lock);
-  bool strip_cached() REQUIRES(manager_lock);
+  bool reclaim_cached() REQUIRES(manager_lock);
   bool destroy_idle() REQUIRES(manager_lock);
 
   ResidencyCore& core_;

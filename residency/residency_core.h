@@ -1,8 +1,8 @@
 // What the parts of a residency manager share: the components, and the mutex that guards them.
 //
-// One mutex guards all that is annotated with it. It is never held across a call of the device
-// (I5): whoever needs the device marks what it works on (Place, host.pins, the turn, visitors),
-// opens the mutex, calls, closes it, and looks again.
+// One mutex guards all that is annotated with it. It is not held across calls of the device
+// (I5), but for the last ones of shut_down(): whoever needs the device marks what it works on
+// (Place, host.pins, the turn, visitors), opens the mutex, calls, closes it, and looks again.
 //
 // Host memory may run out anywhere (std::bad_alloc). What must not fail half-way allocates nothing:
 // its room was made when the buffer, page, slab or operation came to be. See docs/residency.md.
@@ -96,8 +96,8 @@ struct ResidencyCore {
     return ledger.obtainable(only_idle ? pool->idle_bytes() : coming());
   }
 
-  /// Whether policy may be asked. One that was lost because host memory ran out in the midst of a
-  /// launch is replaced, if it can be now, by one that has seen nothing yet.
+  /// Whether policy may be asked. If host memory ran out in the midst of its last answer, it is
+  /// replaced by one that has seen nothing yet, as soon as there is memory for that.
   bool may_ask_policy() noexcept REQUIRES(manager_lock) { return asks_policy || restore_policy(); }
   bool restore_policy() noexcept REQUIRES(manager_lock);
 

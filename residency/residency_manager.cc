@@ -141,7 +141,7 @@ ResidencyStats ResidencyManager::Impl::stats() const {
     stats.learned = core.policy.learned();
     if (core.timeline != nullptr) stats.timeline = core.timeline->events();
   } catch (const std::bad_alloc&) {
-    // The counters alone, then.
+    // Without host memory the counters are all there is to tell.
   }
   return stats;
 }

@@ -30,7 +30,7 @@ Slot StreamMarker::reuse_slot(StreamHandle stream) {
       Buffer& buffer = core_.buffers[BufferId{i}];
       buffer.uses &= ~freed;
       buffer.waited &= ~freed;
-      // What these remember was on a stream that is gone, not on the slot's next one.
+      // The slot will be another stream's: what was on the stream that is gone no longer has one.
       if (was_freed(buffer.freed_on)) buffer.freed_on = kNoSlot;
       for (HostOperation& operation : buffer.host.operations) {
         if (was_freed(operation.slot)) operation.slot = kNoSlot;

@@ -70,7 +70,7 @@ void StreamTable::note_use(Slot slot, StreamHandle stream, std::uint64_t seq,
     });
   }
   if (spare_.empty()) {
-    lost_use_ = true;
+    missed_use_ = true;
     return;
   }
   sharers_.splice(sharers_.end(), spare_, spare_.begin());
@@ -91,7 +91,7 @@ void StreamTable::note_end(StreamHandle stream, const EventRef& end) noexcept {
 
 bool StreamTable::covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& events) const {
   if (slot == kShared) {
-    if (lost_use_) return false;
+    if (missed_use_) return false;
     for (const Sharer& sharer : sharers_) {
       if (sharer.event == nullptr) return false;
       events.push_back(sharer.event);

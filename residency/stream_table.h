@@ -104,8 +104,8 @@ class StreamTable {
   std::list<Sharer> sharers_;
   std::list<Sharer> spare_;  // nodes for those that are to come
   bool has_shared_ = false;
-  bool lost_use_ = false;  // a use of the shared slot could not even be noted
-  Slot end_ = 0;           // slots at and past it were never used
+  bool missed_use_ = false;  // a use of the shared slot could not even be noted
+  Slot end_ = 0;             // slots at and past it were never used
 };
 
 /// A number of the calling thread's own, never reused.

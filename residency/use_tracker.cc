@@ -65,8 +65,8 @@ void UseTracker::pin(const UseToken& token) {
   for (const BufferId id : ids(token)) pin(core_.buffers[id]);
 }
 
-// Notes what the operation will do to them. REQUIRES: they are in, because a fetch resets all of
-// it.
+// Notes what the operation will do to them. REQUIRES: they are in, because a fetch
+// resets what is noted here.
 void UseTracker::mark_used(const UseToken& token, const Use& use) {
   for (const BufferId id : ids(token)) mark_used(core_.buffers[id], use);
 }

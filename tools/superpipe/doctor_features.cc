@@ -59,7 +59,9 @@ Feature unmapping(const Report& report) {
 }
 
 Feature windows(const Report& report) {
-  return {"windows", "every page is mapped twice: at its buffer's address, and for copies for good",
+  return {"windows",
+          "every page is mapped twice: at its buffer's address while that is resident, and for "
+          "copies always",
           told(report, "H8")};
 }
 
