@@ -1,0 +1,226 @@
+// A residency core without a manager: for tests of one part alone.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "residency/residency_core.h"
+#include "residency/worker.h"
+#include "tests/residency/fake_device.h"
+
+namespace superpipe::testing {
+
+/// The size of one page of these tests: the granule of the fake device.
+inline constexpr Bytes kGranule{4096};
+
+/// The worker's rounds, as the test writes them: they stand for the parts that are not under test.
+class ScriptedRounds : public WorkerRounds {
+ public:
+  /// What a round does. @return whether anything was done. Called under the mutex.
+  std::function<bool()> round = [] { return false; };
+  int rounds = 0;  ///< that were run
+
+  bool run() noexcept override {
+    ++rounds;
+    return round();
+  }
+  [[nodiscard]] bool is_pending() const override { return false; }
+  [[nodiscard]] std::chrono::nanoseconds longest_rest() const override {
+    return std::chrono::seconds{1};
+  }
+};
+
+/// A core over a fake device, without a worker's thread, and buffers in the states that a test
+/// needs. Waits run `rounds_` and advance the fake's clock; the wait limit is 400 ms.
+class CoreTest : public ::testing::Test {
+ protected:
+  static ResidencyOptions options_of(std::uint64_t budget_pages) {
+    ResidencyOptions options;
+    options.policy.kind = PolicyKind::kSuperpipeline;
+    options.policy.budget = Bytes{budget_pages * kGranule.count()};
+    options.arena_size = 64_MiB;
+    options.host_limit = 64_MiB;
+    options.wait_limit = std::chrono::milliseconds{400};
+    options.worker_thread = false;
+    return options;
+  }
+
+  explicit CoreTest(ResidencyOptions options = options_of(1024),
+                    const FakeDevice::Options& device_options = {})
+      : device_(device_options), core_(device_, with_clock(std::move(options))) {
+    core_.worker.attach(rounds_);
+    EXPECT_EQ(core_.start(), Status::kOk);
+  }
+
+  void TearDown() override {
+    device_.release_host_functions();
+    device_.drain();
+    EXPECT_EQ(core_.transfers.stop(std::chrono::milliseconds{0}), Status::kOk);
+    for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
+      core_.host.release(std::exchange(core_.buffers[BufferId{i}].host.slab, Slab{}), {});
+    }
+    core_.host.release_untracked();
+    core_.host.trim();
+    EXPECT_EQ(device_.violations(), std::vector<std::string>{});
+  }
+
+  /// A live buffer of `pages` pages that was never written and is not on the device.
+  BufferId make_fresh(std::uint64_t pages) REQUIRES(manager_lock) {
+    const Bytes size{pages * kGranule.count()};
+    const auto address = core_.arena->take(size);
+    const auto id = core_.buffers.create();
+    EXPECT_TRUE(address.has_value() && id.has_value());
+    Buffer& buffer = core_.buffers[*id];
+    buffer.base = *address;
+    buffer.size = size.count();
+    buffer.footprint = size;
+    buffer.live = true;
+    core_.policy.on_allocate(*id, size);
+    core_.cache.expect(size);
+    core_.ledger.begin_life(size, size);
+    core_.arena->set_owner(*address, size, index_of(*id));
+    buffer.host.backing = HostStore::backing_of(size);
+    EXPECT_TRUE(core_.host.reserve(buffer.host.backing));
+    return *id;
+  }
+
+  /// A live buffer that is out; each byte of its host copy is `value`.
+  BufferId make_out(std::uint64_t pages, int value = 0) REQUIRES(manager_lock) {
+    const BufferId id = make_fresh(pages);
+    Buffer& buffer = core_.buffers[id];
+    const auto slab = core_.host.acquire(buffer.host.backing, true);
+    EXPECT_TRUE(slab.ok());
+    buffer.host.slab = *slab;
+    std::memset(slab->data, value, slab->size.count());
+    buffer.fresh = false;
+    return id;
+  }
+
+  /// A live buffer that is on the device and has never been out; each byte is `value`.
+  BufferId make_dirty(std::uint64_t pages, int value = 0) REQUIRES(manager_lock) {
+    const BufferId id = make_fresh(pages);
+    put_in(id, value);
+    core_.buffers[id].dirty = true;
+    return id;
+  }
+
+  /// A live buffer that is on the device, with the same content in its host copy.
+  BufferId make_clean(std::uint64_t pages, int value = 0) REQUIRES(manager_lock) {
+    const BufferId id = make_out(pages, value);
+    put_in(id, value);
+    return id;
+  }
+
+  /// A freed buffer that keeps its page, as the cache holds it; `freed` has to complete first.
+  BufferId make_cached(std::uint64_t pages, EventRef freed = nullptr) REQUIRES(manager_lock) {
+    const BufferId id = make_dirty(pages);
+    Buffer& buffer = core_.buffers[id];
+    core_.arena->set_owner(buffer.base, buffer.footprint, Arena::kNobody);
+    core_.policy.on_free(id);
+    core_.ledger.end_life(buffer.footprint, buffer.footprint);
+    core_.host.unreserve(buffer.host.backing);
+    buffer.live = false;
+    buffer.freed = std::move(freed);
+    core_.cache.insert(id, buffer.footprint);
+    return id;
+  }
+
+  /// An idle page that waits for `after`, if that is given.
+  void make_idle_page(std::uint64_t pages, const EventRef& after = nullptr) REQUIRES(manager_lock) {
+    Page page = make_page(Bytes{pages * kGranule.count()});
+    if (after != nullptr) page.after.push_back(after);
+    core_.pool->put(std::move(page));
+  }
+
+  /// A page that nobody holds yet, counted.
+  Page make_page(Bytes size) REQUIRES(manager_lock) {
+    core_.ledger.begin_creation(size);
+    auto page = core_.pool->create(size);
+    EXPECT_TRUE(page.ok());
+    core_.ledger.end_creation(size, page.ok());
+    return page.ok() ? std::move(*page) : Page{};
+  }
+
+  /// Notes that work which was just submitted to `stream` uses the buffer.
+  void use(BufferId id, StreamHandle stream) REQUIRES(manager_lock) {
+    const Slot slot = core_.streams.slot_of(stream);
+    Buffer& buffer = core_.buffers[id];
+    buffer.uses |= std::uint64_t{1} << slot;
+    buffer.last_use = ++core_.seq;
+    core_.streams.note_use(slot, stream, core_.seq, nullptr);
+  }
+
+  /// A stream of the program whose work does not end before the test releases it.
+  StreamHandle blocked_stream() {
+    const StreamHandle stream = device_.program_stream();
+    device_.submit_blocking_host_function(stream);
+    return stream;
+  }
+  /// An event that does not complete before unblock().
+  EventRef blocked_event() {
+    auto event = core_.events.record(blocked_stream(), 0);
+    EXPECT_TRUE(event.ok());
+    return event.ok() ? *event : nullptr;
+  }
+  /// Lets all that was submitted so far come to its end.
+  void unblock() {
+    device_.release_host_functions();
+    device_.drain();
+  }
+
+  /// Advances the clock by at least `time`.
+  void pass(std::chrono::milliseconds time) {
+    const auto end = core_.now() + time;
+    while (core_.now() < end) {
+    }
+  }
+
+  /// The value of each byte of a buffer that is on the device; -1 if they differ.
+  int device_value(BufferId id) {
+    const Buffer& buffer = core_.buffers[id];
+    std::vector<std::byte> bytes(buffer.footprint.count());
+    if (!device_.read(buffer.base, bytes.size(), bytes.data())) return -1;
+    return value_of(bytes.data(), bytes.size());
+  }
+  /// The same of its host copy.
+  int host_value(BufferId id) {
+    const Slab& slab = core_.buffers[id].host.slab;
+    return slab ? value_of(slab.data, slab.size.count()) : -1;
+  }
+
+  FakeDevice device_;
+  ScriptedRounds rounds_;
+  ResidencyCore core_;
+
+ private:
+  ResidencyOptions with_clock(ResidencyOptions options) {
+    options.now = [this] { return device_.now(); };
+    return options;
+  }
+
+  static int value_of(const std::byte* bytes, std::size_t size) {
+    for (std::size_t i = 1; i < size; ++i) {
+      if (bytes[i] != bytes[0]) return -1;
+    }
+    return static_cast<int>(bytes[0]);
+  }
+
+  void put_in(BufferId id, int value) REQUIRES(manager_lock) {
+    Buffer& buffer = core_.buffers[id];
+    buffer.page = make_page(buffer.footprint);
+    EXPECT_EQ(device_.map(buffer.base, buffer.footprint, buffer.page->handle), Status::kOk);
+    const std::vector<std::byte> bytes(buffer.footprint.count(), static_cast<std::byte>(value));
+    EXPECT_TRUE(device_.write(buffer.base, bytes.size(), bytes.data()));
+    buffer.place = Place::kIn;
+    buffer.fresh = false;
+  }
+};
+
+}  // namespace superpipe::testing

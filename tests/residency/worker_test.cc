@@ -1,0 +1,210 @@
+// The worker's thread: when it begins, rests, runs and ends.
+#include "residency/worker.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <thread>
+
+namespace superpipe::testing {
+namespace {
+
+constexpr std::chrono::seconds kLong{20};  // no test waits that long unless it fails
+
+/// Rounds that the test scripts and counts.
+class CountedRounds : public WorkerRounds {
+ public:
+  explicit CountedRounds(ManagerMutex& mutex) : mutex_(mutex) {}
+
+  bool run() noexcept override REQUIRES(manager_lock) {
+    ++count;
+    ran_.notify_all();
+    return round(count);
+  }
+  [[nodiscard]] bool is_pending() const override REQUIRES(manager_lock) { return pending; }
+  [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock) {
+    return rest;
+  }
+
+  /// Waits until `wanted` rounds have begun. @return false if they do not within a long time.
+  bool wait_for(int wanted) REQUIRES(manager_lock) {
+    const auto deadline = std::chrono::steady_clock::now() + kLong;
+    while (count < wanted && std::chrono::steady_clock::now() < deadline) {
+      mutex_.wait_for(ran_, std::chrono::milliseconds{100});
+    }
+    return count >= wanted;
+  }
+
+  /// What the round of that number does. @return whether anything was done.
+  std::function<bool(int)> round = [](int) { return false; };
+  bool pending = false;
+  std::chrono::nanoseconds rest = std::chrono::hours{1};
+  int count = 0;
+
+ private:
+  ManagerMutex& mutex_;
+  std::condition_variable ran_;
+};
+
+class WorkerTest : public ::testing::Test {
+ protected:
+  WorkerTest() { worker_.attach(rounds_); }
+  void TearDown() override {
+    end();
+    worker_.join();
+  }
+
+  void end() EXCLUDES(manager_lock) {
+    const ManagerLock lock(mutex_);
+    worker_.end();
+  }
+
+  ManagerMutex mutex_;
+  CountedRounds rounds_{mutex_};
+  Worker worker_{mutex_, true};
+};
+
+TEST_F(WorkerTest, RunsNothingBeforeItIsWoken) {
+  end();
+  worker_.join();
+  EXPECT_TRUE(worker_.abandon());
+  EXPECT_EQ(rounds_.count, 0);
+}
+
+TEST_F(WorkerTest, RunsARoundOnAThreadOfItsOwnWhenWoken) {
+  std::thread::id ran_on;
+  rounds_.round = [&](int) {
+    ran_on = std::this_thread::get_id();
+    return false;
+  };
+  const ManagerLock lock(mutex_);
+  EXPECT_TRUE(worker_.wake());
+  ASSERT_TRUE(rounds_.wait_for(1));
+  EXPECT_NE(ran_on, std::this_thread::get_id());
+}
+
+TEST_F(WorkerTest, GoesOnWithoutARestWhileARoundDoesSomething) {
+  rounds_.round = [](int number) { return number < 50; };
+  const ManagerLock lock(mutex_);
+  EXPECT_TRUE(worker_.wake());
+  EXPECT_TRUE(rounds_.wait_for(50));  // the rest would be an hour
+}
+
+TEST_F(WorkerTest, LooksAgainByItselfWhileSomethingIsPending) {
+  const ManagerLock lock(mutex_);
+  rounds_.pending = true;
+  EXPECT_TRUE(worker_.wake());
+  EXPECT_TRUE(rounds_.wait_for(5));
+  rounds_.pending = false;
+}
+
+TEST_F(WorkerTest, RestsNoLongerThanItIsTold) {
+  const ManagerLock lock(mutex_);
+  rounds_.rest = std::chrono::milliseconds{1};
+  EXPECT_TRUE(worker_.wake());
+  EXPECT_TRUE(rounds_.wait_for(3));
+}
+
+TEST_F(WorkerTest, AWakeEndsARest) {
+  const ManagerLock lock(mutex_);
+  EXPECT_TRUE(worker_.wake());
+  ASSERT_TRUE(rounds_.wait_for(1));
+  // The round was run under the mutex, so that the thread rests, with the mutex open, by now.
+  EXPECT_TRUE(worker_.wake());
+  EXPECT_TRUE(rounds_.wait_for(2));
+}
+
+TEST_F(WorkerTest, NoRoundBeginsAfterTheEnd) {
+  {
+    const ManagerLock lock(mutex_);
+    EXPECT_TRUE(worker_.wake());
+    ASSERT_TRUE(rounds_.wait_for(1));
+    worker_.end();
+    EXPECT_TRUE(worker_.wake());
+  }
+  worker_.join();
+  EXPECT_EQ(rounds_.count, 1);
+}
+
+TEST_F(WorkerTest, NobodyCanStartTheThreadAfterTheEnd) {
+  end();
+  {
+    const ManagerLock lock(mutex_);
+    EXPECT_TRUE(worker_.wake());
+  }
+  worker_.join();
+  EXPECT_EQ(rounds_.count, 0);
+}
+
+TEST_F(WorkerTest, ItsThreadTakesNoSignalsOfTheProgram) {
+  bool blocked = false;
+  rounds_.round = [&](int) {
+    sigset_t mask;
+    pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+    blocked = sigismember(&mask, SIGUSR1) == 1 && sigismember(&mask, SIGTERM) == 1;
+    return false;
+  };
+  const ManagerLock lock(mutex_);
+  EXPECT_TRUE(worker_.wake());
+  ASSERT_TRUE(rounds_.wait_for(1));
+  EXPECT_TRUE(blocked);
+  sigset_t own;
+  pthread_sigmask(SIG_BLOCK, nullptr, &own);
+  EXPECT_EQ(sigismember(&own, SIGUSR1), 0);
+}
+
+TEST_F(WorkerTest, AbandonTellsThatAThreadWhichEndsIsGone) {
+  {
+    const ManagerLock lock(mutex_);
+    EXPECT_TRUE(worker_.wake());
+    ASSERT_TRUE(rounds_.wait_for(1));
+  }
+  end();
+  EXPECT_TRUE(worker_.abandon());
+}
+
+TEST(WorkerWithoutAThreadTest, RunsRoundsOnlyWhereItIsAskedTo) {
+  ManagerMutex mutex;
+  CountedRounds rounds(mutex);
+  Worker worker(mutex, false);
+  worker.attach(rounds);
+  rounds.round = [](int number) { return number == 1; };
+  const ManagerLock lock(mutex);
+  EXPECT_TRUE(worker.wake());
+  EXPECT_EQ(rounds.count, 0);
+  EXPECT_TRUE(worker.run_once());
+  EXPECT_FALSE(worker.run_once());
+  EXPECT_EQ(rounds.count, 2);
+}
+
+TEST(StuckWorkerTest, AbandonDoesNotWaitForACallThatDoesNotReturn) {
+  struct Stuck {
+    ManagerMutex mutex;
+    CountedRounds rounds{mutex};
+    Worker worker{mutex, true};
+  };
+  // Left behind on purpose, as the manager leaves it: the thread uses it to the process's end.
+  static auto* const stuck = new Stuck;
+  stuck->worker.attach(stuck->rounds);
+  stuck->rounds.round = [](int) NO_THREAD_SAFETY_ANALYSIS {
+    const Unlocked unlocked(stuck->mutex);
+    for (;;) std::this_thread::sleep_for(std::chrono::hours{1});
+    return true;
+  };
+  {
+    const ManagerLock lock(stuck->mutex);
+    EXPECT_TRUE(stuck->worker.wake());
+    ASSERT_TRUE(stuck->rounds.wait_for(1));
+  }
+  stuck->worker.end();
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_FALSE(stuck->worker.abandon());
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, kLong);
+}
+
+}  // namespace
+}  // namespace superpipe::testing
