@@ -1,0 +1,261 @@
+// Evictions that wait for their buffers' last uses: when one may go, and what makes it void.
+#include "residency/eviction_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "residency/stream_marker.h"
+#include "tests/residency/core_fixture.h"
+
+namespace superpipe::testing {
+namespace {
+
+class EvictionQueueTest : public CoreTest {
+ protected:
+  Bytes request(BufferId id) REQUIRES(manager_lock) {
+    const std::array<BufferId, 1> victims{id};
+    return evictions_.request(victims);
+  }
+  /// Nothing is queued, and no page is promised.
+  void expect_nothing_left() REQUIRES(manager_lock) {
+    EXPECT_TRUE(evictions_.empty());
+    EXPECT_FALSE(core_.ledger.expects_pages());
+  }
+
+  StreamMarker streams_{core_};
+  EvictionQueue evictions_{core_, streams_};
+};
+
+TEST_F(EvictionQueueTest, WaitsForTheLastUseAndPromisesThePageMeanwhile) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(2);
+  use(id, blocked_stream());
+  EXPECT_EQ(request(id), 2 * kGranule);
+  EXPECT_TRUE(core_.ledger.expects_pages());
+  device_.drain();
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  EXPECT_EQ(evictions_.size(), 1U);
+  unblock();
+  EXPECT_EQ(evictions_.take_next(), id);
+  EXPECT_EQ(core_.buffers[id].evict_ticket, 0U);
+  expect_nothing_left();
+}
+
+TEST_F(EvictionQueueTest, WaitsForEachStreamThatUsedTheBuffer) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1);
+  use(id, blocked_stream());
+  use(id, device_.program_stream());
+  EXPECT_EQ(request(id), kGranule);
+  device_.drain();
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  unblock();
+  EXPECT_EQ(evictions_.take_next(), id);
+}
+
+TEST_F(EvictionQueueTest, DoesNotWaitForWorkThatIsSubmittedLater) {
+  const ManagerLock lock(core_.mutex);
+  const StreamHandle stream = device_.program_stream();
+  const BufferId id = make_dirty(1);
+  use(id, stream);
+  EXPECT_EQ(request(id), kGranule);
+  device_.submit_blocking_host_function(stream);
+  device_.drain();
+  EXPECT_EQ(evictions_.take_next(), id);
+}
+
+TEST_F(EvictionQueueTest, ABufferThatWasNeverUsedCanGoAtOnce) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_clean(1);
+  EXPECT_EQ(request(id), kGranule);
+  EXPECT_EQ(evictions_.take_next(), id);
+}
+
+TEST_F(EvictionQueueTest, ContentHasToArriveBeforeItCanGo) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_clean(1);
+  core_.buffers[id].ready = blocked_event();
+  EXPECT_EQ(request(id), kGranule);
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  unblock();
+  EXPECT_EQ(evictions_.take_next(), id);
+}
+
+TEST_F(EvictionQueueTest, AVictimThatIsBusyHoldsUpNoOther) {
+  const ManagerLock lock(core_.mutex);
+  const std::array<BufferId, 2> victims{make_dirty(1), make_dirty(1)};
+  use(victims[0], blocked_stream());
+  EXPECT_EQ(evictions_.request(victims), 2 * kGranule);
+  EXPECT_EQ(evictions_.take_next(), victims[1]);
+  EXPECT_EQ(evictions_.size(), 1U);
+}
+
+TEST_F(EvictionQueueTest, AUseAfterTheRequestMakesItVoid) {
+  const ManagerLock lock(core_.mutex);
+  const StreamHandle stream = device_.program_stream();
+  const BufferId id = make_dirty(1);
+  use(id, stream);
+  EXPECT_EQ(request(id), kGranule);
+  use(id, stream);
+  device_.drain();
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  expect_nothing_left();
+}
+
+TEST_F(EvictionQueueTest, ARevokedBufferStaysAndCanBeRequestedAgain) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1);
+  EXPECT_EQ(request(id), kGranule);
+  evictions_.revoke(core_.buffers[id]);
+  EXPECT_FALSE(core_.ledger.expects_pages());
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  expect_nothing_left();
+  EXPECT_EQ(request(id), kGranule);
+  EXPECT_EQ(evictions_.take_next(), id);
+}
+
+TEST_F(EvictionQueueTest, AVoidEvictionDoesNotSpendTheTicketOfALaterOne) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1);
+  EXPECT_EQ(request(id), kGranule);
+  evictions_.revoke(core_.buffers[id]);
+  use(id, blocked_stream());
+  EXPECT_EQ(request(id), kGranule);
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  EXPECT_EQ(evictions_.size(), 1U);
+  EXPECT_TRUE(core_.ledger.expects_pages());
+  unblock();
+  EXPECT_EQ(evictions_.take_next(), id);
+}
+
+TEST_F(EvictionQueueTest, AnIdThatNamesAnotherBufferNowIsLeftAlone) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1);
+  EXPECT_EQ(request(id), kGranule);
+  Buffer& buffer = core_.buffers[id];
+  evictions_.revoke(buffer);  // as a free does
+  ++buffer.generation;
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  EXPECT_TRUE(evictions_.empty());
+}
+
+TEST_F(EvictionQueueTest, IsNotQueuedTwice) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1);
+  EXPECT_EQ(request(id), kGranule);
+  EXPECT_EQ(request(id), Bytes{});
+  EXPECT_EQ(evictions_.take_next(), id);
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  expect_nothing_left();
+}
+
+TEST_F(EvictionQueueTest, WhatIsHeldOrMovingMayNotGo) {
+  const ManagerLock lock(core_.mutex);
+  const std::vector<std::function<void(Buffer&)>> obstacles{
+      [](Buffer& buffer) { buffer.pins = 1; },
+      [](Buffer& buffer) { buffer.host.pins = 1; },
+      [](Buffer& buffer) { buffer.pinned_forever = true; },
+      [](Buffer& buffer) { buffer.page_is_untracked = true; },
+      [](Buffer& buffer) { buffer.live = false; },
+      [](Buffer& buffer) { buffer.place = Place::kOut; },
+      [](Buffer& buffer) { buffer.place = Place::kFetching; },
+      [](Buffer& buffer) { buffer.place = Place::kEvicting; },
+      [this](Buffer& buffer) NO_THREAD_SAFETY_ANALYSIS { buffer.evict_failed = core_.turns; },
+  };
+  for (std::size_t i = 0; i < obstacles.size(); ++i) {
+    const BufferId id = make_dirty(1);
+    EXPECT_TRUE(evictions_.may_go(core_.buffers[id]));
+    obstacles[i](core_.buffers[id]);
+    EXPECT_EQ(request(id), Bytes{}) << "obstacle " << i;
+  }
+  expect_nothing_left();
+}
+
+TEST_F(EvictionQueueTest, APinTakenAfterTheRequestMakesItVoid) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1);
+  EXPECT_EQ(request(id), kGranule);
+  core_.buffers[id].pins = 1;
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  expect_nothing_left();
+}
+
+TEST_F(EvictionQueueTest, IsGivenUpAtTheWaitLimit) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1);
+  use(id, blocked_stream());
+  EXPECT_EQ(request(id), kGranule);
+  pass(core_.options.wait_limit / 2);
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  EXPECT_EQ(evictions_.size(), 1U);
+  pass(core_.options.wait_limit);
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  expect_nothing_left();
+  EXPECT_EQ(core_.buffers[id].evict_ticket, 0U);
+}
+
+TEST_F(EvictionQueueTest, AFailedQueryDropsItForThisTurn) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1);
+  use(id, blocked_stream());
+  EXPECT_EQ(request(id), kGranule);
+  device_.fail(Call::kIsComplete, 1, Status::kDeviceError);
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  expect_nothing_left();
+  EXPECT_EQ(core_.counters.errors, 1U);
+  EXPECT_FALSE(evictions_.may_go(core_.buffers[id]));
+  ++core_.turns;
+  EXPECT_TRUE(evictions_.may_go(core_.buffers[id]));
+}
+
+TEST_F(EvictionQueueTest, AUseThatCannotBeMarkedKeepsTheBufferForThisTurn) {
+  const ManagerLock lock(core_.mutex);
+  const StreamHandle capturing = device_.program_stream();
+  device_.set_capturing(capturing, true);
+  const BufferId captured = make_dirty(1);
+  use(captured, capturing);
+  const BufferId of_thread = make_dirty(1);
+  use(of_thread, kPerThreadStream);  // without an event: no other thread can mark it
+  for (const BufferId id : {captured, of_thread}) {
+    EXPECT_EQ(request(id), Bytes{});
+    EXPECT_EQ(core_.buffers[id].evict_failed, core_.turns);
+  }
+  expect_nothing_left();
+}
+
+TEST_F(EvictionQueueTest, ABufferOfAStreamThatIsBeingDestroyedIsAskedForAgain) {
+  const ManagerLock lock(core_.mutex);
+  const StreamHandle stream = device_.program_stream();
+  const BufferId id = make_dirty(1);
+  use(id, stream);
+  const Slot slot = core_.streams.slot_of(stream);
+  core_.streams.entry(slot).visitors = 1;  // its destroyer, about to record the last event
+  core_.streams.retire(slot);
+  EXPECT_EQ(request(id), Bytes{});
+  EXPECT_TRUE(evictions_.may_go(core_.buffers[id]));
+}
+
+TEST_F(EvictionQueueTest, PolicyChoosesVictimsThatFreeEnoughAndLeavesTheRest) {
+  const ManagerLock lock(core_.mutex);
+  const std::array<BufferId, 4> ids{make_dirty(1), make_dirty(1), make_dirty(1), make_dirty(1)};
+  core_.buffers[ids[0]].pins = 1;
+  EXPECT_EQ(evictions_.request_bytes(2 * kGranule), 2 * kGranule);
+  EXPECT_EQ(core_.buffers[ids[0]].evict_ticket, 0U);
+  EXPECT_EQ(evictions_.size(), 2U);
+  // The others are all that is left, though less than what is asked for.
+  EXPECT_EQ(evictions_.request_bytes(2 * kGranule), kGranule);
+  EXPECT_EQ(evictions_.request_bytes(kGranule), Bytes{});
+}
+
+TEST_F(EvictionQueueTest, ARequestIgnoresIdsThatDoNotExist) {
+  const ManagerLock lock(core_.mutex);
+  make_dirty(1);
+  EXPECT_EQ(request(BufferId{99}), Bytes{});
+}
+
+}  // namespace
+}  // namespace superpipe::testing
