@@ -1,0 +1,303 @@
+// How a working set gets in: what is asked for, what has to go, and when that cannot be.
+#include "residency/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "residency/eviction_queue.h"
+#include "residency/page_supply.h"
+#include "residency/stream_marker.h"
+#include "tests/residency/core_fixture.h"
+
+namespace superpipe::testing {
+namespace {
+
+/// A budget of two pages. The worker's rounds only keep the accounts of what they move: no content.
+class AdmissionTest : public CoreTest {
+ protected:
+  explicit AdmissionTest(ResidencyOptions options = options_of(2)) : CoreTest(std::move(options)) {
+    rounds_.round = [this]() NO_THREAD_SAFETY_ANALYSIS { return fetch_one() || evict_one(); };
+  }
+
+  /// What a launch does about its buffers. Those that are brought in stay pinned.
+  Status bring_in(const std::vector<BufferId>& buffers, const Decision& decision = {})
+      REQUIRES(manager_lock) {
+    for (const BufferId id : buffers) ++core_.buffers[id].pins;
+    EXPECT_TRUE(core_.take_turn(core_.now() + core_.options.wait_limit));
+    const Status status = admission_.bring_in({buffers, KernelId{7}}, decision);
+    core_.end_turn();
+    return status;
+  }
+  /// A buffer that is on the device, as far as the accounts say.
+  BufferId make_in() REQUIRES(manager_lock) {
+    const BufferId id = make_out(1);
+    arrive(core_.buffers[id]);
+    return id;
+  }
+  [[nodiscard]] Place place_of(BufferId id) const { return core_.buffers[id].place; }
+  /// Whether exactly one warning was given, and says `what`.
+  bool warned(const std::string& what) REQUIRES(manager_lock) {
+    const auto warnings = core_.warnings.take();
+    return warnings.size() == 1 && warnings[0].find(what) != std::string::npos;
+  }
+
+  void arrive(Buffer& buffer) REQUIRES(manager_lock) {
+    core_.ledger.begin_creation(buffer.footprint);
+    core_.ledger.end_creation(buffer.footprint, true);
+    buffer.place = Place::kIn;
+  }
+  bool fetch_one() REQUIRES(manager_lock) {
+    const auto entry = core_.fetches.front();
+    if (!entry) return false;
+    Buffer& buffer = core_.buffers[entry->buffer.id];
+    if (fetches_fail_ == Status::kOk && !buffer.may_exceed_limit &&
+        !core_.ledger.admits(buffer.footprint)) {
+      return false;
+    }
+    core_.fetches.pop(entry->want);
+    fetched_.push_back(entry->buffer.id);
+    if (fetches_fail_ == Status::kOk) {
+      arrive(buffer);
+    } else {
+      buffer.fetch_status = fetches_fail_;
+    }
+    buffer.want = Want::kNobody;
+    return true;
+  }
+  bool evict_one() REQUIRES(manager_lock) {
+    const auto id = evictions_.take_next();
+    if (!id) return false;
+    Buffer& buffer = core_.buffers[*id];
+    core_.ledger.begin_destruction(buffer.footprint);
+    core_.ledger.end_destruction(buffer.footprint, true);
+    buffer.place = Place::kOut;
+    return true;
+  }
+
+  Status fetches_fail_ = Status::kOk;  ///< how the worker's fetches end
+  std::vector<BufferId> fetched_;      ///< that the worker has carried out, failed ones too
+  StreamMarker streams_{core_};
+  PageSupply pages_{core_};
+  EvictionQueue evictions_{core_, streams_};
+  Admission admission_{core_, pages_, evictions_};
+};
+
+TEST_F(AdmissionTest, WhatIsInPlaceTakesNoRound) {
+  const ManagerLock lock(core_.mutex);
+  const std::vector<BufferId> set{make_in(), make_in()};
+  EXPECT_EQ(bring_in(set), Status::kOk);
+  EXPECT_EQ(rounds_.rounds, 0);
+  EXPECT_TRUE(core_.fetches.empty());
+}
+
+TEST_F(AdmissionTest, DemandsWhatIsOutInTheOrderOfTheSet) {
+  const ManagerLock lock(core_.mutex);
+  const std::vector<BufferId> set{make_out(1), make_out(1)};
+  EXPECT_EQ(bring_in(set), Status::kOk);
+  EXPECT_EQ(fetched_, set);
+}
+
+TEST_F(AdmissionTest, EvictsWhatTheSetNeedsAndSparesPinnedBuffers) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId pinned = make_in();
+  const BufferId idle = make_in();
+  const BufferId needed = make_out(1);
+  core_.buffers[pinned].pins = 1;
+  EXPECT_EQ(bring_in({needed}), Status::kOk);
+  EXPECT_EQ(place_of(needed), Place::kIn);
+  EXPECT_EQ(place_of(pinned), Place::kIn);
+  EXPECT_EQ(place_of(idle), Place::kOut);
+  EXPECT_TRUE(core_.ledger.is_within_limit());
+}
+
+TEST_F(AdmissionTest, ASetAboveABudgetFailsBeforeAnythingMoves) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId in = make_in();
+  EXPECT_EQ(bring_in({in, make_out(1), make_out(1)}), Status::kWorkingSetTooLarge);
+  EXPECT_EQ(rounds_.rounds, 0);
+  EXPECT_EQ(core_.ledger.pages(), kGranule);
+  EXPECT_TRUE(warned("raise the budget by at least 4096 bytes"));
+}
+
+TEST_F(AdmissionTest, BuffersThatCannotBeMovedLeaveNoRoom) {
+  const ManagerLock lock(core_.mutex);
+  for (int i = 0; i < 2; ++i) core_.buffers[make_in()].pinned_forever = true;
+  EXPECT_EQ(bring_in({make_out(1)}), Status::kWorkingSetTooLarge);
+  EXPECT_TRUE(warned("cannot be moved"));
+}
+
+TEST_F(AdmissionTest, WaitsForThePinsOfAnotherOperation) {
+  const ManagerLock lock(core_.mutex);
+  const std::array<BufferId, 2> held{make_in(), make_in()};
+  const BufferId needed = make_out(1);
+  for (const BufferId id : held) core_.buffers[id].pins = 1;
+  const auto moves = rounds_.round;
+  rounds_.round = [&] {
+    if (rounds_.rounds == 5) core_.buffers[held[0]].pins = 0;
+    return moves();
+  };
+  EXPECT_EQ(bring_in({needed}), Status::kOk);
+  EXPECT_EQ(place_of(held[0]), Place::kOut);
+  EXPECT_EQ(place_of(held[1]), Place::kIn);
+}
+
+TEST_F(AdmissionTest, TellsWhyADemandFailed) {
+  const ManagerLock lock(core_.mutex);
+  fetches_fail_ = Status::kDeviceError;
+  EXPECT_EQ(bring_in({make_out(1)}), Status::kDeviceError);
+  EXPECT_EQ(fetched_.size(), 1U);  // nothing retries by itself
+}
+
+TEST_F(AdmissionTest, AFullDeviceFailsOnlyWhenNobodyCanGo) {
+  const ManagerLock lock(core_.mutex);
+  const std::array<BufferId, 2> victims{make_in(), make_in()};
+  // The driver has no memory, whatever goes. Each try comes after the evictions that it led to.
+  fetches_fail_ = Status::kOutOfDeviceMemory;
+  rounds_.round = [this]() NO_THREAD_SAFETY_ANALYSIS { return evict_one() || fetch_one(); };
+  EXPECT_EQ(bring_in({make_out(1)}), Status::kOutOfDeviceMemory);
+  for (const BufferId id : victims) EXPECT_EQ(place_of(id), Place::kOut);
+}
+
+TEST_F(AdmissionTest, TakesOtherVictimsLongBeforeItGivesUpOnOneThatIsStuck) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId stuck = make_in();
+  const BufferId free = make_in();
+  const BufferId needed = make_out(1);
+  use(stuck, blocked_stream());
+  Decision decision;
+  decision.evict = {stuck};
+  const auto begun = core_.now();
+  EXPECT_EQ(bring_in({needed}, decision), Status::kOk);
+  EXPECT_LT(core_.now() - begun, core_.options.wait_limit / 2);
+  EXPECT_EQ(place_of(stuck), Place::kIn);
+  EXPECT_EQ(place_of(free), Place::kOut);
+  EXPECT_TRUE(core_.warnings.empty());
+}
+
+TEST_F(AdmissionTest, RunsOverTheLimitWithAWarningWhenTheWaitLimitHasPassed) {
+  const ManagerLock lock(core_.mutex);
+  const StreamHandle blocked = blocked_stream();
+  for (int i = 0; i < 2; ++i) use(make_in(), blocked);
+  const BufferId needed = make_out(1);
+  const auto begun = core_.now();
+  EXPECT_EQ(bring_in({needed}), Status::kOk);
+  EXPECT_GE(core_.now() - begun, core_.options.wait_limit);
+  EXPECT_EQ(place_of(needed), Place::kIn);
+  EXPECT_EQ(core_.ledger.excess(), kGranule);
+  EXPECT_TRUE(warned("gave up waiting after 400 ms"));
+}
+
+TEST_F(AdmissionTest, WaitsForNothingOnceTheManagerHasStopped) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId needed = make_out(1);
+  core_.stopped = true;
+  const std::array<BufferId, 1> set{needed};
+  EXPECT_EQ(admission_.bring_in({set, KernelId{7}}, {}), Status::kDeviceError);
+}
+
+TEST_F(AdmissionTest, WhatAFailedOperationAskedForIsTakenBack) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId demanded = make_out(1);
+  const BufferId prefetched = make_out(1);
+  Buffer& buffer = core_.buffers[demanded];
+  buffer.want = Want::kDemand;
+  buffer.may_exceed_limit = true;
+  buffer.fetch_status = Status::kDeviceError;
+  core_.buffers[prefetched].want = Want::kPrefetch;
+  const std::array<BufferId, 2> set{demanded, prefetched};
+  admission_.give_up({set, KernelId{7}});
+  EXPECT_EQ(buffer.want, Want::kNobody);
+  EXPECT_FALSE(buffer.may_exceed_limit);
+  EXPECT_EQ(buffer.fetch_status, Status::kOk);
+  EXPECT_EQ(core_.buffers[prefetched].want, Want::kPrefetch);  // policy's, not the operation's
+}
+
+TEST_F(AdmissionTest, WhatPolicyWantsEvictedStaysWhileEverythingFits) {
+  const ManagerLock lock(core_.mutex);
+  Decision decision;
+  decision.evict = {make_in()};
+  EXPECT_EQ(bring_in({make_in()}, decision), Status::kOk);
+  EXPECT_TRUE(evictions_.empty());
+  make_out(1);  // one more than the budget has room for
+  EXPECT_EQ(bring_in({}, decision), Status::kOk);
+  EXPECT_EQ(evictions_.size(), 1U);
+}
+
+TEST_F(AdmissionTest, PrefetchesAreQueuedOnceAndNotWaitedFor) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId later = make_out(1);
+  Decision decision;
+  decision.fetch = {later, make_in(), later, BufferId{99}};
+  EXPECT_EQ(bring_in({}, decision), Status::kOk);
+  EXPECT_EQ(rounds_.rounds, 0);
+  EXPECT_EQ(core_.buffers[later].want, Want::kPrefetch);
+  core_.fetches.pop(Want::kPrefetch);
+  EXPECT_TRUE(core_.fetches.empty());
+}
+
+TEST_F(AdmissionTest, WaitsForThePrefetchesOfAPolicyWithoutOverlap) {
+  const ManagerLock lock(core_.mutex);
+  Decision decision;
+  decision.fetch = {make_out(1), make_out(1)};
+  decision.fetch_before_launch = true;
+  EXPECT_EQ(bring_in({}, decision), Status::kOk);
+  EXPECT_EQ(fetched_, decision.fetch);
+}
+
+TEST_F(AdmissionTest, ShrinksByEvictingAndEndsItsTurn) {
+  const ManagerLock lock(core_.mutex);
+  make_in();
+  make_in();
+  EXPECT_TRUE(admission_.shrink_to(kGranule, core_.options.wait_limit));
+  EXPECT_EQ(core_.ledger.pages(), kGranule);
+  EXPECT_TRUE(core_.take_turn(core_.now() + core_.options.wait_limit));
+}
+
+TEST_F(AdmissionTest, CannotShrinkBelowWhatIsPinned) {
+  const ManagerLock lock(core_.mutex);
+  core_.buffers[make_in()].pins = 1;
+  make_in();
+  EXPECT_FALSE(admission_.shrink_to(Bytes{}, core_.options.wait_limit));
+  EXPECT_EQ(core_.ledger.pages(), kGranule);
+  EXPECT_TRUE(core_.take_turn(core_.now() + core_.options.wait_limit));
+}
+
+TEST_F(AdmissionTest, ShrinkingWaitsNoLongerThanItIsTold) {
+  const ManagerLock lock(core_.mutex);
+  use(make_in(), blocked_stream());
+  const auto begun = core_.now();
+  const std::chrono::milliseconds limit{100};
+  EXPECT_FALSE(admission_.shrink_to(Bytes{}, limit));
+  EXPECT_GE(core_.now() - begun, limit);
+  EXPECT_LT(core_.now() - begun, core_.options.wait_limit);
+}
+
+/// The user allows launches that exceed the budget.
+class OverflowTest : public AdmissionTest {
+ protected:
+  OverflowTest() : AdmissionTest(allowing_overflow()) {}
+  static ResidencyOptions allowing_overflow() {
+    ResidencyOptions options = options_of(2);
+    options.overflow_allowed = true;
+    return options;
+  }
+};
+
+TEST_F(OverflowTest, ASetAboveTheBudgetRunsOverItAfterAllElseHasGone) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId other = make_in();
+  const std::vector<BufferId> set{make_out(1), make_out(1), make_out(1)};
+  EXPECT_EQ(bring_in(set), Status::kOk);
+  for (const BufferId id : set) EXPECT_EQ(place_of(id), Place::kIn);
+  EXPECT_EQ(place_of(other), Place::kOut);
+  EXPECT_EQ(core_.ledger.pages(), 3 * kGranule);
+  EXPECT_TRUE(warned("running over the budget"));
+}
+
+}  // namespace
+}  // namespace superpipe::testing
