@@ -130,7 +130,7 @@ TEST_F(WorkerTest, NoRoundBeginsAfterTheEnd) {
   EXPECT_EQ(rounds_.count, 1);
 }
 
-TEST_F(WorkerTest, NobodyCanStartTheThreadAfterTheEnd) {
+TEST_F(WorkerTest, AWorkerThatEndedBeforeItBeganRunsNothing) {
   end();
   {
     const ManagerLock lock(mutex_);
