@@ -43,7 +43,8 @@ class Worker {
   /// Runs one round on the calling thread. REQUIRES: has_thread() is false.
   bool run_once() noexcept REQUIRES(manager_lock) { return rounds_->run(); }
 
-  /// No round begins any more, and nobody may start the thread. Waits for nothing.
+  /// No round begins any more, and the thread cannot be started. Waits for nothing. To be called
+  /// under the mutex if the thread will be joined: else it may rest once more before it ends.
   void end() noexcept;
   /// Waits for the end of the thread. REQUIRES: end(), and that the mutex is not held.
   void join();
