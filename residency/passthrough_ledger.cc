@@ -10,9 +10,10 @@ constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
-PassthroughLedger::PassthroughLedger(std::optional<Bytes> budget, Bytes headroom)
+PassthroughLedger::PassthroughLedger(std::optional<Bytes> budget, Bytes headroom, Bytes block)
     : budget_(budget),
       headroom_(budget ? headroom : Bytes{}),
+      block_(block),
       sample_above_(headroom.count() / 2),
       most_growth_(budget ? budget->count() : kNoLimit) {}
 
@@ -32,6 +33,7 @@ bool PassthroughLedger::end_sample(const Sample& sample, Bytes used, TimePoint n
     baseline_ = used;  // another process has given memory back
   }
   sampled_ = used - baseline_;
+  counted_ = std::min(counted_ + Bytes{sample.grown}, sampled_);
   grown_.fetch_sub(sample.grown, std::memory_order_relaxed);
   if (budget_) {
     const std::uint64_t budget = budget_->count();

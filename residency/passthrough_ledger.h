@@ -36,8 +36,9 @@ class PassthroughLedger {
   static constexpr Bytes kMostUncounted = 1_GiB;
 
   /// `budget`: what managed and pass-through bytes may take together; nullopt: no such promise was
-  /// made. `headroom`: the part of it that is kept free for growth between samples.
-  PassthroughLedger(std::optional<Bytes> budget, Bytes headroom);
+  /// made. `headroom`: the part of it that is kept free for growth between samples. `block`: what
+  /// the driver takes of the device at least, for an allocation however small.
+  PassthroughLedger(std::optional<Bytes> budget, Bytes headroom, Bytes block);
 
   /// The device held `used` bytes before there was a page of ours: these are nobody's.
   void start(Bytes used) { baseline_ = used; }
@@ -67,9 +68,11 @@ class PassthroughLedger {
   /// What is left to the driver.
   [[nodiscard]] Bytes bytes() const noexcept { return sampled_ + grown(); }
 
-  /// The part of bytes() that the device itself has confirmed; all of it before the first sample.
-  [[nodiscard]] Bytes confirmed() const noexcept {
-    return sampled_at_ == TimePoint{} ? bytes() : sampled_;
+  /// The best guess of what the driver has taken: what the last sample found, or the blocks that
+  /// all counted allocations fill if these are more. Unlike bytes(), which may be too high, it does
+  /// not count an allocation that fits a block which was there.
+  [[nodiscard]] Bytes likely() const noexcept {
+    return std::max(sampled_, round_up(counted_ + grown(), block_));
   }
 
   /// What the budget has to leave free of managed pages: bytes(), or more, so that at least the
@@ -115,12 +118,14 @@ class PassthroughLedger {
 
   const std::optional<Bytes> budget_;
   const Bytes headroom_;
+  const Bytes block_;
   const std::uint64_t sample_above_;        ///< growth since the last sample that calls for another
   std::atomic<std::uint64_t> grown_{0};     ///< bytes allocated since the last sample
   std::atomic<bool> changed_{false};        ///< since the last sample, by an unknown amount
   std::atomic<std::uint64_t> most_growth_;  ///< the budget less what the last sample found
   Bytes baseline_;
   Bytes sampled_;
+  Bytes counted_;  ///< of sampled_, what hooks counted
   TimePoint sampled_at_{};
   std::chrono::milliseconds interval_ = kShortestInterval;
 };

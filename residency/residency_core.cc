@@ -24,7 +24,7 @@ ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions
       events(device_memory),
       host(device_memory, events, manager_options.host_limit, manager_options.wait_limit),
       transfers(device_memory, events),
-      passthrough(manager_options.policy.budget, manager_options.headroom),
+      passthrough(manager_options.policy.budget, manager_options.headroom, granule),
       policy(manager_options.policy),
       asks_policy(moves),
       timeline(manager_options.record_timeline ? std::make_unique<Timeline>() : nullptr),
@@ -94,11 +94,8 @@ void ResidencyCore::refresh_limit() {
 }
 
 void ResidencyCore::note_peak() {
-  // What was counted since the last sample may have been freed, or fit a block that was there: it
-  // makes no peak before a sample has seen it.
-  ledger.note_peak(passthrough.confirmed());
-  counters.peak_passthrough_bytes =
-      std::max(counters.peak_passthrough_bytes, passthrough.confirmed());
+  ledger.note_peak(passthrough.likely());
+  counters.peak_passthrough_bytes = std::max(counters.peak_passthrough_bytes, passthrough.likely());
 }
 
 bool ResidencyCore::sample_passthrough() noexcept {

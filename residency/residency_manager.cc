@@ -127,12 +127,13 @@ ResidencyStats ResidencyManager::Impl::stats() const {
   ResidencyStats stats;
   static_cast<ResidencyCounters&>(stats) = core.counters;
   stats.launches = uses.launches();
-  stats.peak_device_bytes = core.ledger.peak_device();
+  // Hooks count allocations without the mutex: no peak was noted for the last of them.
+  stats.peak_device_bytes =
+      std::max(core.ledger.peak_device(), core.ledger.pages() + core.passthrough.likely());
   stats.peak_managed_demand = core.ledger.peak_live();
   stats.managed_bytes = core.ledger.managed();
   stats.passthrough_bytes = core.passthrough.bytes();
-  stats.peak_passthrough_bytes =
-      std::max(stats.peak_passthrough_bytes, core.passthrough.confirmed());
+  stats.peak_passthrough_bytes = std::max(stats.peak_passthrough_bytes, core.passthrough.likely());
   stats.stall_ms = core.stalls.stall_ms();
   stats.pinned_host_bytes = core.host.pinned();
   stats.managed_limit = core.ledger.limit();

@@ -18,7 +18,7 @@ class PassthroughLedgerTest : public ::testing::Test {
     return ledger_.end_sample(ledger_.begin_sample(), used, now_ += milliseconds{10});
   }
 
-  PassthroughLedger ledger_{1_GiB, 64_MiB};
+  PassthroughLedger ledger_{1_GiB, 64_MiB, 2_MiB};
   PassthroughLedger::TimePoint now_{std::chrono::hours{1}};
 };
 
@@ -45,12 +45,17 @@ TEST_F(PassthroughLedgerTest, TakesASampleForTheTruth) {
   EXPECT_FALSE(sample(100_MiB + 50_MiB));
 }
 
-TEST_F(PassthroughLedgerTest, ConfirmsWhatASampleHasSeen) {
-  ledger_.note_allocation(10_MiB);
-  EXPECT_EQ(ledger_.confirmed(), 10_MiB) << "there was no sample yet";
+TEST_F(PassthroughLedgerTest, GuessesTheBlocksThatTheDriverHasTaken) {
+  ledger_.note_allocation(9_MiB);
+  EXPECT_EQ(ledger_.likely(), 10_MiB) << "whole blocks";
   sample(100_MiB + 12_MiB);
-  ledger_.note_allocation(5_MiB);
-  EXPECT_EQ(ledger_.confirmed(), 12_MiB);
+  EXPECT_EQ(ledger_.likely(), 12_MiB);
+  ledger_.note_allocation(2_MiB);
+  EXPECT_EQ(ledger_.likely(), 12_MiB) << "it fits what was there";
+  ledger_.note_allocation(2_MiB);
+  EXPECT_EQ(ledger_.likely(), 14_MiB);
+  sample(100_MiB + 4_MiB);
+  EXPECT_EQ(ledger_.likely(), 4_MiB) << "the rest was freed";
 }
 
 TEST_F(PassthroughLedgerTest, KeepsWhatIsAllocatedWhileTheDeviceIsAsked) {
@@ -81,7 +86,7 @@ TEST_F(PassthroughLedgerTest, AdmitsWhatTheWholeBudgetHolds) {
 }
 
 TEST_F(PassthroughLedgerTest, AdmitsEverythingWithoutABudget) {
-  PassthroughLedger ledger(std::nullopt, 64_MiB);
+  PassthroughLedger ledger(std::nullopt, 64_MiB, 2_MiB);
   ledger.note_allocation(1024_GiB);
   EXPECT_TRUE(ledger.admits(1024_GiB));
   EXPECT_EQ(ledger.reserved(), ledger.bytes()) << "there is nothing to keep headroom in";
