@@ -79,10 +79,10 @@ class PolicyEngine {
 
   /// Device bytes that managed buffers, cached and pooled pages may take now.
   ///
-  /// With a budget: the budget less pass-through memory and its headroom. With k: the largest k consecutive layers plus
-  /// what belongs to no layer; before layers are known, k times the largest buffer or launch
-  /// working set seen. kResident: the largest value there is. With k it may grow; residency
-  /// re-reads it.
+  /// With a budget: the budget less pass-through memory and its headroom. With k: the largest k
+  /// consecutive layers plus what belongs to no layer; before layers are known, k times the largest
+  /// buffer or launch working set seen. kResident: the largest value there is. With k it may grow;
+  /// residency re-reads it.
   [[nodiscard]] Bytes managed_limit() const;
 
   /// Whether managed_limit() is a promise to the user (a budget) or may be exceeded for one launch.
