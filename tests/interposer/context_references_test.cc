@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/interposer/null_driver.h"
+
 namespace superpipe {
 namespace {
 
 class ContextReferencesTest : public ::testing::Test {
  protected:
+  void SetUp() override { testing::forget_contexts(); }
+
   static CUcontext context(std::uintptr_t number) {
     return reinterpret_cast<CUcontext>(16 * number);
   }

@@ -20,6 +20,7 @@ class ManagedFixture : public ::testing::Test {
 
   void SetUp() override {
     install_null_driver(2);
+    free_device();  // an earlier test may have left something behind
     Configuration configuration;
     configuration.min_buffer = Bytes{kBytes};
     configure(configuration);

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "interposer/driver/context_count.h"
 #include "interposer/driver/table.h"
 
 namespace superpipe::testing {
@@ -19,7 +20,6 @@ std::map<CUstream, std::uint64_t> recorded;
 std::atomic<std::uint64_t> next_handle{0x1000};
 CUdeviceptr next_reservation = kFirstReservation;
 std::atomic<std::int64_t> used_bytes{0};
-std::atomic<std::uint64_t> usage_questions{0};
 std::mutex pages_mutex;
 std::map<CUmemGenericAllocationHandle, std::size_t> pages;  // guarded by pages_mutex
 
@@ -68,13 +68,24 @@ std::uint64_t events_recorded_on(CUstream stream) { return recorded[stream]; }
 
 void change_device_usage(std::int64_t bytes) { used_bytes += bytes; }
 
-std::uint64_t device_usage_questions() { return usage_questions.load(); }
+void free_device() {
+  const std::lock_guard lock(pages_mutex);
+  pages.clear();
+  used_bytes = 0;
+}
+
+void forget_contexts() {
+  while (!ContextCount::has_several()) ContextCount::add();
+  while (ContextCount::has_several()) ContextCount::remove();
+  ContextCount::remove();
+}
 
 void install_null_driver(std::size_t pointer_parameters) {
   parameters = pointer_parameters;
   launches = 0;
   captured_stream = nullptr;
   recorded.clear();
+  forget_contexts();
   DriverTable& table = driver();
   table.cuCtxGetCurrent = [](CUcontext* context) {
     *context = the_context();
@@ -105,7 +116,6 @@ void install_null_driver(std::size_t pointer_parameters) {
     return CUDA_SUCCESS;
   };
   table.cuMemGetInfo_v2 = [](std::size_t* free, std::size_t* total) {
-    ++usage_questions;
     *total = kDeviceBytes;
     *free = kDeviceBytes - static_cast<std::size_t>(used_bytes.load());
     return CUDA_SUCCESS;

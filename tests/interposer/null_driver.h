@@ -26,8 +26,11 @@ void set_captured_stream(CUstream stream);
 /// made by cuMemCreate count by themselves. Any thread.
 void change_device_usage(std::int64_t bytes);
 
-/// How often cuMemGetInfo was called since the process began. Any thread.
-[[nodiscard]] std::uint64_t device_usage_questions();
+/// As if the process had ended: all of the device is free. REQUIRES: no context is managed.
+void free_device();
+
+/// Has ContextCount count no context. Tests destroy contexts that were never created.
+void forget_contexts();
 
 /// How many launches reached the null driver.
 [[nodiscard]] std::uint64_t null_driver_launches();
