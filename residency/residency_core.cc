@@ -99,15 +99,18 @@ void ResidencyCore::note_peak() {
 }
 
 bool ResidencyCore::sample_passthrough() noexcept {
+  if (sampling) return false;  // two at once would take what was counted off twice
   constexpr int kAttempts = 4;
   for (int attempt = 0; attempt < kAttempts && !ledger.is_moving(); ++attempt) {
     const std::uint64_t changes_before = ledger.changes();
     const auto sample = passthrough.begin_sample();
     Result<Bytes> used = Status::kDeviceError;
+    sampling = true;
     {
       const Unlocked unlocked(mutex);
       used = device.used_bytes();
     }
+    sampling = false;
     const bool undisturbed = !ledger.is_moving() && ledger.changes() == changes_before;
     if (!used.ok() || !undisturbed) {
       passthrough.give_up_sample(sample, now());

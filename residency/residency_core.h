@@ -139,6 +139,7 @@ struct ResidencyCore {
   WarningQueue warnings GUARDED_BY(manager_lock);
   PolicyEngine policy GUARDED_BY(manager_lock);
   bool asks_policy GUARDED_BY(manager_lock);
+  bool sampling GUARDED_BY(manager_lock) = false;  ///< a thread is asking the device
   Bytes reserved GUARDED_BY(manager_lock);  ///< what policy was told last to leave to the driver
 
   TurnQueue turn GUARDED_BY(manager_lock);

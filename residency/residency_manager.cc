@@ -227,7 +227,7 @@ void ResidencyManager::Impl::give_back_pages_and_addresses() {
 void ResidencyManager::Impl::abandon() noexcept {
   core.abandoned = true;
   core.worker.end();
-  core.change.notify_all();
+  if (core.worker.is_owner()) core.change.notify_all();
   left_running = !core.worker.abandon();
 }
 

@@ -63,8 +63,11 @@ void Worker::main() {
 
 void Worker::end() noexcept {
   ended_ = true;
-  work_.notify_all();
+  // In the child of a fork nobody waits, and the notification itself could wait for who did.
+  if (is_owner()) work_.notify_all();
 }
+
+bool Worker::is_owner() const noexcept { return getpid() == owner_; }
 
 void Worker::join() {
   if (thread_.joinable()) thread_.join();
@@ -72,7 +75,7 @@ void Worker::join() {
 
 bool Worker::abandon() noexcept {
   if (!thread_.joinable()) return true;
-  if (getpid() != owner_) {
+  if (!is_owner()) {
     thread_.detach();  // the child of a fork has no such thread
     return false;
   }

@@ -46,6 +46,8 @@ class Worker {
   /// No round begins any more, and the thread cannot be started. Waits for nothing. To be called
   /// under the mutex if the thread will be joined: else it may rest once more before it ends.
   void end() noexcept;
+  /// Whether this process, and not a fork's child, has the thread.
+  [[nodiscard]] bool is_owner() const noexcept;
   /// Waits for the end of the thread. REQUIRES: end(), and that the mutex is not held.
   void join();
 
