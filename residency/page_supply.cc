@@ -93,20 +93,25 @@ bool PageSupply::destroy_idle() {
     victim = core_.pool->take_any();
     if (!victim) break;
     const Bytes size = victim->size;
-    core_.ledger.begin_destruction(size);
-    bool destroyed = false;
+    core_.ledger.begin_vacating(size);
+    Result<bool> complete = false;
     {
       const Unlocked unlocked(core_.mutex);
-      const auto complete = core_.events.all_complete(victim->after);
-      if (!complete.ok() || !*complete) {
-        busy.push_back(std::move(*victim));
-        victim.reset();
-      } else {
-        status = core_.pool->destroy(*victim);
-        destroyed = status == Status::kOk;
-      }
+      complete = core_.events.all_complete(victim->after);
     }
-    core_.ledger.end_destruction(size, destroyed);
+    core_.ledger.end_vacating(size);
+    if (!complete.ok() || !*complete) {
+      busy.push_back(std::move(*victim));
+      victim.reset();
+      continue;
+    }
+    // Only now is a page about to change: samples of the device give way to that.
+    core_.ledger.begin_destruction(size);
+    {
+      const Unlocked unlocked(core_.mutex);
+      status = core_.pool->destroy(*victim);
+    }
+    core_.ledger.end_destruction(size, status == Status::kOk);
   }
   for (Page& page : busy) core_.pool->put(std::move(page));
   if (!victim) return false;
