@@ -69,7 +69,10 @@ class DeviceMemory {
   /// An event without timing. Source: cuEventCreate.
   virtual Result<EventHandle> create_event() = 0;
   virtual Status destroy_event(EventHandle event) = 0;
-  /// Marks the present end of `stream`. kPerThreadStream is the calling thread's.
+  /// Marks the present end of `stream`. kPerThreadStream is the calling thread's. May be called for
+  /// a stream that other threads use, and begin to capture meanwhile.
+  /// @return kCapturing if the program captures the stream, or one that the mark would break: then
+  /// nothing was recorded.
   virtual Status record(EventHandle event, StreamHandle stream) = 0;
   /// Makes later work of `stream` wait for `event`.
   virtual Status stream_wait(StreamHandle stream, EventHandle event) = 0;

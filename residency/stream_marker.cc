@@ -61,15 +61,12 @@ void StreamMarker::mark_ends(std::uint64_t slots) {
   {
     const Unlocked unlocked(core_.mutex);
     for (Marked& one : marked) {
-      // What a capturing stream did before cannot be marked now: its buffers stay.
-      const auto capturing = is_capturing(one.stream);
-      if (!capturing.ok() || *capturing) continue;
       auto event = core_.events.record(one.stream, seq);
       if (event.ok()) {
         one.event = std::move(*event);
-      } else {
+      } else if (event.status() != Status::kCapturing) {
         ++failed;
-      }
+      }  // else what the stream did before cannot be marked now: its buffers stay
     }
   }
   core_.counters.errors += failed;
@@ -120,13 +117,11 @@ Result<EventRef> StreamMarker::end_of(const HostOperation& operation) noexcept {
   const bool gone = shared ? operation.stream == StreamHandle{} : entry.retired;
   if (gone || operation.stream == kPerThreadStream) return Status::kDeviceError;
   const std::uint64_t seq = core_.seq;
-  Result<EventRef> end = Status::kDeviceError;
   ++entry.visitors;
-  {
+  const auto end = [&]() REQUIRES(manager_lock) {
     const Unlocked unlocked(core_.mutex);
-    const auto capturing = is_capturing(operation.stream);
-    if (capturing.ok() && !*capturing) end = core_.events.record(operation.stream, seq);
-  }
+    return core_.events.record(operation.stream, seq);
+  }();
   --entry.visitors;
   core_.announce_to_waiters();
   if (end.ok() && !shared) core_.streams.note_event(operation.slot, *end);
@@ -185,12 +180,9 @@ EventRef StreamMarker::mark_last_end(StreamHandle stream) noexcept {
   bool failed = false;
   {
     const Unlocked unlocked(core_.mutex);
-    const auto capturing = is_capturing(stream);
-    if (capturing.ok() && !*capturing) {
-      auto recorded = core_.events.record_now(stream, seq);
-      if (recorded.ok()) end = std::move(*recorded);
-    }
-    failed = end == nullptr && !(capturing.ok() && *capturing);
+    auto recorded = core_.events.record_now(stream, seq);
+    if (recorded.ok()) end = std::move(*recorded);
+    failed = !recorded.ok() && recorded.status() != Status::kCapturing;
   }
   if (failed) ++core_.counters.errors;
   return end;

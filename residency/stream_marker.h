@@ -22,9 +22,9 @@ class StreamMarker {
  public:
   explicit StreamMarker(ResidencyCore& core) : core_(core) {}
 
-  /// Whether the program is capturing `stream`: no event of ours may touch it then. Asked only
-  /// where an event could ever be recorded. An event on the legacy stream would break the capture
-  /// of another one: the device answers for that as well.
+  /// Whether the program is capturing `stream`, so that an operation on it becomes a part of a
+  /// graph. Asked only where anything ever moves. An event on the legacy stream would break the
+  /// capture of another one: the device answers for that as well.
   [[nodiscard]] Result<bool> is_capturing(StreamHandle stream) const {
     if (!core_.moves || core_.abandoned) return false;
     return core_.device.is_capturing(stream);
@@ -40,7 +40,8 @@ class StreamMarker {
 
   /// Appends what marks the ends of pending operations on `copy`, including those that come while
   /// the mutex is open. REQUIRES: the buffer is in kFetching or kEvicting, which admit no more, or
-  /// the caller has pinned the copy. @return kDeviceError where an end cannot be marked.
+  /// the caller has pinned the copy. @return kDeviceError, or kCapturing, where an end cannot be
+  /// marked.
   Status resolve(HostCopy& copy, bool writes_only, std::vector<EventRef>& events) noexcept
       REQUIRES(manager_lock);
 

@@ -25,6 +25,8 @@ enum class CallKind {
                                            : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     case Status::kInvalidValue:
       return CUDA_ERROR_INVALID_VALUE;
+    case Status::kCapturing:
+      return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     case Status::kDeviceError:
       return kind == CallKind::kAllocation ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_LAUNCH_FAILED;
     case Status::kTimedOut:

@@ -288,6 +288,10 @@ Status DriverDeviceMemory::destroy_event(EventHandle event) {
 Status DriverDeviceMemory::record(EventHandle event, StreamHandle stream) {
   // Recording and waiting in order are no unsafe calls: the capture mode need not be exchanged,
   // which matters here, at every launch.
+  const CaptureCount::Barrier no_capture_begins;
+  const auto captured = is_capturing(stream);
+  if (!captured.ok()) return captured.status();
+  if (*captured) return Status::kCapturing;
   const InContext in_context(context_);
   return checked(driver().cuEventRecord(driver_event(event), driver_stream(stream)),
                  "cuEventRecord");

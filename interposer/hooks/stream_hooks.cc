@@ -8,11 +8,6 @@
 namespace superpipe {
 namespace {
 
-CUresult counted_begin(CUresult result) noexcept {
-  if (result == CUDA_SUCCESS) CaptureCount::begin();
-  return result;
-}
-
 /// A capture also ends when it turns out to be broken; other answers leave it under way. Counting
 /// one too many is safe: streams are then asked for.
 CUresult counted_end(CUresult result) noexcept {
@@ -35,32 +30,36 @@ CUresult destroy(CUstream stream, const Call& call) noexcept {
 }  // namespace
 
 CUresult hook::cuStreamBeginCapture(CUstream hStream) noexcept {
-  return counted_begin(driver().cuStreamBeginCapture(hStream));
+  return CaptureCount::begin([&] { return driver().cuStreamBeginCapture(hStream); });
 }
 CUresult hook::cuStreamBeginCapture_ptsz(CUstream hStream) noexcept {
-  return counted_begin(driver().cuStreamBeginCapture_ptsz(hStream));
+  return CaptureCount::begin([&] { return driver().cuStreamBeginCapture_ptsz(hStream); });
 }
 CUresult hook::cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) noexcept {
-  return counted_begin(driver().cuStreamBeginCapture_v2(hStream, mode));
+  return CaptureCount::begin([&] { return driver().cuStreamBeginCapture_v2(hStream, mode); });
 }
 CUresult hook::cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode) noexcept {
-  return counted_begin(driver().cuStreamBeginCapture_v2_ptsz(hStream, mode));
+  return CaptureCount::begin([&] { return driver().cuStreamBeginCapture_v2_ptsz(hStream, mode); });
 }
 CUresult hook::cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
                                            const CUgraphNode* dependencies,
                                            const CUgraphEdgeData* dependencyData,
                                            size_t numDependencies,
                                            CUstreamCaptureMode mode) noexcept {
-  return counted_begin(driver().cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies,
-                                                            dependencyData, numDependencies, mode));
+  return CaptureCount::begin([&] {
+    return driver().cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData,
+                                                numDependencies, mode);
+  });
 }
 CUresult hook::cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph,
                                                 const CUgraphNode* dependencies,
                                                 const CUgraphEdgeData* dependencyData,
                                                 size_t numDependencies,
                                                 CUstreamCaptureMode mode) noexcept {
-  return counted_begin(driver().cuStreamBeginCaptureToGraph_ptsz(
-      hStream, hGraph, dependencies, dependencyData, numDependencies, mode));
+  return CaptureCount::begin([&] {
+    return driver().cuStreamBeginCaptureToGraph_ptsz(hStream, hGraph, dependencies, dependencyData,
+                                                     numDependencies, mode);
+  });
 }
 
 CUresult hook::cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) noexcept {

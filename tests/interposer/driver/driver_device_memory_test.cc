@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <future>
 
 #include "interposer/driver/capture_count.h"
 #include "interposer/driver/hook_scope.h"
@@ -128,13 +131,46 @@ TEST_F(DriverDeviceMemoryTest, AsksWhetherAStreamCapturesOnlyWhileAnyDoes) {
     return CUDA_SUCCESS;
   };
   EXPECT_FALSE(*memory_.is_capturing(StreamHandle{0x40}));
-  CaptureCount::begin();
+  (void)CaptureCount::begin([] { return CUDA_SUCCESS; });
   EXPECT_TRUE(*memory_.is_capturing(StreamHandle{0x40}));
+  EXPECT_EQ(memory_.record(event(), StreamHandle{0x40}), Status::kCapturing);
   // The legacy stream, which would break a capture if it were used.
   driver().cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus*) {
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   };
   EXPECT_TRUE(*memory_.is_capturing(kLegacyStream));
+  EXPECT_EQ(memory_.record(event(), kLegacyStream), Status::kCapturing);
+  CaptureCount::end();
+  EXPECT_EQ(memory_.record(event(), kLegacyStream), Status::kOk);
+}
+
+std::promise<void> recording;
+std::promise<void> may_record;
+
+// An event of ours must not get into a capture that another thread begins while it is recorded.
+TEST_F(DriverDeviceMemoryTest, HoldsOffACaptureWhileItRecords) {
+  driver().cuEventRecord = [](CUevent, CUstream) {
+    recording.set_value();
+    may_record.get_future().wait();
+    return CUDA_SUCCESS;
+  };
+  auto recorded =
+      std::async(std::launch::async, [&] { return memory_.record(event(), StreamHandle{0x40}); });
+  recording.get_future().wait();
+  std::atomic<bool> has_begun{false};
+  auto begun = std::async(std::launch::async, [&] {
+    return CaptureCount::begin([&] {
+      has_begun = true;
+      return CUDA_SUCCESS;
+    });
+  });
+  EXPECT_EQ(begun.wait_for(20ms), std::future_status::timeout);
+  EXPECT_FALSE(has_begun);
+  // The record may be stuck behind work that waits for the program itself: not for ever, then.
+  EXPECT_EQ(begun.get(), CUDA_SUCCESS);
+  EXPECT_TRUE(has_begun);
+  may_record.set_value();
+  EXPECT_EQ(recorded.get(), Status::kOk);
   CaptureCount::end();
 }
 
