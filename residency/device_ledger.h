@@ -47,7 +47,6 @@ class DeviceLedger {
   void end_creation(Bytes size, bool created) {
     if (!created) pages_ -= size;
     --moving_;
-    ++changes_;
   }
   void begin_destruction(Bytes size) {
     vacating_ += size;
@@ -58,13 +57,10 @@ class DeviceLedger {
     vacating_ -= size;
     if (destroyed) pages_ -= size;
     --moving_;
-    ++changes_;
   }
 
   /// Whether a page is being created or destroyed, so that the device's own count is uncertain.
   [[nodiscard]] bool is_moving() const { return moving_ > 0; }
-  /// Grows with each page that was created or destroyed.
-  [[nodiscard]] std::uint64_t changes() const { return changes_; }
   /// @}
 
   /// @name Pages that live buffers are about to give up
@@ -119,7 +115,6 @@ class DeviceLedger {
   Bytes vacating_;
   Bytes promised_;
   std::uint32_t moving_ = 0;
-  std::uint64_t changes_ = 0;
   Bytes live_;
   Bytes managed_;
   Bytes peak_device_;

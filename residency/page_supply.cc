@@ -9,6 +9,7 @@ namespace superpipe {
 
 Result<std::optional<Page>> PageSupply::acquire(Bytes size, bool over_limit) {
   for (;;) {
+    core_.wait_for_sample();
     if (over_limit || core_.ledger.is_within_limit()) {
       if (auto page = core_.pool->take(size)) return page;
       if (over_limit || core_.ledger.admits(size)) {
@@ -32,6 +33,7 @@ Result<std::optional<Page>> PageSupply::create(Bytes size) {
     created = core_.pool->create(size);
   }
   core_.ledger.end_creation(size, created.ok());
+  core_.announce_to_waiters();  // one may be waiting to ask the device
   if (created.ok()) {
     core_.note_peak();
     return std::optional<Page>(std::move(*created));
@@ -99,19 +101,21 @@ bool PageSupply::destroy_idle() {
       const Unlocked unlocked(core_.mutex);
       complete = core_.events.all_complete(victim->after);
     }
+    core_.wait_for_sample();
     core_.ledger.end_vacating(size);
     if (!complete.ok() || !*complete) {
       busy.push_back(std::move(*victim));
       victim.reset();
       continue;
     }
-    // Only now is a page about to change: samples of the device give way to that.
+    // Only now is a page about to change: samples of the device wait for that.
     core_.ledger.begin_destruction(size);
     {
       const Unlocked unlocked(core_.mutex);
       status = core_.pool->destroy(*victim);
     }
     core_.ledger.end_destruction(size, status == Status::kOk);
+    core_.announce_to_waiters();
   }
   for (Page& page : busy) core_.pool->put(std::move(page));
   if (!victim) return false;

@@ -61,10 +61,14 @@ bool ResidencyCore::wait_change(Clock::time_point deadline) noexcept {
   // Some changes announce themselves (a notification), some do not (an event completes).
   constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds{10};
   const std::chrono::nanoseconds left = deadline - time;
-  ++waiters;
-  mutex.wait_for(change, std::min(left, kSlice));
-  --waiters;
+  sleep(std::min(left, kSlice));
   return true;
+}
+
+void ResidencyCore::sleep(std::chrono::nanoseconds slice) noexcept {
+  ++waiters;
+  mutex.wait_for(change, slice);
+  --waiters;
 }
 
 bool ResidencyCore::take_turn(Clock::time_point deadline) noexcept {
@@ -99,32 +103,49 @@ void ResidencyCore::note_peak() {
 }
 
 bool ResidencyCore::sample_passthrough() noexcept {
-  if (sampling) return false;  // two at once would take what was counted off twice
-  constexpr int kAttempts = 4;
-  for (int attempt = 0; attempt < kAttempts && !ledger.is_moving(); ++attempt) {
-    const std::uint64_t changes_before = ledger.changes();
-    const auto sample = passthrough.begin_sample();
-    Result<Bytes> used = Status::kDeviceError;
-    sampling = true;
-    {
-      const Unlocked unlocked(mutex);
-      used = device.used_bytes();
-    }
-    sampling = false;
-    const bool undisturbed = !ledger.is_moving() && ledger.changes() == changes_before;
-    if (!used.ok() || !undisturbed) {
-      passthrough.give_up_sample(sample, now());
-      if (!used.ok()) return false;
-      continue;
-    }
-    const Bytes besides_pages = saturating_subtract(*used, ledger.pages());
-    const bool moved = passthrough.end_sample(sample, besides_pages, now());
-    const Bytes limit_before = ledger.limit();
-    refresh_limit();
-    note_peak();
-    return moved || ledger.limit() != limit_before;
+  const Bytes limit_before = ledger.limit();
+  if (!begin_sample()) return false;
+  const auto sample = passthrough.begin_sample();
+  Result<Bytes> used = Status::kDeviceError;
+  {
+    const Unlocked unlocked(mutex);
+    used = device.used_bytes();
   }
+  sampling = false;
+  announce_to_waiters();
+  if (!used.ok()) {
+    passthrough.give_up_sample(sample, now());
+    return false;
+  }
+  ++samples;
+  const Bytes besides_pages = saturating_subtract(*used, ledger.pages());
+  const bool moved = passthrough.end_sample(sample, besides_pages, now());
+  refresh_limit();
+  note_peak();
+  return moved || ledger.limit() != limit_before;
+}
+
+// Gets the device's count for this thread alone, with no page coming or going.
+// @return false if that takes so long that a driver must be stuck, or the manager ends.
+bool ResidencyCore::begin_sample() noexcept {
+  constexpr std::chrono::milliseconds kSlice{10};
+  auto left = std::min<std::chrono::milliseconds>(options.wait_limit, std::chrono::seconds{1});
+  const auto must_wait = [&](bool busy) REQUIRES(manager_lock) {
+    return busy && left.count() > 0 && !stopped && !abandoned;
+  };
+  for (; must_wait(sampling); left -= kSlice) sleep(kSlice);
+  if (sampling || stopped || abandoned) return false;
+  sampling = true;  // from here on nobody begins to change a page
+  for (; must_wait(ledger.is_moving()); left -= kSlice) sleep(kSlice);
+  if (!ledger.is_moving()) return true;
+  sampling = false;
+  announce_to_waiters();
   return false;
+}
+
+void ResidencyCore::wait_for_sample() noexcept {
+  constexpr std::chrono::milliseconds kSlice{10};
+  while (sampling && !stopped && !abandoned) sleep(kSlice);
 }
 
 bool ResidencyCore::restore_policy() noexcept {

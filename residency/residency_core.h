@@ -59,6 +59,8 @@ struct ResidencyCore {
   /// Waits until something changed, or runs a round where there is no worker's thread. Opens the
   /// mutex. @return false once `deadline` has passed, or the manager is being given up.
   bool wait_change(Clock::time_point deadline) noexcept REQUIRES(manager_lock);
+  /// Sleeps until another thread announces a change, at most `slice`. Opens the mutex.
+  void sleep(std::chrono::nanoseconds slice) noexcept REQUIRES(manager_lock);
   /// Something changed that others may be waiting for.
   void announce_change() REQUIRES(manager_lock) {
     ++changes;
@@ -78,13 +80,21 @@ struct ResidencyCore {
   bool take_turn(Clock::time_point deadline) noexcept REQUIRES(manager_lock);
   void end_turn() noexcept REQUIRES(manager_lock);
 
+  /// Whether the user forbade to exceed the limit, not even for one launch.
+  [[nodiscard]] bool must_keep_limit() const REQUIRES(manager_lock) {
+    return ledger.is_hard() && !options.overflow_allowed;
+  }
   /// Tells policy what is left to the driver, and the ledger what policy says of the limit.
   void refresh_limit() REQUIRES(manager_lock);
   void note_peak() REQUIRES(manager_lock);
-  /// Asks the device how much it holds that is not in our pages. Opens the mutex.
-  /// @return whether the estimate or the limit is another one now; false also where other threads
-  /// changed the pages meanwhile.
+  /// Asks the device how much it holds that is not in our pages. Opens the mutex. Waits for the
+  /// samples and the page changes of other threads that are under way: for calls of the device,
+  /// never for work of the program. @return whether the estimate or the limit is another one now.
   bool sample_passthrough() noexcept REQUIRES(manager_lock);
+  /// Waits while the device is being asked: no page is created or destroyed meanwhile, so that its
+  /// answer can be compared with our count. To be called before a decision to create or destroy a
+  /// page. Opens the mutex.
+  void wait_for_sample() noexcept REQUIRES(manager_lock);
 
   /// Bytes that no live buffer holds, or will soon.
   [[nodiscard]] Bytes coming() const REQUIRES(manager_lock) {
@@ -139,7 +149,8 @@ struct ResidencyCore {
   WarningQueue warnings GUARDED_BY(manager_lock);
   PolicyEngine policy GUARDED_BY(manager_lock);
   bool asks_policy GUARDED_BY(manager_lock);
-  bool sampling GUARDED_BY(manager_lock) = false;  ///< a thread is asking the device
+  bool sampling GUARDED_BY(manager_lock) = false;      ///< a thread is asking the device
+  std::uint64_t samples GUARDED_BY(manager_lock) = 0;  ///< answers of the device so far
   Bytes reserved GUARDED_BY(manager_lock);  ///< what policy was told last to leave to the driver
 
   TurnQueue turn GUARDED_BY(manager_lock);
@@ -152,6 +163,9 @@ struct ResidencyCore {
   std::unique_ptr<Timeline> timeline GUARDED_BY(manager_lock);  ///< null unless it is recorded
 
   Worker worker;
+
+ private:
+  bool begin_sample() noexcept REQUIRES(manager_lock);
 };
 
 }  // namespace superpipe

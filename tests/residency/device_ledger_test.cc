@@ -94,15 +94,6 @@ TEST_F(DeviceLedgerTest, IsMovingWhileAnyPageIsCreatedOrDestroyed) {
   EXPECT_FALSE(ledger_.is_moving());
 }
 
-TEST_F(DeviceLedgerTest, TellsByItsChangesWhetherPagesCameOrWent) {
-  const std::uint64_t before = ledger_.changes();
-  create(1);
-  const std::uint64_t created = ledger_.changes();
-  EXPECT_GT(created, before);
-  destroy(1);
-  EXPECT_GT(ledger_.changes(), created);
-}
-
 TEST_F(DeviceLedgerTest, ExceedsALimitThatShrinksBelowItsPages) {
   create(8);
   EXPECT_EQ(ledger_.excess(), Bytes{});
