@@ -104,7 +104,7 @@ Status Admission::demand(BufferId id, Attempt& attempt) {
 Result<Admission::Next> Admission::find_room(const WorkingSet& set, Bytes needed,
                                              Attempt& attempt) {
   const bool too_large = attempt.working_set > core_.ledger.limit();
-  if (too_large && !may_overflow()) {
+  if (too_large && core_.must_keep_limit()) {
     // What was freed since the last sample may be all that is lacking.
     if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough()) {
       return Next::kLookAgain;
@@ -122,7 +122,7 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, Bytes needed
   if (!stuck || (!too_large && others_move(set))) return Next::kWait;
   if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough()) return Next::kLookAgain;
   if (core_.counters.errors > attempt.errors_before) return Status::kDeviceError;
-  if (!may_overflow()) {
+  if (core_.must_keep_limit()) {
     warn_immovable(attempt);
     return Status::kWorkingSetTooLarge;
   }
@@ -234,7 +234,7 @@ bool Admission::shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept
       std::min<std::chrono::nanoseconds>(limit / 4, std::chrono::milliseconds{100});
   if (!core_.take_turn(deadline)) return false;
   try {
-    while (core_.ledger.pages() > bytes && !core_.stopped) {
+    while (core_.ledger.pages() > bytes && !core_.stopped && !core_.abandoned) {
       if (pages_.reclaim_one()) continue;
       const bool impatient = core_.now() - begun >= patience;
       const Bytes excess = core_.ledger.pages() - bytes;

@@ -76,9 +76,6 @@ class Admission {
       REQUIRES(manager_lock);
   bool others_move(const WorkingSet& set) const REQUIRES(manager_lock);
 
-  [[nodiscard]] bool may_overflow() const REQUIRES(manager_lock) {
-    return !core_.ledger.is_hard() || core_.options.overflow_allowed;
-  }
   void warn_too_large(const WorkingSet& set, const Attempt& attempt) REQUIRES(manager_lock);
   void warn_immovable(const Attempt& attempt) REQUIRES(manager_lock);
   void warn_overflow(const Attempt& attempt) REQUIRES(manager_lock);

@@ -9,7 +9,8 @@ namespace superpipe {
 bool MoverRounds::run() noexcept {
   bool worked = poll_meters();
   if (core_.passthrough.is_due(core_.now())) worked = core_.sample_passthrough() || worked;
-  if (core_.ledger.excess() > Bytes{}) worked = relieve() || worked;
+  if (core_.ledger.excess() > Bytes{}) worked = pages_.reclaim_one() || worked;
+  if (must_relieve()) worked = relieve() || worked;
   worked = fetch_next() || evict_next() || worked;
   if (worked) core_.flush_warnings();
   return worked;
@@ -18,9 +19,9 @@ bool MoverRounds::run() noexcept {
 bool MoverRounds::is_pending() const {
   const bool measures = core_.stalls.is_waiting() || core_.passes.is_waiting() ||
                         (core_.timeline != nullptr && core_.timeline->is_waiting());
-  const bool has_excess =
+  const bool reclaims =
       core_.ledger.excess() > Bytes{} && (!core_.pool->empty() || core_.cache.bytes() > Bytes{});
-  return !core_.fetches.empty() || !evictions_.empty() || measures || has_excess;
+  return !core_.fetches.empty() || !evictions_.empty() || measures || reclaims || must_relieve();
 }
 
 // Brings the meters up to date. Without host memory for that they are brought up to date later, or
@@ -53,18 +54,25 @@ bool MoverRounds::poll(Meter& meter) {
   return meter.settle(core_.now(), failed);
 }
 
-// Gets the pages back within the limit, which has shrunk since they came. Evicts only when
-// something has changed since that was of no use. @return whether anything was done.
+// Whether to evict for a limit that has shrunk below the pages. Where a launch may exceed the
+// limit, the next launch that needs room does so: to evict right behind each would move the same
+// content every time.
+bool MoverRounds::must_relieve() const {
+  return core_.ledger.excess() > core_.coming() && core_.must_keep_limit() &&
+         relieved_in_vain_ != core_.samples;
+}
+
+// Requests evictions of what exceeds the limit. Where nobody can go, because all are pinned, or
+// their streams are being captured, tries again at the next sample. @return whether any was.
 bool MoverRounds::relieve() noexcept {
-  if (pages_.reclaim_one()) return true;
-  if (core_.ledger.excess() <= core_.coming() || core_.changes == excess_in_vain_) return false;
+  const Bytes lacking = core_.ledger.excess() - core_.coming();
+  ++core_.turns;  // buffers that could not go before are asked again
   try {
-    const Bytes lacking = core_.ledger.excess() - core_.coming();
     if (evictions_.request_bytes(lacking) > Bytes{}) return true;
   } catch (const std::bad_alloc&) {
-    return false;
+    // Without host memory no victim can be found now.
   }
-  excess_in_vain_ = core_.changes;
+  relieved_in_vain_ = core_.samples;
   return false;
 }
 

@@ -31,6 +31,7 @@ class MoverRounds : public WorkerRounds {
   bool poll_meters() noexcept REQUIRES(manager_lock);
   template <typename Meter>
   bool poll(Meter& meter) REQUIRES(manager_lock);
+  [[nodiscard]] bool must_relieve() const REQUIRES(manager_lock);
   bool relieve() noexcept REQUIRES(manager_lock);
   bool fetch_next() REQUIRES(manager_lock);
   bool evict_next() REQUIRES(manager_lock);
@@ -39,8 +40,8 @@ class MoverRounds : public WorkerRounds {
   PageSupply& pages_;
   ContentMover& mover_;
   EvictionQueue& evictions_;
-  /// The changes that had been announced when nothing could be evicted for the limit.
-  std::uint64_t excess_in_vain_ GUARDED_BY(manager_lock) = ~std::uint64_t{0};
+  /// The samples that had been taken when nobody could go for the limit.
+  std::uint64_t relieved_in_vain_ GUARDED_BY(manager_lock) = ~std::uint64_t{0};
 };
 
 }  // namespace superpipe
