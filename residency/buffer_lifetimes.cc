@@ -177,6 +177,10 @@ Status BufferLifetimes::attach_first_page(BufferId id) {
          core_.wait_change(deadline)) {
     page = pages_.acquire(footprint, false);
   }
+  // Before such an allocation is refused, the device is asked what the program has freed.
+  if (!core_.moves && is_lacking() && core_.sample_passthrough()) {
+    page = pages_.acquire(footprint, false);
+  }
   if (!page.ok()) return page.status();
   if (!*page) return Status::kOutOfDeviceMemory;
   return mover_.attach(id, std::move(**page));

@@ -9,20 +9,26 @@
 #include <optional>
 
 #include "policy/units.h"
+#include "residency/passthrough_change.h"
 
 namespace superpipe {
 
 /// Estimates the device bytes that the budget pays for but no page of ours holds: pass-through
-/// allocations, memory pools, loaded code, and what other processes have taken since the start.
+/// allocations, memory pools, loaded code.
 ///
 /// A hook counts an allocation with one atomic add, once the driver has made it, and counts no
 /// frees. A *sample* replaces everything counted before it by what the device really holds. Between
 /// samples the estimate can therefore only be too high by what was freed, and too low by what the
 /// driver took unasked (code, a pool that grew), for which the headroom is kept free.
 ///
-/// note_allocation(), note_change() and admits() may be called from any thread at any time, and
-/// wait for nobody. Everything else is serialised by the caller. Calls neither a device nor a
-/// clock. Source: docs/design.md, "Invariants", I4.
+/// The device tells what all processes hold together. What grew is this process's as far as it
+/// counted allocations or noted growth; what shrank is as far as it noted frees. The rest is other
+/// processes', and is charged to nobody. In doubt less is charged: a budget that gives way to a
+/// neighbour's memory would refuse a launch that has room.
+///
+/// begin_allocation(), end_allocation(), note() and admits() may be called from any thread at any
+/// time, and wait for nobody. Everything else is serialised by the caller. Calls neither a device
+/// nor a clock. Source: docs/design.md, "Invariants", I4.
 class PassthroughLedger {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -31,9 +37,11 @@ class PassthroughLedger {
   /// whenever something changed, and doubles as long as nothing does.
   static constexpr std::chrono::milliseconds kShortestInterval{5};
   static constexpr std::chrono::milliseconds kLongestInterval{1000};
-  /// Growth that no hook counted and that exceeds this in one sample is another process's, not
-  /// code or a pool of this one, and is not charged to the budget.
-  static constexpr Bytes kMostUncounted = 1_GiB;
+  /// Growth that was noted, not counted, is this process's up to so much in one sample: no module,
+  /// context or graph takes more.
+  static constexpr Bytes kMostNoted = 1_GiB;
+  /// What the driver may take beyond counted allocations, for its blocks and pools.
+  static constexpr Bytes kMostRounding = 64_MiB;
 
   /// `budget`: what managed and pass-through bytes may take together; nullopt: no such promise was
   /// made. `headroom`: the part of it that is kept free for growth between samples. `block`: what
@@ -51,21 +59,34 @@ class PassthroughLedger {
     return grown <= most && size.count() <= most - grown;
   }
 
-  /// The driver has made a pass-through allocation of `size` bytes.
-  /// @return whether a sample should be taken soon: half of the headroom is used up.
-  bool note_allocation(Bytes size) noexcept {
-    const std::uint64_t before = grown_.fetch_add(size.count(), std::memory_order_release);
-    return before + size.count() > sample_above_;
+  /// The driver is about to be asked for a pass-through allocation of `size` bytes: the device may
+  /// hold it from now on, though nothing is counted yet.
+  void begin_allocation(Bytes size) noexcept {
+    in_flight_.fetch_add(size.count(), std::memory_order_acq_rel);
+  }
+  /// The driver has `made` it, or failed. @return whether a sample should be taken soon: growth
+  /// has used up another half of the headroom.
+  bool end_allocation(Bytes size, bool made) noexcept {
+    bool soon = false;
+    if (made) {
+      const std::uint64_t before = grown_.fetch_add(size.count(), std::memory_order_acq_rel);
+      soon = halves(before + size.count()) != halves(before);
+    }
+    // Only now: a sample may find the allocation twice, and never not at all.
+    in_flight_.fetch_sub(size.count(), std::memory_order_release);
+    return soon;
   }
 
-  /// Something has changed that no hook can count: an allocation was freed, code was loaded, a pool
-  /// trimmed. @return whether it is the first change since the last sample.
-  bool note_change() noexcept {
-    if (changed_.load(std::memory_order_relaxed)) return false;
-    return !changed_.exchange(true, std::memory_order_acq_rel);
+  /// Something changes that no hook can count. To be called before the driver's call and after it,
+  /// so that a sample between the two takes what it finds for what it is.
+  /// @return whether it is the first change since the last sample.
+  bool note(PassthroughChange change) noexcept {
+    const auto bit = static_cast<std::uint8_t>(change);
+    if ((changes_.load(std::memory_order_relaxed) & bit) != 0) return false;
+    return changes_.fetch_or(bit, std::memory_order_acq_rel) == 0;
   }
 
-  /// What is left to the driver.
+  /// Pass-through memory, as far as it is known.
   [[nodiscard]] Bytes bytes() const noexcept { return sampled_ + grown(); }
 
   /// The best guess of what the driver has taken: what the last sample found, or the blocks that
@@ -89,11 +110,14 @@ class PassthroughLedger {
     return std::max<std::chrono::nanoseconds>(due_at() - now, std::chrono::nanoseconds{0});
   }
 
-  /// What had been counted when a sample began. The device is to be asked after begin_sample(), so
-  /// that its answer includes all of it.
+  /// What had been counted and noted when a sample began. The device is to be asked after
+  /// begin_sample(), so that its answer includes all of it.
   struct Sample {
     std::uint64_t grown = 0;
-    bool changed = false;
+    std::uint8_t changes = 0;
+    [[nodiscard]] bool has(PassthroughChange change) const {
+      return (changes & static_cast<std::uint8_t>(change)) != 0;
+    }
   };
   [[nodiscard]] Sample begin_sample() noexcept;
 
@@ -102,14 +126,20 @@ class PassthroughLedger {
   /// @return whether the estimate is another one now.
   bool end_sample(const Sample& sample, Bytes used, TimePoint now) noexcept;
 
-  /// The sample could not be taken; what it began with counts on.
+  /// The device did not answer; what the sample began with counts on.
   void give_up_sample(const Sample& sample, TimePoint now) noexcept;
 
  private:
+  /// How many halves of the headroom `growth` fills and exceeds; without a headroom, all bytes.
+  [[nodiscard]] std::uint64_t halves(std::uint64_t growth) const noexcept {
+    return sample_above_ == 0 || growth == 0 ? growth : (growth - 1) / sample_above_;
+  }
+  [[nodiscard]] Bytes share_of(const Sample& sample, Bytes used) noexcept;
+
   /// The time of the next sample: soon if much has grown or anything has changed.
   [[nodiscard]] TimePoint due_at() const noexcept {
     const bool soon = grown_.load(std::memory_order_relaxed) > sample_above_ ||
-                      changed_.load(std::memory_order_relaxed);
+                      changes_.load(std::memory_order_relaxed) != 0;
     return sampled_at_ + (soon ? kShortestInterval : interval_);
   }
   [[nodiscard]] Bytes grown() const noexcept {
@@ -119,13 +149,17 @@ class PassthroughLedger {
   const std::optional<Bytes> budget_;
   const Bytes headroom_;
   const Bytes block_;
-  const std::uint64_t sample_above_;        ///< growth since the last sample that calls for another
-  std::atomic<std::uint64_t> grown_{0};     ///< bytes allocated since the last sample
-  std::atomic<bool> changed_{false};        ///< since the last sample, by an unknown amount
-  std::atomic<std::uint64_t> most_growth_;  ///< the budget less what the last sample found
-  Bytes baseline_;
-  Bytes sampled_;
-  Bytes counted_;  ///< of sampled_, what hooks counted
+  const std::uint64_t sample_above_;     ///< growth since the last sample that calls for another
+  std::atomic<std::uint64_t> grown_{0};  ///< bytes allocated since the last sample
+  std::atomic<std::uint64_t> in_flight_{0};  ///< bytes that the driver is being asked for
+  std::atomic<std::uint8_t> changes_{0};     ///< since the last sample, of PassthroughChange
+  std::atomic<std::uint64_t> most_growth_;   ///< the budget less what the last sample found
+  Bytes baseline_;               ///< what others hold: at the start, or found to be theirs since
+  Bytes sampled_;                ///< this process's share, by the last sample
+  Bytes counted_;                ///< of sampled_, what hooks counted
+  bool may_have_grown_ = false;  ///< growth was noted before the last sample
+  bool may_shrink_ = false;      ///< a free was noted whose memory no sample has seen go yet
+  bool frees_late_ = false;      ///< a free in stream order was noted: any drop may be of it
   TimePoint sampled_at_{};
   std::chrono::milliseconds interval_ = kShortestInterval;
 };

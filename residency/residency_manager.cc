@@ -29,7 +29,7 @@ class ResidencyManager::Impl {
   Impl& operator=(const Impl&) = delete;
 
   std::optional<BufferRange> find(Address address) const noexcept;
-  bool admits_passthrough(Bytes size) noexcept EXCLUDES(manager_lock);
+  bool begin_passthrough_allocation(Bytes size) noexcept EXCLUDES(manager_lock);
   void wake_for_sample() noexcept EXCLUDES(manager_lock);
   bool make_room(Bytes size) noexcept EXCLUDES(manager_lock);
   void trim() EXCLUDES(manager_lock);
@@ -52,6 +52,7 @@ class ResidencyManager::Impl {
   MoverRounds rounds{core, pages, mover, evictions};
 
  private:
+  bool admits_passthrough(Bytes size) noexcept EXCLUDES(manager_lock);
   void wait_for_open_sections() REQUIRES(manager_lock);
   void forget_everything() REQUIRES(manager_lock);
   void give_back(Buffer& buffer) REQUIRES(manager_lock);
@@ -68,11 +69,19 @@ std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const n
   return BufferRange{base, size};
 }
 
+bool ResidencyManager::Impl::begin_passthrough_allocation(Bytes size) noexcept {
+  if (admits_passthrough(size)) {
+    core.passthrough.begin_allocation(size);
+    return true;
+  }
+  return false;
+}
+
 bool ResidencyManager::Impl::admits_passthrough(Bytes size) noexcept {
   if (core.passthrough.admits(size) || core.options.overflow_allowed) return true;
   const ManagerLock lock(core.mutex);
   if (core.stopped || core.abandoned || !core.ledger.is_hard()) return true;
-  // Frees are not counted: only the device knows what is left to the driver now.
+  // Frees are not counted: only the device knows how much pass-through memory there is now.
   (void)core.sample_passthrough();
   if (core.passthrough.admits(size)) return true;
   core.warnings.once("passthrough", [&] {
@@ -301,16 +310,17 @@ void ResidencyManager::on_stream_destroy(StreamHandle stream) noexcept {
   if (!impl_->core.abandoned) impl_->streams.retire(stream);
 }
 
-bool ResidencyManager::admits_passthrough(Bytes size) noexcept {
-  return impl_->admits_passthrough(size);
+bool ResidencyManager::begin_passthrough_allocation(Bytes size) noexcept {
+  return impl_->begin_passthrough_allocation(size);
 }
 
-void ResidencyManager::on_passthrough_allocation(Bytes size) noexcept {
-  if (impl_->core.passthrough.note_allocation(size)) impl_->wake_for_sample();
+void ResidencyManager::end_passthrough_allocation(Bytes size, bool made) noexcept {
+  const bool needs_sample = impl_->core.passthrough.end_allocation(size, made);
+  if (needs_sample && impl_->core.options.policy.budget) impl_->wake_for_sample();
 }
 
-void ResidencyManager::on_passthrough_change() noexcept {
-  const bool is_first = impl_->core.passthrough.note_change();
+void ResidencyManager::on_passthrough_change(PassthroughChange change) noexcept {
+  const bool is_first = impl_->core.passthrough.note(change);
   if (is_first && impl_->core.options.policy.budget) impl_->wake_for_sample();
 }
 

@@ -12,6 +12,7 @@
 #include "policy/units.h"
 #include "profiler/run_figures.h"
 #include "residency/device_memory.h"
+#include "residency/passthrough_change.h"
 #include "residency/residency_options.h"
 #include "residency/result.h"
 #include "residency/use_token.h"
@@ -82,17 +83,21 @@ class ResidencyManager {
   /// The program is about to destroy `stream`: marks its end while that can still be done.
   void on_stream_destroy(StreamHandle stream) noexcept;
 
-  /// @name What is left to the driver (I4). None of these waits for room, and but for
-  /// admits_passthrough() before a refusal and make_room(), none asks the device anything.
+  /// @name Pass-through memory (I4). None of these waits for room, and but for
+  /// begin_passthrough_allocation() before a refusal and make_room(), none asks the device
+  /// anything.
   /// @{
-  /// Whether a pass-through allocation of `size` bytes fits the budget once every managed page has
-  /// been evicted; if not, the caller answers as the driver does when it is out of memory.
-  bool admits_passthrough(Bytes size) noexcept;
-  /// The driver has made a pass-through allocation of `size` bytes. One atomic add, mostly.
-  void on_passthrough_allocation(Bytes size) noexcept;
-  /// Pass-through memory has come or gone by an amount that only the device knows: a free, code
-  /// that was loaded or unloaded, a pool that was trimmed. One load, mostly.
-  void on_passthrough_change() noexcept;
+  /// The driver is about to be asked for a pass-through allocation of `size` bytes. Mostly a load
+  /// and an atomic add.
+  /// @return false if it does not fit the budget even with every managed page evicted: the caller
+  /// then does not ask, and answers as the driver does when it is out of memory.
+  bool begin_passthrough_allocation(Bytes size) noexcept;
+  /// The driver has `made` it, or has failed. REQUIRES: begin_passthrough_allocation(size) was
+  /// true. Mostly two atomic adds.
+  void end_passthrough_allocation(Bytes size, bool made) noexcept;
+  /// Pass-through memory comes or goes by an amount that only the device knows. To be called before
+  /// the driver's call and after it. Mostly one load.
+  void on_passthrough_change(PassthroughChange change) noexcept;
   /// The driver was out of memory for `size` bytes: gives back as many bytes of pages, evicting if
   /// need be. Waits for that, at most the wait limit; work that does not end is not waited for long
   /// (I7). @return whether as much came free, and asking the driver again is worthwhile.

@@ -253,7 +253,9 @@ SUPERPIPE_EXPORT CUresult cuCtxSetFlags(unsigned int flags) {
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
-  return superpipe::driver_table.cuCtxSetLimit(limit, value);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuCtxSetLimit(limit, value);
+  return superpipe::hook::cuCtxSetLimit(limit, value);
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
@@ -377,7 +379,9 @@ SUPERPIPE_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid * uuid, CUdevice dev) {
 }
 
 SUPERPIPE_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
-  return superpipe::driver_table.cuDeviceGraphMemTrim(device);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuDeviceGraphMemTrim(device);
+  return superpipe::hook::cuDeviceGraphMemTrim(device);
 }
 
 SUPERPIPE_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int * flags, int * active) {
@@ -697,7 +701,9 @@ SUPERPIPE_EXPORT CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char * path
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphDestroy(CUgraph hGraph) {
-  return superpipe::driver_table.cuGraphDestroy(hGraph);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphDestroy(hGraph);
+  return superpipe::hook::cuGraphDestroy(hGraph);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphDestroyNode(CUgraphNode hNode) {
@@ -731,7 +737,9 @@ SUPERPIPE_EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphE
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
-  return superpipe::driver_table.cuGraphExecDestroy(hGraphExec);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphExecDestroy(hGraphExec);
+  return superpipe::hook::cuGraphExecDestroy(hGraphExec);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
@@ -837,23 +845,33 @@ SUPERPIPE_EXPORT CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphInstantiate(CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode * phErrorNode, char * logBuffer, size_t bufferSize) {
-  return superpipe::driver_table.cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  return superpipe::hook::cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec * phGraphExec, CUgraph hGraph, unsigned long long flags) {
-  return superpipe::driver_table.cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags);
+  return superpipe::hook::cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS * instantiateParams) {
-  return superpipe::driver_table.cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams);
+  return superpipe::hook::cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS * instantiateParams) {
-  return superpipe::driver_table.cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams);
+  return superpipe::hook::cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode * phErrorNode, char * logBuffer, size_t bufferSize) {
-  return superpipe::driver_table.cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  return superpipe::hook::cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
@@ -979,11 +997,15 @@ SUPERPIPE_EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject ob
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphUpload(CUgraphExec hGraph, CUstream hStream) {
-  return superpipe::driver_table.cuGraphUpload(hGraph, hStream);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphUpload(hGraph, hStream);
+  return superpipe::hook::cuGraphUpload(hGraph, hStream);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream) {
-  return superpipe::driver_table.cuGraphUpload_ptsz(hGraphExec, hStream);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphUpload_ptsz(hGraphExec, hStream);
+  return superpipe::hook::cuGraphUpload_ptsz(hGraphExec, hStream);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource * resources, CUstream hStream) {
@@ -3037,7 +3059,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuCtxSetCacheConfig), false},
     {reinterpret_cast<void*>(&::cuCtxSetCurrent), false},
     {reinterpret_cast<void*>(&::cuCtxSetFlags), false},
-    {reinterpret_cast<void*>(&::cuCtxSetLimit), false},
+    {reinterpret_cast<void*>(&::cuCtxSetLimit), true},
     {reinterpret_cast<void*>(&::cuCtxSetSharedMemConfig), false},
     {reinterpret_cast<void*>(&::cuCtxSynchronize), false},
     {reinterpret_cast<void*>(&::cuCtxSynchronize_v2), false},
@@ -3068,7 +3090,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuDeviceGetTexture1DLinearMaxWidth), false},
     {reinterpret_cast<void*>(&::cuDeviceGetUuid), false},
     {reinterpret_cast<void*>(&::cuDeviceGetUuid_v2), false},
-    {reinterpret_cast<void*>(&::cuDeviceGraphMemTrim), false},
+    {reinterpret_cast<void*>(&::cuDeviceGraphMemTrim), true},
     {reinterpret_cast<void*>(&::cuDevicePrimaryCtxGetState), false},
     {reinterpret_cast<void*>(&::cuDevicePrimaryCtxRelease), true},
     {reinterpret_cast<void*>(&::cuDevicePrimaryCtxRelease_v2), true},
@@ -3139,7 +3161,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuGraphConditionalHandleCreate), false},
     {reinterpret_cast<void*>(&::cuGraphCreate), false},
     {reinterpret_cast<void*>(&::cuGraphDebugDotPrint), false},
-    {reinterpret_cast<void*>(&::cuGraphDestroy), false},
+    {reinterpret_cast<void*>(&::cuGraphDestroy), true},
     {reinterpret_cast<void*>(&::cuGraphDestroyNode), false},
     {reinterpret_cast<void*>(&::cuGraphEventRecordNodeGetEvent), false},
     {reinterpret_cast<void*>(&::cuGraphEventRecordNodeSetEvent), false},
@@ -3147,7 +3169,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuGraphEventWaitNodeSetEvent), false},
     {reinterpret_cast<void*>(&::cuGraphExecBatchMemOpNodeSetParams), true},
     {reinterpret_cast<void*>(&::cuGraphExecChildGraphNodeSetParams), false},
-    {reinterpret_cast<void*>(&::cuGraphExecDestroy), false},
+    {reinterpret_cast<void*>(&::cuGraphExecDestroy), true},
     {reinterpret_cast<void*>(&::cuGraphExecEventRecordNodeSetEvent), false},
     {reinterpret_cast<void*>(&::cuGraphExecEventWaitNodeSetEvent), false},
     {reinterpret_cast<void*>(&::cuGraphExecExternalSemaphoresSignalNodeSetParams), false},
@@ -3171,11 +3193,11 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuGraphGetRootNodes), false},
     {reinterpret_cast<void*>(&::cuGraphHostNodeGetParams), false},
     {reinterpret_cast<void*>(&::cuGraphHostNodeSetParams), false},
-    {reinterpret_cast<void*>(&::cuGraphInstantiate), false},
-    {reinterpret_cast<void*>(&::cuGraphInstantiateWithFlags), false},
-    {reinterpret_cast<void*>(&::cuGraphInstantiateWithParams), false},
-    {reinterpret_cast<void*>(&::cuGraphInstantiateWithParams_ptsz), false},
-    {reinterpret_cast<void*>(&::cuGraphInstantiate_v2), false},
+    {reinterpret_cast<void*>(&::cuGraphInstantiate), true},
+    {reinterpret_cast<void*>(&::cuGraphInstantiateWithFlags), true},
+    {reinterpret_cast<void*>(&::cuGraphInstantiateWithParams), true},
+    {reinterpret_cast<void*>(&::cuGraphInstantiateWithParams_ptsz), true},
+    {reinterpret_cast<void*>(&::cuGraphInstantiate_v2), true},
     {reinterpret_cast<void*>(&::cuGraphKernelNodeCopyAttributes), false},
     {reinterpret_cast<void*>(&::cuGraphKernelNodeGetAttribute), false},
     {reinterpret_cast<void*>(&::cuGraphKernelNodeGetParams), false},
@@ -3204,8 +3226,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuGraphRemoveDependencies), false},
     {reinterpret_cast<void*>(&::cuGraphRemoveDependencies_v2), false},
     {reinterpret_cast<void*>(&::cuGraphRetainUserObject), false},
-    {reinterpret_cast<void*>(&::cuGraphUpload), false},
-    {reinterpret_cast<void*>(&::cuGraphUpload_ptsz), false},
+    {reinterpret_cast<void*>(&::cuGraphUpload), true},
+    {reinterpret_cast<void*>(&::cuGraphUpload_ptsz), true},
     {reinterpret_cast<void*>(&::cuGraphicsMapResources), false},
     {reinterpret_cast<void*>(&::cuGraphicsMapResources_ptsz), false},
     {reinterpret_cast<void*>(&::cuGraphicsResourceGetMappedMipmappedArray), false},

@@ -11,11 +11,19 @@
 namespace superpipe {
 
 CUresult hook::cuArrayDestroy(CUarray hArray) noexcept {
-  return change_passthrough([&] { return driver().cuArrayDestroy(hArray); });
+  return change_passthrough(PassthroughChange::kFree, [&] { return driver().cuArrayDestroy(hArray); });
+}
+
+CUresult hook::cuCtxSetLimit(CUlimit limit, size_t value) noexcept {
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuCtxSetLimit(limit, value); });
+}
+
+CUresult hook::cuDeviceGraphMemTrim(CUdevice device) noexcept {
+  return change_passthrough(PassthroughChange::kFree, [&] { return driver().cuDeviceGraphMemTrim(device); });
 }
 
 CUresult hook::cuFuncLoad(CUfunction function) noexcept {
-  return change_passthrough([&] { return driver().cuFuncLoad(function); });
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuFuncLoad(function); });
 }
 
 CUresult hook::cuGraphAddBatchMemOpNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS * nodeParams) noexcept {
@@ -66,10 +74,18 @@ CUresult hook::cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATC
   return submit_pinning(named, "cuGraphBatchMemOpNodeSetParams", [&] { return driver().cuGraphBatchMemOpNodeSetParams(hNode, nodeParams); });
 }
 
+CUresult hook::cuGraphDestroy(CUgraph hGraph) noexcept {
+  return change_passthrough(PassthroughChange::kFree, [&] { return driver().cuGraphDestroy(hGraph); });
+}
+
 CUresult hook::cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
   return submit_pinning(named, "cuGraphExecBatchMemOpNodeSetParams", [&] { return driver().cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams); });
+}
+
+CUresult hook::cuGraphExecDestroy(CUgraphExec hGraphExec) noexcept {
+  return change_passthrough(PassthroughChange::kFree, [&] { return driver().cuGraphExecDestroy(hGraphExec); });
 }
 
 CUresult hook::cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 * nodeParams) noexcept {
@@ -102,6 +118,26 @@ CUresult hook::cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNod
   return submit_pinning(named, "cuGraphExecNodeSetParams", [&] { return driver().cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams); });
 }
 
+CUresult hook::cuGraphInstantiate(CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode * phErrorNode, char * logBuffer, size_t bufferSize) noexcept {
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize); });
+}
+
+CUresult hook::cuGraphInstantiateWithFlags(CUgraphExec * phGraphExec, CUgraph hGraph, unsigned long long flags) noexcept {
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags); });
+}
+
+CUresult hook::cuGraphInstantiateWithParams(CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS * instantiateParams) noexcept {
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams); });
+}
+
+CUresult hook::cuGraphInstantiateWithParams_ptsz(CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS * instantiateParams) noexcept {
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams); });
+}
+
+CUresult hook::cuGraphInstantiate_v2(CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode * phErrorNode, char * logBuffer, size_t bufferSize) noexcept {
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize); });
+}
+
 CUresult hook::cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
@@ -132,6 +168,14 @@ CUresult hook::cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams * nodeP
   return submit_pinning(named, "cuGraphNodeSetParams", [&] { return driver().cuGraphNodeSetParams(hNode, nodeParams); });
 }
 
+CUresult hook::cuGraphUpload(CUgraphExec hGraph, CUstream hStream) noexcept {
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphUpload(hGraph, hStream); });
+}
+
+CUresult hook::cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream) noexcept {
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphUpload_ptsz(hGraphExec, hStream); });
+}
+
 CUresult hook::cuIpcGetMemHandle(CUipcMemHandle * pHandle, CUdeviceptr dptr) noexcept {
   NamedWords named;
   named.add(dptr);
@@ -139,27 +183,27 @@ CUresult hook::cuIpcGetMemHandle(CUipcMemHandle * pHandle, CUdeviceptr dptr) noe
 }
 
 CUresult hook::cuKernelGetFunction(CUfunction * pFunc, CUkernel kernel) noexcept {
-  return change_passthrough([&] { return driver().cuKernelGetFunction(pFunc, kernel); });
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuKernelGetFunction(pFunc, kernel); });
 }
 
 CUresult hook::cuLibraryGetGlobal(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) noexcept {
-  return change_passthrough([&] { return driver().cuLibraryGetGlobal(dptr, bytes, library, name); });
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuLibraryGetGlobal(dptr, bytes, library, name); });
 }
 
 CUresult hook::cuLibraryGetManaged(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) noexcept {
-  return change_passthrough([&] { return driver().cuLibraryGetManaged(dptr, bytes, library, name); });
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuLibraryGetManaged(dptr, bytes, library, name); });
 }
 
 CUresult hook::cuLibraryGetModule(CUmodule * pMod, CUlibrary library) noexcept {
-  return change_passthrough([&] { return driver().cuLibraryGetModule(pMod, library); });
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuLibraryGetModule(pMod, library); });
 }
 
 CUresult hook::cuLibraryLoadData(CUlibrary * library, const void * code, CUjit_option * jitOptions, void ** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption * libraryOptions, void** libraryOptionValues, unsigned int numLibraryOptions) noexcept {
-  return change_passthrough([&] { return driver().cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions); });
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions); });
 }
 
 CUresult hook::cuLibraryLoadFromFile(CUlibrary * library, const char * fileName, CUjit_option * jitOptions, void ** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption * libraryOptions, void ** libraryOptionValues, unsigned int numLibraryOptions) noexcept {
-  return change_passthrough([&] { return driver().cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions); });
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions); });
 }
 
 CUresult hook::cuMemBatchDecompressAsync(CUmemDecompressParams * paramsArray, size_t count, unsigned int flags, size_t * errorIndex, CUstream stream) noexcept {
@@ -187,7 +231,7 @@ CUresult hook::cuMemPoolExportPointer(CUmemPoolPtrExportData * shareData_out, CU
 }
 
 CUresult hook::cuMemRelease(CUmemGenericAllocationHandle handle) noexcept {
-  return change_passthrough([&] { return driver().cuMemRelease(handle); });
+  return change_passthrough(PassthroughChange::kFree, [&] { return driver().cuMemRelease(handle); });
 }
 
 CUresult hook::cuMemRetainAllocationHandle(CUmemGenericAllocationHandle * handle, void * addr) noexcept {
@@ -575,27 +619,27 @@ CUresult hook::cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_
 }
 
 CUresult hook::cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) noexcept {
-  return change_passthrough([&] { return driver().cuMipmappedArrayDestroy(hMipmappedArray); });
+  return change_passthrough(PassthroughChange::kFree, [&] { return driver().cuMipmappedArrayDestroy(hMipmappedArray); });
 }
 
 CUresult hook::cuModuleGetFunction(CUfunction * hfunc, CUmodule hmod, const char * name) noexcept {
-  return change_passthrough([&] { return driver().cuModuleGetFunction(hfunc, hmod, name); });
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuModuleGetFunction(hfunc, hmod, name); });
 }
 
 CUresult hook::cuModuleLoad(CUmodule * module, const char * fname) noexcept {
-  return change_passthrough([&] { return driver().cuModuleLoad(module, fname); });
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuModuleLoad(module, fname); });
 }
 
 CUresult hook::cuModuleLoadData(CUmodule * module, const void * image) noexcept {
-  return change_passthrough([&] { return driver().cuModuleLoadData(module, image); });
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuModuleLoadData(module, image); });
 }
 
 CUresult hook::cuModuleLoadDataEx(CUmodule * module, const void * image, unsigned int numOptions, CUjit_option * options, void ** optionValues) noexcept {
-  return change_passthrough([&] { return driver().cuModuleLoadDataEx(module, image, numOptions, options, optionValues); });
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuModuleLoadDataEx(module, image, numOptions, options, optionValues); });
 }
 
 CUresult hook::cuModuleLoadFatBinary(CUmodule * module, const void * fatCubin) noexcept {
-  return change_passthrough([&] { return driver().cuModuleLoadFatBinary(module, fatCubin); });
+  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuModuleLoadFatBinary(module, fatCubin); });
 }
 
 CUresult hook::cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags) noexcept {

@@ -2,6 +2,7 @@
 #include "interposer/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
+#include "interposer/passthrough/passthrough_allocation.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
@@ -11,17 +12,26 @@ namespace {
 ContextRegistry& registry() noexcept { return ContextRegistry::of_process(); }
 ContextReferences& references() noexcept { return registry().references(); }
 
-CUresult counted(CUresult result) noexcept {
+/// Creates a context through `call`, and counts it.
+template <typename Call>
+CUresult create(const Call& call) noexcept {
+  const CUresult result = change_passthrough(PassthroughChange::kGrowth, call);
   if (result == CUDA_SUCCESS) references().on_created();
   return result;
 }
 
-CUresult counted_destroy(CUresult result) noexcept {
+/// Destroys a context that is managed no more through `call`.
+template <typename Call>
+CUresult destroy(const Call& call) noexcept {
+  const CUresult result = change_passthrough(PassthroughChange::kFree, call);
   if (result == CUDA_SUCCESS) references().on_destroyed();
   return result;
 }
 
-CUresult counted_reset(CUresult result, CUdevice device) noexcept {
+template <typename Call>
+CUresult reset_primary(CUdevice device, const Call& call) noexcept {
+  registry().on_primary_destroying(device);
+  const CUresult result = change_passthrough(PassthroughChange::kFree, call);
   if (result == CUDA_SUCCESS) references().on_primary_reset(device);
   return result;
 }
@@ -33,18 +43,18 @@ void release_primary(CUdevice device) noexcept {
 }  // namespace
 
 CUresult hook::cuCtxCreate(CUcontext* pctx, unsigned int flags, CUdevice dev) noexcept {
-  return counted(driver().cuCtxCreate(pctx, flags, dev));
+  return create([&] { return driver().cuCtxCreate(pctx, flags, dev); });
 }
 CUresult hook::cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) noexcept {
-  return counted(driver().cuCtxCreate_v2(pctx, flags, dev));
+  return create([&] { return driver().cuCtxCreate_v2(pctx, flags, dev); });
 }
 CUresult hook::cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams,
                               unsigned int flags, CUdevice dev) noexcept {
-  return counted(driver().cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev));
+  return create([&] { return driver().cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev); });
 }
 CUresult hook::cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams,
                               unsigned int flags, CUdevice dev) noexcept {
-  return counted(driver().cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev));
+  return create([&] { return driver().cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev); });
 }
 CUresult hook::cuCtxFromGreenCtx(CUcontext* pContext, CUgreenCtx hCtx) noexcept {
   const CUresult result = driver().cuCtxFromGreenCtx(pContext, hCtx);
@@ -54,11 +64,11 @@ CUresult hook::cuCtxFromGreenCtx(CUcontext* pContext, CUgreenCtx hCtx) noexcept 
 
 CUresult hook::cuCtxDestroy(CUcontext ctx) noexcept {
   registry().on_destroying(ctx);
-  return counted_destroy(driver().cuCtxDestroy(ctx));
+  return destroy([ctx] { return driver().cuCtxDestroy(ctx); });
 }
 CUresult hook::cuCtxDestroy_v2(CUcontext ctx) noexcept {
   registry().on_destroying(ctx);
-  return counted_destroy(driver().cuCtxDestroy_v2(ctx));
+  return destroy([ctx] { return driver().cuCtxDestroy_v2(ctx); });
 }
 CUresult hook::cuCtxAttach(CUcontext* pctx, unsigned int flags) noexcept {
   const CUresult result = driver().cuCtxAttach(pctx, flags);
@@ -67,33 +77,36 @@ CUresult hook::cuCtxAttach(CUcontext* pctx, unsigned int flags) noexcept {
 }
 CUresult hook::cuCtxDetach(CUcontext ctx) noexcept {
   const bool last = references().is_last(ctx);
-  if (last) registry().on_destroying(ctx);
+  if (last) {
+    registry().on_destroying(ctx);
+    return destroy([ctx] { return driver().cuCtxDetach(ctx); });
+  }
   const CUresult result = driver().cuCtxDetach(ctx);
-  if (last) return counted_destroy(result);
   if (result == CUDA_SUCCESS) references().on_detached(ctx);
   return result;
 }
 
 CUresult hook::cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) noexcept {
-  const CUresult result = driver().cuDevicePrimaryCtxRetain(pctx, dev);
+  const CUresult result = change_passthrough(
+      PassthroughChange::kGrowth, [&] { return driver().cuDevicePrimaryCtxRetain(pctx, dev); });
   if (result == CUDA_SUCCESS) references().on_primary_retained(dev);
   return result;
 }
 CUresult hook::cuDevicePrimaryCtxRelease(CUdevice dev) noexcept {
   release_primary(dev);
-  return driver().cuDevicePrimaryCtxRelease(dev);
+  return change_passthrough(PassthroughChange::kFree,
+                            [dev] { return driver().cuDevicePrimaryCtxRelease(dev); });
 }
 CUresult hook::cuDevicePrimaryCtxRelease_v2(CUdevice dev) noexcept {
   release_primary(dev);
-  return driver().cuDevicePrimaryCtxRelease_v2(dev);
+  return change_passthrough(PassthroughChange::kFree,
+                            [dev] { return driver().cuDevicePrimaryCtxRelease_v2(dev); });
 }
 CUresult hook::cuDevicePrimaryCtxReset(CUdevice dev) noexcept {
-  registry().on_primary_destroying(dev);
-  return counted_reset(driver().cuDevicePrimaryCtxReset(dev), dev);
+  return reset_primary(dev, [dev] { return driver().cuDevicePrimaryCtxReset(dev); });
 }
 CUresult hook::cuDevicePrimaryCtxReset_v2(CUdevice dev) noexcept {
-  registry().on_primary_destroying(dev);
-  return counted_reset(driver().cuDevicePrimaryCtxReset_v2(dev), dev);
+  return reset_primary(dev, [dev] { return driver().cuDevicePrimaryCtxReset_v2(dev); });
 }
 
 }  // namespace superpipe

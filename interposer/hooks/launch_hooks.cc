@@ -19,7 +19,8 @@ const KernelLayout* collect(ManagedContext& managed, CUfunction function, void* 
   if (layout == nullptr) [[unlikely]] {
     layout = managed.layouts().learn(function);
     if (layout == nullptr) return nullptr;
-    managed.residency().on_passthrough_change();  // the first launch loads the function's code
+    // The first launch loads the function's code.
+    managed.residency().on_passthrough_change(PassthroughChange::kGrowth);
   }
   const auto is_ours = [&managed](std::uint64_t word) { return managed.in_arena(word); };
   if (parameters != nullptr) {

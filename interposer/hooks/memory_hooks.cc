@@ -87,7 +87,7 @@ template <typename Call>
 CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return call();
-  if (!managed->in_arena(dptr)) return change_passthrough(call);
+  if (!managed->in_arena(dptr)) return change_passthrough(PassthroughChange::kLateFree, call);
   // A captured free of memory that no graph allocated: the driver refuses it with the right code.
   if (is_capturing(stream)) return call();
   return free_managed(*managed, dptr,
@@ -126,7 +126,8 @@ CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return driver().cuMemFree_v2(dptr);
   if (!managed->in_arena(dptr)) {
-    return change_passthrough([dptr] { return driver().cuMemFree_v2(dptr); });
+    return change_passthrough(PassthroughChange::kFree,
+                              [dptr] { return driver().cuMemFree_v2(dptr); });
   }
   const auto range = managed->residency().find(dptr);
   if (!range || range->base != dptr) return CUDA_ERROR_INVALID_VALUE;

@@ -13,7 +13,7 @@ CUresult unload(const Call& call) noexcept {
   // First, because the driver may give the same handles to other functions as soon as it has freed
   // them.
   if (ManagedContext* const managed = ContextRegistry::managed()) managed->layouts().clear();
-  return change_passthrough(call);
+  return change_passthrough(PassthroughChange::kFree, call);
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ CUresult hook::cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* 
 CUresult hook::cuMemPoolDestroy(CUmemoryPool pool) noexcept {
   // Looked up first: once the driver has destroyed it, another thread may get a pool at its handle.
   const MemoryPoolPtr known = memory_pools().at(pool);
-  const CUresult result = change_passthrough([pool] { return driver().cuMemPoolDestroy(pool); });
+  const CUresult result = change_passthrough(PassthroughChange::kLateFree,
+                                             [pool] { return driver().cuMemPoolDestroy(pool); });
   if (result == CUDA_SUCCESS && known != nullptr) known->on_destroyed();
   return result;
 }
@@ -81,7 +82,8 @@ CUresult hook::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
 
 CUresult hook::cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) noexcept {
   if (ManagedContext* const managed = ContextRegistry::managed()) managed->residency().trim();
-  return change_passthrough([&] { return driver().cuMemPoolTrimTo(pool, minBytesToKeep); });
+  return change_passthrough(PassthroughChange::kFree,
+                            [&] { return driver().cuMemPoolTrimTo(pool, minBytesToKeep); });
 }
 
 }  // namespace superpipe

@@ -32,7 +32,8 @@ CUresult hook::cuMemUnmap(CUdeviceptr ptr, size_t size) noexcept {
   const ManagedContext* const managed = ContextRegistry::managed();
   // The mappings of managed buffers are not the program's to take away.
   if (managed != nullptr && managed->in_arena(ptr)) return CUDA_ERROR_INVALID_VALUE;
-  return change_passthrough([&] { return driver().cuMemUnmap(ptr, size); });
+  return change_passthrough(PassthroughChange::kFree,
+                            [&] { return driver().cuMemUnmap(ptr, size); });
 }
 
 }  // namespace superpipe

@@ -14,27 +14,29 @@ namespace superpipe {
 /// Asks the driver nothing else. Waits only where the driver is out of memory: managed pages are
 /// then given back, and the driver is asked once more.
 /// @return what the driver said; CUDA_ERROR_OUT_OF_MEMORY if the budget has no room even with every
-/// managed buffer evicted. See docs/residency.md, "What is left to the driver".
+/// managed buffer evicted. See docs/residency.md, "Pass-through memory".
 template <typename Call>
 CUresult allocate_passthrough(ManagedContext* managed, Bytes size, const Call& call) noexcept {
   // No eviction makes room for more than the whole device: the driver names the error.
   if (managed == nullptr || size > managed->device_total()) return call();
   ResidencyManager& residency = managed->residency();
-  if (!residency.admits_passthrough(size)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!residency.begin_passthrough_allocation(size)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = call();
   if (result == CUDA_ERROR_OUT_OF_MEMORY && residency.make_room(size)) result = call();
-  if (result == CUDA_SUCCESS) residency.on_passthrough_allocation(size);
+  residency.end_passthrough_allocation(size, result == CUDA_SUCCESS);
   return result;
 }
 
-/// Calls the driver through `call`, which changes by an unknown amount how much of the device is
-/// left to it: a free, a pool that is trimmed or destroyed, code that is loaded or unloaded.
-/// Residency's worker asks the device soon. Never waits. @return what the driver said.
+/// Calls the driver through `call`, by which pass-through memory changes by an unknown amount: a
+/// free, a pool that is trimmed, code that is loaded. Residency's worker asks the device soon.
+/// Never waits. @return what the driver said.
 template <typename Call>
-CUresult change_passthrough(const Call& call) noexcept {
-  const CUresult result = call();
+CUresult change_passthrough(PassthroughChange change, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
-  if (managed != nullptr && result == CUDA_SUCCESS) managed->residency().on_passthrough_change();
+  if (managed == nullptr) return call();
+  managed->residency().on_passthrough_change(change);
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS) managed->residency().on_passthrough_change(change);
   return result;
 }
 

@@ -43,7 +43,7 @@ class ManagedFixture : public ::testing::Test {
     return address;
   }
 
-  /// What is left to the driver, as far as the managed context knows.
+  /// Pass-through memory, as far as the managed context knows.
   static Bytes passthrough() {
     return ContextRegistry::managed()->residency().stats().passthrough_bytes;
   }

@@ -1,4 +1,4 @@
-// What is left to the driver: what is counted, what a sample says, and what the budget keeps free.
+// Pass-through memory: what is counted, what a sample says, and what the budget keeps free.
 #include "residency/passthrough_ledger.h"
 
 #include <gtest/gtest.h>
@@ -17,6 +17,16 @@ class PassthroughLedgerTest : public ::testing::Test {
   bool sample(Bytes used) {
     return ledger_.end_sample(ledger_.begin_sample(), used, now_ += milliseconds{10});
   }
+  /// The program allocates `size` bytes. @return whether a sample is wanted soon.
+  bool allocate(Bytes size) {
+    ledger_.begin_allocation(size);
+    return ledger_.end_allocation(size, true);
+  }
+  /// Hooks around a call of the driver say how it changes pass-through memory.
+  void note(PassthroughChange change) {
+    (void)ledger_.note(change);
+    (void)ledger_.note(change);
+  }
 
   PassthroughLedger ledger_{1_GiB, 64_MiB, 2_MiB};
   PassthroughLedger::TimePoint now_{std::chrono::hours{1}};
@@ -28,58 +38,62 @@ TEST_F(PassthroughLedgerTest, ReservesTheHeadroomAtFirst) {
 }
 
 TEST_F(PassthroughLedgerTest, ReservesMoreOnlyWhenGrowthExceedsTheHeadroom) {
-  ledger_.note_allocation(40_MiB);
+  allocate(40_MiB);
   EXPECT_EQ(ledger_.bytes(), 40_MiB);
   EXPECT_EQ(ledger_.reserved(), 64_MiB);
-  ledger_.note_allocation(40_MiB);
+  allocate(40_MiB);
   EXPECT_EQ(ledger_.reserved(), 80_MiB);
 }
 
 TEST_F(PassthroughLedgerTest, TakesASampleForTheTruth) {
-  ledger_.note_allocation(40_MiB);
+  allocate(40_MiB);
+  note(PassthroughChange::kFree);
   EXPECT_TRUE(sample(100_MiB + 30_MiB)) << "10 MiB of it have been freed";
   EXPECT_EQ(ledger_.bytes(), 30_MiB);
   EXPECT_EQ(ledger_.reserved(), 94_MiB);
+  note(PassthroughChange::kGrowth);
   EXPECT_TRUE(sample(100_MiB + 50_MiB)) << "code, which no hook counts";
   EXPECT_EQ(ledger_.bytes(), 50_MiB);
   EXPECT_FALSE(sample(100_MiB + 50_MiB));
 }
 
 TEST_F(PassthroughLedgerTest, GuessesTheBlocksThatTheDriverHasTaken) {
-  ledger_.note_allocation(9_MiB);
+  allocate(9_MiB);
   EXPECT_EQ(ledger_.likely(), 10_MiB) << "whole blocks";
   sample(100_MiB + 12_MiB);
   EXPECT_EQ(ledger_.likely(), 12_MiB);
-  ledger_.note_allocation(2_MiB);
+  allocate(2_MiB);
   EXPECT_EQ(ledger_.likely(), 12_MiB) << "it fits what was there";
-  ledger_.note_allocation(2_MiB);
+  allocate(2_MiB);
   EXPECT_EQ(ledger_.likely(), 14_MiB);
+  note(PassthroughChange::kFree);
   sample(100_MiB + 4_MiB);
   EXPECT_EQ(ledger_.likely(), 4_MiB) << "the rest was freed";
 }
 
 TEST_F(PassthroughLedgerTest, KeepsWhatIsAllocatedWhileTheDeviceIsAsked) {
-  ledger_.note_allocation(10_MiB);
+  allocate(10_MiB);
   const auto begun = ledger_.begin_sample();
-  ledger_.note_allocation(20_MiB);  // the device may have answered before or after it
+  allocate(20_MiB);  // the device may have answered before or after it
   ledger_.end_sample(begun, 110_MiB, now_);
   EXPECT_EQ(ledger_.bytes(), 30_MiB);
 }
 
 TEST_F(PassthroughLedgerTest, KeepsAllWhenTheDeviceDoesNotAnswer) {
-  ledger_.note_allocation(10_MiB);
-  (void)ledger_.note_change();
+  allocate(10_MiB);
+  (void)ledger_.note(PassthroughChange::kFree);
   ledger_.give_up_sample(ledger_.begin_sample(), now_);
   EXPECT_EQ(ledger_.bytes(), 10_MiB);
-  EXPECT_FALSE(ledger_.note_change()) << "it is still to be looked at";
+  EXPECT_FALSE(ledger_.note(PassthroughChange::kFree)) << "it is still to be looked at";
 }
 
 TEST_F(PassthroughLedgerTest, AdmitsWhatTheWholeBudgetHolds) {
   EXPECT_TRUE(ledger_.admits(1_GiB));
   EXPECT_FALSE(ledger_.admits(1_GiB + Bytes{1}));
-  ledger_.note_allocation(1_GiB - 10_MiB);
+  allocate(1_GiB - 10_MiB);
   EXPECT_TRUE(ledger_.admits(10_MiB));
   EXPECT_FALSE(ledger_.admits(11_MiB));
+  note(PassthroughChange::kFree);
   sample(100_MiB + 24_MiB);
   EXPECT_TRUE(ledger_.admits(1000_MiB));
   EXPECT_FALSE(ledger_.admits(1001_MiB));
@@ -87,34 +101,111 @@ TEST_F(PassthroughLedgerTest, AdmitsWhatTheWholeBudgetHolds) {
 
 TEST_F(PassthroughLedgerTest, AdmitsEverythingWithoutABudget) {
   PassthroughLedger ledger(std::nullopt, 64_MiB, 2_MiB);
-  ledger.note_allocation(1024_GiB);
+  ledger.begin_allocation(1024_GiB);
+  (void)ledger.end_allocation(1024_GiB, true);
   EXPECT_TRUE(ledger.admits(1024_GiB));
   EXPECT_EQ(ledger.reserved(), ledger.bytes()) << "there is nothing to keep headroom in";
 }
 
 TEST_F(PassthroughLedgerTest, ChargesNobodyWithTheMemoryOfAnotherProcess) {
+  allocate(50_MiB);
   sample(150_MiB);
-  sample(150_MiB + 8_GiB);  // no code is as large, and no hook counted it
-  EXPECT_EQ(ledger_.bytes(), 50_MiB);
+  for (std::uint64_t i = 1; i <= 16; ++i) sample(150_MiB + Bytes{i << 29});
+  EXPECT_EQ(ledger_.bytes(), 50_MiB) << "it grew in steps while this process did nothing";
+  EXPECT_TRUE(ledger_.admits(900_MiB));
+  allocate(10_MiB);
   sample(160_MiB + 8_GiB);
   EXPECT_EQ(ledger_.bytes(), 60_MiB);
-  sample(90_MiB);  // it has ended, and more with it: what is left cannot be told from the context
+  sample(160_MiB);
+  EXPECT_EQ(ledger_.bytes(), 60_MiB) << "it has ended";
+  sample(90_MiB);
+  EXPECT_EQ(ledger_.bytes(), 60_MiB) << "and what was there at the start has shrunk";
+}
+
+TEST_F(PassthroughLedgerTest, ChargesNotedGrowthUpToWhatCodeOrAContextTakes) {
+  note(PassthroughChange::kGrowth);
+  sample(100_MiB + 300_MiB);
+  EXPECT_EQ(ledger_.bytes(), 300_MiB);
+  sample(100_MiB + 400_MiB);
+  EXPECT_EQ(ledger_.bytes(), 400_MiB) << "noted before the sample, and come after it";
+  sample(100_MiB + 500_MiB);
+  EXPECT_EQ(ledger_.bytes(), 400_MiB) << "nothing was noted for so long";
+  note(PassthroughChange::kGrowth);
+  sample(100_MiB + 500_MiB + 8_GiB);
+  EXPECT_EQ(ledger_.bytes(), 400_MiB + 1_GiB) << "no code is larger";
+}
+
+TEST_F(PassthroughLedgerTest, ChargesRoundingWithCountedAllocationsOnly) {
+  allocate(1_MiB);
+  sample(100_MiB + 32_MiB);
+  EXPECT_EQ(ledger_.bytes(), 32_MiB) << "a pool that grew";
+  allocate(1_MiB);
+  sample(100_MiB + 1_GiB);
+  EXPECT_EQ(ledger_.bytes(), 97_MiB);
+}
+
+TEST_F(PassthroughLedgerTest, TakesADropForItsOwnOnlyAfterAFree) {
+  allocate(500_MiB);
+  sample(600_MiB);
+  sample(560_MiB);
+  EXPECT_EQ(ledger_.bytes(), 500_MiB) << "nothing was freed: others gave memory back";
+  note(PassthroughChange::kFree);
+  sample(560_MiB);
+  EXPECT_EQ(ledger_.bytes(), 500_MiB) << "the block that it was in is still there";
+  sample(460_MiB);
+  EXPECT_EQ(ledger_.bytes(), 400_MiB) << "now it is gone";
+  sample(430_MiB);
+  EXPECT_EQ(ledger_.bytes(), 400_MiB);
+}
+
+// A hook notes a free before the driver's call as well: a sample may fall in between.
+TEST_F(PassthroughLedgerTest, WaitsForAFreeThatIsUnderWay) {
+  allocate(500_MiB);
+  sample(600_MiB);
+  note(PassthroughChange::kFree);
+  (void)ledger_.note(PassthroughChange::kFree);  // before the call of another thread's free
+  sample(500_MiB);                               // which has found the first free
+  EXPECT_EQ(ledger_.bytes(), 400_MiB);
+  sample(450_MiB);
+  EXPECT_EQ(ledger_.bytes(), 350_MiB);
+}
+
+TEST_F(PassthroughLedgerTest, TakesAnyDropForItsOwnOnceItFreedInStreamOrder) {
+  allocate(500_MiB);
+  sample(600_MiB);
+  note(PassthroughChange::kLateFree);
+  for (Bytes used = 600_MiB; used > 100_MiB; used -= 100_MiB) sample(used);
+  EXPECT_EQ(ledger_.bytes(), 100_MiB) << "piece by piece, as the pool gives it back";
+}
+
+TEST_F(PassthroughLedgerTest, ChargesAnAllocationThatASampleFindsBeforeItIsCounted) {
+  ledger_.begin_allocation(2_GiB);
+  sample(100_MiB + 2_GiB);
+  EXPECT_EQ(ledger_.bytes(), 2_GiB);
+  EXPECT_TRUE(ledger_.end_allocation(2_GiB, true));
+  sample(100_MiB + 2_GiB);
+  EXPECT_EQ(ledger_.bytes(), 2_GiB);
+}
+
+TEST_F(PassthroughLedgerTest, CountsNothingForAnAllocationThatFailed) {
+  ledger_.begin_allocation(2_GiB);
+  EXPECT_FALSE(ledger_.end_allocation(2_GiB, false));
   EXPECT_EQ(ledger_.bytes(), Bytes{});
-  sample(95_MiB);
-  EXPECT_EQ(ledger_.bytes(), 5_MiB);
+  sample(100_MiB + 2_GiB);
+  EXPECT_EQ(ledger_.bytes(), Bytes{}) << "what is there now is another's";
 }
 
 TEST_F(PassthroughLedgerTest, ChargesWhatAHookCountedHoweverLarge) {
-  ledger_.note_allocation(8_GiB);
+  allocate(8_GiB);
   sample(100_MiB + 8_GiB);
   EXPECT_EQ(ledger_.bytes(), 8_GiB);
 }
 
 TEST_F(PassthroughLedgerTest, AsksForASampleWhenHalfOfTheHeadroomIsUsed) {
   sample(100_MiB);
-  EXPECT_FALSE(ledger_.note_allocation(32_MiB));
+  EXPECT_FALSE(allocate(32_MiB));
   EXPECT_FALSE(ledger_.is_due(now_ + milliseconds{5}));
-  EXPECT_TRUE(ledger_.note_allocation(Bytes{512}));
+  EXPECT_TRUE(allocate(Bytes{512}));
   EXPECT_FALSE(ledger_.is_due(now_ + milliseconds{4})) << "not more often than that";
   EXPECT_TRUE(ledger_.is_due(now_ + milliseconds{5}));
 }
@@ -124,15 +215,17 @@ TEST_F(PassthroughLedgerTest, SamplesLessOftenWhileNothingChanges) {
   EXPECT_FALSE(ledger_.is_due(now_ + milliseconds{999}));
   EXPECT_EQ(ledger_.until_due(now_), milliseconds{1000});
   EXPECT_TRUE(ledger_.is_due(now_ + milliseconds{1000}));
-  ledger_.note_allocation(33_MiB);
+  allocate(33_MiB);
   EXPECT_EQ(ledger_.until_due(now_), milliseconds{5}) << "half of the headroom is used up";
-  for (int i = 0; i < 20; ++i) sample(133_MiB);
+  EXPECT_FALSE(allocate(30_MiB)) << "only crossing another half wakes anybody";
+  EXPECT_TRUE(allocate(2_MiB));
+  for (int i = 0; i < 20; ++i) sample(165_MiB);
   EXPECT_EQ(ledger_.until_due(now_), milliseconds{1000});
-  EXPECT_TRUE(ledger_.note_change());
-  EXPECT_FALSE(ledger_.note_change()) << "only the first wakes anybody";
+  EXPECT_TRUE(ledger_.note(PassthroughChange::kFree));
+  EXPECT_FALSE(ledger_.note(PassthroughChange::kFree)) << "only the first wakes anybody";
   EXPECT_EQ(ledger_.until_due(now_), milliseconds{5});
   EXPECT_TRUE(ledger_.is_due(now_ + milliseconds{5}));
-  sample(133_MiB);
+  sample(165_MiB);
   EXPECT_EQ(ledger_.until_due(now_), milliseconds{5}) << "what is freed in stream order goes later";
 }
 

@@ -1,6 +1,11 @@
 // What the manager promises about memory that is left to the driver (docs/design.md, I4).
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <optional>
+
 #include "residency/residency_manager.h"
 #include "tests/residency/manager_fixture.h"
 
@@ -16,16 +21,24 @@ class PassthroughTest : public ManagerTest {
  protected:
   /// The program allocates `pages` pages that the manager is told of.
   void grow(std::uint64_t pages) {
+    ASSERT_TRUE(manager_->begin_passthrough_allocation(Bytes{pages * kPage}));
     passthrough_ += Bytes{pages * kPage};
     device_->set_passthrough(passthrough_);
-    manager_->on_passthrough_allocation(Bytes{pages * kPage});
+    manager_->end_passthrough_allocation(Bytes{pages * kPage}, true);
   }
-  /// The program frees as many, and the worker has looked.
+  /// The program frees as many.
   void shrink(std::uint64_t pages) {
+    manager_->on_passthrough_change(PassthroughChange::kFree);
     passthrough_ -= Bytes{pages * kPage};
     device_->set_passthrough(passthrough_);
-    manager_->on_passthrough_change();
-    sample();
+    manager_->on_passthrough_change(PassthroughChange::kFree);
+  }
+  /// Whether an allocation of `pages` pages may be made; it then fails.
+  bool admits(std::uint64_t pages) {
+    const Bytes size{pages * kPage};
+    const bool admitted = manager_->begin_passthrough_allocation(size);
+    if (admitted) manager_->end_passthrough_allocation(size, false);
+    return admitted;
   }
   /// Lets the worker go on until it has asked the device once more.
   void sample() {
@@ -67,6 +80,7 @@ TEST_F(PassthroughTest, TakesItsShareOfTheBudgetFromManagedPages) {
   EXPECT_LE(device_->device_bytes(), Bytes{5 * kPage}) << "without a launch or an allocation";
   EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{3 * kPage});
   shrink(3);
+  sample();
   EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{});
   EXPECT_EQ(manager_->stats().peak_passthrough_bytes, Bytes{3 * kPage});
   for (const Address buffer : buffers) EXPECT_EQ(launch({buffer}), Status::kOk);
@@ -77,22 +91,22 @@ TEST_F(PassthroughTest, TakesItsShareOfTheBudgetFromManagedPages) {
 TEST_F(PassthroughTest, IsRefusedOnlyWhereItAloneExceedsTheBudget) {
   make(budget_of(8));
   const auto buffers = fill_eight_pages();
-  EXPECT_TRUE(manager_->admits_passthrough(Bytes{8 * kPage})) << "managed pages give way";
-  EXPECT_FALSE(manager_->admits_passthrough(Bytes{9 * kPage}));
+  EXPECT_TRUE(admits(8)) << "managed pages give way";
+  EXPECT_FALSE(admits(9));
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("left to the driver fails")));
   grow(6);
-  EXPECT_TRUE(manager_->admits_passthrough(Bytes{2 * kPage}));
-  EXPECT_FALSE(manager_->admits_passthrough(Bytes{3 * kPage}));
+  EXPECT_TRUE(admits(2));
+  EXPECT_FALSE(admits(3));
   // A free is not counted when it happens: before a refusal, the device is asked.
-  device_->set_passthrough(Bytes{kPage});
-  EXPECT_TRUE(manager_->admits_passthrough(Bytes{7 * kPage}));
+  shrink(5);
+  EXPECT_TRUE(admits(7));
   expect_launched_once(buffers);
 }
 
 TEST_F(PassthroughTest, IsNeverRefusedWhereTheOverflowIsAllowed) {
   options_.overflow_allowed = true;
   make(budget_of(8));
-  EXPECT_TRUE(manager_->admits_passthrough(Bytes{9 * kPage}));
+  EXPECT_TRUE(admits(9));
 }
 
 TEST_F(PassthroughTest, IsNotWaitedFor) {
@@ -100,9 +114,8 @@ TEST_F(PassthroughTest, IsNotWaitedFor) {
   const auto buffers = fill_eight_pages();
   const int unmapped = device_->calls(Call::kUnmap);
   const int asked = device_->calls(Call::kUsedBytes);
-  ASSERT_TRUE(manager_->admits_passthrough(Bytes{3 * kPage}));
-  manager_->on_passthrough_allocation(Bytes{3 * kPage});
-  manager_->on_passthrough_change();
+  grow(3);
+  shrink(1);
   EXPECT_EQ(device_->calls(Call::kUnmap), unmapped);
   EXPECT_EQ(device_->calls(Call::kUsedBytes), asked);
 }
@@ -116,9 +129,10 @@ TEST_F(PassthroughTest, GrowsIntoTheHeadroomUnseen) {
   for (const Address buffer : buffers) ASSERT_EQ(launch({buffer}), Status::kOk);
   device_->drain();
   EXPECT_EQ(device_->device_bytes(), Bytes{6 * kPage});
+  manager_->on_passthrough_change(PassthroughChange::kGrowth);
   device_->set_passthrough(Bytes{2 * kPage});
   EXPECT_LE(device_->device_bytes() + Bytes{2 * kPage}, Bytes{8 * kPage});
-  manager_->on_passthrough_change();
+  manager_->on_passthrough_change(PassthroughChange::kGrowth);
   sample();
   settle();
   EXPECT_LE(device_->device_bytes(), Bytes{4 * kPage}) << "the headroom is free again";
@@ -132,14 +146,139 @@ TEST_F(PassthroughTest, FailsALaunchOnlyAfterTheDeviceWasAsked) {
   const Address a = load(4, 1);
   const Address b = load(3, 2);
   grow(2);
-  // It has been freed since, and nobody told the manager.
-  device_->set_passthrough(passthrough_ = Bytes{});
+  shrink(2);  // the worker has not looked yet
   EXPECT_EQ(launch({a, b}), Status::kOk);
   EXPECT_EQ(copy_out(a, kPage), 2);
   grow(2);
   settle();
   EXPECT_EQ(launch({a, b}), Status::kWorkingSetTooLarge);
   EXPECT_THAT(warnings_, Contains(HasSubstr("raise the budget by at least 4096 bytes")));
+}
+
+// While all buffers are pinned nobody can go; the limit is kept as soon as that ends, without a
+// launch or an allocation.
+TEST_F(PassthroughTest, IsMadeRoomForOnceBuffersAreUnpinned) {
+  make(budget_of(8));
+  std::vector<std::uint64_t> buffers;
+  for (int i = 0; i < 4; ++i) buffers.push_back(load(2, i));
+  ASSERT_EQ(launch(buffers), Status::kOk);
+  settle();
+  UseToken token;
+  ASSERT_EQ(announce(buffers, stream_, token), Status::kOk);
+  grow(3);
+  settle();
+  EXPECT_EQ(device_->device_bytes(), Bytes{8 * kPage});
+  manager_->end_use(token, stream_, true);
+  sample();
+  settle();
+  EXPECT_LE(device_->device_bytes(), Bytes{5 * kPage});
+  grow(2);
+  settle();
+  EXPECT_LE(device_->device_bytes(), Bytes{3 * kPage});
+}
+
+// The worker does not undo at once what the user allowed.
+TEST_F(PassthroughTest, MovesNothingAfterALaunchThatMayExceedTheLimit) {
+  options_.overflow_allowed = true;
+  make(budget_of(4));
+  const Address a = load(3, 1);
+  const Address b = load(3, 2);
+  ASSERT_EQ(launch({a, b}), Status::kOk);
+  settle();
+  const Bytes moved = manager_->stats().h2d_bytes;
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(launch({a, b}), Status::kOk);
+    settle();
+  }
+  EXPECT_EQ(manager_->stats().h2d_bytes, moved);
+}
+
+TEST_F(PassthroughTest, FailsAnAllocationOnlyAfterTheDeviceWasAsked) {
+  make(budget_of(8, PolicyKind::kResident));
+  grow(6);
+  shrink(6);
+  EXPECT_TRUE(manager_->allocate(Bytes{4 * kPage}, std::nullopt).ok());
+}
+
+/// The same with the worker's own thread: what happens while the device is being asked.
+class PassthroughThreadsTest : public PassthroughTest {
+ protected:
+  PassthroughThreadsTest() { options_.worker_thread = true; }
+  /// Has the device call `call` last until release(). The test continues once it has begun.
+  void hold(Call call) {
+    device_->on_call = [this, call](Call made) {
+      if (made != call || held_.exchange(true)) return;
+      begun_.set_value();
+      released_.get_future().wait();
+    };
+  }
+  void wait_until_held() { begun_.get_future().wait(); }
+  void release() { released_.set_value(); }
+  void TearDown() override {
+    device_->on_call = nullptr;
+    PassthroughTest::TearDown();
+  }
+
+  std::atomic<bool> held_{false};
+  std::promise<void> begun_;
+  std::promise<void> released_;
+};
+
+// Two samples of the same growth must not take it off the estimate twice.
+TEST_F(PassthroughThreadsTest, IsSampledByOneThreadAtATime) {
+  make(budget_of(8));
+  hold(Call::kUsedBytes);
+  auto first = std::async(std::launch::async, [&] { (void)manager_->capacity(1_MiB); });
+  wait_until_held();
+  grow(3);
+  auto second = std::async(std::launch::async, [&] { (void)manager_->capacity(1_MiB); });
+  EXPECT_EQ(second.wait_for(std::chrono::milliseconds{50}), std::future_status::timeout);
+  release();
+  first.get();
+  second.get();
+  EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{3 * kPage});
+  EXPECT_EQ(manager_->stats().managed_limit, Bytes{5 * kPage});
+}
+
+// The device's count and ours are compared with no page on its way: a launch is not refused for
+// what was freed long ago.
+TEST_F(PassthroughThreadsTest, IsSampledWhenPagesHaveStoppedChanging) {
+  make(budget_of(8));
+  const Address a = load(4, 1);
+  const Address b = load(3, 2);
+  const Address gone = load(1, 3);
+  device_->synchronize(stream_);
+  ASSERT_EQ(manager_->free(gone), Status::kOk);
+  ASSERT_TRUE(manager_->make_room(Bytes{4 * kPage})) << "a or b is out";
+  const Address last = load(1, 3);
+  device_->synchronize(stream_);
+  ASSERT_EQ(manager_->free(last), Status::kOk);
+  hold(Call::kDestroyPages);
+  auto trim = std::async(std::launch::async, [&] { manager_->trim(); });
+  wait_until_held();
+  grow(2);
+  shrink(2);
+  auto launched = std::async(std::launch::async, [&] { return launch({a, b}); });
+  EXPECT_EQ(launched.wait_for(std::chrono::milliseconds{50}), std::future_status::timeout);
+  release();
+  trim.get();
+  EXPECT_EQ(launched.get(), Status::kOk);
+}
+
+TEST_F(PassthroughThreadsTest, DoesNotChangePagesWhileItIsSampled) {
+  make(budget_of(8));
+  hold(Call::kUsedBytes);
+  auto asked = std::async(std::launch::async, [&] { (void)manager_->capacity(1_MiB); });
+  wait_until_held();
+  const int created = device_->calls(Call::kCreatePages);
+  auto allocated = std::async(std::launch::async,
+                              [&] { return manager_->allocate(Bytes{kPage}, std::nullopt); });
+  EXPECT_EQ(allocated.wait_for(std::chrono::milliseconds{50}), std::future_status::timeout);
+  EXPECT_EQ(device_->calls(Call::kCreatePages), created);
+  release();
+  asked.get();
+  EXPECT_TRUE(allocated.get().ok());
+  EXPECT_EQ(device_->calls(Call::kCreatePages), created + 1);
 }
 
 TEST_F(PassthroughTest, HasRoomMadeAfterTheDriverWasOutOfMemory) {

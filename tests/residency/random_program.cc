@@ -150,14 +150,15 @@ class Program {
   // and has to ask the device about the other.
   void change_passthrough(bool grows) {
     constexpr Bytes kStep{4096};
-    if (grows && armed()->admits_passthrough(kStep)) {
+    if (grows && armed()->begin_passthrough_allocation(kStep)) {
       passthrough_ += kStep;
       device_.set_passthrough(passthrough_);
-      armed()->on_passthrough_allocation(kStep);
+      armed()->end_passthrough_allocation(kStep, true);
     } else if (!grows && passthrough_ > Bytes{}) {
+      armed()->on_passthrough_change(PassthroughChange::kFree);
       passthrough_ -= kStep;
       device_.set_passthrough(passthrough_);
-      armed()->on_passthrough_change();
+      armed()->on_passthrough_change(PassthroughChange::kFree);
     }
   }
 

@@ -450,7 +450,7 @@ TEST_F(ResidencyManagerTest, HoldsNoLockDuringAnyCallOfTheDevice) {
   (void)allocate(2);
   manager_->trim();
   (void)manager_->make_room(Bytes{kPage});
-  manager_->on_passthrough_change();
+  manager_->on_passthrough_change(PassthroughChange::kFree);
   work();
   manager_->on_stream_destroy(stream_);
   device_->on_call = nullptr;

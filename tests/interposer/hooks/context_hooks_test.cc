@@ -45,9 +45,9 @@ TEST_F(ContextHooksTest, LetsAHookFinishWhileTheContextGoes) {
   EXPECT_EQ(residency.find(buffer_), std::nullopt);
   EXPECT_EQ(residency.free(buffer_), Status::kInvalidValue);
   EXPECT_FALSE(residency.allocate(2_MiB, std::nullopt).ok());
-  EXPECT_TRUE(residency.admits_passthrough(1_MiB));
-  residency.on_passthrough_allocation(1_MiB);
-  residency.on_passthrough_change();
+  EXPECT_TRUE(residency.begin_passthrough_allocation(1_MiB));
+  residency.end_passthrough_allocation(1_MiB, true);
+  residency.on_passthrough_change(PassthroughChange::kFree);
   (void)residency.make_room(1_MiB);
   residency.trim();
   residency.on_stream_destroy(kLegacyStream);

@@ -72,7 +72,7 @@ TEST_F(PassthroughAllocationTest, DoesNotAskTheDriverWhenTheBudgetHasNoRoom) {
 
 TEST_F(PassthroughAllocationTest, SeesWhatWasFreedBeforeItRefuses) {
   ASSERT_EQ(allocate_passthrough(managed(), 60_MiB, taking(60_MiB)), CUDA_SUCCESS);
-  (void)giving_back(60_MiB)();  // as by another process: nobody tells
+  ASSERT_EQ(change_passthrough(PassthroughChange::kFree, giving_back(60_MiB)), CUDA_SUCCESS);
   EXPECT_EQ(allocate_passthrough(managed(), 6_MiB, taking(6_MiB)), CUDA_SUCCESS);
   EXPECT_EQ(passthrough(), 6_MiB);
 }
@@ -104,20 +104,21 @@ TEST_F(PassthroughAllocationTest, LeavesSizesThatNoDeviceHasToTheDriver) {
 
 TEST_F(PassthroughAllocationTest, HasTheDeviceLookedAtAfterAChange) {
   ASSERT_EQ(allocate_passthrough(managed(), 6_MiB, taking(6_MiB)), CUDA_SUCCESS);
-  EXPECT_EQ(change_passthrough(giving_back(6_MiB)), CUDA_SUCCESS);
+  EXPECT_EQ(change_passthrough(PassthroughChange::kFree, giving_back(6_MiB)), CUDA_SUCCESS);
   wait_for_passthrough(Bytes{});
   // What no hook has counted, as code does.
-  EXPECT_EQ(change_passthrough(taking(4_MiB)), CUDA_SUCCESS);
+  EXPECT_EQ(change_passthrough(PassthroughChange::kGrowth, taking(4_MiB)), CUDA_SUCCESS);
   wait_for_passthrough(4_MiB);
 }
 
 TEST_F(PassthroughAllocationTest, AnswersWhatTheDriverSaysOfAChange) {
-  EXPECT_EQ(change_passthrough([] { return CUDA_ERROR_INVALID_HANDLE; }),
+  EXPECT_EQ(change_passthrough(PassthroughChange::kFree, [] { return CUDA_ERROR_INVALID_HANDLE; }),
             CUDA_ERROR_INVALID_HANDLE);
   CUcontext context = nullptr;
   driver().cuCtxGetCurrent(&context);
   ContextRegistry::of_process().on_destroying(context);
-  EXPECT_EQ(change_passthrough([] { return CUDA_SUCCESS; }), CUDA_SUCCESS);
+  EXPECT_EQ(change_passthrough(PassthroughChange::kFree, [] { return CUDA_SUCCESS; }),
+            CUDA_SUCCESS);
 }
 
 }  // namespace
