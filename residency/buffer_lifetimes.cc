@@ -170,9 +170,7 @@ Status BufferLifetimes::attach_first_page(BufferId id) {
   auto page = pages_.acquire(footprint, false);
   // Where nothing is ever evicted, buffers freed in stream order are what room there will be.
   const auto deadline = core_.now() + core_.options.wait_limit;
-  const auto is_lacking = [&page] {
-    return page.ok() ? !*page : page.status() != Status::kDeviceError;
-  };
+  const auto is_lacking = [&page] { return !page.ok() && page.status() != Status::kDeviceError; };
   while (!core_.moves && is_lacking() && core_.cache.bytes() > Bytes{} &&
          core_.wait_change(deadline)) {
     page = pages_.acquire(footprint, false);
@@ -181,9 +179,8 @@ Status BufferLifetimes::attach_first_page(BufferId id) {
   if (!core_.moves && is_lacking() && core_.sample_passthrough()) {
     page = pages_.acquire(footprint, false);
   }
-  if (!page.ok()) return page.status();
-  if (!*page) return Status::kOutOfDeviceMemory;
-  return mover_.attach(id, std::move(**page));
+  if (page.status() == Status::kNotYet) return Status::kOutOfDeviceMemory;
+  return page.ok() ? mover_.attach(id, std::move(*page)) : page.status();
 }
 
 void BufferLifetimes::begin_life(BufferId id, Bytes size, Bytes backing) {

@@ -14,15 +14,9 @@ bool ContentMover::fetch(BufferId id, bool demand) {
     status = remap(buffer);
   } else {
     auto page = pages_.acquire(buffer.footprint, buffer.may_exceed_limit);
-    if (page.ok() && !*page) {
-      buffer.place = Place::kOut;
-      core_.announce_change();
-      const bool hopeless = core_.coming() == Bytes{};
-      if (!demand && hopeless) buffer.want = Want::kNobody;  // it will be demanded when needed
-      return !demand && hopeless;
-    }
+    if (page.status() == Status::kNotYet) return postpone(buffer, demand);
     const bool copies = !buffer.fresh;
-    status = page.ok() ? attach(id, std::move(**page)) : page.status();
+    status = page.ok() ? attach(id, std::move(*page)) : page.status();
     if (status == Status::kOk && copies) {
       core_.counters.h2d_bytes += Bytes{buffer.size.load()};
       // A launch that came to wait for it meanwhile has made it a demand.
@@ -35,6 +29,17 @@ bool ContentMover::fetch(BufferId id, bool demand) {
   buffer.want = Want::kNobody;
   buffer.may_exceed_limit = false;
   core_.announce_change();
+  return true;
+}
+
+// There is no page for the buffer now. A demand waits for one; a prefetch only while one is on its
+// way, for it becomes a demand when a launch names the buffer.
+// @return whether the fetch is settled, because it was dropped.
+bool ContentMover::postpone(Buffer& buffer, bool demand) {
+  buffer.place = Place::kOut;
+  core_.announce_change();
+  if (demand || core_.coming() > Bytes{}) return false;
+  buffer.want = Want::kNobody;
   return true;
 }
 

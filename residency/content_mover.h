@@ -22,8 +22,8 @@ class ContentMover {
   ContentMover(ResidencyCore& core, StreamMarker& streams, PageSupply& pages)
       : core_(core), streams_(streams), pages_(pages) {}
 
-  /// Brings in a buffer that is out, for a demand or a prefetch.
-  /// @return false if it has to wait for a page: nothing has changed then.
+  /// Brings in a buffer that is out, for a demand or a prefetch. Its outcome is in the buffer.
+  /// @return false if there is no page yet: the buffer is still wanted.
   bool fetch(BufferId id, bool demand) REQUIRES(manager_lock);
 
   /// Fills `page` with the buffer's content and maps it. REQUIRES: kFetching; afterwards it is kIn
@@ -51,6 +51,7 @@ class ContentMover {
   void give_up_attach(Buffer& buffer, Page page, const Transferred& filled,
                       std::vector<EventRef> after) noexcept REQUIRES(manager_lock);
   Status remap(Buffer& buffer) REQUIRES(manager_lock);
+  bool postpone(Buffer& buffer, bool demand) REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;

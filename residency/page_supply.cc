@@ -2,29 +2,30 @@
 
 #include <array>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace superpipe {
 
-Result<std::optional<Page>> PageSupply::acquire(Bytes size, bool over_limit) {
+Result<Page> PageSupply::acquire(Bytes size, bool over_limit) {
   for (;;) {
     core_.wait_for_sample();
     if (over_limit || core_.ledger.is_within_limit()) {
-      if (auto page = core_.pool->take(size)) return page;
+      if (auto page = core_.pool->take(size)) return std::move(*page);
       if (over_limit || core_.ledger.admits(size)) {
         auto created = create(size);
         if (created.ok() || created.status() != Status::kOutOfDeviceMemory) return created;
         if (reclaim_one()) continue;
-        if (core_.ledger.expects_pages() || !core_.pool->empty()) return std::optional<Page>{};
+        if (core_.ledger.expects_pages() || !core_.pool->empty()) return Status::kNotYet;
         return created;
       }
     }
-    if (!reclaim_one()) return std::optional<Page>{};
+    if (!reclaim_one()) return Status::kNotYet;
   }
 }
 
-Result<std::optional<Page>> PageSupply::create(Bytes size) {
+Result<Page> PageSupply::create(Bytes size) {
   // Counted before the call, so that no two threads take the same room.
   core_.ledger.begin_creation(size);
   Result<Page> created = Status::kDeviceError;
@@ -34,12 +35,9 @@ Result<std::optional<Page>> PageSupply::create(Bytes size) {
   }
   core_.ledger.end_creation(size, created.ok());
   core_.announce_to_waiters();  // one may be waiting to ask the device
-  if (created.ok()) {
-    core_.note_peak();
-    return std::optional<Page>(std::move(*created));
-  }
-  if (created.status() != Status::kOutOfDeviceMemory) ++core_.counters.errors;
-  return created.status();
+  if (created.ok()) core_.note_peak();
+  if (!created.ok() && created.status() != Status::kOutOfDeviceMemory) ++core_.counters.errors;
+  return created;
 }
 
 bool PageSupply::reclaim_one() noexcept {
@@ -120,7 +118,7 @@ bool PageSupply::destroy_idle() {
   for (Page& page : busy) core_.pool->put(std::move(page));
   if (!victim) return false;
   if (status != Status::kOk) {
-    // As far as anybody knows it is still ours: it stays counted.
+    // The device may still hold it: it stays counted.
     ++core_.counters.errors;
     core_.pool->keep_untracked(std::move(*victim));
     return false;

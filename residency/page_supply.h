@@ -1,8 +1,6 @@
 // Physical pages within the limit: idle ones, new ones, and those that freed buffers keep.
 #pragma once
 
-#include <optional>
-
 #include "residency/manager_mutex.h"
 #include "residency/page_pool.h"
 #include "residency/residency_core.h"
@@ -12,16 +10,16 @@ namespace superpipe {
 
 /// Finds pages for buffers, and gives those that no live buffer holds back to the driver.
 ///
-/// A part of the manager, under its mutex, which it opens for each call of the device. Waits on
-/// nothing.
+/// A part of the manager, under its mutex, which it opens for each call of the device. Waits for
+/// samples of the device that are under way, and for nothing more.
 class PageSupply {
  public:
   explicit PageSupply(ResidencyCore& core) : core_(core) {}
 
   /// A page of exactly `size`, counted within the limit unless `over_limit`.
-  /// @return nullopt: none now, ask again when something changed; kOutOfDeviceMemory: the device is
-  /// full and nothing is coming free; kOutOfHostMemory; kDeviceError.
-  Result<std::optional<Page>> acquire(Bytes size, bool over_limit) REQUIRES(manager_lock);
+  /// @return kNotYet; kOutOfDeviceMemory: the device is full and nothing is coming free;
+  /// kOutOfHostMemory; kDeviceError.
+  Result<Page> acquire(Bytes size, bool over_limit) REQUIRES(manager_lock);
 
   /// Gives one page that no live buffer holds back: first cached buffers lose theirs, then idle
   /// pages are destroyed. @return false: there is none whose work has completed, or no host memory
@@ -29,7 +27,7 @@ class PageSupply {
   bool reclaim_one() noexcept REQUIRES(manager_lock);
 
  private:
-  Result<std::optional<Page>> create(Bytes size) REQUIRES(manager_lock);
+  Result<Page> create(Bytes size) REQUIRES(manager_lock);
   bool reclaim_cached() REQUIRES(manager_lock);
   bool destroy_idle() REQUIRES(manager_lock);
 

@@ -18,6 +18,7 @@ enum class [[nodiscard]] Status : std::uint8_t{
     kInvalidValue,        ///< not an address or size of ours
     kDeviceError,         ///< the driver failed a call of ours; its code is in the log
     kTimedOut,            ///< a bounded wait expired (I7)
+    kNotYet,              ///< nothing is free at this moment: ask again when something changed
     kCapturing,           ///< the program captures the stream: no event of ours may touch it
 };
 

@@ -21,6 +21,7 @@ enum class CallKind {
     case Status::kOutOfDeviceMemory:
     case Status::kOutOfHostMemory:
     case Status::kWorkingSetTooLarge:
+    case Status::kNotYet:
       return kind == CallKind::kAllocation ? CUDA_ERROR_OUT_OF_MEMORY
                                            : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     case Status::kInvalidValue:
