@@ -119,4 +119,8 @@ std::string format_bytes(Bytes size) {
   return text;
 }
 
+std::string exact_bytes(Bytes size) {
+  return std::to_string(size.count()) + " bytes (" + format_bytes(size) + ")";
+}
+
 }  // namespace superpipe

@@ -45,6 +45,8 @@ class SizeSpec {
 /// `size` for people: the largest unit that leaves at least 1, one decimal unless it is whole:
 /// "0 B", "512 B", "1.5 GiB", "16 MiB". Rounded to the nearest tenth.
 [[nodiscard]] std::string format_bytes(Bytes size);
+/// `size` exactly, and as format_bytes() has it: "4096 bytes (4 KiB)".
+[[nodiscard]] std::string exact_bytes(Bytes size);
 
 /// `left` less `right`, and zero where that would be negative.
 [[nodiscard]] constexpr Bytes saturating_subtract(Bytes left, Bytes right) {

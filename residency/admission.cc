@@ -4,13 +4,10 @@
 #include <new>
 #include <utility>
 
-namespace superpipe {
+#include "policy/budget.h"
+#include "residency/turn.h"
 
-std::string text_of(Bytes bytes) {
-  const std::uint64_t tenths = (bytes.count() * 10 + (1 << 19)) >> 20;
-  return std::to_string(bytes.count()) + " bytes (" + std::to_string(tenths / 10) + "." +
-         std::to_string(tenths % 10) + " MiB)";
-}
+namespace superpipe {
 
 Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
   follow(decision);
@@ -87,7 +84,7 @@ Status Admission::demand(BufferId id, Attempt& attempt) {
   if (failed == Status::kOutOfDeviceMemory && attempt.device_was_full++ < kMostFullDevices) {
     // The device is fuller than the budget says: what is missing must come from other buffers.
     if (evictions_.request_bytes(buffer.footprint) == Bytes{} &&
-        core_.obtainable(false) < buffer.footprint) {
+        core_.obtainable() < buffer.footprint) {
       return failed;
     }
   } else if (failed != Status::kOk) {
@@ -114,12 +111,11 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, Bytes needed
   }
   const bool impatient = core_.now() >= attempt.patience;
   if (impatient) attempt.patience += attempt.patience_step;
-  const Bytes have = core_.obtainable(impatient);
-  const bool stuck = needed > have && evictions_.request_bytes(needed - have) == Bytes{} &&
-                     core_.obtainable(false) < needed && evictions_.empty() &&
-                     !core_.ledger.expects_pages() && core_.cache.bytes() == Bytes{};
-  // Nothing is on its way and nobody can go. The pins of other operations end soon.
-  if (!stuck || (!too_large && others_move(set))) return Next::kWait;
+  const Bytes have = impatient ? core_.obtainable_now() : core_.obtainable();
+  if (needed <= have || evictions_.request_bytes(needed - have) > Bytes{}) return Next::kWait;
+  if (pages_are_coming(needed)) return Next::kWait;
+  // Nobody can go and nothing is on its way. But the pins of other operations end soon.
+  if (!too_large && others_move(set)) return Next::kWait;
   if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough()) return Next::kLookAgain;
   if (core_.counters.errors > attempt.errors_before) return Status::kDeviceError;
   if (core_.must_keep_limit()) {
@@ -186,11 +182,11 @@ void Admission::warn_too_large(const WorkingSet& set, const Attempt& attempt) {
     const std::string what = set.kernel == KernelId{}
                                  ? "one operation"
                                  : "a launch of kernel " + core_.options.kernel_name(set.kernel);
-    return what + " needs " + text_of(attempt.working_set) +
-           " of managed buffers at once, but the budget leaves " + text_of(limit) + " (" +
-           text_of(core_.passthrough.bytes()) + " are left to the driver, the headroom is " +
-           text_of(core_.passthrough.headroom()) + "): raise the budget by at least " +
-           text_of(attempt.working_set - limit) +
+    return what + " needs " + exact_bytes(attempt.working_set) +
+           " of managed buffers at once, but the budget leaves " + exact_bytes(limit) + " (" +
+           exact_bytes(core_.passthrough.bytes()) + " are pass-through memory, the headroom is " +
+           exact_bytes(core_.passthrough.headroom()) + "): raise the budget by at least " +
+           exact_bytes(attempt.working_set - limit) +
            " (--gpu-mem, SUPERPIPE_GPU_MEM) or allow the overflow (SUPERPIPE_OVERFLOW=allow)";
   });
 }
@@ -198,18 +194,18 @@ void Admission::warn_too_large(const WorkingSet& set, const Attempt& attempt) {
 void Admission::warn_immovable(const Attempt& attempt) {
   const Bytes limit = core_.ledger.limit();
   core_.warnings.once("immovable", [&] {
-    return "one launch needs " + text_of(attempt.working_set) +
+    return "one launch needs " + exact_bytes(attempt.working_set) +
            " beside buffers that cannot be moved (captured, exported or pinned), more than the "
-           "budget of " +
-           text_of(limit);
+           "budget leaves: " +
+           exact_bytes(limit);
   });
 }
 
 void Admission::warn_overflow(const Attempt& attempt) {
   const Bytes limit = core_.ledger.limit();
   core_.warnings.once("overflow", [&] {
-    return "one launch needs " + text_of(attempt.working_set) +
-           " of managed buffers, more than the budget leaves (" + text_of(limit) +
+    return "one launch needs " + exact_bytes(attempt.working_set) +
+           " of managed buffers, more than the budget leaves (" + exact_bytes(limit) +
            "): running over the budget";
   });
 }
@@ -221,7 +217,7 @@ void Admission::warn_expired(Bytes needed) {
            " ms for the work that last used " + std::to_string(waiting) +
            " buffers to complete (does a stream wait for the program?): running over the budget "
            "by up to " +
-           text_of(needed);
+           exact_bytes(needed);
   });
 }
 
@@ -232,7 +228,8 @@ bool Admission::shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept
   // Evictions behind work that does not end do not count as room for long (I7).
   const std::chrono::nanoseconds patience =
       std::min<std::chrono::nanoseconds>(limit / 4, std::chrono::milliseconds{100});
-  if (!core_.take_turn(deadline)) return false;
+  Turn turn(core_);
+  if (!turn.take(deadline)) return false;
   try {
     while (core_.ledger.pages() > bytes && !core_.stopped && !core_.abandoned) {
       if (pages_.reclaim_one()) continue;
@@ -247,7 +244,6 @@ bool Admission::shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept
   } catch (const std::bad_alloc&) {
     // Without host memory no further victims can be found.
   }
-  core_.end_turn();
   return core_.ledger.pages() <= bytes;
 }
 

@@ -55,7 +55,7 @@ class Admission {
     std::chrono::nanoseconds patience_step;
     std::uint64_t errors_before;  ///< counted when it began
     bool over_limit = false;      ///< what is missing may exceed the limit
-    bool sampled = false;         ///< the device was asked what is left to the driver
+    bool sampled = false;         ///< the device was asked about pass-through memory
     int device_was_full = 0;      ///< times that the driver had no memory within the limit
   };
   /// What a working set lacks.
@@ -75,6 +75,10 @@ class Admission {
   void wait_for(const std::vector<BufferId>& prefetched, ResidencyCore::Clock::time_point deadline)
       REQUIRES(manager_lock);
   bool others_move(const WorkingSet& set) const REQUIRES(manager_lock);
+  [[nodiscard]] bool pages_are_coming(Bytes needed) const REQUIRES(manager_lock) {
+    return core_.obtainable() >= needed || !evictions_.empty() || core_.ledger.expects_pages() ||
+           core_.cache.bytes() > Bytes{};
+  }
 
   void warn_too_large(const WorkingSet& set, const Attempt& attempt) REQUIRES(manager_lock);
   void warn_immovable(const Attempt& attempt) REQUIRES(manager_lock);
@@ -85,8 +89,5 @@ class Admission {
   PageSupply& pages_;
   EvictionQueue& evictions_;
 };
-
-/// `bytes` for a warning: exact, and in MiB.
-[[nodiscard]] std::string text_of(Bytes bytes);
 
 }  // namespace superpipe

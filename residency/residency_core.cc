@@ -71,24 +71,6 @@ void ResidencyCore::sleep(std::chrono::nanoseconds slice) noexcept {
   --waiters;
 }
 
-bool ResidencyCore::take_turn(Clock::time_point deadline) noexcept {
-  TurnQueue::Place place;
-  turn.join(place);
-  while (!turn.take(place)) {
-    if (wait_change(deadline)) continue;
-    turn.leave(place);
-    announce_change();  // another operation is the first in the queue now
-    return false;
-  }
-  ++turns;
-  return true;
-}
-
-void ResidencyCore::end_turn() noexcept {
-  turn.end();
-  announce_change();
-}
-
 void ResidencyCore::refresh_limit() {
   if (const Bytes now_reserved = passthrough.reserved(); now_reserved != reserved) {
     reserved = now_reserved;

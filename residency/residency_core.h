@@ -75,16 +75,14 @@ struct ResidencyCore {
     if (!worker.wake()) ++counters.errors;
   }
 
-  /// Waits for the turn: one operation at a time may hold pins while it waits for room, first come,
-  /// first served. Opens the mutex. @return false once `deadline` has passed.
-  bool take_turn(Clock::time_point deadline) noexcept REQUIRES(manager_lock);
-  void end_turn() noexcept REQUIRES(manager_lock);
-
   /// Whether the user forbade to exceed the limit, not even for one launch.
   [[nodiscard]] bool must_keep_limit() const REQUIRES(manager_lock) {
     return ledger.is_hard() && !options.overflow_allowed;
   }
-  /// Tells policy what is left to the driver, and the ledger what policy says of the limit.
+  /// Whether pass-through memory matters to anything but statistics. Where it does not, the worker
+  /// does not run for its sake (I6), and the peak lacks what hooks do not count. Any thread.
+  [[nodiscard]] bool samples_passthrough() const { return moves || options.policy.budget; }
+  /// Tells policy of pass-through memory, and the ledger what policy says of the limit.
   void refresh_limit() REQUIRES(manager_lock);
   void note_peak() REQUIRES(manager_lock);
   /// Asks the device how much it holds that is not in our pages. Opens the mutex. Waits for the
@@ -100,10 +98,13 @@ struct ResidencyCore {
   [[nodiscard]] Bytes coming() const REQUIRES(manager_lock) {
     return ledger.coming(pool->idle_bytes() + cache.bytes());
   }
-  /// Bytes that fetches can have without a further eviction. `only_idle`: leaving out what may be
-  /// stuck behind work of the program.
-  [[nodiscard]] Bytes obtainable(bool only_idle) const REQUIRES(manager_lock) {
-    return ledger.obtainable(only_idle ? pool->idle_bytes() : coming());
+  /// Bytes that fetches can have without a further eviction, now or soon.
+  [[nodiscard]] Bytes obtainable() const REQUIRES(manager_lock) {
+    return ledger.obtainable(coming());
+  }
+  /// The same, leaving out what is still coming, for it may be stuck behind work of the program.
+  [[nodiscard]] Bytes obtainable_now() const REQUIRES(manager_lock) {
+    return ledger.obtainable(pool->idle_bytes());
   }
 
   /// Whether policy may be asked. If host memory ran out in the midst of its last answer, it is
@@ -154,8 +155,9 @@ struct ResidencyCore {
   Bytes reserved GUARDED_BY(manager_lock);  ///< what policy was told last to leave to the driver
 
   TurnQueue turn GUARDED_BY(manager_lock);
-  std::uint64_t turns GUARDED_BY(manager_lock) = 1;  ///< taken so far, and one: 0 is no turn
-  std::uint64_t seq GUARDED_BY(manager_lock) = 0;    ///< of the last submitted use
+  /// Grows with each turn, and whenever buffers that could not go are to be asked again.
+  std::uint64_t turns GUARDED_BY(manager_lock) = 1;
+  std::uint64_t seq GUARDED_BY(manager_lock) = 0;  ///< of the last submitted use
 
   ResidencyCounters counters GUARDED_BY(manager_lock);
   StallMeter stalls GUARDED_BY(manager_lock);

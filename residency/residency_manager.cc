@@ -9,6 +9,7 @@
 #include "residency/admission.h"
 #include "residency/buffer_lifetimes.h"
 #include "residency/content_mover.h"
+#include "residency/copy_routes.h"
 #include "residency/eviction_queue.h"
 #include "residency/mover_rounds.h"
 #include "residency/page_supply.h"
@@ -47,7 +48,8 @@ class ResidencyManager::Impl {
   ContentMover mover{core, streams, pages};
   EvictionQueue evictions{core, streams};
   Admission admission{core, pages, evictions};
-  UseTracker uses{core, streams, mover, evictions, admission};
+  UseTracker uses{core, streams, evictions, admission};
+  CopyRoutes copies{core, streams, mover, uses};
   BufferLifetimes lifetimes{core, streams, pages, mover, evictions};
   MoverRounds rounds{core, pages, mover, evictions};
 
@@ -85,9 +87,9 @@ bool ResidencyManager::Impl::admits_passthrough(Bytes size) noexcept {
   (void)core.sample_passthrough();
   if (core.passthrough.admits(size)) return true;
   core.warnings.once("passthrough", [&] {
-    return "an allocation of " + text_of(size) +
-           " that is left to the driver fails: " + text_of(core.passthrough.bytes()) +
-           " are left to it already, and the budget has no room for more "
+    return "a pass-through allocation of " + exact_bytes(size) +
+           " fails: " + exact_bytes(core.passthrough.bytes()) +
+           " are pass-through memory already, and the budget has no room for more "
            "(--gpu-mem, SUPERPIPE_GPU_MEM)";
   });
   core.flush_warnings();
@@ -289,16 +291,20 @@ Status ResidencyManager::begin_use(std::span<const std::uint64_t> words, bool wr
 
 Result<CopyRoute> ResidencyManager::begin_copy_in(Address address, Bytes size, StreamHandle stream,
                                                   bool synchronous, UseToken& token) {
-  return impl_->uses.begin_copy(address, size, stream, synchronous, true, token);
+  return impl_->copies.begin(address, size, stream, synchronous, true, token);
 }
 
 Result<CopyRoute> ResidencyManager::begin_copy_out(Address address, Bytes size, StreamHandle stream,
                                                    bool synchronous, UseToken& token) {
-  return impl_->uses.begin_copy(address, size, stream, synchronous, false, token);
+  return impl_->copies.begin(address, size, stream, synchronous, false, token);
 }
 
 void ResidencyManager::end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept {
-  impl_->uses.end_use(token, stream, submitted);
+  if (token.is_host_route()) {
+    impl_->copies.end(token, stream, submitted);
+  } else {
+    impl_->uses.end_use(token, stream, submitted);
+  }
 }
 
 Status ResidencyManager::pin_forever(std::span<const std::uint64_t> words, const char* reason) {
@@ -315,13 +321,13 @@ bool ResidencyManager::begin_passthrough_allocation(Bytes size) noexcept {
 }
 
 void ResidencyManager::end_passthrough_allocation(Bytes size, bool made) noexcept {
-  const bool needs_sample = impl_->core.passthrough.end_allocation(size, made);
-  if (needs_sample && impl_->core.options.policy.budget) impl_->wake_for_sample();
+  const bool wants_sample = impl_->core.passthrough.end_allocation(size, made);
+  if (wants_sample && impl_->core.samples_passthrough()) impl_->wake_for_sample();
 }
 
 void ResidencyManager::on_passthrough_change(PassthroughChange change) noexcept {
   const bool is_first = impl_->core.passthrough.note(change);
-  if (is_first && impl_->core.options.policy.budget) impl_->wake_for_sample();
+  if (is_first && impl_->core.samples_passthrough()) impl_->wake_for_sample();
 }
 
 bool ResidencyManager::make_room(Bytes size) noexcept { return impl_->make_room(size); }

@@ -112,7 +112,7 @@ class ResidencyManager {
   bool run_worker_once();
 
   /// Device plus host bytes still free and in total, for an ordinary device of that size. Asks the
-  /// device what is left to the driver, so that the program sees what it has just freed.
+  /// device about pass-through memory, so that the program sees what it has just freed.
   struct Capacity {
     Bytes free, total;
   };

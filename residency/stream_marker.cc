@@ -77,6 +77,27 @@ void StreamMarker::mark_ends(std::uint64_t slots) {
   core_.announce_to_waiters();
 }
 
+StreamMarker::OperationEnd StreamMarker::end_operation(StreamHandle stream, Slot slot,
+                                                       bool marks) noexcept {
+  if (!marks) return {++core_.seq, nullptr};
+  EventRef event;
+  {
+    // Uses that other threads submit to the stream from here on may or may not be covered: only
+    // those up to now are.
+    const std::uint64_t before = core_.seq;
+    const Unlocked unlocked(core_.mutex);
+    auto recorded = core_.events.record_now(stream, before);
+    if (recorded.ok()) event = std::move(*recorded);
+  }
+  const std::uint64_t seq = ++core_.seq;
+  if (event == nullptr) ++core_.counters.errors;
+  // A per-thread stream has no other threads; nobody else has the event yet.
+  if (event != nullptr && stream == kPerThreadStream && slot != StreamTable::kShared) {
+    event->seq = seq;
+  }
+  return {seq, std::move(event)};
+}
+
 Status StreamMarker::resolve(HostCopy& copy, bool writes_only,
                              std::vector<EventRef>& events) noexcept {
   try {

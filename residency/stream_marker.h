@@ -38,6 +38,16 @@ class StreamMarker {
   /// are not to be destroyed meanwhile. Throws std::bad_alloc.
   void mark_ends(std::uint64_t slots) REQUIRES(manager_lock);
 
+  /// The place of an operation that was submitted in the order of uses and, if it was to be marked
+  /// and could be, an event behind it.
+  struct OperationEnd {
+    std::uint64_t seq;
+    EventRef event;
+  };
+  /// The calling thread has submitted an operation to `stream`, which has `slot`, or has failed to.
+  OperationEnd end_operation(StreamHandle stream, Slot slot, bool marks) noexcept
+      REQUIRES(manager_lock);
+
   /// Appends what marks the ends of pending operations on `copy`, including those that come while
   /// the mutex is open. REQUIRES: the buffer is in kFetching or kEvicting, which admit no more, or
   /// the caller has pinned the copy. @return kDeviceError, or kCapturing, where an end cannot be

@@ -22,12 +22,15 @@ class UseToken {
   UseToken& operator=(const UseToken&) = delete;
 
   [[nodiscard]] bool empty() const { return count_ == 0; }
+  /// Whether it is of a copy to or from a host copy, which uses nothing of the device.
+  [[nodiscard]] bool is_host_route() const { return count_ > 0 && host_route_; }
 
  private:
   friend class UseTracker;
+  friend class CopyRoutes;
   std::uint32_t count_ = 0;
   std::uint8_t slot_;  // of the stream; kNoSlot if its uses are not tracked
-  bool host_route_;    // a copy to or from the host copy, not a use of the device's
+  bool host_route_;    // see is_host_route()
   bool writes_;
   bool synchronous_;
   std::array<BufferId, kInline> inline_;

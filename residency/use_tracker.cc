@@ -65,8 +65,8 @@ void UseTracker::pin(const UseToken& token) {
   for (const BufferId id : ids(token)) pin(core_.buffers[id]);
 }
 
-// Notes what the operation will do to them. REQUIRES: they are in, because a fetch
-// resets what is noted here.
+// Notes what the operation will do to the buffers: the slot that uses them, and that they will be
+// dirty. REQUIRES: they are mapped, because a fetch resets these notes.
 void UseTracker::mark_used(const UseToken& token, const Use& use) {
   for (const BufferId id : ids(token)) mark_used(core_.buffers[id], use);
 }
@@ -98,26 +98,36 @@ bool UseTracker::pin_if_ready(const UseToken& token, const Use& use) {
   return true;
 }
 
+void UseTracker::prepare(Use& use, UseToken& token) {
+  use.slot = use.capturing ? kNoSlot : streams_.slot_of(use.stream);
+  token.count_ = 0;
+  token.slot_ = use.slot;
+  token.host_route_ = false;
+  token.writes_ = use.writes;
+}
+
+Status UseTracker::begin(const Use& use, UseToken& token) {
+  collect(use.words, token);
+  if (token.count_ == 0 || pin_if_ready(token, use)) return Status::kOk;
+  return acquire(token, use, Decision{});
+}
+
 Status UseTracker::begin_launch(KernelId kernel, std::span<const std::uint64_t> words,
                                 StreamHandle stream, UseToken& token) try {
   token.count_ = 0;
   launches_.fetch_add(1, std::memory_order_relaxed);
   if (!names_arena(words)) return Status::kOk;
+  // The caller sends captured streams elsewhere, but one may have begun to capture since.
   const auto capturing = streams_.is_capturing(stream);
   if (!capturing.ok()) return capturing.status();
   const ManagerLock lock(core_.mutex);
-  Use use{words, stream, kNoSlot, true, *capturing, kernel};
-  // Uses on a capturing stream are not marked by events: its buffers are pinned forever instead.
-  if (!use.capturing) use.slot = streams_.slot_of(stream);
+  Use use{words, stream, true, *capturing, kernel};
+  prepare(use, token);
   collect(words, token);
   if (token.count_ == 0) return Status::kOk;
   core_.counters.accesses += token.count_;
-  token.slot_ = use.slot;
-  token.host_route_ = false;
-  token.writes_ = true;
   if (core_.may_ask_policy()) return begin_advised(use, token);
-  if (pin_if_ready(token, use)) return Status::kOk;
-  return acquire(token, use, Decision{});
+  return pin_if_ready(token, use) ? Status::kOk : acquire(token, use, Decision{});
 } catch (const std::bad_alloc&) {
   token.count_ = 0;
   return Status::kOutOfHostMemory;
@@ -159,15 +169,9 @@ Status UseTracker::begin_use(std::span<const std::uint64_t> words, bool writes, 
   const auto capturing = streams_.is_capturing(stream);
   if (!capturing.ok()) return capturing.status();
   const ManagerLock lock(core_.mutex);
-  Use use{words, stream, kNoSlot, writes, *capturing, KernelId{}};
-  if (!use.capturing) use.slot = streams_.slot_of(stream);
-  collect(words, token);
-  if (token.count_ == 0) return Status::kOk;
-  token.slot_ = use.slot;
-  token.host_route_ = false;
-  token.writes_ = writes;
-  if (pin_if_ready(token, use)) return Status::kOk;
-  return acquire(token, use, Decision{});
+  Use use{words, stream, writes, *capturing};
+  prepare(use, token);
+  return begin(use, token);
 } catch (const std::bad_alloc&) {
   token.count_ = 0;
   return Status::kOutOfHostMemory;
@@ -177,51 +181,55 @@ Status UseTracker::begin_use(std::span<const std::uint64_t> words, bool writes, 
 // failure nothing is pinned, nor marked as used.
 Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& decision) {
   if (core_.abandoned) return Status::kDeviceError;
-  // Two launches that each hold pins and wait for the other's pages would wait for ever: one at a
-  // time waits for room, and it pins only when its turn has come. What is mapped already needs no
-  // turn, though it may have to be ordered behind its arrival.
+  // The operation pins only when its turn has come. What is mapped already needs no turn, though it
+  // may have to be ordered behind its arrival.
   const auto named = ids(token);
   const auto is_not_in = [this](BufferId id) { return core_.buffers[id].place != Place::kIn; };
-  bool has_turn =
-      decision.fetch_before_launch || std::any_of(named.begin(), named.end(), is_not_in);
-  if (has_turn && !core_.take_turn(core_.now() + core_.options.wait_limit)) {
-    token.count_ = 0;
-    core_.flush_warnings();
-    return Status::kTimedOut;
-  }
-  bool pinned = false;
-  StallMeter::ProbeRef probe;
-  Status status = Status::kOk;
-  try {
-    if (has_turn) collect(use.words, token);  // the mutex was open
-    pin(token);
-    pinned = true;
-    probe = open_probe(token, use);
-    status = admission_.bring_in({ids(token), use.kernel}, decision);
-    if (std::exchange(has_turn, false)) core_.end_turn();
-    if (status == Status::kOk) status = order_behind_fetches(ids(token), use, probe.get());
-    if (status == Status::kOk && decision.fetch_before_launch && !use.capturing) {
-      // No overlap: this launch starts only behind everything that was fetched with it.
-      std::vector<BufferId> in;
-      for (const BufferId id : decision.fetch) {
-        if (core_.buffers[id].live && core_.buffers[id].place == Place::kIn) in.push_back(id);
-      }
-      status = order_behind_fetches(in, use, probe.get());
+  Turn turn(core_);
+  if (decision.fetch_before_launch || std::any_of(named.begin(), named.end(), is_not_in)) {
+    if (!turn.take(core_.now() + core_.options.wait_limit)) {
+      token.count_ = 0;
+      core_.flush_warnings();
+      return Status::kTimedOut;
     }
-  } catch (const std::bad_alloc&) {
-    status = Status::kOutOfHostMemory;
+    collect(use.words, token);  // the mutex was open
   }
-  if (status != Status::kOk && pinned) admission_.give_up({ids(token), use.kernel});
-  if (has_turn) core_.end_turn();
+  pin(token);
+  const StallMeter::ProbeRef probe = open_probe(token, use);
+  Status status = Status::kOutOfHostMemory;
+  try {
+    status = get_in_place(token, use, decision, probe.get(), turn);
+  } catch (const std::bad_alloc&) {
+    // It stays out of host memory.
+  }
+  if (status != Status::kOk) admission_.give_up({ids(token), use.kernel});
+  turn.end();
   if (probe != nullptr) probe->submitted(core_.now());
   if (status == Status::kOk) {
     mark_used(token, use);
   } else {
-    if (pinned) unpin(token);
+    unpin(token);
     token.count_ = 0;
   }
   core_.flush_warnings();
   return status;
+}
+
+// Gets pinned buffers mapped, and orders the stream behind their arrival. Ends the turn when all
+// are mapped.
+Status UseTracker::get_in_place(const UseToken& token, const Use& use, const Decision& decision,
+                                StallMeter::Probe* probe, Turn& turn) {
+  Status status = admission_.bring_in({ids(token), use.kernel}, decision);
+  if (status != Status::kOk) return status;
+  turn.end();
+  status = order_behind_fetches(ids(token), use, probe);
+  if (status != Status::kOk || !decision.fetch_before_launch || use.capturing) return status;
+  // No overlap: this launch starts only behind everything that was fetched with it.
+  std::vector<BufferId> in;
+  for (const BufferId id : decision.fetch) {
+    if (core_.buffers[id].live && core_.buffers[id].place == Place::kIn) in.push_back(id);
+  }
+  return order_behind_fetches(in, use, probe);
 }
 
 // Makes the stream wait for the arrival of `buffers`, or waits here where no stream may be touched.
@@ -290,43 +298,17 @@ StallMeter::ProbeRef UseTracker::open_probe(const UseToken& token, const Use& us
 void UseTracker::end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept {
   if (token.count_ == 0) return;
   const bool tracked = submitted && token.slot_ != kNoSlot;
-  // Host routes that were asynchronous, and streams that only their own thread can record on, get
-  // their event now.
-  const bool marks_host = tracked && token.host_route_ && !token.synchronous_;
-  const bool marks_use = tracked && !token.host_route_ && core_.moves &&
-                         (token.slot_ == StreamTable::kShared || stream == kPerThreadStream);
-  EventRef event;
+  // Streams that only their own thread can record on get their event now.
+  const bool marks =
+      tracked && core_.moves && (token.slot_ == StreamTable::kShared || stream == kPerThreadStream);
   const ManagerLock lock(core_.mutex);
-  if (marks_host || marks_use) {
-    // Uses that other threads submit to the stream from here on may or may not be covered: only
-    // those up to now are. (A per-thread stream has no other threads.)
-    const std::uint64_t before = core_.seq;
-    const Unlocked unlocked(core_.mutex);
-    auto recorded = core_.events.record_now(stream, before);
-    if (recorded.ok()) event = *recorded;
+  auto end = streams_.end_operation(stream, token.slot_, marks);
+  if (tracked) {
+    const BufferTable& buffers = core_.buffers;
+    for (const BufferId id : ids(token)) buffers[id].last_use = end.seq;
+    core_.streams.note_use(token.slot_, stream, end.seq, std::move(end.event));
   }
-  const std::uint64_t seq = ++core_.seq;
-  if ((marks_host || marks_use) && event == nullptr) ++core_.counters.errors;
-  if (event != nullptr && stream == kPerThreadStream && token.slot_ != StreamTable::kShared) {
-    event->seq = seq;  // no other thread has it yet
-  }
-  if (token.host_route_) {
-    HostCopy& copy = core_.buffers[ids(token).front()].host;
-    --copy.pins;
-    if (marks_host) {
-      copy.note({token.slot_, stream, token.writes_, event, seq});
-      core_.streams.note_use(token.slot_, stream, seq, event);
-    }
-    core_.announce_to_waiters();
-    core_.wake_worker();
-  } else {
-    if (tracked) {
-      const BufferTable& buffers = core_.buffers;
-      for (const BufferId id : ids(token)) buffers[id].last_use = seq;
-      core_.streams.note_use(token.slot_, stream, seq, std::move(event));
-    }
-    unpin(token);
-  }
+  unpin(token);
   token.count_ = 0;
 }
 
@@ -359,115 +341,6 @@ void UseTracker::note_pass(const Use& use) noexcept {
   core_.wake_worker();
 }
 
-Result<CopyRoute> UseTracker::begin_copy(Address address, Bytes size, StreamHandle stream,
-                                         bool synchronous, bool in, UseToken& token) try {
-  token.count_ = 0;
-  const auto capturing = streams_.is_capturing(stream);
-  if (!capturing.ok()) return capturing.status();
-  const ManagerLock lock(core_.mutex);
-  Use use{{&address, 1}, stream, kNoSlot, in, *capturing, KernelId{}};
-  if (!use.capturing) use.slot = streams_.slot_of(stream);
-  const auto deadline = core_.now() + core_.options.wait_limit;
-  for (;;) {
-    const std::uint32_t index = core_.arena->index_at(address);
-    if (index == Arena::kNobody) return Status::kInvalidValue;
-    const BufferId id{index};
-    Buffer& buffer = core_.buffers[id];
-    const std::uint64_t offset = address - buffer.base.load();
-    if (offset > buffer.size.load() || size.count() > buffer.size.load() - offset) {
-      return Status::kInvalidValue;
-    }
-    token.slot_ = use.slot;
-    token.host_route_ = false;
-    token.writes_ = in;
-    token.synchronous_ = synchronous;
-    const bool has_pages = buffer.place == Place::kIn || buffer.page.has_value();
-    if (use.capturing || (has_pages && !buffer.is_moving())) {
-      collect(use.words, token);
-      if (!pin_if_ready(token, use)) {
-        const Status status = acquire(token, use, Decision{});
-        if (status != Status::kOk) return status;
-      }
-      if (in) core_.policy.on_host_write(id);
-      return CopyRoute{};
-    }
-    if (!buffer.is_moving()) {
-      const Status status = begin_host_route(id, stream, synchronous, in, token);
-      if (status != Status::kOk) return status;
-      if (in) core_.policy.on_host_write(id);
-      return CopyRoute{buffer.host.slab.data + offset};
-    }
-    if (!core_.wait_change(deadline)) return Status::kTimedOut;
-  }
-} catch (const std::bad_alloc&) {
-  token.count_ = 0;
-  return Status::kOutOfHostMemory;
-}
-
-// Gets the host copy of a buffer that is out ready for an operation of the program, and holds off
-// transfers of ours until its end.
-Status UseTracker::begin_host_route(BufferId id, StreamHandle stream, bool synchronous, bool in,
-                                    UseToken& token) {
-  Buffer& buffer = core_.buffers[id];
-  HostCopy& copy = buffer.host;
-  ++copy.pins;
-  Status status = Status::kOk;
-  const auto deadline = core_.now() + core_.options.wait_limit;
-  while (copy.is_mapping && status == Status::kOk) {
-    if (!core_.wait_change(deadline)) status = Status::kTimedOut;
-  }
-  if (status == Status::kOk && !copy.slab) {
-    copy.is_mapping = true;
-    status = mover_.ensure_slab(buffer, core_.options.zero_fill);
-    copy.is_mapping = false;
-    core_.announce_change();
-  }
-  if (status == Status::kOk) {
-    status = order_host_route(copy, stream, synchronous, in);
-    if (status != Status::kOk) ++core_.counters.errors;
-  }
-  if (status != Status::kOk) {
-    --copy.pins;
-    core_.announce_change();
-    return status;
-  }
-  if (in) buffer.fresh = false;
-  token.host_route_ = true;
-  token.count_ = 1;
-  token.inline_[0] = id;
-  return Status::kOk;
-}
-
-// Streams of the program are ordered by the program, which cannot know of our write-back. A
-// synchronous copy does not run on a stream: it also waits here for earlier operations on the copy.
-Status UseTracker::order_host_route(HostCopy& copy, StreamHandle stream, bool synchronous,
-                                    bool in) {
-  std::vector<EventRef> events;
-  try {
-    if (copy.write_back != nullptr) events.push_back(copy.write_back);
-    // Noting the end of this operation, and of others under way, may not fail.
-    copy.reserve_operations();
-  } catch (const std::bad_alloc&) {
-    return Status::kOutOfHostMemory;
-  }
-  if (synchronous) {
-    const Status status = streams_.resolve(copy, !in, events);
-    if (status != Status::kOk) return status;
-  }
-  if (events.empty()) return Status::kOk;
-  const Unlocked unlocked(core_.mutex);
-  if (synchronous) {
-    for (const EventRef& event : events) {
-      const Status status = core_.events.wait(event, core_.options.wait_limit);
-      if (status != Status::kOk) return status;
-    }
-    return Status::kOk;
-  }
-  const auto complete = core_.events.all_complete(events);
-  if (!complete.ok()) return complete.status();
-  return *complete ? Status::kOk : core_.events.stream_wait(stream, events);
-}
-
 Status UseTracker::pin_forever(std::span<const std::uint64_t> words, const char* reason) try {
   if (!names_arena(words)) return Status::kOk;
   UseToken token;
@@ -475,13 +348,11 @@ Status UseTracker::pin_forever(std::span<const std::uint64_t> words, const char*
   collect(words, token);
   if (token.count_ == 0) return Status::kOk;
   // As on a capturing stream: waited for here, and never moved again.
-  const Use use{words, kLegacyStream, kNoSlot, true, true, KernelId{}};
-  token.slot_ = kNoSlot;
-  token.host_route_ = false;
+  const Use use{words, kLegacyStream, true, true};
   if (all_ready(token, use)) return Status::kOk;
   if (core_.moves) {
     core_.warnings.once(std::string("pin ") + reason, [&] {
-      return std::string("buffers stay on the device for good: ") + reason;
+      return std::string("buffers stay on the device from now on: ") + reason;
     });
   }
   const Status status = acquire(token, use, Decision{});

@@ -8,38 +8,32 @@
 
 #include "policy/policy_engine.h"
 #include "residency/admission.h"
-#include "residency/content_mover.h"
 #include "residency/eviction_queue.h"
 #include "residency/manager_mutex.h"
 #include "residency/residency_core.h"
 #include "residency/result.h"
 #include "residency/stream_marker.h"
+#include "residency/turn.h"
 #include "residency/use_token.h"
 
 namespace superpipe {
 
 /// Finds the buffers that an operation names, pins them, gets them in place and orders its stream
-/// behind their fetches; afterwards notes the use and unpins. The functions are those of
-/// ResidencyManager, which documents them.
+/// behind their fetches; afterwards notes the use and unpins. begin_launch() to pin_forever() are
+/// those of ResidencyManager, which documents them.
 ///
 /// A part of the manager. begin_launch() and end_use() are the hot path: when all buffers are in
 /// place, nothing there waits, allocates or grows with the number of buffers.
 class UseTracker {
  public:
-  UseTracker(ResidencyCore& core, StreamMarker& streams, ContentMover& mover,
-             EvictionQueue& evictions, Admission& admission)
-      : core_(core),
-        streams_(streams),
-        mover_(mover),
-        evictions_(evictions),
-        admission_(admission) {}
+  UseTracker(ResidencyCore& core, StreamMarker& streams, EvictionQueue& evictions,
+             Admission& admission)
+      : core_(core), streams_(streams), evictions_(evictions), admission_(admission) {}
 
   Status begin_launch(KernelId kernel, std::span<const std::uint64_t> words, StreamHandle stream,
                       UseToken& token) EXCLUDES(manager_lock);
   Status begin_use(std::span<const std::uint64_t> words, bool writes, StreamHandle stream,
                    UseToken& token) EXCLUDES(manager_lock);
-  Result<CopyRoute> begin_copy(Address address, Bytes size, StreamHandle stream, bool synchronous,
-                               bool in, UseToken& token) EXCLUDES(manager_lock);
   void end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept
       EXCLUDES(manager_lock);
   Status pin_forever(std::span<const std::uint64_t> words, const char* reason)
@@ -48,17 +42,26 @@ class UseTracker {
   /// The launches that were announced. Any thread.
   [[nodiscard]] std::uint64_t launches() const { return launches_.load(std::memory_order_relaxed); }
 
- private:
   /// One operation that needs buffers on the device.
   struct Use {
     std::span<const std::uint64_t> words;
     StreamHandle stream{};
-    Slot slot = kNoSlot;
     bool writes = true;
     bool capturing = false;  ///< the stream is being captured: no event of ours may touch it
     KernelId kernel{};
+    Slot slot = kNoSlot;  ///< by prepare()
   };
 
+  /// Finds the slot of the stream of `use` (none while it is captured: the buffers are pinned
+  /// forever instead of marked by events), and makes `token` its token, without buffers yet. May
+  /// open the mutex. Throws std::bad_alloc.
+  void prepare(Use& use, UseToken& token) REQUIRES(manager_lock);
+
+  /// Pins what a prepared use names, gets it in place, and orders the stream behind its fetches.
+  /// Throws std::bad_alloc. @return the errors of begin_use(); nothing is pinned then.
+  Status begin(const Use& use, UseToken& token) REQUIRES(manager_lock);
+
+ private:
   static std::span<const BufferId> ids(const UseToken& token);
   [[nodiscard]] bool names_arena(std::span<const std::uint64_t> words) const;
   void collect(std::span<const std::uint64_t> words, UseToken& token) REQUIRES(manager_lock);
@@ -76,20 +79,16 @@ class UseTracker {
   Status begin_advised(const Use& use, UseToken& token) REQUIRES(manager_lock);
   Decision ask_policy(const Use& use, const UseToken& token) REQUIRES(manager_lock);
   Status acquire(UseToken& token, const Use& use, const Decision& decision) REQUIRES(manager_lock);
+  Status get_in_place(const UseToken& token, const Use& use, const Decision& decision,
+                      StallMeter::Probe* probe, Turn& turn) REQUIRES(manager_lock);
   Status order_behind_fetches(std::span<const BufferId> buffers, const Use& use,
                               StallMeter::Probe* probe) REQUIRES(manager_lock);
   StallMeter::ProbeRef open_probe(const UseToken& token, const Use& use) REQUIRES(manager_lock);
   void note_pass(const Use& use) noexcept REQUIRES(manager_lock);
   void note_launch(const UseToken& token) REQUIRES(manager_lock);
 
-  Status begin_host_route(BufferId id, StreamHandle stream, bool synchronous, bool in,
-                          UseToken& token) REQUIRES(manager_lock);
-  Status order_host_route(HostCopy& copy, StreamHandle stream, bool synchronous, bool in)
-      REQUIRES(manager_lock);
-
   ResidencyCore& core_;
   StreamMarker& streams_;
-  ContentMover& mover_;
   EvictionQueue& evictions_;
   Admission& admission_;
   std::atomic<std::uint64_t> launches_{0};

@@ -77,6 +77,7 @@ TEST(ParseSize, RefusesWhatIsNoSize) {
 }
 
 TEST(FormatBytes, UsesTheLargestUnitAndOneDecimal) {
+  EXPECT_EQ(exact_bytes(4_KiB), "4096 bytes (4 KiB)");
   EXPECT_EQ(format_bytes(Bytes{0}), "0 B");
   EXPECT_EQ(format_bytes(Bytes{1023}), "1023 B");
   EXPECT_EQ(format_bytes(1_KiB), "1 KiB");

@@ -12,6 +12,7 @@
 #include "residency/eviction_queue.h"
 #include "residency/page_supply.h"
 #include "residency/stream_marker.h"
+#include "residency/turn.h"
 #include "tests/residency/core_fixture.h"
 
 namespace superpipe::testing {
@@ -28,10 +29,9 @@ class AdmissionTest : public CoreTest {
   Status bring_in(const std::vector<BufferId>& buffers, const Decision& decision = {})
       REQUIRES(manager_lock) {
     for (const BufferId id : buffers) ++core_.buffers[id].pins;
-    EXPECT_TRUE(core_.take_turn(core_.now() + core_.options.wait_limit));
-    const Status status = admission_.bring_in({buffers, KernelId{7}}, decision);
-    core_.end_turn();
-    return status;
+    Turn turn(core_);
+    EXPECT_TRUE(turn.take(core_.now() + core_.options.wait_limit));
+    return admission_.bring_in({buffers, KernelId{7}}, decision);
   }
   /// A buffer that is on the device, as far as the accounts say.
   BufferId make_in() REQUIRES(manager_lock) {
@@ -255,7 +255,7 @@ TEST_F(AdmissionTest, ShrinksByEvictingAndEndsItsTurn) {
   make_in();
   EXPECT_TRUE(admission_.shrink_to(kGranule, core_.options.wait_limit));
   EXPECT_EQ(core_.ledger.pages(), kGranule);
-  EXPECT_TRUE(core_.take_turn(core_.now() + core_.options.wait_limit));
+  EXPECT_TRUE(Turn(core_).take(core_.now())) << "nobody has the turn";
 }
 
 TEST_F(AdmissionTest, CannotShrinkBelowWhatIsPinned) {
@@ -264,7 +264,7 @@ TEST_F(AdmissionTest, CannotShrinkBelowWhatIsPinned) {
   make_in();
   EXPECT_FALSE(admission_.shrink_to(Bytes{}, core_.options.wait_limit));
   EXPECT_EQ(core_.ledger.pages(), kGranule);
-  EXPECT_TRUE(core_.take_turn(core_.now() + core_.options.wait_limit));
+  EXPECT_TRUE(Turn(core_).take(core_.now())) << "nobody has the turn";
 }
 
 TEST_F(AdmissionTest, ShrinkingWaitsNoLongerThanItIsTold) {

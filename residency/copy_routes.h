@@ -1,0 +1,45 @@
+// Where the program's linear copies go: to the device, or to the host copy of an evicted buffer.
+#pragma once
+
+#include <cstdint>
+
+#include "residency/content_mover.h"
+#include "residency/host_copy.h"
+#include "residency/manager_mutex.h"
+#include "residency/residency_core.h"
+#include "residency/result.h"
+#include "residency/stream_marker.h"
+#include "residency/use_token.h"
+#include "residency/use_tracker.h"
+
+namespace superpipe {
+
+/// Decides the route of a copy and pins the buffer there until its end. A copy to or from a buffer
+/// that is out goes to its host copy, so that nothing has to be fetched for it.
+///
+/// A part of the manager. begin() is ResidencyManager's begin_copy_in() and begin_copy_out().
+class CopyRoutes {
+ public:
+  CopyRoutes(ResidencyCore& core, StreamMarker& streams, ContentMover& mover, UseTracker& uses)
+      : core_(core), streams_(streams), mover_(mover), uses_(uses) {}
+
+  /// `in`: the copy writes the buffer.
+  Result<CopyRoute> begin(Address address, Bytes size, StreamHandle stream, bool synchronous,
+                          bool in, UseToken& token) EXCLUDES(manager_lock);
+
+  /// Ends a copy with a host route. REQUIRES: token.is_host_route().
+  void end(UseToken& token, StreamHandle stream, bool submitted) noexcept EXCLUDES(manager_lock);
+
+ private:
+  Status begin_host_route(BufferId id, StreamHandle stream, bool synchronous, bool in,
+                          UseToken& token) REQUIRES(manager_lock);
+  Status order_host_route(HostCopy& copy, StreamHandle stream, bool synchronous, bool in)
+      REQUIRES(manager_lock);
+
+  ResidencyCore& core_;
+  StreamMarker& streams_;
+  ContentMover& mover_;
+  UseTracker& uses_;
+};
+
+}  // namespace superpipe
