@@ -16,7 +16,7 @@ PassthroughLedger::PassthroughLedger(std::optional<Bytes> budget, Bytes headroom
     : budget_(budget),
       headroom_(budget ? headroom : Bytes{}),
       block_(block),
-      sample_above_(headroom.count() / 2),
+      sample_above_((budget ? headroom : kMostRounding).count() / 2),
       most_growth_(budget ? budget->count() : kNoLimit) {}
 
 PassthroughLedger::Sample PassthroughLedger::begin_sample() noexcept {

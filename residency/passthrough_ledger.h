@@ -1,5 +1,4 @@
-// How much of the device is left to the driver: what hooks counted, corrected by what the device
-// says.
+// How much pass-through memory there is: what hooks counted, corrected by what the device says.
 #pragma once
 
 #include <algorithm>
@@ -65,12 +64,12 @@ class PassthroughLedger {
     in_flight_.fetch_add(size.count(), std::memory_order_acq_rel);
   }
   /// The driver has `made` it, or failed. @return whether a sample should be taken soon: growth
-  /// has used up another half of the headroom.
+  /// has used up another half of the headroom (without a budget, of kMostRounding).
   bool end_allocation(Bytes size, bool made) noexcept {
     bool soon = false;
     if (made) {
       const std::uint64_t before = grown_.fetch_add(size.count(), std::memory_order_acq_rel);
-      soon = halves(before + size.count()) != halves(before);
+      soon = steps(before + size.count()) != steps(before);
     }
     // Only now: a sample may find the allocation twice, and never not at all.
     in_flight_.fetch_sub(size.count(), std::memory_order_release);
@@ -130,8 +129,8 @@ class PassthroughLedger {
   void give_up_sample(const Sample& sample, TimePoint now) noexcept;
 
  private:
-  /// How many halves of the headroom `growth` fills and exceeds; without a headroom, all bytes.
-  [[nodiscard]] std::uint64_t halves(std::uint64_t growth) const noexcept {
+  /// How many times `growth` exceeds what calls for a sample.
+  [[nodiscard]] std::uint64_t steps(std::uint64_t growth) const noexcept {
     return sample_above_ == 0 || growth == 0 ? growth : (growth - 1) / sample_above_;
   }
   [[nodiscard]] Bytes share_of(const Sample& sample, Bytes used) noexcept;

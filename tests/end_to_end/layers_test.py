@@ -95,10 +95,18 @@ class Figures(EndToEndCase):
         self.assertLess(overlapped["stall_ms"], naive["stall_ms"])
 
     def test_peak_is_what_the_driver_saw(self) -> None:
-        for flags in ((), ("--k", "1"), ("--k", "4"), ("--gpu-mem", "12M")):
+        for flags in (("--k", "1"), ("--k", "4"), ("--gpu-mem", "12M")):
             for mode in ("forward", "training", "stream-ordered allocation"):
                 with self.subTest(flags=flags, mode=mode):
                     self.assert_witnesses_agree(run(layers(N, 1, *MODES[mode]), *flags))
+
+    def test_peak_without_a_budget_lacks_only_what_no_hook_counts(self) -> None:
+        for mode in ("forward", "training", "stream-ordered allocation"):
+            with self.subTest(mode=mode):
+                outcome = run(layers(N, 1, *MODES[mode]))
+                own = outcome.stats["peak_device_bytes"] + outcome.stats["context_bytes"]
+                self.assertLessEqual(own, outcome.peak)
+                self.assertGreaterEqual(own, outcome.peak - 4 * MIB, "code and the rounding of pools")
 
     def test_peak_falls_by_four_fifths_with_4_of_32_layers(self) -> None:
         command = layers(32, 16, passes=2)

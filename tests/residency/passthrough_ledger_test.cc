@@ -101,6 +101,8 @@ TEST_F(PassthroughLedgerTest, AdmitsWhatTheWholeBudgetHolds) {
 
 TEST_F(PassthroughLedgerTest, AdmitsEverythingWithoutABudget) {
   PassthroughLedger ledger(std::nullopt, 64_MiB, 2_MiB);
+  ledger.begin_allocation(1_MiB);
+  EXPECT_FALSE(ledger.end_allocation(1_MiB, true)) << "nothing depends on a sample at once";
   ledger.begin_allocation(1024_GiB);
   (void)ledger.end_allocation(1024_GiB, true);
   EXPECT_TRUE(ledger.admits(1024_GiB));

@@ -1,4 +1,4 @@
-// What the manager promises about memory that is left to the driver (docs/design.md, I4).
+// What the manager promises about pass-through memory (docs/design.md, I4).
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -93,7 +93,8 @@ TEST_F(PassthroughTest, IsRefusedOnlyWhereItAloneExceedsTheBudget) {
   const auto buffers = fill_eight_pages();
   EXPECT_TRUE(admits(8)) << "managed pages give way";
   EXPECT_FALSE(admits(9));
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("left to the driver fails")));
+  EXPECT_THAT(warnings_,
+              ElementsAre(HasSubstr("a pass-through allocation of 36864 bytes (36 KiB) fails")));
   grow(6);
   EXPECT_TRUE(admits(2));
   EXPECT_FALSE(admits(3));
