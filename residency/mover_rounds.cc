@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 namespace superpipe {
@@ -66,7 +67,8 @@ bool MoverRounds::must_relieve() const {
 // their streams are being captured, tries again at the next sample. @return whether any was.
 bool MoverRounds::relieve() noexcept {
   const Bytes lacking = core_.ledger.excess() - core_.coming();
-  ++core_.turns;  // buffers that could not go before are asked again
+  // Once for each sample, buffers that could not go before are asked again.
+  if (std::exchange(relieved_at_, core_.samples) != core_.samples) ++core_.turns;
   try {
     if (evictions_.request_bytes(lacking) > Bytes{}) return true;
   } catch (const std::bad_alloc&) {

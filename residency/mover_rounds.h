@@ -40,7 +40,9 @@ class MoverRounds : public WorkerRounds {
   PageSupply& pages_;
   ContentMover& mover_;
   EvictionQueue& evictions_;
-  /// The samples that had been taken when nobody could go for the limit.
+  /// The samples that had been taken when a shrunken limit was last seen to, and when nobody could
+  /// go for it.
+  std::uint64_t relieved_at_ GUARDED_BY(manager_lock) = ~std::uint64_t{0};
   std::uint64_t relieved_in_vain_ GUARDED_BY(manager_lock) = ~std::uint64_t{0};
 };
 

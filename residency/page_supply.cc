@@ -9,11 +9,19 @@
 namespace superpipe {
 
 Result<Page> PageSupply::acquire(Bytes size, bool over_limit) {
+  const auto may_take = [&]() REQUIRES(manager_lock) {
+    return over_limit || core_.ledger.is_within_limit();
+  };
+  const auto may_create = [&]() REQUIRES(manager_lock) {
+    return may_take() && (over_limit || core_.ledger.admits(size));
+  };
   for (;;) {
-    core_.wait_for_sample();
-    if (over_limit || core_.ledger.is_within_limit()) {
+    if (may_take()) {
       if (auto page = core_.pool->take(size)) return std::move(*page);
-      if (over_limit || core_.ledger.admits(size)) {
+    }
+    if (may_create()) {
+      if (!core_.wait_for_sample()) return Status::kDeviceError;
+      if (may_create()) {
         auto created = create(size);
         if (created.ok() || created.status() != Status::kOutOfDeviceMemory) return created;
         if (reclaim_one()) continue;
@@ -99,9 +107,9 @@ bool PageSupply::destroy_idle() {
       const Unlocked unlocked(core_.mutex);
       complete = core_.events.all_complete(victim->after);
     }
-    core_.wait_for_sample();
+    const bool is_over = complete.ok() && *complete && core_.wait_for_sample();
     core_.ledger.end_vacating(size);
-    if (!complete.ok() || !*complete) {
+    if (!is_over) {
       busy.push_back(std::move(*victim));
       victim.reset();
       continue;

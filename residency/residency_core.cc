@@ -86,15 +86,17 @@ void ResidencyCore::note_peak() {
 
 bool ResidencyCore::sample_passthrough() noexcept {
   const Bytes limit_before = ledger.limit();
-  if (!begin_sample()) return false;
+  const bool begun = begin_sample();
   const auto sample = passthrough.begin_sample();
-  Result<Bytes> used = Status::kDeviceError;
-  {
-    const Unlocked unlocked(mutex);
-    used = device.used_bytes();
+  Result<Bytes> used = Status::kTimedOut;
+  if (begun) {
+    {
+      const Unlocked unlocked(mutex);
+      used = device.used_bytes();
+    }
+    sampling = false;
+    announce_to_waiters();
   }
-  sampling = false;
-  announce_to_waiters();
   if (!used.ok()) {
     passthrough.give_up_sample(sample, now());
     return false;
@@ -107,27 +109,33 @@ bool ResidencyCore::sample_passthrough() noexcept {
   return moved || ledger.limit() != limit_before;
 }
 
-// Gets the device's count for this thread alone, with no page coming or going.
+// Gets the device's count for this thread alone, with no page coming or going. Threads that waited
+// to change a page go first.
 // @return false if that takes so long that a driver must be stuck, or the manager ends.
 bool ResidencyCore::begin_sample() noexcept {
-  constexpr std::chrono::milliseconds kSlice{10};
-  auto left = std::min<std::chrono::milliseconds>(options.wait_limit, std::chrono::seconds{1});
-  const auto must_wait = [&](bool busy) REQUIRES(manager_lock) {
-    return busy && left.count() > 0 && !stopped && !abandoned;
+  // Of the real time: a clock of a test may stand still meanwhile.
+  const auto deadline = Clock::now() + std::min<std::chrono::milliseconds>(options.wait_limit,
+                                                                           std::chrono::seconds{1});
+  const auto can_go_on = [&]() REQUIRES(manager_lock) {
+    return !stopped && !abandoned && Clock::now() < deadline;
   };
-  for (; must_wait(sampling); left -= kSlice) sleep(kSlice);
-  if (sampling || stopped || abandoned) return false;
+  constexpr std::chrono::milliseconds kSlice{10};
+  while ((sampling || waiting_for_sample > 0) && can_go_on()) sleep(kSlice);
+  if (sampling || !can_go_on()) return false;
   sampling = true;  // from here on nobody begins to change a page
-  for (; must_wait(ledger.is_moving()); left -= kSlice) sleep(kSlice);
-  if (!ledger.is_moving()) return true;
+  while (ledger.is_moving() && can_go_on()) sleep(kSlice);
+  if (!ledger.is_moving() && can_go_on()) return true;
   sampling = false;
   announce_to_waiters();
   return false;
 }
 
-void ResidencyCore::wait_for_sample() noexcept {
+bool ResidencyCore::wait_for_sample() noexcept {
   constexpr std::chrono::milliseconds kSlice{10};
+  ++waiting_for_sample;
   while (sampling && !stopped && !abandoned) sleep(kSlice);
+  --waiting_for_sample;
+  return !stopped && !abandoned;
 }
 
 bool ResidencyCore::restore_policy() noexcept {

@@ -91,8 +91,8 @@ struct ResidencyCore {
   bool sample_passthrough() noexcept REQUIRES(manager_lock);
   /// Waits while the device is being asked: no page is created or destroyed meanwhile, so that its
   /// answer can be compared with our count. To be called before a decision to create or destroy a
-  /// page. Opens the mutex.
-  void wait_for_sample() noexcept REQUIRES(manager_lock);
+  /// page. Opens the mutex. @return false if the manager has ended meanwhile.
+  bool wait_for_sample() noexcept REQUIRES(manager_lock);
 
   /// Bytes that no live buffer holds, or will soon.
   [[nodiscard]] Bytes coming() const REQUIRES(manager_lock) {
@@ -150,8 +150,9 @@ struct ResidencyCore {
   WarningQueue warnings GUARDED_BY(manager_lock);
   PolicyEngine policy GUARDED_BY(manager_lock);
   bool asks_policy GUARDED_BY(manager_lock);
-  bool sampling GUARDED_BY(manager_lock) = false;      ///< a thread is asking the device
-  std::uint64_t samples GUARDED_BY(manager_lock) = 0;  ///< answers of the device so far
+  bool sampling GUARDED_BY(manager_lock) = false;                 ///< a thread is asking the device
+  std::uint32_t waiting_for_sample GUARDED_BY(manager_lock) = 0;  ///< threads in wait_for_sample()
+  std::uint64_t samples GUARDED_BY(manager_lock) = 0;             ///< answers of the device so far
   Bytes reserved GUARDED_BY(manager_lock);  ///< what policy was told last to leave to the driver
 
   TurnQueue turn GUARDED_BY(manager_lock);
