@@ -19,11 +19,23 @@ PassthroughLedger::PassthroughLedger(std::optional<Bytes> budget, Bytes headroom
       sample_above_((budget ? headroom : kMostRounding).count() / 2),
       most_growth_(budget ? budget->count() : kNoLimit) {}
 
+std::uint8_t PassthroughLedger::under_way() const noexcept {
+  std::uint8_t changes = 0;
+  for (const auto change :
+       {PassthroughChange::kGrowth, PassthroughChange::kFree, PassthroughChange::kLateFree}) {
+    const bool any = changes_under_way_[index_of(change)].load(std::memory_order_acquire) > 0;
+    if (any) changes |= bit_of(change);
+  }
+  return changes;
+}
+
 PassthroughLedger::Sample PassthroughLedger::begin_sample() noexcept {
+  // In this order: a change that has returned meanwhile is found among those that were made.
+  const std::uint8_t going_on = under_way();
+  const std::uint8_t made = changes_.exchange(0, std::memory_order_acq_rel);
   // An allocation is counted after the driver has made it, so the answer includes what is read
   // here.
-  const std::uint8_t changes = changes_.exchange(0, std::memory_order_acq_rel);
-  return {grown_.load(std::memory_order_acquire), changes};
+  return {grown_.load(std::memory_order_acquire), made, going_on};
 }
 
 bool PassthroughLedger::end_sample(const Sample& sample, Bytes used, TimePoint now) noexcept {
@@ -46,27 +58,32 @@ bool PassthroughLedger::end_sample(const Sample& sample, Bytes used, TimePoint n
 // How much of `used` this process holds: all that is above what others held before, within the
 // bounds of what it can have taken and given back itself.
 Bytes PassthroughLedger::share_of(const Sample& sample, Bytes used) noexcept {
-  // In this order: an allocation goes from the one to the other once the driver has made it.
+  // Also what began after the sample and may be in the device's answer. In this order: a change or
+  // allocation goes from the one to the other when the driver has made it.
+  const std::uint8_t going_on = under_way();
   const Bytes in_flight{in_flight_.load(std::memory_order_acquire)};
-  const Bytes allocated = in_flight + grown();
-  Bytes most = sampled_ + allocated;
-  if (allocated > Bytes{}) most += kMostRounding;
-  // What was noted before the last sample may have come after it: a first launch loads its code.
-  const bool noted = sample.has(PassthroughChange::kGrowth);
-  if (noted || may_have_grown_) most += kMostNoted;
-  may_have_grown_ = noted;
+  const std::uint8_t changes =
+      sample.changes | sample.under_way | going_on | changes_.load(std::memory_order_acquire);
+  const auto noted = [changes](PassthroughChange change) {
+    return (changes & bit_of(change)) != 0;
+  };
 
-  const bool frees_late = sample.has(PassthroughChange::kLateFree);
-  const bool freed = frees_late || sample.has(PassthroughChange::kFree);
-  frees_late_ = frees_late_ || frees_late;
-  may_shrink_ = may_shrink_ || freed;
-  const Bytes least = may_shrink_ ? Bytes{} : sampled_;
+  const Bytes allocated = in_flight + grown();
+  const Bytes uncounted = sampled_ - counted_;
+  Bytes slack;
+  if (noted(PassthroughChange::kGrowth)) {
+    slack = saturating_subtract(kMostUncounted, uncounted);
+  } else if (allocated > Bytes{}) {
+    slack = saturating_subtract(kMostRounding, uncounted);
+  }
+  const Bytes most = sampled_ + allocated + slack;
+
+  frees_late_ = frees_late_ || noted(PassthroughChange::kLateFree);
+  const bool may_have_freed = frees_late_ || noted(PassthroughChange::kFree);
+  const Bytes least = may_have_freed ? Bytes{} : counted_;
 
   const Bytes above = saturating_subtract(used, baseline_);
-  const Bytes share = std::min(std::clamp(above, least, most), used);
-  // A free that was noted since the last sample may still be on its way.
-  if (share < sampled_ && !freed) may_shrink_ = frees_late_;
-  return share;
+  return std::min(std::clamp(above, least, most), used);
 }
 
 void PassthroughLedger::give_up_sample(const Sample& sample, TimePoint now) noexcept {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -21,11 +23,12 @@ namespace superpipe {
 /// driver took unasked (code, a pool that grew), for which the headroom is kept free.
 ///
 /// The device tells what all processes hold together. What grew is this process's as far as it
-/// counted allocations or noted growth; what shrank is as far as it noted frees. The rest is other
-/// processes', and is charged to nobody. In doubt less is charged: a budget that gives way to a
-/// neighbour's memory would refuse a launch that has room.
+/// counted allocations or noted growth, and then never more than kMostUncounted beyond all that it
+/// counted. What shrank is its own if it noted frees; if not, only what nobody counted may be. The
+/// rest is other processes', and is charged to nobody. So a neighbour cannot make a launch fail
+/// that has room; it can make the estimate too low, by shrinking while this process frees.
 ///
-/// begin_allocation(), end_allocation(), note() and admits() may be called from any thread at any
+/// begin_*(), end_allocation(), end_change() and admits() may be called from any thread at any
 /// time, and wait for nobody. Everything else is serialised by the caller. Calls neither a device
 /// nor a clock. Source: docs/design.md, "Invariants", I4.
 class PassthroughLedger {
@@ -36,10 +39,10 @@ class PassthroughLedger {
   /// whenever something changed, and doubles as long as nothing does.
   static constexpr std::chrono::milliseconds kShortestInterval{5};
   static constexpr std::chrono::milliseconds kLongestInterval{1000};
-  /// Growth that was noted, not counted, is this process's up to so much in one sample: no module,
-  /// context or graph takes more.
-  static constexpr Bytes kMostNoted = 1_GiB;
-  /// What the driver may take beyond counted allocations, for its blocks and pools.
+  /// The most that this process is taken to hold beyond what hooks counted: code, its other
+  /// contexts, what pools and blocks are rounded up to.
+  static constexpr Bytes kMostUncounted = 1_GiB;
+  /// The most of it that comes with counted allocations, when no growth was noted.
   static constexpr Bytes kMostRounding = 64_MiB;
 
   /// `budget`: what managed and pass-through bytes may take together; nullopt: no such promise was
@@ -76,13 +79,17 @@ class PassthroughLedger {
     return soon;
   }
 
-  /// Something changes that no hook can count. To be called before the driver's call and after it,
-  /// so that a sample between the two takes what it finds for what it is.
-  /// @return whether it is the first change since the last sample.
-  bool note(PassthroughChange change) noexcept {
-    const auto bit = static_cast<std::uint8_t>(change);
-    if ((changes_.load(std::memory_order_relaxed) & bit) != 0) return false;
-    return changes_.fetch_or(bit, std::memory_order_acq_rel) == 0;
+  /// A call of the driver is about to change pass-through memory by an unknown amount. A sample
+  /// that is taken before its end takes what it finds for this process's.
+  void begin_change(PassthroughChange change) noexcept {
+    changes_under_way_[index_of(change)].fetch_add(1, std::memory_order_acq_rel);
+  }
+  /// The call has returned. @return whether it is the first change since the last sample.
+  bool end_change(PassthroughChange change) noexcept {
+    const std::uint8_t before = changes_.fetch_or(bit_of(change), std::memory_order_acq_rel);
+    // Only now: a sample may find the change twice, and never not at all.
+    changes_under_way_[index_of(change)].fetch_sub(1, std::memory_order_release);
+    return before == 0;
   }
 
   /// Pass-through memory, as far as it is known.
@@ -113,10 +120,8 @@ class PassthroughLedger {
   /// begin_sample(), so that its answer includes all of it.
   struct Sample {
     std::uint64_t grown = 0;
-    std::uint8_t changes = 0;
-    [[nodiscard]] bool has(PassthroughChange change) const {
-      return (changes & static_cast<std::uint8_t>(change)) != 0;
-    }
+    std::uint8_t changes = 0;    ///< of bit_of(): made since the last sample
+    std::uint8_t under_way = 0;  ///< of bit_of(): not yet returned
   };
   [[nodiscard]] Sample begin_sample() noexcept;
 
@@ -125,7 +130,7 @@ class PassthroughLedger {
   /// @return whether the estimate is another one now.
   bool end_sample(const Sample& sample, Bytes used, TimePoint now) noexcept;
 
-  /// The device did not answer; what the sample began with counts on.
+  /// The device could not be asked; what the sample began with counts on.
   void give_up_sample(const Sample& sample, TimePoint now) noexcept;
 
  private:
@@ -133,6 +138,13 @@ class PassthroughLedger {
   [[nodiscard]] std::uint64_t steps(std::uint64_t growth) const noexcept {
     return sample_above_ == 0 || growth == 0 ? growth : (growth - 1) / sample_above_;
   }
+  static constexpr std::size_t index_of(PassthroughChange change) {
+    return static_cast<std::size_t>(change);
+  }
+  static constexpr std::uint8_t bit_of(PassthroughChange change) {
+    return static_cast<std::uint8_t>(1U << index_of(change));
+  }
+  [[nodiscard]] std::uint8_t under_way() const noexcept;
   [[nodiscard]] Bytes share_of(const Sample& sample, Bytes used) noexcept;
 
   /// The time of the next sample: soon if much has grown or anything has changed.
@@ -151,14 +163,13 @@ class PassthroughLedger {
   const std::uint64_t sample_above_;     ///< growth since the last sample that calls for another
   std::atomic<std::uint64_t> grown_{0};  ///< bytes allocated since the last sample
   std::atomic<std::uint64_t> in_flight_{0};  ///< bytes that the driver is being asked for
-  std::atomic<std::uint8_t> changes_{0};     ///< since the last sample, of PassthroughChange
-  std::atomic<std::uint64_t> most_growth_;   ///< the budget less what the last sample found
-  Bytes baseline_;               ///< what others hold: at the start, or found to be theirs since
-  Bytes sampled_;                ///< this process's share, by the last sample
-  Bytes counted_;                ///< of sampled_, what hooks counted
-  bool may_have_grown_ = false;  ///< growth was noted before the last sample
-  bool may_shrink_ = false;      ///< a free was noted whose memory no sample has seen go yet
-  bool frees_late_ = false;      ///< a free in stream order was noted: any drop may be of it
+  std::atomic<std::uint8_t> changes_{0};     ///< since the last sample; of bit_of()
+  std::array<std::atomic<std::uint32_t>, kPassthroughChanges> changes_under_way_{};
+  std::atomic<std::uint64_t> most_growth_;  ///< the budget less what the last sample found
+  Bytes baseline_;           ///< what others hold: at the start, or found to be theirs since
+  Bytes sampled_;            ///< this process's share, by the last sample
+  Bytes counted_;            ///< of sampled_, what hooks counted; freed since or not
+  bool frees_late_ = false;  ///< a free in stream order was noted: any drop may be of it
   TimePoint sampled_at_{};
   std::chrono::milliseconds interval_ = kShortestInterval;
 };

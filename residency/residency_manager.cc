@@ -34,7 +34,10 @@ class ResidencyManager::Impl {
   void wake_for_sample() noexcept EXCLUDES(manager_lock);
   bool make_room(Bytes size) noexcept EXCLUDES(manager_lock);
   void trim() EXCLUDES(manager_lock);
-  Capacity capacity(Bytes device_total) EXCLUDES(manager_lock);
+  Capacity capacity(Bytes device_free, Bytes device_total) EXCLUDES(manager_lock);
+  [[nodiscard]] Bytes total_capacity(Bytes device_total) const {
+    return core.moves ? device_total + core.host.limit() : device_total;
+  }
   ResidencyStats stats() const EXCLUDES(manager_lock);
   void shut_down() noexcept EXCLUDES(manager_lock);
   void abandon() noexcept;
@@ -123,13 +126,19 @@ void ResidencyManager::Impl::trim() {
   core.host.trim();
 }
 
-ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_total) {
+ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_free, Bytes device_total) {
   const ManagerLock lock(core.mutex);
   if (!core.stopped && !core.abandoned) (void)core.sample_passthrough();
-  const Bytes total = core.moves ? device_total + core.host.limit() : device_total;
+  const Bytes total = total_capacity(device_total);
   Bytes free = saturating_subtract(total, core.ledger.live() + core.passthrough.bytes());
-  // Every buffer needs backing, so that is what a further allocation can really have.
-  if (core.moves) free = std::min(free, core.host.limit() - core.host.reserved());
+  if (core.moves) {
+    // Every buffer needs backing, so that is what a further allocation can really have.
+    free = std::min(free, core.host.limit() - core.host.reserved());
+  } else {
+    // Nothing gives way: what other processes hold is not free, but pages without a buffer are.
+    free =
+        std::min(free, device_free + saturating_subtract(core.ledger.pages(), core.ledger.live()));
+  }
   return {free, total};
 }
 
@@ -325,8 +334,12 @@ void ResidencyManager::end_passthrough_allocation(Bytes size, bool made) noexcep
   if (wants_sample && impl_->core.samples_passthrough()) impl_->wake_for_sample();
 }
 
-void ResidencyManager::on_passthrough_change(PassthroughChange change) noexcept {
-  const bool is_first = impl_->core.passthrough.note(change);
+void ResidencyManager::begin_passthrough_change(PassthroughChange change) noexcept {
+  impl_->core.passthrough.begin_change(change);
+}
+
+void ResidencyManager::end_passthrough_change(PassthroughChange change) noexcept {
+  const bool is_first = impl_->core.passthrough.end_change(change);
   if (is_first && impl_->core.samples_passthrough()) impl_->wake_for_sample();
 }
 
@@ -339,8 +352,12 @@ bool ResidencyManager::run_worker_once() {
   return impl_->core.worker.run_once();
 }
 
-ResidencyManager::Capacity ResidencyManager::capacity(Bytes device_total) {
-  return impl_->capacity(device_total);
+ResidencyManager::Capacity ResidencyManager::capacity(Bytes device_free, Bytes device_total) {
+  return impl_->capacity(device_free, device_total);
+}
+
+Bytes ResidencyManager::total_capacity(Bytes device_total) const {
+  return impl_->total_capacity(device_total);
 }
 
 ResidencyStats ResidencyManager::stats() const { return impl_->stats(); }

@@ -95,9 +95,11 @@ class ResidencyManager {
   /// The driver has `made` it, or has failed. REQUIRES: begin_passthrough_allocation(size) was
   /// true. Mostly two atomic adds.
   void end_passthrough_allocation(Bytes size, bool made) noexcept;
-  /// Pass-through memory comes or goes by an amount that only the device knows. To be called before
-  /// the driver's call and after it. Mostly one load.
-  void on_passthrough_change(PassthroughChange change) noexcept;
+  /// A call of the driver is about to change pass-through memory by an amount that only the device
+  /// knows. One atomic add.
+  void begin_passthrough_change(PassthroughChange change) noexcept;
+  /// The call has returned. REQUIRES: one begin_passthrough_change(change). Mostly two atomics.
+  void end_passthrough_change(PassthroughChange change) noexcept;
   /// The driver was out of memory for `size` bytes: gives back as many bytes of pages, evicting if
   /// need be. Waits for that, at most the wait limit; work that does not end is not waited for long
   /// (I7). @return whether as much came free, and asking the driver again is worthwhile.
@@ -111,12 +113,16 @@ class ResidencyManager {
   /// REQUIRES: options.worker_thread was false. @return false if there was none.
   bool run_worker_once();
 
-  /// Device plus host bytes still free and in total, for an ordinary device of that size. Asks the
-  /// device about pass-through memory, so that the program sees what it has just freed.
+  /// What a device says of its memory.
   struct Capacity {
     Bytes free, total;
   };
-  [[nodiscard]] Capacity capacity(Bytes device_total);
+  /// Device plus host bytes still free and in total, where the device says that it has
+  /// `device_free` and `device_total`. Asks the device about pass-through memory, so that the
+  /// program sees what it has just freed.
+  [[nodiscard]] Capacity capacity(Bytes device_free, Bytes device_total);
+  /// The total of capacity(). Asks nobody.
+  [[nodiscard]] Bytes total_capacity(Bytes device_total) const;
 
   [[nodiscard]] ResidencyStats stats() const;
 

@@ -181,7 +181,7 @@ CUresult hook::cuMemGetInfo_v2(size_t* free, size_t* total) noexcept {
   const CUresult result = driver().cuMemGetInfo_v2(&device_free, &device_total);
   if (result != CUDA_SUCCESS) return result;
   if (managed != nullptr && !managed->configuration().report_real_memory) {
-    const auto capacity = managed->residency().capacity(Bytes{device_total});
+    const auto capacity = managed->residency().capacity(Bytes{device_free}, Bytes{device_total});
     device_free = capacity.free.count();
     device_total = capacity.total.count();
   }
@@ -197,7 +197,7 @@ CUresult hook::cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) noexcept {
       managed->configuration().report_real_memory) {
     return result;
   }
-  *bytes = managed->residency().capacity(Bytes{*bytes}).total.count();
+  *bytes = managed->residency().total_capacity(Bytes{*bytes}).count();
   return result;
 }
 

@@ -34,9 +34,9 @@ template <typename Call>
 CUresult change_passthrough(PassthroughChange change, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return call();
-  managed->residency().on_passthrough_change(change);
+  managed->residency().begin_passthrough_change(change);
   const CUresult result = call();
-  if (result == CUDA_SUCCESS) managed->residency().on_passthrough_change(change);
+  managed->residency().end_passthrough_change(change);
   return result;
 }
 

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <future>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "residency/residency_manager.h"
 #include "tests/residency/manager_fixture.h"
@@ -28,10 +30,10 @@ class PassthroughTest : public ManagerTest {
   }
   /// The program frees as many.
   void shrink(std::uint64_t pages) {
-    manager_->on_passthrough_change(PassthroughChange::kFree);
+    manager_->begin_passthrough_change(PassthroughChange::kFree);
     passthrough_ -= Bytes{pages * kPage};
     device_->set_passthrough(passthrough_);
-    manager_->on_passthrough_change(PassthroughChange::kFree);
+    manager_->end_passthrough_change(PassthroughChange::kFree);
   }
   /// Whether an allocation of `pages` pages may be made; it then fails.
   bool admits(std::uint64_t pages) {
@@ -130,10 +132,10 @@ TEST_F(PassthroughTest, GrowsIntoTheHeadroomUnseen) {
   for (const Address buffer : buffers) ASSERT_EQ(launch({buffer}), Status::kOk);
   device_->drain();
   EXPECT_EQ(device_->device_bytes(), Bytes{6 * kPage});
-  manager_->on_passthrough_change(PassthroughChange::kGrowth);
+  manager_->begin_passthrough_change(PassthroughChange::kGrowth);
   device_->set_passthrough(Bytes{2 * kPage});
   EXPECT_LE(device_->device_bytes() + Bytes{2 * kPage}, Bytes{8 * kPage});
-  manager_->on_passthrough_change(PassthroughChange::kGrowth);
+  manager_->end_passthrough_change(PassthroughChange::kGrowth);
   sample();
   settle();
   EXPECT_LE(device_->device_bytes(), Bytes{4 * kPage}) << "the headroom is free again";
@@ -201,6 +203,21 @@ TEST_F(PassthroughTest, FailsAnAllocationOnlyAfterTheDeviceWasAsked) {
   EXPECT_TRUE(manager_->allocate(Bytes{4 * kPage}, std::nullopt).ok());
 }
 
+// A victim that cannot go is not asked again and again.
+TEST_F(PassthroughTest, AsksVictimsThatCannotGoOncePerSample) {
+  make(budget_of(8));
+  (void)fill_eight_pages();
+  settle();
+  device_->fail(Call::kUnmap, 1, Status::kDeviceError, true);
+  const int asked = device_->calls(Call::kUsedBytes);
+  const int unmapped = device_->calls(Call::kUnmap);
+  grow(3);
+  for (int i = 0; i < 2000; ++i) (void)manager_->run_worker_once();
+  const int samples = device_->calls(Call::kUsedBytes) - asked;
+  EXPECT_LE(device_->calls(Call::kUnmap) - unmapped, 4 * (samples + 1)) << "four victims each time";
+  device_->clear_faults();
+}
+
 /// The same with the worker's own thread: what happens while the device is being asked.
 class PassthroughThreadsTest : public PassthroughTest {
  protected:
@@ -229,10 +246,10 @@ class PassthroughThreadsTest : public PassthroughTest {
 TEST_F(PassthroughThreadsTest, IsSampledByOneThreadAtATime) {
   make(budget_of(8));
   hold(Call::kUsedBytes);
-  auto first = std::async(std::launch::async, [&] { (void)manager_->capacity(1_MiB); });
+  auto first = std::async(std::launch::async, [&] { (void)manager_->capacity(1_MiB, 1_MiB); });
   wait_until_held();
   grow(3);
-  auto second = std::async(std::launch::async, [&] { (void)manager_->capacity(1_MiB); });
+  auto second = std::async(std::launch::async, [&] { (void)manager_->capacity(1_MiB, 1_MiB); });
   EXPECT_EQ(second.wait_for(std::chrono::milliseconds{50}), std::future_status::timeout);
   release();
   first.get();
@@ -266,10 +283,79 @@ TEST_F(PassthroughThreadsTest, IsSampledWhenPagesHaveStoppedChanging) {
   EXPECT_EQ(launched.get(), Status::kOk);
 }
 
+// Operations of other threads announce changes all the time: that must not shorten the wait for a
+// page whose destruction takes long.
+TEST_F(PassthroughThreadsTest, IsSampledHoweverOftenOthersAnnounceChanges) {
+  options_.wait_limit = std::chrono::seconds{30};
+  make(budget_of(9));
+  const Address busy = load(1, 9);
+  UseToken keep;
+  ASSERT_EQ(announce({busy}, stream_, keep), Status::kOk);
+  const Address a = load(4, 1);
+  const Address b = load(3, 2);
+  const Address gone = load(1, 3);
+  device_->synchronize(stream_);
+  ASSERT_EQ(manager_->free(gone), Status::kOk);
+  ASSERT_TRUE(manager_->make_room(Bytes{4 * kPage})) << "a or b is out";
+  const Address last = load(1, 3);
+  device_->synchronize(stream_);
+  ASSERT_EQ(manager_->free(last), Status::kOk);
+  hold(Call::kDestroyPages);
+  auto trim = std::async(std::launch::async, [&] { manager_->trim(); });
+  wait_until_held();
+  grow(2);
+  shrink(2);
+  std::atomic<bool> stop{false};
+  const StreamHandle other = device_->program_stream();
+  auto announcing = std::async(std::launch::async, [&] {
+    while (!stop) {
+      UseToken token;
+      if (announce({busy}, other, token) == Status::kOk) manager_->end_use(token, other, true);
+    }
+  });
+  auto launched = std::async(std::launch::async, [&] { return launch({a, b, busy}); });
+  EXPECT_EQ(launched.wait_for(std::chrono::milliseconds{200}), std::future_status::timeout);
+  release();
+  trim.get();
+  EXPECT_EQ(launched.get(), Status::kOk);
+  stop = true;
+  announcing.get();
+  manager_->end_use(keep, stream_, true);
+}
+
+// A program that polls for free memory must not keep pages from being created.
+TEST_F(PassthroughThreadsTest, LetsPagesChangeBetweenTwoSamples) {
+  make(budget_of(100));
+  std::atomic<int> asked{0};
+  std::atomic<int> asked_before_creation{0};
+  device_->on_call = [&](Call made) {
+    if (made == Call::kCreatePages) asked_before_creation = asked.load();
+    if (made != Call::kUsedBytes || asked++ > 0) return;
+    begun_.set_value();
+    released_.get_future().wait();
+  };
+  std::atomic<bool> stop{false};
+  const auto poll = [&] {
+    while (!stop) (void)manager_->capacity(1_MiB, 1_MiB);
+  };
+  std::vector<std::future<void>> pollers;
+  pollers.push_back(std::async(std::launch::async, poll));
+  wait_until_held();
+  auto allocated = std::async(std::launch::async,
+                              [&] { return manager_->allocate(Bytes{kPage}, std::nullopt); });
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});  // until it waits for the sample
+  for (int i = 0; i < 3; ++i) pollers.push_back(std::async(std::launch::async, poll));
+  release();
+  EXPECT_TRUE(allocated.get().ok());
+  EXPECT_LE(asked_before_creation, 1) << "it went first";
+  stop = true;
+  for (auto& poller : pollers) poller.get();
+}
+
 TEST_F(PassthroughThreadsTest, DoesNotChangePagesWhileItIsSampled) {
   make(budget_of(8));
   hold(Call::kUsedBytes);
-  auto asked = std::async(std::launch::async, [&] { (void)manager_->capacity(1_MiB); });
+  auto asked = std::async(std::launch::async, [&] { (void)manager_->capacity(1_MiB, 1_MiB); });
   wait_until_held();
   const int created = device_->calls(Call::kCreatePages);
   auto allocated = std::async(std::launch::async,

@@ -155,10 +155,10 @@ class Program {
       device_.set_passthrough(passthrough_);
       armed()->end_passthrough_allocation(kStep, true);
     } else if (!grows && passthrough_ > Bytes{}) {
-      armed()->on_passthrough_change(PassthroughChange::kFree);
+      armed()->begin_passthrough_change(PassthroughChange::kFree);
       passthrough_ -= kStep;
       device_.set_passthrough(passthrough_);
-      armed()->on_passthrough_change(PassthroughChange::kFree);
+      armed()->end_passthrough_change(PassthroughChange::kFree);
     }
   }
 

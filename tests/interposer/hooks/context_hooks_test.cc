@@ -47,7 +47,8 @@ TEST_F(ContextHooksTest, LetsAHookFinishWhileTheContextGoes) {
   EXPECT_FALSE(residency.allocate(2_MiB, std::nullopt).ok());
   EXPECT_TRUE(residency.begin_passthrough_allocation(1_MiB));
   residency.end_passthrough_allocation(1_MiB, true);
-  residency.on_passthrough_change(PassthroughChange::kFree);
+  residency.begin_passthrough_change(PassthroughChange::kFree);
+  residency.end_passthrough_change(PassthroughChange::kFree);
   (void)residency.make_room(1_MiB);
   residency.trim();
   residency.on_stream_destroy(kLegacyStream);
