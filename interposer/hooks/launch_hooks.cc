@@ -1,36 +1,26 @@
 // Kernel launches: the hot path. Nothing here logs, allocates or locks while all is resident.
 #include <chrono>
 
+#include "interposer/context_registry.h"
+#include "interposer/driver/codes.h"
+#include "interposer/driver/cuda_api.h"
+#include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
+#include "interposer/hooks/launch_words.h"
 #include "interposer/hooks/named_words.h"
 #include "interposer/hooks/submit.h"
+#include "interposer/kernel_arguments.h"
+#include "interposer/managed_context.h"
+#include "interposer/word_list.h"
+#include "profiler/launch_overhead_meter.h"
+#include "residency/residency_manager.h"
+#include "residency/use_token.h"
 
 namespace superpipe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Adds the words of the launch that lie in the arena. @return the kernel's layout; null if the
-/// driver does not know the function or its parameters: the launch then passes through.
-const KernelLayout* collect(ManagedContext& managed, CUfunction function, void* const* parameters,
-                            void* const* extra, WordList& words) noexcept {
-  const KernelLayout* layout = managed.layouts().find(function);
-  if (layout == nullptr) [[unlikely]] {
-    layout = managed.layouts().learn(function);
-    if (layout == nullptr) return nullptr;
-    // The first launch loads the function's code.
-    managed.residency().on_passthrough_change(PassthroughChange::kGrowth);
-  }
-  const auto is_ours = [&managed](std::uint64_t word) { return managed.in_arena(word); };
-  if (parameters != nullptr) {
-    collect_parameters(*layout, parameters, is_ours, words);
-  } else if (extra != nullptr) {
-    const ArgumentBuffer buffer = argument_buffer_of(extra);
-    collect_bytes(buffer.data, buffer.size, is_ours, words);
-  }
-  return layout;
-}
 
 /// Announces the launch, submits it through `call`, ends the use.
 template <typename Call>
@@ -46,7 +36,7 @@ CUresult launch(CUfunction function, void* const* parameters, void* const* extra
     if (status != Status::kOk) return managed->failure(status, CallKind::kSubmission);
   }
   WordList words;
-  const KernelLayout* const layout = collect(*managed, function, parameters, extra, words);
+  const KernelLayout* const layout = add_launch_words(*managed, function, parameters, extra, words);
   if (layout == nullptr) return call();
   if (words.empty()) {
     managed->count_launch_without_buffers();

@@ -1,5 +1,8 @@
 #include "interposer/hooks/named_words.h"
 
+#include "interposer/hooks/launch_words.h"
+#include "interposer/kernel_arguments.h"
+
 namespace superpipe {
 namespace {
 
@@ -53,13 +56,7 @@ void NamedWords::add(const CUDA_RESOURCE_DESC* resource) noexcept {
 void NamedWords::add_launch(CUfunction function, void* const* parameters,
                             void* const* extra) noexcept {
   if (managed_ == nullptr) return;
-  const auto is_ours = [this](std::uint64_t word) { return managed_->in_arena(word); };
-  const ArgumentBuffer buffer = argument_buffer_of(extra);
-  collect_bytes(buffer.data, buffer.size, is_ours, words_);
-  if (parameters == nullptr) return;
-  const KernelLayout* layout = managed_->layouts().find(function);
-  if (layout == nullptr) layout = managed_->layouts().learn(function);
-  if (layout != nullptr) collect_parameters(*layout, parameters, is_ours, words_);
+  (void)add_launch_words(*managed_, function, parameters, extra, words_);
 }
 
 void NamedWords::add(const CUDA_KERNEL_NODE_PARAMS_v1* node) noexcept {

@@ -1,0 +1,98 @@
+#include "interposer/hooks/launch_words.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "interposer/hooks/named_words.h"
+#include "tests/interposer/managed_fixture.h"
+
+namespace superpipe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+/// What add_launch_words() adds and returns.
+struct Added {
+  const KernelLayout* layout = nullptr;
+  std::vector<std::uint64_t> words;
+};
+
+Added add(CUfunction function, void* const* parameters, void* const* extra) {
+  WordList words;
+  ManagedContext& managed = *ContextRegistry::managed();
+  const KernelLayout* const layout = add_launch_words(managed, function, parameters, extra, words);
+  return {layout, {words.words().begin(), words.words().end()}};
+}
+
+/// A launch's `extra` that hands two pointers over.
+struct Packed {
+  Packed(CUdeviceptr first, CUdeviceptr second) : pointers{first, second} {}
+  Packed(const Packed&) = delete;
+  Packed& operator=(const Packed&) = delete;
+
+  CUdeviceptr pointers[2];
+  std::size_t size = sizeof pointers;
+  void* extra[5] = {CU_LAUNCH_PARAM_BUFFER_POINTER, pointers, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                    CU_LAUNCH_PARAM_END};
+};
+
+using AddLaunchWordsTest = testing::ManagedFixture;
+
+TEST_F(AddLaunchWordsTest, KeepsTheParametersThatAreInTheArena) {
+  CUdeviceptr first = 0x1234;
+  CUdeviceptr second = other_ + 8;
+  void* parameters[] = {&first, &second};
+  const Added added = add(testing::null_kernel(1), parameters, nullptr);
+  EXPECT_THAT(added.words, ElementsAre(other_ + 8));
+  EXPECT_EQ(added.layout, ContextRegistry::managed()->layouts().find(testing::null_kernel(1)));
+}
+
+TEST_F(AddLaunchWordsTest, KeepsTheWordsOfAnArgumentBuffer) {
+  const Packed packed(buffer_, 0x1234);
+  EXPECT_THAT(add(testing::null_kernel(1), nullptr, packed.extra).words, ElementsAre(buffer_));
+}
+
+TEST_F(AddLaunchWordsTest, AddsNothingForALaunchWithoutArguments) {
+  EXPECT_THAT(add(testing::null_kernel(1), nullptr, nullptr).words, IsEmpty());
+}
+
+// A node of a graph is made with it, and what the graph uses has to stay resident.
+TEST_F(AddLaunchWordsTest, ReadsTheArgumentBufferOfAFunctionThatTheDriverDoesNotKnow) {
+  driver().cuFuncGetParamInfo = [](CUfunction, std::size_t, std::size_t*, std::size_t*) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  };
+  driver().cuKernelGetParamInfo = [](CUkernel, std::size_t, std::size_t*, std::size_t*) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  };
+  CUdeviceptr first = buffer_;
+  void* parameters[] = {&first, &first};
+  const Packed packed(buffer_, other_);
+  const Added from_buffer = add(testing::null_kernel(9), nullptr, packed.extra);
+  const Added from_parameters = add(testing::null_kernel(9), parameters, nullptr);
+  EXPECT_EQ(from_buffer.layout, nullptr);
+  EXPECT_THAT(from_buffer.words, ElementsAre(buffer_, other_));
+  EXPECT_EQ(from_parameters.layout, nullptr);
+  EXPECT_THAT(from_parameters.words, IsEmpty());
+}
+
+using FirstUseTest = testing::BudgetFixture;
+
+TEST_F(FirstUseTest, HasTheDeviceLookedAtWhenAGraphNodeIsWhatUsesAFunctionFirst) {
+  testing::change_device_usage(2 << 20);  // as the driver takes for the kernel's code
+  CUdeviceptr first = buffer_;
+  CUdeviceptr second = other_;
+  void* parameters[] = {&first, &second};
+  CUDA_KERNEL_NODE_PARAMS_v2 node{};
+  node.func = testing::null_kernel(1);
+  node.kernelParams = parameters;
+  NamedWords named;
+  named.add(&node);
+  wait_for_passthrough(2_MiB);
+  testing::change_device_usage(-(2 << 20));
+}
+
+}  // namespace
+}  // namespace superpipe
