@@ -3,7 +3,7 @@
 #include "interposer/driver/loader.h"
 #include "interposer/driver/table.h"
 #include "interposer/log.h"
-#include "interposer/passthrough/memory_pools.h"
+#include "interposer/memory_pools.h"
 #include "interposer/process_configuration.h"
 
 namespace superpipe {

@@ -8,7 +8,7 @@
 #include "interposer/driver/codes.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/passthrough/memory_pools.h"
+#include "interposer/memory_pools.h"
 
 namespace superpipe {
 namespace {

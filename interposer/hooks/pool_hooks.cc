@@ -5,7 +5,7 @@
 #include "interposer/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/passthrough/memory_pools.h"
+#include "interposer/memory_pools.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 
 namespace superpipe {
