@@ -39,10 +39,11 @@ class ContextRegistry {
   /// the thread's current context is not the managed one. The first call takes milliseconds.
   [[nodiscard]] ManagedContext* for_allocation() noexcept;
   /// The managed context if the calling thread's current context is on its device, managed or not:
-  /// what is allocated there takes device memory. Sets one up as for_allocation() does.
-  [[nodiscard]] ManagedContext* for_current_device() noexcept;
-  /// The same, but null if no context is managed yet.
+  /// what is allocated there takes memory of the managed device. Null also if no context is managed
+  /// yet.
   [[nodiscard]] ManagedContext* if_on_current_device() const noexcept;
+  /// The same, but makes a context the managed one if there is none, as for_allocation() does.
+  [[nodiscard]] ManagedContext* for_current_device() noexcept;
 
   /// Whether allocations have to fail: no context can be managed, and SUPERPIPE_STRICT is set.
   [[nodiscard]] bool refuses_allocations() const noexcept {

@@ -12,23 +12,30 @@
 namespace superpipe {
 namespace {
 
-/// Whether an allocation of `size` bytes is left to the driver, whatever context it is for.
+/// Whether an allocation of `size` bytes is too small to be a buffer.
 bool is_small(const ManagedContext& managed, std::size_t size) noexcept {
   return Bytes{size} < managed.configuration().min_buffer;
 }
 
-/// Allocates a managed buffer, or lets the driver do it through `call`: small ones, those without a
-/// managed context, and those whose arguments the driver must judge.
+/// Has the driver make an allocation of `size` bytes through `call`. `managed` is the managed
+/// context if it is the calling thread's; an allocation in another context of its device counts
+/// against its budget too.
+template <typename Call>
+CUresult pass_through(ManagedContext* managed, std::size_t size, const Call& call) noexcept {
+  ManagedContext* const counting =
+      managed != nullptr ? managed : ContextRegistry::of_process().if_on_current_device();
+  return allocate_passthrough(counting, Bytes{size}, call);
+}
+
+/// Allocates a managed buffer. Small allocations, those in a context that is not managed, and those
+/// whose arguments the driver must judge pass through.
 template <typename Call>
 CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcept {
   if (dptr == nullptr || size == 0) return call();
   ContextRegistry& contexts = ContextRegistry::of_process();
   ManagedContext* const managed = contexts.for_allocation();
   if (contexts.refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (managed == nullptr || is_small(*managed, size)) {
-    return allocate_passthrough(managed != nullptr ? managed : contexts.for_current_device(),
-                                Bytes{size}, call);
-  }
+  if (managed == nullptr || is_small(*managed, size)) return pass_through(managed, size, call);
   // A buffer can be had without asking the driver, which would answer with this.
   const CUresult sticky = managed->sticky_error();
   if (sticky != CUDA_SUCCESS) return sticky;
@@ -47,7 +54,21 @@ MemoryPoolPtr pool_of_allocation(const ManagedContext& managed,
   return memory_pools().at(handle);
 }
 
-/// The same in the order of `stream`, from the pool `from` (nullopt: the device's current one).
+/// The pool in whose place superpipe serves an allocation in the order of `stream`, from the pool
+/// `from` (nullopt: the device's current one). Null if the allocation has to pass through.
+MemoryPoolPtr pool_to_serve(const ManagedContext* managed, std::size_t size,
+                            std::optional<CUmemoryPool> from, StreamHandle stream) noexcept {
+  if (managed == nullptr) return nullptr;  // the thread's context is not the managed one
+  if (is_small(*managed, size)) return nullptr;
+  if (!managed->can_order(stream)) return nullptr;  // an event could not order what comes before it
+  MemoryPoolPtr pool = pool_of_allocation(*managed, from);
+  // Pools that are shared, destroyed or elsewhere are the driver's own to serve.
+  const bool can_serve = pool != nullptr && pool->can_serve(managed->device());
+  return can_serve ? pool : nullptr;
+}
+
+/// Allocates a managed buffer in the order of `stream`, in place of the pool `from` (nullopt: the
+/// device's current one). What pool_to_serve() finds no pool for passes through.
 template <typename Call>
 CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, std::optional<CUmemoryPool> from,
                         StreamHandle stream, const Call& call) noexcept {
@@ -57,14 +78,8 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, std::optional<CUmem
   if (contexts.refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
   // A capture makes the allocation a node of its graph, which owns the memory from then on.
   if (is_capturing(stream)) return call();
-  MemoryPoolPtr pool;
-  if (managed != nullptr && !is_small(*managed, size) && managed->can_order(stream)) {
-    pool = pool_of_allocation(*managed, from);
-  }
-  if (pool == nullptr || !pool->can_serve(managed->device())) {
-    return allocate_passthrough(managed != nullptr ? managed : contexts.for_current_device(),
-                                Bytes{size}, call);
-  }
+  const MemoryPoolPtr pool = pool_to_serve(managed, size, from, stream);
+  if (pool == nullptr) return pass_through(managed, size, call);
   const auto address = managed->residency().allocate(Bytes{size}, stream);
   if (!address.ok()) return managed->failure(address.status(), CallKind::kAllocation);
   memory_pools().on_allocate(*address, {pool, size});
