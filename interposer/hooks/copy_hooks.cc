@@ -11,8 +11,8 @@
 namespace superpipe {
 namespace {
 
-/// Whether a call returns when the copy is done, or when it is queued.
-enum class Completion { kSynchronous, kAsynchronous };
+/// Whether a call returns when its copy is done or when it is queued.
+enum class CopyMode { kSynchronous, kAsynchronous };
 
 /// A memcpy that a stream runs when it gets there. Owned by the stream's host function.
 struct QueuedCopy {
@@ -83,8 +83,8 @@ CUresult queue_copy(StreamHandle stream, void* to, const void* from, std::size_t
 
 /// Moves `size` bytes between host memory of the program and the host copy of an evicted buffer, in
 /// the order of `stream`.
-CUresult copy_on_host(const ManagedContext& managed, StreamHandle stream, Completion completion,
-                      void* to, const void* from, std::size_t size, const void* program_memory,
+CUresult copy_on_host(const ManagedContext& managed, StreamHandle stream, CopyMode mode, void* to,
+                      const void* from, std::size_t size, const void* program_memory,
                       bool into_buffer) noexcept {
   if (runs_at_once(stream)) {
     std::memcpy(to, from, size);
@@ -93,20 +93,20 @@ CUresult copy_on_host(const ManagedContext& managed, StreamHandle stream, Comple
   // Synchronous copies too are ordered behind what was submitted to their stream before.
   // The program may change or free pageable memory as soon as the call returns. So a copy of it
   // that has to run behind other work takes a snapshot first, and one that has not is waited for.
-  const bool pageable = completion != Completion::kSynchronous && !is_pinned(program_memory);
+  const bool pageable = mode != CopyMode::kSynchronous && !is_pinned(program_memory);
   const bool snapshot = pageable && into_buffer && !has_nothing_before(managed, stream);
   const CUresult result = queue_copy(stream, to, from, size, snapshot);
-  const bool waits = completion == Completion::kSynchronous || (pageable && !snapshot);
+  const bool waits = mode == CopyMode::kSynchronous || (pageable && !snapshot);
   if (result != CUDA_SUCCESS || !waits) return result;
   return driver().cuStreamSynchronize(driver_stream(stream));
 }
 
 /// Sees to the pointers among bytes that are about to be device memory.
 Status scan_source(ManagedContext& managed, const void* source, std::size_t size,
-                   StreamHandle stream, Completion completion) noexcept {
+                   StreamHandle stream, CopyMode mode) noexcept {
   const Status status = managed.pins().pin_named_by(source, size);
-  if (status != Status::kOk || completion == Completion::kSynchronous ||
-      size > PointerPins::kLargestScan || !managed.can_order(stream)) {
+  if (status != Status::kOk || mode == CopyMode::kSynchronous || size > PointerPins::kLargestScan ||
+      !managed.can_order(stream)) {
     return status;
   }
   // The program may change a pinned source until the stream gets to the copy.
@@ -118,10 +118,10 @@ Status scan_source(ManagedContext& managed, const void* source, std::size_t size
 /// A copy from the host to the device. `call` hands it to the driver unchanged.
 template <typename Call>
 CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandle stream,
-                 Completion completion, const Call& call) noexcept {
+                 CopyMode mode, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr || size == 0 || from == nullptr) return call();
-  const Status scanned = scan_source(*managed, from, size, stream, completion);
+  const Status scanned = scan_source(*managed, from, size, stream, mode);
   if (scanned != Status::kOk) return managed->failure(scanned, CallKind::kSubmission);
   if (!managed->in_arena(to)) return call();
   if (!managed->can_order(stream)) {
@@ -130,21 +130,21 @@ CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandl
     return status == Status::kOk ? call() : managed->failure(status, CallKind::kSubmission);
   }
   UseToken token;
-  const auto route = managed->residency().begin_copy_in(
-      to, Bytes{size}, stream, completion == Completion::kSynchronous, token);
+  const auto route = managed->residency().begin_copy_in(to, Bytes{size}, stream,
+                                                        mode == CopyMode::kSynchronous, token);
   if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
-  const CUresult result = route->host == nullptr ? call()
-                                                 : copy_on_host(*managed, stream, completion,
-                                                                route->host, from, size, from,
-                                                                /*into_buffer=*/true);
+  const CUresult result = route->host == nullptr
+                              ? call()
+                              : copy_on_host(*managed, stream, mode, route->host, from, size, from,
+                                             /*into_buffer=*/true);
   managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
   return result;
 }
 
 /// A copy from the device to the host.
 template <typename Call>
-CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle stream,
-                  Completion completion, const Call& call) noexcept {
+CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle stream, CopyMode mode,
+                  const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr || size == 0 || to == nullptr || !managed->in_arena(from)) return call();
   if (!managed->can_order(stream)) {
@@ -153,13 +153,13 @@ CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle str
     return status == Status::kOk ? call() : managed->failure(status, CallKind::kSubmission);
   }
   UseToken token;
-  const auto route = managed->residency().begin_copy_out(
-      from, Bytes{size}, stream, completion == Completion::kSynchronous, token);
+  const auto route = managed->residency().begin_copy_out(from, Bytes{size}, stream,
+                                                         mode == CopyMode::kSynchronous, token);
   if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
-  const CUresult result = route->host == nullptr
-                              ? call()
-                              : copy_on_host(*managed, stream, completion, to, route->host, size,
-                                             to, /*into_buffer=*/false);
+  const CUresult result =
+      route->host == nullptr
+          ? call()
+          : copy_on_host(*managed, stream, mode, to, route->host, size, to, /*into_buffer=*/false);
   managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
   return result;
 }
@@ -167,7 +167,7 @@ CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle str
 /// A copy whose direction the addresses tell.
 template <typename Call>
 CUresult copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size, StreamHandle stream,
-                      Completion completion, const Call& call) noexcept {
+                      CopyMode mode, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return call();
   const bool into_ours = managed->in_arena(to);
@@ -175,10 +175,10 @@ CUresult copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size, Stream
   if (!out_of_ours && !is_device_memory(from)) {
     // From the host: to a device address of ours or the driver's, or to the host.
     if (!into_ours && !is_device_memory(to)) return call();
-    return copy_in(to, reinterpret_cast<const void*>(from), size, stream, completion, call);
+    return copy_in(to, reinterpret_cast<const void*>(from), size, stream, mode, call);
   }
   if (out_of_ours && !into_ours && !is_device_memory(to)) {
-    return copy_out(reinterpret_cast<void*>(to), from, size, stream, completion, call);
+    return copy_out(reinterpret_cast<void*>(to), from, size, stream, mode, call);
   }
   UsedWords used;
   used.add_reads(from);
@@ -190,18 +190,18 @@ CUresult copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size, Stream
 
 CUresult hook::cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost,
                                size_t ByteCount) noexcept {
-  return copy_in(dstDevice, srcHost, ByteCount, kLegacyStream, Completion::kSynchronous,
+  return copy_in(dstDevice, srcHost, ByteCount, kLegacyStream, CopyMode::kSynchronous,
                  [&] { return driver().cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount); });
 }
 CUresult hook::cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void* srcHost,
                                     size_t ByteCount) noexcept {
-  return copy_in(dstDevice, srcHost, ByteCount, kPerThreadStream, Completion::kSynchronous,
+  return copy_in(dstDevice, srcHost, ByteCount, kPerThreadStream, CopyMode::kSynchronous,
                  [&] { return driver().cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount); });
 }
 CUresult hook::cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,
                                     CUstream hStream) noexcept {
   return copy_in(dstDevice, srcHost, ByteCount, stream_handle(hStream, kLegacyDefault),
-                 Completion::kAsynchronous, [&] {
+                 CopyMode::kAsynchronous, [&] {
                    return driver().cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream);
                  });
 }
@@ -209,23 +209,23 @@ CUresult hook::cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void* srcH
                                          size_t ByteCount, CUstream hStream) noexcept {
   return copy_in(
       dstDevice, srcHost, ByteCount, stream_handle(hStream, kPerThreadDefault),
-      Completion::kAsynchronous,
+      CopyMode::kAsynchronous,
       [&] { return driver().cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount, hStream); });
 }
 
 CUresult hook::cuMemcpyDtoH_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount) noexcept {
-  return copy_out(dstHost, srcDevice, ByteCount, kLegacyStream, Completion::kSynchronous,
+  return copy_out(dstHost, srcDevice, ByteCount, kLegacyStream, CopyMode::kSynchronous,
                   [&] { return driver().cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount); });
 }
 CUresult hook::cuMemcpyDtoH_v2_ptds(void* dstHost, CUdeviceptr srcDevice,
                                     size_t ByteCount) noexcept {
-  return copy_out(dstHost, srcDevice, ByteCount, kPerThreadStream, Completion::kSynchronous,
+  return copy_out(dstHost, srcDevice, ByteCount, kPerThreadStream, CopyMode::kSynchronous,
                   [&] { return driver().cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount); });
 }
 CUresult hook::cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                                     CUstream hStream) noexcept {
   return copy_out(dstHost, srcDevice, ByteCount, stream_handle(hStream, kLegacyDefault),
-                  Completion::kAsynchronous, [&] {
+                  CopyMode::kAsynchronous, [&] {
                     return driver().cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream);
                   });
 }
@@ -233,28 +233,28 @@ CUresult hook::cuMemcpyDtoHAsync_v2_ptsz(void* dstHost, CUdeviceptr srcDevice, s
                                          CUstream hStream) noexcept {
   return copy_out(
       dstHost, srcDevice, ByteCount, stream_handle(hStream, kPerThreadDefault),
-      Completion::kAsynchronous,
+      CopyMode::kAsynchronous,
       [&] { return driver().cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount, hStream); });
 }
 
 CUresult hook::cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) noexcept {
-  return copy_unified(dst, src, ByteCount, kLegacyStream, Completion::kSynchronous,
+  return copy_unified(dst, src, ByteCount, kLegacyStream, CopyMode::kSynchronous,
                       [&] { return driver().cuMemcpy(dst, src, ByteCount); });
 }
 CUresult hook::cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) noexcept {
-  return copy_unified(dst, src, ByteCount, kPerThreadStream, Completion::kSynchronous,
+  return copy_unified(dst, src, ByteCount, kPerThreadStream, CopyMode::kSynchronous,
                       [&] { return driver().cuMemcpy_ptds(dst, src, ByteCount); });
 }
 CUresult hook::cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
                              CUstream hStream) noexcept {
   return copy_unified(dst, src, ByteCount, stream_handle(hStream, kLegacyDefault),
-                      Completion::kAsynchronous,
+                      CopyMode::kAsynchronous,
                       [&] { return driver().cuMemcpyAsync(dst, src, ByteCount, hStream); });
 }
 CUresult hook::cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
                                   CUstream hStream) noexcept {
   return copy_unified(dst, src, ByteCount, stream_handle(hStream, kPerThreadDefault),
-                      Completion::kAsynchronous,
+                      CopyMode::kAsynchronous,
                       [&] { return driver().cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream); });
 }
 
