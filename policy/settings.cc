@@ -12,7 +12,6 @@ using Table = std::array<Setting, kSettingCount>;
 Table make_table() {
   using Id = SettingId;
   using Kind = SettingKind;
-  using Scope = SettingScope;
   return {{
       {.id = Id::kK,
        .kind = Kind::kCount,
@@ -59,7 +58,6 @@ Table make_table() {
        .help = "What decides which layers stay and which move"},
       {.id = Id::kSimulate,
        .kind = Kind::kSwitch,
-       .scope = Scope::kCommand,
        .flag = "--simulate",
        .help = "Run on a simulated GPU (simgpu); never implied"},
       {.id = Id::kHostMem,
@@ -179,12 +177,10 @@ Table make_table() {
        .help = "Record a trace (not available in this version)"},
       {.id = Id::kOff,
        .kind = Kind::kSwitch,
-       .scope = Scope::kBoth,
        .variable = "SUPERPIPE_OFF",
        .help = "Run programs without superpipe"},
       {.id = Id::kDriver,
        .kind = Kind::kLibraryFile,
-       .scope = Scope::kBoth,
        .variable = "SUPERPIPE_DRIVER",
        .placeholder = "FILE",
        .default_words = "libcuda.so.1, as the loader finds it",

@@ -58,19 +58,11 @@ enum class SettingKind {
   kNotAvailable,  ///< a setting of a later version: every value is refused
 };
 
-/// Who acts on a setting. The command hands on what the library acts on.
-enum class SettingScope {
-  kCommand,  ///< `superpipe run` alone; there is no variable
-  kLibrary,  ///< the library in the program alone
-  kBoth,     ///< `superpipe run` and the library
-};
-
 /// One setting. Texts are for users; an empty text means that there is none.
 struct Setting {
   SettingId id{};
   SettingKind kind{};
-  SettingScope scope = SettingScope::kLibrary;
-  const char* variable = "";                ///< "SUPERPIPE_K"
+  const char* variable = "";                ///< "SUPERPIPE_K"; empty: the library need not know
   const char* flag = "";                    ///< "--k"
   const char* placeholder = "";             ///< the flag's value in help, "N"; a switch has none
   std::string_view unit{};                  ///< kCount: what is counted, "layers"
