@@ -19,7 +19,7 @@ LogLevel log_level_from_name(std::string_view name) {
   return LogLevel::kWarning;
 }
 
-/// Policy, k, k' and budget, with the defaults that follow from each other.
+/// Sets policy, k, k' and budget, with the defaults that follow from each other.
 void set_schedule(const SettingValues& values, Configuration& configuration) {
   const auto named = policy_from_name(values.choice(SettingId::kPolicy));
   const bool limited =
@@ -38,33 +38,32 @@ void set_schedule(const SettingValues& values, Configuration& configuration) {
 
 }  // namespace
 
+Configuration::Configuration() : Configuration(SettingValues()) {}
+
+Configuration::Configuration(const SettingValues& values)
+    : off(values.is_on(SettingId::kOff)),
+      strict(values.is_on(SettingId::kStrict)),
+      policy(PolicyKind::kResident),
+      headroom(values.size(SettingId::kHeadroom)),
+      host_mem(values.size(SettingId::kHostMem)),
+      min_buffer(values.size(SettingId::kMinBuffer)->resolve(Bytes{})),
+      async_allocators(values.choice(SettingId::kAllocator) == "async"),
+      wait_limit(*values.count(SettingId::kWaitMs)),
+      zero_fill(values.choice(SettingId::kFill) == "zero"),
+      overflow_allowed(values.choice(SettingId::kOverflow) == "allow"),
+      report_real_memory(values.choice(SettingId::kReportMem) == "real"),
+      summary(values.is_on(SettingId::kSummary)),
+      stats_file(values.text(SettingId::kStats)),
+      timeline_file(values.text(SettingId::kTimeline)) {
+  set_schedule(values, *this);
+  LogValue log = values.log(SettingId::kLog);
+  log_level = log_level_from_name(log.level);
+  log_file = std::move(log.file);
+}
+
 ReadConfiguration read_configuration(const Environment& environment) {
   const SettingValues values = read_variables(environment);
-  ReadConfiguration result;
-  result.errors = values.problems();
-  Configuration& configuration = result.configuration;
-  configuration.off = values.is_on(SettingId::kOff);
-  configuration.strict = values.is_on(SettingId::kStrict);
-  set_schedule(values, configuration);
-  configuration.headroom = values.size(SettingId::kHeadroom);
-  configuration.host_mem = values.size(SettingId::kHostMem);
-  if (const auto least = values.size(SettingId::kMinBuffer)) {
-    configuration.min_buffer = least->resolve(Bytes{});
-  }
-  configuration.async_allocators = values.choice(SettingId::kAllocator) == "async";
-  if (const auto limit = values.count(SettingId::kWaitMs)) {
-    configuration.wait_limit = std::chrono::milliseconds(*limit);
-  }
-  configuration.zero_fill = values.choice(SettingId::kFill) == "zero";
-  configuration.overflow_allowed = values.choice(SettingId::kOverflow) == "allow";
-  configuration.report_real_memory = values.choice(SettingId::kReportMem) == "real";
-  configuration.summary = values.is_on(SettingId::kSummary);
-  configuration.stats_file = values.text(SettingId::kStats);
-  configuration.timeline_file = values.text(SettingId::kTimeline);
-  LogValue log = values.log(SettingId::kLog);
-  configuration.log_level = log_level_from_name(log.level);
-  configuration.log_file = std::move(log.file);
-  return result;
+  return {Configuration(values), values.problems()};
 }
 
 }  // namespace superpipe

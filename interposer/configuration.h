@@ -15,31 +15,39 @@
 
 namespace superpipe {
 
-/// The variables that the library acts on, checked. policy/settings.cc says what each means, and
-/// which values it takes; the defaults here are those of that table.
+/// The variables that the library acts on, checked. policy/settings.cc says what each means, which
+/// values it takes, and what its default is.
 struct Configuration {
-  bool off = false;                           ///< SUPERPIPE_OFF
-  bool strict = false;                        ///< SUPERPIPE_STRICT
-  PolicyKind policy = PolicyKind::kResident;  ///< SUPERPIPE_POLICY
-  std::optional<int> k;                       ///< SUPERPIPE_K
-  std::optional<int> k_prime;                 ///< SUPERPIPE_K_PRIME
-  std::optional<SizeSpec> gpu_mem;            ///< SUPERPIPE_GPU_MEM, of the device
+  /// The defaults.
+  Configuration();
+  /// What `values` say.
+  ///
+  /// With k or a budget the default policy is superpipeline, else resident; k = 1 is naive; k' is
+  /// max(1, k/2) where it is not given. With the policy resident, k and the budget have no effect.
+  explicit Configuration(const SettingValues& values);
+
+  bool off;                         ///< SUPERPIPE_OFF
+  bool strict;                      ///< SUPERPIPE_STRICT
+  PolicyKind policy;                ///< SUPERPIPE_POLICY
+  std::optional<int> k;             ///< SUPERPIPE_K
+  std::optional<int> k_prime;       ///< SUPERPIPE_K_PRIME
+  std::optional<SizeSpec> gpu_mem;  ///< SUPERPIPE_GPU_MEM, of the device
   /// SUPERPIPE_HEADROOM, of the device: the part of the budget that is kept free for what the
   /// driver takes without being asked (module loads, memory pools that grow) between two samples.
-  /// nullopt: the larger of 64 MiB and 1 % of the device.
+  /// nullopt: default_headroom().
   std::optional<SizeSpec> headroom;
-  std::optional<SizeSpec> host_mem;              ///< SUPERPIPE_HOST_MEM, of the host's memory
-  Bytes min_buffer = 1_MiB;                      ///< SUPERPIPE_MIN_BUFFER
-  bool async_allocators = true;                  ///< SUPERPIPE_ALLOCATOR=async|native
-  std::chrono::milliseconds wait_limit{30'000};  ///< SUPERPIPE_WAIT_MS
-  bool zero_fill = false;                        ///< SUPERPIPE_FILL=zero
-  bool overflow_allowed = false;                 ///< SUPERPIPE_OVERFLOW=allow
-  bool report_real_memory = false;               ///< SUPERPIPE_REPORT_MEM=real
-  bool summary = false;                          ///< SUPERPIPE_SUMMARY=1
-  std::string stats_file;                        ///< SUPERPIPE_STATS; empty: none
-  std::string timeline_file;                     ///< SUPERPIPE_TIMELINE; empty: none
-  LogLevel log_level = LogLevel::kWarning;       ///< SUPERPIPE_LOG, before the colon
-  std::string log_file;                          ///< SUPERPIPE_LOG, after the colon
+  std::optional<SizeSpec> host_mem;      ///< SUPERPIPE_HOST_MEM, of the host's memory
+  Bytes min_buffer;                      ///< SUPERPIPE_MIN_BUFFER
+  bool async_allocators;                 ///< SUPERPIPE_ALLOCATOR=async|native
+  std::chrono::milliseconds wait_limit;  ///< SUPERPIPE_WAIT_MS
+  bool zero_fill;                        ///< SUPERPIPE_FILL=zero
+  bool overflow_allowed;                 ///< SUPERPIPE_OVERFLOW=allow
+  bool report_real_memory;               ///< SUPERPIPE_REPORT_MEM=real
+  bool summary;                          ///< SUPERPIPE_SUMMARY=1
+  std::string stats_file;                ///< SUPERPIPE_STATS; empty: none
+  std::string timeline_file;             ///< SUPERPIPE_TIMELINE; empty: none
+  LogLevel log_level;                    ///< SUPERPIPE_LOG, before the colon
+  std::string log_file;                  ///< SUPERPIPE_LOG, after the colon
 };
 
 /// A configuration and what is wrong with it; if anything is, nothing shall be managed. The fields
@@ -52,11 +60,8 @@ struct ReadConfiguration {
   [[nodiscard]] bool ok() const { return errors.empty(); }
 };
 
-/// Reads all variables. Pure but for `environment`. An empty value counts as unset.
-///
-/// With k or a budget the default policy is superpipeline, else resident; k = 1 is naive; k' is
-/// max(1, k/2) where it is not given. With the policy resident, k and the budget are checked and
-/// then have no effect.
+/// Reads all variables. Pure but for `environment`. An empty value counts as unset. k and the
+/// budget are checked even with the policy resident.
 [[nodiscard]] ReadConfiguration read_configuration(const Environment& environment);
 
 }  // namespace superpipe

@@ -9,6 +9,7 @@
 #include "interposer/log.h"
 #include "policy/budget.h"
 #include "policy/requirements.h"
+#include "policy/settings.h"
 #include "residency/host_memory.h"
 
 namespace superpipe {
@@ -31,12 +32,6 @@ std::string missing_support(CUdevice device) {
   return "";
 }
 
-/// How much of the budget is kept free for what the driver takes between two samples.
-Bytes headroom_of(const Configuration& configuration, Bytes device_total) {
-  if (configuration.headroom) return configuration.headroom->resolve(device_total);
-  return std::max(64_MiB, Bytes{device_total.count() / 100});
-}
-
 }  // namespace
 
 ManagedContext::ManagedContext(const DeviceFacts& facts, const Configuration& configuration)
@@ -46,7 +41,8 @@ ManagedContext::ManagedContext(const DeviceFacts& facts, const Configuration& co
       device_total_(facts.total),
       context_bytes_(facts.context_bytes),
       budget_(facts.budget),
-      headroom_(headroom_of(configuration, facts.total)),
+      headroom_(configuration.headroom ? configuration.headroom->resolve(facts.total)
+                                       : default_headroom(facts.total)),
       device_memory_(facts.context, facts.device) {}
 
 ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice device,

@@ -1,13 +1,25 @@
 #include "policy/settings.h"
 
+#include <algorithm>
 #include <array>
 
+#include "policy/budget.h"
 #include "policy/policy_engine.h"
 
 namespace superpipe {
 namespace {
 
 using Table = std::array<Setting, kSettingCount>;
+
+// The headroom is the larger of the two where none is given.
+constexpr char kLeastHeadroom[] = "64M";
+constexpr char kHeadroomShare[] = "1%";
+
+std::string_view default_headroom_words() {
+  static const std::string words =
+      std::string("the larger of ") + kLeastHeadroom + " and " + kHeadroomShare + " of the device";
+  return words;
+}
 
 Table make_table() {
   using Id = SettingId;
@@ -41,7 +53,7 @@ Table make_table() {
        .flag = "--headroom",
        .placeholder = "SIZE",
        .whole = "the device",
-       .default_words = "the larger of 64M and 1% of the device",
+       .default_words = default_headroom_words(),
        .simulated_value = "2M",
        .help =
            "Part of the budget that is kept free for what the driver takes without being asked, "
@@ -220,6 +232,11 @@ std::span<const Setting> all_settings() { return table(); }
 const Setting& setting(SettingId id) { return table()[index_of(id)]; }
 
 const char* variable_of(SettingId id) { return setting(id).variable; }
+
+Bytes default_headroom(Bytes whole) {
+  return std::max(parse_size(kLeastHeadroom, whole).value_or(Bytes{}),
+                  parse_size(kHeadroomShare, whole).value_or(Bytes{}));
+}
 
 std::string description_of(const Setting& setting) {
   std::string text(setting.help);

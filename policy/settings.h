@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/units.h"
+
 namespace superpipe {
 
 /// Names a setting; also its index in all_settings().
@@ -88,6 +90,9 @@ struct Setting {
 
 /// The environment variable of the setting that `id` names; "" if it has none.
 [[nodiscard]] const char* variable_of(SettingId id);
+
+/// The headroom on a device of `whole` bytes where no value is given: kHeadroom's default.
+[[nodiscard]] Bytes default_headroom(Bytes whole);
 
 /// What a user should know of `setting`, in one line without a full stop: its help, the choices
 /// that its placeholder does not show, and its default.

@@ -96,5 +96,10 @@ TEST(DescriptionOf, NamesDefaults) {
   EXPECT_EQ(description_of(setting(SettingId::kStats)), "Write statistics as JSON at exit");
 }
 
+TEST(DefaultHeadroom, IsTheLargerOfASizeAndAShare) {
+  EXPECT_EQ(default_headroom(1_GiB), 64_MiB);
+  EXPECT_EQ(default_headroom(Bytes{12'800'000'000}), Bytes{128'000'000});
+}
+
 }  // namespace
 }  // namespace superpipe
