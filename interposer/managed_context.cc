@@ -19,8 +19,8 @@ namespace {
 std::string missing_support(CUdevice device) {
   int version = 0;
   if (driver().cuDriverGetVersion(&version) != CUDA_SUCCESS || version < kOldestDriver) {
-    return "the driver does not tell kernels' parameters: CUDA 12.4 (driver 550) or newer is "
-           "needed";
+    return "the driver does not tell kernels' parameters: CUDA " + cuda_version(kOldestDriver) +
+           " (driver " + kOldestDriverPackage + ") or newer is needed";
   }
   int has_virtual_memory = 0;
   if (driver().cuDeviceGetAttribute(&has_virtual_memory,

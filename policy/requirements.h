@@ -2,6 +2,8 @@
 // library could not manage.
 #pragma once
 
+#include <string>
+
 namespace superpipe {
 
 /// The oldest driver that superpipe works with, as cuDriverGetVersion says it: CUDA 12.4.
@@ -12,5 +14,10 @@ inline constexpr int kOldestDriver = 12040;
 
 /// The first driver package from NVIDIA that has kOldestDriver, for messages.
 inline constexpr const char* kOldestDriverPackage = "550";
+
+/// The version of CUDA that cuDriverGetVersion means by `version`: "12.4" for 12040.
+[[nodiscard]] inline std::string cuda_version(int version) {
+  return std::to_string(version / 1000) + '.' + std::to_string(version % 1000 / 10);
+}
 
 }  // namespace superpipe

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "policy/budget.h"
+#include "policy/requirements.h"
 #include "tools/superpipe/doctor_report.h"
 
 namespace superpipe::cli {

@@ -307,10 +307,6 @@ bool read_until(int fd, std::chrono::milliseconds limit, std::string& text) {
 
 }  // namespace
 
-std::string cuda_version(int version) {
-  return std::to_string(version / 1000) + '.' + std::to_string(version % 1000 / 10);
-}
-
 int ProbedDevice::capability(std::string_view wanted) const {
   for (const auto& [known, value] : capabilities) {
     if (known == wanted) return value;

@@ -30,9 +30,6 @@ struct ProbedDevice {
   [[nodiscard]] int capability(std::string_view name) const;
 };
 
-/// "13.0" for 13000.
-[[nodiscard]] std::string cuda_version(int version);
-
 /// What became of the attempt.
 struct DriverProbe {
   enum class Outcome {
