@@ -7,6 +7,7 @@
 #include "interposer/log.h"
 #include "interposer/process_configuration.h"
 #include "interposer/version.h"
+#include "policy/settings.h"
 #include "profiler/atomic_file.h"
 #include "profiler/run_summary.h"
 #include "profiler/statistics_json.h"
@@ -15,10 +16,10 @@
 namespace superpipe {
 namespace {
 
-/// Writes the file at `path`, for which the variable `setting` asks.
-void write_report(const char* setting, const std::string& path, const std::string& text) {
+/// Writes the file at `path`, for which the setting `id` asks.
+void write_report(SettingId id, const std::string& path, const std::string& text) {
   if (const auto problem = write_file_atomically(path, text)) {
-    log_line(LogLevel::kError, std::string(setting) + ": " + *problem);
+    log_line(LogLevel::kError, std::string(variable_of(id)) + ": " + *problem);
   }
 }
 
@@ -26,10 +27,10 @@ void write_report(const char* setting, const std::string& path, const std::strin
 
 void write_reports(const RunFigures& figures, const Configuration& configuration) {
   if (!configuration.stats_file.empty()) {
-    write_report("SUPERPIPE_STATS", configuration.stats_file, statistics_json(figures, kVersion));
+    write_report(SettingId::kStats, configuration.stats_file, statistics_json(figures, kVersion));
   }
   if (!configuration.timeline_file.empty()) {
-    write_report("SUPERPIPE_TIMELINE", configuration.timeline_file,
+    write_report(SettingId::kTimeline, configuration.timeline_file,
                  timeline_csv(figures.residency.timeline, figures.residency.learned.layer_bytes));
   }
   if (configuration.summary) {

@@ -11,6 +11,8 @@
 
 #include <memory>
 
+#include "policy/settings.h"
+
 namespace superpipe {
 namespace {
 
@@ -42,7 +44,8 @@ std::unique_ptr<spdlog::logger> make_logger(LogLevel level, const std::string& f
     } catch (const spdlog::spdlog_ex& problem) {
       sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
       sink->set_pattern(kPattern);
-      sink->log({"superpipe", spdlog::level::err, std::string("SUPERPIPE_LOG: ") + problem.what()});
+      sink->log({"superpipe", spdlog::level::err,
+                 std::string(variable_of(SettingId::kLog)) + ": " + problem.what()});
     }
   } else {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();

@@ -58,7 +58,7 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
   if (configuration.gpu_mem) {
     const Bytes asked = configuration.gpu_mem->resolve(Bytes{total});
     if (asked <= context_bytes) {
-      return {nullptr, "SUPERPIPE_GPU_MEM is " + format_bytes(asked) +
+      return {nullptr, std::string(variable_of(SettingId::kGpuMem)) + " is " + format_bytes(asked) +
                            ", but the context alone takes " + format_bytes(context_bytes) +
                            "; allow more"};
     }

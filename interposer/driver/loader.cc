@@ -18,6 +18,7 @@
 #include "interposer/driver/hook_scope.h"
 #include "interposer/driver/table.h"
 #include "interposer/log.h"
+#include "policy/settings.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SUPERPIPE_SANITIZED 1
@@ -31,9 +32,13 @@ namespace superpipe {
 namespace {
 
 constexpr char kSoname[] = "libcuda.so.1";
-constexpr char kWhatToDo[] =
-    "install the NVIDIA driver, name one with SUPERPIPE_DRIVER=/path/libcuda.so.1, or use "
-    "'superpipe run --simulate'";
+
+/// What a user without a driver can do.
+std::string advice() {
+  return std::string("install the NVIDIA driver, name one with ") +
+         variable_of(SettingId::kDriver) + "=/path/" + kSoname + ", or use 'superpipe run " +
+         setting(SettingId::kSimulate).flag + "'";
+}
 
 bool is_file(const std::string& path) {
   struct stat status;
@@ -130,7 +135,7 @@ void load_driver() {
   } else {
     auto* const driver = new LoadedDriver;
     if (const auto problem = open_driver(found.path, *driver)) {
-      log_line(LogLevel::kError, found.path + " " + *problem + "; " + kWhatToDo);
+      log_line(LogLevel::kError, found.path + " " + *problem + "; " + advice());
       delete driver;
     } else {
       for (std::size_t i = 0; i < kDriverFunctionCount; ++i) {
@@ -223,12 +228,12 @@ bool is_linked_symbolically(const std::string& path) {
 
 FoundDriver find_driver(const DriverSearch& search) {
   if (!search.chosen.empty()) {
+    const std::string chosen = std::string(variable_of(SettingId::kDriver)) + '=' + search.chosen;
     if (!is_file(search.chosen)) {
-      return {"", "SUPERPIPE_DRIVER=" + search.chosen + ": no such file; " + kWhatToDo};
+      return {"", chosen + ": no such file; " + advice()};
     }
     if (is_same_file(search.chosen, search.own_file)) {
-      return {"", "SUPERPIPE_DRIVER=" + search.chosen +
-                      ": this is superpipe itself; name the real driver"};
+      return {"", chosen + ": this is superpipe itself; name the real driver"};
     }
     // dlopen searches for a name without a slash: make it a path.
     if (search.chosen.find('/') == std::string::npos) return {"./" + search.chosen, ""};
@@ -247,12 +252,12 @@ FoundDriver find_driver(const DriverSearch& search) {
       return {path, ""};
     }
   }
-  return {"", std::string("no CUDA driver (") + kSoname + ") found; " + kWhatToDo};
+  return {"", std::string("no CUDA driver (") + kSoname + ") found; " + advice()};
 }
 
 DriverSearch search_of_process() {
   DriverSearch search;
-  search.chosen = environment("SUPERPIPE_DRIVER");
+  search.chosen = environment(variable_of(SettingId::kDriver));
   search.library_path = environment("LD_LIBRARY_PATH");
   search.cache_file = "/etc/ld.so.cache";
   search.folders = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib",

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "policy/budget.h"
+#include "policy/settings.h"
 #include "tools/superpipe/doctor_report.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/run_environment.h"
@@ -129,13 +130,13 @@ void list_probes() {
 void look_at_driver(const DoctorOptions& options, Report& report) {
   std::string library = "libcuda.so.1";
   report.driver_source = "the loader's search path";
-  const char* const chosen = std::getenv("SUPERPIPE_DRIVER");
+  const char* const chosen = std::getenv(variable_of(SettingId::kDriver));
   if (options.simulate) {
     library = report.parts.simgpu_driver;
-    report.driver_source = "--simulate";
+    report.driver_source = setting(SettingId::kSimulate).flag;
   } else if (chosen != nullptr && *chosen != '\0') {
     library = chosen;
-    report.driver_source = "SUPERPIPE_DRIVER";
+    report.driver_source = variable_of(SettingId::kDriver);
   }
   report.driver = probe_driver(library, ProbeDepth::kDevices, kDriverLimit);
   report.simulated = options.simulate || report.driver.is_simulated();

@@ -5,6 +5,7 @@
 
 #include "policy/budget.h"
 #include "policy/requirements.h"
+#include "policy/settings.h"
 #include "tools/superpipe/run_environment.h"
 
 namespace superpipe::cli {
@@ -17,8 +18,10 @@ void judge_installation(Report& report) {
          "install superpipe again (cmake --install), or build all of it"});
   }
   if (switched_off()) {
-    report.findings.push_back({false, "SUPERPIPE_OFF=1 is set: programs run without superpipe",
-                               "unset it to use superpipe"});
+    report.findings.push_back(
+        {false,
+         std::string(variable_of(SettingId::kOff)) + "=1 is set: programs run without superpipe",
+         "unset it to use superpipe"});
   }
 }
 
@@ -28,7 +31,8 @@ void judge_driver(Report& report) {
   const auto problem = [&report](std::string what, std::string advice) {
     report.findings.push_back({true, std::move(what), std::move(advice)});
   };
-  const bool named = report.driver_source == "SUPERPIPE_DRIVER";
+  const std::string variable = variable_of(SettingId::kDriver);
+  const bool named = report.driver_source == variable;
   switch (driver.outcome) {
     case Outcome::kNotFound:
       if (report.simulated) {
@@ -36,14 +40,14 @@ void judge_driver(Report& report) {
                 "install superpipe again (cmake --install), or build all of it");
         return;
       }
-      problem(named ? "SUPERPIPE_DRIVER=" + driver.path + " does not exist"
+      problem(named ? variable + "=" + driver.path + " does not exist"
                     : "no CUDA driver (libcuda.so.1) was found",
               named ? "unset it, or name the CUDA driver library"
                     : "install NVIDIA's driver, or use a simulated GPU: superpipe run --simulate");
       return;
     case Outcome::kNotADriver:
       problem(driver.path + " is not a CUDA driver: " + driver.detail,
-              named ? "unset SUPERPIPE_DRIVER, or name the CUDA driver library"
+              named ? "unset " + variable + ", or name the CUDA driver library"
                     : "reinstall NVIDIA's driver");
       return;
     case Outcome::kTooOld:

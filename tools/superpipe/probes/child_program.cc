@@ -59,9 +59,9 @@ void set_environment(const ProbeSetting& setting, ChildLibrary library) {
   RunOptions options;
   if (setting.simulated) options.flag(SettingId::kSimulate) = "1";
   apply(environment_changes(options, setting.parts, ""));
-  setenv("SUPERPIPE_DRIVER", setting.driver_path.c_str(), 1);
-  if (library == ChildLibrary::kManaging) setenv("SUPERPIPE_GPU_MEM", "50%", 1);
-  unsetenv("SUPERPIPE_SUMMARY");
+  setenv(variable_of(SettingId::kDriver), setting.driver_path.c_str(), 1);
+  if (library == ChildLibrary::kManaging) setenv(variable_of(SettingId::kGpuMem), "50%", 1);
+  unsetenv(variable_of(SettingId::kSummary));
 }
 
 [[noreturn]] void start(const ProbeSetting& setting, const std::vector<std::string>& words,
@@ -232,7 +232,8 @@ void runtime_program(const std::vector<std::string>& words, const ProbeReport& r
 ChildEnd run_child_program(const ProbeSetting& setting, const std::vector<std::string>& words,
                            ChildLibrary library) {
   if (library != ChildLibrary::kNone) {
-    if (switched_off()) throw Skipped("SUPERPIPE_OFF=1 is set; unset it");
+    if (switched_off())
+      throw Skipped(std::string(variable_of(SettingId::kOff)) + "=1 is set; unset it");
     const std::string& file = setting.parts.preload_library;
     if (!is_readable_file(file)) throw Skipped("superpipe's own library is missing: " + file);
     if (file.find_first_of(": ;") != std::string::npos) {
