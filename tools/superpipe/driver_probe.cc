@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "policy/requirements.h"
+#include "tools/superpipe/write_all.h"
 
 namespace superpipe::cli {
 namespace {
@@ -79,15 +80,7 @@ class Report {
     for (char& c : out) {
       if (c == '\n') c = ' ';
     }
-    out += '\n';
-    const char* next = out.data();
-    std::size_t left = out.size();
-    while (left > 0) {
-      const ssize_t written = write(fd_, next, left);
-      if (written <= 0) return;
-      next += written;
-      left -= static_cast<std::size_t>(written);
-    }
+    write_all(fd_, out + '\n');
   }
 
  private:

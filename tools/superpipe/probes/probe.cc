@@ -1,25 +1,17 @@
 #include "tools/superpipe/probes/probe.h"
 
 #include <strings.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "policy/budget.h"
+#include "tools/superpipe/write_all.h"
 
 namespace superpipe::cli {
 
 void ProbeReport::line(const Json& line) const {
   // Names come from the driver: what is not UTF-8 is replaced, not thrown at.
-  const std::string out = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  const char* next = out.data();
-  std::size_t left = out.size();
-  while (left > 0) {
-    const ssize_t written = write(fd_, next, left);
-    if (written <= 0) return;
-    next += written;
-    left -= static_cast<std::size_t>(written);
-  }
+  write_all(fd_, line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 void ProbeReport::figure(const std::string& name, const Json& value) const {
