@@ -117,6 +117,17 @@ TEST_F(Statistics, SayWhatWasAllocatedCopiedAndCalled) {
   EXPECT_NEAR(statistics["busy_ms"]["d2h"].get<double>(), (1 << 20) / 4e6, 1e-3);
 }
 
+TEST_F(Statistics, CountTheProgramsCallsAndNotTheDriversOwn) {
+  const Outcome outcome =
+      run("launch_with_attributes",
+          variable() + " SIMGPU_FAULTS=cuEventRecord:fail@1,cuDeviceGetAttribute:fail@1");
+  EXPECT_EQ(outcome.output, "load=0\nlaunch=0\nwait=0\n");
+  const nlohmann::json calls = read()["api_calls"];
+  EXPECT_EQ(calls["cuLaunchKernelEx"], 1);
+  EXPECT_FALSE(calls.contains("cuEventRecord"));
+  EXPECT_FALSE(calls.contains("cuDeviceGetAttribute"));
+}
+
 TEST_F(Statistics, CountAnUnmappedAccessAndNameItOnStderr) {
   const Outcome outcome = run("unmap_under_copy", variable() + " SIMGPU_H2D_GBPS=0.02");
   EXPECT_THAT(outcome.output, HasSubstr("synchronize=700\n"));

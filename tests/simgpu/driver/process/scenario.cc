@@ -69,6 +69,31 @@ void copy_twice() {
   say("alloc", cuMemAlloc(&device, kMiB));
 }
 
+/// A cooperative launch, for which the driver looks at the device, that records an event.
+void launch_with_attributes() {
+  start();
+  constexpr char kPtx[] =
+      ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry nothing()\n{ ret; }\n";
+  CUmodule module = nullptr;
+  CUfunction nothing = nullptr;
+  CUevent event = nullptr;
+  say("load", cuModuleLoadData(&module, kPtx));
+  cuModuleGetFunction(&nothing, module, "nothing");
+  cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  CUlaunchAttribute attributes[2]{};
+  attributes[0].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+  attributes[0].value.cooperative = 1;
+  attributes[1].id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+  attributes[1].value.launchCompletionEvent.event = event;
+  CUlaunchConfig config{};
+  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  say("launch", cuLaunchKernelEx(&config, nothing, nullptr, nullptr));
+  say("wait", cuEventSynchronize(event));
+}
+
 void unmap_under_copy() {
   start();
   CUmemGenericAllocationHandle handle = 0;
@@ -164,6 +189,8 @@ int main(int argc, char** argv) {
     create_three();
   } else if (name == "copy_twice") {
     copy_twice();
+  } else if (name == "launch_with_attributes") {
+    launch_with_attributes();
   } else if (name == "unmap_under_copy") {
     unmap_under_copy();
   } else if (name == "fork") {

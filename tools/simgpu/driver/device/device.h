@@ -73,6 +73,9 @@ int device_count() noexcept;
 /// The device of `ordinal`, or null if there is none.
 Device* find_device(CUdevice ordinal) noexcept;
 
+/// The value of `attribute`; 0 for one that simgpu does not know.
+int attribute_of(const Device& device, CUdevice_attribute attribute) noexcept;
+
 /// The most physical bytes that all devices together ever held at one time.
 std::uint64_t peak_of_all_devices() noexcept;
 

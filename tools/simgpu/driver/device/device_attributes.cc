@@ -95,14 +95,6 @@ constexpr Attribute kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1},
 };
 
-int value_of(CUdevice_attribute attribute, const Device& device) {
-  if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) return device.ordinal() + 1;
-  for (const Attribute& known : kAttributes) {
-    if (known.attribute == attribute) return known.value;
-  }
-  return 0;
-}
-
 CUresult get_uuid(CUuuid* uuid, CUdevice ordinal) {
   SIMGPU_ENTER(cuDeviceGetUuid);
   if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -122,6 +114,14 @@ std::array<char, 24> bus_id_of(int ordinal) {
 }
 
 }  // namespace
+
+int attribute_of(const Device& device, CUdevice_attribute attribute) noexcept {
+  if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) return device.ordinal() + 1;
+  for (const Attribute& known : kAttributes) {
+    if (known.attribute == attribute) return known.value;
+  }
+  return 0;
+}
 
 SIMGPU_EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   SIMGPU_ENTER(cuDeviceGet);
@@ -176,7 +176,7 @@ SIMGPU_EXPORT CUresult cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, 
   }
   const Device* const device = find_device(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  *pi = value_of(attrib, *device);
+  *pi = attribute_of(*device, attrib);
   return CUDA_SUCCESS;
 }
 
@@ -185,7 +185,7 @@ SIMGPU_EXPORT CUresult cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
   if (prop == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Device* const device = find_device(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  const auto value = [&](CUdevice_attribute attribute) { return value_of(attribute, *device); };
+  const auto value = [&](CUdevice_attribute attribute) { return attribute_of(*device, attribute); };
   prop->maxThreadsPerBlock = value(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   prop->maxThreadsDim[0] = value(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X);
   prop->maxThreadsDim[1] = value(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y);

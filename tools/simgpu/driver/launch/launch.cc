@@ -190,10 +190,7 @@ CUresult check_attributes(const CUlaunchConfig& config) {
 }
 
 int multiprocessors(const Context& context) {
-  int count = 0;
-  (void)::cuDeviceGetAttribute(&count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
-                               context.device().ordinal());
-  return count;
+  return attribute_of(context.device(), CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 }
 
 int largest_cluster(const Function& function) {

@@ -2,6 +2,7 @@
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/entry/api.h"
 #include "tools/simgpu/driver/launch/launch.h"
+#include "tools/simgpu/driver/streams/event.h"
 
 namespace simgpu {
 namespace {
@@ -32,9 +33,7 @@ CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, void** par
       event = attribute.value.launchCompletionEvent.event;
     }
     if (event != nullptr) {
-      const CUresult result = null_stream == NullStream::kPerThread
-                                  ? ::cuEventRecord_ptsz(event, config->hStream)
-                                  : ::cuEventRecord(event, config->hStream);
+      const CUresult result = record(event, config->hStream, null_stream);
       if (result != CUDA_SUCCESS) return result;
     }
   }

@@ -6,7 +6,6 @@
 #include "tools/simgpu/driver/entry/handle_table.h"
 #include "tools/simgpu/driver/memory/pool_table.h"
 #include "tools/simgpu/driver/streams/stream_object.h"
-#include "tools/simgpu/driver/streams/stream_table.h"
 
 namespace simgpu {
 namespace {
@@ -28,23 +27,6 @@ using EventPtr = std::shared_ptr<Event>;
 HandleTable<CUevent, Event>& events() {
   static auto* const table = new HandleTable<CUevent, Event>;
   return *table;
-}
-
-CUresult record(CUevent handle, CUstream stream_handle, NullStream null_stream) {
-  SIMGPU_CONTEXT(context);
-  const EventPtr event = events().find(handle);
-  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  StreamPtr stream;
-  if (const CUresult result = resolve_stream(*context, stream_handle, null_stream, &stream);
-      result != CUDA_SUCCESS) {
-    return result;
-  }
-  if (&event->context != &stream->context) return CUDA_ERROR_INVALID_HANDLE;
-  Operation mark;
-  mark.label = "an event";
-  const std::lock_guard lock{event->mutex};
-  event->recorded = enqueue(stream, std::move(mark));
-  return CUDA_SUCCESS;
 }
 
 CUresult record_event(CUevent event, CUstream stream, NullStream null_stream) {
@@ -86,6 +68,23 @@ CUresult elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) 
 }
 
 }  // namespace
+
+CUresult record(CUevent handle, CUstream stream_handle, NullStream null_stream) {
+  SIMGPU_CONTEXT(context);
+  const EventPtr event = events().find(handle);
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  StreamPtr stream;
+  if (const CUresult result = resolve_stream(*context, stream_handle, null_stream, &stream);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (&event->context != &stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  Operation mark;
+  mark.label = "an event";
+  const std::lock_guard lock{event->mutex};
+  event->recorded = enqueue(stream, std::move(mark));
+  return CUDA_SUCCESS;
+}
 
 CUresult event_completion(CUevent handle, CompletionPtr* completion) {
   const EventPtr event = events().find(handle);
