@@ -45,10 +45,11 @@ class MappedMemory final : public MixerMemory {
   }
 };
 
-/// One launch on its way through a stream. Shared by its two halves.
-class Run {
+/// The real work of one launch, which its operation shares: Operation::work and Operation::finish
+/// call the functions of the same names.
+class LaunchWork {
  public:
-  Run(FunctionPtr function, const LaunchShape& shape, std::vector<std::byte> buffer)
+  LaunchWork(FunctionPtr function, const LaunchShape& shape, std::vector<std::byte> buffer)
       : function_(std::move(function)), buffer_(std::move(buffer)) {
     const KernelImage& image = function_->code->image();
     for (const ParameterLayout& parameter : image.parameters) {
@@ -63,8 +64,8 @@ class Run {
     view_.argument_sizes = sizes_.data();
     view_.argument_count = arguments_.size();
   }
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+  LaunchWork(const LaunchWork&) = delete;
+  LaunchWork& operator=(const LaunchWork&) = delete;
 
   /// Modelled time on the device.
   [[nodiscard]] Nanoseconds duration() const {
@@ -81,7 +82,7 @@ class Run {
   }
 
   /// At the modelled start: the whole host kernel, or a mixer's reads.
-  void start() {
+  void work() {
     if (const SimgpuKernel* const host = function_->code->host_kernel(); host != nullptr) {
       host->function(&view_);
       return;
@@ -296,13 +297,14 @@ CUresult launch(Context& context, const LaunchRequest& request) {
   if (function->code->first_launch()) note_first_launch(*function->code);
   const bool mixes = function->code->host_kernel() == nullptr;
   std::string label = function->code->image().name;
-  const auto run = std::make_shared<Run>(std::move(function), request.shape, std::move(buffer));
+  const auto launched =
+      std::make_shared<LaunchWork>(std::move(function), request.shape, std::move(buffer));
   Operation operation;
   operation.label = std::move(label);
   operation.engine = Engine::kCompute;
-  operation.duration = run->duration();
-  operation.work = [run] { run->start(); };
-  if (mixes) operation.finish = [run] { run->finish(); };
+  operation.duration = launched->duration();
+  operation.work = [launched] { launched->work(); };
+  if (mixes) operation.finish = [launched] { launched->finish(); };
   enqueue(stream, std::move(operation));
   statistics().launches.fetch_add(1, std::memory_order_relaxed);
   return CUDA_SUCCESS;

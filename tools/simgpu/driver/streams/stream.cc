@@ -14,14 +14,21 @@
 namespace simgpu {
 namespace {
 
-// Work later than this after its modelled end is an overrun, and moves the timeline; less is the
-// lateness of waking threads, which does not add up.
-constexpr Nanoseconds kTolerance = 100'000;
-// How far ahead of its modelled end real work may be done. Sleeping for less than that costs more
-// than the delay that is modelled, so chains of short kernels run a little ahead, in batches.
-constexpr Nanoseconds kShort = 100'000;
-constexpr Nanoseconds kLeadOfShort = 50'000;
+// A stream's thread does real work a little before the modelled moment that the work belongs to,
+// its start or its end, and the operation shows as complete at its modelled end. So it does not
+// matter that a thread wakes some microseconds late, unless the work ends later than modelled: that
+// is an overrun.
+//
+// How long before the moment the thread gets up:
 constexpr Nanoseconds kLead = 5'000;
+// A moment that is nearer than this is not slept for, since the sleep would take longer than what
+// it waits for. So chains of short kernels run ahead by up to this much, in batches.
+constexpr Nanoseconds kNear = 50'000;
+// What counts as a short kernel.
+constexpr Nanoseconds kShort = 100'000;
+// Work that ends later than this after its modelled end is an overrun, and moves the timeline. Less
+// is the lateness of a thread, which does not add up.
+constexpr Nanoseconds kTolerance = 100'000;
 
 void block_signals() {
   sigset_t all;
@@ -60,11 +67,19 @@ std::vector<CompletionPtr> pending_of(Context& context) {
   return list;
 }
 
-void wait_for_lead(const Operation& operation, Nanoseconds end) {
-  if (operation.engine == Engine::kCompute && operation.duration < kShort) {
-    if (end - now_ns() > kLeadOfShort) sleep_until_about(end - kLeadOfShort);
-  } else {
+bool is_near(Nanoseconds moment) { return moment - now_ns() <= kNear; }
+
+/// Returns when the work of an operation that starts at `start` may be done.
+void wait_for_start(Nanoseconds start) {
+  if (!is_near(start)) sleep_until(start - kLead);
+}
+
+/// Returns when the last part of `operation`, which ends at `end`, may be done.
+void wait_for_end(const Operation& operation, Nanoseconds end) {
+  if (operation.engine != Engine::kCompute || operation.duration >= kShort) {
     sleep_until(end - kLead);
+  } else if (!is_near(end)) {
+    sleep_until_about(end - kNear);
   }
 }
 
@@ -132,18 +147,18 @@ void Stream::run(Item& item) {
     end = std::max(end, now_ns());
   } else {
     if (operation.work || operation.timed_work) {
-      if (start - now_ns() > kLeadOfShort) sleep_until(start - kLead);
+      wait_for_start(start);
       if (!is_broken() && operation.work) run_guarded(context, operation.label, operation.work);
       if (!is_broken() && operation.timed_work) {
         run_guarded(context, operation.label, [&] { operation.timed_work(start, end); });
       }
     }
     if (operation.finish) {
-      wait_for_lead(operation, end);
+      wait_for_end(operation, end);
       if (!is_broken()) run_guarded(context, operation.label, operation.finish);
     } else if (operation.duration > 0) {
       // Nothing is left to do, but the next operation must not run far ahead of this one's end.
-      wait_for_lead(operation, end);
+      wait_for_end(operation, end);
     }
     const Nanoseconds actual = now_ns();
     if (operation.engine != Engine::kNone && actual - end > kTolerance) {
