@@ -3,8 +3,7 @@
 
     policy <- profiler <- residency <- interposer      tools may use the first three
 
-NVIDIA's headers are seen by interposer/, profiler/cupti_*, tools/simgpu/, tools/superpipe/probes/, tests/, examples/
-and bench/ only, and
+NVIDIA's headers are seen by interposer/, tools/simgpu/, tools/superpipe/probes/, tests/, examples/ and bench/ only, and
 policy/ uses nothing but the standard library, without its clocks and threads.
 Prints one line a violation; exit code 1 if there is one.
 """
@@ -53,8 +52,7 @@ def allowed_modules(path: Path) -> set[str] | None:
 def may_see_nvidia(path: Path) -> bool:
     return (path.parts[0] in ("interposer", "tests", "examples", "bench")
             or path.parts[:2] == ("tools", "simgpu")
-            or path.parts[:3] == PROBES
-            or (path.parts[0] == "profiler" and path.name.startswith("cupti_")))
+            or path.parts[:3] == PROBES)
 
 
 def violations_in(root: Path, path: Path) -> list[str]:
