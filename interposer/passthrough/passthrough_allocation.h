@@ -1,4 +1,4 @@
-// Calls that are left to the driver and take, or give back, memory of the managed device.
+// Calls that take pass-through memory of the managed device, or give it back.
 #pragma once
 
 #include "interposer/context_registry.h"

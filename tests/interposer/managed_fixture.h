@@ -62,8 +62,8 @@ class ManagedFixture : public ::testing::Test {
   CUdeviceptr other_ = 0;
 };
 
-/// The same with a budget, within which buffers are evicted for others and for what is left to the
-/// driver. The worker looks at what the device holds.
+/// The same with a budget, within which buffers are evicted for others and for pass-through
+/// memory. The worker looks at what the device holds.
 class BudgetFixture : public ManagedFixture {
  protected:
   static constexpr Bytes kBudget = 64_MiB;

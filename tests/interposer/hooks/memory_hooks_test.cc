@@ -1,4 +1,4 @@
-// Allocation and freeing, of managed buffers and of what is left to the driver.
+// Allocation and freeing, of managed buffers and of pass-through memory.
 #include <gtest/gtest.h>
 
 #include "tests/interposer/managed_fixture.h"
