@@ -33,7 +33,7 @@ class ManagedTest(ManagedCase):
         for variables in ({"SUPERPIPE_K": 4}, {"SUPERPIPE_GPU_MEM": "20M"}):
             with self.subTest(variables):
                 self.assert_moved(self.assert_same(
-                    "hidden_pointers", says="superpipe: buffers stay on the device for good: device "
+                    "hidden_pointers", says="superpipe: buffers stay on the device from now on: device "
                     "memory holds a pointer to them\n", **variables))
 
     def test_copies_and_memsets_of_every_kind_see_the_newest_bytes(self):

@@ -25,7 +25,7 @@ class OrderTest(ManagedCase):
         self.assertLessEqual(run.simgpu["peak_bytes"], 6 * MIB)
 
     def test_pointers_that_arrive_after_the_call_are_found(self):
-        run = self.assert_same("late_pointers", says="superpipe: buffers stay on the device for good: device "
+        run = self.assert_same("late_pointers", says="superpipe: buffers stay on the device from now on: device "
                                "memory holds a pointer to them\n", SUPERPIPE_GPU_MEM="20M")
         self.assert_moved(run)
 
