@@ -19,6 +19,7 @@
 #include "tests/interposer/programs/program.h"
 
 using programs::accumulate;
+using programs::accumulate_listed;
 using programs::allocate;
 using programs::content;
 using programs::function;
@@ -162,13 +163,7 @@ void hidden_pointers() {
   const CUdeviceptr pointers[4] = {weights[0], weights[1], weights[2], weights[5]};
   CHECK(cuMemcpyHtoD(lists, pointers, sizeof pointers));
   for (std::size_t i = 0; i < weights.size(); ++i) accumulate(state, weights[i], 0.125f);
-  CUdeviceptr outputs = lists;
-  CUdeviceptr inputs = lists + 2 * sizeof(CUdeviceptr);
-  int pairs = 2;
-  int count = kFloats;
-  void* parameters[] = {&outputs, &inputs, &pairs, &count};
-  CHECK(cuLaunchKernel(function("accumulate_listed"), kFloats / 256, 1, 1, 256, 1, 1, 0, nullptr,
-                       parameters, nullptr));
+  accumulate_listed(lists);
   print_buffer("state", state);
   for (const CUdeviceptr weight : weights) print_buffer("weight", weight);
 }

@@ -23,6 +23,7 @@
 #include "tests/interposer/programs/program.h"
 
 using programs::accumulate;
+using programs::accumulate_listed;
 using programs::allocate;
 using programs::content;
 using programs::function;
@@ -301,13 +302,7 @@ void late_pointers() {
   for (int pass = 0; pass < 3; ++pass) {
     for (const CUdeviceptr weight : weights) accumulate(state, weight, 0.125f);
   }
-  CUdeviceptr outputs = lists;
-  CUdeviceptr inputs = lists + 2 * sizeof(CUdeviceptr);
-  int pairs = 2;
-  int count = kFloats;
-  void* parameters[] = {&outputs, &inputs, &pairs, &count};
-  CHECK(cuLaunchKernel(function("accumulate_listed"), kFloats / 256, 1, 1, 256, 1, 1, 0, nullptr,
-                       parameters, nullptr));
+  accumulate_listed(lists);
   print_buffer("state", state);
   for (const CUdeviceptr weight : weights) print_buffer("weight", weight);
 }

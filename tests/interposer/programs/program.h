@@ -73,6 +73,18 @@ inline void accumulate(CUdeviceptr output, CUdeviceptr input, float factor,
                        parameters, nullptr));
 }
 
+/// Accumulates through pointers that only device memory holds: `lists` has those of two outputs,
+/// then those of their inputs.
+inline void accumulate_listed(CUdeviceptr lists) {
+  CUdeviceptr outputs = lists;
+  CUdeviceptr inputs = lists + 2 * sizeof(CUdeviceptr);
+  int pairs = 2;
+  int count = kFloats;
+  void* parameters[] = {&outputs, &inputs, &pairs, &count};
+  CHECK(cuLaunchKernel(function("accumulate_listed"), kFloats / 256, 1, 1, 256, 1, 1, 0, nullptr,
+                       parameters, nullptr));
+}
+
 /// Weights of `layers` layers, loaded from the host.
 inline std::vector<CUdeviceptr> load_layers(int layers) {
   std::vector<CUdeviceptr> weights;
