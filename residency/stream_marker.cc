@@ -77,9 +77,7 @@ void StreamMarker::mark_ends(std::uint64_t slots) {
   core_.announce_to_waiters();
 }
 
-StreamMarker::OperationEnd StreamMarker::end_operation(StreamHandle stream, Slot slot,
-                                                       bool marks) noexcept {
-  if (!marks) return {++core_.seq, nullptr};
+StreamMarker::OperationEnd StreamMarker::mark_operation(StreamHandle stream, Slot slot) noexcept {
   EventRef event;
   {
     // Uses that other threads submit to the stream from here on may or may not be covered: only

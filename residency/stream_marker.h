@@ -46,7 +46,12 @@ class StreamMarker {
   };
   /// The calling thread has submitted an operation to `stream`, which has `slot`, or has failed to.
   OperationEnd end_operation(StreamHandle stream, Slot slot, bool marks) noexcept
-      REQUIRES(manager_lock);
+      REQUIRES(manager_lock) {
+    if (!marks) [[likely]] {
+      return {++core_.seq, nullptr};
+    }
+    return mark_operation(stream, slot);
+  }
 
   /// Appends what marks the ends of pending operations on `copy`, including those that come while
   /// the mutex is open. REQUIRES: the buffer is in kFetching or kEvicting, which admit no more, or
@@ -60,6 +65,7 @@ class StreamMarker {
   void retire(StreamHandle stream) noexcept REQUIRES(manager_lock);
 
  private:
+  OperationEnd mark_operation(StreamHandle stream, Slot slot) noexcept REQUIRES(manager_lock);
   Slot reuse_slot(StreamHandle stream) REQUIRES(manager_lock);
   Result<EventRef> end_of(const HostOperation& operation) noexcept REQUIRES(manager_lock);
   EventRef mark_last_end(StreamHandle stream) noexcept REQUIRES(manager_lock);

@@ -12,6 +12,7 @@
 #include "interposer/hooks/submit.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/managed_context.h"
+#include "interposer/passthrough/passthrough_allocation.h"
 #include "interposer/word_list.h"
 #include "profiler/launch_overhead_meter.h"
 #include "residency/residency_manager.h"
@@ -22,45 +23,61 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Announces the launch, submits it through `call`, ends the use.
+/// Announces a launch of a kernel with `layout`, submits it through `call`, ends the use.
+template <typename Call>
+CUresult launch(ManagedContext& managed, const KernelLayout& layout, void* const* parameters,
+                void* const* extra, StreamHandle stream, const Call& call) noexcept {
+  const bool sampled = LaunchOverheadMeter::is_sampled();
+  const auto start = sampled ? Clock::now() : Clock::time_point();
+
+  if (managed.pins().has_pending()) [[unlikely]] {
+    const Status status = managed.pins().pin_pending();
+    if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
+  }
+  WordList words;
+  add_launch_words(managed, &layout, parameters, extra, words);
+  if (words.empty()) {
+    managed.count_launch_without_buffers();
+    return call();
+  }
+  if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (!managed.can_order(stream)) [[unlikely]] {
+    const Status status =
+        managed.pins().pin(words.words(), "launched where events cannot order it");
+    if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
+    return call();
+  }
+  UseToken token;
+  const Status status =
+      managed.residency().begin_launch(layout.kernel, words.words(), stream, token);
+  if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
+  const auto submitting = sampled ? Clock::now() : Clock::time_point();
+  const CUresult result = call();
+  const auto submitted = sampled ? Clock::now() : Clock::time_point();
+  managed.residency().end_use(token, stream, result == CUDA_SUCCESS);
+  if (sampled) [[unlikely]] {
+    managed.overhead().add((submitting - start) + (Clock::now() - submitted));
+  }
+  return result;
+}
+
+/// The same for `function`. One that is launched for the first time is learned. One that the driver
+/// does not know is not ours to judge.
 template <typename Call>
 CUresult launch(CUfunction function, void* const* parameters, void* const* extra,
                 StreamHandle stream, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return call();
-  const bool sampled = LaunchOverheadMeter::is_sampled();
-  const auto start = sampled ? Clock::now() : Clock::time_point();
-
-  if (managed->pins().has_pending()) [[unlikely]] {
-    const Status status = managed->pins().pin_pending();
-    if (status != Status::kOk) return managed->failure(status, CallKind::kSubmission);
+  const KernelLayout* layout = managed->layouts().find(function);
+  if (layout == nullptr) [[unlikely]] {
+    layout = managed->layouts().learn(function);
+    if (layout == nullptr) return call();
+    // The driver loads the function's code for its first use.
+    return change_passthrough(PassthroughChange::kGrowth, [&] {
+      return launch(*managed, *layout, parameters, extra, stream, call);
+    });
   }
-  WordList words;
-  const KernelLayout* const layout = add_launch_words(*managed, function, parameters, extra, words);
-  if (layout == nullptr) return call();
-  if (words.empty()) {
-    managed->count_launch_without_buffers();
-    return call();
-  }
-  if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-  if (!managed->can_order(stream)) [[unlikely]] {
-    const Status status =
-        managed->pins().pin(words.words(), "launched where events cannot order it");
-    if (status != Status::kOk) return managed->failure(status, CallKind::kSubmission);
-    return call();
-  }
-  UseToken token;
-  const Status status =
-      managed->residency().begin_launch(layout->kernel, words.words(), stream, token);
-  if (status != Status::kOk) return managed->failure(status, CallKind::kSubmission);
-  const auto submitting = sampled ? Clock::now() : Clock::time_point();
-  const CUresult result = call();
-  const auto submitted = sampled ? Clock::now() : Clock::time_point();
-  managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
-  if (sampled) [[unlikely]] {
-    managed->overhead().add((submitting - start) + (Clock::now() - submitted));
-  }
-  return result;
+  return launch(*managed, *layout, parameters, extra, stream, call);
 }
 
 }  // namespace

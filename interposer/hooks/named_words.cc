@@ -2,6 +2,7 @@
 
 #include "interposer/hooks/launch_words.h"
 #include "interposer/kernel_arguments.h"
+#include "interposer/passthrough/passthrough_allocation.h"
 
 namespace superpipe {
 namespace {
@@ -56,7 +57,13 @@ void NamedWords::add(const CUDA_RESOURCE_DESC* resource) noexcept {
 void NamedWords::add_launch(CUfunction function, void* const* parameters,
                             void* const* extra) noexcept {
   if (managed_ == nullptr) return;
-  (void)add_launch_words(*managed_, function, parameters, extra, words_);
+  const KernelLayout* layout = managed_->layouts().find(function);
+  if (layout == nullptr) {
+    // The driver may load the function's code when it makes the node.
+    layout = change_passthrough(PassthroughChange::kGrowth,
+                                [&] { return managed_->layouts().learn(function); });
+  }
+  add_launch_words(*managed_, layout, parameters, extra, words_);
 }
 
 void NamedWords::add(const CUDA_KERNEL_NODE_PARAMS_v1* node) noexcept {

@@ -29,13 +29,13 @@ CUresult allocate_passthrough(ManagedContext* managed, Bytes size, const Call& c
 
 /// Calls the driver through `call`, by which pass-through memory changes by an unknown amount: a
 /// free, a pool that is trimmed, code that is loaded. Residency's worker asks the device soon.
-/// Never waits. @return what the driver said.
+/// Never waits. @return what `call` returned.
 template <typename Call>
-CUresult change_passthrough(PassthroughChange change, const Call& call) noexcept {
+auto change_passthrough(PassthroughChange change, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return call();
   managed->residency().begin_passthrough_change(change);
-  const CUresult result = call();
+  const auto result = call();
   managed->residency().end_passthrough_change(change);
   return result;
 }

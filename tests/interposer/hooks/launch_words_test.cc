@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// What add_launch_words() adds and returns.
+/// What add_launch_words() adds, and the layout by which it reads.
 struct Added {
   const KernelLayout* layout = nullptr;
   std::vector<std::uint64_t> words;
@@ -23,7 +23,8 @@ struct Added {
 Added add(CUfunction function, void* const* parameters, void* const* extra) {
   WordList words;
   ManagedContext& managed = *ContextRegistry::managed();
-  const KernelLayout* const layout = add_launch_words(managed, function, parameters, extra, words);
+  const KernelLayout* const layout = managed.layouts().learn(function);
+  add_launch_words(managed, layout, parameters, extra, words);
   return {layout, {words.words().begin(), words.words().end()}};
 }
 
