@@ -469,6 +469,11 @@ Status FakeDevice::copy_to_host(std::span<const Transfer> transfers, StreamHandl
   if (const Status status = enter(Call::kCopyToHost); status != Status::kOk) return status;
   const Guard guard(mutex_);
   for (const Transfer& transfer : transfers) {
+    // I2: what still wrote through the buffer's own address would be lost.
+    const auto window = mappings_.find(transfer.device);
+    if (window != mappings_.end() && window->second.pages->mappings > 1) {
+      violate("content copied out of a buffer that is mapped");
+    }
     submit(stream, [this, transfer] {
       if (!pinned(transfer.host, transfer.size.count())) {
         violate("copy to memory that is not pinned");
