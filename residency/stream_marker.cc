@@ -137,7 +137,7 @@ Result<EventRef> StreamMarker::end_of(const HostOperation& operation) noexcept {
   if (gone || operation.stream == kPerThreadStream) return Status::kDeviceError;
   const std::uint64_t seq = core_.seq;
   ++entry.visitors;
-  const auto end = [&]() REQUIRES(manager_lock) {
+  auto end = [&]() REQUIRES(manager_lock) {
     const Unlocked unlocked(core_.mutex);
     return core_.events.record(operation.stream, seq);
   }();

@@ -162,7 +162,7 @@ void hidden_pointers() {
   const CUdeviceptr lists = allocate(4 * sizeof(CUdeviceptr));
   const CUdeviceptr pointers[4] = {weights[0], weights[1], weights[2], weights[5]};
   CHECK(cuMemcpyHtoD(lists, pointers, sizeof pointers));
-  for (std::size_t i = 0; i < weights.size(); ++i) accumulate(state, weights[i], 0.125f);
+  for (const CUdeviceptr weight : weights) accumulate(state, weight, 0.125f);
   accumulate_listed(lists);
   print_buffer("state", state);
   for (const CUdeviceptr weight : weights) print_buffer("weight", weight);
@@ -435,8 +435,9 @@ void destroyed_pools(const char* large_module) {
 
 /// Several threads make and destroy pools while code is loaded.
 void pools_destroyed_in_threads(const char* large_module, CUcontext context) {
-  std::vector<std::thread> threads;
   constexpr int kThreads = 2;
+  std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   std::atomic<int> left{kThreads};
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([context, &left] {
@@ -469,8 +470,10 @@ void pools_in_threads(CUcontext context) {
   const CUdeviceptr state = allocate();
   CHECK(cuMemsetD8(state, 0, kBytes));
   run_passes(3, state, weights);
+  constexpr int kThreads = 4;
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
+  threads.reserve(kThreads);
+  for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([context] {
       CHECK(cuCtxSetCurrent(context));
       CUstream stream = nullptr;

@@ -361,7 +361,7 @@ void destroy_primary() {
 /// The primary context lives until its last reference is released, and then starts afresh.
 void release(const char* kernels) {
   const auto pass = [](int times) {
-    const auto weights = load_layers(8);
+    auto weights = load_layers(8);
     const CUdeviceptr state = allocate();
     CHECK(cuMemsetD8(state, 0, kBytes));
     for (int i = 0; i < times; ++i) {
