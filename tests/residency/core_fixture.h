@@ -1,4 +1,5 @@
-// A residency core without a manager: for tests of one part alone.
+// A residency core without a manager: for tests of one part, with those beneath it where it needs
+// them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "residency/admission.h"
+#include "residency/content_mover.h"
+#include "residency/eviction_queue.h"
+#include "residency/mover_rounds.h"
+#include "residency/page_supply.h"
 #include "residency/residency_core.h"
+#include "residency/stream_marker.h"
+#include "residency/use_tracker.h"
 #include "residency/worker.h"
 #include "tests/residency/fake_device.h"
 
@@ -51,10 +59,16 @@ class CoreTest : public ::testing::Test {
     options.worker_thread = false;
     return options;
   }
+  /// With these, buffers read as zero until they are written.
+  static ResidencyOptions zero_filling_options() {
+    ResidencyOptions options = options_of(1024);
+    options.zero_fill = true;
+    return options;
+  }
 
   explicit CoreTest(ResidencyOptions options = options_of(1024),
                     const FakeDevice::Options& device_options = {})
-      : device_(device_options), core_(device_, with_clock(std::move(options))) {
+      : device_(device_options), core_(device_, connected(std::move(options))) {
     core_.worker.attach(rounds_);
     EXPECT_EQ(core_.start(), Status::kOk);
   }
@@ -163,11 +177,17 @@ class CoreTest : public ::testing::Test {
     device_.submit_blocking_host_function(stream);
     return stream;
   }
-  /// An event that does not complete before unblock().
-  EventRef blocked_event() {
-    auto event = core_.events.record(blocked_stream(), 0);
+  /// An event behind all that was submitted to `stream`.
+  EventRef end_of(StreamHandle stream) {
+    auto event = core_.events.record(stream, 0);
     EXPECT_TRUE(event.ok());
     return event.ok() ? *event : nullptr;
+  }
+  /// An event that does not complete before unblock().
+  EventRef blocked_event() { return end_of(blocked_stream()); }
+  bool is_complete(const EventRef& event) {
+    const auto complete = core_.events.is_complete(event);
+    return complete.ok() && *complete;
   }
   /// Lets all that was submitted so far come to its end.
   void unblock() {
@@ -175,11 +195,26 @@ class CoreTest : public ::testing::Test {
     device_.drain();
   }
 
+  /// Has `change` done in the round of that number, as another thread would do it meanwhile.
+  void in_round(int number, std::function<void()> change) {
+    rounds_.round = [this, number, change = std::move(change), rest = rounds_.round] {
+      if (rounds_.rounds == number) change();
+      return rest();
+    };
+  }
+
   /// Advances the clock by at least `time`.
   void pass(std::chrono::milliseconds time) {
     const auto end = core_.now() + time;
     while (core_.now() < end) {
     }
+  }
+
+  /// Has the program write `value` to the host copy of a buffer, in the order of `stream`.
+  void submit_host_write(StreamHandle stream, BufferId id, int value) {
+    const Slab slab = core_.buffers[id].host.slab;
+    ASSERT_TRUE(slab);
+    device_.submit(stream, [slab, value] { std::memset(slab.data, value, slab.size.count()); });
   }
 
   /// The value of each byte of a buffer that is on the device; -1 if they differ.
@@ -197,11 +232,13 @@ class CoreTest : public ::testing::Test {
 
   FakeDevice device_;
   ScriptedRounds rounds_;
+  std::vector<std::string> told_;  ///< the warnings that the user got
   ResidencyCore core_;
 
  private:
-  ResidencyOptions with_clock(ResidencyOptions options) {
+  ResidencyOptions connected(ResidencyOptions options) {
     options.now = [this] { return device_.now(); };
+    options.warn = [this](const std::string& warning) { told_.push_back(warning); };
     return options;
   }
 
@@ -221,6 +258,59 @@ class CoreTest : public ::testing::Test {
     buffer.place = Place::kIn;
     buffer.fresh = false;
   }
+};
+
+/// A core with the parts that move content. Waits run the rounds of MoverRounds.
+class MovingCoreTest : public CoreTest {
+ protected:
+  explicit MovingCoreTest(ResidencyOptions options = options_of(1024),
+                          const FakeDevice::Options& device_options = {})
+      : CoreTest(std::move(options), device_options) {
+    rounds_.round = [this]() NO_THREAD_SAFETY_ANALYSIS { return mover_rounds_.run(); };
+  }
+
+  /// Runs rounds until there is nothing to do that could be done now.
+  void run_rounds() REQUIRES(manager_lock) {
+    do {
+      device_.drain();
+    } while (mover_rounds_.run());
+  }
+
+  StreamMarker streams_{core_};
+  PageSupply pages_{core_};
+  EvictionQueue evictions_{core_, streams_};
+  ContentMover mover_{core_, streams_, pages_};
+  MoverRounds mover_rounds_{core_, pages_, mover_, evictions_};
+};
+
+/// A core with all that an operation of the program needs. The part under test takes the mutex
+/// itself, so that the test does not hold it.
+class UsingCoreTest : public MovingCoreTest {
+ protected:
+  using MovingCoreTest::MovingCoreTest;
+
+  BufferId fresh(std::uint64_t pages) EXCLUDES(manager_lock) {
+    const ManagerLock lock(core_.mutex);
+    return make_fresh(pages);
+  }
+  BufferId out(std::uint64_t pages, int value = 0) EXCLUDES(manager_lock) {
+    const ManagerLock lock(core_.mutex);
+    return make_out(pages, value);
+  }
+  BufferId clean(std::uint64_t pages, int value = 0) EXCLUDES(manager_lock) {
+    const ManagerLock lock(core_.mutex);
+    return make_clean(pages, value);
+  }
+  BufferId dirty(std::uint64_t pages, int value = 0) EXCLUDES(manager_lock) {
+    const ManagerLock lock(core_.mutex);
+    return make_dirty(pages, value);
+  }
+  [[nodiscard]] ResidencyCounters counters() EXCLUDES(manager_lock) {
+    const ManagerLock lock(core_.mutex);
+    return core_.counters;
+  }
+  Admission admission_{core_, pages_, evictions_};
+  UseTracker uses_{core_, streams_, evictions_, admission_};
 };
 
 }  // namespace superpipe::testing

@@ -22,10 +22,6 @@ class StreamMarkerTest : public CoreTest {
     if (!core_.streams.covered(slot, core_.buffers[id].last_use, events)) events.clear();
     return events;
   }
-  bool is_complete(const EventRef& event) {
-    const auto complete = core_.events.is_complete(event);
-    return complete.ok() && *complete;
-  }
   /// An operation of the program on a host copy, that was submitted to `stream` just now.
   HostOperation operation_on(StreamHandle stream, bool writes, EventRef done = nullptr)
       REQUIRES(manager_lock) {
