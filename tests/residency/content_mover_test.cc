@@ -1,0 +1,428 @@
+// One fetch or one eviction: in which order the device is asked, and where the content is when a
+// call of it fails.
+#include "residency/content_mover.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "tests/residency/core_fixture.h"
+
+namespace superpipe::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr bool kReads = false;
+constexpr bool kWrites = true;
+
+class ContentMoverTest : public MovingCoreTest {
+ protected:
+  using MovingCoreTest::MovingCoreTest;
+
+  /// Tries to fetch a buffer for a launch that waits for it.
+  bool demand(BufferId id) REQUIRES(manager_lock) {
+    core_.buffers[id].want = Want::kDemand;
+    return mover_.fetch(id, true);
+  }
+  /// Tries to fetch a buffer that policy wants.
+  bool prefetch(BufferId id) REQUIRES(manager_lock) {
+    core_.buffers[id].want = Want::kPrefetch;
+    return mover_.fetch(id, false);
+  }
+  /// The program's operation on the host copy of a buffer, which ends with `done`.
+  void note(BufferId id, bool writes, EventRef done) REQUIRES(manager_lock) {
+    core_.buffers[id].host.operations.push_back(
+        {kNoSlot, StreamHandle{}, writes, std::move(done), ++core_.seq});
+  }
+  void set_limit(std::uint64_t pages) REQUIRES(manager_lock) {
+    core_.ledger.set_limit(Bytes{pages * kGranule.count()}, true);
+  }
+  /// The idle page of one granule that the next fetch would get.
+  Page take_idle_page() REQUIRES(manager_lock) {
+    auto page = core_.pool->take(kGranule);
+    EXPECT_TRUE(page.has_value());
+    return page ? std::move(*page) : Page{};
+  }
+};
+
+TEST_F(ContentMoverTest, AFetchBringsTheContentAndKeepsTheHostCopy) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_out(2, 7);
+  EXPECT_TRUE(demand(id));
+  const Buffer& buffer = core_.buffers[id];
+  EXPECT_EQ(buffer.place, Place::kIn);
+  EXPECT_EQ(buffer.want, Want::kNobody);
+  EXPECT_FALSE(buffer.dirty);
+  device_.drain();
+  EXPECT_TRUE(is_complete(buffer.ready));
+  EXPECT_EQ(device_value(id), 7);
+  EXPECT_EQ(host_value(id), 7);
+  EXPECT_EQ(core_.counters.demand_fetches, 1U);
+  EXPECT_EQ(core_.counters.h2d_bytes, 2 * kGranule);
+}
+
+TEST_F(ContentMoverTest, AFetchWaitsForTheWriteBackOfWhoHadItsPage) {
+  const ManagerLock lock(core_.mutex);
+  make_idle_page(1, blocked_event());
+  const BufferId id = make_out(1, 7);
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  EXPECT_FALSE(is_complete(core_.buffers[id].ready));
+  EXPECT_NE(device_value(id), 7) << "the page's former content is overwritten";
+  unblock();
+  EXPECT_EQ(device_value(id), 7);
+}
+
+TEST_F(ContentMoverTest, AFetchWaitsForTheWriteBackOfItsOwnContent) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_out(1, 7);
+  const StreamHandle stream = blocked_stream();
+  submit_host_write(stream, id, 9);
+  core_.buffers[id].host.write_back = end_of(stream);
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  unblock();
+  EXPECT_EQ(device_value(id), 9);
+}
+
+TEST_F(ContentMoverTest, AFetchWaitsForWritesOfTheProgramToTheHostCopyAndNotForReads) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId written = make_out(1, 7);
+  const BufferId read = make_out(1, 7);
+  const StreamHandle stream = blocked_stream();
+  submit_host_write(stream, written, 9);
+  note(written, kWrites, end_of(stream));
+  note(read, kReads, end_of(stream));
+  ASSERT_TRUE(demand(read));
+  ASSERT_TRUE(demand(written));
+  device_.drain();
+  EXPECT_EQ(device_value(read), 7);
+  EXPECT_THAT(core_.buffers[read].host.operations, SizeIs(1)) << "a write-back has to wait for it";
+  EXPECT_NE(device_value(written), 7);
+  unblock();
+  EXPECT_EQ(device_value(written), 9);
+  EXPECT_THAT(core_.buffers[written].host.operations, IsEmpty());
+}
+
+TEST_F(ContentMoverTest, ABufferThatWasNeverWrittenIsMappedWithoutACopy) {
+  const ManagerLock lock(core_.mutex);
+  const EventRef vacated = blocked_event();
+  make_idle_page(1, vacated);
+  const BufferId id = make_fresh(1);
+  EXPECT_TRUE(demand(id));
+  EXPECT_EQ(core_.buffers[id].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].ready, vacated);
+  EXPECT_EQ(device_.calls(Call::kCopyToDevice), 0);
+  EXPECT_EQ(core_.counters.demand_fetches, 0U);
+}
+
+TEST_F(ContentMoverTest, WithoutAPageADemandStaysAndAPrefetchIsDroppedUnlessOneIsComing) {
+  const ManagerLock lock(core_.mutex);
+  make_dirty(1);
+  set_limit(1);
+  const BufferId id = make_out(1);
+  const Buffer& buffer = core_.buffers[id];
+  EXPECT_FALSE(demand(id));
+  EXPECT_EQ(buffer.want, Want::kDemand);
+  EXPECT_TRUE(prefetch(id));
+  EXPECT_EQ(buffer.want, Want::kNobody);
+  core_.ledger.promise(kGranule);
+  EXPECT_FALSE(prefetch(id));
+  EXPECT_EQ(buffer.want, Want::kPrefetch);
+  EXPECT_EQ(buffer.place, Place::kOut);
+  EXPECT_EQ(core_.counters.errors, 0U);
+}
+
+TEST_F(ContentMoverTest, APrefetchThatALaunchCameToWaitForCountsAsADemand) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_out(1);
+  const BufferId other = make_out(1);
+  device_.on_call = [&](Call call) {
+    if (call == Call::kCopyToDevice) core_.buffers[id].want = Want::kDemand;
+  };
+  EXPECT_TRUE(prefetch(id));
+  device_.on_call = nullptr;
+  EXPECT_TRUE(prefetch(other));
+  EXPECT_EQ(core_.counters.demand_fetches, 1U);
+  EXPECT_EQ(core_.counters.prefetches, 1U);
+}
+
+TEST_F(ContentMoverTest, OthersSeeThatTheBufferMovesWhileTheDeviceIsCalled) {
+  std::vector<Place> seen;
+  BufferId id{};
+  {
+    const ManagerLock lock(core_.mutex);
+    id = make_out(1);
+  }
+  device_.on_call = [&](Call call) {
+    if (call != Call::kCopyToDevice && call != Call::kUnmap) return;
+    const ManagerLock lock(core_.mutex);  // not held across the call (I5), or this would hang
+    seen.push_back(core_.buffers[id].place);
+  };
+  const ManagerLock lock(core_.mutex);
+  EXPECT_TRUE(demand(id));
+  mover_.evict(id);
+  device_.on_call = nullptr;
+  EXPECT_THAT(seen, ElementsAre(Place::kFetching, Place::kEvicting));
+}
+
+TEST_F(ContentMoverTest, AFetchThatFailsLeavesTheContentInTheHostCopy) {
+  const ManagerLock lock(core_.mutex);
+  for (const Call call : {Call::kCreatePages, Call::kCopyToDevice, Call::kMap}) {
+    const BufferId id = make_out(1, 7);
+    Buffer& buffer = core_.buffers[id];
+    const std::uint64_t errors = core_.counters.errors;
+    // The first map of a new page is that of its window.
+    device_.fail(call, call == Call::kMap && core_.pool->empty() ? 2 : 1, Status::kDeviceError);
+    EXPECT_TRUE(demand(id)) << name_of(call);
+    EXPECT_EQ(buffer.fetch_status, Status::kDeviceError) << name_of(call);
+    EXPECT_EQ(buffer.place, Place::kOut) << name_of(call);
+    EXPECT_FALSE(buffer.page.has_value()) << name_of(call);
+    EXPECT_EQ(core_.counters.errors, errors + 1) << name_of(call);
+    EXPECT_TRUE(demand(id)) << name_of(call);
+    device_.drain();
+    EXPECT_EQ(device_value(id), 7) << name_of(call);
+  }
+}
+
+TEST_F(ContentMoverTest, AFailedPrefetchIsNotToldToWhoNamesTheBufferNext) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_out(1);
+  device_.fail(Call::kCopyToDevice, 1, Status::kDeviceError);
+  EXPECT_TRUE(prefetch(id));
+  EXPECT_EQ(core_.buffers[id].fetch_status, Status::kOk);
+  EXPECT_EQ(core_.buffers[id].want, Want::kNobody);
+}
+
+TEST_F(ContentMoverTest, WhatAFailedFetchMayStillTouchIsWaitedFor) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_out(1);
+  device_.fail(Call::kMap, 2, Status::kDeviceError);  // after that of the page's window
+  EXPECT_TRUE(demand(id));
+  const auto& operations = core_.buffers[id].host.operations;
+  ASSERT_THAT(operations, SizeIs(1));
+  EXPECT_FALSE(operations[0].writes);
+  EXPECT_THAT(take_idle_page().after, ElementsAre(operations[0].done));
+}
+
+TEST_F(ContentMoverTest, APageAndASlabUnderATransferWithoutAKnownEndServeNobody) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_out(1);
+  device_.fail(Call::kRecord, 1, Status::kDeviceError);
+  EXPECT_TRUE(demand(id));
+  EXPECT_EQ(core_.buffers[id].place, Place::kOut);
+  EXPECT_TRUE(core_.buffers[id].host.is_untracked);
+  EXPECT_TRUE(core_.pool->empty());
+  EXPECT_TRUE(core_.pool->take_untracked().has_value());
+  EXPECT_EQ(core_.ledger.pages(), kGranule);
+}
+
+TEST_F(ContentMoverTest, AnEvictionUnmapsBeforeItCopies) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  std::vector<Call> calls;
+  device_.on_call = [&calls](Call call) {
+    if (call == Call::kUnmap || call == Call::kCopyToHost) calls.push_back(call);
+  };
+  mover_.evict(id);
+  device_.on_call = nullptr;
+  EXPECT_THAT(calls, ElementsAre(Call::kUnmap, Call::kCopyToHost));
+}
+
+TEST_F(ContentMoverTest, AnEvictionTakesDirtyContentToTheHostCopyAndLeavesThePageBehindThat) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  mover_.evict(id);
+  const Buffer& buffer = core_.buffers[id];
+  EXPECT_EQ(buffer.place, Place::kOut);
+  EXPECT_FALSE(buffer.dirty);
+  EXPECT_FALSE(buffer.page.has_value());
+  ASSERT_NE(buffer.host.write_back, nullptr);
+  device_.drain();
+  EXPECT_TRUE(is_complete(buffer.host.write_back));
+  EXPECT_EQ(host_value(id), 9);
+  EXPECT_THAT(take_idle_page().after, ElementsAre(buffer.host.write_back));
+  EXPECT_FALSE(core_.ledger.expects_pages());
+  EXPECT_EQ(core_.counters.write_backs, 1U);
+  EXPECT_EQ(core_.counters.d2h_bytes, kGranule);
+}
+
+TEST_F(ContentMoverTest, AnEvictionOfCleanContentCopiesNothing) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_clean(1, 7);
+  mover_.evict(id);
+  EXPECT_EQ(device_.calls(Call::kCopyToHost), 0);
+  EXPECT_EQ(host_value(id), 7);
+  EXPECT_THAT(take_idle_page().after, IsEmpty());
+  EXPECT_EQ(core_.counters.clean_evictions, 1U);
+}
+
+TEST_F(ContentMoverTest, AWriteBackWaitsForWhatTheProgramStillReadsFromTheHostCopy) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_out(1, 5);
+  note(id, kReads, blocked_event());
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  core_.buffers[id].dirty = true;
+  const std::vector<std::byte> bytes(kGranule.count(), std::byte{9});
+  ASSERT_TRUE(device_.write(core_.buffers[id].base, bytes.size(), bytes.data()));
+  mover_.evict(id);
+  device_.drain();
+  EXPECT_EQ(host_value(id), 5);
+  unblock();
+  EXPECT_EQ(host_value(id), 9);
+}
+
+TEST_F(ContentMoverTest, AnEvictionThatFailsLeavesTheBufferInPlaceUntilTheNextTurn) {
+  const ManagerLock lock(core_.mutex);
+  for (const Call call : {Call::kPin, Call::kUnmap, Call::kCopyToHost}) {
+    const BufferId id = make_dirty(1, 9);
+    const Buffer& buffer = core_.buffers[id];
+    const std::uint64_t errors = core_.counters.errors;
+    device_.fail(call, 1, Status::kDeviceError);
+    mover_.evict(id);
+    EXPECT_GT(core_.counters.errors, errors) << name_of(call);
+    EXPECT_EQ(buffer.place, Place::kIn) << name_of(call);
+    EXPECT_TRUE(buffer.dirty) << name_of(call);
+    EXPECT_EQ(device_value(id), 9) << name_of(call);
+    EXPECT_FALSE(core_.ledger.expects_pages()) << name_of(call);
+    EXPECT_FALSE(evictions_.may_go(buffer)) << name_of(call);
+    ++core_.turns;
+    EXPECT_TRUE(evictions_.may_go(buffer)) << name_of(call);
+  }
+}
+
+TEST_F(ContentMoverTest, APageThatCannotBeMappedAgainKeepsTheOnlyContent) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  const Buffer& buffer = core_.buffers[id];
+  device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
+  device_.fail(Call::kMap, 1, Status::kDeviceError);
+  mover_.evict(id);
+  EXPECT_EQ(buffer.place, Place::kOut);
+  ASSERT_TRUE(buffer.page.has_value());
+  // The next fetch maps that page, and copies nothing.
+  EXPECT_TRUE(demand(id));
+  EXPECT_EQ(buffer.place, Place::kIn);
+  EXPECT_TRUE(buffer.dirty);
+  EXPECT_EQ(device_value(id), 9);
+  EXPECT_EQ(device_.calls(Call::kCopyToDevice), 0);
+}
+
+TEST_F(ContentMoverTest, ABufferUnderAWriteBackWithoutAKnownEndNeverMovesAgain) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  device_.fail(Call::kRecord, 1, Status::kDeviceError);
+  mover_.evict(id);
+  EXPECT_EQ(core_.buffers[id].place, Place::kIn);
+  ++core_.turns;
+  EXPECT_FALSE(evictions_.may_go(core_.buffers[id]));
+}
+
+TEST_F(ContentMoverTest, ABufferGetsOneZeroedSlabOfItsBacking) {
+  const ManagerLock lock(core_.mutex);
+  const auto used = core_.host.acquire(kGranule, false);
+  ASSERT_TRUE(used.ok());
+  std::memset(used->data, 7, kGranule.count());
+  core_.host.release(*used, {});
+  const BufferId id = make_fresh(1);
+  Buffer& buffer = core_.buffers[id];
+  EXPECT_EQ(mover_.ensure_slab(buffer, true), Status::kOk);
+  EXPECT_EQ(buffer.host.slab.data, used->data);
+  EXPECT_EQ(host_value(id), 0);
+  EXPECT_EQ(mover_.ensure_slab(buffer, true), Status::kOk);
+  EXPECT_EQ(core_.host.pinned(), kGranule);
+}
+
+/// A cached buffer that is about to serve an allocation.
+class RenewTest : public ContentMoverTest {
+ protected:
+  using ContentMoverTest::ContentMoverTest;
+
+  /// Its free lies behind work that is blocked, on a stream of its own.
+  BufferId make_claimed() REQUIRES(manager_lock) {
+    const BufferId id = make_cached(1, end_of(stream_));
+    EXPECT_TRUE(core_.cache.erase(id, kGranule));
+    core_.buffers[id].freed_on = streams_.slot_of(stream_);
+    core_.buffers[id].place = Place::kFetching;
+    return id;
+  }
+  /// Whether work that is submitted to `stream` now runs at once.
+  bool runs(StreamHandle stream) {
+    bool done = false;
+    device_.submit(stream, [&done] { done = true; });
+    device_.drain();
+    const bool at_once = done;
+    unblock();
+    EXPECT_TRUE(done);
+    return at_once;
+  }
+
+  StreamHandle stream_ = blocked_stream();
+};
+
+TEST_F(RenewTest, MakesAnotherStreamWaitForTheFree) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_claimed();
+  const StreamHandle other = device_.program_stream();
+  EXPECT_EQ(mover_.renew(id, other), Status::kOk);
+  EXPECT_EQ(core_.buffers[id].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].freed, nullptr);
+  EXPECT_FALSE(runs(other));
+}
+
+TEST_F(RenewTest, NeedsNoEventOnTheStreamOfTheFree) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_claimed();
+  EXPECT_EQ(mover_.renew(id, stream_), Status::kOk);
+  EXPECT_EQ(core_.buffers[id].place, Place::kIn);
+  EXPECT_EQ(device_.calls(Call::kStreamWait), 0);
+}
+
+TEST_F(RenewTest, StillKnowsOfTheFreeWhenTheStreamCannotBeMadeToWait) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_claimed();
+  device_.fail(Call::kStreamWait, 1, Status::kDeviceError);
+  EXPECT_EQ(mover_.renew(id, device_.program_stream()), Status::kDeviceError);
+  EXPECT_NE(core_.buffers[id].freed, nullptr);
+}
+
+/// Buffers read as zero until they are written.
+class ZeroFillTest : public RenewTest {
+ protected:
+  ZeroFillTest() : RenewTest(zero_filling_options()) {}
+};
+
+TEST_F(ZeroFillTest, ANewBufferReadsAsZeroOnAUsedPage) {
+  const ManagerLock lock(core_.mutex);
+  make_idle_page(1);
+  const BufferId id = make_fresh(1);
+  EXPECT_TRUE(demand(id));
+  device_.drain();
+  EXPECT_TRUE(is_complete(core_.buffers[id].ready));
+  EXPECT_EQ(device_value(id), 0);
+}
+
+TEST_F(ZeroFillTest, ACachedBufferIsZeroedBehindItsFree) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_claimed();
+  const Address base = core_.buffers[id].base;
+  const std::vector<std::byte> last(kGranule.count(), std::byte{3});
+  device_.submit(stream_, [&] { device_.write(base, last.size(), last.data()); });
+  core_.buffers[id].freed = end_of(stream_);
+  EXPECT_EQ(mover_.renew(id, device_.program_stream()), Status::kOk);
+  device_.drain();
+  EXPECT_FALSE(is_complete(core_.buffers[id].ready));
+  unblock();
+  EXPECT_TRUE(is_complete(core_.buffers[id].ready));
+  EXPECT_EQ(device_value(id), 0);
+}
+
+}  // namespace
+}  // namespace superpipe::testing
