@@ -1,0 +1,293 @@
+// Where a linear copy of the program goes, and what it waits for there.
+#include "residency/copy_routes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/residency/core_fixture.h"
+
+namespace superpipe::testing {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr bool kOut = false;
+constexpr bool kIn = true;
+constexpr bool kAsynchronous = false;
+constexpr bool kSynchronous = true;
+
+class CopyRoutesTest : public UsingCoreTest {
+ protected:
+  using UsingCoreTest::UsingCoreTest;
+
+  /// Begins a copy of the whole buffer.
+  Result<CopyRoute> begin(BufferId id, bool in, bool synchronous, UseToken& token) {
+    return begin(id, in, synchronous, token, stream_);
+  }
+  Result<CopyRoute> begin(BufferId id, bool in, bool synchronous, UseToken& token,
+                          StreamHandle stream) {
+    const Buffer& buffer = core_.buffers[id];
+    return routes_.begin(buffer.base, Bytes{buffer.size.load()}, stream, synchronous, in, token);
+  }
+  /// Why a synchronous copy of the whole buffer is not given a route, or kOk. It has ended.
+  Status copy_now(BufferId id, bool in) {
+    UseToken token;
+    const auto route = begin(id, in, kSynchronous, token);
+    if (route.ok()) routes_.end(token, stream_, true);
+    return route.status();
+  }
+  /// An asynchronous copy between the host copy and the program's memory, all of it in the order of
+  /// `stream`. `value`: what a copy into the buffer writes.
+  void copy_on(StreamHandle stream, BufferId id, bool in, int value = 0) {
+    UseToken token;
+    const auto route = begin(id, in, kAsynchronous, token, stream);
+    ASSERT_TRUE(route.ok() && route->host != nullptr);
+    if (in) submit_host_write(stream, id, value);
+    routes_.end(token, stream, true);
+  }
+  /// No copy holds the buffer or its host copy.
+  void expect_unpinned(BufferId id) {
+    EXPECT_EQ(core_.buffers[id].pins, 0U);
+    EXPECT_EQ(core_.buffers[id].host.pins, 0U);
+    EXPECT_FALSE(core_.buffers[id].host.is_busy());
+  }
+
+  CopyRoutes routes_{core_, streams_, mover_, uses_};
+  const StreamHandle stream_ = device_.program_stream();
+};
+
+TEST_F(CopyRoutesTest, ACopyOfABufferInPlaceUsesTheDeviceAndPinsIt) {
+  const BufferId id = clean(1);
+  UseToken token;
+  const auto route = begin(id, kIn, kSynchronous, token);
+  ASSERT_TRUE(route.ok());
+  EXPECT_EQ(route->host, nullptr);
+  EXPECT_FALSE(token.is_host_route());
+  EXPECT_EQ(core_.buffers[id].pins, 1U);
+  EXPECT_TRUE(core_.buffers[id].dirty);
+  uses_.end_use(token, stream_, true);
+  expect_unpinned(id);
+}
+
+TEST_F(CopyRoutesTest, ACopyOfABufferThatIsOutUsesTheHostCopyAndFetchesNothing) {
+  const BufferId id = out(2, 7);
+  const HostCopy& copy = core_.buffers[id].host;
+  UseToken token;
+  const auto route =
+      routes_.begin(core_.buffers[id].base + 100, kGranule, stream_, kSynchronous, kOut, token);
+  ASSERT_TRUE(route.ok());
+  EXPECT_EQ(route->host, copy.slab.data + 100);
+  EXPECT_TRUE(token.is_host_route());
+  EXPECT_TRUE(copy.is_busy()) << "no transfer of ours may begin meanwhile";
+  EXPECT_EQ(core_.buffers[id].place, Place::kOut);
+  routes_.end(token, stream_, true);
+  EXPECT_TRUE(token.empty());
+  expect_unpinned(id);
+}
+
+TEST_F(CopyRoutesTest, ARangeOutsideOneLiveBufferIsAnInvalidValue) {
+  const BufferId id = out(1);
+  const Address base = core_.buffers[id].base;
+  UseToken token;
+  const auto begin_at = [&](Address address, Bytes size) {
+    return routes_.begin(address, size, stream_, kSynchronous, kIn, token).status();
+  };
+  EXPECT_EQ(begin_at(base, kGranule + Bytes{1}), Status::kInvalidValue);
+  EXPECT_EQ(begin_at(base + 1, kGranule), Status::kInvalidValue);
+  EXPECT_EQ(begin_at(base + 2 * kGranule.count(), Bytes{1}), Status::kInvalidValue);
+  EXPECT_EQ(begin_at(0, Bytes{1}), Status::kInvalidValue);
+  EXPECT_EQ(begin_at(base + 1, Bytes{~std::uint64_t{0}}), Status::kInvalidValue);
+  EXPECT_TRUE(token.empty());
+  expect_unpinned(id);
+  EXPECT_EQ(begin_at(base + 1, kGranule - Bytes{1}), Status::kOk);
+}
+
+TEST_F(CopyRoutesTest, ACopyIntoABufferThatWasNeverWrittenGivesItASlabAndContent) {
+  const BufferId read = fresh(1);
+  const BufferId written = fresh(1);
+  EXPECT_EQ(copy_now(read, kOut), Status::kOk);
+  EXPECT_EQ(copy_now(written, kIn), Status::kOk);
+  EXPECT_TRUE(core_.buffers[read].fresh);
+  EXPECT_FALSE(core_.buffers[written].fresh);
+  EXPECT_TRUE(core_.buffers[written].host.slab);
+}
+
+TEST_F(CopyRoutesTest, WithoutASlabTheCopyFailsAndNothingIsHeldOff) {
+  const BufferId id = fresh(1);
+  device_.fail(Call::kPin, 1, Status::kDeviceError);
+  EXPECT_EQ(copy_now(id, kIn), Status::kDeviceError);
+  expect_unpinned(id);
+  EXPECT_TRUE(core_.buffers[id].fresh);
+  EXPECT_EQ(counters().errors, 1U);
+}
+
+TEST_F(CopyRoutesTest, WaitsUntilTheBufferHasStoppedMoving) {
+  const BufferId id = out(1, 7);
+  Buffer& buffer = core_.buffers[id];
+  buffer.place = Place::kEvicting;
+  in_round(3, [&] { buffer.place = Place::kOut; });
+  EXPECT_EQ(copy_now(id, kOut), Status::kOk);
+  EXPECT_EQ(rounds_.rounds, 3);
+}
+
+TEST_F(CopyRoutesTest, WaitsForAMovingBufferNoLongerThanTheWaitLimit) {
+  const BufferId id = out(1, 7);
+  core_.buffers[id].place = Place::kFetching;
+  const auto begun = core_.now();
+  EXPECT_EQ(copy_now(id, kOut), Status::kTimedOut);
+  EXPECT_GE(core_.now() - begun, core_.options.wait_limit);
+  EXPECT_LT(core_.now() - begun, 2 * core_.options.wait_limit);
+  expect_unpinned(id);
+}
+
+TEST_F(CopyRoutesTest, WaitsForTheThreadThatGetsTheSlab) {
+  const BufferId id = fresh(1);
+  HostCopy& copy = core_.buffers[id].host;
+  copy.is_mapping = true;
+  in_round(3, [&] { copy.is_mapping = false; });
+  EXPECT_EQ(copy_now(id, kIn), Status::kOk);
+  EXPECT_EQ(rounds_.rounds, 3);
+  copy.is_mapping = true;  // and it never ends
+  EXPECT_EQ(copy_now(id, kIn), Status::kTimedOut);
+  EXPECT_EQ(copy.pins, 0U);
+}
+
+TEST_F(CopyRoutesTest, ASynchronousCopyWaitsForTheWriteBack) {
+  const BufferId id = out(1, 7);
+  const StreamHandle blocked = blocked_stream();
+  core_.buffers[id].host.write_back = end_of(blocked);
+  EXPECT_EQ(copy_now(id, kOut), Status::kTimedOut);
+  expect_unpinned(id);
+  EXPECT_EQ(counters().errors, 1U);
+  device_.release_host_functions();
+  EXPECT_EQ(copy_now(id, kOut), Status::kOk);
+  EXPECT_TRUE(core_.buffers[id].host.write_back->is_known());
+}
+
+TEST_F(CopyRoutesTest, TheStreamOfAnAsynchronousCopyWaitsForTheWriteBack) {
+  const BufferId id = out(1, 7);
+  const StreamHandle blocked = blocked_stream();
+  submit_host_write(blocked, id, 9);
+  core_.buffers[id].host.write_back = end_of(blocked);
+  UseToken token;
+  ASSERT_TRUE(begin(id, kOut, kAsynchronous, token).ok());
+  int seen = -2;
+  device_.submit(stream_, [&] { seen = host_value(id); });
+  routes_.end(token, stream_, true);
+  device_.drain();
+  EXPECT_EQ(seen, -2);
+  unblock();
+  EXPECT_EQ(seen, 9);
+}
+
+TEST_F(CopyRoutesTest, ASynchronousReadWaitsForEarlierWritesAndASynchronousWriteForReadsToo) {
+  const BufferId written = out(1, 7);
+  const BufferId read = out(1, 7);
+  const StreamHandle blocked = blocked_stream();
+  copy_on(blocked, written, kIn, 9);
+  copy_on(blocked, read, kOut);
+  EXPECT_EQ(copy_now(read, kOut), Status::kOk);
+  EXPECT_EQ(copy_now(read, kIn), Status::kTimedOut);
+  EXPECT_EQ(copy_now(written, kOut), Status::kTimedOut);
+  device_.release_host_functions();
+  EXPECT_EQ(copy_now(read, kIn), Status::kOk);
+  EXPECT_EQ(copy_now(written, kOut), Status::kOk);
+  EXPECT_EQ(host_value(written), 9);
+}
+
+TEST_F(CopyRoutesTest, AnAsynchronousCopyIsNotOrderedBehindOtherOperationsOfTheProgram) {
+  const BufferId id = out(1, 7);
+  copy_on(blocked_stream(), id, kIn, 9);
+  copy_on(device_.program_stream(), id, kOut);
+  EXPECT_EQ(device_.calls(Call::kStreamWait), 0) << "that is up to the program";
+  EXPECT_EQ(device_.calls(Call::kWait), 0);
+}
+
+TEST_F(CopyRoutesTest, AFetchWaitsForAnAsynchronousCopyThatHasEnded) {
+  const BufferId id = out(1, 7);
+  copy_on(blocked_stream(), id, kIn, 9);
+  {
+    const ManagerLock lock(core_.mutex);
+    ASSERT_TRUE(mover_.fetch(id, true));
+  }
+  device_.drain();
+  unblock();
+  EXPECT_EQ(device_value(id), 9);
+}
+
+TEST_F(CopyRoutesTest, ACopyThatIsDoneOrWasNotSubmittedIsNotWaitedFor) {
+  const BufferId id = out(1, 7);
+  const StreamHandle blocked = blocked_stream();
+  UseToken token;
+  ASSERT_TRUE(begin(id, kIn, kAsynchronous, token, blocked).ok());
+  routes_.end(token, blocked, false);
+  ASSERT_TRUE(begin(id, kIn, kSynchronous, token, blocked).ok());
+  routes_.end(token, blocked, true);
+  EXPECT_THAT(core_.buffers[id].host.operations, IsEmpty());
+  expect_unpinned(id);
+}
+
+TEST_F(CopyRoutesTest, ACopyWhoseEndCannotBeMarkedIsRememberedAllTheSame) {
+  const BufferId id = out(1, 7);
+  const StreamHandle blocked = blocked_stream();
+  UseToken token;
+  ASSERT_TRUE(begin(id, kIn, kAsynchronous, token, blocked).ok());
+  submit_host_write(blocked, id, 9);
+  device_.fail(Call::kRecord, 1, Status::kDeviceError);
+  routes_.end(token, blocked, true);
+  ASSERT_THAT(core_.buffers[id].host.operations, SizeIs(1));
+  EXPECT_EQ(copy_now(id, kOut), Status::kTimedOut);
+  device_.release_host_functions();
+  EXPECT_EQ(copy_now(id, kOut), Status::kOk);
+  EXPECT_EQ(host_value(id), 9);
+}
+
+TEST_F(CopyRoutesTest, ACapturedCopyUsesTheDeviceForEver) {
+  const BufferId id = out(1, 7);
+  device_.set_capturing(stream_, true);
+  UseToken token;
+  const auto route = begin(id, kOut, kAsynchronous, token);
+  ASSERT_TRUE(route.ok());
+  EXPECT_EQ(route->host, nullptr);
+  EXPECT_EQ(device_value(id), 7);
+  EXPECT_TRUE(core_.buffers[id].pinned_forever);
+}
+
+TEST_F(CopyRoutesTest, ABufferWhosePageHasTheOnlyContentIsMappedAgain) {
+  const BufferId id = dirty(1, 9);
+  {
+    const ManagerLock lock(core_.mutex);
+    device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
+    device_.fail(Call::kMap, 1, Status::kDeviceError);
+    mover_.evict(id);
+  }
+  ASSERT_EQ(core_.buffers[id].place, Place::kOut);
+  UseToken token;
+  const auto route = begin(id, kOut, kSynchronous, token);
+  ASSERT_TRUE(route.ok());
+  EXPECT_EQ(route->host, nullptr);
+  EXPECT_EQ(device_value(id), 9);
+}
+
+/// Buffers read as zero until they are written.
+class ZeroFillCopyTest : public CopyRoutesTest {
+ protected:
+  ZeroFillCopyTest() : CopyRoutesTest(zero_filling_options()) {}
+};
+
+TEST_F(ZeroFillCopyTest, WhatWasNeverWrittenReadsAsZeroInASlabThatOthersHadBefore) {
+  const auto used = core_.host.acquire(kGranule, false);
+  ASSERT_TRUE(used.ok());
+  std::memset(used->data, 7, kGranule.count());
+  core_.host.release(*used, {});
+  const BufferId id = fresh(1);
+  EXPECT_EQ(copy_now(id, kOut), Status::kOk);
+  EXPECT_EQ(core_.buffers[id].host.slab.data, used->data);
+  EXPECT_EQ(host_value(id), 0);
+}
+
+}  // namespace
+}  // namespace superpipe::testing
