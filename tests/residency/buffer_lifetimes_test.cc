@@ -1,0 +1,340 @@
+// How buffers come to be, what becomes of freed ones, and what an allocation that fails leaves.
+#include "residency/buffer_lifetimes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "tests/residency/core_fixture.h"
+
+namespace superpipe::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class BufferLifetimesTest : public UsingCoreTest {
+ protected:
+  using UsingCoreTest::UsingCoreTest;
+
+  /// The address of a new buffer; 0 if there is none.
+  Address allocate(std::uint64_t pages, std::optional<StreamHandle> stream = std::nullopt) {
+    const auto address = lifetimes_.allocate(Bytes{pages * kGranule.count()}, stream);
+    EXPECT_TRUE(address.ok());
+    return address.ok() ? *address : 0;
+  }
+  /// Why there is no new buffer of one page; kOk: there is.
+  Status status_of_allocation(std::optional<StreamHandle> stream = std::nullopt) {
+    return lifetimes_.allocate(kGranule, stream).status();
+  }
+  [[nodiscard]] BufferId id_of(Address address) const {
+    return BufferId{core_.arena->index_at(address)};
+  }
+  [[nodiscard]] bool is_live(Address address) const {
+    return core_.arena->index_at(address) != Arena::kNobody;
+  }
+  /// No bytes are counted for any live buffer.
+  void expect_no_buffers() EXCLUDES(manager_lock) {
+    const ManagerLock lock(core_.mutex);
+    EXPECT_EQ(core_.ledger.managed(), Bytes{});
+    EXPECT_EQ(core_.ledger.live(), Bytes{});
+    EXPECT_EQ(core_.host.reserved(), Bytes{});
+  }
+
+  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_};
+};
+
+TEST_F(BufferLifetimesTest, ABufferBeginsOnTheDeviceWithItsBackingSetAside) {
+  const Bytes size = kGranule + Bytes{1};
+  const auto address = lifetimes_.allocate(size, std::nullopt);
+  ASSERT_TRUE(address.ok());
+  const Buffer& buffer = core_.buffers[id_of(*address)];
+  EXPECT_TRUE(buffer.live);
+  EXPECT_TRUE(buffer.fresh);
+  EXPECT_EQ(buffer.place, Place::kIn);
+  EXPECT_EQ(buffer.footprint, 2 * kGranule);
+  EXPECT_EQ(core_.host.reserved(), 2 * kGranule);
+  EXPECT_EQ(core_.host.pinned(), Bytes{}) << "pinned only when it is needed";
+  const ManagerLock lock(core_.mutex);
+  EXPECT_EQ(core_.ledger.managed(), size);
+}
+
+TEST_F(BufferLifetimesTest, SizesThatNoDeviceHasAreRefused) {
+  EXPECT_EQ(lifetimes_.allocate(Bytes{}, std::nullopt).status(), Status::kInvalidValue);
+  EXPECT_EQ(lifetimes_.allocate(64_MiB + Bytes{1}, std::nullopt).status(),
+            Status::kOutOfDeviceMemory);
+  expect_no_buffers();
+}
+
+TEST_F(BufferLifetimesTest, AnAllocationThatFailsLeavesNothingBehind) {
+  for (const Call call : {Call::kCreatePages, Call::kMap}) {
+    device_.fail(call, 1, Status::kDeviceError);
+    EXPECT_EQ(status_of_allocation(), Status::kDeviceError) << name_of(call);
+    expect_no_buffers();
+    EXPECT_EQ(device_.device_bytes(), Bytes{}) << name_of(call);
+  }
+  const Address address = allocate(1);
+  EXPECT_EQ(id_of(address), BufferId{0});
+  EXPECT_EQ(address, core_.arena_base) << "the addresses of failed ones were given back";
+}
+
+TEST_F(BufferLifetimesTest, AStoppedManagerAllocatesNothing) {
+  {
+    const ManagerLock lock(core_.mutex);
+    core_.stopped = true;
+  }
+  EXPECT_EQ(status_of_allocation(), Status::kDeviceError);
+  expect_no_buffers();
+}
+
+TEST_F(BufferLifetimesTest, AFreedBufferServesTheNextOfItsFootprintAsNew) {
+  const Address address = allocate(2);
+  const BufferId id = id_of(address);
+  core_.buffers[id].dirty = true;
+  core_.buffers[id].fresh = false;
+  ASSERT_EQ(lifetimes_.free(address, std::nullopt), Status::kOk);
+  expect_no_buffers();
+  EXPECT_FALSE(is_live(address));
+  const int maps = device_.calls(Call::kMap);
+  EXPECT_NE(allocate(1), address);
+  EXPECT_EQ(device_.calls(Call::kMap), maps + 2);
+  EXPECT_EQ(allocate(2), address);
+  EXPECT_EQ(device_.calls(Call::kMap), maps + 2);
+  EXPECT_EQ(id_of(address), id);
+  EXPECT_TRUE(core_.buffers[id].fresh);
+  EXPECT_FALSE(core_.buffers[id].dirty);
+}
+
+TEST_F(BufferLifetimesTest, ASynchronousAllocationTakesNoBufferWhoseFreeHasNotCompleted) {
+  const Address address = allocate(1);
+  ASSERT_EQ(lifetimes_.free(address, blocked_stream()), Status::kOk);
+  EXPECT_NE(allocate(1), address);
+  unblock();
+  EXPECT_EQ(allocate(1), address);
+}
+
+TEST_F(BufferLifetimesTest, AStreamOrderedAllocationIsOrderedBehindTheFreeOfAnotherStream) {
+  const Address address = allocate(1);
+  ASSERT_EQ(lifetimes_.free(address, blocked_stream()), Status::kOk);
+  const StreamHandle stream = device_.program_stream();
+  EXPECT_EQ(allocate(1, stream), address);
+  bool used = false;
+  device_.submit(stream, [&] { used = true; });
+  device_.drain();
+  EXPECT_FALSE(used);
+  unblock();
+  EXPECT_TRUE(used);
+}
+
+TEST_F(BufferLifetimesTest, TheStreamOfTheFreeReusesABufferWithoutWaiting) {
+  const StreamHandle stream = blocked_stream();
+  const Address address = allocate(1);
+  ASSERT_EQ(lifetimes_.free(address, stream), Status::kOk);
+  EXPECT_EQ(allocate(1, stream), address);
+  EXPECT_EQ(device_.calls(Call::kStreamWait), 0);
+}
+
+TEST_F(BufferLifetimesTest, ABufferWhoseFreeHasCompletedIsPreferred) {
+  const Address complete = allocate(1);
+  const Address busy = allocate(1);
+  ASSERT_EQ(lifetimes_.free(complete, std::nullopt), Status::kOk);
+  ASSERT_EQ(lifetimes_.free(busy, blocked_stream()), Status::kOk);
+  EXPECT_EQ(allocate(1, device_.program_stream()), complete);
+}
+
+TEST_F(BufferLifetimesTest, AReuseThatFailsLeavesTheBufferCached) {
+  const Address address = allocate(1);
+  ASSERT_EQ(lifetimes_.free(address, blocked_stream()), Status::kOk);
+  const StreamHandle stream = device_.program_stream();
+  device_.fail(Call::kStreamWait, 1, Status::kDeviceError);
+  EXPECT_EQ(status_of_allocation(stream), Status::kDeviceError);
+  expect_no_buffers();
+  EXPECT_EQ(counters().errors, 1U);
+  EXPECT_EQ(allocate(1, stream), address);
+  EXPECT_EQ(device_.calls(Call::kStreamWait), 2) << "the free is still to be waited for";
+}
+
+TEST_F(BufferLifetimesTest, OnlyTheStartOfALiveBufferCanBeFreed) {
+  const Address address = allocate(2);
+  EXPECT_EQ(lifetimes_.free(address + kGranule.count(), std::nullopt), Status::kInvalidValue);
+  EXPECT_EQ(lifetimes_.free(0, std::nullopt), Status::kInvalidValue);
+  EXPECT_EQ(lifetimes_.free(address, std::nullopt), Status::kOk);
+  EXPECT_EQ(lifetimes_.free(address, std::nullopt), Status::kInvalidValue);
+}
+
+TEST_F(BufferLifetimesTest, AFreeWhoseEndCannotBeMarkedFailsAndLeavesTheBufferAlive) {
+  const Address address = allocate(1);
+  device_.fail(Call::kRecord, 1, Status::kDeviceError);
+  EXPECT_EQ(lifetimes_.free(address, device_.program_stream()), Status::kDeviceError);
+  EXPECT_TRUE(is_live(address));
+  EXPECT_EQ(counters().errors, 1U);
+}
+
+TEST_F(BufferLifetimesTest, AFreeWaitsUntilNothingWorksOnTheBuffer) {
+  const Address address = allocate(1);
+  Buffer& buffer = core_.buffers[id_of(address)];
+  buffer.pins = 1;
+  buffer.host.pins = 1;
+  buffer.place = Place::kFetching;
+  rounds_.round = [&] {
+    if (rounds_.rounds == 2) buffer.pins = 0;
+    if (rounds_.rounds == 3) buffer.place = Place::kIn;
+    if (rounds_.rounds == 4) buffer.host.pins = 0;
+    return true;
+  };
+  EXPECT_EQ(lifetimes_.free(address, std::nullopt), Status::kOk);
+  EXPECT_EQ(rounds_.rounds, 4);
+}
+
+TEST_F(BufferLifetimesTest, AFreeWaitsNoLongerThanTheWaitLimit) {
+  const Address address = allocate(1);
+  core_.buffers[id_of(address)].pins = 1;
+  EXPECT_EQ(lifetimes_.free(address, std::nullopt), Status::kTimedOut);
+  EXPECT_TRUE(is_live(address));
+}
+
+TEST_F(BufferLifetimesTest, AFreedBufferIsNeitherEvictedNorFetched) {
+  const Address address = allocate(1);
+  const BufferId id = id_of(address);
+  const std::vector<BufferId> victims{id};
+  {
+    const ManagerLock lock(core_.mutex);
+    ASSERT_EQ(evictions_.request(victims), kGranule);
+    core_.fetches.push(Want::kPrefetch, {id, core_.buffers[id].generation});
+    core_.buffers[id].want = Want::kPrefetch;
+  }
+  ASSERT_EQ(lifetimes_.free(address, std::nullopt), Status::kOk);
+  const ManagerLock lock(core_.mutex);
+  EXPECT_FALSE(core_.ledger.expects_pages());
+  run_rounds();
+  EXPECT_TRUE(core_.fetches.empty());
+  EXPECT_EQ(core_.cache.of(kGranule), victims);
+  EXPECT_EQ(device_.calls(Call::kUnmap), 0);
+}
+
+TEST_F(BufferLifetimesTest, ASlabServesNobodyBeforeTheWriteBackIntoItHasEnded) {
+  const Address address = allocate(1);
+  Buffer& buffer = core_.buffers[id_of(address)];
+  buffer.dirty = true;
+  buffer.fresh = false;
+  {
+    const ManagerLock lock(core_.mutex);
+    buffer.host.operations.push_back(
+        {kNoSlot, StreamHandle{}, false, blocked_event(), ++core_.seq});
+    mover_.evict(id_of(address));
+  }
+  const std::byte* const data = buffer.host.slab.data;
+  ASSERT_NE(data, nullptr);
+  ASSERT_EQ(lifetimes_.free(address, std::nullopt), Status::kOk);
+  const auto early = core_.host.acquire(kGranule, false);
+  ASSERT_TRUE(early.ok());
+  EXPECT_NE(early->data, data);
+  unblock();
+  const auto late = core_.host.acquire(kGranule, false);
+  ASSERT_TRUE(late.ok());
+  EXPECT_EQ(late->data, data);
+  core_.host.release(*early, {});
+  core_.host.release(*late, {});
+}
+
+TEST_F(BufferLifetimesTest, APageUnderATransferWithoutAKnownEndServesNobody) {
+  for (const bool stays_mapped : {true, false}) {
+    const Bytes pages_before = device_.device_bytes();
+    const Address address = allocate(1);
+    Buffer& buffer = core_.buffers[id_of(address)];
+    buffer.dirty = true;
+    buffer.fresh = false;
+    {
+      const ManagerLock lock(core_.mutex);
+      device_.fail(Call::kRecord, 1, Status::kDeviceError);
+      if (!stays_mapped) device_.fail(Call::kMap, 1, Status::kDeviceError);
+      mover_.evict(id_of(address));
+    }
+    ASSERT_EQ(buffer.place, stays_mapped ? Place::kIn : Place::kOut);
+    ASSERT_EQ(lifetimes_.free(address, std::nullopt), Status::kOk);
+    EXPECT_NE(allocate(1), address);
+    EXPECT_EQ(device_.device_bytes(), pages_before + 2 * kGranule);
+  }
+}
+
+/// A budget of one page, and host memory for two.
+class TightLifetimesTest : public BufferLifetimesTest {
+ protected:
+  TightLifetimesTest() : BufferLifetimesTest(tight()) {}
+  static ResidencyOptions tight() {
+    ResidencyOptions options = options_of(1);
+    options.host_limit = 2 * kGranule;
+    return options;
+  }
+};
+
+TEST_F(TightLifetimesTest, ABufferWithoutRoomBeginsOutAndEvictsNobody) {
+  const Address first = allocate(1);
+  const Address second = allocate(1);
+  EXPECT_EQ(core_.buffers[id_of(first)].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id_of(second)].place, Place::kOut);
+  EXPECT_TRUE(core_.buffers[id_of(second)].live);
+  EXPECT_EQ(device_.calls(Call::kUnmap), 0);
+  // It leaves nothing but its address behind, and no page in the cache.
+  ASSERT_EQ(lifetimes_.free(second, std::nullopt), Status::kOk);
+  EXPECT_EQ(allocate(1), second);
+}
+
+TEST_F(TightLifetimesTest, ABufferThatHostMemoryCannotBackIsRefusedWithAWarning) {
+  allocate(1);
+  const Address second = allocate(1);
+  EXPECT_EQ(status_of_allocation(), Status::kOutOfHostMemory);
+  EXPECT_THAT(told_, ElementsAre(HasSubstr("out of host memory")));
+  EXPECT_EQ(core_.host.reserved(), 2 * kGranule);
+  ASSERT_EQ(lifetimes_.free(second, std::nullopt), Status::kOk);
+  allocate(1);
+}
+
+/// Buffers read as zero until they are written.
+class ZeroFillLifetimesTest : public BufferLifetimesTest {
+ protected:
+  ZeroFillLifetimesTest() : BufferLifetimesTest(zero_filling_options()) {}
+};
+
+TEST_F(ZeroFillLifetimesTest, ABufferUnderAFillWithoutAKnownEndIsNotCachedAgain) {
+  const Address address = allocate(1);
+  ASSERT_EQ(lifetimes_.free(address, std::nullopt), Status::kOk);
+  device_.fail(Call::kRecord, 1, Status::kDeviceError);
+  EXPECT_EQ(status_of_allocation(), Status::kDeviceError);
+  expect_no_buffers();
+  EXPECT_NE(allocate(1), address);
+}
+
+/// Nothing is ever evicted, on a device with room for two pages.
+class ResidentLifetimesTest : public BufferLifetimesTest {
+ protected:
+  ResidentLifetimesTest()
+      : BufferLifetimesTest(resident(), FakeDevice::Options{.capacity = 2 * kGranule}) {}
+  static ResidencyOptions resident() {
+    ResidencyOptions options = options_of(1024);
+    options.policy.kind = PolicyKind::kResident;
+    options.policy.budget = std::nullopt;
+    return options;
+  }
+};
+
+TEST_F(ResidentLifetimesTest, ABufferWithoutAPageIsRefused) {
+  allocate(2);
+  EXPECT_EQ(status_of_allocation(), Status::kOutOfDeviceMemory);
+  EXPECT_EQ(core_.host.reserved(), Bytes{}) << "nothing is ever out";
+  const ManagerLock lock(core_.mutex);
+  EXPECT_EQ(core_.ledger.managed(), 2 * kGranule);
+}
+
+TEST_F(ResidentLifetimesTest, WaitsForABufferThatWasFreedInStreamOrderBeforeItRefuses) {
+  const Address address = allocate(2);
+  ASSERT_EQ(lifetimes_.free(address, blocked_stream()), Status::kOk);
+  in_round(3, [this] { unblock(); });
+  EXPECT_NE(allocate(1), 0U);
+  EXPECT_GE(rounds_.rounds, 3);
+}
+
+}  // namespace
+}  // namespace superpipe::testing
