@@ -225,12 +225,8 @@ Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed) {
     const Unlocked unlocked(core_.mutex);
     slab = core_.host.acquire(buffer.host.backing, zeroed);
   }
-  if (!slab.ok()) {
-    ++core_.counters.errors;
-    return slab.status();
-  }
-  buffer.host.slab = *slab;
-  return Status::kOk;
+  if (slab.ok()) buffer.host.slab = *slab;
+  return slab.status();
 }
 
 Status ContentMover::renew(BufferId id, std::optional<StreamHandle> stream) {

@@ -76,6 +76,7 @@ Status CopyRoutes::begin_host_route(BufferId id, StreamHandle stream, bool synch
     copy.is_mapping = true;
     status = mover_.ensure_slab(buffer, core_.options.zero_fill);
     copy.is_mapping = false;
+    if (status != Status::kOk) ++core_.counters.errors;
     core_.announce_change();
   }
   if (status == Status::kOk) {
