@@ -114,8 +114,9 @@ class ConformanceTest(unittest.TestCase):
         self.assertGreater(run.statistics["evictions"], 0)
 
     def test_what_is_excluded_does_differ(self):
-        # A case that comes to pass is to be taken off its list.
-        for excluded, variables in ((EXCLUDED, {}),  (EXCLUDED_WHEN_TIGHT, self.TIGHT)):
+        # A case that comes to pass is to be taken off its list. With 8 MiB the programs' own pages may leave room for one
+        # buffer until the next sample counts them; with 1 MiB less they never do.
+        for excluded, variables in ((EXCLUDED, {}), (EXCLUDED_WHEN_TIGHT, {**self.TIGHT, "SUPERPIPE_GPU_MEM": "7M"})):
             with self.subTest(variables):
                 run = Suite(only=excluded, **variables)
                 self.assertEqual(run.failed | run.skipped, excluded, run.output)
