@@ -68,27 +68,34 @@ Bytes PassthroughLedger::share_of(const Sample& sample, Bytes used) noexcept {
     return (changes & bit_of(change)) != 0;
   };
 
+  const bool freed = noted(PassthroughChange::kFree);
+  frees_late_ = frees_late_ || noted(PassthroughChange::kLateFree);
+  const bool may_have_freed = frees_late_ || freed || was_freed_;
+  was_freed_ = freed;
+  const Bytes least = may_have_freed ? Bytes{} : counted_;
+
   const Bytes allocated = in_flight + grown();
   const Bytes uncounted = sampled_ - counted_;
+  const Bytes rounding = saturating_subtract(uncounted, noted_);
   Bytes slack;
   if (noted(PassthroughChange::kGrowth)) {
     slack = saturating_subtract(kMostUncounted, uncounted);
   } else if (allocated > Bytes{}) {
-    slack = saturating_subtract(kMostRounding, uncounted);
+    slack = saturating_subtract(kMostRounding, rounding);
   }
-  const Bytes most = sampled_ + allocated + slack;
-
-  frees_late_ = frees_late_ || noted(PassthroughChange::kLateFree);
-  const bool may_have_freed = frees_late_ || noted(PassthroughChange::kFree);
-  const Bytes least = may_have_freed ? Bytes{} : counted_;
-
   const Bytes above = saturating_subtract(used, baseline_);
-  return std::min(std::clamp(above, least, most), used);
+  const Bytes share = std::min(std::clamp(above, least, sampled_ + allocated + slack), used);
+  if (noted(PassthroughChange::kGrowth)) {
+    noted_ += saturating_subtract(share, sampled_ + allocated);
+  }
+  noted_ = std::min(noted_, saturating_subtract(share, counted_));
+  return share;
 }
 
 void PassthroughLedger::give_up_sample(const Sample& sample, TimePoint now) noexcept {
   changes_.fetch_or(sample.changes, std::memory_order_acq_rel);
-  sampled_at_ = now;
+  // A device that is stuck is not asked again soon: whoever asks waits for it.
+  sampled_at_ = now + (kLongestInterval - kShortestInterval);
 }
 
 }  // namespace superpipe

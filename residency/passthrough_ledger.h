@@ -18,19 +18,21 @@ namespace superpipe {
 /// allocations, memory pools, loaded code.
 ///
 /// A hook counts an allocation with one atomic add, once the driver has made it, and counts no
-/// frees. A *sample* replaces everything counted before it by what the device really holds. Between
-/// samples the estimate can therefore only be too high by what was freed, and too low by what the
-/// driver took unasked (code, a pool that grew), for which the headroom is kept free.
+/// frees. A *sample* replaces everything counted before it by this process's share of what the
+/// device holds. The headroom is kept free for what the driver takes unasked (code, a pool that
+/// grew) between two samples.
 ///
 /// The device tells what all processes hold together. What grew is this process's as far as it
-/// counted allocations or noted growth, and then never more than kMostUncounted beyond all that it
-/// counted. What shrank is its own if it noted frees; if not, only what nobody counted may be. The
-/// rest is other processes', and is charged to nobody. So a neighbour cannot make a launch fail
-/// that has room; it can make the estimate too low, by shrinking while this process frees.
+/// counted allocations since the last sample, and beyond these only up to kMostUncounted in all, if
+/// it noted growth, or kMostRounding. What shrank is its own if it noted frees; if not, only what
+/// nobody counted may be. The rest is other processes', and is charged to nobody. So a neighbour
+/// that grows is charged at most so much, and one that shrinks while this process frees makes the
+/// estimate too low, and it stays so: to charge too little is to keep less free than was promised;
+/// to charge too much would be to refuse launches that have room.
 ///
-/// begin_*(), end_allocation(), end_change() and admits() may be called from any thread at any
-/// time, and wait for nobody. Everything else is serialised by the caller. Calls neither a device
-/// nor a clock. Source: docs/design.md, "Invariants", I4.
+/// begin_allocation(), end_allocation(), begin_change(), end_change() and admits() may be called
+/// from any thread at any time, and wait for nobody. Everything else is serialised by the caller.
+/// Calls neither a device nor a clock. Source: docs/design.md, "Invariants", I4.
 class PassthroughLedger {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -42,7 +44,7 @@ class PassthroughLedger {
   /// The most that this process is taken to hold beyond what hooks counted: code, its other
   /// contexts, what pools and blocks are rounded up to.
   static constexpr Bytes kMostUncounted = 1_GiB;
-  /// The most of it that comes with counted allocations, when no growth was noted.
+  /// The most that counted allocations are taken to be rounded up by.
   static constexpr Bytes kMostRounding = 64_MiB;
 
   /// `budget`: what managed and pass-through bytes may take together; nullopt: no such promise was
@@ -120,8 +122,8 @@ class PassthroughLedger {
   /// begin_sample(), so that its answer includes all of it.
   struct Sample {
     std::uint64_t grown = 0;
-    std::uint8_t changes = 0;    ///< of bit_of(): made since the last sample
-    std::uint8_t under_way = 0;  ///< of bit_of(): not yet returned
+    std::uint8_t changes = 0;    ///< one bit_of() each: made since the last sample
+    std::uint8_t under_way = 0;  ///< one bit_of() each: not yet returned
   };
   [[nodiscard]] Sample begin_sample() noexcept;
 
@@ -163,12 +165,14 @@ class PassthroughLedger {
   const std::uint64_t sample_above_;     ///< growth since the last sample that calls for another
   std::atomic<std::uint64_t> grown_{0};  ///< bytes allocated since the last sample
   std::atomic<std::uint64_t> in_flight_{0};  ///< bytes that the driver is being asked for
-  std::atomic<std::uint8_t> changes_{0};     ///< since the last sample; of bit_of()
+  std::atomic<std::uint8_t> changes_{0};     ///< one bit_of() each: since the last sample
   std::array<std::atomic<std::uint32_t>, kPassthroughChanges> changes_under_way_{};
   std::atomic<std::uint64_t> most_growth_;  ///< the budget less what the last sample found
   Bytes baseline_;           ///< what others hold: at the start, or found to be theirs since
   Bytes sampled_;            ///< this process's share, by the last sample
   Bytes counted_;            ///< of sampled_, what hooks counted; freed since or not
+  Bytes noted_;              ///< of sampled_, what grew uncounted while growth was noted
+  bool was_freed_ = false;   ///< a free was noted before the last sample: pools give back later
   bool frees_late_ = false;  ///< a free in stream order was noted: any drop may be of it
   TimePoint sampled_at_{};
   std::chrono::milliseconds interval_ = kShortestInterval;

@@ -22,8 +22,13 @@ CUresult allocate_passthrough(ManagedContext* managed, Bytes size, const Call& c
   ResidencyManager& residency = managed->residency();
   if (!residency.begin_passthrough_allocation(size)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = call();
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && residency.make_room(size)) result = call();
   residency.end_passthrough_allocation(size, result == CUDA_SUCCESS);
+  const bool again = result == CUDA_ERROR_OUT_OF_MEMORY && residency.make_room(size) &&
+                     residency.begin_passthrough_allocation(size);
+  if (again) {
+    result = call();
+    residency.end_passthrough_allocation(size, result == CUDA_SUCCESS);
+  }
   return result;
 }
 

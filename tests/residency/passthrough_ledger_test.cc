@@ -151,6 +151,37 @@ TEST_F(PassthroughLedgerTest, ChargesRoundingWithCountedAllocationsOnly) {
   EXPECT_EQ(ledger_.bytes(), 67_MiB);
 }
 
+// Loaded code leaves room for what allocations are rounded up to.
+TEST_F(PassthroughLedgerTest, ChargesRoundingBesideLoadedCode) {
+  note(PassthroughChange::kGrowth);
+  sample(100_MiB + 300_MiB);
+  allocate(1_MiB);
+  sample(100_MiB + 332_MiB);
+  EXPECT_EQ(ledger_.bytes(), 332_MiB) << "a pool took a chunk of 32 MiB";
+  allocate(1_MiB);
+  sample(100_MiB + 432_MiB);
+  EXPECT_EQ(ledger_.bytes(), 300_MiB + 64_MiB + 2_MiB) << "a neighbour grew";
+}
+
+// A pool gives back at the next synchronisation what was freed at once.
+TEST_F(PassthroughLedgerTest, TakesADropOneSampleAfterAFreeForItsOwn) {
+  allocate(500_MiB);
+  sample(600_MiB);
+  note(PassthroughChange::kFree);
+  sample(600_MiB);
+  sample(400_MiB);
+  EXPECT_EQ(ledger_.bytes(), 300_MiB);
+  sample(350_MiB);
+  EXPECT_EQ(ledger_.bytes(), 300_MiB);
+}
+
+TEST_F(PassthroughLedgerTest, IsNotDueSoonAfterADeviceThatDidNotAnswer) {
+  note(PassthroughChange::kFree);
+  ledger_.give_up_sample(ledger_.begin_sample(), now_);
+  EXPECT_FALSE(ledger_.is_due(now_ + milliseconds{999}));
+  EXPECT_TRUE(ledger_.is_due(now_ + milliseconds{1000}));
+}
+
 // A call of the driver may last for many samples, and take or free memory at any moment of it.
 TEST_F(PassthroughLedgerTest, ChargesWhatComesInTheMidstOfALongCall) {
   ledger_.begin_change(PassthroughChange::kGrowth);
