@@ -8,7 +8,8 @@
 
 namespace superpipe {
 
-/// Finds pages for buffers, and gives those that no live buffer holds back to the driver.
+/// Finds pages for buffers, and makes room by taking pages from cached buffers and destroying idle
+/// ones.
 ///
 /// A part of the manager, under its mutex, which it opens for each call of the device. Waits for
 /// samples of the device that are under way, and for nothing more.
@@ -21,9 +22,9 @@ class PageSupply {
   /// kOutOfHostMemory; kDeviceError.
   Result<Page> acquire(Bytes size, bool over_limit) REQUIRES(manager_lock);
 
-  /// Gives one page that no live buffer holds back: first cached buffers lose theirs, then idle
-  /// pages are destroyed. @return false: there is none whose work has completed, or no host memory
-  /// to look for one.
+  /// Makes one step towards room: a cached buffer's page becomes idle or, where there is none, an
+  /// idle page is destroyed. @return false: there is none whose work has completed, or no host
+  /// memory to look for one.
   bool reclaim_one() noexcept REQUIRES(manager_lock);
 
  private:

@@ -86,10 +86,10 @@ void ResidencyCore::note_peak() {
 
 bool ResidencyCore::sample_passthrough() noexcept {
   const Bytes limit_before = ledger.limit();
-  const bool begun = begin_sample();
+  const bool may_ask = hold_pages_still();
   const auto sample = passthrough.begin_sample();
-  Result<Bytes> used = Status::kTimedOut;
-  if (begun) {
+  Result<Bytes> used = Status::kTimedOut;  // which only puts the next sample off
+  if (may_ask) {
     {
       const Unlocked unlocked(mutex);
       used = device.used_bytes();
@@ -112,7 +112,7 @@ bool ResidencyCore::sample_passthrough() noexcept {
 // Gets the device's count for this thread alone, with no page coming or going. Threads that waited
 // to change a page go first.
 // @return false if that takes so long that a driver must be stuck, or the manager ends.
-bool ResidencyCore::begin_sample() noexcept {
+bool ResidencyCore::hold_pages_still() noexcept {
   // Of the real time: a clock of a test may stand still meanwhile.
   const auto deadline = Clock::now() + std::min<std::chrono::milliseconds>(options.wait_limit,
                                                                            std::chrono::seconds{1});
@@ -132,10 +132,11 @@ bool ResidencyCore::begin_sample() noexcept {
 
 bool ResidencyCore::wait_for_sample() noexcept {
   constexpr std::chrono::milliseconds kSlice{10};
+  const auto deadline = Clock::now() + options.wait_limit;
   ++waiting_for_sample;
-  while (sampling && !stopped && !abandoned) sleep(kSlice);
+  while (sampling && !stopped && !abandoned && Clock::now() < deadline) sleep(kSlice);
   --waiting_for_sample;
-  return !stopped && !abandoned;
+  return !sampling && !stopped && !abandoned;
 }
 
 bool ResidencyCore::restore_policy() noexcept {

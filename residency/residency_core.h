@@ -80,7 +80,7 @@ struct ResidencyCore {
     return ledger.is_hard() && !options.overflow_allowed;
   }
   /// Whether pass-through memory matters to anything but statistics. Where it does not, the worker
-  /// does not run for its sake (I6), and the peak lacks what hooks do not count. Any thread.
+  /// does not run for its sake (I6), and the reported peak lacks code and rounding. Any thread.
   [[nodiscard]] bool samples_passthrough() const { return moves || options.policy.budget; }
   /// Tells policy of pass-through memory, and the ledger what policy says of the limit.
   void refresh_limit() REQUIRES(manager_lock);
@@ -91,10 +91,11 @@ struct ResidencyCore {
   bool sample_passthrough() noexcept REQUIRES(manager_lock);
   /// Waits while the device is being asked: no page is created or destroyed meanwhile, so that its
   /// answer can be compared with our count. To be called before a decision to create or destroy a
-  /// page. Opens the mutex. @return false if the manager has ended meanwhile.
+  /// page. Opens the mutex. @return false if the manager has ended meanwhile, or the device does
+  /// not answer within the wait limit.
   bool wait_for_sample() noexcept REQUIRES(manager_lock);
 
-  /// Bytes that no live buffer holds, or will soon.
+  /// Bytes that are free of live buffers, or soon will be.
   [[nodiscard]] Bytes coming() const REQUIRES(manager_lock) {
     return ledger.coming(pool->idle_bytes() + cache.bytes());
   }
@@ -168,7 +169,7 @@ struct ResidencyCore {
   Worker worker;
 
  private:
-  bool begin_sample() noexcept REQUIRES(manager_lock);
+  bool hold_pages_still() noexcept REQUIRES(manager_lock);
 };
 
 }  // namespace superpipe

@@ -202,11 +202,13 @@ void ResidencyManager::Impl::shut_down() noexcept {
   core.events.clear();
 }
 
-// Lets operations of other threads that are in the midst of a call of the device come to their end.
+// Lets operations of other threads that are in the midst of a call of the device, or of a wait for
+// a change, come to their end.
 void ResidencyManager::Impl::wait_for_open_sections() {
+  using Clock = std::chrono::steady_clock;  // the manager's may stand still in tests
   constexpr std::chrono::milliseconds kSlice{1};
-  for (auto left = core.options.wait_limit; core.mutex.open_sections() > 0 && left.count() > 0;
-       left -= kSlice) {
+  const auto deadline = Clock::now() + core.options.wait_limit;
+  while ((core.mutex.open_sections() > 0 || core.waiters > 0) && Clock::now() < deadline) {
     core.mutex.wait_for(core.change, kSlice);
   }
 }

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <future>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "residency/residency_manager.h"
@@ -321,35 +320,6 @@ TEST_F(PassthroughThreadsTest, IsSampledHoweverOftenOthersAnnounceChanges) {
   stop = true;
   announcing.get();
   manager_->end_use(keep, stream_, true);
-}
-
-// A program that polls for free memory must not keep pages from being created.
-TEST_F(PassthroughThreadsTest, LetsPagesChangeBetweenTwoSamples) {
-  make(budget_of(100));
-  std::atomic<int> asked{0};
-  std::atomic<int> asked_before_creation{0};
-  device_->on_call = [&](Call made) {
-    if (made == Call::kCreatePages) asked_before_creation = asked.load();
-    if (made != Call::kUsedBytes || asked++ > 0) return;
-    begun_.set_value();
-    released_.get_future().wait();
-  };
-  std::atomic<bool> stop{false};
-  const auto poll = [&] {
-    while (!stop) (void)manager_->capacity(1_MiB, 1_MiB);
-  };
-  std::vector<std::future<void>> pollers;
-  pollers.push_back(std::async(std::launch::async, poll));
-  wait_until_held();
-  auto allocated = std::async(std::launch::async,
-                              [&] { return manager_->allocate(Bytes{kPage}, std::nullopt); });
-  std::this_thread::sleep_for(std::chrono::milliseconds{20});  // until it waits for the sample
-  for (int i = 0; i < 3; ++i) pollers.push_back(std::async(std::launch::async, poll));
-  release();
-  EXPECT_TRUE(allocated.get().ok());
-  EXPECT_LE(asked_before_creation, 1) << "it went first";
-  stop = true;
-  for (auto& poller : pollers) poller.get();
 }
 
 TEST_F(PassthroughThreadsTest, DoesNotChangePagesWhileItIsSampled) {
