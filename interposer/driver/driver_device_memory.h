@@ -15,8 +15,8 @@ namespace superpipe {
 
 /// DeviceMemory over the driver table: one context of one device.
 ///
-/// Calls that a capture in another thread would forbid run in relaxed capture mode. Every driver
-/// code other than success is logged with the call it came from.
+/// Calls that a capture in another thread would forbid run in relaxed capture mode. Failures
+/// that residency does not expect are logged with the call they came from.
 class DriverDeviceMemory final : public DeviceMemory {
  public:
   /// `context` must outlive this, and be a context of `device`.

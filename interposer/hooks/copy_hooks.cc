@@ -90,11 +90,11 @@ CUresult copy_on_host(const ManagedContext& managed, StreamHandle stream, CopyMo
     std::memcpy(to, from, size);
     return CUDA_SUCCESS;
   }
-  // Synchronous copies too are ordered behind what was submitted to their stream before.
   // The program may change or free pageable memory as soon as the call returns. So a copy of it
   // that has to run behind other work takes a snapshot first, and one that has not is waited for.
   const bool pageable = mode != CopyMode::kSynchronous && !is_pinned(program_memory);
   const bool snapshot = pageable && into_buffer && !has_nothing_before(managed, stream);
+  // Synchronous copies too come behind what was submitted to their stream before.
   const CUresult result = queue_copy(stream, to, from, size, snapshot);
   const bool waits = mode == CopyMode::kSynchronous || (pageable && !snapshot);
   if (result != CUDA_SUCCESS || !waits) return result;

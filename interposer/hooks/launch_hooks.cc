@@ -1,4 +1,5 @@
-// Kernel launches: the hot path. Nothing here logs, allocates or locks while all is resident.
+// Kernel launches: the hot path. While all is resident nothing here logs or allocates, and the only
+// driver call is the launch itself; residency takes its mutex twice, briefly.
 #include <chrono>
 
 #include "interposer/context_registry.h"
@@ -25,8 +26,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Announces a launch of a kernel with `layout`, submits it through `call`, ends the use.
 template <typename Call>
-CUresult launch(ManagedContext& managed, const KernelLayout& layout, void* const* parameters,
-                void* const* extra, StreamHandle stream, const Call& call) noexcept {
+CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void* const* parameters,
+                      void* const* extra, StreamHandle stream, const Call& call) noexcept {
   const bool sampled = LaunchOverheadMeter::is_sampled();
   const auto start = sampled ? Clock::now() : Clock::time_point();
 
@@ -61,8 +62,8 @@ CUresult launch(ManagedContext& managed, const KernelLayout& layout, void* const
   return result;
 }
 
-/// The same for `function`. One that is launched for the first time is learned. One that the driver
-/// does not know is not ours to judge.
+/// Finds the layout of `function`, or learns it at the first launch, and launches it. A function
+/// that the driver does not know is not ours to judge.
 template <typename Call>
 CUresult launch(CUfunction function, void* const* parameters, void* const* extra,
                 StreamHandle stream, const Call& call) noexcept {
@@ -70,14 +71,14 @@ CUresult launch(CUfunction function, void* const* parameters, void* const* extra
   if (managed == nullptr) return call();
   const KernelLayout* layout = managed->layouts().find(function);
   if (layout == nullptr) [[unlikely]] {
-    layout = managed->layouts().learn(function);
-    if (layout == nullptr) return call();
     // The driver loads the function's code for its first use.
     return change_passthrough(PassthroughChange::kGrowth, [&] {
-      return launch(*managed, *layout, parameters, extra, stream, call);
+      layout = managed->layouts().learn(function);
+      if (layout == nullptr) return call();
+      return launch_known(*managed, *layout, parameters, extra, stream, call);
     });
   }
-  return launch(*managed, *layout, parameters, extra, stream, call);
+  return launch_known(*managed, *layout, parameters, extra, stream, call);
 }
 
 }  // namespace
@@ -151,7 +152,9 @@ CUresult hook::cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchPa
     named.add(&node);
   }
   return submit_pinning(named, "cuLaunchCooperativeKernelMultiDevice", [&] {
-    return driver().cuLaunchCooperativeKernelMultiDevice(launchParamsList, numDevices, flags);
+    return change_passthrough(PassthroughChange::kGrowth, [&] {
+      return driver().cuLaunchCooperativeKernelMultiDevice(launchParamsList, numDevices, flags);
+    });
   });
 }
 

@@ -17,9 +17,9 @@ bool is_small(const ManagedContext& managed, std::size_t size) noexcept {
   return Bytes{size} < managed.configuration().min_buffer;
 }
 
-/// Has the driver make an allocation of `size` bytes through `call`. `managed` is the managed
-/// context if it is the calling thread's; an allocation in another context of its device counts
-/// against its budget too.
+/// Has the driver make an allocation of `size` bytes through `call`. `managed`: what
+/// for_allocation() answered, so null if the calling thread's context is another; an allocation in
+/// another context of the managed device counts against the budget too.
 template <typename Call>
 CUresult pass_through(ManagedContext* managed, std::size_t size, const Call& call) noexcept {
   ManagedContext* const counting =

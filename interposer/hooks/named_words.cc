@@ -59,7 +59,7 @@ void NamedWords::add_launch(CUfunction function, void* const* parameters,
   if (managed_ == nullptr) return;
   const KernelLayout* layout = managed_->layouts().find(function);
   if (layout == nullptr) {
-    // The driver may load the function's code when it makes the node.
+    // To ask for the layout may load the function's code.
     layout = change_passthrough(PassthroughChange::kGrowth,
                                 [&] { return managed_->layouts().learn(function); });
   }
