@@ -50,7 +50,8 @@ class Admission {
   struct Attempt {
     Bytes working_set;
     ResidencyCore::Clock::time_point deadline;
-    /// Past it, room that is behind work which does not end no longer counts; it moves on then.
+    /// Each time that it passes, one look counts only idle pages as room, so that victims are asked
+    /// for in place of those that are stuck; then it moves on by a step.
     ResidencyCore::Clock::time_point patience;
     std::chrono::nanoseconds patience_step;
     std::uint64_t errors_before;  ///< counted when it began

@@ -19,8 +19,8 @@
 
 namespace superpipe {
 
-/// Where a buffer stands. With the flags of Buffer this gives the states of docs/design.md,
-/// "Residency":
+/// Where a buffer stands. With the flags of Buffer this gives the states of docs/residency.md,
+/// "A buffer":
 ///   Fresh    : `fresh`, wherever it stands
 ///   Host     : kOut, its write-back complete
 ///   Fetching : kFetching, and kIn until `ready` has completed (launches may be submitted then)
@@ -69,7 +69,7 @@ struct alignas(64) Buffer {
   [[nodiscard]] bool is_moving() const {
     return place == Place::kFetching || place == Place::kEvicting;
   }
-  /// Whether all that is missing for a launch on `slot` is nothing: it is in place, and its content
+  /// Whether a launch on `slot` lacks nothing of it: it is in place, and its content
   /// has arrived or the stream was made to wait for it.
   [[nodiscard]] bool is_ready_for(Slot slot) const {
     if (place != Place::kIn) return false;

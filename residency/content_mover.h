@@ -14,8 +14,9 @@ namespace superpipe {
 
 /// Moves a buffer between Place::kOut and Place::kIn, with the device calls that this takes.
 ///
-/// A part of the manager, under its mutex, which it opens for each call of the device. Waits on
-/// nothing: transfers are enqueued, and events mark their ends. Whatever fails, the newest content
+/// A part of the manager, under its mutex, which it opens for each call of the device. Waits for no
+/// work of the program: transfers are enqueued, and events mark their ends. It may wait for a
+/// sample of the device and, bounded, for a slab. Whatever fails, the newest content
 /// stays in at least one place (I3).
 class ContentMover {
  public:

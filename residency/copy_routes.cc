@@ -24,8 +24,9 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
     if (offset > buffer.size.load() || size.count() > buffer.size.load() - offset) {
       return Status::kInvalidValue;
     }
-    const bool has_pages = buffer.place == Place::kIn || buffer.page.has_value();
-    if (use.capturing || (has_pages && !buffer.is_moving())) {
+    // Not mapped, with a page: its eviction failed half-way.
+    const bool is_on_device = buffer.place == Place::kIn || buffer.page.has_value();
+    if (use.capturing || (is_on_device && !buffer.is_moving())) {
       const Status status = uses_.begin(use, token);
       if (status != Status::kOk) return status;
       if (in) core_.policy.on_host_write(id);
@@ -95,8 +96,9 @@ Status CopyRoutes::begin_host_route(BufferId id, StreamHandle stream, bool synch
   return Status::kOk;
 }
 
-// Streams of the program are ordered by the program, which cannot know of our write-back. A
-// synchronous copy does not run on a stream: it also waits here for earlier operations on the copy.
+// The program orders its streams, but cannot know of our write-back. An asynchronous copy has its
+// stream wait for that. A synchronous one is done when it returns, so it waits here, on the host,
+// for the write-back and for earlier operations on the copy.
 Status CopyRoutes::order_host_route(HostCopy& copy, StreamHandle stream, bool synchronous,
                                     bool in) {
   std::vector<EventRef> events;

@@ -12,9 +12,9 @@ namespace superpipe {
 /// Adds up the pages of a manager and compares them with the limit that policy gave it.
 ///
 /// A page is counted from before it is created until after it was destroyed, so that two threads
-/// never take the same room (I4). *Vacating* pages belong to evictions that are under way,
-/// *promised* ones to evictions that were requested and wait for their buffers' last uses: both
-/// will soon serve another buffer.
+/// never take the same room (I4). *Vacating* pages belong to evictions that are under way, or
+/// are being destroyed; *promised* ones belong to evictions that were requested and wait for their
+/// buffers' last uses. Both soon leave room for another buffer.
 ///
 /// Pure arithmetic; not thread-safe: under the manager's mutex.
 class DeviceLedger {
@@ -72,7 +72,8 @@ class DeviceLedger {
   /// Whether any page is about to be given up.
   [[nodiscard]] bool expects_pages() const { return vacating_ + promised_ > Bytes{}; }
 
-  /// Bytes that no live buffer holds, or will soon; `free`: of idle pages and cached buffers.
+  /// Bytes that are free of live buffers, or soon will be; `free`: of idle pages and cached
+  /// buffers.
   [[nodiscard]] Bytes coming(Bytes free) const { return free + vacating_ + promised_; }
   /// Bytes that fetches can have: `ready` of pages that are there, and what the limit still leaves.
   [[nodiscard]] Bytes obtainable(Bytes ready) const {

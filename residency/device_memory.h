@@ -34,9 +34,9 @@ struct Transfer {
 
 /// Device memory, streams and events of one device, as residency needs them.
 ///
-/// Thread-safe. No call waits on the device unless it says so. Every implementation runs its calls
-/// in relaxed capture mode, with the managed context current, and leaves the calling thread's
-/// context as it was.
+/// Thread-safe. No call waits on the device unless it says so. Every implementation runs calls
+/// that a capture would forbid in relaxed capture mode, all with the managed context current, and
+/// leaves the calling thread's context as it was.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;

@@ -12,9 +12,6 @@
 
 namespace superpipe {
 
-/// The slot of an operation whose stream is gone or not tracked: slots of streams are smaller.
-inline constexpr Slot kNoSlot = 0xFF;
-
 /// An operation of the program on a host copy, submitted and perhaps not complete.
 struct HostOperation {
   Slot slot;

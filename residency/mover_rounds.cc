@@ -56,8 +56,8 @@ bool MoverRounds::poll(Meter& meter) {
 }
 
 // Whether to evict for a limit that has shrunk below the pages. Where a launch may exceed the
-// limit, the next launch that needs room does so: to evict right behind each would move the same
-// content every time.
+// limit, this is left to the next launch that needs room: evicting behind each such launch would
+// move the same content every time.
 bool MoverRounds::must_relieve() const {
   return core_.ledger.excess() > core_.coming() && core_.must_keep_limit() &&
          relieved_in_vain_ != core_.samples;
@@ -90,7 +90,8 @@ bool MoverRounds::fetch_next() {
       core_.announce_change();
       continue;
     }
-    // The program is copying into or out of its slab at this moment; not for long.
+    // The program is copying into or out of its slab at this moment. Other fetches wait as well:
+    // for as long as the copy takes, or the stream that it waits for.
     if (buffer.host.is_busy()) return false;
     return mover_.fetch(entry->buffer.id, entry->want == Want::kDemand);
   }

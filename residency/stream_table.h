@@ -14,6 +14,8 @@ namespace superpipe {
 
 /// A position in the stream table; bit n of a use mask is slot n.
 using Slot = std::uint8_t;
+/// In place of a slot: the stream is being captured, or is gone. Larger than all slots.
+inline constexpr Slot kNoSlot = 0xFF;
 
 /// Gives streams slots 0..62; slot 63 is shared by all streams beyond those.
 ///

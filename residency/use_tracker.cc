@@ -86,7 +86,7 @@ void UseTracker::unpin(const UseToken& token) {
   core_.announce_to_waiters();
 }
 
-// One loop for both: this is what a launch costs when all is in place.
+// Pins and marks in one loop: with all_ready(), this is what a launch costs when all is in place.
 bool UseTracker::pin_if_ready(const UseToken& token, const Use& use) {
   if (!all_ready(token, use)) return false;
   const BufferTable& buffers = core_.buffers;

@@ -10,7 +10,7 @@
 
 namespace superpipe {
 
-/// The work that a Worker does, in rounds that need no waiting.
+/// The work that a Worker does, in rounds that wait for no work of the program.
 class WorkerRounds {
  public:
   virtual ~WorkerRounds() = default;
