@@ -61,7 +61,7 @@ function(superpipe_test name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE superpipe::options ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
   # Tests spend their time in what they test. What GoogleTest's templates become takes most of a build's time.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1> $<$<CONFIG:RelWithDebInfo>:-g1>)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo,Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-g1>)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${arg_LABEL} TIMEOUT 120)
 endfunction()
