@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <optional>
 #include <vector>
@@ -231,6 +232,27 @@ class PassthroughThreadsTest : public PassthroughTest {
   }
   void wait_until_held() { begun_.get_future().wait(); }
   void release() { released_.set_value(); }
+  /// Two buffers of four and three pages, of which one is out; and a freed one whose page is
+  /// cached.
+  std::vector<std::uint64_t> load_with_one_out() {
+    const Address large = load(4, 1);
+    const Address small = load(3, 2);
+    free(load(1, 3));
+    EXPECT_TRUE(manager_->make_room(Bytes{4 * kPage}));
+    free(load(1, 3));
+    return {large, small};
+  }
+  /// Begins to destroy that page, which lasts until release().
+  std::future<void> trim_slowly() {
+    hold(Call::kDestroyPages);
+    auto trim = std::async(std::launch::async, [this] { manager_->trim(); });
+    wait_until_held();
+    return trim;
+  }
+  void free(Address buffer) {
+    device_->synchronize(stream_);
+    EXPECT_EQ(manager_->free(buffer), Status::kOk);
+  }
   void TearDown() override {
     device_->on_call = nullptr;
     PassthroughTest::TearDown();
@@ -261,21 +283,11 @@ TEST_F(PassthroughThreadsTest, IsSampledByOneThreadAtATime) {
 // what was freed long ago.
 TEST_F(PassthroughThreadsTest, IsSampledWhenPagesHaveStoppedChanging) {
   make(budget_of(8));
-  const Address a = load(4, 1);
-  const Address b = load(3, 2);
-  const Address gone = load(1, 3);
-  device_->synchronize(stream_);
-  ASSERT_EQ(manager_->free(gone), Status::kOk);
-  ASSERT_TRUE(manager_->make_room(Bytes{4 * kPage})) << "a or b is out";
-  const Address last = load(1, 3);
-  device_->synchronize(stream_);
-  ASSERT_EQ(manager_->free(last), Status::kOk);
-  hold(Call::kDestroyPages);
-  auto trim = std::async(std::launch::async, [&] { manager_->trim(); });
-  wait_until_held();
+  const std::vector<std::uint64_t> both = load_with_one_out();
+  auto trim = trim_slowly();
   grow(2);
   shrink(2);
-  auto launched = std::async(std::launch::async, [&] { return launch({a, b}); });
+  auto launched = std::async(std::launch::async, [&] { return launch(both); });
   EXPECT_EQ(launched.wait_for(std::chrono::milliseconds{50}), std::future_status::timeout);
   release();
   trim.get();
@@ -290,18 +302,8 @@ TEST_F(PassthroughThreadsTest, IsSampledHoweverOftenOthersAnnounceChanges) {
   const Address busy = load(1, 9);
   UseToken keep;
   ASSERT_EQ(announce({busy}, stream_, keep), Status::kOk);
-  const Address a = load(4, 1);
-  const Address b = load(3, 2);
-  const Address gone = load(1, 3);
-  device_->synchronize(stream_);
-  ASSERT_EQ(manager_->free(gone), Status::kOk);
-  ASSERT_TRUE(manager_->make_room(Bytes{4 * kPage})) << "a or b is out";
-  const Address last = load(1, 3);
-  device_->synchronize(stream_);
-  ASSERT_EQ(manager_->free(last), Status::kOk);
-  hold(Call::kDestroyPages);
-  auto trim = std::async(std::launch::async, [&] { manager_->trim(); });
-  wait_until_held();
+  const std::vector<std::uint64_t> both = load_with_one_out();
+  auto trim = trim_slowly();
   grow(2);
   shrink(2);
   std::atomic<bool> stop{false};
@@ -312,7 +314,7 @@ TEST_F(PassthroughThreadsTest, IsSampledHoweverOftenOthersAnnounceChanges) {
       if (announce({busy}, other, token) == Status::kOk) manager_->end_use(token, other, true);
     }
   });
-  auto launched = std::async(std::launch::async, [&] { return launch({a, b, busy}); });
+  auto launched = std::async(std::launch::async, [&] { return launch({both[0], both[1], busy}); });
   EXPECT_EQ(launched.wait_for(std::chrono::milliseconds{200}), std::future_status::timeout);
   release();
   trim.get();
