@@ -94,8 +94,7 @@ Bytes PassthroughLedger::share_of(const Sample& sample, Bytes used) noexcept {
 
 void PassthroughLedger::give_up_sample(const Sample& sample, TimePoint now) noexcept {
   changes_.fetch_or(sample.changes, std::memory_order_acq_rel);
-  // A device that is stuck is not asked again soon: whoever asks waits for it.
-  sampled_at_ = now + (kLongestInterval - kShortestInterval);
+  put_off_sample(now);
 }
 
 }  // namespace superpipe

@@ -132,8 +132,13 @@ class PassthroughLedger {
   /// @return whether the estimate is another one now.
   bool end_sample(const Sample& sample, Bytes used, TimePoint now) noexcept;
 
-  /// The device could not be asked; what the sample began with counts on.
+  /// The device did not answer; what the sample began with counts on.
   void give_up_sample(const Sample& sample, TimePoint now) noexcept;
+  /// The device cannot be asked now. It may be stuck, and whoever asks waits for it: the next
+  /// sample is not due before the longest interval has passed.
+  void put_off_sample(TimePoint now) noexcept {
+    sampled_at_ = now + (kLongestInterval - kShortestInterval);
+  }
 
  private:
   /// How many times `growth` exceeds what calls for a sample.

@@ -86,17 +86,18 @@ void ResidencyCore::note_peak() {
 
 bool ResidencyCore::sample_passthrough() noexcept {
   const Bytes limit_before = ledger.limit();
-  const bool may_ask = hold_pages_still();
-  const auto sample = passthrough.begin_sample();
-  Result<Bytes> used = Status::kTimedOut;  // which only puts the next sample off
-  if (may_ask) {
-    {
-      const Unlocked unlocked(mutex);
-      used = device.used_bytes();
-    }
-    sampling = false;
-    announce_to_waiters();
+  if (!hold_pages_still()) {
+    passthrough.put_off_sample(now());
+    return false;
   }
+  const auto sample = passthrough.begin_sample();
+  Result<Bytes> used = Status::kDeviceError;
+  {
+    const Unlocked unlocked(mutex);
+    used = device.used_bytes();
+  }
+  sampling = false;
+  announce_to_waiters();
   if (!used.ok()) {
     passthrough.give_up_sample(sample, now());
     return false;
