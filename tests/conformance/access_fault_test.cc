@@ -7,8 +7,6 @@ namespace {
 
 using AccessFault = ConformanceTest;
 
-constexpr uint32_t kWords = kGranule / sizeof(uint32_t);
-
 struct Mapped {
   CUdeviceptr address = 0;
   CUmemGenericAllocationHandle pages = 0;
@@ -33,7 +31,7 @@ int touch_unmapped() {
   Mapped mapped;
   if (!reserve_and_create(mapped)) return kSetUpFailed;
   if (map(mapped.address, kGranule, mapped.pages) != CUDA_SUCCESS) return kSetUpFailed;
-  if (fill(nullptr, mapped.address, 1, kWords) != CUDA_SUCCESS) return kSetUpFailed;
+  if (fill(nullptr, mapped.address, 1, kGranuleWords) != CUDA_SUCCESS) return kSetUpFailed;
   if (cu().cuCtxSynchronize() != CUDA_SUCCESS) return kSetUpFailed;
   if (cu().cuMemUnmap(mapped.address, kGranule) != CUDA_SUCCESS) return kSetUpFailed;
   if (fill(nullptr, mapped.address, 2, 16) != CUDA_SUCCESS) return kSetUpFailed;
@@ -78,7 +76,7 @@ int touch_guard() {
   Mapped mapped;
   if (!reserve_and_create(mapped)) return kSetUpFailed;
   if (map(mapped.address, kGranule, mapped.pages) != CUDA_SUCCESS) return kSetUpFailed;
-  if (fill(nullptr, mapped.address, 2, kWords + 16) != CUDA_SUCCESS) return kSetUpFailed;
+  if (fill(nullptr, mapped.address, 2, kGranuleWords + 16) != CUDA_SUCCESS) return kSetUpFailed;
   return expect_sticky_fault();
 }
 const ScenarioRegistration kTouchGuard("touch_guard", touch_guard);
@@ -88,7 +86,7 @@ int touch_mapped() {
   Mapped mapped;
   if (!reserve_and_create(mapped)) return kSetUpFailed;
   if (map(mapped.address, kGranule, mapped.pages) != CUDA_SUCCESS) return kSetUpFailed;
-  if (fill(nullptr, mapped.address, 2, kWords) != CUDA_SUCCESS) return kSetUpFailed;
+  if (fill(nullptr, mapped.address, 2, kGranuleWords) != CUDA_SUCCESS) return kSetUpFailed;
   return expect_sticky_fault();
 }
 const ScenarioRegistration kTouchMapped("touch_mapped", touch_mapped);

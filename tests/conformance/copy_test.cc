@@ -10,131 +10,132 @@ namespace {
 using Copy = ConformanceTest;
 using Allocation = ConformanceTest;
 
-constexpr uint32_t kWords = 16 * 1024;
-constexpr size_t kBytes = kWords * sizeof(uint32_t);
+constexpr uint32_t kCopyWords = 16 * 1024;
+constexpr size_t kCopyBytes = kCopyWords * sizeof(uint32_t);
 
 TEST_F(Copy, FromPageableMemoryHasReadItWhenTheCallReturns) {
-  const Buffer data(kWords);
-  const Buffer busy(kWords);
+  const Buffer data(kCopyWords);
+  const Buffer busy(kCopyWords);
   const Stream stream;
-  std::vector<uint32_t> pageable(kWords, 1);
+  std::vector<uint32_t> pageable(kCopyWords, 1);
   CU_ASSERT(fill(stream.get(), busy.address(), 0, 16, kLong));
-  CU_ASSERT(cu().cuMemcpyHtoDAsync(data.address(), pageable.data(), kBytes, stream.get()));
+  CU_ASSERT(cu().cuMemcpyHtoDAsync(data.address(), pageable.data(), kCopyBytes, stream.get()));
   std::fill(pageable.begin(), pageable.end(), 2);
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
   EXPECT_EQ(word_at(data.address()), 1U);
-  EXPECT_EQ(word_at(data.address() + kBytes - 4), 1U);
+  EXPECT_EQ(word_at(data.address() + kCopyBytes - 4), 1U);
 }
 
 TEST_F(Copy, FromPinnedMemoryReadsItWhenTheCopyRuns) {
   // The known-bad half: pinned memory that is reused too early is seen to be.
-  const Buffer data(kWords);
-  const Buffer busy(kWords);
+  const Buffer data(kCopyWords);
+  const Buffer busy(kCopyWords);
   const Stream stream;
-  const Pinned pinned(kWords, 1);
+  const Pinned pinned(kCopyWords, 1);
   CU_ASSERT(fill(stream.get(), busy.address(), 0, 16, kLong));
-  CU_ASSERT(cu().cuMemcpyHtoDAsync(data.address(), pinned.data(), kBytes, stream.get()));
-  std::fill_n(pinned.data(), kWords, 2);
+  CU_ASSERT(cu().cuMemcpyHtoDAsync(data.address(), pinned.data(), kCopyBytes, stream.get()));
+  std::fill_n(pinned.data(), kCopyWords, 2);
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
   EXPECT_EQ(word_at(data.address()), 2U);
 }
 
 TEST_F(Copy, ToPageableMemoryIsThereWhenTheCallReturns) {
-  const Buffer data(kWords);
+  const Buffer data(kCopyWords);
   const Stream stream;
-  std::vector<uint32_t> pageable(kWords, 0);
-  CU_ASSERT(fill(stream.get(), data.address(), 5, kWords, kLong));
-  CU_ASSERT(cu().cuMemcpyDtoHAsync(pageable.data(), data.address(), kBytes, stream.get()));
+  std::vector<uint32_t> pageable(kCopyWords, 0);
+  CU_ASSERT(fill(stream.get(), data.address(), 5, kCopyWords, kLong));
+  CU_ASSERT(cu().cuMemcpyDtoHAsync(pageable.data(), data.address(), kCopyBytes, stream.get()));
   EXPECT_EQ(pageable.front(), 5U);
   EXPECT_EQ(pageable.back(), 5U);
 }
 
 TEST_F(Copy, ToPinnedMemoryDoesNotHoldTheHost) {
-  const Buffer data(kWords);
+  const Buffer data(kCopyWords);
   const Stream stream;
-  const Pinned pinned(kWords, 0);
-  CU_ASSERT(fill(stream.get(), data.address(), 5, kWords, kLong));
-  CU_ASSERT(cu().cuMemcpyDtoHAsync(pinned.data(), data.address(), kBytes, stream.get()));
+  const Pinned pinned(kCopyWords, 0);
+  CU_ASSERT(fill(stream.get(), data.address(), 5, kCopyWords, kLong));
+  CU_ASSERT(cu().cuMemcpyDtoHAsync(pinned.data(), data.address(), kCopyBytes, stream.get()));
   CU_EXPECT(CUDA_ERROR_NOT_READY, cu().cuStreamQuery(stream.get()));
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
-  EXPECT_EQ(pinned.data()[kWords - 1], 5U);
+  EXPECT_EQ(pinned.data()[kCopyWords - 1], 5U);
 }
 
 TEST_F(Copy, BetweenHostBuffersIsSynchronousForTheHost) {
-  const Buffer busy(kWords);
+  const Buffer busy(kCopyWords);
   const Stream stream;
-  const std::vector<uint32_t> source(kWords, 8);
-  std::vector<uint32_t> destination(kWords, 0);
+  const std::vector<uint32_t> source(kCopyWords, 8);
+  std::vector<uint32_t> destination(kCopyWords, 0);
   CU_ASSERT(fill(stream.get(), busy.address(), 0, 16, kLong));
   CU_ASSERT(cu().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(destination.data()),
-                               reinterpret_cast<CUdeviceptr>(source.data()), kBytes, stream.get()));
+                               reinterpret_cast<CUdeviceptr>(source.data()), kCopyBytes,
+                               stream.get()));
   EXPECT_EQ(destination.front(), 8U);
   EXPECT_EQ(destination.back(), 8U);
 }
 
 TEST_F(Copy, WithoutAStreamWaitsForTheLegacyStream) {
-  const Buffer data(kWords);
-  CU_ASSERT(fill(CU_STREAM_LEGACY, data.address(), 6, kWords, kLong));
-  EXPECT_EQ(word_at(data.address() + kBytes - 4), 6U);
+  const Buffer data(kCopyWords);
+  CU_ASSERT(fill(CU_STREAM_LEGACY, data.address(), 6, kCopyWords, kLong));
+  EXPECT_EQ(word_at(data.address() + kCopyBytes - 4), 6U);
 }
 
 TEST_F(Copy, WithoutAStreamHasArrivedWhenTheCallReturns) {
-  const Buffer data(kWords);
-  const Buffer copy(kWords);
+  const Buffer data(kCopyWords);
+  const Buffer copy(kCopyWords);
   const Stream other;
-  std::vector<uint32_t> pageable(kWords, 7);
-  CU_ASSERT(cu().cuMemcpyHtoD(data.address(), pageable.data(), kBytes));
+  std::vector<uint32_t> pageable(kCopyWords, 7);
+  CU_ASSERT(cu().cuMemcpyHtoD(data.address(), pageable.data(), kCopyBytes));
   // A non-blocking stream is ordered with it by the host alone.
-  CU_ASSERT(copy_words(other.get(), copy.address(), data.address(), kWords));
+  CU_ASSERT(copy_words(other.get(), copy.address(), data.address(), kCopyWords));
   CU_ASSERT(cu().cuStreamSynchronize(other.get()));
   EXPECT_EQ(word_at(copy.address()), 7U);
 }
 
 TEST_F(Copy, WorksFromMappedMemoryThatWasRegistered) {
   void* const pages =
-      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(nullptr, kCopyBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(pages, MAP_FAILED);
   auto* const words = static_cast<uint32_t*>(pages);
-  std::fill_n(words, kWords, 11);
-  CU_ASSERT(cu().cuMemHostRegister(pages, kBytes, CU_MEMHOSTREGISTER_PORTABLE));
+  std::fill_n(words, kCopyWords, 11);
+  CU_ASSERT(cu().cuMemHostRegister(pages, kCopyBytes, CU_MEMHOSTREGISTER_PORTABLE));
   CU_EXPECT(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
-            cu().cuMemHostRegister(pages, kBytes, CU_MEMHOSTREGISTER_PORTABLE));
-  const Buffer data(kWords);
-  const Buffer busy(kWords);
+            cu().cuMemHostRegister(pages, kCopyBytes, CU_MEMHOSTREGISTER_PORTABLE));
+  const Buffer data(kCopyWords);
+  const Buffer busy(kCopyWords);
   const Stream stream;
   CU_ASSERT(fill(stream.get(), busy.address(), 0, 16, kLong));
-  CU_ASSERT(cu().cuMemcpyHtoDAsync(data.address(), pages, kBytes, stream.get()));
+  CU_ASSERT(cu().cuMemcpyHtoDAsync(data.address(), pages, kCopyBytes, stream.get()));
   CU_EXPECT(CUDA_ERROR_NOT_READY, cu().cuStreamQuery(stream.get()));
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
-  EXPECT_EQ(word_at(data.address() + kBytes - 4), 11U);
+  EXPECT_EQ(word_at(data.address() + kCopyBytes - 4), 11U);
   CU_EXPECT(CUDA_SUCCESS, cu().cuMemHostUnregister(pages));
   CU_EXPECT(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cu().cuMemHostUnregister(pages));
-  EXPECT_EQ(munmap(pages, kBytes), 0);
+  EXPECT_EQ(munmap(pages, kCopyBytes), 0);
 }
 
 TEST_F(Copy, BothWaysAtOnceKeepsBothResults) {
-  const Buffer in(kWords);
-  const Buffer out(kWords);
+  const Buffer in(kCopyWords);
+  const Buffer out(kCopyWords);
   const Stream down;
   const Stream up;
-  const Pinned source(kWords, 21);
-  const Pinned destination(kWords, 0);
-  CU_ASSERT(cu().cuMemsetD32(out.address(), 22, kWords));
+  const Pinned source(kCopyWords, 21);
+  const Pinned destination(kCopyWords, 0);
+  CU_ASSERT(cu().cuMemsetD32(out.address(), 22, kCopyWords));
   CU_ASSERT(cu().cuCtxSynchronize());
   for (int i = 0; i < 8; ++i) {
-    CU_ASSERT(cu().cuMemcpyHtoDAsync(in.address(), source.data(), kBytes, down.get()));
-    CU_ASSERT(cu().cuMemcpyDtoHAsync(destination.data(), out.address(), kBytes, up.get()));
+    CU_ASSERT(cu().cuMemcpyHtoDAsync(in.address(), source.data(), kCopyBytes, down.get()));
+    CU_ASSERT(cu().cuMemcpyDtoHAsync(destination.data(), out.address(), kCopyBytes, up.get()));
   }
   CU_ASSERT(cu().cuCtxSynchronize());
-  EXPECT_EQ(word_at(in.address() + kBytes - 4), 21U);
-  EXPECT_EQ(destination.data()[kWords - 1], 22U);
+  EXPECT_EQ(word_at(in.address() + kCopyBytes - 4), 21U);
+  EXPECT_EQ(destination.data()[kCopyWords - 1], 22U);
 }
 
 TEST_F(Allocation, IsFreedOnlyWhenTheWorkThatUsesItIsDone) {
   CUdeviceptr memory = 0;
-  CU_ASSERT(cu().cuMemAlloc(&memory, kBytes));
+  CU_ASSERT(cu().cuMemAlloc(&memory, kCopyBytes));
   const Stream stream;
-  CU_ASSERT(fill(stream.get(), memory, 1, kWords, kLong));
+  CU_ASSERT(fill(stream.get(), memory, 1, kCopyWords, kLong));
   CU_EXPECT(CUDA_ERROR_NOT_READY, cu().cuStreamQuery(stream.get()));
   CU_ASSERT(cu().cuMemFree(memory));
   CU_EXPECT(CUDA_SUCCESS, cu().cuStreamQuery(stream.get()));
@@ -151,18 +152,18 @@ TEST_F(Allocation, IsAlignedTo512Bytes) {
 
 TEST_F(Allocation, CannotBeFreedTwice) {
   CUdeviceptr memory = 0;
-  CU_ASSERT(cu().cuMemAlloc(&memory, kBytes));
+  CU_ASSERT(cu().cuMemAlloc(&memory, kCopyBytes));
   CU_EXPECT(CUDA_SUCCESS, cu().cuMemFree(memory));
   CU_EXPECT(CUDA_ERROR_INVALID_VALUE, cu().cuMemFree(memory));
 }
 
 TEST_F(Allocation, KnowsItsRangeAndType) {
-  const Buffer data(kWords);
+  const Buffer data(kCopyWords);
   CUdeviceptr base = 0;
   size_t size = 0;
   CU_ASSERT(cu().cuMemGetAddressRange(&base, &size, data.address() + 1000));
   EXPECT_EQ(base, data.address());
-  EXPECT_EQ(size, kBytes);
+  EXPECT_EQ(size, kCopyBytes);
   unsigned type = 0;
   CU_ASSERT(cu().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, data.address()));
   EXPECT_EQ(type, static_cast<unsigned>(CU_MEMORYTYPE_DEVICE));
@@ -174,19 +175,19 @@ TEST_F(Allocation, KnowsItsRangeAndType) {
 
 TEST_F(Allocation, InStreamOrderIsReusedInStreamOrder) {
   const Stream stream;
-  const Pinned back(kWords, 0);
+  const Pinned back(kCopyWords, 0);
   CUdeviceptr first = 0;
   CUdeviceptr second = 0;
-  CU_ASSERT(cu().cuMemAllocAsync(&first, kBytes, stream.get()));
-  CU_ASSERT(fill(stream.get(), first, 1, kWords, kLong));
-  CU_ASSERT(cu().cuMemcpyDtoHAsync(back.data(), first, kBytes, stream.get()));
+  CU_ASSERT(cu().cuMemAllocAsync(&first, kCopyBytes, stream.get()));
+  CU_ASSERT(fill(stream.get(), first, 1, kCopyWords, kLong));
+  CU_ASSERT(cu().cuMemcpyDtoHAsync(back.data(), first, kCopyBytes, stream.get()));
   CU_ASSERT(cu().cuMemFreeAsync(first, stream.get()));
-  CU_ASSERT(cu().cuMemAllocAsync(&second, kBytes, stream.get()));
-  CU_ASSERT(fill(stream.get(), second, 2, kWords));
+  CU_ASSERT(cu().cuMemAllocAsync(&second, kCopyBytes, stream.get()));
+  CU_ASSERT(fill(stream.get(), second, 2, kCopyWords));
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
   RecordProperty("address_reused", first == second ? "yes" : "no");
   EXPECT_EQ(back.data()[0], 1U);
-  EXPECT_EQ(word_at(second + kBytes - 4), 2U);
+  EXPECT_EQ(word_at(second + kCopyBytes - 4), 2U);
   CU_ASSERT(cu().cuMemFreeAsync(second, stream.get()));
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
 }
@@ -194,7 +195,7 @@ TEST_F(Allocation, InStreamOrderIsReusedInStreamOrder) {
 TEST_F(Allocation, InStreamOrderMayBeFreedByCuMemFree) {
   const Stream stream;
   CUdeviceptr memory = 0;
-  CU_ASSERT(cu().cuMemAllocAsync(&memory, kBytes, stream.get()));
+  CU_ASSERT(cu().cuMemAllocAsync(&memory, kCopyBytes, stream.get()));
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
   CU_EXPECT(CUDA_SUCCESS, cu().cuMemFree(memory));
 }

@@ -35,6 +35,7 @@ namespace conformance {
 
 /// Bytes of a granule: superpipe's unit of mapping.
 constexpr size_t kGranule = size_t{2} << 20;
+constexpr uint32_t kGranuleWords = kGranule / sizeof(uint32_t);
 
 /// How long a kernel that is to be overtaken runs: far longer than a call or a small copy takes.
 constexpr std::chrono::milliseconds kLong{100};

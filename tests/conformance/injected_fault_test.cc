@@ -7,8 +7,6 @@ namespace {
 
 using InjectedFault = ConformanceTest;
 
-constexpr uint32_t kWords = kGranule / sizeof(uint32_t);
-
 // Reserve, create, map, fill, read back: what every buffer of superpipe goes through.
 int use_pages() {
   CUdeviceptr address = 0;
@@ -17,7 +15,7 @@ int use_pages() {
   if (cu().cuMemAddressReserve(&address, kGranule, 0, 0, 0) != CUDA_SUCCESS) return kNotAsClaimed;
   if (cu().cuMemCreate(&pages, kGranule, &properties, 0) != CUDA_SUCCESS) return kNotAsClaimed;
   if (map(address, kGranule, pages) != CUDA_SUCCESS) return kNotAsClaimed;
-  if (fill(nullptr, address, 9, kWords) != CUDA_SUCCESS) return kNotAsClaimed;
+  if (fill(nullptr, address, 9, kGranuleWords) != CUDA_SUCCESS) return kNotAsClaimed;
   uint32_t word = 0;
   if (cu().cuMemcpyDtoH(&word, address + kGranule - 4, 4) != CUDA_SUCCESS) return kNotAsClaimed;
   if (word != 9) return kNotAsClaimed;

@@ -11,7 +11,7 @@ namespace {
 
 using Launch = ConformanceTest;
 
-constexpr uint32_t kWords = 100;
+constexpr uint32_t kElements = 100;
 
 // A kernel of the suite through the library interface; the library stays loaded.
 CUkernel kernel(const char* name) {
@@ -69,18 +69,18 @@ TEST_F(Launch, HasTheSameParameterLayoutForAKernel) {
 // Launches `combine` of whatever form over fresh buffers and checks what it computed.
 template <typename Body>
 void expect_combined(Body&& body) {
-  const Buffer in(kWords);
-  const Buffer out(kWords);
-  CU_ASSERT(cu().cuMemsetD32(in.address(), 7, kWords));
-  CU_ASSERT(cu().cuMemsetD32(out.address(), 0, kWords));
+  const Buffer in(kElements);
+  const Buffer out(kElements);
+  CU_ASSERT(cu().cuMemsetD32(in.address(), 7, kElements));
+  CU_ASSERT(cu().cuMemsetD32(out.address(), 0, kElements));
   Operands operands{3, reinterpret_cast<const unsigned*>(in.address()), 'x',
                     reinterpret_cast<unsigned*>(out.address())};
   unsigned addend = 5;
-  unsigned short count = kWords;
+  unsigned short count = kElements;
   body(operands, addend, count);
   CU_ASSERT(cu().cuCtxSynchronize());
   EXPECT_EQ(word_at(out.address()), 26U);
-  EXPECT_EQ(word_at(out.address() + 4 * (kWords - 1)), 26U);
+  EXPECT_EQ(word_at(out.address() + 4 * (kElements - 1)), 26U);
 }
 
 TEST_F(Launch, PassesStructsByValueAndAcceptsAFunction) {
@@ -136,7 +136,7 @@ TEST_F(Launch, AcceptsAConfigurationWithAttributes) {
 }
 
 TEST_F(Launch, ReadsItsParametersDuringTheCall) {
-  const Buffer busy(kWords);
+  const Buffer busy(kElements);
   expect_combined([&busy](Operands& operands, unsigned& addend, unsigned short& count) {
     void* arguments[] = {&operands, &addend, &count};
     CU_ASSERT(fill(nullptr, busy.address(), 1, 16, kLong));
@@ -148,7 +148,7 @@ TEST_F(Launch, ReadsItsParametersDuringTheCall) {
 }
 
 TEST_F(Launch, ReturnsBeforeTheKernelHasRun) {
-  const Buffer busy(kWords);
+  const Buffer busy(kElements);
   const Stream stream;
   CU_ASSERT(fill(stream.get(), busy.address(), 1, 16, kLong));
   CU_EXPECT(CUDA_ERROR_NOT_READY, cu().cuStreamQuery(stream.get()));
@@ -156,7 +156,7 @@ TEST_F(Launch, ReturnsBeforeTheKernelHasRun) {
 }
 
 TEST_F(Launch, IsRefusedForAnImpossibleBlock) {
-  const Buffer busy(kWords);
+  const Buffer busy(kElements);
   CUdeviceptr out = busy.address();
   unsigned value = 1;
   unsigned count = 1;

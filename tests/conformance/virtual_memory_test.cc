@@ -7,16 +7,14 @@ namespace {
 
 using VirtualMemory = ConformanceTest;
 
-constexpr uint32_t kWords = kGranule / sizeof(uint32_t);
-
 TEST_F(VirtualMemory, ShowsBytesThatWereCopiedThroughAMapping) {
   const Reservation range(kGranule);
   CU_ASSERT(range.status());
   const Pages pages(kGranule);
   CU_ASSERT(pages.status());
   CU_ASSERT(map(range.address(), kGranule, pages.handle()));
-  const std::vector<uint32_t> written(kWords, 0x1234);
-  std::vector<uint32_t> read(kWords);
+  const std::vector<uint32_t> written(kGranuleWords, 0x1234);
+  std::vector<uint32_t> read(kGranuleWords);
   CU_EXPECT(CUDA_SUCCESS, cu().cuMemcpyHtoD(range.address(), written.data(), kGranule));
   CU_EXPECT(CUDA_SUCCESS, cu().cuMemcpyDtoH(read.data(), range.address(), kGranule));
   EXPECT_EQ(read, written);
@@ -64,10 +62,10 @@ TEST_F(VirtualMemory, KeepsAMappingWhoseHandleWasReleased) {
   Pages pages(kGranule);
   CU_ASSERT(pages.status());
   CU_ASSERT(map(range.address(), kGranule, pages.handle()));
-  CU_ASSERT(cu().cuMemsetD32(range.address(), 77, kWords));
+  CU_ASSERT(cu().cuMemsetD32(range.address(), 77, kGranuleWords));
   CU_ASSERT(pages.release());
   EXPECT_EQ(word_at(range.address()), 77U);
-  CU_ASSERT(cu().cuMemsetD32(range.address(), 78, kWords));
+  CU_ASSERT(cu().cuMemsetD32(range.address(), 78, kGranuleWords));
   EXPECT_EQ(word_at(range.address() + kGranule - 4), 78U);
   CU_EXPECT(CUDA_SUCCESS, cu().cuMemUnmap(range.address(), kGranule));
 }
@@ -82,11 +80,11 @@ TEST_F(VirtualMemory, SharesBytesBetweenAliasesOfOneHandleInStreamOrder) {
   CU_ASSERT(map(first.address(), kGranule, pages.handle()));
   CU_ASSERT(map(second.address(), kGranule, pages.handle()));
   const Stream stream;
-  const Pinned written(kWords, 1);
-  const Pinned read(kWords, 0);
+  const Pinned written(kGranuleWords, 1);
+  const Pinned read(kGranuleWords, 0);
   for (uint32_t round = 1; round <= 20; ++round) {
     // Copy engine through one alias, kernel through the other, copy engine through the first.
-    std::fill_n(written.data(), kWords, round);
+    std::fill_n(written.data(), kGranuleWords, round);
     CU_ASSERT(cu().cuMemcpyHtoDAsync(first.address(), written.data(), kGranule, stream.get()));
     CU_ASSERT(copy_words(stream.get(), second.address() + 4096, second.address(), 512));
     CU_ASSERT(fill(stream.get(), second.address(), round + 1000, 64));
@@ -131,7 +129,7 @@ TEST_F(VirtualMemory, MovesPagesToAnotherAddressWithTheirBytes) {
   const Pages pages(kGranule);
   CU_ASSERT(pages.status());
   CU_ASSERT(map(range.address(), kGranule, pages.handle()));
-  CU_ASSERT(cu().cuMemsetD32(range.address(), 4242, kWords));
+  CU_ASSERT(cu().cuMemsetD32(range.address(), 4242, kGranuleWords));
   CU_ASSERT(cu().cuCtxSynchronize());
   CU_ASSERT(cu().cuMemUnmap(range.address(), kGranule));
   CU_ASSERT(map(range.address() + kGranule, kGranule, pages.handle()));
@@ -145,7 +143,7 @@ TEST_F(VirtualMemory, DoesNotUnmapAPartOfAMapping) {
   const Pages pages(2 * kGranule);
   CU_ASSERT(pages.status());
   CU_ASSERT(map(range.address(), 2 * kGranule, pages.handle()));
-  CU_ASSERT(cu().cuMemsetD32(range.address(), 5, 2 * kWords));
+  CU_ASSERT(cu().cuMemsetD32(range.address(), 5, 2 * kGranuleWords));
   CU_EXPECT_REFUSED(cu().cuMemUnmap(range.address(), kGranule));
   CU_EXPECT_REFUSED(cu().cuMemUnmap(range.address() + kGranule, kGranule));
   EXPECT_EQ(word_at(range.address()), 5U);
@@ -169,7 +167,7 @@ TEST_F(VirtualMemory, RefusesASecondMappingAtAnAddress) {
   CU_ASSERT(first.status());
   CU_ASSERT(second.status());
   CU_ASSERT(map(range.address(), kGranule, first.handle()));
-  CU_ASSERT(cu().cuMemsetD32(range.address(), 6, kWords));
+  CU_ASSERT(cu().cuMemsetD32(range.address(), 6, kGranuleWords));
   CU_EXPECT_REFUSED(cu().cuMemMap(range.address(), kGranule, 0, second.handle(), 0));
   EXPECT_EQ(word_at(range.address()), 6U);
   CU_EXPECT(CUDA_SUCCESS, cu().cuMemUnmap(range.address(), kGranule));
@@ -209,8 +207,8 @@ TEST_F(VirtualMemory, SetsAccessOfSeveralMappingsInOneCall) {
 }
 
 TEST_F(VirtualMemory, AccountsCreatedHandlesAsUsedUntilTheLastUseIsGone) {
-  constexpr size_t kBytes = 16 * kGranule;
-  const Reservation range(kBytes);
+  constexpr size_t kCreated = 16 * kGranule;
+  const Reservation range(kCreated);
   CU_ASSERT(range.status());
   size_t before = 0;
   size_t created = 0;
@@ -218,15 +216,15 @@ TEST_F(VirtualMemory, AccountsCreatedHandlesAsUsedUntilTheLastUseIsGone) {
   size_t unmapped = 0;
   size_t total = 0;
   CU_ASSERT(cu().cuMemGetInfo(&before, &total));
-  Pages pages(kBytes);
+  Pages pages(kCreated);
   CU_ASSERT(pages.status());
   CU_ASSERT(cu().cuMemGetInfo(&created, &total));
-  EXPECT_EQ(before - created, kBytes);
-  CU_ASSERT(map(range.address(), kBytes, pages.handle()));
+  EXPECT_EQ(before - created, kCreated);
+  CU_ASSERT(map(range.address(), kCreated, pages.handle()));
   CU_ASSERT(pages.release());
   CU_ASSERT(cu().cuMemGetInfo(&released, &total));
   EXPECT_EQ(released, created) << "a released handle that is still mapped keeps its pages";
-  CU_ASSERT(cu().cuMemUnmap(range.address(), kBytes));
+  CU_ASSERT(cu().cuMemUnmap(range.address(), kCreated));
   CU_ASSERT(cu().cuMemGetInfo(&unmapped, &total));
   EXPECT_EQ(unmapped, before);
 }
@@ -258,10 +256,10 @@ TEST_F(VirtualMemory, MapsAndUnmapsWhileKernelsUseOtherAddresses) {
   CU_ASSERT(used.status());
   CU_ASSERT(moved.status());
   CU_ASSERT(map(range.address(), kGranule, used.handle()));
-  CU_ASSERT(cu().cuMemsetD32(range.address(), 0, kWords));
+  CU_ASSERT(cu().cuMemsetD32(range.address(), 0, kGranuleWords));
   CU_ASSERT(cu().cuCtxSynchronize());
   const Stream stream;
-  CU_ASSERT(fill(stream.get(), range.address(), 3, kWords, kLong));
+  CU_ASSERT(fill(stream.get(), range.address(), 3, kGranuleWords, kLong));
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 4; ++i) {
     CU_ASSERT(map(range.address() + kGranule, kGranule, moved.handle()));
