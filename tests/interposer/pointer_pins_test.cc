@@ -12,8 +12,8 @@ namespace superpipe {
 namespace {
 
 /// The host function that the driver was given last, and whether the driver refuses the next.
-CUhostFn queued = nullptr;
-void* queued_data = nullptr;
+CUhostFn release = nullptr;
+void* release_data = nullptr;
 bool refuses = false;
 
 /// The pins of a manager that counts how often it is asked to pin what.
@@ -21,12 +21,12 @@ class PointerPinsTest : public testing::ManagedFixture {
  protected:
   void SetUp() override {
     ManagedFixture::SetUp();
-    queued = nullptr;
+    release = nullptr;
     refuses = false;
     driver().cuLaunchHostFunc = [](CUstream, CUhostFn function, void* data) {
       if (refuses) return CUDA_ERROR_OUT_OF_MEMORY;
-      queued = function;
-      queued_data = data;
+      release = function;
+      release_data = data;
       return CUDA_SUCCESS;
     };
     content_[1] = buffer_;
@@ -40,18 +40,18 @@ class PointerPinsTest : public testing::ManagedFixture {
 TEST_F(PointerPinsTest, FindsNothingPendingWithoutAPointer) {
   content_[1] = 0x1234;
   pins().scan_in_stream(content_.data(), sizeof content_, kLegacyStream);
-  ASSERT_NE(queued, nullptr);
-  queued(queued_data);
+  ASSERT_NE(release, nullptr);
+  release(release_data);
   EXPECT_FALSE(pins().has_pending());
 }
 
 TEST_F(PointerPinsTest, SearchesWhatTheBytesAreWhenTheStreamGetsThere) {
   content_[1] = 0;
   pins().scan_in_stream(content_.data(), sizeof content_, kLegacyStream);
-  ASSERT_NE(queued, nullptr);
+  ASSERT_NE(release, nullptr);
   EXPECT_FALSE(pins().has_pending());
   content_[1] = buffer_;
-  queued(queued_data);
+  release(release_data);
   EXPECT_TRUE(pins().has_pending());
   EXPECT_EQ(pins().pin_pending(), Status::kOk);
   EXPECT_FALSE(pins().has_pending());
@@ -59,7 +59,7 @@ TEST_F(PointerPinsTest, SearchesWhatTheBytesAreWhenTheStreamGetsThere) {
 
 TEST_F(PointerPinsTest, PinsWhatIsPendingAtTheNextLaunch) {
   pins().scan_in_stream(content_.data(), sizeof content_, kLegacyStream);
-  queued(queued_data);
+  release(release_data);
   ASSERT_TRUE(pins().has_pending());
   EXPECT_EQ(launch(testing::null_kernel(1), buffer_, other_), CUDA_SUCCESS);
   EXPECT_FALSE(pins().has_pending());
@@ -70,7 +70,7 @@ TEST_F(PointerPinsTest, SearchesPointersThatAreNotAligned) {
   const std::uint64_t word = buffer_;
   std::memcpy(packed.data() + 4, &word, sizeof word);
   pins().scan_in_stream(packed.data(), packed.size(), kLegacyStream);
-  queued(queued_data);
+  release(release_data);
   EXPECT_TRUE(pins().has_pending());
   EXPECT_EQ(pins().pin_pending(), Status::kOk);
 }
@@ -79,7 +79,7 @@ TEST_F(PointerPinsTest, SearchesNoLargeCopiesAndNoNull) {
   const std::vector<std::uint64_t> large(PointerPins::kLargestScan / 8 + 1, buffer_);
   pins().scan_in_stream(large.data(), 8 * large.size(), kLegacyStream);
   pins().scan_in_stream(nullptr, 64, kLegacyStream);
-  EXPECT_EQ(queued, nullptr);
+  EXPECT_EQ(release, nullptr);
   EXPECT_EQ(pins().pin_named_by(large.data(), 8 * large.size()), Status::kOk);
   EXPECT_EQ(pins().pin_named_by(nullptr, 64), Status::kOk);
 }
@@ -87,7 +87,7 @@ TEST_F(PointerPinsTest, SearchesNoLargeCopiesAndNoNull) {
 TEST_F(PointerPinsTest, KeepsNothingOfAScanThatTheDriverRefuses) {
   refuses = true;
   pins().scan_in_stream(content_.data(), sizeof content_, kLegacyStream);
-  EXPECT_EQ(queued, nullptr);
+  EXPECT_EQ(release, nullptr);
   EXPECT_FALSE(pins().has_pending());
 }
 
@@ -99,7 +99,7 @@ TEST_F(PointerPinsTest, PinsNothingOnceTheContextIsClosed) {
   ContextRegistry::of_process().on_destroying(context);
   EXPECT_EQ(held.pin_named_by(content_.data(), sizeof content_), Status::kOk);
   held.scan_in_stream(content_.data(), sizeof content_, kLegacyStream);
-  queued(queued_data);
+  release(release_data);
   EXPECT_EQ(held.pin_pending(), Status::kOk);
 }
 

@@ -10,11 +10,9 @@
 namespace superpipe::cli {
 namespace {
 
-using Outcome = ProbeResult::Outcome;
-
 const ProbeResult* answered(const Report& report, const char* id) {
   const ProbeResult* const result = report.result_of(id);
-  return result != nullptr && result->outcome == Outcome::kAnswered ? result : nullptr;
+  return result != nullptr && result->outcome == ProbeResult::Outcome::kAnswered ? result : nullptr;
 }
 
 // "H4: yes: HOST_NUMA", or why there is no answer.
@@ -22,7 +20,7 @@ std::string told(const Report& report, const char* id) {
   const ProbeResult* const result = report.result_of(id);
   const std::string name = id;
   if (result == nullptr) return name + " was not asked";
-  if (result->outcome == Outcome::kAnswered) return name + ": " + result->answer;
+  if (result->outcome == ProbeResult::Outcome::kAnswered) return name + ": " + result->answer;
   return name + " " + name_of(result->outcome) +
          (result->reason.empty() ? "" : ": " + result->reason);
 }

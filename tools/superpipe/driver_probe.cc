@@ -72,9 +72,9 @@ constexpr Capability kCapabilities[] = {
 
 // What the child tells, one line each: a letter, a space, text. 's' names the step that begins, so
 // that the last one says where a crash happened.
-class Report {
+class StepReport {
  public:
-  explicit Report(int fd) : fd_(fd) {}
+  explicit StepReport(int fd) : fd_(fd) {}
   void line(char kind, const std::string& text) const {
     std::string out = std::string(1, kind) + " " + text;
     for (char& c : out) {
@@ -99,7 +99,7 @@ std::string name_of_error(void* library, int code) {
   return "error " + std::to_string(code);
 }
 
-void describe_device(void* library, int index, const Report& report) {
+void describe_device(void* library, int index, const StepReport& report) {
   const auto get = entry<CuDeviceGet>(library, "cuDeviceGet");
   const auto get_name = entry<CuDeviceGetName>(library, "cuDeviceGetName");
   const auto total_memory = entry<CuDeviceTotalMem>(library, "cuDeviceTotalMem_v2");
@@ -139,7 +139,7 @@ void describe_device(void* library, int index, const Report& report) {
 }
 
 // Runs in the child. Returns nothing: all it found is in the report.
-void probe(const std::string& name, ProbeDepth depth, const Report& report) {
+void probe(const std::string& name, ProbeDepth depth, const StepReport& report) {
   report.line('s', "loading it");
   void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -331,7 +331,7 @@ DriverProbe probe_driver(const std::string& library, ProbeDepth depth,
       dup2(null, STDOUT_FILENO);
       dup2(null, STDERR_FILENO);
     }
-    probe(library, depth, Report(pipe_ends[1]));
+    probe(library, depth, StepReport(pipe_ends[1]));
     _exit(0);
   }
   close(pipe_ends[1]);

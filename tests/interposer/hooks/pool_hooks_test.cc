@@ -8,7 +8,7 @@ namespace {
 
 auto* const kHandle = reinterpret_cast<CUmemoryPool>(0x40);
 auto* const kImported = reinterpret_cast<CUmemoryPool>(0x50);
-constexpr std::size_t kSmall = 64;  // passes through
+constexpr std::size_t kSmallBlock = 64;  // passes through
 
 /// How often the driver was asked about a pool.
 int questions = 0;
@@ -83,7 +83,7 @@ TEST_F(PoolHooksTest, CountsAPoolApartFromTheNextAtItsHandle) {
 
 TEST_F(PoolHooksTest, AsksTheDriverNothingAboutAPoolThatTheProgramDoesNotAskAbout) {
   const CUmemoryPool pool = make_pool();
-  const CUdeviceptr small = allocate_from(pool, kSmall);
+  const CUdeviceptr small = allocate_from(pool, kSmallBlock);
   const CUdeviceptr large = allocate_from(pool, kBytes);
   ASSERT_EQ(hook::cuMemPoolDestroy(pool), CUDA_SUCCESS);
   CUmodule module = nullptr;
@@ -95,8 +95,8 @@ TEST_F(PoolHooksTest, AsksTheDriverNothingAboutAPoolThatTheProgramDoesNotAskAbou
 
 TEST_F(PoolHooksTest, CountsWhatThePoolTookForItself) {
   const CUmemoryPool pool = make_pool();
-  const CUdeviceptr small = allocate_from(pool, kSmall);
-  EXPECT_EQ(passthrough(), Bytes{kSmall});
+  const CUdeviceptr small = allocate_from(pool, kSmallBlock);
+  EXPECT_EQ(passthrough(), Bytes{kSmallBlock});
   // A block of 2 MiB, which the pool keeps until it is trimmed.
   testing::change_device_usage(2 << 20);
   free_async(small);

@@ -10,7 +10,8 @@
 namespace simgpu {
 namespace {
 
-ImageResult read(const std::vector<std::byte>& bytes, unsigned capability = kComputeCapability) {
+ImageResult read_bytes(const std::vector<std::byte>& bytes,
+                       unsigned capability = kComputeCapability) {
   Decompressor decompressor;
   return read_image(ByteView(bytes), decompressor, capability);
 }
@@ -18,8 +19,8 @@ ImageResult read(const std::vector<std::byte>& bytes, unsigned capability = kCom
 // Fields of the first entry, behind the fat binary's header of 16 bytes.
 constexpr std::size_t kKind = 16;
 constexpr std::size_t kFlags = 16 + 40;
-constexpr std::uint64_t kLz4 = 0x2000;
-constexpr std::uint64_t kZstd = 0x8000;
+constexpr std::uint64_t kLz4Flag = 0x2000;
+constexpr std::uint64_t kZstdFlag = 0x8000;
 
 template <typename T>
 T field(const std::vector<std::byte>& bytes, std::size_t offset) {
@@ -31,7 +32,7 @@ T field(const std::vector<std::byte>& bytes, std::size_t offset) {
 class ReadImageOfNvccOutput : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ReadImageOfNvccOutput, FindsLayoutsAndVariables) {
-  const ModuleImage image = expect_image(read(read_test_image(GetParam())));
+  const ModuleImage image = expect_image(read_bytes(read_test_image(GetParam())));
   expect_layouts(image);
   expect_variables(image);
   const KernelImage* const copy = find_kernel(image, kCopyName);
@@ -52,11 +53,14 @@ INSTANTIATE_TEST_SUITE_P(Images, ReadImageOfNvccOutput,
 
 TEST(ReadImage, IsTestedOnEveryCompression) {
   // Were nvcc to change its defaults, the tests above would say nothing about these readers.
-  EXPECT_EQ(field<std::uint64_t>(read_test_image("kernels.fatbin"), kFlags) & (kLz4 | kZstd), 0U);
-  EXPECT_EQ(field<std::uint64_t>(read_test_image("kernels.zstd.fatbin"), kFlags) & (kLz4 | kZstd),
-            kZstd);
-  EXPECT_EQ(field<std::uint64_t>(read_test_image("kernels.lz4.fatbin"), kFlags) & (kLz4 | kZstd),
-            kLz4);
+  EXPECT_EQ(
+      field<std::uint64_t>(read_test_image("kernels.fatbin"), kFlags) & (kLz4Flag | kZstdFlag), 0U);
+  EXPECT_EQ(
+      field<std::uint64_t>(read_test_image("kernels.zstd.fatbin"), kFlags) & (kLz4Flag | kZstdFlag),
+      kZstdFlag);
+  EXPECT_EQ(
+      field<std::uint64_t>(read_test_image("kernels.lz4.fatbin"), kFlags) & (kLz4Flag | kZstdFlag),
+      kLz4Flag);
   EXPECT_EQ(field<std::uint16_t>(read_test_image("kernels.ptx.fatbin"), kKind), 1U);
 }
 
@@ -85,8 +89,8 @@ class FatBinaryBuilder {
   }
 
   [[nodiscard]] std::vector<std::byte> bytes() const {
-    std::vector<std::byte> all(16 + entries_.size());
-    std::copy(entries_.begin(), entries_.end(), all.begin() + 16);
+    std::vector<std::byte> all(16);
+    all.insert(all.end(), entries_.begin(), entries_.end());
     put<std::uint32_t>(all, 0, 0xba55ed50);
     put<std::uint16_t>(all, 4, 1);
     put<std::uint16_t>(all, 6, 16);
@@ -119,7 +123,7 @@ std::vector<std::byte> cubin_named(const std::string& name) {
 }
 
 bool has(const std::vector<std::byte>& fat_binary, const std::string& kernel) {
-  return find_kernel(expect_image(read(fat_binary)), kernel) != nullptr;
+  return find_kernel(expect_image(read_bytes(fat_binary)), kernel) != nullptr;
 }
 
 TEST(ReadImage, PrefersMachineCodeOfTheDevice) {
@@ -138,7 +142,7 @@ TEST(ReadImage, PrefersTheSameGenerationToAnyOther) {
                               .add(kElf, 80, cubin_named("eighty_"))
                               .add(kElf, 86, cubin_named("eight_6"))
                               .bytes();
-  EXPECT_NE(find_kernel(expect_image(read(fat_binary, 89)), "eight_6"), nullptr);
+  EXPECT_NE(find_kernel(expect_image(read_bytes(fat_binary, 89)), "eight_6"), nullptr);
 }
 
 TEST(ReadImage, TakesCodeOfAnotherGenerationRatherThanPtx) {
@@ -152,8 +156,9 @@ TEST(ReadImage, TakesTheNewestPtxWithoutMachineCode) {
 }
 
 TEST(ReadImage, SaysThatThereIsNoBinaryInAnEmptyFatBinary) {
-  EXPECT_EQ(expect_refusal(read(FatBinaryBuilder().bytes())), ImageError::kNoBinary);
-  EXPECT_EQ(expect_refusal(read(FatBinaryBuilder().add(9, 90, {}).bytes())), ImageError::kNoBinary);
+  EXPECT_EQ(expect_refusal(read_bytes(FatBinaryBuilder().bytes())), ImageError::kNoBinary);
+  EXPECT_EQ(expect_refusal(read_bytes(FatBinaryBuilder().add(9, 90, {}).bytes())),
+            ImageError::kNoBinary);
 }
 
 TEST(ReadImage, NamesTheLibraryThatIsMissing) {
@@ -209,7 +214,7 @@ TEST(ReadImage, SurvivesEveryCorruptByte) {
 TEST(ReadImage, RefusesAnnouncedSizesThatNoMemoryHolds) {
   std::vector<std::byte> bytes = read_test_image("kernels.zstd.fatbin");
   FatBinaryBuilder::put<std::uint64_t>(bytes, 16 + 56, std::uint64_t{1} << 60);
-  EXPECT_EQ(expect_refusal(read(bytes)), ImageError::kInvalid);
+  EXPECT_EQ(expect_refusal(read_bytes(bytes)), ImageError::kInvalid);
 }
 
 TEST(ImageAt, FindsTheExtentOfEveryKind) {

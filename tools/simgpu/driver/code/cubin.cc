@@ -13,10 +13,8 @@
 namespace simgpu {
 namespace {
 
-constexpr std::uint16_t kMachineCuda = 190;                      // EM_CUDA
-constexpr unsigned char kSymbolIsEntry = 0x10;                   // STO_CUDA_ENTRY, in st_other
-constexpr std::uint64_t kMaxDataBytes = std::uint64_t{1} << 46;  // no device is larger
-constexpr std::uint64_t kDataAlignment = 256;
+constexpr std::uint16_t kMachineCuda = 190;     // EM_CUDA
+constexpr unsigned char kSymbolIsEntry = 0x10;  // STO_CUDA_ENTRY, in st_other
 
 // What a block of an sm_90 kernel reserves for the system, counted into .nv.shared.<kernel>.
 constexpr std::size_t kReservedSharedBytes = 1024;
@@ -28,7 +26,7 @@ constexpr std::uint8_t kParameterInfo = 0x17;
 constexpr std::uint8_t kRegisterCount = 0x2f;
 constexpr std::uint8_t kWideParameterInfo = 0x45;
 
-ImageRefusal invalid(std::string reason) {
+ImageRefusal invalid_cubin(std::string reason) {
   return {ImageError::kInvalid, "cubin: " + std::move(reason)};
 }
 
@@ -53,37 +51,38 @@ struct Elf {
 
 std::optional<ImageRefusal> read_sections(Elf& elf) {
   const auto header = elf.image.load<Elf64_Ehdr>(0);
-  if (!header || !looks_like_elf(elf.image)) return invalid("no ELF header");
+  if (!header || !looks_like_elf(elf.image)) return invalid_cubin("no ELF header");
   if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
       header->e_machine != kMachineCuda) {
-    return invalid("not a 64-bit CUDA ELF file");
+    return invalid_cubin("not a 64-bit CUDA ELF file");
   }
-  if (header->e_shentsize != sizeof(Elf64_Shdr)) return invalid("unknown section header size");
+  if (header->e_shentsize != sizeof(Elf64_Shdr))
+    return invalid_cubin("unknown section header size");
   const auto first = elf.image.load<Elf64_Shdr>(header->e_shoff);
-  if (!first) return invalid("section table outside the image");
+  if (!first) return invalid_cubin("section table outside the image");
   // Counts that do not fit the header's fields are in section 0 (ELF specification).
   const std::uint64_t count = header->e_shnum != 0 ? header->e_shnum : first->sh_size;
   const std::uint64_t names_index =
       header->e_shstrndx != SHN_XINDEX ? header->e_shstrndx : first->sh_link;
   if (count > elf.image.size() / sizeof(Elf64_Shdr) ||
       !elf.image.slice(header->e_shoff, count * sizeof(Elf64_Shdr))) {
-    return invalid("section table outside the image");
+    return invalid_cubin("section table outside the image");
   }
-  if (names_index >= count) return invalid("no section names");
+  if (names_index >= count) return invalid_cubin("no section names");
   elf.sections.resize(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     elf.sections[i].header = *elf.image.load<Elf64_Shdr>(header->e_shoff + i * sizeof(Elf64_Shdr));
     const Elf64_Shdr& section = elf.sections[i].header;
     if (section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL &&
         !elf.image.slice(section.sh_offset, section.sh_size)) {
-      return invalid("section " + std::to_string(i) + " outside the image");
+      return invalid_cubin("section " + std::to_string(i) + " outside the image");
     }
   }
   const auto names = elf.content(elf.sections[names_index]);
-  if (!names) return invalid("no section names");
+  if (!names) return invalid_cubin("no section names");
   for (Section& section : elf.sections) {
     const auto name = names->text(section.header.sh_name);
-    if (!name) return invalid("section name outside its table");
+    if (!name) return invalid_cubin("section name outside its table");
     section.name = *name;
   }
   return std::nullopt;
@@ -92,20 +91,20 @@ std::optional<ImageRefusal> read_sections(Elf& elf) {
 std::optional<ImageRefusal> read_symbols(Elf& elf) {
   for (const Section& section : elf.sections) {
     if (section.header.sh_type != SHT_SYMTAB) continue;
-    if (!elf.symbols.empty()) return invalid("two symbol tables");
+    if (!elf.symbols.empty()) return invalid_cubin("two symbol tables");
     if (section.header.sh_entsize != sizeof(Elf64_Sym) ||
         section.header.sh_link >= elf.sections.size()) {
-      return invalid("malformed symbol table");
+      return invalid_cubin("malformed symbol table");
     }
     const auto table = elf.content(section);
     const auto names = elf.content(elf.sections[section.header.sh_link]);
     if (!table || !names || table->size() % sizeof(Elf64_Sym) != 0) {
-      return invalid("malformed symbol table");
+      return invalid_cubin("malformed symbol table");
     }
     for (std::size_t offset = 0; offset < table->size(); offset += sizeof(Elf64_Sym)) {
       const Elf64_Sym symbol = *table->load<Elf64_Sym>(offset);
       const auto name = names->text(symbol.st_name);
-      if (!name) return invalid("symbol name outside its table");
+      if (!name) return invalid_cubin("symbol name outside its table");
       elf.symbols.push_back(symbol);
       elf.symbol_names.push_back(*name);
     }
@@ -223,7 +222,7 @@ std::optional<ImageRefusal> read_kernels(const Elf& elf, ModuleImage& image) {
   if (const Section* const info = find(".nv.info"); info != nullptr) {
     const auto content = elf.content(*info);
     if (!content || !read_register_counts(*content, registers)) {
-      return invalid("malformed .nv.info");
+      return invalid_cubin("malformed .nv.info");
     }
   }
   // Only where a block reserves shared memory for the system does the image refer to it.
@@ -242,7 +241,7 @@ std::optional<ImageRefusal> read_kernels(const Elf& elf, ModuleImage& image) {
     if (const Section* const info = find(".nv.info." + name); info != nullptr) {
       const auto content = elf.content(*info);
       if (!content || !read_kernel_info(*content, kernel)) {
-        return invalid("malformed .nv.info." + name);
+        return invalid_cubin("malformed .nv.info." + name);
       }
     }
     if (const Section* const shared = find(".nv.shared." + name); shared != nullptr) {
@@ -272,14 +271,14 @@ std::optional<ImageRefusal> read_globals(const Elf& elf, ModuleImage& image) {
     if (!holds_variables(section.name) || section.header.sh_size == 0) continue;
     const std::uint64_t offset = (end + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
     if (section.header.sh_size > kMaxDataBytes || offset + section.header.sh_size > kMaxDataBytes) {
-      return invalid("impossibly large variables");
+      return invalid_cubin("impossibly large variables");
     }
     placed[i] = offset;
     end = offset + section.header.sh_size;
     if (const auto content = elf.content(section); content) {
       initial_bytes += content->size();
       if (initial_bytes > elf.image.size()) {  // sections that overlap: copies without end
-        return invalid("overlapping sections");
+        return invalid_cubin("overlapping sections");
       }
       image.initial.push_back({offset, {content->bytes().begin(), content->bytes().end()}});
     }
@@ -295,7 +294,7 @@ std::optional<ImageRefusal> read_globals(const Elf& elf, ModuleImage& image) {
     }
     const std::uint64_t section_size = elf.sections[section->first].header.sh_size;
     if (symbol.st_value > section_size || symbol.st_size > section_size - symbol.st_value) {
-      return invalid("variable " + std::string(elf.symbol_names[i]) + " outside its section");
+      return invalid_cubin("variable " + std::string(elf.symbol_names[i]) + " outside its section");
     }
     if (seen.insert(elf.symbol_names[i]).second) {
       image.globals.push_back(

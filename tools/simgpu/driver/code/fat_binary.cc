@@ -42,7 +42,7 @@ struct Entry {
   std::uint64_t uncompressed_size = 0;
 };
 
-ImageRefusal invalid(std::string reason) {
+ImageRefusal invalid_fat_binary(std::string reason) {
   return {ImageError::kInvalid, "fat binary: " + std::move(reason)};
 }
 
@@ -118,7 +118,7 @@ ImageResult read_payload(const Entry& entry, Decompressor& decompressor) {
                                 " cannot be opened; install it, or build the program with "
                                 "--compress-mode=none"};
       }
-      return invalid("corrupt compressed entry");
+      return invalid_fat_binary("corrupt compressed entry");
     }
     decompressed = std::move(std::get<0>(result));
     payload = ByteView(decompressed);
@@ -128,13 +128,13 @@ ImageResult read_payload(const Entry& entry, Decompressor& decompressor) {
 
 ImageResult read_fat_binary(ByteView image, Decompressor& decompressor, unsigned capability) {
   const auto header = image.load<Header>(0);
-  if (!header || header->header_size < sizeof(Header)) return invalid("cut short");
+  if (!header || header->header_size < sizeof(Header)) return invalid_fat_binary("cut short");
   const auto entries = image.slice(header->header_size, header->size);
-  if (!entries) return invalid("cut short");
+  if (!entries) return invalid_fat_binary("cut short");
   std::optional<Entry> best;
   for (std::uint64_t at = 0; at < entries->size();) {
     const auto entry = read_entry(*entries, at);
-    if (!entry) return invalid("malformed entry");
+    if (!entry) return invalid_fat_binary("malformed entry");
     if (preference(*entry, capability) > (best ? preference(*best, capability) : 0)) best = entry;
   }
   if (!best) {

@@ -10,8 +10,6 @@
 namespace simgpu {
 namespace {
 
-ModuleRegistry& registry() { return ModuleRegistry::instance(); }
-
 bool are_valid(const CUlibraryOption* options, void* const* values, unsigned count) {
   if (count == 0) return true;
   if (options == nullptr || values == nullptr) return false;
@@ -41,7 +39,7 @@ SIMGPU_EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* code,
   }
   LoadedImagePtr image;
   if (const CUresult result = decode_image_at(code, &image); result != CUDA_SUCCESS) return result;
-  *library = registry().load_library(std::move(image));
+  *library = ModuleRegistry::instance().load_library(std::move(image));
   return CUDA_SUCCESS;
 }
 
@@ -61,23 +59,23 @@ SIMGPU_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* pat
   if (const CUresult result = decode_image_file(path, &image); result != CUDA_SUCCESS) {
     return result;
   }
-  *library = registry().load_library(std::move(image));
+  *library = ModuleRegistry::instance().load_library(std::move(image));
   return CUDA_SUCCESS;
 }
 
 SIMGPU_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
   SIMGPU_ENTER(cuLibraryUnload);
-  return registry().unload_library(library);
+  return ModuleRegistry::instance().unload_library(library);
 }
 
 SIMGPU_EXPORT CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
   SIMGPU_ENTER(cuLibraryGetKernel);
   if (kernel == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const LoadedImagePtr image = registry().image_of(library);
+  const LoadedImagePtr image = ModuleRegistry::instance().image_of(library);
   if (image == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const int index = image->find_kernel(name);
   if (index < 0) return CUDA_ERROR_NOT_FOUND;
-  const std::vector<CUkernel> kernels = registry().kernels_of(library);
+  const std::vector<CUkernel> kernels = ModuleRegistry::instance().kernels_of(library);
   if (kernels.empty()) return CUDA_ERROR_INVALID_HANDLE;  // unloaded since
   *kernel = kernels[static_cast<std::size_t>(index)];
   return CUDA_SUCCESS;
@@ -86,7 +84,7 @@ SIMGPU_EXPORT CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, c
 SIMGPU_EXPORT CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary lib) {
   SIMGPU_ENTER(cuLibraryGetKernelCount);
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const LoadedImagePtr image = registry().image_of(lib);
+  const LoadedImagePtr image = ModuleRegistry::instance().image_of(lib);
   if (image == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *count = static_cast<unsigned>(image->kernels().size());
   return CUDA_SUCCESS;
@@ -96,8 +94,8 @@ SIMGPU_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int
                                                  CUlibrary lib) {
   SIMGPU_ENTER(cuLibraryEnumerateKernels);
   if (kernels == nullptr || num_kernels == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (registry().image_of(lib) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const std::vector<CUkernel> all = registry().kernels_of(lib);
+  if (ModuleRegistry::instance().image_of(lib) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const std::vector<CUkernel> all = ModuleRegistry::instance().kernels_of(lib);
   for (std::size_t i = 0; i < all.size() && i < num_kernels; ++i) kernels[i] = all[i];
   return CUDA_SUCCESS;
 }
@@ -106,7 +104,7 @@ SIMGPU_EXPORT CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   SIMGPU_ENTER(cuLibraryGetModule);
   SIMGPU_CONTEXT(context);
   if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return registry().module_of(library, *context, module);
+  return ModuleRegistry::instance().module_of(library, *context, module);
 }
 
 SIMGPU_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
@@ -114,16 +112,16 @@ SIMGPU_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUli
   SIMGPU_ENTER(cuLibraryGetGlobal);
   SIMGPU_CONTEXT(context);
   if (name == nullptr || (dptr == nullptr && bytes == nullptr)) return CUDA_ERROR_INVALID_VALUE;
-  const LoadedImagePtr image = registry().image_of(library);
+  const LoadedImagePtr image = ModuleRegistry::instance().image_of(library);
   if (image == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   // A name that does not exist loads no module.
   if (image->find_global(name) == nullptr) return CUDA_ERROR_NOT_FOUND;
   CUmodule handle = nullptr;
-  if (const CUresult result = registry().module_of(library, *context, &handle);
+  if (const CUresult result = ModuleRegistry::instance().module_of(library, *context, &handle);
       result != CUDA_SUCCESS) {
     return result;
   }
-  const ModulePtr module = registry().find(handle);
+  const ModulePtr module = ModuleRegistry::instance().find(handle);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   return global_of(*module, name, dptr, bytes);
 }
@@ -133,7 +131,8 @@ SIMGPU_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUl
                                            const char* name) {
   SIMGPU_ENTER(cuLibraryGetManaged);
   if (name == nullptr || (dptr == nullptr && bytes == nullptr)) return CUDA_ERROR_INVALID_VALUE;
-  return registry().image_of(library) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_NOT_FOUND;
+  return ModuleRegistry::instance().image_of(library) == nullptr ? CUDA_ERROR_INVALID_HANDLE
+                                                                 : CUDA_ERROR_NOT_FOUND;
 }
 
 SIMGPU_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
@@ -146,7 +145,7 @@ SIMGPU_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel
 SIMGPU_EXPORT CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
   SIMGPU_ENTER(cuKernelGetLibrary);
   if (library == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const KernelPtr found = registry().find(kernel);
+  const KernelPtr found = ModuleRegistry::instance().find(kernel);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *library = found->library;
   return CUDA_SUCCESS;
@@ -156,7 +155,7 @@ SIMGPU_EXPORT CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
 SIMGPU_EXPORT CUresult cuKernelGetName(const char** name, CUkernel hfunc) {
   SIMGPU_ENTER(cuKernelGetName);
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const KernelPtr found = registry().find(hfunc);
+  const KernelPtr found = ModuleRegistry::instance().find(hfunc);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *name = found->code->image().name.c_str();
   return CUDA_SUCCESS;
@@ -166,7 +165,7 @@ SIMGPU_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t param_index,
                                             size_t* param_offset, size_t* param_size) {
   SIMGPU_ENTER(cuKernelGetParamInfo);
   if (param_offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const KernelPtr found = registry().find(kernel);
+  const KernelPtr found = ModuleRegistry::instance().find(kernel);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   return parameter_layout(found->code->image(), param_index, param_offset, param_size);
 }
@@ -174,7 +173,7 @@ SIMGPU_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t param_index,
 SIMGPU_EXPORT CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel,
                                             CUdevice dev) {
   SIMGPU_ENTER(cuKernelGetAttribute);
-  const KernelPtr found = registry().find(kernel);
+  const KernelPtr found = ModuleRegistry::instance().find(kernel);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   return found->attributes->get(attrib, pi);
@@ -184,7 +183,7 @@ SIMGPU_EXPORT CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib
 SIMGPU_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
                                             CUdevice dev) {
   SIMGPU_ENTER(cuKernelSetAttribute);
-  const KernelPtr found = registry().find(kernel);
+  const KernelPtr found = ModuleRegistry::instance().find(kernel);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   return found->attributes->set(attrib, val);
@@ -193,7 +192,7 @@ SIMGPU_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val
 /// A hint, without an effect: the device's cache and shared memory are one memory.
 SIMGPU_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   SIMGPU_ENTER(cuKernelSetCacheConfig);
-  if (registry().find(kernel) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (ModuleRegistry::instance().find(kernel) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   return config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL
              ? CUDA_ERROR_INVALID_VALUE

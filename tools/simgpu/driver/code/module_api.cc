@@ -7,15 +7,13 @@
 namespace simgpu {
 namespace {
 
-ModuleRegistry& registry() { return ModuleRegistry::instance(); }
-
 CUresult load(Context& context, const void* image, CUmodule* module) {
   if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   LoadedImagePtr loaded;
   if (const CUresult result = decode_image_at(image, &loaded); result != CUDA_SUCCESS) {
     return result;
   }
-  return registry().load_module(context, loaded, module);
+  return ModuleRegistry::instance().load_module(context, loaded, module);
 }
 
 }  // namespace
@@ -28,7 +26,7 @@ SIMGPU_EXPORT CUresult cuModuleLoad(CUmodule* module, const char* fname) {
   if (const CUresult result = decode_image_file(fname, &loaded); result != CUDA_SUCCESS) {
     return result;
   }
-  return registry().load_module(*context, loaded, module);
+  return ModuleRegistry::instance().load_module(*context, loaded, module);
 }
 
 SIMGPU_EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
@@ -59,7 +57,7 @@ SIMGPU_EXPORT CUresult cuModuleUnload(CUmodule hmod) {
   SIMGPU_ENTER(cuModuleUnload);
   SIMGPU_CONTEXT(context);
   (void)context;
-  return registry().unload_module(hmod);
+  return ModuleRegistry::instance().unload_module(hmod);
 }
 
 /// Modules are always loaded whole: there is no code to load later.
@@ -75,7 +73,7 @@ SIMGPU_EXPORT CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, con
   SIMGPU_CONTEXT(context);
   (void)context;
   if (hfunc == nullptr || name == nullptr || *name == '\0') return CUDA_ERROR_INVALID_VALUE;
-  const ModulePtr module = registry().find(hmod);
+  const ModulePtr module = ModuleRegistry::instance().find(hmod);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const int index = module->image->find_kernel(name);
   if (index < 0) return CUDA_ERROR_NOT_FOUND;
@@ -86,7 +84,7 @@ SIMGPU_EXPORT CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, con
 SIMGPU_EXPORT CUresult cuModuleGetFunctionCount(unsigned int* count, CUmodule mod) {
   SIMGPU_ENTER(cuModuleGetFunctionCount);
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const ModulePtr module = registry().find(mod);
+  const ModulePtr module = ModuleRegistry::instance().find(mod);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *count = static_cast<unsigned>(module->functions.size());
   return CUDA_SUCCESS;
@@ -96,7 +94,7 @@ SIMGPU_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigne
                                                   CUmodule mod) {
   SIMGPU_ENTER(cuModuleEnumerateFunctions);
   if (functions == nullptr || num_functions == 0) return CUDA_ERROR_INVALID_VALUE;
-  const ModulePtr module = registry().find(mod);
+  const ModulePtr module = ModuleRegistry::instance().find(mod);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   for (std::size_t i = 0; i < module->functions.size() && i < num_functions; ++i) {
     functions[i] = module->functions[i];
@@ -110,7 +108,7 @@ SIMGPU_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CU
   SIMGPU_CONTEXT(context);
   (void)context;
   if (name == nullptr || (dptr == nullptr && bytes == nullptr)) return CUDA_ERROR_INVALID_VALUE;
-  const ModulePtr module = registry().find(hmod);
+  const ModulePtr module = ModuleRegistry::instance().find(hmod);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   return global_of(*module, name, dptr, bytes);
 }

@@ -50,6 +50,11 @@ struct ModuleImage {
   std::vector<InitialData> initial;  ///< Disjoint, each inside the data block.
 };
 
+/// The most that a block of variables may take, in bytes: no device is larger.
+inline constexpr std::uint64_t kMaxDataBytes = std::uint64_t{1} << 46;
+/// What a variable of an image is aligned to at least, in bytes.
+inline constexpr std::uint64_t kDataAlignment = 256;
+
 /// Why an image cannot be loaded.
 enum class ImageError {
   kInvalid,         ///< Not an image, cut short, or inconsistent.

@@ -13,8 +13,6 @@
 namespace simgpu {
 namespace {
 
-constexpr std::uint64_t kMaxDataBytes = std::uint64_t{1} << 46;
-constexpr std::uint64_t kDataAlignment = 256;
 constexpr std::uint64_t kMaxAlignment = 4096;
 
 /// Thrown inside this file only, and caught in read_ptx(): the text is malformed.

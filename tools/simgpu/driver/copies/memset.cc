@@ -12,7 +12,7 @@ namespace {
 
 // The last bytes of a fill are written at its modelled end only, so that a program that forgets to
 // wait finds them missing.
-constexpr std::uint64_t kHeldBack = 4096;
+constexpr std::uint64_t kFillHeldBack = 4096;
 
 /// A value of 1, 2 or 4 bytes.
 struct Pattern {
@@ -56,7 +56,7 @@ class FillTask {
 
  private:
   [[nodiscard]] std::uint64_t held_from() const {
-    return box_.width - std::min(box_.width, kHeldBack) / pattern_.size * pattern_.size;
+    return box_.width - std::min(box_.width, kFillHeldBack) / pattern_.size * pattern_.size;
   }
   void fill(std::uint64_t row, std::uint64_t from, std::uint64_t to) const {
     for (std::uint64_t offset = row * target_.pitch + from; from < to;) {

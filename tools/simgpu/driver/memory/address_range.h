@@ -8,6 +8,9 @@
 
 namespace simgpu {
 
+/// The host's pointer to `address`: device memory and its host share one address space.
+inline void* pointer_to(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+
 /// The kinds of memory an address can lie in.
 enum class MemoryKind {
   kUnknown,    ///< pageable host memory, or nothing at all

@@ -17,8 +17,6 @@ constexpr unsigned kAllocFlags =
 constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                                     CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 
-void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
-
 CUresult allocate(void** out, std::uint64_t size, unsigned flags) {
   SIMGPU_CONTEXT(context);
   if (out == nullptr || size == 0 || (flags & ~kAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -55,7 +53,7 @@ bool is_mapped(std::uint64_t address, std::uint64_t size) {
   for (std::uint64_t done = 0; done < length; done += kStep) {
     const std::uint64_t step = std::min(kStep, length - done);
     resident.resize(step / kPage);
-    if (mincore(pointer(first + done), step, resident.data()) != 0) return false;
+    if (mincore(pointer_to(first + done), step, resident.data()) != 0) return false;
   }
   return true;
 }
@@ -97,7 +95,7 @@ CUresult device_pointer(std::uint64_t* out, const void* memory, unsigned flags) 
 
 void release_host_memory_of(const Context& context) {
   for (const PinnedRange& range : AddressSpace::instance().pinned().remove_all_of(context)) {
-    if (!range.registered) munmap(pointer(range.base), align_up(range.size, kPage));
+    if (!range.registered) munmap(pointer_to(range.base), align_up(range.size, kPage));
   }
 }
 

@@ -13,10 +13,8 @@
 namespace simgpu {
 namespace {
 
-void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
-
 bool protect_as_reserved(std::uint64_t address, std::uint64_t size) {
-  return mmap(pointer(address), size, PROT_NONE,
+  return mmap(pointer_to(address), size, PROT_NONE,
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
@@ -24,8 +22,9 @@ bool protect_as_reserved(std::uint64_t address, std::uint64_t size) {
 std::uint64_t reserve_addresses(std::uint64_t size, std::uint64_t alignment, std::uint64_t wanted) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   if (wanted != 0 && wanted % alignment == 0) {
-    void* const there = mmap(pointer(wanted), size, PROT_NONE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
-    if (there == pointer(wanted)) return wanted;
+    void* const there =
+        mmap(pointer_to(wanted), size, PROT_NONE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
+    if (there == pointer_to(wanted)) return wanted;
     if (there != MAP_FAILED) munmap(there, size);
   }
   if (size + alignment < size) return 0;
@@ -35,8 +34,8 @@ std::uint64_t reserve_addresses(std::uint64_t size, std::uint64_t alignment, std
   const std::uint64_t aligned = align_up(start, alignment);
   if (aligned > start) munmap(base, aligned - start);
   const std::uint64_t end = start + size + alignment;
-  if (aligned + size < end) munmap(pointer(aligned + size), end - aligned - size);
-  madvise(pointer(aligned), size, MADV_DONTDUMP);
+  if (aligned + size < end) munmap(pointer_to(aligned + size), end - aligned - size);
+  madvise(pointer_to(aligned), size, MADV_DONTDUMP);
   return aligned;
 }
 
@@ -60,7 +59,7 @@ CUresult MappingTable::release_reservation(std::uint64_t address, std::uint64_t 
   if (mapping != mappings_.end() && mapping->first < address + size) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  munmap(pointer(address), size);
+  munmap(pointer_to(address), size);
   reservations_.erase(found);
   // A range never crosses the reservation's edges: no mapping does.
   once_mapped_.erase(once_mapped_.lower_bound(address), once_mapped_.lower_bound(address + size));
@@ -203,7 +202,7 @@ CUresult MappingTable::set_access(std::uint64_t address, std::uint64_t size,
     }
     const int protection =
         (mapping.readable ? PROT_READ : PROT_NONE) | (mapping.writable ? PROT_WRITE : PROT_NONE);
-    if (mprotect(pointer(each->first), mapping.size, protection) != 0) return CUDA_ERROR_UNKNOWN;
+    if (mprotect(pointer_to(each->first), mapping.size, protection) != 0) return CUDA_ERROR_UNKNOWN;
   }
   return CUDA_SUCCESS;
 }
