@@ -38,7 +38,8 @@ class WordList {
   }
 
  private:
-  void add_slowly(std::uint64_t word) noexcept {
+  // Kept out of add(), which is small enough to be inlined wherever a launch's words are collected.
+  [[gnu::noinline, gnu::cold]] void add_slowly(std::uint64_t word) noexcept {
     try {
       if (size_ == kInline) more_.assign(inline_.begin(), inline_.end());
       more_.push_back(word);
