@@ -24,7 +24,8 @@ Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
     if (const Status waited = wait(missing->pages, attempt); waited != Status::kOk) return waited;
   }
   if (decision.fetch_before_launch) wait_for(decision.fetch, attempt.deadline);
-  // The limit has shrunk, or was run over: back below it as soon as work allows.
+  // The limit has shrunk, or this launch went over it: evictions bring the device back below it as
+  // soon as the work that uses their buffers is done.
   if (core_.ledger.excess() > core_.coming()) {
     (void)evictions_.request_bytes(core_.ledger.excess() - core_.coming());
   }
@@ -142,7 +143,7 @@ Status Admission::wait(Bytes needed, Attempt& attempt) {
 
 void Admission::wait_for(const std::vector<BufferId>& prefetched,
                          ResidencyCore::Clock::time_point deadline) {
-  const auto is_wanted = [this](BufferId id) {
+  const auto is_wanted = [this](BufferId id) REQUIRES(manager_lock) {
     const Buffer& buffer = core_.buffers[id];
     return buffer.live && (buffer.want == Want::kPrefetch || buffer.place == Place::kFetching);
   };

@@ -13,6 +13,7 @@
 #include "residency/event_pool.h"
 #include "residency/fetch_queue.h"
 #include "residency/host_copy.h"
+#include "residency/manager_mutex.h"
 #include "residency/page_pool.h"
 #include "residency/result.h"
 #include "residency/stream_table.h"
@@ -33,45 +34,52 @@ enum class Place : std::uint8_t {
   kEvicting,  ///< the worker is taking it out, with calls under way
 };
 
-/// One managed buffer. All fields are the manager's mutex's, but base and size, which are read
-/// without it. Fields that a launch touches come first.
+/// One managed buffer. `base` and `size` are read without the manager's mutex. While content moves,
+/// only who moves it changes page, slab and footprint. Fields that a launch touches come first.
 struct alignas(64) Buffer {
   std::atomic<Address> base{0};
-  std::uint64_t uses = 0;      ///< mask of slots with uses since it came in
-  std::uint64_t waited = 0;    ///< mask of slots ordered behind `ready`
-  std::uint64_t last_use = 0;  ///< sequence of its last submitted use
-  EventRef ready;              ///< completes when its content has arrived; null: it has
-  std::uint64_t mark = 0;      ///< the collection that named it last (to name it once)
-  std::uint32_t pins = 0;      ///< operations between begin and end
-  Place place = Place::kOut;
+  std::uint64_t uses GUARDED_BY(manager_lock) = 0;    ///< mask of slots with uses since it came in
+  std::uint64_t waited GUARDED_BY(manager_lock) = 0;  ///< mask of slots ordered behind `ready`
+  std::uint64_t last_use GUARDED_BY(manager_lock) = 0;  ///< sequence of its last submitted use
+  EventRef ready
+      GUARDED_BY(manager_lock);  ///< completes when its content has arrived; null: it has
+  std::uint64_t mark GUARDED_BY(manager_lock) =
+      0;  ///< the collection that named it last (to name it once)
+  std::uint32_t pins GUARDED_BY(manager_lock) = 0;  ///< operations between begin and end
+  Place place GUARDED_BY(manager_lock) = Place::kOut;
   // -- second cache line
-  std::atomic<std::uint64_t> size{0};  ///< as the program asked
-  Bytes footprint;                     ///< of its pages
-  Want want = Want::kNobody;
-  bool live = false;                  ///< the program has it; else cached or an unused id
-  bool fresh = true;                  ///< never written: no content to keep
-  bool dirty = false;                 ///< the page may be newer than the slab
-  bool pinned_forever = false;        ///< never to be moved again
-  bool page_is_untracked = false;     ///< a transfer of ours on its page has an end that no event
-                                      ///< marks: never moved, never reused
-  bool may_exceed_limit = false;      ///< its demand is served over the limit
-  Status fetch_status = Status::kOk;  ///< why its last demand failed
-  std::uint64_t evict_ticket = 0;     ///< of the eviction that is to take it; 0: none
-  std::uint64_t evict_failed = 0;     ///< the turn in which an eviction of it failed: it is not
-                                      ///< chosen again in that turn; 0: none
-  std::uint64_t generation = 0;       ///< counts lives of the id, so that stale jobs are seen
-  std::optional<Page> page;
-  HostCopy host;
-  EventRef freed;  ///< cached: what must complete before others use it; null: all has
-  Slot freed_on = kNoSlot;
+  std::atomic<std::uint64_t> size{0};        ///< as the program asked
+  Bytes footprint GUARDED_BY(manager_lock);  ///< of its pages
+  Want want GUARDED_BY(manager_lock) = Want::kNobody;
+  bool live GUARDED_BY(manager_lock) = false;   ///< the program has it; else cached or an unused id
+  bool fresh GUARDED_BY(manager_lock) = true;   ///< never written: no content to keep
+  bool dirty GUARDED_BY(manager_lock) = false;  ///< the page may be newer than the slab
+  bool pinned_forever GUARDED_BY(manager_lock) = false;  ///< never to be moved again
+  bool page_is_untracked GUARDED_BY(manager_lock) =
+      false;  ///< a transfer of ours on its page has an end that no event
+              ///< marks: never moved, never reused
+  bool may_exceed_limit GUARDED_BY(manager_lock) = false;  ///< its demand is served over the limit
+  Status fetch_status GUARDED_BY(manager_lock) = Status::kOk;  ///< why its last demand failed
+  std::uint64_t evict_ticket GUARDED_BY(manager_lock) =
+      0;  ///< of the eviction that is to take it; 0: none
+  std::uint64_t evict_failed GUARDED_BY(manager_lock) =
+      0;  ///< the turn in which an eviction of it failed: it is not
+          ///< chosen again in that turn; 0: none
+  std::uint64_t generation GUARDED_BY(manager_lock) =
+      0;  ///< counts lives of the id, so that stale jobs are seen
+  std::optional<Page> page GUARDED_BY(manager_lock);
+  HostCopy host GUARDED_BY(manager_lock);
+  EventRef freed
+      GUARDED_BY(manager_lock);  ///< cached: what must complete before others use it; null: all has
+  Slot freed_on GUARDED_BY(manager_lock) = kNoSlot;
 
   /// Whether content moves at this moment, with calls of ours under way.
-  [[nodiscard]] bool is_moving() const {
+  [[nodiscard]] bool is_moving() const REQUIRES(manager_lock) {
     return place == Place::kFetching || place == Place::kEvicting;
   }
   /// Whether a launch on `slot` lacks nothing of it: it is in place, and its content
   /// has arrived or the stream was made to wait for it.
-  [[nodiscard]] bool is_ready_for(Slot slot) const {
+  [[nodiscard]] bool is_ready_for(Slot slot) const REQUIRES(manager_lock) {
     if (place != Place::kIn) return false;
     return ready == nullptr || ready->is_known() ||
            (slot < StreamTable::kShared && (waited >> slot & 1) != 0);
@@ -80,7 +88,7 @@ struct alignas(64) Buffer {
 
 /// Buffers by id. Ids are small and reused, last freed first; buffers never move.
 ///
-/// create() and destroy() are the caller's to serialise; operator[] is lock-free.
+/// operator[] is lock-free.
 class BufferTable {
  public:
   static constexpr std::uint32_t kChunk = 256;
@@ -93,9 +101,9 @@ class BufferTable {
 
   /// A new id with a fresh buffer; nullopt if there are a million already. Throws std::bad_alloc,
   /// with nothing changed.
-  std::optional<BufferId> create();
+  std::optional<BufferId> create() REQUIRES(manager_lock);
   /// Forgets the buffer; its id will come again. Its generation goes on. Allocates nothing.
-  void destroy(BufferId id) noexcept;
+  void destroy(BufferId id) noexcept REQUIRES(manager_lock);
 
   /// REQUIRES: create() has returned `id` once.
   [[nodiscard]] Buffer& operator[](BufferId id) const noexcept {
@@ -104,12 +112,12 @@ class BufferTable {
   }
 
   /// Ids are below it.
-  [[nodiscard]] std::uint32_t end() const { return end_; }
+  [[nodiscard]] std::uint32_t end() const REQUIRES(manager_lock) { return end_; }
 
  private:
   std::array<std::atomic<Buffer*>, kChunks> chunks_{};
-  std::uint32_t end_ = 0;
-  std::vector<BufferId> unused_;
+  std::uint32_t end_ GUARDED_BY(manager_lock) = 0;
+  std::vector<BufferId> unused_ GUARDED_BY(manager_lock);
 };
 
 }  // namespace superpipe

@@ -45,10 +45,12 @@ bool ContentMover::postpone(Buffer& buffer, bool demand) {
 
 // Its eviction failed half-way: the page still has the only valid content.
 Status ContentMover::remap(Buffer& buffer) {
+  const Bytes footprint = buffer.footprint;
+  const PageHandle handle = buffer.page->handle;
   Status status = Status::kOk;
   {
     const Unlocked unlocked(core_.mutex);
-    status = core_.device.map(buffer.base.load(), buffer.footprint, buffer.page->handle);
+    status = core_.device.map(buffer.base.load(), footprint, handle);
   }
   buffer.place = status == Status::kOk ? Place::kIn : Place::kOut;
   if (status != Status::kOk) ++core_.counters.errors;
@@ -67,14 +69,17 @@ Status ContentMover::attach(BufferId id, Page page) noexcept {
     ++core_.counters.errors;
     return prepared;
   }
+  // As long as content moves nobody else changes what of the buffer the calls need.
+  const Bytes footprint = buffer.footprint;
+  const Content content{!buffer.fresh, buffer.host.slab, Bytes{buffer.size.load()}};
   Transferred filled;
   Status status = Status::kOk;
   {
     const Unlocked unlocked(core_.mutex);
-    filled = fill(buffer, page, after);
+    filled = fill(page, content, after);
     status = filled.status;
     if (status == Status::kOk) {
-      status = core_.device.map(buffer.base.load(), buffer.footprint, page.handle);
+      status = core_.device.map(buffer.base.load(), footprint, page.handle);
     }
   }
   if (status != Status::kOk) {
@@ -113,12 +118,11 @@ Status ContentMover::prepare_fetch(Buffer& buffer, std::vector<EventRef>& after)
 
 // Enqueues what gives the page the buffer's content; with nothing to copy and nothing to zero it
 // only joins what the page waits for.
-Transferred ContentMover::fill(const Buffer& buffer, const Page& page,
+Transferred ContentMover::fill(const Page& page, const Content& content,
                                std::vector<EventRef>& after) {
   const Bytes zero_to = core_.options.zero_fill ? page.extent : Bytes{};
-  if (!buffer.fresh) {
-    return core_.transfers.fetch(page.window, buffer.host.slab, Bytes{buffer.size.load()}, zero_to,
-                                 after);
+  if (content.exists) {
+    return core_.transfers.fetch(page.window, content.slab, content.size, zero_to, after);
   }
   if (core_.options.zero_fill || after.size() > 1) {
     return core_.transfers.fill(page.window, zero_to, after);
@@ -157,6 +161,9 @@ void ContentMover::evict(BufferId id) noexcept {
   core_.ledger.begin_vacating(footprint);
   std::vector<EventRef> after;
   Status status = writes_back ? prepare_write_back(buffer, after) : Status::kOk;
+  const Slab slab = buffer.host.slab;
+  const PageHandle handle = buffer.page->handle;
+  const Address window = buffer.page->window;
   Transferred written;
   bool mapped = true;
   if (status == Status::kOk) {
@@ -164,11 +171,10 @@ void ContentMover::evict(BufferId id) noexcept {
     status = core_.device.unmap(buffer.base.load(), footprint);
     mapped = status != Status::kOk;
     if (!mapped && writes_back) {
-      written = core_.transfers.write_back(buffer.page->window, buffer.host.slab, size, after);
+      written = core_.transfers.write_back(window, slab, size, after);
       status = written.status;
       if (status != Status::kOk) {
-        mapped =
-            core_.device.map(buffer.base.load(), footprint, buffer.page->handle) == Status::kOk;
+        mapped = core_.device.map(buffer.base.load(), footprint, handle) == Status::kOk;
       }
     }
   }
@@ -184,7 +190,7 @@ void ContentMover::evict(BufferId id) noexcept {
     return;
   }
   if (core_.timeline != nullptr) {
-    core_.timeline->settle(id, begun);
+    core_.timeline->note_arrival(id, begun);
     core_.timeline->add(Timeline::Kind::kEvictBegin, begun, id, footprint);
     core_.timeline->add_when(written.done, Timeline::Kind::kEvictEnd, core_.now(), id, footprint);
   }
@@ -220,10 +226,11 @@ Status ContentMover::prepare_write_back(Buffer& buffer, std::vector<EventRef>& a
 
 Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed) {
   if (buffer.host.slab) return Status::kOk;
+  const Bytes backing = buffer.host.backing;
   Result<Slab> slab = Status::kOutOfHostMemory;
   {
     const Unlocked unlocked(core_.mutex);
-    slab = core_.host.acquire(buffer.host.backing, zeroed);
+    slab = core_.host.acquire(backing, zeroed);
   }
   if (slab.ok()) buffer.host.slab = *slab;
   return slab.status();
@@ -237,10 +244,12 @@ Status ContentMover::renew(BufferId id, std::optional<StreamHandle> stream) {
     for (const EventRef& event : {freed, buffer.ready}) {
       if (event != nullptr) after.push_back(event);
     }
+    const Address window = buffer.page->window;
+    const Bytes extent = buffer.page->extent;
     Transferred filled;
     {
       const Unlocked unlocked(core_.mutex);
-      filled = core_.transfers.fill(buffer.page->window, buffer.page->extent, after);
+      filled = core_.transfers.fill(window, extent, after);
     }
     buffer.page->extent =
         filled.status == Status::kOk ? Bytes{buffer.size.load()} : buffer.page->size;

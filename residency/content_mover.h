@@ -43,11 +43,18 @@ class ContentMover {
   Status ensure_slab(Buffer& buffer, bool zeroed) REQUIRES(manager_lock);
 
  private:
+  /// What a fetch copies onto a page.
+  struct Content {
+    bool exists;  ///< false: the buffer was never written
+    Slab slab;
+    Bytes size;
+  };
+
   Status prepare_fetch(Buffer& buffer, std::vector<EventRef>& after) noexcept
       REQUIRES(manager_lock);
   Status prepare_write_back(Buffer& buffer, std::vector<EventRef>& after) noexcept
       REQUIRES(manager_lock);
-  Transferred fill(const Buffer& buffer, const Page& page, std::vector<EventRef>& after)
+  Transferred fill(const Page& page, const Content& content, std::vector<EventRef>& after)
       EXCLUDES(manager_lock);
   void give_up_attach(Buffer& buffer, Page page, const Transferred& filled,
                       std::vector<EventRef> after) noexcept REQUIRES(manager_lock);

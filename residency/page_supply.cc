@@ -64,14 +64,15 @@ bool PageSupply::reclaim_cached() {
     if (!core_.cache.erase(id, buffer.footprint)) continue;  // reused or reclaimed meanwhile
     buffer.place = Place::kEvicting;
     const std::array<EventRef, 2> events{buffer.freed, buffer.ready};
-    core_.ledger.begin_vacating(buffer.footprint);
+    const Bytes footprint = buffer.footprint;
+    core_.ledger.begin_vacating(footprint);
     Result<bool> complete = false;
     Status unmapped = Status::kOk;
     {
       const Unlocked unlocked(core_.mutex);
       complete = core_.events.all_complete(events);
       if (complete.ok() && *complete) {
-        unmapped = core_.device.unmap(buffer.base.load(), buffer.footprint);
+        unmapped = core_.device.unmap(buffer.base.load(), footprint);
       }
     }
     core_.ledger.end_vacating(buffer.footprint);

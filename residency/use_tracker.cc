@@ -184,7 +184,9 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
   // The operation pins only when its turn has come. What is mapped already needs no turn, though it
   // may have to be ordered behind its arrival.
   const auto named = ids(token);
-  const auto is_not_in = [this](BufferId id) { return core_.buffers[id].place != Place::kIn; };
+  const auto is_not_in = [this](BufferId id) REQUIRES(manager_lock) {
+    return core_.buffers[id].place != Place::kIn;
+  };
   Turn turn(core_);
   if (decision.fetch_before_launch || std::any_of(named.begin(), named.end(), is_not_in)) {
     if (!turn.take(core_.now() + core_.options.wait_limit)) {
@@ -317,7 +319,7 @@ void UseTracker::note_launch(const UseToken& token) {
   for (const BufferId id : ids(token)) {
     const Buffer& buffer = core_.buffers[id];
     const bool arrived = buffer.ready == nullptr || buffer.ready->is_known();
-    if (arrived) core_.timeline->settle(id, time);
+    if (arrived) core_.timeline->note_arrival(id, time);
     core_.timeline->add_when(arrived ? nullptr : buffer.ready, Timeline::Kind::kLaunch, time, id,
                              buffer.footprint);
   }

@@ -72,7 +72,7 @@ class UseTracker {
     evictions_.revoke(buffer);
   }
   void mark_used(const UseToken& token, const Use& use) REQUIRES(manager_lock);
-  static void mark_used(Buffer& buffer, const Use& use);
+  static void mark_used(Buffer& buffer, const Use& use) REQUIRES(manager_lock);
   void unpin(const UseToken& token) REQUIRES(manager_lock);
   bool pin_if_ready(const UseToken& token, const Use& use) REQUIRES(manager_lock);
 
