@@ -182,6 +182,16 @@ TEST_F(PassthroughLedgerTest, IsNotDueSoonAfterADeviceThatDidNotAnswer) {
   EXPECT_TRUE(ledger_.is_due(now_ + milliseconds{1000}));
 }
 
+TEST_F(PassthroughLedgerTest, IsNotDueSoonAfterItWasPutOff) {
+  note(PassthroughChange::kFree);
+  sample(100_MiB);
+  now_ += milliseconds{5000};
+  EXPECT_TRUE(ledger_.is_due(now_));
+  ledger_.put_off_sample(now_);
+  EXPECT_FALSE(ledger_.is_due(now_ + milliseconds{999}));
+  EXPECT_TRUE(ledger_.is_due(now_ + milliseconds{1000}));
+}
+
 // A call of the driver may last for many samples, and take or free memory at any moment of it.
 TEST_F(PassthroughLedgerTest, ChargesWhatComesInTheMidstOfALongCall) {
   ledger_.begin_change(PassthroughChange::kGrowth);
