@@ -56,7 +56,7 @@ class Timeline {
   }
 
   /// `buffer` is known to be in place at `time`: so is what had to happen before, seen or not.
-  void settle(BufferId buffer, TimePoint time) noexcept {
+  void note_arrival(BufferId buffer, TimePoint time) noexcept {
     try {
       const std::vector<CompletionRef> implied =
           awaited([buffer](const Pending& pending) { return pending.event.buffer == buffer; });

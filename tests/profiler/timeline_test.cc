@@ -101,7 +101,7 @@ TEST_F(EventTimelineTest, KnowsThatAllHasHappenedToABufferThatIsInPlace) {
   add_pending(Kind::kFetchBegin, 1, 7);
   add_pending(Kind::kFetchEnd, 2, 7);
   const CompletionRef other = add_pending(Kind::kFetchEnd, 2, 8);
-  timeline_.settle(BufferId{7}, at(5));
+  timeline_.note_arrival(BufferId{7}, at(5));
   EXPECT_THAT(timeline_.events(),
               ElementsAre(Happened(Kind::kFetchBegin, 5, 7U), Happened(Kind::kFetchEnd, 5, 7U)));
   EXPECT_THAT(timeline_.awaited(), ElementsAre(other)) << "nobody said so of the other buffer";
@@ -112,7 +112,7 @@ TEST_F(EventTimelineTest, KnowsThatWhatHadToHappenBeforeToAnotherBufferHas) {
   const auto vacated = std::make_shared<Completion>();
   timeline_.add_when(vacated, Kind::kEvictEnd, at(1), BufferId{3}, 4_KiB);
   timeline_.add_when(vacated, Kind::kFetchBegin, at(1), BufferId{7}, 4_KiB);
-  timeline_.settle(BufferId{7}, at(5));
+  timeline_.note_arrival(BufferId{7}, at(5));
   EXPECT_THAT(timeline_.events(),
               ElementsAre(Happened(Kind::kEvictEnd, 5, 3U), Happened(Kind::kFetchBegin, 5, 7U)));
   EXPECT_FALSE(timeline_.is_waiting());

@@ -128,14 +128,14 @@ void list_probes() {
 }
 
 void look_at_driver(const DoctorOptions& options, Report& report) {
-  std::string library = "libcuda.so.1";
+  std::string library = kDriverLibrary;
   report.driver_source = "the loader's search path";
-  const char* const chosen = std::getenv(variable_of(SettingId::kDriver));
+  const std::optional<std::string> named = named_driver();
   if (options.simulate) {
     library = report.parts.simgpu_driver;
     report.driver_source = setting(SettingId::kSimulate).flag;
-  } else if (chosen != nullptr && *chosen != '\0') {
-    library = chosen;
+  } else if (named) {
+    library = *named;
     report.driver_source = variable_of(SettingId::kDriver);
   }
   report.driver = probe_driver(library, ProbeDepth::kDevices, kDriverLimit);

@@ -51,17 +51,16 @@ std::string missing_part(const RunOptions& options, const Installation& parts) {
 
 // Why the driver that the program would get cannot be used; empty if it can.
 std::string driver_problem() {
-  const char* const chosen = std::getenv(variable_of(SettingId::kDriver));
-  const bool named = chosen != nullptr && *chosen != '\0';
+  const std::optional<std::string> named = named_driver();
   const DriverProbe found =
-      probe_driver(named ? chosen : "libcuda.so.1", ProbeDepth::kOpen, kProbeLimit);
+      probe_driver(named.value_or(kDriverLibrary), ProbeDepth::kOpen, kProbeLimit);
   const std::string origin = named ? variable_of(SettingId::kDriver) + std::string("=") : "";
   switch (found.outcome) {
     case DriverProbe::Outcome::kUsable:
       return {};
     case DriverProbe::Outcome::kNotFound:
       if (named) {
-        return origin + chosen + " does not exist; unset it, or name the CUDA driver library";
+        return origin + *named + " does not exist; unset it, or name the CUDA driver library";
       }
       return "no CUDA driver (libcuda.so.1) on this machine; install NVIDIA's driver, or add "
              "--simulate to run on a simulated GPU";

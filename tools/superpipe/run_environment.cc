@@ -32,6 +32,12 @@ std::string prepended(const std::vector<std::string>& list, const char* variable
 
 }  // namespace
 
+std::optional<std::string> named_driver() {
+  const char* const name = std::getenv(variable_of(SettingId::kDriver));
+  if (name == nullptr || *name == '\0') return std::nullopt;
+  return name;
+}
+
 bool switched_off() {
   const char* const off = std::getenv(variable_of(SettingId::kOff));
   return off != nullptr && std::string_view(off) == "1";

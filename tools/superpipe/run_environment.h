@@ -27,6 +27,12 @@ struct EnvironmentChange {
                                                                  const Installation& parts,
                                                                  const std::string& program);
 
+/// What the loader finds the driver by.
+inline constexpr char kDriverLibrary[] = "libcuda.so.1";
+
+/// The driver's library that the user named (SUPERPIPE_DRIVER); nullopt: the loader finds it.
+[[nodiscard]] std::optional<std::string> named_driver();
+
 /// Whether the user switched superpipe off (SUPERPIPE_OFF=1).
 [[nodiscard]] bool switched_off();
 

@@ -6,6 +6,7 @@
 
 #include "tools/superpipe/probes/child_program.h"
 #include "tools/superpipe/probes/session.h"
+#include "tools/superpipe/run_environment.h"
 
 namespace superpipe::cli {
 namespace {
@@ -30,7 +31,7 @@ void probe_launch_overhead(const ProbeSetting& setting, const ProbeReport& repor
       report.step(std::string("launching, ") + way.name);
       const bool plain = way.library == ChildLibrary::kNone;
       const ChildEnd end = run_child_program(
-          setting, {"launch", plain ? setting.driver_path : "libcuda.so.1", launches}, way.library);
+          setting, {"launch", plain ? setting.driver_path : kDriverLibrary, launches}, way.library);
       if (!end.failure.empty()) {
         throw std::runtime_error(std::string("launching, ") + way.name + ": " + end.failure);
       }

@@ -56,8 +56,9 @@ std::optional<ImageRefusal> read_sections(Elf& elf) {
       header->e_machine != kMachineCuda) {
     return invalid_cubin("not a 64-bit CUDA ELF file");
   }
-  if (header->e_shentsize != sizeof(Elf64_Shdr))
+  if (header->e_shentsize != sizeof(Elf64_Shdr)) {
     return invalid_cubin("unknown section header size");
+  }
   const auto first = elf.image.load<Elf64_Shdr>(header->e_shoff);
   if (!first) return invalid_cubin("section table outside the image");
   // Counts that do not fit the header's fields are in section 0 (ELF specification).

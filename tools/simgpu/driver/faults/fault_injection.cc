@@ -53,8 +53,8 @@ bool is_driver_function(const std::string& name) {
     return false;
   }
   void* const library = dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr)
-    return true;  // linked into a program (a unit test), whose symbols say nothing
+  // Linked into a program, a unit test's, whose symbols say nothing.
+  if (library == nullptr) return true;
   bool found = false;
   for (const char* suffix : {"", "_v2", "_v3", "_v4"}) {
     found = found || dlsym(library, (name + suffix).c_str()) != nullptr;
