@@ -9,7 +9,8 @@ namespace superpipe {
 
 Result<Address> BufferLifetimes::allocate(Bytes size, std::optional<StreamHandle> stream) {
   if (size == Bytes{}) return Status::kInvalidValue;
-  // No device is that large: what a program that tests for memory by asking for too much expects.
+  // No device is that large. Programs that find out how much memory there is by asking for too much
+  // expect this code.
   if (size > core_.options.arena_size) return Status::kOutOfDeviceMemory;
   if (core_.abandoned) return Status::kDeviceError;
   const Bytes backing = core_.moves ? HostStore::backing_of(size) : Bytes{};

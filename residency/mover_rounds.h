@@ -40,8 +40,8 @@ class MoverRounds : public WorkerRounds {
   PageSupply& pages_;
   ContentMover& mover_;
   EvictionQueue& evictions_;
-  /// The samples that had been taken when a shrunken limit was last seen to, and when nobody could
-  /// go for it.
+  /// How many samples there had been when relieve() last requested evictions because the limit had
+  /// shrunk, and when it last found no buffer that could be evicted.
   std::uint64_t relieved_at_ GUARDED_BY(manager_lock) = ~std::uint64_t{0};
   std::uint64_t relieved_in_vain_ GUARDED_BY(manager_lock) = ~std::uint64_t{0};
 };

@@ -22,13 +22,15 @@ namespace superpipe {
 /// device holds. The headroom is kept free for what the driver takes unasked (code, a pool that
 /// grew) between two samples.
 ///
-/// The device tells what all processes hold together. What grew is this process's as far as it
-/// counted allocations since the last sample, and beyond these only up to kMostUncounted in all, if
-/// it noted growth, or kMostRounding. What shrank is its own if it noted frees; if not, only what
-/// nobody counted may be. The rest is other processes', and is charged to nobody. So a neighbour
-/// that grows is charged at most so much, and one that shrinks while this process frees makes the
-/// estimate too low, and it stays so: to charge too little is to keep less free than was promised;
-/// to charge too much would be to refuse launches that have room.
+/// The device tells what all processes hold together, so a sample has to be divided:
+///   - Growth up to what this process counted since the last sample is its own. Growth beyond that
+///     is its own only up to kMostUncounted in all if it noted a call that grows memory, and up to
+///     kMostRounding if it noted none. The rest belongs to other processes.
+///   - Shrinking is its own if it noted frees. If it noted none, at most the part of its share that
+///     it never counted can have shrunk. The rest belongs to other processes.
+/// What belongs to other processes is charged to nobody. A process that shrinks while this one
+/// frees makes the estimate too low for the rest of the run: then less is kept free than was
+/// promised, where an estimate too high would refuse launches that have room.
 ///
 /// begin_allocation(), end_allocation(), begin_change(), end_change() and admits() may be called
 /// from any thread at any time, and wait for nobody. Everything else is serialised by the caller.

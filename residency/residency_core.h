@@ -116,7 +116,7 @@ struct ResidencyCore {
   /// Gives the address range and the id of a buffer back. REQUIRES: not mapped, no page.
   void forget_buffer(BufferId id) noexcept REQUIRES(manager_lock);
 
-  /// Says what waits to be said. Opens the mutex.
+  /// Writes the queued warnings to the log. Opens the mutex.
   void flush_warnings() noexcept REQUIRES(manager_lock);
 
   // -- set at the start and never changed
