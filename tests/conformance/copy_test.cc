@@ -18,7 +18,7 @@ TEST_F(Copy, FromPageableMemoryHasReadItWhenTheCallReturns) {
   const Buffer busy(kCopyWords);
   const Stream stream;
   std::vector<uint32_t> pageable(kCopyWords, 1);
-  CU_ASSERT(fill(stream.get(), busy.address(), 0, 16, kLong));
+  CU_ASSERT(fill(stream.get(), busy.address(), 0, 16, long_time()));
   CU_ASSERT(cu().cuMemcpyHtoDAsync(data.address(), pageable.data(), kCopyBytes, stream.get()));
   std::fill(pageable.begin(), pageable.end(), 2);
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
@@ -32,7 +32,7 @@ TEST_F(Copy, FromPinnedMemoryReadsItWhenTheCopyRuns) {
   const Buffer busy(kCopyWords);
   const Stream stream;
   const Pinned pinned(kCopyWords, 1);
-  CU_ASSERT(fill(stream.get(), busy.address(), 0, 16, kLong));
+  CU_ASSERT(fill(stream.get(), busy.address(), 0, 16, long_time()));
   CU_ASSERT(cu().cuMemcpyHtoDAsync(data.address(), pinned.data(), kCopyBytes, stream.get()));
   std::fill_n(pinned.data(), kCopyWords, 2);
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
@@ -43,7 +43,7 @@ TEST_F(Copy, ToPageableMemoryIsThereWhenTheCallReturns) {
   const Buffer data(kCopyWords);
   const Stream stream;
   std::vector<uint32_t> pageable(kCopyWords, 0);
-  CU_ASSERT(fill(stream.get(), data.address(), 5, kCopyWords, kLong));
+  CU_ASSERT(fill(stream.get(), data.address(), 5, kCopyWords, long_time()));
   CU_ASSERT(cu().cuMemcpyDtoHAsync(pageable.data(), data.address(), kCopyBytes, stream.get()));
   EXPECT_EQ(pageable.front(), 5U);
   EXPECT_EQ(pageable.back(), 5U);
@@ -53,7 +53,7 @@ TEST_F(Copy, ToPinnedMemoryDoesNotHoldTheHost) {
   const Buffer data(kCopyWords);
   const Stream stream;
   const Pinned pinned(kCopyWords, 0);
-  CU_ASSERT(fill(stream.get(), data.address(), 5, kCopyWords, kLong));
+  CU_ASSERT(fill(stream.get(), data.address(), 5, kCopyWords, long_time()));
   CU_ASSERT(cu().cuMemcpyDtoHAsync(pinned.data(), data.address(), kCopyBytes, stream.get()));
   CU_EXPECT(CUDA_ERROR_NOT_READY, cu().cuStreamQuery(stream.get()));
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
@@ -65,7 +65,7 @@ TEST_F(Copy, BetweenHostBuffersIsSynchronousForTheHost) {
   const Stream stream;
   const std::vector<uint32_t> source(kCopyWords, 8);
   std::vector<uint32_t> destination(kCopyWords, 0);
-  CU_ASSERT(fill(stream.get(), busy.address(), 0, 16, kLong));
+  CU_ASSERT(fill(stream.get(), busy.address(), 0, 16, long_time()));
   CU_ASSERT(cu().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(destination.data()),
                                reinterpret_cast<CUdeviceptr>(source.data()), kCopyBytes,
                                stream.get()));
@@ -75,7 +75,7 @@ TEST_F(Copy, BetweenHostBuffersIsSynchronousForTheHost) {
 
 TEST_F(Copy, WithoutAStreamWaitsForTheLegacyStream) {
   const Buffer data(kCopyWords);
-  CU_ASSERT(fill(CU_STREAM_LEGACY, data.address(), 6, kCopyWords, kLong));
+  CU_ASSERT(fill(CU_STREAM_LEGACY, data.address(), 6, kCopyWords, long_time()));
   EXPECT_EQ(word_at(data.address() + kCopyBytes - 4), 6U);
 }
 
@@ -103,7 +103,7 @@ TEST_F(Copy, WorksFromMappedMemoryThatWasRegistered) {
   const Buffer data(kCopyWords);
   const Buffer busy(kCopyWords);
   const Stream stream;
-  CU_ASSERT(fill(stream.get(), busy.address(), 0, 16, kLong));
+  CU_ASSERT(fill(stream.get(), busy.address(), 0, 16, long_time()));
   CU_ASSERT(cu().cuMemcpyHtoDAsync(data.address(), pages, kCopyBytes, stream.get()));
   CU_EXPECT(CUDA_ERROR_NOT_READY, cu().cuStreamQuery(stream.get()));
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
@@ -135,7 +135,7 @@ TEST_F(Allocation, IsFreedOnlyWhenTheWorkThatUsesItIsDone) {
   CUdeviceptr memory = 0;
   CU_ASSERT(cu().cuMemAlloc(&memory, kCopyBytes));
   const Stream stream;
-  CU_ASSERT(fill(stream.get(), memory, 1, kCopyWords, kLong));
+  CU_ASSERT(fill(stream.get(), memory, 1, kCopyWords, long_time()));
   CU_EXPECT(CUDA_ERROR_NOT_READY, cu().cuStreamQuery(stream.get()));
   CU_ASSERT(cu().cuMemFree(memory));
   CU_EXPECT(CUDA_SUCCESS, cu().cuStreamQuery(stream.get()));
@@ -179,7 +179,7 @@ TEST_F(Allocation, InStreamOrderIsReusedInStreamOrder) {
   CUdeviceptr first = 0;
   CUdeviceptr second = 0;
   CU_ASSERT(cu().cuMemAllocAsync(&first, kCopyBytes, stream.get()));
-  CU_ASSERT(fill(stream.get(), first, 1, kCopyWords, kLong));
+  CU_ASSERT(fill(stream.get(), first, 1, kCopyWords, long_time()));
   CU_ASSERT(cu().cuMemcpyDtoHAsync(back.data(), first, kCopyBytes, stream.get()));
   CU_ASSERT(cu().cuMemFreeAsync(first, stream.get()));
   CU_ASSERT(cu().cuMemAllocAsync(&second, kCopyBytes, stream.get()));

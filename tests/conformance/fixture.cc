@@ -21,6 +21,11 @@ std::map<std::string, Scenario>& scenarios() {
   return *all;
 }
 
+std::chrono::milliseconds& chosen_long_time() {
+  static std::chrono::milliseconds time{100};
+  return time;
+}
+
 CUmodule module() {
   static CUmodule loaded = [] {
     CUmodule fresh = nullptr;
@@ -35,6 +40,9 @@ CUresult launch(const char* name, CUstream stream, void** arguments) {
 }
 
 }  // namespace
+
+std::chrono::milliseconds long_time() { return chosen_long_time(); }
+void set_long_time(std::chrono::milliseconds time) { chosen_long_time() = time; }
 
 const void* fat_binary() {
   // nvcc aligns the image in a program to 8 bytes; so does this copy.

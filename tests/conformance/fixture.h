@@ -37,8 +37,10 @@ namespace conformance {
 constexpr size_t kGranule = size_t{2} << 20;
 constexpr uint32_t kGranuleWords = kGranule / sizeof(uint32_t);
 
-/// How long a kernel that is to be overtaken runs: far longer than a call or a small copy takes.
-constexpr std::chrono::milliseconds kLong{100};
+/// How long a kernel that is to be overtaken runs: far longer than a call or a small copy takes. It
+/// is what set_long_time() was given last, before the tests run, and 100 ms without it.
+std::chrono::milliseconds long_time();
+void set_long_time(std::chrono::milliseconds time);
 
 /// A virtual address range, freed with the object. Its mappings have to be gone by then.
 class Reservation {

@@ -139,7 +139,7 @@ TEST_F(Launch, ReadsItsParametersDuringTheCall) {
   const Buffer busy(kElements);
   expect_combined([&busy](Operands& operands, unsigned& addend, unsigned short& count) {
     void* arguments[] = {&operands, &addend, &count};
-    CU_ASSERT(fill(nullptr, busy.address(), 1, 16, kLong));
+    CU_ASSERT(fill(nullptr, busy.address(), 1, 16, long_time()));
     CU_ASSERT(
         cu().cuLaunchKernel(function("combine"), 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr));
     addend = 1000;
@@ -150,7 +150,7 @@ TEST_F(Launch, ReadsItsParametersDuringTheCall) {
 TEST_F(Launch, ReturnsBeforeTheKernelHasRun) {
   const Buffer busy(kElements);
   const Stream stream;
-  CU_ASSERT(fill(stream.get(), busy.address(), 1, 16, kLong));
+  CU_ASSERT(fill(stream.get(), busy.address(), 1, 16, long_time()));
   CU_EXPECT(CUDA_ERROR_NOT_READY, cu().cuStreamQuery(stream.get()));
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
 }

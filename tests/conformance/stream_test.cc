@@ -15,7 +15,7 @@ constexpr size_t kBytes = kWords * sizeof(uint32_t);
 
 // Writes `value` late on `stream`; a reader that does not wait sees what was there before.
 CUresult write_late(const Stream& stream, const Buffer& buffer, uint32_t value) {
-  return fill(stream.get(), buffer.address(), value, kWords, kLong);
+  return fill(stream.get(), buffer.address(), value, kWords, long_time());
 }
 
 TEST_F(EventOrder, MakesAKernelWaitForACopyAndACopyForAKernel) {
@@ -142,7 +142,7 @@ TEST_F(EventOrder, MeasuresTheTimeOfAKernel) {
   CU_ASSERT(cu().cuEventSynchronize(end.get()));
   float milliseconds = 0;
   CU_ASSERT(cu().cuEventElapsedTime(&milliseconds, begin.get(), end.get()));
-  EXPECT_GE(milliseconds, 0.9F * static_cast<float>(kLong.count()));
+  EXPECT_GE(milliseconds, 0.9F * static_cast<float>(long_time().count()));
 }
 
 TEST_F(StreamOrder, HoldsWithinOneStream) {
@@ -163,7 +163,7 @@ TEST_F(StreamOrder, DoesNotTieNonBlockingStreamsToTheLegacyStream) {
   const Buffer other(kWords);
   const Stream free_running(CU_STREAM_NON_BLOCKING);
   const Pinned host(kWords, 3);
-  CU_ASSERT(fill(CU_STREAM_LEGACY, data.address(), 2, kWords, kLong));
+  CU_ASSERT(fill(CU_STREAM_LEGACY, data.address(), 2, kWords, long_time()));
   // A copy: whether two kernels run at once is the device's affair, not the streams'.
   CU_ASSERT(cu().cuMemcpyHtoDAsync(other.address(), host.data(), kBytes, free_running.get()));
   CU_ASSERT(cu().cuStreamSynchronize(free_running.get()));
@@ -177,7 +177,7 @@ TEST_F(StreamOrder, TiesBlockingStreamsToTheLegacyStream) {
   const Stream blocking(CU_STREAM_DEFAULT);
   CU_ASSERT(cu().cuMemsetD32(data.address(), 1, kWords));
   CU_ASSERT(cu().cuCtxSynchronize());
-  CU_ASSERT(fill(CU_STREAM_LEGACY, data.address(), 2, kWords, kLong));
+  CU_ASSERT(fill(CU_STREAM_LEGACY, data.address(), 2, kWords, long_time()));
   CU_ASSERT(copy_words(blocking.get(), copy.address(), data.address(), kWords));
   CU_ASSERT(cu().cuStreamSynchronize(blocking.get()));
   EXPECT_EQ(word_at(copy.address()), 2U) << "the blocking stream overtook the legacy stream";

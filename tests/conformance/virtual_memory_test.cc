@@ -259,7 +259,7 @@ TEST_F(VirtualMemory, MapsAndUnmapsWhileKernelsUseOtherAddresses) {
   CU_ASSERT(cu().cuMemsetD32(range.address(), 0, kGranuleWords));
   CU_ASSERT(cu().cuCtxSynchronize());
   const Stream stream;
-  CU_ASSERT(fill(stream.get(), range.address(), 3, kGranuleWords, kLong));
+  CU_ASSERT(fill(stream.get(), range.address(), 3, kGranuleWords, long_time()));
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 4; ++i) {
     CU_ASSERT(map(range.address() + kGranule, kGranule, moved.handle()));
