@@ -6,7 +6,7 @@
 #   libexec/superpipe       conformance suite, test programs, benchmarks
 #   scripts                 gpu_check.sh and what it calls
 
-set(SUPERPIPE_CHECKS conformance conformance_simgpu residency_test launch_hook_bench policy_bench
+set(SUPERPIPE_CHECKS conformance conformance_simgpu launch_hook_bench
   managed_program interposer_kernels_plugin random_device_program device_probe gpu_test_simgpu)
 add_custom_target(superpipe_checks)
 set(_checks_dir libexec/superpipe)
@@ -34,12 +34,10 @@ file(REAL_PATH ${CUDA_cudart_LIBRARY} _cudart)
 install(FILES ${_cudart} DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/cuda RENAME libcudart.so.13)
 
 # Debian has Google Benchmark as a shared library only, which needs the shared C++ runtime.
-foreach(target launch_hook_bench policy_bench)
-  if(TARGET ${target})
-    set_target_properties(${target} PROPERTIES SUPERPIPE_SHARED_RUNTIME ON
-      INSTALL_RPATH "$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}/superpipe/bench")
-  endif()
-endforeach()
+if(TARGET launch_hook_bench)
+  set_target_properties(launch_hook_bench PROPERTIES SUPERPIPE_SHARED_RUNTIME ON
+    INSTALL_RPATH "$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}/superpipe/bench")
+endif()
 if(SUPERPIPE_BUILD_BENCH)
   find_package(benchmark REQUIRED)
   install(FILES $<TARGET_FILE:benchmark::benchmark> DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/bench

@@ -63,7 +63,7 @@ class Tarball(unittest.TestCase):
         for part in ("bin/superpipe", "lib/libsuperpipe.so", "lib/superpipe/simgpu/libcuda.so.1",
                      "lib/superpipe/simgpu/libcudart.so.13", "lib/superpipe/cuda/libcudart.so.13",
                      "bin/superpipe-minilm", "bin/superpipe-layers", "share/man/man1/superpipe-run.1", "libexec/superpipe/conformance",
-                     "libexec/superpipe/residency_test", "libexec/superpipe/launch_hook_bench", "scripts/demo_runs.py",
+                     "libexec/superpipe/launch_hook_bench", "scripts/demo_runs.py",
                      "libexec/superpipe/random_device_program", "libexec/superpipe/kernels.fatbin", "scripts/gpu_check.sh",
                      "scripts/gpu_check/main.py", "scripts/frameworks/torch_inference.py"):
             with self.subTest(part):
@@ -138,7 +138,6 @@ class Tarball(unittest.TestCase):
             self.skipTest("no namespaces here to hide the build tree in")
         checks = "libexec/superpipe"
         for command in (["env", f"SIMGPU_KERNELS={checks}/conformance.simgpu.so", f"{checks}/conformance", "--driver=lib/superpipe/simgpu/libcuda.so.1", "--gtest_filter=*Alias*"],
-                        [f"{checks}/residency_test", "--gtest_brief=1"],
                         [f"{checks}/launch_hook_bench", "--benchmark_min_time=0.01"]):
             with self.subTest(command):
                 finished = self.hidden(*command)
