@@ -13,6 +13,9 @@ using simgpu_test::kMiB;
 
 class Timeline : public simgpu_test::DriverTest {
  protected:
+  /// Takes 134 ms to copy: longer than a busy machine keeps a thread from overtaking it.
+  static constexpr std::size_t kLarge = 32 * kMiB;
+
   static double copy_ms(std::size_t size) { return static_cast<double>(size) / kLinkGbps * 1e-6; }
   static float elapsed(CUevent start, CUevent end) {
     float milliseconds = -1;
@@ -102,14 +105,14 @@ TEST_F(Timeline, OppositeDirectionsOverlap) {
 }
 
 TEST_F(Timeline, MissingWaitReadsOldBytesAndAnEventCuresIt) {
-  const CUdeviceptr device = allocate(8 * kMiB);
-  unsigned char* const host = allocate_host(8 * kMiB);
+  const CUdeviceptr device = allocate(kLarge);
+  unsigned char* const host = allocate_host(kLarge);
   unsigned char* const seen = allocate_host(2 * 4096);
-  std::fill_n(host, 8 * kMiB, static_cast<unsigned char>(5));
+  std::fill_n(host, kLarge, static_cast<unsigned char>(5));
   const CUstream producer = make_stream();
   const CUstream consumer = make_stream();
   const CUevent done = make_event(CU_EVENT_DISABLE_TIMING);
-  EXPECT_SUCCESS(cuMemcpyHtoDAsync(device, host, 8 * kMiB, producer));  // 34 ms
+  EXPECT_SUCCESS(cuMemcpyHtoDAsync(device, host, kLarge, producer));
   EXPECT_SUCCESS(cuEventRecord(done, producer));
   EXPECT_SUCCESS(cuMemcpyDtoHAsync(seen, device, 4096, consumer));
   EXPECT_SUCCESS(cuStreamSynchronize(consumer));
@@ -118,7 +121,7 @@ TEST_F(Timeline, MissingWaitReadsOldBytesAndAnEventCuresIt) {
   EXPECT_EQ(seen[4095], 0);
   EXPECT_SUCCESS(cuStreamWaitEvent(consumer, done, 0));
   EXPECT_SUCCESS(cuMemcpyDtoHAsync(seen, device, 4096, consumer));
-  EXPECT_SUCCESS(cuMemcpyDtoHAsync(seen + 4096, device + 8 * kMiB - 4096, 4096, consumer));
+  EXPECT_SUCCESS(cuMemcpyDtoHAsync(seen + 4096, device + kLarge - 4096, 4096, consumer));
   EXPECT_SUCCESS(cuStreamSynchronize(consumer));
   EXPECT_EQ(seen[0], 5);
   EXPECT_EQ(seen[8191], 5);
@@ -151,10 +154,10 @@ TEST_F(Timeline, LegacyStreamWaitsForBlockingStreamsAndTheyForIt) {
 }
 
 TEST_F(Timeline, NonBlockingStreamDoesNotWaitForTheLegacyStream) {
-  const CUdeviceptr device = allocate(8 * kMiB);
-  unsigned char* const host = allocate_host(8 * kMiB);
-  std::fill_n(host, 8 * kMiB, static_cast<unsigned char>(5));
-  EXPECT_SUCCESS(cuMemcpyHtoDAsync(device, host, 8 * kMiB, nullptr));
+  const CUdeviceptr device = allocate(kLarge);
+  unsigned char* const host = allocate_host(kLarge);
+  std::fill_n(host, kLarge, static_cast<unsigned char>(5));
+  EXPECT_SUCCESS(cuMemcpyHtoDAsync(device, host, kLarge, nullptr));
   unsigned char* const seen = allocate_host(4096);
   const CUstream stream = make_stream();
   EXPECT_SUCCESS(cuMemcpyDtoHAsync(seen, device, 4096, stream));
