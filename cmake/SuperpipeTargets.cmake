@@ -46,6 +46,15 @@ if(SUPERPIPE_FUZZ)
   target_link_options(superpipe_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+# superpipe_timeout(OUT SECONDS): how long a test that takes at most a quarter of SECONDS by itself may take. A busy machine
+# is given that much more time, and a sanitizer three times as much again.
+function(superpipe_timeout out seconds)
+  if(SUPERPIPE_SANITIZER)
+    math(EXPR seconds "3 * ${seconds}")
+  endif()
+  set(${out} ${seconds} PARENT_SCOPE)
+endfunction()
+
 # superpipe_default_label(OUT): the part that the current folder tests, which is its first folder below tests/.
 function(superpipe_default_label out)
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
@@ -69,7 +78,8 @@ function(superpipe_test name)
     target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo,Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-g1>)
   endif()
   set_target_properties(${name} PROPERTIES SUPERPIPE_IS_TEST ON RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${arg_LABEL} TIMEOUT 120)
+  superpipe_timeout(timeout 120)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${timeout})
 endfunction()
 
 # superpipe_python_test(NAME FILE [TIMEOUT seconds] [LABEL label]): one ctest entry for the unittest FILE of the
@@ -82,6 +92,7 @@ function(superpipe_python_test name file)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
+  superpipe_timeout(arg_TIMEOUT ${arg_TIMEOUT})
   add_test(NAME ${name} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/${file} --verbose)
   set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT}
     ENVIRONMENT "SUPERPIPE_BUILD_DIR=${CMAKE_BINARY_DIR};SUPERPIPE_SOURCE_DIR=${PROJECT_SOURCE_DIR};SUPERPIPE_SANITIZER=${SUPERPIPE_SANITIZER}")
