@@ -13,6 +13,8 @@ target_compile_options(superpipe_options INTERFACE
   -fvisibility=hidden -fvisibility-inlines-hidden -fno-omit-frame-pointer
   $<$<BOOL:${SUPERPIPE_WARNINGS_AS_ERRORS}>:-Werror>)
 target_include_directories(superpipe_options INTERFACE ${PROJECT_SOURCE_DIR})
+# What leaves this machine does not name its folders, as __FILE__ would.
+target_compile_options(superpipe_options INTERFACE $<$<CONFIG:Release>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>)
 if(SUPERPIPE_SANITIZER)
   target_compile_options(superpipe_options INTERFACE -fsanitize=${SUPERPIPE_SANITIZER}
                                                      -fno-sanitize-recover=undefined)
