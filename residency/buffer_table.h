@@ -38,39 +38,49 @@ enum class Place : std::uint8_t {
 /// only who moves it changes page, slab and footprint. Fields that a launch touches come first.
 struct alignas(64) Buffer {
   std::atomic<Address> base{0};
-  std::uint64_t uses GUARDED_BY(manager_lock) = 0;    ///< mask of slots with uses since it came in
-  std::uint64_t waited GUARDED_BY(manager_lock) = 0;  ///< mask of slots ordered behind `ready`
-  std::uint64_t last_use GUARDED_BY(manager_lock) = 0;  ///< sequence of its last submitted use
-  EventRef ready
-      GUARDED_BY(manager_lock);  ///< completes when its content has arrived; null: it has
-  std::uint64_t mark GUARDED_BY(manager_lock) =
-      0;  ///< the collection that named it last (to name it once)
-  std::uint32_t pins GUARDED_BY(manager_lock) = 0;  ///< operations between begin and end
+  /// Mask of slots with uses since it came in.
+  std::uint64_t uses GUARDED_BY(manager_lock) = 0;
+  /// Mask of slots ordered behind `ready`.
+  std::uint64_t waited GUARDED_BY(manager_lock) = 0;
+  /// Sequence of its last submitted use.
+  std::uint64_t last_use GUARDED_BY(manager_lock) = 0;
+  /// Completes when its content has arrived; null: it has.
+  EventRef ready GUARDED_BY(manager_lock);
+  /// The collection that named it last (to name it once).
+  std::uint64_t mark GUARDED_BY(manager_lock) = 0;
+  /// Operations between begin and end.
+  std::uint32_t pins GUARDED_BY(manager_lock) = 0;
   Place place GUARDED_BY(manager_lock) = Place::kOut;
   // -- second cache line
-  std::atomic<std::uint64_t> size{0};        ///< as the program asked
-  Bytes footprint GUARDED_BY(manager_lock);  ///< of its pages
+  /// As the program asked, in bytes.
+  std::atomic<std::uint64_t> size{0};
+  /// Bytes of its pages.
+  Bytes footprint GUARDED_BY(manager_lock);
   Want want GUARDED_BY(manager_lock) = Want::kNobody;
-  bool live GUARDED_BY(manager_lock) = false;   ///< the program has it; else cached or an unused id
-  bool fresh GUARDED_BY(manager_lock) = true;   ///< never written: no content to keep
-  bool dirty GUARDED_BY(manager_lock) = false;  ///< the page may be newer than the slab
-  bool pinned_forever GUARDED_BY(manager_lock) = false;  ///< never to be moved again
-  bool page_is_untracked GUARDED_BY(manager_lock) =
-      false;  ///< a transfer of ours on its page has an end that no event
-              ///< marks: never moved, never reused
-  bool may_exceed_limit GUARDED_BY(manager_lock) = false;  ///< its demand is served over the limit
-  Status fetch_status GUARDED_BY(manager_lock) = Status::kOk;  ///< why its last demand failed
-  std::uint64_t evict_ticket GUARDED_BY(manager_lock) =
-      0;  ///< of the eviction that is to take it; 0: none
-  std::uint64_t evict_failed GUARDED_BY(manager_lock) =
-      0;  ///< the turn in which an eviction of it failed: it is not
-          ///< chosen again in that turn; 0: none
-  std::uint64_t generation GUARDED_BY(manager_lock) =
-      0;  ///< counts lives of the id, so that stale jobs are seen
+  /// The program has it; else it is cached, or an unused id.
+  bool live GUARDED_BY(manager_lock) = false;
+  /// Never written: there is no content to keep.
+  bool fresh GUARDED_BY(manager_lock) = true;
+  /// The page may be newer than the slab.
+  bool dirty GUARDED_BY(manager_lock) = false;
+  /// Never to be moved again.
+  bool pinned_forever GUARDED_BY(manager_lock) = false;
+  /// A transfer of ours on its page has an end that no event marks: never moved, never reused.
+  bool page_is_untracked GUARDED_BY(manager_lock) = false;
+  /// Its demand is served over the limit.
+  bool may_exceed_limit GUARDED_BY(manager_lock) = false;
+  /// Why its last demand failed.
+  Status fetch_status GUARDED_BY(manager_lock) = Status::kOk;
+  /// Of the eviction that is to take it; 0: none.
+  std::uint64_t evict_ticket GUARDED_BY(manager_lock) = 0;
+  /// The turn in which an eviction of it failed: it is not chosen again in that turn; 0: none.
+  std::uint64_t evict_failed GUARDED_BY(manager_lock) = 0;
+  /// Counts lives of the id, so that stale jobs are seen.
+  std::uint64_t generation GUARDED_BY(manager_lock) = 0;
   std::optional<Page> page GUARDED_BY(manager_lock);
   HostCopy host GUARDED_BY(manager_lock);
-  EventRef freed
-      GUARDED_BY(manager_lock);  ///< cached: what must complete before others use it; null: all has
+  /// Cached: what must complete before others use it; null: all has.
+  EventRef freed GUARDED_BY(manager_lock);
   Slot freed_on GUARDED_BY(manager_lock) = kNoSlot;
 
   /// Whether content moves at this moment, with calls of ours under way.

@@ -69,7 +69,7 @@ Status ContentMover::attach(BufferId id, Page page) noexcept {
     ++core_.counters.errors;
     return prepared;
   }
-  // As long as content moves nobody else changes what of the buffer the calls need.
+  // What the calls need of the buffer: nobody else changes it while content moves.
   const Bytes footprint = buffer.footprint;
   const Content content{!buffer.fresh, buffer.host.slab, Bytes{buffer.size.load()}};
   Transferred filled;
