@@ -235,9 +235,17 @@ std::optional<AddressRange> MappingTable::find_mapping(std::uint64_t address) {
   return range;
 }
 
-AddressRange MappingTable::readable_range_around(Mappings::iterator mapping) {
+MappingTable::Reservation MappingTable::reservation_at(std::uint64_t address) const {
+  const auto after = reservations_.upper_bound(address);
+  if (after == reservations_.begin()) return reservations_.end();
+  const auto reservation = std::prev(after);
+  return address - reservation->first < reservation->second ? reservation : reservations_.end();
+}
+
+AddressRange MappingTable::readable_range_around(
+    Mappings::iterator mapping, const std::pair<const std::uint64_t, std::uint64_t>& reservation) {
   auto first = mapping;
-  while (first != mappings_.begin()) {
+  while (first->first != reservation.first && first != mappings_.begin()) {
     const auto before = std::prev(first);
     if (before->first + before->second.size != first->first || !before->second.readable) break;
     first = before;
@@ -246,8 +254,10 @@ AddressRange MappingTable::readable_range_around(Mappings::iterator mapping) {
   range.kind = MemoryKind::kMapped;
   range.base = first->first;
   range.device = mapping->second.handle->physical->device().ordinal();
+  const std::uint64_t last = reservation.first + reservation.second;
   std::uint64_t end = first->first;
-  for (auto each = first; each != mappings_.end() && each->first == end && each->second.readable;
+  for (auto each = first;
+       end < last && each != mappings_.end() && each->first == end && each->second.readable;
        ++each) {
     end += each->second.size;
     range.writable = range.writable && each->second.writable;
@@ -258,14 +268,12 @@ AddressRange MappingTable::readable_range_around(Mappings::iterator mapping) {
 
 std::optional<AddressRange> MappingTable::find(std::uint64_t address) {
   const std::shared_lock lock{mutex_};
+  const auto reservation = reservation_at(address);
+  if (reservation == reservations_.end()) return std::nullopt;
   const auto mapping = mapping_at(address);
   if (mapping != mappings_.end() && mapping->second.readable) {
-    return readable_range_around(mapping);
+    return readable_range_around(mapping, *reservation);
   }
-  const auto after = reservations_.upper_bound(address);
-  if (after == reservations_.begin()) return std::nullopt;
-  const auto reservation = std::prev(after);
-  if (address - reservation->first >= reservation->second) return std::nullopt;
   AddressRange range;
   range.kind = MemoryKind::kReserved;
   range.base = reservation->first;

@@ -44,8 +44,8 @@ class MappingTable {
 
   /// The one mapping that `address` lies in, accessible or not.
   std::optional<AddressRange> find_mapping(std::uint64_t address);
-  /// The contiguously mapped and accessible range that `address` lies in (kMapped), else the
-  /// reservation (kReserved). O(log n + mappings in the range).
+  /// The contiguously mapped and accessible range that `address` lies in, as far as its reservation
+  /// goes (kMapped), else the reservation (kReserved). O(log n + mappings in the range).
   std::optional<AddressRange> find(std::uint64_t address);
   /// Whether [address, address + size) touches a reservation.
   bool touches(std::uint64_t address, std::uint64_t size);
@@ -64,10 +64,15 @@ class MappingTable {
     [[nodiscard]] bool allows(bool write, int device) const;
   };
   using Mappings = std::map<std::uint64_t, Mapping>;
+  using Reservation = std::map<std::uint64_t, std::uint64_t>::const_iterator;
 
   Mappings::iterator mapping_at(std::uint64_t address);
-  /// The readable mappings around `mapping` that have no gap between them, as one range.
-  AddressRange readable_range_around(Mappings::iterator mapping);
+  /// The reservation that `address` lies in, or the end.
+  [[nodiscard]] Reservation reservation_at(std::uint64_t address) const;
+  /// The readable mappings of `reservation` around `mapping` that have no gap between them, as one
+  /// range.
+  AddressRange readable_range_around(
+      Mappings::iterator mapping, const std::pair<const std::uint64_t, std::uint64_t>& reservation);
   /// Whether [address, address + size) is a whole number of mappings, [*first, *last).
   bool whole_mappings(std::uint64_t address, std::uint64_t size, Mappings::iterator* first,
                       Mappings::iterator* last);
