@@ -181,7 +181,7 @@ View View::of(const End& end, std::uint64_t extent, bool write, int device) {
     view.segments_.push_back({reinterpret_cast<unsigned char*>(end.address), extent, nullptr});
     return view;
   }
-  Resolution found = AddressSpace::instance().resolve(end.address, extent, write, device, false);
+  Resolution found = AddressSpace::instance().resolve(end.claim, extent, write, device);
   if (!found.accessible) throw AccessFault{found.first_bad, write};
   view.segments_ = std::move(found.segments);
   return view;
@@ -203,7 +203,8 @@ CUresult classify(End& end, const Box& box, bool write) {
   if (in_device) {
     if (end.side == Side::kHost) return CUDA_ERROR_INVALID_VALUE;
     end.side = Side::kDevice;
-    const bool there = space.resolve(end.address, extent, write, -1, true).accessible;
+    const bool there = space.resolve(end.address, extent, write, -1).accessible;
+    end.claim = space.claim(end.address);
     return there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
   const auto pinned = space.pinned().find(end.address);

@@ -29,6 +29,7 @@ struct End {
   std::uint64_t slice = 0;  ///< bytes from slice to slice
   Side side = Side::kAny;   ///< after classify(): kHost or kDevice
   bool pinned = false;      ///< host memory that the driver knows
+  Claim claim;              ///< of device memory, by classify()
 
   /// Bytes from the first to one past the last of `box`.
   [[nodiscard]] std::uint64_t extent(const Box& box) const {

@@ -14,7 +14,7 @@
 #include "tools/simgpu/driver/faults/access_fault.h"
 #include "tools/simgpu/driver/launch/mixer.h"
 #include "tools/simgpu/driver/launch/occupancy.h"
-#include "tools/simgpu/driver/memory/address_space.h"
+#include "tools/simgpu/driver/launch/operands.h"
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/log.h"
 #include "tools/simgpu/driver/process/statistics.h"
@@ -29,28 +29,15 @@ constexpr std::uint64_t kMaxBlockThreads = 1024;
 constexpr int kPortableCluster = 8;
 constexpr int kLargestCluster = 16;
 
-/// Device memory as a mixer sees it: by its own addresses, since simgpu maps it into the process.
-class MappedMemory final : public MixerMemory {
- public:
-  [[nodiscard]] Place find(std::uint64_t address) const override {
-    const AddressRange range = AddressSpace::instance().find(address);
-    if (range.kind == MemoryKind::kReserved) {
-      return {.kind = range.once_mapped ? Kind::kUnmapped : Kind::kNeverMapped};
-    }
-    return range.accessible() ? Place{Kind::kLive, range.base, range.end()} : Place{};
-  }
-
-  void read(std::uint64_t address, std::span<std::byte> target) const override {
-    std::memcpy(target.data(), reinterpret_cast<const void*>(address), target.size());
-  }
-};
-
 /// The real work of one launch, which its operation shares: Operation::work and Operation::finish
 /// call the functions of the same names.
 class LaunchWork {
  public:
   LaunchWork(FunctionPtr function, const LaunchShape& shape, std::vector<std::byte> buffer)
-      : function_(std::move(function)), buffer_(std::move(buffer)) {
+      : function_(std::move(function)),
+        buffer_(std::move(buffer)),
+        operands_(function_->code->image().parameters, buffer_,
+                  function_->context->device().ordinal()) {
     const KernelImage& image = function_->code->image();
     for (const ParameterLayout& parameter : image.parameters) {
       arguments_.push_back(buffer_.data() + parameter.offset);
@@ -83,18 +70,20 @@ class LaunchWork {
 
   /// At the modelled start: the whole host kernel, or a mixer's reads.
   void work() {
+    operands_.start();
     if (const SimgpuKernel* const host = function_->code->host_kernel(); host != nullptr) {
       host->function(&view_);
       return;
     }
     const KernelCode& code = *function_->code;
-    mix_ = mix(code.image().name, code.image().parameters, buffer_, code.const_pointers(),
-               MappedMemory());
+    mix_ =
+        mix(code.image().name, code.image().parameters, buffer_, code.const_pointers(), operands_);
     if (!mix_.unmapped.empty()) throw AccessFault{.address = mix_.unmapped.front()};
   }
 
-  /// At the modelled end: a mixer's writes.
+  /// At the modelled end: a mixer's writes. The memory that the launch names has to be there still.
   void finish() {
+    operands_.end();
     for (const MixerWrite& write : mix_.writes) {
       std::memcpy(reinterpret_cast<void*>(write.address), write.bytes.data(), write.size);
     }
@@ -103,6 +92,7 @@ class LaunchWork {
  private:
   FunctionPtr function_;
   std::vector<std::byte> buffer_;
+  Operands operands_;
   std::vector<void*> arguments_;
   std::vector<std::size_t> sizes_;
   SimgpuLaunch view_{};
@@ -295,7 +285,6 @@ CUresult launch(Context& context, const LaunchRequest& request) {
     return result;
   }
   if (function->code->first_launch()) note_first_launch(*function->code);
-  const bool mixes = function->code->host_kernel() == nullptr;
   std::string label = function->code->image().name;
   const auto launched =
       std::make_shared<LaunchWork>(std::move(function), request.shape, std::move(buffer));
@@ -304,7 +293,7 @@ CUresult launch(Context& context, const LaunchRequest& request) {
   operation.engine = Engine::kCompute;
   operation.duration = launched->duration();
   operation.work = [launched] { launched->work(); };
-  if (mixes) operation.finish = [launched] { launched->finish(); };
+  operation.finish = [launched] { launched->finish(); };
   enqueue(stream, std::move(operation));
   statistics().launches.fetch_add(1, std::memory_order_relaxed);
   return CUDA_SUCCESS;

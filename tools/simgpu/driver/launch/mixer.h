@@ -15,7 +15,7 @@
 
 namespace simgpu {
 
-/// The memory that a mixer sees.
+/// The memory that a mixer sees. Source of the real one: operands.h.
 class MixerMemory {
  public:
   /// What an 8-byte word of a launch's parameters means as an address.

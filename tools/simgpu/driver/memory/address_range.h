@@ -48,6 +48,16 @@ struct Segment {
   }
 };
 
+/// The memory that a call which submits work names, as the call found it. When the work runs, the
+/// host may be far ahead: it may have freed a pool's block in stream order and been given the same
+/// address for something smaller. The work still uses what the call named.
+struct Claim {
+  std::uint64_t address = 0;
+  bool allocated = false;          ///< in an allocation; if not, in mapped memory or in none
+  std::uint64_t base = 0;          ///< of the allocation
+  std::weak_ptr<Physical> memory;  ///< of the allocation; work that is queued does not keep it
+};
+
 /// What resolve() found.
 struct Resolution {
   bool accessible = false;

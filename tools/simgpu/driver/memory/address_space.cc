@@ -3,21 +3,15 @@
 namespace simgpu {
 namespace {
 
-Resolution resolve_in(const Allocation& allocation, std::uint64_t address, std::uint64_t size,
-                      bool submitting) {
+/// `size` bytes at `offset` in `memory`, of which `limit` may be used, and which begins at `base`.
+Resolution resolve_in(const PhysicalPtr& memory, std::uint64_t base, std::uint64_t offset,
+                      std::uint64_t size, std::uint64_t limit) {
   Resolution result;
-  result.first_bad = address;
-  if (submitting && allocation.freeing) return result;
-  const std::uint64_t offset = address - allocation.base;
-  // The host runs ahead: it may have freed a pool's block in stream order and got it back with a
-  // smaller size, while work on what it was before is still to come.
-  const bool is_ahead = !submitting && allocation.source == AllocationSource::kPool;
-  const std::uint64_t limit = is_ahead ? allocation.physical->size() : allocation.size;
-  if (size > limit - offset) {
-    result.first_bad = allocation.base + limit;
+  if (offset > limit || size > limit - offset) {
+    result.first_bad = base + limit;
     return result;
   }
-  result.segments.push_back({allocation.physical->window() + offset, size, allocation.physical});
+  result.segments.push_back({memory->window() + offset, size, memory});
   result.accessible = true;
   return result;
 }
@@ -50,12 +44,34 @@ bool AddressSpace::touches_device(std::uint64_t address, std::uint64_t size) {
   return allocations_.touches(address, size) || mappings_.touches(address, size);
 }
 
-Resolution AddressSpace::resolve(std::uint64_t address, std::uint64_t size, bool write, int device,
-                                 bool submitting) {
+Claim AddressSpace::claim(std::uint64_t address) {
+  Claim claim;
+  claim.address = address;
+  if (const auto allocation = allocations_.find(address)) {
+    claim.allocated = true;
+    claim.base = allocation->base;
+    claim.memory = allocation->physical;
+  }
+  return claim;
+}
+
+Resolution AddressSpace::resolve(std::uint64_t address, std::uint64_t size, bool write,
+                                 int device) {
   if (const auto allocation = allocations_.find_accessible(address)) {
-    return resolve_in(*allocation, address, size, submitting);
+    if (allocation->freeing) return {.first_bad = address, .segments = {}};
+    return resolve_in(allocation->physical, allocation->base, address - allocation->base, size,
+                      allocation->size);
   }
   return mappings_.resolve(address, size, write, device);
+}
+
+Resolution AddressSpace::resolve(const Claim& claim, std::uint64_t size, bool write, int device) {
+  if (!claim.allocated) return mappings_.resolve(claim.address, size, write, device);
+  const PhysicalPtr memory = claim.memory.lock();
+  if (memory == nullptr || !allocations_.holds(claim.base, memory)) {
+    return {.first_bad = claim.address, .segments = {}};
+  }
+  return resolve_in(memory, claim.base, claim.address - claim.base, size, memory->size());
 }
 
 }  // namespace simgpu

@@ -26,12 +26,19 @@ class AddressSpace {
   AddressRange find(std::uint64_t address);
   /// Whether [address, address + size) touches address space of device memory, used or not.
   bool touches_device(std::uint64_t address, std::uint64_t size);
-  /// The memory behind [address, address + size), for `device` or any if negative. `submitting`:
-  /// asked by a call that submits work, for which memory whose stream-ordered free was already
-  /// asked for does not count, and a pool's block ends where the program was told. For work that
-  /// runs, it ends where its memory does.
-  Resolution resolve(std::uint64_t address, std::uint64_t size, bool write, int device,
-                     bool submitting);
+  /// @name For calls that submit work
+  /// @{
+  /// Memory whose stream-ordered free was already asked for is none.
+  Claim claim(std::uint64_t address);
+  /// The memory behind [address, address + size), for `device` or any if negative. An allocation
+  /// ends where the program was told.
+  Resolution resolve(std::uint64_t address, std::uint64_t size, bool write, int device);
+  /// @}
+
+  /// For work that runs: the memory behind `size` bytes from `claim.address` on. An allocation ends
+  /// where its memory does, and is accessible as long as it has that memory and its free was not
+  /// executed.
+  Resolution resolve(const Claim& claim, std::uint64_t size, bool write, int device);
 
  private:
   AddressSpace() = default;

@@ -126,6 +126,13 @@ std::optional<Allocation> AllocationTable::find(std::uint64_t address) {
   return found;
 }
 
+bool AllocationTable::holds(std::uint64_t base, const PhysicalPtr& memory) {
+  const std::shared_lock lock{mutex_};
+  const auto found = allocations_.find(base);
+  return found != allocations_.end() && found->second.physical == memory &&
+         found->second.accessible;
+}
+
 bool AllocationTable::touches(std::uint64_t address, std::uint64_t size) const {
   const std::uint64_t last = address + std::max<std::uint64_t>(size, 1) - 1;
   return last >= arena_base_ && address < arena_base_ + arena_size_;

@@ -59,6 +59,9 @@ class AllocationTable {
   /// The allocation that `address` lies in, unless it is inaccessible: kernels may still use one
   /// that is being freed.
   std::optional<Allocation> find_accessible(std::uint64_t address);
+  /// Whether the allocation at `base` has `memory`, and is accessible. Of a pool's block, it may be
+  /// another life than that in which somebody learned of it.
+  bool holds(std::uint64_t base, const PhysicalPtr& memory);
   /// The allocations that pools made in `context` and that are not being freed.
   std::vector<Allocation> pool_allocations_of(const Context& context);
   /// Whether [address, address + size) touches the address space of allocations, used or not.

@@ -25,7 +25,7 @@ CUresult free_device(std::uint64_t address) {
 
 bool write_device(std::uint64_t address, const void* source, std::uint64_t size) {
   if (size == 0) return true;
-  const Resolution found = AddressSpace::instance().resolve(address, size, true, -1, false);
+  const Resolution found = AddressSpace::instance().resolve(address, size, true, -1);
   const auto* bytes = static_cast<const unsigned char*>(source);
   if (!found.accessible) return false;
   for (const Segment& segment : found.segments) {

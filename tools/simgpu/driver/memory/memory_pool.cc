@@ -16,8 +16,8 @@ Operation zero_fill(std::uint64_t address, std::uint64_t bytes) {
   Operation fill;
   fill.label = "a stream-ordered allocation";
   fill.duration = static_cast<Nanoseconds>(static_cast<double>(bytes) / configuration().d2d_gbps);
-  fill.work = [address, bytes] {
-    const Resolution memory = AddressSpace::instance().resolve(address, bytes, true, -1, false);
+  fill.work = [claim = AddressSpace::instance().claim(address), bytes] {
+    const Resolution memory = AddressSpace::instance().resolve(claim, bytes, true, -1);
     for (const Segment& segment : memory.segments) std::memset(segment.bytes, 0, segment.size);
   };
   return fill;

@@ -1,0 +1,175 @@
+// The memory that a launch names has to be there from its start to its end, and which words name
+// memory is settled when it is submitted.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/simgpu/driver/support/module_fixture.h"
+
+namespace simgpu {
+namespace {
+
+constexpr std::size_t kGranule = std::size_t{2} << 20;
+
+/// Memory that is mapped, not allocated; launches that last for 3 ms.
+class OperandsDriver : public DriverTest {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("SIMGPU_KERNEL_US", "3000", 1);
+    DriverTest::SetUpTestSuite();
+  }
+  void SetUp() override {
+    DriverTest::SetUp();
+    ASSERT_EQ(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  }
+
+  static CUmemGenericAllocationHandle create() {
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CUmemGenericAllocationHandle handle = 0;
+    EXPECT_EQ(cuMemCreate(&handle, kGranule, &properties, 0), CUDA_SUCCESS);
+    return handle;
+  }
+  static void map(CUdeviceptr address, CUmemGenericAllocationHandle handle) {
+    ASSERT_EQ(cuMemMap(address, kGranule, 0, handle, 0), CUDA_SUCCESS);
+    CUmemAccessDesc access{};
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    ASSERT_EQ(cuMemSetAccess(address, kGranule, &access, 1), CUDA_SUCCESS);
+  }
+  static CUdeviceptr map_new() {
+    CUdeviceptr address = 0;
+    EXPECT_EQ(cuMemAddressReserve(&address, kGranule, 0, 0, 0), CUDA_SUCCESS);
+    map(address, create());
+    return address;
+  }
+
+  /// Launches `function`, and returns in the midst of it.
+  void launch_and_wait_for_start(CUfunction function, std::vector<void*> parameters) {
+    ASSERT_EQ(cuLaunchHostFunc(
+                  stream_, [](void* started) { *static_cast<std::atomic<bool>*>(started) = true; },
+                  &started_),
+              CUDA_SUCCESS);
+    ASSERT_EQ(cuLaunchKernel(function, 1, 1, 1, 300, 1, 1, 0, stream_, parameters.data(), nullptr),
+              CUDA_SUCCESS);
+    while (!started_) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+
+  /// Runs a kernel on two mapped buffers, lets `change` do something to them in its midst, and
+  /// expects the kernel to fault.
+  template <typename Change>
+  void expect_fault(const char* name, const Change& change) {
+    CUdeviceptr out = map_new();
+    CUdeviceptr in = map_new();
+    std::size_t n = 300;
+    launch_and_wait_for_start(function(load(), name), {&out, &in, &n});
+    change(out, in);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  }
+  static void unmap(CUdeviceptr address) { ASSERT_EQ(cuMemUnmap(address, kGranule), CUDA_SUCCESS); }
+
+  CUstream stream_ = nullptr;
+  std::atomic<bool> started_{false};
+};
+
+TEST_F(OperandsDriver, FaultWhenAnInputIsUnmappedUnderAMixer) {
+  expect_fault(kCopyName, [](CUdeviceptr, CUdeviceptr in) { unmap(in); });
+}
+
+TEST_F(OperandsDriver, FaultWhenAnOutputIsUnmappedUnderAMixer) {
+  expect_fault(kCopyName, [](CUdeviceptr out, CUdeviceptr) { unmap(out); });
+}
+
+TEST_F(OperandsDriver, FaultWhenAnOutputIsRemappedUnderAMixer) {
+  expect_fault(kCopyName, [](CUdeviceptr out, CUdeviceptr) {
+    unmap(out);
+    map(out, create());
+  });
+}
+
+TEST_F(OperandsDriver, FaultWhenAnInputIsUnmappedUnderAPluginsKernel) {
+  expect_fault("add", [](CUdeviceptr, CUdeviceptr in) { unmap(in); });
+}
+
+TEST_F(OperandsDriver, FaultWhenAnOutputIsRemappedUnderAPluginsKernel) {
+  expect_fault("add", [](CUdeviceptr out, CUdeviceptr) {
+    unmap(out);
+    map(out, create());
+  });
+}
+
+TEST_F(OperandsDriver, MayBeUnmappedWhenTheKernelIsDone) {
+  CUdeviceptr out = map_new();
+  CUdeviceptr in = map_new();
+  std::size_t n = 300;
+  for (const char* const name : {kCopyName, "add"}) {
+    launch_and_wait_for_start(function(load(), name), {&out, &in, &n});
+    ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS) << name;
+  }
+  EXPECT_EQ(cuMemUnmap(in, kGranule), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemUnmap(out, kGranule), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+// What lies beside an operand is the program's to unmap.
+TEST_F(OperandsDriver, DoNotIncludeMemoryThatTheyOnlyBorderOn) {
+  CUdeviceptr out = map_new();
+  CUdeviceptr in = map_new();
+  const CUdeviceptr other = map_new();
+  std::size_t n = 300;
+  launch_and_wait_for_start(function(load(), kCopyName), {&out, &in, &n});
+  unmap(other);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+// A word that means nothing when the launch is submitted means nothing when it runs, whatever the
+// host has allocated since.
+TEST_F(OperandsDriver, AreSettledWhenTheLaunchIsSubmitted) {
+  const CUfunction copy = function(load(), kCopyName);
+  const CUfunction nothing = function(load(), "nothing");
+  std::vector<std::vector<std::uint64_t>> results;
+  for (const bool allocates : {false, true}) {
+    CUdeviceptr out = device(std::vector<std::uint64_t>(8));
+    CUdeviceptr in = device(std::vector<std::uint64_t>(8, 1));
+    CUdeviceptr stale = device(std::vector<std::uint64_t>(512, 7));
+    ASSERT_EQ(cuMemFree_v2(stale), CUDA_SUCCESS);
+    std::size_t n = stale;
+    void* parameters[] = {&out, &in, &n};
+    ASSERT_EQ(cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, stream_, nullptr, nullptr),
+              CUDA_SUCCESS);
+    ASSERT_EQ(cuLaunchKernel(copy, 1, 1, 1, 64, 1, 1, 0, stream_, parameters, nullptr),
+              CUDA_SUCCESS);
+    if (allocates) {
+      EXPECT_EQ(device(std::vector<std::uint64_t>(512, 9)), stale) << "the address comes again";
+    }
+    ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+    results.push_back(host<std::uint64_t>(out, 8));
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+// The host frees a pool's block in stream order and gets it back with a smaller size, while a copy
+// from beyond that size is still to come: in the stream's order it comes before the free.
+TEST_F(OperandsDriver, OfACopyAreThoseOfItsPlaceInTheStream) {
+  const CUfunction nothing = function(load(), "nothing");
+  CUdeviceptr block = 0;
+  ASSERT_EQ(cuMemAllocAsync(&block, 4096, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD8Async(block, 0x5A, 4096, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, stream_, nullptr, nullptr), CUDA_SUCCESS);
+  void* read = nullptr;
+  ASSERT_EQ(cuMemAllocHost_v2(&read, 16), CUDA_SUCCESS);
+  std::memset(read, 0, 16);
+  ASSERT_EQ(cuMemcpyDtoHAsync_v2(read, block + 0x810, 16, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemFreeAsync(block, stream_), CUDA_SUCCESS);
+  CUdeviceptr smaller = 0;
+  ASSERT_EQ(cuMemAllocAsync(&smaller, 0x800, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(smaller, block);
+  EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  EXPECT_EQ(static_cast<unsigned char*>(read)[15], 0x5A);
+  EXPECT_EQ(cuMemFreeHost(read), CUDA_SUCCESS);
+}
+
+}  // namespace
+}  // namespace simgpu
