@@ -9,21 +9,33 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(ConstPointerParameters, ReadsTheMangledName) {
-  // void copy<double>(double*, double const*, unsigned long)
-  EXPECT_THAT(const_pointer_parameters("_Z4copyIdEvPT_PKS0_m"), ElementsAre(false, true, false));
-  // scale(float*, float)
-  EXPECT_THAT(const_pointer_parameters("_Z5scalePff"), ElementsAre(false, false));
-  // f(float const* const*, int const volatile*, S<float const*>): the first points to no const
-  EXPECT_THAT(const_pointer_parameters("_Z1fPPKfPVKi1SIS0_E"), ElementsAre(false, true, false));
-  // apply(void (*)(int, float const*), int*): commas and parentheses of a function type
-  EXPECT_THAT(const_pointer_parameters("_Z5applyPFviPKfEPi"), ElementsAre(false, false));
+TEST(KernelSignature, ReadsTheMangledName) {
+  const KernelSignature copy = kernel_signature("_Z4copyIdEvPT_PKS0_m");
+  EXPECT_EQ(copy.name, "void copy<double>");
+  EXPECT_THAT(copy.parameters, ElementsAre("double*", "double const*", "unsigned long"));
+  EXPECT_THAT(kernel_signature("_Z5scalePff").parameters, ElementsAre("float*", "float"));
 }
 
-TEST(ConstPointerParameters, IsEmptyWithoutASignature) {
-  EXPECT_THAT(const_pointer_parameters("add"), IsEmpty());
-  EXPECT_THAT(const_pointer_parameters(""), IsEmpty());
-  EXPECT_THAT(const_pointer_parameters("_Znonsense"), IsEmpty());
+// Commas and parentheses of a function type.
+TEST(KernelSignature, SplitsNoTypeInTwo) {
+  EXPECT_THAT(kernel_signature("_Z5applyPFviPKfEPi").parameters,
+              ElementsAre("void (*)(int, float const*)", "int*"));
+}
+
+TEST(KernelSignature, IsEmptyWithoutOne) {
+  EXPECT_THAT(kernel_signature("add").parameters, IsEmpty());
+  EXPECT_THAT(kernel_signature("").parameters, IsEmpty());
+  EXPECT_THAT(kernel_signature("_Znonsense").parameters, IsEmpty());
+}
+
+TEST(IsPointerToConst, LooksAtWhatThePointerPointsTo) {
+  EXPECT_TRUE(is_pointer_to_const("double const*"));
+  EXPECT_TRUE(is_pointer_to_const("int const volatile*"));
+  EXPECT_TRUE(is_pointer_to_const("float const* __restrict"));
+  EXPECT_FALSE(is_pointer_to_const("double*"));
+  EXPECT_FALSE(is_pointer_to_const("S<float const*>"));
+  EXPECT_FALSE(is_pointer_to_const("float const"));
+  EXPECT_TRUE(is_pointer_to_const("float const* const*")) << "a pointer to const pointers";
 }
 
 }  // namespace

@@ -7,14 +7,16 @@
 
 #include <cstring>
 #include <map>
-#include <optional>
 #include <set>
 
 namespace simgpu {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
+using ::testing::Ge;
+using ::testing::Lt;
 using ::testing::SizeIs;
 
 constexpr std::uint64_t kMi = std::uint64_t{1} << 20;
@@ -25,24 +27,11 @@ class FakeMemory final : public MixerMemory {
   std::vector<std::byte>& add(std::uint64_t address, std::size_t size) {
     return blocks_[address] = std::vector<std::byte>(size);
   }
-  void reserve(std::uint64_t address, std::uint64_t size) { reserved_[address] = size; }
-  void reserve_and_never_map(std::uint64_t address, std::uint64_t size) {
-    reserve(address, size);
-    never_mapped_.insert(address);
-  }
 
-  Place find(std::uint64_t address) const override {
-    for (const auto& [base, bytes] : blocks_) {
-      if (address >= base && address < base + bytes.size()) {
-        return {Kind::kLive, base, base + bytes.size()};
-      }
-    }
-    for (const auto& [base, size] : reserved_) {
-      if (address >= base && address < base + size) {
-        return {never_mapped_.contains(base) ? Kind::kNeverMapped : Kind::kUnmapped};
-      }
-    }
-    return {};
+  /// An operand at `address`, which lies in a block, as parameter number `position`.
+  [[nodiscard]] MixerOperand operand(std::uint64_t address, Role role, std::uint64_t position = 0) {
+    const auto block = std::prev(blocks_.upper_bound(address));
+    return {address, block->first, block->first + block->second.size(), position, role};
   }
 
   void read(std::uint64_t address, std::span<std::byte> target) const override {
@@ -72,28 +61,21 @@ class FakeMemory final : public MixerMemory {
 
  private:
   std::map<std::uint64_t, std::vector<std::byte>> blocks_;
-  std::map<std::uint64_t, std::uint64_t> reserved_;
-  std::set<std::uint64_t> never_mapped_;
   mutable std::vector<std::pair<std::uint64_t, std::size_t>> read_;
 };
 
-/// Parameters that are all 8 bytes wide.
-struct Words {
-  explicit Words(const std::vector<std::uint64_t>& values) {
-    for (const std::uint64_t value : values) {
-      layout.push_back({buffer.size(), sizeof(value)});
-      const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
-      buffer.insert(buffer.end(), bytes, bytes + sizeof(value));
-    }
-  }
-  std::vector<ParameterLayout> layout;
-  std::vector<std::byte> buffer;
-};
+/// Enough that all of an operand's memory is written to.
+constexpr std::uint64_t kManyThreads = std::uint64_t{1} << 30;
 
-Mix mix_words(const std::string& name, const std::vector<std::uint64_t>& values,
-              const FakeMemory& memory, const std::vector<bool>& is_const = {}) {
-  const Words words(values);
-  return mix(name, words.layout, words.buffer, is_const, memory);
+/// A mixer of kernel `name` that reads and writes what lies at `addresses`.
+std::vector<MixerWrite> mix_all(const std::string& name,
+                                const std::vector<std::uint64_t>& addresses, FakeMemory& memory,
+                                ResultType type = ResultType::kSmallIntegers) {
+  std::vector<MixerOperand> operands;
+  for (const std::uint64_t address : addresses) {
+    operands.push_back(memory.operand(address, Role::kInOut, operands.size()));
+  }
+  return mix({name, type, kManyThreads}, operands, memory);
 }
 
 std::vector<std::uint64_t> lanes(const MixerWrite& write) {
@@ -102,16 +84,16 @@ std::vector<std::uint64_t> lanes(const MixerWrite& write) {
   return values;
 }
 
-std::vector<std::uint64_t> addresses(const Mix& result) {
+std::vector<std::uint64_t> addresses(const std::vector<MixerWrite>& writes) {
   std::vector<std::uint64_t> all;
-  for (const MixerWrite& write : result.writes) all.push_back(write.address);
+  for (const MixerWrite& write : writes) all.push_back(write.address);
   return all;
 }
 
 TEST(Mix, ReadsOneBlockAtTheAddressAndOneEvery64KiBBehindIt) {
   FakeMemory memory;
   memory.add(kMi, 3 * 65536 + 100);
-  (void)mix_words("kernel", {kMi + 70}, memory);
+  (void)mix_all("kernel", {kMi + 70}, memory);
   EXPECT_THAT(memory.reads(),
               ElementsAre(std::pair(kMi + 64, 64UL), std::pair(kMi + 65600, 64UL),
                           std::pair(kMi + 131136, 64UL), std::pair(kMi + 196672, 36UL)));
@@ -120,13 +102,13 @@ TEST(Mix, ReadsOneBlockAtTheAddressAndOneEvery64KiBBehindIt) {
 TEST(Mix, DependsOnEveryByteThatItReads) {
   FakeMemory memory;
   auto& bytes = memory.add(kMi, 2 * 65536);
-  const auto before = lanes(mix_words("kernel", {kMi}, memory).writes.at(0));
+  const auto before = lanes(mix_all("kernel", {kMi}, memory).at(0));
   for (const std::size_t at : {0UL, 7UL, 8UL, 63UL, 65536UL, 65599UL}) {
     bytes[at] = std::byte{1};
-    EXPECT_NE(lanes(mix_words("kernel", {kMi}, memory).writes.at(0)), before) << at;
+    EXPECT_NE(lanes(mix_all("kernel", {kMi}, memory).at(0)), before) << at;
     bytes[at] = std::byte{0};
   }
-  EXPECT_EQ(lanes(mix_words("kernel", {kMi}, memory).writes.at(0)), before);
+  EXPECT_EQ(lanes(mix_all("kernel", {kMi}, memory).at(0)), before);
 }
 
 TEST(Mix, DependsOnWhereAValueLies) {
@@ -136,7 +118,7 @@ TEST(Mix, DependsOnWhereAValueLies) {
   std::set<std::vector<std::uint64_t>> results;
   for (std::byte* const place : {&first[0], &first[8], &first[65536], &second[0]}) {
     *place = std::byte{42};
-    results.insert(lanes(mix_words("kernel", {kMi, 2 * kMi}, memory).writes.at(0)));
+    results.insert(lanes(mix_all("kernel", {kMi, 2 * kMi}, memory).at(0)));
     *place = std::byte{0};
   }
   EXPECT_THAT(results, SizeIs(4));
@@ -147,8 +129,8 @@ TEST(Mix, IsUnchangedByZerosBehindTheData) {
   exact.add(kMi, 70000)[5] = std::byte{9};
   FakeMemory rounded;
   rounded.add(kMi, 4 * kMi)[5] = std::byte{9};
-  EXPECT_EQ(lanes(mix_words("kernel", {kMi}, exact).writes.at(0)),
-            lanes(mix_words("kernel", {kMi}, rounded).writes.at(0)));
+  EXPECT_EQ(lanes(mix_all("kernel", {kMi}, exact).at(0)),
+            lanes(mix_all("kernel", {kMi}, rounded).at(0)));
 }
 
 TEST(Mix, IsUnchangedByTheAddress) {
@@ -156,157 +138,93 @@ TEST(Mix, IsUnchangedByTheAddress) {
   here.add(kMi, 4096)[64] = std::byte{3};
   FakeMemory there;
   there.add(77 * kMi, 4096)[64] = std::byte{3};
-  EXPECT_EQ(lanes(mix_words("kernel", {kMi + 64}, here).writes.at(0)),
-            lanes(mix_words("kernel", {77 * kMi + 64}, there).writes.at(0)));
-}
-
-TEST(Mix, IsUnchangedByNumbersAmongTheParameters) {
-  FakeMemory memory;
-  memory.add(kMi, 4096);
-  EXPECT_EQ(lanes(mix_words("kernel", {kMi, 5}, memory).writes.at(0)),
-            lanes(mix_words("kernel", {kMi, 6}, memory).writes.at(0)));
+  EXPECT_EQ(lanes(mix_all("kernel", {kMi + 64}, here).at(0)),
+            lanes(mix_all("kernel", {77 * kMi + 64}, there).at(0)));
 }
 
 TEST(Mix, DependsOnTheKernelsName) {
   FakeMemory memory;
   memory.add(kMi, 4096);
-  EXPECT_NE(lanes(mix_words("one", {kMi}, memory).writes.at(0)),
-            lanes(mix_words("two", {kMi}, memory).writes.at(0)));
+  EXPECT_NE(lanes(mix_all("one", {kMi}, memory).at(0)), lanes(mix_all("two", {kMi}, memory).at(0)));
 }
 
-TEST(Mix, WritesWordsThatStaySmall) {
+TEST(Mix, WritesIntegersThatStaySmall) {
   FakeMemory memory;
   memory.add(kMi, 4096)[0] = std::byte{200};
   std::set<std::uint64_t> seen;
   for (int i = 0; i < 200; ++i) {
-    const Mix result = mix_words("kernel" + std::to_string(i), {kMi}, memory);
-    for (const std::uint64_t lane : lanes(result.writes.at(0))) {
-      ASSERT_LE(lane, 255U);
+    for (const std::uint64_t lane :
+         lanes(mix_all("kernel" + std::to_string(i), {kMi}, memory)[0])) {
+      ASSERT_LE(lane, 4095U);
       seen.insert(lane);
     }
   }
-  EXPECT_GT(seen.size(), 200U);  // and use the whole range
+  EXPECT_GT(seen.size(), 1000U) << "and use the whole range";
 }
 
-TEST(Mix, WritesAtTheAddressRoundedDown) {
+template <typename Float>
+std::vector<Float> results(ResultType type) {
   FakeMemory memory;
-  memory.add(kMi, 4096);
-  const Mix result = mix_words("kernel", {kMi + 1000}, memory);
-  EXPECT_THAT(addresses(result), ElementsAre(kMi + 960));
-  EXPECT_EQ(result.writes[0].size, 64U);
+  memory.add(kMi, 4096)[0] = std::byte{200};
+  const MixerWrite write = mix_all("kernel", {kMi}, memory, type)[0];
+  std::vector<Float> values(write.size / sizeof(Float));
+  std::memcpy(values.data(), write.bytes.data(), write.size);
+  return values;
+}
+
+TEST(Mix, WritesFloatsBetween1And2) {
+  const std::vector<float> floats = results<float>(ResultType::kFloat);
+  EXPECT_THAT(floats, Each(AllOf(Ge(1.0F), Lt(2.0F))));
+  EXPECT_THAT(std::set<float>(floats.begin(), floats.end()), SizeIs(16));
+  const std::vector<double> doubles = results<double>(ResultType::kDouble);
+  EXPECT_THAT(doubles, Each(AllOf(Ge(1.0), Lt(2.0))));
+  EXPECT_THAT(std::set<double>(doubles.begin(), doubles.end()), SizeIs(8));
+  // 1.0 and 2.0 in IEEE's 16 bits.
+  EXPECT_THAT(results<std::uint16_t>(ResultType::kHalf), Each(AllOf(Ge(0x3c00), Lt(0x4000))));
+}
+
+TEST(Mix, WritesAtTheAddressRoundedDownAndOnceEvery64KiBBehindIt) {
+  FakeMemory memory;
+  memory.add(kMi, 2 * 65536 + 1000);
+  const auto writes = mix_all("kernel", {kMi + 1000}, memory);
+  EXPECT_THAT(addresses(writes), ElementsAre(kMi + 960, kMi + 66496, kMi + 132032));
+  EXPECT_EQ(writes[0].size, 64U);
+  EXPECT_EQ(writes[2].size, 40U) << "the allocation ends there";
+  EXPECT_NE(lanes(writes[0]), lanes(writes[1])) << "no two pages get the same bytes";
 }
 
 TEST(Mix, WritesNothingOutsideAnAllocationThatEndsEarly) {
   FakeMemory memory;
   memory.add(kMi, 100);
-  const Mix result = mix_words("kernel", {kMi + 80}, memory);
-  EXPECT_THAT(addresses(result), ElementsAre(kMi + 64));
-  EXPECT_EQ(result.writes[0].size, 36U);
+  const auto writes = mix_all("kernel", {kMi + 80}, memory);
+  EXPECT_THAT(addresses(writes), ElementsAre(kMi + 64));
+  EXPECT_EQ(writes[0].size, 36U);
 }
 
-TEST(Mix, ChoosesAboutHalfOfThePointersAsOutputsAndAlwaysOne) {
+// A caching allocator puts many tensors into one allocation.
+TEST(Mix, WritesNoMoreThanItsThreadsCanIntoAMuchLargerAllocation) {
   FakeMemory memory;
-  std::vector<std::uint64_t> pointers;
-  for (std::uint64_t i = 1; i <= 8; ++i) {
-    memory.add(i * kMi, 64);
-    pointers.push_back(i * kMi);
-  }
-  std::size_t outputs = 0;
-  constexpr int kKernels = 400;
-  for (int i = 0; i < kKernels; ++i) {
-    const Mix result = mix_words("kernel" + std::to_string(i), pointers, memory);
-    ASSERT_GE(result.writes.size(), 1U);
-    outputs += result.writes.size();
-  }
-  EXPECT_NEAR(static_cast<double>(outputs) / (8.0 * kKernels), 0.5, 0.05);
-  for (int i = 0; i < kKernels; ++i) {
-    EXPECT_THAT(mix_words("single" + std::to_string(i), {kMi}, memory).writes, SizeIs(1));
-  }
+  memory.add(kMi, 16 * kMi);
+  const std::vector<MixerOperand> operands = {memory.operand(kMi, Role::kOutput)};
+  const auto blocks = [&](std::uint64_t threads) {
+    return mix({"kernel", ResultType::kFloat, threads}, operands, memory).size();
+  };
+  EXPECT_EQ(blocks(1), 1U);
+  EXPECT_EQ(blocks(8192), 2U) << "128 KiB";
+  EXPECT_EQ(blocks(131072), 256U) << "16 MiB are within reach";
 }
 
-TEST(Mix, ChoosesTheSameOutputsWhateverTheMemoryHolds) {
+TEST(Mix, WritesWhatIsWrittenAndReadsWhatIsRead) {
   FakeMemory memory;
-  auto& bytes = memory.add(kMi, 64);
-  memory.add(2 * kMi, 64);
-  memory.add(3 * kMi, 64);
-  const auto before = addresses(mix_words("kernel", {kMi, 2 * kMi, 3 * kMi}, memory));
-  bytes[0] = std::byte{255};
-  EXPECT_EQ(addresses(mix_words("kernel", {kMi, 2 * kMi, 3 * kMi}, memory)), before);
-}
-
-TEST(Mix, NeverWritesThroughPointersToConst) {
-  FakeMemory memory;
-  memory.add(kMi, 64);
-  memory.add(2 * kMi, 64);
-  for (int i = 0; i < 100; ++i) {
-    const std::string name = "kernel" + std::to_string(i);
-    EXPECT_THAT(addresses(mix_words(name, {kMi, 2 * kMi}, memory, {true, false})),
-                ElementsAre(2 * kMi));
-    EXPECT_THAT(addresses(mix_words(name, {kMi, 2 * kMi}, memory, {true, true})), IsEmpty());
-  }
-}
-
-TEST(Mix, IgnoresASignatureOfAnotherLength) {
-  FakeMemory memory;
-  memory.add(kMi, 64);
-  EXPECT_THAT(mix_words("kernel", {kMi}, memory, {true, true}).writes, SizeIs(1));
-}
-
-TEST(Mix, ReportsWordsInUnmappedAddressSpaceAndThenWritesNothing) {
-  FakeMemory memory;
-  memory.add(kMi, 64);
-  memory.reserve(8 * kMi, kMi);
-  const Mix result = mix_words("kernel", {kMi, 8 * kMi + 24, 9 * kMi}, memory);
-  EXPECT_THAT(result.unmapped, ElementsAre(8 * kMi + 24));
-  EXPECT_THAT(result.writes, IsEmpty());
-}
-
-TEST(Mix, SeesPointersInsideStructsAtMultiplesOfEight) {
-  FakeMemory memory;
-  memory.add(kMi, 64);
-  // struct { int; void*; } at offset 8, and the same address at offset 28, which is no word.
-  std::vector<std::byte> buffer(40);
-  const std::uint64_t address = kMi;
-  std::memcpy(buffer.data() + 16, &address, sizeof(address));
-  std::memcpy(buffer.data() + 28, &address, sizeof(address));
-  const std::vector<ParameterLayout> layout = {{0, 4}, {8, 16}, {24, 16}};
-  EXPECT_THAT(mix("kernel", layout, buffer, {}, memory).writes, SizeIs(1));
-}
-
-// What PyTorch hands over: the last member of a struct, a small int, and behind it four bytes that
-// nothing covers and that hold half of an old pointer.
-TEST(Mix, TakesAWordWhereNothingWasEverMappedForPaddingInAStruct) {
-  FakeMemory memory;
-  memory.add(kMi, 64);
-  memory.reserve_and_never_map(8 * kMi, kMi);
-  std::vector<std::byte> buffer(24);
-  const std::uint64_t live = kMi;
-  const std::uint64_t padding = 8 * kMi + 24;
-  std::memcpy(buffer.data(), &live, sizeof(live));
-  std::memcpy(buffer.data() + 8, &padding, sizeof(padding));
-  const std::vector<ParameterLayout> as_struct = {{0, 16}};
-  EXPECT_THAT(mix("kernel", as_struct, buffer, {}, memory).unmapped, IsEmpty());
-  EXPECT_THAT(mix("kernel", as_struct, buffer, {}, memory).writes, SizeIs(1));
-  // A parameter of eight bytes is a pointer, and one into a struct's once mapped memory is, too.
-  const std::vector<ParameterLayout> as_pointers = {{0, 8}, {8, 8}};
-  EXPECT_THAT(mix("kernel", as_pointers, buffer, {}, memory).unmapped, ElementsAre(padding));
-  memory.reserve(4 * kMi, kMi);
-  const std::uint64_t evicted = 4 * kMi;
-  std::memcpy(buffer.data() + 8, &evicted, sizeof(evicted));
-  EXPECT_THAT(mix("kernel", as_struct, buffer, {}, memory).unmapped, ElementsAre(evicted));
-}
-
-TEST(Mix, SeesNoWordAcrossTwoParameters) {
-  FakeMemory memory;
-  memory.add(kMi, 64);
-  std::vector<std::byte> buffer(8);
-  const std::uint64_t address = kMi;
-  std::memcpy(buffer.data(), &address, sizeof(address));
-  EXPECT_THAT(
-      mix("kernel", std::vector<ParameterLayout>{{0, 4}, {4, 4}}, buffer, {}, memory).writes,
-      IsEmpty());
-  EXPECT_THAT(mix("kernel", std::vector<ParameterLayout>{{0, 8}}, buffer, {}, memory).writes,
-              SizeIs(1));
+  for (std::uint64_t i = 1; i <= 4; ++i) memory.add(i * kMi, 64);
+  const std::vector<MixerOperand> operands = {
+      memory.operand(kMi, Role::kOutput, 0), memory.operand(2 * kMi, Role::kInput, 1),
+      memory.operand(3 * kMi, Role::kInOut, 2), memory.operand(4 * kMi, Role::kPossible, 3)};
+  const auto writes = mix({"kernel", ResultType::kFloat, 1}, operands, memory);
+  EXPECT_THAT(addresses(writes), ElementsAre(kMi, 3 * kMi));
+  std::set<std::uint64_t> read;
+  for (const auto& [address, size] : memory.reads()) read.insert(address);
+  EXPECT_THAT(read, ElementsAre(2 * kMi, 3 * kMi, 4 * kMi));
 }
 
 TEST(Mix, CarriesDataFromKernelToKernel) {
@@ -317,12 +235,13 @@ TEST(Mix, CarriesDataFromKernelToKernel) {
     memory.add(2 * kMi, 4096);
     memory.add(3 * kMi, 4096);
     for (const std::uint64_t from : {kMi, 2 * kMi}) {
-      for (const MixerWrite& write :
-           mix_words("step", {from, from + kMi}, memory, {true, false}).writes) {
+      const std::vector<MixerOperand> operands = {memory.operand(from, Role::kInput, 0),
+                                                  memory.operand(from + kMi, Role::kOutput, 1)};
+      for (const MixerWrite& write : mix({"step", ResultType::kFloat, 1}, operands, memory)) {
         memory.write(write);
       }
     }
-    return lanes(mix_words("last", {3 * kMi}, memory).writes.at(0));
+    return lanes(mix_all("last", {3 * kMi}, memory).at(0));
   };
   EXPECT_EQ(run(1), run(1));
   EXPECT_NE(run(1), run(2));

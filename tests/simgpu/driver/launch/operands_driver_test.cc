@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::size_t kGranule = std::size_t{2} << 20;
 
-/// Memory that is mapped, not allocated; launches that last for 3 ms.
+/// Memory that is mapped, not allocated; launches that last for 100 ms.
 class OperandsDriver : public DriverTest {
  protected:
   static void SetUpTestSuite() {
-    setenv("SIMGPU_KERNEL_US", "3000", 1);
+    setenv("SIMGPU_KERNEL_US", "100000", 1);
     DriverTest::SetUpTestSuite();
   }
   void SetUp() override {
@@ -63,7 +63,7 @@ class OperandsDriver : public DriverTest {
   void expect_fault(const char* name, const Change& change) {
     CUdeviceptr out = map_new();
     CUdeviceptr in = map_new();
-    std::size_t n = 300;
+    std::size_t n = 10'000;  // of which the plugin takes 10 us each
     launch_and_wait_for_start(function(load(), name), {&out, &in, &n});
     change(out, in);
     EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -100,6 +100,36 @@ TEST_F(OperandsDriver, FaultWhenAnOutputIsRemappedUnderAPluginsKernel) {
   });
 }
 
+// Even if the program remaps the very same memory, no address translation outlives an unmapping.
+TEST_F(OperandsDriver, FaultWhenAnInputWasUnmappedAndIsThereAgain) {
+  CUmemGenericAllocationHandle handle = create();
+  CUdeviceptr in = 0;
+  ASSERT_EQ(cuMemAddressReserve(&in, kGranule, 0, 0, 0), CUDA_SUCCESS);
+  map(in, handle);
+  CUdeviceptr out = map_new();
+  std::size_t n = 1;
+  launch_and_wait_for_start(function(load(), kCopyName), {&out, &in, &n});
+  unmap(in);
+  map(in, handle);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+// A copy that nothing orders after a kernel must not be able to rely on its results.
+TEST_F(OperandsDriver, OfAPluginsKernelShowItsResultsWhenItEnds) {
+  CUdeviceptr out = device(std::vector<float>(64, 1.0F));
+  CUdeviceptr in = device(std::vector<float>(64, 2.0F));
+  int n = 10'000;  // of which the plugin takes 10 us each
+  launch_and_wait_for_start(function(load(), "add"), {&out, &in, &n});
+  CUstream other = nullptr;
+  ASSERT_EQ(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  float early = 0;
+  ASSERT_EQ(cuMemcpyDtoHAsync_v2(&early, out, sizeof(early), other), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamQuery(stream_), CUDA_ERROR_NOT_READY) << "the kernel still runs";
+  EXPECT_EQ(early, 1.0F);
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  EXPECT_EQ(host<float>(out, 1)[0], 3.0F);
+}
+
 TEST_F(OperandsDriver, MayBeUnmappedWhenTheKernelIsDone) {
   CUdeviceptr out = map_new();
   CUdeviceptr in = map_new();
@@ -121,6 +151,20 @@ TEST_F(OperandsDriver, DoNotIncludeMemoryThatTheyOnlyBorderOn) {
   std::size_t n = 300;
   launch_and_wait_for_start(function(load(), kCopyName), {&out, &in, &n});
   unmap(other);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+// Two buffers side by side are one range of mapped memory, of which a host kernel touches the one
+// that it was given.
+TEST_F(OperandsDriver, OfAPluginsKernelAreTheMappingsThatItTouches) {
+  CUdeviceptr both = 0;
+  ASSERT_EQ(cuMemAddressReserve(&both, 2 * kGranule, 0, 0, 0), CUDA_SUCCESS);
+  map(both, create());
+  map(both + kGranule, create());
+  CUdeviceptr out = map_new();
+  int n = 10'000;
+  launch_and_wait_for_start(function(load(), "add"), {&out, &both, &n});
+  unmap(both + kGranule);
   EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
 }
 

@@ -35,6 +35,8 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
+}  // namespace
+
 bool is_pointer_to_const(std::string_view type) {
   type = trim(type);
   for (const std::string_view qualifier :
@@ -48,30 +50,29 @@ bool is_pointer_to_const(std::string_view type) {
   return type.ends_with(" const") || type.ends_with(" const volatile");
 }
 
-}  // namespace
-
-std::vector<bool> const_pointer_parameters(const std::string& mangled) {
-  if (!mangled.starts_with("_Z")) return {};
+KernelSignature kernel_signature(const std::string& mangled) {
+  KernelSignature signature;
+  if (!mangled.starts_with("_Z")) return signature;
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> demangled(
       abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
-  if (status != 0 || demangled == nullptr) return {};
+  if (status != 0 || demangled == nullptr) return signature;
   std::string_view text = demangled.get();
-  // The signature is the last pair of parentheses; a clone's suffix "[clone .0]" may follow.
+  // The parameters are in the last pair of parentheses; a clone's suffix "[clone .0]" may follow.
   const std::size_t end = text.rfind(')');
-  if (end == std::string_view::npos) return {};
+  if (end == std::string_view::npos) return signature;
   int depth = 0;
   std::size_t begin = end;
   for (;; --begin) {
     depth += text[begin] == ')' ? 1 : text[begin] == '(' ? -1 : 0;
     if (depth == 0) break;
-    if (begin == 0) return {};
+    if (begin == 0) return signature;
   }
-  std::vector<bool> flags;
+  signature.name = text.substr(0, begin);
   for (const std::string_view type : split_parameters(text.substr(begin + 1, end - begin - 1))) {
-    flags.push_back(is_pointer_to_const(type));
+    signature.parameters.emplace_back(trim(type));
   }
-  return flags;
+  return signature;
 }
 
 }  // namespace simgpu

@@ -2,14 +2,22 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace simgpu {
 
-/// Which parameters of a kernel its mangled name shows to be pointers to const.
-///
-/// @return One flag per parameter of the demangled signature, or an empty vector where the name has
-///     no signature (C linkage) or cannot be read. Cost: one demangling.
-[[nodiscard]] std::vector<bool> const_pointer_parameters(const std::string& mangled);
+/// A kernel's demangled name, taken apart.
+struct KernelSignature {
+  std::string name;                     ///< with template arguments, without parameters
+  std::vector<std::string> parameters;  ///< one type per parameter; empty if the name has none
+};
+
+/// Takes `mangled` apart. Cost: one demangling.
+/// @return empty strings where the name has no signature (C linkage) or cannot be read.
+[[nodiscard]] KernelSignature kernel_signature(const std::string& mangled);
+
+/// Whether a parameter of this demangled type is a pointer to const.
+[[nodiscard]] bool is_pointer_to_const(std::string_view type);
 
 }  // namespace simgpu

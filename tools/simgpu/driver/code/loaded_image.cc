@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "tools/simgpu/driver/code/kernel_signature.h"
-
 namespace simgpu {
 
 KernelCode::KernelCode(const KernelImage& image, const SimgpuKernel* host)
@@ -14,9 +12,9 @@ KernelCode::KernelCode(const KernelImage& image, const SimgpuKernel* host)
   }
 }
 
-const std::vector<bool>& KernelCode::const_pointers() const {
-  std::call_once(demangled_, [this] { const_pointers_ = const_pointer_parameters(image_.name); });
-  return const_pointers_;
+const KernelWords& KernelCode::words() const {
+  std::call_once(demangled_, [this] { words_.emplace(image_.name, image_.parameters); });
+  return *words_;
 }
 
 LoadedImage::LoadedImage(ModuleImage image, const KernelPlugins& plugins)

@@ -4,11 +4,13 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "tools/simgpu/driver/code/kernel_plugins.h"
+#include "tools/simgpu/driver/code/kernel_words.h"
 #include "tools/simgpu/driver/code/module_image.h"
 #include "tools/simgpu/kernel_plugin.h"
 
@@ -27,8 +29,8 @@ class KernelCode {
   /// Bytes of the launch's parameter buffer.
   [[nodiscard]] std::size_t parameter_bytes() const { return parameter_bytes_; }
 
-  /// const_pointer_parameters() of the name; demangles it the first time.
-  [[nodiscard]] const std::vector<bool>& const_pointers() const;
+  /// Which words of its parameters the kernel uses; demangles its name the first time.
+  [[nodiscard]] const KernelWords& words() const;
 
   /// True the first time it is called.
   [[nodiscard]] bool first_launch() const { return !launched_.exchange(true); }
@@ -38,7 +40,7 @@ class KernelCode {
   const SimgpuKernel* const host_;
   std::size_t parameter_bytes_ = 0;
   mutable std::once_flag demangled_;
-  mutable std::vector<bool> const_pointers_;
+  mutable std::optional<KernelWords> words_;
   mutable std::atomic<bool> launched_{false};
 };
 

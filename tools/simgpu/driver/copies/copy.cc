@@ -178,7 +178,7 @@ void note_speed(std::uint64_t bytes, Nanoseconds took) {
 View View::of(const End& end, std::uint64_t extent, bool write, int device) {
   View view;
   if (end.side == Side::kHost) {
-    view.segments_.push_back({reinterpret_cast<unsigned char*>(end.address), extent, nullptr});
+    view.segments_.push_back({reinterpret_cast<unsigned char*>(end.address), extent, nullptr, 0});
     return view;
   }
   Resolution found = AddressSpace::instance().resolve(end.claim, extent, write, device);

@@ -6,6 +6,7 @@
 #include <exception>
 #include <initializer_list>
 #include <mutex>
+#include <utility>
 
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/timeline.h"
@@ -22,6 +23,12 @@ struct Guard {
 
 // Initial-exec: a signal handler must not be the first to allocate the thread's copy.
 __attribute__((tls_model("initial-exec"))) thread_local Guard* active_guard = nullptr;
+
+struct Translation {
+  FaultAddresses::Translate translate = nullptr;
+  const void* argument = nullptr;
+};
+thread_local Translation fault_addresses;
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS};
 struct sigaction previous_handlers[2];
@@ -83,6 +90,12 @@ __attribute__((noinline)) bool survives(Guard& guard, const std::function<void()
 
 }  // namespace
 
+FaultAddresses::FaultAddresses(Translate translate, const void* argument) noexcept {
+  fault_addresses = {translate, argument};
+}
+
+FaultAddresses::~FaultAddresses() { fault_addresses = {}; }
+
 bool run_guarded(Context& context, const std::string& label, const std::function<void()>& body) {
   // The check takes two system calls, too many for every operation of a busy stream.
   constexpr Nanoseconds kCheckEvery = 1'000'000;
@@ -95,7 +108,12 @@ bool run_guarded(Context& context, const std::string& label, const std::function
   guard.address = 0;
   try {
     if (survives(guard, body)) return true;
-    break_by_access(context, label, guard.address);
+    const Translation of_copies = std::exchange(fault_addresses, {});
+    const std::uint64_t address = guard.address;
+    break_by_access(context, label,
+                    of_copies.translate == nullptr
+                        ? address
+                        : of_copies.translate(of_copies.argument, address));
   } catch (const AccessFault& fault) {
     active_guard = nullptr;
     break_by_access(context, label, fault.address);

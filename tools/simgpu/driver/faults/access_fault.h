@@ -20,6 +20,18 @@ struct AccessFault {
   bool is_write = false;
 };
 
+/// While one exists, faults of the calling thread are reported at the address that `translate`
+/// makes of theirs, for device code that works on copies of what the program has. Ends with the
+/// body that run_guarded() runs at the latest.
+class FaultAddresses {
+ public:
+  using Translate = std::uint64_t (*)(const void* argument, std::uint64_t address);
+  FaultAddresses(Translate translate, const void* argument) noexcept;
+  ~FaultAddresses();
+  FaultAddresses(const FaultAddresses&) = delete;
+  FaultAddresses& operator=(const FaultAddresses&) = delete;
+};
+
 /// Runs `body`, and turns a SIGSEGV or SIGBUS in it, an AccessFault, or any other exception into
 /// the sticky error of `context`: 700 with one line naming `label` and the address, counted in
 /// unmapped_accesses; or 719. Destructors of frames left by a signal do not run: `body` must hold

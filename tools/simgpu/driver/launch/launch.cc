@@ -15,6 +15,8 @@
 #include "tools/simgpu/driver/launch/mixer.h"
 #include "tools/simgpu/driver/launch/occupancy.h"
 #include "tools/simgpu/driver/launch/operands.h"
+#include "tools/simgpu/driver/launch/private_operands.h"
+#include "tools/simgpu/driver/memory/address_space.h"
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/log.h"
 #include "tools/simgpu/driver/process/statistics.h"
@@ -29,6 +31,10 @@ constexpr std::uint64_t kMaxBlockThreads = 1024;
 constexpr int kPortableCluster = 8;
 constexpr int kLargestCluster = 16;
 
+std::uint64_t product(const std::array<unsigned, 3>& extents) {
+  return std::uint64_t{extents[0]} * extents[1] * extents[2];
+}
+
 /// The real work of one launch, which its operation shares: Operation::work and Operation::finish
 /// call the functions of the same names.
 class LaunchWork {
@@ -36,8 +42,9 @@ class LaunchWork {
   LaunchWork(FunctionPtr function, const LaunchShape& shape, std::vector<std::byte> buffer)
       : function_(std::move(function)),
         buffer_(std::move(buffer)),
-        operands_(function_->code->image().parameters, buffer_,
-                  function_->context->device().ordinal()) {
+        grid_(shape.grid),
+        operands_(live_words(), function_->context->device().ordinal()),
+        threads_(product(shape.grid) * product(shape.block)) {
     const KernelImage& image = function_->code->image();
     for (const ParameterLayout& parameter : image.parameters) {
       arguments_.push_back(buffer_.data() + parameter.offset);
@@ -71,37 +78,68 @@ class LaunchWork {
   /// At the modelled start: the whole host kernel, or a mixer's reads.
   void work() {
     operands_.start();
-    if (const SimgpuKernel* const host = function_->code->host_kernel(); host != nullptr) {
-      host->function(&view_);
+    const KernelCode& code = *function_->code;
+    if (const SimgpuKernel* const host = code.host_kernel(); host != nullptr) {
+      run(*host);
       return;
     }
-    const KernelCode& code = *function_->code;
-    mix_ =
-        mix(code.image().name, code.image().parameters, buffer_, code.const_pointers(), operands_);
-    if (!mix_.unmapped.empty()) throw AccessFault{.address = mix_.unmapped.front()};
+    const MixerLaunch launch{code.image().name, code.words().result_type(), threads_};
+    writes_ = mix(launch, operands_.mixer_operands(), operands_);
   }
 
-  /// At the modelled end: a mixer's writes. The memory that the launch names has to be there still.
+  /// At the modelled end: the writes. The memory that the launch names has to be there still.
   void finish() {
+    if (function_->code->host_kernel() != nullptr) {
+      operands_.end(private_);
+      private_.publish();
+      return;
+    }
     operands_.end();
-    for (const MixerWrite& write : mix_.writes) {
-      std::memcpy(reinterpret_cast<void*>(write.address), write.bytes.data(), write.size);
+    for (const MixerWrite& write : writes_) {
+      operands_.write(write.address, std::span(write.bytes).first(write.size));
     }
   }
 
  private:
+  void run(const SimgpuKernel& host) {
+    operands_.make_private(private_);
+    for (const ParameterLayout& parameter : function_->code->image().parameters) {
+      const std::size_t end = std::min(parameter.offset + parameter.size, buffer_.size());
+      for (std::size_t at = align_up(parameter.offset, sizeof(std::uint64_t));
+           at + sizeof(std::uint64_t) <= end; at += sizeof(std::uint64_t)) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, buffer_.data() + at, sizeof(word));
+        word = private_.to_copy(word);
+        std::memcpy(buffer_.data() + at, &word, sizeof(word));
+      }
+    }
+    const FaultAddresses addresses{
+        [](const void* operands, std::uint64_t address) {
+          return static_cast<const PrivateOperands*>(operands)->to_program(address);
+        },
+        &private_};
+    host.function(&view_);
+    private_.collect();
+  }
+
+  /// What of the parameters are addresses, while the launch is being submitted.
+  [[nodiscard]] std::vector<LiveWord> live_words() const {
+    return function_->code->words().live(buffer_, grid_, [](std::uint64_t word) {
+      return AddressSpace::instance().touches_device(word, 1);
+    });
+  }
+
   FunctionPtr function_;
   std::vector<std::byte> buffer_;
+  std::array<unsigned, 3> grid_;
   Operands operands_;
+  std::uint64_t threads_;
+  PrivateOperands private_;  ///< of a host kernel
   std::vector<void*> arguments_;
   std::vector<std::size_t> sizes_;
   SimgpuLaunch view_{};
-  Mix mix_;
+  std::vector<MixerWrite> writes_;
 };
-
-std::uint64_t product(const std::array<unsigned, 3>& extents) {
-  return std::uint64_t{extents[0]} * extents[1] * extents[2];
-}
 
 bool within(const std::array<unsigned, 3>& extents, const std::array<unsigned, 3>& limits) {
   for (std::size_t axis = 0; axis < 3; ++axis) {

@@ -28,61 +28,75 @@ constexpr std::uint64_t hash_name(std::string_view name) {
   return hash;
 }
 
-/// A parameter word that is a live device address.
-struct Pointer {
-  std::uint64_t address;
-  std::uint64_t begin;
-  std::uint64_t end;
-  std::uint64_t position;  ///< of the word in the parameter buffer, in words
-  bool is_const;
-};
-
 std::uint64_t round_down(std::uint64_t address) { return address / kMixerBlock * kMixerBlock; }
 
-/// The part of the 64 bytes at `block` that lies inside the pointer's range.
+/// The part of the 64 bytes at `block` that lies inside the operand's memory.
 struct Piece {
   std::uint64_t address;
-  std::size_t skip;  ///< bytes of the block before the range begins
+  std::size_t skip;  ///< bytes of the block before the memory begins
   std::size_t size;
 };
 
-Piece clip(const Pointer& pointer, std::uint64_t block) {
-  const std::uint64_t begin = std::max(block, pointer.begin);
-  const std::uint64_t end = std::min(block + kMixerBlock, pointer.end);
+Piece clip(const MixerOperand& operand, std::uint64_t block) {
+  const std::uint64_t begin = std::max(block, operand.begin);
+  const std::uint64_t end = std::min(block + kMixerBlock, operand.end);
   return {begin, static_cast<std::size_t>(begin - block), static_cast<std::size_t>(end - begin)};
 }
 
-/// What one pointer adds to the sum: each word that is not zero, weighted by where it was read.
-std::uint64_t sum_of(const Pointer& pointer, const MixerMemory& memory) {
-  std::uint64_t sum = 0;
+/// Calls `use(block, index)` for the blocks from the operand's address to `end`.
+template <typename Use>
+void for_each_block(const MixerOperand& operand, std::uint64_t end, const Use& use) {
   std::uint64_t index = 0;
-  const std::uint64_t first = round_down(pointer.address);
-  for (std::uint64_t block = first; block < pointer.end && block >= first;
-       block += kMixerStride, ++index) {
+  const std::uint64_t first = round_down(operand.address);
+  for (std::uint64_t block = first; block < end && block >= first; block += kMixerStride, ++index) {
+    use(block, index);
+  }
+}
+
+/// What one operand adds to the sum: each word that is not zero, weighted by where it was read.
+std::uint64_t sum_of(const MixerOperand& operand, const MixerMemory& memory) {
+  std::uint64_t sum = 0;
+  for_each_block(operand, operand.end, [&](std::uint64_t block, std::uint64_t index) {
     std::array<std::byte, kMixerBlock> bytes{};
-    const Piece piece = clip(pointer, block);
+    const Piece piece = clip(operand, block);
     memory.read(piece.address, std::span(bytes).subspan(piece.skip, piece.size));
     for (std::size_t lane = 0; lane < kMixerBlock / sizeof(std::uint64_t); ++lane) {
       std::uint64_t word;
       std::memcpy(&word, bytes.data() + lane * sizeof(word), sizeof(word));
       if (word != 0) {  // most memory that is swept is zero
-        const std::uint64_t place = combine(pointer.position, index * kMixerBlock + lane);
+        const std::uint64_t place = combine(operand.position, index * kMixerBlock + lane);
         sum += spread(word) * (place | 1);
       }
     }
-  }
+  });
   return sum;
 }
 
-MixerWrite write_to(const Pointer& pointer, std::uint64_t name_hash, std::uint64_t sum) {
-  const std::uint64_t block = round_down(pointer.address);
-  const Piece piece = clip(pointer, block);
+/// 8 bytes of results of `type` that carry as many of the bits of `random` as they can, and harm no
+/// program that takes them for sizes, indices or numbers to compute with.
+std::uint64_t result_word(ResultType type, std::uint64_t random) {
+  switch (type) {
+    case ResultType::kHalf:
+      // A float of 16 bits begins with sign and exponent: 0x3c of 1.0 in IEEE's format; in
+      // bfloat16's it is a number near 0.01.
+      return (random & 0x03ff'03ff'03ff'03ffULL) | 0x3c00'3c00'3c00'3c00ULL;
+    case ResultType::kFloat:
+      return (random & 0x007f'ffff'007f'ffffULL) | 0x3f80'0000'3f80'0000ULL;
+    case ResultType::kDouble:
+      return (random & 0x000f'ffff'ffff'ffffULL) | 0x3ff0'0000'0000'0000ULL;
+    case ResultType::kSmallIntegers:
+      break;
+  }
+  return random & 0xfff;
+}
+
+MixerWrite write_to(const MixerOperand& operand, std::uint64_t block, std::uint64_t seed,
+                    ResultType type) {
+  const Piece piece = clip(operand, block);
   MixerWrite write{.address = piece.address, .size = piece.size, .bytes = {}};
   std::array<std::byte, kMixerBlock> bytes{};
-  const std::uint64_t seed = combine(combine(name_hash, pointer.position), sum);
   for (std::size_t lane = 0; lane < kMixerBlock / sizeof(std::uint64_t); ++lane) {
-    // At most 255, so that a program that reads it back as a size or a count gets a usable one.
-    const std::uint64_t word = combine(seed, lane) & 0xff;
+    const std::uint64_t word = result_word(type, combine(seed, lane));
     std::memcpy(bytes.data() + lane * sizeof(word), &word, sizeof(word));
   }
   std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(piece.skip), piece.size,
@@ -90,64 +104,37 @@ MixerWrite write_to(const Pointer& pointer, std::uint64_t name_hash, std::uint64
   return write;
 }
 
-/// The pointers to write to: those marked, or the one with the smallest hash if none is.
-std::vector<const Pointer*> choose_outputs(const std::vector<Pointer>& pointers,
-                                           std::uint64_t name_hash) {
-  std::vector<const Pointer*> outputs;
-  const Pointer* fallback = nullptr;
-  std::uint64_t smallest = 0;
-  for (const Pointer& pointer : pointers) {
-    if (pointer.is_const) continue;
-    const std::uint64_t mark = combine(name_hash ^ 0x6f7574707574ULL, pointer.position);
-    if ((mark & 1) != 0) outputs.push_back(&pointer);
-    if (fallback == nullptr || mark < smallest) {
-      fallback = &pointer;
-      smallest = mark;
-    }
-  }
-  if (outputs.empty() && fallback != nullptr) outputs.push_back(fallback);
-  return outputs;
+/// Where the writes to `operand` end.
+std::uint64_t end_of_writes(const MixerOperand& operand, std::uint64_t threads) {
+  constexpr std::uint64_t kOfAThread = 16;
+  constexpr std::uint64_t kMostOfAThread = 128;
+  constexpr std::uint64_t kMostThreads = std::uint64_t{1} << 48;  // keeps the products in range
+  const std::uint64_t size = operand.end - operand.address;
+  const std::uint64_t counted = std::min(threads, kMostThreads);
+  if (size <= kMostOfAThread * counted) return operand.end;
+  return operand.address + std::min(size, kOfAThread * counted);
 }
 
 }  // namespace
 
-Mix mix(std::string_view name, std::span<const ParameterLayout> parameters,
-        std::span<const std::byte> buffer, const std::vector<bool>& is_const,
-        const MixerMemory& memory) {
-  constexpr std::size_t kWord = sizeof(std::uint64_t);
-  Mix result;
-  std::vector<Pointer> pointers;
-  // A signature that does not match the layout (templates with packs demangle oddly) says nothing.
-  const bool trust_names = is_const.size() == parameters.size();
-  for (std::size_t ordinal = 0; ordinal < parameters.size(); ++ordinal) {
-    const ParameterLayout& parameter = parameters[ordinal];
-    const std::size_t end = std::min(parameter.offset + parameter.size, buffer.size());
-    for (std::size_t at = (parameter.offset + kWord - 1) / kWord * kWord; at + kWord <= end;
-         at += kWord) {
-      std::uint64_t word;
-      std::memcpy(&word, buffer.data() + at, kWord);
-      const MixerMemory::Place place = memory.find(word);
-      // Programs hand structs over as they lie on their stack, with what was there before in the
-      // bytes that no member covers; only a parameter that is a pointer surely is one.
-      const bool faults =
-          place.kind == MixerMemory::Kind::kUnmapped ||
-          (place.kind == MixerMemory::Kind::kNeverMapped && parameter.size == kWord);
-      if (faults) {
-        result.unmapped.push_back(word);
-      } else if (place.kind == MixerMemory::Kind::kLive) {
-        pointers.push_back(
-            {word, place.begin, place.end, at / kWord, trust_names && is_const[ordinal]});
-      }
-    }
-  }
-  if (!result.unmapped.empty()) return result;
-  const std::uint64_t name_hash = hash_name(name);
+std::vector<MixerWrite> mix(const MixerLaunch& launch, std::span<const MixerOperand> operands,
+                            const MixerMemory& memory) {
   std::uint64_t sum = 0;
-  for (const Pointer& pointer : pointers) sum += sum_of(pointer, memory);
-  for (const Pointer* const output : choose_outputs(pointers, name_hash)) {
-    result.writes.push_back(write_to(*output, name_hash, sum));
+  for (const MixerOperand& operand : operands) {
+    if (operand.role != Role::kOutput) sum += sum_of(operand, memory);
   }
-  return result;
+  const std::uint64_t name_hash = hash_name(launch.kernel);
+  std::vector<MixerWrite> writes;
+  for (const MixerOperand& operand : operands) {
+    if (operand.role != Role::kOutput && operand.role != Role::kInOut) continue;
+    const std::uint64_t seed = combine(combine(name_hash, operand.position), sum);
+    for_each_block(operand, end_of_writes(operand, launch.threads),
+                   [&](std::uint64_t block, std::uint64_t index) {
+                     const std::uint64_t place = combine(seed, index);
+                     writes.push_back(write_to(operand, block, place, launch.result_type));
+                   });
+  }
+  return writes;
 }
 
 }  // namespace simgpu

@@ -8,78 +8,131 @@
 
 namespace simgpu {
 
-Operands::Operands(std::span<const ParameterLayout> parameters, std::span<const std::byte> buffer,
-                   int device)
-    : device_(device) {
-  constexpr std::size_t kWord = sizeof(std::uint64_t);
+Operands::Operands(std::span<const LiveWord> words, int device) : device_(device) {
   AddressSpace& space = AddressSpace::instance();
-  for (const ParameterLayout& parameter : parameters) {
-    const std::size_t end = std::min(parameter.offset + parameter.size, buffer.size());
-    for (std::size_t at = (parameter.offset + kWord - 1) / kWord * kWord; at + kWord <= end;
-         at += kWord) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, buffer.data() + at, kWord);
-      if (!space.touches_device(word, 1)) continue;
-      Operand& operand = operands_[word];
-      operand.whole_parameter = operand.whole_parameter || parameter.size == kWord;
-      if (const auto allocation = space.allocations().find(word)) {
-        operand.claim = space.claim(allocation->base);
-        operand.size = allocation->size;
-      } else {
-        operand.claim.address = word;
-      }
+  for (const LiveWord& word : words) {
+    Range range;
+    range.surely = word.surely;
+    if (const auto allocation = space.allocations().find(word.value)) {
+      range.claim = space.claim(allocation->base);
+      range.size = allocation->size;
+    } else {
+      range.claim.address = word.value;
+    }
+    const auto same = std::find_if(ranges_.begin(), ranges_.end(), [&](const Range& other) {
+      return other.claim.address == range.claim.address;
+    });
+    operands_.push_back({word, static_cast<std::size_t>(same - ranges_.begin())});
+    if (same == ranges_.end()) {
+      ranges_.push_back(std::move(range));
+    } else {
+      same->surely = same->surely || range.surely;
     }
   }
 }
 
 void Operands::start() {
-  for (auto& [word, operand] : operands_) start(word, operand);
+  for (Range& range : ranges_) start(range);
 }
 
-void Operands::start(std::uint64_t word, Operand& operand) const {
+void Operands::start(Range& range) const {
   AddressSpace& space = AddressSpace::instance();
-  if (operand.claim.allocated) {
-    Resolution found = space.resolve(operand.claim, operand.size, false, device_);
-    if (found.accessible) {
-      operand.place = {Kind::kLive, operand.claim.base, operand.claim.base + operand.size};
-      operand.segments = std::move(found.segments);
-    } else if (operand.whole_parameter) {
-      operand.place = {.kind = Kind::kUnmapped};  // freed, in an order that nothing made
+  if (!range.claim.allocated) {
+    const AddressRange found = space.mappings().find(range.claim.address).value_or(AddressRange{});
+    // Programs hand structs over as they lie on their stack, with what was there before in the
+    // bytes that no member covers: there, a word that names memory which was never mapped is rather
+    // half of an old pointer beside a small number.
+    if (found.kind == MemoryKind::kReserved && (found.once_mapped || range.surely)) {
+      throw AccessFault{.address = range.claim.address};
     }
-    return;
+    if (found.kind != MemoryKind::kMapped) return;
+    range.claim.address = found.base;
+    range.size = found.size;
+    range.writable = found.writable;
   }
-  const AddressRange range = space.mappings().find(word).value_or(AddressRange{});
-  if (range.kind == MemoryKind::kReserved) {
-    operand.place = {.kind = range.once_mapped ? Kind::kUnmapped : Kind::kNeverMapped};
-  } else if (range.kind == MemoryKind::kMapped) {
-    operand.claim.address = range.base;
-    operand.size = range.size;
-    operand.place = {Kind::kLive, range.base, range.end()};
-    Resolution found = space.resolve(operand.claim, operand.size, false, device_);
-    if (!found.accessible) operand.place = {.kind = Kind::kUnmapped};  // for another device alone
-    operand.segments = std::move(found.segments);
+  Resolution found = space.resolve(range.claim, range.size, false, device_);
+  range.live = found.accessible;
+  range.segments = std::move(found.segments);
+  // An allocation was freed, in an order that nothing made; mapped memory is for another device.
+  if (!range.live && (range.surely || !range.claim.allocated)) {
+    throw AccessFault{.address = range.claim.address};
+  }
+}
+
+template <typename IsTouched>
+void Operands::check(const IsTouched& is_touched) const {
+  for (const Range& range : ranges_) {
+    // What may be a leftover in a struct is a block that the program has every right to free.
+    if (!range.live || (range.claim.allocated && !range.surely)) continue;
+    std::uint64_t at = range.begin();
+    for (std::size_t index = 0; index < range.segments.size(); ++index) {
+      const Segment& segment = range.segments[index];
+      if (is_touched(range.begin(), index)) {
+        Claim claim = range.claim;
+        claim.address = at;
+        const Resolution now =
+            AddressSpace::instance().resolve(claim, segment.size, false, device_);
+        if (now.segments.size() != 1 || !(now.segments[0] == segment)) {
+          throw AccessFault{.address = at};
+        }
+      }
+      at += segment.size;
+    }
   }
 }
 
 void Operands::end() const {
-  for (const auto& [word, operand] : operands_) {
-    if (operand.place.kind != Kind::kLive) continue;
-    // What lies inside a struct may be a leftover that the kernel never looks at, of a block that
-    // the program has every right to free.
-    if (operand.claim.allocated && !operand.whole_parameter) continue;
-    const Resolution now =
-        AddressSpace::instance().resolve(operand.claim, operand.size, false, device_);
-    if (now.segments != operand.segments) throw AccessFault{.address = word};
-  }
+  check([](std::uint64_t, std::size_t) { return true; });
 }
 
-MixerMemory::Place Operands::find(std::uint64_t word) const {
-  const auto found = operands_.find(word);
-  return found == operands_.end() ? Place{} : found->second.place;
+void Operands::end(const PrivateOperands& operands) const {
+  check([&](std::uint64_t begin, std::size_t index) { return operands.touched(begin, index); });
+}
+
+std::vector<MixerOperand> Operands::mixer_operands() const {
+  std::vector<MixerOperand> found;
+  for (const Operand& operand : operands_) {
+    const Range& range = ranges_[operand.range];
+    if (!range.live) continue;
+    found.push_back({operand.word.value, range.begin(), range.end(),
+                     operand.word.offset / sizeof(std::uint64_t), operand.word.role});
+  }
+  return found;
+}
+
+const Operands::Range* Operands::range_of(std::uint64_t address) const {
+  const auto found = std::find_if(ranges_.begin(), ranges_.end(), [&](const Range& range) {
+    return range.live && address - range.begin() < range.size;
+  });
+  return found == ranges_.end() ? nullptr : &*found;
 }
 
 void Operands::read(std::uint64_t address, std::span<std::byte> target) const {
-  std::memcpy(target.data(), reinterpret_cast<const void*>(address), target.size());
+  const Range* const range = range_of(address);
+  if (range == nullptr) throw AccessFault{.address = address};
+  for_each_part(range->segments, address - range->begin(), target.size(),
+                [&](const unsigned char* bytes, std::uint64_t size, std::uint64_t offset) {
+                  std::memcpy(target.data() + offset, bytes, size);
+                });
+}
+
+void Operands::write(std::uint64_t address, std::span<const std::byte> bytes) const {
+  const Range* const range = range_of(address);
+  if (range == nullptr) throw AccessFault{.address = address, .is_write = true};
+  for_each_part(range->segments, address - range->begin(), bytes.size(),
+                [&](unsigned char* target, std::uint64_t size, std::uint64_t offset) {
+                  std::memcpy(target, bytes.data() + offset, size);
+                });
+}
+
+void Operands::make_private(PrivateOperands& operands) const {
+  for (const Operand& operand : operands_) {
+    const Range& range = ranges_[operand.range];
+    // Where the kernel has no right to write, it works on the program's view, and faults there.
+    if (!range.live || !range.writable) continue;
+    if (operand.word.role == Role::kInput && range.segments.size() == 1) continue;
+    operands.add(range.begin(), range.end(), range.segments);
+  }
 }
 
 }  // namespace simgpu

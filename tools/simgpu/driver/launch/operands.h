@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <vector>
 
-#include "tools/simgpu/driver/code/module_image.h"
+#include "tools/simgpu/driver/code/kernel_words.h"
 #include "tools/simgpu/driver/launch/mixer.h"
+#include "tools/simgpu/driver/launch/private_operands.h"
 #include "tools/simgpu/driver/memory/address_space.h"
 
 namespace simgpu {
@@ -21,32 +21,54 @@ namespace simgpu {
 /// has to stay until the kernel ends. Used by one thread at a time.
 class Operands final : public MixerMemory {
  public:
-  /// Looks at each 8-byte word at a multiple of 8 inside one of `parameters` in `buffer`.
-  Operands(std::span<const ParameterLayout> parameters, std::span<const std::byte> buffer,
-           int device);
+  /// Of the `words` of a launch on `device`, those that are device addresses.
+  Operands(std::span<const LiveWord> words, int device);
 
   /// The kernel starts: finds the memory behind the words.
+  /// @throws AccessFault if a word is an address at which nothing is mapped.
   void start();
-  /// The kernel ends. @throws AccessFault if memory that start() found has been unmapped, remapped
-  /// or freed since.
+  /// A kernel ends that has touched all of its memory. @throws AccessFault if memory that start()
+  /// found has been unmapped, remapped or freed since.
   void end() const;
+  /// A host kernel ends. Memory that other mappings adjoin may be several buffers, so that what the
+  /// kernel has not touched does not count.
+  void end(const PrivateOperands& operands) const;
 
-  /// What start() found. REQUIRES: start().
-  [[nodiscard]] Place find(std::uint64_t word) const override;
-  /// Through the program's own view of the memory.
+  /// The operands whose memory start() found, in the order of the parameters.
+  [[nodiscard]] std::vector<MixerOperand> mixer_operands() const;
   void read(std::uint64_t address, std::span<std::byte> target) const override;
+  /// Writes to memory that start() found. REQUIRES that [address, address + bytes.size()) lies in
+  /// the memory of one operand.
+  void write(std::uint64_t address, std::span<const std::byte> bytes) const;
+
+  /// Gives `operands` what a host kernel may write, and what consists of several mappings.
+  void make_private(PrivateOperands& operands) const;
 
  private:
-  struct Operand {
-    Claim claim;                   ///< of the first byte of an allocation, or of the word
-    std::uint64_t size = 0;        ///< of the allocation, as the program was told
-    bool whole_parameter = false;  ///< the word is a parameter: surely a pointer
-    Place place;
-    std::vector<Segment> segments;  ///< of `place`, if it is live
-  };
-  void start(std::uint64_t word, Operand& operand) const;
+  /// The memory that one or more words name.
+  struct Range {
+    Claim claim;             ///< of the first byte
+    std::uint64_t size = 0;  ///< bytes; of an allocation, as the program was told
+    bool surely = false;   ///< a whole parameter names it, so that the kernel surely may access it
+    bool live = false;     ///< start() found it
+    bool writable = true;  ///< all of it
+    std::vector<Segment> segments;
 
-  std::map<std::uint64_t, Operand> operands_;  ///< by word
+    [[nodiscard]] std::uint64_t begin() const { return claim.address; }
+    [[nodiscard]] std::uint64_t end() const { return claim.address + size; }
+  };
+  struct Operand {
+    LiveWord word;
+    std::size_t range = 0;
+  };
+
+  void start(Range& range) const;
+  template <typename IsTouched>
+  void check(const IsTouched& is_touched) const;
+  [[nodiscard]] const Range* range_of(std::uint64_t address) const;
+
+  std::vector<Operand> operands_;
+  std::vector<Range> ranges_;
   const int device_;
 };
 

@@ -1,6 +1,7 @@
 // What an address can be: the kind of memory that it lies in, and the bytes behind it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -42,11 +43,28 @@ struct Segment {
   unsigned char* bytes = nullptr;  ///< through the window
   std::uint64_t size = 0;
   PhysicalPtr physical;  ///< null for host memory; keeps the bytes alive
+  /// Which call of cuMemMap made it visible: no two calls have the same number. 0: none did.
+  std::uint64_t mapping = 0;
 
   bool operator==(const Segment& other) const {
-    return bytes == other.bytes && size == other.size && physical == other.physical;
+    return bytes == other.bytes && size == other.size && physical == other.physical &&
+           mapping == other.mapping;
   }
 };
+
+/// Calls `use(bytes, size, offset)` for the parts of [offset, offset + size) of the range that
+/// `segments` are, in their order.
+template <typename Use>
+void for_each_part(const std::vector<Segment>& segments, std::uint64_t offset, std::uint64_t size,
+                   const Use& use) {
+  std::uint64_t begin = 0;  // of the segment, in the range
+  for (const Segment& segment : segments) {
+    const std::uint64_t from = std::max(offset, begin);
+    const std::uint64_t to = std::min(offset + size, begin + segment.size);
+    if (from < to) use(segment.bytes + (from - begin), to - from, from - offset);
+    begin += segment.size;
+  }
+}
 
 /// The memory that a call which submits work names, as the call found it. When the work runs, the
 /// host may be far ahead: it may have freed a pool's block in stream order and been given the same

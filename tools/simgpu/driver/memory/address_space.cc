@@ -11,7 +11,7 @@ Resolution resolve_in(const PhysicalPtr& memory, std::uint64_t base, std::uint64
     result.first_bad = base + limit;
     return result;
   }
-  result.segments.push_back({memory->window() + offset, size, memory});
+  result.segments.push_back({memory->window() + offset, size, memory, 0});
   result.accessible = true;
   return result;
 }

@@ -151,6 +151,7 @@ CUresult MappingTable::map(std::uint64_t address, std::uint64_t size,
   Mapping mapping;
   mapping.size = size;
   mapping.handle = handle->second;
+  mapping.number = next_object_id();
   mappings_.emplace(address, std::move(mapping));
   note_mapped(address, size);
   return CUDA_SUCCESS;
@@ -314,7 +315,8 @@ Resolution MappingTable::resolve(std::uint64_t address, std::uint64_t size, bool
     const PhysicalPtr& physical = mapping->second.handle->physical;
     const std::uint64_t offset = position - mapping->first;
     const std::uint64_t length = std::min(size, mapping->second.size - offset);
-    result.segments.push_back({physical->window() + offset, length, physical});
+    result.segments.push_back(
+        {physical->window() + offset, length, physical, mapping->second.number});
     position += length;
     size -= length;
   }

@@ -57,6 +57,7 @@ class MappingTable {
   struct Mapping {
     std::uint64_t size = 0;
     std::shared_ptr<Handle> handle;
+    std::uint64_t number = 0;                         ///< unique per call of map()
     std::array<unsigned char, kMaxDevices> access{};  ///< CUmemAccess_flags by device
     bool readable = false;
     bool writable = false;

@@ -128,4 +128,11 @@ bool Physical::map_at(std::uint64_t address, int protection) const {
               file_of(device()).file(), static_cast<off_t>(offset_)) != MAP_FAILED;
 }
 
+bool Physical::map_private_at(std::uint64_t address, std::uint64_t offset,
+                              std::uint64_t size) const {
+  return mmap(reinterpret_cast<void*>(address), size, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, file_of(device()).file(),
+              static_cast<off_t>(offset_ + offset)) != MAP_FAILED;
+}
+
 }  // namespace simgpu

@@ -41,6 +41,10 @@ class Physical {
   [[nodiscard]] unsigned char* window() const;
   /// Maps the extent at `address` with `protection` (mmap's), replacing what is there.
   [[nodiscard]] bool map_at(std::uint64_t address, int protection) const;
+  /// Maps `size` bytes from `offset` on at `address`, replacing what is there: what is written
+  /// there stays there, and is not seen here. All three are multiples of the page size.
+  [[nodiscard]] bool map_private_at(std::uint64_t address, std::uint64_t offset,
+                                    std::uint64_t size) const;
 
  private:
   Physical(std::shared_ptr<SmallBlocks> small, std::uint64_t size, std::uint64_t small_bytes,

@@ -1,0 +1,143 @@
+#include "tools/simgpu/driver/launch/private_operands.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <numeric>
+
+#include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/memory/physical_memory.h"
+
+namespace simgpu {
+namespace {
+
+/// Device memory of two segments that follow each other at kBegin, as the program sees it.
+class PrivateOperandsTest : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kBegin = 0x7000'0000'1200;
+
+  void SetUp() override {
+    std::iota(first_.begin(), first_.end(), static_cast<unsigned char>(0));
+    std::iota(second_.begin(), second_.end(), static_cast<unsigned char>(100));
+    private_.add(
+        kBegin, kBegin + first_.size() + second_.size(),
+        {{first_.data(), first_.size(), nullptr, 0}, {second_.data(), second_.size(), nullptr, 0}});
+  }
+  [[nodiscard]] unsigned char* copy_of(std::uint64_t address) const {
+    return reinterpret_cast<unsigned char*>(private_.to_copy(address));
+  }
+
+  std::array<unsigned char, 40> first_{};
+  std::array<unsigned char, 60> second_{};
+  PrivateOperands private_;
+};
+
+TEST_F(PrivateOperandsTest, BeginAsTheProgramsBytes) {
+  EXPECT_EQ(std::memcmp(copy_of(kBegin), first_.data(), first_.size()), 0);
+  EXPECT_EQ(std::memcmp(copy_of(kBegin + 40), second_.data(), second_.size()), 0);
+}
+
+TEST_F(PrivateOperandsTest, ShowWhatWasWrittenOnlyWhenTheyArePublished) {
+  std::memset(copy_of(kBegin + 36), 0xEE, 8);  // across the two segments
+  private_.collect();
+  EXPECT_EQ(first_[36], 36);
+  EXPECT_EQ(second_[0], 100);
+  private_.publish();
+  EXPECT_EQ(first_[35], 35);
+  EXPECT_EQ(first_[36], 0xEE);
+  EXPECT_EQ(second_[3], 0xEE);
+  EXPECT_EQ(second_[4], 104);
+}
+
+// Another kernel may write elsewhere in the same allocation meanwhile.
+TEST_F(PrivateOperandsTest, LeaveAloneWhatWasNotWritten) {
+  *copy_of(kBegin) = 0xEE;
+  private_.collect();
+  first_[8] = 0x77;
+  private_.publish();
+  EXPECT_EQ(first_[0], 0xEE);
+  EXPECT_EQ(first_[8], 0x77);
+}
+
+TEST_F(PrivateOperandsTest, TranslateTheAddressOneBehindARange) {
+  EXPECT_EQ(copy_of(kBegin + 100), copy_of(kBegin) + 100);
+  EXPECT_EQ(private_.to_copy(kBegin + 101), kBegin + 101) << "which is none of ours";
+}
+
+TEST_F(PrivateOperandsTest, TranslateBackTheAddressesThatAKernelStores) {
+  const std::uint64_t stored = private_.to_copy(kBegin + 80);
+  std::memcpy(copy_of(kBegin + 8), &stored, sizeof(stored));
+  private_.collect();
+  private_.publish();
+  std::uint64_t found = 0;
+  std::memcpy(&found, first_.data() + 8, sizeof(found));
+  EXPECT_EQ(found, kBegin + 80);
+}
+
+// Large ranges, which the system copies page by page, behave as small ones do.
+TEST(PrivateOperands, OfManyPagesShowWhatWasWrittenOnlyWhenTheyArePublished) {
+  constexpr std::uint64_t kBytes = 40 * kPage;
+  constexpr std::uint64_t kBegin = 0x7000'0000'0000;
+  static_assert(kBytes > PrivateOperands::kCopied);
+  static Device device{0, std::uint64_t{64} << 20};
+  const auto small = std::make_shared<SmallBlocks>(device);
+  const PhysicalPtr first = Physical::create(small, 8 * kPage);
+  const PhysicalPtr second = Physical::create(small, 32 * kPage);
+  std::memset(first->window(), 1, 8 * kPage);
+  std::memset(second->window(), 2, 32 * kPage);
+  PrivateOperands outputs;
+  // The range begins within a page of the first.
+  outputs.add(kBegin + 512, kBegin + kBytes,
+              {{first->window() + 512, 8 * kPage - 512, first, 0},
+               {second->window(), 32 * kPage, second, 0}});
+  auto* const copy = reinterpret_cast<unsigned char*>(outputs.to_copy(kBegin + 512));
+  EXPECT_EQ(copy[0], 1);
+  EXPECT_EQ(copy[8 * kPage - 512], 2);
+  copy[0] = 0xEE;
+  copy[8 * kPage - 513] = 0xEE;
+  copy[8 * kPage - 512] = 0xEE;
+  copy[kBytes - 513] = 0xEE;
+  second->window()[5 * kPage] = 0x77;  // another kernel's
+  outputs.collect();
+  EXPECT_TRUE(outputs.touched(kBegin + 512, 0));
+  EXPECT_TRUE(outputs.touched(kBegin + 512, 1));
+  EXPECT_EQ(first->window()[512], 1);
+  second->window()[5 * kPage + 4] = 0x77;
+  outputs.publish();
+  EXPECT_EQ(first->window()[512], 0xEE);
+  EXPECT_EQ(first->window()[8 * kPage - 1], 0xEE);
+  EXPECT_EQ(second->window()[0], 0xEE);
+  EXPECT_EQ(second->window()[1], 2);
+  EXPECT_EQ(second->window()[32 * kPage - 1], 0xEE);
+  EXPECT_EQ(second->window()[5 * kPage], 0x77);
+  EXPECT_EQ(second->window()[5 * kPage + 4], 0x77);
+}
+
+TEST(PrivateOperands, TellWhichSegmentsWereTouched) {
+  constexpr std::uint64_t kBegin = 0x7000'0000'0000;
+  static Device device{0, std::uint64_t{64} << 20};
+  const auto small = std::make_shared<SmallBlocks>(device);
+  PrivateOperands operands;
+  std::vector<Segment> segments;
+  for (std::uint64_t number = 1; number <= 3; ++number) {
+    const PhysicalPtr memory = Physical::create(small, kGranularity);
+    segments.push_back({memory->window(), kGranularity, memory, number});
+  }
+  operands.add(kBegin, kBegin + 3 * kGranularity, segments);
+  const auto* const copy =
+      reinterpret_cast<const volatile unsigned char*>(operands.to_copy(kBegin));
+  (void)copy[kGranularity + 5000];
+  operands.collect();
+  EXPECT_FALSE(operands.touched(kBegin, 0));
+  EXPECT_TRUE(operands.touched(kBegin, 1));
+  EXPECT_FALSE(operands.touched(kBegin, 2));
+}
+
+TEST_F(PrivateOperandsTest, HaveNoAccessBehindTheirPages) {
+  EXPECT_DEATH(copy_of(kBegin)[4096] = 1, "");
+}
+
+}  // namespace
+}  // namespace simgpu
