@@ -119,7 +119,8 @@ class Questions(unittest.TestCase):
         self.assertTrue(probe["figures"]["nothing_else_depends_on_the_address"])
 
     def test_host_pages_are_measured_where_the_driver_has_them(self) -> None:
-        probe = self.only("H4", proxy="host-pages")
+        # The proxy's host pages are simgpu's device memory.
+        probe = self.only("H4", proxy="host-pages", environment={"SIMGPU_HOST_ACCESS": "allowed"})
         self.assertEqual(probe["outcome"], "answered", probe["reason"])
         self.assertIs(probe["holds"], True, probe["answer"])
         figures = probe["figures"]

@@ -1,5 +1,7 @@
 // The memory that a launch names has to be there from its start to its end, and which words name
 // memory is settled when it is submitted.
+#include <sys/mman.h>
+
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -128,6 +130,15 @@ TEST_F(OperandsDriver, OfAPluginsKernelShowItsResultsWhenItEnds) {
   EXPECT_EQ(early, 1.0F);
   ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
   EXPECT_EQ(host<float>(out, 1)[0], 3.0F);
+}
+
+TEST_F(OperandsDriver, AreOutOfReachForHostCode) {
+  const CUdeviceptr memory = device(std::vector<float>(64, 1.0F));
+  const CUdeviceptr mapped = map_new();
+  if (pkey_alloc(0, 0) < 0) GTEST_SKIP() << "this processor has no memory protection keys";
+  EXPECT_DEATH((void)*reinterpret_cast<volatile float*>(memory),
+               "host code accessed device memory");
+  EXPECT_DEATH(*reinterpret_cast<volatile float*>(mapped) = 1, "host code accessed device memory");
 }
 
 TEST_F(OperandsDriver, MayBeUnmappedWhenTheKernelIsDone) {

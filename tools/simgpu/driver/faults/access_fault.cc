@@ -1,5 +1,7 @@
 #include "tools/simgpu/driver/faults/access_fault.h"
 
+#include <unistd.h>
+
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
@@ -38,6 +40,12 @@ void handle_fault(int signal, siginfo_t* info, void* machine_context) {
     guard->address = reinterpret_cast<std::uint64_t>(info->si_addr);
     active_guard = nullptr;
     siglongjmp(guard->back, 1);
+  }
+  if (signal == SIGSEGV && info->si_code == SEGV_PKUERR) {
+    static constexpr char kLine[] =
+        "simgpu: host code accessed device memory, which a GPU's program cannot "
+        "(SIMGPU_HOST_ACCESS=allowed lets it)\n";
+    (void)!::write(STDERR_FILENO, kLine, sizeof(kLine) - 1);
   }
   // Not device code: the handler that the program had installed before decides.
   const struct sigaction& previous = previous_handlers[signal == SIGSEGV ? 0 : 1];

@@ -17,6 +17,7 @@
 #include "tools/simgpu/driver/launch/operands.h"
 #include "tools/simgpu/driver/launch/private_operands.h"
 #include "tools/simgpu/driver/memory/address_space.h"
+#include "tools/simgpu/driver/memory/program_view.h"
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/log.h"
 #include "tools/simgpu/driver/process/statistics.h"
@@ -118,7 +119,10 @@ class LaunchWork {
           return static_cast<const PrivateOperands*>(operands)->to_program(address);
         },
         &private_};
-    host.function(&view_);
+    {
+      const DeviceCode device_code;
+      host.function(&view_);
+    }
     private_.collect();
   }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/simgpu/driver/entry/handle_table.h"
+#include "tools/simgpu/driver/memory/program_view.h"
 
 namespace simgpu {
 namespace {
@@ -203,7 +204,7 @@ CUresult MappingTable::set_access(std::uint64_t address, std::uint64_t size,
     }
     const int protection =
         (mapping.readable ? PROT_READ : PROT_NONE) | (mapping.writable ? PROT_WRITE : PROT_NONE);
-    if (mprotect(pointer_to(each->first), mapping.size, protection) != 0) return CUDA_ERROR_UNKNOWN;
+    if (!protect_program_view(each->first, mapping.size, protection)) return CUDA_ERROR_UNKNOWN;
   }
   return CUDA_SUCCESS;
 }

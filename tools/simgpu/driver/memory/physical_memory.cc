@@ -11,6 +11,7 @@
 
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/memory/extents.h"
+#include "tools/simgpu/driver/memory/program_view.h"
 #include "tools/simgpu/driver/process/log.h"
 
 namespace simgpu {
@@ -124,8 +125,10 @@ Device& Physical::device() const { return small_->device(); }
 unsigned char* Physical::window() const { return file_of(device()).window() + offset_; }
 
 bool Physical::map_at(std::uint64_t address, int protection) const {
-  return mmap(reinterpret_cast<void*>(address), size_, protection, MAP_SHARED | MAP_FIXED,
-              file_of(device()).file(), static_cast<off_t>(offset_)) != MAP_FAILED;
+  // Without access until the view's own protection holds, so that it is never open to host code.
+  return mmap(reinterpret_cast<void*>(address), size_, PROT_NONE, MAP_SHARED | MAP_FIXED,
+              file_of(device()).file(), static_cast<off_t>(offset_)) != MAP_FAILED &&
+         (protection == PROT_NONE || protect_program_view(address, size_, protection));
 }
 
 bool Physical::map_private_at(std::uint64_t address, std::uint64_t offset,

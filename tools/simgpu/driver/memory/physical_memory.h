@@ -39,7 +39,8 @@ class Physical {
   /// The bytes by the window that maps all of the device's memory, for copies: valid while this
   /// lives, whatever is mapped where.
   [[nodiscard]] unsigned char* window() const;
-  /// Maps the extent at `address` with `protection` (mmap's), replacing what is there.
+  /// Maps the extent into the program's view at `address`, replacing what is there; device code may
+  /// do with it what `protection` (mmap's) says.
   [[nodiscard]] bool map_at(std::uint64_t address, int protection) const;
   /// Maps `size` bytes from `offset` on at `address`, replacing what is there: what is written
   /// there stays there, and is not seen here. All three are multiples of the page size.

@@ -65,6 +65,17 @@ bool read_devices(int* target) {
   return true;
 }
 
+bool read_host_access(bool* target) {
+  const char* const value = value_of("SIMGPU_HOST_ACCESS");
+  if (value == nullptr) return true;
+  const std::string_view name{value};
+  if (name != "allowed" && name != "fault") {
+    return complain("SIMGPU_HOST_ACCESS", value, "allowed or fault");
+  }
+  *target = name == "allowed";
+  return true;
+}
+
 bool read_log_level() {
   const char* const value = value_of("SIMGPU_LOG");
   if (value == nullptr) return true;
@@ -100,6 +111,7 @@ bool read_environment(Configuration* out) {
   good &= read_number("SIMGPU_UNMAP_US", 0, false, kTime, &out->unmap_us);
   good &= read_number("SIMGPU_SET_ACCESS_US", 0, false, kTime, &out->set_access_us);
   good &= read_size("SIMGPU_CONTEXT_BYTES", 0, &out->context_bytes);
+  good &= read_host_access(&out->host_access);
   if (const char* const path = value_of("SIMGPU_STATS")) out->statistics_path = path;
   if (const char* const plugins = value_of("SIMGPU_KERNELS")) out->kernel_plugins = plugins;
   if (const char* const faults = value_of("SIMGPU_FAULTS")) {
