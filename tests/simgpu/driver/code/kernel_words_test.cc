@@ -54,7 +54,14 @@ class Launch {
     }
     return found;
   }
-  [[nodiscard]] ResultType result_type() const { return words_->result_type(); }
+  /// The types of what is written, in the order of live().
+  [[nodiscard]] std::vector<ResultType> types() const {
+    std::vector<ResultType> found;
+    for (const LiveWord& word : words_->live(buffer_, {1, 1, 1}, is_address)) {
+      found.push_back(word.type);
+    }
+    return found;
+  }
 
  private:
   std::vector<ParameterLayout> layout_;
@@ -67,7 +74,7 @@ TEST(KernelWords, ReadPointersToConstAndWriteOthers) {
   launch.put(0, 0, 1);
   launch.put(1, 0, 2);
   EXPECT_THAT(launch.live(), ElementsAre("1rw", "2"));
-  EXPECT_EQ(launch.result_type(), ResultType::kDouble);
+  EXPECT_EQ(launch.types()[0], ResultType::kDouble);
 }
 
 TEST(KernelWords, OfAKernelWithoutASignatureAreAllPossibleAndTheLastIsWritten) {
@@ -76,7 +83,7 @@ TEST(KernelWords, OfAKernelWithoutASignatureAreAllPossibleAndTheLastIsWritten) {
   launch.put(1, 0, 2);
   launch.put(2, 0, 3);
   EXPECT_THAT(launch.live(), ElementsAre("1?", "2?", "3rw"));
-  EXPECT_EQ(launch.result_type(), ResultType::kSmallIntegers);
+  EXPECT_EQ(launch.types()[2], ResultType::kSmallIntegers);
 }
 
 TEST(KernelWords, OfAnUnknownStructAreAllThatLookLikeAddresses) {
@@ -102,7 +109,7 @@ TEST(KernelWords, OfAnElementwiseKernelAreItsDataAndTheFirstIsWritten) {
       {4, 4, 24});
   for (std::uint64_t i = 0; i < 3; ++i) launch.put(2, 8 * i, i);
   EXPECT_THAT(launch.live(), ElementsAre("0w", "1", "2"));
-  EXPECT_EQ(launch.result_type(), ResultType::kFloat);
+  EXPECT_EQ(launch.types()[0], ResultType::kFloat);
 }
 
 TEST(KernelWords, OfAStridedElementwiseKernelLieBehindItsOffsetCalculator) {
@@ -178,7 +185,9 @@ TEST(KernelWords, OfATensorInfoAreOneAndItsTypeTellsTheRole) {
   for (std::size_t i = 0; i < 3; ++i) launch.put(i, 0, i);
   launch.put(2, 160, 7);
   EXPECT_THAT(launch.live(), ElementsAre("0rw", "1", "2"));
-  EXPECT_EQ(launch.result_type(), ResultType::kSmallIntegers) << "the indices are of 64 bits";
+  EXPECT_THAT(launch.types(),
+              ElementsAre(ResultType::kFloat, ResultType::kFloat, ResultType::kSmallIntegers))
+      << "values, values and indices";
 }
 
 // Another version of the framework has other structs.

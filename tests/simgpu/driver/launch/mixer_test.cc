@@ -31,7 +31,8 @@ class FakeMemory final : public MixerMemory {
   /// An operand at `address`, which lies in a block, as parameter number `position`.
   [[nodiscard]] MixerOperand operand(std::uint64_t address, Role role, std::uint64_t position = 0) {
     const auto block = std::prev(blocks_.upper_bound(address));
-    return {address, block->first, block->first + block->second.size(), position, role};
+    return {address,  block->first, block->first + block->second.size(),
+            position, role,         ResultType::kSmallIntegers};
   }
 
   void read(std::uint64_t address, std::span<std::byte> target) const override {
@@ -74,8 +75,9 @@ std::vector<MixerWrite> mix_all(const std::string& name,
   std::vector<MixerOperand> operands;
   for (const std::uint64_t address : addresses) {
     operands.push_back(memory.operand(address, Role::kInOut, operands.size()));
+    operands.back().type = type;
   }
-  return mix({name, type, kManyThreads}, operands, memory);
+  return mix({name, kManyThreads}, operands, memory);
 }
 
 std::vector<std::uint64_t> lanes(const MixerWrite& write) {
@@ -207,7 +209,7 @@ TEST(Mix, WritesNoMoreThanItsThreadsCanIntoAMuchLargerAllocation) {
   memory.add(kMi, 16 * kMi);
   const std::vector<MixerOperand> operands = {memory.operand(kMi, Role::kOutput)};
   const auto blocks = [&](std::uint64_t threads) {
-    return mix({"kernel", ResultType::kFloat, threads}, operands, memory).size();
+    return mix({"kernel", threads}, operands, memory).size();
   };
   EXPECT_EQ(blocks(1), 1U);
   EXPECT_EQ(blocks(8192), 2U) << "128 KiB";
@@ -220,7 +222,7 @@ TEST(Mix, WritesWhatIsWrittenAndReadsWhatIsRead) {
   const std::vector<MixerOperand> operands = {
       memory.operand(kMi, Role::kOutput, 0), memory.operand(2 * kMi, Role::kInput, 1),
       memory.operand(3 * kMi, Role::kInOut, 2), memory.operand(4 * kMi, Role::kPossible, 3)};
-  const auto writes = mix({"kernel", ResultType::kFloat, 1}, operands, memory);
+  const auto writes = mix({"kernel", 1}, operands, memory);
   EXPECT_THAT(addresses(writes), ElementsAre(kMi, 3 * kMi));
   std::set<std::uint64_t> read;
   for (const auto& [address, size] : memory.reads()) read.insert(address);
@@ -237,7 +239,7 @@ TEST(Mix, CarriesDataFromKernelToKernel) {
     for (const std::uint64_t from : {kMi, 2 * kMi}) {
       const std::vector<MixerOperand> operands = {memory.operand(from, Role::kInput, 0),
                                                   memory.operand(from + kMi, Role::kOutput, 1)};
-      for (const MixerWrite& write : mix({"step", ResultType::kFloat, 1}, operands, memory)) {
+      for (const MixerWrite& write : mix({"step", 1}, operands, memory)) {
         memory.write(write);
       }
     }

@@ -43,21 +43,42 @@ bool has_word(std::string_view text, std::string_view word) {
   return false;
 }
 
-/// A kernel that has to do with signed integers of 64 bits may write them, and a program may take
-/// them for sizes. Unsigned ones are sizes that the kernel itself is given.
-ResultType result_type_of(const KernelSignature& signature) {
-  std::string text = signature.name;
-  for (const std::string& parameter : signature.parameters) text += ' ' + parameter;
-  constexpr std::string_view kSize = "unsigned long";
-  for (std::size_t at = text.find(kSize); at != text.npos; at = text.find(kSize)) {
-    text.erase(at, kSize.size());
-  }
+/// The type of the numbers that `text`, a list of types, speaks of. Among several, integers win: a
+/// program may take them for sizes.
+ResultType type_in(std::string_view text) {
   if (has_word(text, "long") || has_word(text, "bool")) return ResultType::kSmallIntegers;
   for (const char* const half : {"Half", "BFloat16", "half_t", "bfloat16_t", "__half"}) {
     if (has_word(text, half)) return ResultType::kHalf;
   }
   if (has_word(text, "double")) return ResultType::kDouble;
   return has_word(text, "float") ? ResultType::kFloat : ResultType::kSmallIntegers;
+}
+
+/// What a kernel writes where its parameters do not tell.
+ResultType type_of_kernel(const KernelSignature& signature) {
+  std::string text = signature.name;
+  for (const std::string& parameter : signature.parameters) text += ' ' + parameter;
+  // Sizes that the kernel is given, rather than what it writes.
+  constexpr std::string_view kSize = "unsigned long";
+  for (std::size_t at = text.find(kSize); at != text.npos; at = text.find(kSize)) {
+    text.erase(at, kSize.size());
+  }
+  return type_in(text);
+}
+
+/// The type of what a parameter points to; nullopt if it does not say.
+std::optional<ResultType> type_of_parameter(std::string_view parameter) {
+  constexpr std::string_view kTensorInfo = "TensorInfo<";
+  if (const std::size_t at = parameter.find(kTensorInfo); at != parameter.npos) {
+    const std::string_view element = parameter.substr(at + kTensorInfo.size());
+    return type_in(element.substr(0, element.find(',')));
+  }
+  if (!parameter.ends_with('*')) return std::nullopt;
+  const std::string_view pointee = parameter.substr(0, parameter.size() - 1);
+  if (pointee == "void" || pointee == "char" || pointee.find("OpaqueType") != pointee.npos) {
+    return std::nullopt;
+  }
+  return type_in(pointee);
 }
 
 /// The list of a multi_tensor_apply launch that its functor writes: the last number of a
@@ -118,14 +139,17 @@ std::uint64_t word_at(std::span<const std::byte> buffer, std::size_t offset) {
 KernelWords::KernelWords(const std::string& mangled, std::span<const ParameterLayout> parameters) {
   const KernelSignature signature = kernel_signature(mangled);
   // A signature that does not match the layout (templates with packs demangle oddly) says nothing.
-  has_signature_ = signature.parameters.size() == parameters.size() && !parameters.empty();
-  result_type_ = result_type_of(signature);
+  const bool has_signature =
+      signature.parameters.size() == parameters.size() && !parameters.empty();
+  const ResultType type_elsewhere = type_of_kernel(signature);
   bool table_writes = false;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Parameter& parameter = parameters_.emplace_back();
     parameter.layout = parameters[i];
-    if (!has_signature_) continue;
+    parameter.type = type_elsewhere;
+    if (!has_signature) continue;
     const std::string_view type = signature.parameters[i];
+    parameter.type = type_of_parameter(type).value_or(type_elsewhere);
     const bool is_pointer = type.ends_with('*');
     parameter.rule = is_pointer ? nullptr : rule_for(type, parameters[i].size);
     if (parameter.rule != nullptr) {
@@ -138,7 +162,7 @@ KernelWords::KernelWords(const std::string& mangled, std::span<const ParameterLa
       parameter.role = Role::kInput;
     }
   }
-  if (!has_signature_) return;
+  if (!has_signature) return;
   for (Parameter& parameter : parameters_) {
     if (parameter.rule == nullptr && parameter.layout.size == kAddressBytes &&
         parameter.role == Role::kPossible && !table_writes) {
@@ -163,7 +187,8 @@ std::vector<LiveWord> KernelWords::live(
          at + kAddressBytes <= end; at += kAddressBytes) {
       const std::uint64_t value = word_at(buffer, at);
       if (!is_address(value)) continue;
-      words.push_back({value, at, parameter.layout.size == kAddressBytes, parameter.role});
+      words.push_back(
+          {value, at, parameter.layout.size == kAddressBytes, parameter.role, parameter.type});
     }
   }
   if (std::any_of(words.begin(), words.end(),
@@ -210,7 +235,8 @@ void KernelWords::add_struct(const Parameter& parameter, std::span<const std::by
          at += kAddressBytes, --count) {
       const std::uint64_t value = word_at(buffer, at);
       if (!is_address(value)) continue;
-      words.push_back({value, at, shape.count != Count::kRest, parameter.list_roles[list]});
+      words.push_back(
+          {value, at, shape.count != Count::kRest, parameter.list_roles[list], parameter.type});
     }
   }
 }

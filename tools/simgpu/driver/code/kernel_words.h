@@ -21,7 +21,8 @@ enum class Role {
   kPossible,  ///< It may read and write it; a mixer only reads it.
 };
 
-/// What a mixer writes into the results of a kernel.
+/// What a mixer writes into a result of a kernel: by the type of the parameter, if it is a pointer
+/// or a TensorInfo, else by the types that the kernel has to do with.
 enum class ResultType {
   kSmallIntegers,  ///< words of 8 bytes, at most 4095: also what is unknown
   kHalf,           ///< 16-bit floats in [1, 2), of IEEE's format or bfloat16's
@@ -37,6 +38,7 @@ struct LiveWord {
   /// it may be a leftover in a struct.
   bool surely = false;
   Role role = Role::kInput;
+  ResultType type = ResultType::kSmallIntegers;  ///< of what the kernel writes there
 
   friend bool operator==(const LiveWord&, const LiveWord&) = default;
 };
@@ -50,8 +52,6 @@ class KernelWords {
  public:
   /// Cost: one demangling.
   KernelWords(const std::string& mangled, std::span<const ParameterLayout> parameters);
-
-  [[nodiscard]] ResultType result_type() const { return result_type_; }
 
   /// The live words of a launch with the parameters `buffer` and `grid` blocks for which
   /// `is_address` holds, in ascending order of their offsets.
@@ -92,6 +92,7 @@ class KernelWords {
     const StructRule* rule = nullptr;
     std::array<Role, kMostLists> list_roles{};  ///< with `rule`
     Role role = Role::kPossible;                ///< without
+    ResultType type = ResultType::kSmallIntegers;
   };
 
   void add_struct(const Parameter& parameter, std::span<const std::byte> buffer,
@@ -100,8 +101,6 @@ class KernelWords {
                   std::vector<LiveWord>& words) const;
 
   std::vector<Parameter> parameters_;
-  bool has_signature_ = false;
-  ResultType result_type_ = ResultType::kSmallIntegers;
 };
 
 }  // namespace simgpu

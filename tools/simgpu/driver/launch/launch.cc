@@ -84,7 +84,7 @@ class LaunchWork {
       run(*host);
       return;
     }
-    const MixerLaunch launch{code.image().name, code.words().result_type(), threads_};
+    const MixerLaunch launch{code.image().name, threads_};
     writes_ = mix(launch, operands_.mixer_operands(), operands_);
   }
 

@@ -90,13 +90,12 @@ std::uint64_t result_word(ResultType type, std::uint64_t random) {
   return random & 0xfff;
 }
 
-MixerWrite write_to(const MixerOperand& operand, std::uint64_t block, std::uint64_t seed,
-                    ResultType type) {
+MixerWrite write_to(const MixerOperand& operand, std::uint64_t block, std::uint64_t seed) {
   const Piece piece = clip(operand, block);
   MixerWrite write{.address = piece.address, .size = piece.size, .bytes = {}};
   std::array<std::byte, kMixerBlock> bytes{};
   for (std::size_t lane = 0; lane < kMixerBlock / sizeof(std::uint64_t); ++lane) {
-    const std::uint64_t word = result_word(type, combine(seed, lane));
+    const std::uint64_t word = result_word(operand.type, combine(seed, lane));
     std::memcpy(bytes.data() + lane * sizeof(word), &word, sizeof(word));
   }
   std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(piece.skip), piece.size,
@@ -131,7 +130,7 @@ std::vector<MixerWrite> mix(const MixerLaunch& launch, std::span<const MixerOper
     for_each_block(operand, end_of_writes(operand, launch.threads),
                    [&](std::uint64_t block, std::uint64_t index) {
                      const std::uint64_t place = combine(seed, index);
-                     writes.push_back(write_to(operand, block, place, launch.result_type));
+                     writes.push_back(write_to(operand, block, place));
                    });
   }
   return writes;

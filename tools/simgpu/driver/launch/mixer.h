@@ -29,6 +29,7 @@ struct MixerOperand {
   std::uint64_t end = 0;       ///< One past its last byte.
   std::uint64_t position = 0;  ///< of the word in the parameter buffer, in words
   Role role = Role::kInput;
+  ResultType type = ResultType::kSmallIntegers;
 };
 
 /// Bytes read and written at a time, and the distance between them.
@@ -44,8 +45,7 @@ struct MixerWrite {
 
 /// What one launch of a kernel looks like to the mixer.
 struct MixerLaunch {
-  std::string_view kernel;  ///< mangled
-  ResultType result_type = ResultType::kSmallIntegers;
+  std::string_view kernel;    ///< mangled
   std::uint64_t threads = 1;  ///< of all blocks
 };
 

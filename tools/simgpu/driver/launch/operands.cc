@@ -95,7 +95,8 @@ std::vector<MixerOperand> Operands::mixer_operands() const {
     const Range& range = ranges_[operand.range];
     if (!range.live) continue;
     found.push_back({operand.word.value, range.begin(), range.end(),
-                     operand.word.offset / sizeof(std::uint64_t), operand.word.role});
+                     operand.word.offset / sizeof(std::uint64_t), operand.word.role,
+                     operand.word.type});
   }
   return found;
 }
