@@ -210,4 +210,32 @@ TEST_F(Stream, ManyThreadsShareOneStream) {
   }
 }
 
+TEST_F(Stream, AHandleComesAgainOnceTheWorkIsDone) {
+  const CUstream first = make_stream();
+  Gate gate;
+  EXPECT_SUCCESS(cuLaunchHostFunc(first, Gate::wait, &gate));
+  EXPECT_SUCCESS(cuStreamDestroy(first));
+  EXPECT_EQ(cuStreamQuery(first), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuStreamDestroy(first), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_NE(make_stream(), first);
+  gate.release();
+  EXPECT_SUCCESS(cuCtxSynchronize());
+  EXPECT_EQ(make_stream(), first);
+}
+
+TEST_F(Stream, AnEventsHandleComesAgainAsAnEventThatWasNeverRecorded) {
+  const CUstream stream = make_stream();
+  const CUevent first = make_event();
+  Gate gate;
+  EXPECT_SUCCESS(cuLaunchHostFunc(stream, Gate::wait, &gate));
+  EXPECT_SUCCESS(cuEventRecord(first, stream));
+  EXPECT_EQ(cuEventQuery(first), CUDA_ERROR_NOT_READY);
+  EXPECT_SUCCESS(cuEventDestroy(first));
+  EXPECT_EQ(cuEventQuery(first), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(make_event(), first);
+  EXPECT_SUCCESS(cuEventQuery(first));
+  gate.release();
+  EXPECT_SUCCESS(cuStreamSynchronize(stream));
+}
+
 }  // namespace

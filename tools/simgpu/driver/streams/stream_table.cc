@@ -1,6 +1,7 @@
 #include "tools/simgpu/driver/streams/stream_table.h"
 
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "tools/simgpu/driver/entry/handle_table.h"
@@ -13,6 +14,27 @@ namespace {
 HandleTable<CUstream, Stream>& made_streams() {
   static auto* const table = new HandleTable<CUstream, Stream>;
   return *table;
+}
+
+/// Streams that were destroyed while they had work, whose handles are not to come again before it
+/// is done.
+struct DestroyedStreams {
+  std::mutex mutex;
+  std::vector<std::pair<CUstream, StreamPtr>> list;
+};
+DestroyedStreams& destroyed_streams() {
+  static auto* const streams = new DestroyedStreams;
+  return *streams;
+}
+
+void release_handles_of_done_streams() {
+  DestroyedStreams& destroyed = destroyed_streams();
+  const std::lock_guard lock{destroyed.mutex};
+  std::erase_if(destroyed.list, [](const std::pair<CUstream, StreamPtr>& stream) {
+    if (!is_complete(stream.second)) return false;
+    made_streams().release(stream.first);
+    return true;
+  });
 }
 
 /// The calling thread's default streams, one per context; closed when the thread ends.
@@ -75,13 +97,17 @@ CUresult resolve_stream(Context& context, CUstream handle, NullStream null_strea
 CUstream create_stream(Context& context, unsigned flags, int priority) {
   const StreamKind kind =
       (flags & CU_STREAM_NON_BLOCKING) != 0 ? StreamKind::kNonBlocking : StreamKind::kBlocking;
+  release_handles_of_done_streams();
   return made_streams().add(make_stream(context, kind, flags, priority));
 }
 
 bool destroy_stream(CUstream handle) {
-  const StreamPtr stream = made_streams().remove(handle);
+  const StreamPtr stream = made_streams().withdraw(handle);
   if (stream == nullptr) return false;
   stream->close();
+  DestroyedStreams& destroyed = destroyed_streams();
+  const std::lock_guard lock{destroyed.mutex};
+  destroyed.list.emplace_back(handle, stream);
   return true;
 }
 
