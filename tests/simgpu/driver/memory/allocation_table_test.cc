@@ -4,6 +4,7 @@
 
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/memory/memory_pool.h"
 
 namespace simgpu {
 namespace {
@@ -13,12 +14,23 @@ class AllocationTableTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(cuInit(0), CUDA_SUCCESS); }
 
-  std::uint64_t allocate(std::uint64_t size, Context& context, AllocationSource source) {
+  std::uint64_t allocate(std::uint64_t size, Context& context) {
     std::uint64_t address = 0;
-    EXPECT_EQ(table_.allocate(context, find_device(0)->small_allocations(), size, source, nullptr,
-                              &address),
+    EXPECT_EQ(table_.allocate(context, find_device(0)->small_allocations(), size, &address),
               CUDA_SUCCESS);
     return address;
+  }
+  /// A block at the beginning of a chunk of its own.
+  std::uint64_t add_block(Context& context, const std::shared_ptr<MemoryPool>& pool,
+                          std::uint64_t size) {
+    const PhysicalPtr chunk = Physical::create(find_device(0)->small_allocations(), kGranularity);
+    const std::uint64_t base = table_.map_chunk(chunk).value_or(0);
+    table_.add_block(context, pool, {.base = base, .size = size, .physical = chunk});
+    return base;
+  }
+  void remove_block(const MemoryPool& pool, std::uint64_t base) {
+    EXPECT_NE(table_.remove_block(pool, base), nullptr);
+    table_.unmap_chunk(base, kGranularity);
   }
 
   AllocationTable table_;
@@ -26,7 +38,7 @@ class AllocationTableTest : public ::testing::Test {
 
 TEST_F(AllocationTableTest, FindsAnAllocationByItsBaseAndByAnyAddressInside) {
   Context context{*find_device(0), false, 0, 1};
-  const std::uint64_t base = allocate(100, context, AllocationSource::kMemAlloc);
+  const std::uint64_t base = allocate(100, context);
   EXPECT_TRUE(table_.find_at(base));
   EXPECT_FALSE(table_.find_at(base + 1));
   EXPECT_EQ(table_.find(base + 99)->base, base);
@@ -37,45 +49,50 @@ TEST_F(AllocationTableTest, FindsAnAllocationByItsBaseAndByAnyAddressInside) {
   EXPECT_EQ(table_.remove(base), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(AllocationTableTest, AFreeBeginsForNewWorkAndFinishesForWorkThatRuns) {
+TEST_F(AllocationTableTest, ABlocksLifeEndsWithItsFreeAndNotWhenTheHostAskedForIt) {
   Context context{*find_device(0), false, 0, 1};
-  const std::uint64_t base = allocate(100, context, AllocationSource::kPool);
-  const std::uint64_t id = table_.begin_free(base);
-  ASSERT_NE(id, 0U);
-  EXPECT_EQ(table_.begin_free(base), 0U) << "it is freed once";
+  const auto pool = std::make_shared<MemoryPool>(*find_device(0), false);
+  const std::uint64_t base = add_block(context, pool, 100);
+  const std::weak_ptr<const AllocationLife> watched = table_.find_at(base)->life;
+  const std::uint64_t id = table_.find_at(base)->id;
+  auto freeing = table_.remove_block(*pool, base);
+  EXPECT_EQ(table_.remove_block(*pool, base), nullptr) << "it is freed once";
   EXPECT_FALSE(table_.find_at(base));
-  EXPECT_FALSE(table_.find(base));
-  EXPECT_TRUE(table_.find_accessible(base));
-  table_.finish_free(base, id);
-  EXPECT_FALSE(table_.find_accessible(base));
-  EXPECT_EQ(table_.remove(base), CUDA_SUCCESS);
+  EXPECT_FALSE(watched.expired());
+  AllocationLife again = *freeing;
+  again.size = 50;
+  table_.add_block(context, pool, again);
+  EXPECT_NE(table_.find_at(base)->id, id);
+  freeing.reset();
+  EXPECT_TRUE(watched.expired());
+  EXPECT_EQ(table_.find_at(base)->size, 50U);
+  remove_block(*pool, base);
 }
 
-TEST_F(AllocationTableTest, ABlockGivenOutAgainIsNotTakenByTheFreeOfWhatItWas) {
+TEST_F(AllocationTableTest, ABlockIsFreedThroughItsPoolOnly) {
   Context context{*find_device(0), false, 0, 1};
-  const std::uint64_t base = allocate(100, context, AllocationSource::kPool);
-  const std::uint64_t id = table_.begin_free(base);
-  table_.revive(base, 50, context);
-  EXPECT_NE(table_.find_at(base)->id, id);
-  table_.finish_free(base, id);
-  EXPECT_TRUE(table_.find_accessible(base));
-  EXPECT_EQ(table_.find_at(base)->size, 50U);
-  EXPECT_EQ(table_.remove(base), CUDA_SUCCESS);
+  const auto pool = std::make_shared<MemoryPool>(*find_device(0), false);
+  const MemoryPool other{*find_device(0), false};
+  const std::uint64_t base = add_block(context, pool, 100);
+  EXPECT_EQ(table_.remove(base), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(table_.remove_block(other, base), nullptr);
+  remove_block(*pool, base);
 }
 
 TEST_F(AllocationTableTest, RemovesWhatCuMemAllocMadeInOneContextAndLeavesItsPools) {
   Context one{*find_device(0), false, 0, 1};
   Context other{*find_device(0), false, 0, 2};
-  const std::uint64_t removed = allocate(100, one, AllocationSource::kMemAlloc);
-  const std::uint64_t pooled = allocate(100, one, AllocationSource::kPool);
-  const std::uint64_t elsewhere = allocate(100, other, AllocationSource::kMemAlloc);
+  const std::uint64_t removed = allocate(100, one);
+  const auto pool = std::make_shared<MemoryPool>(*find_device(0), false);
+  const std::uint64_t pooled = add_block(one, pool, 100);
+  const std::uint64_t elsewhere = allocate(100, other);
   table_.remove_all_of(one);
   EXPECT_FALSE(table_.find_at(removed));
   EXPECT_TRUE(table_.find_at(pooled));
   EXPECT_TRUE(table_.find_at(elsewhere));
   ASSERT_EQ(table_.pool_allocations_of(one).size(), 1U);
   EXPECT_EQ(table_.pool_allocations_of(one)[0].base, pooled);
-  EXPECT_EQ(table_.remove(pooled), CUDA_SUCCESS);
+  remove_block(*pool, pooled);
   EXPECT_EQ(table_.remove(elsewhere), CUDA_SUCCESS);
 }
 

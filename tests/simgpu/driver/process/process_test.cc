@@ -1,38 +1,23 @@
 // The driver as a process sees it: environment, faults, statistics, fork, exit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/simgpu/driver/support/scenario_run.h"
+
 namespace {
 
 using testing::HasSubstr;
 
-struct Outcome {
-  int status = -1;     ///< exit status, or -1 if killed
-  std::string output;  ///< standard output and error
-};
+using simgpu_test::Outcome;
 
 /// Runs the scenario with `environment` ("NAME=value NAME=value") in front.
 Outcome run(const std::string& scenario, const std::string& environment = "") {
-  const std::string command = environment + " " SIMGPU_SCENARIO " " + scenario + " 2>&1";
-  Outcome outcome;
-  FILE* const pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  std::array<char, 4096> buffer{};
-  std::size_t length = 0;
-  while ((length = fread(buffer.data(), 1, buffer.size(), pipe)) > 0) {
-    outcome.output.append(buffer.data(), length);
-  }
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
-  return outcome;
+  return simgpu_test::run_scenario(SIMGPU_SCENARIO, scenario, environment);
 }
 
 class Statistics : public testing::Test {
@@ -64,7 +49,7 @@ TEST(Process, MalformedVariableFailsInitWithOneLine) {
         "SIMGPU_H2D_GBPS=0", "SIMGPU_D2H_GBPS=-1", "SIMGPU_KERNEL_US=x", "SIMGPU_MAP_US=1s",
         "SIMGPU_LOG=loud", "SIMGPU_FAULTS=cuMemCreate", "SIMGPU_FAULTS=cuMemCreate:oom@0",
         "SIMGPU_FAULTS=cuMemCreate:rain@1", "SIMGPU_FAULTS=cuMemCreat:oom@1",
-        "SIMGPU_CONTEXT_BYTES=1Q"}) {
+        "SIMGPU_CONTEXT_BYTES=1Q", "SIMGPU_POOL_CHUNK=big", "SIMGPU_FILL=random"}) {
     const Outcome outcome = run("initialise", variable);
     EXPECT_THAT(outcome.output, HasSubstr("init=1\ncount=3\n")) << variable;
     EXPECT_THAT(outcome.output, HasSubstr(std::string("simgpu: ") + variable)) << outcome.output;

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "tools/simgpu/driver/memory/physical_memory.h"
 
 namespace simgpu {
+
+struct AllocationLife;
 
 /// The host's pointer to `address`: device memory and its host share one address space.
 inline void* pointer_to(std::uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -68,12 +71,14 @@ void for_each_part(const std::vector<Segment>& segments, std::uint64_t offset, s
 
 /// The memory that a call which submits work names, as the call found it. When the work runs, the
 /// host may be far ahead: it may have freed a pool's block in stream order and been given the same
-/// address for something smaller. The work still uses what the call named.
+/// bytes again, as another allocation. The work still uses what the call named, until the free of
+/// that is executed.
 struct Claim {
   std::uint64_t address = 0;
-  bool allocated = false;          ///< in an allocation; if not, in mapped memory or in none
-  std::uint64_t base = 0;          ///< of the allocation
-  std::weak_ptr<Physical> memory;  ///< of the allocation; work that is queued does not keep it
+  bool allocated = false;  ///< in an allocation; if not, in mapped memory or in none
+  std::uint64_t base = 0;  ///< of the allocation
+  std::weak_ptr<const AllocationLife>
+      life;  ///< of the allocation; work that is queued only watches
 };
 
 /// What resolve() found.

@@ -3,15 +3,16 @@
 namespace simgpu {
 namespace {
 
-/// `size` bytes at `offset` in `memory`, of which `limit` may be used, and which begins at `base`.
-Resolution resolve_in(const PhysicalPtr& memory, std::uint64_t base, std::uint64_t offset,
-                      std::uint64_t size, std::uint64_t limit) {
+/// `size` bytes from `address` on, of an allocation.
+Resolution resolve_in(const AllocationLife& life, std::uint64_t address, std::uint64_t size) {
   Resolution result;
-  if (offset > limit || size > limit - offset) {
-    result.first_bad = base + limit;
+  const std::uint64_t offset = address - life.base;
+  if (offset > life.size || size > life.size - offset) {
+    result.first_bad = life.base + life.size;
     return result;
   }
-  result.segments.push_back({memory->window() + offset, size, memory, 0});
+  result.segments.push_back(
+      {life.physical->window() + life.offset + offset, size, life.physical, 0});
   result.accessible = true;
   return result;
 }
@@ -25,11 +26,11 @@ AddressSpace& AddressSpace::instance() {
 
 AddressRange AddressSpace::find(std::uint64_t address) {
   AddressRange range;
-  if (const auto allocation = allocations_.find_accessible(address)) {
+  if (const auto allocation = allocations_.find(address)) {
     range.kind = MemoryKind::kAllocated;
     range.base = allocation->base;
     range.size = allocation->size;
-    range.device = allocation->physical->device().ordinal();
+    range.device = allocation->device().ordinal();
   } else if (const auto mapped = mappings_.find(address)) {
     range = *mapped;
   } else if (const auto pinned = pinned_.find(address)) {
@@ -50,28 +51,24 @@ Claim AddressSpace::claim(std::uint64_t address) {
   if (const auto allocation = allocations_.find(address)) {
     claim.allocated = true;
     claim.base = allocation->base;
-    claim.memory = allocation->physical;
+    claim.life = allocation->life;
   }
   return claim;
 }
 
 Resolution AddressSpace::resolve(std::uint64_t address, std::uint64_t size, bool write,
                                  int device) {
-  if (const auto allocation = allocations_.find_accessible(address)) {
-    if (allocation->freeing) return {.first_bad = address, .segments = {}};
-    return resolve_in(allocation->physical, allocation->base, address - allocation->base, size,
-                      allocation->size);
+  if (const auto allocation = allocations_.find(address)) {
+    return resolve_in(*allocation->life, address, size);
   }
   return mappings_.resolve(address, size, write, device);
 }
 
 Resolution AddressSpace::resolve(const Claim& claim, std::uint64_t size, bool write, int device) {
   if (!claim.allocated) return mappings_.resolve(claim.address, size, write, device);
-  const PhysicalPtr memory = claim.memory.lock();
-  if (memory == nullptr || !allocations_.holds(claim.base, memory)) {
-    return {.first_bad = claim.address, .segments = {}};
-  }
-  return resolve_in(memory, claim.base, claim.address - claim.base, size, memory->size());
+  const std::shared_ptr<const AllocationLife> life = claim.life.lock();
+  if (life == nullptr) return {.first_bad = claim.address, .segments = {}};
+  return resolve_in(*life, claim.address, size);
 }
 
 }  // namespace simgpu

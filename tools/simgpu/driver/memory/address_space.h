@@ -30,14 +30,12 @@ class AddressSpace {
   /// @{
   /// Memory whose stream-ordered free was already asked for is none.
   Claim claim(std::uint64_t address);
-  /// The memory behind [address, address + size), for `device` or any if negative. An allocation
-  /// ends where the program was told.
+  /// The memory behind [address, address + size), for `device` or any if negative.
   Resolution resolve(std::uint64_t address, std::uint64_t size, bool write, int device);
   /// @}
 
-  /// For work that runs: the memory behind `size` bytes from `claim.address` on. An allocation ends
-  /// where its memory does, and is accessible as long as it has that memory and its free was not
-  /// executed.
+  /// For work that runs: the memory behind `size` bytes from `claim.address` on. An allocation is
+  /// accessible until its free is executed.
   Resolution resolve(const Claim& claim, std::uint64_t size, bool write, int device);
 
  private:

@@ -45,20 +45,19 @@ CUresult mem_alloc_pitch(CUdeviceptr* out, std::uint64_t* pitch, std::uint64_t w
   return result;
 }
 
-/// Waits for all work, as the driver does: whatever still uses the memory finishes first.
+/// Waits for all work, as the driver does: whatever still uses the memory finishes first. But not
+/// where the memory came from a pool: the program must have waited itself.
 CUresult mem_free(CUdeviceptr address) {
   SIMGPU_ENTER(cuMemFree);
   SIMGPU_CONTEXT(context);
   if (address == 0) return CUDA_SUCCESS;
-  const auto allocation = AddressSpace::instance().allocations().find_at(address);
+  auto allocation = AddressSpace::instance().allocations().find_at(address);
   if (!allocation) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult result = synchronize(*allocation->context); result != CUDA_SUCCESS) {
-    return result;
-  }
-  if (allocation->source == AllocationSource::kPool) {
-    const auto pool = pool_of(*allocation);
-    return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : pool->free_now(address);
-  }
+  const PoolPtr pool = allocation->pool;
+  Context& owner = *allocation->context;
+  allocation.reset();  // its life is to end with the free
+  if (pool != nullptr) return pool->free_now(address);
+  if (const CUresult result = synchronize(owner); result != CUDA_SUCCESS) return result;
   return free_device(address);
 }
 

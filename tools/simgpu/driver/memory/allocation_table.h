@@ -9,35 +9,47 @@
 #include <vector>
 
 #include "tools/simgpu/driver/entry/api.h"
+#include "tools/simgpu/driver/memory/address_range.h"
 #include "tools/simgpu/driver/memory/extents.h"
 #include "tools/simgpu/driver/memory/physical_memory.h"
 
 namespace simgpu {
 
 class Context;
+class MemoryPool;
 
 /// What made an allocation, which decides how it is freed.
 enum class AllocationSource { kMemAlloc, kPool };
+
+/// The bytes of one allocation, for as long as it lives. The table owns it, and a stream-ordered
+/// free until it is executed; work that is queued only watches it (Claim). The same bytes may
+/// become another allocation afterwards, and even, for the host, which runs ahead, before.
+struct AllocationLife {
+  std::uint64_t base = 0;
+  std::uint64_t size = 0;    ///< as asked for
+  PhysicalPtr physical;      ///< which they lie in
+  std::uint64_t offset = 0;  ///< in `physical`
+};
 
 /// Device memory that cuMemAlloc or a pool made.
 struct Allocation {
   std::uint64_t base = 0;
   std::uint64_t size = 0;          ///< as asked for
-  std::uint64_t address_size = 0;  ///< of address space, guard page included
-  PhysicalPtr physical;
+  std::uint64_t address_size = 0;  ///< of address space, guard page included; 0: a pool's chunk
+  std::shared_ptr<const AllocationLife> life;
   Context* context = nullptr;
   AllocationSource source = AllocationSource::kMemAlloc;
-  CUmemoryPool pool = nullptr;
-  std::uint64_t id = 0;    ///< unique per allocation call: CU_POINTER_ATTRIBUTE_BUFFER_ID
-  bool freeing = false;    ///< cuMemFreeAsync was called: new work may not name it
-  bool accessible = true;  ///< false: freed, and cached in its pool
+  std::shared_ptr<MemoryPool> pool;  ///< that it came from, or null
+  std::uint64_t id = 0;              ///< unique per call: CU_POINTER_ATTRIBUTE_BUFFER_ID
+
+  [[nodiscard]] Device& device() const { return life->physical->device(); }
 };
 
-/// The allocations, and the address space that they lie in. Thread-safe; waits on no device work.
+/// The allocations, and the address space that they and the chunks of pools lie in. Thread-safe;
+/// waits on no device work.
 ///
-/// An allocation is live from allocate() on. One of a pool is freed in two steps, since its free
-/// has a place in a stream's order, and stays in the table, inaccessible, while its pool keeps the
-/// block.
+/// An allocation is in the table from the call that makes it to the call that frees it, whichever
+/// order of a stream that free has: no new work may name it from then on.
 class AllocationTable {
  public:
   AllocationTable();
@@ -45,41 +57,41 @@ class AllocationTable {
   /// Allocates `size` bytes in `context`, on the device of `small`, which a small allocation is
   /// charged to. @return CUDA_ERROR_OUT_OF_MEMORY; `*address` is then untouched.
   CUresult allocate(Context& context, const std::shared_ptr<SmallBlocks>& small, std::uint64_t size,
-                    AllocationSource source, CUmemoryPool pool, std::uint64_t* address);
-  /// Removes the allocation at `base`, accessible or not, with its memory.
+                    std::uint64_t* address);
+  /// Removes what allocate() made at `base`, with its memory.
   /// @return CUDA_ERROR_INVALID_VALUE if there is none.
   CUresult remove(std::uint64_t base);
-  /// Removes what cuMemAlloc made in `context`.
+  /// Removes what allocate() made in `context`.
   void remove_all_of(const Context& context);
 
-  /// The allocation whose base is `base`, unless it is being freed or is inaccessible.
-  std::optional<Allocation> find_at(std::uint64_t base);
-  /// The allocation that `address` lies in, unless it is being freed or is inaccessible.
-  std::optional<Allocation> find(std::uint64_t address);
-  /// The allocation that `address` lies in, unless it is inaccessible: kernels may still use one
-  /// that is being freed.
-  std::optional<Allocation> find_accessible(std::uint64_t address);
-  /// Whether the allocation at `base` has `memory`, and is accessible. Of a pool's block, it may be
-  /// another life than that in which somebody learned of it.
-  bool holds(std::uint64_t base, const PhysicalPtr& memory);
-  /// The allocations that pools made in `context` and that are not being freed.
+  /// @name For pools
+  /// @{
+  /// Maps `memory` at addresses of its own. @return the first one; nullopt if none is free.
+  std::optional<std::uint64_t> map_chunk(const PhysicalPtr& memory);
+  void unmap_chunk(std::uint64_t base, std::uint64_t size);
+  /// Adds an allocation of `pool`, made in `context`. REQUIRES that its bytes are of a chunk and of
+  /// no other allocation in the table.
+  void add_block(Context& context, std::shared_ptr<MemoryPool> pool, const AllocationLife& life);
+  /// Takes the allocation of `pool` at `base` out of the table.
+  /// @return its life, which ends when the caller lets go of it; null if there is none.
+  std::shared_ptr<const AllocationLife> remove_block(const MemoryPool& pool, std::uint64_t base);
+  /// The allocations that pools made in `context`.
   std::vector<Allocation> pool_allocations_of(const Context& context);
+  /// @}
+
+  /// The allocation whose base is `base`.
+  std::optional<Allocation> find_at(std::uint64_t base);
+  /// The allocation that `address` lies in.
+  std::optional<Allocation> find(std::uint64_t address);
   /// Whether [address, address + size) touches the address space of allocations, used or not.
   [[nodiscard]] bool touches(std::uint64_t address, std::uint64_t size) const;
-
-  /// cuMemFreeAsync was called on `base`: new work may not name it.
-  /// @return the allocation's id; 0 if find_at(base) would find none.
-  std::uint64_t begin_free(std::uint64_t base);
-  /// The free of allocation `id` at `base` was executed: nothing may access it, unless it has been
-  /// given out again since.
-  void finish_free(std::uint64_t base, std::uint64_t id);
-  /// Gives a freed block out again, as a new allocation of `size` bytes.
-  void revive(std::uint64_t base, std::uint64_t size, Context& context);
 
  private:
   using Allocations = std::map<std::uint64_t, Allocation>;
 
-  Allocation* accessible_at(std::uint64_t address);
+  /// REQUIRES: the mutex. @return nullopt if no address space is free or it cannot be mapped.
+  std::optional<std::uint64_t> map_locked(const PhysicalPtr& memory);
+  void unmap_locked(std::uint64_t base, std::uint64_t address_size);
   void erase(Allocations::iterator allocation);
 
   std::shared_mutex mutex_;

@@ -1,130 +1,151 @@
 #include "tools/simgpu/driver/memory/memory_pool.h"
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
+#include <utility>
+#include <vector>
 
-#include "tools/simgpu/driver/device/device.h"
-#include "tools/simgpu/driver/faults/access_fault.h"
+#include "tools/simgpu/driver/memory/unwritten.h"
 #include "tools/simgpu/driver/process/configuration.h"
 
 namespace simgpu {
 namespace {
 
-/// Zeroes reused memory in stream order, so that what a program never wrote cannot make two runs
-/// differ. It takes the time of a memset, but no engine: a real device does not do it.
-Operation zero_fill(std::uint64_t address, std::uint64_t bytes) {
+/// Makes reused memory read as if nobody had written it, in stream order. It takes the time of a
+/// memset, but no engine: a real device does not do it. A program that has freed the memory before
+/// that is wrong, but the fill is not its access, and does nothing then.
+Operation fill_unwritten(std::uint64_t address, std::uint64_t bytes) {
   Operation fill;
   fill.label = "a stream-ordered allocation";
   fill.duration = static_cast<Nanoseconds>(static_cast<double>(bytes) / configuration().d2d_gbps);
-  fill.work = [claim = AddressSpace::instance().claim(address), bytes] {
+  fill.work = [claim = AddressSpace::instance().claim(address), bytes,
+               unwritten = Unwritten::next()] {
     const Resolution memory = AddressSpace::instance().resolve(claim, bytes, true, -1);
-    for (const Segment& segment : memory.segments) std::memset(segment.bytes, 0, segment.size);
+    for (const Segment& segment : memory.segments) unwritten.write(segment.bytes, segment.size);
   };
   return fill;
 }
 
+bool is_for_everybody(const FreePoint& freed) { return freed.done == nullptr; }
+
 }  // namespace
 
 CUresult MemoryPool::allocate(const StreamPtr& stream, std::uint64_t size, std::uint64_t* address) {
+  if (size > device_.capacity()) return CUDA_ERROR_OUT_OF_MEMORY;
+  const std::uint64_t bytes = align_up(size, kPoolBlock);
   std::unique_lock lock{mutex_};
-  if (const auto block = find_reusable(stream.get(), size, false); block != free_.end()) {
-    return reuse(block, stream, size, address);
+  const auto taken = take(lock, stream, bytes);
+  if (!taken) return CUDA_ERROR_OUT_OF_MEMORY;
+  used_.add(bytes);
+  const auto chunk = std::prev(chunks_.upper_bound(taken->address));
+  AddressSpace::instance().allocations().add_block(context_of(*stream), shared_from_this(),
+                                                   {.base = taken->address,
+                                                    .size = size,
+                                                    .physical = chunk->second,
+                                                    .offset = taken->address - chunk->first});
+  lock.unlock();
+  if (!taken->fresh) {
+    Operation fill = fill_unwritten(taken->address, size);
+    fill.waits = taken->pending;
+    enqueue(stream, std::move(fill));
   }
-  AddressSpace& space = AddressSpace::instance();
-  Context& context = context_of(*stream);
-  const auto take = [&] {
-    return space.allocations().allocate(context, small_, size, AllocationSource::kPool, handle,
-                                        address);
-  };
-  CUresult result = take();
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+  *address = taken->address;
+  return CUDA_SUCCESS;
+}
+
+std::optional<PoolBlocks::Taken> MemoryPool::take(std::unique_lock<std::mutex>& lock,
+                                                  const StreamPtr& stream, std::uint64_t size) {
+  if (auto taken = take_freed(stream, size)) return taken;
+  if (grow(size)) return blocks_.take(size, is_for_everybody);
+  for (bool none_pending = false;;) {
     trim_locked(0);
-    result = take();
-  }
-  while (result == CUDA_ERROR_OUT_OF_MEMORY && internal_dependencies_) {
-    const auto block = find_reusable(stream.get(), size, true);
-    if (block != free_.end()) return reuse(block, stream, size, address);
-    // Nothing fits: wait for the blocks that are still being freed, even those whose free has
-    // completed just now. The lock is released meanwhile, so that another call may take what
-    // becomes free.
-    std::vector<CompletionPtr> pending;
-    for (const FreeBlock& free : free_) {
-      if (free.freed != nullptr) pending.push_back(free.freed);
-    }
-    if (pending.empty()) break;
+    if (grow(size)) return blocks_.take(size, is_for_everybody);
+    if (!internal_dependencies_) return std::nullopt;
+    if (auto taken = blocks_.take(size, [](const FreePoint&) { return true; })) return taken;
+    if (none_pending) return std::nullopt;
+    // Nothing fits: wait for what is still being freed. The lock is released meanwhile, so that
+    // another call may take what becomes free.
+    const std::vector<CompletionPtr> pending = blocks_.pending();
+    none_pending = pending.empty();
     lock.unlock();
     for (const CompletionPtr& freed : pending) freed->wait();
     lock.lock();
-    trim_locked(0);
-    result = take();
   }
-  if (result != CUDA_SUCCESS) return result;
-  const std::uint64_t bytes = space.allocations().find_at(*address)->physical->size();
-  reserved_ += bytes;
-  reserved_high_ = std::max(reserved_high_, reserved_);
-  add_used(bytes);
-  return CUDA_SUCCESS;
 }
 
-std::vector<MemoryPool::FreeBlock>::iterator MemoryPool::find_reusable(const Stream* stream,
-                                                                       std::uint64_t size,
-                                                                       bool pending_too) {
-  auto best = free_.end();
-  for (auto block = free_.begin(); block != free_.end(); ++block) {
-    // At most an eighth is wasted: a small request must not take a large block.
-    if (block->bytes < size || block->bytes > align_up(size + size / 8, kPage)) continue;
-    const bool done = block->freed == nullptr || block->freed->complete();
-    if (!(block->stream == stream || (opportunistic_ && done) || pending_too)) continue;
-    if (best == free_.end() || block->bytes <= best->bytes) best = block;
+std::optional<PoolBlocks::Taken> MemoryPool::take_freed(const StreamPtr& stream,
+                                                        std::uint64_t size) {
+  if (opportunistic_) {
+    blocks_.free_for_everybody([](const FreePoint& freed) { return freed.complete(); });
   }
-  return best;
+  const std::uint64_t own = number_of(*stream);
+  auto taken = blocks_.take(size, [own](const FreePoint& freed) {
+    return is_for_everybody(freed) || freed.point.stream == own;
+  });
+  if (taken || !follow_events_) return taken;
+  return blocks_.take(size, [&](const FreePoint& freed) {
+    return is_for_everybody(freed) || comes_after(stream, freed.point);
+  });
 }
 
-CUresult MemoryPool::reuse(std::vector<FreeBlock>::iterator block, const StreamPtr& stream,
-                           std::uint64_t size, std::uint64_t* address) {
-  const FreeBlock taken = *block;
-  free_.erase(block);
-  AddressSpace::instance().allocations().revive(taken.address, size, context_of(*stream));
-  Operation fill = zero_fill(taken.address, size);
-  if (taken.freed != nullptr && !taken.freed->complete()) fill.waits.push_back(taken.freed);
-  enqueue(stream, std::move(fill));
-  add_used(taken.bytes);
-  *address = taken.address;
-  return CUDA_SUCCESS;
+bool MemoryPool::grow(std::uint64_t size) {
+  const std::uint64_t smallest = align_up(size, kGranularity);
+  // Where nothing uses a chunk that is too small for the request, its physical memory becomes part
+  // of the new one.
+  std::uint64_t recycled = 0;
+  for (const PoolBlocks::Chunk& idle : blocks_.idle_chunks(is_for_everybody)) {
+    if (recycled >= smallest) break;
+    recycled += idle.size;
+    remove_chunk(idle);
+  }
+  const std::uint64_t usual = configuration().pool_chunk(device_.capacity());
+  return (usual > smallest && add_chunk(usual)) || add_chunk(smallest);
 }
 
-void MemoryPool::add_used(std::uint64_t bytes) {
-  used_ += bytes;
-  used_high_ = std::max(used_high_, used_);
+bool MemoryPool::add_chunk(std::uint64_t size) {
+  PhysicalPtr memory = Physical::create(device_.small_allocations(), size);
+  if (memory == nullptr) return false;
+  const auto base = AddressSpace::instance().allocations().map_chunk(memory);
+  if (!base) return false;
+  blocks_.add_chunk({.base = *base, .size = size});
+  chunks_.emplace(*base, std::move(memory));
+  reserved_.add(size);
+  return true;
+}
+
+void MemoryPool::remove_chunk(const PoolBlocks::Chunk& chunk) {
+  blocks_.remove_chunk(chunk.base);
+  AddressSpace::instance().allocations().unmap_chunk(chunk.base, chunk.size);
+  chunks_.erase(chunk.base);
+  reserved_.current -= chunk.size;
 }
 
 CUresult MemoryPool::free(const StreamPtr& stream, std::uint64_t address) {
-  const std::lock_guard lock{mutex_};
-  AddressSpace& space = AddressSpace::instance();
-  const auto allocation = space.allocations().find_at(address);
-  const std::uint64_t id = space.allocations().begin_free(address);
-  if (!allocation || id == 0) return CUDA_ERROR_INVALID_VALUE;
+  auto life = AddressSpace::instance().allocations().remove_block(*this, address);
+  if (life == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::uint64_t bytes = align_up(life->size, kPoolBlock);
   Operation release;
   release.label = "a stream-ordered free";
-  release.work = [address, id] { AddressSpace::instance().allocations().finish_free(address, id); };
-  CompletionPtr freed = enqueue(stream, std::move(release));
-  const std::uint64_t bytes = allocation->physical->size();
-  used_ -= bytes;
-  free_.push_back({address, bytes, stream.get(), std::move(freed)});
+  release.work = [life = std::move(life)] {};  // which ends when the operation does
+  StreamMark mark;
+  CompletionPtr freed = enqueue(stream, std::move(release), &mark);
+  const std::lock_guard lock{mutex_};
+  used_.current -= bytes;
+  blocks_.give_back(address, bytes, {.point = mark.point, .done = std::move(freed)});
   return CUDA_SUCCESS;
 }
 
 CUresult MemoryPool::free_now(std::uint64_t address) {
+  std::uint64_t bytes = 0;
+  {
+    const auto life = AddressSpace::instance().allocations().remove_block(*this, address);
+    if (life == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    bytes = align_up(life->size, kPoolBlock);
+  }
   const std::lock_guard lock{mutex_};
-  AddressSpace& space = AddressSpace::instance();
-  const auto allocation = space.allocations().find_at(address);
-  const std::uint64_t id = space.allocations().begin_free(address);
-  if (!allocation || id == 0) return CUDA_ERROR_INVALID_VALUE;
-  space.allocations().finish_free(address, id);
-  const std::uint64_t bytes = allocation->physical->size();
-  used_ -= bytes;
-  free_.push_back({address, bytes, nullptr, nullptr});
-  trim_locked(abandoned_ ? 0 : threshold_);
+  used_.current -= bytes;
+  blocks_.give_back(address, bytes, {});
+  if (abandoned_) trim_locked(0);
   return CUDA_SUCCESS;
 }
 
@@ -133,8 +154,11 @@ void MemoryPool::trim(std::uint64_t keep) {
   trim_locked(keep);
 }
 
-void MemoryPool::trim_to_threshold() {
+void MemoryPool::note_synchronisation(const std::function<bool(StreamPoint)>& waited) {
   const std::lock_guard lock{mutex_};
+  if (chunks_.empty()) return;
+  blocks_.free_for_everybody(
+      [&](const FreePoint& freed) { return freed.complete() && waited(freed.point); });
   trim_locked(abandoned_ ? 0 : threshold_);
 }
 
@@ -144,15 +168,16 @@ void MemoryPool::abandon() {
   trim_locked(0);
 }
 
+bool MemoryPool::gone() {
+  const std::lock_guard lock{mutex_};
+  return abandoned_ && chunks_.empty();
+}
+
 void MemoryPool::trim_locked(std::uint64_t keep) {
-  for (auto block = free_.begin(); block != free_.end() && reserved_ > keep;) {
-    if (block->freed != nullptr && !block->freed->complete()) {
-      ++block;
-      continue;
-    }
-    AddressSpace::instance().allocations().remove(block->address);
-    reserved_ -= block->bytes;
-    block = free_.erase(block);
+  if (reserved_.current <= keep) return;
+  const auto is_complete = [](const FreePoint& freed) { return freed.complete(); };
+  for (const PoolBlocks::Chunk& idle : blocks_.idle_chunks(is_complete)) {
+    if (reserved_.current - idle.size >= keep) remove_chunk(idle);
   }
 }
 
@@ -172,16 +197,16 @@ CUresult MemoryPool::get_attribute(CUmemPool_attribute attribute, void* value) {
       *static_cast<cuuint64_t*>(value) = threshold_;
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-      *static_cast<cuuint64_t*>(value) = reserved_;
+      *static_cast<cuuint64_t*>(value) = reserved_.current;
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-      *static_cast<cuuint64_t*>(value) = reserved_high_;
+      *static_cast<cuuint64_t*>(value) = reserved_.high;
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-      *static_cast<cuuint64_t*>(value) = used_;
+      *static_cast<cuuint64_t*>(value) = used_.current;
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-      *static_cast<cuuint64_t*>(value) = used_high_;
+      *static_cast<cuuint64_t*>(value) = used_.high;
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -205,11 +230,11 @@ CUresult MemoryPool::set_attribute(CUmemPool_attribute attribute, const void* va
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:  // may only be reset
       if (*static_cast<const cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
-      reserved_high_ = reserved_;
+      reserved_.high = reserved_.current;
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       if (*static_cast<const cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
-      used_high_ = used_;
+      used_.high = used_.current;
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;

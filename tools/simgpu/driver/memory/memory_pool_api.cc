@@ -54,10 +54,11 @@ CUresult free_async(CUdeviceptr address, CUstream handle, NullStream null_stream
       result != CUDA_SUCCESS) {
     return result;
   }
-  const auto allocation = AddressSpace::instance().allocations().find_at(address);
+  auto allocation = AddressSpace::instance().allocations().find_at(address);
   if (!allocation || allocation->source != AllocationSource::kPool) return CUDA_ERROR_INVALID_VALUE;
-  const PoolPtr pool = pool_of(*allocation);
-  return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : pool->free(stream, address);
+  const PoolPtr pool = allocation->pool;
+  allocation.reset();  // its life is to end with the free
+  return pool->free(stream, address);
 }
 
 }  // namespace
@@ -90,6 +91,7 @@ SIMGPU_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   if (found == nullptr || found->is_default()) return CUDA_ERROR_INVALID_VALUE;
   PoolTable::instance().destroy(found);
   found->abandon();
+  if (found->gone()) PoolTable::instance().forget(found);
   return CUDA_SUCCESS;
 }
 

@@ -12,6 +12,7 @@
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/memory/extents.h"
 #include "tools/simgpu/driver/memory/program_view.h"
+#include "tools/simgpu/driver/memory/unwritten.h"
 #include "tools/simgpu/driver/process/log.h"
 
 namespace simgpu {
@@ -111,7 +112,9 @@ std::shared_ptr<Physical> Physical::create(const std::shared_ptr<SmallBlocks>& s
     is_small ? small->give_back(small_bytes) : device.give_back(rounded);
     return nullptr;
   }
-  populate(file_of(device).window() + *offset, rounded);
+  unsigned char* const bytes = file_of(device).window() + *offset;
+  const Unwritten unwritten = Unwritten::next();
+  unwritten.zero() ? populate(bytes, rounded) : unwritten.write(bytes, rounded);
   return std::shared_ptr<Physical>{new Physical{small, rounded, small_bytes, *offset}};
 }
 

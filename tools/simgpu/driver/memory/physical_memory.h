@@ -20,8 +20,8 @@ constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-/// Physical memory of a device. Reads zero when fresh. Its bytes return to the device when the last
-/// owner (handle, mapping, running copy) lets go.
+/// Physical memory of a device. Fresh, it reads as unwritten memory does (unwritten.h). Its bytes
+/// return to the device when the last owner (handle, mapping, running copy) lets go.
 class Physical {
  public:
   /// Whole granules, each charged in full: cuMemCreate and allocations above half a granule.

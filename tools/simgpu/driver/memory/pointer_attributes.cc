@@ -4,6 +4,7 @@
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/memory/address_space.h"
+#include "tools/simgpu/driver/memory/memory_pool.h"
 
 namespace simgpu {
 namespace {
@@ -28,7 +29,7 @@ PointerFacts facts_of(std::uint64_t address) {
 }
 
 int ordinal_of(const PointerFacts& facts) {
-  if (facts.allocation) return facts.allocation->physical->device().ordinal();
+  if (facts.allocation) return facts.allocation->device().ordinal();
   if (facts.mapping) return facts.mapping->device;
   return facts.pinned ? facts.pinned->context->device().ordinal() : CU_DEVICE_INVALID;
 }
@@ -99,7 +100,9 @@ CUresult get(void* data, CUpointer_attribute attribute, std::uint64_t address,
       return put<unsigned>(data, static_cast<unsigned>(flags));
     }
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return put<CUmemoryPool>(data, facts.allocation ? facts.allocation->pool : nullptr);
+      return put<CUmemoryPool>(data, facts.allocation && facts.allocation->pool != nullptr
+                                         ? facts.allocation->pool->handle
+                                         : nullptr);
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }

@@ -33,17 +33,12 @@ PoolPtr PoolTable::create(Device& device) {
 
 void PoolTable::destroy(const PoolPtr& pool) {
   if (current_of(pool->device()) == pool) choose(pool->device(), nullptr);
-  live_.remove(pool->handle);
+  live_.withdraw(pool->handle);
 }
 
-PoolPtr PoolTable::find_ever(CUmemoryPool handle) {
+void PoolTable::forget(const PoolPtr& pool) {
   const std::lock_guard lock{mutex_};
-  for (const auto& list : of_device_) {
-    for (const PoolPtr& pool : list) {
-      if (pool->handle == handle) return pool;
-    }
-  }
-  return nullptr;
+  if (std::erase(of_device_[index_of(pool->device())], pool) != 0) live_.release(pool->handle);
 }
 
 PoolPtr PoolTable::default_of(Device& device) {
@@ -69,22 +64,24 @@ std::vector<PoolPtr> PoolTable::all_of(const Device& device) {
   return of_device_[index_of(device)];
 }
 
-PoolPtr pool_of(const Allocation& allocation) {
-  return PoolTable::instance().find_ever(allocation.pool);
-}
-
-void trim_pools_of(const Device& device) {
-  for (const PoolPtr& pool : PoolTable::instance().all_of(device)) pool->trim_to_threshold();
+void note_synchronisation(const Device& device, const std::function<bool(StreamPoint)>& waited) {
+  for (const PoolPtr& pool : PoolTable::instance().all_of(device)) {
+    pool->note_synchronisation(waited);
+    if (pool->gone()) PoolTable::instance().forget(pool);
+  }
 }
 
 void empty_pools_of(const Device& device) {
-  for (const PoolPtr& pool : PoolTable::instance().all_of(device)) pool->trim(0);
+  for (const PoolPtr& pool : PoolTable::instance().all_of(device)) {
+    pool->trim(0);
+    if (pool->gone()) PoolTable::instance().forget(pool);
+  }
 }
 
 void release_pool_memory_of(const Context& context) {
   for (const Allocation& left :
        AddressSpace::instance().allocations().pool_allocations_of(context)) {
-    if (const PoolPtr pool = pool_of(left)) pool->free_now(left.base);
+    left.pool->free_now(left.base);
   }
   empty_pools_of(context.device());
 }

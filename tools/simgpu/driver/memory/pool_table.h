@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -14,7 +15,7 @@ namespace simgpu {
 
 using PoolPtr = std::shared_ptr<MemoryPool>;
 
-/// Every pool ever made: a destroyed one keeps serving what was allocated from it. Never destroyed.
+/// Every pool that is live, or was destroyed while something of it was in use. Never destroyed.
 /// Thread-safe; waits on nothing.
 class PoolTable {
  public:
@@ -22,19 +23,20 @@ class PoolTable {
 
   /// A new pool of `device`, with a handle.
   PoolPtr create(Device& device);
-  /// Invalidates the handle of `pool`, which its device no longer allocates from.
+  /// Invalidates the handle of `pool`, which its device no longer allocates from. The handle names
+  /// another pool later, but not before all of this one is free.
   void destroy(const PoolPtr& pool);
   /// The live pool that `handle` names, or null.
   PoolPtr find(CUmemoryPool handle) const { return live_.find(handle); }
-  /// The pool that `handle` named when it was live, or null.
-  PoolPtr find_ever(CUmemoryPool handle);
   /// The device's own pool, made at its first use.
   PoolPtr default_of(Device& device);
   /// The pool that cuMemAllocAsync takes from on `device`: the default, unless another was chosen.
   PoolPtr current_of(Device& device);
   void choose(Device& device, PoolPtr pool);
-  /// All of `device`, destroyed ones included.
+  /// All of `device`, destroyed ones of which something is in use included.
   std::vector<PoolPtr> all_of(const Device& device);
+  /// Forgets a destroyed pool of which nothing is in use any more.
+  void forget(const PoolPtr& pool);
 
  private:
   PoolPtr make_locked(Device& device, bool is_default);
@@ -45,15 +47,13 @@ class PoolTable {
   std::array<PoolPtr, kMaxDevices> current_;                 ///< null: the default
 };
 
-/// The pool that `allocation` came from, destroyed ones included; null if it came from none.
-std::shared_ptr<MemoryPool> pool_of(const Allocation& allocation);
-
 /// Frees what is left of the stream-ordered allocations made in `context`, whose work has all
 /// completed, and gives back what its device's pools keep.
 void release_pool_memory_of(const Context& context);
 
-/// Trims every pool of `device` to its release threshold.
-void trim_pools_of(const Device& device);
+/// The host has waited for all operations on `device` for which `waited` says so: its pools may use
+/// again what those freed, and give back what is beyond their release thresholds.
+void note_synchronisation(const Device& device, const std::function<bool(StreamPoint)>& waited);
 
 /// Gives back all that the pools of `device` keep for reuse and that nothing uses any more.
 void empty_pools_of(const Device& device);

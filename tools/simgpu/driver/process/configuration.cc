@@ -1,5 +1,7 @@
 #include "tools/simgpu/driver/process/configuration.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
@@ -65,14 +67,15 @@ bool read_devices(int* target) {
   return true;
 }
 
-bool read_host_access(bool* target) {
-  const char* const value = value_of("SIMGPU_HOST_ACCESS");
+/// Reads a variable that takes one of two values, which stand for 0 and 1 of `Choice`.
+template <typename Choice>
+bool read_choice(const char* name, const std::array<std::string_view, 2>& names, Choice* target) {
+  const char* const value = value_of(name);
   if (value == nullptr) return true;
-  const std::string_view name{value};
-  if (name != "allowed" && name != "fault") {
-    return complain("SIMGPU_HOST_ACCESS", value, "allowed or fault");
+  if (value != names[0] && value != names[1]) {
+    return complain(name, value, (std::string{names[0]} + " or " + std::string{names[1]}).c_str());
   }
-  *target = name == "allowed";
+  *target = static_cast<Choice>(value == names[1] ? 1 : 0);
   return true;
 }
 
@@ -111,7 +114,9 @@ bool read_environment(Configuration* out) {
   good &= read_number("SIMGPU_UNMAP_US", 0, false, kTime, &out->unmap_us);
   good &= read_number("SIMGPU_SET_ACCESS_US", 0, false, kTime, &out->set_access_us);
   good &= read_size("SIMGPU_CONTEXT_BYTES", 0, &out->context_bytes);
-  good &= read_host_access(&out->host_access);
+  good &= read_choice("SIMGPU_HOST_ACCESS", {"fault", "allowed"}, &out->host_access);
+  good &= read_size("SIMGPU_POOL_CHUNK", 1, &out->pool_chunk_bytes);
+  good &= read_choice("SIMGPU_FILL", {"zero", "poison"}, &out->fill);
   if (const char* const path = value_of("SIMGPU_STATS")) out->statistics_path = path;
   if (const char* const plugins = value_of("SIMGPU_KERNELS")) out->kernel_plugins = plugins;
   if (const char* const faults = value_of("SIMGPU_FAULTS")) {
@@ -127,6 +132,14 @@ bool read_environment(Configuration* out) {
 }  // namespace
 
 const Configuration& configuration() noexcept { return mutable_configuration(); }
+
+std::uint64_t Configuration::pool_chunk(std::uint64_t capacity) const {
+  constexpr std::uint64_t kGranule = std::uint64_t{2} << 20;
+  constexpr std::uint64_t kLargest = std::uint64_t{32} << 20;
+  const std::uint64_t bytes =
+      pool_chunk_bytes != 0 ? pool_chunk_bytes : std::min(capacity / 512, kLargest);
+  return std::max((bytes + kGranule - 1) / kGranule, std::uint64_t{1}) * kGranule;
+}
 
 bool load_configuration() {
   static const bool good = read_environment(&mutable_configuration());

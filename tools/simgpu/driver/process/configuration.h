@@ -7,6 +7,9 @@
 
 namespace simgpu {
 
+/// What device memory reads as that the program has not written.
+enum class FillPolicy { kZero, kPoison };
+
 /// Everything a user can set. Sizes in bytes, bandwidths in bytes per nanosecond (= GB/s), times in
 /// nanoseconds.
 struct Configuration {
@@ -23,9 +26,15 @@ struct Configuration {
   double set_access_us = 0.0;                            ///< SIMGPU_SET_ACCESS_US, host time
   std::uint64_t context_bytes = std::uint64_t{2} << 20;  ///< SIMGPU_CONTEXT_BYTES
   bool host_access = false;                              ///< SIMGPU_HOST_ACCESS
+  std::uint64_t pool_chunk_bytes = 0;                    ///< SIMGPU_POOL_CHUNK; 0: by pool_chunk()
+  FillPolicy fill = FillPolicy::kZero;                   ///< SIMGPU_FILL
   std::string statistics_path;                           ///< SIMGPU_STATS
   std::string faults;                                    ///< SIMGPU_FAULTS
   std::string kernel_plugins;                            ///< SIMGPU_KERNELS, colon-separated
+
+  /// What a memory pool takes at a time of a device of `capacity` bytes, unless one allocation
+  /// needs more: 32 MiB of 16 GiB, and as much less of a smaller device, in whole granules.
+  [[nodiscard]] std::uint64_t pool_chunk(std::uint64_t capacity) const;
 };
 
 /// The configuration; defaults before load_configuration(). Read-only after cuInit.

@@ -15,6 +15,7 @@ struct Event {
   const unsigned flags;
   std::mutex mutex;
   CompletionPtr recorded;  ///< under the mutex; null before the first record
+  StreamMark mark;         ///< under the mutex; of the last record
 
   CompletionPtr completion() {
     const std::lock_guard lock{mutex};
@@ -82,14 +83,16 @@ CUresult record(CUevent handle, CUstream stream_handle, NullStream null_stream) 
   Operation mark;
   mark.label = "an event";
   const std::lock_guard lock{event->mutex};
-  event->recorded = enqueue(stream, std::move(mark));
+  event->recorded = enqueue(stream, std::move(mark), &event->mark);
   return CUDA_SUCCESS;
 }
 
-CUresult event_completion(CUevent handle, CompletionPtr* completion) {
+CUresult event_completion(CUevent handle, CompletionPtr* completion, StreamMark* mark) {
   const EventPtr event = events().find(handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  *completion = event->completion();
+  const std::lock_guard lock{event->mutex};
+  *completion = event->recorded;
+  if (mark != nullptr) *mark = event->mark;
   return CUDA_SUCCESS;
 }
 
@@ -107,7 +110,7 @@ SIMGPU_EXPORT CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
       (interprocess && (Flags & CU_EVENT_DISABLE_TIMING) == 0)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  *phEvent = events().add(std::shared_ptr<Event>(new Event{*context, Flags, {}, nullptr}));
+  *phEvent = events().add(std::shared_ptr<Event>(new Event{*context, Flags, {}, nullptr, {}}));
   return CUDA_SUCCESS;
 }
 
@@ -134,11 +137,13 @@ SIMGPU_EXPORT CUresult cuEventSynchronize(CUevent hEvent) {
   SIMGPU_ENTER(cuEventSynchronize);
   SIMGPU_CONTEXT(context);
   CompletionPtr completion;
-  if (const CUresult result = event_completion(hEvent, &completion); result != CUDA_SUCCESS) {
+  StreamMark mark;
+  if (const CUresult result = event_completion(hEvent, &completion, &mark);
+      result != CUDA_SUCCESS) {
     return result;
   }
   if (completion != nullptr) completion->wait();
-  trim_pools_of(context->device());
+  note_synchronisation(context->device(), [&](StreamPoint point) { return mark.covers(point); });
   return context->sticky_error();
 }
 

@@ -6,9 +6,9 @@
 
 namespace simgpu {
 
-/// The completion that `event` was last recorded with, null if it never was.
+/// The completion that `event` was last recorded with, null if it never was, and where that was.
 /// @return CUDA_ERROR_INVALID_HANDLE if there is no such event.
-CUresult event_completion(CUevent event, CompletionPtr* completion);
+CUresult event_completion(CUevent event, CompletionPtr* completion, StreamMark* mark = nullptr);
 
 /// Records `handle` on the stream that `stream_handle` and `null_stream` name: enqueues a mark
 /// behind all that was enqueued there before. Never waits. Any thread.

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/entry/handle_table.h"
 #include "tools/simgpu/driver/faults/access_fault.h"
 #include "tools/simgpu/driver/memory/pool_table.h"
 #include "tools/simgpu/driver/process/statistics.h"
@@ -29,6 +30,8 @@ constexpr Nanoseconds kShort = 100'000;
 // Work that ends later than this after its modelled end is an overrun, and moves the timeline. Less
 // is the lateness of a thread, which does not add up.
 constexpr Nanoseconds kTolerance = 100'000;
+// Of how many other streams a stream remembers what it was made to wait for.
+constexpr std::size_t kMostFollowed = 256;
 
 void block_signals() {
   sigset_t all;
@@ -67,6 +70,25 @@ std::vector<CompletionPtr> pending_of(Context& context) {
   return list;
 }
 
+/// What comes before the next operation of `stream`, besides the stream's own: what its events made
+/// it wait for and, of a blocking stream, what the legacy stream has made it wait for.
+/// REQUIRES: the enqueue mutex.
+std::shared_ptr<const PointsBefore> points_before(const Stream& stream) {
+  const StreamPtr& legacy = stream.context.legacy_stream;
+  if (legacy == nullptr || !is_blocking(stream)) return stream.followed;
+  auto points = std::make_shared<PointsBefore>();
+  if (stream.followed != nullptr) *points = *stream.followed;
+  const auto add = [&](std::uint64_t number, std::uint64_t position) {
+    std::uint64_t& known = (*points)[number];
+    known = std::max(known, position);
+  };
+  add(legacy->number, legacy->position);
+  for (const StreamPtr& other : stream.context.streams) {
+    if (is_blocking(*other)) add(other->number, other->before_legacy);
+  }
+  return points;
+}
+
 bool is_near(Nanoseconds moment) { return moment - now_ns() <= kNear; }
 
 /// Returns when the work of an operation that starts at `start` may be done.
@@ -90,7 +112,8 @@ Stream::Stream(Context& owner, StreamKind stream_kind, unsigned stream_flags, in
       kind(stream_kind),
       flags(stream_flags),
       priority(stream_priority),
-      id(static_cast<std::uint64_t>(now_ns())) {}
+      id(static_cast<std::uint64_t>(now_ns())),
+      number(next_object_id()) {}
 
 void Stream::start(const StreamPtr& stream) {
   std::thread{[stream] { stream->work(); }}.detach();
@@ -187,23 +210,64 @@ StreamPtr make_stream(Context& context, StreamKind kind, unsigned flags, int pri
 
 Context& context_of(const Stream& stream) { return stream.context; }
 
-CompletionPtr enqueue(const StreamPtr& stream, Operation operation) {
+std::uint64_t number_of(const Stream& stream) { return stream.number; }
+
+CompletionPtr enqueue(const StreamPtr& stream, Operation operation, StreamMark* mark) {
   auto completion = std::make_shared<Completion>();
   Context& context = stream->context;
   // Held until the operation is queued: the order of `last` is the order of the queue.
   const std::lock_guard lock{context.enqueue_mutex};
   if (stream->kind == StreamKind::kLegacy) {
     add_blocking_streams(context, operation.waits);
+    for (const StreamPtr& other : context.streams) {
+      if (is_blocking(*other)) other->before_legacy = other->position;
+    }
   } else if (is_blocking(*stream) && context.legacy_stream != nullptr) {
     keep_pending(operation.waits, context.legacy_stream->last);
   }
   stream->last = completion;
+  ++stream->position;
+  if (mark != nullptr) {
+    *mark = {.point = {stream->number, stream->position}, .before = points_before(*stream)};
+  }
   std::unique_lock queue_lock{stream->mutex_};
   stream->queue_.push_back({std::move(operation), now_ns(), completion});
   const bool idle = stream->idle_;
   queue_lock.unlock();
   if (idle) stream->more_.notify_one();
   return completion;
+}
+
+void follow(const StreamPtr& stream, const StreamMark& mark) {
+  if (mark.point.stream == 0) return;
+  const std::lock_guard lock{stream->context.enqueue_mutex};
+  auto points = std::make_shared<PointsBefore>();
+  if (stream->followed != nullptr) *points = *stream->followed;
+  const auto add = [&](std::uint64_t number, std::uint64_t position) {
+    std::uint64_t& known = (*points)[number];
+    known = std::max(known, position);
+  };
+  if (mark.before != nullptr) {
+    for (const auto& [number, position] : *mark.before) add(number, position);
+  }
+  add(mark.point.stream, mark.point.position);
+  // Streams that a program made long ago are probably gone.
+  while (points->size() > kMostFollowed) points->erase(points->begin());
+  stream->followed = std::move(points);
+}
+
+bool comes_after(const StreamPtr& stream, StreamPoint point) {
+  Context& context = stream->context;
+  const std::lock_guard lock{context.enqueue_mutex};
+  const StreamMark next{.point = {stream->number, ~std::uint64_t{0}}, .before = stream->followed};
+  if (next.covers(point)) return true;
+  if (!is_blocking(*stream)) return false;
+  const StreamPtr& legacy = context.legacy_stream;
+  if (legacy != nullptr && legacy->number == point.stream) return true;
+  return std::any_of(context.streams.begin(), context.streams.end(), [&](const StreamPtr& other) {
+    if (other->number != point.stream || !is_blocking(*other)) return false;
+    return stream->kind == StreamKind::kLegacy || point.position <= other->before_legacy;
+  });
 }
 
 std::vector<CompletionPtr> pending_of(const StreamPtr& stream) {
@@ -219,13 +283,14 @@ bool is_complete(const StreamPtr& stream) { return pending_of(stream).empty(); }
 
 CUresult synchronize(const StreamPtr& stream) {
   for (const CompletionPtr& completion : pending_of(stream)) completion->wait();
-  trim_pools_of(stream->context.device());
+  note_synchronisation(stream->context.device(),
+                       [&](StreamPoint point) { return comes_after(stream, point); });
   return stream->context.sticky_error();
 }
 
 CUresult synchronize(Context& context) {
   for (const CompletionPtr& completion : pending_of(context)) completion->wait();
-  trim_pools_of(context.device());
+  note_synchronisation(context.device(), [](StreamPoint) { return true; });
   return context.sticky_error();
 }
 

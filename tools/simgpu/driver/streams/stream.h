@@ -9,6 +9,7 @@
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/timeline.h"
 #include "tools/simgpu/driver/entry/api.h"
+#include "tools/simgpu/driver/streams/stream_order.h"
 
 namespace simgpu {
 
@@ -37,12 +38,23 @@ using StreamPtr = std::shared_ptr<Stream>;
 
 /// The context a stream belongs to.
 Context& context_of(const Stream& stream);
+/// The number of a stream, by which points in its order name it.
+std::uint64_t number_of(const Stream& stream);
 
 /// Enqueues `operation`: after all that was enqueued on `stream` before, and, by the rules of the
 /// legacy default stream, after (legacy) all work of the context's blocking streams or (blocking
-/// stream) all work of the legacy stream. Never waits. Thread-safe.
+/// stream) all work of the legacy stream. Never waits. Thread-safe. `*mark` (may be null) becomes
+/// the operation's place among those of all streams.
 /// @return the operation's completion, for synchronous calls and events.
-CompletionPtr enqueue(const StreamPtr& stream, Operation operation);
+CompletionPtr enqueue(const StreamPtr& stream, Operation operation, StreamMark* mark = nullptr);
+
+/// What is enqueued on `stream` from now on comes after `mark`, and after what `mark` comes after:
+/// the caller makes it wait.
+void follow(const StreamPtr& stream, const StreamMark& mark);
+
+/// Whether what is enqueued on `stream` from now on comes after `point`: by the order of the stream
+/// itself, by the events that it was made to wait for, or by the rules of the legacy stream.
+bool comes_after(const StreamPtr& stream, StreamPoint point);
 
 /// Whether everything now on `stream` is complete (for the legacy stream: on all blocking streams
 /// of its context too).

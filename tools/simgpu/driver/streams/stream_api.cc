@@ -56,9 +56,11 @@ CUresult wait_event(CUstream handle, CUevent event, unsigned flags, NullStream n
   if ((flags & ~1U) != 0) return CUDA_ERROR_INVALID_VALUE;
   return with_stream(handle, null_stream, [event](const StreamPtr& stream) {
     CompletionPtr awaited;
-    if (const CUresult result = event_completion(event, &awaited); result != CUDA_SUCCESS) {
+    StreamMark mark;
+    if (const CUresult result = event_completion(event, &awaited, &mark); result != CUDA_SUCCESS) {
       return result;
     }
+    follow(stream, mark);
     if (awaited == nullptr || awaited->complete()) return CUDA_SUCCESS;
     Operation wait;
     wait.label = "an event wait";

@@ -29,14 +29,21 @@ class Stream {
   const unsigned flags;
   const int priority;
   const std::uint64_t id;
+  const std::uint64_t number;  ///< which no other stream of the process has had
 
   /// The completion of what was enqueued last, or null. Under context.enqueue_mutex.
   CompletionPtr last;
+  /// @name The stream's place in the order of operations. Under context.enqueue_mutex.
+  /// @{
+  std::uint64_t position = 0;       ///< operations enqueued so far
+  std::uint64_t before_legacy = 0;  ///< how many of them the legacy stream has waited for
+  std::shared_ptr<const PointsBefore> followed;  ///< what it was made to wait for, by events
+  /// @}
   /// No more work will come. Written under context.enqueue_mutex.
   std::atomic<bool> closed{false};
 
  private:
-  friend CompletionPtr enqueue(const StreamPtr& stream, Operation operation);
+  friend CompletionPtr enqueue(const StreamPtr& stream, Operation operation, StreamMark* mark);
 
   struct Item {
     Operation operation;

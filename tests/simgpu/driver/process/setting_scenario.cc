@@ -1,0 +1,209 @@
+// What a process sees of the driver's settings, by name: settings_test.cc runs it with them.
+#include <cuda.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+/// Prints the code of a call as "what=code".
+CUresult say(const char* what, CUresult result) {
+  std::printf("%s=%d\n", what, static_cast<int>(result));
+  return result;
+}
+
+void start() {
+  CUcontext context = nullptr;
+  if (cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS ||
+      cuCtxSetCurrent(context) != CUDA_SUCCESS) {
+    std::exit(3);
+  }
+}
+
+CUstream make_stream() {
+  CUstream stream = nullptr;
+  cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  return stream;
+}
+
+CUdeviceptr map_page() {
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr address = 0;
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  cuMemCreate(&handle, 2 * kMiB, &prop, 0);
+  cuMemAddressReserve(&address, 2 * kMiB, 0, 0, 0);
+  cuMemMap(address, 2 * kMiB, 0, handle, 0);
+  cuMemSetAccess(address, 2 * kMiB, &access, 1);
+  return address;
+}
+
+/// The first word at `address`, of which the next thousand are expected to be the same.
+unsigned long long word_at(CUdeviceptr address) {
+  std::vector<unsigned long long> words(1000);
+  cuMemcpyDtoH(words.data(), address, words.size() * sizeof(words[0]));
+  for (const unsigned long long word : words) {
+    if (word != words[0]) std::printf("the words differ\n");
+  }
+  return words[0];
+}
+
+/// Prints how many different words never-written memory of six origins holds, and how many are 0.
+void read_unwritten() {
+  start();
+  const CUstream stream = make_stream();
+  CUmemoryPool pool = nullptr;
+  cuDeviceGetDefaultMemPool(&pool, 0);
+  cuuint64_t keep = ~cuuint64_t{0};
+  cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
+  std::vector<unsigned long long> words;
+  for (int time = 0; time < 2; ++time) {
+    CUdeviceptr address = 0;
+    cuMemAlloc(&address, kMiB);
+    words.push_back(word_at(address));
+    cuMemFree(address);
+    words.push_back(word_at(map_page()));
+    cuMemAllocAsync(&address, 2 * kMiB, stream);
+    cuStreamSynchronize(stream);
+    words.push_back(word_at(address));
+    cuMemFreeAsync(address, stream);
+    cuStreamSynchronize(stream);
+  }
+  int zeros = 0;
+  for (const unsigned long long word : words) zeros += word == 0 ? 1 : 0;
+  const std::set<unsigned long long> different{words.begin(), words.end()};
+  std::printf("different=%zu zeros=%d\n", different.size(), zeros);
+}
+
+void show_addresses() {
+  start();
+  CUdeviceptr first = 0;
+  CUdeviceptr second = 0;
+  CUdeviceptr again = 0;
+  CUdeviceptr hinted = 0;
+  CUdeviceptr allocated = 0;
+  constexpr CUdeviceptr kHint = 0x5'0000'0000;
+  cuMemAddressReserve(&first, 64 * kMiB, 0, 0, 0);
+  cuMemAddressReserve(&second, 64 * kMiB, 0, 0, 0);
+  cuMemAddressFree(first, 64 * kMiB);
+  cuMemAddressReserve(&again, 64 * kMiB, 0, 0, 0);
+  cuMemAddressReserve(&hinted, 64 * kMiB, 0, kHint, 0);
+  cuMemAlloc(&allocated, kMiB);
+  std::printf("first=%llx next=%d again=%d hinted=%d allocated=%llx\n", first,
+              second == first + 64 * kMiB ? 1 : 0, again == first ? 1 : 0, hinted == kHint ? 1 : 0,
+              allocated);
+}
+
+void show_capacity() {
+  start();
+  std::size_t free = 0;
+  std::size_t total = 0;
+  cuMemGetInfo(&free, &total);
+  std::printf("free=%zu total=%zu\n", free / kMiB, total / kMiB);
+  CUdeviceptr address = 0;
+  say("more", cuMemAlloc(&address, free + kMiB));
+  say("all", cuMemAlloc(&address, free));
+}
+
+/// Breaks the primary context, and says how it is after it was released, reset and retained again.
+void break_primary() {
+  start();
+  const CUdeviceptr address = map_page();
+  const CUstream stream = make_stream();
+  void* host = nullptr;
+  cuMemAllocHost(&host, 2 * kMiB);
+  cuMemcpyHtoDAsync(address, host, 2 * kMiB, stream);
+  cuMemUnmap(address, 2 * kMiB);
+  say("broken", cuStreamSynchronize(stream));
+  CUcontext context = nullptr;
+  cuDevicePrimaryCtxRelease(0);
+  cuDevicePrimaryCtxRetain(&context, 0);
+  say("retained", cuCtxSynchronize());
+  say("reset", cuDevicePrimaryCtxReset(0));
+  say("retain", cuDevicePrimaryCtxRetain(&context, 0));
+  cuCtxSetCurrent(context);
+  say("synchronize", cuCtxSynchronize());
+  CUdeviceptr other = 0;
+  say("allocate", cuMemAlloc(&other, kMiB));
+}
+
+/// A copy from pageable memory, during which earlier work of its stream is pending.
+void copy_pageable() {
+  start();
+  CUdeviceptr first = 0;
+  CUdeviceptr second = 0;
+  cuMemAlloc(&first, kMiB);
+  cuMemAlloc(&second, kMiB);
+  std::vector<unsigned char> bytes(kMiB, 7);
+  CUevent before = nullptr;
+  cuEventCreate(&before, CU_EVENT_DISABLE_TIMING);
+  cuMemcpyHtoDAsync(first, bytes.data(), kMiB, nullptr);
+  cuEventRecord(before, nullptr);
+  cuMemcpyHtoD(second, bytes.data(), kMiB);
+  say("before", cuEventQuery(before));
+  say("copy", cuStreamQuery(nullptr));
+  std::memset(bytes.data(), 8, bytes.size());
+  cuMemcpyDtoH(bytes.data(), second, kMiB);
+  std::printf("bytes=%d,%d\n", bytes.front(), bytes.back());
+}
+
+struct Meeting {
+  std::atomic<int> arrived{0};
+  std::atomic<bool> over{false};
+};
+
+void CUDA_CB arrive(void* data) {
+  auto* const meeting = static_cast<Meeting*>(data);
+  ++meeting->arrived;
+  meeting->over.wait(false);
+}
+
+/// Whether a second host function, on another stream, begins within 200 ms while one runs.
+void meet_in_host_functions() {
+  start();
+  Meeting meeting;
+  for (int stream = 0; stream < 2; ++stream) cuLaunchHostFunc(make_stream(), arrive, &meeting);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds{200};
+  while (meeting.arrived < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  std::printf("at once=%d\n", meeting.arrived.load());
+  meeting.over = true;
+  meeting.over.notify_all();
+  cuCtxSynchronize();
+  std::printf("in all=%d\n", meeting.arrived.load());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  if (name == "read_unwritten") {
+    read_unwritten();
+  } else if (name == "show_addresses") {
+    show_addresses();
+  } else if (name == "show_capacity") {
+    show_capacity();
+  } else if (name == "break_primary") {
+    break_primary();
+  } else if (name == "copy_pageable") {
+    copy_pageable();
+  } else if (name == "meet_in_host_functions") {
+    meet_in_host_functions();
+  } else {
+    std::fprintf(stderr, "no such scenario\n");
+    return 2;
+  }
+  return 0;
+}

@@ -1,0 +1,30 @@
+// What the settings of memory, copies and host functions change.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/simgpu/driver/support/scenario_run.h"
+
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+/// What the scenario prints with `environment` ("NAME=value NAME=value").
+std::string output_of(const std::string& scenario, const std::string& environment) {
+  const simgpu_test::Outcome outcome =
+      simgpu_test::run_scenario(SIMGPU_SETTING_SCENARIO, scenario, environment);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  return outcome.output;
+}
+
+TEST(Fill, UnwrittenMemoryReadsZero) {
+  EXPECT_EQ(output_of("read_unwritten", ""), "different=1 zeros=6\n");
+}
+
+TEST(Fill, PoisonDiffersEachTime) {
+  EXPECT_EQ(output_of("read_unwritten", "SIMGPU_FILL=poison"), "different=6 zeros=0\n");
+}
+
+}  // namespace
