@@ -27,4 +27,10 @@ TEST(Fill, PoisonDiffersEachTime) {
   EXPECT_EQ(output_of("read_unwritten", "SIMGPU_FILL=poison"), "different=6 zeros=0\n");
 }
 
+TEST(PrimaryContext, StaysBrokenUntilTheProcessEnds) {
+  EXPECT_THAT(output_of("break_primary", "SIMGPU_H2D_GBPS=0.02"),
+              HasSubstr("broken=700\nretained=700\nreset=0\nretain=0\nsynchronize=700\n"
+                        "allocate=700\n"));
+}
+
 }  // namespace

@@ -28,7 +28,8 @@ class Context {
   /// Alive: created (a primary one: retained) and not destroyed.
   [[nodiscard]] bool alive() const { return alive_.load(std::memory_order_acquire); }
 
-  /// CUDA_SUCCESS, or the error that every call in this context returns until it is destroyed.
+  /// CUDA_SUCCESS, or the error that every call in this context returns from now on. A primary
+  /// context keeps it when it is released, reset and retained again.
   [[nodiscard]] CUresult sticky_error() const { return sticky_.load(std::memory_order_acquire); }
   /// Makes `error` sticky unless one already is.
   void set_sticky_error(CUresult error);

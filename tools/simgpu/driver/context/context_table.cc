@@ -97,7 +97,6 @@ CUresult ContextTable::destroy(Context& context) {
 }
 
 void ContextTable::activate(Context& context) {
-  context.sticky_ = CUDA_SUCCESS;
   context.alive_ = true;
 }
 

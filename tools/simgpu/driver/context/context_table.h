@@ -19,7 +19,8 @@ class ContextTable {
 
   /// The device's primary context, active or not.
   Context& primary(Device& device);
-  /// Retains it, and activates it the first time: its bytes then count as used.
+  /// Retains it, and activates it the first time: its bytes then count as used. One that a fault
+  /// has broken stays broken: only a new process gets rid of that error.
   /// @return CUDA_ERROR_OUT_OF_MEMORY.
   CUresult retain_primary(Device& device, Context** out);
   /// Releases it once, or (`reset`) destroys what it holds whoever retains it. Waits for its work.
