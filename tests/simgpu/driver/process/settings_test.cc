@@ -27,6 +27,12 @@ TEST(Fill, PoisonDiffersEachTime) {
   EXPECT_EQ(output_of("read_unwritten", "SIMGPU_FILL=poison"), "different=6 zeros=0\n");
 }
 
+TEST(OtherBytes, AreNotFreeAndNotTheProgramsToTake) {
+  EXPECT_EQ(output_of("show_capacity",
+                      "SIMGPU_MEMORY=256M SIMGPU_CONTEXT_BYTES=6M SIMGPU_OTHER_BYTES=100M"),
+            "free=150 total=256\nmore=2\nall=0\n");
+}
+
 TEST(PrimaryContext, StaysBrokenUntilTheProcessEnds) {
   EXPECT_THAT(output_of("break_primary", "SIMGPU_H2D_GBPS=0.02"),
               HasSubstr("broken=700\nretained=700\nreset=0\nretain=0\nsynchronize=700\n"

@@ -26,12 +26,13 @@ std::uint64_t blocks_for(std::uint64_t bytes) { return (bytes + kBlock - 1) / kB
 
 }  // namespace
 
-Device::Device(int ordinal, std::uint64_t capacity) : ordinal_(ordinal), capacity_(capacity) {}
+Device::Device(int ordinal, std::uint64_t capacity, std::uint64_t others)
+    : ordinal_(ordinal), capacity_(capacity), others_(others) {}
 
 bool Device::take(std::uint64_t bytes) {
   std::uint64_t before = used_.load(std::memory_order_relaxed);
   do {
-    if (bytes > capacity_ - before) return false;
+    if (bytes > capacity_ - others_ - before) return false;
   } while (!used_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
   raise_to(peak_, before + bytes);
   raise_to(peak_by_all, used_by_all.fetch_add(bytes, std::memory_order_relaxed) + bytes);
@@ -69,7 +70,8 @@ std::uint64_t peak_of_all_devices() noexcept { return peak_by_all.load(); }
 
 void create_devices() {
   for (int ordinal = 0; ordinal < configuration().devices; ++ordinal) {
-    devices[static_cast<std::size_t>(ordinal)] = new Device(ordinal, configuration().memory_bytes);
+    devices[static_cast<std::size_t>(ordinal)] = 
+        new Device(ordinal, configuration().memory_bytes, configuration().other_bytes);
   }
   devices_created.store(configuration().devices, std::memory_order_release);
 }

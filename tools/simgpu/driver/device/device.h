@@ -36,15 +36,18 @@ class SmallBlocks {
 /// One simulated device. Created at cuInit, never destroyed.
 class Device {
  public:
-  Device(int ordinal, std::uint64_t capacity);
+  /// `others` bytes of `capacity` are in use by other processes.
+  Device(int ordinal, std::uint64_t capacity, std::uint64_t others);
 
   [[nodiscard]] int ordinal() const { return ordinal_; }
   [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
+  [[nodiscard]] std::uint64_t used_by_others() const { return others_; }
 
   /// Takes `bytes` of physical memory. @return false, and nothing taken, if they do not fit.
   /// Thread-safe.
   bool take(std::uint64_t bytes);
   void give_back(std::uint64_t bytes);
+  /// By this process.
   [[nodiscard]] std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t peak() const { return peak_.load(std::memory_order_relaxed); }
 
@@ -60,6 +63,7 @@ class Device {
  private:
   const int ordinal_;
   const std::uint64_t capacity_;
+  const std::uint64_t others_;
   std::atomic<std::uint64_t> used_{0};
   std::atomic<std::uint64_t> peak_{0};
   const std::shared_ptr<SmallBlocks> small_allocations_ = std::make_shared<SmallBlocks>(*this);

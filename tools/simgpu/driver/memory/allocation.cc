@@ -65,7 +65,7 @@ CUresult get_info(std::uint64_t* free, std::uint64_t* total) {
   SIMGPU_ENTER(cuMemGetInfo);
   SIMGPU_CONTEXT(context);
   const Device& device = context->device();
-  if (free != nullptr) *free = device.capacity() - device.used();
+  if (free != nullptr) *free = device.capacity() - device.used() - device.used_by_others();
   if (total != nullptr) *total = device.capacity();
   return CUDA_SUCCESS;
 }

@@ -115,6 +115,11 @@ bool read_environment(Configuration* out) {
   good &= read_number("SIMGPU_SET_ACCESS_US", 0, false, kTime, &out->set_access_us);
   good &= read_size("SIMGPU_CONTEXT_BYTES", 0, &out->context_bytes);
   good &= read_choice("SIMGPU_HOST_ACCESS", {"fault", "allowed"}, &out->host_access);
+  good &= read_size("SIMGPU_OTHER_BYTES", 0, &out->other_bytes);
+  if (out->other_bytes > out->memory_bytes) {
+    good &= complain("SIMGPU_OTHER_BYTES", value_of("SIMGPU_OTHER_BYTES"),
+                     "a size that is not above SIMGPU_MEMORY");
+  }
   good &= read_size("SIMGPU_POOL_CHUNK", 1, &out->pool_chunk_bytes);
   good &= read_choice("SIMGPU_FILL", {"zero", "poison"}, &out->fill);
   if (const char* const path = value_of("SIMGPU_STATS")) out->statistics_path = path;

@@ -25,9 +25,10 @@ struct Configuration {
   double unmap_us = 0.0;                                 ///< SIMGPU_UNMAP_US, host time
   double set_access_us = 0.0;                            ///< SIMGPU_SET_ACCESS_US, host time
   std::uint64_t context_bytes = std::uint64_t{2} << 20;  ///< SIMGPU_CONTEXT_BYTES
-  bool host_access = false;                              ///< SIMGPU_HOST_ACCESS
-  std::uint64_t pool_chunk_bytes = 0;                    ///< SIMGPU_POOL_CHUNK; 0: by pool_chunk()
-  FillPolicy fill = FillPolicy::kZero;                   ///< SIMGPU_FILL
+  std::uint64_t other_bytes = 0;            ///< SIMGPU_OTHER_BYTES, in use by other processes
+  std::uint64_t pool_chunk_bytes = 0;       ///< SIMGPU_POOL_CHUNK; 0: by pool_chunk()
+  FillPolicy fill = FillPolicy::kZero;      ///< SIMGPU_FILL
+  bool host_access = false;  ///< SIMGPU_HOST_ACCESS
   std::string statistics_path;                           ///< SIMGPU_STATS
   std::string faults;                                    ///< SIMGPU_FAULTS
   std::string kernel_plugins;                            ///< SIMGPU_KERNELS, colon-separated
