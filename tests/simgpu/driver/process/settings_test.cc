@@ -27,6 +27,17 @@ TEST(Fill, PoisonDiffersEachTime) {
   EXPECT_EQ(output_of("read_unwritten", "SIMGPU_FILL=poison"), "different=6 zeros=0\n");
 }
 
+TEST(Arena, LowReservationsBeginWhereDriversWereSeenToAndAllocationsFollow) {
+  EXPECT_THAT(output_of("show_addresses", "SIMGPU_ARENA=low SIMGPU_MEMORY=1G"),
+              MatchesRegex("first=302000000 next=1 again=1 hinted=1 allocated=a2[0-9a-f]{7}\n"));
+}
+
+TEST(Arena, HighIsWhatTheSystemGives) {
+  EXPECT_THAT(output_of("show_addresses", ""),
+              MatchesRegex("first=7[0-9a-f]{11} next=[01] again=[01] hinted=1 "
+                           "allocated=7[0-9a-f]{11}\n"));
+}
+
 TEST(OtherBytes, AreNotFreeAndNotTheProgramsToTake) {
   EXPECT_EQ(output_of("show_capacity",
                       "SIMGPU_MEMORY=256M SIMGPU_CONTEXT_BYTES=6M SIMGPU_OTHER_BYTES=100M"),

@@ -7,15 +7,30 @@
 #include <mutex>
 
 #include "tools/simgpu/driver/entry/handle_table.h"
+#include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/log.h"
 
 namespace simgpu {
+namespace {
+
+/// Where allocations lie if they are to lie low, as those of drivers were seen to.
+constexpr std::uint64_t kLowArena = 0xa'2000'0000;
+constexpr std::uint64_t kSmallestArena = std::uint64_t{1} << 32;
+
+}  // namespace
 
 AllocationTable::AllocationTable() {
   // Address space only. Smaller where the system limits it; allocations then fail sooner.
-  for (std::uint64_t size = std::uint64_t{8} << 40; size >= (std::uint64_t{1} << 32); size /= 2) {
+  const Configuration& settings = configuration();
+  const bool low = settings.arena == ArenaPolicy::kLow;
+  void* const wanted = low ? reinterpret_cast<void*>(kLowArena) : nullptr;
+  const std::uint64_t largest =
+      low ? align_up(16 * settings.memory_bytes * static_cast<std::uint64_t>(settings.devices),
+                     kGranularity)
+          : std::uint64_t{8} << 40;
+  for (std::uint64_t size = std::max(largest, kSmallestArena); size >= kSmallestArena; size /= 2) {
     void* const base =
-        mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        mmap(wanted, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) continue;
     madvise(base, size, MADV_DONTDUMP);
     arena_base_ = reinterpret_cast<std::uint64_t>(base);

@@ -10,6 +10,7 @@
 
 #include "tools/simgpu/driver/entry/handle_table.h"
 #include "tools/simgpu/driver/memory/program_view.h"
+#include "tools/simgpu/driver/process/configuration.h"
 
 namespace simgpu {
 namespace {
@@ -19,17 +20,45 @@ bool protect_as_reserved(std::uint64_t address, std::uint64_t size) {
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
-/// Reserves at `wanted` or, where that is taken or 0, anywhere that is aligned. 0 if there is none.
-std::uint64_t reserve_addresses(std::uint64_t size, std::uint64_t alignment, std::uint64_t wanted) {
-  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  if (wanted != 0 && wanted % alignment == 0) {
-    void* const there =
-        mmap(pointer_to(wanted), size, PROT_NONE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
-    if (there == pointer_to(wanted)) return wanted;
-    if (there != MAP_FAILED) munmap(there, size);
+constexpr int kReserveFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+/// Reserves [address, address + size). @return false if any of it is taken.
+bool reserve_at(std::uint64_t address, std::uint64_t size) {
+  void* const there =
+      mmap(pointer_to(address), size, PROT_NONE, kReserveFlags | MAP_FIXED_NOREPLACE, -1, 0);
+  if (there == pointer_to(address)) {
+    madvise(there, size, MADV_DONTDUMP);
+    return true;
   }
+  if (there != MAP_FAILED) munmap(there, size);
+  return false;
+}
+
+/// Reserves the lowest range that is free beside `reservations`, from where drivers were seen to
+/// begin: there, small integers and pairs of them look like addresses. 0 if nothing low is free.
+std::uint64_t reserve_low(std::uint64_t size, std::uint64_t alignment,
+                          const std::map<std::uint64_t, std::uint64_t>& reservations) {
+  constexpr std::uint64_t kLowest = 0x3'0200'0000;
+  constexpr std::uint64_t kLow = std::uint64_t{1} << 40;
+  constexpr std::uint64_t kStep = std::uint64_t{256} << 20;  // past what is no reservation
+  std::uint64_t address = align_up(kLowest, alignment);
+  for (auto next = reservations.lower_bound(kLowest); address < kLow;) {
+    if (next != reservations.end() && next->first < address + size) {
+      address = std::max(address, align_up(next->first + next->second, alignment));
+      ++next;
+    } else if (reserve_at(address, size)) {
+      return address;
+    } else {
+      address = align_up(address + kStep, alignment);
+    }
+  }
+  return 0;
+}
+
+/// Reserves anywhere that is aligned. 0 if there is none.
+std::uint64_t reserve_anywhere(std::uint64_t size, std::uint64_t alignment) {
   if (size + alignment < size) return 0;
-  void* const base = mmap(nullptr, size + alignment, PROT_NONE, kFlags, -1, 0);
+  void* const base = mmap(nullptr, size + alignment, PROT_NONE, kReserveFlags, -1, 0);
   if (base == MAP_FAILED) return 0;
   const auto start = reinterpret_cast<std::uint64_t>(base);
   const std::uint64_t aligned = align_up(start, alignment);
@@ -44,9 +73,15 @@ std::uint64_t reserve_addresses(std::uint64_t size, std::uint64_t alignment, std
 
 CUresult MappingTable::reserve(std::uint64_t size, std::uint64_t alignment, std::uint64_t wanted,
                                std::uint64_t* address) {
-  const std::uint64_t base = reserve_addresses(size, std::max(alignment, kGranularity), wanted);
-  if (base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  alignment = std::max(alignment, kGranularity);
   const std::unique_lock lock{mutex_};
+  std::uint64_t base = 0;
+  if (wanted != 0 && wanted % alignment == 0 && reserve_at(wanted, size)) base = wanted;
+  if (base == 0 && configuration().arena == ArenaPolicy::kLow) {
+    base = reserve_low(size, alignment, reservations_);
+  }
+  if (base == 0) base = reserve_anywhere(size, alignment);
+  if (base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   reservations_.emplace(base, size);
   *address = base;
   return CUDA_SUCCESS;

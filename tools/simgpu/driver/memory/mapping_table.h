@@ -28,6 +28,7 @@ struct Handle {
 /// that the calls of virtual memory management document; outputs stay untouched on failure.
 class MappingTable {
  public:
+  /// At `wanted`, a hint, where that is free; else where SIMGPU_ARENA says.
   CUresult reserve(std::uint64_t size, std::uint64_t alignment, std::uint64_t wanted,
                    std::uint64_t* address);
   CUresult release_reservation(std::uint64_t address, std::uint64_t size);

@@ -10,6 +10,9 @@ namespace simgpu {
 /// What device memory reads as that the program has not written.
 enum class FillPolicy { kZero, kPoison };
 
+/// Where the driver places device addresses that the program does not choose.
+enum class ArenaPolicy { kHigh, kLow };
+
 /// Everything a user can set. Sizes in bytes, bandwidths in bytes per nanosecond (= GB/s), times in
 /// nanoseconds.
 struct Configuration {
@@ -28,6 +31,7 @@ struct Configuration {
   std::uint64_t other_bytes = 0;            ///< SIMGPU_OTHER_BYTES, in use by other processes
   std::uint64_t pool_chunk_bytes = 0;       ///< SIMGPU_POOL_CHUNK; 0: by pool_chunk()
   FillPolicy fill = FillPolicy::kZero;      ///< SIMGPU_FILL
+  ArenaPolicy arena = ArenaPolicy::kHigh;   ///< SIMGPU_ARENA
   bool host_access = false;  ///< SIMGPU_HOST_ACCESS
   std::string statistics_path;                           ///< SIMGPU_STATS
   std::string faults;                                    ///< SIMGPU_FAULTS
