@@ -50,4 +50,14 @@ TEST(PrimaryContext, StaysBrokenUntilTheProcessEnds) {
                         "allocate=700\n"));
 }
 
+TEST(PageableCopy, ReturnsWhenItIsDone) {
+  EXPECT_EQ(output_of("copy_pageable", "SIMGPU_PAGEABLE_GBPS=0.02"),
+            "before=0\ncopy=0\nbytes=7,7\n");
+}
+
+TEST(PageableCopy, ReturnsWhenItIsStagedIfAskedTo) {
+  EXPECT_EQ(output_of("copy_pageable", "SIMGPU_PAGEABLE_GBPS=0.02 SIMGPU_PAGEABLE_STAGED=1"),
+            "before=0\ncopy=600\nbytes=7,7\n");
+}
+
 }  // namespace

@@ -150,6 +150,12 @@ class CopyTask {
   View from_;
 };
 
+/// Whether a synchronous call returns as soon as its pageable source is staged.
+bool is_staged(const End& target, const End& source, const Box& box, Wait wait) {
+  return configuration().pageable_staged && wait == Wait::kSync && target.side == Side::kDevice &&
+         source.side == Side::kHost && !source.pinned && source.extent(box) <= kLargestStaged;
+}
+
 bool needs_wait(const End& target, const End& source, const Box& box, Wait wait) {
   const bool to_host = target.side == Side::kHost;
   const bool from_host = source.side == Side::kHost;
@@ -221,7 +227,11 @@ CUresult copy(const char* name, const StreamPtr& stream, End target, End source,
   if (const CUresult result = classify(target, box, true); result != CUDA_SUCCESS) return result;
   if (const CUresult result = classify(source, box, false); result != CUDA_SUCCESS) return result;
   Context& context = context_of(*stream);
-  const bool waits = needs_wait(target, source, box, wait);
+  const bool staged = is_staged(target, source, box, wait);
+  if (staged) {  // the stream's earlier work is waited for, before the copy begins
+    if (const CUresult result = synchronize(stream); result != CUDA_SUCCESS) return result;
+  }
+  const bool waits = !staged && needs_wait(target, source, box, wait);
   const Engine engine = engine_of(target, source);
   const auto task =
       std::make_shared<CopyTask>(target, source, box, engine, context.device().ordinal());

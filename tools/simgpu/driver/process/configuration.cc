@@ -123,6 +123,7 @@ bool read_environment(Configuration* out) {
   good &= read_size("SIMGPU_POOL_CHUNK", 1, &out->pool_chunk_bytes);
   good &= read_choice("SIMGPU_FILL", {"zero", "poison"}, &out->fill);
   good &= read_choice("SIMGPU_ARENA", {"high", "low"}, &out->arena);
+  good &= read_choice("SIMGPU_PAGEABLE_STAGED", {"0", "1"}, &out->pageable_staged);
   if (const char* const path = value_of("SIMGPU_STATS")) out->statistics_path = path;
   if (const char* const plugins = value_of("SIMGPU_KERNELS")) out->kernel_plugins = plugins;
   if (const char* const faults = value_of("SIMGPU_FAULTS")) {

@@ -32,6 +32,7 @@ struct Configuration {
   std::uint64_t pool_chunk_bytes = 0;       ///< SIMGPU_POOL_CHUNK; 0: by pool_chunk()
   FillPolicy fill = FillPolicy::kZero;      ///< SIMGPU_FILL
   ArenaPolicy arena = ArenaPolicy::kHigh;   ///< SIMGPU_ARENA
+  bool pageable_staged = false;             ///< SIMGPU_PAGEABLE_STAGED
   bool host_access = false;  ///< SIMGPU_HOST_ACCESS
   std::string statistics_path;                           ///< SIMGPU_STATS
   std::string faults;                                    ///< SIMGPU_FAULTS
