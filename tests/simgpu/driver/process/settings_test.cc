@@ -60,4 +60,10 @@ TEST(PageableCopy, ReturnsWhenItIsStagedIfAskedTo) {
             "before=0\ncopy=600\nbytes=7,7\n");
 }
 
+TEST(HostFunctions, OfTwoStreamsRunAtOnceOrOneAfterTheOther) {
+  EXPECT_EQ(output_of("meet_in_host_functions", ""), "at once=2\nin all=2\n");
+  EXPECT_EQ(output_of("meet_in_host_functions", "SIMGPU_HOST_FUNCTIONS=serial"),
+            "at once=1\nin all=2\n");
+}
+
 }  // namespace

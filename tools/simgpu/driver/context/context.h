@@ -53,6 +53,8 @@ class Context {
   std::mutex enqueue_mutex;
   std::shared_ptr<Stream> legacy_stream;
   std::vector<std::shared_ptr<Stream>> streams;  ///< all but the legacy one, draining ones included
+  /// Held while a host function runs, where these run one at a time.
+  std::mutex host_function_mutex;
 };
 
 /// The current context of the calling thread, or null.

@@ -33,6 +33,7 @@ struct Configuration {
   FillPolicy fill = FillPolicy::kZero;      ///< SIMGPU_FILL
   ArenaPolicy arena = ArenaPolicy::kHigh;   ///< SIMGPU_ARENA
   bool pageable_staged = false;             ///< SIMGPU_PAGEABLE_STAGED
+  bool serial_host_functions = false;       ///< SIMGPU_HOST_FUNCTIONS
   bool host_access = false;  ///< SIMGPU_HOST_ACCESS
   std::string statistics_path;                           ///< SIMGPU_STATS
   std::string faults;                                    ///< SIMGPU_FAULTS

@@ -9,6 +9,7 @@
 #include "tools/simgpu/driver/entry/handle_table.h"
 #include "tools/simgpu/driver/faults/access_fault.h"
 #include "tools/simgpu/driver/memory/pool_table.h"
+#include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/statistics.h"
 #include "tools/simgpu/driver/streams/stream_object.h"
 
@@ -166,6 +167,8 @@ void Stream::run(Item& item) {
   if (operation.duration >= kShort) item.completion->announce(end);
   if (operation.host_function) {
     sleep_until(start);
+    std::unique_lock turn{context.host_function_mutex, std::defer_lock};
+    if (configuration().serial_host_functions) turn.lock();
     if (!is_broken() && operation.work) operation.work();
     end = std::max(end, now_ns());
   } else {
