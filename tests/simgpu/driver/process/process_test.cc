@@ -50,7 +50,7 @@ TEST(Process, MalformedVariableFailsInitWithOneLine) {
         "SIMGPU_LOG=loud", "SIMGPU_FAULTS=cuMemCreate", "SIMGPU_FAULTS=cuMemCreate:oom@0",
         "SIMGPU_FAULTS=cuMemCreate:rain@1", "SIMGPU_FAULTS=cuMemCreat:oom@1",
         "SIMGPU_CONTEXT_BYTES=1Q", "SIMGPU_OTHER_BYTES=17G", "SIMGPU_POOL_CHUNK=big",
-        "SIMGPU_FILL=random", "SIMGPU_ARENA=middle", "SIMGPU_PAGEABLE_STAGED=yes",
+        "SIMGPU_FILL=random", "SIMGPU_ARENA=middle", "SIMGPU_COMPUTE_ENGINES=0", "SIMGPU_PAGEABLE_STAGED=yes",
         "SIMGPU_HOST_FUNCTIONS=some"}) {
     const Outcome outcome = run("initialise", variable);
     EXPECT_THAT(outcome.output, HasSubstr("init=1\ncount=3\n")) << variable;

@@ -1,6 +1,7 @@
 // What a process sees of the driver's settings, by name: settings_test.cc runs it with them.
 #include <cuda.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -185,6 +186,65 @@ void meet_in_host_functions() {
   std::printf("in all=%d\n", meeting.arrived.load());
 }
 
+CUfunction load_kernel() {
+  constexpr char kPtx[] =
+      ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry nothing()\n{ ret; }\n";
+  CUmodule module = nullptr;
+  CUfunction nothing = nullptr;
+  cuModuleLoadData(&module, kPtx);
+  cuModuleGetFunction(&nothing, module, "nothing");
+  return nothing;
+}
+
+/// Launches the kernel on `stream`. @return an event behind it.
+CUevent launch(CUfunction kernel, CUstream stream) {
+  CUevent event = nullptr;
+  cuEventCreate(&event, CU_EVENT_DEFAULT);
+  cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
+  cuEventRecord(event, stream);
+  return event;
+}
+
+float milliseconds(CUevent first, CUevent last) {
+  float elapsed = 0;
+  cuEventElapsedTime(&elapsed, first, last);
+  return elapsed;
+}
+
+/// Launches three kernels of 60 ms on three streams, and prints after how many times that the last
+/// one ended.
+void launch_three() {
+  start();
+  const CUfunction kernel = load_kernel();
+  std::vector<CUevent> ends;
+  CUevent begin = nullptr;
+  cuEventCreate(&begin, CU_EVENT_DEFAULT);
+  cuEventRecord(begin, make_stream());
+  for (int stream = 0; stream < 3; ++stream) ends.push_back(launch(kernel, make_stream()));
+  cuCtxSynchronize();
+  float last = 0;
+  for (CUevent end : ends) last = std::max(last, milliseconds(begin, end));
+  std::printf("rounds=%.0f\n", last / 60);
+}
+
+/// Launches a kernel on a stream of the least priority and then one on a stream of the greatest,
+/// while another kernel runs.
+void launch_by_priority() {
+  start();
+  const CUfunction kernel = load_kernel();
+  const CUstream low = make_stream();
+  CUstream high = nullptr;
+  cuStreamCreateWithPriority(&high, CU_STREAM_NON_BLOCKING, -5);
+  const CUevent begin = launch(kernel, make_stream());
+  std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  const CUevent low_end = launch(kernel, low);
+  std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  const CUevent high_end = launch(kernel, high);
+  cuCtxSynchronize();
+  const bool high_first = milliseconds(begin, high_end) < milliseconds(begin, low_end);
+  std::printf(high_first ? "high,low\n" : "low,high\n");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -199,6 +259,10 @@ int main(int argc, char** argv) {
     break_primary();
   } else if (name == "copy_pageable") {
     copy_pageable();
+  } else if (name == "launch_three") {
+    launch_three();
+  } else if (name == "launch_by_priority") {
+    launch_by_priority();
   } else if (name == "meet_in_host_functions") {
     meet_in_host_functions();
   } else {

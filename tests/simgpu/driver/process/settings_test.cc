@@ -60,6 +60,18 @@ TEST(PageableCopy, ReturnsWhenItIsStagedIfAskedTo) {
             "before=0\ncopy=600\nbytes=7,7\n");
 }
 
+TEST(ComputeEngines, RunAsManyKernelsAtOnceAsThereAre) {
+  EXPECT_EQ(output_of("launch_three", "SIMGPU_KERNEL_US=60000"), "rounds=3\n");
+  EXPECT_EQ(output_of("launch_three", "SIMGPU_KERNEL_US=60000 SIMGPU_COMPUTE_ENGINES=2"),
+            "rounds=2\n");
+  EXPECT_EQ(output_of("launch_three", "SIMGPU_KERNEL_US=60000 SIMGPU_COMPUTE_ENGINES=3"),
+            "rounds=1\n");
+}
+
+TEST(Priorities, OrderWhatWaitsForAnEngine) {
+  EXPECT_EQ(output_of("launch_by_priority", "SIMGPU_KERNEL_US=100000"), "high,low\n");
+}
+
 TEST(HostFunctions, OfTwoStreamsRunAtOnceOrOneAfterTheOther) {
   EXPECT_EQ(output_of("meet_in_host_functions", ""), "at once=2\nin all=2\n");
   EXPECT_EQ(output_of("meet_in_host_functions", "SIMGPU_HOST_FUNCTIONS=serial"),

@@ -26,8 +26,8 @@ std::uint64_t blocks_for(std::uint64_t bytes) { return (bytes + kBlock - 1) / kB
 
 }  // namespace
 
-Device::Device(int ordinal, std::uint64_t capacity, std::uint64_t others)
-    : ordinal_(ordinal), capacity_(capacity), others_(others) {}
+Device::Device(int ordinal, std::uint64_t capacity, std::uint64_t others, int compute_engines)
+    : ordinal_(ordinal), capacity_(capacity), others_(others), compute_(compute_engines) {}
 
 bool Device::take(std::uint64_t bytes) {
   std::uint64_t before = used_.load(std::memory_order_relaxed);
@@ -69,11 +69,12 @@ Device* find_device(CUdevice ordinal) noexcept {
 std::uint64_t peak_of_all_devices() noexcept { return peak_by_all.load(); }
 
 void create_devices() {
-  for (int ordinal = 0; ordinal < configuration().devices; ++ordinal) {
-    devices[static_cast<std::size_t>(ordinal)] = 
-        new Device(ordinal, configuration().memory_bytes, configuration().other_bytes);
+  const Configuration& settings = configuration();
+  for (int ordinal = 0; ordinal < settings.devices; ++ordinal) {
+    devices[static_cast<std::size_t>(ordinal)] = new Device(
+        ordinal, settings.memory_bytes, settings.other_bytes, settings.compute_engines);
   }
-  devices_created.store(configuration().devices, std::memory_order_release);
+  devices_created.store(settings.devices, std::memory_order_release);
 }
 
 }  // namespace simgpu

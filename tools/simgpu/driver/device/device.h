@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "tools/simgpu/driver/device/compute_timeline.h"
 #include "tools/simgpu/driver/device/timeline.h"
 #include "tools/simgpu/driver/entry/api.h"
 
@@ -37,7 +38,7 @@ class SmallBlocks {
 class Device {
  public:
   /// `others` bytes of `capacity` are in use by other processes.
-  Device(int ordinal, std::uint64_t capacity, std::uint64_t others);
+  Device(int ordinal, std::uint64_t capacity, std::uint64_t others, int compute_engines);
 
   [[nodiscard]] int ordinal() const { return ordinal_; }
   [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
@@ -58,6 +59,8 @@ class Device {
   }
   [[nodiscard]] const std::shared_ptr<SmallBlocks>& modules() const { return modules_; }
 
+  [[nodiscard]] ComputeTimeline& compute() { return compute_; }
+  /// REQUIRES an engine of copies.
   [[nodiscard]] EngineTimeline& engine(Engine engine) { return engines_[static_cast<int>(engine)]; }
 
  private:
@@ -68,6 +71,7 @@ class Device {
   std::atomic<std::uint64_t> peak_{0};
   const std::shared_ptr<SmallBlocks> small_allocations_ = std::make_shared<SmallBlocks>(*this);
   const std::shared_ptr<SmallBlocks> modules_ = std::make_shared<SmallBlocks>(*this);
+  ComputeTimeline compute_;
   EngineTimeline engines_[kEngineCount];
 };
 

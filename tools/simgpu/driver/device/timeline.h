@@ -31,7 +31,7 @@ void use_precise_timer() noexcept;
 enum class Engine { kCompute, kHostToDevice, kDeviceToHost, kNone };
 inline constexpr int kEngineCount = 3;
 
-/// One engine's modelled schedule: first come, first served.
+/// The modelled schedule of one engine of copies: first come, first served.
 class EngineTimeline {
  public:
   /// Reserves the engine for `duration`, not before `ready`. @return the modelled start.

@@ -55,13 +55,13 @@ bool read_number(const char* name, double smallest, bool exclusive, const char* 
   return true;
 }
 
-bool read_devices(int* target) {
-  const char* const value = value_of("SIMGPU_DEVICES");
+bool read_count(const char* name, int* target) {
+  const char* const value = value_of(name);
   if (value == nullptr) return true;
   char* end = nullptr;
   const long number = std::strtol(value, &end, 10);
   if (*end != '\0' || number < 1 || number > 64) {
-    return complain("SIMGPU_DEVICES", value, "a number from 1 to 64");
+    return complain(name, value, "a number from 1 to 64");
   }
   *target = static_cast<int>(number);
   return true;
@@ -100,7 +100,7 @@ bool read_log_level() {
 bool read_environment(Configuration* out) {
   bool good = read_log_level();
   good &= read_size("SIMGPU_MEMORY", std::uint64_t{4} << 20, &out->memory_bytes);
-  good &= read_devices(&out->devices);
+  good &= read_count("SIMGPU_DEVICES", &out->devices);
   constexpr const char* kBandwidth = "GB/s, a number above 0";
   good &= read_number("SIMGPU_H2D_GBPS", 0, true, kBandwidth, &out->h2d_gbps);
   good &= read_number("SIMGPU_D2H_GBPS", 0, true, kBandwidth, &out->d2h_gbps);
@@ -123,6 +123,7 @@ bool read_environment(Configuration* out) {
   good &= read_size("SIMGPU_POOL_CHUNK", 1, &out->pool_chunk_bytes);
   good &= read_choice("SIMGPU_FILL", {"zero", "poison"}, &out->fill);
   good &= read_choice("SIMGPU_ARENA", {"high", "low"}, &out->arena);
+  good &= read_count("SIMGPU_COMPUTE_ENGINES", &out->compute_engines);
   good &= read_choice("SIMGPU_PAGEABLE_STAGED", {"0", "1"}, &out->pageable_staged);
   good &= read_choice("SIMGPU_HOST_FUNCTIONS", {"parallel", "serial"}, &out->serial_host_functions);
   if (const char* const path = value_of("SIMGPU_STATS")) out->statistics_path = path;

@@ -32,6 +32,7 @@ struct Configuration {
   std::uint64_t pool_chunk_bytes = 0;       ///< SIMGPU_POOL_CHUNK; 0: by pool_chunk()
   FillPolicy fill = FillPolicy::kZero;      ///< SIMGPU_FILL
   ArenaPolicy arena = ArenaPolicy::kHigh;   ///< SIMGPU_ARENA
+  int compute_engines = 1;                  ///< SIMGPU_COMPUTE_ENGINES
   bool pageable_staged = false;             ///< SIMGPU_PAGEABLE_STAGED
   bool serial_host_functions = false;       ///< SIMGPU_HOST_FUNCTIONS
   bool host_access = false;  ///< SIMGPU_HOST_ACCESS

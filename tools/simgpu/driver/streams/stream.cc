@@ -159,7 +159,10 @@ void Stream::run(Item& item) {
   if (is_broken()) operation.duration = 0;
   Nanoseconds start = ready;
   if (operation.engine != Engine::kNone && operation.duration > 0) {
-    start = context.device().engine(operation.engine).reserve(ready, operation.duration);
+    Device& device = context.device();
+    start = operation.engine == Engine::kCompute
+                ? device.compute().reserve(ready, operation.duration, priority)
+                : device.engine(operation.engine).reserve(ready, operation.duration);
     statistics().busy_ns[static_cast<std::size_t>(operation.engine)].fetch_add(
         operation.duration, std::memory_order_relaxed);
   }
@@ -189,8 +192,12 @@ void Stream::run(Item& item) {
     const Nanoseconds actual = now_ns();
     if (operation.engine != Engine::kNone && actual - end > kTolerance) {
       statistics().overrun_ns.fetch_add(actual - end, std::memory_order_relaxed);
+      if (operation.engine == Engine::kCompute) {
+        context.device().compute().push_back(end, actual);
+      } else {
+        context.device().engine(operation.engine).push_back(actual);
+      }
       end = actual;
-      context.device().engine(operation.engine).push_back(actual);
     }
   }
   end_ = end;
