@@ -44,14 +44,27 @@ TEST(Process, CallsBeforeInitAreRefused) {
 }
 
 TEST(Process, MalformedVariableFailsInitWithOneLine) {
-  for (const char* variable :
-       {"SIMGPU_MEMORY=lots", "SIMGPU_MEMORY=1", "SIMGPU_DEVICES=0", "SIMGPU_DEVICES=two",
-        "SIMGPU_H2D_GBPS=0", "SIMGPU_D2H_GBPS=-1", "SIMGPU_KERNEL_US=x", "SIMGPU_MAP_US=1s",
-        "SIMGPU_LOG=loud", "SIMGPU_FAULTS=cuMemCreate", "SIMGPU_FAULTS=cuMemCreate:oom@0",
-        "SIMGPU_FAULTS=cuMemCreate:rain@1", "SIMGPU_FAULTS=cuMemCreat:oom@1",
-        "SIMGPU_CONTEXT_BYTES=1Q", "SIMGPU_OTHER_BYTES=17G", "SIMGPU_POOL_CHUNK=big",
-        "SIMGPU_FILL=random", "SIMGPU_ARENA=middle", "SIMGPU_COMPUTE_ENGINES=0", "SIMGPU_PAGEABLE_STAGED=yes",
-        "SIMGPU_HOST_FUNCTIONS=some"}) {
+  for (const char* variable : {"SIMGPU_MEMORY=lots",
+                               "SIMGPU_MEMORY=1",
+                               "SIMGPU_DEVICES=0",
+                               "SIMGPU_DEVICES=two",
+                               "SIMGPU_H2D_GBPS=0",
+                               "SIMGPU_D2H_GBPS=-1",
+                               "SIMGPU_KERNEL_US=x",
+                               "SIMGPU_MAP_US=1s",
+                               "SIMGPU_LOG=loud",
+                               "SIMGPU_FAULTS=cuMemCreate",
+                               "SIMGPU_FAULTS=cuMemCreate:oom@0",
+                               "SIMGPU_FAULTS=cuMemCreate:rain@1",
+                               "SIMGPU_FAULTS=cuMemCreat:oom@1",
+                               "SIMGPU_CONTEXT_BYTES=1Q",
+                               "SIMGPU_OTHER_BYTES=17G",
+                               "SIMGPU_POOL_CHUNK=big",
+                               "SIMGPU_FILL=random",
+                               "SIMGPU_ARENA=middle",
+                               "SIMGPU_COMPUTE_ENGINES=0",
+                               "SIMGPU_PAGEABLE_STAGED=yes",
+                               "SIMGPU_HOST_FUNCTIONS=some"}) {
     const Outcome outcome = run("initialise", variable);
     EXPECT_THAT(outcome.output, HasSubstr("init=1\ncount=3\n")) << variable;
     EXPECT_THAT(outcome.output, HasSubstr(std::string("simgpu: ") + variable)) << outcome.output;

@@ -96,9 +96,7 @@ CUresult ContextTable::destroy(Context& context) {
   return CUDA_SUCCESS;
 }
 
-void ContextTable::activate(Context& context) {
-  context.alive_ = true;
-}
+void ContextTable::activate(Context& context) { context.alive_ = true; }
 
 void ContextTable::tear_down(Context& context) {
   synchronize(context);

@@ -47,8 +47,8 @@ CUresult classify(End& end, const Box& box, bool write);
 /// Enqueues a copy on `stream`, and waits where the driver documents it: synchronous calls except
 /// between device memory, and whatever involves pageable memory that cannot be staged. Where
 /// SIMGPU_PAGEABLE_STAGED says so, a synchronous call with a pageable source waits for the stream's
-/// earlier work and for the staging, but not for the copy to the device. `name` is the function, for
-/// fault lines; a literal.
+/// earlier work and for the staging, but not for the copy to the device. `name` is the function,
+/// for fault lines; a literal.
 /// @return CUDA_ERROR_INVALID_VALUE, or the context's sticky error once it has waited.
 CUresult copy(const char* name, const StreamPtr& stream, End target, End source, const Box& box,
               Wait wait);

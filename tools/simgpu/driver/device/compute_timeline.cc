@@ -27,7 +27,8 @@ Nanoseconds ComputeTimeline::reserve(Nanoseconds ready, Nanoseconds duration, in
     const bool is_due = start - now_ns() <= kAhead;
     if (is_free || (is_due && is_next(request, start))) {
       *engine = start + duration;
-      std::erase_if(requests_, [&](const Request& other) { return other.number == request.number; });
+      std::erase_if(requests_,
+                    [&](const Request& other) { return other.number == request.number; });
       const bool others_wait = !requests_.empty();
       lock.unlock();
       if (others_wait) changed_.notify_all();

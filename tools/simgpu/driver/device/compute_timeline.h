@@ -10,8 +10,8 @@
 
 namespace simgpu {
 
-/// One or more engines, each of which runs one kernel at a time: whatever waits gets the one that is
-/// free first. Of those that wait, the one with the greatest priority comes first (the lowest
+/// One or more engines, each of which runs one kernel at a time: whatever waits gets the one that
+/// is free first. Of those that wait, the one with the greatest priority comes first (the lowest
 /// number, as for streams), then the one that asked first. What has begun is not interrupted.
 /// Thread-safe.
 class ComputeTimeline {

@@ -71,8 +71,8 @@ std::uint64_t peak_of_all_devices() noexcept { return peak_by_all.load(); }
 void create_devices() {
   const Configuration& settings = configuration();
   for (int ordinal = 0; ordinal < settings.devices; ++ordinal) {
-    devices[static_cast<std::size_t>(ordinal)] = new Device(
-        ordinal, settings.memory_bytes, settings.other_bytes, settings.compute_engines);
+    devices[static_cast<std::size_t>(ordinal)] =
+        new Device(ordinal, settings.memory_bytes, settings.other_bytes, settings.compute_engines);
   }
   devices_created.store(settings.devices, std::memory_order_release);
 }

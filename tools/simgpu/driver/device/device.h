@@ -52,8 +52,7 @@ class Device {
   [[nodiscard]] std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t peak() const { return peak_.load(std::memory_order_relaxed); }
 
-  /// The blocks of small allocations, and those of the code and variables of modules. Pools have
-  /// their own.
+  /// The blocks of small allocations, and those of the code and variables of modules.
   [[nodiscard]] const std::shared_ptr<SmallBlocks>& small_allocations() const {
     return small_allocations_;
   }

@@ -28,17 +28,17 @@ struct Configuration {
   double unmap_us = 0.0;                                 ///< SIMGPU_UNMAP_US, host time
   double set_access_us = 0.0;                            ///< SIMGPU_SET_ACCESS_US, host time
   std::uint64_t context_bytes = std::uint64_t{2} << 20;  ///< SIMGPU_CONTEXT_BYTES
-  std::uint64_t other_bytes = 0;            ///< SIMGPU_OTHER_BYTES, in use by other processes
-  std::uint64_t pool_chunk_bytes = 0;       ///< SIMGPU_POOL_CHUNK; 0: by pool_chunk()
-  FillPolicy fill = FillPolicy::kZero;      ///< SIMGPU_FILL
-  ArenaPolicy arena = ArenaPolicy::kHigh;   ///< SIMGPU_ARENA
-  int compute_engines = 1;                  ///< SIMGPU_COMPUTE_ENGINES
-  bool pageable_staged = false;             ///< SIMGPU_PAGEABLE_STAGED
-  bool serial_host_functions = false;       ///< SIMGPU_HOST_FUNCTIONS
+  std::uint64_t other_bytes = 0;           ///< SIMGPU_OTHER_BYTES, in use by other processes
+  std::uint64_t pool_chunk_bytes = 0;      ///< SIMGPU_POOL_CHUNK; 0: by pool_chunk()
+  FillPolicy fill = FillPolicy::kZero;     ///< SIMGPU_FILL
+  ArenaPolicy arena = ArenaPolicy::kHigh;  ///< SIMGPU_ARENA
+  int compute_engines = 1;                 ///< SIMGPU_COMPUTE_ENGINES
+  bool pageable_staged = false;            ///< SIMGPU_PAGEABLE_STAGED
+  bool serial_host_functions = false;      ///< SIMGPU_HOST_FUNCTIONS
   bool host_access = false;  ///< SIMGPU_HOST_ACCESS
-  std::string statistics_path;                           ///< SIMGPU_STATS
-  std::string faults;                                    ///< SIMGPU_FAULTS
-  std::string kernel_plugins;                            ///< SIMGPU_KERNELS, colon-separated
+  std::string statistics_path;             ///< SIMGPU_STATS
+  std::string faults;                      ///< SIMGPU_FAULTS
+  std::string kernel_plugins;              ///< SIMGPU_KERNELS, colon-separated
 
   /// What a memory pool takes at a time of a device of `capacity` bytes, unless one allocation
   /// needs more: 32 MiB of 16 GiB, and as much less of a smaller device, in whole granules.
