@@ -223,6 +223,12 @@ TEST_F(Pool, GrowingRequestsInTurnDoNotPileUp) {
   EXPECT_EQ(bytes(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH), 32 * kMiB);
 }
 
+TEST_F(Pool, ManyLiveBlocksOfAnOddSizeShareChunks) {
+  const CUstream stream = make_stream();
+  for (int block = 0; block < 40; ++block) allocate_async(9 * kMiB / 4, stream);
+  EXPECT_LE(bytes(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 136 * kMiB) << "90 MiB are in use";
+}
+
 TEST_F(Pool, BlocksSplitAndMerge) {
   keep_everything();
   const CUstream stream = make_stream();

@@ -26,6 +26,17 @@ Operation fill_unwritten(std::uint64_t address, std::uint64_t bytes) {
   return fill;
 }
 
+/// What a pool that holds `reserved` bytes takes of the device at a time, unless an allocation
+/// needs more. Drivers are taken to reserve 32 MiB at a time; where models are small, so that
+/// simgpu keeps up with them, that would be more than the models. So it is an eighth of what there
+/// is.
+std::uint64_t usual_chunk(std::uint64_t reserved) {
+  constexpr std::uint64_t kLargest = std::uint64_t{32} << 20;
+  const std::uint64_t asked = configuration().pool_chunk_bytes;
+  if (asked != 0) return align_up(asked, kGranularity);
+  return std::clamp(reserved / 8 / kGranularity * kGranularity, kGranularity, kLargest);
+}
+
 bool is_for_everybody(const FreePoint& freed) { return freed.done == nullptr; }
 
 }  // namespace
@@ -98,7 +109,7 @@ bool MemoryPool::grow(std::uint64_t size) {
     recycled += idle.size;
     remove_chunk(idle);
   }
-  const std::uint64_t usual = configuration().pool_chunk(device_.capacity());
+  const std::uint64_t usual = usual_chunk(reserved_.current);
   return (usual > smallest && add_chunk(usual)) || add_chunk(smallest);
 }
 

@@ -1,6 +1,5 @@
 #include "tools/simgpu/driver/process/configuration.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -141,14 +140,6 @@ bool read_environment(Configuration* out) {
 }  // namespace
 
 const Configuration& configuration() noexcept { return mutable_configuration(); }
-
-std::uint64_t Configuration::pool_chunk(std::uint64_t capacity) const {
-  constexpr std::uint64_t kGranule = std::uint64_t{2} << 20;
-  constexpr std::uint64_t kLargest = std::uint64_t{32} << 20;
-  const std::uint64_t bytes =
-      pool_chunk_bytes != 0 ? pool_chunk_bytes : std::min(capacity / 512, kLargest);
-  return std::max((bytes + kGranule - 1) / kGranule, std::uint64_t{1}) * kGranule;
-}
 
 bool load_configuration() {
   static const bool good = read_environment(&mutable_configuration());

@@ -29,7 +29,7 @@ struct Configuration {
   double set_access_us = 0.0;                            ///< SIMGPU_SET_ACCESS_US, host time
   std::uint64_t context_bytes = std::uint64_t{2} << 20;  ///< SIMGPU_CONTEXT_BYTES
   std::uint64_t other_bytes = 0;           ///< SIMGPU_OTHER_BYTES, in use by other processes
-  std::uint64_t pool_chunk_bytes = 0;      ///< SIMGPU_POOL_CHUNK; 0: by pool_chunk()
+  std::uint64_t pool_chunk_bytes = 0;      ///< SIMGPU_POOL_CHUNK; 0: by what the pool holds
   FillPolicy fill = FillPolicy::kZero;     ///< SIMGPU_FILL
   ArenaPolicy arena = ArenaPolicy::kHigh;  ///< SIMGPU_ARENA
   int compute_engines = 1;                 ///< SIMGPU_COMPUTE_ENGINES
@@ -39,10 +39,6 @@ struct Configuration {
   std::string statistics_path;             ///< SIMGPU_STATS
   std::string faults;                      ///< SIMGPU_FAULTS
   std::string kernel_plugins;              ///< SIMGPU_KERNELS, colon-separated
-
-  /// What a memory pool takes at a time of a device of `capacity` bytes, unless one allocation
-  /// needs more: 32 MiB of 16 GiB, and as much less of a smaller device, in whole granules.
-  [[nodiscard]] std::uint64_t pool_chunk(std::uint64_t capacity) const;
 };
 
 /// The configuration; defaults before load_configuration(). Read-only after cuInit.
