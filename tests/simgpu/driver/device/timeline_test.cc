@@ -19,6 +19,7 @@ class Timeline : public simgpu_test::DriverTest {
   static double copy_ms(std::size_t size) { return static_cast<double>(size) / kLinkGbps * 1e-6; }
   static float elapsed(CUevent start, CUevent end) {
     float milliseconds = -1;
+    EXPECT_SUCCESS(cuEventSynchronize(start));  // may be of another stream than the end
     EXPECT_SUCCESS(cuEventSynchronize(end));
     EXPECT_SUCCESS(cuEventElapsedTime(&milliseconds, start, end));
     return milliseconds;
