@@ -31,6 +31,12 @@ void use_precise_timer() noexcept;
 enum class Engine { kCompute, kHostToDevice, kDeviceToHost, kNone };
 inline constexpr int kEngineCount = 3;
 
+/// When an operation has an engine.
+struct Slot {
+  Nanoseconds start = 0;
+  Nanoseconds end = 0;
+};
+
 /// The modelled schedule of one engine of copies: first come, first served.
 class EngineTimeline {
  public:
