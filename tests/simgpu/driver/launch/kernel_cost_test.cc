@@ -1,0 +1,81 @@
+#include "tools/simgpu/driver/launch/kernel_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace simgpu {
+namespace {
+
+constexpr double kMega = 1e6;
+
+/// 100 GB/s, 10 TFLOP/s in 16 bits, 1 in 32, launches of 5 us.
+Card small_card() {
+  Card card;
+  card.memory_gbps = 100;
+  card.half_flops = 10e3;
+  card.single_flops = 1e3;
+  card.launch_ns = 5e3;
+  return card;
+}
+
+double cost(const std::vector<std::uint64_t>& operands, double threads,
+            std::optional<Product> product = std::nullopt) {
+  return kernel_ns(small_card(), {operands, threads, product});
+}
+
+TEST(KernelCost, HasAFloor) {
+  EXPECT_DOUBLE_EQ(cost({}, 1), 5e3);
+  EXPECT_DOUBLE_EQ(cost({1000}, 1), 5e3);
+}
+
+TEST(KernelCost, CountsEachOperandOverTheBandwidthOfMemory) {
+  const double enough = 100 * kMega / kBytesPerThread;
+  EXPECT_DOUBLE_EQ(cost({100'000'000}, enough), 1 * kMega);
+  EXPECT_DOUBLE_EQ(cost({100'000'000, 50'000'000, 50'000'000}, enough), 2 * kMega);
+}
+
+TEST(KernelCost, TakesNoMoreOfAnOperandThanItsThreadsCanTouch) {
+  const double threads = 1e6;
+  EXPECT_DOUBLE_EQ(cost({std::uint64_t{1} << 40}, threads), threads * kBytesPerThread / 100);
+}
+
+TEST(KernelCost, CountsTheArithmeticOfManyThreadsOnLittleMemory) {
+  EXPECT_DOUBLE_EQ(cost({64}, 1e9), 1e9 * kFlopsPerThread / 1e3);
+}
+
+TEST(KernelCost, OfAProductFollowsFromItsExtents) {
+  const std::vector<std::uint64_t> plenty(3, std::uint64_t{1} << 40);
+  // 2 m n k over the arithmetic of 16 bits, and of 32.
+  EXPECT_DOUBLE_EQ(cost(plenty, 1, Product{1000, 1000, 1000, 1, 2, false}), 2e9 / 10e3);
+  EXPECT_DOUBLE_EQ(cost(plenty, 1, Product{1000, 1000, 1000, 1, 4, false}), 2e9 / 1e3);
+  EXPECT_DOUBLE_EQ(cost(plenty, 1, Product{1000, 1000, 1000, 3, 4, false}), 6e9 / 1e3);
+  EXPECT_DOUBLE_EQ(cost(plenty, 1, Product{1000, 1000, 1000, 1, 8, true}), 8e9 / 1e3);
+}
+
+TEST(KernelCost, OfANarrowProductIsThatOfItsMatrix) {
+  const std::vector<std::uint64_t> plenty(3, std::uint64_t{1} << 40);
+  // A decode step: one row times a matrix of 4096 x 4096 in 16 bits, 33.6 MB.
+  const double bytes = 2.0 * (4096.0 * 4096 + 2 * 4096);
+  EXPECT_DOUBLE_EQ(cost(plenty, 128, Product{4096, 1, 4096, 1, 2, false}), bytes / 100);
+  EXPECT_DOUBLE_EQ(cost({4'000'000}, 128, Product{4096, 1, 4096, 1, 2, false}), 4e6 / 100)
+      << "no more than its operands have";
+}
+
+TEST(ProductKernel, IsKnownByItsNameAndCarriesItsExtents) {
+  EXPECT_TRUE(is_product_kernel(product_kernel_name("gemm")));
+  EXPECT_TRUE(is_product_kernel(product_kernel_name("gemm_strided_batched")));
+  for (const char* other : {"", "_Z", "_Z12", "_Z4gemmPKv", "simgpu_cublas_gemm", "add"}) {
+    EXPECT_FALSE(is_product_kernel(other)) << other;
+  }
+  std::array<std::uint64_t, kProductWords> buffer{};
+  const auto extents = words_of({7, 8, 9, 2, 16, true});
+  std::copy(extents.begin(), extents.end(), buffer.begin() + kProductAddresses);
+  const auto found = product_in(std::as_bytes(std::span{buffer}));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(words_of(*found), extents);
+  EXPECT_FALSE(product_in(std::as_bytes(std::span{buffer}).first(64)));
+}
+
+}  // namespace
+}  // namespace simgpu
