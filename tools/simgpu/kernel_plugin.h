@@ -47,7 +47,7 @@ typedef struct SimgpuKernel {
   const char* name;              /**< Mangled name, as in the cubin; not null. */
   SimgpuKernelFunction function; /**< Not null. */
   double modelled_us;            /**< Microseconds that a launch occupies the simulated device; 0:
-                                    SIMGPU_KERNEL_US. */
+                                    as long as simgpu takes a kernel without a plugin to run. */
   /** Microseconds of one given launch; null: modelled_us. Called on the launching thread, before
    * the launch runs; a negative or non-finite answer counts as 0. It may read the arguments' bytes
    * but no device memory. */

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -32,6 +33,12 @@ class Statistics : public testing::Test {
     std::ifstream file{path_};
     EXPECT_TRUE(file.good());
     return nlohmann::json::parse(file, nullptr, false);
+  }
+  /// Milliseconds for which the engines would have been busy on a machine that is fast enough.
+  static double modelled_ms(const nlohmann::json& statistics) {
+    double busy = 0;
+    for (const auto& engine : statistics["busy_ms"]) busy += engine.get<double>();
+    return busy - statistics["overrun_ms"].get<double>();
   }
   std::string variable() const { return "SIMGPU_STATS=" + path_; }
 
@@ -64,7 +71,23 @@ TEST(Process, MalformedVariableFailsInitWithOneLine) {
                                "SIMGPU_ARENA=middle",
                                "SIMGPU_COMPUTE_ENGINES=0",
                                "SIMGPU_PAGEABLE_STAGED=yes",
-                               "SIMGPU_HOST_FUNCTIONS=some"}) {
+                               "SIMGPU_HOST_FUNCTIONS=some",
+                               "SIMGPU_PRESET=gtx",
+                               "SIMGPU_SCALE=0.5",
+                               "SIMGPU_SLOWDOWN=no",
+                               "SIMGPU_DEVICE_GBPS=0",
+                               "SIMGPU_HALF_TFLOPS=-1",
+                               "SIMGPU_SINGLE_TFLOPS=x",
+                               "SIMGPU_DUPLEX=0.4",
+                               "SIMGPU_DUPLEX=1.1",
+                               "SIMGPU_COPY_US=-1",
+                               "SIMGPU_LAUNCH_US=x",
+                               "SIMGPU_PIN_GBPS=0",
+                               "SIMGPU_CALL_COSTS=dear",
+                               "SIMGPU_CALL_COSTS=0",
+                               "SIMGPU_IMPLICIT_SYNC=1",
+                               "SIMGPU_QUEUE_DEPTH=0",
+                               "SIMGPU_D2D_GBPS=0"}) {
     const Outcome outcome = run("initialise", variable);
     EXPECT_THAT(outcome.output, HasSubstr("init=1\ncount=3\n")) << variable;
     EXPECT_THAT(outcome.output, HasSubstr(std::string("simgpu: ") + variable)) << outcome.output;
@@ -113,8 +136,36 @@ TEST_F(Statistics, SayWhatWasAllocatedCopiedAndCalled) {
   EXPECT_EQ(statistics["unmapped_accesses"], 0);
   EXPECT_EQ(statistics["api_calls"]["cuMemAlloc"], 2);
   EXPECT_EQ(statistics["api_calls"]["cuMemcpyHtoD"], 1);
-  EXPECT_NEAR(statistics["busy_ms"]["h2d"].get<double>(), (4 << 20) / 4e6, 1e-3);
-  EXPECT_NEAR(statistics["busy_ms"]["d2h"].get<double>(), (1 << 20) / 4e6, 1e-3);
+  EXPECT_NEAR(modelled_ms(statistics), (5 << 20) / 4e6, 1e-3);
+}
+
+TEST_F(Statistics, OfAPresetAreThoseOfTheCardScaled) {
+  // An H100 eight times slower, a 64th of its size: 54 GB/s / 512, and 2 us x 8 for each copy.
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(run("allocate_and_copy", variable() + " SIMGPU_PRESET=h100-sxm").status, 0);
+  EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds{500})
+      << "the time of pinning 4 MiB, at 4 GB/s / 512";
+  EXPECT_NEAR(modelled_ms(read()), (5 << 20) / (54e6 / 512) + 2 * 0.016, 1e-3);
+}
+
+TEST_F(Statistics, OfAPresetGiveWayToSingleSettings) {
+  EXPECT_EQ(run("allocate_and_copy", variable() + " SIMGPU_PRESET=h100-sxm SIMGPU_SLOWDOWN=1 "
+                                                  "SIMGPU_SCALE=100 SIMGPU_D2H_GBPS=0.25")
+                .status,
+            0);
+  EXPECT_NEAR(modelled_ms(read()), (4 << 20) / (54e6 / 100) + (1 << 20) / 0.25e6 + 2 * 0.002, 1e-3);
+}
+
+TEST_F(Statistics, SayThatTheMachineWasSlowerThanItsModel) {
+  // No machine copies 4 MiB in 40 ns.
+  EXPECT_EQ(run("allocate_and_copy", variable() + " SIMGPU_H2D_GBPS=100000").status, 0);
+  const nlohmann::json statistics = read();
+  const auto overrun = statistics["overrun_ms"].get<double>();
+  EXPECT_GT(overrun, 0.1);
+  EXPECT_NEAR(modelled_ms(statistics), (1 << 20) / 4e6, 1e-2) << "an overrun is busy time too";
+  EXPECT_GT(statistics["overrun_share"].get<double>(), 0.01);
+  EXPECT_NEAR(statistics["overrun_share"].get<double>(),
+              overrun / (overrun + modelled_ms(statistics)), 1e-3);
 }
 
 TEST_F(Statistics, CountTheProgramsCallsAndNotTheDriversOwn) {

@@ -55,6 +55,9 @@ class Context {
   std::vector<std::shared_ptr<Stream>> streams;  ///< all but the legacy one, draining ones included
   /// Held while a host function runs, where these run one at a time.
   std::mutex host_function_mutex;
+
+  /// Of call_scope.cc: held by a driver call that submits work, for as long as it costs.
+  std::mutex call_mutex;
 };
 
 /// The current context of the calling thread, or null.

@@ -46,13 +46,13 @@ Nanoseconds duration_of(Engine engine, const End& target, const End& source, std
   const Configuration& rates = configuration();
   double rate = rates.d2d_gbps;
   if (engine == Engine::kHostToDevice) {
-    rate = source.pinned ? rates.h2d_gbps : rates.pageable_gbps;
+    rate = source.pinned ? rates.card.h2d_gbps : rates.pageable_gbps;
   } else if (engine == Engine::kDeviceToHost) {
-    rate = target.pinned ? rates.d2h_gbps : std::min(rates.pageable_gbps, rates.d2h_gbps);
+    rate = target.pinned ? rates.card.d2h_gbps : std::min(rates.pageable_gbps, rates.card.d2h_gbps);
   } else if (engine == Engine::kNone) {
     return 0;  // not modelled: the host copies at its own speed
   }
-  return static_cast<Nanoseconds>(static_cast<double>(bytes) / rate);
+  return static_cast<Nanoseconds>(static_cast<double>(bytes) / rate + rates.card.copy_ns);
 }
 
 /// One copy while its operation runs. Shared by the operation's two functions.
@@ -236,6 +236,7 @@ CUresult copy(const char* name, const StreamPtr& stream, End target, End source,
   const auto task =
       std::make_shared<CopyTask>(target, source, box, engine, context.device().ordinal());
   if (!waits && source.side == Side::kHost && !source.pinned) task->stage();
+  await_room(stream);
   Operation operation;
   operation.label = name;
   operation.engine = engine;

@@ -107,9 +107,10 @@ CUresult fill(const char* name, const Fill& what, CUstream handle, NullStream nu
   operation.label = name;
   operation.engine = Engine::kCompute;
   operation.duration =
-      static_cast<Nanoseconds>(static_cast<double>(box.bytes()) / configuration().d2d_gbps);
+      static_cast<Nanoseconds>(static_cast<double>(box.bytes()) / configuration().fill_gbps);
   operation.timed_work = [task](Nanoseconds start, Nanoseconds end) { task->run(start, end); };
   operation.finish = [task] { task->finish(); };
+  await_room(stream);
   const CompletionPtr completion = enqueue(stream, std::move(operation));
   // Asynchronous even in the synchronous call, unless the target is host memory.
   if (wait == Wait::kAsync || target.side == Side::kDevice) return CUDA_SUCCESS;

@@ -5,6 +5,7 @@
 
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/log.h"
+#include "tools/simgpu/driver/process/statistics.h"
 
 namespace simgpu {
 namespace {
@@ -22,12 +23,45 @@ void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
   }
 }
 
+LinkTimeline::Direction direction_of(Engine engine) {
+  return engine == Engine::kHostToDevice ? LinkTimeline::Direction::kHostToDevice
+                                         : LinkTimeline::Direction::kDeviceToHost;
+}
+
 std::uint64_t blocks_for(std::uint64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
 }  // namespace
 
-Device::Device(int ordinal, std::uint64_t capacity, std::uint64_t others, int compute_engines)
-    : ordinal_(ordinal), capacity_(capacity), others_(others), compute_(compute_engines) {}
+Device::Device(int ordinal, const Card& card, std::uint64_t others, int compute_engines)
+    : ordinal_(ordinal),
+      capacity_(card.memory_bytes),
+      others_(others),
+      compute_(compute_engines),
+      link_(card.duplex) {}
+
+Slot Device::reserve(Engine engine, Nanoseconds ready, Nanoseconds duration, int priority) {
+  Slot slot;
+  if (engine == Engine::kCompute) {
+    slot.start = compute_.reserve(ready, duration, priority);
+    slot.end = slot.start + duration;
+  } else {
+    slot = link_.reserve(direction_of(engine), ready, duration);
+  }
+  statistics().busy_ns[static_cast<std::size_t>(engine)].fetch_add(slot.end - slot.start,
+                                                                   std::memory_order_relaxed);
+  return slot;
+}
+
+void Device::overrun(Engine engine, const Slot& slot, Nanoseconds actual) {
+  if (engine == Engine::kCompute) {
+    compute_.push_back(slot.end, actual);
+  } else {
+    link_.push_back(direction_of(engine), actual);
+  }
+  const Nanoseconds late = actual - slot.end;
+  statistics().overrun_ns.fetch_add(late, std::memory_order_relaxed);
+  statistics().busy_ns[static_cast<std::size_t>(engine)].fetch_add(late, std::memory_order_relaxed);
+}
 
 bool Device::take(std::uint64_t bytes) {
   std::uint64_t before = used_.load(std::memory_order_relaxed);
@@ -72,7 +106,7 @@ void create_devices() {
   const Configuration& settings = configuration();
   for (int ordinal = 0; ordinal < settings.devices; ++ordinal) {
     devices[static_cast<std::size_t>(ordinal)] =
-        new Device(ordinal, settings.memory_bytes, settings.other_bytes, settings.compute_engines);
+        new Device(ordinal, settings.card, settings.other_bytes, settings.compute_engines);
   }
   devices_created.store(settings.devices, std::memory_order_release);
 }

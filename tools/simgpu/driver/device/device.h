@@ -6,7 +6,9 @@
 #include <memory>
 #include <mutex>
 
+#include "tools/simgpu/driver/device/card.h"
 #include "tools/simgpu/driver/device/compute_timeline.h"
+#include "tools/simgpu/driver/device/link_timeline.h"
 #include "tools/simgpu/driver/device/timeline.h"
 #include "tools/simgpu/driver/entry/api.h"
 
@@ -37,8 +39,8 @@ class SmallBlocks {
 /// One simulated device. Created at cuInit, never destroyed.
 class Device {
  public:
-  /// `others` bytes of `capacity` are in use by other processes.
-  Device(int ordinal, std::uint64_t capacity, std::uint64_t others, int compute_engines);
+  /// A device of the size and the link of `card`; `others` bytes are in use by other processes.
+  Device(int ordinal, const Card& card, std::uint64_t others, int compute_engines);
 
   [[nodiscard]] int ordinal() const { return ordinal_; }
   [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
@@ -58,9 +60,16 @@ class Device {
   }
   [[nodiscard]] const std::shared_ptr<SmallBlocks>& modules() const { return modules_; }
 
-  [[nodiscard]] ComputeTimeline& compute() { return compute_; }
-  /// REQUIRES an engine of copies.
-  [[nodiscard]] EngineTimeline& engine(Engine engine) { return engines_[static_cast<int>(engine)]; }
+  /// @name The engines' modelled schedules. Thread-safe. REQUIRES: not kNone.
+  /// @{
+  /// Reserves `engine` for work of `duration` of a stream of `priority`, not before `ready`. May
+  /// wait for compute engines (compute_timeline.h). Copies in both directions at once take longer
+  /// (link_timeline.h).
+  Slot reserve(Engine engine, Nanoseconds ready, Nanoseconds duration, int priority);
+  /// Work that reserve() gave `slot` really ended at `actual`, later: nothing starts before it, and
+  /// the engine was busy until then.
+  void overrun(Engine engine, const Slot& slot, Nanoseconds actual);
+  /// @}
 
  private:
   const int ordinal_;
@@ -71,7 +80,7 @@ class Device {
   const std::shared_ptr<SmallBlocks> small_allocations_ = std::make_shared<SmallBlocks>(*this);
   const std::shared_ptr<SmallBlocks> modules_ = std::make_shared<SmallBlocks>(*this);
   ComputeTimeline compute_;
-  EngineTimeline engines_[kEngineCount];
+  LinkTimeline link_;
 };
 
 /// The number of devices; 0 before cuInit.

@@ -3,8 +3,6 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include <algorithm>
-
 namespace simgpu {
 namespace {
 
@@ -58,18 +56,6 @@ void sleep_until(Nanoseconds deadline) noexcept {
     }
   }
   while (now_ns() < deadline) relax();
-}
-
-Nanoseconds EngineTimeline::reserve(Nanoseconds ready, Nanoseconds duration) {
-  const std::lock_guard lock{mutex_};
-  const Nanoseconds start = std::max(ready, free_at_);
-  free_at_ = start + duration;
-  return start;
-}
-
-void EngineTimeline::push_back(Nanoseconds actual) {
-  const std::lock_guard lock{mutex_};
-  free_at_ = std::max(free_at_, actual);
 }
 
 void Completion::announce(Nanoseconds end) noexcept {

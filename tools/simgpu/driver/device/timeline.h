@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include "tools/simgpu/driver/entry/api.h"
 
@@ -35,19 +34,6 @@ inline constexpr int kEngineCount = 3;
 struct Slot {
   Nanoseconds start = 0;
   Nanoseconds end = 0;
-};
-
-/// The modelled schedule of one engine of copies: first come, first served.
-class EngineTimeline {
- public:
-  /// Reserves the engine for `duration`, not before `ready`. @return the modelled start.
-  Nanoseconds reserve(Nanoseconds ready, Nanoseconds duration);
-  /// Real work of the engine ended at `actual`, later than modelled: nothing starts before it.
-  void push_back(Nanoseconds actual);
-
- private:
-  std::mutex mutex_;
-  Nanoseconds free_at_ = 0;
 };
 
 /// The completion of one operation. It is settled when the operation's real work is done and its

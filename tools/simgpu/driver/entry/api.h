@@ -1,5 +1,6 @@
 // What every file that exports driver functions includes: the driver's types with all ABI versions,
-// the export macro, and the entry check that counts, injects faults and refuses uninitialised use.
+// the export macro, and the entry check that counts, injects faults, refuses uninitialised use and
+// takes the time that a call takes.
 #pragma once
 
 #ifndef __CUDA_API_VERSION_INTERNAL
@@ -10,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "tools/simgpu/driver/entry/call_scope.h"
 #include "tools/simgpu/export.h"
 
 namespace simgpu {
@@ -35,6 +37,9 @@ class EntryPoint {
   /// host function). Thread-safe, never waits, about 20 ns.
   CUresult enter(Requires needs) noexcept;
 
+  /// What a call costs on the host, or null.
+  [[nodiscard]] const CallCost* cost() const noexcept { return cost_; }
+
   [[nodiscard]] const char* name() const noexcept { return name_; }
   [[nodiscard]] std::uint64_t calls() const noexcept {
     return calls_.load(std::memory_order_relaxed);
@@ -47,6 +52,7 @@ class EntryPoint {
   const char* name_;
   std::atomic<std::uint64_t> calls_{0};
   bool has_faults_ = false;
+  const CallCost* cost_ = nullptr;
   const EntryPoint* next_ = nullptr;
 };
 
@@ -72,6 +78,7 @@ class HostFunctionScope {
 /// `name` is the base name, without ABI suffix.
 #define SIMGPU_ENTER_WITH(name, needs)                                                             \
   static ::simgpu::EntryPoint simgpu_entry{#name};                                                 \
+  const ::simgpu::CallScope simgpu_call{simgpu_entry.cost()};                                      \
   if (const CUresult simgpu_refused = simgpu_entry.enter(needs); simgpu_refused != CUDA_SUCCESS) { \
     return simgpu_refused;                                                                         \
   }                                                                                                \

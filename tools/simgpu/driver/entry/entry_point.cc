@@ -14,6 +14,7 @@ thread_local bool in_host_function = false;
 EntryPoint::EntryPoint(const char* name) noexcept : name_(name) {
   load_configuration();
   has_faults_ = has_faults(name);
+  cost_ = configuration().calls.find(name);
   const EntryPoint* head = newest_entry.load();
   do {
     next_ = head;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "tools/simgpu/driver/code/process_plugins.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/faults/access_fault.h"
+#include "tools/simgpu/driver/launch/kernel_cost.h"
 #include "tools/simgpu/driver/launch/mixer.h"
 #include "tools/simgpu/driver/launch/occupancy.h"
 #include "tools/simgpu/driver/launch/operands.h"
@@ -65,11 +67,15 @@ class LaunchWork {
   /// Modelled time on the device.
   [[nodiscard]] Nanoseconds duration() const {
     const SimgpuKernel* const host = function_->code->host_kernel();
-    double microseconds = configuration().kernel_us;
+    double microseconds = 0;
     if (host != nullptr && host->modelled_us_of != nullptr) {
       microseconds = host->modelled_us_of(&view_);
     } else if (host != nullptr && host->modelled_us > 0) {
       microseconds = host->modelled_us;
+    } else if (const std::optional<double>& given = configuration().kernel_us) {
+      microseconds = *given;
+    } else {
+      microseconds = estimated_us();
     }
     constexpr double kLongest = 1e12;  // eleven days: keeps the arithmetic finite
     if (!std::isfinite(microseconds) || microseconds < 0) return 0;
@@ -131,6 +137,16 @@ class LaunchWork {
     return function_->code->words().live(buffer_, grid_, [](std::uint64_t word) {
       return AddressSpace::instance().touches_device(word, 1);
     });
+  }
+
+  [[nodiscard]] double estimated_us() const {
+    const std::vector<std::uint64_t> extents = operands_.extents();
+    KernelWork work{.operand_bytes = extents, .threads = 1, .product = {}};
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      work.threads *= static_cast<double>(view_.grid[axis]) * view_.block[axis];
+    }
+    if (is_product_kernel(view_.name)) work.product = product_in(buffer_);
+    return kernel_ns(configuration().card, work) * 1e-3;
   }
 
   FunctionPtr function_;
@@ -326,7 +342,11 @@ CUresult launch(Context& context, const LaunchRequest& request) {
       result != CUDA_SUCCESS) {
     return result;
   }
-  if (function->code->first_launch()) note_first_launch(*function->code);
+  if (function->code->first_launch()) {
+    note_first_launch(*function->code);
+    charge_loading();
+    if (configuration().implicit_sync) synchronize(target);
+  }
   std::string label = function->code->image().name;
   const auto launched =
       std::make_shared<LaunchWork>(std::move(function), request.shape, std::move(buffer));
@@ -336,6 +356,7 @@ CUresult launch(Context& context, const LaunchRequest& request) {
   operation.duration = launched->duration();
   operation.work = [launched] { launched->work(); };
   operation.finish = [launched] { launched->finish(); };
+  await_room(stream);
   enqueue(stream, std::move(operation));
   statistics().launches.fetch_add(1, std::memory_order_relaxed);
   return CUDA_SUCCESS;

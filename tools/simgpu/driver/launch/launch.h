@@ -62,10 +62,13 @@ struct LaunchRequest {
   void* const* extra = nullptr;
 };
 
-/// Checks a launch and enqueues it. The parameters are copied before it returns; it never waits.
+/// Checks a launch and enqueues it. The parameters are copied before it returns. Waits while the
+/// stream's queue is full, and, with implicit synchronisation, for the context at a kernel's first
+/// launch.
 ///
 /// A kernel that a plugin knows is computed by it, on the stream's thread; any other runs as a
-/// mixer (mixer.h). REQUIRES: `context` is current and healthy. Any thread.
+/// mixer (mixer.h), for as long as kernel_cost.h says. REQUIRES: `context` is current and healthy.
+/// Any thread.
 /// @return a code that cuLaunchKernel documents.
 CUresult launch(Context& context, const LaunchRequest& request);
 

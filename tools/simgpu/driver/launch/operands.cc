@@ -101,6 +101,21 @@ std::vector<MixerOperand> Operands::mixer_operands() const {
   return found;
 }
 
+std::vector<std::uint64_t> Operands::extents() const {
+  std::vector<std::uint64_t> list;
+  list.reserve(operands_.size());
+  for (const Operand& operand : operands_) {
+    const Range& range = ranges_[operand.range];
+    if (range.claim.allocated) {
+      list.push_back(range.end() - operand.word.value);
+    } else if (const auto mapped = AddressSpace::instance().mappings().find(operand.word.value);
+               mapped && mapped->kind == MemoryKind::kMapped) {
+      list.push_back(mapped->end() - operand.word.value);
+    }
+  }
+  return list;
+}
+
 const Operands::Range* Operands::range_of(std::uint64_t address) const {
   const auto found = std::find_if(ranges_.begin(), ranges_.end(), [&](const Range& range) {
     return range.live && address - range.begin() < range.size;

@@ -34,6 +34,10 @@ class Operands final : public MixerMemory {
   /// kernel has not touched does not count.
   void end(const PrivateOperands& operands) const;
 
+  /// For each word, the bytes from there to the end of its allocation or mapped range, as far as is
+  /// known when the launch is submitted.
+  [[nodiscard]] std::vector<std::uint64_t> extents() const;
+
   /// The operands whose memory start() found, in the order of the parameters.
   [[nodiscard]] std::vector<MixerOperand> mixer_operands() const;
   void read(std::uint64_t address, std::span<std::byte> target) const override;

@@ -25,7 +25,7 @@ AllocationTable::AllocationTable() {
   const bool low = settings.arena == ArenaPolicy::kLow;
   void* const wanted = low ? reinterpret_cast<void*>(kLowArena) : nullptr;
   const std::uint64_t largest =
-      low ? align_up(16 * settings.memory_bytes * static_cast<std::uint64_t>(settings.devices),
+      low ? align_up(16 * settings.card.memory_bytes * static_cast<std::uint64_t>(settings.devices),
                      kGranularity)
           : std::uint64_t{8} << 40;
   for (std::uint64_t size = std::max(largest, kSmallestArena); size >= kSmallestArena; size /= 2) {

@@ -35,6 +35,7 @@ CUresult allocate(void** out, std::uint64_t size, unsigned flags) {
     munmap(memory, align_up(size, kPage));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  charge_pinning(size);
   *out = memory;
   return CUDA_SUCCESS;
 }
@@ -76,8 +77,11 @@ CUresult register_host(void* memory, std::uint64_t size, unsigned flags) {
   range.context = context;
   range.flags = flags;
   range.registered = true;
-  return AddressSpace::instance().pinned().add(range) ? CUDA_SUCCESS
-                                                      : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if (!AddressSpace::instance().pinned().add(range)) {
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  }
+  charge_pinning(size);
+  return CUDA_SUCCESS;
 }
 
 CUresult device_pointer(std::uint64_t* out, const void* memory, unsigned flags) {

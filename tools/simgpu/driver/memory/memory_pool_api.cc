@@ -24,6 +24,7 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, const PoolPtr& pool, CUs
       result != CUDA_SUCCESS) {
     return result;
   }
+  await_room(stream);
   const PoolPtr from =
       pool != nullptr ? pool : PoolTable::instance().current_of(context_of(*stream).device());
   std::uint64_t address = 0;
@@ -58,6 +59,7 @@ CUresult free_async(CUdeviceptr address, CUstream handle, NullStream null_stream
   if (!allocation || allocation->source != AllocationSource::kPool) return CUDA_ERROR_INVALID_VALUE;
   const PoolPtr pool = allocation->pool;
   allocation.reset();  // its life is to end with the free
+  await_room(stream);
   return pool->free(stream, address);
 }
 

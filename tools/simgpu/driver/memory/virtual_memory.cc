@@ -1,27 +1,10 @@
 // The driver functions of virtual memory management.
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/device.h"
-#include "tools/simgpu/driver/device/timeline.h"
 #include "tools/simgpu/driver/memory/address_space.h"
-#include "tools/simgpu/driver/process/configuration.h"
 
 namespace simgpu {
 namespace {
-
-/// Makes a call take as long as the configuration says it takes on a device.
-class ModelledHostCost {
- public:
-  explicit ModelledHostCost(double microseconds)
-      : end_(microseconds > 0 ? now_ns() + static_cast<Nanoseconds>(microseconds * 1e3) : 0) {}
-  ~ModelledHostCost() {
-    if (end_ != 0) sleep_until(end_);
-  }
-  ModelledHostCost(const ModelledHostCost&) = delete;
-  ModelledHostCost& operator=(const ModelledHostCost&) = delete;
-
- private:
-  const Nanoseconds end_;
-};
 
 /// The sticky error of the current context. These functions need no context, but where there is one
 /// with a sticky error it refuses them, too.
@@ -95,7 +78,6 @@ SIMGPU_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t 
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (const CUresult result = check_properties(prop); result != CUDA_SUCCESS) return result;
-  const ModelledHostCost cost{configuration().create_us};
   auto physical = Physical::create(find_device(prop->location.id)->small_allocations(), size);
   if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *handle = AddressSpace::instance().mappings().add_handle(std::move(physical), *prop);
@@ -144,7 +126,6 @@ SIMGPU_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
   SIMGPU_ENTER(cuMemMap);
   SIMGPU_UNBROKEN();
   if (!is_granular_range(ptr, size) || offset != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  const ModelledHostCost cost{configuration().map_us};
   return AddressSpace::instance().mappings().map(ptr, size, handle);
 }
 
@@ -152,7 +133,6 @@ SIMGPU_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   SIMGPU_ENTER(cuMemUnmap);
   SIMGPU_UNBROKEN();
   if (!is_granular_range(ptr, size)) return CUDA_ERROR_INVALID_VALUE;
-  const ModelledHostCost cost{configuration().unmap_us};
   return AddressSpace::instance().mappings().unmap(ptr, size);
 }
 
@@ -175,7 +155,6 @@ SIMGPU_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemA
                  : CUDA_ERROR_INVALID_VALUE;
     }
   }
-  const ModelledHostCost cost{configuration().set_access_us};
   return AddressSpace::instance().mappings().set_access(ptr, size, desc, count);
 }
 

@@ -6,12 +6,15 @@
 #include <cstdlib>
 #include <limits>
 #include <mutex>
+#include <utility>
 
 #include "tools/simgpu/driver/faults/fault_injection.h"
 #include "tools/simgpu/driver/process/log.h"
 
 namespace simgpu {
 namespace {
+
+constexpr std::uint64_t kSmallestMemory = std::uint64_t{4} << 20;
 
 Configuration& mutable_configuration() {
   static auto* const values = new Configuration;  // never destroyed: threads outlive exit handlers
@@ -54,16 +57,41 @@ bool read_number(const char* name, double smallest, bool exclusive, const char* 
   return true;
 }
 
-bool read_count(const char* name, int* target) {
+bool read_duplex(double* target) {
+  double share = *target;
+  constexpr const char* kShare = "a share of the link from 0.5 to 1";
+  if (!read_number("SIMGPU_DUPLEX", 0.5, false, kShare, &share)) return false;
+  if (share > 1) return complain("SIMGPU_DUPLEX", value_of("SIMGPU_DUPLEX"), kShare);
+  *target = share;
+  return true;
+}
+
+bool read_whole(const char* name, long most, const char* allowed, long* target) {
   const char* const value = value_of(name);
   if (value == nullptr) return true;
   char* end = nullptr;
+  errno = 0;
   const long number = std::strtol(value, &end, 10);
-  if (*end != '\0' || number < 1 || number > 64) {
-    return complain(name, value, "a number from 1 to 64");
+  if (errno != 0 || *end != '\0' || number < 1 || number > most) {
+    return complain(name, value, allowed);
   }
-  *target = static_cast<int>(number);
+  *target = number;
   return true;
+}
+
+bool read_count(const char* name, int* target) {
+  long number = *target;
+  const bool good = read_whole(name, 64, "a number from 1 to 64", &number);
+  *target = static_cast<int>(number);
+  return good;
+}
+
+bool read_queue_depth(unsigned* target) {
+  long number = *target;
+  const bool good =
+      read_whole("SIMGPU_QUEUE_DEPTH", 1'000'000'000, "a number of operations above 0", &number);
+  *target = static_cast<unsigned>(number);
+  return good;
 }
 
 /// Reads a variable that takes one of two values, which stand for 0 and 1 of `Choice`.
@@ -96,26 +124,98 @@ bool read_log_level() {
   return true;
 }
 
+constexpr const char* kBandwidth = "GB/s, a number above 0";
+constexpr const char* kTime = "microseconds, a number not below 0";
+
+/// The preset, scaled.
+bool read_preset(Card* card) {
+  const char* const name = value_of("SIMGPU_PRESET");
+  const Card* const chosen = name == nullptr ? &kPlainCard : find_card(name);
+  if (chosen == nullptr) return complain("SIMGPU_PRESET", name, card_names().c_str());
+  constexpr const char* kFactor = "a number not below 1";
+  double slowdown = name == nullptr ? 1 : kUsualSlowdown;
+  bool good = read_number("SIMGPU_SLOWDOWN", 1, false, kFactor, &slowdown);
+  double scale = name == nullptr ? 1 : scale_for(*chosen, slowdown);
+  good &= read_number("SIMGPU_SCALE", 1, false, kFactor, &scale);
+  *card = scaled(*chosen, scale, slowdown);
+  return good;
+}
+
+/// What is said of the card besides its name.
+bool read_card(Card* card) {
+  bool good = read_size("SIMGPU_MEMORY", kSmallestMemory, &card->memory_bytes);
+  good &= read_number("SIMGPU_DEVICE_GBPS", 0, true, kBandwidth, &card->memory_gbps);
+  constexpr double kTera = 1e3;  // operations per nanosecond
+  for (const auto& [name, flops] : {std::pair{"SIMGPU_HALF_TFLOPS", &card->half_flops},
+                                    std::pair{"SIMGPU_SINGLE_TFLOPS", &card->single_flops}}) {
+    double tera = *flops / kTera;
+    good &= read_number(name, 0, true, "TFLOP/s, a number above 0", &tera);
+    *flops = tera * kTera;
+  }
+  good &= read_number("SIMGPU_H2D_GBPS", 0, true, kBandwidth, &card->h2d_gbps);
+  good &= read_number("SIMGPU_D2H_GBPS", 0, true, kBandwidth, &card->d2h_gbps);
+  good &= read_number("SIMGPU_PIN_GBPS", 0, true, kBandwidth, &card->pin_gbps);
+  for (const auto& [name, nanoseconds] : {std::pair{"SIMGPU_COPY_US", &card->copy_ns},
+                                          std::pair{"SIMGPU_LAUNCH_US", &card->launch_ns}}) {
+    double microseconds = *nanoseconds / 1e3;
+    good &= read_number(name, 0, false, kTime, &microseconds);
+    *nanoseconds = microseconds * 1e3;
+  }
+  if (card->memory_bytes >= kSmallestMemory) {
+    return read_duplex(&card->duplex) && good;
+  }
+  log_line(LogLevel::kError, "SIMGPU_SCALE leaves the device less than 4 MiB of memory");
+  return false;
+}
+
+bool read_call_costs(Configuration* out) {
+  const char* const value = value_of("SIMGPU_CALL_COSTS");
+  // A card that is simulated at all is simulated with its driver.
+  const bool preset = value_of("SIMGPU_PRESET") != nullptr;
+  const std::string_view word = value != nullptr ? value : preset ? "on" : "off";
+  double factor = out->card.call_factor;
+  if (word != "on" && word != "off" &&
+      !read_number("SIMGPU_CALL_COSTS", 0, true, "on, off or a factor above 0", &factor)) {
+    return false;
+  }
+  if (word != "off") out->calls.set_all(factor, out->card.pin_gbps);
+  bool good = true;
+  for (const auto& [name, function] :
+       {std::pair{"SIMGPU_CREATE_US", "cuMemCreate"}, std::pair{"SIMGPU_MAP_US", "cuMemMap"},
+        std::pair{"SIMGPU_UNMAP_US", "cuMemUnmap"},
+        std::pair{"SIMGPU_SET_ACCESS_US", "cuMemSetAccess"}}) {
+    double microseconds = -1;
+    good &= read_number(name, 0, false, kTime, &microseconds);
+    if (microseconds >= 0) out->calls.set(function, microseconds * 1e3);
+  }
+  return good;
+}
+
 bool read_environment(Configuration* out) {
   bool good = read_log_level();
-  good &= read_size("SIMGPU_MEMORY", std::uint64_t{4} << 20, &out->memory_bytes);
+  good &= read_preset(&out->card) && read_card(&out->card);
   good &= read_count("SIMGPU_DEVICES", &out->devices);
-  constexpr const char* kBandwidth = "GB/s, a number above 0";
-  good &= read_number("SIMGPU_H2D_GBPS", 0, true, kBandwidth, &out->h2d_gbps);
-  good &= read_number("SIMGPU_D2H_GBPS", 0, true, kBandwidth, &out->d2h_gbps);
-  out->pageable_gbps = 0.4 * out->h2d_gbps;
+  out->pageable_gbps = 0.4 * out->card.h2d_gbps;
   good &= read_number("SIMGPU_PAGEABLE_GBPS", 0, true, kBandwidth, &out->pageable_gbps);
-  good &= read_number("SIMGPU_D2D_GBPS", 0, true, kBandwidth, &out->d2d_gbps);
-  constexpr const char* kTime = "microseconds, a number not below 0";
-  good &= read_number("SIMGPU_KERNEL_US", 0, false, kTime, &out->kernel_us);
-  good &= read_number("SIMGPU_CREATE_US", 0, false, kTime, &out->create_us);
-  good &= read_number("SIMGPU_MAP_US", 0, false, kTime, &out->map_us);
-  good &= read_number("SIMGPU_UNMAP_US", 0, false, kTime, &out->unmap_us);
-  good &= read_number("SIMGPU_SET_ACCESS_US", 0, false, kTime, &out->set_access_us);
+  // A copy reads and writes, a fill only writes.
+  out->d2d_gbps = out->card.memory_gbps / 2;
+  out->fill_gbps = out->card.memory_gbps;
+  if (value_of("SIMGPU_D2D_GBPS") != nullptr) {
+    good &= read_number("SIMGPU_D2D_GBPS", 0, true, kBandwidth, &out->d2d_gbps);
+    out->fill_gbps = out->d2d_gbps;
+  }
+  if (value_of("SIMGPU_KERNEL_US") != nullptr) {
+    out->kernel_us = 0;
+    good &= read_number("SIMGPU_KERNEL_US", 0, false, kTime, &*out->kernel_us);
+  }
+  good &= read_call_costs(out);
+  good &= read_choice("SIMGPU_IMPLICIT_SYNC", {"off", "on"}, &out->implicit_sync);
+  if (out->implicit_sync) out->calls.set_implicit_sync();
+  good &= read_queue_depth(&out->queue_depth);
   good &= read_size("SIMGPU_CONTEXT_BYTES", 0, &out->context_bytes);
   good &= read_choice("SIMGPU_HOST_ACCESS", {"fault", "allowed"}, &out->host_access);
   good &= read_size("SIMGPU_OTHER_BYTES", 0, &out->other_bytes);
-  if (out->other_bytes > out->memory_bytes) {
+  if (out->other_bytes > out->card.memory_bytes) {
     good &= complain("SIMGPU_OTHER_BYTES", value_of("SIMGPU_OTHER_BYTES"),
                      "a size that is not above SIMGPU_MEMORY");
   }

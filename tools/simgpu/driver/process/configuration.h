@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "tools/simgpu/driver/device/card.h"
+#include "tools/simgpu/driver/entry/call_costs.h"
 
 namespace simgpu {
 
@@ -14,19 +18,20 @@ enum class FillPolicy { kZero, kPoison };
 enum class ArenaPolicy { kHigh, kLow };
 
 /// Everything a user can set. Sizes in bytes, bandwidths in bytes per nanosecond (= GB/s), times in
-/// nanoseconds.
+/// microseconds. What is not set follows from the card.
 struct Configuration {
-  std::uint64_t memory_bytes = std::uint64_t{16} << 30;  ///< SIMGPU_MEMORY, per device
-  int devices = 1;                                       ///< SIMGPU_DEVICES
-  double h2d_gbps = 4.0;                                 ///< SIMGPU_H2D_GBPS
-  double d2h_gbps = 4.0;                                 ///< SIMGPU_D2H_GBPS
-  double pageable_gbps = 1.6;                            ///< SIMGPU_PAGEABLE_GBPS, 0.4 x H2D
-  double d2d_gbps = 6.0;                                 ///< SIMGPU_D2D_GBPS, also memsets
-  double kernel_us = 20.0;                               ///< SIMGPU_KERNEL_US
-  double create_us = 0.0;                                ///< SIMGPU_CREATE_US, host time
-  double map_us = 0.0;                                   ///< SIMGPU_MAP_US, host time
-  double unmap_us = 0.0;                                 ///< SIMGPU_UNMAP_US, host time
-  double set_access_us = 0.0;                            ///< SIMGPU_SET_ACCESS_US, host time
+  /// The device's size and speeds: those of SIMGPU_PRESET, scaled by SIMGPU_SCALE and
+  /// SIMGPU_SLOWDOWN, with what SIMGPU_MEMORY, _DEVICE_GBPS, _HALF_TFLOPS, _SINGLE_TFLOPS,
+  /// _H2D_GBPS, _D2H_GBPS, _DUPLEX, _COPY_US, _LAUNCH_US and _PIN_GBPS say instead.
+  Card card = kPlainCard;
+  int devices = 1;                  ///< SIMGPU_DEVICES
+  double pageable_gbps = 1.6;       ///< SIMGPU_PAGEABLE_GBPS, 0.4 x H2D
+  double d2d_gbps = 50;             ///< SIMGPU_D2D_GBPS, half of the device's memory bandwidth
+  double fill_gbps = 100;           ///< SIMGPU_D2D_GBPS, the device's memory bandwidth
+  std::optional<double> kernel_us;  ///< SIMGPU_KERNEL_US, of every kernel; else kernel_cost.h
+  CallCosts calls;                  ///< SIMGPU_CALL_COSTS, _CREATE_US, _MAP_US, ...
+  bool implicit_sync = false;       ///< SIMGPU_IMPLICIT_SYNC
+  unsigned queue_depth = 1024;      ///< SIMGPU_QUEUE_DEPTH, operations of one stream
   std::uint64_t context_bytes = std::uint64_t{2} << 20;  ///< SIMGPU_CONTEXT_BYTES
   std::uint64_t other_bytes = 0;           ///< SIMGPU_OTHER_BYTES, in use by other processes
   std::uint64_t pool_chunk_bytes = 0;      ///< SIMGPU_POOL_CHUNK; 0: by what the pool holds

@@ -33,6 +33,12 @@ std::string milliseconds(std::int64_t nanoseconds) {
   return text;
 }
 
+std::string fraction(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.6f", value);
+  return text;
+}
+
 std::string number(std::uint64_t value) { return std::to_string(value); }
 
 /// Entries of one function name in several files (ABI families) are summed. Names are identifiers:
@@ -72,7 +78,11 @@ std::string statistics_json() {
   text += "  \"launches\": " + number(counted.launches) + ",\n";
   text += "  \"kernels\": " + number(kernels) + ",\n";
   text += "  \"unmapped_accesses\": " + number(counted.unmapped_accesses) + ",\n";
+  const std::int64_t busy = counted.busy_ns[0] + counted.busy_ns[1] + counted.busy_ns[2];
+  const double share =
+      busy == 0 ? 0.0 : static_cast<double>(counted.overrun_ns) / static_cast<double>(busy);
   text += "  \"overrun_ms\": " + milliseconds(counted.overrun_ns) + ",\n";
+  text += "  \"overrun_share\": " + fraction(share) + ",\n";
   text += "  \"api_calls\": " + api_calls_json() + ",\n";
   text += "  \"busy_ms\": {\"compute\": " + milliseconds(counted.busy_ns[0]) +
           ", \"h2d\": " + milliseconds(counted.busy_ns[1]) +

@@ -17,7 +17,8 @@ struct Statistics {
   std::atomic<std::uint64_t> launches{0};           ///< kernel launches accepted
   std::atomic<std::uint64_t> unmapped_accesses{0};  ///< kernel or copy accesses that faulted
   std::atomic<std::int64_t> overrun_ns{0};          ///< lateness of work against its model
-  std::array<std::atomic<std::int64_t>, kEngineCount> busy_ns{};  ///< modelled, all devices
+  /// For which the engines of all devices were taken: as modelled, and the overruns.
+  std::array<std::atomic<std::int64_t>, kEngineCount> busy_ns{};
 };
 
 /// The counters. Never destroyed.

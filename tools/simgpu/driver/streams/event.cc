@@ -80,6 +80,7 @@ CUresult record(CUevent handle, CUstream stream_handle, NullStream null_stream) 
     return result;
   }
   if (&event->context != &stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  await_room(stream);
   Operation mark;
   mark.label = "an event";
   const std::lock_guard lock{event->mutex};

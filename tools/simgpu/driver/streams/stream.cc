@@ -10,7 +10,6 @@
 #include "tools/simgpu/driver/faults/access_fault.h"
 #include "tools/simgpu/driver/memory/pool_table.h"
 #include "tools/simgpu/driver/process/configuration.h"
-#include "tools/simgpu/driver/process/statistics.h"
 #include "tools/simgpu/driver/streams/stream_object.h"
 
 namespace simgpu {
@@ -114,7 +113,8 @@ Stream::Stream(Context& owner, StreamKind stream_kind, unsigned stream_flags, in
       flags(stream_flags),
       priority(stream_priority),
       id(static_cast<std::uint64_t>(now_ns())),
-      number(next_object_id()) {}
+      number(next_object_id()),
+      room_(configuration().queue_depth) {}
 
 void Stream::start(const StreamPtr& stream) {
   std::thread{[stream] { stream->work(); }}.detach();
@@ -157,16 +157,12 @@ void Stream::run(Item& item) {
   };
   // The remaining operations of a broken context take no time.
   if (is_broken()) operation.duration = 0;
-  Nanoseconds start = ready;
+  Slot slot{ready, ready + operation.duration};
   if (operation.engine != Engine::kNone && operation.duration > 0) {
-    Device& device = context.device();
-    start = operation.engine == Engine::kCompute
-                ? device.compute().reserve(ready, operation.duration, priority)
-                : device.engine(operation.engine).reserve(ready, operation.duration);
-    statistics().busy_ns[static_cast<std::size_t>(operation.engine)].fetch_add(
-        operation.duration, std::memory_order_relaxed);
+    slot = context.device().reserve(operation.engine, ready, operation.duration, priority);
   }
-  Nanoseconds end = start + operation.duration;
+  const Nanoseconds start = slot.start;
+  Nanoseconds end = slot.end;
   if (operation.duration >= kShort) item.completion->announce(end);
   if (operation.host_function) {
     sleep_until(start);
@@ -191,12 +187,7 @@ void Stream::run(Item& item) {
     }
     const Nanoseconds actual = now_ns();
     if (operation.engine != Engine::kNone && actual - end > kTolerance) {
-      statistics().overrun_ns.fetch_add(actual - end, std::memory_order_relaxed);
-      if (operation.engine == Engine::kCompute) {
-        context.device().compute().push_back(end, actual);
-      } else {
-        context.device().engine(operation.engine).push_back(actual);
-      }
+      context.device().overrun(operation.engine, slot, actual);
       end = actual;
     }
   }
@@ -205,6 +196,7 @@ void Stream::run(Item& item) {
   // complete.
   operation = Operation{};
   item.completion->settle(end);
+  room_.leave();
 }
 
 StreamPtr make_stream(Context& context, StreamKind kind, unsigned flags, int priority) {
@@ -240,6 +232,7 @@ CompletionPtr enqueue(const StreamPtr& stream, Operation operation, StreamMark* 
   if (mark != nullptr) {
     *mark = {.point = {stream->number, stream->position}, .before = points_before(*stream)};
   }
+  stream->room_.enter();
   std::unique_lock queue_lock{stream->mutex_};
   stream->queue_.push_back({std::move(operation), now_ns(), completion});
   const bool idle = stream->idle_;
@@ -279,6 +272,7 @@ bool comes_after(const StreamPtr& stream, StreamPoint point) {
     return stream->kind == StreamKind::kLegacy || point.position <= other->before_legacy;
   });
 }
+void await_room(const StreamPtr& stream) { stream->room_.await(); }
 
 std::vector<CompletionPtr> pending_of(const StreamPtr& stream) {
   std::vector<CompletionPtr> list;

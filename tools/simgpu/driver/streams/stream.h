@@ -43,8 +43,8 @@ std::uint64_t number_of(const Stream& stream);
 
 /// Enqueues `operation`: after all that was enqueued on `stream` before, and, by the rules of the
 /// legacy default stream, after (legacy) all work of the context's blocking streams or (blocking
-/// stream) all work of the legacy stream. Never waits. Thread-safe. `*mark` (may be null) becomes
-/// the operation's place among those of all streams.
+/// stream) all work of the legacy stream. Never waits: await_room() did. Thread-safe. `*mark` (may
+/// be null) becomes the operation's place among those of all streams.
 /// @return the operation's completion, for synchronous calls and events.
 CompletionPtr enqueue(const StreamPtr& stream, Operation operation, StreamMark* mark = nullptr);
 
@@ -55,6 +55,10 @@ void follow(const StreamPtr& stream, const StreamMark& mark);
 /// Whether what is enqueued on `stream` from now on comes after `point`: by the order of the stream
 /// itself, by the events that it was made to wait for, or by the rules of the legacy stream.
 bool comes_after(const StreamPtr& stream, StreamPoint point);
+
+/// Waits while the queue of `stream` is full (SIMGPU_QUEUE_DEPTH). What a driver function does
+/// before it enqueues, without holding any lock.
+void await_room(const StreamPtr& stream);
 
 /// Whether everything now on `stream` is complete (for the legacy stream: on all blocking streams
 /// of its context too).

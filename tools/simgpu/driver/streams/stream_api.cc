@@ -62,6 +62,7 @@ CUresult wait_event(CUstream handle, CUevent event, unsigned flags, NullStream n
     }
     follow(stream, mark);
     if (awaited == nullptr || awaited->complete()) return CUDA_SUCCESS;
+    await_room(stream);
     Operation wait;
     wait.label = "an event wait";
     wait.waits.push_back(std::move(awaited));
@@ -137,6 +138,7 @@ CUresult add_callback(CUstream handle, CUstreamCallback callback, void* data, un
   SIMGPU_ENTER(cuStreamAddCallback);
   if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   return with_stream(handle, null_stream, [=](const StreamPtr& stream) {
+    await_room(stream);
     Operation call;
     call.label = "a stream callback";
     call.host_function = true;
@@ -156,6 +158,7 @@ CUresult launch_host_function(CUstream handle, CUhostFn function, void* data,
   SIMGPU_ENTER(cuLaunchHostFunc);
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return with_stream(handle, null_stream, [=](const StreamPtr& stream) {
+    await_room(stream);
     Operation call;
     call.label = "a host function";
     call.host_function = true;

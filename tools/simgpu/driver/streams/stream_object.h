@@ -6,6 +6,7 @@
 #include <deque>
 #include <mutex>
 
+#include "tools/simgpu/driver/streams/queue_room.h"
 #include "tools/simgpu/driver/streams/stream.h"
 
 namespace simgpu {
@@ -44,6 +45,7 @@ class Stream {
 
  private:
   friend CompletionPtr enqueue(const StreamPtr& stream, Operation operation, StreamMark* mark);
+  friend void await_room(const StreamPtr& stream);
 
   struct Item {
     Operation operation;
@@ -60,6 +62,7 @@ class Stream {
   bool closing_ = false;
   bool idle_ = false;    ///< the worker waits for more
   Nanoseconds end_ = 0;  ///< of the last operation; the worker's
+  QueueRoom room_;
 };
 
 /// A new stream of `context`, which owns it until it is closed and drained.
