@@ -4,8 +4,11 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 // The binary interface, as far as it is used here; NVIDIA's header is not among the toolkit's.
@@ -19,6 +22,13 @@ int cublasGetStream_v2(void* handle, cudaStream_t* stream);
 int cublasSgemm_v2(void* handle, int transa, int transb, int m, int n, int k, const float* alpha,
                    const float* a, int lda, const float* b, int ldb, const float* beta, float* c,
                    int ldc);
+int cublasGemmEx(void* handle, int transa, int transb, int m, int n, int k, const void* alpha,
+                 const void* a, int a_type, int lda, const void* b, int b_type, int ldb,
+                 const void* beta, void* c, int c_type, int ldc, int compute_type, int algorithm);
+int cublasSgemmStridedBatched(void* handle, int transa, int transb, int m, int n, int k,
+                              const float* alpha, const float* a, int lda, long long stride_a,
+                              const float* b, int ldb, long long stride_b, const float* beta,
+                              float* c, int ldc, long long stride_c, int batches);
 int cublasSdot_v2(void* handle, int n, const float* x, int x_step, const float* y, int y_step,
                   float* result);
 int cublasSgetrfBatched(void* handle, int n, float* const a[], int lda, int* pivots, int* info,
@@ -95,6 +105,77 @@ class CublasTest : public ::testing::Test {
   std::array<float*, 4> device_{};
   void* handle_ = nullptr;
 };
+
+/// Arithmetic of 1 GFLOP/s in 32 bits and 2 in 16, so that extents show in times.
+class CublasTime : public CublasTest {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("SIMGPU_SINGLE_TFLOPS", "0.001", 1);
+    setenv("SIMGPU_HALF_TFLOPS", "0.002", 1);
+  }
+  /// Expects that `routine` takes `model` milliseconds by events. A busy machine can only be late:
+  /// it has 20 seconds for one run in time.
+  template <typename Call>
+  static void expect_time(double model, Call routine) {
+    cudaEvent_t start = nullptr;
+    cudaEvent_t end = nullptr;
+    ASSERT_EQ(cudaEventCreate(&start), cudaSuccess);
+    ASSERT_EQ(cudaEventCreate(&end), cudaSuccess);
+    const auto last = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+    float least = 1e9F;
+    while (least > model + 0.3 && std::chrono::steady_clock::now() < last) {
+      ASSERT_EQ(cudaEventRecord(start, nullptr), cudaSuccess);
+      ASSERT_EQ(routine(), kSuccess);
+      ASSERT_EQ(cudaEventRecord(end, nullptr), cudaSuccess);
+      ASSERT_EQ(cudaEventSynchronize(end), cudaSuccess);
+      float milliseconds = 0;
+      ASSERT_EQ(cudaEventElapsedTime(&milliseconds, start, end), cudaSuccess);
+      least = std::min(least, milliseconds);
+    }
+    EXPECT_NEAR(least, model, 0.3);
+  }
+  static double product_ms(double m, double n, double k) { return 2 * m * n * k * 1e-6; }
+};
+
+TEST_F(CublasTime, FollowsFromTheExtents) {
+  expect_time(product_ms(256, 128, 64), [&] { return gemm(256, 128, 64); });
+  expect_time(product_ms(256, 128, 192), [&] { return gemm(256, 128, 192); });
+}
+
+TEST_F(CublasTime, OfHalfPrecisionIsThatOfItsArithmetic) {
+  constexpr int kHalf = 2;
+  expect_time(product_ms(256, 128, 192) / 2, [&] {
+    return cublasGemmEx(handle_, 0, 0, 256, 128, 192, &kOne, a(), kHalf, kSize, b(), kHalf, kSize,
+                        &kZero, c(), kHalf, kSize, 0, 0);
+  });
+}
+
+TEST_F(CublasTime, OfABatchIsThatOfItsProducts) {
+  expect_time(5 * product_ms(128, 64, 64), [&] {
+    return cublasSgemmStridedBatched(handle_, 0, 0, 128, 64, 64, &kOne, a(), kSize, 0, b(), kSize,
+                                     0, &kZero, c(), kSize, 0, 5);
+  });
+}
+
+TEST_F(CublasTime, OfAProductWithLayoutsFollowsFromThem) {
+  std::array<void*, 4> parts{};
+  constexpr int kTransposeA = 3;
+  const int transposed = 1;
+  ASSERT_EQ(cublasLtMatmulDescCreate(&parts[0], 0, 0), kSuccess);
+  ASSERT_EQ(cublasLtMatmulDescSetAttribute(parts[0], kTransposeA, &transposed, sizeof(int)),
+            kSuccess);
+  ASSERT_EQ(cublasLtMatrixLayoutCreate(&parts[1], 0, 192, 256, 192), kSuccess);
+  ASSERT_EQ(cublasLtMatrixLayoutCreate(&parts[2], 0, 192, 128, 192), kSuccess);
+  ASSERT_EQ(cublasLtMatrixLayoutCreate(&parts[3], 0, 256, 128, 256), kSuccess);
+  expect_time(product_ms(256, 128, 192), [&] {
+    return cublasLtMatmul(handle_, parts[0], &kOne, a(), parts[1], b(), parts[2], &kZero, c(),
+                          parts[3], c(), parts[3], nullptr, nullptr, 0, nullptr);
+  });
+  EXPECT_EQ(cublasLtMatmulDescDestroy(parts[0]), kSuccess);
+  for (std::size_t layout = 1; layout < parts.size(); ++layout) {
+    EXPECT_EQ(cublasLtMatrixLayoutDestroy(parts[layout]), kSuccess);
+  }
+}
 
 TEST_F(CublasTest, ProductWritesItsResultOnlyAndFromBothOperands) {
   EXPECT_EQ(gemm(), kSuccess);

@@ -5,10 +5,12 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <new>
 
 #include "tools/simgpu/cublas/launch.h"
+#include "tools/simgpu/cublas/number.h"
 #include "tools/simgpu/export.h"
 
 namespace simgpu::cublas {
@@ -33,7 +35,7 @@ bool is_operation(int transpose) { return transpose >= 0 && transpose <= 3; }
 /// walked.
 Status gemm(Routine routine, const Handle* handle, int transa, int transb, std::int64_t m,
             std::int64_t n, std::int64_t k, const void* alpha, const void* a, const void* b,
-            const void* beta, const void* c, std::int64_t batches) {
+            const void* beta, const void* c, std::int64_t batches, Number number) {
   if (handle == nullptr) return kNotInitialized;
   if (!is_operation(transa) || !is_operation(transb) || m < 0 || n < 0 || k < 0 || batches < 0 ||
       alpha == nullptr || beta == nullptr) {
@@ -44,11 +46,11 @@ Status gemm(Routine routine, const Handle* handle, int transa, int transb, std::
   return launch(
       routine, handle->stream,
       {k == 0 ? nullptr : a, k == 0 ? nullptr : b, scalar(*handle, alpha), scalar(*handle, beta)},
-      c);
+      c, product_of(m, n, k, batches, number));
 }
 
 Status gemv(const Handle* handle, int transpose, int m, int n, const void* alpha, const void* a,
-            const void* x, int x_step, const void* beta, const void* y, int y_step) {
+            const void* x, int x_step, const void* beta, const void* y, int y_step, Number number) {
   if (handle == nullptr) return kNotInitialized;
   if (!is_operation(transpose) || m < 0 || n < 0 || x_step == 0 || y_step == 0 ||
       alpha == nullptr || beta == nullptr) {
@@ -56,16 +58,18 @@ Status gemv(const Handle* handle, int transpose, int m, int n, const void* alpha
   }
   if (m == 0 || n == 0) return kSuccess;
   return launch(Routine::kGemv, handle->stream,
-                {a, x, scalar(*handle, alpha), scalar(*handle, beta)}, y);
+                {a, x, scalar(*handle, alpha), scalar(*handle, beta)}, y,
+                transpose == 0 ? product_of(m, 1, n, 1, number) : product_of(n, 1, m, 1, number));
 }
 
-Status dot(const Handle* handle, int n, const void* x, const void* y, const void* result) {
+Status dot(const Handle* handle, int n, const void* x, const void* y, const void* result,
+           Number number) {
   if (handle == nullptr) return kNotInitialized;
   if (result == nullptr) return kInvalidValue;
   // A result on the host would need a copy back here; frameworks ask for it on the device.
   if (handle->pointer_mode != kDevice) return kNotSupported;
-  return launch(Routine::kDot, handle->stream, {n <= 0 ? nullptr : x, n <= 0 ? nullptr : y},
-                result);
+  return launch(Routine::kDot, handle->stream, {n <= 0 ? nullptr : x, n <= 0 ? nullptr : y}, result,
+                product_of(1, 1, std::max(n, 0), 1, number));
 }
 
 }  // namespace
@@ -132,76 +136,78 @@ SIMGPU_EXPORT int cublasGetMathMode(Handle* handle, int* mode) {
 }
 
 // One routine for each of the four types. NOLINTBEGIN(bugprone-macro-parentheses): names
-#define SIMGPU_CUBLAS_ROUTINES(T)                                                                 \
-  SIMGPU_EXPORT int cublas##T##gemm_v2(Handle* handle, int transa, int transb, int m, int n,      \
-                                       int k, const void* alpha, const void* a, int /*lda*/,      \
-                                       const void* b, int /*ldb*/, const void* beta, void* c,     \
-                                       int /*ldc*/) {                                             \
-    return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1);        \
-  }                                                                                               \
-  SIMGPU_EXPORT int cublas##T##gemmStridedBatched(                                                \
-      Handle* handle, int transa, int transb, int m, int n, int k, const void* alpha,             \
-      const void* a, int /*lda*/, long long /*stride_a*/, const void* b, int /*ldb*/,             \
-      long long /*stride_b*/, const void* beta, void* c, int /*ldc*/, long long /*stride_c*/,     \
-      int batches) {                                                                              \
-    return gemm(Routine::kGemmStridedBatched, handle, transa, transb, m, n, k, alpha, a, b, beta, \
-                c, batches);                                                                      \
-  }                                                                                               \
-  SIMGPU_EXPORT int cublas##T##gemv_v2(                                                           \
-      Handle* handle, int transpose, int m, int n, const void* alpha, const void* a, int /*lda*/, \
-      const void* x, int x_step, const void* beta, void* y, int y_step) {                         \
-    return gemv(handle, transpose, m, n, alpha, a, x, x_step, beta, y, y_step);                   \
+#define SIMGPU_CUBLAS_ROUTINES(T, number)                                                          \
+  SIMGPU_EXPORT int cublas##T##gemm_v2(Handle* handle, int transa, int transb, int m, int n,       \
+                                       int k, const void* alpha, const void* a, int /*lda*/,       \
+                                       const void* b, int /*ldb*/, const void* beta, void* c,      \
+                                       int /*ldc*/) {                                              \
+    return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1, number); \
+  }                                                                                                \
+  SIMGPU_EXPORT int cublas##T##gemmStridedBatched(                                                 \
+      Handle* handle, int transa, int transb, int m, int n, int k, const void* alpha,              \
+      const void* a, int /*lda*/, long long /*stride_a*/, const void* b, int /*ldb*/,              \
+      long long /*stride_b*/, const void* beta, void* c, int /*ldc*/, long long /*stride_c*/,      \
+      int batches) {                                                                               \
+    return gemm(Routine::kGemmStridedBatched, handle, transa, transb, m, n, k, alpha, a, b, beta,  \
+                c, batches, number);                                                               \
+  }                                                                                                \
+  SIMGPU_EXPORT int cublas##T##gemv_v2(                                                            \
+      Handle* handle, int transpose, int m, int n, const void* alpha, const void* a, int /*lda*/,  \
+      const void* x, int x_step, const void* beta, void* y, int y_step) {                          \
+    return gemv(handle, transpose, m, n, alpha, a, x, x_step, beta, y, y_step, number);            \
   }
-SIMGPU_CUBLAS_ROUTINES(S)
-SIMGPU_CUBLAS_ROUTINES(D)
-SIMGPU_CUBLAS_ROUTINES(C)
-SIMGPU_CUBLAS_ROUTINES(Z)
+SIMGPU_CUBLAS_ROUTINES(S, kSingle)
+SIMGPU_CUBLAS_ROUTINES(D, kDouble)
+SIMGPU_CUBLAS_ROUTINES(C, kComplex)
+SIMGPU_CUBLAS_ROUTINES(Z, kDoubleComplex)
 #undef SIMGPU_CUBLAS_ROUTINES
 
-#define SIMGPU_CUBLAS_DOT(name)                                                               \
+#define SIMGPU_CUBLAS_DOT(name, number)                                                       \
   SIMGPU_EXPORT int name(Handle* handle, int n, const void* x, int /*x_step*/, const void* y, \
                          int /*y_step*/, void* result) {                                      \
-    return dot(handle, n, x, y, result);                                                      \
+    return dot(handle, n, x, y, result, number);                                              \
   }
-SIMGPU_CUBLAS_DOT(cublasSdot_v2)
-SIMGPU_CUBLAS_DOT(cublasDdot_v2)
-SIMGPU_CUBLAS_DOT(cublasCdotu_v2)
-SIMGPU_CUBLAS_DOT(cublasCdotc_v2)
-SIMGPU_CUBLAS_DOT(cublasZdotu_v2)
-SIMGPU_CUBLAS_DOT(cublasZdotc_v2)
+SIMGPU_CUBLAS_DOT(cublasSdot_v2, kSingle)
+SIMGPU_CUBLAS_DOT(cublasDdot_v2, kDouble)
+SIMGPU_CUBLAS_DOT(cublasCdotu_v2, kComplex)
+SIMGPU_CUBLAS_DOT(cublasCdotc_v2, kComplex)
+SIMGPU_CUBLAS_DOT(cublasZdotu_v2, kDoubleComplex)
+SIMGPU_CUBLAS_DOT(cublasZdotc_v2, kDoubleComplex)
 #undef SIMGPU_CUBLAS_DOT
 // NOLINTEND(bugprone-macro-parentheses)
 
-SIMGPU_EXPORT int cublasDotEx(Handle* handle, int n, const void* x, int /*x_type*/, int /*x_step*/,
+SIMGPU_EXPORT int cublasDotEx(Handle* handle, int n, const void* x, int x_type, int /*x_step*/,
                               const void* y, int /*y_type*/, int /*y_step*/, void* result,
                               int /*result_type*/, int /*execution_type*/) {
-  return dot(handle, n, x, y, result);
+  return dot(handle, n, x, y, result, number_of(x_type));
 }
 
 SIMGPU_EXPORT int cublasSgemmEx(Handle* handle, int transa, int transb, int m, int n, int k,
-                                const void* alpha, const void* a, int /*a_type*/, int /*lda*/,
+                                const void* alpha, const void* a, int a_type, int /*lda*/,
                                 const void* b, int /*b_type*/, int /*ldb*/, const void* beta,
                                 void* c, int /*c_type*/, int /*ldc*/) {
-  return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1);
+  return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1,
+              number_of(a_type));
 }
 
 SIMGPU_EXPORT int cublasGemmEx(Handle* handle, int transa, int transb, int m, int n, int k,
-                               const void* alpha, const void* a, int /*a_type*/, int /*lda*/,
+                               const void* alpha, const void* a, int a_type, int /*lda*/,
                                const void* b, int /*b_type*/, int /*ldb*/, const void* beta,
                                void* c, int /*c_type*/, int /*ldc*/, int /*compute_type*/,
                                int /*algorithm*/) {
-  return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1);
+  return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1,
+              number_of(a_type));
 }
 
 SIMGPU_EXPORT int cublasGemmStridedBatchedEx(Handle* handle, int transa, int transb, int m, int n,
-                                             int k, const void* alpha, const void* a,
-                                             int /*a_type*/, int /*lda*/, long long /*stride_a*/,
-                                             const void* b, int /*b_type*/, int /*ldb*/,
-                                             long long /*stride_b*/, const void* beta, void* c,
-                                             int /*c_type*/, int /*ldc*/, long long /*stride_c*/,
-                                             int batches, int /*compute_type*/, int /*algorithm*/) {
+                                             int k, const void* alpha, const void* a, int a_type,
+                                             int /*lda*/, long long /*stride_a*/, const void* b,
+                                             int /*b_type*/, int /*ldb*/, long long /*stride_b*/,
+                                             const void* beta, void* c, int /*c_type*/, int /*ldc*/,
+                                             long long /*stride_c*/, int batches,
+                                             int /*compute_type*/, int /*algorithm*/) {
   return gemm(Routine::kGemmStridedBatched, handle, transa, transb, m, n, k, alpha, a, b, beta, c,
-              batches);
+              batches, number_of(a_type));
 }
 
 }  // namespace simgpu::cublas

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/simgpu/cublas/launch.h"
+#include "tools/simgpu/cublas/number.h"
 #include "tools/simgpu/export.h"
 
 namespace simgpu::cublas {
@@ -18,6 +19,7 @@ namespace {
 // cublasLtMatmulDescAttributes_t.
 enum Attribute : int {
   kPointerMode = 2,
+  kTransposeA = 3,
   kEpilogue = 7,
   kBiasPointer = 8,
   kAScalePointer = 17,
@@ -28,6 +30,9 @@ enum Attribute : int {
   kAuxAmaxPointer = 24,
   kOutScalePointer = 36,
 };
+
+// Attributes of a matrix. Source: cuBLAS, cublasLtMatrixLayoutAttribute_t.
+enum LayoutAttribute : int { kType = 0, kRows = 2, kColumns = 3, kBatches = 5 };
 
 // Bits of cublasLtEpilogue_t.
 enum Epilogue : std::uint32_t { kDefault = 1, kRelu = 2, kBias = 4, kGelu = 32 };
@@ -82,6 +87,14 @@ int set(Description* description, int attribute, const void* value, std::size_t 
   return kSuccess;
 }
 
+/// The extents of the product, from the layouts of its first factor and of its result.
+Product extents_of(const Description& product, const Description& a, const Description& d) {
+  const bool transposed = product.get<std::int32_t>(kTransposeA, 0) != 0;
+  return product_of(d.get<std::int64_t>(kRows, 1), d.get<std::int64_t>(kColumns, 1),
+                    a.get<std::int64_t>(transposed ? kRows : kColumns, 1),
+                    d.get<std::int32_t>(kBatches, 1), number_of(a.get<int>(kType, 0)));
+}
+
 /// Whether one launch with one output can stand for the product. It cannot where the product writes
 /// more than one result (an epilogue with a second matrix or a gradient of the bias, or a largest
 /// value) or where its factors lie on the device: the launch has no parameter for them.
@@ -124,10 +137,17 @@ SIMGPU_EXPORT int cublasLtMatmulDescSetAttribute(Description* product, int attri
   return set(product, attribute, value, bytes);
 }
 
-SIMGPU_EXPORT int cublasLtMatrixLayoutCreate(Description** layout, int /*type*/,
-                                             std::uint64_t /*rows*/, std::uint64_t /*columns*/,
-                                             std::int64_t /*leading*/) {
-  return create(layout);
+SIMGPU_EXPORT int cublasLtMatrixLayoutCreate(Description** layout, int type, std::uint64_t rows,
+                                             std::uint64_t columns, std::int64_t /*leading*/) {
+  if (const int status = create(layout); status != kSuccess) return status;
+  for (const int status :
+       {set(*layout, kType, &type, sizeof(type)), set(*layout, kRows, &rows, sizeof(rows)),
+        set(*layout, kColumns, &columns, sizeof(columns))}) {
+    if (status == kSuccess) continue;
+    destroy(*layout);
+    return status;
+  }
+  return kSuccess;
 }
 SIMGPU_EXPORT int cublasLtMatrixLayoutDestroy(Description* layout) { return destroy(layout); }
 SIMGPU_EXPORT int cublasLtMatrixLayoutSetAttribute(Description* layout, int attribute,
@@ -180,7 +200,7 @@ SIMGPU_EXPORT int cublasLtMatmul(void* handle, Description* product, const void*
   return launch(Routine::kMatmul, stream,
                 {a, b, c, product->pointer(kBiasPointer), product->pointer(kAScalePointer),
                  product->pointer(kBScalePointer), product->pointer(kCScalePointer)},
-                d);
+                d, extents_of(*product, *a_layout, *d_layout));
 }
 
 }  // namespace simgpu::cublas

@@ -2,28 +2,22 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <string>
 
 namespace simgpu::cublas {
 namespace {
 
-constexpr std::array<const char*, 5> kNames = {
-    "simgpu_cublas_gemm", "simgpu_cublas_gemm_strided_batched", "simgpu_cublas_gemv",
-    "simgpu_cublas_dot", "simgpu_cublas_matmul"};
+constexpr std::array<const char*, 5> kNames = {"gemm", "gemm_strided_batched", "gemv", "dot",
+                                               "matmul"};
 
-/// The name of a kernel with eight inputs and one output, mangled as a compiler does: the const of
-/// the inputs tells the mixer to write to the output only.
-std::string mangled(const std::string& name) {
-  return "_Z" + std::to_string(name.size()) + name + "PKvS0_S0_S0_S0_S0_S0_S0_Pv";
-}
-
-/// A module with all kernels, each with nine pointers.
+/// A module with all kernels, each with the parameters of product_kernel.h.
 std::string module_text() {
   std::string text = ".version 8.0\n.target sm_50\n.address_size 64\n";
   for (const char* const name : kNames) {
-    const std::string entry = mangled(name);
+    const std::string entry = product_kernel_name(name);
     text += ".visible .entry " + entry + "(";
-    for (int parameter = 0; parameter < 9; ++parameter) {
+    for (std::size_t parameter = 0; parameter < kProductWords; ++parameter) {
       text += (parameter == 0 ? "" : ", ") + (".param .u64 " + entry) + "_param_" +
               std::to_string(parameter);
     }
@@ -77,7 +71,7 @@ Device open_device() {
     return device;
   }
   for (std::size_t index = 0; index < kNames.size(); ++index) {
-    if (get_kernel(&device.kernels[index], loaded, mangled(kNames[index]).c_str()) !=
+    if (get_kernel(&device.kernels[index], loaded, product_kernel_name(kNames[index]).c_str()) !=
         CUDA_SUCCESS) {
       return device;
     }
@@ -99,19 +93,38 @@ Status check_context() noexcept {
   return current && context != nullptr ? kSuccess : kNotInitialized;
 }
 
-Status launch(Routine routine, CUstream stream, const Inputs& inputs, const void* output) noexcept {
+std::array<unsigned, 3> grid_of(const Product& product) {
+  constexpr std::uint64_t kTile = 128;
+  constexpr std::uint64_t kSum = 1024;
+  constexpr std::uint64_t kMostX = 2147483647;
+  constexpr std::uint64_t kMostYz = 65535;
+  const auto blocks = [](std::uint64_t extent, std::uint64_t each, std::uint64_t most) {
+    return static_cast<unsigned>(std::clamp<std::uint64_t>((extent + each - 1) / each, 1, most));
+  };
+  if (product.m == 1 && product.n == 1) return {blocks(product.k, kSum, kMostX), 1, 1};
+  return {blocks(product.m, kTile, kMostX), blocks(product.n, kTile, kMostYz),
+          blocks(product.batches, 1, kMostYz)};
+}
+
+Status launch(Routine routine, CUstream stream, const Inputs& inputs, const void* output,
+              const Product& product) noexcept {
   if (const Status status = check_context(); status != kSuccess) return status;
-  std::array<const void*, 9> words{};
-  std::array<void*, 9> parameters{};
-  for (std::size_t index = 0; index < words.size(); ++index) {
-    words[index] = index < inputs.size() ? inputs[index] : output;
-    parameters[index] = static_cast<void*>(&words[index]);
+  std::array<const void*, kProductAddresses> addresses{};
+  std::copy(inputs.begin(), inputs.end(), addresses.begin());
+  addresses.back() = output;
+  std::array<std::uint64_t, 6> extents = words_of(product);
+  std::array<void*, kProductWords> parameters{};
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    parameters[index] = index < kProductAddresses
+                            ? static_cast<void*>(&addresses[index])
+                            : static_cast<void*>(&extents[index - kProductAddresses]);
   }
+  const std::array<unsigned, 3> grid = grid_of(product);
   // A CUkernel is launched under the name of a function. Source: CUDA Driver API, cuLaunchKernel.
   const auto function =
       reinterpret_cast<CUfunction>(device().kernels[static_cast<std::size_t>(routine)]);
-  const CUresult result =
-      device().launch_kernel(function, 1, 1, 1, 128, 1, 1, 0, stream, parameters.data(), nullptr);
+  const CUresult result = device().launch_kernel(function, grid[0], grid[1], grid[2], 256, 1, 1, 0,
+                                                 stream, parameters.data(), nullptr);
   return result == CUDA_SUCCESS ? kSuccess : kExecutionFailed;
 }
 

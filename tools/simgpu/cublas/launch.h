@@ -6,6 +6,7 @@
 #include <array>
 
 #include "tools/simgpu/cublas/status.h"
+#include "tools/simgpu/product_kernel.h"
 
 namespace simgpu::cublas {
 
@@ -13,7 +14,7 @@ namespace simgpu::cublas {
 enum class Routine { kGemm, kGemmStridedBatched, kGemv, kDot, kMatmul };
 
 /// Device addresses that a routine reads; null ones are left out.
-using Inputs = std::array<const void*, 8>;
+using Inputs = std::array<const void*, kProductInputs>;
 
 /// Whether the driver is there and a context is current to the calling thread.
 ///
@@ -21,13 +22,20 @@ using Inputs = std::array<const void*, 8>;
 /// stands in front of the driver sees these launches. Any thread; waits on nothing.
 Status check_context() noexcept;
 
-/// Launches `routine` on `stream`: it reads `inputs` and writes `output`.
+/// Blocks of 256 threads, each of which computes 128 x 128 numbers of the result of `product`; for
+/// a result of one row or column, 128 numbers; for one of a single number, 1024 steps of its sum.
+[[nodiscard]] std::array<unsigned, 3> grid_of(const Product& product);
+
+/// Launches `routine` on `stream`: it reads `inputs` and writes `output`. The parameters carry the
+/// extents of `product` too, and the grid follows from them: from both simgpu's driver takes how
+/// long it runs.
 ///
 /// The kernel has a name and a parameter layout and no code: simgpu's mixer writes what follows
 /// from the inputs' bytes, and the numbers are not those of a matrix product. Any thread; waits on
 /// nothing.
 /// @return kNotInitialized without a driver or current context, kExecutionFailed if the driver
 /// refused the launch.
-Status launch(Routine routine, CUstream stream, const Inputs& inputs, const void* output) noexcept;
+Status launch(Routine routine, CUstream stream, const Inputs& inputs, const void* output,
+              const Product& product) noexcept;
 
 }  // namespace simgpu::cublas
