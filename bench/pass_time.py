@@ -3,9 +3,10 @@
 
   bench/pass_time.py [--build DIR] [--output DIR] [--quick]
 
-Writes pass_time.md and pass_time.json. Every time is modelled by simgpu (events on its timeline); a run in which the machine
-was slower than the model by more than 1 % (overrun_ms) is repeated, and marked invalid if it stays so. Exit code 1 if a run
-is invalid, a result differs from the run without superpipe, or a goal is missed.
+Writes pass_time.md and pass_time.json. Every time is modelled by simgpu (events on its timeline), with driver calls that take
+as long as a driver's; a run in which more than 1 % of the time for which the engines were busy was lateness of the machine
+(overrun_share) is repeated, and marked invalid if it stays so. Exit code 1 if a run is invalid, a result differs from the run
+without superpipe, or a goal is missed.
 """
 
 import argparse
@@ -21,6 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 ATTEMPTS = 3
+MOST_OVERRUN = 0.01
+# Of every run here: driver calls cost time and take locks, and device memory is as fast as this machine can fill it.
+DEVICE = {"SIMGPU_CALL_COSTS": "on", "SIMGPU_DEVICE_GBPS": "6"}
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,8 @@ class Measured:
 
     @property
     def overrun(self) -> float:
-        """The share of the measured time by which the machine was slower than the model."""
-        return self.driver["overrun_ms"] / max(1e-9, sum(self.pass_ms))
+        """The share of the engines' busy time by which the machine was slower than the model."""
+        return self.driver["overrun_share"]
 
 
 class Bench:
@@ -53,7 +57,7 @@ class Bench:
             stats, driver = Path(folder) / "stats.json", Path(folder) / "simgpu.json"
             inherited = {name: value for name, value in os.environ.items()
                          if not name.startswith(("SUPERPIPE_", "SIMGPU_"))}
-            variables = {**inherited, **environment, "SIMGPU_STATS": str(driver),
+            variables = {**inherited, **DEVICE, **environment, "SIMGPU_STATS": str(driver),
                          **({"SUPERPIPE_OFF": "1"} if without_superpipe else {"SUPERPIPE_STATS": str(stats)})}
             words = [self.build / "bin" / "superpipe", "run", "--simulate", *flags, "--", *command]
             finished = subprocess.run([str(word) for word in words], env=variables, capture_output=True, text=True,
@@ -71,7 +75,7 @@ class Bench:
             printed, driver, stats = self.start(command, flags, environment, without_superpipe)
             result = json.loads(printed)
             measured = Measured(result["pass_ms"], result["wall_ms"], result["digest"], driver, stats)
-            if measured.overrun < 0.01:
+            if measured.overrun <= MOST_OVERRUN:
                 break
         return measured
 
@@ -144,21 +148,25 @@ def peaks(bench: Bench) -> list[dict]:
     return rows
 
 
+def too_slow(overrun: float) -> str:
+    return f"invalid, this machine was slower than simgpu's model by {overrun:.1%} of its busy time, more than {MOST_OVERRUN:.0%}"
+
+
 def failures(report: dict) -> list[str]:
     found = []
     for row in report["link_bound"]["rows"]:
         name = f"link-bound {row['policy']} k={row['k']} k'={row['k_prime']}"
         if not row["same_output"]:
             found.append(f"{name}: another output than the run without superpipe")
-        if row["overrun"] >= 0.01:
-            found.append(f"{name}: invalid, overrun {row['overrun']:.1%}")
+        if row["overrun"] > MOST_OVERRUN:
+            found.append(f"{name}: {too_slow(row['overrun'])}")
         if row["goal"] and row["times_bound"] > row["goal"]:
             found.append(f"{name}: {row['times_bound']:.3f} times the bound, the goal is {row['goal']}")
     fits = report["everything_fits"]
     if fits["moved"] != 0 or not fits["same_output"]:
         found.append("everything fits: something was moved, or the output differs")
-    if fits["overrun"] >= 0.01:
-        found.append(f"everything fits: invalid, overrun {fits['overrun']:.1%}")
+    if fits["overrun"] > MOST_OVERRUN:
+        found.append(f"everything fits: {too_slow(fits['overrun'])}")
     for kind, ratio in fits["ratio"].items():
         if ratio > fits["goal"]:
             found.append(f"everything fits: {kind} time {ratio:.3f} times without superpipe, the goal is {fits['goal']}")

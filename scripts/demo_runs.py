@@ -47,6 +47,7 @@ def run_model(title: str, build: Path, model: Path, flags: list[str], simulate: 
             Path(folder) / name for name in ("embeddings", "stats.json", "simgpu.json", "timeline.csv"))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SUPERPIPE_")}
         environment["SIMGPU_STATS"] = str(driver)
+        environment.setdefault("SIMGPU_DEVICE_GBPS", "6")  # what this machine can fill memory at
         if without_superpipe:
             environment["SUPERPIPE_OFF"] = "1"
         command = [build / "bin" / "superpipe", "run", *(["--simulate"] if simulate else []), *flags,
@@ -99,9 +100,17 @@ def compare(plain: Run, resident: Run, managed: Run, simulate: bool) -> None:
          f"{mebibytes(stats['h2d_bytes'] / passes)} a pass, {stats['prefetches']} prefetches, "
          f"{stats['demand_fetches']} demand fetches"),
         ("moved back", "-", mebibytes(stats["d2h_bytes"]), f"{stats['write_backs']} write-backs"),
-        ("pass time", f"{resident.superpipe['pass_ms']:.1f} ms", f"{stats['pass_ms']:.1f} ms",
-         "left: under superpipe with k=6: all layers on the device"),
+        pass_times(resident, managed),
     ])
+
+
+def pass_times(resident: Run, managed: Run) -> tuple[str, str, str, str]:
+    """The row of pass times. On simgpu they mean nothing where over 1 % of its busy time was lateness of this machine."""
+    late = max(run.driver.get("overrun_share", 0.0) for run in (resident, managed))
+    if late > 0.01:
+        return ("pass time", "?", "?", f"this machine was slower than simgpu's model by {late:.1%} of its busy time")
+    return ("pass time", f"{resident.superpipe['pass_ms']:.1f} ms", f"{managed.superpipe['pass_ms']:.1f} ms",
+            "left: under superpipe with k=6: all layers on the device")
 
 
 def steady_passes(timeline: str, count: int) -> tuple[float, float]:

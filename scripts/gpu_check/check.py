@@ -23,6 +23,11 @@ OWN_PREFIXES = ("SUPERPIPE_", "SIMGPU_", "LD_")
 FAST = {"SIMGPU_H2D_GBPS": "1000", "SIMGPU_D2H_GBPS": "1000", "SIMGPU_D2D_GBPS": "1000", "SIMGPU_KERNEL_US": "1"}
 
 
+# simgpu's times count as modelled only where the machine kept up with the model: of the time for which the simulated
+# engines were busy, no more than this may be lateness.
+MOST_OVERRUN = 0.01
+
+
 class StepSkipped(Exception):
     """The step cannot run here; the text says why."""
 
@@ -63,6 +68,10 @@ class Run:
     @property
     def stdout(self) -> str:
         return self.finished.stdout
+
+    def in_time(self) -> bool:
+        """Whether the times of this run mean something: always on hardware, else if the machine kept up with simgpu's model."""
+        return self.simulated.get("overrun_share", 0.0) <= MOST_OVERRUN
 
     def peak_bytes(self) -> int | None:
         """Peak device memory as the driver sees it, with context; None where no one can tell."""

@@ -40,6 +40,11 @@ def mib(size: object) -> object:
     return float(size) / MIB if isinstance(size, (int, float)) else None
 
 
+def timed(name: str, cell: dict) -> str:
+    """What a row is called; simulated times that do not count are named."""
+    return name if cell.get("reliable", True) else f"{name} (not in time with the model)"
+
+
 class Page:
     """A page in the making; plots are written into `folder`."""
 
@@ -162,7 +167,7 @@ class Page:
         self.lines += table(
             ["run", "same bytes", "pass, ms", "physical bound, ms", "times it", "achievable bound, ms", "times it",
              "sliding window, ms", "times it", "peak as the driver sees it, MiB"],
-            [[name if cell.get("reliable", True) else f"{name} (not in time with the model)", not cell.get("problem"),
+            [[timed(name, cell), not cell.get("problem"),
               cell.get("pass_ms"), cell.get("physical_ms"), cell.get("times_physical"), cell.get("achievable_ms"),
               cell.get("times_achievable"), cell.get("sliding_window_ms"), cell.get("times_sliding_window"),
               mib(cell.get("peak_bytes"))] for name, cell in cells.items()])
@@ -193,7 +198,7 @@ class Page:
             self.lines += table(
                 ["budget, % of the peak", "same bytes", "pass, ms", "peak as the driver sees it, MiB", "torch's peak, MiB",
                  "to the device, MiB", "to the host, MiB", "stalled, ms"],
-                [[name, not cell.get("problem"), cell.get("pass_ms"), mib(cell.get("peak_bytes")),
+                [[timed(name, cell), not cell.get("problem"), cell.get("pass_ms"), mib(cell.get("peak_bytes")),
                   mib(cell.get("max_memory_reserved_bytes")), mib(cell.get("stats", {}).get("h2d_bytes")),
                   mib(cell.get("stats", {}).get("d2h_bytes")), cell.get("stats", {}).get("stall_ms")]
                  for name, cell in chosen.items()])

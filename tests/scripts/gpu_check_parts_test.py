@@ -53,6 +53,13 @@ class Difference(unittest.TestCase):
         self.assertIn("unmapped", judge(check.Run(finished(), stats=STATS, simulated={"unmapped_accesses": 2})))
 
 
+class Times(unittest.TestCase):
+    def test_count_on_hardware_and_where_the_machine_kept_up_with_the_model(self) -> None:
+        self.assertTrue(check.Run(finished()).in_time())
+        self.assertTrue(check.Run(finished(), simulated={"overrun_share": 0.01}).in_time())
+        self.assertFalse(check.Run(finished(), simulated={"overrun_share": 0.011}).in_time())
+
+
 class Conformance(unittest.TestCase):
     REPORT = """<testsuites><testsuite name="S">
       <testcase name="Good" classname="S" status="run" result="completed"><properties><property name="order" value="3"/>
