@@ -81,7 +81,7 @@ TEST(PrivateOperands, OfManyPagesShowWhatWasWrittenOnlyWhenTheyArePublished) {
   constexpr std::uint64_t kBytes = 40 * kPage;
   constexpr std::uint64_t kBegin = 0x7000'0000'0000;
   static_assert(kBytes > PrivateOperands::kCopied);
-  static Device device{0, std::uint64_t{64} << 20, 0, 1};
+  static Device device{0, Card{.memory_bytes = std::uint64_t{64} << 20}, 0, 1};
   const auto small = std::make_shared<SmallBlocks>(device);
   const PhysicalPtr first = Physical::create(small, 8 * kPage);
   const PhysicalPtr second = Physical::create(small, 32 * kPage);
@@ -117,7 +117,7 @@ TEST(PrivateOperands, OfManyPagesShowWhatWasWrittenOnlyWhenTheyArePublished) {
 
 TEST(PrivateOperands, TellWhichSegmentsWereTouched) {
   constexpr std::uint64_t kBegin = 0x7000'0000'0000;
-  static Device device{0, std::uint64_t{64} << 20, 0, 1};
+  static Device device{0, Card{.memory_bytes = std::uint64_t{64} << 20}, 0, 1};
   const auto small = std::make_shared<SmallBlocks>(device);
   PrivateOperands operands;
   std::vector<Segment> segments;

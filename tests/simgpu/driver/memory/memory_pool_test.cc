@@ -238,6 +238,7 @@ TEST_F(Pool, BlocksSplitAndMerge) {
   const CUdeviceptr second = allocate_async(3 * kMiB, stream);
   EXPECT_EQ(first, whole);
   EXPECT_EQ(second, whole + kMiB);
+  EXPECT_SUCCESS(cuStreamSynchronize(stream));  // nothing else orders the fills behind them
   fill(first, 0x11, kMiB);
   fill(second, 0x22, 3 * kMiB);
   EXPECT_EQ(read(first + kMiB - 1, 1).front(), 0x11);
