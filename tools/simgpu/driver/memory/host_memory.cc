@@ -2,8 +2,10 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
-#include <vector>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/memory/address_space.h"
@@ -45,18 +47,23 @@ CUresult allocate_host(void** out, std::uint64_t size) {
   return allocate(out, size, 0);
 }
 
-/// Whether every page of the range is mapped in this process: what is not cannot be pinned.
-bool is_mapped(std::uint64_t address, std::uint64_t size) {
-  const std::uint64_t first = address / kPage * kPage;
-  const std::uint64_t length = align_up(address + size, kPage) - first;
-  constexpr std::uint64_t kStep = std::uint64_t{256} << 20;
-  std::vector<unsigned char> resident;
-  for (std::uint64_t done = 0; done < length; done += kStep) {
-    const std::uint64_t step = std::min(kStep, length - done);
-    resident.resize(step / kPage);
-    if (mincore(pointer_to(first + done), step, resident.data()) != 0) return false;
+/// Whether this process may read and write all of the range: what it may not cannot be pinned.
+bool is_accessible(std::uint64_t address, std::uint64_t size) {
+  std::FILE* const maps = std::fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return false;
+  std::uint64_t reached = address;
+  std::array<char, 512> line{};
+  while (reached < address + size && std::fgets(line.data(), line.size(), maps) != nullptr) {
+    char* rest = nullptr;
+    const std::uint64_t begin = std::strtoull(line.data(), &rest, 16);
+    if (*rest != '-') continue;  // the end of a long line
+    const std::uint64_t end = std::strtoull(rest + 1, &rest, 16);
+    if (end <= reached) continue;
+    if (begin > reached || std::strncmp(rest, " rw", 3) != 0) break;
+    reached = end;
   }
-  return true;
+  std::fclose(maps);
+  return reached >= address + size;
 }
 
 CUresult register_host(void* memory, std::uint64_t size, unsigned flags) {
@@ -65,7 +72,7 @@ CUresult register_host(void* memory, std::uint64_t size, unsigned flags) {
   const auto address = reinterpret_cast<std::uint64_t>(memory);
   if (memory == nullptr || size == 0 || address + size < address ||
       (flags & ~kRegisterFlags) != 0 || AddressSpace::instance().touches_device(address, size) ||
-      !is_mapped(address, size)) {
+      !is_accessible(address, size)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if ((flags & (CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)) != 0) {
