@@ -14,19 +14,36 @@ namespace {
 
 using Content = std::vector<std::byte>;
 
+/// Calls `body` with each 8 bytes of `content` as a number, the last ones padded with zeroes, and
+/// puts back what it returns.
+template <typename Body>
+void for_each_word(Content& content, Body body) {
+  for (std::size_t at = 0; at < content.size(); at += sizeof(std::uint64_t)) {
+    const std::size_t size = std::min(sizeof(std::uint64_t), content.size() - at);
+    std::uint64_t word = 0;
+    std::memcpy(&word, content.data() + at, size);
+    word = body(word);
+    std::memcpy(content.data() + at, &word, size);
+  }
+}
+
 /// What the kernel of the tests does to its buffers: every byte read matters, every byte changes.
 void mix(std::uint64_t kernel, const std::vector<Content*>& buffers) {
   std::uint64_t hash = kernel * 0x9E3779B97F4A7C15U + 1;
-  for (const Content* const buffer : buffers) {
-    for (const std::byte byte : *buffer)
-      hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001B3U;
+  for (Content* const buffer : buffers) {
+    for_each_word(*buffer, [&hash](std::uint64_t word) {
+      // Each step is one to one, so that no difference is lost; the shift brings high bytes down.
+      hash = (hash ^ word) * 0x9E3779B97F4A7C15U;
+      hash ^= hash >> 32;
+      return word;
+    });
   }
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     std::uint64_t state = hash + i;
-    for (std::byte& byte : *buffers[i]) {
+    for_each_word(*buffers[i], [&state](std::uint64_t word) {
       state = state * 6364136223846793005U + 1442695040888963407U;
-      byte ^= static_cast<std::byte>(state >> 56);
-    }
+      return word ^ state ^ (state >> 32);
+    });
   }
 }
 
@@ -123,6 +140,12 @@ class Program {
     return options_.fault == Call::kCount && AllocationFaults::mine().first == 0;
   }
 
+  // The manager, for one operation of the program.
+  Armed operate() {
+    ++outcome_.operations;
+    return armed();
+  }
+
   void mistake(const std::string& what) {
     if (outcome_.mistakes.size() < 20) outcome_.mistakes.push_back(what);
   }
@@ -150,12 +173,12 @@ class Program {
   // and has to ask the device about the other.
   void change_passthrough(bool grows) {
     constexpr Bytes kStep{4096};
-    if (grows && armed()->begin_passthrough_allocation(kStep)) {
+    if (grows && operate()->begin_passthrough_allocation(kStep)) {
       passthrough_ += kStep;
       device_.set_passthrough(passthrough_);
       armed()->end_passthrough_allocation(kStep, true);
     } else if (!grows && passthrough_ > Bytes{}) {
-      armed()->begin_passthrough_change(PassthroughChange::kFree);
+      operate()->begin_passthrough_change(PassthroughChange::kFree);
       passthrough_ -= kStep;
       device_.set_passthrough(passthrough_);
       armed()->end_passthrough_change(PassthroughChange::kFree);
@@ -175,7 +198,7 @@ class Program {
     } else if (dice < 49) {
       set(draw(buffers_.size()));
     } else if (dice < 51) {
-      armed()->trim();
+      operate()->trim();
     } else if (dice < 53) {
       change_passthrough(draw(2) == 0);
     } else if (dice < 56) {
@@ -218,7 +241,7 @@ class Program {
     const std::size_t size = pages * 4096 - (draw(2) == 0 ? 0 : draw(2000));
     const bool ordered = draw(2) == 0;
     const StreamHandle stream = draw_stream();
-    const auto address = armed()->allocate(
+    const auto address = operate()->allocate(
         Bytes{size}, ordered ? std::optional<StreamHandle>{stream} : std::nullopt);
     if (!address.ok()) {
       ++outcome_.refused;
@@ -239,11 +262,11 @@ class Program {
     Status status = Status::kOk;
     if (draw(2) == 0) {
       for (const StreamHandle stream : streams_) device_.synchronize(stream);
-      status = armed()->free(buffer.address);
+      status = operate()->free(buffer.address);
     } else {
       const StreamHandle stream = draw_stream();
       order(buffer, stream);
-      status = armed()->free_async(buffer.address, stream);
+      status = operate()->free_async(buffer.address, stream);
     }
     if (status != Status::kOk) {
       ++outcome_.refused;
@@ -264,13 +287,13 @@ class Program {
     const std::size_t offset = whole ? 0 : draw(buffer.size);
     const std::size_t size = whole ? buffer.size : 1 + draw(buffer.size - offset);
     auto source = std::make_shared<Content>(size);
-    for (std::byte& byte : *source) byte = static_cast<std::byte>(draw(256));
+    for_each_word(*source, [this](std::uint64_t) { return random_(); });
     const StreamHandle stream = draw_stream();
     order(buffer, stream);
     if (synchronous) device_.synchronize(stream);
     UseToken token;
     const Address address = buffer.address + offset;
-    const auto route = armed()->begin_copy_in(address, Bytes{size}, stream, synchronous, token);
+    const auto route = operate()->begin_copy_in(address, Bytes{size}, stream, synchronous, token);
     if (!route.ok()) {
       ++outcome_.refused;
       return;
@@ -303,7 +326,7 @@ class Program {
     UseToken token;
     const Address address = buffer.address;
     const std::size_t size = buffer.size;
-    const auto route = armed()->begin_copy_out(address, Bytes{size}, stream, synchronous, token);
+    const auto route = operate()->begin_copy_out(address, Bytes{size}, stream, synchronous, token);
     if (!route.ok()) {
       ++outcome_.refused;
       if (refusals_are_mistakes()) mistake("a copy out was refused");
@@ -336,7 +359,7 @@ class Program {
     order(buffer, stream);
     UseToken token;
     const std::uint64_t word = buffer.address + draw(buffer.size);
-    if (armed()->begin_use({&word, 1}, true, stream, token) != Status::kOk) {
+    if (operate()->begin_use({&word, 1}, true, stream, token) != Status::kOk) {
       ++outcome_.refused;
       return;
     }
@@ -364,7 +387,7 @@ class Program {
       ranges.emplace_back(buffer.address, buffer.size);
     }
     UseToken token;
-    const Status status = armed()->begin_launch(KernelId{kernel}, words, stream, token);
+    const Status status = operate()->begin_launch(KernelId{kernel}, words, stream, token);
     if (status != Status::kOk) {
       ++outcome_.refused;
       return;
@@ -400,7 +423,7 @@ class Program {
     for (Live& buffer : buffers_) {
       if (buffer.users.erase(old) != 0) buffer.users.insert(fresh);
     }
-    armed()->on_stream_destroy(old);
+    operate()->on_stream_destroy(old);
     streams_[index] = fresh;
   }
 

@@ -34,7 +34,8 @@ struct ProgramOptions {
 /// What came of it.
 struct ProgramOutcome {
   std::vector<std::string> mistakes;  ///< wrong bytes and violations of the device's rules
-  int refused = 0;                    ///< calls that failed, cleanly
+  std::uint64_t operations = 0;       ///< allocations, frees, copies, fills, launches, ...
+  int refused = 0;                    ///< those that failed, cleanly
   int fault_hits = 0;                 ///< calls of the faulted kind that were made
   std::uint64_t allocations = 0;      ///< of the manager, where a program counts them
   ResidencyStats stats;
