@@ -91,6 +91,81 @@ int touch_mapped() {
 }
 const ScenarioRegistration kTouchMapped("touch_mapped", touch_mapped);
 
+// What superpipe still calls when a kernel of the program has faulted.
+int use_after_fault() {
+  Mapped mapped;
+  CUdeviceptr memory = 0;
+  CUevent never_recorded = nullptr;
+  CUevent complete = nullptr;
+  CUevent pending = nullptr;
+  CUstream stream = nullptr;
+  if (!reserve_and_create(mapped)) return kSetUpFailed;
+  if (map(mapped.address, kGranule, mapped.pages) != CUDA_SUCCESS) return kSetUpFailed;
+  if (cu().cuMemAlloc(&memory, kGranule) != CUDA_SUCCESS) return kSetUpFailed;
+  for (CUevent* const event : {&never_recorded, &complete, &pending}) {
+    if (cu().cuEventCreate(event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return kSetUpFailed;
+  }
+  if (cu().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return kSetUpFailed;
+  if (cu().cuEventRecord(complete, stream) != CUDA_SUCCESS) return kSetUpFailed;
+  if (cu().cuStreamSynchronize(stream) != CUDA_SUCCESS) return kSetUpFailed;
+  if (fill(stream, mapped.address, 2, kGranuleWords + 16) != CUDA_SUCCESS) return kSetUpFailed;
+  // The record may come before or after the fault.
+  (void)cu().cuEventRecord(pending, stream);
+  if (cu().cuStreamSynchronize(stream) != CUDA_ERROR_ILLEGAL_ADDRESS) return kNotAsClaimed;
+  // The query of an event that was never recorded is how superpipe learns of the error.
+  for (const CUevent event : {never_recorded, complete, pending}) {
+    if (cu().cuEventQuery(event) != CUDA_ERROR_ILLEGAL_ADDRESS) return kNotAsClaimed;
+  }
+  if (cu().cuStreamQuery(stream) != CUDA_ERROR_ILLEGAL_ADDRESS) return kNotAsClaimed;
+  // What gives things back may be refused; it neither hangs nor crashes.
+  (void)cu().cuMemFree(memory);
+  (void)cu().cuMemFreeAsync(memory, stream);
+  (void)cu().cuMemUnmap(mapped.address, kGranule);
+  (void)cu().cuMemRelease(mapped.pages);
+  (void)cu().cuMemAddressFree(mapped.address, kGranule);
+  for (const CUevent event : {never_recorded, complete, pending}) (void)cu().cuEventDestroy(event);
+  (void)cu().cuStreamDestroy(stream);
+  return cu().cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS ? kAsClaimed : kNotAsClaimed;
+}
+const ScenarioRegistration kUseAfterFault("use_after_fault", use_after_fault);
+
+// A driver may let the unmapping wait for the kernel, as it does with cuMemFree. A program that
+// relies on that is wrong, since the manual promises none of it.
+constexpr int kWaited = 20;
+
+int unmap_under_kernel() {
+  Mapped mapped;
+  if (!reserve_and_create(mapped)) return kSetUpFailed;
+  if (map(mapped.address, kGranule, mapped.pages) != CUDA_SUCCESS) return kSetUpFailed;
+  CUstream stream = nullptr;
+  if (cu().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return kSetUpFailed;
+  if (fill(stream, mapped.address, 2, kGranuleWords, long_time()) != CUDA_SUCCESS) {
+    return kSetUpFailed;
+  }
+  if (cu().cuMemUnmap(mapped.address, kGranule) != CUDA_SUCCESS) return kNotAsClaimed;
+  const CUresult asked = cu().cuStreamQuery(stream);
+  if (asked == CUDA_SUCCESS) return kWaited;
+  if (asked != CUDA_ERROR_NOT_READY) return kNotAsClaimed;
+  return expect_sticky_fault();
+}
+const ScenarioRegistration kUnmapUnderKernel("unmap_under_kernel", unmap_under_kernel);
+
+TEST_F(AccessFault, IsToldByEveryQueryAndHoldsUpNothingThatGivesBack) {
+  EXPECT_EQ(run_in_child("use_after_fault"), kAsClaimed);
+}
+
+TEST_F(AccessFault, HappensToAKernelWhosePagesAreUnmappedUnlessUnmappingWaits) {
+  int code = run_in_child("unmap_under_kernel");
+  if (is_simgpu()) {
+    // There it does not wait: the machine was so busy that the kernel had ended.
+    for (int i = 0; i < 5 && code == kWaited; ++i) code = run_in_child("unmap_under_kernel");
+    EXPECT_EQ(code, kAsClaimed);
+  } else {
+    RecordProperty("unmapping_waited", code == kWaited ? "yes" : "no");
+    EXPECT_TRUE(code == kAsClaimed || code == kWaited) << code;
+  }
+}
+
 TEST_F(AccessFault, IsStickyWhenAKernelWritesAnAddressThatWasUnmapped) {
   EXPECT_EQ(run_in_child("touch_unmapped"), kAsClaimed);
 }

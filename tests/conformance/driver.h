@@ -26,7 +26,16 @@
   X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuEventElapsedTime) X(cuLaunchKernel) \
   X(cuLaunchKernelEx) X(cuLaunchHostFunc) X(cuModuleLoadData) X(cuModuleGetFunction) \
   X(cuModuleUnload) X(cuLibraryLoadData) X(cuLibraryGetKernel) X(cuLibraryUnload) \
-  X(cuKernelGetFunction) X(cuKernelGetParamInfo) X(cuFuncGetParamInfo) X(cuFuncLoad)
+  X(cuKernelGetFunction) X(cuKernelGetParamInfo) X(cuFuncGetParamInfo) X(cuFuncLoad) \
+  X(cuFuncGetName) X(cuKernelGetName) X(cuLibraryGetModule) X(cuLaunchCooperativeKernel) \
+  X(cuModuleLoadDataEx) X(cuModuleGetLoadingMode) X(cuCtxCreate) X(cuCtxDestroy) \
+  X(cuDevicePrimaryCtxGetState) X(cuDevicePrimaryCtxReset) X(cuStreamGetCtx) X(cuStreamGetFlags) \
+  X(cuGetExportTable) X(cuDeviceGetMemPool) X(cuMemPoolCreate) X(cuMemPoolDestroy) \
+  X(cuMemAllocFromPoolAsync) X(cuMemRetainAllocationHandle) X(cuPointerGetAttributes) \
+  X(cuPointerSetAttribute) X(cuMemcpy2D) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync) \
+  X(cuMemcpyPeerAsync) X(cuMemcpyBatchAsync) X(cuMemsetD16Async) X(cuMemsetD2D32Async) \
+  X(cuArrayCreate) X(cuArray3DCreate) X(cuArrayDestroy) X(cuMipmappedArrayCreate) \
+  X(cuMipmappedArrayDestroy) X(cuGraphCreate) X(cuStreamBeginCaptureToGraph)
 // clang-format on
 
 namespace conformance {

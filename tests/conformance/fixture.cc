@@ -171,6 +171,7 @@ int run_scenario(const std::string& name) {
 int run_in_child(const std::string& scenario, const std::vector<std::string>& environment) {
   std::vector<std::string> words = {"conformance", "--scenario=" + scenario};
   if (!driver_path().empty()) words.push_back("--driver=" + driver_path());
+  words.push_back("--kernel-ms=" + std::to_string(long_time().count()));
   std::vector<std::string> variables = environment;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string text = *variable;

@@ -29,6 +29,11 @@ EXCLUDED_WHEN_TIGHT = {
     "VirtualMemory.ShowsTheNewBytesWhenOtherPagesAreMappedAtAnAddress",
     "VirtualMemory.SetsAccessOfSeveralMappingsInOneCall",
     "VirtualMemory.AccountsCreatedHandlesAsUsedUntilTheLastUseIsGone",
+    # These use buffers beside pages of their own.
+    "DataPath.BringsABufferInThroughAWindowWhileItsAddressIsMapped",
+    "DataPath.NeedsTheEventOfTheCopyIn",
+    "DataPath.IsMappedUnderCopiesThatRun",
+    "DataPath.GivesAPageToAnotherBufferWhenItsContentIsSaved",
 }
 
 
