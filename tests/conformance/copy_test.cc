@@ -79,16 +79,34 @@ TEST_F(Copy, WithoutAStreamWaitsForTheLegacyStream) {
   EXPECT_EQ(word_at(data.address() + kCopyBytes - 4), 6U);
 }
 
-TEST_F(Copy, WithoutAStreamHasArrivedWhenTheCallReturns) {
+TEST_F(Copy, WithoutAStreamFromPinnedMemoryHasArrivedWhenTheCallReturns) {
   const Buffer data(kCopyWords);
   const Buffer copy(kCopyWords);
   const Stream other;
-  std::vector<uint32_t> pageable(kCopyWords, 7);
-  CU_ASSERT(cu().cuMemcpyHtoD(data.address(), pageable.data(), kCopyBytes));
+  const Pinned pinned(kCopyWords, 7);
+  CU_ASSERT(cu().cuMemcpyHtoD(data.address(), pinned.data(), kCopyBytes));
   // A non-blocking stream is ordered with it by the host alone.
   CU_ASSERT(copy_words(other.get(), copy.address(), data.address(), kCopyWords));
   CU_ASSERT(cu().cuStreamSynchronize(other.get()));
   EXPECT_EQ(word_at(copy.address()), 7U);
+}
+
+TEST_F(Copy, WithoutAStreamFromPageableMemoryHasReadItWhenTheCallReturns) {
+  // It may have been staged only: the manual promises the arrival to those who wait for the legacy
+  // stream (API synchronization behavior, "Memcpy").
+  const Buffer data(kCopyWords);
+  const Buffer copy(kCopyWords);
+  const Stream other;
+  const Event arrived;
+  std::vector<uint32_t> pageable(kCopyWords, 7);
+  CU_ASSERT(cu().cuMemcpyHtoD(data.address(), pageable.data(), kCopyBytes));
+  std::fill(pageable.begin(), pageable.end(), 8);
+  CU_ASSERT(cu().cuEventRecord(arrived.get(), CU_STREAM_LEGACY));
+  CU_ASSERT(cu().cuStreamWaitEvent(other.get(), arrived.get(), 0));
+  CU_ASSERT(copy_words(other.get(), copy.address(), data.address(), kCopyWords));
+  CU_ASSERT(cu().cuStreamSynchronize(other.get()));
+  EXPECT_EQ(word_at(copy.address()), 7U);
+  EXPECT_EQ(word_at(copy.address() + kCopyBytes - 4), 7U);
 }
 
 TEST_F(Copy, WorksFromMappedMemoryThatWasRegistered) {
