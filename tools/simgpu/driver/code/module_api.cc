@@ -3,11 +3,13 @@
 #include "tools/simgpu/driver/code/module_registry.h"
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/entry/api.h"
+#include "tools/simgpu/driver/graphs/capture.h"
 
 namespace simgpu {
 namespace {
 
 CUresult load(Context& context, const void* image, CUmodule* module) {
+  if (const CUresult unsafe = check_unsafe(); unsafe != CUDA_SUCCESS) return unsafe;
   if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   LoadedImagePtr loaded;
   if (const CUresult result = decode_image_at(image, &loaded); result != CUDA_SUCCESS) {

@@ -3,6 +3,7 @@
 
 #include "tools/simgpu/driver/context/context_table.h"
 #include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/graphs/capture.h"
 #include "tools/simgpu/driver/streams/stream.h"
 
 namespace simgpu {
@@ -67,6 +68,10 @@ CUresult synchronize_context(CUcontext handle) {
   SIMGPU_ENTER(cuCtxSynchronize);
   Context* const context = named_or_current(handle);
   if (const CUresult result = check_context(context); result != CUDA_SUCCESS) return result;
+  if (const CUresult captured = refuse_captures_in(*context); captured != CUDA_SUCCESS) {
+    return captured;
+  }
+  if (const CUresult unsafe = check_unsafe(); unsafe != CUDA_SUCCESS) return unsafe;
   return synchronize(*context);
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tools/simgpu/driver/entry/handle_table.h"
+#include "tools/simgpu/driver/graphs/capture.h"
 #include "tools/simgpu/driver/memory/address_space.h"
 #include "tools/simgpu/driver/memory/host_memory.h"
 #include "tools/simgpu/driver/memory/pool_table.h"
@@ -99,6 +100,7 @@ CUresult ContextTable::destroy(Context& context) {
 void ContextTable::activate(Context& context) { context.alive_ = true; }
 
 void ContextTable::tear_down(Context& context) {
+  forget_captures_of(context);
   synchronize(context);
   run_hooks(context);
   context.alive_ = false;

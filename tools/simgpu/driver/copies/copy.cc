@@ -6,6 +6,8 @@
 
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/faults/access_fault.h"
+#include "tools/simgpu/driver/graphs/capture.h"
+#include "tools/simgpu/driver/graphs/graph_allocation.h"
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/statistics.h"
 
@@ -58,8 +60,12 @@ Nanoseconds duration_of(Engine engine, const End& target, const End& source, std
 /// One copy while its operation runs. Shared by the operation's two functions.
 class CopyTask {
  public:
-  CopyTask(const End& target, const End& source, const Box& box, Engine engine, int device)
-      : target_(target), source_(source), box_(box), engine_(engine), device_(device) {}
+  CopyTask(const CopyWork& work, int device)
+      : target_(work.target),
+        source_(work.source),
+        box_(work.box),
+        engine_(engine_of(work.target, work.source)),
+        device_(device) {}
 
   /// Keeps the source's bytes, so that the caller may change them.
   void stage() {
@@ -156,6 +162,16 @@ bool is_staged(const End& target, const End& source, const Box& box, Wait wait) 
          source.side == Side::kHost && !source.pinned && source.extent(box) <= kLargestStaged;
 }
 
+Operation operation_with(const CopyWork& work, const std::shared_ptr<CopyTask>& task) {
+  Operation operation;
+  operation.label = work.name;
+  operation.engine = engine_of(work.target, work.source);
+  operation.duration = duration_of(operation.engine, work.target, work.source, work.box.bytes());
+  operation.timed_work = [task](Nanoseconds start, Nanoseconds end) { task->run(start, end); };
+  operation.finish = [task] { task->finish(); };
+  return operation;
+}
+
 bool needs_wait(const End& target, const End& source, const Box& box, Wait wait) {
   const bool to_host = target.side == Side::kHost;
   const bool from_host = source.side == Side::kHost;
@@ -209,7 +225,8 @@ CUresult classify(End& end, const Box& box, bool write) {
   if (in_device) {
     if (end.side == Side::kHost) return CUDA_ERROR_INVALID_VALUE;
     end.side = Side::kDevice;
-    const bool there = space.resolve(end.address, extent, write, -1).accessible;
+    const bool there = space.resolve(end.address, extent, write, -1).accessible ||
+                       GraphAllocation::covers(end.address, extent);
     end.claim = space.claim(end.address);
     return there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
@@ -221,29 +238,35 @@ CUresult classify(End& end, const Box& box, bool write) {
   return CUDA_SUCCESS;
 }
 
+Operation operation_of(const CopyWork& work, const Context& context) {
+  CopyWork named = work;
+  for (End* const end : {&named.target, &named.source}) {
+    if (end->side == Side::kDevice) end->claim = AddressSpace::instance().claim(end->address);
+  }
+  return operation_with(named, std::make_shared<CopyTask>(named, context.device().ordinal()));
+}
+
 CUresult copy(const char* name, const StreamPtr& stream, End target, End source, const Box& box,
               Wait wait) {
   if (box.bytes() == 0) return CUDA_SUCCESS;
   if (const CUresult result = classify(target, box, true); result != CUDA_SUCCESS) return result;
   if (const CUresult result = classify(source, box, false); result != CUDA_SUCCESS) return result;
+  const CopyWork work{name, target, source, box};
+  if (const auto answer = wait == Wait::kSync ? refuse_synchronous(stream) : capture(stream, [&] {
+        return seal(work, *stream);
+      })) {
+    return *answer;
+  }
   Context& context = context_of(*stream);
   const bool staged = is_staged(target, source, box, wait);
   if (staged) {  // the stream's earlier work is waited for, before the copy begins
     if (const CUresult result = synchronize(stream); result != CUDA_SUCCESS) return result;
   }
   const bool waits = !staged && needs_wait(target, source, box, wait);
-  const Engine engine = engine_of(target, source);
-  const auto task =
-      std::make_shared<CopyTask>(target, source, box, engine, context.device().ordinal());
+  const auto task = std::make_shared<CopyTask>(work, context.device().ordinal());
   if (!waits && source.side == Side::kHost && !source.pinned) task->stage();
   await_room(stream);
-  Operation operation;
-  operation.label = name;
-  operation.engine = engine;
-  operation.duration = duration_of(engine, target, source, box.bytes());
-  operation.timed_work = [task](Nanoseconds start, Nanoseconds end) { task->run(start, end); };
-  operation.finish = [task] { task->finish(); };
-  const CompletionPtr completion = enqueue(stream, std::move(operation));
+  const CompletionPtr completion = enqueue(stream, operation_with(work, task));
   if (!waits) return CUDA_SUCCESS;
   completion->wait();
   return context.sticky_error();

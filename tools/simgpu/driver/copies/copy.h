@@ -40,7 +40,16 @@ struct End {
 /// Whether the call waits for the copy by its own definition.
 enum class Wait { kSync, kAsync };
 
-/// Finds out which memory `end` names and whether all of it is there.
+/// One copy: what a driver function submits, and what a node of a graph does at each launch.
+struct CopyWork {
+  const char* name = "";  ///< the function, for fault lines; a literal
+  End target;
+  End source;
+  Box box;
+};
+
+/// Finds out which memory `end` names and whether all of it is there. Memory that a graph allocates
+/// counts as there: whether it is shows when the work runs.
 /// @return CUDA_ERROR_INVALID_VALUE if it is not, or is not what `end.side` says.
 CUresult classify(End& end, const Box& box, bool write);
 
@@ -57,6 +66,14 @@ CUresult copy(const char* name, const StreamPtr& stream, End target, End source,
 /// @return also what resolve_stream() and SIMGPU_CONTEXT refuse with.
 CUresult copy_on(const char* name, CUstream handle, NullStream null_stream, const End& target,
                  const End& source, const Box& box, Wait wait);
+
+/// The operation that does `work`, whose ends classify() accepted, on a stream of `context`. It
+/// names device memory as of now, and reads pageable memory when it runs.
+Operation operation_of(const CopyWork& work, const Context& context);
+
+/// The copy that `what` describes. @return CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED
+/// (arrays).
+CUresult work_of(const char* name, const CUDA_MEMCPY3D& what, CopyWork* work);
 
 /// The pieces of memory behind an end: what the copy engines see.
 class View {

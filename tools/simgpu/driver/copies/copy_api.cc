@@ -2,6 +2,7 @@
 #include "tools/simgpu/driver/context/context_table.h"
 #include "tools/simgpu/driver/copies/copy.h"
 #include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/graphs/capture.h"
 
 namespace simgpu {
 namespace {
@@ -97,6 +98,7 @@ CUresult batch(const CUdeviceptr* targets, const CUdeviceptr* sources, const std
       result != CUDA_SUCCESS) {
     return result;
   }
+  if (const auto answer = refuse_captured(stream)) return *answer;
   // All are checked before any is enqueued.
   for (std::size_t index = 0; index < count; ++index) {
     End target = linear(targets[index], Side::kAny);

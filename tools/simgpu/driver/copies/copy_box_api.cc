@@ -68,22 +68,11 @@ CUresult copy_2d(const char* name, const CUDA_MEMCPY2D* what, CUstream stream,
 
 CUresult copy_3d(const char* name, const CUDA_MEMCPY3D* what, CUstream stream,
                  NullStream null_stream, Wait wait) {
-  if (what == nullptr || what->srcLOD != 0 || what->dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
-  const Box box{what->WidthInBytes, what->Height, what->Depth};
-  if (box.bytes() == 0) return CUDA_SUCCESS;
-  End source;
-  End target;
-  CUresult result = sides_of(*what, &source, &target);
-  if (result == CUDA_SUCCESS) {
-    result = place(&source, what->srcXInBytes, what->srcY, what->srcZ, what->srcPitch,
-                   what->srcHeight, box);
-  }
-  if (result == CUDA_SUCCESS) {
-    result = place(&target, what->dstXInBytes, what->dstY, what->dstZ, what->dstPitch,
-                   what->dstHeight, box);
-  }
-  if (result != CUDA_SUCCESS) return result;
-  return copy_on(name, stream, null_stream, target, source, box, wait);
+  if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (what->WidthInBytes == 0 || what->Height == 0 || what->Depth == 0) return CUDA_SUCCESS;
+  CopyWork work;
+  if (const CUresult result = work_of(name, *what, &work); result != CUDA_SUCCESS) return result;
+  return copy_on(name, stream, null_stream, work.target, work.source, work.box, wait);
 }
 
 /// Defines `function`, which all ABI variants of the driver function `name` share.
@@ -101,6 +90,21 @@ SIMGPU_BOX_COPY(sync_3d, cuMemcpy3D, copy_3d, CUDA_MEMCPY3D, Wait::kSync);
 SIMGPU_BOX_COPY(async_3d, cuMemcpy3DAsync, copy_3d, CUDA_MEMCPY3D, Wait::kAsync);
 
 }  // namespace
+
+CUresult work_of(const char* name, const CUDA_MEMCPY3D& what, CopyWork* work) {
+  if (what.srcLOD != 0 || what.dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
+  *work = CopyWork{name, {}, {}, Box{what.WidthInBytes, what.Height, what.Depth}};
+  CUresult result = sides_of(what, &work->source, &work->target);
+  if (result == CUDA_SUCCESS) {
+    result = place(&work->source, what.srcXInBytes, what.srcY, what.srcZ, what.srcPitch,
+                   what.srcHeight, work->box);
+  }
+  if (result == CUDA_SUCCESS) {
+    result = place(&work->target, what.dstXInBytes, what.dstY, what.dstZ, what.dstPitch,
+                   what.dstHeight, work->box);
+  }
+  return result;
+}
 
 SIMGPU_STREAM_VARIANTS(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D* pCopy), sync_2d, pCopy, nullptr);
 SIMGPU_STREAM_VARIANTS(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D* pCopy), unaligned_2d,

@@ -1,10 +1,12 @@
 // Fills of device memory.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
-#include "tools/simgpu/driver/copies/copy.h"
+#include "tools/simgpu/driver/copies/fill.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/faults/access_fault.h"
+#include "tools/simgpu/driver/graphs/capture.h"
 #include "tools/simgpu/driver/process/configuration.h"
 
 namespace simgpu {
@@ -75,43 +77,42 @@ class FillTask {
   View view_;
 };
 
-struct Fill {
-  std::uint64_t address;
-  std::uint64_t pitch;
-  Pattern pattern;
-  std::uint64_t width;  ///< in elements
-  std::uint64_t height;
-};
+End target_of(const FillWork& work) {
+  End target;
+  target.address = work.address;
+  target.pitch = work.pitch;
+  target.side = Side::kDevice;
+  return target;
+}
 
-CUresult fill(const char* name, const Fill& what, CUstream handle, NullStream null_stream,
-              Wait wait) {
+Operation operation_with(const FillWork& work, const End& target, const Context& context) {
+  const Box box = work.box();
+  const auto task = std::make_shared<FillTask>(target, box, Pattern{work.value, work.element_size},
+                                               context.device().ordinal());
+  Operation operation;
+  operation.label = work.name;
+  operation.engine = Engine::kCompute;
+  operation.duration =
+      static_cast<Nanoseconds>(static_cast<double>(box.bytes()) / configuration().fill_gbps);
+  operation.timed_work = [task](Nanoseconds start, Nanoseconds end) { task->run(start, end); };
+  operation.finish = [task] { task->finish(); };
+  return operation;
+}
+
+CUresult fill(const FillWork& work, CUstream handle, NullStream null_stream, Wait wait) {
   SIMGPU_CONTEXT(context);
   StreamPtr stream;
   if (const CUresult result = resolve_stream(*context, handle, null_stream, &stream);
       result != CUDA_SUCCESS) {
     return result;
   }
-  if (what.width > (std::uint64_t{1} << 48)) return CUDA_ERROR_INVALID_VALUE;
-  const Box box{what.width * what.pattern.size, what.height};
-  if (box.bytes() == 0) return CUDA_SUCCESS;
+  if (work.width == 0 || work.height == 0) return CUDA_SUCCESS;
   End target;
-  target.address = what.address;
-  target.pitch = what.pitch;
-  target.side = Side::kDevice;
-  const bool misaligned = (what.address | (box.height > 1 ? what.pitch : 0)) % what.pattern.size;
-  if (misaligned || (box.height > 1 && what.pitch < box.width)) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult result = classify(target, box, true); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = check(work, &target); result != CUDA_SUCCESS) return result;
+  if (const auto answer = capture(stream, [&] { return seal(work, *stream); })) return *answer;
   Context& owner = context_of(*stream);
-  const auto task = std::make_shared<FillTask>(target, box, what.pattern, owner.device().ordinal());
-  Operation operation;
-  operation.label = name;
-  operation.engine = Engine::kCompute;
-  operation.duration =
-      static_cast<Nanoseconds>(static_cast<double>(box.bytes()) / configuration().fill_gbps);
-  operation.timed_work = [task](Nanoseconds start, Nanoseconds end) { task->run(start, end); };
-  operation.finish = [task] { task->finish(); };
   await_room(stream);
-  const CompletionPtr completion = enqueue(stream, std::move(operation));
+  const CompletionPtr completion = enqueue(stream, operation_with(work, target, owner));
   // Asynchronous even in the synchronous call, unless the target is host memory.
   if (wait == Wait::kAsync || target.side == Side::kDevice) return CUDA_SUCCESS;
   completion->wait();
@@ -123,20 +124,20 @@ CUresult fill(const char* name, const Fill& what, CUstream handle, NullStream nu
   CUresult function(std::uint64_t address, value_type value, std::uint64_t count, CUstream stream, \
                     NullStream null_stream) {                                                      \
     SIMGPU_ENTER(name);                                                                            \
-    return fill(#name, Fill{address, 0, {value, sizeof(value)}, count, 1}, stream, null_stream,    \
+    return fill(FillWork{#name, address, 0, value, sizeof(value), count, 1}, stream, null_stream,  \
                 wait);                                                                             \
   }                                                                                                \
   static_assert(true, "take a semicolon")
 
 /// As SIMGPU_FILL, for rows.
-#define SIMGPU_FILL_2D(function, name, value_type, wait)                                    \
-  CUresult function(std::uint64_t address, std::uint64_t pitch, value_type value,           \
-                    std::uint64_t width, std::uint64_t height, CUstream stream,             \
-                    NullStream null_stream) {                                               \
-    SIMGPU_ENTER(name);                                                                     \
-    return fill(#name, Fill{address, pitch, {value, sizeof(value)}, width, height}, stream, \
-                null_stream, wait);                                                         \
-  }                                                                                         \
+#define SIMGPU_FILL_2D(function, name, value_type, wait)                                      \
+  CUresult function(std::uint64_t address, std::uint64_t pitch, value_type value,             \
+                    std::uint64_t width, std::uint64_t height, CUstream stream,               \
+                    NullStream null_stream) {                                                 \
+    SIMGPU_ENTER(name);                                                                       \
+    return fill(FillWork{#name, address, pitch, value, sizeof(value), width, height}, stream, \
+                null_stream, wait);                                                           \
+  }                                                                                           \
   static_assert(true, "take a semicolon")
 
 SIMGPU_FILL(d8, cuMemsetD8, unsigned char, Wait::kSync);
@@ -153,6 +154,26 @@ SIMGPU_FILL_2D(d2d16_async, cuMemsetD2D16Async, unsigned short, Wait::kAsync);
 SIMGPU_FILL_2D(d2d32_async, cuMemsetD2D32Async, unsigned int, Wait::kAsync);
 
 }  // namespace
+
+CUresult check(const FillWork& work, End* target) {
+  if (work.width > (std::uint64_t{1} << 48)) return CUDA_ERROR_INVALID_VALUE;
+  const Box box = work.box();
+  const bool misaligned = (work.address | (box.height > 1 ? work.pitch : 0)) % work.element_size;
+  if (misaligned || (box.height > 1 && work.pitch < box.width)) return CUDA_ERROR_INVALID_VALUE;
+  *target = target_of(work);
+  return classify(*target, box, true);
+}
+
+Operation operation_of(const FillWork& work, const Context& context) {
+  AddressSpace& space = AddressSpace::instance();
+  End target = target_of(work);
+  if (space.touches_device(work.address, 1)) {
+    target.claim = space.claim(work.address);
+  } else {
+    target.side = Side::kHost;
+  }
+  return operation_with(work, target, context);
+}
 
 /// The four functions of one element type: synchronous (_v2, _v2_ptds), asynchronous (_, _ptsz).
 #define SIMGPU_MEMSET_API(name, function, value_type)                                     \

@@ -13,6 +13,7 @@
 #include "tools/simgpu/driver/code/process_plugins.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/faults/access_fault.h"
+#include "tools/simgpu/driver/graphs/capture.h"
 #include "tools/simgpu/driver/launch/kernel_cost.h"
 #include "tools/simgpu/driver/launch/mixer.h"
 #include "tools/simgpu/driver/launch/occupancy.h"
@@ -320,45 +321,63 @@ CUresult gather_parameters(const KernelCode& code, void* const* values, void* co
   return CUDA_SUCCESS;
 }
 
-CUresult launch(Context& context, const LaunchRequest& request) {
-  StreamPtr stream;
-  if (const CUresult result = resolve_stream(context, request.stream, request.null_stream, &stream);
-      result != CUDA_SUCCESS) {
-    return result;
-  }
-  Context& target = context_of(*stream);
+CUresult prepare(Context& context, const LaunchRequest& request, PreparedLaunch* work) {
   FunctionPtr function;
-  if (const CUresult result = find_launchable(request.function, target, &function);
+  if (const CUresult result = find_launchable(request.function, context, &function);
       result != CUDA_SUCCESS) {
     return result;
   }
-  if (function->context != &target) return CUDA_ERROR_INVALID_HANDLE;
+  if (function->context != &context) return CUDA_ERROR_INVALID_HANDLE;
   if (const CUresult result = check_shape(*function, request.shape); result != CUDA_SUCCESS) {
     return result;
   }
-  std::vector<std::byte> buffer;
   if (const CUresult result =
-          gather_parameters(*function->code, request.parameters, request.extra, &buffer);
+          gather_parameters(*function->code, request.parameters, request.extra, &work->parameters);
       result != CUDA_SUCCESS) {
     return result;
   }
-  if (function->code->first_launch()) {
-    note_first_launch(*function->code);
-    charge_loading();
-    if (configuration().implicit_sync) synchronize(target);
-  }
-  std::string label = function->code->image().name;
-  const auto launched =
-      std::make_shared<LaunchWork>(std::move(function), request.shape, std::move(buffer));
+  work->handle = request.function;
+  work->function = std::move(function);
+  work->shape = request.shape;
+  return CUDA_SUCCESS;
+}
+
+Operation operation_of(PreparedLaunch work) {
+  if (work.function->code->first_launch()) note_first_launch(*work.function->code);
+  std::string label = work.function->code->image().name;
+  const auto launched = std::make_shared<LaunchWork>(std::move(work.function), work.shape,
+                                                     std::move(work.parameters));
   Operation operation;
   operation.label = std::move(label);
   operation.engine = Engine::kCompute;
   operation.duration = launched->duration();
   operation.work = [launched] { launched->work(); };
   operation.finish = [launched] { launched->finish(); };
-  await_room(stream);
-  enqueue(stream, std::move(operation));
   statistics().launches.fetch_add(1, std::memory_order_relaxed);
+  return operation;
+}
+
+CUresult launch(Context& context, const LaunchRequest& request) {
+  StreamPtr stream;
+  if (const CUresult result = resolve_stream(context, request.stream, request.null_stream, &stream);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  PreparedLaunch work;
+  if (const CUresult result = prepare(context_of(*stream), request, &work);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (const auto answer = capture(stream, [&] { return seal(std::move(work), *stream); })) {
+    return *answer;
+  }
+  if (work.function->code->first_launch()) {
+    note_first_launch(*work.function->code);
+    charge_loading();
+    if (configuration().implicit_sync) synchronize(*work.function->context);
+  }
+  await_room(stream);
+  enqueue(stream, operation_of(std::move(work)));
   return CUDA_SUCCESS;
 }
 

@@ -62,9 +62,26 @@ struct LaunchRequest {
   void* const* extra = nullptr;
 };
 
-/// Checks a launch and enqueues it. The parameters are copied before it returns. Waits while the
-/// stream's queue is full, and, with implicit synchronisation, for the context at a kernel's first
-/// launch.
+/// One launch that prepare() accepted: what a launch function submits, and what a node of a graph
+/// does at each launch of the graph.
+struct PreparedLaunch {
+  CUfunction handle = nullptr;  ///< as the program gave it
+  FunctionPtr function;
+  LaunchShape shape;
+  std::vector<std::byte> parameters;
+};
+
+/// Checks a launch of `request.function` in `context`, and copies its parameters.
+/// @return a code that cuLaunchKernel documents.
+CUresult prepare(Context& context, const LaunchRequest& request, PreparedLaunch* work);
+
+/// The operation that does `work` on a stream of its function's context. Which of its parameters
+/// name memory is settled now: once per launch of a graph.
+Operation operation_of(PreparedLaunch work);
+
+/// Checks a launch and enqueues it, or makes it a node if the stream captures. The parameters are
+/// copied before it returns. Waits while the stream's queue is full, and, with implicit
+/// synchronisation, for the context at a kernel's first launch.
 ///
 /// A kernel that a plugin knows is computed by it, on the stream's thread; any other runs as a
 /// mixer (mixer.h), for as long as kernel_cost.h says. REQUIRES: `context` is current and healthy.

@@ -1,6 +1,8 @@
 // cuMemAlloc and its relatives.
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/graphs/capture.h"
+#include "tools/simgpu/driver/graphs/graph_allocation.h"
 #include "tools/simgpu/driver/memory/address_space.h"
 #include "tools/simgpu/driver/memory/device_memory.h"
 #include "tools/simgpu/driver/memory/pool_table.h"
@@ -14,6 +16,7 @@ constexpr std::uint64_t kPitchAlignment = 512;
 CUresult allocate(CUdeviceptr* out, std::uint64_t size) {
   SIMGPU_CONTEXT(context);
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult unsafe = check_unsafe(); unsafe != CUDA_SUCCESS) return unsafe;
   // Memory that pools keep for reuse is given up before an allocation fails.
   std::uint64_t address = 0;
   CUresult result = allocate_device(*context, size, &address);
@@ -51,6 +54,12 @@ CUresult mem_free(CUdeviceptr address) {
   SIMGPU_ENTER(cuMemFree);
   SIMGPU_CONTEXT(context);
   if (address == 0) return CUDA_SUCCESS;
+  if (const CUresult unsafe = check_unsafe(); unsafe != CUDA_SUCCESS) return unsafe;
+  if (GraphAllocation::find(address) != nullptr) {
+    CUresult result = synchronize(*context);
+    if (result == CUDA_SUCCESS) GraphAllocation::free_at(address, nullptr, &result);
+    return result;
+  }
   auto allocation = AddressSpace::instance().allocations().find_at(address);
   if (!allocation) return CUDA_ERROR_INVALID_VALUE;
   const PoolPtr pool = allocation->pool;

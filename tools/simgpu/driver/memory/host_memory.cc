@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "tools/simgpu/driver/context/context.h"
+#include "tools/simgpu/driver/graphs/capture.h"
 #include "tools/simgpu/driver/memory/address_space.h"
 #include "tools/simgpu/driver/streams/stream.h"
 
@@ -21,6 +22,7 @@ constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGI
 
 CUresult allocate(void** out, std::uint64_t size, unsigned flags) {
   SIMGPU_CONTEXT(context);
+  if (const CUresult unsafe = check_unsafe(); unsafe != CUDA_SUCCESS) return unsafe;
   if (out == nullptr || size == 0 || (flags & ~kAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (size > (std::uint64_t{1} << 46)) return CUDA_ERROR_OUT_OF_MEMORY;
   void* const memory = mmap(nullptr, align_up(size, kPage), PROT_READ | PROT_WRITE,
@@ -69,6 +71,7 @@ bool is_accessible(std::uint64_t address, std::uint64_t size) {
 CUresult register_host(void* memory, std::uint64_t size, unsigned flags) {
   SIMGPU_ENTER(cuMemHostRegister);
   SIMGPU_CONTEXT(context);
+  if (const CUresult unsafe = check_unsafe(); unsafe != CUDA_SUCCESS) return unsafe;
   const auto address = reinterpret_cast<std::uint64_t>(memory);
   if (memory == nullptr || size == 0 || address + size < address ||
       (flags & ~kRegisterFlags) != 0 || AddressSpace::instance().touches_device(address, size) ||
@@ -125,6 +128,7 @@ SIMGPU_EXPORT CUresult cuMemHostAlloc(void** pp, size_t bytesize, unsigned int F
 SIMGPU_EXPORT CUresult cuMemFreeHost(void* p) {
   SIMGPU_ENTER(cuMemFreeHost);
   SIMGPU_CONTEXT(context);
+  if (const CUresult unsafe = check_unsafe(); unsafe != CUDA_SUCCESS) return unsafe;
   const auto base = reinterpret_cast<std::uint64_t>(p);
   const auto range = AddressSpace::instance().pinned().find(base);
   if (!range || range->base != base || range->registered) return CUDA_ERROR_INVALID_VALUE;
@@ -145,6 +149,7 @@ SIMGPU_EXPORT CUresult cuMemHostRegister_v2(void* p, size_t bytesize, unsigned i
 SIMGPU_EXPORT CUresult cuMemHostUnregister(void* p) {
   SIMGPU_ENTER(cuMemHostUnregister);
   SIMGPU_CONTEXT(context);
+  if (const CUresult unsafe = check_unsafe(); unsafe != CUDA_SUCCESS) return unsafe;
   const auto base = reinterpret_cast<std::uint64_t>(p);
   const auto range = AddressSpace::instance().pinned().find(base);
   if (!range || range->base != base || !range->registered) {

@@ -1,6 +1,8 @@
 // The driver functions of memory pools and stream-ordered allocation.
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/graphs/capture.h"
+#include "tools/simgpu/driver/graphs/graph_allocation.h"
 #include "tools/simgpu/driver/memory/address_space.h"
 #include "tools/simgpu/driver/memory/pool_table.h"
 #include "tools/simgpu/driver/streams/stream_table.h"
@@ -23,6 +25,11 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, const PoolPtr& pool, CUs
   if (const CUresult result = resolve_stream(*context, handle, null_stream, &stream);
       result != CUDA_SUCCESS) {
     return result;
+  }
+  CUdeviceptr captured = 0;
+  if (const auto answer = capture_allocation(stream, size, &captured)) {
+    if (*answer == CUDA_SUCCESS) *out = captured;
+    return *answer;
   }
   await_room(stream);
   const PoolPtr from =
@@ -55,6 +62,9 @@ CUresult free_async(CUdeviceptr address, CUstream handle, NullStream null_stream
       result != CUDA_SUCCESS) {
     return result;
   }
+  if (const auto answer = capture_free(stream, address)) return *answer;
+  CUresult of_graph = CUDA_SUCCESS;
+  if (GraphAllocation::free_at(address, stream, &of_graph)) return of_graph;
   auto allocation = AddressSpace::instance().allocations().find_at(address);
   if (!allocation || allocation->source != AllocationSource::kPool) return CUDA_ERROR_INVALID_VALUE;
   const PoolPtr pool = allocation->pool;

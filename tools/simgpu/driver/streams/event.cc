@@ -1,6 +1,7 @@
 #include "tools/simgpu/driver/streams/event.h"
 
 #include <mutex>
+#include <utility>
 
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/entry/handle_table.h"
@@ -14,13 +15,7 @@ struct Event {
   Context& context;
   const unsigned flags;
   std::mutex mutex;
-  CompletionPtr recorded;  ///< under the mutex; null before the first record
-  StreamMark mark;         ///< under the mutex; of the last record
-
-  CompletionPtr completion() {
-    const std::lock_guard lock{mutex};
-    return recorded;
-  }
+  EventRecord last;  ///< under the mutex
 };
 
 using EventPtr = std::shared_ptr<Event>;
@@ -28,6 +23,12 @@ using EventPtr = std::shared_ptr<Event>;
 HandleTable<CUevent, Event>& events() {
   static auto* const table = new HandleTable<CUevent, Event>;
   return *table;
+}
+
+/// event_record() for calls that ask whether the event has completed, which may be no captured one.
+CUresult uncaptured_record(CUevent event, EventRecord* last) {
+  const CUresult result = event_record(event, last);
+  return result != CUDA_SUCCESS ? result : check_uncaptured(last->captured);
 }
 
 CUresult record_event(CUevent event, CUstream stream, NullStream null_stream) {
@@ -41,7 +42,15 @@ CUresult record_event_with_flags(CUevent event, CUstream stream, unsigned flags,
   if ((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return record(event, stream, null_stream);
+  if (flags == 0) return record(event, stream, null_stream);
+  SIMGPU_CONTEXT(context);
+  StreamPtr capturing;
+  if (const CUresult result = resolve_stream(*context, stream, null_stream, &capturing);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (events().find(event) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return capture_external(capturing, RecordWork{event});
 }
 
 CUresult destroy(CUevent handle) {
@@ -60,11 +69,15 @@ CUresult elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) 
       ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  const CompletionPtr first = start->completion();
-  const CompletionPtr last = end->completion();
-  if (first == nullptr || last == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (!first->complete() || !last->complete()) return CUDA_ERROR_NOT_READY;
-  *milliseconds = static_cast<float>(static_cast<double>(last->end() - first->end()) * 1e-6);
+  EventRecord first;
+  EventRecord last;
+  CUresult result = uncaptured_record(start_handle, &first);
+  if (result == CUDA_SUCCESS) result = uncaptured_record(end_handle, &last);
+  if (result != CUDA_SUCCESS) return result;
+  if (first.completion == nullptr || last.completion == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!first.completion->complete() || !last.completion->complete()) return CUDA_ERROR_NOT_READY;
+  const Nanoseconds took = last.completion->end() - first.completion->end();
+  *milliseconds = static_cast<float>(static_cast<double>(took) * 1e-6);
   return CUDA_SUCCESS;
 }
 
@@ -80,20 +93,36 @@ CUresult record(CUevent handle, CUstream stream_handle, NullStream null_stream) 
     return result;
   }
   if (&event->context != &stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  CapturedMarkPtr captured;
+  if (const auto answer = capture_record(stream, &captured)) {
+    if (*answer != CUDA_SUCCESS) return *answer;
+    const std::lock_guard lock{event->mutex};
+    event->last.captured = std::move(captured);
+    return CUDA_SUCCESS;
+  }
   await_room(stream);
+  return record_on(handle, stream, {}, nullptr);
+}
+
+CUresult record_on(CUevent handle, const StreamPtr& stream, std::vector<CompletionPtr> waits,
+                   CompletionPtr* completion) {
+  const EventPtr event = events().find(handle);
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   Operation mark;
   mark.label = "an event";
+  mark.waits = std::move(waits);
   const std::lock_guard lock{event->mutex};
-  event->recorded = enqueue(stream, std::move(mark), &event->mark);
+  event->last.captured = nullptr;
+  event->last.completion = enqueue(stream, std::move(mark), &event->last.mark);
+  if (completion != nullptr) *completion = event->last.completion;
   return CUDA_SUCCESS;
 }
 
-CUresult event_completion(CUevent handle, CompletionPtr* completion, StreamMark* mark) {
+CUresult event_record(CUevent handle, EventRecord* last) {
   const EventPtr event = events().find(handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const std::lock_guard lock{event->mutex};
-  *completion = event->recorded;
-  if (mark != nullptr) *mark = event->mark;
+  *last = event->last;
   return CUDA_SUCCESS;
 }
 
@@ -111,7 +140,7 @@ SIMGPU_EXPORT CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
       (interprocess && (Flags & CU_EVENT_DISABLE_TIMING) == 0)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  *phEvent = events().add(std::shared_ptr<Event>(new Event{*context, Flags, {}, nullptr, {}}));
+  *phEvent = events().add(std::shared_ptr<Event>(new Event{*context, Flags, {}, {}}));
   return CUDA_SUCCESS;
 }
 
@@ -127,24 +156,26 @@ SIMGPU_STREAM_VARIANTS(cuEventRecordWithFlags, _ptsz,
 SIMGPU_EXPORT CUresult cuEventQuery(CUevent hEvent) {
   SIMGPU_ENTER(cuEventQuery);
   SIMGPU_CONTEXT(context);
-  CompletionPtr completion;
-  if (const CUresult result = event_completion(hEvent, &completion); result != CUDA_SUCCESS) {
+  EventRecord last;
+  if (const CUresult result = uncaptured_record(hEvent, &last); result != CUDA_SUCCESS) {
     return result;
   }
-  return completion == nullptr || completion->complete() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  if (const CUresult unsafe = check_unsafe(); unsafe != CUDA_SUCCESS) return unsafe;
+  return last.completion == nullptr || last.completion->complete() ? CUDA_SUCCESS
+                                                                   : CUDA_ERROR_NOT_READY;
 }
 
 SIMGPU_EXPORT CUresult cuEventSynchronize(CUevent hEvent) {
   SIMGPU_ENTER(cuEventSynchronize);
   SIMGPU_CONTEXT(context);
-  CompletionPtr completion;
-  StreamMark mark;
-  if (const CUresult result = event_completion(hEvent, &completion, &mark);
-      result != CUDA_SUCCESS) {
+  EventRecord last;
+  if (const CUresult result = uncaptured_record(hEvent, &last); result != CUDA_SUCCESS) {
     return result;
   }
-  if (completion != nullptr) completion->wait();
-  note_synchronisation(context->device(), [&](StreamPoint point) { return mark.covers(point); });
+  if (const CUresult unsafe = check_unsafe(); unsafe != CUDA_SUCCESS) return unsafe;
+  if (last.completion != nullptr) last.completion->wait();
+  note_synchronisation(context->device(),
+                       [&](StreamPoint point) { return last.mark.covers(point); });
   return context->sticky_error();
 }
 

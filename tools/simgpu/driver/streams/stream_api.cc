@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/graphs/capture.h"
 #include "tools/simgpu/driver/streams/event.h"
 #include "tools/simgpu/driver/streams/stream_object.h"
 #include "tools/simgpu/driver/streams/stream_table.h"
@@ -35,32 +36,39 @@ CUresult with_stream(CUstream handle, NullStream null_stream, Use use) {
 CUresult destroy(CUstream handle) {
   SIMGPU_ENTER(cuStreamDestroy);
   SIMGPU_CONTEXT(context);
+  StreamPtr stream;
+  if (resolve_stream(*context, handle, NullStream::kLegacy, &stream) == CUDA_SUCCESS) {
+    forget_captures_of(stream);
+  }
   return destroy_stream(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult query(CUstream handle, NullStream null_stream) {
   SIMGPU_ENTER(cuStreamQuery);
   return with_stream(handle, null_stream, [](const StreamPtr& stream) {
+    if (const auto answer = refuse_synchronous(stream)) return *answer;
     return is_complete(stream) ? stream->context.sticky_error() : CUDA_ERROR_NOT_READY;
   });
 }
 
 CUresult synchronize_stream(CUstream handle, NullStream null_stream) {
   SIMGPU_ENTER(cuStreamSynchronize);
-  return with_stream(handle, null_stream,
-                     [](const StreamPtr& stream) { return synchronize(stream); });
+  return with_stream(handle, null_stream, [](const StreamPtr& stream) {
+    if (const auto answer = refuse_synchronous(stream)) return *answer;
+    return synchronize(stream);
+  });
 }
 
 CUresult wait_event(CUstream handle, CUevent event, unsigned flags, NullStream null_stream) {
   SIMGPU_ENTER(cuStreamWaitEvent);
   if ((flags & ~1U) != 0) return CUDA_ERROR_INVALID_VALUE;
-  return with_stream(handle, null_stream, [event](const StreamPtr& stream) {
-    CompletionPtr awaited;
-    StreamMark mark;
-    if (const CUresult result = event_completion(event, &awaited, &mark); result != CUDA_SUCCESS) {
-      return result;
-    }
-    follow(stream, mark);
+  return with_stream(handle, null_stream, [=](const StreamPtr& stream) {
+    EventRecord last;
+    if (const CUresult result = event_record(event, &last); result != CUDA_SUCCESS) return result;
+    if (flags == CU_EVENT_WAIT_EXTERNAL) return capture_external(stream, WaitWork{event});
+    if (const auto answer = capture_wait(stream, last.captured)) return *answer;
+    follow(stream, last.mark);
+    CompletionPtr awaited = std::move(last.completion);
     if (awaited == nullptr || awaited->complete()) return CUDA_SUCCESS;
     await_room(stream);
     Operation wait;
@@ -117,27 +125,12 @@ CUresult get_device(CUstream handle, CUdevice* device, NullStream null_stream) {
                      [](const Stream& stream) { return stream.context.device().ordinal(); });
 }
 
-/// Nothing can be captured, so no stream ever is.
-CUresult capture_status(CUstream handle, CUstreamCaptureStatus* status, NullStream null_stream) {
-  return read_stream(handle, null_stream, status,
-                     [](const Stream&) { return CU_STREAM_CAPTURE_STATUS_NONE; });
-}
-
-CUresult is_capturing(CUstream handle, CUstreamCaptureStatus* status, NullStream null_stream) {
-  SIMGPU_ENTER(cuStreamIsCapturing);
-  return capture_status(handle, status, null_stream);
-}
-
-CUresult capture_info(CUstream handle, CUstreamCaptureStatus* status, NullStream null_stream) {
-  SIMGPU_ENTER(cuStreamGetCaptureInfo);
-  return capture_status(handle, status, null_stream);
-}
-
 CUresult add_callback(CUstream handle, CUstreamCallback callback, void* data, unsigned flags,
                       NullStream null_stream) {
   SIMGPU_ENTER(cuStreamAddCallback);
   if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   return with_stream(handle, null_stream, [=](const StreamPtr& stream) {
+    if (const auto answer = refuse_captured(stream)) return *answer;
     await_room(stream);
     Operation call;
     call.label = "a stream callback";
@@ -158,6 +151,9 @@ CUresult launch_host_function(CUstream handle, CUhostFn function, void* data,
   SIMGPU_ENTER(cuLaunchHostFunc);
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return with_stream(handle, null_stream, [=](const StreamPtr& stream) {
+    if (const auto answer = capture(stream, [&] { return seal(HostWork{function, data}); })) {
+      return *answer;
+    }
     await_room(stream);
     Operation call;
     call.label = "a host function";
@@ -187,17 +183,6 @@ SIMGPU_EXPORT CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned i
 SIMGPU_EXPORT CUresult cuStreamDestroy(CUstream hStream) { return destroy(hStream); }
 SIMGPU_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) { return destroy(hStream); }
 
-SIMGPU_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  SIMGPU_ENTER(cuThreadExchangeStreamCaptureMode);
-  thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
-      *mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  std::swap(*mode, current);
-  return CUDA_SUCCESS;
-}
-
 SIMGPU_STREAM_VARIANTS(cuStreamQuery, _ptsz, (CUstream hStream), query, hStream);
 SIMGPU_STREAM_VARIANTS(cuStreamSynchronize, _ptsz, (CUstream hStream), synchronize_stream, hStream);
 SIMGPU_STREAM_VARIANTS(cuStreamWaitEvent, _ptsz,
@@ -216,20 +201,6 @@ SIMGPU_STREAM_VARIANTS(cuStreamGetCtx_v2, _ptsz,
                        hStream, pCtx, pGreenCtx);
 SIMGPU_STREAM_VARIANTS(cuStreamGetDevice, _ptsz, (CUstream hStream, CUdevice* device), get_device,
                        hStream, device);
-SIMGPU_STREAM_VARIANTS(cuStreamIsCapturing, _ptsz,
-                       (CUstream hStream, CUstreamCaptureStatus* captureStatus), is_capturing,
-                       hStream, captureStatus);
-SIMGPU_STREAM_VARIANTS(cuStreamGetCaptureInfo, _ptsz,
-                       (CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*),
-                       capture_info, hStream, captureStatus_out);
-SIMGPU_STREAM_VARIANTS(cuStreamGetCaptureInfo_v2, _ptsz,
-                       (CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*,
-                        CUgraph*, const CUgraphNode**, size_t*),
-                       capture_info, hStream, captureStatus_out);
-SIMGPU_STREAM_VARIANTS(cuStreamGetCaptureInfo_v3, _ptsz,
-                       (CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*,
-                        CUgraph*, const CUgraphNode**, const CUgraphEdgeData**, size_t*),
-                       capture_info, hStream, captureStatus_out);
 SIMGPU_STREAM_VARIANTS(cuStreamAddCallback, _ptsz,
                        (CUstream hStream, CUstreamCallback callback, void* userData,
                         unsigned int flags),
