@@ -63,6 +63,7 @@ using Device = RuntimeTest;
 using Error = RuntimeTest;
 using Memory = RuntimeTest;
 using Pool = RuntimeTest;
+using Graph = RuntimeTest;
 using Stream = RuntimeTest;
 using Symbol = RuntimeTest;
 using EntryPoint = RuntimeTest;
@@ -447,6 +448,99 @@ TEST_F(Stream, IsNotCapturingByItself) {
   ASSERT_EQ(cudaStreamIsCapturing(stream, &status), cudaSuccess);
   EXPECT_EQ(status, cudaStreamCaptureStatusNone);
   EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+}
+
+TEST_F(Graph, ReplaysWhatWasCaptured) {
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+  const DeviceArray<float> sum(ramp(0));
+  const DeviceArray<float> step(std::vector<float>(kCount, 1.0F));
+  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+  ASSERT_EQ(launch_vector_add(sum.get(), step.get(), sum.get(), kCount, stream), cudaSuccess);
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  ASSERT_EQ(cudaStreamGetCaptureInfo(stream, &status, &id, nullptr, nullptr, nullptr, nullptr),
+            cudaSuccess);
+  EXPECT_EQ(status, cudaStreamCaptureStatusActive);
+  EXPECT_NE(id, 0U);
+  void* memory = nullptr;
+  EXPECT_EQ(cudaMalloc(&memory, 16), cudaErrorStreamCaptureUnsupported);
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+  static_cast<void>(cudaGetLastError());
+  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+  ASSERT_EQ(launch_vector_add(sum.get(), step.get(), sum.get(), kCount, stream), cudaSuccess);
+  ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(cudaGraphInstantiate(&executable, graph, cudaGraphInstantiateFlagAutoFreeOnLaunch),
+            cudaSuccess);
+  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  for (int launch = 0; launch < 3; ++launch) {
+    ASSERT_EQ(cudaGraphLaunch(executable, stream), cudaSuccess);
+  }
+  ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  EXPECT_EQ(sum.read(), ramp(3));
+  EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+}
+
+TEST_F(Graph, RunsNodesThatAProgramAdds) {
+  const std::vector<float> twos(kCount, 2.0F);
+  const DeviceArray<float> a(ramp(0));
+  const DeviceArray<float> b(ramp(0));
+  const DeviceArray<float> out(ramp(0));
+  std::vector<float> result(kCount);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaGraphCreate(&graph, 0), cudaSuccess);
+  cudaMemsetParams fill{};
+  fill.dst = b.get();
+  fill.elementSize = 4;
+  fill.width = kCount;
+  fill.height = 1;
+  cudaGraphNode_t filled = nullptr;
+  ASSERT_EQ(cudaGraphAddMemsetNode(&filled, graph, nullptr, 0, &fill), cudaSuccess);
+  cudaGraphNode_t copied = nullptr;
+  ASSERT_EQ(cudaGraphAddMemcpyNode1D(&copied, graph, nullptr, 0, a.get(), twos.data(), a.bytes(),
+                                     cudaMemcpyHostToDevice),
+            cudaSuccess);
+  const float* a_address = a.get();
+  const float* b_address = b.get();
+  float* out_address = out.get();
+  int count = kCount;
+  void* arguments[] = {&a_address, &b_address, &out_address, &count};
+  cudaKernelNodeParams kernel{};
+  kernel.func = const_cast<void*>(vector_add_address());
+  kernel.gridDim = dim3((kCount + 255) / 256);
+  kernel.blockDim = dim3(256);
+  kernel.kernelParams = arguments;
+  const cudaGraphNode_t inputs[] = {filled, copied};
+  cudaGraphNode_t added = nullptr;
+  ASSERT_EQ(cudaGraphAddKernelNode(&added, graph, inputs, 2, &kernel), cudaSuccess);
+  cudaGraphNodeParams last{};
+  last.type = cudaGraphNodeTypeMemcpy;
+  last.memcpy.copyParams.srcPtr = {out.get(), out.bytes(), out.bytes(), 1};
+  last.memcpy.copyParams.dstPtr = {result.data(), out.bytes(), out.bytes(), 1};
+  last.memcpy.copyParams.extent = {out.bytes(), 1, 1};
+  last.memcpy.copyParams.kind = cudaMemcpyDeviceToHost;
+  cudaGraphNode_t read = nullptr;
+  ASSERT_EQ(cudaGraphAddNode(&read, graph, &added, nullptr, 1, &last), cudaSuccess);
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+  ASSERT_EQ(cudaGraphLaunch(executable, nullptr), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(result, twos);
+  // The kernel's own parameters, with one changed, go back into the executable graph.
+  cudaKernelNodeParams changed{};
+  ASSERT_EQ(cudaGraphKernelNodeGetParams(added, &changed), cudaSuccess);
+  EXPECT_EQ(changed.blockDim.x, 256U);
+  b_address = a.get();
+  changed.kernelParams = arguments;
+  ASSERT_EQ(cudaGraphExecKernelNodeSetParams(executable, added, &changed), cudaSuccess);
+  ASSERT_EQ(cudaGraphLaunch(executable, nullptr), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(result, std::vector<float>(kCount, 4.0F));
+  EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
 }
 
 TEST_F(Symbol, KeepsWhatIsCopiedToIt) {

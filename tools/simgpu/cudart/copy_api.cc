@@ -1,5 +1,6 @@
 // Copies and fills.
 
+#include "tools/simgpu/cudart/copy_description.h"
 #include "tools/simgpu/cudart/runtime.h"
 
 namespace simgpu::cudart {
@@ -80,8 +81,15 @@ cudaError_t copy_area(const Rectangle& area, cudaMemcpyKind kind, Copy&& copy) {
   });
 }
 
-/// A three-dimensional copy between linear memory; arrays are not supported.
-cudaError_t describe(const cudaMemcpy3DParms* parameters, CUDA_MEMCPY3D* out) {
+/// Primary contexts of the two devices of a peer copy.
+cudaError_t peers(int destination, int source, CUcontext* to, CUcontext* from) {
+  const cudaError_t error = primary_context(destination, to);
+  return error != cudaSuccess ? error : primary_context(source, from);
+}
+
+}  // namespace
+
+cudaError_t describe_box(const cudaMemcpy3DParms* parameters, CUDA_MEMCPY3D* out) {
   if (parameters == nullptr) return cudaErrorInvalidValue;
   if (parameters->srcArray != nullptr || parameters->dstArray != nullptr) {
     return cudaErrorNotSupported;
@@ -110,14 +118,6 @@ cudaError_t describe(const cudaMemcpy3DParms* parameters, CUDA_MEMCPY3D* out) {
   *out = copy;
   return cudaSuccess;
 }
-
-/// Primary contexts of the two devices of a peer copy.
-cudaError_t peers(int destination, int source, CUcontext* to, CUcontext* from) {
-  const cudaError_t error = primary_context(destination, to);
-  return error != cudaSuccess ? error : primary_context(source, from);
-}
-
-}  // namespace
 
 SIMGPU_EXPORT cudaError_t cudaMemcpy(void* dst, const void* src, size_t count,
                                      cudaMemcpyKind kind) {
@@ -198,7 +198,7 @@ SIMGPU_EXPORT cudaError_t cudaMemcpy2DAsync(void* dst, size_t dpitch, const void
 SIMGPU_EXPORT cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
   return with_context([&](const DriverTable& d) {
     CUDA_MEMCPY3D copy{};
-    const cudaError_t error = describe(p, &copy);
+    const cudaError_t error = describe_box(p, &copy);
     return error != cudaSuccess ? error : to_error(d.cuMemcpy3D(&copy));
   });
 }
@@ -206,7 +206,7 @@ SIMGPU_EXPORT cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
 SIMGPU_EXPORT cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
   return with_context([&](const DriverTable& d) {
     CUDA_MEMCPY3D copy{};
-    const cudaError_t error = describe(p, &copy);
+    const cudaError_t error = describe_box(p, &copy);
     return error != cudaSuccess ? error : to_error(d.cuMemcpy3DAsync(&copy, stream));
   });
 }

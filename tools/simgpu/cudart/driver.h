@@ -47,7 +47,28 @@
   X(cuOccupancyMaxActiveClusters) X(cuProfilerStart) X(cuProfilerStop) X(cuGraphCreate) \
   X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) X(cuGraphExecDestroy) X(cuGraphLaunch) \
   X(cuGraphUpload) X(cuGraphGetNodes) X(cuUserObjectCreate) X(cuUserObjectRetain) \
-  X(cuUserObjectRelease) X(cuGraphRetainUserObject) X(cuGraphReleaseUserObject)
+  X(cuUserObjectRelease) X(cuGraphRetainUserObject) X(cuGraphReleaseUserObject) \
+  X(cuStreamBeginCaptureToGraph) X(cuGraphInstantiateWithParams) X(cuGraphExecGetFlags) \
+  X(cuGraphExecUpdate) X(cuGraphClone) X(cuGraphNodeFindInClone) X(cuGraphNodeGetType) \
+  X(cuGraphGetRootNodes) X(cuGraphGetEdges) X(cuGraphNodeGetDependencies) \
+  X(cuGraphNodeGetDependentNodes) X(cuGraphAddDependencies) X(cuGraphRemoveDependencies) \
+  X(cuGraphDestroyNode) X(cuGraphDebugDotPrint) X(cuGraphAddNode) X(cuGraphNodeSetParams) \
+  X(cuGraphExecNodeSetParams) X(cuGraphConditionalHandleCreate) X(cuGraphAddKernelNode) \
+  X(cuGraphKernelNodeGetParams) X(cuGraphKernelNodeSetParams) X(cuGraphExecKernelNodeSetParams) \
+  X(cuGraphKernelNodeCopyAttributes) X(cuGraphKernelNodeGetAttribute) \
+  X(cuGraphKernelNodeSetAttribute) X(cuGraphAddMemcpyNode) X(cuGraphMemcpyNodeGetParams) \
+  X(cuGraphMemcpyNodeSetParams) X(cuGraphExecMemcpyNodeSetParams) X(cuGraphAddMemsetNode) \
+  X(cuGraphMemsetNodeGetParams) X(cuGraphMemsetNodeSetParams) X(cuGraphExecMemsetNodeSetParams) \
+  X(cuGraphAddHostNode) X(cuGraphHostNodeGetParams) X(cuGraphHostNodeSetParams) \
+  X(cuGraphExecHostNodeSetParams) X(cuGraphAddChildGraphNode) X(cuGraphChildGraphNodeGetGraph) \
+  X(cuGraphExecChildGraphNodeSetParams) X(cuGraphAddEmptyNode) X(cuGraphAddEventRecordNode) \
+  X(cuGraphEventRecordNodeGetEvent) X(cuGraphEventRecordNodeSetEvent) \
+  X(cuGraphExecEventRecordNodeSetEvent) X(cuGraphAddEventWaitNode) \
+  X(cuGraphEventWaitNodeGetEvent) X(cuGraphEventWaitNodeSetEvent) \
+  X(cuGraphExecEventWaitNodeSetEvent) X(cuGraphAddMemAllocNode) X(cuGraphMemAllocNodeGetParams) \
+  X(cuGraphAddMemFreeNode) X(cuGraphMemFreeNodeGetParams) X(cuDeviceGraphMemTrim) \
+  X(cuDeviceGetGraphMemAttribute) X(cuDeviceSetGraphMemAttribute) X(cuGraphNodeSetEnabled) \
+  X(cuGraphNodeGetEnabled)
 // clang-format on
 
 namespace simgpu::cudart {
