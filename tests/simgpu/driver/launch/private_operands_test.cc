@@ -21,17 +21,17 @@ class PrivateOperandsTest : public ::testing::Test {
   void SetUp() override {
     std::iota(first_.begin(), first_.end(), static_cast<unsigned char>(0));
     std::iota(second_.begin(), second_.end(), static_cast<unsigned char>(100));
-    private_.add(
+    operands_.add(
         kBegin, kBegin + first_.size() + second_.size(),
         {{first_.data(), first_.size(), nullptr, 0}, {second_.data(), second_.size(), nullptr, 0}});
   }
   [[nodiscard]] unsigned char* copy_of(std::uint64_t address) const {
-    return reinterpret_cast<unsigned char*>(private_.to_copy(address));
+    return reinterpret_cast<unsigned char*>(operands_.to_copy(address));
   }
 
   std::array<unsigned char, 40> first_{};
   std::array<unsigned char, 60> second_{};
-  PrivateOperands private_;
+  PrivateOperands operands_;
 };
 
 TEST_F(PrivateOperandsTest, BeginAsTheProgramsBytes) {
@@ -41,10 +41,10 @@ TEST_F(PrivateOperandsTest, BeginAsTheProgramsBytes) {
 
 TEST_F(PrivateOperandsTest, ShowWhatWasWrittenOnlyWhenTheyArePublished) {
   std::memset(copy_of(kBegin + 36), 0xEE, 8);  // across the two segments
-  private_.collect();
+  operands_.collect();
   EXPECT_EQ(first_[36], 36);
   EXPECT_EQ(second_[0], 100);
-  private_.publish();
+  operands_.publish();
   EXPECT_EQ(first_[35], 35);
   EXPECT_EQ(first_[36], 0xEE);
   EXPECT_EQ(second_[3], 0xEE);
@@ -54,23 +54,29 @@ TEST_F(PrivateOperandsTest, ShowWhatWasWrittenOnlyWhenTheyArePublished) {
 // Another kernel may write elsewhere in the same allocation meanwhile.
 TEST_F(PrivateOperandsTest, LeaveAloneWhatWasNotWritten) {
   *copy_of(kBegin) = 0xEE;
-  private_.collect();
+  operands_.collect();
   first_[8] = 0x77;
-  private_.publish();
+  operands_.publish();
   EXPECT_EQ(first_[0], 0xEE);
   EXPECT_EQ(first_[8], 0x77);
 }
 
 TEST_F(PrivateOperandsTest, TranslateTheAddressOneBehindARange) {
-  EXPECT_EQ(copy_of(kBegin + 100), copy_of(kBegin) + 100);
-  EXPECT_EQ(private_.to_copy(kBegin + 101), kBegin + 101) << "which is none of ours";
+  EXPECT_EQ(operands_.end_to_copy(kBegin + 100), operands_.to_copy(kBegin) + 100);
+  EXPECT_EQ(operands_.end_to_copy(kBegin + 4), operands_.to_copy(kBegin) + 4);
+  EXPECT_EQ(operands_.end_to_copy(kBegin + 101), kBegin + 101) << "which is none of ours";
+}
+
+// Blocks of a pool lie side by side.
+TEST_F(PrivateOperandsTest, LeaveAloneMemoryThatBeginsWhereARangeEnds) {
+  EXPECT_EQ(operands_.to_copy(kBegin + 100), kBegin + 100);
 }
 
 TEST_F(PrivateOperandsTest, TranslateBackTheAddressesThatAKernelStores) {
-  const std::uint64_t stored = private_.to_copy(kBegin + 80);
+  const std::uint64_t stored = operands_.to_copy(kBegin + 80);
   std::memcpy(copy_of(kBegin + 8), &stored, sizeof(stored));
-  private_.collect();
-  private_.publish();
+  operands_.collect();
+  operands_.publish();
   std::uint64_t found = 0;
   std::memcpy(&found, first_.data() + 8, sizeof(found));
   EXPECT_EQ(found, kBegin + 80);
@@ -87,12 +93,12 @@ TEST(PrivateOperands, OfManyPagesShowWhatWasWrittenOnlyWhenTheyArePublished) {
   const PhysicalPtr second = Physical::create(small, 32 * kPage);
   std::memset(first->window(), 1, 8 * kPage);
   std::memset(second->window(), 2, 32 * kPage);
-  PrivateOperands outputs;
+  PrivateOperands operands;
   // The range begins within a page of the first.
-  outputs.add(kBegin + 512, kBegin + kBytes,
-              {{first->window() + 512, 8 * kPage - 512, first, 0},
-               {second->window(), 32 * kPage, second, 0}});
-  auto* const copy = reinterpret_cast<unsigned char*>(outputs.to_copy(kBegin + 512));
+  operands.add(kBegin + 512, kBegin + kBytes,
+               {{first->window() + 512, 8 * kPage - 512, first, 0},
+                {second->window(), 32 * kPage, second, 0}});
+  auto* const copy = reinterpret_cast<unsigned char*>(operands.to_copy(kBegin + 512));
   EXPECT_EQ(copy[0], 1);
   EXPECT_EQ(copy[8 * kPage - 512], 2);
   copy[0] = 0xEE;
@@ -100,12 +106,12 @@ TEST(PrivateOperands, OfManyPagesShowWhatWasWrittenOnlyWhenTheyArePublished) {
   copy[8 * kPage - 512] = 0xEE;
   copy[kBytes - 513] = 0xEE;
   second->window()[5 * kPage] = 0x77;  // another kernel's
-  outputs.collect();
-  EXPECT_TRUE(outputs.touched(kBegin + 512, 0));
-  EXPECT_TRUE(outputs.touched(kBegin + 512, 1));
+  operands.collect();
+  EXPECT_TRUE(operands.touched(kBegin + 512, 0));
+  EXPECT_TRUE(operands.touched(kBegin + 512, 1));
   EXPECT_EQ(first->window()[512], 1);
   second->window()[5 * kPage + 4] = 0x77;
-  outputs.publish();
+  operands.publish();
   EXPECT_EQ(first->window()[512], 0xEE);
   EXPECT_EQ(first->window()[8 * kPage - 1], 0xEE);
   EXPECT_EQ(second->window()[0], 0xEE);

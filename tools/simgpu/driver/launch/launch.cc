@@ -117,7 +117,7 @@ class LaunchWork {
            at + sizeof(std::uint64_t) <= end; at += sizeof(std::uint64_t)) {
         std::uint64_t word = 0;
         std::memcpy(&word, buffer_.data() + at, sizeof(word));
-        word = private_.to_copy(word);
+        word = operands_.names(word) ? private_.to_copy(word) : private_.end_to_copy(word);
         std::memcpy(buffer_.data() + at, &word, sizeof(word));
       }
     }

@@ -103,15 +103,17 @@ MixerWrite write_to(const MixerOperand& operand, std::uint64_t block, std::uint6
   return write;
 }
 
-/// Where the writes to `operand` end.
+/// One past the last block of `operand` that is written to, the first block apart.
 std::uint64_t end_of_writes(const MixerOperand& operand, std::uint64_t threads) {
   constexpr std::uint64_t kOfAThread = 16;
   constexpr std::uint64_t kMostOfAThread = 128;
   constexpr std::uint64_t kMostThreads = std::uint64_t{1} << 48;  // keeps the products in range
-  const std::uint64_t size = operand.end - operand.address;
+  const std::uint64_t granules = (operand.end - operand.begin + kMixerGranule - 1) / kMixerGranule;
+  const std::uint64_t last_granule = operand.begin + (granules - 1) * kMixerGranule;
+  const std::uint64_t size = last_granule + kMixerGranule - operand.address;
   const std::uint64_t counted = std::min(threads, kMostThreads);
-  if (size <= kMostOfAThread * counted) return operand.end;
-  return operand.address + std::min(size, kOfAThread * counted);
+  if (size <= kMostOfAThread * counted) return last_granule + 1;
+  return std::min(last_granule + 1, operand.address + kOfAThread * counted);
 }
 
 }  // namespace
@@ -127,11 +129,12 @@ std::vector<MixerWrite> mix(const MixerLaunch& launch, std::span<const MixerOper
   for (const MixerOperand& operand : operands) {
     if (operand.role != Role::kOutput && operand.role != Role::kInOut) continue;
     const std::uint64_t seed = combine(combine(name_hash, operand.position), sum);
-    for_each_block(operand, end_of_writes(operand, launch.threads),
-                   [&](std::uint64_t block, std::uint64_t index) {
-                     const std::uint64_t place = combine(seed, index);
-                     writes.push_back(write_to(operand, block, place));
-                   });
+    const std::uint64_t end =
+        std::max(end_of_writes(operand, launch.threads), round_down(operand.address) + 1);
+    for_each_block(operand, end, [&](std::uint64_t block, std::uint64_t index) {
+      const std::uint64_t place = combine(seed, index);
+      writes.push_back(write_to(operand, block, place));
+    });
   }
   return writes;
 }

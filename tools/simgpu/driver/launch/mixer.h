@@ -35,6 +35,9 @@ struct MixerOperand {
 /// Bytes read and written at a time, and the distance between them.
 inline constexpr std::size_t kMixerBlock = 64;
 inline constexpr std::uint64_t kMixerStride = 65536;
+/// What whoever manages memory rounds sizes up to. Source: CUDA Driver API,
+/// cuMemGetAllocationGranularity.
+inline constexpr std::uint64_t kMixerGranule = std::uint64_t{2} << 20;
 
 /// 64 bytes for a mixer to write: `bytes` go to `address`, as far as `size` says.
 struct MixerWrite {
@@ -53,11 +56,13 @@ struct MixerLaunch {
 ///
 /// Of each operand that the kernel may read, 64 bytes are read at the address rounded down to 64
 /// and at each further 64 KiB of its memory; all go into one sum to which zero bytes add nothing.
-/// In each operand that it writes, 64 bytes are written at the same places. Memory that several
-/// tensors of a program share (a caching allocator's) is much larger than what one kernel writes:
-/// if the memory from the address on has more than 128 bytes for each thread of the launch, only
-/// the first 16 bytes for each thread are written to. What is written follows from name, position,
-/// sum and place, and from no address. Pure: it only reads `memory`. Linear in the operands, and in
+/// In each operand that it writes, 64 bytes are written at the same places, as far as the beginning
+/// of its last granule: mapped memory ends with a granule, wherever the program's data end in it,
+/// and results must not depend on whether somebody manages the memory. Memory that several tensors
+/// of a program share (a caching allocator's) is much larger than what one kernel writes: if the
+/// memory from the address on has more than 128 bytes for each thread of the launch, only the first
+/// 16 bytes for each thread are written to. What is written follows from name, position, sum and
+/// place, and from no address. Pure: it only reads `memory`. Linear in the operands, and in
 /// the bytes behind them by 1/1024.
 [[nodiscard]] std::vector<MixerWrite> mix(const MixerLaunch& launch,
                                           std::span<const MixerOperand> operands,

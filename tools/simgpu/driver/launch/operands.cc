@@ -31,6 +31,11 @@ Operands::Operands(std::span<const LiveWord> words, int device) : device_(device
   }
 }
 
+bool Operands::names(std::uint64_t word) const {
+  return std::any_of(operands_.begin(), operands_.end(),
+                     [&](const Operand& operand) { return operand.word.value == word; });
+}
+
 void Operands::start() {
   for (Range& range : ranges_) start(range);
 }

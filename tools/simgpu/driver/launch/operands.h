@@ -24,6 +24,9 @@ class Operands final : public MixerMemory {
   /// Of the `words` of a launch on `device`, those that are device addresses.
   Operands(std::span<const LiveWord> words, int device);
 
+  /// Whether `word` is one of the device addresses.
+  [[nodiscard]] bool names(std::uint64_t word) const;
+
   /// The kernel starts: finds the memory behind the words.
   /// @throws AccessFault if a word is an address at which nothing is mapped.
   void start();

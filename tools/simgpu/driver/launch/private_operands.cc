@@ -180,15 +180,21 @@ void PrivateOperands::map(Range& range) {
 }
 
 std::uint64_t PrivateOperands::to_copy(std::uint64_t address) const {
-  const Range* ends_here = nullptr;
   for (const Range& range : ranges_) {
     if (address - range.begin < range.size) {
       return reinterpret_cast<std::uint64_t>(range.copy) + (address - range.begin);
     }
-    if (address == range.begin + range.size) ends_here = &range;
   }
-  return ends_here == nullptr ? address
-                              : reinterpret_cast<std::uint64_t>(ends_here->copy) + ends_here->size;
+  return address;
+}
+
+std::uint64_t PrivateOperands::end_to_copy(std::uint64_t address) const {
+  for (const Range& range : ranges_) {
+    if (address == range.begin + range.size) {
+      return reinterpret_cast<std::uint64_t>(range.copy) + range.size;
+    }
+  }
+  return to_copy(address);
 }
 
 std::uint64_t PrivateOperands::to_program(std::uint64_t address) const {

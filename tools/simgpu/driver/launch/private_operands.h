@@ -34,9 +34,11 @@ class PrivateOperands {
   /// @throws std::bad_alloc
   void add(std::uint64_t begin, std::uint64_t end, const std::vector<Segment>& segments);
 
-  /// Where the copy has what the program has at `address`, also for the address one past the end of
-  /// a range; `address` itself if it is in no range.
+  /// Where the copy has what the program has at `address`; `address` itself if it is in no range.
   [[nodiscard]] std::uint64_t to_copy(std::uint64_t address) const;
+  /// The same for a word that names no memory of its own: it may be the address one past the end of
+  /// a range.
+  [[nodiscard]] std::uint64_t end_to_copy(std::uint64_t address) const;
   /// The opposite, also for addresses in the pages around a copy.
   [[nodiscard]] std::uint64_t to_program(std::uint64_t address) const;
 
