@@ -42,8 +42,13 @@ void Operands::start() {
 
 void Operands::start(Range& range) const {
   AddressSpace& space = AddressSpace::instance();
-  if (!range.claim.allocated) {
-    const AddressRange found = space.mappings().find(range.claim.address).value_or(AddressRange{});
+  Resolution memory;
+  if (range.claim.allocated) {
+    memory = space.resolve(range.claim, range.size, false, device_);
+  } else {
+    // At one moment: what adjoins the memory may come and go at any time.
+    const AddressRange found =
+        space.mappings().find(range.claim.address, device_, &memory).value_or(AddressRange{});
     // Programs hand structs over as they lie on their stack, with what was there before in the
     // bytes that no member covers: there, a word that names memory which was never mapped is rather
     // half of an old pointer beside a small number.
@@ -55,9 +60,8 @@ void Operands::start(Range& range) const {
     range.size = found.size;
     range.writable = found.writable;
   }
-  Resolution found = space.resolve(range.claim, range.size, false, device_);
-  range.live = found.accessible;
-  range.segments = std::move(found.segments);
+  range.live = memory.accessible;
+  range.segments = std::move(memory.segments);
   // An allocation was freed, in an order that nothing made; mapped memory is for another device.
   if (!range.live && (range.surely || !range.claim.allocated)) {
     throw AccessFault{.address = range.claim.address};

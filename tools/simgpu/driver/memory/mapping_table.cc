@@ -305,6 +305,20 @@ AddressRange MappingTable::readable_range_around(
 
 std::optional<AddressRange> MappingTable::find(std::uint64_t address) {
   const std::shared_lock lock{mutex_};
+  return find_locked(address);
+}
+
+std::optional<AddressRange> MappingTable::find(std::uint64_t address, int device,
+                                               Resolution* memory) {
+  const std::shared_lock lock{mutex_};
+  std::optional<AddressRange> range = find_locked(address);
+  if (range && range->kind == MemoryKind::kMapped) {
+    *memory = resolve_locked(range->base, range->size, false, device);
+  }
+  return range;
+}
+
+std::optional<AddressRange> MappingTable::find_locked(std::uint64_t address) {
   const auto reservation = reservation_at(address);
   if (reservation == reservations_.end()) return std::nullopt;
   const auto mapping = mapping_at(address);
@@ -340,6 +354,11 @@ bool MappingTable::Mapping::allows(bool write, int device) const {
 Resolution MappingTable::resolve(std::uint64_t address, std::uint64_t size, bool write,
                                  int device) {
   const std::shared_lock lock{mutex_};
+  return resolve_locked(address, size, write, device);
+}
+
+Resolution MappingTable::resolve_locked(std::uint64_t address, std::uint64_t size, bool write,
+                                        int device) {
   Resolution result;
   std::uint64_t position = address;
   for (auto mapping = mapping_at(address); size != 0; ++mapping) {

@@ -48,6 +48,10 @@ class MappingTable {
   /// The contiguously mapped and accessible range that `address` lies in, as far as its reservation
   /// goes (kMapped), else the reservation (kReserved). O(log n + mappings in the range).
   std::optional<AddressRange> find(std::uint64_t address);
+  /// As find(), and the memory behind the range at the same moment, as far as `device` may access
+  /// it:
+  /// `*memory` is only written for kMapped.
+  std::optional<AddressRange> find(std::uint64_t address, int device, Resolution* memory);
   /// Whether [address, address + size) touches a reservation.
   bool touches(std::uint64_t address, std::uint64_t size);
   /// The memory behind [address, address + size), as far as `device` may access it; a negative
@@ -69,6 +73,11 @@ class MappingTable {
   using Reservation = std::map<std::uint64_t, std::uint64_t>::const_iterator;
 
   Mappings::iterator mapping_at(std::uint64_t address);
+  /// @name find() and resolve() for callers that hold the lock
+  /// @{
+  std::optional<AddressRange> find_locked(std::uint64_t address);
+  Resolution resolve_locked(std::uint64_t address, std::uint64_t size, bool write, int device);
+  /// @}
   /// The reservation that `address` lies in, or the end.
   [[nodiscard]] Reservation reservation_at(std::uint64_t address) const;
   /// The readable mappings of `reservation` around `mapping` that have no gap between them, as one
