@@ -87,11 +87,20 @@ TEST(Process, MalformedVariableFailsInitWithOneLine) {
                                "SIMGPU_CALL_COSTS=0",
                                "SIMGPU_IMPLICIT_SYNC=1",
                                "SIMGPU_QUEUE_DEPTH=0",
-                               "SIMGPU_D2D_GBPS=0"}) {
+                               "SIMGPU_D2D_GBPS=0",
+                               "SIMGPU_MIXERS=no"}) {
     const Outcome outcome = run("initialise", variable);
     EXPECT_THAT(outcome.output, HasSubstr("init=1\ncount=3\n")) << variable;
     EXPECT_THAT(outcome.output, HasSubstr(std::string("simgpu: ") + variable)) << outcome.output;
   }
+}
+
+TEST(Process, MixersWriteNothingWhereTheyAreOff) {
+  constexpr const char* kWrites = "launch=0\nchanged=1\nunmapped=700\n";
+  EXPECT_THAT(run("mix").output, HasSubstr(kWrites));
+  EXPECT_THAT(run("mix", "SIMGPU_MIXERS=on").output, HasSubstr(kWrites));
+  EXPECT_THAT(run("mix", "SIMGPU_MIXERS=off").output,
+              HasSubstr("launch=0\nchanged=0\nunmapped=700\n"));
 }
 
 TEST(Process, InjectedFaultHitsTheNthCallOnce) {

@@ -69,6 +69,31 @@ void copy_twice() {
   say("alloc", cuMemAlloc(&device, kMiB));
 }
 
+/// A launch of a kernel that no plugin computes: whether it changes its one operand, and what comes
+/// of it where nothing is mapped.
+void mix() {
+  start();
+  constexpr char kPtx[] =
+      ".version 8.0\n.target sm_90\n.address_size 64\n"
+      ".visible .entry touch(.param .u64 touch_param_0)\n{ ret; }\n";
+  CUmodule module = nullptr;
+  CUfunction touch = nullptr;
+  cuModuleLoadData(&module, kPtx);
+  cuModuleGetFunction(&touch, module, "touch");
+  CUdeviceptr device = 0;
+  cuMemAlloc(&device, kMiB);
+  const std::string before(512, 'x');
+  std::string after(before.size(), ' ');
+  cuMemcpyHtoD(device, before.data(), before.size());
+  void* parameters[] = {&device};
+  say("launch", cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr));
+  cuMemcpyDtoH(after.data(), device, after.size());
+  std::printf("changed=%d\n", static_cast<int>(before != after));
+  cuMemAddressReserve(&device, 2 * kMiB, 0, 0, 0);
+  cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr);
+  say("unmapped", cuCtxSynchronize());
+}
+
 /// A cooperative launch, for which the driver looks at the device, that records an event.
 void launch_with_attributes() {
   start();
@@ -189,6 +214,8 @@ int main(int argc, char** argv) {
     create_three();
   } else if (name == "copy_twice") {
     copy_twice();
+  } else if (name == "mix") {
+    mix();
   } else if (name == "launch_with_attributes") {
     launch_with_attributes();
   } else if (name == "unmap_under_copy") {

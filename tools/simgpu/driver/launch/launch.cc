@@ -95,7 +95,8 @@ class LaunchWork {
     writes_ = mix(launch, operands_.mixer_operands(), operands_);
   }
 
-  /// At the modelled end: the writes. The memory that the launch names has to be there still.
+  /// At the modelled end: the writes; a mixer's unless SIMGPU_MIXERS=off. The memory that the
+  /// launch names has to be there still.
   void finish() {
     if (function_->code->host_kernel() != nullptr) {
       operands_.end(private_);
@@ -103,6 +104,7 @@ class LaunchWork {
       return;
     }
     operands_.end();
+    if (!configuration().mixers_write) return;
     for (const MixerWrite& write : writes_) {
       operands_.write(write.address, std::span(write.bytes).first(write.size));
     }

@@ -40,6 +40,7 @@ struct Configuration {
   int compute_engines = 1;                 ///< SIMGPU_COMPUTE_ENGINES
   bool pageable_staged = false;            ///< SIMGPU_PAGEABLE_STAGED
   bool serial_host_functions = false;      ///< SIMGPU_HOST_FUNCTIONS
+  bool mixers_write = true;                ///< SIMGPU_MIXERS
   bool host_access = false;                ///< SIMGPU_HOST_ACCESS
   std::string statistics_path;             ///< SIMGPU_STATS
   std::string faults;                      ///< SIMGPU_FAULTS
