@@ -33,7 +33,7 @@ class RemovedOrderings(unittest.TestCase):
     def test_a_text_that_is_gone_is_named(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            for name in ("scripts/removed_orderings", str(LIST)):
+            for name in ("scripts/removed_orderings", "scripts/changed_sources.py", str(LIST)):
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(SOURCE / name, root / name)
             shutil.copytree(SOURCE / "residency", root / "residency")
