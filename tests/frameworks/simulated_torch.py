@@ -22,7 +22,7 @@ class Unfit(Exception):
 
 
 class Build:
-    """A build tree of superpipe; `library`: another libsuperpipe.so to preload, for seeded faults."""
+    """A build tree of superpipe, or what is laid out like one."""
 
     PARTS = ("bin/superpipe", "lib/libsuperpipe.so", "lib/superpipe/simgpu/libcuda.so.1", "lib/superpipe/simgpu/libcudart.so.13",
              "lib/superpipe/simgpu/libcublas.so.13", "lib/superpipe/simgpu/libcublasLt.so.13")

@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""PyTorch's tests on simgpu: with a twin on the CPU, whose values everything has to equal, and without, run against run.
+
+  scripts/test --frameworks [--parts operations,twin,reproducible] [--only TEXT] ...
+
+operations    Operations of PyTorch under the twin, without superpipe, and two faults that the twin has to find.
+twin          Programs under the twin: without superpipe, which says what they need, and under it at half of that. Each value
+              that is kept on the device is compared before each use, and the results are those of a run on the CPU.
+reproducible  The same programs as they are, on kernels whose results are not computed: the same bytes in each run without
+              superpipe, while the machine is busy, and under superpipe at parts of the peak.
+faults        Faults seeded in superpipe, each of which the twin has to find: seeded_faults.py. Not among the parts that run
+              unless they are named: it builds superpipe once for each, which takes minutes.
+
+All is simulated. Exit code 0 if all passed, 1 if not, 2 on bad usage, 77 if skipped with one line that says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import environment
+import seeded_faults
+from simulated_torch import ALLOCATORS, Build, Unfit, simulated_run, torch_version
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+SKIPPED = 77
+MIB = 1 << 20
+PARTS = ("operations", "twin", "reproducible")
+
+PROGRAMS = ("generate_llama", "generate_gpt2_sampling", "train_sgd", "train_adamw_foreach", "train_adamw_single", "train_adamw_fused",
+            "train_accumulating", "train_checkpointing", "train_zeroth_order", "vit", "bert", "diffusion_sampling", "diffusion_training")
+# What these need at least, in percent of their peak: one launch of such an optimizer names weights, gradients and what belongs
+# to them, and one product of the UNet several segments or large images; they have to be on the device at once. With the async
+# allocator superpipe gives each tensor whole pages of 2 MiB, which makes that more than the peak.
+AT_LEAST = {("train_adamw_foreach", "native"): 120, ("train_adamw_foreach", "async"): 140, ("train_adamw_fused", "native"): 120,
+            ("train_adamw_fused", "async"): 140, ("diffusion_sampling", "native"): 75, ("diffusion_sampling", "async"): 75}
+SHORT_NATIVE = ("generate_llama", "train_sgd", "diffusion_training")  # with --short, the others run with the async allocator only
+REPRODUCIBLE = [name for name in PROGRAMS if not name.startswith(("generate", "diffusion_sampling"))]
+MIXERS_OFF = {"SIMGPU_MIXERS": "off", "SIMGPU_LOG": "error"}
+
+
+class Runner:
+    """Runs cases on several threads, prints a line for each, and counts."""
+
+    def __init__(self, options: argparse.Namespace, build: Build, folder: Path) -> None:
+        self.options, self.build, self.folder = options, build, folder
+        self.lock = threading.Lock()
+        self.passed = self.failed = 0
+        self.rows: list[dict] = []
+        self.moved: list[bool] = []  # for each run under the twin and superpipe
+        self.peaks: dict[tuple[str, str], int] = {}
+        self.started = time.monotonic()
+
+    def child(self, program: str, *, twin: bool, allocator: str, managed: bool, budget: int | None = None, passes: int = 2,
+              reference: bool = False, environment: dict | None = None) -> dict:
+        command = [self.options.python, HERE / "child.py", "--program", program, "--passes", passes]
+        variables = dict(environment or {})
+        if twin:
+            command += ["--twin", self.build.twin]
+            variables |= MIXERS_OFF | {"SIMGPU_KERNELS": str(self.build.twin)}
+        if reference:
+            command += ["--reference", self.folder / f"{program}.pt"]
+        # Segments of 20 MiB, as the native allocator takes them by itself, are too large for halves of small programs.
+        variables["PYTORCH_ALLOC_CONF"] = ALLOCATORS[allocator] + (",large_segment_size_mb:12" if allocator == "native" else "")
+        flags = [] if budget is None else ["--gpu-mem", budget]
+        return simulated_run(self.build, command, allocator=allocator, managed=managed, flags=flags, environment=variables,
+                             limit=self.options.limit)
+
+    def row(self, part: str, name: str, problem: str | None, detail: str, answers: list[dict]) -> None:
+        with self.lock:
+            self.passed += problem is None
+            self.failed += problem is not None
+            self.rows.append({"part": part, "name": name, "problem": problem, "detail": detail, "answers": answers, "simulated": True})
+            print(f"{time.monotonic() - self.started:5.0f} s  {part:13}{name:66}{'passed' if problem is None else 'FAILED':8}"
+                  f"{problem or detail}", flush=True)
+            if problem is not None:
+                for answer in answers:
+                    for line in (answer.get("said") or []) + answer.get("output", "").strip().split("\n")[-6:]:
+                        if "error" in answer and line:
+                            print(f"             {line[:200]}", flush=True)
+            if self.options.json:  # after each row: what was found survives an interruption
+                self.options.json.write_text(json.dumps(self.rows, indent=1) + "\n")
+
+    def cases(self, function, cases) -> None:
+        """Calls function(*case) for each of `cases`, as many at once as there are jobs."""
+        with ThreadPoolExecutor(self.options.jobs) as pool:
+            for future in [pool.submit(function, *case) for case in cases if self.options.only in case[0]]:
+                future.result()
+
+    def peak(self, name: str, allocator: str) -> int:
+        """Device memory that the program needs under the twin without superpipe, in bytes; found out once."""
+        if (name, allocator) not in self.peaks:
+            answer = self.child(name, twin=True, allocator=allocator, managed=False)
+            self.peaks[name, allocator] = answer.get("peak_bytes", 0)
+        return self.peaks[name, allocator]
+
+    def references(self, names: list[str]) -> None:
+        """Runs the programs on the CPU, and keeps their values."""
+        command = [self.options.python, HERE / "child.py", "--device", "cpu", "--save", self.folder, "--program", *names]
+        finished = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=4 * self.options.limit)
+        answers = json.loads(finished.stdout.strip().split("\n")[-1]) if finished.returncode == 0 else {}
+        answers = answers.get("programs", {names[0]: answers})
+        wrong = [name for name in names if "error" in answers.get(name, {"error": "none"})]
+        self.row("reference", "all programs on the CPU", f"{wrong}: {finished.stderr[-1000:]}" if wrong else None,
+                 f"{len(names)} programs", [])
+
+    # ---- operations
+
+    def operations(self, name: str, allocator: str) -> None:
+        answer = self.child(name, twin=True, allocator=allocator, managed=False, reference=True)
+        self.row("operations", f"{name}, {allocator}", twin_problem(answer), twin_detail(answer), [answer])
+
+    def flipped_bit(self, name: str) -> None:
+        answer = self.child(name, twin=True, allocator="native", managed=False)
+        found = answer.get("twin", {}).get("found", [])
+        problem = None if found and "error" not in answer else answer.get("error", "the twin found nothing")
+        self.row("operations", f"{name} is found", problem, "; ".join(found)[:160], [answer])
+
+    # ---- twin
+
+    def twin(self, name: str, allocator: str) -> None:
+        free = self.child(name, twin=True, allocator=allocator, managed=False, reference=True)
+        self.row("twin", f"{name}, {allocator}, without", twin_problem(free), twin_detail(free), [free])
+        if "peak_bytes" not in free:
+            return
+        self.peaks[name, allocator] = free["peak_bytes"]
+        fraction = max(self.options.fraction, AT_LEAST.get((name, allocator), 0))
+        budget = free["peak_bytes"] * fraction // 100
+        managed = self.child(name, twin=True, allocator=allocator, managed=True, budget=budget, reference=True)
+        problem = twin_problem(managed)
+        if problem is None and managed["peak_bytes"] > budget:
+            problem = f"peak {managed['peak_bytes'] / MIB:.0f} MiB above the budget of {budget / MIB:.0f}"
+        if fraction < 100 and allocator == "native":  # which takes the same memory however large superpipe's pages are
+            with self.lock:
+                self.moved.append(managed.get("h2d_bytes", 0) > free["h2d_bytes"])
+        self.row("twin", f"{name}, {allocator}, {fraction} %", problem, twin_detail(managed), [managed])
+
+    # ---- reproducible
+
+    def reproducible(self, name: str, allocator: str) -> None:
+        free = [self.child(name, twin=False, allocator=allocator, managed=False) for _ in range(self.options.runs)]
+        problem = alike(free, free[0])
+        peak = free[0].get("peak_bytes", 0)
+        self.row("reproducible", f"{name}, {allocator}, without, {self.options.runs} runs", problem, f"peak {peak / MIB:.0f} MiB", free)
+        for percent in self.options.percent:
+            if "digest" not in free[0] or percent < AT_LEAST.get((name, allocator), 0):
+                continue
+            managed = self.child(name, twin=False, allocator=allocator, managed=True, budget=max(peak * percent // 100, 1))
+            self.row("reproducible", f"{name}, {allocator}, {percent} %", alike([managed], free[0]),
+                     f"peak {managed.get('peak_bytes', 0) / MIB:.0f} MiB, moved {managed.get('h2d_bytes', 0) / MIB:.0f} MiB", [managed])
+
+
+class BusyMachine:
+    """Two loops that keep two processors busy while the `with` lasts."""
+
+    def __enter__(self) -> None:
+        self.loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+
+    def __exit__(self, *unused) -> None:
+        for loop in self.loops:
+            loop.kill()
+            loop.wait()
+
+
+def alike(answers: list[dict], first: dict) -> str | None:
+    if failed := [answer["error"] for answer in answers if "error" in answer]:
+        return failed[0]
+    others = sum(answer["digest"] != first["digest"] for answer in answers)
+    return f"{others} of {len(answers)} give other bytes" if others else None
+
+
+def twin_problem(answer: dict) -> str | None:
+    """What is wrong with a run under the twin, or None."""
+    if found := answer.get("twin", {}).get("found"):
+        return "; ".join(found)
+    if "error" in answer:
+        return answer["error"]
+    # torch.tensor() fills what it makes before the twin sees it; all else begins with the twin.
+    if strange := set(answer["twin"]["adopted"]) - {"aten.lift_fresh.default"}:
+        return f"storages of unknown origin: {', '.join(sorted(strange))}"
+    compared = answer["compared"]
+    if not compared["equal"]:
+        return f"differs from the CPU by {compared['distance']:.2g} in {', '.join(compared['differing'])}"
+    if answer["twin"]["compared"] == 0 or answer["twin"]["read_back"] == 0:
+        return "nothing was compared"
+    return "unmapped memory was touched" if answer.get("unmapped_accesses") else None
+
+
+def twin_detail(answer: dict) -> str:
+    if "twin" not in answer or "compared" not in answer:
+        return ""
+    return (f"{answer['twin']['operations']} operations, {answer['twin']['compared']} storages compared, "
+            f"peak {answer['peak_bytes'] / MIB:.0f} MiB, moved {answer['h2d_bytes'] / MIB:.0f} MiB")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", type=Path, help="a Python that has requirements.txt; without: build/frameworks-venv, made if needed")
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "dev")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"default {','.join(PARTS)}; there is faults, too")
+    parser.add_argument("--only", default="", metavar="TEXT", help="programs whose name contains TEXT")
+    parser.add_argument("--allocators", default=",".join(ALLOCATORS), help="of PyTorch; default both")
+    parser.add_argument("--fraction", type=int, default=50, metavar="PERCENT", help="of the peak, for the twin; default 50")
+    parser.add_argument("--short", action="store_true", help="as CI runs them: few with the native allocator, --runs 2 --percent 50")
+    parser.add_argument("--runs", type=int, default=5, help="reproducible: runs without superpipe; default 5")
+    parser.add_argument("--percent", default="100,50,30", help="reproducible: of the peak, under superpipe; default 100,50,30")
+    parser.add_argument("--fault", default="", metavar="TEXT", help="faults: those whose name contains TEXT")
+    parser.add_argument("--limit", type=float, default=180, metavar="SECONDS", help="for each process; default 180")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes at once; default: all cores")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all answers there")
+    options = parser.parse_args()
+    options.parts, options.allocators = options.parts.split(","), options.allocators.split(",")
+    if unknown := set(options.parts) - {*PARTS, "faults"} | set(options.allocators) - set(ALLOCATORS):
+        parser.error(f"there is no {', '.join(sorted(unknown))}")
+    if options.short:
+        options.runs, options.percent = 2, "50"
+    options.percent = [int(part) for part in options.percent.split(",") if part]
+    return options
+
+
+def main() -> int:
+    options = parse()
+    build = Build(options.build)
+    try:
+        build.check()
+        options.python = options.python or environment.prepare(ROOT)
+        version, cuda = torch_version(options.python)
+    except Unfit as lack:
+        print(f"frameworks: skipped: {lack}", file=sys.stderr)
+        return SKIPPED
+    print(f"torch {version}, CUDA {cuda}, on simgpu: all of it simulated", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        runner = Runner(options, build, Path(folder))
+        names = [name for name in PROGRAMS if options.only in name]  # their values are the CPU's, bit for bit
+        if {"operations", "twin", "faults"} & set(options.parts):
+            runner.references(["operations", *names] if options.parts != ["faults"] else seeded_faults.programs())
+        if "operations" in options.parts:
+            runner.cases(runner.operations, [("operations", allocator) for allocator in options.allocators])
+            runner.cases(runner.flipped_bit, [("flipped_bit",), ("flipped_bit_read_back",)])
+        cases = [(name, allocator) for name in names for allocator in options.allocators
+                 if not options.short or allocator == "async" or name in SHORT_NATIVE]
+        if "twin" in options.parts:
+            runner.cases(runner.twin, cases)
+            runner.row("twin", "superpipe moved data", None if 2 * sum(runner.moved) >= len(runner.moved) else "in too few runs",
+                       f"in {sum(runner.moved)} of {len(runner.moved)} runs with the native allocator", [])
+        if "reproducible" in options.parts:
+            with BusyMachine():
+                runner.cases(runner.reproducible, [case for case in cases if case[0] in REPRODUCIBLE
+                                                   and (not options.short or case[1] == "async")])
+        if "faults" in options.parts:
+            seeded_faults.run(runner)
+        print(f"{time.monotonic() - runner.started:.0f} s\n{runner.passed} passed, {runner.failed} failed")
+        return 1 if runner.failed or not runner.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
