@@ -220,7 +220,7 @@ void KernelWords::add_struct(const Parameter& parameter, std::span<const std::by
     const WordList& shape = rule.lists[list];
     const std::size_t first =
         (shape.first < 0 ? end : begin) + static_cast<std::size_t>(std::int64_t{shape.first});
-    std::size_t count = static_cast<std::size_t>(shape.fixed);
+    auto count = static_cast<std::size_t>(shape.fixed);
     if (shape.count == Count::kRest) count = parameter.layout.size;
     if (shape.count == Count::kGridX) count = grid[0];
     if (shape.count == Count::kGridY) count = grid[1];

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "tools/simgpu/driver/copies/fill.h"
 #include "tools/simgpu/driver/device/device.h"
@@ -39,8 +40,8 @@ void fill_bytes(unsigned char* bytes, std::uint64_t size, Pattern pattern) {
 /// One fill while its operation runs.
 class FillTask {
  public:
-  FillTask(const End& target, const Box& box, Pattern pattern, int device)
-      : target_(target), box_(box), pattern_(pattern), device_(device) {}
+  FillTask(End target, const Box& box, Pattern pattern, int device)
+      : target_(std::move(target)), box_(box), pattern_(pattern), device_(device) {}
 
   void run(Nanoseconds start, Nanoseconds end) {
     view_ = View::of(target_, target_.extent(box_), true, device_);
