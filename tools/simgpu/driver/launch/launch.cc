@@ -112,7 +112,8 @@ class LaunchWork {
 
  private:
   void run(const SimgpuKernel& host) {
-    operands_.make_private(private_);
+    // Where host code shares the memory, it may share words with a kernel that runs.
+    if (!configuration().host_access) operands_.make_private(private_);
     for (const ParameterLayout& parameter : function_->code->image().parameters) {
       const std::size_t end = std::min(parameter.offset + parameter.size, buffer_.size());
       for (std::size_t at = align_up(parameter.offset, sizeof(std::uint64_t));

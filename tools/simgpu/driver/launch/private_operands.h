@@ -16,7 +16,8 @@ namespace simgpu {
 /// Small ranges are copied; of large ones, the system copies the pages that the kernel writes. What
 /// the kernel has written is told from what was there by words of 4 bytes: kernels of two streams
 /// may write different words of one allocation at the same time, but not different bytes of one
-/// word, nor, of a large range, of one page. Addresses that the kernel stores into the copies are
+/// word, nor, of a large range, of one page; and of two kernels that run at the same time and add
+/// to one word, atomically, one is lost. Addresses that the kernel stores into the copies are
 /// translated back. Not covered is what it reaches through addresses that it loads from device
 /// memory: those lead into the program's own view. Used by one thread at a time.
 class PrivateOperands {
