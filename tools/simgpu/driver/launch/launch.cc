@@ -48,7 +48,8 @@ class LaunchWork {
         buffer_(std::move(buffer)),
         grid_(shape.grid),
         operands_(live_words(), function_->context->device().ordinal()),
-        threads_(product(shape.grid) * product(shape.block)) {
+        threads_(static_cast<double>(product(shape.grid)) *
+                 static_cast<double>(product(shape.block))) {
     const KernelImage& image = function_->code->image();
     for (const ParameterLayout& parameter : image.parameters) {
       arguments_.push_back(buffer_.data() + parameter.offset);
@@ -91,7 +92,9 @@ class LaunchWork {
       run(*host);
       return;
     }
-    const MixerLaunch launch{code.image().name, threads_};
+    constexpr double kMostThreads = 0x1p48;
+    const MixerLaunch launch{code.image().name,
+                             static_cast<std::uint64_t>(std::min(threads_, kMostThreads))};
     writes_ = mix(launch, operands_.mixer_operands(), operands_);
   }
 
@@ -145,10 +148,7 @@ class LaunchWork {
 
   [[nodiscard]] double estimated_us() const {
     const std::vector<std::uint64_t> extents = operands_.extents();
-    KernelWork work{.operand_bytes = extents, .threads = 1, .product = {}};
-    for (std::size_t axis = 0; axis < 3; ++axis) {
-      work.threads *= static_cast<double>(view_.grid[axis]) * view_.block[axis];
-    }
+    KernelWork work{.operand_bytes = extents, .threads = threads_, .product = {}};
     if (is_product_kernel(view_.name)) work.product = product_in(buffer_);
     return kernel_ns(configuration().card, work) * 1e-3;
   }
@@ -157,7 +157,7 @@ class LaunchWork {
   std::vector<std::byte> buffer_;
   std::array<unsigned, 3> grid_;
   Operands operands_;
-  std::uint64_t threads_;
+  double threads_;  ///< of all blocks; more than a 64-bit integer holds, for some valid grids
   PrivateOperands private_;  ///< of a host kernel
   std::vector<void*> arguments_;
   std::vector<std::size_t> sizes_;

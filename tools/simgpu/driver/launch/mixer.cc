@@ -107,13 +107,11 @@ MixerWrite write_to(const MixerOperand& operand, std::uint64_t block, std::uint6
 std::uint64_t end_of_writes(const MixerOperand& operand, std::uint64_t threads) {
   constexpr std::uint64_t kOfAThread = 16;
   constexpr std::uint64_t kMostOfAThread = 128;
-  constexpr std::uint64_t kMostThreads = std::uint64_t{1} << 48;  // keeps the products in range
   const std::uint64_t granules = (operand.end - operand.begin + kMixerGranule - 1) / kMixerGranule;
   const std::uint64_t last_granule = operand.begin + (granules - 1) * kMixerGranule;
   const std::uint64_t size = last_granule + kMixerGranule - operand.address;
-  const std::uint64_t counted = std::min(threads, kMostThreads);
-  if (size <= kMostOfAThread * counted) return last_granule + 1;
-  return std::min(last_granule + 1, operand.address + kOfAThread * counted);
+  if (size <= kMostOfAThread * threads) return last_granule + 1;
+  return std::min(last_granule + 1, operand.address + kOfAThread * threads);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ struct MixerWrite {
 /// What one launch of a kernel looks like to the mixer.
 struct MixerLaunch {
   std::string_view kernel;    ///< mangled
-  std::uint64_t threads = 1;  ///< of all blocks
+  std::uint64_t threads = 1;  ///< of all blocks; at most 2^48
 };
 
 /// Computes what a mixer writes.
