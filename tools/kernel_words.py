@@ -4,12 +4,12 @@
     tools/kernel_words.py             writes them
     tools/kernel_words.py --check     exits with 1, naming the file, if one is not what would be written
 
-A struct of the table is a parameter whose demangled type contains `type` and whose size is one of `bytes`, from the first to the
+A struct of the table is a parameter whose demangled type begins with `type` and whose size is one of `bytes`, from the first to the
 last. Its `lists` are the words that the kernel uses as addresses: `count` words from byte `first` on (from the struct's end if
 negative). A count is a number, "rest" (all up to the struct's end), "grid_x" or "grid_y" (the launch's blocks in that direction), or
 "tensors": one more than the largest of the bytes at `block_to_tensor`, of which each block in x has one. A role says what the
-kernel does with the memory: "input", "output", "signature" (the struct's own type says so, by const) or "functor" (multi_tensor_apply's
-functor does).
+kernel does with the memory: "input", "output", "signature" (the struct's own type says so, by const), "functor" (multi_tensor_apply's
+functor does), or "unknown", for words that may hold an address and may hold anything else: what a program's own functor captured.
 """
 
 import argparse
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "tools" / "kernel_words.json"
 TARGETS = ("tools/simgpu/driver/code/kernel_words.inc",)
 COUNTS = {"rest": "kRest", "grid_x": "kGridX", "grid_y": "kGridY", "tensors": "kTensors"}
-ROLES = {"input": "kInput", "output": "kOutput", "signature": "kSignature", "functor": "kFunctor"}
+ROLES = {"input": "kInput", "output": "kOutput", "signature": "kSignature", "functor": "kFunctor", "unknown": "kUnknown"}
 MOST_LISTS = 6
 
 

@@ -126,6 +126,19 @@ TEST(KernelWords, OfAStridedElementwiseKernelLieBehindItsOffsetCalculator) {
   EXPECT_THAT(launch.live(), ElementsAre("1w", "2")) << "strides that are not set are no operands";
 }
 
+TEST(KernelWords, OfAProgramsFunctorArePossible) {
+  // The same kernel with a functor of 24 bytes, which may have captured a pointer.
+  Launch launch(
+      "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastIZZZNS0_23direct_"
+      "copy_kernel_cudaERNS_18TensorIteratorBaseEENKUlvE1_clEvENKUlvE5_clEvEUlfE_EEvS4_RKT_EUliE_"
+      "EEviT1_",
+      {4, 552});
+  launch.put(1, 400, 7);
+  launch.put(1, 504, 1);
+  launch.put(1, 528, 2);
+  EXPECT_THAT(launch.live(), ElementsAre("1w", "2?"));
+}
+
 TEST(KernelWords, OfAReductionAreInItsLast64Bytes) {
   Launch launch(
       "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_14func_wrapper_tIfZNS0_11sum_"

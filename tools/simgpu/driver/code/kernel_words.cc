@@ -22,7 +22,7 @@ constexpr KernelWords::StructRule kRules[] = {
 
 const KernelWords::StructRule* rule_for(std::string_view type, std::size_t size) {
   for (const KernelWords::StructRule& rule : kRules) {
-    if (size >= rule.smallest && size <= rule.largest && type.find(rule.type) != type.npos) {
+    if (size >= rule.smallest && size <= rule.largest && type.starts_with(rule.type)) {
       return &rule;
     }
   }
@@ -122,6 +122,8 @@ Role role_of_list(WordRole role, std::size_t index, const KernelSignature& signa
     }
     case WordRole::kFunctor:
       return functor_role(signature.name, index);
+    case WordRole::kUnknown:
+      return Role::kPossible;
   }
   return Role::kPossible;
 }
@@ -235,8 +237,8 @@ void KernelWords::add_struct(const Parameter& parameter, std::span<const std::by
          at += kAddressBytes, --count) {
       const std::uint64_t value = word_at(buffer, at);
       if (!is_address(value)) continue;
-      words.push_back(
-          {value, at, shape.count != Count::kRest, parameter.list_roles[list], parameter.type});
+      const bool surely = shape.count != Count::kRest && shape.role != WordRole::kUnknown;
+      words.push_back({value, at, surely, parameter.list_roles[list], parameter.type});
     }
   }
 }

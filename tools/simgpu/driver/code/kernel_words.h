@@ -66,8 +66,9 @@ class KernelWords {
 
   /// How many words of a list are live.
   enum class Count { kFixed, kRest, kGridX, kGridY, kTensors };
-  /// How the role of a list is known: kSignature and kFunctor are found out in the constructor.
-  enum class WordRole { kInput, kOutput, kSignature, kFunctor };
+  /// How the role of a list is known: kSignature and kFunctor are found out in the constructor, and
+  /// the words of a kUnknown list need not be addresses at all.
+  enum class WordRole { kInput, kOutput, kSignature, kFunctor, kUnknown };
   static constexpr std::size_t kMostLists = 6;
   /// Consecutive words of a struct that are used in the same way.
   struct WordList {
