@@ -1,0 +1,49 @@
+#include "interposer/kernel_words.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace superpipe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(ParameterTypes, AreThoseOfTheFunctionAndNotOfItsTemplateArguments) {
+  // void f<S<int, long>, void (*)(int, char)>(S<int, long>, double const*, void (*)(int, char))
+  EXPECT_THAT(parameter_types("_Z1fI1SIilEPFvicEEvT_PKdT0_"),
+              ElementsAre("S<int, long>", "double const*", "void (*)(int, char)"));
+}
+
+TEST(ParameterTypes, AreUnknownOfNamesThatTellNone) {
+  EXPECT_THAT(parameter_types("triton_poi_fused_add_0"), IsEmpty());
+  EXPECT_THAT(parameter_types("_Z1"), IsEmpty());
+  EXPECT_THAT(parameter_types(""), IsEmpty());
+  EXPECT_THAT(parameter_types("_ZN1a1bE"), IsEmpty()) << "a variable";
+}
+
+TEST(ParameterTypes, OfACloneAreThoseOfItsOrigin) {
+  EXPECT_THAT(parameter_types("_Z1fPKfi.clone.0"), ElementsAre("float const*", "int"));
+}
+
+constexpr char kTensorList[] = "at::native::(anonymous namespace)::TensorListMetadata<2>";
+
+TEST(KnownStructs, AreKnownByTheirTypeAndSize) {
+  const KnownStruct* const known = known_struct(kTensorList, 3144);
+  ASSERT_NE(known, nullptr);
+  EXPECT_EQ(known->block_to_tensor, 1536U);
+  EXPECT_EQ(known_struct(kTensorList, 3136), nullptr);
+  EXPECT_EQ(known_struct("apex::TensorListMetadata<2>", 3144), nullptr);
+}
+
+TEST(KnownStructs, HaveListsThatLieInThem) {
+  const KnownStruct* const reduction = known_struct("at::native::ReduceOp<float>", 1048);
+  ASSERT_NE(reduction, nullptr);
+  for (std::size_t i = 0; i < reduction->list_count; ++i) {
+    EXPECT_LE(KnownStruct::first_byte(reduction->lists[i], 1048) + 8, 1048U);
+  }
+  EXPECT_EQ(KnownStruct::first_byte(reduction->lists[2], 1048), 984U);
+}
+
+}  // namespace
+}  // namespace superpipe
