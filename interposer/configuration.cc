@@ -50,6 +50,7 @@ Configuration::Configuration(const SettingValues& values)
       async_allocators(values.choice(SettingId::kAllocator) == "async"),
       wait_limit(*values.count(SettingId::kWaitMs)),
       zero_fill(values.choice(SettingId::kFill) == "zero"),
+      known_kernel_words(values.choice(SettingId::kKernelWords) == "known"),
       overflow_allowed(values.choice(SettingId::kOverflow) == "allow"),
       report_real_memory(values.choice(SettingId::kReportMem) == "real"),
       summary(values.is_on(SettingId::kSummary)),

@@ -41,6 +41,7 @@ struct Configuration {
   bool async_allocators;                 ///< SUPERPIPE_ALLOCATOR=async|native
   std::chrono::milliseconds wait_limit;  ///< SUPERPIPE_WAIT_MS
   bool zero_fill;                        ///< SUPERPIPE_FILL=zero
+  bool known_kernel_words;               ///< SUPERPIPE_KERNEL_WORDS=known
   bool overflow_allowed;                 ///< SUPERPIPE_OVERFLOW=allow
   bool report_real_memory;               ///< SUPERPIPE_REPORT_MEM=real
   bool summary;                          ///< SUPERPIPE_SUMMARY=1

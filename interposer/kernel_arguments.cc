@@ -2,7 +2,9 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -38,31 +40,93 @@ std::string demangled(const std::string& name) {
   return status == 0 && text != nullptr ? text.get() : name;
 }
 
-/// Reads the parameters with `info`, one by one until the driver says there are no more.
+/// Reads the sizes of the parameters with `info`, one by one until the driver says there are no
+/// more; nullopt if it does not tell.
 template <typename Info>
-bool read_parameters(const Info& info, KernelLayout& layout) {
-  for (std::size_t index = 0;; ++index) {
+std::optional<std::vector<std::size_t>> parameter_sizes(const Info& info) {
+  std::vector<std::size_t> sizes;
+  for (;;) {
     std::size_t offset = 0;
     std::size_t size = 0;
-    const CUresult result = info(index, &offset, &size);
-    if (result == CUDA_ERROR_INVALID_VALUE) return true;
-    if (result != CUDA_SUCCESS) return false;
-    append_parameter(layout, size);
+    const CUresult result = info(sizes.size(), &offset, &size);
+    if (result == CUDA_ERROR_INVALID_VALUE) return sizes;
+    if (result != CUDA_SUCCESS) return std::nullopt;
+    sizes.push_back(size);
+  }
+}
+
+constexpr std::size_t kWord = sizeof(std::uint64_t);
+
+/// Adds the probes of one of the lists of `known`, a struct of `size` bytes.
+void append_list(KernelLayout& layout, std::uint32_t parameter, std::size_t size,
+                 const KnownStruct& known, std::size_t index) {
+  using Count = KnownStruct::Count;
+  const KnownStruct::List& list = known.lists[index];
+  const std::size_t first = KnownStruct::first_byte(list, size);
+  if (list.count == Count::kFixed || list.count == Count::kRest) {
+    const std::size_t bytes = static_cast<std::size_t>(list.fixed) * kWord;
+    const std::size_t end = list.count == Count::kRest ? size : std::min(first + bytes, size);
+    for (std::size_t offset = first; offset + kWord <= end; offset += kWord) {
+      layout.probes.push_back({parameter, static_cast<std::uint32_t>(offset)});
+    }
+    return;
+  }
+  const bool is_last = index + 1 == known.list_count;
+  const std::size_t end = is_last ? size : KnownStruct::first_byte(known.lists[index + 1], size);
+  layout.counted.push_back({.parameter = parameter,
+                            .first = static_cast<std::uint32_t>(first),
+                            .most = static_cast<std::uint32_t>((end - first) / kWord),
+                            .block_to_tensor = static_cast<std::uint32_t>(known.block_to_tensor),
+                            .most_blocks = static_cast<std::uint32_t>(size - known.block_to_tensor),
+                            .count = list.count});
+}
+
+/// Adds the probes of all parameters of a kernel, whose name is known.
+void append_parameters(KernelLayout& layout, const std::vector<std::size_t>& sizes,
+                       bool known_structs) {
+  std::vector<std::string> types;
+  if (known_structs) types = parameter_types(layout.name);
+  // Names of templates with packs may demangle to another number of parameters: they say nothing.
+  const bool has_types = types.size() == sizes.size();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    append_parameter(layout, sizes[i], has_types ? known_struct(types[i], sizes[i]) : nullptr);
   }
 }
 
 }  // namespace
 
-void append_parameter(KernelLayout& layout, std::size_t size) {
-  constexpr std::size_t kWord = sizeof(std::uint64_t);
+void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct* known) {
   constexpr std::size_t kStep = 4;
   const auto parameter = static_cast<std::uint32_t>(layout.parameters++);
+  if (known != nullptr) {
+    for (std::size_t i = 0; i < known->list_count; ++i) {
+      append_list(layout, parameter, size, *known, i);
+    }
+    return;
+  }
   for (std::size_t offset = 0; offset + kWord <= size; offset += kStep) {
     layout.probes.push_back({parameter, static_cast<std::uint32_t>(offset)});
   }
 }
 
-KernelLayoutCache::KernelLayoutCache() {
+std::uint32_t count_of(const KernelLayout::CountedProbes& probes, const char* parameter,
+                       GridSize grid) noexcept {
+  if (grid == GridSize::unknown()) return probes.most;
+  std::uint32_t count = 0;
+  if (probes.count == KnownStruct::Count::kGridX) count = grid.x;
+  if (probes.count == KnownStruct::Count::kGridY) count = grid.y;
+  if (probes.count == KnownStruct::Count::kTensors) {
+    const auto* const tensors =
+        reinterpret_cast<const unsigned char*>(parameter) + probes.block_to_tensor;
+    const std::uint32_t blocks = std::min(grid.x, probes.most_blocks);
+    for (std::uint32_t block = 0; block < blocks; ++block) {
+      count = std::max(count, std::uint32_t{tensors[block]} + 1);
+    }
+  }
+  return std::min(count, probes.most);
+}
+
+KernelLayoutCache::KernelLayoutCache(StructWords struct_words) : struct_words_(struct_words) {
   tables_.push_back(std::make_unique<Table>(kFirstCapacity));
   table_.store(tables_.back().get(), std::memory_order_release);
 }
@@ -72,8 +136,6 @@ KernelLayoutCache::~KernelLayoutCache() = default;
 const KernelLayout* KernelLayoutCache::learn(CUfunction function) noexcept {
   if (function == nullptr) return nullptr;
   try {
-    KernelLayout layout{};
-    bool is_kernel = false;
     const auto function_info = [&](std::size_t index, std::size_t* offset, std::size_t* size) {
       return driver().cuFuncGetParamInfo(function, index, offset, size);
     };
@@ -82,15 +144,17 @@ const KernelLayout* KernelLayoutCache::learn(CUfunction function) noexcept {
                                            size);
     };
     // A CUkernel may be refused as a CUfunction, or look like one without parameters.
-    const bool is_function = read_parameters(function_info, layout);
-    if (!is_function || layout.parameters == 0) {
-      KernelLayout other{};
-      is_kernel = read_parameters(kernel_info, other) &&
-                  (!is_function || other.parameters > layout.parameters);
-      if (is_kernel) layout = std::move(other);
-      if (!is_kernel && !is_function) return nullptr;
+    auto sizes = parameter_sizes(function_info);
+    bool is_kernel = false;
+    if (!sizes || sizes->empty()) {
+      auto other = parameter_sizes(kernel_info);
+      is_kernel = other && (!sizes || !other->empty());
+      if (is_kernel) sizes = std::move(other);
+      if (!sizes) return nullptr;
     }
+    KernelLayout layout{};
     layout.name = name_of(function, is_kernel);
+    append_parameters(layout, *sizes, struct_words_ == StructWords::kKnown);
     layout.kernel = KernelId{layout.name.empty() ? reinterpret_cast<std::uintptr_t>(function)
                                                  : hash_of(layout.name)};
     const std::lock_guard lock(mutex_);

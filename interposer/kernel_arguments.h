@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "interposer/driver/cuda_api.h"
+#include "interposer/kernel_words.h"
 #include "interposer/word_list.h"
 #include "policy/units.h"
 
@@ -24,9 +25,23 @@ struct KernelLayout {
     std::uint32_t offset;
     bool operator==(const Probe&) const = default;
   };
+  /// Places to look for pointers of which each launch uses the first few: every 8 bytes from
+  /// `first` on. How many these are, `count` says: as many as the grid has blocks in x or y, or one
+  /// more than the largest of the bytes from `block_to_tensor` on, of which each block in x has
+  /// one.
+  struct CountedProbes {
+    std::uint32_t parameter;
+    std::uint32_t first;
+    std::uint32_t most;             ///< more of them do not fit into the struct
+    std::uint32_t block_to_tensor;  ///< if count is kTensors
+    std::uint32_t most_blocks;      ///< more bytes do not fit behind `block_to_tensor`
+    KnownStruct::Count count;
+    bool operator==(const CountedProbes&) const = default;
+  };
   KernelId kernel;
   std::string name;  ///< mangled; empty if the driver does not tell
   std::vector<Probe> probes;
+  std::vector<CountedProbes> counted;
   std::size_t parameters = 0;  ///< how many there are
 
   bool operator==(const KernelLayout&) const = default;
@@ -34,10 +49,20 @@ struct KernelLayout {
 
 /// Adds to `layout` the probes of one more parameter of `size` bytes.
 ///
-/// A parameter of 8 bytes is one word. Larger ones are by-value structs: looked at every 4 bytes,
-/// because a packed struct may hold a pointer at any such offset, and a word too many costs one
-/// compare. Smaller ones hold no pointer.
-void append_parameter(KernelLayout& layout, std::size_t size);
+/// A parameter of 8 bytes is one word. Larger ones are by-value structs: looked at where `known`
+/// says that pointers are; if it is null, every 4 bytes, because a packed struct may hold a pointer
+/// at any such offset, and a word too many costs one compare. Smaller ones hold no pointer.
+void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct* known = nullptr);
+
+/// The blocks of a launch in two directions, which say how many of a layout's CountedProbes count.
+struct GridSize {
+  std::uint32_t x = 0;
+  std::uint32_t y = 0;
+
+  /// Of a launch that may come with any grid: all probes count.
+  static constexpr GridSize unknown() { return {~std::uint32_t{0}, ~std::uint32_t{0}}; }
+  bool operator==(const GridSize&) const = default;
+};
 
 /// The layouts of the functions launched so far, by handle.
 ///
@@ -45,7 +70,13 @@ void append_parameter(KernelLayout& layout, std::size_t size);
 /// or CUkernels: cuLaunchKernel accepts both.
 class KernelLayoutCache {
  public:
-  KernelLayoutCache();
+  /// Which words of by-value structs the layouts have probes for.
+  enum class StructWords {
+    kKnown,  ///< those that the kernel is known to use (known_struct()), of other structs all
+    kAll,    ///< all
+  };
+
+  explicit KernelLayoutCache(StructWords struct_words = StructWords::kKnown);
   ~KernelLayoutCache();
   KernelLayoutCache(const KernelLayoutCache&) = delete;
   KernelLayoutCache& operator=(const KernelLayoutCache&) = delete;
@@ -93,6 +124,7 @@ class KernelLayoutCache {
   void insert(CUfunction function, const KernelLayout* layout);
   const KernelLayout* intern(KernelLayout layout);
 
+  const StructWords struct_words_;
   std::atomic<Table*> table_;
   mutable std::mutex mutex_;
   /// Tables that a reader may still walk, and every layout ever made: they are few, because equal
@@ -101,16 +133,30 @@ class KernelLayoutCache {
   std::vector<std::unique_ptr<const KernelLayout>> layouts_;
 };
 
+/// How many of `probes` count in a launch of `grid`; `parameter` is the struct.
+[[nodiscard]] std::uint32_t count_of(const KernelLayout::CountedProbes& probes,
+                                     const char* parameter, GridSize grid) noexcept;
+
 /// Adds the words of a launch's parameters for which `is_ours` holds. `parameters` is the launch's
-/// kernelParams. Reads memory of the caller; cost: one compare a probe.
+/// kernelParams. Reads memory of the caller; cost: one compare a probe, and one for each block of a
+/// kernel with probes of Count::kTensors.
 template <typename IsOurs>
-void collect_parameters(const KernelLayout& layout, void* const* parameters, const IsOurs& is_ours,
-                        WordList& words) noexcept {
-  for (const KernelLayout::Probe& probe : layout.probes) {
+void collect_parameters(const KernelLayout& layout, void* const* parameters, GridSize grid,
+                        const IsOurs& is_ours, WordList& words) noexcept {
+  const auto add_word_at = [&](const char* place) {
     std::uint64_t word;
-    std::memcpy(&word, static_cast<const char*>(parameters[probe.parameter]) + probe.offset,
-                sizeof word);
+    std::memcpy(&word, place, sizeof word);
     if (is_ours(word)) words.add(word);
+  };
+  for (const KernelLayout::Probe& probe : layout.probes) {
+    add_word_at(static_cast<const char*>(parameters[probe.parameter]) + probe.offset);
+  }
+  for (const KernelLayout::CountedProbes& probes : layout.counted) {
+    const auto* const parameter = static_cast<const char*>(parameters[probes.parameter]);
+    const std::uint32_t count = count_of(probes, parameter, grid);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      add_word_at(parameter + probes.first + i * sizeof(std::uint64_t));
+    }
   }
 }
 

@@ -43,7 +43,9 @@ ManagedContext::ManagedContext(const DeviceFacts& facts, const Configuration& co
       budget_(facts.budget),
       headroom_(configuration.headroom ? configuration.headroom->resolve(facts.total)
                                        : default_headroom(facts.total)),
-      device_memory_(facts.context, facts.device) {}
+      device_memory_(facts.context, facts.device),
+      layouts_(configuration.known_kernel_words ? KernelLayoutCache::StructWords::kKnown
+                                                : KernelLayoutCache::StructWords::kAll) {}
 
 ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice device,
                                                const Configuration& configuration) {

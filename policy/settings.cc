@@ -121,6 +121,17 @@ Table make_table() {
        .default_value = "none",
        .simulated_value = "zero",
        .help = "What new allocations read as: zero, or none (whatever was there)"},
+      {.id = Id::kKernelWords,
+       .kind = Kind::kChoice,
+       .variable = "SUPERPIPE_KERNEL_WORDS",
+       .flag = "--kernel-words",
+       .placeholder = "known|all",
+       .choices = {"known", "all"},
+       .default_value = "known",
+       .help =
+           "Which words of the structs that PyTorch hands to its kernels may be pointers: those "
+           "that are known to be, or all, should a kernel fail for memory that superpipe did "
+           "not bring"},
       {.id = Id::kEvicted,
        .kind = Kind::kChoice,
        .variable = "SUPERPIPE_EVICTED",

@@ -28,6 +28,7 @@ enum class SettingId : std::size_t {
   kOverflow,
   kWaitMs,
   kFill,
+  kKernelWords,
   kEvicted,
   kWriteback,
   kReportMem,

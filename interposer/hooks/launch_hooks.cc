@@ -27,7 +27,8 @@ using Clock = std::chrono::steady_clock;
 /// Announces a launch of a kernel with `layout`, submits it through `call`, ends the use.
 template <typename Call>
 CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void* const* parameters,
-                      void* const* extra, StreamHandle stream, const Call& call) noexcept {
+                      void* const* extra, GridSize grid, StreamHandle stream,
+                      const Call& call) noexcept {
   const bool sampled = LaunchOverheadMeter::is_sampled();
   const auto start = sampled ? Clock::now() : Clock::time_point();
 
@@ -36,7 +37,7 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
     if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
   }
   WordList words;
-  add_launch_words(managed, &layout, parameters, extra, words);
+  add_launch_words(managed, &layout, parameters, extra, grid, words);
   if (words.empty()) {
     managed.count_launch_without_buffers();
     return call();
@@ -65,7 +66,7 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
 /// Finds the layout of `function`, or learns it at the first launch, and launches it. A function
 /// that the driver does not know is not ours to judge.
 template <typename Call>
-CUresult launch(CUfunction function, void* const* parameters, void* const* extra,
+CUresult launch(CUfunction function, void* const* parameters, void* const* extra, GridSize grid,
                 StreamHandle stream, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return call();
@@ -75,10 +76,10 @@ CUresult launch(CUfunction function, void* const* parameters, void* const* extra
     return change_passthrough(PassthroughChange::kGrowth, [&] {
       layout = managed->layouts().learn(function);
       if (layout == nullptr) return call();
-      return launch_known(*managed, *layout, parameters, extra, stream, call);
+      return launch_known(*managed, *layout, parameters, extra, grid, stream, call);
     });
   }
-  return launch_known(*managed, *layout, parameters, extra, stream, call);
+  return launch_known(*managed, *layout, parameters, extra, grid, stream, call);
 }
 
 }  // namespace
@@ -87,10 +88,11 @@ CUresult hook::cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int 
                               unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
                               unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
                               void** kernelParams, void** extra) noexcept {
-  return launch(f, kernelParams, extra, stream_handle(hStream, kLegacyDefault), [&] {
-    return driver().cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
-                                   sharedMemBytes, hStream, kernelParams, extra);
-  });
+  return launch(
+      f, kernelParams, extra, {gridDimX, gridDimY}, stream_handle(hStream, kLegacyDefault), [&] {
+        return driver().cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
+                                       blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
+      });
 }
 
 CUresult hook::cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
@@ -98,24 +100,28 @@ CUresult hook::cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned
                                    unsigned int blockDimY, unsigned int blockDimZ,
                                    unsigned int sharedMemBytes, CUstream hStream,
                                    void** kernelParams, void** extra) noexcept {
-  return launch(f, kernelParams, extra, stream_handle(hStream, kPerThreadDefault), [&] {
-    return driver().cuLaunchKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
-                                        blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
-  });
+  return launch(f, kernelParams, extra, {gridDimX, gridDimY},
+                stream_handle(hStream, kPerThreadDefault), [&] {
+                  return driver().cuLaunchKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX,
+                                                      blockDimY, blockDimZ, sharedMemBytes, hStream,
+                                                      kernelParams, extra);
+                });
 }
 
 CUresult hook::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams,
                                 void** extra) noexcept {
   const auto call = [&] { return driver().cuLaunchKernelEx(config, f, kernelParams, extra); };
   if (config == nullptr) return call();
-  return launch(f, kernelParams, extra, stream_handle(config->hStream, kLegacyDefault), call);
+  return launch(f, kernelParams, extra, {config->gridDimX, config->gridDimY},
+                stream_handle(config->hStream, kLegacyDefault), call);
 }
 
 CUresult hook::cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f,
                                      void** kernelParams, void** extra) noexcept {
   const auto call = [&] { return driver().cuLaunchKernelEx_ptsz(config, f, kernelParams, extra); };
   if (config == nullptr) return call();
-  return launch(f, kernelParams, extra, stream_handle(config->hStream, kPerThreadDefault), call);
+  return launch(f, kernelParams, extra, {config->gridDimX, config->gridDimY},
+                stream_handle(config->hStream, kPerThreadDefault), call);
 }
 
 CUresult hook::cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
@@ -123,10 +129,12 @@ CUresult hook::cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, un
                                          unsigned int blockDimY, unsigned int blockDimZ,
                                          unsigned int sharedMemBytes, CUstream hStream,
                                          void** kernelParams) noexcept {
-  return launch(f, kernelParams, nullptr, stream_handle(hStream, kLegacyDefault), [&] {
-    return driver().cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
-                                              blockDimZ, sharedMemBytes, hStream, kernelParams);
-  });
+  return launch(f, kernelParams, nullptr, {gridDimX, gridDimY},
+                stream_handle(hStream, kLegacyDefault), [&] {
+                  return driver().cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ,
+                                                            blockDimX, blockDimY, blockDimZ,
+                                                            sharedMemBytes, hStream, kernelParams);
+                });
 }
 
 CUresult hook::cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDimX,
@@ -134,11 +142,12 @@ CUresult hook::cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDim
                                               unsigned int blockDimX, unsigned int blockDimY,
                                               unsigned int blockDimZ, unsigned int sharedMemBytes,
                                               CUstream hStream, void** kernelParams) noexcept {
-  return launch(f, kernelParams, nullptr, stream_handle(hStream, kPerThreadDefault), [&] {
-    return driver().cuLaunchCooperativeKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX,
-                                                   blockDimY, blockDimZ, sharedMemBytes, hStream,
-                                                   kernelParams);
-  });
+  return launch(f, kernelParams, nullptr, {gridDimX, gridDimY},
+                stream_handle(hStream, kPerThreadDefault), [&] {
+                  return driver().cuLaunchCooperativeKernel_ptsz(
+                      f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
+                      sharedMemBytes, hStream, kernelParams);
+                });
 }
 
 CUresult hook::cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList,

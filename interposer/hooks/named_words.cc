@@ -63,7 +63,8 @@ void NamedWords::add_launch(CUfunction function, void* const* parameters,
     layout = change_passthrough(PassthroughChange::kGrowth,
                                 [&] { return managed_->layouts().learn(function); });
   }
-  add_launch_words(*managed_, layout, parameters, extra, words_);
+  // A node's grid may change without its parameters.
+  add_launch_words(*managed_, layout, parameters, extra, GridSize::unknown(), words_);
 }
 
 void NamedWords::add(const CUDA_KERNEL_NODE_PARAMS_v1* node) noexcept {

@@ -41,6 +41,7 @@ TEST(ReadConfiguration, HasTheSameDefaultsAsAConfigurationThatNobodyRead) {
   EXPECT_EQ(read_back.async_allocators, unread.async_allocators);
   EXPECT_EQ(read_back.wait_limit, unread.wait_limit);
   EXPECT_EQ(read_back.zero_fill, unread.zero_fill);
+  EXPECT_EQ(read_back.known_kernel_words, unread.known_kernel_words);
   EXPECT_EQ(read_back.overflow_allowed, unread.overflow_allowed);
   EXPECT_EQ(read_back.report_real_memory, unread.report_real_memory);
   EXPECT_EQ(read_back.summary, unread.summary);
@@ -62,6 +63,7 @@ TEST(ReadConfiguration, TakesEveryVariableThatChangesSomething) {
                                {"SUPERPIPE_ALLOCATOR", "native"},
                                {"SUPERPIPE_WAIT_MS", "10"},
                                {"SUPERPIPE_FILL", "zero"},
+                               {"SUPERPIPE_KERNEL_WORDS", "all"},
                                {"SUPERPIPE_OVERFLOW", "allow"},
                                {"SUPERPIPE_REPORT_MEM", "real"},
                                {"SUPERPIPE_SUMMARY", "1"},
@@ -81,6 +83,7 @@ TEST(ReadConfiguration, TakesEveryVariableThatChangesSomething) {
   EXPECT_FALSE(configuration.async_allocators);
   EXPECT_EQ(configuration.wait_limit, std::chrono::milliseconds(10));
   EXPECT_TRUE(configuration.zero_fill);
+  EXPECT_FALSE(configuration.known_kernel_words);
   EXPECT_TRUE(configuration.overflow_allowed);
   EXPECT_TRUE(configuration.report_real_memory);
   EXPECT_TRUE(configuration.summary);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -153,9 +154,10 @@ TEST_F(KernelLayoutCacheTest, FindsWhileAnotherThreadLearnsAndClears) {
   reader.join();
 }
 
-std::vector<std::uint64_t> collected(const KernelLayout& layout, std::vector<void*> parameters) {
+std::vector<std::uint64_t> collected(const KernelLayout& layout, std::vector<void*> parameters,
+                                     GridSize grid = {1, 1}) {
   WordList words;
-  collect_parameters(layout, parameters.data(), is_ours, words);
+  collect_parameters(layout, parameters.data(), grid, is_ours, words);
   const auto found = words.words();
   return {found.begin(), found.end()};
 }
@@ -212,6 +214,119 @@ TEST(CollectParameters, FindsMorePointersThanFitInline) {
   for (std::size_t i = 0; i < pointers.size(); ++i) pointers[i] = kOurs + 64 * i;
   const auto found = collected(layout_of({8 * pointers.size()}), {pointers.data()});
   EXPECT_THAT(found, ::testing::IsSupersetOf(pointers));
+}
+
+/// A struct of 80 bytes: three pointers in front of anything else, then two lists of three of which
+/// a launch says how many count, the last word, and eight bytes for its blocks' tensors.
+KnownStruct known_struct_of(KnownStruct::Count count) {
+  using Count = KnownStruct::Count;
+  return {.type = "Known",
+          .smallest = 80,
+          .largest = 80,
+          .block_to_tensor = 64,
+          .list_count = 3,
+          .lists = {{{8, count, 0}, {32, count, 0}, {-24, Count::kFixed, 1}}}};
+}
+
+/// Such a struct, with a pointer in each word but the blocks'.
+struct Filled {
+  std::uint64_t words[10];
+  unsigned char* tensors = reinterpret_cast<unsigned char*>(&words[8]);
+
+  Filled() {
+    for (std::uint64_t i = 0; i < 10; ++i) words[i] = i == 8 ? 0 : kOurs + i;
+  }
+};
+
+/// The words that a launch of `grid` names, as their indices in the struct.
+std::vector<std::uint64_t> known_words(KnownStruct::Count count, GridSize grid,
+                                       Filled filled = {}) {
+  const KnownStruct known = known_struct_of(count);
+  KernelLayout layout{};
+  append_parameter(layout, 4);
+  append_parameter(layout, sizeof filled.words, &known);
+  std::vector<std::uint64_t> words = collected(layout, {nullptr, filled.words}, grid);
+  for (std::uint64_t& word : words) word -= kOurs;
+  std::sort(words.begin(), words.end());
+  return words;
+}
+
+using Count = KnownStruct::Count;
+
+TEST(CollectParameters, LooksAtAsManyWordsOfAKnownStructAsTheGridHasBlocks) {
+  EXPECT_THAT(known_words(Count::kGridX, {2, 1}), ElementsAre(1, 2, 4, 5, 7));
+  EXPECT_THAT(known_words(Count::kGridY, {2, 1}), ElementsAre(1, 4, 7));
+  EXPECT_THAT(known_words(Count::kGridX, {0, 9}), ElementsAre(7));
+}
+
+TEST(CollectParameters, LooksAtNoWordsBehindAListHoweverLargeTheGrid) {
+  EXPECT_THAT(known_words(Count::kGridX, {1000, 1}), ElementsAre(1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(known_words(Count::kGridX, GridSize::unknown()), ElementsAre(1, 2, 3, 4, 5, 6, 7));
+}
+
+TEST(CollectParameters, LooksAtTheTensorsThatTheBlocksOfTheLaunchName) {
+  Filled filled;
+  filled.tensors[0] = 1;
+  filled.tensors[1] = 0;
+  filled.tensors[2] = 2;  // of an earlier launch, which had three blocks
+  EXPECT_THAT(known_words(Count::kTensors, {2, 1}, filled), ElementsAre(1, 2, 4, 5, 7));
+  EXPECT_THAT(known_words(Count::kTensors, {3, 1}, filled), ElementsAre(1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(known_words(Count::kTensors, GridSize::unknown(), filled),
+              ElementsAre(1, 2, 3, 4, 5, 6, 7));
+}
+
+TEST(CollectParameters, ReadsNoBlocksBehindAKnownStruct) {
+  const KnownStruct known = known_struct_of(Count::kTensors);
+  KernelLayout layout{};
+  append_parameter(layout, 80, &known);
+  // Exactly the struct: the sanitizer would see a read behind it.
+  const std::vector<std::uint64_t> words(10, 0);
+  EXPECT_THAT(collected(layout, {const_cast<std::uint64_t*>(words.data())}, {4096, 1}), IsEmpty());
+}
+
+// Strides that a launch of fewer dimensions leaves as they were on the stack.
+constexpr char kStridedCopy[] =
+    "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastIZZZNS0_23direct_"
+    "copy_kernel_cudaERNS_18TensorIteratorBaseEENKUlvE1_clEvENKUlvE5_clEvEUlfE_EEvS4_RKT_EUliE_"
+    "EEviT1_";
+
+struct StridedCopy {
+  std::uint64_t words[67] = {};
+
+  StridedCopy() {
+    words[6] = words[50] = kOurs + 1;  // leftovers
+    words[63] = kOurs + 2;
+    words[64] = kOurs + 3;
+  }
+};
+
+TEST_F(KernelLayoutCacheTest, LeavesOutTheWordsThatAKernelOfPyTorchsDoesNotUse) {
+  functions()[handle(1)] = {kStridedCopy, {4, 536}};
+  StridedCopy copy;
+  EXPECT_THAT(collected(*cache_.learn(handle(1)), {nullptr, copy.words}),
+              ElementsAre(kOurs + 2, kOurs + 3));
+}
+
+TEST_F(KernelLayoutCacheTest, LooksAtAllWordsOfAStructOfAnotherSize) {
+  functions()[handle(1)] = {kStridedCopy, {4, 528}};
+  StridedCopy copy;
+  EXPECT_THAT(collected(*cache_.learn(handle(1)), {nullptr, copy.words}),
+              ElementsAre(kOurs + 1, kOurs + 1, kOurs + 2, kOurs + 3));
+}
+
+TEST_F(KernelLayoutCacheTest, LooksAtAllWordsOfAKernelWithAnotherNumberOfParameters) {
+  functions()[handle(1)] = {kStridedCopy, {4, 536, 4}};
+  StridedCopy copy;
+  EXPECT_THAT(collected(*cache_.learn(handle(1)), {nullptr, copy.words, nullptr}),
+              ElementsAre(kOurs + 1, kOurs + 1, kOurs + 2, kOurs + 3));
+}
+
+TEST_F(KernelLayoutCacheTest, LooksAtAllWordsIfItIsToldTo) {
+  functions()[handle(1)] = {kStridedCopy, {4, 536}};
+  KernelLayoutCache all(KernelLayoutCache::StructWords::kAll);
+  StridedCopy copy;
+  EXPECT_THAT(collected(*all.learn(handle(1)), {nullptr, copy.words}),
+              ElementsAre(kOurs + 1, kOurs + 1, kOurs + 2, kOurs + 3));
 }
 
 TEST(ArgumentBufferOf, ReadsPointerAndSizeInAnyOrder) {

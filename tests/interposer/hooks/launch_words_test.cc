@@ -24,7 +24,7 @@ Added add(CUfunction function, void* const* parameters, void* const* extra) {
   WordList words;
   ManagedContext& managed = *ContextRegistry::managed();
   const KernelLayout* const layout = managed.layouts().learn(function);
-  add_launch_words(managed, layout, parameters, extra, words);
+  add_launch_words(managed, layout, parameters, extra, {1, 1}, words);
   return {layout, {words.words().begin(), words.words().end()}};
 }
 
