@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """PyTorch's tests on simgpu: with a twin on the CPU, whose values everything has to equal, and without, run against run.
 
-  scripts/test --frameworks [--parts operations,twin,reproducible] [--only TEXT] ...
+  scripts/test --frameworks [--parts words,operations,twin,reproducible] [--only TEXT] ...
 
+words         tools/kernel_words.json: each struct that it describes is handed to a kernel in PyTorch's library, and superpipe
+              finds the operands of operations in such structs.
 operations    Operations of PyTorch under the twin, without superpipe, and two faults that the twin has to find.
 twin          Programs under the twin: without superpipe, which says what they need, and under it at half of that. Each value
               that is kept on the device is compared before each use, and the results are those of a run on the CPU.
@@ -28,6 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import environment
+import kernel_words_check
 import seeded_faults
 from simulated_torch import ALLOCATORS, Build, Unfit, simulated_run, torch_version
 
@@ -35,7 +38,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SKIPPED = 77
 MIB = 1 << 20
-PARTS = ("operations", "twin", "reproducible")
+PARTS = ("words", "operations", "twin", "reproducible")
 
 PROGRAMS = ("generate_llama", "generate_gpt2_sampling", "train_sgd", "train_adamw_foreach", "train_adamw_single", "train_adamw_fused",
             "train_accumulating", "train_checkpointing", "train_zeroth_order", "vit", "bert", "diffusion_sampling", "diffusion_training")
@@ -113,6 +116,23 @@ class Runner:
         wrong = [name for name in names if "error" in answers.get(name, {"error": "none"})]
         self.row("reference", "all programs on the CPU", f"{wrong}: {finished.stderr[-1000:]}" if wrong else None,
                  f"{len(names)} programs", [])
+
+    # ---- words
+
+    def words(self) -> None:
+        try:
+            problem, detail = kernel_words_check.check_rows(self.options.python, self.build.kernel_parameters)
+        except RuntimeError as error:
+            problem, detail = str(error), ""
+        self.row("words", "rows of tools/kernel_words.json", problem, detail, [])
+        timeline = self.folder / "operands.csv"
+        answer = simulated_run(self.build, [self.options.python, HERE / "operands.py"], allocator="async", managed=True,
+                               flags=["--gpu-mem", "20G", "--min-buffer", "1", "--timeline", timeline], environment=MIXERS_OFF,
+                               limit=self.options.limit)
+        problem, detail = answer.get("error"), ""
+        if problem is None:
+            problem, detail = kernel_words_check.operands_problem(answer["steps"], kernel_words_check.launches_of_steps(timeline))
+        self.row("words", "operands of operations", problem, detail, [answer] if "error" in answer else [])
 
     # ---- operations
 
@@ -242,6 +262,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(options, build, Path(folder))
         names = [name for name in PROGRAMS if options.only in name]  # their values are the CPU's, bit for bit
+        if "words" in options.parts:
+            runner.words()
         if {"operations", "twin", "faults"} & set(options.parts):
             runner.references(["operations", *names] if options.parts != ["faults"] else seeded_faults.programs())
         if "operations" in options.parts:

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -10,6 +11,7 @@ SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", Path(__file__).resolve().pa
 sys.path.insert(0, str(SOURCE / "tests" / "frameworks"))
 
 import frameworks_tests  # noqa: E402
+import kernel_words_check  # noqa: E402
 import seeded_faults  # noqa: E402
 
 
@@ -71,6 +73,44 @@ class SeededFaults(unittest.TestCase):
 
     def test_run_on_programs_that_there_are(self) -> None:
         self.assertLessEqual(set(json.loads(seeded_faults.LIST.read_text())["programs"]), set(frameworks_tests.PROGRAMS))
+
+
+class KernelWords(unittest.TestCase):
+    STRUCTS = [{"name": "a list", "type": "at::List<", "bytes": [64, 64]}, {"name": "a functor", "type": "at::f", "bytes": [100, 120]}]
+
+    def test_has_no_problem_where_each_row_fits_a_kernel(self) -> None:
+        parameters = [(3, 64, "at::List<float>"), (2, 104, "at::f<int>"), (5, 32, "other")]
+        self.assertEqual(kernel_words_check.rows_problem(parameters, self.STRUCTS), (None, "2 of 2 rows, 5 of 10 structs of kernels"))
+
+    def test_names_the_rows_that_fit_none(self) -> None:
+        for kernel in ((3, 72, "at::List<float>"), (3, 64, "other::at::List<float>")):
+            problem, detail = kernel_words_check.rows_problem([kernel, (1, 100, "at::f<int>")], self.STRUCTS)
+            self.assertIn("a list", problem)
+            self.assertIn("1 of 2 rows", detail)
+
+    STEPS = [{"name": "fill", "uses": [0]}, {"name": "fill", "uses": [1]}, {"name": "add", "uses": [0, 1]}]
+
+    def named(self, buffers: list[int]) -> list[set[int]]:
+        with tempfile.TemporaryDirectory() as folder:
+            timeline = Path(folder) / "timeline.csv"
+            timeline.write_text("time_ms,event,buffer,layer,bytes\n0,fetch_begin,9,,1\n" + "".join(
+                f"0,launch,{buffer},,1\n" for buffer in buffers))
+            return kernel_words_check.launches_of_steps(timeline)
+
+    def test_finds_the_launches_of_each_step_between_two_marks(self) -> None:
+        self.assertEqual(self.named([0, 1, 5, 0, 1, 6, 0, 1, 5, 6, 1, 0, 1]), [{5}, {6}, {5, 6, 1}])
+
+    def test_is_content_where_each_operand_was_named(self) -> None:
+        problem, detail = kernel_words_check.operands_problem(self.STEPS, [{5}, {6}, {5, 6, 7}])
+        self.assertIsNone(problem)
+        self.assertEqual(detail, "1 operations, 2 operands")
+
+    def test_names_the_operations_of_which_an_operand_was_not(self) -> None:
+        self.assertIn("add", kernel_words_check.operands_problem(self.STEPS, [{5}, {6}, {5, 7}])[0])
+
+    def test_does_not_judge_a_timeline_of_other_steps(self) -> None:
+        self.assertIn("2 steps", kernel_words_check.operands_problem(self.STEPS, [{5}, {6}])[0])
+        self.assertIn("2 buffers", kernel_words_check.operands_problem(self.STEPS, [{5, 6}, {6}, {5, 6}])[0])
 
 
 if __name__ == "__main__":

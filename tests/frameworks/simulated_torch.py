@@ -32,6 +32,7 @@ class Build:
         self.simgpu = self.folder / "lib" / "superpipe" / "simgpu"
         self.command = self.folder / "bin" / "superpipe"
         self.twin = self.folder / "tests" / "frameworks" / "twin.simgpu.so"
+        self.kernel_parameters = self.folder / "tests" / "frameworks" / "kernel_parameters"
 
     def check(self) -> None:
         if missing := [part for part in self.PARTS if not (self.folder / part).exists()]:

@@ -1,0 +1,76 @@
+"""Whether tools/kernel_words.json speaks of the structs that the installed PyTorch hands to its kernels, and says which words are
+pointers."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from pathlib import Path
+
+TABLE = Path(__file__).resolve().parents[2] / "tools" / "kernel_words.json"
+FIND_LIBRARY = "import importlib.util; print(importlib.util.find_spec('torch').submodule_search_locations[0] + '/lib/libtorch_cuda.so')"
+
+
+def parameters_of(python: Path, program: Path) -> list[tuple[int, int, str]]:
+    """The by-value parameters of the kernels in the library of `python`'s torch, as `program` (kernel_parameters.cc) lists them:
+    kernels, bytes, type. @raises RuntimeError if that cannot be read."""
+    library = subprocess.run([str(python), "-c", FIND_LIBRARY], check=True, capture_output=True, text=True).stdout.strip()
+    listed = subprocess.run([str(program), library], capture_output=True, text=True)
+    if listed.returncode != 0:
+        raise RuntimeError(listed.stderr.strip())
+    rows = (line.split("\t", 2) for line in listed.stdout.splitlines())
+    return [(int(kernels), int(size), name) for kernels, size, name in rows]
+
+
+def fits(struct: dict, size: int, name: str) -> bool:
+    return name.startswith(struct["type"]) and struct["bytes"][0] <= size <= struct["bytes"][1]
+
+
+def rows_problem(parameters: list[tuple[int, int, str]], structs: list[dict]) -> tuple[str | None, str]:
+    """What is wrong with the table, None if nothing is, and how much it covers.
+
+    Every row has to fit a kernel: a struct of another version of PyTorch has another size, and the row has to be written anew
+    for it. Structs without a row are looked at word by word, which costs time and fetches but nothing else.
+    """
+    unused = [struct["name"] for struct in structs if not any(fits(struct, size, name) for _, size, name in parameters)]
+    covered = sum(kernels for kernels, size, name in parameters if any(fits(struct, size, name) for struct in structs))
+    detail = f"{len(structs) - len(unused)} of {len(structs)} rows, {covered} of {sum(row[0] for row in parameters)} structs of kernels"
+    return (f"no kernel has what these rows describe: {'; '.join(unused)}" if unused else None), detail
+
+
+def check_rows(python: Path, program: Path) -> tuple[str | None, str]:
+    """rows_problem() of the table as it is. @raises RuntimeError as parameters_of()."""
+    return rows_problem(parameters_of(python, program), json.loads(TABLE.read_text())["structs"])
+
+
+def launches_of_steps(timeline: Path) -> list[set[int]]:
+    """The buffers that the launches of each step of operands.py named, by superpipe's timeline: between two marks, which are the
+    first two buffers, named one after the other."""
+    with timeline.open(newline="") as file:
+        named = [int(row["buffer"]) for row in csv.DictReader(file) if row["event"] == "launch"]
+    marks, groups, at = named[:2], [set()], 2
+    while at < len(named):
+        if named[at:at + 2] == marks:
+            groups.append(set())
+            at += 2
+        else:
+            groups[-1].add(named[at])
+            at += 1
+    return groups[:-1]
+
+
+def operands_problem(steps: list[dict], named: list[set[int]]) -> tuple[str | None, str]:
+    """The operands of `steps` that no launch of theirs named, None if there are none, and what was looked at."""
+    if len(named) != len(steps):
+        return f"the timeline has the launches of {len(named)} steps, not of {len(steps)}", ""
+    filled: dict[int, int] = {}  # the buffer of each tensor, by the step that filled it
+    for number, (step, buffers) in enumerate(zip(steps, named)):
+        if step["uses"] == [number]:
+            if len(buffers) != 1:
+                return f"step {number} fills one tensor, and {len(buffers)} buffers were named", ""
+            filled[number] = next(iter(buffers))
+    operations = [(step, buffers) for number, (step, buffers) in enumerate(zip(steps, named)) if number not in filled]
+    missed = [step["name"] for step, buffers in operations if {filled[use] for use in step["uses"]} - buffers]
+    detail = f"{len(operations)} operations, {sum(len(step['uses']) for step, _ in operations)} operands"
+    return (f"launches without an operand of theirs: {', '.join(missed)}" if missed or not operations else None), detail
