@@ -104,9 +104,45 @@ const WrongProgram kBlockUsedBeforeItsAllocation{
       run.let_run(other);
       gate.open();
       run.expect(output, kNew);
-    },
-    {},
-    "a pool's block can be used as soon as the host knows its address"};
+    }};
+
+const WrongProgram kCopyBeforeAllocation{
+    "copy_into_block_before_its_allocation",
+    "Another stream copies into a block before its allocation has come in stream order.",
+    Rejection::kIllegalAddress, [](Run& run) {
+      const CUstream owner = run.stream();
+      const CUstream other = run.stream();
+      Gate gate;
+      gate.hold(owner);
+      const CUdeviceptr data = allocate_async(run, owner);
+      if (run.ordered()) run.order(other, owner);
+      run.copy_in(other, data, run.pinned(kNew));
+      run.let_run(other);
+      gate.open();
+      run.expect(data, kNew);
+    }};
+
+const WrongProgram kReusedBlockBeforeItsAllocation{
+    "reused_block_used_before_its_allocation",
+    "Another stream uses a block that is given out again before its allocation has come.",
+    Rejection::kIllegalAddress, [](Run& run) {
+      const CUstream owner = run.stream();
+      const CUstream other = run.stream();
+      const CUdeviceptr output = run.buffer(kOld);
+      const CUdeviceptr first = allocate_async(run, owner);
+      run.fill_words(owner, first, kForeign);
+      run.check(cuMemFreeAsync(first, owner));
+      run.synchronize(owner);
+      Gate gate;
+      gate.hold(owner);
+      const CUdeviceptr data = allocate_async(run, owner);
+      if (run.ordered()) run.order(other, owner);
+      run.fill_words(other, data, kNew);
+      run.copy_words(other, output, data);
+      run.let_run(other);
+      gate.open();
+      run.expect(output, kNew);
+    }};
 
 const WrongProgram kBlockFreedByAnotherStream{
     "block_freed_by_another_stream",

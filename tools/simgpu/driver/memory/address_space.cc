@@ -67,7 +67,7 @@ Resolution AddressSpace::resolve(std::uint64_t address, std::uint64_t size, bool
 Resolution AddressSpace::resolve(const Claim& claim, std::uint64_t size, bool write, int device) {
   if (!claim.allocated) return mappings_.resolve(claim.address, size, write, device);
   const std::shared_ptr<const AllocationLife> life = claim.life.lock();
-  if (life == nullptr) return {.first_bad = claim.address, .segments = {}};
+  if (life == nullptr || !life->begun()) return {.first_bad = claim.address, .segments = {}};
   return resolve_in(*life, claim.address, size);
 }
 

@@ -35,7 +35,7 @@ class AddressSpace {
   /// @}
 
   /// For work that runs: the memory behind `size` bytes from `claim.address` on. An allocation is
-  /// accessible until its free is executed.
+  /// accessible from where it comes in stream order until its free is executed.
   Resolution resolve(const Claim& claim, std::uint64_t size, bool write, int device);
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <mutex>
+#include <utility>
 
 #include "tools/simgpu/driver/entry/handle_table.h"
 #include "tools/simgpu/driver/process/configuration.h"
@@ -18,6 +19,11 @@ constexpr std::uint64_t kLowArena = 0xa'2000'0000;
 constexpr std::uint64_t kSmallestArena = std::uint64_t{1} << 32;
 
 }  // namespace
+
+bool AllocationLife::begun() const {
+  return std::all_of(after.begin(), after.end(),
+                     [](const CompletionPtr& earlier) { return earlier->settled(); });
+}
 
 AllocationTable::AllocationTable() {
   // Address space only. Smaller where the system limits it; allocations then fail sooner.
@@ -121,12 +127,12 @@ void AllocationTable::unmap_chunk(std::uint64_t base, std::uint64_t size) {
 }
 
 void AllocationTable::add_block(Context& context, std::shared_ptr<MemoryPool> pool,
-                                const AllocationLife& life) {
+                                AllocationLife life) {
   const std::unique_lock lock{mutex_};
   Allocation& allocation = allocations_[life.base];
   allocation.base = life.base;
   allocation.size = life.size;
-  allocation.life = std::make_shared<AllocationLife>(life);
+  allocation.life = std::make_shared<AllocationLife>(std::move(life));
   allocation.context = &context;
   allocation.source = AllocationSource::kPool;
   allocation.pool = std::move(pool);

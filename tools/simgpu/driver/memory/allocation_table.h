@@ -8,6 +8,7 @@
 #include <shared_mutex>
 #include <vector>
 
+#include "tools/simgpu/driver/device/timeline.h"
 #include "tools/simgpu/driver/entry/api.h"
 #include "tools/simgpu/driver/memory/address_range.h"
 #include "tools/simgpu/driver/memory/extents.h"
@@ -29,6 +30,13 @@ struct AllocationLife {
   std::uint64_t size = 0;    ///< as asked for
   PhysicalPtr physical;      ///< which they lie in
   std::uint64_t offset = 0;  ///< in `physical`
+  /// What the allocation comes after in stream order, as far as it had not completed when the
+  /// program asked for it.
+  std::vector<CompletionPtr> after{};
+
+  /// Whether the allocation has come in stream order. The host knows the address before that, but
+  /// no work that may use it has been able to start.
+  [[nodiscard]] bool begun() const;
 };
 
 /// Device memory that cuMemAlloc or a pool made.
@@ -71,7 +79,7 @@ class AllocationTable {
   void unmap_chunk(std::uint64_t base, std::uint64_t size);
   /// Adds an allocation of `pool`, made in `context`. REQUIRES that its bytes are of a chunk and of
   /// no other allocation in the table.
-  void add_block(Context& context, std::shared_ptr<MemoryPool> pool, const AllocationLife& life);
+  void add_block(Context& context, std::shared_ptr<MemoryPool> pool, AllocationLife life);
   /// Takes the allocation of `pool` at `base` out of the table.
   /// @return its life, which ends when the caller lets go of it; null if there is none.
   std::shared_ptr<const AllocationLife> remove_block(const MemoryPool& pool, std::uint64_t base);

@@ -49,11 +49,14 @@ CUresult MemoryPool::allocate(const StreamPtr& stream, std::uint64_t size, std::
   if (!taken) return CUDA_ERROR_OUT_OF_MEMORY;
   used_.add(bytes);
   const auto chunk = std::prev(chunks_.upper_bound(taken->address));
+  std::vector<CompletionPtr> after = pending_of(stream);
+  after.insert(after.end(), taken->pending.begin(), taken->pending.end());
   AddressSpace::instance().allocations().add_block(context_of(*stream), shared_from_this(),
                                                    {.base = taken->address,
                                                     .size = size,
                                                     .physical = chunk->second,
-                                                    .offset = taken->address - chunk->first});
+                                                    .offset = taken->address - chunk->first,
+                                                    .after = std::move(after)});
   lock.unlock();
   if (!taken->fresh) {
     Operation fill = fill_unwritten(taken->address, size);

@@ -60,6 +60,10 @@ bool comes_after(const StreamPtr& stream, StreamPoint point);
 /// before it enqueues, without holding any lock.
 void await_room(const StreamPtr& stream);
 
+/// What must complete before `stream` counts as idle: its own last operation, and for the legacy
+/// stream those of all blocking streams.
+std::vector<CompletionPtr> pending_of(const StreamPtr& stream);
+
 /// Whether everything now on `stream` is complete (for the legacy stream: on all blocking streams
 /// of its context too).
 bool is_complete(const StreamPtr& stream);

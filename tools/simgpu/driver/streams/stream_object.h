@@ -68,8 +68,4 @@ class Stream {
 /// A new stream of `context`, which owns it until it is closed and drained.
 StreamPtr make_stream(Context& context, StreamKind kind, unsigned flags, int priority);
 
-/// What must complete before `stream` counts as idle: its own last operation, and for the legacy
-/// stream those of all blocking streams.
-std::vector<CompletionPtr> pending_of(const StreamPtr& stream);
-
 }  // namespace simgpu
