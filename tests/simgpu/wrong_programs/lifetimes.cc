@@ -58,8 +58,7 @@ const WrongProgram kFreeTwice{"free_twice", "Memory is freed twice.", Rejection:
 const WrongProgram kKernelAfterFreeInStreamOrder{
     "kernel_after_free_in_stream_order",
     "A kernel is launched behind the stream-ordered free of its memory.",
-    Rejection::kIllegalAddress,
-    [](Run& run) {
+    Rejection::kIllegalAddress, [](Run& run) {
       const CUstream stream = run.stream();
       const CUdeviceptr output = run.buffer(kOld);
       const CUdeviceptr data = allocate_async(run, stream);
@@ -68,9 +67,21 @@ const WrongProgram kKernelAfterFreeInStreamOrder{
       run.copy_words(stream, output, data);
       if (run.ordered()) run.check(cuMemFreeAsync(data, stream));
       run.expect(output, kNew);
-    },
-    {},
-    "a pool keeps a freed block's bytes where they were"};
+    }};
+
+const WrongProgram kMixerAfterFreeInStreamOrder{
+    "mixer_after_free_in_stream_order",
+    "A mixer is launched behind the stream-ordered free of its memory.", Rejection::kIllegalAddress,
+    [](Run& run) {
+      const CUstream stream = run.stream();
+      const CUdeviceptr output = run.buffer(kOld);
+      const CUdeviceptr data = allocate_async(run, stream);
+      run.fill_words(stream, data, kNew);
+      if (!run.ordered()) run.check(cuMemFreeAsync(data, stream));
+      run.mix(stream, output, data);
+      if (run.ordered()) run.check(cuMemFreeAsync(data, stream));
+      run.answer(output);
+    }};
 
 const WrongProgram kCopyAfterFreeInStreamOrder{
     "copy_after_free_in_stream_order",
@@ -90,8 +101,7 @@ const WrongProgram kCopyAfterFreeInStreamOrder{
 const WrongProgram kBlockUsedBeforeItsAllocation{
     "block_used_before_its_allocation",
     "Another stream uses a block before its allocation has come in stream order.",
-    Rejection::kIllegalAddress,
-    [](Run& run) {
+    Rejection::kIllegalAddress, [](Run& run) {
       const CUstream owner = run.stream();
       const CUstream other = run.stream();
       const CUdeviceptr output = run.buffer(kOld);

@@ -1,5 +1,7 @@
 // Programs that look wrong and are not.
 
+#include <cstdlib>
+
 #include "tests/simgpu/wrong_programs/program.h"
 
 namespace wrong_programs {
@@ -93,6 +95,45 @@ const RightProgram kBlockGivenOutAgainSmaller{
       gate.open();
       run.synchronize(stream);
       run.expect(host, kNew);
+    }};
+
+const RightProgram kEndOfBlockBesideAFreeOne{
+    "end_of_block_beside_a_free_one",
+    "A kernel is given the end of a block, behind which another block was freed.", [](Run& run) {
+      const CUstream stream = run.stream();
+      CUdeviceptr data = 0;
+      CUdeviceptr behind = 0;
+      run.check(cuMemAllocAsync(&data, kBytes, stream));
+      run.check(cuMemAllocAsync(&behind, kBytes, stream));
+      if (behind != data + kBytes) std::abort();
+      run.check(cuMemFreeAsync(behind, stream));
+      run.fill_words(stream, data, kNew);
+      CUdeviceptr end = data + kBytes;
+      std::uint32_t value = kForeign;
+      std::uint32_t count = 0;
+      run.launch("fill_words", stream, {&end, &value, &count});
+      run.expect(data, kNew);
+    }};
+
+const RightProgram kBlockOrderedByTheHost{
+    "block_ordered_by_the_host",
+    "Another stream uses a block whose allocation the host has seen complete, by no event.",
+    [](Run& run) {
+      const CUstream owner = run.stream();
+      const CUstream other = run.stream();
+      const CUdeviceptr input = run.buffer(kNew);
+      CUdeviceptr data = 0;
+      run.check(cuMemAllocAsync(&data, kBytes, owner));
+      for (int round = 0; round < 200; ++round) {
+        run.copy_words(owner, data, input);
+        run.check(cuMemFreeAsync(data, owner));
+        run.check(cuMemAllocAsync(&data, kBytes, owner));
+        while (cuStreamQuery(owner) == CUDA_ERROR_NOT_READY) {
+        }
+        run.copy_words(other, data, input);
+        run.synchronize(other);
+      }
+      run.expect(data, kNew);
     }};
 
 const RightProgram kEventDestroyedEarly{

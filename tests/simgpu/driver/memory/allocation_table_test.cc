@@ -69,6 +69,34 @@ TEST_F(AllocationTableTest, ABlocksLifeEndsWithItsFreeAndNotWhenTheHostAskedForI
   remove_block(*pool, base);
 }
 
+TEST_F(AllocationTableTest, ABlockIsFreeFromItsFreeToTheEndOfItsChunk) {
+  Context context{*find_device(0), false, 0, 1};
+  const auto pool = std::make_shared<MemoryPool>(*find_device(0), false);
+  const std::uint64_t base = add_block(context, pool, 100);
+  EXPECT_FALSE(table_.is_free_block(base));
+  EXPECT_FALSE(table_.is_free_block(base + 100)) << "a kernel may be given a block's end";
+  EXPECT_TRUE(table_.is_free_block(base + 101));
+  EXPECT_FALSE(table_.is_free_block(base + kGranularity)) << "of no chunk";
+  EXPECT_NE(table_.remove_block(*pool, base), nullptr);
+  EXPECT_TRUE(table_.is_free_block(base));
+  table_.unmap_chunk(base, kGranularity);
+  EXPECT_FALSE(table_.is_free_block(base));
+  const std::uint64_t whole = allocate(100, context);
+  EXPECT_FALSE(table_.is_free_block(whole + 101)) << "a mistake, but in no pool";
+  EXPECT_EQ(table_.remove(whole), CUDA_SUCCESS);
+}
+
+TEST(AllocationLife, BeginsWhenAllThatComesBeforeItIsSettled) {
+  EXPECT_TRUE(AllocationLife{}.begun());
+  const auto first = std::make_shared<Completion>();
+  const auto second = std::make_shared<Completion>();
+  const AllocationLife life{.base = 0, .size = 1, .physical = nullptr, .after = {first, second}};
+  first->settle(0);
+  EXPECT_FALSE(life.begun());
+  second->settle(0);
+  EXPECT_TRUE(life.begun());
+}
+
 TEST_F(AllocationTableTest, ABlockIsFreedThroughItsPoolOnly) {
   Context context{*find_device(0), false, 0, 1};
   const auto pool = std::make_shared<MemoryPool>(*find_device(0), false);

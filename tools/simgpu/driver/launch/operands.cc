@@ -18,6 +18,8 @@ Operands::Operands(std::span<const LiveWord> words, int device) : device_(device
       range.size = allocation->size;
     } else {
       range.claim.address = word.value;
+      // A block that was freed is claimed like one whose free is executed before the kernel starts.
+      range.claim.allocated = space.allocations().is_free_block(word.value);
     }
     const auto same = std::find_if(ranges_.begin(), ranges_.end(), [&](const Range& other) {
       return other.claim.address == range.claim.address;
@@ -62,7 +64,8 @@ void Operands::start(Range& range) const {
   }
   range.live = memory.accessible;
   range.segments = std::move(memory.segments);
-  // An allocation was freed, in an order that nothing made; mapped memory is for another device.
+  // An allocation was freed, or has not come, in an order that nothing made; mapped memory is for
+  // another device.
   if (!range.live && (range.surely || !range.claim.allocated)) {
     throw AccessFault{.address = range.claim.address};
   }

@@ -118,11 +118,14 @@ void AllocationTable::remove_all_of(const Context& context) {
 
 std::optional<std::uint64_t> AllocationTable::map_chunk(const PhysicalPtr& memory) {
   const std::unique_lock lock{mutex_};
-  return map_locked(memory);
+  const auto base = map_locked(memory);
+  if (base) chunks_.emplace(*base, memory->size());
+  return base;
 }
 
 void AllocationTable::unmap_chunk(std::uint64_t base, std::uint64_t size) {
   const std::unique_lock lock{mutex_};
+  chunks_.erase(base);
   unmap_locked(base, size + kPage);
 }
 
@@ -172,6 +175,19 @@ std::optional<Allocation> AllocationTable::find(std::uint64_t address) {
   if (after == allocations_.begin()) return std::nullopt;
   const Allocation& allocation = std::prev(after)->second;
   return address - allocation.base < allocation.size ? std::optional{allocation} : std::nullopt;
+}
+
+bool AllocationTable::is_free_block(std::uint64_t address) {
+  if (!touches(address, 1)) return false;  // without the lock: most words name mapped memory
+  const std::shared_lock lock{mutex_};
+  const auto chunk = chunks_.upper_bound(address);
+  if (chunk == chunks_.begin() || address - std::prev(chunk)->first >= std::prev(chunk)->second) {
+    return false;
+  }
+  const auto after = allocations_.upper_bound(address);
+  if (after == allocations_.begin()) return true;
+  const Allocation& allocation = std::prev(after)->second;
+  return address - allocation.base > allocation.size;
 }
 
 bool AllocationTable::touches(std::uint64_t address, std::uint64_t size) const {

@@ -91,6 +91,9 @@ class AllocationTable {
   std::optional<Allocation> find_at(std::uint64_t base);
   /// The allocation that `address` lies in.
   std::optional<Allocation> find(std::uint64_t address);
+  /// Whether `address` lies in a pool's chunk, but neither in an allocation nor right behind one.
+  /// The bytes are mapped, and nobody's.
+  bool is_free_block(std::uint64_t address);
   /// Whether [address, address + size) touches the address space of allocations, used or not.
   [[nodiscard]] bool touches(std::uint64_t address, std::uint64_t size) const;
 
@@ -103,7 +106,8 @@ class AllocationTable {
   void erase(Allocations::iterator allocation);
 
   std::shared_mutex mutex_;
-  Allocations allocations_;  ///< by base
+  Allocations allocations_;                        ///< by base
+  std::map<std::uint64_t, std::uint64_t> chunks_;  ///< of pools: base to size
   std::uint64_t arena_base_ = 0;
   std::uint64_t arena_size_ = 0;
   Extents arena_{0, 0};  ///< what is free of [arena_base_, arena_base_ + arena_size_)
