@@ -325,8 +325,7 @@ const WrongProgram kAnotherDevicesMemory{
       }
       run.expect(near, kNew);
     },
-    {"SIMGPU_DEVICES=2"},
-    "a plugin's kernel can read the memory of every device"};
+    {"SIMGPU_DEVICES=2"}};
 
 const WrongProgram kAnotherDevicesPage{
     "another_devices_page",

@@ -47,6 +47,10 @@ void Operands::start(Range& range) const {
   Resolution memory;
   if (range.claim.allocated) {
     memory = space.resolve(range.claim, range.size, false, device_);
+    // No device is another one's peer.
+    for (const Segment& segment : memory.segments) {
+      memory.accessible = memory.accessible && segment.physical->device().ordinal() == device_;
+    }
   } else {
     // At one moment: what adjoins the memory may come and go at any time.
     const AddressRange found =
@@ -64,7 +68,7 @@ void Operands::start(Range& range) const {
   }
   range.live = memory.accessible;
   range.segments = std::move(memory.segments);
-  // An allocation was freed, or has not come, in an order that nothing made; mapped memory is for
+  // An allocation was freed, or has not come, in an order that nothing made; or the memory is for
   // another device.
   if (!range.live && (range.surely || !range.claim.allocated)) {
     throw AccessFault{.address = range.claim.address};
