@@ -164,8 +164,7 @@ const WrongProgram kInputOverwrittenUnderPlainKernel{
     "A copy in overwrites what a kernel only reads, though its name does not tell so.",
     Rejection::kOtherBytes,
     [](Run& run) { overwrite_input(run, "wait_and_copy_plain"); },
-    {},
-    "a plugin's kernel works on copies of what it may write, made when it starts"};
+    {"SIMGPU_OPERANDS=live"}};
 
 const WrongProgram kDeviceCopyBeforeKernel{
     "device_copy_before_kernel", "A copy inside device memory does not wait for a kernel.",

@@ -121,6 +121,29 @@ TEST(PrivateOperands, OfManyPagesShowWhatWasWrittenOnlyWhenTheyArePublished) {
   EXPECT_EQ(second->window()[5 * kPage + 4], 0x77);
 }
 
+// As a GPU's kernel reads either, whatever the size.
+TEST(PrivateOperands, WhereNoneIsSmallShowWhatOthersWriteToPagesThatTheKernelHasNotWritten) {
+  constexpr std::uint64_t kBegin = 0x7000'0000'0000;
+  static Device device{0, Card{.memory_bytes = std::uint64_t{64} << 20}, 0, 1};
+  const auto small = std::make_shared<SmallBlocks>(device);
+  const PhysicalPtr memory = Physical::create(small, 2 * kPage);
+  std::memset(memory->window(), 1, 2 * kPage);
+  for (const std::uint64_t copied : {PrivateOperands::kCopied, std::uint64_t{0}}) {
+    PrivateOperands operands{copied};
+    operands.add(kBegin, kBegin + 2 * kPage, {{memory->window(), 2 * kPage, memory, 0}});
+    auto* const copy = reinterpret_cast<volatile unsigned char*>(operands.to_copy(kBegin));
+    copy[0] = 0xEE;
+    memory->window()[kPage] = 0x77;  // another stream's
+    EXPECT_EQ(copy[kPage], copied == 0 ? 0x77 : 1);
+    operands.collect();
+    EXPECT_EQ(memory->window()[0], 1);
+    operands.publish();
+    EXPECT_EQ(memory->window()[0], 0xEE);
+    EXPECT_EQ(memory->window()[kPage], 0x77);
+    std::memset(memory->window(), 1, 2 * kPage);
+  }
+}
+
 TEST(PrivateOperands, TellWhichSegmentsWereTouched) {
   constexpr std::uint64_t kBegin = 0x7000'0000'0000;
   static Device device{0, Card{.memory_bytes = std::uint64_t{64} << 20}, 0, 1};

@@ -158,7 +158,8 @@ class LaunchWork {
   std::array<unsigned, 3> grid_;
   Operands operands_;
   double threads_;  ///< of all blocks; more than a 64-bit integer holds, for some valid grids
-  PrivateOperands private_;  ///< of a host kernel
+  PrivateOperands private_{
+      configuration().live_operands ? 0 : PrivateOperands::kCopied};  ///< of a host kernel
   std::vector<void*> arguments_;
   std::vector<std::size_t> sizes_;
   SimgpuLaunch view_{};

@@ -138,7 +138,7 @@ void PrivateOperands::add(std::uint64_t begin, std::uint64_t end,
     if (range.begin == begin) return;
   }
   ranges_.push_back({begin, end - begin, nullptr, 0, nullptr, {}, segments, {}});
-  if (end - begin <= kCopied) {
+  if (end - begin <= copied_) {
     copy(ranges_.back());
   } else {
     map(ranges_.back());

@@ -22,10 +22,12 @@ namespace simgpu {
 /// memory: those lead into the program's own view. Used by one thread at a time.
 class PrivateOperands {
  public:
-  /// The largest range that is copied at once, in bytes.
+  /// The largest range that is usually copied at once, in bytes.
   static constexpr std::uint64_t kCopied = 65536;
 
-  PrivateOperands() = default;
+  /// Ranges of up to `copied` bytes are small. With 0 none is: then the kernel sees, in the pages
+  /// that it has not written, what others write while it runs.
+  explicit PrivateOperands(std::uint64_t copied = kCopied) : copied_(copied) {}
   ~PrivateOperands();
   PrivateOperands(const PrivateOperands&) = delete;
   PrivateOperands& operator=(const PrivateOperands&) = delete;
@@ -81,6 +83,7 @@ class PrivateOperands {
   void translate_stored_addresses();
   void clear();
 
+  const std::uint64_t copied_;
   std::vector<Range> ranges_;
   std::vector<Run> runs_;
 };

@@ -42,6 +42,7 @@ struct Configuration {
   bool serial_host_functions = false;      ///< SIMGPU_HOST_FUNCTIONS
   bool mixers_write = true;                ///< SIMGPU_MIXERS
   bool host_access = false;                ///< SIMGPU_HOST_ACCESS
+  bool live_operands = false;              ///< SIMGPU_OPERANDS
   std::string statistics_path;             ///< SIMGPU_STATS
   std::string faults;                      ///< SIMGPU_FAULTS
   std::string kernel_plugins;              ///< SIMGPU_KERNELS, colon-separated
