@@ -51,14 +51,12 @@ RightProgram::RightProgram(std::string the_name, std::string the_look,
 
 WrongProgram::WrongProgram(std::string the_name, std::string the_mistake, Rejection the_rejection,
                            std::function<void(Run&)> the_body,
-                           std::vector<std::string> the_environment,
-                           std::string the_accepted_because)
+                           std::vector<std::string> the_environment)
     : name(std::move(the_name)),
       mistake(std::move(the_mistake)),
       rejection(the_rejection),
       body(std::move(the_body)),
-      environment(std::move(the_environment)),
-      accepted_because(std::move(the_accepted_because)) {
+      environment(std::move(the_environment)) {
   registered().push_back(*this);
 }
 

@@ -136,14 +136,12 @@ enum class Rejection {
 /// A program of the list. It registers itself, before main.
 struct WrongProgram {
   WrongProgram(std::string the_name, std::string the_mistake, Rejection the_rejection,
-               std::function<void(Run&)> the_body, std::vector<std::string> the_environment = {},
-               std::string the_accepted_because = {});
+               std::function<void(Run&)> the_body, std::vector<std::string> the_environment = {});
   std::string name;
   std::string mistake;
   Rejection rejection;
   std::function<void(Run&)> body;
   std::vector<std::string> environment;  ///< settings of simgpu, "NAME=value"
-  std::string accepted_because;          ///< why simgpu accepts it today; empty if it does not
 };
 
 /// A program that looks wrong and is not: simgpu has to accept it. It registers itself, before
