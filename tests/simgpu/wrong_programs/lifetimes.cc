@@ -154,6 +154,32 @@ const WrongProgram kReusedBlockBeforeItsAllocation{
       run.expect(output, kNew);
     }};
 
+const WrongProgram kBlockUsedBeforeAnotherStreamsFree{
+    "block_used_before_the_free_it_waits_for",
+    "A block is used whose allocation waits for another stream's free of the same bytes.",
+    Rejection::kIllegalAddress,
+    [](Run& run) {
+      constexpr std::size_t kMostOfTheDevice = std::size_t{40} << 20;
+      const CUstream earlier = run.stream();
+      const CUstream owner = run.stream();
+      const CUstream other = run.stream();
+      const CUdeviceptr output = run.buffer(kOld);
+      CUdeviceptr first = 0;
+      CUdeviceptr data = 0;
+      run.check(cuMemAllocAsync(&first, kMostOfTheDevice, earlier));
+      Gate gate;
+      gate.hold(earlier);
+      run.check(cuMemFreeAsync(first, earlier));
+      run.check(cuMemAllocAsync(&data, kMostOfTheDevice, owner));
+      if (run.ordered()) run.order(other, owner);
+      run.fill_words(other, data, kNew);
+      run.copy_words(other, output, data);
+      run.let_run(other);
+      gate.open();
+      run.expect(output, kNew);
+    },
+    {"SIMGPU_MEMORY=64M"}};
+
 const WrongProgram kBlockFreedByAnotherStream{
     "block_freed_by_another_stream",
     "Another stream frees a block that a kernel still reads, and uses it again.",
