@@ -17,9 +17,10 @@ namespace simgpu {
 /// the kernel has written is told from what was there by words of 4 bytes: kernels of two streams
 /// may write different words of one allocation at the same time, but not different bytes of one
 /// word, nor, of a large range, of one page; and of two kernels that run at the same time and add
-/// to one word, atomically, one is lost. Addresses that the kernel stores into the copies are
-/// translated back. Not covered is what it reaches through addresses that it loads from device
-/// memory: those lead into the program's own view. Used by one thread at a time.
+/// to one word, atomically, one is lost: an addition that is not atomic is rightly lost, and
+/// nothing tells which it was. Addresses that the kernel stores into the copies are translated
+/// back. Not covered is what it reaches through addresses that it loads from device memory: those
+/// lead into the program's own view. Used by one thread at a time.
 class PrivateOperands {
  public:
   /// The largest range that is usually copied at once, in bytes.
