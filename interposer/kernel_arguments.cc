@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -71,21 +72,31 @@ void append_list(KernelLayout& layout, std::uint32_t parameter, std::size_t size
     }
     return;
   }
+  if (layout.counted.empty() || layout.counted.back().parameter != parameter ||
+      layout.counted.back().count != list.count) {
+    layout.counted.push_back(
+        {.parameter = parameter,
+         .count = list.count,
+         .block_to_tensor = static_cast<std::uint32_t>(known.block_to_tensor),
+         .most_blocks = static_cast<std::uint32_t>(size - known.block_to_tensor),
+         .lists = {}});
+  }
   const bool is_last = index + 1 == known.list_count;
   const std::size_t end = is_last ? size : KnownStruct::first_byte(known.lists[index + 1], size);
-  layout.counted.push_back({.parameter = parameter,
-                            .first = static_cast<std::uint32_t>(first),
-                            .most = static_cast<std::uint32_t>((end - first) / kWord),
-                            .block_to_tensor = static_cast<std::uint32_t>(known.block_to_tensor),
-                            .most_blocks = static_cast<std::uint32_t>(size - known.block_to_tensor),
-                            .count = list.count});
+  layout.counted.back().lists.push_back(
+      {.first = static_cast<std::uint32_t>(first),
+       .most = static_cast<std::uint32_t>((end - first) / kWord)});
 }
 
 /// Adds the probes of all parameters of a kernel, whose name is known.
 void append_parameters(KernelLayout& layout, const std::vector<std::size_t>& sizes,
                        bool known_structs) {
   std::vector<std::string> types;
-  if (known_structs) types = parameter_types(layout.name);
+  try {
+    if (known_structs) types = parameter_types(layout.name);
+  } catch (const std::bad_alloc&) {
+    types.clear();  // then all words count
+  }
   // Names of templates with packs may demangle to another number of parameters: they say nothing.
   const bool has_types = types.size() == sizes.size();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -111,19 +122,14 @@ void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct*
 
 std::uint32_t count_of(const KernelLayout::CountedProbes& probes, const char* parameter,
                        GridSize grid) noexcept {
-  if (grid == GridSize::unknown()) return probes.most;
-  std::uint32_t count = 0;
-  if (probes.count == KnownStruct::Count::kGridX) count = grid.x;
-  if (probes.count == KnownStruct::Count::kGridY) count = grid.y;
-  if (probes.count == KnownStruct::Count::kTensors) {
-    const auto* const tensors =
-        reinterpret_cast<const unsigned char*>(parameter) + probes.block_to_tensor;
-    const std::uint32_t blocks = std::min(grid.x, probes.most_blocks);
-    for (std::uint32_t block = 0; block < blocks; ++block) {
-      count = std::max(count, std::uint32_t{tensors[block]} + 1);
-    }
-  }
-  return std::min(count, probes.most);
+  if (probes.count == KnownStruct::Count::kGridX) return grid.x;
+  if (probes.count == KnownStruct::Count::kGridY || grid == GridSize::unknown()) return grid.y;
+  const auto* const tensors =
+      reinterpret_cast<const unsigned char*>(parameter) + probes.block_to_tensor;
+  const std::uint32_t blocks = std::min(grid.x, probes.most_blocks);
+  unsigned char last = 0;
+  for (std::uint32_t block = 0; block < blocks; ++block) last = std::max(last, tensors[block]);
+  return blocks == 0 ? 0 : std::uint32_t{last} + 1;
 }
 
 KernelLayoutCache::KernelLayoutCache(StructWords struct_words) : struct_words_(struct_words) {

@@ -25,17 +25,21 @@ struct KernelLayout {
     std::uint32_t offset;
     bool operator==(const Probe&) const = default;
   };
-  /// Places to look for pointers of which each launch uses the first few: every 8 bytes from
-  /// `first` on. How many these are, `count` says: as many as the grid has blocks in x or y, or one
-  /// more than the largest of the bytes from `block_to_tensor` on, of which each block in x has
-  /// one.
+  /// Lists of places to look for pointers in one parameter, of each of which a launch uses the
+  /// first few. How many, `count` says: as many as the grid has blocks in x or y, or one more than
+  /// the largest of the bytes from `block_to_tensor` on, of which each block in x has one.
   struct CountedProbes {
+    /// Every 8 bytes from `first` on.
+    struct List {
+      std::uint32_t first;
+      std::uint32_t most;  ///< more of them do not fit into the struct
+      bool operator==(const List&) const = default;
+    };
     std::uint32_t parameter;
-    std::uint32_t first;
-    std::uint32_t most;             ///< more of them do not fit into the struct
+    KnownStruct::Count count;
     std::uint32_t block_to_tensor;  ///< if count is kTensors
     std::uint32_t most_blocks;      ///< more bytes do not fit behind `block_to_tensor`
-    KnownStruct::Count count;
+    std::vector<List> lists;
     bool operator==(const CountedProbes&) const = default;
   };
   KernelId kernel;
@@ -133,13 +137,14 @@ class KernelLayoutCache {
   std::vector<std::unique_ptr<const KernelLayout>> layouts_;
 };
 
-/// How many of `probes` count in a launch of `grid`; `parameter` is the struct.
+/// How many places of each list of `probes` a launch of `grid` uses, if the list has so many;
+/// `parameter` is the struct.
 [[nodiscard]] std::uint32_t count_of(const KernelLayout::CountedProbes& probes,
                                      const char* parameter, GridSize grid) noexcept;
 
 /// Adds the words of a launch's parameters for which `is_ours` holds. `parameters` is the launch's
 /// kernelParams. Reads memory of the caller; cost: one compare a probe, and one for each block of a
-/// kernel with probes of Count::kTensors.
+/// launch with probes of Count::kTensors.
 template <typename IsOurs>
 void collect_parameters(const KernelLayout& layout, void* const* parameters, GridSize grid,
                         const IsOurs& is_ours, WordList& words) noexcept {
@@ -154,8 +159,11 @@ void collect_parameters(const KernelLayout& layout, void* const* parameters, Gri
   for (const KernelLayout::CountedProbes& probes : layout.counted) {
     const auto* const parameter = static_cast<const char*>(parameters[probes.parameter]);
     const std::uint32_t count = count_of(probes, parameter, grid);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      add_word_at(parameter + probes.first + i * sizeof(std::uint64_t));
+    for (const KernelLayout::CountedProbes::List& list : probes.lists) {
+      const std::uint32_t used = count < list.most ? count : list.most;
+      for (std::uint32_t i = 0; i < used; ++i) {
+        add_word_at(parameter + list.first + i * sizeof(std::uint64_t));
+      }
     }
   }
 }

@@ -125,6 +125,21 @@ def indexed(steps: Steps) -> None:
     steps.step("strided dropout", lambda: torch.nn.functional.dropout(x.t()[::2], 0.5), [x])
 
 
+def sparse(steps: Steps) -> None:
+    made: list[torch.Tensor] = []
+
+    def matrix() -> torch.Tensor:
+        indices = steps.tensor(2, 500, dtype=torch.int64)
+        values = steps.tensor(500)
+        made.append(torch.sparse_coo_tensor(indices, values, (ROWS, COLUMNS), check_invariants=False, is_coalesced=True))
+        return made[-1]
+
+    one, other = matrix(), matrix()
+    used = [each for tensor in (one, other) for each in (tensor._indices(), tensor._values())]
+    steps.step("sparse product", lambda: one * other, used)
+    steps.step("sparse mask", lambda: one.sparse_mask(other), used)
+
+
 def attention(steps: Steps) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     for backend, name in ((SDPBackend.FLASH_ATTENTION, "flash"), (SDPBackend.EFFICIENT_ATTENTION, "efficient")):
@@ -145,7 +160,7 @@ def main() -> int:
     torch.backends.cudnn.enabled = False
     steps = Steps()
     steps.end_step()
-    for group in (strided, reductions, lists, indexed, attention):
+    for group in (strided, reductions, lists, indexed, sparse, attention):
         group(steps)
     torch.cuda.synchronize()
     print(json.dumps({"steps": steps.steps}))

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
+
 #include "interposer/driver/hook_scope.h"
 #include "interposer/driver/streams.h"
 #include "tests/interposer/managed_fixture.h"
@@ -92,6 +94,88 @@ TEST(HookScope, PassesThroughWhenNestedOrDisabled) {
   EXPECT_FALSE(HookScope().passes_through());
   hooks_disabled = true;
   EXPECT_TRUE(HookScope().passes_through());
+}
+
+/// A concatenation of PyTorch's, which names one input for each row of the grid.
+class ConcatenationTest : public LaunchHooksTest {
+ protected:
+  void SetUp() override {
+    LaunchHooksTest::SetUp();
+    driver().cuFuncGetName = [](const char** name, CUfunction) {
+      *name =
+          "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c30CatArrayBatchedCopy_"
+          "vectorizedINS1_10OpaqueTypeILj4EEEjLi3ELi128ELi1ELi16ELi4EEEvPcNS1_"
+          "25CatArrInputTensorMetadataIT_T0_XT2_EXT3_EEENS1_16TensorSizeStrideIS8_Lj4EEEiS8_";
+      return CUDA_SUCCESS;
+    };
+    driver().cuFuncGetParamInfo = [](CUfunction, std::size_t index, std::size_t* offset,
+                                     std::size_t* size) {
+      constexpr std::size_t kSizes[] = {8, 2720, 32, 4, 4};
+      if (index >= std::size(kSizes)) return CUDA_ERROR_INVALID_VALUE;
+      *offset = 0;
+      *size = kSizes[index];
+      return CUDA_SUCCESS;
+    };
+    driver().cuLaunchKernelEx = [](const CUlaunchConfig*, CUfunction, void**, void**) {
+      return CUDA_SUCCESS;
+    };
+    driver().cuLaunchKernelEx_ptsz = driver().cuLaunchKernelEx;
+    driver().cuLaunchKernel_ptsz = driver().cuLaunchKernel;
+    driver().cuLaunchCooperativeKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned,
+                                            unsigned, unsigned, unsigned, CUstream,
+                                            void**) { return CUDA_SUCCESS; };
+    driver().cuLaunchCooperativeKernel_ptsz = driver().cuLaunchCooperativeKernel;
+    for (CUdeviceptr& input : inputs_) input = allocate();
+  }
+
+  /// How many buffers the launch that `call` makes names.
+  template <typename Call>
+  std::uint64_t named_by(const Call& call) {
+    const std::uint64_t before = stats().accesses;
+    EXPECT_EQ(call(parameters_), CUDA_SUCCESS);
+    return stats().accesses - before;
+  }
+
+ private:
+  CUdeviceptr inputs_[2720 / 8] = {};
+  std::uint64_t other_words_[4] = {};
+  void* parameters_[5] = {&buffer_, inputs_, other_words_, other_words_, other_words_};
+};
+
+TEST_F(ConcatenationTest, NamesAsManyInputsAsTheGridOfEachKindOfLaunchHasRows) {
+  const CUfunction kernel = testing::null_kernel(7);
+  EXPECT_EQ(named_by([&](void** parameters) {
+              return hook::cuLaunchKernel(kernel, 9, 3, 1, 1, 1, 1, 0, nullptr, parameters,
+                                          nullptr);
+            }),
+            1U + 3U);
+  EXPECT_EQ(named_by([&](void** parameters) {
+              return hook::cuLaunchKernel_ptsz(kernel, 9, 4, 1, 1, 1, 1, 0, nullptr, parameters,
+                                               nullptr);
+            }),
+            1U + 4U);
+  CUlaunchConfig config{};
+  config.gridDimX = 9;
+  config.gridDimY = 5;
+  EXPECT_EQ(named_by([&](void** parameters) {
+              return hook::cuLaunchKernelEx(&config, kernel, parameters, nullptr);
+            }),
+            1U + 5U);
+  config.gridDimY = 6;
+  EXPECT_EQ(named_by([&](void** parameters) {
+              return hook::cuLaunchKernelEx_ptsz(&config, kernel, parameters, nullptr);
+            }),
+            1U + 6U);
+  EXPECT_EQ(named_by([&](void** parameters) {
+              return hook::cuLaunchCooperativeKernel(kernel, 9, 7, 1, 1, 1, 1, 0, nullptr,
+                                                     parameters);
+            }),
+            1U + 7U);
+  EXPECT_EQ(named_by([&](void** parameters) {
+              return hook::cuLaunchCooperativeKernel_ptsz(kernel, 9, 8, 1, 1, 1, 1, 0, nullptr,
+                                                          parameters);
+            }),
+            1U + 8U);
 }
 
 }  // namespace
