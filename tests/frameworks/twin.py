@@ -87,9 +87,19 @@ class Storage:
     def __init__(self, kernels: Kernels, storage: torch.UntypedStorage, serial: int) -> None:
         self.kernels = kernels
         self.weak = StorageWeakRef(storage)  # keeps the key, which is an address, from being used again
-        self.twin = torch.UntypedStorage(storage.nbytes(), device="cpu")
+        # Not what the host's heap held before: that may be addresses of simgpu's copies of operands, which simgpu translates when
+        # a kernel stores them, as the one does that puts these bytes on the device.
+        self.twin = torch.UntypedStorage(storage.nbytes(), device="cpu").fill_(0)
         self.serial = serial  # names it to the kernels
         self.snapshot: int | None = None
+
+    def resize(self, size: int) -> None:
+        """Makes the twin `size` bytes long; what it gains is zero."""
+        before = self.twin.nbytes()
+        self.twin.resize_(size)
+        if size > before:
+            torch.empty(0, dtype=torch.uint8).set_(self.twin)[before:] = 0
+        self.take_snapshot()
 
     def take_snapshot(self) -> None:
         self.drop_snapshot()
@@ -173,8 +183,7 @@ class Twin(TorchDispatchMode):
                 torch.empty(0, dtype=torch.uint8).set_(known.twin).copy_(flat)
                 known.take_snapshot()
         elif known.twin.nbytes() != storage.nbytes():
-            known.twin.resize_(storage.nbytes())
-            known.take_snapshot()
+            known.resize(storage.nbytes())
         return known
 
     def twin_of(self, value):
