@@ -225,7 +225,8 @@ def twin_detail(answer: dict) -> str:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", type=Path, help="a Python that has requirements.txt; without: build/frameworks-venv, made if needed")
+    parser.add_argument("--python", type=lambda path: Path(path).absolute(),
+                        help="a Python that has requirements.txt; without: build/frameworks-venv, made if needed")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "dev")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"default {','.join(PARTS)}; there is faults, too")
     parser.add_argument("--only", default="", metavar="TEXT", help="programs whose name contains TEXT")
