@@ -42,11 +42,16 @@ PARTS = ("words", "operations", "twin", "reproducible")
 
 PROGRAMS = ("generate_llama", "generate_gpt2_sampling", "train_sgd", "train_adamw_foreach", "train_adamw_single", "train_adamw_fused",
             "train_accumulating", "train_checkpointing", "train_zeroth_order", "vit", "bert", "diffusion_sampling", "diffusion_training")
-# What these need at least, in percent of their peak: one launch of such an optimizer names weights, gradients and what belongs
-# to them, and one product of the UNet several segments or large images; they have to be on the device at once. With the async
-# allocator superpipe gives each tensor whole pages of 2 MiB, which makes that more than the peak.
-AT_LEAST = {("train_adamw_foreach", "native"): 120, ("train_adamw_foreach", "async"): 140, ("train_adamw_fused", "native"): 120,
-            ("train_adamw_fused", "async"): 140, ("diffusion_sampling", "native"): 75, ("diffusion_sampling", "async"): 75}
+# What these need at least, in percent of their peak: what one launch names has to be on the device at once, beside code and small
+# tensors, which superpipe does not manage. With the async allocator it gives each tensor whole pages of 2 MiB, with the native one
+# a tensor lies in a segment of up to 12 MiB. Found by trial, and rounded up; a refusal says how much is lacking.
+AT_LEAST = {("train_sgd", "native"): 45, ("train_sgd", "async"): 55,
+            ("train_adamw_foreach", "native"): 70, ("train_adamw_foreach", "async"): 55,
+            ("train_adamw_single", "native"): 40, ("train_adamw_single", "async"): 45,
+            ("train_adamw_fused", "native"): 70, ("train_adamw_fused", "async"): 60,
+            ("train_accumulating", "native"): 55, ("train_accumulating", "async"): 45,
+            ("train_checkpointing", "native"): 45, ("train_zeroth_order", "native"): 45, ("vit", "native"): 40,
+            ("diffusion_sampling", "native"): 75, ("diffusion_sampling", "async"): 75, ("diffusion_training", "async"): 45}
 SHORT_NATIVE = ("generate_llama", "train_sgd", "diffusion_training")  # with --short, the others run with the async allocator only
 REPRODUCIBLE = [name for name in PROGRAMS if not name.startswith(("generate", "diffusion_sampling"))]
 MIXERS_OFF = {"SIMGPU_MIXERS": "off", "SIMGPU_LOG": "error"}

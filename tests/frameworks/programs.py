@@ -83,6 +83,14 @@ def loss_of(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.cross_entropy(logits[:, :-1].reshape(-1, logits.shape[-1]), ids[:, 1:].reshape(-1))
 
 
+def by_block(model: torch.nn.Module) -> list[dict]:
+    """Groups of parameters, one for each block and one for the rest: all of a group is named by one launch of some optimizers."""
+    blocks = [list(block.parameters()) for block in model.transformer.h]
+    known = {parameter for block in blocks for parameter in block}
+    rest = [parameter for parameter in model.parameters() if parameter not in known]
+    return [{"params": group} for group in (*blocks, rest)]
+
+
 def trained(device: str, passes: int, make_optimizer, parts: int = 1, checkpointing: bool = False) -> dict[str, torch.Tensor]:
     """`passes` steps; the gradients of one are summed over `parts` parts of its batch."""
     model = gpt2(4)
@@ -90,7 +98,7 @@ def trained(device: str, passes: int, make_optimizer, parts: int = 1, checkpoint
     model = model.to(device).train()
     if checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    optimizer = make_optimizer(model.parameters())
+    optimizer = make_optimizer(model)
     ids = tokens(4, 32, 1000, device)
     losses = []
     for _ in range(passes):
@@ -105,32 +113,32 @@ def trained(device: str, passes: int, make_optimizer, parts: int = 1, checkpoint
 
 @program
 def train_sgd(device: str, passes: int) -> dict[str, torch.Tensor]:
-    return trained(device, passes, lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9, foreach=False))
+    return trained(device, passes, lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, foreach=False))
 
 
 @program
 def train_adamw_foreach(device: str, passes: int) -> dict[str, torch.Tensor]:
-    return trained(device, passes, lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, foreach=True))
+    return trained(device, passes, lambda model: torch.optim.AdamW(by_block(model), lr=1e-3, foreach=True))
 
 
 @program
 def train_adamw_single(device: str, passes: int) -> dict[str, torch.Tensor]:
-    return trained(device, passes, lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, foreach=False))
+    return trained(device, passes, lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False))
 
 
 @program
 def train_adamw_fused(device: str, passes: int) -> dict[str, torch.Tensor]:
-    return trained(device, passes, lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, fused=True))
+    return trained(device, passes, lambda model: torch.optim.AdamW(by_block(model), lr=1e-3, fused=True))
 
 
 @program
 def train_accumulating(device: str, passes: int) -> dict[str, torch.Tensor]:
-    return trained(device, passes, lambda parameters: torch.optim.SGD(parameters, lr=0.1, foreach=False), parts=4)
+    return trained(device, passes, lambda model: torch.optim.SGD(model.parameters(), lr=0.1, foreach=False), parts=4)
 
 
 @program
 def train_checkpointing(device: str, passes: int) -> dict[str, torch.Tensor]:
-    return trained(device, passes, lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, foreach=False), checkpointing=True)
+    return trained(device, passes, lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False), checkpointing=True)
 
 
 @program
