@@ -54,6 +54,9 @@ AT_LEAST = {("train_sgd", "native"): 45, ("train_sgd", "async"): 55,
             ("diffusion_sampling", "native"): 75, ("diffusion_sampling", "async"): 75, ("diffusion_training", "async"): 45}
 SHORT_NATIVE = ("generate_llama", "train_sgd", "diffusion_training")  # with --short, the others run with the async allocator only
 REPRODUCIBLE = [name for name in PROGRAMS if not name.startswith(("generate", "diffusion_sampling"))]
+# What the driver may take beyond the budget, in bytes: its own pool, which only the async allocator uses, grows by blocks while the
+# program runs on. Superpipe leaves room for one, and makes room for a second once it has seen the first (docs/design.md, I4).
+LATE_BLOCKS = {"native": 0, "async": 2 * MIB}
 MIXERS_OFF = {"SIMGPU_MIXERS": "off", "SIMGPU_LOG": "error"}
 
 
@@ -163,7 +166,7 @@ class Runner:
         budget = free["peak_bytes"] * fraction // 100
         managed = self.child(name, twin=True, allocator=allocator, managed=True, budget=budget, reference=True)
         problem = twin_problem(managed)
-        if problem is None and managed["peak_bytes"] > budget:
+        if problem is None and managed["peak_bytes"] > budget + LATE_BLOCKS[allocator]:
             problem = f"peak {managed['peak_bytes'] / MIB:.0f} MiB above the budget of {budget / MIB:.0f}"
         if fraction < 100 and allocator == "native":  # which takes the same memory however large superpipe's pages are
             with self.lock:
