@@ -180,11 +180,11 @@ class Runner:
         problem = alike(free, free[0])
         peak = free[0].get("peak_bytes", 0)
         self.row("reproducible", f"{name}, {allocator}, without, {self.options.runs} runs", problem, f"peak {peak / MIB:.0f} MiB", free)
-        for percent in self.options.percent:
-            if "digest" not in free[0] or percent < AT_LEAST.get((name, allocator), 0):
-                continue
+        if "digest" not in free[0]:
+            return
+        for percent, wanted in possible(self.options.percent, AT_LEAST.get((name, allocator), 0)).items():
             managed = self.child(name, twin=False, allocator=allocator, managed=True, budget=max(peak * percent // 100, 1))
-            self.row("reproducible", f"{name}, {allocator}, {percent} %", alike([managed], free[0]),
+            self.row("reproducible", f"{name}, {allocator}, {percent} %{wanted}", alike([managed], free[0]),
                      f"peak {managed.get('peak_bytes', 0) / MIB:.0f} MiB, moved {managed.get('h2d_bytes', 0) / MIB:.0f} MiB", [managed])
 
 
@@ -205,6 +205,15 @@ def alike(answers: list[dict], first: dict) -> str | None:
         return failed[0]
     others = sum(answer["digest"] != first["digest"] for answer in answers)
     return f"{others} of {len(answers)} give other bytes" if others else None
+
+
+def possible(percents: list[int], least: int) -> dict[int, str]:
+    """The parts of the peak to run at, none below `least`, and what to say of each: which smaller ones were asked for."""
+    smaller = [str(percent) for percent in percents if percent < least]
+    found = {percent: "" for percent in percents if percent >= least}
+    if smaller:
+        found[least] = f", the least for one launch, not {' and '.join(smaller)}"
+    return found
 
 
 def twin_problem(answer: dict) -> str | None:

@@ -62,6 +62,23 @@ class Alike(unittest.TestCase):
         self.assertEqual(frameworks_tests.alike([{"digest": "1"}, {"error": "SIGSEGV"}], {"digest": "1"}), "SIGSEGV")
 
 
+class Possible(unittest.TestCase):
+    def test_is_all_where_the_least_is_below(self) -> None:
+        self.assertEqual(frameworks_tests.possible([100, 50, 30], 0), {100: "", 50: "", 30: ""})
+
+    def test_is_the_least_instead_of_what_is_below_it(self) -> None:
+        self.assertEqual(frameworks_tests.possible([100, 50, 30], 60),
+                         {100: "", 60: ", the least for one launch, not 50 and 30"})
+
+    def test_is_what_equals_the_least_once(self) -> None:
+        self.assertEqual(frameworks_tests.possible([50, 30], 50), {50: ", the least for one launch, not 30"})
+
+    def test_knows_programs_and_allocators_that_there_are(self) -> None:
+        for name, allocator in frameworks_tests.AT_LEAST:
+            self.assertIn(name, frameworks_tests.PROGRAMS)
+            self.assertIn(allocator, frameworks_tests.ALLOCATORS)
+
+
 class SeededFaults(unittest.TestCase):
     def test_each_is_in_the_sources_once_and_says_what_breaks(self) -> None:
         listed = json.loads(seeded_faults.LIST.read_text())
