@@ -23,7 +23,9 @@ def prepare(root: Path) -> Path:
         return python
     print(f"frameworks: installing {REQUIREMENTS.name} in {folder.relative_to(root)}, 6 GB, for minutes", file=sys.stderr, flush=True)
     venv.create(folder, clear=True, with_pip=True)
-    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", str(REQUIREMENTS)]
+    # Few of all these modules are ever imported: each is compiled then.
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check",
+               "--requirement", str(REQUIREMENTS)]
     if subprocess.run(install).returncode != 0:
         raise Unfit(f"pip could not install {REQUIREMENTS.name}")
     stamp.write_text(REQUIREMENTS.read_text())

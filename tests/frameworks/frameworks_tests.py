@@ -52,7 +52,9 @@ AT_LEAST = {("train_sgd", "native"): 45, ("train_sgd", "async"): 55,
             ("train_accumulating", "native"): 55, ("train_accumulating", "async"): 45,
             ("train_checkpointing", "native"): 45, ("train_zeroth_order", "native"): 45, ("vit", "native"): 40,
             ("diffusion_sampling", "native"): 75, ("diffusion_sampling", "async"): 75, ("diffusion_training", "async"): 45}
-SHORT_NATIVE = ("generate_llama", "train_sgd", "diffusion_training")  # with --short, the others run with the async allocator only
+# With --short: what CI has time for.
+SHORT = (("generate_llama", "native"), ("train_sgd", "async"), ("train_adamw_foreach", "async"), ("train_checkpointing", "native"),
+         ("vit", "async"), ("diffusion_training", "native"))
 REPRODUCIBLE = [name for name in PROGRAMS if not name.startswith(("generate", "diffusion_sampling"))]
 # What the driver may take beyond the budget, in bytes: its own pool, which only the async allocator uses, grows by blocks while the
 # program runs on. Superpipe leaves room for one, and makes room for a second once it has seen the first (docs/design.md, I4).
@@ -249,7 +251,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="TEXT", help="programs whose name contains TEXT")
     parser.add_argument("--allocators", default=",".join(ALLOCATORS), help="of PyTorch; default both")
     parser.add_argument("--fraction", type=int, default=50, metavar="PERCENT", help="of the peak, for the twin; default 50")
-    parser.add_argument("--short", action="store_true", help="as CI runs them: few with the native allocator, --runs 2 --percent 50")
+    parser.add_argument("--short", action="store_true", help="as CI runs them: few programs, --runs 2 --percent 50")
     parser.add_argument("--runs", type=int, default=5, help="reproducible: runs without superpipe; default 5")
     parser.add_argument("--percent", default="100,50,30", help="reproducible: of the peak, under superpipe; default 100,50,30")
     parser.add_argument("--fault", default="", metavar="TEXT", help="faults: those whose name contains TEXT")
@@ -280,23 +282,23 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(options, build, Path(folder))
         names = [name for name in PROGRAMS if options.only in name]  # their values are the CPU's, bit for bit
+        cases = [(name, allocator) for name in names for allocator in options.allocators
+                 if not options.short or (name, allocator) in SHORT]
+        needed = {"operations": ["operations"], "twin": [name for name, _ in cases], "faults": seeded_faults.programs()}
         if "words" in options.parts:
             runner.words()
-        if {"operations", "twin", "faults"} & set(options.parts):
-            runner.references(["operations", *names] if options.parts != ["faults"] else seeded_faults.programs())
+        if referenced := [name for part in options.parts for name in needed.get(part, [])]:
+            runner.references(list(dict.fromkeys(referenced)))
         if "operations" in options.parts:
             runner.cases(runner.operations, [("operations", allocator) for allocator in options.allocators])
             runner.cases(runner.flipped_bit, [("flipped_bit",), ("flipped_bit_read_back",)])
-        cases = [(name, allocator) for name in names for allocator in options.allocators
-                 if not options.short or allocator == "async" or name in SHORT_NATIVE]
         if "twin" in options.parts:
             runner.cases(runner.twin, cases)
             runner.row("twin", "superpipe moved data", None if 2 * sum(runner.moved) >= len(runner.moved) else "in too few runs",
                        f"in {sum(runner.moved)} of {len(runner.moved)} runs with the native allocator", [])
         if "reproducible" in options.parts:
             with BusyMachine():
-                runner.cases(runner.reproducible, [case for case in cases if case[0] in REPRODUCIBLE
-                                                   and (not options.short or case[1] == "async")])
+                runner.cases(runner.reproducible, [case for case in cases if case[0] in REPRODUCIBLE])
         if "faults" in options.parts:
             seeded_faults.run(runner)
         print(f"{time.monotonic() - runner.started:.0f} s\n{runner.passed} passed, {runner.failed} failed")

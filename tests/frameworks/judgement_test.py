@@ -74,7 +74,7 @@ class Possible(unittest.TestCase):
         self.assertEqual(frameworks_tests.possible([50, 30], 50), {50: ", the least for one launch, not 30"})
 
     def test_knows_programs_and_allocators_that_there_are(self) -> None:
-        for name, allocator in frameworks_tests.AT_LEAST:
+        for name, allocator in (*frameworks_tests.AT_LEAST, *frameworks_tests.SHORT):
             self.assertIn(name, frameworks_tests.PROGRAMS)
             self.assertIn(allocator, frameworks_tests.ALLOCATORS)
 
