@@ -1,0 +1,115 @@
+#include "policy/auto_policy.h"
+
+#include <algorithm>
+
+namespace superpipe {
+namespace {
+
+// Launches that may be looked at for one target, so that no call takes long.
+constexpr std::size_t kMostLookedAt = 4096;
+// Launches that were not as expected so often are no reason to bring anything.
+constexpr int kLeastTrust = 0;
+// Buffers whose next use is looked up anew at each launch, in turn: after a jump all are out of
+// date.
+constexpr std::size_t kRefreshedPerLaunch = 4;
+// One in so many buffers that come without a next use is kept as if it had been used.
+constexpr std::uint64_t kKeptOneIn = 32;
+// Orders above it are of buffers that were not used since they came, those below of buffers that
+// were.
+constexpr std::uint64_t kNoOrder = std::uint64_t{1} << 63;
+
+}  // namespace
+
+void AutoPolicy::on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces) {
+  if (index_of(id) >= buffers_.size()) buffers_.resize(index_of(id) + 1);
+  buffers_[index_of(id)] = {.pieces = pieces};
+  replay_.on_allocate(id, bytes);
+}
+
+void AutoPolicy::on_free(BufferId id) {
+  buffers_[index_of(id)] = {};
+  replay_.on_free(id);
+}
+
+void AutoPolicy::on_launch(KernelId kernel, std::span<const BufferId> buffers) {
+  replay_.on_launch(kernel, buffers);
+  if (replay_.jumps() != jumps_seen_) {
+    jumps_seen_ = replay_.jumps();
+    looked_to_ = replay_.present();
+  }
+  looked_to_ = std::max(looked_to_, replay_.present());
+  for (const BufferId id : buffers) {
+    Buffer& buffer = buffers_[index_of(id)];
+    // Without a next use the order of the last uses counts, for those that were used twice.
+    if (buffer.was_used) buffer.order = kNoOrder - replay_.present();
+    buffer.was_used = true;
+    offer(id);
+  }
+  for (std::size_t i = 0; i < std::min(kRefreshedPerLaunch, buffers_.size()); ++i) {
+    refreshed_ = (refreshed_ + 1) % buffers_.size();
+    offer(BufferId{static_cast<std::uint32_t>(refreshed_)});
+  }
+  if (candidates_.size() > 2 * buffers_.size() + 64) drop_old_candidates();
+}
+
+void AutoPolicy::on_brought(BufferId id) {
+  Buffer& buffer = buffers_[index_of(id)];
+  if (buffer.brought++ == 0) {
+    ++arrivals_;
+    buffer.was_used = arrivals_ % kKeptOneIn == 0;
+    buffer.order = kNoOrder + arrivals_;
+  }
+  if (buffer.stamp == 0) offer(id);
+}
+
+void AutoPolicy::on_left(BufferId id) {
+  Buffer& buffer = buffers_[index_of(id)];
+  --buffer.brought;
+  if (buffer.brought == 0) buffer.stamp = 0;
+  // It is missing again: a launch that was looked at already may need it.
+  looked_to_ = std::min(looked_to_, std::max(replay_.present(), buffer.next_use - 1));
+}
+
+std::optional<AutoPolicy::Target> AutoPolicy::next_target() {
+  const std::uint64_t present = replay_.present();
+  const std::uint64_t last = present + replay_.horizon();
+  for (std::size_t looked = 0; looked_to_ < last && looked < kMostLookedAt; ++looked) {
+    replay_.expect(static_cast<std::size_t>(looked_to_ + 1 - present), expected_);
+    if (expected_.trust >= kLeastTrust) {
+      for (const BufferId id : expected_.buffers) {
+        const Buffer& buffer = buffers_[index_of(id)];
+        if (buffer.brought < buffer.pieces) return Target{id, looked_to_ + 1};
+      }
+    }
+    ++looked_to_;
+  }
+  return std::nullopt;
+}
+
+/// Makes the buffer a candidate with its present next use.
+void AutoPolicy::offer(BufferId id) {
+  Buffer& buffer = buffers_[index_of(id)];
+  if (buffer.brought == 0) return;
+  buffer.next_use = replay_.next_use(id);
+  buffer.stamp = ++stamps_;
+  candidates_.push({buffer.next_use, buffer.order, buffer.stamp, id});
+}
+
+/// Candidates that are out of date do not come to the top by themselves if they are not to go soon.
+void AutoPolicy::drop_old_candidates() {
+  candidates_ = {};
+  for (std::size_t at = 0; at < buffers_.size(); ++at) {
+    offer(BufferId{static_cast<std::uint32_t>(at)});
+  }
+}
+
+/// Brings a candidate up to date. @return false if it is none any more.
+bool AutoPolicy::refresh(Candidate& candidate) {
+  Buffer& buffer = buffers_[index_of(candidate.id)];
+  if (buffer.stamp != candidate.stamp || buffer.brought == 0) return false;
+  buffer.next_use = candidate.next_use = replay_.next_use(candidate.id);
+  candidate.order = buffer.order;
+  return true;
+}
+
+}  // namespace superpipe

@@ -1,0 +1,112 @@
+// The policy `auto`: which piece to bring next, and which to let go for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <queue>
+#include <span>
+#include <vector>
+
+#include "policy/launch_replay.h"
+#include "policy/units.h"
+
+namespace superpipe {
+
+/// Decides transfers one piece at a time, whenever the link is about to run dry.
+///
+/// Buffers are cut into pieces, which come and go by themselves; of a buffer that fits in part, a
+/// part stays. With a place in the past (LaunchReplay) it is Aggressive (Cao, Felten, Karlin, Li,
+/// SIGMETRICS 1995): the next missing piece in the order of expected use comes next, in the stead
+/// of the piece that is used last of all, if that is used later. Without one nothing is brought
+/// ahead of its use, and what came goes first, so that the rest of a cycle stays (bimodal
+/// insertion: Qureshi, Jaleel, Patt, Steely, Emer, ISCA 2007).
+///
+/// Pure: no clock, no device; the same calls give the same answers. Not thread-safe.
+class AutoPolicy {
+ public:
+  /// A buffer exists from now on; it is cut into `pieces` pieces, none of which is on the device.
+  void on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces);
+  /// The buffer is gone, its pieces with it.
+  void on_free(BufferId id);
+  /// A launch is announced. `buffers`: each once. Amortised O(buffers * log buffers).
+  void on_launch(KernelId kernel, std::span<const BufferId> buffers);
+  /// A piece of the buffer is on its way to the device, or on it: it need not be brought.
+  void on_brought(BufferId id);
+  /// A piece of the buffer has left the device, or did not get there.
+  void on_left(BufferId id);
+
+  /// The buffer of which a piece shall come next, though no launch has asked for it; nullopt if
+  /// none shall. Amortised O(1) a launch.
+  struct Target {
+    BufferId id{};
+    std::uint64_t next_use = 0;  ///< the number of the launch that is expected to name it
+  };
+  [[nodiscard]] std::optional<Target> next_target();
+
+  /// The buffer of which a piece shall go for one that is used at `before`: one that is used later,
+  /// the last of all first, and that `may_go`. For a launch that waits, `before` is that launch.
+  /// @return nullopt if there is none. O(log buffers) for each buffer that may not go.
+  template <typename MayGo>
+  [[nodiscard]] std::optional<BufferId> next_victim(std::uint64_t before, const MayGo& may_go);
+
+  /// The number of the present launch. REQUIRES: there is one.
+  [[nodiscard]] std::uint64_t present() const { return replay_.present(); }
+  [[nodiscard]] const LaunchReplay& replay() const { return replay_; }
+
+ private:
+  struct Buffer {
+    std::uint32_t pieces = 0;
+    std::uint32_t brought = 0;   ///< pieces on the device, or on their way
+    std::uint64_t next_use = 0;  ///< as of `stamp`
+    std::uint64_t order = 0;     ///< among buffers with no next use: the larger goes first
+    std::uint64_t stamp = 0;     ///< of its latest entry in candidates_; 0: it has none
+    bool was_used = false;       ///< since a piece of it came
+  };
+  struct Candidate {
+    std::uint64_t next_use;
+    std::uint64_t order;
+    std::uint64_t stamp;
+    BufferId id;
+    bool operator<(const Candidate& other) const {
+      return next_use != other.next_use ? next_use < other.next_use : order < other.order;
+    }
+  };
+
+  void offer(BufferId id);
+  void drop_old_candidates();
+  [[nodiscard]] bool refresh(Candidate& candidate);
+
+  LaunchReplay replay_;
+  std::vector<Buffer> buffers_;  ///< by id
+  std::priority_queue<Candidate> candidates_;
+  std::uint64_t stamps_ = 0;
+  std::uint64_t arrivals_ = 0;
+  std::size_t refreshed_ = 0;    ///< the id that was refreshed last
+  std::uint64_t looked_to_ = 0;  ///< the launches up to this one have been looked at for targets
+  std::uint64_t jumps_seen_ = 0;
+  LaunchReplay::Expected expected_;
+  std::vector<Candidate> refused_;
+};
+
+template <typename MayGo>
+std::optional<BufferId> AutoPolicy::next_victim(std::uint64_t before, const MayGo& may_go) {
+  std::optional<BufferId> victim;
+  refused_.clear();
+  while (!candidates_.empty() && !victim) {
+    Candidate candidate = candidates_.top();
+    candidates_.pop();
+    if (!refresh(candidate)) continue;
+    if (!candidates_.empty() && candidate < candidates_.top()) {
+      candidates_.push(candidate);  // its next use has come nearer
+      continue;
+    }
+    refused_.push_back(candidate);
+    if (candidate.next_use <= before) break;
+    if (may_go(candidate.id)) victim = candidate.id;
+  }
+  for (const Candidate& candidate : refused_) candidates_.push(candidate);
+  return victim;
+}
+
+}  // namespace superpipe

@@ -1,0 +1,276 @@
+#include "policy/launch_replay.h"
+
+#include <algorithm>
+
+namespace superpipe {
+namespace {
+
+// Launches in a row that may fit nowhere before the place is given up.
+constexpr int kMostPassedOver = 16;
+// How many names of a launch, and how many earlier launches of each, are tried as places.
+constexpr std::size_t kMostNamesTried = 4;
+constexpr std::size_t kMostUsesTried = 4;
+constexpr int kMostTrust = 3;
+constexpr double kConfidenceStep = 1.0 / 16;
+constexpr double kSurenessStep = 1.0 / 4;
+
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
+  return hash ^ (hash >> 29);
+}
+
+}  // namespace
+
+LaunchReplay::LaunchReplay(std::size_t capacity)
+    : capacity_(std::max<std::size_t>(capacity, 4)), most_buffers_(2 * capacity_) {}
+
+void LaunchReplay::on_allocate(BufferId id, Bytes bytes) {
+  if (buffers_.size() >= most_buffers_) {
+    forget_older_half();
+    most_buffers_ = std::max(2 * capacity_, 2 * buffers_.size());
+  }
+  if (index_of(id) >= name_of_id_.size()) name_of_id_.resize(index_of(id) + 1, kNoName);
+  name_of_id_[index_of(id)] = static_cast<Name>(buffers_.size());
+  Buffer& buffer = buffers_.emplace_back();
+  buffer.id = id;
+  buffer.exists = true;
+  buffer.bytes = bytes.count();
+}
+
+void LaunchReplay::on_free(BufferId id) {
+  buffers_[name_of_id_[index_of(id)]].exists = false;
+  name_of_id_[index_of(id)] = kNoName;
+}
+
+void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers) {
+  if (log_.size() == capacity_) forget_older_half();
+  const std::size_t present = log_.size();
+  Launch launch{.kernel = kernel,
+                .token = mixed(0, static_cast<std::uint64_t>(kernel)),
+                .first = static_cast<std::uint32_t>(names_.size()),
+                .count = static_cast<std::uint32_t>(buffers.size()),
+                .trust = 0};
+  for (const BufferId id : buffers) {
+    const Name name = name_of_id_[index_of(id)];
+    names_.push_back(name);
+    launch.token = mixed(launch.token, buffers_[name].bytes);
+  }
+  log_.push_back(launch);
+
+  const std::optional<std::size_t> expected =
+      place_ && *place_ + 1 < present ? std::optional(*place_ + 1) : std::nullopt;
+  const bool was_sure = is_sure();
+  const bool as_expected = expected && is_as_expected(*expected, present);
+  if (is_sure() && expected) {
+    const int trust = log_[*expected].trust + (as_expected ? 1 : -1);
+    log_[present].trust = static_cast<std::int8_t>(std::clamp(trust, -kMostTrust, kMostTrust));
+  }
+  place_ = as_expected ? expected : find_place(present);
+  if (place_) {
+    passed_over_ = 0;
+    link(*place_, present);
+  } else if (expected && ++passed_over_ <= kMostPassedOver) {
+    place_ = expected;  // a launch took the place of another, or so it is assumed
+  }
+  if (const std::optional<bool> agreed = place_ ? agrees(*place_, present) : false) {
+    sureness_ += kSurenessStep * ((*agreed ? 1.0 : 0.0) - sureness_);
+    // Elsewhere the same buffer was found: that is more than a launch that fits by the way.
+    if (*agreed && place_ != expected) sureness_ = std::max(sureness_, 0.5);
+  }
+  if (place_ != expected || is_sure() != was_sure) ++jumps_;
+  confidence_ += kConfidenceStep * ((as_expected ? 1.0 : 0.0) - confidence_);
+
+  for (const Name name : names_of(log_[present])) {
+    buffers_[name].uses.push_back(static_cast<std::uint32_t>(present));
+  }
+  contexts_[context_at(present)] = static_cast<std::uint32_t>(present);
+}
+
+int LaunchReplay::Likeness::score(bool same_before) const {
+  if (!kernel) return 0;
+  return (all ? 8 : 0) + (token ? 4 : 0) + (same > 0 ? 2 : 0) + (same_before ? 1 : 0);
+}
+
+/// What a name of the log is called today: itself as long as it exists, else what is named in its
+/// stead; kNoName if nothing is.
+LaunchReplay::Name LaunchReplay::today(Name name) const {
+  while (name != kNoName && !buffers_[name].exists) name = buffers_[name].successor;
+  return name;
+}
+
+/// Whether a buffer that launch `past` named is, or may be, what another is for the present launch.
+bool LaunchReplay::stands_for(Name one, std::size_t past, Name other) const {
+  if (one == other) return true;
+  if (buffers_[one].exists) return false;
+  const Name now = today(one);
+  if (now != kNoName) return now == other;
+  // A buffer that is younger than the place may stand for any of its size that is gone.
+  const Buffer& young = buffers_[other];
+  return young.bytes == buffers_[one].bytes && (young.uses.empty() || young.uses.front() > past);
+}
+
+/// Whether the present launch is the one that was expected: it names all that this named, or has
+/// the same kernel and the same rarest buffer.
+bool LaunchReplay::is_as_expected(std::size_t expected, std::size_t present) const {
+  const Likeness found = likeness(expected, present);
+  return found.hoped || (found.kernel && agrees(expected, present).value_or(false));
+}
+
+LaunchReplay::Likeness LaunchReplay::likeness(std::size_t past, std::size_t present) const {
+  const Launch& one = log_[past];
+  const Launch& other = log_[present];
+  Likeness found;
+  found.kernel = one.kernel == other.kernel;
+  found.token = one.token == other.token;
+  if (!found.kernel) return found;
+  const std::span<const Name> names = names_of(one);
+  const std::span<const Name> now = names_of(other);
+  for (std::size_t i = 0; i < std::min(names.size(), now.size()); ++i) {
+    if (stands_for(names[i], past, now[i])) ++found.same;
+  }
+  found.hoped = found.same == names.size();
+  found.all = found.token && found.same == now.size();
+  return found;
+}
+
+/// The launch before `present` that is most like it, the latest of equals; nullopt if none is like
+/// it. Tried are the one that was expected, the last one with the same two tokens, and the last
+/// ones that named the same buffers.
+std::optional<std::size_t> LaunchReplay::find_place(std::size_t present) const {
+  std::optional<std::size_t> best;
+  int best_score = 0;
+  const auto consider = [&](std::size_t candidate) {
+    if (candidate >= present) return;
+    const bool same_before =
+        candidate > 0 && present > 0 && log_[candidate - 1].token == log_[present - 1].token;
+    const int score = likeness(candidate, present).score(same_before);
+    if (score > best_score) {
+      best = candidate;
+      best_score = score;
+    }
+  };
+  if (place_) consider(*place_ + 1);
+  if (place_ && passed_over_ > 0) consider(*place_);  // the last launch was one too many
+  const std::span<const Name> names = names_of(log_[present]);
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNamesTried); ++i) {
+    const std::vector<std::uint32_t>& uses = buffers_[names[i]].uses;
+    const std::size_t tried = std::min(uses.size(), kMostUsesTried);
+    for (std::size_t back = 1; back <= tried; ++back) consider(uses[uses.size() - back]);
+  }
+  if (const auto found = contexts_.find(context_at(present)); found != contexts_.end()) {
+    consider(found->second);
+  }
+  return best;
+}
+
+std::uint64_t LaunchReplay::context_at(std::size_t launch) const {
+  return mixed(launch == 0 ? 0 : log_[launch - 1].token, log_[launch].token);
+}
+
+/// Whether the buffers say that the present launch is the one of `past`: the rarest of those that
+/// were named up to then, or else those that are named for the first time. nullopt if none can
+/// tell.
+std::optional<bool> LaunchReplay::agrees(std::size_t past, std::size_t present) const {
+  const std::span<const Name> names = names_of(log_[past]);
+  const std::span<const Name> now = names_of(log_[present]);
+  Name rarest = kNoName;
+  for (const Name name : now) {
+    const std::vector<std::uint32_t>& uses = buffers_[name].uses;
+    if (uses.empty() || uses.front() > past) continue;
+    if (rarest == kNoName || uses.size() < buffers_[rarest].uses.size()) rarest = name;
+  }
+  if (rarest != kNoName) return std::ranges::find(names, rarest) != names.end();
+  for (std::size_t i = 0; i < std::min(names.size(), now.size()); ++i) {
+    if (buffers_[names[i]].exists && buffers_[now[i]].uses.empty()) return false;
+  }
+  return std::nullopt;
+}
+
+/// Notes which of today's buffers stand for buffers that are gone.
+void LaunchReplay::link(std::size_t past, std::size_t present) {
+  if (log_[past].token != log_[present].token) return;
+  for (std::size_t i = 0; i < log_[past].count; ++i) {
+    const Name one = names_[log_[past].first + i];
+    const Name other = names_[log_[present].first + i];
+    if (one == other || buffers_[one].exists || !stands_for(one, past, other)) continue;
+    if (today(one) == other) continue;
+    buffers_[one].successor = other;
+    buffers_[other].predecessor = one;
+  }
+}
+
+std::uint64_t LaunchReplay::next_use(BufferId id) const {
+  if (!is_sure()) return kNever;
+  const std::size_t place = *place_;
+  std::size_t next = log_.size();
+  const auto look = [&](Name name) {
+    const std::vector<std::uint32_t>& uses = buffers_[name].uses;
+    const auto found = std::upper_bound(uses.begin(), uses.end(), place);
+    if (found != uses.end()) next = std::min<std::size_t>(next, *found);
+  };
+  const Name name = name_of_id_[index_of(id)];
+  look(name);
+  if (buffers_[name].predecessor != kNoName) look(buffers_[name].predecessor);
+  return next == log_.size() ? kNever : present() + (next - place);
+}
+
+std::size_t LaunchReplay::horizon() const { return is_sure() ? log_.size() - 1 - *place_ : 0; }
+
+void LaunchReplay::expect(std::size_t ahead, Expected& expected) const {
+  const Launch& launch = log_[*place_ + ahead];
+  expected.buffers.clear();
+  expected.trust = launch.trust;
+  for (const Name past : names_of(launch)) {
+    const Name name = today(past);
+    if (name == kNoName) continue;
+    const BufferId id = buffers_[name].id;
+    if (std::find(expected.buffers.begin(), expected.buffers.end(), id) == expected.buffers.end()) {
+      expected.buffers.push_back(id);
+    }
+  }
+}
+
+void LaunchReplay::forget_older_half() {
+  const std::size_t dropped = log_.size() / 2;
+  const std::uint32_t dropped_names = log_.empty() ? 0 : log_[dropped].first;
+  const auto shift = [dropped](std::uint32_t at) {
+    return at - static_cast<std::uint32_t>(dropped);
+  };
+  log_.erase(log_.begin(), log_.begin() + static_cast<std::ptrdiff_t>(dropped));
+  names_.erase(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(dropped_names));
+  forgotten_ += dropped;
+  for (Launch& launch : log_) launch.first -= dropped_names;
+  if (place_) place_ = *place_ >= dropped ? std::optional(*place_ - dropped) : std::nullopt;
+  std::erase_if(contexts_, [dropped](const auto& context) { return context.second < dropped; });
+  for (auto& [context, launch] : contexts_) launch = shift(launch);
+  for (Buffer& buffer : buffers_) {
+    const auto kept = std::ranges::lower_bound(buffer.uses, dropped);
+    buffer.uses.erase(buffer.uses.begin(), kept);
+    std::ranges::transform(buffer.uses, buffer.uses.begin(), shift);
+  }
+  forget_names();
+}
+
+/// Takes the names of buffers that are gone, and that no launch of the log names, out of the
+/// tables.
+void LaunchReplay::forget_names() {
+  std::vector<Name> renamed(buffers_.size(), kNoName);
+  std::vector<Buffer> kept;
+  for (std::size_t name = 0; name < buffers_.size(); ++name) {
+    if (!buffers_[name].exists && buffers_[name].uses.empty()) continue;
+    renamed[name] = static_cast<Name>(kept.size());
+    kept.push_back(std::move(buffers_[name]));
+  }
+  const auto rename = [&renamed](Name& name) {
+    if (name != kNoName) name = renamed[name];
+  };
+  for (Buffer& buffer : kept) {
+    rename(buffer.successor);
+    rename(buffer.predecessor);
+  }
+  std::ranges::for_each(names_, rename);
+  std::ranges::for_each(name_of_id_, rename);
+  buffers_ = std::move(kept);
+}
+
+}  // namespace superpipe

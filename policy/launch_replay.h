@@ -1,0 +1,133 @@
+// What comes next, by replaying what came: where in the past the present is, and when each buffer
+// is used again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "policy/units.h"
+
+namespace superpipe {
+
+/// Remembers launches in order, keeps its place at the earlier launch that is most like the present
+/// one, and expects what followed there to follow here.
+///
+/// It needs no period and no layers: a pass is what lies between the place and the present. A
+/// launch is like another if it has the same kernel, names buffers of the same sizes and the same
+/// buffers; one that was freed since is the same as the one that is named in its stead today.
+/// A launch that does not fit moves the place to the last launch that does, which the buffers that
+/// it names find in O(1); launches that fit nowhere are passed over as long as they are few.
+///
+/// Layers look alike, so that the second layer of a first pass fits the first. What tells them
+/// apart are the buffers that were there in the place already, the rarest of a launch above all:
+/// weights do, activations that are made anew or shared by all layers do not. The place is sure as
+/// long as most launches that name such a buffer agree with it; nothing is expected otherwise.
+///
+/// Bounded memory: at `capacity` launches, or twice as many buffers that are gone, it forgets the
+/// older half. The capacity should be several passes. Pure, not thread-safe.
+class LaunchReplay {
+ public:
+  static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+  explicit LaunchReplay(std::size_t capacity = std::size_t{1} << 19);
+
+  /// A buffer exists from now on. Its id may be one of an earlier buffer that is gone.
+  void on_allocate(BufferId id, Bytes bytes);
+  /// The buffer is gone.
+  void on_free(BufferId id);
+  /// A launch is announced. `buffers`: each once, in the order of its arguments; all allocated.
+  /// Amortised O(buffers).
+  void on_launch(KernelId kernel, std::span<const BufferId> buffers);
+
+  /// The number of the present launch: how many were announced before it. REQUIRES: there is one.
+  [[nodiscard]] std::uint64_t present() const { return forgotten_ + log_.size() - 1; }
+
+  /// The number of the launch after the present one that is expected to name the buffer first;
+  /// kNever if none is, or if the place is not sure. O(log launches that named it).
+  [[nodiscard]] std::uint64_t next_use(BufferId id) const;
+
+  /// How many launches after the present one are expected: as many as lie between the place and the
+  /// present. 0 while the place is not sure.
+  [[nodiscard]] std::size_t horizon() const;
+
+  /// A launch that is expected.
+  struct Expected {
+    std::vector<BufferId> buffers;  ///< those of the launch that exist today, each once
+    /// From -3 to 3: one more for each time that the launch in this place named what was expected
+    /// of it, one less for each time that it did not. 0 if it was never expected.
+    int trust = 0;
+  };
+  /// The launch `ahead` launches after the present one. REQUIRES: 1 <= ahead <= horizon().
+  /// `expected` is overwritten, so that its memory serves again. O(buffers).
+  void expect(std::size_t ahead, Expected& expected) const;
+
+  /// How often the place was moved, lost or found: what was expected before does not hold any more.
+  [[nodiscard]] std::uint64_t jumps() const { return jumps_; }
+
+  /// The share of recent launches that were as expected, in [0, 1]: an exponential mean over 16.
+  [[nodiscard]] double confidence() const { return confidence_; }
+
+ private:
+  using Name = std::uint32_t;  ///< of a buffer in the log: unlike an id it is not used again
+  static constexpr Name kNoName = ~Name{0};
+
+  struct Launch {
+    KernelId kernel;
+    std::uint64_t token;  ///< hash of the kernel and the sizes of its buffers
+    std::uint32_t first;  ///< its names in names_
+    std::uint32_t count;
+    std::int8_t trust;
+  };
+  struct Buffer {
+    BufferId id{};
+    bool exists = false;
+    Name successor = kNoName;    ///< what was named in its stead after it was gone
+    Name predecessor = kNoName;  ///< of which it is the successor
+    std::uint64_t bytes = 0;
+    std::vector<std::uint32_t> uses;  ///< launches in log_ that name it, ascending
+  };
+  struct Likeness {
+    bool kernel = false;
+    bool token = false;      ///< kernel and sizes
+    std::uint32_t same = 0;  ///< buffers that are the same
+    bool hoped = false;      ///< the present launch names all that the past one named
+    bool all = false;        ///< token, and all buffers
+    [[nodiscard]] int score(bool same_before) const;
+  };
+
+  [[nodiscard]] std::span<const Name> names_of(const Launch& launch) const {
+    return std::span(names_).subspan(launch.first, launch.count);
+  }
+  [[nodiscard]] bool is_sure() const { return place_ && sureness_ >= 0.5; }
+  [[nodiscard]] Name today(Name name) const;
+  [[nodiscard]] bool stands_for(Name one, std::size_t past, Name other) const;
+  [[nodiscard]] bool is_as_expected(std::size_t expected, std::size_t present) const;
+  [[nodiscard]] Likeness likeness(std::size_t past, std::size_t present) const;
+  [[nodiscard]] std::optional<std::size_t> find_place(std::size_t present) const;
+  [[nodiscard]] std::uint64_t context_at(std::size_t launch) const;
+  [[nodiscard]] std::optional<bool> agrees(std::size_t past, std::size_t present) const;
+  void link(std::size_t past, std::size_t present);
+  void forget_older_half();
+  void forget_names();
+
+  std::size_t capacity_;
+  std::uint64_t forgotten_ = 0;  ///< launches that log_ no longer has
+  std::vector<Launch> log_;
+  std::vector<Name> names_;
+  std::vector<Buffer> buffers_;                                ///< by name
+  std::size_t most_buffers_;                                   ///< at which names are forgotten
+  std::vector<Name> name_of_id_;                               ///< by id; kNoName: no such buffer
+  std::unordered_map<std::uint64_t, std::uint32_t> contexts_;  ///< last launch, by its context
+  std::optional<std::size_t> place_;                           ///< in log_
+  double sureness_ = 0.0;  ///< of place_: the share of launches that agree with it
+  std::uint64_t jumps_ = 0;
+  int passed_over_ = 0;  ///< launches in a row that fit nowhere
+  double confidence_ = 0.0;
+};
+
+}  // namespace superpipe

@@ -1,0 +1,214 @@
+#include "policy/launch_replay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace superpipe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+/// A program that allocates, launches and frees, and the replay that watches it.
+class LaunchReplayTest : public ::testing::Test {
+ protected:
+  BufferId allocate(std::uint64_t mebibytes = 4) {
+    BufferId id{};
+    if (free_ids_.empty()) {
+      id = BufferId{next_id_++};
+    } else {
+      id = free_ids_.back();
+      free_ids_.pop_back();
+    }
+    replay_.on_allocate(id, Bytes{mebibytes << 20});
+    return id;
+  }
+  void free(BufferId id) {
+    replay_.on_free(id);
+    free_ids_.push_back(id);
+  }
+  std::vector<BufferId> allocate_many(std::size_t count, std::uint64_t mebibytes = 4) {
+    std::vector<BufferId> ids;
+    for (std::size_t i = 0; i < count; ++i) ids.push_back(allocate(mebibytes));
+    return ids;
+  }
+  void launch(std::uint64_t kernel, const std::vector<BufferId>& buffers) {
+    replay_.on_launch(KernelId{kernel}, buffers);
+  }
+  std::vector<BufferId> expected(std::size_t ahead) {
+    LaunchReplay::Expected found;
+    replay_.expect(ahead, found);
+    return found.buffers;
+  }
+  int trust(std::size_t ahead) {
+    LaunchReplay::Expected found;
+    replay_.expect(ahead, found);
+    return found.trust;
+  }
+
+  LaunchReplay replay_;
+
+ private:
+  std::uint32_t next_id_ = 0;
+  std::vector<BufferId> free_ids_;
+};
+
+TEST_F(LaunchReplayTest, ExpectsNothingOfAProgramThatItSeesForTheFirstTime) {
+  const auto layers = allocate_many(3);
+  for (const BufferId layer : layers) launch(1, {layer});
+  EXPECT_EQ(replay_.present(), 2U);
+  EXPECT_EQ(replay_.horizon(), 0U);
+  EXPECT_EQ(replay_.next_use(layers[0]), LaunchReplay::kNever);
+  EXPECT_EQ(replay_.confidence(), 0.0);
+}
+
+// All layers look alike: the buffers tell which of them it is.
+TEST_F(LaunchReplayTest, FindsItsPlaceInAPassAtItsFirstLaunch) {
+  const auto layers = allocate_many(8);
+  for (const BufferId layer : layers) launch(1, {layer});
+  launch(1, {layers[0]});
+  EXPECT_EQ(replay_.horizon(), 8U);
+  EXPECT_THAT(expected(1), ElementsAre(layers[1]));
+  EXPECT_EQ(replay_.next_use(layers[1]), 9U);
+  EXPECT_EQ(replay_.next_use(layers[7]), 15U);
+  EXPECT_EQ(replay_.next_use(layers[0]), 16U) << "in the next pass";
+}
+
+TEST_F(LaunchReplayTest, TellsTheWayBackFromTheWayThere) {
+  const auto layers = allocate_many(4);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (std::size_t i = 0; i < 4; ++i) launch(1, {layers[i]});
+    for (std::size_t i = 4; i-- > 0;) launch(2, {layers[i]});
+  }
+  launch(1, {layers[0]});
+  launch(1, {layers[1]});
+  EXPECT_EQ(replay_.next_use(layers[2]), replay_.present() + 1);
+  EXPECT_EQ(replay_.next_use(layers[1]), replay_.present() + 5);
+  EXPECT_EQ(replay_.next_use(layers[0]), replay_.present() + 6);
+}
+
+// Activations are freed and allocated anew in each pass.
+TEST_F(LaunchReplayTest, TakesANewBufferForTheOneThatIsNamedInItsStead) {
+  const auto weights = allocate_many(4);
+  BufferId kept = allocate(2);
+  const auto pass = [&](std::size_t end) {
+    BufferId made = allocate(2);
+    for (std::size_t i = 0; i < end; ++i) launch(1 + i, {weights[i], made});
+    launch(9, {made, kept});
+    return made;
+  };
+  const BufferId first = pass(4);
+  free(first);
+  allocate(2);  // takes the id, for something else
+  const BufferId second = allocate(2);
+  launch(1, {weights[0], second});
+  EXPECT_EQ(replay_.next_use(second), replay_.present() + 1);
+  EXPECT_THAT(expected(1), ElementsAre(weights[1], second));
+  EXPECT_THAT(expected(4), ElementsAre(second, kept));
+}
+
+TEST_F(LaunchReplayTest, KeepsItsPlaceWhenALaunchNamesAStrayBuffer) {
+  const auto layers = allocate_many(6);
+  const BufferId stray = allocate(1);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (const BufferId layer : layers) launch(1, {layer});
+  }
+  launch(1, {layers[0]});
+  launch(1, {layers[1], stray});
+  EXPECT_THAT(expected(1), ElementsAre(layers[2]));
+  launch(1, {layers[2]});
+  EXPECT_EQ(replay_.next_use(layers[3]), replay_.present() + 1);
+  EXPECT_GT(replay_.confidence(), 0.3);
+}
+
+TEST_F(LaunchReplayTest, KeepsItsPlaceWhenALaunchIsNewOrMissing) {
+  const auto layers = allocate_many(6);
+  const BufferId other = allocate(1);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (const BufferId layer : layers) launch(1, {layer});
+  }
+  launch(1, {layers[0]});
+  launch(7, {other});  // was never there
+  launch(1, {layers[1]});
+  EXPECT_THAT(expected(1), ElementsAre(layers[2]));
+  launch(1, {layers[3]});  // without layers[2]
+  EXPECT_THAT(expected(1), ElementsAre(layers[4]));
+}
+
+TEST_F(LaunchReplayTest, FindsAModelAgainThatRanSomeTimeAgo) {
+  const auto one = allocate_many(5);
+  const auto two = allocate_many(7);
+  for (const auto* model : {&one, &two}) {
+    for (int pass = 0; pass < 10; ++pass) {
+      for (const BufferId layer : *model) launch(1, {layer});
+    }
+  }
+  launch(1, {one[0]});
+  EXPECT_THAT(expected(1), ElementsAre(one[1]));
+  launch(1, {one[1]});
+  EXPECT_EQ(replay_.next_use(one[4]), replay_.present() + 3);
+}
+
+TEST_F(LaunchReplayTest, TrustsLaunchesByHowOftenTheyWereAsExpected) {
+  const auto experts = allocate_many(8);
+  const BufferId router = allocate();
+  std::minstd_rand random(1);
+  for (int pass = 0; pass < 40; ++pass) {
+    launch(1, {router});
+    launch(2, {experts[random() % 8]});
+    launch(3, {router});
+  }
+  ASSERT_GE(replay_.horizon(), 3U);
+  EXPECT_GE(trust(1), 1) << "the router is used in every pass";
+  EXPECT_LE(trust(2), -1) << "which expert is used is not known before";
+  EXPECT_GE(trust(3), 1);
+}
+
+TEST_F(LaunchReplayTest, GivesItsPlaceUpWhereNothingFits) {
+  const auto layers = allocate_many(4);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (const BufferId layer : layers) launch(1, {layer});
+  }
+  for (std::uint64_t i = 0; i < 40; ++i) launch(100 + i, {allocate(1)});
+  EXPECT_EQ(replay_.horizon(), 0U);
+  EXPECT_EQ(replay_.next_use(layers[0]), LaunchReplay::kNever);
+  EXPECT_LT(replay_.confidence(), 0.1);
+}
+
+TEST_F(LaunchReplayTest, ForgetsTheOlderHalfWhenItIsFull) {
+  replay_ = LaunchReplay(64);
+  const auto layers = allocate_many(8);
+  BufferId made = allocate(1);
+  for (int i = 0; i < 1000; ++i) {
+    free(made);
+    made = allocate(1);
+    launch(1, {layers[static_cast<std::size_t>(i) % 8], made});
+    if (i >= 8 + 64) {
+      ASSERT_EQ(replay_.present(), static_cast<std::uint64_t>(i));
+      ASSERT_EQ(replay_.horizon(), 8U) << i;
+      ASSERT_EQ(replay_.next_use(layers[static_cast<std::size_t>(i + 3) % 8]),
+                replay_.present() + 3);
+    }
+  }
+}
+
+// A program may allocate and free for ever without a launch that superpipe sees.
+TEST_F(LaunchReplayTest, ForgetsBuffersThatAreGoneWithoutALaunch) {
+  replay_ = LaunchReplay(8);
+  const auto layers = allocate_many(3);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (const BufferId layer : layers) launch(1, {layer});
+  }
+  for (int i = 0; i < 1000; ++i) free(allocate(1));
+  launch(1, {layers[0]});
+  launch(1, {layers[1]});
+  launch(1, {layers[2]});
+  launch(1, {layers[0]});
+  EXPECT_EQ(replay_.next_use(layers[1]), replay_.present() + 1);
+}
+
+}  // namespace
+}  // namespace superpipe
