@@ -28,7 +28,7 @@ ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions
       policy(manager_options.policy),
       asks_policy(moves),
       timeline(manager_options.record_timeline ? std::make_unique<Timeline>() : nullptr),
-      worker(mutex, manager_options.worker_thread) {}
+      worker(mutex, manager_options.worker_thread, manager_options.worker_clock) {}
 
 Status ResidencyCore::start() {
   const auto arena_range = device.reserve(options.arena_size);

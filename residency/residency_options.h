@@ -11,6 +11,8 @@
 
 namespace superpipe {
 
+class WorkerClock;
+
 /// What the manager is told once, at creation.
 struct ResidencyOptions {
   PolicyConfig policy;
@@ -28,6 +30,9 @@ struct ResidencyOptions {
   /// Whether a thread of its own moves content. Without, nothing moves but inside calls that wait
   /// and in run_worker_once(), and only one thread may use the manager: for deterministic tests.
   bool worker_thread = true;
+  /// Without a worker's thread: told of the rounds that run in its place (residency/worker.h), or
+  /// null. Must outlive the manager.
+  WorkerClock* worker_clock = nullptr;
   /// A kernel's name for messages. Called under the manager's lock: it may neither come back nor
   /// call the driver.
   std::function<std::string(KernelId)> kernel_name = [](KernelId kernel) {

@@ -18,10 +18,11 @@ constexpr std::chrono::microseconds kLongestRest{200};
 
 }  // namespace
 
-Worker::Worker(ManagerMutex& mutex, bool has_thread)
-    : mutex_(mutex), has_thread_(has_thread), owner_(getpid()) {}
+Worker::Worker(ManagerMutex& mutex, bool has_thread, WorkerClock* clock)
+    : mutex_(mutex), has_thread_(has_thread), clock_(clock), owner_(getpid()) {}
 
 bool Worker::wake() noexcept {
+  if (!has_thread_ && clock_ != nullptr) clock_->wake();
   if (!has_thread_ || ended_) return true;
   if (thread_.joinable()) {
     work_.notify_one();
@@ -45,20 +46,30 @@ bool Worker::wake() noexcept {
 void Worker::main() {
   {
     const ManagerLock lock(mutex_);
-    std::chrono::nanoseconds rest = kShortestRest;
     while (!ended_) {
-      if (rounds_->run()) {
-        rest = kShortestRest;
-      } else if (rounds_->is_pending()) {
-        mutex_.wait_for(work_, rest);
-        rest = std::min<std::chrono::nanoseconds>(rest * 5 / 4, kLongestRest);
-      } else {
-        mutex_.wait_for(work_, rounds_->longest_rest());
-        rest = kShortestRest;
-      }
+      if (const auto rest = rest_after(rounds_->run())) mutex_.wait_for(work_, *rest);
     }
   }
   exited_ = true;
+}
+
+// @return how long to rest after a round, unless woken; nullopt: not at all.
+std::optional<std::chrono::nanoseconds> Worker::rest_after(bool worked) {
+  const auto rest = next_rest_;
+  next_rest_ = kShortestRest;
+  if (worked) return std::nullopt;
+  if (!rounds_->is_pending()) return rounds_->longest_rest();
+  const auto length = std::max<std::chrono::nanoseconds>(rest, kShortestRest);
+  next_rest_ = std::min<std::chrono::nanoseconds>(length * 5 / 4, kLongestRest);
+  return length;
+}
+
+bool Worker::run_once() noexcept {
+  if (clock_ != nullptr) clock_->begin_round();
+  const bool worked = rounds_->run();
+  if (clock_ != nullptr)
+    clock_->end_round(rest_after(worked).value_or(std::chrono::nanoseconds{0}));
+  return worked;
 }
 
 void Worker::end() noexcept {

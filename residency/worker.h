@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <optional>
 #include <thread>
 
 #include "residency/manager_mutex.h"
@@ -22,12 +23,29 @@ class WorkerRounds {
   [[nodiscard]] virtual std::chrono::nanoseconds longest_rest() const REQUIRES(manager_lock) = 0;
 };
 
+/// Keeps the time of a worker that has no thread: it learns what a thread would have done when.
+///
+/// For simulations whose time does not go by itself. All functions are called under the manager's
+/// mutex, so they may not come back to the manager.
+class WorkerClock {
+ public:
+  virtual ~WorkerClock() = default;
+  /// There is work: a thread that rests would begin a round now.
+  virtual void wake() noexcept = 0;
+  /// A round begins. It runs on the stack of who waits for the worker or asked for the round, but
+  /// its time is the worker's.
+  virtual void begin_round() noexcept = 0;
+  /// The round has ended. A thread would rest for `rest` unless it is woken; zero: it would not.
+  virtual void end_round(std::chrono::nanoseconds rest) noexcept = 0;
+};
+
 /// Runs rounds on a thread of its own, started when first needed, or, without a thread, on the
 /// threads of those who wait.
 class Worker {
  public:
-  /// `has_thread`: false for deterministic tests. `mutex` must outlive this.
-  Worker(ManagerMutex& mutex, bool has_thread);
+  /// `has_thread`: false for deterministic tests. `clock`: told of rounds where there is no thread,
+  /// or null. `mutex` and `clock` must outlive this.
+  Worker(ManagerMutex& mutex, bool has_thread, WorkerClock* clock = nullptr);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
@@ -41,7 +59,7 @@ class Worker {
   bool wake() noexcept REQUIRES(manager_lock);
 
   /// Runs one round on the calling thread. REQUIRES: has_thread() is false.
-  bool run_once() noexcept REQUIRES(manager_lock) { return rounds_->run(); }
+  bool run_once() noexcept REQUIRES(manager_lock);
 
   /// No round begins any more, and the thread cannot be started. Waits for nothing. To be called
   /// under the mutex if the thread will be joined: else it may rest once more before it ends.
@@ -58,13 +76,17 @@ class Worker {
 
  private:
   void main();
+  std::optional<std::chrono::nanoseconds> rest_after(bool worked) REQUIRES(manager_lock);
 
   ManagerMutex& mutex_;
   const bool has_thread_;
+  WorkerClock* const clock_;
   const int owner_;  // the process that may have the thread
   WorkerRounds* rounds_ = nullptr;
   std::condition_variable work_;
   std::thread thread_;
+  /// How long the worker rests next if all it has is events to ask for.
+  std::chrono::nanoseconds next_rest_ GUARDED_BY(manager_lock){0};
   std::atomic<bool> ended_{false};
   std::atomic<bool> exited_{false};
 };

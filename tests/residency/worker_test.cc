@@ -8,7 +8,9 @@
 #include <condition_variable>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 namespace superpipe::testing {
 namespace {
@@ -179,6 +181,39 @@ TEST(WorkerWithoutAThreadTest, RunsRoundsOnlyWhereItIsAskedTo) {
   EXPECT_TRUE(worker.run_once());
   EXPECT_FALSE(worker.run_once());
   EXPECT_EQ(rounds.count, 2);
+}
+
+/// Notes what a clock is told, in order.
+class NotedClock : public WorkerClock {
+ public:
+  void wake() noexcept override { notes.emplace_back("wake"); }
+  void begin_round() noexcept override { notes.emplace_back("begin"); }
+  void end_round(std::chrono::nanoseconds rest) noexcept override {
+    notes.push_back("rest " + std::to_string(rest.count()));
+  }
+  std::vector<std::string> notes;
+};
+
+TEST(WorkerWithAClockTest, TellsItOfWakesAndOfTheRestsThatAThreadWouldTake) {
+  ManagerMutex mutex;
+  CountedRounds rounds(mutex);
+  NotedClock clock;
+  Worker worker(mutex, false, &clock);
+  worker.attach(rounds);
+  rounds.round = [](int number) { return number == 1; };
+  rounds.pending = true;
+  rounds.rest = std::chrono::seconds{1};
+  const ManagerLock lock(mutex);
+  EXPECT_TRUE(worker.wake());
+  for (int round = 0; round < 3; ++round) (void)worker.run_once();
+  rounds.pending = false;
+  (void)worker.run_once();
+  rounds.pending = true;
+  (void)worker.run_once();
+  // After work none; then 20 us, and longer each time; a second where nothing is pending.
+  EXPECT_EQ(clock.notes, (std::vector<std::string>{"wake", "begin", "rest 0", "begin", "rest 20000",
+                                                   "begin", "rest 25000", "begin",
+                                                   "rest 1000000000", "begin", "rest 20000"}));
 }
 
 TEST(StuckWorkerTest, AbandonDoesNotWaitForACallThatDoesNotReturn) {
