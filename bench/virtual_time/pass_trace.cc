@@ -1,0 +1,125 @@
+#include "bench/virtual_time/pass_trace.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "policy/budget.h"
+
+namespace superpipe::bench {
+namespace {
+
+class Recorder : public Program {
+ public:
+  explicit Recorder(Bytes granule) { trace_.granule = granule; }
+
+  Handle allocate(Bytes size) override {
+    const Handle handle{static_cast<std::uint32_t>(buffers_.size())};
+    const Bytes footprint = round_up(size, trace_.granule);
+    trace_.footprints.push_back(footprint);
+    buffers_.push_back({trace_.passes.size(), 0});
+    live_ += footprint;
+    if (!trace_.passes.empty()) {
+      TracedPass& pass = trace_.passes.back();
+      pass.peak = std::max(pass.peak, live_);
+      lives_.push_back({handle, true});
+    }
+    return handle;
+  }
+  void free(Handle buffer) override {
+    live_ -= trace_.footprints[index_of(buffer)];
+    if (!trace_.passes.empty()) lives_.push_back({buffer, false});
+  }
+  void upload(Handle /*buffer*/) override {}
+  void launch(KernelId kernel, std::span<const Handle> buffers, Seconds compute) override {
+    if (trace_.passes.empty()) return;  // still loading
+    TracedPass& pass = trace_.passes.back();
+    pass.launches.push_back({kernel, {buffers.begin(), buffers.end()}, compute});
+    pass.compute += compute;
+    const std::size_t number = trace_.passes.size();
+    for (const Handle handle : buffers) {
+      Known& known = buffers_[index_of(handle)];
+      if (known.made_in != number && known.named_in != number) {
+        pass.persistent += trace_.footprints[index_of(handle)];
+      }
+      known.named_in = number;
+    }
+  }
+  void synchronize() override {}
+
+  void begin_pass() {
+    trace_.passes.emplace_back();
+    trace_.passes.back().peak = live_;
+    lives_.clear();
+  }
+  void end_pass() {
+    // Only now is it known which of the pass's buffers it has freed.
+    std::vector<bool> ends(buffers_.size(), false);
+    for (const auto& [handle, begins] : lives_) {
+      if (!begins) ends[index_of(handle)] = true;
+    }
+    Bytes transients;
+    TracedPass& pass = trace_.passes.back();
+    for (const auto& [handle, begins] : lives_) {
+      const std::uint32_t index = index_of(handle);
+      if (buffers_[index].made_in != trace_.passes.size() || !ends[index]) continue;
+      if (begins) {
+        transients += trace_.footprints[index];
+      } else {
+        transients -= trace_.footprints[index];
+      }
+      pass.transients = std::max(pass.transients, transients);
+    }
+  }
+  PassTrace take() { return std::move(trace_); }
+
+ private:
+  struct Known {
+    std::size_t made_in;   // the number of the pass, from 1 on; 0: while loading
+    std::size_t named_in;  // the last pass that named it
+  };
+  struct Change {
+    Handle handle{};
+    bool begins = false;
+  };
+
+  PassTrace trace_;
+  std::vector<Known> buffers_;
+  std::vector<Change> lives_;  // that began or ended in this pass
+  Bytes live_;
+};
+
+}  // namespace
+
+Bytes PassTrace::peak() const {
+  Bytes most;
+  for (const TracedPass& pass : passes) most = std::max(most, pass.peak);
+  return most;
+}
+
+PassTrace record_passes(Workload& workload, int passes, Bytes granule) {
+  Recorder recorder(granule);
+  workload.load(recorder);
+  for (int number = 0; number < passes; ++number) {
+    recorder.begin_pass();
+    workload.run_pass(recorder, number);
+    recorder.end_pass();
+  }
+  return recorder.take();
+}
+
+Bounds bounds_of(const PassTrace& trace, std::size_t first, Bytes budget,
+                 Bandwidth host_to_device) {
+  Bounds bounds;
+  for (std::size_t i = first; i < trace.passes.size(); ++i) {
+    const TracedPass& pass = trace.passes[i];
+    const PassCost cost{pass.compute, pass.persistent, host_to_device};
+    bounds.compute += pass.compute;
+    bounds.physical += physical_bound(cost, saturating_subtract(budget, pass.transients));
+  }
+  const auto passes = static_cast<double>(trace.passes.size() - first);
+  bounds.compute /= passes;
+  bounds.physical /= passes;
+  return bounds;
+}
+
+}  // namespace superpipe::bench

@@ -1,0 +1,57 @@
+// What a workload needs in a pass, and what no schedule can beat.
+#include "bench/virtual_time/pass_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace superpipe::bench {
+namespace {
+
+/// A pass names two weights, and a buffer that it allocates and frees; a third weight is idle.
+class Small : public Workload {
+ public:
+  void load(Program& program) override {
+    for (Handle& weight : weights_) weight = program.allocate(3_MiB);
+    program.launch(KernelId{9}, weights_, Seconds{1});  // is not part of a pass
+  }
+  void run_pass(Program& program, int /*number*/) override {
+    program.launch(KernelId{1}, {weights_.data(), 1}, Seconds{0.5});
+    const Handle output = program.allocate(5_MiB);
+    const std::array<Handle, 3> named{weights_[0], weights_[1], output};
+    program.launch(KernelId{2}, named, Seconds{0.25});
+    program.free(output);
+  }
+
+ private:
+  std::array<Handle, 3> weights_{};
+};
+
+TEST(RecordPasses, CountsWhatWasThereBeforeAndWhatThePassMakes) {
+  Small small;
+  const PassTrace trace = record_passes(small, 2, 2_MiB);
+  ASSERT_EQ(trace.passes.size(), 2U);
+  for (const TracedPass& pass : trace.passes) {
+    ASSERT_EQ(pass.launches.size(), 2U);
+    EXPECT_EQ(pass.launches[0].kernel, KernelId{1});
+    EXPECT_EQ(pass.launches[1].buffers.size(), 3U);
+    EXPECT_EQ(pass.compute, Seconds{0.75});
+    EXPECT_EQ(pass.persistent, 8_MiB);  // two weights, in whole granules
+    EXPECT_EQ(pass.transients, 6_MiB);
+    EXPECT_EQ(pass.peak, 18_MiB);
+  }
+  EXPECT_EQ(trace.peak(), 18_MiB);
+}
+
+TEST(BoundsOf, IsWhatHasToCrossTheLinkWhereThatTakesLonger) {
+  Small small;
+  const PassTrace trace = record_passes(small, 2, 2_MiB);
+  // Of 10 MiB, 6 are for what the pass makes: 4 of 8 have to come, at 2 MiB/s.
+  const Bounds bounds = bounds_of(trace, 1, 10_MiB, Bandwidth{2097152});
+  EXPECT_EQ(bounds.physical, Seconds{2});
+  EXPECT_EQ(bounds.compute, Seconds{0.75});
+  EXPECT_EQ(bounds_of(trace, 1, 14_MiB, Bandwidth{2097152}).physical, Seconds{0.75});
+}
+
+}  // namespace
+}  // namespace superpipe::bench
