@@ -1,0 +1,209 @@
+#include "bench/virtual_time/experiment.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "residency/residency_manager.h"
+
+namespace superpipe::bench {
+namespace {
+
+/// Ends a workload whose call failed.
+class CallFailed : public std::runtime_error {
+ public:
+  CallFailed(const char* call, Status status, const std::string& warning)
+      : std::runtime_error(std::string(call) + " failed (status " +
+                           std::to_string(static_cast<int>(status)) + ")" +
+                           (warning.empty() ? "" : ": " + warning)) {}
+};
+
+/// The program's thread: what hooks and driver do at each call of it.
+///
+/// Before each call the worker does what it began until then. So the two threads never see each
+/// other's future, but for what one call or one round changes while it lasts.
+class VirtualProgram : public Program {
+ public:
+  explicit VirtualProgram(const Experiment& experiment)
+      : experiment_(experiment), clock_(experiment.threads), device_(experiment.device, clock_) {
+    ResidencyOptions options;
+    options.policy.kind = experiment.policy;
+    if (experiment.policy != PolicyKind::kResident) options.policy.budget = experiment.budget;
+    options.host_limit = Bytes{std::uint64_t{1} << 42};  // address space that nobody touches
+    options.now = [this] { return clock_.time_point(); };
+    options.worker_thread = false;
+    options.worker_clock = &clock_;
+    options.warn = [this](const std::string& text) { warning_ = text; };
+    auto created = ResidencyManager::create(device_, options);
+    if (!created.ok()) throw CallFailed("creating the manager", created.status(), warning_);
+    manager_ = std::move(*created);
+    run_round_ = [this] { (void)manager_->run_worker_once(); };
+  }
+
+  Handle allocate(Bytes size) override {
+    begin_call();
+    const auto address = manager_->allocate(size, stream());
+    if (!address.ok()) throw CallFailed("an allocation", address.status(), warning_);
+    buffers_.push_back({*address, size});
+    return Handle{static_cast<std::uint32_t>(buffers_.size() - 1)};
+  }
+
+  void free(Handle buffer) override {
+    begin_call();
+    const Status status = manager_->free_async(buffers_[index_of(buffer)].address, stream());
+    if (status != Status::kOk) throw CallFailed("a free", status, warning_);
+  }
+
+  void upload(Handle buffer) override {
+    begin_call();
+    const VirtualDevice::Operand& memory = buffers_[index_of(buffer)];
+    UseToken token;
+    const auto route = manager_->begin_copy_in(memory.address, memory.size, stream(), true, token);
+    if (!route.ok()) throw CallFailed("a copy from the host", route.status(), warning_);
+    if (route->host == nullptr) {
+      device_.upload(stream(), memory.address, memory.size);
+    } else {
+      clock_.charge(std::chrono::round<Time>(experiment_.host_copies.time_for(memory.size)));
+      device_.note_host_write(route->host);
+    }
+    manager_->end_use(token, stream(), true);
+  }
+
+  void launch(KernelId kernel, std::span<const Handle> buffers, Seconds compute) override {
+    begin_call();
+    words_.clear();
+    operands_.clear();
+    for (const Handle handle : buffers) {
+      const VirtualDevice::Operand& memory = buffers_[index_of(handle)];
+      words_.push_back(memory.address);
+      operands_.push_back(memory);
+    }
+    const Time asked = clock_.now();
+    UseToken token;
+    const Status status = manager_->begin_launch(kernel, words_, stream(), token);
+    if (status != Status::kOk) throw CallFailed("a launch", status, warning_);
+    const Time prepared = clock_.now();
+    // A driver whose queue is full blocks the launch, with its buffers pinned.
+    sleep_until(device_.may_launch_at());
+    const Time submitting = clock_.now();
+    const auto compute_time = std::chrono::round<Time>(compute);
+    const VirtualDevice::Launched launched = device_.launch(stream(), operands_, compute_time);
+    manager_->end_use(token, stream(), true);
+
+    const Time mapping = launched.enqueued - submitting - experiment_.device.costs.launch;
+    const bool waited_for_rounds = clock_.waited_in_call();
+    ++pass_.launches;
+    pass_.accesses += buffers.size();
+    pass_.compute += compute_time;
+    pass_.device_wait += launched.stall;
+    if (waited_for_rounds) pass_.host_wait += prepared - asked;
+    pass_.host_wait += mapping;
+    if (waited_for_rounds || mapping > Time{0} || launched.stall > Time{0}) ++pass_.stalls;
+    ++launches_;
+    if (!learned_at_ && manager_->stats().learned.layers_known) learned_at_ = launches_;
+  }
+
+  void synchronize() override {
+    begin_call();
+    sleep_until(device_.end_of(stream()));
+  }
+
+  /// All that happened since the last call of this.
+  PassFigures take_pass() {
+    const ResidencyStats stats = manager_->stats();
+    const Time end = std::max(device_.end_of(stream()), begun_);
+    PassFigures pass = std::exchange(pass_, {});
+    pass.time = end - begun_;
+    pass.to_device = device_.to_device_bytes() - to_device_;
+    pass.to_host = device_.to_host_bytes() - to_host_;
+    pass.calls = device_.calls().since(calls_);
+    pass.demand_fetches = stats.demand_fetches - counters_.demand_fetches;
+    pass.prefetches = stats.prefetches - counters_.prefetches;
+    pass.clean_evictions = stats.clean_evictions - counters_.clean_evictions;
+    pass.write_backs = stats.write_backs - counters_.write_backs;
+    begun_ = end;
+    to_device_ = device_.to_device_bytes();
+    to_host_ = device_.to_host_bytes();
+    calls_ = device_.calls();
+    counters_ = stats;
+    return pass;
+  }
+
+  /// Loading is over: launches are counted from here on.
+  void end_load(Outcome& outcome) {
+    synchronize();
+    begun_ = clock_.now();
+    outcome.load = begun_;
+    (void)take_pass();
+    begun_ = outcome.load;
+    launches_ = 0;
+    learned_at_.reset();
+  }
+
+  void finish(Outcome& outcome) {
+    const ResidencyStats stats = manager_->stats();
+    outcome.learned_at = learned_at_;
+    outcome.learned = stats.learned;
+    outcome.pinned = stats.pinned_host_bytes;
+    outcome.peak_pages = device_.peak_page_bytes();
+    outcome.violations = device_.violations();
+  }
+
+ private:
+  [[nodiscard]] StreamHandle stream() const { return device_.program_stream(); }
+
+  void begin_call() {
+    clock_.run_rounds(clock_.time(Thread::kProgram), run_round_);
+    clock_.begin_call();
+  }
+
+  void sleep_until(Time moment) {
+    if (moment <= clock_.now()) return;
+    clock_.run_rounds(moment, run_round_);
+    clock_.advance_to(moment);
+  }
+
+  const Experiment experiment_;
+  VirtualClock clock_;
+  VirtualDevice device_;
+  std::string warning_;  // the last
+  std::unique_ptr<ResidencyManager> manager_;
+  std::function<void()> run_round_;
+  std::vector<VirtualDevice::Operand> buffers_;  // by handle
+  std::vector<std::uint64_t> words_;
+  std::vector<VirtualDevice::Operand> operands_;
+  std::uint64_t launches_ = 0;
+  std::optional<std::uint64_t> learned_at_;
+
+  // of the pass under way
+  PassFigures pass_;
+  Time begun_{0};
+  Bytes to_device_;
+  Bytes to_host_;
+  CallCounts calls_;
+  ResidencyCounters counters_;
+};
+
+}  // namespace
+
+Outcome run(Workload& workload, const Experiment& experiment) {
+  Outcome outcome;
+  std::unique_ptr<VirtualProgram> program;
+  try {
+    program = std::make_unique<VirtualProgram>(experiment);
+    workload.load(*program);
+    program->end_load(outcome);
+    for (int number = 0; number < experiment.passes; ++number) {
+      workload.run_pass(*program, number);
+      outcome.passes.push_back(program->take_pass());
+    }
+  } catch (const CallFailed& failure) {
+    outcome.error = failure.what();
+  }
+  if (program != nullptr) program->finish(outcome);
+  return outcome;
+}
+
+}  // namespace superpipe::bench

@@ -1,0 +1,59 @@
+// Runs a workload under the real residency manager and policy, over a device in virtual time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/virtual_time/virtual_clock.h"
+#include "bench/virtual_time/virtual_device.h"
+#include "bench/virtual_time/workloads.h"
+#include "policy/policy_engine.h"
+#include "policy/units.h"
+
+namespace superpipe::bench {
+
+/// What is run.
+struct Experiment {
+  PolicyKind policy = PolicyKind::kSuperpipeline;
+  Bytes budget;  ///< device bytes of managed buffers; the headroom is none
+  int passes = 10;
+  VirtualDeviceOptions device;
+  ThreadCosts threads;
+  /// How fast the program's thread copies into pinned host memory where a buffer is not on the
+  /// device.
+  Bandwidth host_copies{10e9};
+};
+
+/// What one pass did. Moments and bytes are what it added.
+struct PassFigures {
+  Time time{0};  ///< from the end of the pass before it on the device, or of loading, to its own
+  Time compute{0};
+  std::uint64_t launches = 0;
+  std::uint64_t stalls = 0;  ///< launches that waited for a buffer, on the host or on the device
+  Time host_wait{0};         ///< the program's thread waited in calls of the manager
+  Time device_wait{0};       ///< the stream had nothing to do but wait for a fetch
+  Bytes to_device, to_host;  ///< of superpipe's transfers
+  CallCounts calls;
+  std::uint64_t accesses = 0;  ///< buffers named by launches
+  std::uint64_t demand_fetches = 0, prefetches = 0, clean_evictions = 0, write_backs = 0;
+};
+
+/// What came of it.
+struct Outcome {
+  std::string error;  ///< why the workload ended early; empty: it did not
+  Time load{0};
+  std::vector<PassFigures> passes;  ///< that ended
+  /// The launch, counted from the first pass's first, by which the order of a pass was known.
+  std::optional<std::uint64_t> learned_at;
+  PolicyEngine::Learned learned;  ///< at the end of the last pass
+  Bytes peak_pages;
+  Bytes pinned;
+  std::vector<std::string> violations;
+};
+
+/// Runs `workload` from its loading on. Deterministic: depends on nothing but its arguments.
+[[nodiscard]] Outcome run(Workload& workload, const Experiment& experiment);
+
+}  // namespace superpipe::bench

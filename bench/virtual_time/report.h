@@ -1,0 +1,64 @@
+// The figures of one experiment, as a row of a table and as JSON.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/virtual_time/experiment.h"
+#include "bench/virtual_time/pass_trace.h"
+
+namespace superpipe::bench {
+
+/// Means over passes, per pass unless it says otherwise; times in milliseconds.
+struct SteadyState {
+  double pass = 0;
+  double stalls = 0;
+  double host_wait = 0;
+  double device_wait = 0;
+  double to_device_bytes = 0;
+  double to_host_bytes = 0;
+  double launches = 0;
+  double accesses = 0;
+  double pages_created = 0;
+  double pages_destroyed = 0;
+  double demand_fetches = 0, prefetches = 0, clean_evictions = 0, write_backs = 0;
+  /// Calls of the device for each launch, by DeviceCall.
+  std::vector<double> calls_per_launch;
+};
+
+/// One workload under one policy with one budget over one link.
+struct Row {
+  std::string workload;
+  std::string policy;
+  double budget_percent = 0;
+  Bytes budget;
+  double link = 0;  ///< GB/s
+  std::string error;
+  double first_pass = 0;  ///< ms
+  std::optional<std::uint64_t> learned_at;
+  std::optional<SteadyState> steady;  ///< of the third pass and later ones; none if it ended sooner
+  Bounds bounds;
+  Bytes peak_pages;
+  Bytes pinned;
+  std::vector<std::string> violations;
+  double real_seconds = 0;  ///< that the simulation took
+};
+
+/// The first pass that counts for the steady state: orders are known after two.
+inline constexpr std::size_t kFirstSteadyPass = 2;
+
+/// Fills in what `outcome` and `bounds` say.
+void describe(const Outcome& outcome, const Bounds& bounds, Row& row);
+
+/// Writes a line of titles, or of `row` below them.
+void write_titles(std::ostream& out);
+void write(std::ostream& out, const Row& row);
+
+/// @return an array of objects, one a row, with all that is known.
+[[nodiscard]] std::string to_json(std::span<const Row> rows);
+
+}  // namespace superpipe::bench

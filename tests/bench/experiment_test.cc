@@ -1,0 +1,145 @@
+// The real manager and policies in virtual time, on programs whose times are known.
+#include "bench/virtual_time/experiment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+namespace superpipe::bench {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Buffers of 2 MiB in a cycle, each named by one kernel of 1 ms.
+class Cycle : public Workload {
+ public:
+  explicit Cycle(int buffers) : number_(buffers) {}
+  void load(Program& program) override {
+    for (int i = 0; i < number_; ++i) {
+      buffers_.push_back(program.allocate(2_MiB));
+      program.upload(buffers_.back());
+    }
+  }
+  void run_pass(Program& program, int /*number*/) override {
+    for (const Handle& buffer : buffers_) program.launch(KernelId{1}, {&buffer, 1}, Seconds{1e-3});
+  }
+
+ private:
+  const int number_;
+  std::vector<Handle> buffers_;
+};
+
+/// A buffer crosses the link in 1 ms, and the program's thread takes no time for a launch.
+Experiment experiment(PolicyKind policy, Bytes budget) {
+  Experiment experiment;
+  experiment.policy = policy;
+  experiment.budget = budget;
+  experiment.device.to_device = experiment.device.to_host = Bandwidth{2097152e3};
+  experiment.device.copy_latency = Time{0};
+  experiment.device.costs.launch = Time{0};
+  return experiment;
+}
+
+TEST(Experiment, APassThatFitsTakesItsComputeAndMovesNothing) {
+  Cycle cycle(4);
+  const Outcome outcome = run(cycle, experiment(PolicyKind::kSuperpipeline, 8_MiB));
+  ASSERT_EQ(outcome.passes.size(), 10U);
+  for (std::size_t i = 1; i < outcome.passes.size(); ++i) {
+    EXPECT_EQ(outcome.passes[i].time, milliseconds{4}) << i;
+    EXPECT_EQ(outcome.passes[i].to_device, Bytes{}) << i;
+    EXPECT_EQ(outcome.passes[i].stalls, 0U) << i;
+    EXPECT_EQ(outcome.passes[i].launches, 4U) << i;
+  }
+  EXPECT_THAT(outcome.error, IsEmpty());
+  EXPECT_THAT(outcome.violations, IsEmpty());
+}
+
+// With room for one buffer of two, each launch computes for 1 ms; then its buffer is copied out in
+// 1 ms, and the next one's content comes in in 1 ms. What else it takes is the worker's time: until
+// it sees that the kernel has ended it rests at most 200 us, and its calls take less than 150 us.
+TEST(Experiment, APassOnOnePageTakesWhatItTakesByHand) {
+  Cycle cycle(2);
+  const Outcome outcome = run(cycle, experiment(PolicyKind::kNaive, 2_MiB));
+  ASSERT_EQ(outcome.passes.size(), 10U);
+  for (const PassFigures& pass : outcome.passes) {
+    EXPECT_GE(pass.time, milliseconds{6} - milliseconds{3});  // the first pass finds one there
+  }
+  for (std::size_t i = 1; i < outcome.passes.size(); ++i) {
+    EXPECT_GE(outcome.passes[i].time, milliseconds{6}) << i;
+    EXPECT_LE(outcome.passes[i].time, milliseconds{6} + 2 * microseconds{350}) << i;
+    EXPECT_EQ(outcome.passes[i].to_device, 4_MiB) << i;
+    EXPECT_EQ(outcome.passes[i].stalls, 2U) << i;
+  }
+  EXPECT_EQ(outcome.peak_pages, 2_MiB);
+  EXPECT_THAT(outcome.violations, IsEmpty());
+}
+
+TEST(Experiment, SaysAtWhichLaunchTheOrderWasLearned) {
+  Cycle cycle(16);
+  const Outcome outcome = run(cycle, experiment(PolicyKind::kSuperpipeline, 16_MiB));
+  ASSERT_TRUE(outcome.learned_at.has_value());
+  EXPECT_GT(*outcome.learned_at, 16U);
+  EXPECT_LE(*outcome.learned_at, 48U);
+}
+
+TEST(Experiment, AnOrderThatIsNeverLearnedIsNotReported) {
+  Cycle cycle(16);
+  Experiment one_pass = experiment(PolicyKind::kSuperpipeline, 16_MiB);
+  one_pass.passes = 1;
+  EXPECT_FALSE(run(cycle, one_pass).learned_at.has_value());
+}
+
+TEST(Experiment, ALaunchThatCannotFitEndsTheProgramWithItsReason) {
+  Cycle cycle(2);
+  const Outcome outcome = run(cycle, experiment(PolicyKind::kNaive, 1_MiB));
+  EXPECT_THAT(outcome.error, HasSubstr("a launch failed"));
+  EXPECT_THAT(outcome.passes, IsEmpty());
+}
+
+TEST(Experiment, TheSameProgramTakesTheSameTimeAgain) {
+  const auto passes = [] {
+    std::vector<Time> times;
+    const auto workload = find_workload("experts")->make();
+    Experiment options;
+    options.budget = 40_GiB;
+    options.passes = 3;
+    for (const PassFigures& pass : run(*workload, options).passes) times.push_back(pass.time);
+    return times;
+  };
+  const std::vector<Time> first = passes();
+  EXPECT_EQ(first.size(), 3U);
+  EXPECT_EQ(first, passes());
+}
+
+class EveryWorkload : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryWorkload, IsOrderedRightAndNeverFasterThanItsCompute) {
+  const WorkloadEntry* const entry = find_workload(GetParam());
+  ASSERT_NE(entry, nullptr);
+  Experiment options;
+  options.budget = 10_GiB;
+  options.passes = 2;
+  const auto workload = entry->make();
+  const Outcome outcome = run(*workload, options);
+  EXPECT_THAT(outcome.error, IsEmpty());
+  EXPECT_THAT(outcome.violations, IsEmpty());
+  EXPECT_LE(outcome.peak_pages, 10_GiB);
+  for (const PassFigures& pass : outcome.passes) EXPECT_GE(pass.time, pass.compute);
+}
+
+INSTANTIATE_TEST_SUITE_P(Workloads, EveryWorkload,
+                         ::testing::Values("llama-decode", "llama-cuda-half", "training", "experts",
+                                           "draft-target", "stray-20"),
+                         [](const auto& name) {
+                           std::string word = name.param;
+                           for (char& letter : word) letter = letter == '-' ? '_' : letter;
+                           return word;
+                         });
+
+}  // namespace
+}  // namespace superpipe::bench

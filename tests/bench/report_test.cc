@@ -1,0 +1,74 @@
+// What a report says of a run.
+#include "bench/virtual_time/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <sstream>
+
+namespace superpipe::bench {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Outcome outcome_of(std::initializer_list<int> pass_ms) {
+  Outcome outcome;
+  for (const int length : pass_ms) {
+    PassFigures pass;
+    pass.time = milliseconds{length};
+    pass.launches = 10;
+    pass.calls.counts[static_cast<std::size_t>(DeviceCall::kMap)] = 5;
+    outcome.passes.push_back(pass);
+  }
+  return outcome;
+}
+
+Row row_of(const Outcome& outcome) {
+  Row row;
+  row.workload = "small";
+  row.policy = "naive";
+  describe(outcome, Bounds{Seconds{0.1}, Seconds{0.2}}, row);
+  return row;
+}
+
+std::string line_of(const Row& row) {
+  std::ostringstream out;
+  write(out, row);
+  return out.str();
+}
+
+TEST(Report, TakesTheMeanFromTheThirdPassOn) {
+  const Row row = row_of(outcome_of({1000, 900, 300, 500}));
+  ASSERT_TRUE(row.steady.has_value());
+  EXPECT_DOUBLE_EQ(row.steady->pass, 400);
+  EXPECT_DOUBLE_EQ(row.first_pass, 1000);
+  EXPECT_DOUBLE_EQ(row.steady->calls_per_launch[static_cast<std::size_t>(DeviceCall::kMap)], 0.5);
+  EXPECT_THAT(line_of(row), HasSubstr(" 400.0 "));
+  EXPECT_THAT(line_of(row), HasSubstr(" 2.00 "));  // times the bound
+}
+
+TEST(Report, HasNoSteadyStateOfTwoPasses) {
+  EXPECT_FALSE(row_of(outcome_of({1000, 900})).steady.has_value());
+}
+
+TEST(Report, SaysWhatWasWrong) {
+  Outcome outcome = outcome_of({1, 1, 1});
+  EXPECT_THAT(line_of(row_of(outcome)), Not(HasSubstr("WRONG")));
+  outcome.error = "a launch failed";
+  outcome.violations = {"memory was unmapped under a kernel"};
+  EXPECT_THAT(line_of(row_of(outcome)), HasSubstr("ended: a launch failed"));
+  EXPECT_THAT(line_of(row_of(outcome)), HasSubstr("WRONG: memory was unmapped"));
+}
+
+TEST(Report, JsonHasNullForWhatIsNotKnown) {
+  const std::vector<Row> rows{row_of(outcome_of({1, 1, 1}))};
+  const std::string json = to_json(rows);
+  EXPECT_THAT(json, HasSubstr("\"learned_at_launch\": null"));
+  EXPECT_THAT(json, HasSubstr("\"physical_bound_ms\": 200.0"));
+}
+
+}  // namespace
+}  // namespace superpipe::bench
