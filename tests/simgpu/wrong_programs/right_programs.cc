@@ -115,6 +115,22 @@ const RightProgram kEndOfBlockBesideAFreeOne{
       run.expect(data, kNew);
     }};
 
+const RightProgram kBlockOfTheLegacyStream{
+    "block_of_the_legacy_stream",
+    "A block of the legacy stream is used on a blocking stream, while another one is busy.",
+    [](Run& run) {
+      const CUstream busy = run.stream(CU_STREAM_DEFAULT);
+      const CUstream compute = run.stream(CU_STREAM_DEFAULT);
+      CUdeviceptr data = 0;
+      Gate gate;
+      gate.hold(busy);
+      run.check(cuMemAllocAsync(&data, kBytes, CU_STREAM_LEGACY));
+      run.fill_words(compute, data, kNew);
+      run.let_run(compute);
+      gate.open();
+      run.expect(data, kNew);
+    }};
+
 const RightProgram kBlockOrderedByTheHost{
     "block_ordered_by_the_host",
     "Another stream uses a block whose allocation the host has seen complete, by no event.",

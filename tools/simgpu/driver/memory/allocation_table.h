@@ -34,8 +34,8 @@ struct AllocationLife {
   /// program asked for it.
   std::vector<CompletionPtr> after{};
 
-  /// Whether the allocation has come in stream order. The host knows the address before that, but
-  /// no work that may use it has been able to start.
+  /// Whether the allocation has come in stream order. The host knows the address before that, and
+  /// work that nothing orders behind the allocation may start before that.
   [[nodiscard]] bool begun() const;
 };
 

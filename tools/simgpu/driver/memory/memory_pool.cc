@@ -16,7 +16,6 @@ namespace {
 /// that is wrong, but the fill is not its access, and does nothing then.
 Operation fill_unwritten(std::uint64_t address, std::uint64_t bytes) {
   Operation fill;
-  fill.label = "a stream-ordered allocation";
   fill.duration = static_cast<Nanoseconds>(static_cast<double>(bytes) / configuration().d2d_gbps);
   fill.work = [claim = AddressSpace::instance().claim(address), bytes,
                unwritten = Unwritten::next()] {
@@ -58,11 +57,12 @@ CUresult MemoryPool::allocate(const StreamPtr& stream, std::uint64_t size, std::
                                                     .offset = taken->address - chunk->first,
                                                     .after = std::move(after)});
   lock.unlock();
-  if (!taken->fresh) {
-    Operation fill = fill_unwritten(taken->address, size);
-    fill.waits = taken->pending;
-    enqueue(stream, std::move(fill));
-  }
+  // Fresh bytes need no work, but what other streams order behind the allocation has to find an
+  // operation there to wait for: on the legacy stream, all blocking streams do.
+  Operation begin = taken->fresh ? Operation{} : fill_unwritten(taken->address, size);
+  begin.label = "a stream-ordered allocation";
+  begin.waits = taken->pending;
+  enqueue(stream, std::move(begin));
   *address = taken->address;
   return CUDA_SUCCESS;
 }
