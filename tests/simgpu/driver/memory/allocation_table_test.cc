@@ -90,11 +90,32 @@ TEST(AllocationLife, BeginsWhenAllThatComesBeforeItIsSettled) {
   EXPECT_TRUE(AllocationLife{}.begun());
   const auto first = std::make_shared<Completion>();
   const auto second = std::make_shared<Completion>();
-  const AllocationLife life{.base = 0, .size = 1, .physical = nullptr, .after = {first, second}};
+  const AllocationLife life{
+      .base = 0,
+      .size = 1,
+      .physical = nullptr,
+      .after = std::make_shared<EarlierOperations>(std::vector{first, second})};
   first->settle(0);
   EXPECT_FALSE(life.begun());
   second->settle(0);
   EXPECT_TRUE(life.begun());
+}
+
+TEST(EarlierOperations, AreForgottenAsTheySettle) {
+  auto first = std::make_shared<Completion>();
+  auto second = std::make_shared<Completion>();
+  const std::weak_ptr<Completion> watched_first = first;
+  const std::weak_ptr<Completion> watched_second = second;
+  EarlierOperations operations{{first, second}};
+  first->settle(0);
+  first.reset();
+  EXPECT_FALSE(operations.settled());
+  EXPECT_TRUE(watched_first.expired());
+  second->settle(0);
+  second.reset();
+  EXPECT_TRUE(operations.settled());
+  EXPECT_TRUE(watched_second.expired());
+  EXPECT_TRUE(operations.settled());
 }
 
 TEST_F(AllocationTableTest, ABlockIsFreedThroughItsPoolOnly) {

@@ -20,9 +20,14 @@ constexpr std::uint64_t kSmallestArena = std::uint64_t{1} << 32;
 
 }  // namespace
 
-bool AllocationLife::begun() const {
-  return std::all_of(after.begin(), after.end(),
-                     [](const CompletionPtr& earlier) { return earlier->settled(); });
+bool EarlierOperations::settled() {
+  if (settled_.load(std::memory_order_acquire)) return true;
+  const std::lock_guard lock{mutex_};
+  std::erase_if(operations_, [](const CompletionPtr& operation) { return operation->settled(); });
+  if (!operations_.empty()) return false;
+  operations_.shrink_to_fit();
+  settled_.store(true, std::memory_order_release);
+  return true;
 }
 
 AllocationTable::AllocationTable() {

@@ -1,11 +1,14 @@
 // Device memory that cuMemAlloc or a pool made, by address.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <utility>
 #include <vector>
 
 #include "tools/simgpu/driver/device/timeline.h"
@@ -22,6 +25,23 @@ class MemoryPool;
 /// What made an allocation, which decides how it is freed.
 enum class AllocationSource { kMemAlloc, kPool };
 
+/// Operations that come before something in stream order. Thread-safe: workers of several streams
+/// ask.
+class EarlierOperations {
+ public:
+  explicit EarlierOperations(std::vector<CompletionPtr> operations)
+      : operations_(std::move(operations)) {}
+
+  /// Whether all of them are settled. It forgets those that are, so that it costs one load once it
+  /// has returned true; until then it is linear in the operations that are left.
+  [[nodiscard]] bool settled();
+
+ private:
+  std::atomic<bool> settled_{false};
+  std::mutex mutex_;
+  std::vector<CompletionPtr> operations_;  ///< under the mutex
+};
+
 /// The bytes of one allocation, for as long as it lives. The table owns it, and a stream-ordered
 /// free until it is executed; work that is queued only watches it (Claim). The same bytes may
 /// become another allocation afterwards, and even, for the host, which runs ahead, before.
@@ -31,12 +51,12 @@ struct AllocationLife {
   PhysicalPtr physical;      ///< which they lie in
   std::uint64_t offset = 0;  ///< in `physical`
   /// What the allocation comes after in stream order, as far as it had not completed when the
-  /// program asked for it.
-  std::vector<CompletionPtr> after{};
+  /// program asked for it; null: nothing.
+  std::shared_ptr<EarlierOperations> after{};
 
   /// Whether the allocation has come in stream order. The host knows the address before that, and
   /// work that nothing orders behind the allocation may start before that.
-  [[nodiscard]] bool begun() const;
+  [[nodiscard]] bool begun() const { return after == nullptr || after->settled(); }
 };
 
 /// Device memory that cuMemAlloc or a pool made.

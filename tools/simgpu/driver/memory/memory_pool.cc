@@ -36,6 +36,11 @@ std::uint64_t usual_chunk(std::uint64_t reserved) {
   return std::clamp(reserved / 8 / kGranularity * kGranularity, kGranularity, kLargest);
 }
 
+std::shared_ptr<EarlierOperations> earlier(std::vector<CompletionPtr> operations) {
+  if (operations.empty()) return nullptr;
+  return std::make_shared<EarlierOperations>(std::move(operations));
+}
+
 bool is_for_everybody(const FreePoint& freed) { return freed.done == nullptr; }
 
 }  // namespace
@@ -55,7 +60,7 @@ CUresult MemoryPool::allocate(const StreamPtr& stream, std::uint64_t size, std::
                                                     .size = size,
                                                     .physical = chunk->second,
                                                     .offset = taken->address - chunk->first,
-                                                    .after = std::move(after)});
+                                                    .after = earlier(std::move(after))});
   lock.unlock();
   // Fresh bytes need no work, but what other streams order behind the allocation has to find an
   // operation there to wait for: on the legacy stream, all blocking streams do.
