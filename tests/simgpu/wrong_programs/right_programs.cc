@@ -115,6 +115,22 @@ const RightProgram kEndOfBlockBesideAFreeOne{
       run.expect(data, kNew);
     }};
 
+const RightProgram kPaddingBehindABlock{
+    "padding_behind_a_block",
+    "A kernel is given an address behind the end of an odd-sized block, and does not use it.",
+    [](Run& run) {
+      const CUstream stream = run.stream();
+      const CUdeviceptr output = run.buffer(kOld);
+      CUdeviceptr data = 0;
+      run.check(cuMemAllocAsync(&data, 1000, stream));
+      CUdeviceptr behind = data + 1008;
+      std::uint32_t value = kForeign;
+      std::uint32_t count = 0;
+      run.launch("fill_words", stream, {&behind, &value, &count});
+      run.fill_words(stream, output, kNew);
+      run.expect(output, kNew);
+    }};
+
 const RightProgram kBlockOfTheLegacyStream{
     "block_of_the_legacy_stream",
     "A block of the legacy stream is used on a blocking stream, while another one is busy.",

@@ -75,7 +75,9 @@ TEST_F(AllocationTableTest, ABlockIsFreeFromItsFreeToTheEndOfItsChunk) {
   const std::uint64_t base = add_block(context, pool, 100);
   EXPECT_FALSE(table_.is_free_block(base));
   EXPECT_FALSE(table_.is_free_block(base + 100)) << "a kernel may be given a block's end";
-  EXPECT_TRUE(table_.is_free_block(base + 101));
+  EXPECT_FALSE(table_.is_free_block(base + 101)) << "the padding is nobody else's";
+  EXPECT_FALSE(table_.is_free_block(base + kPoolBlock)) << "it may be rounded up";
+  EXPECT_TRUE(table_.is_free_block(base + kPoolBlock + 1));
   EXPECT_FALSE(table_.is_free_block(base + kGranularity)) << "of no chunk";
   EXPECT_NE(table_.remove_block(*pool, base), nullptr);
   EXPECT_TRUE(table_.is_free_block(base));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/simgpu/driver/entry/handle_table.h"
+#include "tools/simgpu/driver/memory/pool_blocks.h"
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/log.h"
 
@@ -192,7 +193,7 @@ bool AllocationTable::is_free_block(std::uint64_t address) {
   const auto after = allocations_.upper_bound(address);
   if (after == allocations_.begin()) return true;
   const Allocation& allocation = std::prev(after)->second;
-  return address - allocation.base > allocation.size;
+  return address - allocation.base > align_up(allocation.size, kPoolBlock);
 }
 
 bool AllocationTable::touches(std::uint64_t address, std::uint64_t size) const {

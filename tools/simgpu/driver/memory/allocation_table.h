@@ -111,8 +111,8 @@ class AllocationTable {
   std::optional<Allocation> find_at(std::uint64_t base);
   /// The allocation that `address` lies in.
   std::optional<Allocation> find(std::uint64_t address);
-  /// Whether `address` lies in a pool's chunk, but neither in an allocation nor right behind one.
-  /// The bytes are mapped, and nobody's.
+  /// Whether `address` lies in a pool's chunk, but neither in an allocation, nor in the padding up
+  /// to the next multiple of kPoolBlock, nor right behind that. The bytes are mapped, and nobody's.
   bool is_free_block(std::uint64_t address);
   /// Whether [address, address + size) touches the address space of allocations, used or not.
   [[nodiscard]] bool touches(std::uint64_t address, std::uint64_t size) const;
