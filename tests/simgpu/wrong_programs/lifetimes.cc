@@ -1,5 +1,7 @@
 // Programs that use allocations before or after their lives.
 
+#include <cstdlib>
+
 #include "tests/simgpu/wrong_programs/program.h"
 
 namespace wrong_programs {
@@ -76,6 +78,52 @@ const WrongProgram kMixerAfterFreeInStreamOrder{
       const CUstream stream = run.stream();
       const CUdeviceptr output = run.buffer(kOld);
       const CUdeviceptr data = allocate_async(run, stream);
+      run.fill_words(stream, data, kNew);
+      if (!run.ordered()) run.check(cuMemFreeAsync(data, stream));
+      run.mix(stream, output, data);
+      if (run.ordered()) run.check(cuMemFreeAsync(data, stream));
+      run.answer(output);
+    }};
+
+const WrongProgram kKernelAfterFreeBehindALiveBlock{
+    "kernel_after_free_behind_a_live_block",
+    "A kernel writes a block that was freed, and begins where a live one ends.",
+    Rejection::kIllegalAddress, [](Run& run) {
+      const CUstream stream = run.stream();
+      const CUdeviceptr live = allocate_async(run, stream);
+      const CUdeviceptr data = allocate_async(run, stream);
+      if (data != live + kBytes) std::abort();
+      run.fill_words(stream, live, kNew);
+      if (!run.ordered()) run.check(cuMemFreeAsync(data, stream));
+      run.fill_words(stream, data, kForeign);
+      if (run.ordered()) run.check(cuMemFreeAsync(data, stream));
+      run.expect(live, kNew);
+    }};
+
+const WrongProgram kCopyAfterFreeBehindALiveBlock{
+    "copying_kernel_after_free_behind_a_live_block",
+    "A kernel reads a live block, and writes a freed one that begins where that ends.",
+    Rejection::kIllegalAddress, [](Run& run) {
+      const CUstream stream = run.stream();
+      const CUdeviceptr live = allocate_async(run, stream);
+      const CUdeviceptr data = allocate_async(run, stream);
+      if (data != live + kBytes) std::abort();
+      run.fill_words(stream, live, kNew);
+      if (!run.ordered()) run.check(cuMemFreeAsync(data, stream));
+      run.copy_words(stream, data, live);
+      if (run.ordered()) run.check(cuMemFreeAsync(data, stream));
+      run.expect(live, kNew);
+    }};
+
+const WrongProgram kMixerAfterFreeBehindALiveBlock{
+    "mixer_after_free_behind_a_live_block",
+    "A mixer uses a block that was freed, and begins where a live one ends.",
+    Rejection::kIllegalAddress, [](Run& run) {
+      const CUstream stream = run.stream();
+      const CUdeviceptr output = run.buffer(kOld);
+      const CUdeviceptr live = allocate_async(run, stream);
+      const CUdeviceptr data = allocate_async(run, stream);
+      if (data != live + kBytes) std::abort();
       run.fill_words(stream, data, kNew);
       if (!run.ordered()) run.check(cuMemFreeAsync(data, stream));
       run.mix(stream, output, data);

@@ -39,6 +39,19 @@ TEST_F(PrivateOperandsTest, BeginAsTheProgramsBytes) {
   EXPECT_EQ(std::memcmp(copy_of(kBegin + 40), second_.data(), second_.size()), 0);
 }
 
+TEST_F(PrivateOperandsTest, FaultAtAGuardUnlessTheyEndThere) {
+  constexpr std::uint64_t kElsewhere = kBegin + 0x10'0000;
+  operands_.add_guard(kBegin + 100);
+  EXPECT_EQ(operands_.end_to_copy(kBegin + 100), operands_.to_copy(kBegin) + 100);
+  operands_.add_guard(kElsewhere);
+  const std::uint64_t guard = operands_.end_to_copy(kElsewhere);
+  EXPECT_NE(guard, kElsewhere);
+  EXPECT_EQ(operands_.to_program(guard + 8), kElsewhere + 8);
+  EXPECT_DEATH((void)*reinterpret_cast<volatile unsigned char*>(guard), "");
+  operands_.collect();
+  operands_.publish();
+}
+
 TEST_F(PrivateOperandsTest, ShowWhatWasWrittenOnlyWhenTheyArePublished) {
   std::memset(copy_of(kBegin + 36), 0xEE, 8);  // across the two segments
   operands_.collect();

@@ -5,6 +5,7 @@
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/memory/memory_pool.h"
+#include "tools/simgpu/driver/memory/pool_blocks.h"
 
 namespace simgpu {
 namespace {
@@ -73,19 +74,61 @@ TEST_F(AllocationTableTest, ABlockIsFreeFromItsFreeToTheEndOfItsChunk) {
   Context context{*find_device(0), false, 0, 1};
   const auto pool = std::make_shared<MemoryPool>(*find_device(0), false);
   const std::uint64_t base = add_block(context, pool, 100);
-  EXPECT_FALSE(table_.is_free_block(base));
-  EXPECT_FALSE(table_.is_free_block(base + 100)) << "a kernel may be given a block's end";
-  EXPECT_FALSE(table_.is_free_block(base + 101)) << "the padding is nobody else's";
-  EXPECT_FALSE(table_.is_free_block(base + kPoolBlock)) << "it may be rounded up";
-  EXPECT_TRUE(table_.is_free_block(base + kPoolBlock + 1));
-  EXPECT_FALSE(table_.is_free_block(base + kGranularity)) << "of no chunk";
+  EXPECT_EQ(table_.free_block_at(base), FreeBlock::kNo);
+  EXPECT_EQ(table_.free_block_at(base + 100), FreeBlock::kNo)
+      << "a kernel may be given a block's end";
+  EXPECT_EQ(table_.free_block_at(base + 101), FreeBlock::kNo) << "the padding is nobody else's";
+  EXPECT_EQ(table_.free_block_at(base + kPoolBlock), FreeBlock::kNo) << "it may be rounded up";
+  EXPECT_EQ(table_.free_block_at(base + kPoolBlock + 1), FreeBlock::kYes);
+  EXPECT_EQ(table_.free_block_at(base + kGranularity), FreeBlock::kNo) << "of no chunk";
   EXPECT_NE(table_.remove_block(*pool, base), nullptr);
-  EXPECT_TRUE(table_.is_free_block(base));
+  EXPECT_EQ(table_.free_block_at(base), FreeBlock::kYes);
   table_.unmap_chunk(base, kGranularity);
-  EXPECT_FALSE(table_.is_free_block(base));
+  EXPECT_EQ(table_.free_block_at(base), FreeBlock::kNo);
   const std::uint64_t whole = allocate(100, context);
-  EXPECT_FALSE(table_.is_free_block(whole + 101)) << "a mistake, but in no pool";
+  EXPECT_EQ(table_.free_block_at(whole + 101), FreeBlock::kNo) << "a mistake, but in no pool";
   EXPECT_EQ(table_.remove(whole), CUDA_SUCCESS);
+}
+
+TEST_F(AllocationTableTest, AFreedBlockBehindAnotherIsToldFromThatOnesEnd) {
+  Context context{*find_device(0), false, 0, 1};
+  const auto pool = std::make_shared<MemoryPool>(*find_device(0), false);
+  const PhysicalPtr chunk = Physical::create(find_device(0)->small_allocations(), kGranularity);
+  const std::uint64_t base = table_.map_chunk(chunk).value_or(0);
+  const std::uint64_t behind = base + 2 * kPoolBlock;
+  const auto add = [&](std::uint64_t address, std::uint64_t size) {
+    table_.add_block(context, pool, {.base = address, .size = size, .physical = chunk});
+  };
+  const auto remove = [&](std::uint64_t address) {
+    EXPECT_NE(table_.remove_block(*pool, address), nullptr);
+  };
+  add(base, 2 * kPoolBlock);
+  EXPECT_EQ(table_.free_block_at(behind), FreeBlock::kNo) << "no block ever began there";
+  add(behind, 100);
+  remove(behind);
+  EXPECT_EQ(table_.free_block_at(behind), FreeBlock::kPerhaps);
+  remove(base);
+  EXPECT_EQ(table_.free_block_at(behind), FreeBlock::kYes);
+  add(base, 2 * kPoolBlock);
+  EXPECT_EQ(table_.free_block_at(behind), FreeBlock::kNo) << "a younger block ends there";
+  add(behind, 100);
+  remove(behind);
+  remove(base);
+  add(base, 2 * kPoolBlock - 1);
+  add(behind, 100);
+  EXPECT_EQ(table_.free_block_at(behind), FreeBlock::kNo);
+  remove(behind);
+  EXPECT_EQ(table_.free_block_at(behind), FreeBlock::kYes) << "the other's end is elsewhere";
+  remove(base);
+  table_.unmap_chunk(base, kGranularity);
+  const std::uint64_t again = table_.map_chunk(chunk).value_or(0);
+  ASSERT_EQ(again, base);
+  add(base, 100);
+  remove(base);
+  add(base, kPoolBlock);
+  EXPECT_EQ(table_.free_block_at(behind), FreeBlock::kYes);
+  remove(base);
+  table_.unmap_chunk(base, kGranularity);
 }
 
 TEST(AllocationLife, BeginsWhenAllThatComesBeforeItIsSettled) {

@@ -92,6 +92,7 @@ class LaunchWork {
       run(*host);
       return;
     }
+    operands_.refuse_doubtful();
     constexpr double kMostThreads = 0x1p48;
     const MixerLaunch launch{code.image().name,
                              static_cast<std::uint64_t>(std::min(threads_, kMostThreads))};
@@ -117,6 +118,7 @@ class LaunchWork {
   void run(const SimgpuKernel& host) {
     // Where host code shares the memory, it may share words with a kernel that runs.
     if (!configuration().host_access) operands_.make_private(private_);
+    operands_.guard_doubtful(private_);
     for (const ParameterLayout& parameter : function_->code->image().parameters) {
       const std::size_t end = std::min(parameter.offset + parameter.size, buffer_.size());
       for (std::size_t at = align_up(parameter.offset, sizeof(std::uint64_t));

@@ -19,7 +19,9 @@ Operands::Operands(std::span<const LiveWord> words, int device) : device_(device
     } else {
       range.claim.address = word.value;
       // A block that was freed is claimed like one whose free is executed before the kernel starts.
-      range.claim.allocated = space.allocations().is_free_block(word.value);
+      const FreeBlock block = space.allocations().free_block_at(word.value);
+      range.claim.allocated = block == FreeBlock::kYes;
+      range.doubtful = block == FreeBlock::kPerhaps;
     }
     const auto same = std::find_if(ranges_.begin(), ranges_.end(), [&](const Range& other) {
       return other.claim.address == range.claim.address;
@@ -34,15 +36,38 @@ Operands::Operands(std::span<const LiveWord> words, int device) : device_(device
 }
 
 bool Operands::names(std::uint64_t word) const {
-  return std::any_of(operands_.begin(), operands_.end(),
-                     [&](const Operand& operand) { return operand.word.value == word; });
+  return std::any_of(operands_.begin(), operands_.end(), [&](const Operand& operand) {
+    return operand.word.value == word && !ranges_[operand.range].doubtful;
+  });
 }
 
 void Operands::start() {
   for (Range& range : ranges_) start(range);
 }
 
+bool Operands::is_suspect(const Operand& operand) const {
+  const Range& range = ranges_[operand.range];
+  if (!range.doubtful || !range.surely) return false;
+  return std::none_of(operands_.begin(), operands_.end(), [&](const Operand& other) {
+    const Range& block = ranges_[other.range];
+    return block.live && block.end() == operand.word.value && other.word.role == operand.word.role;
+  });
+}
+
+void Operands::refuse_doubtful() const {
+  for (const Operand& operand : operands_) {
+    if (is_suspect(operand)) throw AccessFault{.address = operand.word.value};
+  }
+}
+
+void Operands::guard_doubtful(PrivateOperands& operands) const {
+  for (const Operand& operand : operands_) {
+    if (is_suspect(operand)) operands.add_guard(operand.word.value);
+  }
+}
+
 void Operands::start(Range& range) const {
+  if (range.doubtful) return;
   AddressSpace& space = AddressSpace::instance();
   Resolution memory;
   if (range.claim.allocated) {

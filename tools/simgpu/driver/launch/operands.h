@@ -24,7 +24,8 @@ class Operands final : public MixerMemory {
   /// Of the `words` of a launch on `device`, those that are device addresses.
   Operands(std::span<const LiveWord> words, int device);
 
-  /// Whether `word` is one of the device addresses.
+  /// Whether `word` is one of the device addresses. Not counted are those that refuse_doubtful()
+  /// and guard_doubtful() are about.
   [[nodiscard]] bool names(std::uint64_t word) const;
 
   /// The kernel starts: finds the memory behind the words.
@@ -51,14 +52,25 @@ class Operands final : public MixerMemory {
   /// Gives `operands` what a host kernel may write, and what consists of several mappings.
   void make_private(PrivateOperands& operands) const;
 
+  /// @name Addresses where a freed block began and another block ends
+  /// As a block's end the program may name them, but not use what is there. They are taken for the
+  /// end where the launch names the block, too, in the same role: as the begin and end of a range.
+  /// @{
+  /// For kernels that use all that they are given. @throws AccessFault if there is one.
+  void refuse_doubtful() const;
+  /// For host kernels, of which it shows: they fault when they use one. After make_private().
+  void guard_doubtful(PrivateOperands& operands) const;
+  /// @}
+
  private:
   /// The memory that one or more words name.
   struct Range {
     Claim claim;             ///< of the first byte
     std::uint64_t size = 0;  ///< bytes; of an allocation, as the program was told
-    bool surely = false;   ///< a whole parameter names it, so that the kernel surely may access it
-    bool live = false;     ///< start() found it
-    bool writable = true;  ///< all of it
+    bool surely = false;    ///< a whole parameter names it, so that the kernel surely may access it
+    bool doubtful = false;  ///< a freed block's address, or the end of another one
+    bool live = false;      ///< start() found it
+    bool writable = true;   ///< all of it
     std::vector<Segment> segments;
 
     [[nodiscard]] std::uint64_t begin() const { return claim.address; }
@@ -70,6 +82,8 @@ class Operands final : public MixerMemory {
   };
 
   void start(Range& range) const;
+  /// Whether it is a doubtful address that nothing says is an end.
+  [[nodiscard]] bool is_suspect(const Operand& operand) const;
   template <typename IsTouched>
   void check(const IsTouched& is_touched) const;
   [[nodiscard]] const Range* range_of(std::uint64_t address) const;

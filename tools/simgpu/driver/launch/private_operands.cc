@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "tools/simgpu/driver/memory/physical_memory.h"
 
@@ -143,6 +144,16 @@ void PrivateOperands::add(std::uint64_t begin, std::uint64_t end,
   } else {
     map(ranges_.back());
   }
+}
+
+void PrivateOperands::add_guard(std::uint64_t address) {
+  for (const Range& range : ranges_) {
+    if (address == range.begin + range.size) return;
+  }
+  Range guard{address, 0, nullptr, kTouched, nullptr, {}, {}, {}};
+  guard.pages = GuardedBlocks::reserve(guard.page_bytes, address);
+  guard.copy = guard.pages;
+  ranges_.push_back(std::move(guard));
 }
 
 void PrivateOperands::copy(Range& range) {

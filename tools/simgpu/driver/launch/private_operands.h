@@ -38,6 +38,11 @@ class PrivateOperands {
   /// @throws std::bad_alloc
   void add(std::uint64_t begin, std::uint64_t end, const std::vector<Segment>& segments);
 
+  /// From now on end_to_copy(address) is where a kernel faults: behind the copy of a range that
+  /// ends there, or else at memory that nobody may access. Behind a small copy, which fills no
+  /// whole page, accesses up to the page's end pass, and change nothing. @throws std::bad_alloc
+  void add_guard(std::uint64_t address);
+
   /// Where the copy has what the program has at `address`; `address` itself if it is in no range.
   [[nodiscard]] std::uint64_t to_copy(std::uint64_t address) const;
   /// The same for a word that names no memory of its own: it may be the address one past the end of

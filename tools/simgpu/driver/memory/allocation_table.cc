@@ -132,12 +132,19 @@ std::optional<std::uint64_t> AllocationTable::map_chunk(const PhysicalPtr& memor
 void AllocationTable::unmap_chunk(std::uint64_t base, std::uint64_t size) {
   const std::unique_lock lock{mutex_};
   chunks_.erase(base);
+  forget_freed(base, base + size);
   unmap_locked(base, size + kPage);
+}
+
+void AllocationTable::forget_freed(std::uint64_t begin, std::uint64_t end) {
+  freed_.erase(freed_.lower_bound(begin), freed_.lower_bound(end));
 }
 
 void AllocationTable::add_block(Context& context, std::shared_ptr<MemoryPool> pool,
                                 AllocationLife life) {
   const std::unique_lock lock{mutex_};
+  // Its end included: who is given that from now on is probably given the end.
+  forget_freed(life.base, life.base + align_up(life.size, kPoolBlock) + 1);
   Allocation& allocation = allocations_[life.base];
   allocation.base = life.base;
   allocation.size = life.size;
@@ -155,6 +162,7 @@ std::shared_ptr<const AllocationLife> AllocationTable::remove_block(const Memory
   if (found == allocations_.end() || found->second.pool.get() != &pool) return nullptr;
   std::shared_ptr<const AllocationLife> life = std::move(found->second.life);
   allocations_.erase(found);
+  freed_.insert(base);
   return life;
 }
 
@@ -183,17 +191,22 @@ std::optional<Allocation> AllocationTable::find(std::uint64_t address) {
   return address - allocation.base < allocation.size ? std::optional{allocation} : std::nullopt;
 }
 
-bool AllocationTable::is_free_block(std::uint64_t address) {
-  if (!touches(address, 1)) return false;  // without the lock: most words name mapped memory
+FreeBlock AllocationTable::free_block_at(std::uint64_t address) {
+  // Without the lock: most words name mapped memory.
+  if (!touches(address, 1)) return FreeBlock::kNo;
   const std::shared_lock lock{mutex_};
   const auto chunk = chunks_.upper_bound(address);
   if (chunk == chunks_.begin() || address - std::prev(chunk)->first >= std::prev(chunk)->second) {
-    return false;
+    return FreeBlock::kNo;
   }
   const auto after = allocations_.upper_bound(address);
-  if (after == allocations_.begin()) return true;
+  if (after == allocations_.begin()) return FreeBlock::kYes;
   const Allocation& allocation = std::prev(after)->second;
-  return address - allocation.base > align_up(allocation.size, kPoolBlock);
+  const std::uint64_t offset = address - allocation.base;
+  const std::uint64_t with_padding = align_up(allocation.size, kPoolBlock);
+  if (offset != with_padding) return offset < with_padding ? FreeBlock::kNo : FreeBlock::kYes;
+  if (!freed_.contains(address)) return FreeBlock::kNo;
+  return offset == allocation.size ? FreeBlock::kPerhaps : FreeBlock::kYes;
 }
 
 bool AllocationTable::touches(std::uint64_t address, std::uint64_t size) const {

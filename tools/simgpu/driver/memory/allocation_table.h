@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <shared_mutex>
 #include <utility>
 #include <vector>
@@ -73,6 +74,13 @@ struct Allocation {
   [[nodiscard]] Device& device() const { return life->physical->device(); }
 };
 
+/// Whether an address names memory of a pool that is no allocation's.
+enum class FreeBlock {
+  kNo,
+  kPerhaps,  ///< It is where a block began that was freed, and where an allocation ends.
+  kYes,
+};
+
 /// The allocations, and the address space that they and the chunks of pools lie in. Thread-safe;
 /// waits on no device work.
 ///
@@ -111,9 +119,10 @@ class AllocationTable {
   std::optional<Allocation> find_at(std::uint64_t base);
   /// The allocation that `address` lies in.
   std::optional<Allocation> find(std::uint64_t address);
-  /// Whether `address` lies in a pool's chunk, but neither in an allocation, nor in the padding up
-  /// to the next multiple of kPoolBlock, nor right behind that. The bytes are mapped, and nobody's.
-  bool is_free_block(std::uint64_t address);
+  /// Whether `address` lies in a pool's chunk, where the bytes are mapped, but in no allocation.
+  /// Not counted is the padding behind an allocation, up to the next multiple of kPoolBlock, and
+  /// what lies right behind that, unless a block began there that was freed.
+  FreeBlock free_block_at(std::uint64_t address);
   /// Whether [address, address + size) touches the address space of allocations, used or not.
   [[nodiscard]] bool touches(std::uint64_t address, std::uint64_t size) const;
 
@@ -124,10 +133,15 @@ class AllocationTable {
   std::optional<std::uint64_t> map_locked(const PhysicalPtr& memory);
   void unmap_locked(std::uint64_t base, std::uint64_t address_size);
   void erase(Allocations::iterator allocation);
+  /// Forgets which freed blocks began in [begin, end). REQUIRES: the mutex.
+  void forget_freed(std::uint64_t begin, std::uint64_t end);
 
   std::shared_mutex mutex_;
   Allocations allocations_;                        ///< by base
   std::map<std::uint64_t, std::uint64_t> chunks_;  ///< of pools: base to size
+  /// Where blocks began that were freed, until another block covers the address or ends there, or
+  /// its chunk goes: at most one for each kPoolBlock bytes of the chunks.
+  std::set<std::uint64_t> freed_;
   std::uint64_t arena_base_ = 0;
   std::uint64_t arena_size_ = 0;
   Extents arena_{0, 0};  ///< what is free of [arena_base_, arena_base_ + arena_size_)
