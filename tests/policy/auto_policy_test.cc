@@ -15,7 +15,7 @@ namespace {
 using testing::PieceSimulation;
 
 constexpr Bandwidth kLink{25e9};
-constexpr Bytes kPiece = PieceSimulation::kPiece;
+constexpr Bytes kSimulatedPiece = PieceSimulation::kPiece;
 
 bool any(BufferId) { return true; }
 
@@ -24,7 +24,7 @@ class AutoPolicyTest : public ::testing::Test {
  protected:
   BufferId allocate(std::uint32_t pieces) {
     const BufferId id{next_id_++};
-    policy_.on_allocate(id, kPiece * pieces, pieces);
+    policy_.on_allocate(id, kSimulatedPiece * pieces, pieces);
     return id;
   }
   std::vector<BufferId> allocate_many(std::size_t count, std::uint32_t pieces) {
@@ -228,7 +228,7 @@ class Decoder {
 /// The pass of a decoder with `percent` of its weights on the device, times its physical bound.
 double decode_against_bound(Decoder decoder, std::uint64_t percent) {
   // What is on the device besides weights: caches, activations, and a piece for each to come in.
-  constexpr Bytes kOther = 32 * 8_MiB + 4 * kPiece;
+  constexpr Bytes kOther = 32 * 8_MiB + 4 * kSimulatedPiece;
   const Bytes fit{Decoder::weights().count() * percent / 100};
   PieceSimulation simulation(fit + kOther, kLink);
   const Steady steady = steady_of(decoder.program(), simulation);
@@ -269,7 +269,7 @@ TEST(AutoPolicyInPasses, BringsEachWeightOnceInTheFirstPass) {
 
 TEST(AutoPolicyInPasses, FindsTheOrderAgainInTwoPassesAfterAChange) {
   constexpr Bytes kLayer = 40_MiB;
-  PieceSimulation simulation(16 * kLayer + 2 * kPiece, kLink);
+  PieceSimulation simulation(16 * kLayer + 2 * kSimulatedPiece, kLink);
   std::vector<BufferId> models[2];
   for (auto& model : models) {
     for (int i = 0; i < 32; ++i) model.push_back(simulation.allocate(kLayer));
