@@ -4,6 +4,9 @@
 #include <cstdint>
 
 #include "policy/budget.h"
+#include "policy/launch_sequence.h"
+#include "policy/reference_traffic.h"
+#include "policy/windowed_bound.h"
 
 namespace superpipe::bench {
 namespace {
@@ -48,6 +51,7 @@ class Recorder : public Program {
 
   void begin_pass() {
     trace_.passes.emplace_back();
+    trace_.passes.back().earlier = buffers_.size();
     trace_.passes.back().peak = live_;
     lives_.clear();
   }
@@ -88,6 +92,32 @@ class Recorder : public Program {
   Bytes live_;
 };
 
+/// The launches of some passes, of whose buffers only those count that have handles below a limit.
+class CountedLaunches {
+ public:
+  /// Passes [first, last) of `trace`.
+  CountedLaunches(const PassTrace& trace, std::size_t first, std::size_t last, std::size_t handles)
+      : bytes_(trace.footprints.begin(),
+               trace.footprints.begin() + static_cast<std::ptrdiff_t>(handles)) {
+    for (std::size_t pass = first; pass < last; ++pass) {
+      for (const TracedLaunch& launch : trace.passes[pass].launches) {
+        std::vector<BufferId>& buffers = buffers_.emplace_back();
+        for (const Handle handle : launch.buffers) buffers.push_back(BufferId{index_of(handle)});
+        launches_.push_back({launch.compute, {}});
+      }
+    }
+    for (std::size_t i = 0; i < launches_.size(); ++i) launches_[i].buffers = buffers_[i];
+  }
+
+  /// Valid as long as this object.
+  [[nodiscard]] LaunchSequence sequence() const { return {launches_, bytes_}; }
+
+ private:
+  std::vector<Bytes> bytes_;
+  std::vector<std::vector<BufferId>> buffers_;
+  std::vector<TimedLaunch> launches_;
+};
+
 }  // namespace
 
 Bytes PassTrace::peak() const {
@@ -119,6 +149,23 @@ Bounds bounds_of(const PassTrace& trace, std::size_t first, Bytes budget,
   const auto passes = static_cast<double>(trace.passes.size() - first);
   bounds.compute /= passes;
   bounds.physical /= passes;
+  Bytes transients = trace.passes[first].transients;
+  for (std::size_t i = first; i < trace.passes.size(); ++i) {
+    transients = std::min(transients, trace.passes[i].transients);
+  }
+  const Bytes fit = saturating_subtract(budget, transients);
+  const std::size_t handles = trace.passes[first].earlier;
+  const CountedLaunches before(trace, 0, first, handles);
+  const CountedLaunches all(trace, 0, trace.passes.size(), handles);
+  const CountedLaunches counted(trace, first, trace.passes.size(), handles);
+  bounds.windowed = windowed_bound(counted.sequence(), fit, host_to_device) / passes;
+  const auto mean_of = [&](Replacement replacement) {
+    const Bytes fetched = saturating_subtract(fetched_bytes(all.sequence(), fit, replacement),
+                                              fetched_bytes(before.sequence(), fit, replacement));
+    return Bytes{fetched.count() / (trace.passes.size() - first)};
+  };
+  bounds.min_bytes = mean_of(Replacement::kMin);
+  bounds.lru_bytes = mean_of(Replacement::kLru);
   return bounds;
 }
 

@@ -20,10 +20,11 @@ struct TracedLaunch {
 /// The launches of one pass.
 struct TracedPass {
   std::vector<TracedLaunch> launches;
-  Seconds compute{};  ///< the sum over all launches
-  Bytes persistent;   ///< W: footprints of what was named and had been there before the pass
-  Bytes peak;         ///< of footprints of all live buffers
-  Bytes transients;   ///< peak of footprints of what the pass allocated and freed itself
+  std::size_t earlier = 0;  ///< handles below it were made before the pass
+  Seconds compute{};        ///< the sum over all launches
+  Bytes persistent;         ///< W: footprints of what was named and had been there before the pass
+  Bytes peak;               ///< of footprints of all live buffers
+  Bytes transients;         ///< peak of footprints of what the pass allocated and freed itself
 };
 
 /// A program that runs nowhere.
@@ -39,14 +40,16 @@ struct PassTrace {
 /// Records `passes` passes of `workload`, whose buffers take whole granules of `granule`.
 [[nodiscard]] PassTrace record_passes(Workload& workload, int passes, Bytes granule);
 
-/// What no schedule can beat, as means over passes from the `first` on.
+/// What no schedule can beat, and what others move, as means over passes from the `first` on.
 ///
-/// The place for further bounds: whatever is computed from the launches of a PassTrace, the budget
-/// and the link becomes a member here, is filled in by bounds_of(), and gets its column in
-/// report.cc.
+/// Only buffers that were made before that pass have content to bring; what passes make themselves
+/// takes its peak off the budget.
 struct Bounds {
   Seconds compute{};   ///< with everything on the device
   Seconds physical{};  ///< policy/timing_model.h
+  Seconds windowed{};  ///< policy/windowed_bound.h
+  Bytes min_bytes;     ///< fetched by MIN (policy/reference_traffic.h)
+  Bytes lru_bytes;     ///< fetched by plain last use
 };
 
 /// REQUIRES: first < trace.passes.size().

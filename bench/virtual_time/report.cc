@@ -84,6 +84,14 @@ const std::vector<Column>& columns() {
        [](const Row& row, const SteadyState& s) {
          return number(s.pass / milliseconds(row.bounds.physical), 2);
        }},
+      {"window ms", 10,
+       [](const Row& row, const SteadyState&) {
+         return number(milliseconds(row.bounds.windowed), 1);
+       }},
+      {"x window", 9,
+       [](const Row& row, const SteadyState& s) {
+         return number(s.pass / milliseconds(row.bounds.windowed), 2);
+       }},
       {"compute", 8,
        [](const Row& row, const SteadyState&) {
          return number(milliseconds(row.bounds.compute), 1);
@@ -91,6 +99,14 @@ const std::vector<Column>& columns() {
       {"first ms", 9, [](const Row& row, const SteadyState&) { return number(row.first_pass, 1); }},
       {"in GB", 7,
        [](const Row&, const SteadyState& s) { return number(s.to_device_bytes / 1e9, 2); }},
+      {"MIN GB", 7,
+       [](const Row& row, const SteadyState&) {
+         return number(static_cast<double>(row.bounds.min_bytes.count()) / 1e9, 2);
+       }},
+      {"LRU GB", 7,
+       [](const Row& row, const SteadyState&) {
+         return number(static_cast<double>(row.bounds.lru_bytes.count()) / 1e9, 2);
+       }},
       {"out GB", 7,
        [](const Row&, const SteadyState& s) { return number(s.to_host_bytes / 1e9, 2); }},
       {"stalls", 8, [](const Row&, const SteadyState& s) { return number(s.stalls, 1); }},
@@ -172,6 +188,9 @@ std::string to_json(std::span<const Row> rows) {
         {"first_pass_ms", row.first_pass},
         {"compute_ms", milliseconds(row.bounds.compute)},
         {"physical_bound_ms", milliseconds(row.bounds.physical)},
+        {"windowed_bound_ms", milliseconds(row.bounds.windowed)},
+        {"min_fetched_bytes", row.bounds.min_bytes.count()},
+        {"lru_fetched_bytes", row.bounds.lru_bytes.count()},
         {"peak_page_bytes", row.peak_pages.count()},
         {"pinned_bytes", row.pinned.count()},
         {"violations", row.violations},

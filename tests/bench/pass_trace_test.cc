@@ -53,5 +53,33 @@ TEST(BoundsOf, IsWhatHasToCrossTheLinkWhereThatTakesLonger) {
   EXPECT_EQ(bounds_of(trace, 1, 14_MiB, Bandwidth{2097152}).physical, Seconds{0.75});
 }
 
+/// A pass names four weights one after the other.
+class FourWeights : public Workload {
+ public:
+  void load(Program& program) override {
+    for (Handle& weight : weights_) weight = program.allocate(2_MiB);
+  }
+  void run_pass(Program& program, int /*number*/) override {
+    for (const Handle& weight : weights_) program.launch(KernelId{1}, {&weight, 1}, Seconds{0.001});
+  }
+
+ private:
+  std::array<Handle, 4> weights_{};
+};
+
+TEST(BoundsOf, CountsWhatOthersFetchFromThatPassOn) {
+  FourWeights cycle;
+  const PassTrace trace = record_passes(cycle, 20, 2_MiB);
+  // Room for two of four weights: plain last use fetches all, MIN two of the three others.
+  const Bounds bounds = bounds_of(trace, 2, 4_MiB, Bandwidth{2097152});
+  EXPECT_EQ(bounds.lru_bytes, 8_MiB);
+  EXPECT_NEAR(static_cast<double>(bounds.min_bytes.count()) / (1 << 20), 8.0 * 2 / 3, 0.2);
+  EXPECT_NEAR(bounds.windowed.count(), 8.0 / 3, 0.2);
+  const Bounds roomy = bounds_of(trace, 2, 8_MiB, Bandwidth{2097152});
+  EXPECT_EQ(roomy.min_bytes, Bytes{});
+  EXPECT_EQ(roomy.lru_bytes, Bytes{});
+  EXPECT_NEAR(roomy.windowed.count(), 0.004, 1e-9);
+}
+
 }  // namespace
 }  // namespace superpipe::bench

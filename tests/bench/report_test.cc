@@ -30,7 +30,13 @@ Row row_of(const Outcome& outcome) {
   Row row;
   row.workload = "small";
   row.policy = "naive";
-  describe(outcome, Bounds{Seconds{0.1}, Seconds{0.2}}, row);
+  describe(outcome,
+           {.compute = Seconds{0.1},
+            .physical = Seconds{0.2},
+            .windowed = Seconds{0.25},
+            .min_bytes = {},
+            .lru_bytes = {}},
+           row);
   return row;
 }
 
@@ -48,6 +54,7 @@ TEST(Report, TakesTheMeanFromTheThirdPassOn) {
   EXPECT_DOUBLE_EQ(row.steady->calls_per_launch[static_cast<std::size_t>(DeviceCall::kMap)], 0.5);
   EXPECT_THAT(line_of(row), HasSubstr(" 400.0 "));
   EXPECT_THAT(line_of(row), HasSubstr(" 2.00 "));  // times the bound
+  EXPECT_THAT(line_of(row), HasSubstr(" 1.60 "));  // times the windowed bound
 }
 
 TEST(Report, HasNoSteadyStateOfTwoPasses) {
