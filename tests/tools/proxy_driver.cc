@@ -99,10 +99,15 @@ PROXY_EXPORT cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
   return behind(&cuMemMap, "cuMemMap")(address, bytes, offset, handle, flags);
 }
 
-// Unmapping: it damages what lies before.
+// Unmapping: the first that has something before it damages that. It waits until nothing runs, for
+// a kernel that writes the word at its end would mend the damage.
 PROXY_EXPORT cuMemUnmap(CUdeviceptr address, size_t bytes) {
+  static bool damaged = false;
   const CUresult result = behind(&cuMemUnmap, "cuMemUnmap")(address, bytes);
-  if (is("unmap-damages")) cuMemsetD32(address - 4, 0xbad, 1);  // refused where nothing is mapped
+  if (is("unmap-damages") && !damaged) {
+    cuCtxSynchronize();
+    damaged = cuMemsetD32(address - 4, 0xbad, 1) == CUDA_SUCCESS;  // not where nothing is mapped
+  }
   return result;
 }
 
