@@ -107,6 +107,7 @@ PROXY_EXPORT cuMemUnmap(CUdeviceptr address, size_t bytes) {
   if (is("unmap-damages") && !damaged) {
     cuCtxSynchronize();
     damaged = cuMemsetD32(address - 4, 0xbad, 1) == CUDA_SUCCESS;  // not where nothing is mapped
+    cuCtxSynchronize();
   }
   return result;
 }
