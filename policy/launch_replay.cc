@@ -63,7 +63,7 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
   const bool as_expected = expected && is_as_expected(*expected, present);
   if (is_sure() && expected) {
     const int trust = log_[*expected].trust + (as_expected ? 1 : -1);
-    log_[present].trust = static_cast<std::int8_t>(std::clamp(trust, -kMostTrust, kMostTrust));
+    log_[present].trust = std::clamp(trust, -kMostTrust, kMostTrust);
   }
   place_ = as_expected ? expected : find_place(present);
   if (place_) {

@@ -81,7 +81,7 @@ class LaunchReplay {
     std::uint64_t token;  ///< hash of the kernel and the sizes of its buffers
     std::uint32_t first;  ///< its names in names_
     std::uint32_t count;
-    std::int8_t trust;
+    int trust;
   };
   struct Buffer {
     BufferId id{};

@@ -5,8 +5,10 @@
 
 #include <functional>
 #include <random>
+#include <utility>
 #include <vector>
 
+#include "policy/windowed_bound.h"
 #include "tests/policy/piece_simulation.h"
 
 namespace superpipe {
@@ -288,6 +290,95 @@ TEST(AutoPolicyInPasses, FindsTheOrderAgainInTwoPassesAfterAChange) {
     }
   }
 }
+
+/// Training of 24 layers: four times forward and backward, then Adam, for each layer by itself.
+class Training {
+ public:
+  static constexpr std::size_t kLayers = 24;
+  static constexpr Bytes kMatrix = 48_MiB;
+  static constexpr Bytes kActivation = 8_MiB;
+  static constexpr Seconds kHalf{3e-4};  ///< forward, and each of the two launches of backward
+  static constexpr Seconds kStep{1e-4};
+
+  [[nodiscard]] static Bytes states() { return 4 * kLayers * kMatrix; }
+
+  SimulatedProgram program() {
+    return {[this](PieceSimulation& simulation) {
+              for (auto* states : {&weights_, &gradients_, &first_, &second_}) {
+                for (std::size_t i = 0; i < kLayers; ++i) {
+                  states->push_back(simulation.allocate(kMatrix));
+                }
+              }
+            },
+            [this](PieceSimulation& simulation) {
+              for (int batch = 0; batch < 4; ++batch) accumulate(simulation);
+              for (std::size_t i = 0; i < kLayers; ++i) {
+                simulation.launch(4, {weights_[i], gradients_[i], first_[i], second_[i]}, kStep);
+              }
+            }};
+  }
+
+  /// The least time of a pass with `fit` for weights, gradients and states.
+  static Seconds bound(Bytes fit) {
+    std::vector<std::vector<BufferId>> named;
+    const auto matrix = [](std::size_t state, std::size_t layer) {
+      return BufferId{static_cast<std::uint32_t>(state * kLayers + layer)};
+    };
+    std::vector<Seconds> times;
+    const auto launch = [&](std::vector<BufferId> buffers, Seconds time) {
+      named.push_back(std::move(buffers));
+      times.push_back(time);
+    };
+    for (int batch = 0; batch < 4; ++batch) {
+      for (std::size_t i = 0; i < kLayers; ++i) launch({matrix(0, i)}, kHalf);
+      for (std::size_t i = kLayers; i-- > 0;) {
+        launch({matrix(0, i)}, kHalf);
+        launch({matrix(1, i)}, kHalf);
+      }
+    }
+    for (std::size_t i = 0; i < kLayers; ++i) {
+      launch({matrix(0, i), matrix(1, i), matrix(2, i), matrix(3, i)}, kStep);
+    }
+    std::vector<TimedLaunch> launches;
+    for (std::size_t i = 0; i < named.size(); ++i) launches.push_back({times[i], named[i]});
+    const std::vector<Bytes> bytes(4 * kLayers, kMatrix);
+    return windowed_bound_per_pass({launches, bytes}, fit, kLink);
+  }
+
+ private:
+  void accumulate(PieceSimulation& simulation) {
+    std::vector<BufferId> activations{simulation.make(kActivation)};
+    for (const BufferId weight : weights_) {
+      const BufferId result = simulation.make(kActivation);
+      simulation.launch(1, {weight, activations.back(), result}, kHalf);
+      activations.push_back(result);
+    }
+    for (std::size_t i = kLayers; i-- > 0;) {
+      simulation.launch(2, {weights_[i], activations[i + 1], activations[i]}, kHalf);
+      simulation.launch(3, {gradients_[i], activations[i]}, kHalf);
+      simulation.free(activations.back());
+      activations.pop_back();
+    }
+    simulation.free(activations.back());
+  }
+
+  std::vector<BufferId> weights_;
+  std::vector<BufferId> gradients_;
+  std::vector<BufferId> first_;
+  std::vector<BufferId> second_;
+};
+
+class TrainingBudgets : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(TrainingBudgets, AreUsedToTheBound) {
+  // Activations come and go; the bound takes off what they need half of the time.
+  constexpr Bytes kActivations = Training::kActivation * (Training::kLayers / 2);
+  const Bytes fit{Training::states().count() * GetParam() / 100};
+  Training training;
+  PieceSimulation simulation(fit + kActivations, kLink);
+  EXPECT_LE(steady_of(training.program(), simulation).pass / Training::bound(fit), 1.08);
+}
+INSTANTIATE_TEST_SUITE_P(Percent, TrainingBudgets, ::testing::Values(10, 30, 50, 70, 90));
 
 // A choice that cannot be known costs what it has to, and prefetches of it would come on top.
 TEST(AutoPolicyInPasses, DoesNotBringExpertsThatItCannotKnow) {
