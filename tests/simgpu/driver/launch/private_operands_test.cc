@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <random>
+#include <vector>
 
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/memory/physical_memory.h"
@@ -62,6 +65,32 @@ TEST_F(PrivateOperandsTest, ShowWhatWasWrittenOnlyWhenTheyArePublished) {
   EXPECT_EQ(first_[36], 0xEE);
   EXPECT_EQ(second_[3], 0xEE);
   EXPECT_EQ(second_[4], 104);
+}
+
+// Words of every place in a block, and a last one that is cut short; what is not written keeps what
+// another kernel has written meanwhile.
+TEST(PrivateOperands, PublishTheWrittenWordsAndNoOthers) {
+  constexpr std::uint64_t kBegin = 0x7000'0000'1004;
+  std::mt19937 random(7);
+  for (const std::size_t size : {1, 3, 4, 255, 256, 257, 1021, 4096}) {
+    for (const unsigned written_of_8 : {0u, 1u, 4u, 7u, 8u}) {
+      std::vector<unsigned char> bytes(size, 1);
+      PrivateOperands operands;
+      operands.add(kBegin, kBegin + size, {{bytes.data(), size, nullptr, 0}});
+      auto* const copy = reinterpret_cast<unsigned char*>(operands.to_copy(kBegin));
+      std::vector<unsigned char> expected(size, 2);
+      for (std::size_t word = 0; word < size; word += 4) {
+        if (random() % 8 >= written_of_8) continue;
+        const std::size_t length = std::min<std::size_t>(4, size - word);
+        std::memset(copy + word, 3, length);
+        std::memset(expected.data() + word, 3, length);
+      }
+      std::memset(bytes.data(), 2, size);
+      operands.collect();
+      operands.publish();
+      EXPECT_EQ(bytes, expected) << size << " bytes, " << written_of_8 << " words of 8";
+    }
+  }
 }
 
 // Another kernel may write elsewhere in the same allocation meanwhile.

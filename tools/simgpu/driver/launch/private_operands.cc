@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <new>
@@ -17,6 +19,15 @@ namespace simgpu {
 namespace {
 
 constexpr std::size_t kWordBytes = sizeof(std::uint32_t);
+constexpr std::uint64_t kBlockWords = std::numeric_limits<std::uint64_t>::digits;
+constexpr std::uint64_t kBlockBytes = kBlockWords * kWordBytes;
+
+std::uint32_t word_at(const unsigned char* bytes) {
+  std::uint32_t word = 0;
+  std::memcpy(&word, bytes, kWordBytes);
+  return word;
+}
+
 /// A read of one page of a file's mapping makes others present, in the aligned block of this size
 /// around it. Source: Linux, mm/memory.c, fault_around_bytes.
 constexpr std::uint64_t kTouched = 65536;
@@ -259,51 +270,71 @@ bool PrivateOperands::touched(std::uint64_t begin, std::size_t index) const {
 
 void PrivateOperands::compare(std::size_t index, std::uint64_t offset, const unsigned char* before,
                               std::uint64_t size) {
-  constexpr std::uint64_t kBlock = 256;
   const unsigned char* const after = ranges_[index].copy + offset;
-  for (std::uint64_t block = 0; block < size; block += kBlock) {
-    const std::uint64_t block_end = std::min(block + kBlock, size);
-    if (std::memcmp(after + block, before + block, block_end - block) == 0) continue;
-    for (std::uint64_t word = block; word < block_end; word += kWordBytes) {
-      const std::uint64_t length = std::min<std::uint64_t>(kWordBytes, block_end - word);
-      if (std::memcmp(after + word, before + word, length) == 0) continue;
-      Run* const last = runs_.empty() ? nullptr : &runs_.back();
-      if (last != nullptr && last->range == index && last->offset + last->size == offset + word) {
-        last->size += length;
-      } else {
-        runs_.push_back({index, offset + word, length});
-      }
+  for (std::uint64_t at = 0; at < size; at += kBlockBytes) {
+    const std::uint64_t length = std::min(kBlockBytes, size - at);
+    if (std::memcmp(after + at, before + at, length) == 0) continue;
+    std::uint64_t written = 0;
+    const std::uint64_t words = length / kWordBytes;
+    for (std::uint64_t word = 0; word < words; ++word) {
+      const std::uint64_t bytes = at + word * kWordBytes;
+      written |= std::uint64_t{word_at(after + bytes) != word_at(before + bytes)} << word;
     }
+    const std::uint64_t rest = at + words * kWordBytes;
+    if (std::memcmp(after + rest, before + rest, at + length - rest) != 0)
+      written |= std::uint64_t{1} << words;
+    blocks_.push_back({index, offset + at, length, written});
   }
 }
 
 /// Both words of such an address are written, whatever was there before.
 void PrivateOperands::translate_stored_addresses() {
   constexpr std::uint64_t kAddressBytes = sizeof(std::uint64_t);
-  const std::size_t found = runs_.size();
+  constexpr std::uint64_t kBothWords = 0b11;
+  // Where the copies lie: nearly all that kernels write is outside, and is told apart by one
+  // comparison.
+  std::uint64_t lowest = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t highest = 0;
+  for (const Range& range : ranges_) {
+    const auto copy = reinterpret_cast<std::uint64_t>(range.copy);
+    lowest = std::min(lowest, copy - kPage);
+    highest = std::max(highest, copy + range.size + kPage);
+  }
+  const std::size_t found = blocks_.size();
   for (std::size_t i = 0; i < found; ++i) {
-    const Run run = runs_[i];
-    const Range& range = ranges_[run.range];
-    const std::uint64_t end = run.offset + run.size;
-    for (std::uint64_t at = run.offset / kAddressBytes * kAddressBytes;
-         at + kAddressBytes <= range.size && at < end; at += kAddressBytes) {
+    const Block block = blocks_[i];
+    const Range& range = ranges_[block.range];
+    std::uint64_t next = 0;  // the first place that has not been looked at
+    for (std::uint64_t left = block.written; left != 0; left &= left - 1) {
+      const auto word = static_cast<std::uint64_t>(std::countr_zero(left));
+      const std::uint64_t at = (block.offset + word * kWordBytes) / kAddressBytes * kAddressBytes;
+      if (at < next || at + kAddressBytes > range.size) continue;
+      next = at + kAddressBytes;
       std::uint64_t value = 0;
       std::memcpy(&value, range.copy + at, kAddressBytes);
+      if (value < lowest || value >= highest) continue;
       const std::uint64_t address = to_program(value);
       if (address == value) continue;
       std::memcpy(range.copy + at, &address, kAddressBytes);
-      runs_.push_back({run.range, at, kAddressBytes});
+      blocks_.push_back({block.range, at, kAddressBytes, kBothWords});
     }
   }
 }
 
 void PrivateOperands::publish() {
-  for (const Run& run : runs_) {
-    const Range& range = ranges_[run.range];
-    for_each_part(range.segments, run.offset, run.size,
-                  [&](unsigned char* bytes, std::uint64_t part, std::uint64_t offset) {
-                    std::memcpy(bytes, range.copy + run.offset + offset, part);
-                  });
+  for (const Block& block : blocks_) {
+    const Range& range = ranges_[block.range];
+    for (std::uint64_t left = block.written; left != 0;) {
+      const auto first = static_cast<std::uint64_t>(std::countr_zero(left));
+      const auto words = static_cast<std::uint64_t>(std::countr_one(left >> first));
+      const std::uint64_t begin = first * kWordBytes;
+      const std::uint64_t end = std::min(begin + words * kWordBytes, block.size);
+      for_each_part(range.segments, block.offset + begin, end - begin,
+                    [&](unsigned char* bytes, std::uint64_t part, std::uint64_t offset) {
+                      std::memcpy(bytes, range.copy + block.offset + begin + offset, part);
+                    });
+      left = first + words < kBlockWords ? left >> (first + words) << (first + words) : 0;
+    }
   }
   clear();
 }
@@ -318,7 +349,7 @@ void PrivateOperands::clear() {
     }
   }
   ranges_.clear();
-  runs_.clear();
+  blocks_.clear();
 }
 
 }  // namespace simgpu

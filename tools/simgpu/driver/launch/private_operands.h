@@ -72,11 +72,12 @@ class PrivateOperands {
     std::vector<Segment> segments;
     std::vector<bool> touched;  ///< by segment; empty if not known
   };
-  /// Consecutive words that the kernel has written.
-  struct Run {
+  /// Up to 64 words that lie one behind the other, of which the kernel has written some.
+  struct Block {
     std::size_t range;
-    std::uint64_t offset;  ///< in the range
-    std::uint64_t size;    ///< bytes
+    std::uint64_t offset;   ///< in the range
+    std::uint64_t size;     ///< bytes; the last word may be cut short
+    std::uint64_t written;  ///< a bit for each word, the lowest for the first
   };
 
   void copy(Range& range);
@@ -91,7 +92,7 @@ class PrivateOperands {
 
   const std::uint64_t copied_;
   std::vector<Range> ranges_;
-  std::vector<Run> runs_;
+  std::vector<Block> blocks_;
 };
 
 }  // namespace simgpu
