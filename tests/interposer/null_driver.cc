@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kDeviceBytes = std::size_t{1} << 40;
 constexpr CUdeviceptr kFirstReservation = 0x300000000000;
 
-std::size_t parameters = 0;
+std::size_t pointer_parameter_count = 0;
 std::uint64_t launches = 0;
 CUstream captured_stream = nullptr;
 std::map<CUstream, std::uint64_t> recorded;
@@ -81,7 +81,7 @@ void forget_contexts() {
 }
 
 void install_null_driver(std::size_t pointer_parameters) {
-  parameters = pointer_parameters;
+  pointer_parameter_count = pointer_parameters;
   launches = 0;
   captured_stream = nullptr;
   recorded.clear();
@@ -177,7 +177,7 @@ void install_null_driver(std::size_t pointer_parameters) {
   };
   table.cuFuncGetParamInfo = [](CUfunction, std::size_t index, std::size_t* offset,
                                 std::size_t* size) {
-    if (index >= parameters) return CUDA_ERROR_INVALID_VALUE;
+    if (index >= pointer_parameter_count) return CUDA_ERROR_INVALID_VALUE;
     *offset = 8 * index;
     *size = 8;
     return CUDA_SUCCESS;
