@@ -105,7 +105,8 @@ class KernelWords(unittest.TestCase):
             self.assertIn("a list", problem)
             self.assertIn("1 of 2 rows", detail)
 
-    STEPS = [{"name": "fill", "uses": [0]}, {"name": "fill", "uses": [1]}, {"name": "add", "uses": [0, 1]}]
+    STEPS = [{"name": "fill", "uses": [0]}, {"name": "touch", "uses": []}, {"name": "fill", "uses": [2]}, {"name": "touch", "uses": []},
+             {"name": "add", "uses": [0, 2]}]
 
     def named(self, buffers: list[int]) -> list[set[int]]:
         with tempfile.TemporaryDirectory() as folder:
@@ -115,19 +116,19 @@ class KernelWords(unittest.TestCase):
             return kernel_words_check.launches_of_steps(timeline)
 
     def test_finds_the_launches_of_each_step_between_two_marks(self) -> None:
-        self.assertEqual(self.named([0, 1, 5, 0, 1, 6, 0, 1, 5, 6, 1, 0, 1]), [{5}, {6}, {5, 6, 1}])
+        self.assertEqual(self.named([0, 1, 5, 0, 1, 6, 0, 1, 5, 6, 0, 7, 1]), [{5}, {6}, {5, 6, 7}])
 
     def test_is_content_where_each_operand_was_named(self) -> None:
-        problem, detail = kernel_words_check.operands_problem(self.STEPS, [{5}, {6}, {5, 6, 7}])
+        problem, detail = kernel_words_check.operands_problem(self.STEPS, [{5}, {5}, set(), {6}, {5, 6, 7}])
         self.assertIsNone(problem)
         self.assertEqual(detail, "1 operations, 2 operands")
 
     def test_names_the_operations_of_which_an_operand_was_not(self) -> None:
-        self.assertIn("add", kernel_words_check.operands_problem(self.STEPS, [{5}, {6}, {5, 7}])[0])
+        self.assertIn("add", kernel_words_check.operands_problem(self.STEPS, [{5}, {5}, {6}, {6}, {5, 7}])[0])
 
     def test_does_not_judge_a_timeline_of_other_steps(self) -> None:
         self.assertIn("2 steps", kernel_words_check.operands_problem(self.STEPS, [{5}, {6}])[0])
-        self.assertIn("2 buffers", kernel_words_check.operands_problem(self.STEPS, [{5, 6}, {6}, {5, 6}])[0])
+        self.assertIn("2 buffers", kernel_words_check.operands_problem(self.STEPS, [{5}, {5, 6}, {6}, {6}, {5, 6}])[0])
 
 
 if __name__ == "__main__":

@@ -45,18 +45,17 @@ def check_rows(python: Path, program: Path) -> tuple[str | None, str]:
 
 
 def launches_of_steps(timeline: Path) -> list[set[int]]:
-    """The buffers that the launches of each step of operands.py named, by superpipe's timeline: between two marks, which are the
-    first two buffers, named one after the other."""
+    """The buffers that the launches of each step of operands.py named, by superpipe's timeline. A step ends with the marks, which
+    are the first two buffers: a launch that is written down late may come between them."""
     with timeline.open(newline="") as file:
         named = [int(row["buffer"]) for row in csv.DictReader(file) if row["event"] == "launch"]
-    marks, groups, at = named[:2], [set()], 2
-    while at < len(named):
-        if named[at:at + 2] == marks:
+    first_mark, last_mark = named[:2]
+    groups = [set()]
+    for buffer in named[2:]:
+        if buffer == last_mark:
             groups.append(set())
-            at += 2
-        else:
-            groups[-1].add(named[at])
-            at += 1
+        elif buffer != first_mark:
+            groups[-1].add(buffer)
     return groups[:-1]
 
 
@@ -67,10 +66,11 @@ def operands_problem(steps: list[dict], named: list[set[int]]) -> tuple[str | No
     filled: dict[int, int] = {}  # the buffer of each tensor, by the step that filled it
     for number, (step, buffers) in enumerate(zip(steps, named)):
         if step["uses"] == [number]:
+            buffers = named[number + 1]  # of the touch: the fill itself may be written down late, behind others
             if len(buffers) != 1:
-                return f"step {number} fills one tensor, and {len(buffers)} buffers were named", ""
+                return f"step {number} fills one tensor, and then {len(buffers)} buffers were touched", ""
             filled[number] = next(iter(buffers))
-    operations = [(step, buffers) for number, (step, buffers) in enumerate(zip(steps, named)) if number not in filled]
+    operations = [(step, buffers) for number, (step, buffers) in enumerate(zip(steps, named)) if step["uses"] and number not in filled]
     missed = [step["name"] for step, buffers in operations if {filled[use] for use in step["uses"]} - buffers]
     detail = f"{len(operations)} operations, {sum(len(step['uses']) for step, _ in operations)} operands"
     return (f"launches without an operand of theirs: {', '.join(missed)}" if missed or not operations else None), detail

@@ -2,8 +2,10 @@
 """Operations of PyTorch whose kernels take structs, each on tensors that are known: what a launch has to name.
 
 Fills two tensors of its own, the marks, between any two steps: the launches between are those of one step. A step fills one
-new tensor, or runs one operation. Prints one line of JSON: for each step its name, and the numbers of the steps that filled the
-tensors that it uses. Runs with the async allocator, which makes each tensor an allocation of its own.
+new tensor, or runs one operation; after it, a step that uses nothing touches the first byte of what it gave, on another stream.
+superpipe writes a launch down as of when what it uses is there, and at the latest when another stream uses that. Prints one line
+of JSON: for each step its name, and the numbers of the steps that filled the tensors that it uses. Runs with the async
+allocator, which makes each tensor an allocation of its own.
 """
 
 import json
@@ -15,22 +17,37 @@ import torch
 ROWS, COLUMNS = 256, 512
 
 
+def touch(result: object) -> None:
+    """Fills the first byte of each tensor in the device's memory that `result` consists of."""
+    if not isinstance(result, torch.Tensor) or not result.is_cuda:
+        return
+    for part in [result._indices(), result._values()] if result.is_sparse else [result]:
+        torch.tensor([], dtype=torch.uint8, device="cuda").set_(part.untyped_storage())[:1].fill_(1)
+
+
 class Steps:
     def __init__(self) -> None:
         self.marks = [torch.empty(1000, device="cuda") for _ in range(2)]
+        self.other = torch.cuda.Stream()
         self.steps: list[dict] = []
         self.numbers: dict[int, int] = {}  # by the tensor's address
         self.kept: list[torch.Tensor] = []  # so that no address comes again
 
     def end_step(self) -> None:
         torch.cuda.synchronize()
-        time.sleep(0.02)  # superpipe writes launches down as of when what they use is there, once it has seen that
+        time.sleep(0.02)  # for what nothing touches: buffers that an operation has for itself
         for mark in self.marks:
             mark.fill_(1)
 
     def step(self, name: str, function, operands: list[torch.Tensor]) -> None:
         self.steps.append({"name": name, "uses": sorted({self.numbers[each.untyped_storage().data_ptr()] for each in operands})})
-        self.kept.append(function())
+        result = function()
+        self.kept.append(result)
+        self.end_step()
+        self.steps.append({"name": "touch", "uses": []})
+        with torch.cuda.stream(self.other):
+            for each in result if isinstance(result, (list, tuple)) else [result]:
+                touch(each)
         self.end_step()
 
     def tensor(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
