@@ -6,9 +6,11 @@ namespace superpipe {
 namespace {
 
 // Launches that may be looked at for one target, so that no call takes long.
-constexpr std::size_t kMostLookedAt = 4096;
-// Launches that were not as expected so often are no reason to bring anything.
+constexpr std::size_t kMostLookedAt = 256;
+// What is brought for a launch that was less often as expected than not is mostly in vain, and so
+// it is where launches of its kind often are not.
 constexpr int kLeastTrust = 0;
+constexpr double kLeastLikelihood = 0.5;
 // Buffers whose next use is looked up anew at each launch, in turn: after a jump all are out of
 // date.
 constexpr std::size_t kRefreshedPerLaunch = 4;
@@ -23,25 +25,27 @@ constexpr std::uint64_t kNoOrder = std::uint64_t{1} << 63;
 void AutoPolicy::on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces) {
   if (index_of(id) >= buffers_.size()) buffers_.resize(index_of(id) + 1);
   buffers_[index_of(id)] = {.pieces = pieces};
-  replay_.on_allocate(id, bytes);
+  if (foresight_ == Foresight::kReplay) replay_.on_allocate(id, bytes);
 }
 
 void AutoPolicy::on_free(BufferId id) {
+  if (index_of(id) >= buffers_.size()) return;
   buffers_[index_of(id)] = {};
-  replay_.on_free(id);
+  if (foresight_ == Foresight::kReplay) replay_.on_free(id);
 }
 
 void AutoPolicy::on_launch(KernelId kernel, std::span<const BufferId> buffers) {
-  replay_.on_launch(kernel, buffers);
+  ++launches_;
+  if (foresight_ == Foresight::kReplay) replay_.on_launch(kernel, buffers);
   if (replay_.jumps() != jumps_seen_) {
     jumps_seen_ = replay_.jumps();
-    looked_to_ = replay_.present();
+    looked_to_ = present();
   }
-  looked_to_ = std::max(looked_to_, replay_.present());
+  looked_to_ = std::max(looked_to_, present());
   for (const BufferId id : buffers) {
     Buffer& buffer = buffers_[index_of(id)];
     // Without a next use the order of the last uses counts, for those that were used twice.
-    if (buffer.was_used) buffer.order = kNoOrder - replay_.present();
+    if (buffer.was_used) buffer.order = kNoOrder - present();
     buffer.was_used = true;
     offer(id);
   }
@@ -56,8 +60,8 @@ void AutoPolicy::on_brought(BufferId id) {
   Buffer& buffer = buffers_[index_of(id)];
   if (buffer.brought++ == 0) {
     ++arrivals_;
-    buffer.was_used = arrivals_ % kKeptOneIn == 0;
-    buffer.order = kNoOrder + arrivals_;
+    buffer.was_used = foresight_ == Foresight::kNone || arrivals_ % kKeptOneIn == 0;
+    buffer.order = buffer.was_used ? kNoOrder - present() : kNoOrder + arrivals_;
   }
   if (buffer.stamp == 0) offer(id);
 }
@@ -67,15 +71,14 @@ void AutoPolicy::on_left(BufferId id) {
   --buffer.brought;
   if (buffer.brought == 0) buffer.stamp = 0;
   // It is missing again: a launch that was looked at already may need it.
-  looked_to_ = std::min(looked_to_, std::max(replay_.present(), buffer.next_use - 1));
+  looked_to_ = std::min(looked_to_, std::max(present(), buffer.next_use - 1));
 }
 
 std::optional<AutoPolicy::Target> AutoPolicy::next_target() {
-  const std::uint64_t present = replay_.present();
-  const std::uint64_t last = present + replay_.horizon();
+  const std::uint64_t last = present() + replay_.horizon();
   for (std::size_t looked = 0; looked_to_ < last && looked < kMostLookedAt; ++looked) {
-    replay_.expect(static_cast<std::size_t>(looked_to_ + 1 - present), expected_);
-    if (expected_.trust >= kLeastTrust) {
+    replay_.expect(static_cast<std::size_t>(looked_to_ + 1 - present()), expected_);
+    if (expected_.trust >= kLeastTrust && expected_.likelihood >= kLeastLikelihood) {
       for (const BufferId id : expected_.buffers) {
         const Buffer& buffer = buffers_[index_of(id)];
         if (buffer.brought < buffer.pieces) return Target{id, looked_to_ + 1};

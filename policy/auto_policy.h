@@ -1,4 +1,4 @@
-// The policy `auto`: which piece to bring next, and which to let go for it.
+// The policies `auto` and `lru`: which piece to bring next, and which to let go for it.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,16 @@ namespace superpipe {
 /// Pure: no clock, no device; the same calls give the same answers. Not thread-safe.
 class AutoPolicy {
  public:
+  /// Where it knows the launches to come from.
+  enum class Foresight {
+    kReplay,  ///< from what followed in the past: `auto`
+    kNone,    ///< it knows none: `lru` brings nothing ahead, and the least recently used goes
+  };
+  explicit AutoPolicy(Foresight foresight = Foresight::kReplay) : foresight_(foresight) {}
+
   /// A buffer exists from now on; it is cut into `pieces` pieces, none of which is on the device.
   void on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces);
-  /// The buffer is gone, its pieces with it.
+  /// The buffer is gone, its pieces with it. Does nothing if there is none.
   void on_free(BufferId id);
   /// A launch is announced. `buffers`: each once. Amortised O(buffers * log buffers).
   void on_launch(KernelId kernel, std::span<const BufferId> buffers);
@@ -43,15 +50,23 @@ class AutoPolicy {
     std::uint64_t next_use = 0;  ///< the number of the launch that is expected to name it
   };
   [[nodiscard]] std::optional<Target> next_target();
+  /// Whether next_target() has not looked at all expected launches yet, because no call takes long.
+  [[nodiscard]] bool is_looking() const { return looked_to_ < present() + replay_.horizon(); }
 
   /// The buffer of which a piece shall go for one that is used at `before`: one that is used later,
   /// the last of all first, and that `may_go`. For a launch that waits, `before` is that launch.
   /// @return nullopt if there is none. O(log buffers) for each buffer that may not go.
   template <typename MayGo>
   [[nodiscard]] std::optional<BufferId> next_victim(std::uint64_t before, const MayGo& may_go);
+  /// Calls `visit` with each buffer of which pieces may go for one that is used at `before`, the
+  /// one that is used last of all first, until it returns false. O(log buffers) for each.
+  template <typename Visit>
+  void visit_victims(std::uint64_t before, const Visit& visit);
 
-  /// The number of the present launch. REQUIRES: there is one.
-  [[nodiscard]] std::uint64_t present() const { return replay_.present(); }
+  /// How many launches were announced so far.
+  [[nodiscard]] std::uint64_t launches() const { return launches_; }
+  /// The number of the present launch: how many were announced before it; 0 before the first.
+  [[nodiscard]] std::uint64_t present() const { return launches_ == 0 ? 0 : launches_ - 1; }
   [[nodiscard]] const LaunchReplay& replay() const { return replay_; }
 
  private:
@@ -77,7 +92,9 @@ class AutoPolicy {
   void drop_old_candidates();
   [[nodiscard]] bool refresh(Candidate& candidate);
 
+  Foresight foresight_;
   LaunchReplay replay_;
+  std::uint64_t launches_ = 0;   ///< announced so far
   std::vector<Buffer> buffers_;  ///< by id
   std::priority_queue<Candidate> candidates_;
   std::uint64_t stamps_ = 0;
@@ -86,27 +103,43 @@ class AutoPolicy {
   std::uint64_t looked_to_ = 0;  ///< the launches up to this one have been looked at for targets
   std::uint64_t jumps_seen_ = 0;
   LaunchReplay::Expected expected_;
-  std::vector<Candidate> refused_;
+  std::vector<Candidate> visited_;
 };
 
 template <typename MayGo>
 std::optional<BufferId> AutoPolicy::next_victim(std::uint64_t before, const MayGo& may_go) {
   std::optional<BufferId> victim;
-  refused_.clear();
-  while (!candidates_.empty() && !victim) {
-    Candidate candidate = candidates_.top();
+  visit_victims(before, [&](BufferId id) {
+    if (may_go(id)) victim = id;
+    return !victim;
+  });
+  return victim;
+}
+
+template <typename Visit>
+void AutoPolicy::visit_victims(std::uint64_t before, const Visit& visit) {
+  visited_.clear();
+  // Whatever `visit` throws: the heap has room for what it had.
+  struct PutBack {
+    AutoPolicy& policy;
+    ~PutBack() {
+      for (const Candidate& candidate : policy.visited_) policy.candidates_.push(candidate);
+    }
+  } const put_back{*this};
+  bool goes_on = true;
+  while (!candidates_.empty() && goes_on) {
+    visited_.push_back(candidates_.top());
     candidates_.pop();
-    if (!refresh(candidate)) continue;
-    if (!candidates_.empty() && candidate < candidates_.top()) {
-      candidates_.push(candidate);  // its next use has come nearer
+    Candidate& candidate = visited_.back();
+    const bool is_one = refresh(candidate);
+    const bool is_last = candidates_.empty() || !(candidate < candidates_.top());
+    if (!is_one || !is_last) {
+      if (is_one) candidates_.push(candidate);  // its next use has come nearer
+      visited_.pop_back();
       continue;
     }
-    refused_.push_back(candidate);
-    if (candidate.next_use <= before) break;
-    if (may_go(candidate.id)) victim = candidate.id;
+    goes_on = candidate.next_use > before && visit(candidate.id);
   }
-  for (const Candidate& candidate : refused_) candidates_.push(candidate);
-  return victim;
 }
 
 }  // namespace superpipe

@@ -12,6 +12,9 @@ constexpr std::size_t kMostNamesTried = 4;
 constexpr std::size_t kMostUsesTried = 4;
 constexpr int kMostTrust = 3;
 constexpr double kConfidenceStep = 1.0 / 16;
+constexpr double kLikelihoodStep = 1.0 / 16;
+// Launches for which the place has to have stayed before one that fits counts as foreseen.
+constexpr std::uint64_t kForesight = 4;
 constexpr double kSurenessStep = 1.0 / 4;
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
@@ -30,14 +33,16 @@ void LaunchReplay::on_allocate(BufferId id, Bytes bytes) {
     most_buffers_ = std::max(2 * capacity_, 2 * buffers_.size());
   }
   if (index_of(id) >= name_of_id_.size()) name_of_id_.resize(index_of(id) + 1, kNoName);
-  name_of_id_[index_of(id)] = static_cast<Name>(buffers_.size());
+  const auto name = static_cast<Name>(buffers_.size());
   Buffer& buffer = buffers_.emplace_back();
+  name_of_id_[index_of(id)] = name;
   buffer.id = id;
   buffer.exists = true;
   buffer.bytes = bytes.count();
 }
 
 void LaunchReplay::on_free(BufferId id) {
+  if (index_of(id) >= name_of_id_.size() || name_of_id_[index_of(id)] == kNoName) return;
   buffers_[name_of_id_[index_of(id)]].exists = false;
   name_of_id_[index_of(id)] = kNoName;
 }
@@ -61,8 +66,16 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
       place_ && *place_ + 1 < present ? std::optional(*place_ + 1) : std::nullopt;
   const bool was_sure = is_sure();
   const bool as_expected = expected && is_as_expected(*expected, present);
+  // What fits only because the place was moved just before was not foreseen in time for anything.
+  if (abandoned_) ++*abandoned_;
+  const bool foreseen = as_expected && (since_moved_ >= kForesight ||
+                                        (abandoned_ && is_as_expected(*abandoned_, present)));
+  if (expected) {
+    double& likelihood = likelihoods_.try_emplace(log_[*expected].token, 1.0).first->second;
+    likelihood += kLikelihoodStep * ((foreseen ? 1.0 : 0.0) - likelihood);
+  }
   if (is_sure() && expected) {
-    const int trust = log_[*expected].trust + (as_expected ? 1 : -1);
+    const int trust = log_[*expected].trust + (foreseen ? 1 : -1);
     log_[present].trust = std::clamp(trust, -kMostTrust, kMostTrust);
   }
   place_ = as_expected ? expected : find_place(present);
@@ -77,6 +90,9 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
     // Elsewhere the same buffer was found: that is more than a launch that fits by the way.
     if (*agreed && place_ != expected) sureness_ = std::max(sureness_, 0.5);
   }
+  since_moved_ = place_ == expected ? since_moved_ + 1 : 0;
+  if (since_moved_ == 0) abandoned_ = expected;
+  if (since_moved_ >= kForesight || !place_) abandoned_.reset();
   if (place_ != expected || is_sure() != was_sure) ++jumps_;
   confidence_ += kConfidenceStep * ((as_expected ? 1.0 : 0.0) - confidence_);
 
@@ -220,6 +236,8 @@ void LaunchReplay::expect(std::size_t ahead, Expected& expected) const {
   const Launch& launch = log_[*place_ + ahead];
   expected.buffers.clear();
   expected.trust = launch.trust;
+  const auto likelihood = likelihoods_.find(launch.token);
+  expected.likelihood = likelihood == likelihoods_.end() ? 1.0 : likelihood->second;
   for (const Name past : names_of(launch)) {
     const Name name = today(past);
     if (name == kNoName) continue;
@@ -240,6 +258,8 @@ void LaunchReplay::forget_older_half() {
   names_.erase(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(dropped_names));
   forgotten_ += dropped;
   for (Launch& launch : log_) launch.first -= dropped_names;
+  abandoned_.reset();
+  if (likelihoods_.size() > capacity_ / 2) likelihoods_.clear();  // ever new sizes: it begins anew
   if (place_) place_ = *place_ >= dropped ? std::optional(*place_ - dropped) : std::nullopt;
   std::erase_if(contexts_, [dropped](const auto& context) { return context.second < dropped; });
   for (auto& [context, launch] : contexts_) launch = shift(launch);

@@ -38,7 +38,7 @@ class LaunchReplay {
 
   /// A buffer exists from now on. Its id may be one of an earlier buffer that is gone.
   void on_allocate(BufferId id, Bytes bytes);
-  /// The buffer is gone.
+  /// The buffer is gone. Does nothing if there is none.
   void on_free(BufferId id);
   /// A launch is announced. `buffers`: each once, in the order of its arguments; all allocated.
   /// Amortised O(buffers).
@@ -61,6 +61,10 @@ class LaunchReplay {
     /// From -3 to 3: one more for each time that the launch in this place named what was expected
     /// of it, one less for each time that it did not. 0 if it was never expected.
     int trust = 0;
+    /// The share of recent launches of its kernel with buffers of its sizes that were as expected,
+    /// in [0, 1]: an exponential mean over 16. Data decide which expert is used, but not which
+    /// norm.
+    double likelihood = 1.0;
   };
   /// The launch `ahead` launches after the present one. REQUIRES: 1 <= ahead <= horizon().
   /// `expected` is overwritten, so that its memory serves again. O(buffers).
@@ -123,10 +127,13 @@ class LaunchReplay {
   std::size_t most_buffers_;                                   ///< at which names are forgotten
   std::vector<Name> name_of_id_;                               ///< by id; kNoName: no such buffer
   std::unordered_map<std::uint64_t, std::uint32_t> contexts_;  ///< last launch, by its context
+  std::unordered_map<std::uint64_t, double> likelihoods_;      ///< by token
   std::optional<std::size_t> place_;                           ///< in log_
   double sureness_ = 0.0;  ///< of place_: the share of launches that agree with it
   std::uint64_t jumps_ = 0;
-  int passed_over_ = 0;  ///< launches in a row that fit nowhere
+  std::uint64_t since_moved_ = 0;  ///< launches since the place was last moved, lost or found
+  std::optional<std::size_t> abandoned_;  ///< where it would be if it had not been, for a while
+  int passed_over_ = 0;                   ///< launches in a row that fit nowhere
   double confidence_ = 0.0;
 };
 

@@ -125,6 +125,44 @@ TEST_F(AutoPolicyTest, LetsGoWhatCameLastAsLongAsItDoesNotKnowTheOrder) {
   EXPECT_EQ(policy_.next_victim(policy_.present(), any), layers[2]);
 }
 
+TEST_F(AutoPolicyTest, VisitsVictimsFromTheLastUsedToTheNextAndKeepsThem) {
+  const auto layers = allocate_many(5, 1);
+  for (const BufferId layer : layers) bring(layer);
+  for (int i = 0; i < 3; ++i) pass(layers);
+  launch(layers[0]);
+  for (int i = 0; i < 2; ++i) {  // to be visited makes no buffer leave
+    std::vector<BufferId> visited;
+    policy_.visit_victims(policy_.present() + 1, [&](BufferId id) {
+      visited.push_back(id);
+      return true;
+    });
+    EXPECT_EQ(visited, (std::vector{layers[0], layers[4], layers[3], layers[2]}));
+  }
+  int visits = 0;
+  policy_.visit_victims(policy_.present(), [&](BufferId) { return ++visits < 2; });
+  EXPECT_EQ(visits, 2);
+}
+
+TEST(LeastRecentlyUsed, LetsGoWhatWasUsedTheLongestAgoAndBringsNothing) {
+  AutoPolicy policy(AutoPolicy::Foresight::kNone);
+  for (std::uint32_t id = 0; id < 4; ++id) policy.on_allocate(BufferId{id}, 1_MiB, 1);
+  const auto launch = [&](std::uint32_t id) {
+    policy.on_launch(KernelId{1}, std::vector{BufferId{id}});
+  };
+  for (int i = 0; i < 10; ++i) {
+    for (const std::uint32_t id : {0U, 1U, 2U}) launch(id);
+  }
+  for (const std::uint32_t id : {2U, 0U, 1U}) policy.on_brought(BufferId{id});
+  for (const std::uint32_t id : {1U, 0U, 2U}) launch(id);
+  EXPECT_EQ(policy.next_target(), std::nullopt);
+  EXPECT_FALSE(policy.is_looking());
+  EXPECT_EQ(policy.next_victim(policy.present(), any), BufferId{1});
+  launch(1);
+  EXPECT_EQ(policy.next_victim(policy.present(), any), BufferId{0});
+  policy.on_brought(BufferId{3});
+  EXPECT_EQ(policy.next_victim(policy.present(), any), BufferId{0}) << "what comes is used now";
+}
+
 /// A program in passes, simulated.
 struct SimulatedProgram {
   std::function<void(PieceSimulation&)> set_up;
