@@ -35,7 +35,10 @@ Slot StreamTable::slot_of(StreamHandle stream) {
     has_shared_ = true;
     return kShared;
   }
-  entries_[unused] = Entry{stream, thread_of(stream), true, false, 0, nullptr, 0};
+  entries_[unused] = Entry{};
+  entries_[unused].stream = stream;
+  entries_[unused].thread = thread_of(stream);
+  entries_[unused].used = true;
   return unused;
 }
 
@@ -101,7 +104,11 @@ bool StreamTable::covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& e
   const Entry& entry = entries_[slot];
   // A stream whose last use is older than what is asked for is covered by an older event as well.
   const std::uint64_t needed = std::min(seq, entry.last_use);
-  if (needed == 0) return true;
+  if (needed <= entry.completed) return true;
+  if (entry.awaited != nullptr && entry.awaited->seq >= needed) {
+    events.push_back(entry.awaited);  // recorded earlier than the latest
+    return true;
+  }
   if (entry.latest == nullptr || entry.latest->seq < needed) return false;
   events.push_back(entry.latest);
   return true;

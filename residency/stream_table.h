@@ -1,6 +1,7 @@
 // The streams that use managed buffers, as small numbers, so that a buffer's users fit in a mask.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <list>
@@ -31,9 +32,11 @@ class StreamTable {
     StreamHandle stream{};
     std::uint64_t thread = 0;  ///< for kPerThreadStream: whose; else 0
     bool used = false;
-    bool retired = false;        ///< destroyed by the program; waits for its last uses
-    std::uint64_t last_use = 0;  ///< sequence of the last use submitted to it
-    EventRef latest;             ///< covers uses up to latest->seq
+    bool retired = false;         ///< destroyed by the program; waits for its last uses
+    std::uint64_t last_use = 0;   ///< sequence of the last use submitted to it
+    EventRef latest;              ///< covers uses up to latest->seq
+    EventRef awaited;             ///< moves `completed` on once it has completed; null: none
+    std::uint64_t completed = 0;  ///< uses up to this sequence are known to have completed
     /// Threads that touch the stream without being the program's callers on it: it must not go
     /// away, nor the slot be used again, before they are done.
     std::uint32_t visitors = 0;
@@ -72,6 +75,15 @@ class StreamTable {
 
   /// Whether an event covers the uses on `slot` up to `seq`; if so, appends what to wait for.
   bool covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& events) const;
+
+  /// Whether the uses on `slot` up to `seq` are known to have completed.
+  [[nodiscard]] bool is_over(Slot slot, std::uint64_t seq) const {
+    if (slot == kShared) return false;
+    return std::min(seq, entries_[slot].last_use) <= entries_[slot].completed;
+  }
+
+  /// Slots are below it, but for kShared.
+  [[nodiscard]] Slot end() const { return end_; }
 
   /// Whether any thread may record on the slot's stream.
   [[nodiscard]] bool recordable(Slot slot) const { return !eager(slot) && !entries_[slot].retired; }

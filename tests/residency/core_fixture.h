@@ -19,6 +19,7 @@
 #include "residency/page_supply.h"
 #include "residency/residency_core.h"
 #include "residency/stream_marker.h"
+#include "residency/use_completion.h"
 #include "residency/use_tracker.h"
 #include "residency/worker.h"
 #include "tests/residency/fake_device.h"
@@ -278,6 +279,7 @@ class MovingCoreTest : public CoreTest {
 
   StreamMarker streams_{core_};
   PageSupply pages_{core_};
+  UseCompletion completion_{core_, streams_};
   EvictionQueue evictions_{core_, streams_};
   ContentMover mover_{core_, streams_, pages_};
   MoverRounds mover_rounds_{core_, pages_, mover_, evictions_};
