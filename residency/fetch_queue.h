@@ -43,6 +43,14 @@ class FetchQueue {
   /// REQUIRES: front() is of `want`.
   void pop(Want want) { queue_of(want).pop_front(); }
 
+  /// Takes the first prefetch out; nullopt if there is none. Allocates nothing.
+  std::optional<WantedBuffer> take_prefetch() noexcept {
+    if (prefetches_.empty()) return std::nullopt;
+    const WantedBuffer first = prefetches_.front();
+    prefetches_.pop_front();
+    return first;
+  }
+
   void clear() {
     demands_.clear();
     prefetches_.clear();

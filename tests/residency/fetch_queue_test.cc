@@ -56,6 +56,20 @@ TEST(FetchQueue, KeepsAnEntryUntilItIsTakenOut) {
   EXPECT_FALSE(queue.front());
 }
 
+TEST(FetchQueue, GivesBackItsPrefetchesAndKeepsItsDemands) {
+  FetchQueue queue;
+  queue.push(Want::kPrefetch, buffer(1, 10));
+  queue.push(Want::kDemand, buffer(2));
+  queue.push(Want::kPrefetch, buffer(3));
+  const auto first = queue.take_prefetch();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->id, BufferId{1});
+  EXPECT_EQ(first->generation, 10U);
+  EXPECT_EQ(queue.take_prefetch().value_or(buffer(9)).id, BufferId{3});
+  EXPECT_FALSE(queue.take_prefetch());
+  EXPECT_EQ(take_all(queue), std::vector<std::uint32_t>{2});
+}
+
 TEST(FetchQueue, KeepsEveryLifeOfAnIdApart) {
   FetchQueue queue;
   queue.push(Want::kDemand, buffer(7, 1));

@@ -1,0 +1,55 @@
+// The fetches that have begun and are not known to have ended.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <utility>
+
+#include "policy/units.h"
+#include "residency/event_pool.h"
+
+namespace superpipe {
+
+/// What the link has to do, in the order in which it does it.
+///
+/// Not thread-safe: under the manager's mutex.
+class TransfersUnderWay {
+ public:
+  /// As much as keeps the link busy while the next transfer is prepared: these bytes, which take
+  /// half a millisecond on the fastest links, and so many transfers, of which all but one may still
+  /// wait for what their pages held to be written back.
+  static constexpr std::size_t kEnoughTransfers = 6;
+  static constexpr Bytes kEnoughBytes = 16_MiB;
+
+  /// A transfer of `bytes` has begun, behind all that began before; `done` completes with it. Null:
+  /// it takes no time. Throws std::bad_alloc.
+  void add(EventRef done, Bytes bytes) {
+    if (done == nullptr) return;
+    transfers_.emplace_back(std::move(done), bytes);
+    bytes_ += bytes;
+  }
+
+  /// Whether the link is busy for a while even if nothing more begins.
+  [[nodiscard]] bool is_enough() const {
+    return transfers_.size() >= kEnoughTransfers && bytes_ >= kEnoughBytes;
+  }
+
+  void clear() {
+    transfers_.clear();
+    bytes_ = Bytes{};
+  }
+
+  /// What began first. REQUIRES: there is one.
+  [[nodiscard]] const EventRef& oldest() const { return transfers_.front().first; }
+  /// It has ended. REQUIRES: there is one.
+  void drop_oldest() {
+    bytes_ -= transfers_.front().second;
+    transfers_.pop_front();
+  }
+
+ private:
+  std::deque<std::pair<EventRef, Bytes>> transfers_;
+  Bytes bytes_;
+};
+
+}  // namespace superpipe

@@ -1,0 +1,59 @@
+// Whether the link has enough to do.
+#include "residency/transfers_under_way.h"
+
+#include <gtest/gtest.h>
+
+#include "residency/event_pool.h"
+#include "tests/residency/fake_device.h"
+
+namespace superpipe::testing {
+namespace {
+
+/// An event like one that is recorded; nobody asks the device about it.
+EventRef event() {
+  static auto* const device = new FakeDevice(FakeDevice::Options{});
+  static auto* const pool = new EventPool(*device);
+  auto prepared = pool->prepare();
+  return prepared.ok() ? *prepared : nullptr;
+}
+
+TEST(TransfersUnderWay, FewAreNeverEnough) {
+  TransfersUnderWay transfers;
+  for (std::size_t i = 1; i < TransfersUnderWay::kEnoughTransfers; ++i) {
+    transfers.add(event(), TransfersUnderWay::kEnoughBytes);
+    EXPECT_FALSE(transfers.is_enough()) << i;
+  }
+  transfers.add(event(), Bytes{1});
+  EXPECT_TRUE(transfers.is_enough());
+}
+
+TEST(TransfersUnderWay, SmallOnesAreEnoughOnlyTogether) {
+  TransfersUnderWay transfers;
+  const Bytes part{TransfersUnderWay::kEnoughBytes.count() / 16};
+  for (int i = 1; i < 16; ++i) transfers.add(event(), part);
+  EXPECT_FALSE(transfers.is_enough());
+  transfers.add(event(), part);
+  EXPECT_TRUE(transfers.is_enough());
+}
+
+TEST(TransfersUnderWay, EndInTheOrderInWhichTheyBegan) {
+  TransfersUnderWay transfers;
+  const EventRef first = event();
+  const EventRef second = event();
+  transfers.add(first, TransfersUnderWay::kEnoughBytes);
+  transfers.add(second, TransfersUnderWay::kEnoughBytes);
+  EXPECT_EQ(transfers.oldest(), first);
+  transfers.drop_oldest();
+  EXPECT_EQ(transfers.oldest(), second);
+}
+
+TEST(TransfersUnderWay, WhatTakesNoTimeDoesNotCount) {
+  TransfersUnderWay transfers;
+  for (std::size_t i = 0; i < 2 * TransfersUnderWay::kEnoughTransfers; ++i) {
+    transfers.add(nullptr, TransfersUnderWay::kEnoughBytes);
+  }
+  EXPECT_FALSE(transfers.is_enough());
+}
+
+}  // namespace
+}  // namespace superpipe::testing
