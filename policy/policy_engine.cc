@@ -12,11 +12,13 @@
 namespace superpipe {
 namespace {
 
-constexpr std::array<std::pair<PolicyKind, std::string_view>, 4> kPolicyNames = {{
+constexpr std::array<std::pair<PolicyKind, std::string_view>, 6> kPolicyNames = {{
     {PolicyKind::kResident, "resident"},
     {PolicyKind::kNaive, "naive"},
     {PolicyKind::kSuperpipeline, "superpipeline"},
     {PolicyKind::kSuperpipelinePaper, "superpipeline-paper"},
+    {PolicyKind::kLru, "lru"},
+    {PolicyKind::kAuto, "auto"},
 }};
 
 // Doubt in the order: a misprediction adds the weight, a visit that came as predicted takes one
@@ -339,7 +341,7 @@ void PolicyEngine::Impl::follow_budget() {
 
 Bytes PolicyEngine::Impl::managed_limit() const {
   if (config_.budget && !config_.k) return available();
-  if (!config_.k || config_.kind == PolicyKind::kResident) {
+  if (!config_.k || !counts_layers(config_.kind)) {
     return config_.budget ? available() : Bytes{std::numeric_limits<std::uint64_t>::max()};
   }
   const Bytes by_k = known_ ? windows_.window_bytes + shared_bytes_ + unscheduled_peak_
@@ -380,16 +382,31 @@ std::vector<BufferId> PolicyEngine::Impl::choose_victims(std::span<const BufferI
 
 // ---- PolicyEngine -------------------------------------------------------------------------------
 
-PolicyEngine::PolicyEngine(const PolicyConfig& config) : impl_(std::make_unique<Impl>(config)) {}
+PolicyEngine::PolicyEngine(const PolicyConfig& config) : impl_(std::make_unique<Impl>(config)) {
+  if (config.kind == PolicyKind::kAuto) {
+    puller_ = std::make_unique<AutoPolicy>(AutoPolicy::Foresight::kReplay);
+  } else if (config.kind == PolicyKind::kLru) {
+    puller_ = std::make_unique<AutoPolicy>(AutoPolicy::Foresight::kNone);
+  }
+}
 PolicyEngine::~PolicyEngine() = default;
 PolicyEngine::PolicyEngine(PolicyEngine&&) noexcept = default;
 PolicyEngine& PolicyEngine::operator=(PolicyEngine&&) noexcept = default;
 
-void PolicyEngine::on_allocate(BufferId id, Bytes footprint) { impl_->on_allocate(id, footprint); }
+void PolicyEngine::on_allocate(BufferId id, Bytes footprint) {
+  impl_->on_allocate(id, footprint);
+  if (puller_ != nullptr) puller_->on_allocate(id, footprint, 1);
+}
 void PolicyEngine::on_host_write(BufferId id) { impl_->on_host_write(id); }
-void PolicyEngine::on_free(BufferId id) { impl_->on_free(id); }
+void PolicyEngine::on_free(BufferId id) {
+  impl_->on_free(id);
+  if (puller_ != nullptr) puller_->on_free(id);
+}
 void PolicyEngine::on_passthrough_bytes(Bytes bytes) { impl_->on_passthrough_bytes(bytes); }
-Decision PolicyEngine::on_launch(const Access& access) { return impl_->on_launch(access); }
+Decision PolicyEngine::on_launch(const Access& access) {
+  if (puller_ != nullptr) puller_->on_launch(access.kernel, access.buffers);
+  return impl_->on_launch(access);
+}
 Bytes PolicyEngine::managed_limit() const { return impl_->managed_limit(); }
 bool PolicyEngine::limit_is_hard() const { return impl_->limit_is_hard(); }
 std::vector<BufferId> PolicyEngine::choose_victims(std::span<const BufferId> candidates,

@@ -9,20 +9,29 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/auto_policy.h"
 #include "policy/units.h"
 
 namespace superpipe {
 
 /// The policies a user can name (docs/design.md, "Layers and policies").
-enum class PolicyKind { kResident, kNaive, kSuperpipeline, kSuperpipelinePaper };
+enum class PolicyKind { kResident, kNaive, kSuperpipeline, kSuperpipelinePaper, kLru, kAuto };
 
-/// `kind` as the user writes it: "resident", "naive", "superpipeline", "superpipeline-paper".
+/// Whether the policy counts in layers, so that a user may give it a k.
+[[nodiscard]] constexpr bool counts_layers(PolicyKind kind) {
+  return kind == PolicyKind::kNaive || kind == PolicyKind::kSuperpipeline ||
+         kind == PolicyKind::kSuperpipelinePaper;
+}
+
+/// `kind` as the user writes it: "resident", "naive", "superpipeline", "superpipeline-paper",
+/// "lru", "auto".
 [[nodiscard]] std::string_view name_of(PolicyKind kind);
 
 /// The policy that `name` names, or nullopt.
 [[nodiscard]] std::optional<PolicyKind> policy_from_name(std::string_view name);
 
-/// What the user asked for. Either `k` or `budget` is set, or neither (kResident).
+/// What the user asked for. Either `k` or `budget` is set, or neither (kResident). kLru and kAuto
+/// have a budget.
 struct PolicyConfig {
   PolicyKind kind = PolicyKind::kResident;
   std::optional<int> k;         ///< layers kept on the device; >= 1
@@ -77,6 +86,11 @@ class PolicyEngine {
   /// A launch is about to be submitted. Amortised O(buffers of the launch + what is moved).
   [[nodiscard]] Decision on_launch(const Access& access);
 
+  /// The policy that residency has to ask for each transfer, and to tell of each (AutoPolicy's
+  /// functions from on_brought() on): of `auto` and `lru`. Null for the others: on_launch()
+  /// decides.
+  [[nodiscard]] AutoPolicy* puller() { return puller_.get(); }
+
   /// Device bytes that managed buffers, cached and pooled pages may take now.
   ///
   /// With a budget: the budget less pass-through memory and its headroom. With k: the largest k
@@ -110,7 +124,8 @@ class PolicyEngine {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;  ///< beside a puller it learns layers and passes, for reports alone
+  std::unique_ptr<AutoPolicy> puller_;
 };
 
 }  // namespace superpipe

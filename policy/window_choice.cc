@@ -6,7 +6,7 @@ namespace superpipe {
 namespace {
 
 std::size_t choose_k(const PolicyConfig& config, const WindowDemand& demand, Bytes room) {
-  if (config.kind == PolicyKind::kResident) return demand.layers;
+  if (!counts_layers(config.kind)) return demand.layers;
   if (config.k) return std::min(static_cast<std::size_t>(*config.k), demand.layers);
   if (!config.budget || demand.layers_bytes <= room || demand.layers < 2) return demand.layers;
   const std::size_t fits = largest_fitting_k(demand.needs, demand.footprints, room);

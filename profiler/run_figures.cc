@@ -55,12 +55,12 @@ void restore_larger_passes(const LearnedSnapshot& snapshot, ResidencyStats& stat
 }
 
 int RunFigures::scheduled_k() const {
-  if (policy == PolicyKind::kResident) return 0;
+  if (!counts_layers(policy)) return 0;
   return residency.learned.k > 0 ? residency.learned.k : k.value_or(0);
 }
 
 int RunFigures::scheduled_k_prime() const {
-  if (policy == PolicyKind::kResident) return 0;
+  if (!counts_layers(policy)) return 0;
   return residency.learned.k_prime > 0 ? residency.learned.k_prime : k_prime.value_or(0);
 }
 

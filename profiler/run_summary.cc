@@ -21,7 +21,7 @@ std::string summary_text(const RunFigures& figures) {
   const ResidencyStats& stats = figures.residency;
   const PassTimes times = pass_times(figures);
   std::string text = "superpipe: policy " + std::string(name_of(figures.policy));
-  if (figures.policy != PolicyKind::kResident) {
+  if (counts_layers(figures.policy)) {
     text += ", k " + std::to_string(figures.scheduled_k()) + ", k' " +
             std::to_string(figures.scheduled_k_prime());
   }

@@ -44,6 +44,7 @@ void Admission::follow(const Decision& decision) {
     }
     core_.fetches.push(Want::kPrefetch, {id, buffer.generation});
     buffer.want = Want::kPrefetch;
+    core_.tell_whereabouts(id);
   }
   if (!core_.fetches.empty()) core_.wake_worker();
 }
@@ -93,6 +94,7 @@ Status Admission::demand(BufferId id, Attempt& attempt) {
   }
   core_.fetches.push(Want::kDemand, {id, buffer.generation});
   buffer.want = Want::kDemand;
+  core_.tell_whereabouts(id);
   core_.wake_worker();
   return Status::kOk;
 }
@@ -173,6 +175,7 @@ void Admission::give_up(const WorkingSet& set) noexcept {
     buffer.may_exceed_limit = false;
     buffer.fetch_status = Status::kOk;
     if (buffer.want == Want::kDemand) buffer.want = Want::kNobody;
+    core_.tell_whereabouts(id);
   }
 }
 

@@ -191,6 +191,7 @@ void BufferLifetimes::begin_life(BufferId id, Bytes size, Bytes backing) {
   core_.ledger.begin_life(buffer.footprint, size);
   core_.note_peak();
   core_.arena->set_owner(buffer.base.load(), buffer.footprint, index_of(id));
+  core_.tell_whereabouts(id);
 }
 
 std::optional<BufferId> BufferLifetimes::find_base(Address base) const {
@@ -249,9 +250,10 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) {
     known = buffer.host.append_ends(freed, after) && known;
   }
   core_.arena->set_owner(buffer.base.load(), buffer.footprint, Arena::kNobody);
+  evictions_.revoke(id);
   if (core_.asks_policy) core_.policy.on_free(id);
+  buffer.told_in = false;
   core_.refresh_limit();
-  evictions_.revoke(buffer);
   core_.ledger.end_life(buffer.footprint, Bytes{buffer.size.load()});
   core_.host.unreserve(buffer.host.backing);
   buffer.live = false;

@@ -31,6 +31,7 @@ void BufferTable::destroy(BufferId id) noexcept {
   buffer.footprint = Bytes{};
   buffer.place = Place::kOut;
   buffer.want = Want::kNobody;
+  buffer.told_in = false;
   buffer.live = false;
   buffer.fresh = true;
   buffer.dirty = buffer.pinned_forever = buffer.page_is_untracked = false;

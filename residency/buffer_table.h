@@ -67,6 +67,8 @@ struct alignas(64) Buffer {
   bool pinned_forever GUARDED_BY(manager_lock) = false;
   /// A transfer of ours on its page has an end that no event marks: never moved, never reused.
   bool page_is_untracked GUARDED_BY(manager_lock) = false;
+  /// Policy has been told that it is on the device, or on its way there.
+  bool told_in GUARDED_BY(manager_lock) = false;
   /// Its demand is served over the limit.
   bool may_exceed_limit GUARDED_BY(manager_lock) = false;
   /// Why its last demand failed.

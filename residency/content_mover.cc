@@ -14,7 +14,7 @@ bool ContentMover::fetch(BufferId id, bool demand) {
     status = remap(buffer);
   } else {
     auto page = pages_.acquire(buffer.footprint, buffer.may_exceed_limit);
-    if (page.status() == Status::kNotYet) return postpone(buffer, demand);
+    if (page.status() == Status::kNotYet) return postpone(id, demand);
     const bool copies = !buffer.fresh;
     status = page.ok() ? attach(id, std::move(*page)) : page.status();
     if (status == Status::kOk && copies) {
@@ -28,6 +28,7 @@ bool ContentMover::fetch(BufferId id, bool demand) {
   if (status != Status::kOk && buffer.want == Want::kDemand) buffer.fetch_status = status;
   buffer.want = Want::kNobody;
   buffer.may_exceed_limit = false;
+  core_.tell_whereabouts(id);
   core_.announce_change();
   return true;
 }
@@ -35,11 +36,13 @@ bool ContentMover::fetch(BufferId id, bool demand) {
 // There is no page for the buffer now. A demand waits for one; a prefetch only while one is on its
 // way, for it becomes a demand when a launch names the buffer.
 // @return whether the fetch is settled, because it was dropped.
-bool ContentMover::postpone(Buffer& buffer, bool demand) {
+bool ContentMover::postpone(BufferId id, bool demand) {
+  Buffer& buffer = core_.buffers[id];
   buffer.place = Place::kOut;
   core_.announce_change();
   if (demand || core_.coming() > Bytes{}) return false;
   buffer.want = Want::kNobody;
+  core_.tell_whereabouts(id);
   return true;
 }
 
@@ -157,6 +160,7 @@ void ContentMover::evict(BufferId id) noexcept {
   const Bytes size{buffer.size.load()};
   const bool writes_back = buffer.dirty && !buffer.fresh;
   buffer.place = Place::kEvicting;
+  core_.tell_whereabouts(id);
   const auto begun = core_.now();
   core_.ledger.begin_vacating(footprint);
   std::vector<EventRef> after;
@@ -186,6 +190,7 @@ void ContentMover::evict(BufferId id) noexcept {
     buffer.evict_failed = core_.turns;
     buffer.page_is_untracked = buffer.page_is_untracked || written.untracked;
     if (written.done != nullptr) buffer.host.write_back = written.done;
+    core_.tell_whereabouts(id);
     core_.announce_change();
     return;
   }
@@ -208,6 +213,7 @@ void ContentMover::evict(BufferId id) noexcept {
   buffer.dirty = false;
   buffer.ready = nullptr;
   buffer.waited = buffer.uses = 0;
+  core_.tell_whereabouts(id);
   core_.announce_change();
 }
 

@@ -59,7 +59,7 @@ class ContentMover {
   void give_up_attach(Buffer& buffer, Page page, const Transferred& filled,
                       std::vector<EventRef> after) noexcept REQUIRES(manager_lock);
   Status remap(Buffer& buffer) REQUIRES(manager_lock);
-  bool postpone(Buffer& buffer, bool demand) REQUIRES(manager_lock);
+  bool postpone(BufferId id, bool demand) REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;

@@ -74,10 +74,50 @@ Bytes EvictionQueue::queue(const WantedBuffer& victim, std::uint64_t seq) {
   pending_.push_back(std::move(eviction));
   buffer.evict_ticket = tickets_;
   core_.ledger.promise(buffer.footprint);
+  core_.tell_whereabouts(victim.id);
   return buffer.footprint;
 }
 
+namespace {
+
+/// Buffers that may be looked at in vain for what is not urgent: launches wait for the mutex.
+constexpr int kMostRefused = 256;
+
+}  // namespace
+
+EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, std::uint64_t launch, Bytes needed,
+                                            Waiting waiting) const {
+  Choice choice;
+  int refused = 0;
+  policy.visit_victims(launch, [&](BufferId id) NO_THREAD_SAFETY_ANALYSIS {
+    const Buffer& buffer = core_.buffers[id];
+    const bool can_go =
+        may_go(buffer) && (waiting == Waiting::kAllowed || completion_.is_over(buffer));
+    if (!can_go) return waiting == Waiting::kAllowed || ++refused < kMostRefused;
+    choice.victims.push_back(id);
+    choice.bytes += buffer.footprint;
+    return choice.bytes < needed;
+  });
+  return choice;
+}
+
+Bytes EvictionQueue::request_bytes_used_after(std::uint64_t launch, Bytes needed) {
+  AutoPolicy* const puller = core_.puller();
+  if (puller == nullptr) return Bytes{};
+  const Choice choice = choose(*puller, launch, needed, Waiting::kNone);
+  return choice.bytes < needed ? Bytes{} : request(choice.victims);
+}
+
 Bytes EvictionQueue::request_bytes(Bytes needed) {
+  if (core_.policy.puller() != nullptr) completion_.advance();
+  if (AutoPolicy* const puller = core_.puller()) {
+    Choice choice = choose(*puller, puller->present(), needed, Waiting::kNone);
+    if (choice.bytes < needed) {
+      choice = choose(*puller, puller->present(), needed, Waiting::kAllowed);
+    }
+    const Bytes requested = request(choice.victims);
+    if (requested > Bytes{}) return requested;
+  }
   std::vector<BufferId> candidates;
   for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
     if (may_go(core_.buffers[BufferId{i}])) candidates.push_back(BufferId{i});
@@ -112,9 +152,10 @@ std::optional<BufferId> EvictionQueue::take_next() {
     Buffer& buffer = core_.buffers[id];
     const bool is_its_ticket =
         buffer.generation == it->generation && buffer.evict_ticket == it->ticket;
-    if (is_its_ticket) revoke(buffer);
+    if (is_its_ticket) spend_ticket(buffer);
     pending_.erase(it++);
     if (!dropped) return id;
+    if (is_its_ticket) core_.tell_whereabouts(id);
     if (!complete.ok()) {
       ++core_.counters.errors;
       if (is_its_ticket) buffer.evict_failed = core_.turns;

@@ -11,6 +11,7 @@
 #include "residency/manager_mutex.h"
 #include "residency/residency_core.h"
 #include "residency/stream_marker.h"
+#include "residency/use_completion.h"
 
 namespace superpipe {
 
@@ -20,7 +21,8 @@ namespace superpipe {
 /// the eviction is void. A part of the manager, under its mutex; waits on nothing.
 class EvictionQueue {
  public:
-  EvictionQueue(ResidencyCore& core, StreamMarker& streams) : core_(core), streams_(streams) {}
+  EvictionQueue(ResidencyCore& core, StreamMarker& streams, UseCompletion& completion)
+      : core_(core), streams_(streams), completion_(completion) {}
 
   /// Queues evictions of those `victims` that may go, after marking the present end of every stream
   /// that used them. The operation that is about to be submitted is not covered, so that evictions
@@ -29,8 +31,13 @@ class EvictionQueue {
   Bytes request(std::span<const BufferId> victims) REQUIRES(manager_lock);
 
   /// Has policy choose victims that free `needed` bytes, and requests their evictions. Opens the
-  /// mutex. O(buffers). Throws std::bad_alloc.
+  /// mutex. O(buffers) where policy is not asked for each transfer. Throws std::bad_alloc.
   Bytes request_bytes(Bytes needed) REQUIRES(manager_lock);
+
+  /// The same for what launch number `launch` is expected to need: takes only buffers that are used
+  /// later and whose uses so far are known to have completed, and none if those are too few, or
+  /// policy is not asked for each transfer.
+  Bytes request_bytes_used_after(std::uint64_t launch, Bytes needed) REQUIRES(manager_lock);
 
   /// Whether the buffer may go, as far as is known before its streams are marked.
   [[nodiscard]] bool may_go(const Buffer& buffer) const REQUIRES(manager_lock) {
@@ -40,10 +47,10 @@ class EvictionQueue {
   }
 
   /// The buffer stays: its eviction, if there is one, is void.
-  void revoke(Buffer& buffer) REQUIRES(manager_lock) {
-    if (buffer.evict_ticket == 0) return;
-    core_.ledger.withdraw(buffer.footprint);
-    buffer.evict_ticket = 0;
+  void revoke(BufferId id) REQUIRES(manager_lock) {
+    if (core_.buffers[id].evict_ticket == 0) return;
+    spend_ticket(core_.buffers[id]);
+    core_.tell_whereabouts(id);
   }
 
   /// A buffer whose last uses have completed, so that it can be taken out at once; its ticket is
@@ -74,11 +81,29 @@ class EvictionQueue {
   };
   Coverage coverage_of(const Buffer& buffer, std::vector<EventRef>& events,
                        std::uint64_t& to_record) const REQUIRES(manager_lock);
+  /// Which victims are acceptable.
+  enum class Waiting {
+    kNone,     ///< those that can go at once
+    kAllowed,  ///< those as well whose uses may not have completed
+  };
+  /// Those that policy would let go for what launch number `launch` needs, as many as free `needed`
+  /// bytes, or all.
+  struct Choice {
+    std::vector<BufferId> victims;
+    Bytes bytes;
+  };
+  Choice choose(AutoPolicy& policy, std::uint64_t launch, Bytes needed, Waiting waiting) const
+      REQUIRES(manager_lock);
   Bytes queue(const WantedBuffer& victim, std::uint64_t seq) REQUIRES(manager_lock);
+  void spend_ticket(Buffer& buffer) REQUIRES(manager_lock) {
+    core_.ledger.withdraw(buffer.footprint);
+    buffer.evict_ticket = 0;
+  }
   bool is_void(const Eviction& eviction) const REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;
+  UseCompletion& completion_;
   std::list<Eviction> pending_ GUARDED_BY(manager_lock);
   std::uint64_t tickets_ GUARDED_BY(manager_lock) = 0;
 };

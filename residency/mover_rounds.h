@@ -9,23 +9,30 @@
 #include "residency/manager_mutex.h"
 #include "residency/page_supply.h"
 #include "residency/residency_core.h"
+#include "residency/transfers_under_way.h"
+#include "residency/use_completion.h"
 #include "residency/worker.h"
 
 namespace superpipe {
 
 /// Carries out the fetches that are wanted and the evictions that were requested, as far as no
 /// waiting is needed. Fetches go first, so that a page that came free is filled before the next one
-/// is freed. A part of the manager, under its mutex, which it opens for each call of the device.
+/// is freed. Where policy is asked for each transfer, it is asked for the next one whenever the
+/// link is about to run dry and nothing else is wanted. A part of the manager, under its mutex,
+/// which it opens for each call of the device.
 class MoverRounds : public WorkerRounds {
  public:
-  MoverRounds(ResidencyCore& core, PageSupply& pages, ContentMover& mover, EvictionQueue& evictions)
-      : core_(core), pages_(pages), mover_(mover), evictions_(evictions) {}
+  MoverRounds(ResidencyCore& core, PageSupply& pages, ContentMover& mover,
+              UseCompletion& completion, EvictionQueue& evictions)
+      : core_(core), pages_(pages), mover_(mover), completion_(completion), evictions_(evictions) {}
 
   bool run() noexcept override REQUIRES(manager_lock);
   [[nodiscard]] bool is_pending() const override REQUIRES(manager_lock);
   [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock) {
     return core_.passthrough.until_due(core_.now());
   }
+  /// Forgets the transfers that are under way.
+  void clear() REQUIRES(manager_lock) { under_way_.clear(); }
 
  private:
   bool poll_meters() noexcept REQUIRES(manager_lock);
@@ -34,12 +41,40 @@ class MoverRounds : public WorkerRounds {
   [[nodiscard]] bool must_relieve() const REQUIRES(manager_lock);
   bool relieve() noexcept REQUIRES(manager_lock);
   bool fetch_next() REQUIRES(manager_lock);
+  bool pull() REQUIRES(manager_lock);
+  enum class Next {
+    kWanted,    ///< there is work for the next round
+    kAskAgain,  ///< soon: policy has not looked at everything, or something has changed
+    kNothing,   ///< nothing is to be brought, or nothing may go for it
+  };
+  Next want_next(AutoPolicy& policy) REQUIRES(manager_lock);
+  void await_launch() REQUIRES(manager_lock);
+  void note_under_way(const Buffer& buffer) noexcept REQUIRES(manager_lock);
+  void take_back_prefetches() REQUIRES(manager_lock);
+  void rest_from_pulling() REQUIRES(manager_lock);
+  bool has_link_enough() REQUIRES(manager_lock);
   bool evict_next() REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   PageSupply& pages_;
   ContentMover& mover_;
+  UseCompletion& completion_;
   EvictionQueue& evictions_;
+  /// Fetches that have begun, in the order of the link: what it takes at least until it runs dry.
+  TransfersUnderWay under_way_ GUARDED_BY(manager_lock);
+  /// Whether policy may want a transfer, or would if more launches had come: else the next launch
+  /// wakes the worker.
+  bool pulls_ GUARDED_BY(manager_lock) = false;
+  /// What policy wanted last had no room: who may go for it depends on what has completed.
+  bool lacks_room_ GUARDED_BY(manager_lock) = false;
+  bool awaits_uses_ GUARDED_BY(manager_lock) = false;
+  /// How many launches there had been when a prefetch failed last: what policy wants is not tried
+  /// again before the next one.
+  std::uint64_t failed_at_ GUARDED_BY(manager_lock) = ~std::uint64_t{0};
+  /// The launch at which policy wanted nothing last, and how often its forecast had changed when it
+  /// wanted something.
+  std::uint64_t rested_at_ GUARDED_BY(manager_lock) = 0;
+  std::uint64_t jumps_ GUARDED_BY(manager_lock) = 0;
   /// How many samples there had been when relieve() last requested evictions because the limit had
   /// shrunk, and when it last found no buffer that could be evicted.
   std::uint64_t relieved_at_ GUARDED_BY(manager_lock) = ~std::uint64_t{0};

@@ -158,7 +158,32 @@ bool ResidencyCore::restore_policy() noexcept {
   }
   asks_policy = true;
   refresh_limit();
-  return true;
+  for (std::uint32_t i = 0; i < buffers.end(); ++i) {
+    buffers[BufferId{i}].told_in = false;
+    tell_whereabouts(BufferId{i});
+  }
+  return asks_policy;
+}
+
+void ResidencyCore::tell_whereabouts(BufferId id) noexcept {
+  AutoPolicy* const puller = asks_policy ? policy.puller() : nullptr;
+  if (puller == nullptr) return;
+  Buffer& buffer = buffers[id];
+  const bool stays = buffer.place == Place::kIn && buffer.evict_ticket == 0;
+  const bool comes = buffer.place == Place::kFetching ||
+                     (buffer.place == Place::kOut && buffer.want != Want::kNobody);
+  const bool is_in = buffer.live && (stays || comes);
+  if (is_in == buffer.told_in) return;
+  buffer.told_in = is_in;
+  try {
+    if (is_in) {
+      puller->on_brought(id);
+    } else {
+      puller->on_left(id);
+    }
+  } catch (const std::bad_alloc&) {
+    asks_policy = false;  // may_ask_policy() replaces it, and tells the new one all again
+  }
 }
 
 void ResidencyCore::forget_buffer(BufferId id) noexcept {

@@ -113,6 +113,15 @@ struct ResidencyCore {
   bool may_ask_policy() noexcept REQUIRES(manager_lock) { return asks_policy || restore_policy(); }
   bool restore_policy() noexcept REQUIRES(manager_lock);
 
+  /// Tells a policy that is asked for each transfer whether the buffer is on the device or on its
+  /// way there, if that has changed. To be called after each change of what it depends on: `live`,
+  /// `place`, `want`, `evict_ticket`. Amortised O(log buffers).
+  void tell_whereabouts(BufferId id) noexcept REQUIRES(manager_lock);
+  /// The policy to ask for the next transfer; null: policy moves nothing but by its decisions.
+  AutoPolicy* puller() noexcept REQUIRES(manager_lock) {
+    return moves && may_ask_policy() ? policy.puller() : nullptr;
+  }
+
   /// Gives the address range and the id of a buffer back. REQUIRES: not mapped, no page.
   void forget_buffer(BufferId id) noexcept REQUIRES(manager_lock);
 
@@ -151,6 +160,8 @@ struct ResidencyCore {
   WarningQueue warnings GUARDED_BY(manager_lock);
   PolicyEngine policy GUARDED_BY(manager_lock);
   bool asks_policy GUARDED_BY(manager_lock);
+  /// The worker rests until the next launch, though policy may then want a transfer.
+  bool pull_awaits_launch GUARDED_BY(manager_lock) = false;
   bool sampling GUARDED_BY(manager_lock) = false;                 ///< a thread is asking the device
   std::uint32_t waiting_for_sample GUARDED_BY(manager_lock) = 0;  ///< threads in wait_for_sample()
   std::uint64_t samples GUARDED_BY(manager_lock) = 0;             ///< answers of the device so far

@@ -15,6 +15,7 @@
 #include "residency/page_supply.h"
 #include "residency/residency_core.h"
 #include "residency/stream_marker.h"
+#include "residency/use_completion.h"
 #include "residency/use_tracker.h"
 
 namespace superpipe {
@@ -49,12 +50,13 @@ class ResidencyManager::Impl {
   StreamMarker streams{core};
   PageSupply pages{core};
   ContentMover mover{core, streams, pages};
-  EvictionQueue evictions{core, streams};
+  UseCompletion completion{core, streams};
+  EvictionQueue evictions{core, streams, completion};
   Admission admission{core, pages, evictions};
   UseTracker uses{core, streams, evictions, admission};
   CopyRoutes copies{core, streams, mover, uses};
   BufferLifetimes lifetimes{core, streams, pages, mover, evictions};
-  MoverRounds rounds{core, pages, mover, evictions};
+  MoverRounds rounds{core, pages, mover, completion, evictions};
 
  private:
   bool admits_passthrough(Bytes size) noexcept EXCLUDES(manager_lock);
@@ -216,6 +218,7 @@ void ResidencyManager::Impl::wait_for_open_sections() {
 void ResidencyManager::Impl::forget_everything() {
   core.fetches.clear();
   evictions.clear();
+  rounds.clear();
   core.stalls.clear();
   core.passes.clear();
   core.timeline.reset();

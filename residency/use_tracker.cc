@@ -62,7 +62,7 @@ bool UseTracker::all_ready(const UseToken& token, const Use& use) const {
 
 // Keeps them where they are, or will be; rescues those that were about to be evicted.
 void UseTracker::pin(const UseToken& token) {
-  for (const BufferId id : ids(token)) pin(core_.buffers[id]);
+  for (const BufferId id : ids(token)) pin(id);
 }
 
 // Notes what the operation will do to the buffers: the slot that uses them, and that they will be
@@ -91,9 +91,8 @@ bool UseTracker::pin_if_ready(const UseToken& token, const Use& use) {
   if (!all_ready(token, use)) return false;
   const BufferTable& buffers = core_.buffers;
   for (const BufferId id : ids(token)) {
-    Buffer& buffer = buffers[id];
-    pin(buffer);
-    mark_used(buffer, use);
+    pin(id);
+    mark_used(buffers[id], use);
   }
   return true;
 }
@@ -155,7 +154,10 @@ Status UseTracker::begin_advised(const Use& use, UseToken& token) {
 
 Decision UseTracker::ask_policy(const Use& use, const UseToken& token) {
   try {
-    return core_.policy.on_launch(Access{use.kernel, ids(token)});
+    Decision decision = core_.policy.on_launch(Access{use.kernel, ids(token)});
+    // What policy wants to move next may be another now.
+    if (std::exchange(core_.pull_awaits_launch, false)) core_.wake_worker();
+    return decision;
   } catch (const std::bad_alloc&) {
     core_.asks_policy = false;  // nobody knows in what state it is: may_ask_policy() replaces it
     return {};

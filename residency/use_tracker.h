@@ -67,9 +67,9 @@ class UseTracker {
   void collect(std::span<const std::uint64_t> words, UseToken& token) REQUIRES(manager_lock);
   [[nodiscard]] bool all_ready(const UseToken& token, const Use& use) const REQUIRES(manager_lock);
   void pin(const UseToken& token) REQUIRES(manager_lock);
-  void pin(Buffer& buffer) REQUIRES(manager_lock) {
-    ++buffer.pins;
-    evictions_.revoke(buffer);
+  void pin(BufferId id) REQUIRES(manager_lock) {
+    ++core_.buffers[id].pins;
+    evictions_.revoke(id);
   }
   void mark_used(const UseToken& token, const Use& use) REQUIRES(manager_lock);
   static void mark_used(Buffer& buffer, const Use& use) REQUIRES(manager_lock);

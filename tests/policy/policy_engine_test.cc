@@ -17,13 +17,36 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 TEST(PolicyName, RoundTripsForEveryKind) {
-  for (const PolicyKind kind : {PolicyKind::kResident, PolicyKind::kNaive,
-                                PolicyKind::kSuperpipeline, PolicyKind::kSuperpipelinePaper}) {
+  for (const PolicyKind kind :
+       {PolicyKind::kResident, PolicyKind::kNaive, PolicyKind::kSuperpipeline,
+        PolicyKind::kSuperpipelinePaper, PolicyKind::kLru, PolicyKind::kAuto}) {
     EXPECT_EQ(policy_from_name(name_of(kind)), kind);
   }
   EXPECT_EQ(name_of(PolicyKind::kSuperpipelinePaper), "superpipeline-paper");
-  EXPECT_EQ(policy_from_name("lru"), std::nullopt);
+  EXPECT_EQ(policy_from_name("belady"), std::nullopt);
   EXPECT_EQ(policy_from_name(""), std::nullopt);
+}
+
+TEST(PolicyEngine, OfAutoAndLruIsAskedAndDecidesNothingItself) {
+  for (const PolicyKind kind : {PolicyKind::kAuto, PolicyKind::kLru}) {
+    PolicyConfig config;
+    config.kind = kind;
+    config.budget = 3_MiB;
+    PolicyEngine engine(config);
+    ASSERT_NE(engine.puller(), nullptr);
+    for (std::uint32_t id = 0; id < 8; ++id) {
+      engine.on_allocate(BufferId{id}, 1_MiB);
+      engine.on_host_write(BufferId{id});
+    }
+    for (std::uint32_t launch = 0; launch < 80; ++launch) {
+      const BufferId named{launch % 8};
+      EXPECT_TRUE(engine.on_launch(Access{KernelId{1}, {&named, 1}}).empty());
+    }
+    EXPECT_EQ(engine.managed_limit(), 3_MiB);
+    EXPECT_TRUE(engine.learned().layers_known) << "for reports";
+    EXPECT_EQ(engine.puller()->next_target().has_value(), kind == PolicyKind::kAuto);
+  }
+  EXPECT_EQ(PolicyEngine(with_k(PolicyKind::kSuperpipeline, 4, 2)).puller(), nullptr);
 }
 
 TEST(PolicyEngine, LearnsForwardPassInItsSecondRound) {

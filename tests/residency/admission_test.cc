@@ -83,7 +83,8 @@ class AdmissionTest : public CoreTest {
   std::vector<BufferId> fetched_;      ///< that the worker has carried out, failed ones too
   StreamMarker streams_{core_};
   PageSupply pages_{core_};
-  EvictionQueue evictions_{core_, streams_};
+  UseCompletion completion_{core_, streams_};
+  EvictionQueue evictions_{core_, streams_, completion_};
   Admission admission_{core_, pages_, evictions_};
 };
 

@@ -41,6 +41,8 @@ std::vector<Setting> settings() {
       {"layers_by_k", program_of(by_k, 6)},
       {"more_streams_than_slots", program_of(budget_of(8), 7)},
       {"a_small_device", program_of(budget_of(20), 8)},
+      {"auto", program_of(budget_of(8, PolicyKind::kAuto), 9)},
+      {"auto_with_layers", program_of(budget_of(8, PolicyKind::kAuto), 10)},
   };
   all[2].program.zero_fill = all[2].program.record_timeline = true;
   all[4].program.layered = all[5].program.layered = true;
@@ -48,6 +50,7 @@ std::vector<Setting> settings() {
   all[6].program.streams = 90;
   all[6].program.steps = 150;
   all[7].program.device_capacity = Bytes{10 * kPage};
+  all[9].program.layered = true;
   return all;
 }
 

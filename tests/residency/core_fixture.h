@@ -258,6 +258,7 @@ class CoreTest : public ::testing::Test {
     EXPECT_TRUE(device_.write(buffer.base, bytes.size(), bytes.data()));
     buffer.place = Place::kIn;
     buffer.fresh = false;
+    core_.tell_whereabouts(id);
   }
 };
 
@@ -280,9 +281,9 @@ class MovingCoreTest : public CoreTest {
   StreamMarker streams_{core_};
   PageSupply pages_{core_};
   UseCompletion completion_{core_, streams_};
-  EvictionQueue evictions_{core_, streams_};
+  EvictionQueue evictions_{core_, streams_, completion_};
   ContentMover mover_{core_, streams_, pages_};
-  MoverRounds mover_rounds_{core_, pages_, mover_, evictions_};
+  MoverRounds mover_rounds_{core_, pages_, mover_, completion_, evictions_};
 };
 
 /// A core with all that an operation of the program needs. The part under test takes the mutex

@@ -27,7 +27,8 @@ class EvictionQueueTest : public CoreTest {
   }
 
   StreamMarker streams_{core_};
-  EvictionQueue evictions_{core_, streams_};
+  UseCompletion completion_{core_, streams_};
+  EvictionQueue evictions_{core_, streams_, completion_};
 };
 
 TEST_F(EvictionQueueTest, WaitsForTheLastUseAndPromisesThePageMeanwhile) {
@@ -110,7 +111,7 @@ TEST_F(EvictionQueueTest, ARevokedBufferStaysAndCanBeRequestedAgain) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_dirty(1);
   EXPECT_EQ(request(id), kGranule);
-  evictions_.revoke(core_.buffers[id]);
+  evictions_.revoke(id);
   EXPECT_FALSE(core_.ledger.expects_pages());
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   expect_nothing_left();
@@ -122,7 +123,7 @@ TEST_F(EvictionQueueTest, AVoidEvictionDoesNotSpendTheTicketOfALaterOne) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_dirty(1);
   EXPECT_EQ(request(id), kGranule);
-  evictions_.revoke(core_.buffers[id]);
+  evictions_.revoke(id);
   use(id, blocked_stream());
   EXPECT_EQ(request(id), kGranule);
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
@@ -137,7 +138,7 @@ TEST_F(EvictionQueueTest, AnIdThatNamesAnotherBufferNowIsLeftAlone) {
   const BufferId id = make_dirty(1);
   EXPECT_EQ(request(id), kGranule);
   Buffer& buffer = core_.buffers[id];
-  evictions_.revoke(buffer);  // as a free does
+  evictions_.revoke(id);  // as a free does
   ++buffer.generation;
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   EXPECT_TRUE(evictions_.empty());

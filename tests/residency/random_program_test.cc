@@ -56,6 +56,9 @@ std::vector<Setting> settings() {
       {"superpipeline-k4-2", with_k(PolicyKind::kSuperpipeline, 4, 2)},
       {"naive-k2", with_k(PolicyKind::kNaive, 2, 1)},
       {"paper-k4-2", with_k(PolicyKind::kSuperpipelinePaper, 4, 2)},
+      {"auto-12-pages", with_budget(PolicyKind::kAuto, 12)},
+      {"auto-20-pages", with_budget(PolicyKind::kAuto, 20)},
+      {"lru-14-pages", with_budget(PolicyKind::kLru, 14)},
   };
 }
 

@@ -183,6 +183,10 @@ TEST(ResidencyThreads, KeepEachOthersContentUnderNaive) {
   run_threads(budget_of(18, PolicyKind::kNaive), 2);
 }
 
+TEST(ResidencyThreads, KeepEachOthersContentUnderAuto) {
+  run_threads(budget_of(16, PolicyKind::kAuto), 4);
+}
+
 TEST(ResidencyThreads, KeepEachOthersContentWithK) {
   PolicyConfig config;
   config.kind = PolicyKind::kSuperpipeline;

@@ -1,0 +1,193 @@
+// Residency asks policy for one transfer after the other, and tells it where each buffer is.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+#include "tests/residency/core_fixture.h"
+
+namespace superpipe::testing {
+namespace {
+
+/// A budget of three pages, and a program that uses buffers of one page in turn.
+class PullTest : public MovingCoreTest {
+ protected:
+  static ResidencyOptions auto_options() {
+    ResidencyOptions options = options_of(3);
+    options.policy.kind = PolicyKind::kAuto;
+    return options;
+  }
+  PullTest() : MovingCoreTest(auto_options()) {}
+
+  void SetUp() override { stream_ = device_.program_stream(); }
+
+  /// Three buffers on the device and one that is out, in the order of their use.
+  std::vector<BufferId> make_four() REQUIRES(manager_lock) {
+    return {make_clean(1, 1), make_clean(1, 2), make_clean(1, 3), make_out(1, 4)};
+  }
+
+  /// Announces a launch that names `id`, and submits it to `stream` if the buffer is in place.
+  void launch(BufferId id, StreamHandle stream) REQUIRES(manager_lock) {
+    const std::array<BufferId, 1> named{id};
+    const std::uint64_t kernel = 100 + index_of(id);
+    const Decision decision = core_.policy.on_launch(Access{KernelId{kernel}, named});
+    EXPECT_TRUE(decision.empty()) << "policy is asked, and does not tell";
+    if (place_of(id) == Place::kIn) use(id, stream);
+  }
+  void launch(BufferId id) REQUIRES(manager_lock) { launch(id, stream_); }
+
+  /// Has policy see a pass three times, while nothing moves.
+  void learn(const std::vector<BufferId>& pass) REQUIRES(manager_lock) {
+    for (int i = 0; i < 3; ++i) {
+      for (const BufferId id : pass) launch(id);
+    }
+    device_.drain();
+  }
+
+  /// Has policy know `pass`, and announces its first two launches again: the fourth is missing.
+  void begin_fourth_pass(const std::vector<BufferId>& pass) REQUIRES(manager_lock) {
+    learn(pass);
+    launch(pass[0]);
+    launch(pass[1]);
+  }
+
+  /// Lets all work end, and runs rounds until nothing is left to do even with what has completed.
+  void settle() REQUIRES(manager_lock) {
+    for (int i = 0; i < 4; ++i) run_rounds();
+  }
+
+  [[nodiscard]] Place place_of(BufferId id) const { return core_.buffers[id].place; }
+
+  StreamHandle stream_{};
+};
+
+TEST_F(PullTest, BringsWhatIsUsedNextForWhatIsUsedLast) {
+  const ManagerLock lock(core_.mutex);
+  const auto pass = make_four();
+  begin_fourth_pass(pass);
+  settle();
+  EXPECT_EQ(place_of(pass[3]), Place::kIn) << "two launches before its own";
+  EXPECT_EQ(device_value(pass[3]), 4);
+  EXPECT_EQ(place_of(pass[0]), Place::kIn);
+  EXPECT_EQ(place_of(pass[1]), Place::kOut) << "it was used just now: all others are used before";
+  EXPECT_EQ(place_of(pass[2]), Place::kIn);
+  EXPECT_EQ(core_.counters.prefetches, 1U);
+  EXPECT_LE(core_.ledger.pages(), 3 * kGranule);
+}
+
+TEST_F(PullTest, BringsNothingWhenItCannotForesee) {
+  const ManagerLock lock(core_.mutex);
+  const auto buffers = make_four();
+  for (const BufferId id : buffers) launch(id);
+  settle();
+  EXPECT_EQ(place_of(buffers[3]), Place::kOut);
+  EXPECT_EQ(core_.counters.prefetches, 0U);
+}
+
+TEST_F(PullTest, BringsNothingForWhatIsUsedSooner) {
+  const ManagerLock lock(core_.mutex);
+  const auto pass = make_four();
+  learn(pass);
+  settle();
+  EXPECT_EQ(place_of(pass[3]), Place::kOut) << "it was used just now: all others are used before";
+}
+
+TEST_F(PullTest, TheNextLaunchWakesTheWorkerOnceNothingIsToBeDone) {
+  const ManagerLock lock(core_.mutex);
+  const auto pass = make_four();
+  learn(pass);
+  settle();
+  EXPECT_FALSE(mover_rounds_.is_pending());
+  EXPECT_TRUE(core_.pull_awaits_launch);
+}
+
+TEST_F(PullTest, WhileLaunchesComeTheyNeedNotWakeTheWorker) {
+  const ManagerLock lock(core_.mutex);
+  const auto pass = make_four();
+  learn(pass);
+  settle();
+  launch(pass[0]);
+  EXPECT_FALSE(mover_rounds_.run());
+  EXPECT_TRUE(mover_rounds_.is_pending());
+  EXPECT_FALSE(core_.pull_awaits_launch);
+}
+
+TEST_F(PullTest, TakesBackWhatWaitsForAPageWhenAnotherOrderBegins) {
+  const ManagerLock lock(core_.mutex);
+  const auto pass = make_four();
+  begin_fourth_pass(pass);
+  const Buffer& wanted = core_.buffers[pass[3]];
+  for (int i = 0; i < 20 && wanted.want == Want::kNobody; ++i) {
+    device_.drain();
+    (void)mover_rounds_.run();
+  }
+  ASSERT_EQ(wanted.want, Want::kPrefetch) << "its victim has not gone yet";
+  EXPECT_TRUE(wanted.told_in);
+  for (int i = 0; i < 20; ++i) launch(pass[2]);
+  // The victim is used again, so that the page does not come.
+  evictions_.revoke(pass[0]);
+  evictions_.revoke(pass[1]);
+  for (int i = 0; i < 4; ++i) (void)mover_rounds_.run();
+  EXPECT_EQ(wanted.want, Want::kNobody);
+  EXPECT_FALSE(wanted.told_in);
+}
+
+TEST_F(PullTest, APrefetchThatFailsIsTriedAgainAtTheNextLaunchOnly) {
+  const ManagerLock lock(core_.mutex);
+  const auto pass = make_four();
+  begin_fourth_pass(pass);
+  device_.fail(Call::kCopyToDevice, 1, Status::kDeviceError, true);
+  int rounds = 0;
+  for (int idle = 0; idle < 10 && rounds < 1000; ++rounds) {
+    device_.drain();
+    idle = mover_rounds_.run() ? 0 : idle + 1;
+  }
+  EXPECT_LT(rounds, 1000) << "the worker does not come to rest";
+  EXPECT_EQ(device_.calls(Call::kCopyToDevice), 1);
+  EXPECT_TRUE(core_.pull_awaits_launch);
+  EXPECT_EQ(place_of(pass[3]), Place::kOut);
+  launch(pass[2]);
+  settle();
+  EXPECT_EQ(device_.calls(Call::kCopyToDevice), 2);
+}
+
+TEST_F(PullTest, PolicyHearsOfARequestedEvictionAndOfItsEnd) {
+  const ManagerLock lock(core_.mutex);
+  const auto buffers = make_four();
+  const std::array<BufferId, 1> victim{buffers[0]};
+  EXPECT_TRUE(core_.buffers[buffers[0]].told_in);
+  EXPECT_EQ(evictions_.request(victim), kGranule);
+  EXPECT_FALSE(core_.buffers[buffers[0]].told_in);
+  evictions_.revoke(buffers[0]);
+  EXPECT_TRUE(core_.buffers[buffers[0]].told_in);
+}
+
+TEST_F(PullTest, PolicyHearsThatAnEvictionHasFailed) {
+  const ManagerLock lock(core_.mutex);
+  const auto buffers = make_four();
+  device_.fail(Call::kUnmap, 1, Status::kDeviceError);
+  mover_.evict(buffers[0]);
+  EXPECT_EQ(place_of(buffers[0]), Place::kIn);
+  EXPECT_TRUE(core_.buffers[buffers[0]].told_in);
+  core_.counters.errors = 0;
+}
+
+TEST_F(PullTest, APolicyThatIsBegunAnewLearnsWhereAllIs) {
+  const ManagerLock lock(core_.mutex);
+  const auto buffers = make_four();
+  core_.asks_policy = false;  // as when host memory ran out in the midst of an answer
+  ASSERT_TRUE(core_.may_ask_policy());
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    EXPECT_EQ(core_.buffers[buffers[i]].told_in, i < 3) << i;
+  }
+  // Only buffers that it knows to be on the device can be victims.
+  std::vector<BufferId> victims;
+  core_.puller()->visit_victims(0, [&](BufferId id) {
+    victims.push_back(id);
+    return true;
+  });
+  EXPECT_EQ(victims.size(), 3U);
+}
+
+}  // namespace
+}  // namespace superpipe::testing
