@@ -22,10 +22,15 @@ LogLevel log_level_from_name(std::string_view name) {
 /// Sets policy, k, k' and budget, with the defaults that follow from each other.
 void set_schedule(const SettingValues& values, Configuration& configuration) {
   const auto named = policy_from_name(values.choice(SettingId::kPolicy));
-  const bool limited =
-      values.given(SettingId::kK) != nullptr || values.given(SettingId::kGpuMem) != nullptr;
-  PolicyKind kind = named.value_or(limited ? PolicyKind::kSuperpipeline : PolicyKind::kResident);
   const auto k = values.count(SettingId::kK);
+  PolicyKind kind = PolicyKind::kResident;
+  if (named) {
+    kind = *named;
+  } else if (k) {
+    kind = PolicyKind::kSuperpipeline;
+  } else if (values.given(SettingId::kGpuMem) != nullptr) {
+    kind = PolicyKind::kAuto;
+  }
   if (k == 1 && kind == PolicyKind::kSuperpipeline) kind = PolicyKind::kNaive;
   configuration.policy = kind;
   if (kind == PolicyKind::kResident) return;

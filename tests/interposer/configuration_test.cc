@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 namespace superpipe {
 namespace {
@@ -124,8 +125,17 @@ TEST(ReadConfiguration, IsNaiveWhenKIsOne) {
 TEST(ReadConfiguration, KeepsBudgetAsShareUntilDeviceIsKnown) {
   const auto read_back = read({{"SUPERPIPE_GPU_MEM", "40%"}});
   ASSERT_TRUE(read_back.ok());
-  EXPECT_EQ(read_back.configuration.policy, PolicyKind::kSuperpipeline);
+  EXPECT_EQ(read_back.configuration.policy, PolicyKind::kAuto);
   EXPECT_EQ(read_back.configuration.gpu_mem->resolve(1000_MiB), 400_MiB);
+}
+
+TEST(ReadConfiguration, KeepsThePolicyThatIsNamedWithABudget) {
+  for (const auto& [name, kind] : {std::pair("lru", PolicyKind::kLru),
+                                   std::pair("superpipeline", PolicyKind::kSuperpipeline)}) {
+    const auto read_back = read({{"SUPERPIPE_GPU_MEM", "40%"}, {"SUPERPIPE_POLICY", name}});
+    ASSERT_TRUE(read_back.ok());
+    EXPECT_EQ(read_back.configuration.policy, kind);
+  }
 }
 
 TEST(ReadConfiguration, IgnoresKWhenResident) {
@@ -202,10 +212,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "SUPERPIPE_MIN_BUFFER",
                  "above 0: bytes"},
         BadValue{"PolicyUnknown", {{"SUPERPIPE_POLICY", "best"}}, "SUPERPIPE_POLICY", "naive"},
-        BadValue{"PolicyLater",
+        BadValue{"PolicyThatDoesNotCountLayers",
                  {{"SUPERPIPE_POLICY", "auto"}, {"SUPERPIPE_K", "2"}},
                  "SUPERPIPE_POLICY",
-                 "not available in this version"},
+                 "counts in bytes, not in layers"},
         BadValue{"PolicyWithoutLimit",
                  {{"SUPERPIPE_POLICY", "naive"}},
                  "SUPERPIPE_POLICY",

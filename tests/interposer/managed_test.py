@@ -10,7 +10,8 @@ class ManagedTest(ManagedCase):
     POLICIES = ({"SUPERPIPE_K": 1}, {"SUPERPIPE_K": 2}, {"SUPERPIPE_K": 4, "SUPERPIPE_K_PRIME": 1},
                 {"SUPERPIPE_K": 4, "SUPERPIPE_K_PRIME": 3},
                 {"SUPERPIPE_K": 3, "SUPERPIPE_POLICY": "superpipeline-paper"},
-                {"SUPERPIPE_GPU_MEM": "14M"})
+                {"SUPERPIPE_GPU_MEM": "14M"}, {"SUPERPIPE_GPU_MEM": "14M", "SUPERPIPE_POLICY": "superpipeline"},
+                {"SUPERPIPE_GPU_MEM": "14M", "SUPERPIPE_POLICY": "lru"})
 
     def test_forward_passes_compute_the_same_under_every_policy(self):
         for variables in self.POLICIES:

@@ -76,13 +76,15 @@ TEST(AllSettings, NameEveryPolicy) {
   for (const std::string_view choice : setting(SettingId::kPolicy).choices) {
     EXPECT_TRUE(policy_from_name(choice)) << choice;
   }
-  EXPECT_THAT(setting(SettingId::kPolicy).choices,
-              ElementsAre("resident", "naive", "superpipeline", "superpipeline-paper"));
+  EXPECT_THAT(
+      setting(SettingId::kPolicy).choices,
+      ElementsAre("resident", "naive", "superpipeline", "superpipeline-paper", "lru", "auto"));
 }
 
 TEST(DescriptionOf, NamesChoicesThatThePlaceholderDoesNotShow) {
-  EXPECT_THAT(description_of(setting(SettingId::kPolicy)),
-              HasSubstr(": resident, naive, superpipeline or superpipeline-paper; default "));
+  EXPECT_THAT(
+      description_of(setting(SettingId::kPolicy)),
+      HasSubstr(": resident, naive, superpipeline, superpipeline-paper, lru or auto; default "));
   EXPECT_EQ(description_of(setting(SettingId::kReportMem)),
             "What programs are told of the device's memory: virtual (device plus host) or real; "
             "default virtual");
