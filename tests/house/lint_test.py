@@ -60,6 +60,17 @@ class LintTest(unittest.TestCase):
             with self.subTest(says):
                 self.assertIn(says, output)
 
+    def test_finds_a_violation_among_the_sources_that_it_reads_several_at_a_time(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            clone = Path(folder) / "superpipe"
+            subprocess.run(["git", "clone", "--quiet", SOURCE, clone], check=True)
+            with (clone / "policy" / "budget.cc").open("a") as source:
+                source.write("namespace superpipe { int Unexpected() { return (int)1L; } }\n")
+            finished = subprocess.run([clone / "scripts" / "lint", "policy"], capture_output=True, text=True)
+        self.assertNotEqual(finished.returncode, 0, finished.stdout)
+        for says in ("budget.cc", "readability-identifier-naming", "google-readability-casting"):
+            self.assertIn(says, finished.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()
