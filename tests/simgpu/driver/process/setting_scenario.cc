@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <thread>
@@ -211,11 +212,8 @@ float milliseconds(CUevent first, CUevent last) {
   return elapsed;
 }
 
-/// Launches three kernels of 60 ms on three streams, and prints after how many times that the last
-/// one ended.
-void launch_three() {
-  start();
-  const CUfunction kernel = load_kernel();
+/// How long three kernels on three streams take together.
+float milliseconds_of_three(CUfunction kernel) {
   std::vector<CUevent> ends;
   CUevent begin = nullptr;
   cuEventCreate(&begin, CU_EVENT_DEFAULT);
@@ -224,14 +222,23 @@ void launch_three() {
   cuCtxSynchronize();
   float last = 0;
   for (CUevent end : ends) last = std::max(last, milliseconds(begin, end));
-  std::printf("rounds=%.0f\n", last / 60);
+  return last;
+}
+
+/// Launches three kernels of 60 ms at once, and prints in how many rounds they ran. A busy machine
+/// makes them take longer, but never shorter, so that the shortest of some times counts.
+void launch_three() {
+  start();
+  const CUfunction kernel = load_kernel();
+  float least = milliseconds_of_three(kernel);
+  for (int again = 0; again < 4; ++again) least = std::min(least, milliseconds_of_three(kernel));
+  std::printf("rounds=%.0f\n", least / 60);
 }
 
 /// Launches a kernel on a stream of the least priority and then one on a stream of the greatest,
-/// while another kernel runs.
-void launch_by_priority() {
-  start();
-  const CUfunction kernel = load_kernel();
+/// while another kernel runs. @return whether the latter ended first; nullopt if the kernel before
+/// them ended too soon to tell.
+std::optional<bool> greatest_ends_first(CUfunction kernel) {
   const CUstream low = make_stream();
   CUstream high = nullptr;
   cuStreamCreateWithPriority(&high, CU_STREAM_NON_BLOCKING, -5);
@@ -240,9 +247,25 @@ void launch_by_priority() {
   const CUevent low_end = launch(kernel, low);
   std::this_thread::sleep_for(std::chrono::milliseconds{10});
   const CUevent high_end = launch(kernel, high);
+  const bool is_running = cuEventQuery(begin) == CUDA_ERROR_NOT_READY;
   cuCtxSynchronize();
-  const bool high_first = milliseconds(begin, high_end) < milliseconds(begin, low_end);
-  std::printf(high_first ? "high,low\n" : "low,high\n");
+  if (!is_running) return std::nullopt;
+  return milliseconds(begin, high_end) < milliseconds(begin, low_end);
+}
+
+/// Prints which of two kernels of different priorities ended first, most times of three: on a busy
+/// machine one that was launched may reach the device late.
+void launch_by_priority() {
+  start();
+  const CUfunction kernel = load_kernel();
+  int high_first = 0;
+  int told = 0;
+  for (int attempt = 0; attempt < 20 && told < 3; ++attempt) {
+    const auto first = greatest_ends_first(kernel);
+    told += first ? 1 : 0;
+    high_first += first.value_or(false) ? 1 : 0;
+  }
+  std::printf(high_first >= 2 ? "high,low\n" : "low,high\n");
 }
 
 }  // namespace
