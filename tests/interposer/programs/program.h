@@ -92,6 +92,8 @@ inline std::vector<CUdeviceptr> load_layers(int layers) {
     weights.push_back(allocate());
     CHECK(cuMemcpyHtoD(weights.back(), content(i).data(), kBytes));
   }
+  // A copy from pageable memory returns when it is staged: other streams have to wait for its end.
+  CHECK(cuStreamSynchronize(nullptr));
   return weights;
 }
 
