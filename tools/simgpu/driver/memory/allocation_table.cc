@@ -9,6 +9,7 @@
 
 #include "tools/simgpu/driver/entry/handle_table.h"
 #include "tools/simgpu/driver/memory/pool_blocks.h"
+#include "tools/simgpu/driver/memory/start_address.h"
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/log.h"
 
@@ -45,9 +46,10 @@ AllocationTable::AllocationTable() {
         mmap(wanted, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) continue;
     madvise(base, size, MADV_DONTDUMP);
-    arena_base_ = reinterpret_cast<std::uint64_t>(base);
-    arena_size_ = size;
-    arena_ = Extents{arena_base_, size};
+    const auto start = reinterpret_cast<std::uint64_t>(base);
+    arena_base_ = low || size == kSmallestArena ? start : next_start(start);
+    arena_size_ = start + size - arena_base_;
+    arena_ = Extents{arena_base_, arena_size_};
     return;
   }
   log_line(LogLevel::kError, "cannot reserve address space for device allocations");

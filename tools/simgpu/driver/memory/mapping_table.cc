@@ -10,6 +10,7 @@
 
 #include "tools/simgpu/driver/entry/handle_table.h"
 #include "tools/simgpu/driver/memory/program_view.h"
+#include "tools/simgpu/driver/memory/start_address.h"
 #include "tools/simgpu/driver/process/configuration.h"
 
 namespace simgpu {
@@ -55,18 +56,30 @@ std::uint64_t reserve_low(std::uint64_t size, std::uint64_t alignment,
   return 0;
 }
 
-/// Reserves anywhere that is aligned. 0 if there is none.
+/// Reserves [address, address + size), for the first `address` that `next` gives in the room that
+/// the system has for `size` + `slack` bytes. 0 if it has none.
+template <typename Next>
+std::uint64_t reserve_in(std::uint64_t size, std::uint64_t slack, const Next& next) {
+  if (size + slack < size) return 0;
+  void* const room = mmap(nullptr, size + slack, PROT_NONE, kReserveFlags, -1, 0);
+  if (room == MAP_FAILED) return 0;
+  const auto start = reinterpret_cast<std::uint64_t>(room);
+  const std::uint64_t address = next(start);
+  if (address > start) munmap(room, address - start);
+  const std::uint64_t end = start + size + slack;
+  if (address + size < end) munmap(pointer_to(address + size), end - address - size);
+  madvise(pointer_to(address), size, MADV_DONTDUMP);
+  return address;
+}
+
+/// Reserves anywhere that is aligned; where memory should begin, if there is room. 0 if there is
+/// none.
 std::uint64_t reserve_anywhere(std::uint64_t size, std::uint64_t alignment) {
-  if (size + alignment < size) return 0;
-  void* const base = mmap(nullptr, size + alignment, PROT_NONE, kReserveFlags, -1, 0);
-  if (base == MAP_FAILED) return 0;
-  const auto start = reinterpret_cast<std::uint64_t>(base);
-  const std::uint64_t aligned = align_up(start, alignment);
-  if (aligned > start) munmap(base, aligned - start);
-  const std::uint64_t end = start + size + alignment;
-  if (aligned + size < end) munmap(pointer_to(aligned + size), end - aligned - size);
-  madvise(pointer_to(aligned), size, MADV_DONTDUMP);
-  return aligned;
+  std::uint64_t address = 0;
+  if (alignment <= kStartAlignment) address = reserve_in(size, kStartDistance, next_start);
+  if (address != 0) return address;
+  return reserve_in(size, alignment,
+                    [=](std::uint64_t start) { return align_up(start, alignment); });
 }
 
 }  // namespace
