@@ -99,6 +99,85 @@ void BM_OnLaunchWhenStreaming(benchmark::State& state) {
 }
 BENCHMARK(BM_OnLaunchWhenStreaming)->Arg(0)->Arg(9100);
 
+const PolicyConfig kAutoConfig = [] {
+  PolicyConfig config;
+  config.kind = PolicyKind::kAuto;
+  config.budget = 64_GiB;
+  return config;
+}();
+
+// `auto` with everything on the device: it follows the launches, and nothing is moved.
+void BM_OnLaunchOfAutoWhenAllFits(benchmark::State& state) {
+  const Workload workload(32, static_cast<std::uint32_t>(state.range(0)));
+  PolicyEngine engine = workload.start(kAutoConfig);
+  std::size_t at = 0;
+  for (auto _ : state) {
+    const Launch& launch = workload.pass[at];
+    benchmark::DoNotOptimize(engine.on_launch({launch.kernel, launch.buffers}));
+    if (++at == workload.pass.size()) at = 0;
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(BM_OnLaunchOfAutoWhenAllFits)->Arg(0)->Arg(9100);
+
+/// What residency does for `auto`, as if every transfer took no time: there is room for `room`
+/// buffers.
+class InstantResidency {
+ public:
+  InstantResidency(PolicyEngine& engine, std::size_t buffers, std::size_t room)
+      : engine_(engine), is_in_(buffers), room_(room) {}
+
+  void launch(const Launch& launch) {
+    benchmark::DoNotOptimize(engine_.on_launch({launch.kernel, launch.buffers}));
+    AutoPolicy& policy = *engine_.puller();
+    for (const BufferId id : launch.buffers) {
+      if (!is_in_[index_of(id)]) bring(policy, id, policy.present());
+    }
+    // One that fits nowhere would be asked for again and again.
+    if (const auto target = policy.next_target()) bring(policy, target->id, target->next_use);
+  }
+
+  [[nodiscard]] std::size_t moved() const { return moved_; }
+
+ private:
+  void bring(AutoPolicy& policy, BufferId id, std::uint64_t next_use) {
+    if (is_in_[index_of(id)]) return;
+    if (room_ == 0) {
+      const auto victim = policy.next_victim(next_use, [](BufferId) { return true; });
+      if (!victim) return;
+      is_in_[index_of(*victim)] = false;
+      policy.on_left(*victim);
+      ++room_;
+    }
+    --room_;
+    is_in_[index_of(id)] = true;
+    policy.on_brought(id);
+    ++moved_;
+  }
+
+  PolicyEngine& engine_;
+  std::vector<bool> is_in_;
+  std::size_t room_;
+  std::size_t moved_ = 0;
+};
+
+// `auto` with room for half of the buffers, moves and all: the mean time of a launch.
+void BM_OnLaunchOfAutoAtHalf(benchmark::State& state) {
+  const Workload workload(static_cast<std::uint32_t>(state.range(0)), 0);
+  PolicyEngine engine = workload.start(kAutoConfig);
+  InstantResidency residency(engine, workload.buffers, workload.buffers / 2);
+  std::size_t at = 0;
+  for (auto _ : state) {
+    residency.launch(workload.pass[at]);
+    if (++at == workload.pass.size()) at = 0;
+  }
+  state.SetItemsProcessed(state.iterations());
+  state.counters["moved"] = benchmark::Counter(static_cast<double>(residency.moved()),
+                                               benchmark::Counter::kAvgIterations);
+}
+// 900 and 10,000 buffers.
+BENCHMARK(BM_OnLaunchOfAutoAtHalf)->Arg(32)->Arg(370);
+
 // Before anything repeats: each launch is recorded and searched for a period.
 void BM_OnLaunchWhileLearning(benchmark::State& state) {
   PolicyConfig config;
