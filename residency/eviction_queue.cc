@@ -109,6 +109,7 @@ Bytes EvictionQueue::request_bytes_used_after(std::uint64_t launch, Bytes needed
 }
 
 Bytes EvictionQueue::request_bytes(Bytes needed) {
+  core_.must_evict = true;
   if (core_.policy.puller() != nullptr) completion_.advance();
   if (AutoPolicy* const puller = core_.puller()) {
     Choice choice = choose(*puller, puller->present(), needed, Waiting::kNone);

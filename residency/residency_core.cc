@@ -26,7 +26,7 @@ ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions
       transfers(device_memory, events),
       passthrough(manager_options.policy.budget, manager_options.headroom, granule),
       policy(manager_options.policy),
-      asks_policy(moves),
+      asks_policy(moves && !manager_options.policy_waits),
       timeline(manager_options.record_timeline ? std::make_unique<Timeline>() : nullptr),
       worker(mutex, manager_options.worker_thread, manager_options.worker_clock) {}
 

@@ -110,8 +110,15 @@ struct ResidencyCore {
 
   /// Whether policy may be asked. If host memory ran out in the midst of its last answer, it is
   /// replaced by one that has seen nothing yet, as soon as there is memory for that.
-  bool may_ask_policy() noexcept REQUIRES(manager_lock) { return asks_policy || restore_policy(); }
+  bool may_ask_policy() noexcept REQUIRES(manager_lock) {
+    return asks_policy || (is_policy_needed() && restore_policy());
+  }
   bool restore_policy() noexcept REQUIRES(manager_lock);
+  /// Whether there is anything to ask policy about, or soon may be
+  /// (ResidencyOptions::policy_waits).
+  [[nodiscard]] bool is_policy_needed() const noexcept REQUIRES(manager_lock) {
+    return !options.policy_waits || must_evict || ledger.live() * 4 > ledger.limit() * 3;
+  }
 
   /// Tells a policy that is asked for each transfer whether the buffer is on the device or on its
   /// way there, if that has changed. To be called after each change of what it depends on: `live`,
@@ -160,6 +167,7 @@ struct ResidencyCore {
   WarningQueue warnings GUARDED_BY(manager_lock);
   PolicyEngine policy GUARDED_BY(manager_lock);
   bool asks_policy GUARDED_BY(manager_lock);
+  bool must_evict GUARDED_BY(manager_lock) = false;  ///< evictions have been asked for
   /// The worker rests until the next launch, though policy may then want a transfer.
   bool pull_awaits_launch GUARDED_BY(manager_lock) = false;
   bool sampling GUARDED_BY(manager_lock) = false;                 ///< a thread is asking the device

@@ -16,6 +16,9 @@ class WorkerClock;
 /// What the manager is told once, at creation.
 struct ResidencyOptions {
   PolicyConfig policy;
+  /// Policy, one that residency pulls from, is asked only once live buffers take three quarters of
+  /// the limit: before, nothing has to move, and a launch costs what it costs without a policy.
+  bool policy_waits = false;
   Bytes arena_size = 1024_GiB;
   Bytes host_limit;                             ///< cap of the host store
   std::chrono::milliseconds wait_limit{30000};  ///< SUPERPIPE_WAIT_MS

@@ -17,7 +17,7 @@ class PullTest : public MovingCoreTest {
     options.policy.kind = PolicyKind::kAuto;
     return options;
   }
-  PullTest() : MovingCoreTest(auto_options()) {}
+  explicit PullTest(const ResidencyOptions& options = auto_options()) : MovingCoreTest(options) {}
 
   void SetUp() override { stream_ = device_.program_stream(); }
 
@@ -187,6 +187,37 @@ TEST_F(PullTest, APolicyThatIsBegunAnewLearnsWhereAllIs) {
     return true;
   });
   EXPECT_EQ(victims.size(), 3U);
+}
+
+class WaitingPolicyTest : public PullTest {
+ protected:
+  WaitingPolicyTest() : PullTest(waiting_options()) {}
+
+ private:
+  static ResidencyOptions waiting_options() {
+    ResidencyOptions options = auto_options();
+    options.policy_waits = true;
+    return options;
+  }
+};
+
+TEST_F(WaitingPolicyTest, IsAskedOnceBuffersTakeThreeQuartersOfTheLimit) {
+  const ManagerLock lock(core_.mutex);
+  std::vector<BufferId> buffers = {make_clean(1, 1), make_clean(1, 2)};
+  EXPECT_FALSE(core_.may_ask_policy());
+  EXPECT_EQ(core_.puller(), nullptr);
+  EXPECT_FALSE(core_.buffers[buffers[0]].told_in);
+  buffers.push_back(make_clean(1, 3));
+  ASSERT_NE(core_.puller(), nullptr);
+  for (const BufferId id : buffers) EXPECT_TRUE(core_.buffers[id].told_in) << index_of(id);
+}
+
+TEST_F(WaitingPolicyTest, IsAskedWhoShallGoHoweverLittleThereIs) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_clean(1, 1);
+  EXPECT_EQ(evictions_.request_bytes(kGranule), kGranule);
+  EXPECT_NE(core_.puller(), nullptr);
+  EXPECT_NE(core_.buffers[id].evict_ticket, 0U);
 }
 
 }  // namespace

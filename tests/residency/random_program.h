@@ -17,6 +17,7 @@ struct ProgramOptions {
   int steps = 150;
   int streams = 3;
   PolicyConfig policy;
+  bool policy_waits = false;
   bool zero_fill = false;
   Bytes host_limit{std::uint64_t{1} << 40};
   Bytes device_capacity{std::uint64_t{1} << 40};

@@ -43,6 +43,7 @@ PolicyConfig with_k(PolicyKind kind, int k, int k_prime) {
 struct Setting {
   const char* name;
   PolicyConfig policy;
+  bool policy_waits = false;
 };
 
 std::vector<Setting> settings() {
@@ -58,6 +59,7 @@ std::vector<Setting> settings() {
       {"paper-k4-2", with_k(PolicyKind::kSuperpipelinePaper, 4, 2)},
       {"auto-12-pages", with_budget(PolicyKind::kAuto, 12)},
       {"auto-20-pages", with_budget(PolicyKind::kAuto, 20)},
+      {"auto-14-pages-once-needed", with_budget(PolicyKind::kAuto, 14), true},
       {"lru-14-pages", with_budget(PolicyKind::kLru, 14)},
   };
 }
@@ -84,6 +86,7 @@ TEST_P(RandomProgram, ReadsBackWhatItWouldHaveReadWithoutUs) {
     ProgramOptions options;
     options.seed = seed;
     options.policy = GetParam().policy;
+    options.policy_waits = GetParam().policy_waits;
     options.zero_fill = seed % 2 == 0;
     options.layered = seed % 3 == 0;
     const ProgramOutcome outcome = run_random_program(options);
@@ -112,6 +115,8 @@ TEST_P(RandomProgram, LosesNothingWhenADeviceCallFails) {
       options.seed = static_cast<std::uint64_t>(1000 * kind + nth);
       options.steps = 60;
       options.policy = GetParam().policy;
+      options.policy_waits = GetParam().policy_waits;
+      options.policy_waits = GetParam().policy_waits;
       options.zero_fill = nth % 2 == 0;
       options.layered = nth % 3 == 0;
       options.fault = static_cast<Call>(kind);
