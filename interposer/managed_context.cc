@@ -65,6 +65,8 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
                            "; allow more"};
     }
     budget = asked - context_bytes;
+  } else if (configuration.budget_is_free_memory) {
+    budget = Bytes{free};
   }
   const DeviceFacts facts{context, device, Bytes{total}, context_bytes, budget};
   std::unique_ptr<ManagedContext> managed(new ManagedContext(facts, configuration));
@@ -85,7 +87,10 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.policy.kind = configuration_.policy;
   options.policy.k = configuration_.k;
   options.policy.k_prime = configuration_.k_prime;
-  if (configuration_.gpu_mem) options.policy.budget = budget_;
+  if (configuration_.gpu_mem || configuration_.budget_is_free_memory) {
+    options.policy.budget = budget_;
+  }
+  options.policy_waits = configuration_.budget_is_free_memory;
   options.headroom = headroom_;
   options.host_limit = host_store_limit(read_host_memory(""), configuration_.host_mem);
   options.wait_limit = configuration_.wait_limit;

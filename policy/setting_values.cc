@@ -212,9 +212,6 @@ void SettingValues::check_schedule(std::vector<SettingProblem>& problems) const 
       problems.push_back({*policy, "counts in bytes, not in layers: it goes with " +
                                        usage_of(SettingId::kGpuMem, policy->source) +
                                        ", and not with " + k->name()});
-    } else if (gpu_mem == nullptr) {
-      problems.push_back({*policy, "needs " + usage_of(SettingId::kGpuMem, policy->source) + "; " +
-                                       verb_for(policy->source) + " it too"});
     }
   } else if (*kind != PolicyKind::kResident && k == nullptr && gpu_mem == nullptr) {
     problems.push_back({*policy, "needs " + usage_of(SettingId::kK, policy->source) + " or " +

@@ -46,7 +46,8 @@ Table make_table() {
        .flag = "--gpu-mem",
        .placeholder = "SIZE",
        .whole = "the device",
-       .help = "Device memory to use, the budget; k is then the number of layers that fits"},
+       .default_words = "with auto and lru, what the device has free when its context is made",
+       .help = "Device memory to use, the budget; policies that count layers take the k that fits"},
       {.id = Id::kHeadroom,
        .kind = Kind::kSizeOrZero,
        .variable = "SUPERPIPE_HEADROOM",
@@ -66,7 +67,9 @@ Table make_table() {
        .choices = {name_of(PolicyKind::kResident), name_of(PolicyKind::kNaive),
                    name_of(PolicyKind::kSuperpipeline), name_of(PolicyKind::kSuperpipelinePaper),
                    name_of(PolicyKind::kLru), name_of(PolicyKind::kAuto)},
-       .default_words = "superpipeline with a k, auto with a budget, else resident",
+       .default_words = "superpipeline with a k, auto with a budget; without either, superpipe run "
+                        "takes auto and a "
+                        "preloaded library resident",
        .help = "What decides what stays on the device and what moves"},
       {.id = Id::kSimulate,
        .kind = Kind::kSwitch,

@@ -51,6 +51,18 @@ class Budget(EndToEndCase):
         self.assert_same_output(outcome, run(command, without_superpipe=True))
         self.assertLessEqual(outcome.peak, 12 * MIB)
 
+    def test_model_larger_than_the_device_runs_without_a_flag(self) -> None:
+        outcome = run(layers(N, LAYER), environment={"SIMGPU_MEMORY": "12M"})
+        self.assert_same_output(outcome, run(layers(N, LAYER), without_superpipe=True))
+        self.assertEqual(outcome.stats["policy"], "auto")
+        self.assertLessEqual(outcome.peak, 12 * MIB)
+        self.assertGreater(outcome.stats["h2d_bytes"], 0)
+
+    def test_nothing_moves_without_a_flag_where_all_fits(self) -> None:
+        outcome = run(layers(N, LAYER))
+        self.assert_succeeded(outcome)
+        self.assertEqual((outcome.stats["h2d_bytes"], outcome.stats["d2h_bytes"]), (0, 0))
+
     def test_k_that_does_not_fit_the_device_is_no_excuse_for_wrong_bytes(self) -> None:
         command = layers(N, LAYER)
         outcome = run(command, "--k", "7", "--k-prime", "1", environment={"SIMGPU_MEMORY": "12M"})

@@ -45,7 +45,6 @@ class BadUsage(CommandCase):
             (["--headroom", "some"], ["--headroom some", "K, M, G, T", "percentage of the device"]),
             (["--policy", "belady"], ["--policy belady", "resident, naive, superpipeline, superpipeline-paper, lru, auto"]),
             (["--policy", "lru", "--k", "2"], ["--policy lru", "counts in bytes", "with --gpu-mem SIZE, and not with --k"]),
-            (["--policy", "auto"], ["--policy auto", "needs --gpu-mem SIZE; give it too"]),
             (["--policy", "naive"], ["--policy naive", "needs --k N or --gpu-mem SIZE"]),
             (["--policy", "resident", "--k", "2"], ["--policy resident", "neither --k nor"]),
             (["--allocator", "best"], ["--allocator best", "async, native"]),
