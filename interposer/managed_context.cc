@@ -32,6 +32,11 @@ std::string missing_support(CUdevice device) {
   return "";
 }
 
+Bytes headroom_of(const Configuration& configuration, Bytes device_total) {
+  return configuration.headroom ? configuration.headroom->resolve(device_total)
+                                : default_headroom(device_total);
+}
+
 }  // namespace
 
 ManagedContext::ManagedContext(const DeviceFacts& facts, const Configuration& configuration)
@@ -41,8 +46,7 @@ ManagedContext::ManagedContext(const DeviceFacts& facts, const Configuration& co
       device_total_(facts.total),
       context_bytes_(facts.context_bytes),
       budget_(facts.budget),
-      headroom_(configuration.headroom ? configuration.headroom->resolve(facts.total)
-                                       : default_headroom(facts.total)),
+      headroom_(headroom_of(configuration, facts.total)),
       device_memory_(facts.context, facts.device),
       layouts_(configuration.known_kernel_words ? KernelLayoutCache::StructWords::kKnown
                                                 : KernelLayoutCache::StructWords::kAll) {}
@@ -67,6 +71,13 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
     budget = asked - context_bytes;
   } else if (configuration.budget_is_free_memory) {
     budget = Bytes{free};
+    const Bytes headroom = headroom_of(configuration, Bytes{total});
+    if (budget <= headroom) {
+      return {nullptr, "the device has " + format_bytes(budget) +
+                           " free, and the headroom alone is " + format_bytes(headroom) +
+                           "; stop what else runs there, or set " +
+                           variable_of(SettingId::kHeadroom)};
+    }
   }
   const DeviceFacts facts{context, device, Bytes{total}, context_bytes, budget};
   std::unique_ptr<ManagedContext> managed(new ManagedContext(facts, configuration));
@@ -90,7 +101,9 @@ ResidencyOptions ManagedContext::residency_options() const {
   if (configuration_.gpu_mem || configuration_.budget_is_free_memory) {
     options.policy.budget = budget_;
   }
-  options.policy_waits = configuration_.budget_is_free_memory;
+  // Who wants a timeline wants the launches on it, too.
+  options.policy_waits =
+      configuration_.budget_is_free_memory && configuration_.timeline_file.empty();
   options.headroom = headroom_;
   options.host_limit = host_store_limit(read_host_memory(""), configuration_.host_mem);
   options.wait_limit = configuration_.wait_limit;

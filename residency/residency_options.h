@@ -16,8 +16,9 @@ class WorkerClock;
 /// What the manager is told once, at creation.
 struct ResidencyOptions {
   PolicyConfig policy;
-  /// Policy, one that residency pulls from, is asked only once live buffers take three quarters of
-  /// the limit: before, nothing has to move, and a launch costs what it costs without a policy.
+  /// Policy, one that residency pulls from, is asked only once live buffers take more than three
+  /// quarters of the limit, or something has to go: before, a launch costs no more than without a
+  /// policy, and no pass is known.
   bool policy_waits = false;
   Bytes arena_size = 1024_GiB;
   Bytes host_limit;                             ///< cap of the host store

@@ -3,8 +3,6 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "policy/policy_engine.h"
-
 namespace superpipe::cli {
 namespace {
 
@@ -78,12 +76,6 @@ std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
   for (const Setting& setting : all_settings()) {
     const std::string& flag = options.flag(setting.id);
     if (setting.has_variable() && !flag.empty()) changes.push_back({setting.variable, flag});
-  }
-  const bool is_scheduled = values.given(SettingId::kPolicy) != nullptr ||
-                            values.given(SettingId::kK) != nullptr ||
-                            values.given(SettingId::kGpuMem) != nullptr;
-  if (!is_scheduled) {
-    changes.push_back({variable_of(SettingId::kPolicy), std::string(name_of(PolicyKind::kAuto))});
   }
   changes.push_back({variable_of(SettingId::kSummary), "1"});
   return changes;
