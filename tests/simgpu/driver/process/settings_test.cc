@@ -40,8 +40,8 @@ TEST(Arena, HighBeginsWhereNumbersHardlyLookLikeAddresses) {
   GTEST_SKIP() << "the sanitizer itself takes these addresses";
 #endif
   EXPECT_THAT(output_of("show_addresses", ""),
-              MatchesRegex("first=7[0-9a-f]{3}80000000 next=0 again=[01] hinted=1 "
-                           "allocated=7[0-9a-f]{3}80000000\n"));
+              MatchesRegex("first=7[0-9a-f]{3}81000000 next=0 again=[01] hinted=1 "
+                           "allocated=7[0-9a-f]{3}81000000\n"));
 }
 
 TEST(OtherBytes, AreNotFreeAndNotTheProgramsToTake) {
