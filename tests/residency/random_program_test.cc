@@ -116,7 +116,6 @@ TEST_P(RandomProgram, LosesNothingWhenADeviceCallFails) {
       options.steps = 60;
       options.policy = GetParam().policy;
       options.policy_waits = GetParam().policy_waits;
-      options.policy_waits = GetParam().policy_waits;
       options.zero_fill = nth % 2 == 0;
       options.layered = nth % 3 == 0;
       options.fault = static_cast<Call>(kind);

@@ -265,7 +265,11 @@ void launch_by_priority() {
     told += first ? 1 : 0;
     high_first += first.value_or(false) ? 1 : 0;
   }
-  std::printf(high_first >= 2 ? "high,low\n" : "low,high\n");
+  if (told < 3) {
+    std::printf("too busy to tell\n");
+  } else {
+    std::printf(high_first >= 2 ? "high,low\n" : "low,high\n");
+  }
 }
 
 }  // namespace
