@@ -23,6 +23,11 @@ enum class PolicyKind { kResident, kNaive, kSuperpipeline, kSuperpipelinePaper, 
          kind == PolicyKind::kSuperpipelinePaper;
 }
 
+/// Whether the policy moves bytes, whatever layers they belong to.
+[[nodiscard]] constexpr bool counts_bytes(PolicyKind kind) {
+  return kind == PolicyKind::kLru || kind == PolicyKind::kAuto;
+}
+
 /// `kind` as the user writes it: "resident", "naive", "superpipeline", "superpipeline-paper",
 /// "lru", "auto".
 [[nodiscard]] std::string_view name_of(PolicyKind kind);

@@ -207,13 +207,11 @@ void SettingValues::check_schedule(std::vector<SettingProblem>& problems) const 
 
   const auto kind = policy_from_name(choice(SettingId::kPolicy));
   if (policy == nullptr || !kind) return;
-  if (*kind == PolicyKind::kLru || *kind == PolicyKind::kAuto) {
-    if (k != nullptr) {
-      problems.push_back({*policy, "counts in bytes, not in layers: it goes with " +
-                                       usage_of(SettingId::kGpuMem, policy->source) +
-                                       ", and not with " + k->name()});
-    }
-  } else if (*kind != PolicyKind::kResident && k == nullptr && gpu_mem == nullptr) {
+  if (counts_bytes(*kind) && k != nullptr) {
+    problems.push_back({*policy, "counts in bytes, not in layers: it goes with " +
+                                     usage_of(SettingId::kGpuMem, policy->source) +
+                                     ", and not with " + k->name()});
+  } else if (counts_layers(*kind) && k == nullptr && gpu_mem == nullptr) {
     problems.push_back({*policy, "needs " + usage_of(SettingId::kK, policy->source) + " or " +
                                      usage_of(SettingId::kGpuMem, policy->source) + "; " +
                                      verb_for(policy->source) + " one of them"});
