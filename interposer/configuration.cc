@@ -36,7 +36,6 @@ void set_schedule(const SettingValues& values, Configuration& configuration) {
   if (kind == PolicyKind::kResident) return;
   configuration.k = k;
   configuration.gpu_mem = values.size(SettingId::kGpuMem);
-  configuration.budget_is_free_memory = !counts_layers(kind) && !configuration.gpu_mem;
   if (k && *k > 1 && kind != PolicyKind::kNaive) {
     configuration.k_prime = values.count(SettingId::kKPrime).value_or(std::max(1, *k / 2));
   }

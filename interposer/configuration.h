@@ -32,9 +32,9 @@ struct Configuration {
   std::optional<int> k;             ///< SUPERPIPE_K
   std::optional<int> k_prime;       ///< SUPERPIPE_K_PRIME
   std::optional<SizeSpec> gpu_mem;  ///< SUPERPIPE_GPU_MEM, of the device
-  /// The budget is what the device has free when the context is made: a policy that counts bytes
-  /// was asked for, and no budget.
-  bool budget_is_free_memory = false;
+  /// Whether the budget is what the device has free when the context is made: a policy that counts
+  /// bytes was asked for, and no budget.
+  [[nodiscard]] bool budget_is_free_memory() const { return counts_bytes(policy) && !gpu_mem; }
   /// SUPERPIPE_HEADROOM, of the device: the part of the budget that is kept free for what the
   /// driver takes without being asked (module loads, memory pools that grow) between two samples.
   /// nullopt: default_headroom().

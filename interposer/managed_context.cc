@@ -69,7 +69,7 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
                            "; allow more"};
     }
     budget = asked - context_bytes;
-  } else if (configuration.budget_is_free_memory) {
+  } else if (configuration.budget_is_free_memory()) {
     budget = Bytes{free};
     const Bytes headroom = headroom_of(configuration, Bytes{total});
     if (budget <= headroom) {
@@ -98,12 +98,12 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.policy.kind = configuration_.policy;
   options.policy.k = configuration_.k;
   options.policy.k_prime = configuration_.k_prime;
-  if (configuration_.gpu_mem || configuration_.budget_is_free_memory) {
+  if (configuration_.gpu_mem || configuration_.budget_is_free_memory()) {
     options.policy.budget = budget_;
   }
   // Who wants a timeline wants the launches on it, too.
   options.policy_waits =
-      configuration_.budget_is_free_memory && configuration_.timeline_file.empty();
+      configuration_.budget_is_free_memory() && configuration_.timeline_file.empty();
   options.headroom = headroom_;
   options.host_limit = host_store_limit(read_host_memory(""), configuration_.host_mem);
   options.wait_limit = configuration_.wait_limit;

@@ -142,13 +142,13 @@ TEST(ReadConfiguration, TakesWhatTheDeviceHasFreeWithoutABudget) {
   for (const char* const name : {"auto", "lru"}) {
     const auto read_back = read({{"SUPERPIPE_POLICY", name}});
     ASSERT_TRUE(read_back.ok()) << name;
-    EXPECT_TRUE(read_back.configuration.budget_is_free_memory) << name;
+    EXPECT_TRUE(read_back.configuration.budget_is_free_memory()) << name;
     const auto with_budget = read({{"SUPERPIPE_POLICY", name}, {"SUPERPIPE_GPU_MEM", "40%"}});
-    EXPECT_FALSE(with_budget.configuration.budget_is_free_memory) << name;
+    EXPECT_FALSE(with_budget.configuration.budget_is_free_memory()) << name;
   }
-  EXPECT_FALSE(read({}).configuration.budget_is_free_memory);
+  EXPECT_FALSE(read({}).configuration.budget_is_free_memory());
   EXPECT_EQ(read({}).configuration.policy, PolicyKind::kResident);
-  EXPECT_FALSE(read({{"SUPERPIPE_K", "3"}}).configuration.budget_is_free_memory);
+  EXPECT_FALSE(read({{"SUPERPIPE_K", "3"}}).configuration.budget_is_free_memory());
 }
 
 TEST(ReadConfiguration, IgnoresKWhenResident) {
