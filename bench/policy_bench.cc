@@ -64,6 +64,23 @@ struct Workload {
   std::vector<BufferId> other_ids;
 };
 
+// Announces the launches of one pass after the other; `announce` does it.
+template <typename Announce>
+void run_passes(benchmark::State& state, const Workload& workload, const Announce& announce) {
+  std::size_t at = 0;
+  for (auto _ : state) {
+    announce(workload.pass[at]);
+    if (++at == workload.pass.size()) at = 0;
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
+void run_passes(benchmark::State& state, const Workload& workload, PolicyEngine& engine) {
+  run_passes(state, workload, [&engine](const Launch& launch) {
+    benchmark::DoNotOptimize(engine.on_launch({launch.kernel, launch.buffers}));
+  });
+}
+
 void run(benchmark::State& state, const PolicyConfig& config) {
   const Workload workload(32, static_cast<std::uint32_t>(state.range(0)));
   PolicyEngine engine = workload.start(config);
@@ -71,13 +88,7 @@ void run(benchmark::State& state, const PolicyConfig& config) {
     state.SkipWithError("the order was not learned");
     return;
   }
-  std::size_t at = 0;
-  for (auto _ : state) {
-    const Launch& launch = workload.pass[at];
-    benchmark::DoNotOptimize(engine.on_launch({launch.kernel, launch.buffers}));
-    if (++at == workload.pass.size()) at = 0;
-  }
-  state.SetItemsProcessed(state.iterations());
+  run_passes(state, workload, engine);
 }
 
 // Everything fits, so nothing is ever moved. A launch should take well below 100 ns.
@@ -110,13 +121,7 @@ const PolicyConfig kAutoConfig = [] {
 void BM_OnLaunchOfAutoWhenAllFits(benchmark::State& state) {
   const Workload workload(32, static_cast<std::uint32_t>(state.range(0)));
   PolicyEngine engine = workload.start(kAutoConfig);
-  std::size_t at = 0;
-  for (auto _ : state) {
-    const Launch& launch = workload.pass[at];
-    benchmark::DoNotOptimize(engine.on_launch({launch.kernel, launch.buffers}));
-    if (++at == workload.pass.size()) at = 0;
-  }
-  state.SetItemsProcessed(state.iterations());
+  run_passes(state, workload, engine);
 }
 BENCHMARK(BM_OnLaunchOfAutoWhenAllFits)->Arg(0)->Arg(9100);
 
@@ -166,12 +171,7 @@ void BM_OnLaunchOfAutoAtHalf(benchmark::State& state) {
   const Workload workload(static_cast<std::uint32_t>(state.range(0)), 0);
   PolicyEngine engine = workload.start(kAutoConfig);
   InstantResidency residency(engine, workload.buffers, workload.buffers / 2);
-  std::size_t at = 0;
-  for (auto _ : state) {
-    residency.launch(workload.pass[at]);
-    if (++at == workload.pass.size()) at = 0;
-  }
-  state.SetItemsProcessed(state.iterations());
+  run_passes(state, workload, [&residency](const Launch& launch) { residency.launch(launch); });
   state.counters["moved"] = benchmark::Counter(static_cast<double>(residency.moved()),
                                                benchmark::Counter::kAvgIterations);
 }

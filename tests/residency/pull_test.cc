@@ -44,6 +44,14 @@ class PullTest : public MovingCoreTest {
     device_.drain();
   }
 
+  /// make_four(), of which policy knows the order and has had done what it wants.
+  std::vector<BufferId> make_known_pass() REQUIRES(manager_lock) {
+    const auto pass = make_four();
+    learn(pass);
+    settle();
+    return pass;
+  }
+
   /// Has policy know `pass`, and announces its first two launches again: the fourth is missing.
   void begin_fourth_pass(const std::vector<BufferId>& pass) REQUIRES(manager_lock) {
     learn(pass);
@@ -86,26 +94,20 @@ TEST_F(PullTest, BringsNothingWhenItCannotForesee) {
 
 TEST_F(PullTest, BringsNothingForWhatIsUsedSooner) {
   const ManagerLock lock(core_.mutex);
-  const auto pass = make_four();
-  learn(pass);
-  settle();
+  const auto pass = make_known_pass();
   EXPECT_EQ(place_of(pass[3]), Place::kOut) << "it was used just now: all others are used before";
 }
 
 TEST_F(PullTest, TheNextLaunchWakesTheWorkerOnceNothingIsToBeDone) {
   const ManagerLock lock(core_.mutex);
-  const auto pass = make_four();
-  learn(pass);
-  settle();
+  const auto pass = make_known_pass();
   EXPECT_FALSE(mover_rounds_.is_pending());
   EXPECT_TRUE(core_.pull_awaits_launch);
 }
 
 TEST_F(PullTest, WhileLaunchesComeTheyNeedNotWakeTheWorker) {
   const ManagerLock lock(core_.mutex);
-  const auto pass = make_four();
-  learn(pass);
-  settle();
+  const auto pass = make_known_pass();
   launch(pass[0]);
   EXPECT_FALSE(mover_rounds_.run());
   EXPECT_TRUE(mover_rounds_.is_pending());
