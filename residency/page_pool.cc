@@ -1,6 +1,5 @@
 #include "residency/page_pool.h"
 
-#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -10,46 +9,54 @@ PagePool::PagePool(DeviceMemory& device, Address windows, Bytes size, Bytes gran
     : device_(device), windows_(windows, size, granule) {}
 
 std::optional<Page> PagePool::take(Bytes size) noexcept {
-  const auto found = std::find_if(idle_.begin(), idle_.end(),
-                                  [size](const Page& page) { return page.size == size; });
-  if (found == idle_.end()) return std::nullopt;
-  idle_bytes_ -= size;
-  return take_from(idle_, found);
+  const std::lock_guard lock(mutex_);
+  const auto found = by_size_.find(size);
+  if (found == by_size_.end() || found->second.idle.empty()) return std::nullopt;
+  return take_idle(found->second.idle);
 }
 
 std::optional<Page> PagePool::take_any() noexcept {
-  const auto largest = std::max_element(
-      idle_.begin(), idle_.end(), [](const Page& a, const Page& b) { return a.size < b.size; });
-  if (largest == idle_.end()) return std::nullopt;
-  idle_bytes_ -= largest->size;
-  return take_from(idle_, largest);
+  const std::lock_guard lock(mutex_);
+  for (auto same_size = by_size_.rbegin(); same_size != by_size_.rend(); ++same_size) {
+    if (!same_size->second.idle.empty()) return take_idle(same_size->second.idle);
+  }
+  return std::nullopt;
 }
 
 void PagePool::put(Page page) noexcept {
+  const std::lock_guard lock(mutex_);
   idle_bytes_ += page.size;
-  put_to(idle_, std::move(page));
+  ++idle_pages_;
+  Pages& idle = by_size_.find(page.size)->second.idle;
+  put_to(idle, std::move(page));
 }
 
-void PagePool::keep_untracked(Page page) noexcept { put_to(untracked_, std::move(page)); }
+void PagePool::keep_untracked(Page page) noexcept {
+  const std::lock_guard lock(mutex_);
+  put_to(untracked_, std::move(page));
+}
 
 std::optional<Page> PagePool::take_untracked() noexcept {
+  const std::lock_guard lock(mutex_);
   if (untracked_.empty()) return std::nullopt;
-  return take_from(untracked_, untracked_.begin());
+  return take_first(untracked_);
 }
 
-std::optional<Page> PagePool::take_from(Pages& pages, Pages::iterator at) noexcept {
-  std::optional<Page> page{std::move(*at)};
-  *at = Page{};
-  const std::lock_guard lock(mutex_);
-  spare_.splice(spare_.end(), pages, at);
+std::optional<Page> PagePool::take_idle(Pages& idle) noexcept {
+  idle_bytes_ -= idle.front().size;
+  --idle_pages_;
+  return take_first(idle);
+}
+
+std::optional<Page> PagePool::take_first(Pages& pages) noexcept {
+  std::optional<Page> page{std::move(pages.front())};
+  pages.front() = Page{};
+  spare_.splice(spare_.end(), pages, pages.begin());
   return page;
 }
 
 void PagePool::put_to(Pages& pages, Page page) noexcept {
-  {
-    const std::lock_guard lock(mutex_);
-    pages.splice(pages.end(), spare_, spare_.begin());
-  }
+  pages.splice(pages.end(), spare_, spare_.begin());
   pages.back() = std::move(page);
 }
 
@@ -59,23 +66,29 @@ Result<Page> PagePool::create(Bytes size) {
   try {
     node.emplace_back();
     const std::lock_guard lock(mutex_);
+    SameSize& same_size = by_size_[size];
     window = windows_.take(size);
+    ++same_size.pages;
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
   }
-  if (!window) return Status::kOutOfDeviceMemory;
-  const auto give_window_back = [&] {
+  const auto undo = [&] {
     const std::lock_guard lock(mutex_);
-    windows_.give_back(*window, size);
+    if (window) windows_.give_back(*window, size);
+    uncount(size);
   };
+  if (!window) {
+    undo();
+    return Status::kOutOfDeviceMemory;
+  }
   const auto handle = device_.create_pages(size);
   if (!handle.ok()) {
-    give_window_back();
+    undo();
     return handle.status();
   }
   if (const Status status = device_.map(*window, size, *handle); status != Status::kOk) {
     (void)device_.destroy_pages(*handle, size);
-    give_window_back();
+    undo();
     return status;
   }
   const std::lock_guard lock(mutex_);
@@ -95,7 +108,14 @@ Status PagePool::destroy(Page& page) {
   if (status != Status::kOk) return status;
   const std::lock_guard lock(mutex_);
   spare_.pop_back();
+  uncount(page.size);
   return Status::kOk;
+}
+
+// A page of that size is no more, or did not come to be.
+void PagePool::uncount(Bytes size) noexcept {
+  const auto found = by_size_.find(size);
+  if (--found->second.pages == 0) by_size_.erase(found);
 }
 
 }  // namespace superpipe

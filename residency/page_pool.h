@@ -2,8 +2,10 @@
 // they exist.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -16,7 +18,7 @@
 
 namespace superpipe {
 
-/// Pages of one buffer: one handle, mapped at `window` as long as they exist.
+/// The memory of one piece: one handle, mapped at `window` as long as it exists.
 struct Page {
   PageHandle handle{};
   Bytes size;
@@ -38,7 +40,7 @@ class PagePool {
   PagePool(DeviceMemory& device, Address windows, Bytes size, Bytes granule);
 
   /// An idle page of exactly `size`: the longest idle, whose write-back is the likeliest done.
-  /// O(idle pages), as take_any().
+  /// O(log sizes), as take_any().
   std::optional<Page> take(Bytes size) noexcept;
   /// The largest idle page, to be destroyed.
   std::optional<Page> take_any() noexcept;
@@ -49,8 +51,8 @@ class PagePool {
   std::optional<Page> take_untracked() noexcept;
 
   [[nodiscard]] Bytes idle_bytes() const { return idle_bytes_; }
-  [[nodiscard]] bool empty() const { return idle_.empty(); }
-  [[nodiscard]] std::size_t idle_pages() const { return idle_.size(); }
+  [[nodiscard]] bool empty() const { return idle_pages_ == 0; }
+  [[nodiscard]] std::size_t idle_pages() const { return idle_pages_; }
 
   /// Creates pages and maps their window. Thread-safe. Cost: create, map and set-access.
   /// @return kOutOfDeviceMemory, kOutOfHostMemory, kDeviceError; nothing is then left behind.
@@ -61,15 +63,23 @@ class PagePool {
 
  private:
   using Pages = std::list<Page>;
-  std::optional<Page> take_from(Pages& pages, Pages::iterator at) noexcept;
+  /// The pages of one size.
+  struct SameSize {
+    Pages idle;             ///< the longest idle first
+    std::size_t pages = 0;  ///< that exist, idle or not
+  };
+  std::optional<Page> take_idle(Pages& idle) noexcept;
+  std::optional<Page> take_first(Pages& pages) noexcept;
   void put_to(Pages& pages, Page page) noexcept;
+  void uncount(Bytes size) noexcept;
 
   DeviceMemory& device_;
-  std::mutex mutex_;  // of windows_ and spare_
+  std::mutex mutex_;  // of windows_, spare_ and by_size_
   AddressRanges windows_;
   Pages spare_;  // as many nodes as pages exist that are not here
-  Pages idle_;   // the longest idle first
+  std::map<Bytes, SameSize> by_size_;
   Pages untracked_;
+  std::size_t idle_pages_ = 0;
   Bytes idle_bytes_;
 };
 
