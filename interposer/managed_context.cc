@@ -8,6 +8,7 @@
 #include "interposer/driver/table.h"
 #include "interposer/log.h"
 #include "policy/budget.h"
+#include "policy/piece_size.h"
 #include "policy/requirements.h"
 #include "policy/settings.h"
 #include "residency/host_memory.h"
@@ -100,6 +101,7 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.policy.k_prime = configuration_.k_prime;
   if (configuration_.gpu_mem || configuration_.budget_is_free_memory()) {
     options.policy.budget = budget_;
+    options.piece_size = piece_size_for(budget_, device_memory_.granularity());
   }
   // Who wants a timeline wants the launches on it, too.
   options.policy_waits =

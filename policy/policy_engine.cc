@@ -393,9 +393,9 @@ PolicyEngine::~PolicyEngine() = default;
 PolicyEngine::PolicyEngine(PolicyEngine&&) noexcept = default;
 PolicyEngine& PolicyEngine::operator=(PolicyEngine&&) noexcept = default;
 
-void PolicyEngine::on_allocate(BufferId id, Bytes footprint) {
+void PolicyEngine::on_allocate(BufferId id, Bytes footprint, std::uint32_t pieces) {
   impl_->on_allocate(id, footprint);
-  if (puller_ != nullptr) puller_->on_allocate(id, footprint, 1);
+  if (puller_ != nullptr) puller_->on_allocate(id, footprint, pieces);
 }
 void PolicyEngine::on_host_write(BufferId id) { impl_->on_host_write(id); }
 void PolicyEngine::on_free(BufferId id) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -76,8 +77,9 @@ class PolicyEngine {
   PolicyEngine(PolicyEngine&&) noexcept;
   PolicyEngine& operator=(PolicyEngine&&) noexcept;
 
-  /// A buffer of `footprint` device bytes (rounded up to pages) exists from now on.
-  void on_allocate(BufferId id, Bytes footprint);
+  /// A buffer of `footprint` device bytes (rounded up to pages) exists from now on, which comes and
+  /// goes in `pieces` pieces.
+  void on_allocate(BufferId id, Bytes footprint, std::uint32_t pieces = 1);
 
   /// The program copied content from the host into the buffer: a sign that it is persistent.
   void on_host_write(BufferId id);

@@ -17,7 +17,7 @@ Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
     if (!missing.ok()) return missing.status();
     if (!missing->any) break;
     if (!attempt.over_limit && missing->pages > Bytes{}) {
-      const auto next = find_room(set, missing->pages, attempt);
+      const auto next = find_room(set, *missing, attempt);
       if (!next.ok()) return next.status();
       if (*next == Next::kLookAgain) continue;
     }
@@ -27,7 +27,7 @@ Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
   // The limit has shrunk, or this launch went over it: evictions bring the device back below it as
   // soon as the work that uses their buffers is done.
   if (core_.ledger.excess() > core_.coming()) {
-    (void)evictions_.request_bytes(core_.ledger.excess() - core_.coming());
+    (void)evictions_.request_bytes(core_.ledger.excess() - core_.coming(), Bytes{});
   }
   return Status::kOk;
 }
@@ -36,17 +36,23 @@ Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
 void Admission::follow(const Decision& decision) {
   if (core_.ledger.is_under_pressure()) (void)evictions_.request(decision.evict);
   for (const BufferId id : decision.fetch) {
-    if (index_of(id) >= core_.buffers.end()) continue;
-    Buffer& buffer = core_.buffers[id];
-    if (!buffer.live || buffer.place == Place::kIn || buffer.place == Place::kFetching ||
-        buffer.want != Want::kNobody) {
-      continue;
-    }
-    core_.fetches.push(Want::kPrefetch, {id, buffer.generation});
-    buffer.want = Want::kPrefetch;
-    core_.tell_whereabouts(id);
+    if (index_of(id) < core_.buffers.end() && core_.buffers[id].live) prefetch(id);
   }
   if (!core_.fetches.empty()) core_.wake_worker();
+}
+
+void Admission::prefetch(BufferId id) {
+  Buffer& buffer = core_.buffers[id];
+  for (std::uint32_t index = 0; buffer.missing > 0 && index < buffer.pieces.size(); ++index) {
+    Piece& piece = buffer.pieces[index];
+    if (piece.place == Place::kIn || piece.place == Place::kFetching ||
+        piece.want != Want::kNobody) {
+      continue;
+    }
+    core_.fetches.push(Want::kPrefetch, {id, index, buffer.generation});
+    piece.want = Want::kPrefetch;
+    core_.tell_whereabouts(PieceId{id, index});
+  }
 }
 
 Admission::Attempt Admission::begin(const WorkingSet& set) const {
@@ -61,39 +67,46 @@ Admission::Attempt Admission::begin(const WorkingSet& set) const {
           core_.counters.errors};
 }
 
-// Demands each buffer that is out and that nobody has demanded yet.
+// Demands each piece that is out and that nobody has demanded yet.
 // @return why an earlier demand failed, if that is final.
 Result<Admission::Missing> Admission::demand_missing(const WorkingSet& set, Attempt& attempt) {
   Missing missing;
   for (const BufferId id : set.buffers) {
     Buffer& buffer = core_.buffers[id];
-    if (buffer.place == Place::kIn) continue;
+    if (buffer.missing == 0) continue;
     missing.any = true;
-    if (buffer.place != Place::kOut) continue;
-    if (buffer.want != Want::kDemand) {
-      if (const Status status = demand(id, attempt); status != Status::kOk) return status;
+    for (std::uint32_t index = 0; index < buffer.pieces.size(); ++index) {
+      Piece& piece = buffer.pieces[index];
+      if (piece.place != Place::kOut) continue;
+      if (piece.want != Want::kDemand) {
+        const Status status = demand({id, index}, attempt);
+        if (status != Status::kOk) return status;
+      }
+      piece.may_exceed_limit = attempt.over_limit;
+      if (piece.page) continue;
+      missing.pages += buffer.bytes_of(index);
+      missing.page_size = std::max(missing.page_size, buffer.bytes_of(index));
     }
-    buffer.may_exceed_limit = attempt.over_limit;
-    if (!buffer.page) missing.pages += buffer.footprint;
   }
   return missing;
 }
 
-Status Admission::demand(BufferId id, Attempt& attempt) {
+Status Admission::demand(PieceId id, Attempt& attempt) {
   constexpr int kMostFullDevices = 8;
-  Buffer& buffer = core_.buffers[id];
-  const Status failed = std::exchange(buffer.fetch_status, Status::kOk);
+  Buffer& buffer = core_.buffers[id.buffer];
+  Piece& piece = buffer.pieces[id.index];
+  const Bytes bytes = buffer.bytes_of(id.index);
+  const Status failed = std::exchange(piece.fetch_status, Status::kOk);
   if (failed == Status::kOutOfDeviceMemory && attempt.device_was_full++ < kMostFullDevices) {
     // The device is fuller than the budget says: what is missing must come from other buffers.
-    if (evictions_.request_bytes(buffer.footprint) == Bytes{} &&
-        core_.obtainable() < buffer.footprint) {
+    if (evictions_.request_bytes(bytes, bytes) == Bytes{} && core_.obtainable() < bytes) {
       return failed;
     }
   } else if (failed != Status::kOk) {
     return failed;
   }
-  core_.fetches.push(Want::kDemand, {id, buffer.generation});
-  buffer.want = Want::kDemand;
+  core_.fetches.push(Want::kDemand, {id.buffer, id.index, buffer.generation});
+  piece.want = Want::kDemand;
   core_.tell_whereabouts(id);
   core_.wake_worker();
   return Status::kOk;
@@ -101,8 +114,9 @@ Status Admission::demand(BufferId id, Attempt& attempt) {
 
 // Requests evictions for what does not come free by itself, and finds out when nothing will.
 // @return kWorkingSetTooLarge, kDeviceError.
-Result<Admission::Next> Admission::find_room(const WorkingSet& set, Bytes needed,
+Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missing& missing,
                                              Attempt& attempt) {
+  const Bytes needed = missing.pages;
   const bool too_large = attempt.working_set > core_.ledger.limit();
   if (too_large && core_.must_keep_limit()) {
     // What was freed since the last sample may be all that is lacking.
@@ -115,7 +129,16 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, Bytes needed
   const bool impatient = core_.now() >= attempt.patience;
   if (impatient) attempt.patience += attempt.patience_step;
   const Bytes have = impatient ? core_.obtainable_now() : core_.obtainable();
-  if (needed <= have || evictions_.request_bytes(needed - have) > Bytes{}) return Next::kWait;
+  // While the link is busy nothing is gained by choosing who leaves. What has been used by the time
+  // that it runs dry may then go: mostly that is what is needed last.
+  if (needed > have && !impatient && core_.under_way.is_enough()) return Next::kWait;
+  if (needed <= have) return Next::kWait;
+  if (core_.policy.puller() != nullptr && !impatient) {
+    // A victim whose use is not over would hold up the link for as long as that takes.
+    const Bytes at_once = evictions_.request_bytes_at_once(needed - have, missing.page_size);
+    if (at_once > Bytes{} || completion_.is_awaiting()) return Next::kWait;
+  }
+  if (evictions_.request_bytes(needed - have, missing.page_size) > Bytes{}) return Next::kWait;
   if (pages_are_coming(needed)) return Next::kWait;
   // Nobody can go and nothing is on its way. But the pins of other operations end soon.
   if (!too_large && others_move(set)) return Next::kWait;
@@ -147,7 +170,10 @@ void Admission::wait_for(const std::vector<BufferId>& prefetched,
                          ResidencyCore::Clock::time_point deadline) {
   const auto is_wanted = [this](BufferId id) REQUIRES(manager_lock) {
     const Buffer& buffer = core_.buffers[id];
-    return buffer.live && (buffer.want == Want::kPrefetch || buffer.place == Place::kFetching);
+    return buffer.live &&
+           std::ranges::any_of(buffer.pieces, [](const Piece& piece) REQUIRES(manager_lock) {
+             return piece.want == Want::kPrefetch || piece.place == Place::kFetching;
+           });
   };
   while (std::any_of(prefetched.begin(), prefetched.end(), is_wanted) &&
          core_.wait_change(deadline)) {
@@ -159,8 +185,8 @@ void Admission::wait_for(const std::vector<BufferId>& prefetched,
 bool Admission::others_move(const WorkingSet& set) const {
   for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
     const Buffer& buffer = core_.buffers[BufferId{i}];
-    const bool moves = buffer.is_moving() || (buffer.pins > 0 && !buffer.pinned_forever) ||
-                       evictions_.may_go(buffer);
+    const bool moves = buffer.moving > 0 || (buffer.pins > 0 && !buffer.pinned_forever) ||
+                       evictions_.has_victim(buffer, Bytes{});
     if (moves &&
         std::find(set.buffers.begin(), set.buffers.end(), BufferId{i}) == set.buffers.end()) {
       return true;
@@ -171,10 +197,11 @@ bool Admission::others_move(const WorkingSet& set) const {
 
 void Admission::give_up(const WorkingSet& set) noexcept {
   for (const BufferId id : set.buffers) {
-    Buffer& buffer = core_.buffers[id];
-    buffer.may_exceed_limit = false;
-    buffer.fetch_status = Status::kOk;
-    if (buffer.want == Want::kDemand) buffer.want = Want::kNobody;
+    for (Piece& piece : core_.buffers[id].pieces) {
+      piece.may_exceed_limit = false;
+      piece.fetch_status = Status::kOk;
+      if (piece.want == Want::kDemand) piece.want = Want::kNobody;
+    }
     core_.tell_whereabouts(id);
   }
 }
@@ -240,7 +267,8 @@ bool Admission::shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept
       const bool impatient = core_.now() - begun >= patience;
       const Bytes excess = core_.ledger.pages() - bytes;
       const Bytes room = impatient ? core_.pool->idle_bytes() : core_.coming();
-      const bool chosen = excess > room && evictions_.request_bytes(excess - room) > Bytes{};
+      const bool chosen =
+          excess > room && evictions_.request_bytes(excess - room, Bytes{}) > Bytes{};
       if (!chosen && core_.coming() == Bytes{}) break;  // nobody can go, and nothing is on its way
       const auto until = impatient ? deadline : std::min(deadline, begun + patience);
       if (!core_.wait_change(until) && core_.now() >= deadline) break;

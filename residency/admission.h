@@ -13,6 +13,7 @@
 #include "residency/page_supply.h"
 #include "residency/residency_core.h"
 #include "residency/result.h"
+#include "residency/use_completion.h"
 
 namespace superpipe {
 
@@ -28,8 +29,9 @@ struct WorkingSet {
 /// work of the program; work that does not end is not waited for long (I7).
 class Admission {
  public:
-  Admission(ResidencyCore& core, PageSupply& pages, EvictionQueue& evictions)
-      : core_(core), pages_(pages), evictions_(evictions) {}
+  Admission(ResidencyCore& core, PageSupply& pages, UseCompletion& completion,
+            EvictionQueue& evictions)
+      : core_(core), pages_(pages), completion_(completion), evictions_(evictions) {}
 
   /// Gets every buffer of `set` mapped, and does what policy wants done before. REQUIRES: they are
   /// pinned, and the caller has the turn, unless all are mapped and nothing is to be waited for. On
@@ -63,14 +65,16 @@ class Admission {
   struct Missing {
     bool any = false;  ///< a buffer is not in place
     Bytes pages;       ///< that have to be found
+    Bytes page_size;   ///< of the largest
   };
   enum class Next { kWait, kLookAgain };
 
   void follow(const Decision& decision) REQUIRES(manager_lock);
+  void prefetch(BufferId id) REQUIRES(manager_lock);
   Attempt begin(const WorkingSet& set) const REQUIRES(manager_lock);
   Result<Missing> demand_missing(const WorkingSet& set, Attempt& attempt) REQUIRES(manager_lock);
-  Status demand(BufferId id, Attempt& attempt) REQUIRES(manager_lock);
-  Result<Next> find_room(const WorkingSet& set, Bytes needed, Attempt& attempt)
+  Status demand(PieceId id, Attempt& attempt) REQUIRES(manager_lock);
+  Result<Next> find_room(const WorkingSet& set, const Missing& missing, Attempt& attempt)
       REQUIRES(manager_lock);
   Status wait(Bytes needed, Attempt& attempt) REQUIRES(manager_lock);
   void wait_for(const std::vector<BufferId>& prefetched, ResidencyCore::Clock::time_point deadline)
@@ -88,6 +92,7 @@ class Admission {
 
   ResidencyCore& core_;
   PageSupply& pages_;
+  UseCompletion& completion_;
   EvictionQueue& evictions_;
 };
 

@@ -17,20 +17,20 @@ void BufferCache::unexpect(Bytes footprint) noexcept {
   if (--found->second.buffers == 0) by_footprint_.erase(found);
 }
 
-void BufferCache::insert(BufferId id, Bytes footprint, bool oldest) noexcept {
+void BufferCache::insert(BufferId id, Bytes footprint, Bytes bytes, bool oldest) noexcept {
   auto& cached = by_footprint_.find(footprint.count())->second.cached;
   cached.insert(oldest ? cached.begin() : cached.end(), id);
-  bytes_ += footprint;
+  bytes_ += bytes;
 }
 
-bool BufferCache::erase(BufferId id, Bytes footprint) noexcept {
+bool BufferCache::erase(BufferId id, Bytes footprint, Bytes bytes) noexcept {
   const auto found = by_footprint_.find(footprint.count());
   if (found == by_footprint_.end()) return false;
   auto& cached = found->second.cached;
   const auto at = std::find(cached.begin(), cached.end(), id);
   if (at == cached.end()) return false;
   cached.erase(at);
-  bytes_ -= footprint;
+  bytes_ -= bytes;
   return true;
 }
 

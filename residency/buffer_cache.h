@@ -22,13 +22,19 @@ class BufferCache {
   /// The buffer is no more. REQUIRES: expect() for it, and that it is not cached.
   void unexpect(Bytes footprint) noexcept;
 
-  /// Caches `id`. REQUIRES: expect() for it. Allocates nothing.
-  void insert(BufferId id, Bytes footprint) noexcept { insert(id, footprint, false); }
+  /// Caches `id`, of which pages of `bytes` are in place. REQUIRES: expect() for it. Allocates
+  /// nothing.
+  void insert(BufferId id, Bytes footprint, Bytes bytes) noexcept {
+    insert(id, footprint, bytes, false);
+  }
   /// The same, as the one that was freed first.
-  void insert_oldest(BufferId id, Bytes footprint) noexcept { insert(id, footprint, true); }
+  void insert_oldest(BufferId id, Bytes footprint, Bytes bytes) noexcept {
+    insert(id, footprint, bytes, true);
+  }
 
-  /// Takes `id` out. @return false if it is not cached. O(cached buffers of the footprint).
-  bool erase(BufferId id, Bytes footprint) noexcept;
+  /// Takes `id` out, with the pages that it was cached with.
+  /// @return false if it is not cached. O(cached buffers of the footprint).
+  bool erase(BufferId id, Bytes footprint, Bytes bytes) noexcept;
 
   /// The cached buffers of `footprint`, oldest first; valid until the next change.
   [[nodiscard]] const std::vector<BufferId>& of(Bytes footprint) const;
@@ -36,7 +42,7 @@ class BufferCache {
   /// The oldest cached buffer of each footprint. Throws std::bad_alloc.
   [[nodiscard]] std::vector<BufferId> oldest_of_each_size() const;
 
-  /// What the pages of all cached buffers take.
+  /// What the pages of all cached buffers in place take.
   [[nodiscard]] Bytes bytes() const { return bytes_; }
 
   /// Forgets all cached buffers; the room for them stays.
@@ -48,7 +54,7 @@ class BufferCache {
     std::size_t buffers = 0;       ///< that exist, cached or not
   };
 
-  void insert(BufferId id, Bytes footprint, bool oldest) noexcept;
+  void insert(BufferId id, Bytes footprint, Bytes bytes, bool oldest) noexcept;
 
   std::unordered_map<std::uint64_t, SameSize> by_footprint_;
   Bytes bytes_;

@@ -58,20 +58,20 @@ Result<Address> BufferLifetimes::allocate_backed(Bytes size, Bytes backing,
 }
 
 // A cached buffer of that footprint that may be reused in the order of `stream`, last freed first;
-// taken out of the cache, in kFetching.
+// taken out of the cache, and beginning its life.
 std::optional<BufferId> BufferLifetimes::claim_cached(Bytes footprint,
                                                       std::optional<StreamHandle> stream) {
   // Whenever the mutex was open, an id may have come to name another buffer, of another size, and
   // cached as well: the generation tells.
-  std::vector<WantedBuffer> candidates;
+  std::vector<Candidate> candidates;
   const auto& cached = core_.cache.of(footprint);
   if (cached.empty()) return std::nullopt;
   for (auto id = cached.rbegin(); id != cached.rend(); ++id) {
     candidates.push_back({*id, core_.buffers[*id].generation});
   }
   const Slot slot = stream ? streams_.slot_of(*stream) : kNoSlot;
-  std::optional<WantedBuffer> second_best;
-  for (const WantedBuffer& candidate : candidates) {
+  std::optional<Candidate> second_best;
+  for (const Candidate& candidate : candidates) {
     const Buffer& buffer = core_.buffers[candidate.id];
     if (buffer.generation != candidate.generation) continue;
     bool usable =
@@ -90,24 +90,25 @@ std::optional<BufferId> BufferLifetimes::claim_cached(Bytes footprint,
   return second_best->id;
 }
 
-bool BufferLifetimes::claim(const WantedBuffer& candidate, Bytes footprint) {
+bool BufferLifetimes::claim(const Candidate& candidate, Bytes footprint) {
   Buffer& buffer = core_.buffers[candidate.id];
-  if (buffer.generation != candidate.generation || !core_.cache.erase(candidate.id, footprint)) {
+  if (buffer.generation != candidate.generation ||
+      !core_.cache.erase(candidate.id, footprint, buffer.bytes_in_place())) {
     return false;
   }
-  buffer.place = Place::kFetching;
+  buffer.is_beginning = true;
   return true;
 }
 
-// Makes a claimed buffer as new, in kIn; on failure it is cached again.
+// Makes a claimed buffer as new; on failure it is cached again. What is not in place comes when it
+// is used.
 Status BufferLifetimes::reuse(BufferId id, Bytes size, std::optional<StreamHandle> stream) {
   Buffer& buffer = core_.buffers[id];
   buffer.size.store(size.count(), std::memory_order_relaxed);
   buffer.fresh = true;
-  buffer.dirty = false;
   Status status = Status::kOutOfHostMemory;
   try {
-    if (core_.asks_policy) core_.policy.on_allocate(id, buffer.footprint);
+    tell_of(id);
     status = mover_.renew(id, stream);
     if (status != Status::kOk && core_.asks_policy) core_.policy.on_free(id);
   } catch (const std::bad_alloc&) {
@@ -116,8 +117,8 @@ Status BufferLifetimes::reuse(BufferId id, Bytes size, std::optional<StreamHandl
   core_.refresh_limit();
   if (status == Status::kOk) return status;
   ++core_.counters.errors;
-  buffer.place = Place::kIn;
-  cache(id);
+  buffer.is_beginning = false;
+  if (!buffer.is_untracked()) put_away(id);
   return status;
 }
 
@@ -134,29 +135,29 @@ Result<BufferId> BufferLifetimes::create(Bytes size, Bytes footprint) {
   Buffer& buffer = core_.buffers[*id];
   buffer.base.store(*address, std::memory_order_relaxed);
   buffer.size.store(size.count(), std::memory_order_relaxed);
-  buffer.footprint = footprint;
   core_.refresh_limit();  // policy was told first: it may depend on the largest buffer seen
-  buffer.place = Place::kFetching;
-  Status status = attach_first_page(*id);
-  if (status == Status::kOutOfDeviceMemory && core_.moves) {
-    buffer.place = Place::kOut;  // it comes in when it is used
-    status = Status::kOk;
-  }
+  Status status = attach_first_pages(*id);
+  // It comes in when it is used.
+  if (status == Status::kOutOfDeviceMemory && core_.moves) status = Status::kOk;
   if (status == Status::kOk) return *id;
   if (core_.asks_policy) core_.policy.on_free(*id);
   core_.refresh_limit();
-  core_.forget_buffer(*id);
+  // A page that cannot even be unmapped stays where it is, and so does the address.
+  if (!buffer.has_pages()) core_.forget_buffer(*id);
   return status;
 }
 
-// An id that policy and cache know of.
+// An id that policy and cache know of, of a buffer that is cut into pieces and begins its life.
 Result<BufferId> BufferLifetimes::name(Bytes footprint) {
   std::optional<BufferId> id;
   try {
     id = core_.buffers.create();
     if (!id) return Status::kOutOfDeviceMemory;
-    if (core_.asks_policy) core_.policy.on_allocate(*id, footprint);
+    Buffer& buffer = core_.buffers[*id];
+    buffer.cut(footprint, core_.piece_size_of(footprint));
+    tell_of(*id);
     core_.cache.expect(footprint);
+    buffer.is_beginning = true;
     return *id;
   } catch (const std::bad_alloc&) {
     if (id && core_.asks_policy) core_.policy.on_free(*id);
@@ -165,28 +166,63 @@ Result<BufferId> BufferLifetimes::name(Bytes footprint) {
   }
 }
 
+// Tells policy, if it is asked, of a buffer. Throws std::bad_alloc.
+void BufferLifetimes::tell_of(BufferId id) {
+  if (!core_.asks_policy) return;
+  const Buffer& buffer = core_.buffers[id];
+  core_.policy.on_allocate(id, buffer.footprint, static_cast<std::uint32_t>(buffer.pieces.size()));
+}
+
+// Gets all pieces in place, or none: a buffer of which a part is out cannot be written on the host
+// alone. @return kOutOfDeviceMemory: there are not pages enough without evicting anything.
+Status BufferLifetimes::attach_first_pages(BufferId id) {
+  Buffer& buffer = core_.buffers[id];
+  std::vector<Page> pages;
+  try {
+    pages.reserve(buffer.pieces.size());
+  } catch (const std::bad_alloc&) {
+    return Status::kOutOfHostMemory;
+  }
+  Status status = Status::kOk;
+  while (pages.size() < buffer.pieces.size() && status == Status::kOk) {
+    auto page = acquire_first_page(buffer.bytes_of(static_cast<std::uint32_t>(pages.size())));
+    status = page.status();
+    if (page.ok()) pages.push_back(std::move(*page));
+  }
+  for (std::uint32_t piece = 0; piece < pages.size(); ++piece) {
+    if (status == Status::kOk) {
+      buffer.set_place(piece, Place::kFetching);
+      status = mover_.attach({id, piece}, std::move(pages[piece]));
+    } else {
+      core_.pool->put(std::move(pages[piece]));
+    }
+  }
+  if (status != Status::kOk) (void)pages_.strip(buffer);
+  return status;
+}
+
 // @return kOutOfDeviceMemory: there is no page to be had without evicting anything.
-Status BufferLifetimes::attach_first_page(BufferId id) {
-  const Bytes footprint = core_.buffers[id].footprint;
-  auto page = pages_.acquire(footprint, false);
+Result<Page> BufferLifetimes::acquire_first_page(Bytes bytes) {
+  auto page = pages_.acquire(bytes, false);
   // Where nothing is ever evicted, buffers freed in stream order are what room there will be.
   const auto deadline = core_.now() + core_.options.wait_limit;
   const auto is_lacking = [&page] { return !page.ok() && page.status() != Status::kDeviceError; };
   while (!core_.moves && is_lacking() && core_.cache.bytes() > Bytes{} &&
          core_.wait_change(deadline)) {
-    page = pages_.acquire(footprint, false);
+    page = pages_.acquire(bytes, false);
   }
   // Before such an allocation is refused, the device is asked what the program has freed.
   if (!core_.moves && is_lacking() && core_.sample_passthrough()) {
-    page = pages_.acquire(footprint, false);
+    page = pages_.acquire(bytes, false);
   }
   if (page.status() == Status::kNotYet) return Status::kOutOfDeviceMemory;
-  return page.ok() ? mover_.attach(id, std::move(*page)) : page.status();
+  return page;
 }
 
 void BufferLifetimes::begin_life(BufferId id, Bytes size, Bytes backing) {
   Buffer& buffer = core_.buffers[id];
   buffer.live = true;
+  buffer.is_beginning = false;
   buffer.host.backing = backing;
   core_.ledger.begin_life(buffer.footprint, size);
   core_.note_peak();
@@ -227,7 +263,7 @@ Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) t
     const auto id = find_base(base);
     if (!id) return Status::kInvalidValue;
     const Buffer& buffer = core_.buffers[*id];
-    if (!buffer.is_moving() && !buffer.host.is_busy() && buffer.pins == 0) {
+    if (buffer.moving == 0 && !buffer.host.is_busy() && buffer.pins == 0) {
       end_life(*id, std::move(freed), slot);
       return Status::kOk;
     }
@@ -243,21 +279,23 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) {
   Buffer& buffer = core_.buffers[id];
   // What the slab's next owner has to wait for, as far as it is known.
   std::vector<EventRef> after;
-  bool known = !buffer.page_is_untracked;
+  bool known = !buffer.is_untracked();
   if (buffer.host.slab) {
-    after.reserve(3 + buffer.host.operations.size());
-    if (buffer.ready != nullptr) after.push_back(buffer.ready);
+    after.reserve(1 + 2 * buffer.pieces.size() + buffer.host.operations.size());
+    for (const Piece& piece : buffer.pieces) {
+      for (const EventRef& event : {piece.ready, piece.write_back}) {
+        if (event != nullptr) after.push_back(event);
+      }
+    }
     known = buffer.host.append_ends(freed, after) && known;
   }
   core_.arena->set_owner(buffer.base.load(), buffer.footprint, Arena::kNobody);
   evictions_.revoke(id);
   if (core_.asks_policy) core_.policy.on_free(id);
-  buffer.told_in = false;
   core_.refresh_limit();
   core_.ledger.end_life(buffer.footprint, Bytes{buffer.size.load()});
   core_.host.unreserve(buffer.host.backing);
   buffer.live = false;
-  buffer.want = Want::kNobody;
   buffer.pinned_forever = false;
   ++buffer.generation;
   buffer.freed = std::move(freed);
@@ -265,22 +303,33 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) {
   if (buffer.host.slab && known) core_.host.release(buffer.host.slab, std::move(after));
   if (buffer.host.slab && !known) core_.host.keep_untracked(buffer.host.slab);
   buffer.host = HostCopy{};
-  buffer.fetch_status = Status::kOk;
-  if (buffer.page_is_untracked) {
-    // Page and address stay as they are, so that a transfer that may still run on them finds them.
-  } else if (buffer.place == Place::kIn) {
-    cache(id);
-  } else {
-    if (buffer.page) core_.pool->put(*std::exchange(buffer.page, std::nullopt));
-    core_.forget_buffer(id);
+  for (Piece& piece : buffer.pieces) {
+    piece.told_in = false;
+    piece.want = Want::kNobody;
+    piece.fetch_status = Status::kOk;
+    piece.write_back = nullptr;
   }
+  // Where a transfer may still run on a page, pages and address stay as they are, so that it finds
+  // them.
+  if (!buffer.is_untracked()) put_away(id);
   core_.announce_change();
   core_.wake_worker();
 }
 
-void BufferLifetimes::cache(BufferId id) noexcept {
-  const Buffer& buffer = core_.buffers[id];
-  if (!buffer.page_is_untracked) core_.cache.insert(id, buffer.footprint);
+// Caches a buffer that nobody has, or forgets it if nothing of it is in place.
+void BufferLifetimes::put_away(BufferId id) noexcept {
+  Buffer& buffer = core_.buffers[id];
+  for (Piece& piece : buffer.pieces) {
+    // Its eviction failed half-way.
+    if (piece.page && piece.place == Place::kOut) {
+      core_.pool->put(*std::exchange(piece.page, std::nullopt));
+    }
+  }
+  if (buffer.missing < buffer.pieces.size()) {
+    core_.cache.insert(id, buffer.footprint, buffer.bytes_in_place());
+  } else {
+    core_.forget_buffer(id);
+  }
 }
 
 }  // namespace superpipe

@@ -1,6 +1,7 @@
 // The beginning and the end of a buffer's life, and its time in the cache.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "residency/content_mover.h"
@@ -25,19 +26,27 @@ class BufferLifetimes {
   Status free(Address base, std::optional<StreamHandle> stream) EXCLUDES(manager_lock);
 
  private:
+  /// A cached buffer, as it was when it was seen: the id may have come to name another since.
+  struct Candidate {
+    BufferId id;
+    std::uint64_t generation;
+  };
+
   Result<Address> allocate_backed(Bytes size, Bytes backing, std::optional<StreamHandle> stream)
       REQUIRES(manager_lock);
   std::optional<BufferId> claim_cached(Bytes footprint, std::optional<StreamHandle> stream)
       REQUIRES(manager_lock);
-  bool claim(const WantedBuffer& candidate, Bytes footprint) REQUIRES(manager_lock);
+  bool claim(const Candidate& candidate, Bytes footprint) REQUIRES(manager_lock);
   Status reuse(BufferId id, Bytes size, std::optional<StreamHandle> stream) REQUIRES(manager_lock);
   Result<BufferId> create(Bytes size, Bytes footprint) REQUIRES(manager_lock);
   Result<BufferId> name(Bytes footprint) REQUIRES(manager_lock);
-  Status attach_first_page(BufferId id) REQUIRES(manager_lock);
+  void tell_of(BufferId id) REQUIRES(manager_lock);
+  Status attach_first_pages(BufferId id) REQUIRES(manager_lock);
+  Result<Page> acquire_first_page(Bytes bytes) REQUIRES(manager_lock);
   void begin_life(BufferId id, Bytes size, Bytes backing) REQUIRES(manager_lock);
   std::optional<BufferId> find_base(Address base) const REQUIRES(manager_lock);
   void end_life(BufferId id, EventRef freed, Slot slot) REQUIRES(manager_lock);
-  void cache(BufferId id) noexcept REQUIRES(manager_lock);
+  void put_away(BufferId id) noexcept REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;

@@ -1,8 +1,72 @@
 #include "residency/buffer_table.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace superpipe {
+
+void Buffer::cut(Bytes whole, Bytes bytes) {
+  const std::uint64_t count = (whole.count() + bytes.count() - 1) / bytes.count();
+  pieces.resize(count);
+  footprint = whole;
+  piece_size = bytes;
+  missing = static_cast<std::uint32_t>(count);
+  arriving = moving = 0;
+}
+
+void Buffer::uncut() noexcept {
+  pieces.clear();
+  footprint = piece_size = Bytes{};
+  missing = arriving = moving = 0;
+}
+
+std::span<const Piece> Buffer::pieces_at(Bytes offset, Bytes bytes) const {
+  const std::uint64_t first = std::min(offset.count() / piece_size.count(), pieces.size() - 1);
+  const std::uint64_t end = offset.count() + std::max<std::uint64_t>(bytes.count(), 1);
+  const std::uint64_t last = std::min((end - 1) / piece_size.count(), pieces.size() - 1);
+  return std::span(pieces).subspan(first, last - first + 1);
+}
+
+void Buffer::set_place(std::uint32_t piece, Place place) noexcept {
+  Place& at = pieces[piece].place;
+  const auto moves = [](Place one) { return one == Place::kFetching || one == Place::kEvicting; };
+  missing += (at == Place::kIn ? 1U : 0U);
+  missing -= (place == Place::kIn ? 1U : 0U);
+  moving -= (moves(at) ? 1U : 0U);
+  moving += (moves(place) ? 1U : 0U);
+  at = place;
+}
+
+void Buffer::set_ready(std::uint32_t piece, EventRef ready) noexcept {
+  EventRef& awaited = pieces[piece].ready;
+  arriving -= (awaited != nullptr ? 1U : 0U);
+  arriving += (ready != nullptr ? 1U : 0U);
+  if (ready != nullptr) waited = 0;
+  awaited = std::move(ready);
+}
+
+bool Buffer::has_pages() const {
+  return std::ranges::any_of(
+      pieces, [](const Piece& piece) REQUIRES(manager_lock) { return piece.page.has_value(); });
+}
+
+Bytes Buffer::bytes_in_place() const {
+  Bytes bytes;
+  for (std::uint32_t piece = 0; piece < pieces.size(); ++piece) {
+    if (pieces[piece].place == Place::kIn) bytes += bytes_of(piece);
+  }
+  return bytes;
+}
+
+bool Buffer::is_untracked() const {
+  return std::ranges::any_of(
+      pieces, [](const Piece& piece) REQUIRES(manager_lock) { return piece.page_is_untracked; });
+}
+
+bool Buffer::has_arrived() const {
+  return std::ranges::none_of(
+      pieces, [](const Piece& piece) REQUIRES(manager_lock) { return piece.is_arriving(); });
+}
 
 BufferTable::~BufferTable() {
   for (auto& chunk : chunks_) delete[] chunk.load();
@@ -25,21 +89,13 @@ std::optional<BufferId> BufferTable::create() {
 void BufferTable::destroy(BufferId id) noexcept {
   Buffer& buffer = (*this)[id];
   // base and size may be read by find() at this moment: they keep their values.
-  buffer.uses = buffer.waited = buffer.last_use = 0;
-  buffer.ready = nullptr;
-  buffer.pins = 0;
-  buffer.footprint = Bytes{};
-  buffer.place = Place::kOut;
-  buffer.want = Want::kNobody;
-  buffer.told_in = false;
-  buffer.live = false;
+  buffer.uncut();
+  buffer.uses = buffer.waited = buffer.last_use = buffer.writes = 0;
+  buffer.pins = buffer.leaving = 0;
+  buffer.live = buffer.is_beginning = false;
   buffer.fresh = true;
-  buffer.dirty = buffer.pinned_forever = buffer.page_is_untracked = false;
-  buffer.may_exceed_limit = false;
-  buffer.fetch_status = Status::kOk;
-  buffer.evict_ticket = buffer.evict_failed = 0;
+  buffer.pinned_forever = false;
   ++buffer.generation;
-  buffer.page.reset();
   buffer.host = HostCopy{};
   buffer.freed = nullptr;
   buffer.freed_on = kNoSlot;

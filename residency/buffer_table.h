@@ -1,11 +1,13 @@
 // Every managed buffer: what it is, where its newest content is, and who still uses it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "policy/units.h"
@@ -13,6 +15,7 @@
 #include "residency/event_pool.h"
 #include "residency/fetch_queue.h"
 #include "residency/host_copy.h"
+#include "residency/host_store.h"
 #include "residency/manager_mutex.h"
 #include "residency/page_pool.h"
 #include "residency/result.h"
@@ -20,13 +23,12 @@
 
 namespace superpipe {
 
-/// Where a buffer stands. With the flags of Buffer this gives the states of docs/residency.md,
-/// "A buffer":
-///   Fresh    : `fresh`, wherever it stands
-///   Host     : kOut, its write-back complete
-///   Fetching : kFetching, and kIn until `ready` has completed (launches may be submitted then)
-///   Resident : kIn, `ready` complete
-///   Evicting : kEvicting, and kOut until `host.write_back` has completed
+/// Where a piece of a buffer stands. With what else is known of it this gives the states of
+/// docs/residency.md, "A piece":
+///   Fresh    : its buffer is `fresh`, or was not written since there is no slab, wherever it
+///   stands Host     : kOut, its write-back complete Fetching : kFetching, and kIn until `ready`
+///   has completed (launches may be submitted then) Resident : kIn, `ready` complete Evicting :
+///   kEvicting, and kOut until `write_back` has completed
 enum class Place : std::uint8_t {
   kOut,       ///< not mapped; the newest content is in the slab (or there is none yet)
   kFetching,  ///< the worker (or its allocator) is bringing it in, with calls under way
@@ -34,37 +36,23 @@ enum class Place : std::uint8_t {
   kEvicting,  ///< the worker is taking it out, with calls under way
 };
 
-/// One managed buffer. `base` and `size` are read without the manager's mutex. While content moves,
-/// only who moves it changes page, slab and footprint. Fields that a launch touches come first.
-struct alignas(64) Buffer {
-  std::atomic<Address> base{0};
-  /// Mask of slots with uses since it came in.
-  std::uint64_t uses GUARDED_BY(manager_lock) = 0;
-  /// Mask of slots ordered behind `ready`.
-  std::uint64_t waited GUARDED_BY(manager_lock) = 0;
-  /// Sequence of its last submitted use.
-  std::uint64_t last_use GUARDED_BY(manager_lock) = 0;
-  /// Completes when its content has arrived; null: it has.
+/// A part of a buffer that is on the device or not: it has a physical page of its own. While its
+/// content moves, only who moves it changes its page.
+struct Piece {
+  /// Completes when its content has arrived; null: it has. Changed by Buffer::set_ready().
   EventRef ready GUARDED_BY(manager_lock);
-  /// The collection that named it last (to name it once).
-  std::uint64_t mark GUARDED_BY(manager_lock) = 0;
-  /// Operations between begin and end.
-  std::uint32_t pins GUARDED_BY(manager_lock) = 0;
+  /// Completes when the slab has the content; null: it has.
+  EventRef write_back GUARDED_BY(manager_lock);
+  std::optional<Page> page GUARDED_BY(manager_lock);
+  /// The number of its buffer's last write that the slab has, too (Buffer::writes).
+  std::uint64_t clean_at GUARDED_BY(manager_lock) = 0;
+  /// Of the eviction that is to take it; 0: none.
+  std::uint64_t evict_ticket GUARDED_BY(manager_lock) = 0;
+  /// The turn in which an eviction of it failed: it is not chosen again in that turn; 0: none.
+  std::uint64_t evict_failed GUARDED_BY(manager_lock) = 0;
+  /// Changed by Buffer::set_place().
   Place place GUARDED_BY(manager_lock) = Place::kOut;
-  // -- second cache line
-  /// As the program asked, in bytes.
-  std::atomic<std::uint64_t> size{0};
-  /// Bytes of its pages.
-  Bytes footprint GUARDED_BY(manager_lock);
   Want want GUARDED_BY(manager_lock) = Want::kNobody;
-  /// The program has it; else it is cached, or an unused id.
-  bool live GUARDED_BY(manager_lock) = false;
-  /// Never written: there is no content to keep.
-  bool fresh GUARDED_BY(manager_lock) = true;
-  /// The page may be newer than the slab.
-  bool dirty GUARDED_BY(manager_lock) = false;
-  /// Never to be moved again.
-  bool pinned_forever GUARDED_BY(manager_lock) = false;
   /// A transfer of ours on its page has an end that no event marks: never moved, never reused.
   bool page_is_untracked GUARDED_BY(manager_lock) = false;
   /// Policy has been told that it is on the device, or on its way there.
@@ -73,29 +61,130 @@ struct alignas(64) Buffer {
   bool may_exceed_limit GUARDED_BY(manager_lock) = false;
   /// Why its last demand failed.
   Status fetch_status GUARDED_BY(manager_lock) = Status::kOk;
-  /// Of the eviction that is to take it; 0: none.
-  std::uint64_t evict_ticket GUARDED_BY(manager_lock) = 0;
-  /// The turn in which an eviction of it failed: it is not chosen again in that turn; 0: none.
-  std::uint64_t evict_failed GUARDED_BY(manager_lock) = 0;
+
+  /// Whether its content moves at this moment, with calls of ours under way.
+  [[nodiscard]] bool is_moving() const REQUIRES(manager_lock) {
+    return place == Place::kFetching || place == Place::kEvicting;
+  }
+  /// Whether its content has not arrived yet, as far as it is known.
+  [[nodiscard]] bool is_arriving() const REQUIRES(manager_lock) {
+    return ready != nullptr && !ready->is_known();
+  }
+};
+
+/// One managed buffer, cut into pieces of one size and a remainder. `base` and `size` are read
+/// without the manager's mutex. Fields that a launch touches come first.
+struct alignas(64) Buffer {
+  std::atomic<Address> base{0};
+  /// Mask of slots with uses that are not known to be over.
+  std::uint64_t uses GUARDED_BY(manager_lock) = 0;
+  /// Mask of slots ordered behind `ready` of all pieces.
+  std::uint64_t waited GUARDED_BY(manager_lock) = 0;
+  /// Sequence of its last submitted use.
+  std::uint64_t last_use GUARDED_BY(manager_lock) = 0;
+  /// The collection that named it last (to name it once).
+  std::uint64_t mark GUARDED_BY(manager_lock) = 0;
+  /// How many operations may have written it on the device.
+  std::uint64_t writes GUARDED_BY(manager_lock) = 0;
+  /// Operations between begin and end.
+  std::uint32_t pins GUARDED_BY(manager_lock) = 0;
+  /// Pieces that are not in place.
+  std::uint32_t missing GUARDED_BY(manager_lock) = 0;
+  /// Pieces with a `ready`.
+  std::uint32_t arriving GUARDED_BY(manager_lock) = 0;
+  /// Pieces of which an eviction was requested.
+  std::uint32_t leaving GUARDED_BY(manager_lock) = 0;
+  // -- second cache line
+  /// As the program asked, in bytes.
+  std::atomic<std::uint64_t> size{0};
+  /// Bytes of its pages.
+  Bytes footprint GUARDED_BY(manager_lock);
+  /// Bytes of each piece but the last.
+  Bytes piece_size GUARDED_BY(manager_lock);
+  std::vector<Piece> pieces GUARDED_BY(manager_lock);
+  /// Pieces whose content moves at this moment.
+  std::uint32_t moving GUARDED_BY(manager_lock) = 0;
+  /// The program has it; else it is cached, about to begin its life, or an unused id.
+  bool live GUARDED_BY(manager_lock) = false;
+  /// Taken out of the cache or created, and about to begin its life.
+  bool is_beginning GUARDED_BY(manager_lock) = false;
+  /// Never written: there is no content to keep.
+  bool fresh GUARDED_BY(manager_lock) = true;
+  /// Never to be moved again.
+  bool pinned_forever GUARDED_BY(manager_lock) = false;
   /// Counts lives of the id, so that stale jobs are seen.
   std::uint64_t generation GUARDED_BY(manager_lock) = 0;
-  std::optional<Page> page GUARDED_BY(manager_lock);
   HostCopy host GUARDED_BY(manager_lock);
   /// Cached: what must complete before others use it; null: all has.
   EventRef freed GUARDED_BY(manager_lock);
   Slot freed_on GUARDED_BY(manager_lock) = kNoSlot;
 
-  /// Whether content moves at this moment, with calls of ours under way.
-  [[nodiscard]] bool is_moving() const REQUIRES(manager_lock) {
-    return place == Place::kFetching || place == Place::kEvicting;
+  /// Cuts it into pieces of `bytes` each, all out. `bytes`: a multiple of the granule. Throws
+  /// std::bad_alloc, with nothing changed.
+  void cut(Bytes whole, Bytes bytes) REQUIRES(manager_lock);
+  /// The reverse: no page, no piece, no footprint.
+  void uncut() noexcept REQUIRES(manager_lock);
+
+  [[nodiscard]] Bytes offset_of(std::uint32_t piece) const REQUIRES(manager_lock) {
+    return Bytes{piece * piece_size.count()};
   }
+  /// What the page of a piece takes.
+  [[nodiscard]] Bytes bytes_of(std::uint32_t piece) const REQUIRES(manager_lock) {
+    return std::min(piece_size, footprint - offset_of(piece));
+  }
+  /// What the program can see of a piece.
+  [[nodiscard]] Bytes content_of(std::uint32_t piece) const REQUIRES(manager_lock) {
+    return std::min(piece_size, Bytes{size.load(std::memory_order_relaxed)} - offset_of(piece));
+  }
+  [[nodiscard]] Address address_of(std::uint32_t piece) const REQUIRES(manager_lock) {
+    return base.load(std::memory_order_relaxed) + offset_of(piece).count();
+  }
+  /// The part of the slab that backs a piece. REQUIRES: there is a slab.
+  [[nodiscard]] Slab slab_of(std::uint32_t piece) const REQUIRES(manager_lock) {
+    return {host.slab.data + offset_of(piece).count(), content_of(piece)};
+  }
+  /// The pieces that hold bytes of [offset, offset + bytes), which lies within the buffer.
+  [[nodiscard]] std::span<const Piece> pieces_at(Bytes offset, Bytes bytes) const
+      REQUIRES(manager_lock);
+
+  void set_place(std::uint32_t piece, Place place) noexcept REQUIRES(manager_lock);
+  /// The content of a piece arrives with `ready`: no stream has waited for that yet. Null: it is
+  /// there.
+  void set_ready(std::uint32_t piece, EventRef ready) noexcept REQUIRES(manager_lock);
+  /// An operation that may write the buffer uses it on the device.
+  void note_write() REQUIRES(manager_lock) {
+    ++writes;
+    fresh = false;
+  }
+  /// Whether the page of a piece may be newer than the slab.
+  [[nodiscard]] bool is_dirty(std::uint32_t piece) const REQUIRES(manager_lock) {
+    return !fresh && pieces[piece].clean_at != writes;
+  }
+  /// Whether a fetch has to copy what the slab has.
+  [[nodiscard]] bool has_host_content() const REQUIRES(manager_lock) { return !fresh && host.slab; }
+  /// Whether any piece has a page, in place or not.
+  [[nodiscard]] bool has_pages() const REQUIRES(manager_lock);
+  /// What the pieces in place take.
+  [[nodiscard]] Bytes bytes_in_place() const REQUIRES(manager_lock);
+  /// Whether a transfer on the page of any piece has an end that no event marks.
+  [[nodiscard]] bool is_untracked() const REQUIRES(manager_lock);
+  /// Whether the content of all pieces has arrived. O(pieces) while some may not have.
+  [[nodiscard]] bool has_arrived() const REQUIRES(manager_lock);
+
   /// Whether a launch on `slot` lacks nothing of it: it is in place, and its content
   /// has arrived or the stream was made to wait for it.
   [[nodiscard]] bool is_ready_for(Slot slot) const REQUIRES(manager_lock) {
-    if (place != Place::kIn) return false;
-    return ready == nullptr || ready->is_known() ||
-           (slot < StreamTable::kShared && (waited >> slot & 1) != 0);
+    if (missing > 0) return false;
+    return arriving == 0 || (slot < StreamTable::kShared && (waited >> slot & 1) != 0) ||
+           has_arrived();
   }
+};
+
+/// A piece, by its buffer's id and its number there.
+struct PieceId {
+  BufferId buffer;
+  std::uint32_t index;
+  bool operator==(const PieceId&) const = default;
 };
 
 /// Buffers by id. Ids are small and reused, last freed first; buffers never move.

@@ -6,127 +6,157 @@
 
 namespace superpipe {
 
-bool ContentMover::fetch(BufferId id, bool demand) {
-  Buffer& buffer = core_.buffers[id];
-  buffer.place = Place::kFetching;
-  Status status = Status::kOk;
-  if (buffer.page) {
-    status = remap(buffer);
+namespace {
+
+// A transfer of the whole slab comes after the operations on it, and whoever comes next waits for
+// that transfer. Beside a transfer of a part, only operations that are known to be over are
+// forgotten: other parts may still have to wait for them.
+void forget_writes(Buffer& buffer) REQUIRES(manager_lock) {
+  if (buffer.pieces.size() == 1) {
+    buffer.host.forget_writes();
   } else {
-    auto page = pages_.acquire(buffer.footprint, buffer.may_exceed_limit);
+    buffer.host.forget_completed();
+  }
+}
+
+void forget_operations(Buffer& buffer) REQUIRES(manager_lock) {
+  if (buffer.pieces.size() == 1) {
+    buffer.host.operations.clear();
+  } else {
+    buffer.host.forget_completed();
+  }
+}
+
+}  // namespace
+
+bool ContentMover::fetch(PieceId id, bool demand) {
+  Buffer& buffer = core_.buffers[id.buffer];
+  Piece& piece = buffer.pieces[id.index];
+  buffer.set_place(id.index, Place::kFetching);
+  Status status = Status::kOk;
+  if (piece.page) {
+    status = remap(id);
+  } else {
+    auto page = pages_.acquire(buffer.bytes_of(id.index), piece.may_exceed_limit);
     if (page.status() == Status::kNotYet) return postpone(id, demand);
-    const bool copies = !buffer.fresh;
+    const bool copies = buffer.has_host_content();
     status = page.ok() ? attach(id, std::move(*page)) : page.status();
     if (status == Status::kOk && copies) {
-      core_.counters.h2d_bytes += Bytes{buffer.size.load()};
+      core_.counters.h2d_bytes += buffer.content_of(id.index);
       // A launch that came to wait for it meanwhile has made it a demand.
-      const bool demanded = demand || buffer.want == Want::kDemand;
+      const bool demanded = demand || piece.want == Want::kDemand;
       ++(demanded ? core_.counters.demand_fetches : core_.counters.prefetches);
     }
-    if (!page.ok()) buffer.place = Place::kOut;
+    if (!page.ok()) buffer.set_place(id.index, Place::kOut);
   }
-  if (status != Status::kOk && buffer.want == Want::kDemand) buffer.fetch_status = status;
-  buffer.want = Want::kNobody;
-  buffer.may_exceed_limit = false;
+  if (status != Status::kOk && piece.want == Want::kDemand) piece.fetch_status = status;
+  piece.want = Want::kNobody;
+  piece.may_exceed_limit = false;
   core_.tell_whereabouts(id);
   core_.announce_change();
   return true;
 }
 
-// There is no page for the buffer now. A demand waits for one; a prefetch only while one is on its
+// There is no page for the piece now. A demand waits for one; a prefetch only while one is on its
 // way, for it becomes a demand when a launch names the buffer.
 // @return whether the fetch is settled, because it was dropped.
-bool ContentMover::postpone(BufferId id, bool demand) {
-  Buffer& buffer = core_.buffers[id];
-  buffer.place = Place::kOut;
+bool ContentMover::postpone(PieceId id, bool demand) {
+  Buffer& buffer = core_.buffers[id.buffer];
+  buffer.set_place(id.index, Place::kOut);
   core_.announce_change();
   if (demand || core_.coming() > Bytes{}) return false;
-  buffer.want = Want::kNobody;
+  buffer.pieces[id.index].want = Want::kNobody;
   core_.tell_whereabouts(id);
   return true;
 }
 
 // Its eviction failed half-way: the page still has the only valid content.
-Status ContentMover::remap(Buffer& buffer) {
-  const Bytes footprint = buffer.footprint;
-  const PageHandle handle = buffer.page->handle;
+Status ContentMover::remap(PieceId id) {
+  Buffer& buffer = core_.buffers[id.buffer];
+  const Address address = buffer.address_of(id.index);
+  const Bytes bytes = buffer.bytes_of(id.index);
+  const PageHandle handle = buffer.pieces[id.index].page->handle;
   Status status = Status::kOk;
   {
     const Unlocked unlocked(core_.mutex);
-    status = core_.device.map(buffer.base.load(), footprint, handle);
+    status = core_.device.map(address, bytes, handle);
   }
-  buffer.place = status == Status::kOk ? Place::kIn : Place::kOut;
+  buffer.set_place(id.index, status == Status::kOk ? Place::kIn : Place::kOut);
   if (status != Status::kOk) ++core_.counters.errors;
   return status;
 }
 
-Status ContentMover::attach(BufferId id, Page page) noexcept {
-  Buffer& buffer = core_.buffers[id];
+Status ContentMover::attach(PieceId id, Page page) noexcept {
+  Buffer& buffer = core_.buffers[id.buffer];
+  Piece& piece = buffer.pieces[id.index];
   const auto begun = core_.now();
   std::vector<EventRef> after = std::exchange(page.after, {});
   const EventRef vacated = after.empty() ? nullptr : after.front();
-  if (const Status prepared = prepare_fetch(buffer, after); prepared != Status::kOk) {
+  if (const Status prepared = prepare_fetch(id, after); prepared != Status::kOk) {
     page.after = std::move(after);
     core_.pool->put(std::move(page));
-    buffer.place = Place::kOut;
+    buffer.set_place(id.index, Place::kOut);
     ++core_.counters.errors;
     return prepared;
   }
   // What the calls need of the buffer: nobody else changes it while content moves.
-  const Bytes footprint = buffer.footprint;
-  const Content content{!buffer.fresh, buffer.host.slab, Bytes{buffer.size.load()}};
+  const Address address = buffer.address_of(id.index);
+  const Bytes bytes = buffer.bytes_of(id.index);
+  const Bytes visible = buffer.content_of(id.index);
+  const Slab content = buffer.has_host_content() ? buffer.slab_of(id.index) : Slab{};
+  const bool asks_operations = content && !buffer.host.operations.empty();
   Transferred filled;
   Status status = Status::kOk;
   {
     const Unlocked unlocked(core_.mutex);
+    // So that operations which are over need not be waited for by the next piece.
+    if (asks_operations) (void)core_.events.all_complete(after);
     filled = fill(page, content, after);
     status = filled.status;
-    if (status == Status::kOk) {
-      status = core_.device.map(buffer.base.load(), footprint, page.handle);
-    }
+    if (status == Status::kOk) status = core_.device.map(address, bytes, page.handle);
   }
   if (status != Status::kOk) {
-    give_up_attach(buffer, std::move(page), filled, std::move(after));
+    give_up_attach(id, std::move(page), filled, std::move(after));
     return status;
   }
-  page.extent = core_.options.zero_fill ? Bytes{buffer.size.load()} : page.size;
-  buffer.page = std::move(page);
-  buffer.place = Place::kIn;
-  buffer.ready = filled.done;
+  page.extent = core_.options.zero_fill ? visible : page.size;
+  after.clear();
+  page.after = std::move(after);  // its room, for the event that its next owner waits for
+  piece.page = std::move(page);
+  buffer.set_place(id.index, Place::kIn);
+  buffer.set_ready(id.index, filled.done);
   if (core_.timeline != nullptr) {
     // Until its page's former content is copied out, the fetch has only been asked for.
-    core_.timeline->add_when(vacated, Timeline::Kind::kFetchBegin, begun, id, buffer.footprint);
-    core_.timeline->add_when(filled.done, Timeline::Kind::kFetchEnd, core_.now(), id,
-                             buffer.footprint);
+    core_.timeline->add_when(vacated, Timeline::Kind::kFetchBegin, begun, id.buffer, bytes);
+    core_.timeline->add_when(filled.done, Timeline::Kind::kFetchEnd, core_.now(), id.buffer, bytes);
   }
-  buffer.waited = buffer.uses = 0;
-  buffer.dirty = false;
-  if (!buffer.fresh) buffer.host.forget_writes();
+  piece.clean_at = buffer.writes;
+  if (content) forget_writes(buffer);
   return Status::kOk;
 }
 
 // Appends what a fetch has to wait for, and makes room for what one that fails half-way leaves, so
 // that nothing can run out of memory afterwards.
-Status ContentMover::prepare_fetch(Buffer& buffer, std::vector<EventRef>& after) noexcept {
+Status ContentMover::prepare_fetch(PieceId id, std::vector<EventRef>& after) noexcept {
+  Buffer& buffer = core_.buffers[id.buffer];
   try {
     after.reserve(after.size() + 1);
-    if (buffer.fresh) return Status::kOk;
+    if (!buffer.has_host_content()) return Status::kOk;
     buffer.host.reserve_operations();
-    if (buffer.host.write_back != nullptr) after.push_back(buffer.host.write_back);
+    const EventRef& write_back = buffer.pieces[id.index].write_back;
+    if (write_back != nullptr) after.push_back(write_back);
     return streams_.resolve(buffer.host, true, after);
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
   }
 }
 
-// Enqueues what gives the page the buffer's content; with nothing to copy and nothing to zero it
-// only joins what the page waits for.
-Transferred ContentMover::fill(const Page& page, const Content& content,
+// Enqueues what gives the page its content; with nothing to copy and nothing to zero it only joins
+// what the page waits for.
+Transferred ContentMover::fill(const Page& page, const Slab& content,
                                std::vector<EventRef>& after) {
   const Bytes zero_to = core_.options.zero_fill ? page.extent : Bytes{};
-  if (content.exists) {
-    return core_.transfers.fetch(page.window, content.slab, content.size, zero_to, after);
-  }
+  if (content) return core_.transfers.fetch(page.window, content, content.size, zero_to, after);
   if (core_.options.zero_fill || after.size() > 1) {
     return core_.transfers.fill(page.window, zero_to, after);
   }
@@ -135,95 +165,103 @@ Transferred ContentMover::fill(const Page& page, const Content& content,
   return nothing;
 }
 
-void ContentMover::give_up_attach(Buffer& buffer, Page page, const Transferred& filled,
+void ContentMover::give_up_attach(PieceId id, Page page, const Transferred& filled,
                                   std::vector<EventRef> after) noexcept {
+  Buffer& buffer = core_.buffers[id.buffer];
   ++core_.counters.errors;
   page.extent = page.size;
-  buffer.place = Place::kOut;
+  buffer.set_place(id.index, Place::kOut);
+  const bool reads_slab = buffer.has_host_content();
   if (filled.untracked) {
-    buffer.host.is_untracked = buffer.host.is_untracked || !buffer.fresh;
+    buffer.host.is_untracked = buffer.host.is_untracked || reads_slab;
     core_.pool->keep_untracked(std::move(page));
     return;
   }
   if (filled.done != nullptr) {
     after.assign(1, filled.done);
-    // The transfer still reads the slab.
-    if (!buffer.fresh) buffer.host.note({kNoSlot, StreamHandle{}, false, filled.done, 0});
+    if (reads_slab) buffer.host.note({kNoSlot, StreamHandle{}, false, filled.done, 0});
   }
   page.after = std::move(after);
   core_.pool->put(std::move(page));
 }
 
-void ContentMover::evict(BufferId id) noexcept {
-  Buffer& buffer = core_.buffers[id];
-  const Bytes footprint = buffer.footprint;
-  const Bytes size{buffer.size.load()};
-  const bool writes_back = buffer.dirty && !buffer.fresh;
-  buffer.place = Place::kEvicting;
+void ContentMover::evict(PieceId id) noexcept {
+  Buffer& buffer = core_.buffers[id.buffer];
+  Piece& piece = buffer.pieces[id.index];
+  const Address address = buffer.address_of(id.index);
+  const Bytes bytes = buffer.bytes_of(id.index);
+  const bool writes_back = buffer.is_dirty(id.index);
+  buffer.set_place(id.index, Place::kEvicting);
+  buffer.uses = 0;  // all have completed
   core_.tell_whereabouts(id);
   const auto begun = core_.now();
-  core_.ledger.begin_vacating(footprint);
+  core_.ledger.begin_vacating(bytes);
   std::vector<EventRef> after;
-  Status status = writes_back ? prepare_write_back(buffer, after) : Status::kOk;
-  const Slab slab = buffer.host.slab;
-  const PageHandle handle = buffer.page->handle;
-  const Address window = buffer.page->window;
+  Status status = writes_back ? prepare_write_back(id, after) : Status::kOk;
+  const Slab slab = writes_back && status == Status::kOk ? buffer.slab_of(id.index) : Slab{};
+  const bool asks_operations = slab && !buffer.host.operations.empty();
+  const PageHandle handle = piece.page->handle;
+  const Address window = piece.page->window;
   Transferred written;
   bool mapped = true;
   if (status == Status::kOk) {
     const Unlocked unlocked(core_.mutex);
-    status = core_.device.unmap(buffer.base.load(), footprint);
+    status = core_.device.unmap(address, bytes);
     mapped = status != Status::kOk;
     if (!mapped && writes_back) {
-      written = core_.transfers.write_back(window, slab, size, after);
+      if (asks_operations) (void)core_.events.all_complete(after);
+      written = core_.transfers.write_back(window, slab, slab.size, after);
       status = written.status;
       if (status != Status::kOk) {
-        mapped = core_.device.map(buffer.base.load(), footprint, handle) == Status::kOk;
+        mapped = core_.device.map(address, bytes, handle) == Status::kOk;
       }
     }
   }
-  core_.ledger.end_vacating(footprint);
+  core_.ledger.end_vacating(bytes);
   if (status != Status::kOk) {
     // The page keeps the content: in its place or, if it cannot even be mapped, out of it.
     ++core_.counters.errors;
-    buffer.place = mapped ? Place::kIn : Place::kOut;
-    buffer.evict_failed = core_.turns;
-    buffer.page_is_untracked = buffer.page_is_untracked || written.untracked;
-    if (written.done != nullptr) buffer.host.write_back = written.done;
+    buffer.set_place(id.index, mapped ? Place::kIn : Place::kOut);
+    piece.evict_failed = core_.turns;
+    piece.page_is_untracked = piece.page_is_untracked || written.untracked;
+    if (written.done != nullptr) piece.write_back = written.done;
     core_.tell_whereabouts(id);
     core_.announce_change();
     return;
   }
   if (core_.timeline != nullptr) {
-    core_.timeline->note_arrival(id, begun);
-    core_.timeline->add(Timeline::Kind::kEvictBegin, begun, id, footprint);
-    core_.timeline->add_when(written.done, Timeline::Kind::kEvictEnd, core_.now(), id, footprint);
+    core_.timeline->note_arrival(id.buffer, begun);
+    core_.timeline->add(Timeline::Kind::kEvictBegin, begun, id.buffer, bytes);
+    core_.timeline->add_when(written.done, Timeline::Kind::kEvictEnd, core_.now(), id.buffer,
+                             bytes);
   }
   if (writes_back) {
-    buffer.host.write_back = written.done;
-    buffer.host.operations.clear();  // the write-back comes after them
-    buffer.page->after.assign(1, written.done);
-    core_.counters.d2h_bytes += size;
+    piece.write_back = written.done;
+    piece.clean_at = buffer.writes;
+    forget_operations(buffer);
+    piece.page->after.assign(1, written.done);
+    core_.counters.d2h_bytes += slab.size;
     ++core_.counters.write_backs;
   } else {
     ++core_.counters.clean_evictions;
   }
-  core_.pool->put(*std::exchange(buffer.page, std::nullopt));
-  buffer.place = Place::kOut;
-  buffer.dirty = false;
-  buffer.ready = nullptr;
-  buffer.waited = buffer.uses = 0;
+  core_.pool->put(*std::exchange(piece.page, std::nullopt));
+  buffer.set_place(id.index, Place::kOut);
+  buffer.set_ready(id.index, nullptr);
   core_.tell_whereabouts(id);
   core_.announce_change();
 }
 
 // Gets the slab and appends what the write-back has to wait for.
-Status ContentMover::prepare_write_back(Buffer& buffer, std::vector<EventRef>& after) noexcept {
+Status ContentMover::prepare_write_back(PieceId id, std::vector<EventRef>& after) noexcept {
+  Buffer& buffer = core_.buffers[id.buffer];
   try {
-    Status status = ensure_slab(buffer, false);
+    // The other pieces may never be written to it.
+    const bool zeroed = core_.options.zero_fill && buffer.pieces.size() > 1;
+    Status status = ensure_slab(buffer, zeroed);
     if (status == Status::kOk) status = streams_.resolve(buffer.host, false, after);
     // Once the write-back is enqueued, noting it may not fail.
-    buffer.page->after.reserve(1);
+    buffer.pieces[id.index].page->after.reserve(1);
     return status;
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
@@ -244,31 +282,14 @@ Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed) {
 
 Status ContentMover::renew(BufferId id, std::optional<StreamHandle> stream) {
   Buffer& buffer = core_.buffers[id];
-  const EventRef freed = buffer.freed;
   if (core_.options.zero_fill) {
-    std::vector<EventRef> after;
-    for (const EventRef& event : {freed, buffer.ready}) {
-      if (event != nullptr) after.push_back(event);
+    for (std::uint32_t piece = 0; piece < buffer.pieces.size(); ++piece) {
+      if (buffer.pieces[piece].place != Place::kIn) continue;
+      const Status status = zero({id, piece});
+      if (status != Status::kOk) return status;
     }
-    const Address window = buffer.page->window;
-    const Bytes extent = buffer.page->extent;
-    Transferred filled;
-    {
-      const Unlocked unlocked(core_.mutex);
-      filled = core_.transfers.fill(window, extent, after);
-    }
-    buffer.page->extent =
-        filled.status == Status::kOk ? Bytes{buffer.size.load()} : buffer.page->size;
-    if (filled.done != nullptr || filled.status == Status::kOk) {
-      // Also where it failed: part of it may still come, which the page's next owner waits for.
-      buffer.ready = filled.done;
-      buffer.waited = 0;
-    }
-    if (filled.status != Status::kOk) {
-      buffer.page_is_untracked = buffer.page_is_untracked || filled.untracked;
-      return filled.status;
-    }
-  } else if (freed != nullptr && stream) {
+  } else if (buffer.freed != nullptr && stream) {
+    const EventRef freed = buffer.freed;
     const Slot slot = streams_.slot_of(*stream);
     const bool same_stream = slot == buffer.freed_on && slot != StreamTable::kShared;
     if (!same_stream) {
@@ -278,8 +299,32 @@ Status ContentMover::renew(BufferId id, std::optional<StreamHandle> stream) {
     }
   }
   buffer.freed = nullptr;
-  buffer.place = Place::kIn;
   return Status::kOk;
+}
+
+// Makes a piece of a freed buffer that is in place read as zero, behind what still uses it.
+Status ContentMover::zero(PieceId id) {
+  Buffer& buffer = core_.buffers[id.buffer];
+  Piece& piece = buffer.pieces[id.index];
+  std::vector<EventRef> after;
+  for (const EventRef& event : {buffer.freed, piece.ready}) {
+    if (event != nullptr) after.push_back(event);
+  }
+  const Address window = piece.page->window;
+  const Bytes extent = piece.page->extent;
+  Transferred filled;
+  {
+    const Unlocked unlocked(core_.mutex);
+    filled = core_.transfers.fill(window, extent, after);
+  }
+  piece.page->extent =
+      filled.status == Status::kOk ? buffer.content_of(id.index) : piece.page->size;
+  if (filled.done != nullptr || filled.status == Status::kOk) {
+    // Also where it failed: part of it may still come, which the page's next owner waits for.
+    buffer.set_ready(id.index, filled.done);
+  }
+  piece.page_is_untracked = piece.page_is_untracked || filled.untracked;
+  return filled.status;
 }
 
 }  // namespace superpipe

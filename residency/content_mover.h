@@ -23,43 +23,37 @@ class ContentMover {
   ContentMover(ResidencyCore& core, StreamMarker& streams, PageSupply& pages)
       : core_(core), streams_(streams), pages_(pages) {}
 
-  /// Brings in a buffer that is out, for a demand or a prefetch. Its outcome is in the buffer.
-  /// @return false if there is no page yet: the buffer is still wanted.
-  bool fetch(BufferId id, bool demand) REQUIRES(manager_lock);
+  /// Brings in a piece that is out, for a demand or a prefetch. Its outcome is in the piece.
+  /// @return false if there is no page yet: the piece is still wanted.
+  bool fetch(PieceId id, bool demand) REQUIRES(manager_lock);
 
-  /// Fills `page` with the buffer's content and maps it. REQUIRES: kFetching; afterwards it is kIn
+  /// Fills `page` with the piece's content and maps it. REQUIRES: kFetching; afterwards it is kIn
   /// or, on failure, kOut, and the page is the pool's.
-  Status attach(BufferId id, Page page) noexcept REQUIRES(manager_lock);
+  Status attach(PieceId id, Page page) noexcept REQUIRES(manager_lock);
 
-  /// Takes out a buffer that nothing uses any more: unmaps it first, then copies its content (I2).
-  /// REQUIRES: kIn, and that the events of all its uses have completed.
-  void evict(BufferId id) noexcept REQUIRES(manager_lock);
+  /// Takes out a piece of a buffer that nothing uses any more: unmaps it first, then copies its
+  /// content (I2). REQUIRES: kIn, and that the events of all uses of the buffer have completed.
+  void evict(PieceId id) noexcept REQUIRES(manager_lock);
 
-  /// Makes a cached buffer, taken out of the cache and in kFetching, as new for `stream`, and kIn.
+  /// Makes what is in place of a cached buffer, taken out of the cache, as new for `stream`.
   Status renew(BufferId id, std::optional<StreamHandle> stream) REQUIRES(manager_lock);
 
-  /// Gets the buffer its slab, if it has none. REQUIRES: kEvicting, or host.is_mapping set by the
-  /// caller. @return kOutOfHostMemory, kDeviceError.
+  /// Gets the buffer its slab, if it has none. REQUIRES: a piece is in kEvicting and the slab is
+  /// not being mapped, or host.is_mapping was set by the caller and no piece moves.
+  /// @return kOutOfHostMemory, kDeviceError.
   Status ensure_slab(Buffer& buffer, bool zeroed) REQUIRES(manager_lock);
 
  private:
-  /// What a fetch copies onto a page.
-  struct Content {
-    bool exists;  ///< false: the buffer was never written
-    Slab slab;
-    Bytes size;
-  };
-
-  Status prepare_fetch(Buffer& buffer, std::vector<EventRef>& after) noexcept
+  Status prepare_fetch(PieceId id, std::vector<EventRef>& after) noexcept REQUIRES(manager_lock);
+  Status prepare_write_back(PieceId id, std::vector<EventRef>& after) noexcept
       REQUIRES(manager_lock);
-  Status prepare_write_back(Buffer& buffer, std::vector<EventRef>& after) noexcept
-      REQUIRES(manager_lock);
-  Transferred fill(const Page& page, const Content& content, std::vector<EventRef>& after)
+  Transferred fill(const Page& page, const Slab& content, std::vector<EventRef>& after)
       EXCLUDES(manager_lock);
-  void give_up_attach(Buffer& buffer, Page page, const Transferred& filled,
+  void give_up_attach(PieceId id, Page page, const Transferred& filled,
                       std::vector<EventRef> after) noexcept REQUIRES(manager_lock);
-  Status remap(Buffer& buffer) REQUIRES(manager_lock);
-  bool postpone(BufferId id, bool demand) REQUIRES(manager_lock);
+  Status remap(PieceId id) REQUIRES(manager_lock);
+  Status zero(PieceId id) REQUIRES(manager_lock);
+  bool postpone(PieceId id, bool demand) REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;

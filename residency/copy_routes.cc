@@ -1,9 +1,23 @@
 #include "residency/copy_routes.h"
 
+#include <algorithm>
 #include <new>
+#include <span>
 #include <vector>
 
 namespace superpipe {
+
+namespace {
+
+// Whether a copy has to go to the device: the host has not the newest content of all that it names.
+// A piece that is not in place and has a page is one whose eviction failed half-way.
+bool is_on_device(std::span<const Piece> pieces) REQUIRES(manager_lock) {
+  return std::ranges::any_of(pieces, [](const Piece& piece) REQUIRES(manager_lock) {
+    return piece.place == Place::kIn || piece.page.has_value();
+  });
+}
+
+}  // namespace
 
 Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle stream,
                                     bool synchronous, bool in, UseToken& token) try {
@@ -24,16 +38,16 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
     if (offset > buffer.size.load() || size.count() > buffer.size.load() - offset) {
       return Status::kInvalidValue;
     }
-    // Not mapped, with a page: its eviction failed half-way.
-    const bool is_on_device = buffer.place == Place::kIn || buffer.page.has_value();
-    if (use.capturing || (is_on_device && !buffer.is_moving())) {
+    const auto pieces = buffer.pieces_at(Bytes{offset}, size);
+    const bool is_moving = buffer.moving > 0;
+    if (use.capturing || (!is_moving && is_on_device(pieces))) {
       const Status status = uses_.begin(use, token);
       if (status != Status::kOk) return status;
       if (in) core_.policy.on_host_write(id);
       return CopyRoute{};
     }
-    if (!buffer.is_moving()) {
-      const Status status = begin_host_route(id, stream, synchronous, in, token);
+    if (!is_moving) {
+      const Status status = begin_host_route(id, pieces, use, token);
       if (status != Status::kOk) return status;
       if (in) core_.policy.on_host_write(id);
       return CopyRoute{buffer.host.slab.data + offset};
@@ -63,8 +77,8 @@ void CopyRoutes::end(UseToken& token, StreamHandle stream, bool submitted) noexc
 
 // Gets the host copy of a buffer that is out ready for an operation of the program, and holds off
 // transfers of ours until its end.
-Status CopyRoutes::begin_host_route(BufferId id, StreamHandle stream, bool synchronous, bool in,
-                                    UseToken& token) {
+Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
+                                    const UseTracker::Use& use, UseToken& token) {
   Buffer& buffer = core_.buffers[id];
   HostCopy& copy = buffer.host;
   ++copy.pins;
@@ -81,7 +95,7 @@ Status CopyRoutes::begin_host_route(BufferId id, StreamHandle stream, bool synch
     core_.announce_change();
   }
   if (status == Status::kOk) {
-    status = order_host_route(copy, stream, synchronous, in);
+    status = order_host_route(copy, pieces, use, token.synchronous_);
     if (status != Status::kOk) ++core_.counters.errors;
   }
   if (status != Status::kOk) {
@@ -89,7 +103,7 @@ Status CopyRoutes::begin_host_route(BufferId id, StreamHandle stream, bool synch
     core_.announce_change();
     return status;
   }
-  if (in) buffer.fresh = false;
+  if (use.writes) buffer.fresh = false;
   token.host_route_ = true;
   token.count_ = 1;
   token.inline_[0] = id;
@@ -99,18 +113,20 @@ Status CopyRoutes::begin_host_route(BufferId id, StreamHandle stream, bool synch
 // The program orders its streams, but cannot know of our write-back. An asynchronous copy has its
 // stream wait for that. A synchronous one is done when it returns, so it waits here, on the host,
 // for the write-back and for earlier operations on the copy.
-Status CopyRoutes::order_host_route(HostCopy& copy, StreamHandle stream, bool synchronous,
-                                    bool in) {
+Status CopyRoutes::order_host_route(HostCopy& copy, std::span<const Piece> pieces,
+                                    const UseTracker::Use& use, bool synchronous) {
   std::vector<EventRef> events;
   try {
-    if (copy.write_back != nullptr) events.push_back(copy.write_back);
+    for (const Piece& piece : pieces) {
+      if (piece.write_back != nullptr) events.push_back(piece.write_back);
+    }
     // Noting the end of this operation, and of others under way, may not fail.
     copy.reserve_operations();
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
   }
   if (synchronous) {
-    const Status status = streams_.resolve(copy, !in, events);
+    const Status status = streams_.resolve(copy, !use.writes, events);
     if (status != Status::kOk) return status;
   }
   if (events.empty()) return Status::kOk;
@@ -124,7 +140,7 @@ Status CopyRoutes::order_host_route(HostCopy& copy, StreamHandle stream, bool sy
   }
   const auto complete = core_.events.all_complete(events);
   if (!complete.ok()) return complete.status();
-  return *complete ? Status::kOk : core_.events.stream_wait(stream, events);
+  return *complete ? Status::kOk : core_.events.stream_wait(use.stream, events);
 }
 
 }  // namespace superpipe

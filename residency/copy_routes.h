@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "residency/content_mover.h"
 #include "residency/host_copy.h"
@@ -31,10 +32,10 @@ class CopyRoutes {
   void end(UseToken& token, StreamHandle stream, bool submitted) noexcept EXCLUDES(manager_lock);
 
  private:
-  Status begin_host_route(BufferId id, StreamHandle stream, bool synchronous, bool in,
+  Status begin_host_route(BufferId id, std::span<const Piece> pieces, const UseTracker::Use& use,
                           UseToken& token) REQUIRES(manager_lock);
-  Status order_host_route(HostCopy& copy, StreamHandle stream, bool synchronous, bool in)
-      REQUIRES(manager_lock);
+  Status order_host_route(HostCopy& copy, std::span<const Piece> pieces, const UseTracker::Use& use,
+                          bool synchronous) REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;

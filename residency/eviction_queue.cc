@@ -1,5 +1,6 @@
 #include "residency/eviction_queue.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -25,17 +26,31 @@ EvictionQueue::Coverage EvictionQueue::coverage_of(const Buffer& buffer,
 }
 
 Bytes EvictionQueue::request(std::span<const BufferId> victims) {
-  std::vector<WantedBuffer> chosen;
+  return request(victims, Bytes{~std::uint64_t{0}});
+}
+
+Bytes EvictionQueue::request(std::span<const BufferId> victims, Bytes needed) {
+  Choice choice;
+  for (const BufferId id : victims) {
+    if (choice.bytes >= needed) break;
+    if (index_of(id) < core_.buffers.end() && may_go(core_.buffers[id])) {
+      add_pieces(id, Bytes{}, needed, choice);
+    }
+  }
+  return request(choice.victims);
+}
+
+Bytes EvictionQueue::request(std::span<const PieceId> victims) {
+  std::vector<Victim> chosen;
   std::uint64_t to_record = 0;
   std::vector<EventRef> events;
-  for (const BufferId id : victims) {
-    if (index_of(id) >= core_.buffers.end() || !may_go(core_.buffers[id])) continue;
-    Buffer& buffer = core_.buffers[id];
+  for (const PieceId id : victims) {
+    Buffer& buffer = core_.buffers[id.buffer];
     const Coverage coverage = coverage_of(buffer, events, to_record);
     if (coverage == Coverage::kComplete || coverage == Coverage::kRecordable) {
       chosen.push_back({id, buffer.generation});
     } else if (coverage == Coverage::kImpossible) {
-      buffer.evict_failed = core_.turns;
+      buffer.pieces[id.index].evict_failed = core_.turns;
     }
   }
   if (chosen.empty()) return Bytes{};
@@ -44,7 +59,7 @@ Bytes EvictionQueue::request(std::span<const BufferId> victims) {
   if (to_record != 0) streams_.mark_ends(to_record);
 
   Bytes requested;
-  for (const WantedBuffer& victim : chosen) {
+  for (const Victim& victim : chosen) {
     try {
       requested += queue(victim, seq);
     } catch (const std::bad_alloc&) {
@@ -57,109 +72,198 @@ Bytes EvictionQueue::request(std::span<const BufferId> victims) {
 }
 
 // Queues one eviction, unless the buffer was used or moved since `seq`. @return its bytes.
-Bytes EvictionQueue::queue(const WantedBuffer& victim, std::uint64_t seq) {
-  Buffer& buffer = core_.buffers[victim.id];
+Bytes EvictionQueue::queue(const Victim& victim, std::uint64_t seq) {
+  Buffer& buffer = core_.buffers[victim.piece.buffer];
   if (buffer.generation != victim.generation || !may_go(buffer) || buffer.last_use > seq) {
     return Bytes{};
   }
-  Eviction eviction{victim.id, victim.generation, ++tickets_, buffer.last_use, {}, core_.now()};
+  Piece& piece = buffer.pieces[victim.piece.index];
+  if (!may_go(piece)) return Bytes{};
+  Eviction eviction{victim, ++tickets_, buffer.last_use, {}, core_.now()};
   std::uint64_t to_record = 0;
   const Coverage coverage = coverage_of(buffer, eviction.events, to_record);
   if (coverage != Coverage::kComplete) {
-    if (coverage != Coverage::kEnding) buffer.evict_failed = core_.turns;
+    if (coverage != Coverage::kEnding) piece.evict_failed = core_.turns;
     return Bytes{};
   }
-  // A buffer that was fetched and never used has to arrive before it can go.
-  if (buffer.ready != nullptr) eviction.events.push_back(buffer.ready);
+  // A piece that was fetched and never used has to arrive before it can go.
+  if (piece.ready != nullptr) eviction.events.push_back(piece.ready);
   pending_.push_back(std::move(eviction));
-  buffer.evict_ticket = tickets_;
-  core_.ledger.promise(buffer.footprint);
-  core_.tell_whereabouts(victim.id);
-  return buffer.footprint;
+  piece.evict_ticket = tickets_;
+  ++buffer.leaving;
+  const Bytes bytes = buffer.bytes_of(victim.piece.index);
+  core_.ledger.promise(bytes);
+  core_.tell_whereabouts(victim.piece);
+  return bytes;
+}
+
+bool EvictionQueue::has_victim(const Buffer& buffer, Bytes size) const {
+  if (!may_go(buffer)) return false;
+  for (std::uint32_t piece = 0; piece < buffer.pieces.size(); ++piece) {
+    const bool fits = size == Bytes{} || buffer.bytes_of(piece) == size;
+    if (fits && may_go(buffer.pieces[piece])) return true;
+  }
+  return false;
+}
+
+void EvictionQueue::spend_ticket(PieceId id) {
+  Buffer& buffer = core_.buffers[id.buffer];
+  core_.ledger.withdraw(buffer.bytes_of(id.index));
+  buffer.pieces[id.index].evict_ticket = 0;
+  --buffer.leaving;
+}
+
+void EvictionQueue::revoke_all(BufferId id) {
+  const auto pieces = static_cast<std::uint32_t>(core_.buffers[id].pieces.size());
+  for (std::uint32_t piece = 0; piece < pieces; ++piece) {
+    if (core_.buffers[id].pieces[piece].evict_ticket == 0) continue;
+    spend_ticket({id, piece});
+    core_.tell_whereabouts(PieceId{id, piece});
+  }
 }
 
 namespace {
 
 /// Buffers that may be looked at in vain for what is not urgent: launches wait for the mutex.
 constexpr int kMostRefused = 256;
+/// Buffers that are compared by what their eviction costs before one is taken that costs much.
+constexpr std::size_t kMostCompared = 64;
+
+// Whether `launch` is less than half as far ahead of `present` as `furthest`.
+bool is_much_sooner(std::uint64_t launch, std::uint64_t furthest, std::uint64_t present) {
+  if (furthest == LaunchReplay::kNever) return launch != LaunchReplay::kNever;
+  return launch - present < (furthest - present) / 2;
+}
 
 }  // namespace
 
-EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, std::uint64_t launch, Bytes needed,
-                                            Waiting waiting) const {
+// Adds the pieces of a buffer that may go, the last ones first: what is brought first goes last.
+void EvictionQueue::add_pieces(BufferId id, Bytes size, Bytes needed, Choice& choice) const {
+  const Buffer& buffer = core_.buffers[id];
+  for (auto piece = static_cast<std::uint32_t>(buffer.pieces.size()); piece-- > 0;) {
+    if (choice.bytes >= needed) return;
+    const Bytes bytes = buffer.bytes_of(piece);
+    if ((size != Bytes{} && bytes != size) || !may_go(buffer.pieces[piece])) continue;
+    choice.victims.push_back({id, piece});
+    choice.bytes += bytes;
+  }
+}
+
+// To write a buffer back for the first time, its slab has to be pinned, which takes several times
+// as long as the copy. So of those that are needed about as late, buffers that have a slab go
+// first.
+EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& terms,
+                                            Bytes needed) const {
   Choice choice;
+  std::vector<BufferId> costly;
+  std::uint64_t furthest = 0;
   int refused = 0;
-  policy.visit_victims(launch, [&](BufferId id) NO_THREAD_SAFETY_ANALYSIS {
+  policy.visit_victims(terms.launch, [&](BufferId id) NO_THREAD_SAFETY_ANALYSIS {
     const Buffer& buffer = core_.buffers[id];
-    const bool can_go =
-        may_go(buffer) && (waiting == Waiting::kAllowed || completion_.is_over(buffer));
-    if (!can_go) return waiting == Waiting::kAllowed || ++refused < kMostRefused;
-    choice.victims.push_back(id);
-    choice.bytes += buffer.footprint;
-    return choice.bytes < needed;
+    if (may_go(buffer) && (terms.may_wait || completion_.is_over(buffer))) {
+      const std::uint64_t next_use = policy.replay().next_use(id);
+      if (furthest == 0) furthest = next_use;
+      if (!costly.empty() && is_much_sooner(next_use, furthest, policy.present())) return false;
+      if (buffer.host.slab || buffer.fresh) {
+        add_pieces(id, terms.size, needed, choice);
+      } else if (has_victim(buffer, terms.size)) {
+        costly.push_back(id);
+      }
+      return choice.bytes < needed && costly.size() < kMostCompared;
+    }
+    // What may wait is urgent: all are looked at.
+    return terms.may_wait || ++refused < kMostRefused;
   });
+  for (const BufferId id : costly) add_pieces(id, terms.size, needed, choice);
   return choice;
 }
 
-Bytes EvictionQueue::request_bytes_used_after(std::uint64_t launch, Bytes needed) {
+Bytes EvictionQueue::request_bytes_used_after(std::uint64_t launch, Bytes needed, Bytes size) {
   AutoPolicy* const puller = core_.puller();
   if (puller == nullptr) return Bytes{};
-  const Choice choice = choose(*puller, launch, needed, Waiting::kNone);
-  return choice.bytes < needed ? Bytes{} : request(choice.victims);
+  for (const Bytes only : {size, Bytes{}}) {
+    const Choice choice = choose(*puller, {launch, false, only}, needed);
+    if (choice.bytes >= needed) return request(choice.victims);
+  }
+  return Bytes{};
 }
 
-Bytes EvictionQueue::request_bytes(Bytes needed) {
+Bytes EvictionQueue::request_bytes_at_once(Bytes needed, Bytes size) {
   core_.must_evict = true;
-  if (core_.policy.puller() != nullptr) completion_.advance();
-  if (AutoPolicy* const puller = core_.puller()) {
-    Choice choice = choose(*puller, puller->present(), needed, Waiting::kNone);
-    if (choice.bytes < needed) {
-      choice = choose(*puller, puller->present(), needed, Waiting::kAllowed);
+  completion_.advance();
+  AutoPolicy* const puller = core_.puller();
+  if (puller == nullptr) return Bytes{};
+  Choice choice = choose(*puller, {puller->present(), false, size}, needed);
+  if (choice.bytes < needed) choice = choose(*puller, {puller->present(), false, {}}, needed);
+  return request(choice.victims);
+}
+
+Bytes EvictionQueue::request_bytes(Bytes needed, Bytes size) {
+  core_.must_evict = true;
+  if (core_.policy.puller() != nullptr) {
+    Bytes requested = request_bytes_at_once(needed, size);
+    AutoPolicy* const puller = core_.puller();
+    if (requested == Bytes{} && puller != nullptr) {
+      requested = request(choose(*puller, {puller->present(), true, {}}, needed).victims);
     }
-    const Bytes requested = request(choice.victims);
     if (requested > Bytes{}) return requested;
   }
   std::vector<BufferId> candidates;
   for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
-    if (may_go(core_.buffers[BufferId{i}])) candidates.push_back(BufferId{i});
+    if (has_victim(core_.buffers[BufferId{i}], Bytes{})) candidates.push_back(BufferId{i});
   }
   if (candidates.empty()) return Bytes{};
   if (core_.moves && !core_.may_ask_policy()) throw std::bad_alloc();
-  return request(core_.policy.choose_victims(candidates, needed));
+  return request(core_.policy.choose_victims(candidates, needed), needed);
+}
+
+bool EvictionQueue::holds_its_ticket(const Eviction& eviction) const {
+  const Buffer& buffer = core_.buffers[eviction.victim.piece.buffer];
+  return buffer.generation == eviction.victim.generation &&
+         buffer.pieces[eviction.victim.piece.index].evict_ticket == eviction.ticket;
 }
 
 bool EvictionQueue::is_void(const Eviction& eviction) const {
-  const Buffer& buffer = core_.buffers[eviction.id];
-  return buffer.generation != eviction.generation || buffer.evict_ticket != eviction.ticket ||
-         buffer.place != Place::kIn || buffer.pins > 0 || buffer.pinned_forever ||
-         buffer.last_use > eviction.seq;
+  if (!holds_its_ticket(eviction)) return true;
+  const Buffer& buffer = core_.buffers[eviction.victim.piece.buffer];
+  return buffer.pieces[eviction.victim.piece.index].place != Place::kIn || buffer.pins > 0 ||
+         buffer.pinned_forever || buffer.last_use > eviction.seq;
 }
 
-std::optional<BufferId> EvictionQueue::take_next() {
+std::optional<PieceId> EvictionQueue::take_next() {
+  // Many evictions wait for the same event: it is asked about once.
+  const RecordedEvent* incomplete = nullptr;
   for (auto it = pending_.begin(); it != pending_.end();) {
+    const auto waits_for_it = [incomplete](const EventRef& event) {
+      return event.get() == incomplete && !event->is_known();
+    };
+    const bool is_asked = incomplete != nullptr && std::ranges::any_of(it->events, waits_for_it);
     Result<bool> complete = false;
-    if (!is_void(*it)) {
+    if (!is_void(*it) && !is_asked) {
       // The list keeps the element where it is: only the worker removes.
       const Unlocked unlocked(core_.mutex);
       complete = core_.events.all_complete(it->events);
     }
     const bool expired = core_.now() - it->since > core_.options.wait_limit;
     const bool dropped = is_void(*it) || !complete.ok() || (!*complete && expired);
-    if (!dropped && !*complete) {
+    const PieceId id = it->victim.piece;
+    // A thread is getting the buffer its slab.
+    const bool is_blocked = !dropped && *complete && core_.buffers[id.buffer].host.is_mapping;
+    if (!dropped && (!*complete || is_blocked)) {
+      const auto waiting = std::ranges::find_if(
+          it->events, [](const EventRef& event) { return !event->is_known(); });
+      if (waiting != it->events.end()) incomplete = waiting->get();
       ++it;
       continue;
     }
-    const BufferId id = it->id;
-    Buffer& buffer = core_.buffers[id];
-    const bool is_its_ticket =
-        buffer.generation == it->generation && buffer.evict_ticket == it->ticket;
-    if (is_its_ticket) spend_ticket(buffer);
+    const bool is_its_ticket = holds_its_ticket(*it);
+    if (is_its_ticket) spend_ticket(id);
     pending_.erase(it++);
     if (!dropped) return id;
     if (is_its_ticket) core_.tell_whereabouts(id);
     if (!complete.ok()) {
       ++core_.counters.errors;
-      if (is_its_ticket) buffer.evict_failed = core_.turns;
+      if (is_its_ticket) core_.buffers[id.buffer].pieces[id.index].evict_failed = core_.turns;
     }
     core_.announce_change();
   }

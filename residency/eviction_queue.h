@@ -1,4 +1,4 @@
-// The evictions that were decided on and wait for their buffers' last uses to end.
+// The evictions that were decided on and wait for the last uses of their buffers to end.
 #pragma once
 
 #include <chrono>
@@ -17,55 +17,75 @@ namespace superpipe {
 
 /// Requests evictions, revokes them, and tells which one can be carried out.
 ///
-/// An eviction holds a ticket of its buffer. Whoever uses the buffer again revokes the ticket, and
-/// the eviction is void. A part of the manager, under its mutex; waits on nothing.
+/// An eviction holds a ticket of its piece. Whoever uses the buffer again revokes the tickets of
+/// its pieces, and the evictions are void. A part of the manager, under its mutex; waits on
+/// nothing.
 class EvictionQueue {
  public:
   EvictionQueue(ResidencyCore& core, StreamMarker& streams, UseCompletion& completion)
       : core_(core), streams_(streams), completion_(completion) {}
 
-  /// Queues evictions of those `victims` that may go, after marking the present end of every stream
-  /// that used them. The operation that is about to be submitted is not covered, so that evictions
-  /// wait for earlier work only. Opens the mutex. Throws std::bad_alloc.
+  /// Queues evictions of those pieces of `victims` that may go, until they free `needed` bytes,
+  /// after marking the present end of every stream that used them. The operation that is about to
+  /// be submitted is not covered, so that evictions wait for earlier work only. Opens the mutex.
+  /// Throws std::bad_alloc.
   /// @return the bytes that will come free.
+  Bytes request(std::span<const BufferId> victims, Bytes needed) REQUIRES(manager_lock);
+  /// The same for all their pieces.
   Bytes request(std::span<const BufferId> victims) REQUIRES(manager_lock);
 
-  /// Has policy choose victims that free `needed` bytes, and requests their evictions. Opens the
-  /// mutex. O(buffers) where policy is not asked for each transfer. Throws std::bad_alloc.
-  Bytes request_bytes(Bytes needed) REQUIRES(manager_lock);
+  /// Has policy choose victims that free `needed` bytes, and requests their evictions. Prefers
+  /// pages of `size`, so that they can be used as they are, and buffers whose uses so far are known
+  /// to have completed. Opens the mutex. O(buffers) where policy is not asked for each transfer.
+  /// Throws std::bad_alloc.
+  Bytes request_bytes(Bytes needed, Bytes size) REQUIRES(manager_lock);
+  /// The same, of buffers whose uses so far are known to have completed, though they free fewer
+  /// bytes. REQUIRES: policy is asked for each transfer.
+  Bytes request_bytes_at_once(Bytes needed, Bytes size) REQUIRES(manager_lock);
 
   /// The same for what launch number `launch` is expected to need: takes only buffers that are used
   /// later and whose uses so far are known to have completed, and none if those are too few, or
   /// policy is not asked for each transfer.
-  Bytes request_bytes_used_after(std::uint64_t launch, Bytes needed) REQUIRES(manager_lock);
+  Bytes request_bytes_used_after(std::uint64_t launch, Bytes needed, Bytes size)
+      REQUIRES(manager_lock);
 
-  /// Whether the buffer may go, as far as is known before its streams are marked.
-  [[nodiscard]] bool may_go(const Buffer& buffer) const REQUIRES(manager_lock) {
-    return buffer.live && buffer.place == Place::kIn && buffer.pins == 0 && buffer.host.pins == 0 &&
-           !buffer.pinned_forever && !buffer.page_is_untracked && buffer.evict_ticket == 0 &&
-           buffer.evict_failed != core_.turns;
+  /// Whether pieces of the buffer may go, as far as is known before its streams are marked.
+  [[nodiscard]] static bool may_go(const Buffer& buffer) REQUIRES(manager_lock) {
+    return buffer.live && buffer.pins == 0 && buffer.host.pins == 0 && !buffer.pinned_forever &&
+           buffer.missing < buffer.pieces.size();
+  }
+  /// Whether this piece may go. REQUIRES: may_go() of its buffer.
+  [[nodiscard]] bool may_go(const Piece& piece) const REQUIRES(manager_lock) {
+    return piece.place == Place::kIn && !piece.page_is_untracked && piece.evict_ticket == 0 &&
+           piece.evict_failed != core_.turns;
   }
 
-  /// The buffer stays: its eviction, if there is one, is void.
+  /// Whether any piece of the buffer with a page of `size` may go; 0: of any size.
+  [[nodiscard]] bool has_victim(const Buffer& buffer, Bytes size) const REQUIRES(manager_lock);
+
+  /// The buffer stays: the evictions of its pieces, if there are any, are void.
   void revoke(BufferId id) REQUIRES(manager_lock) {
-    if (core_.buffers[id].evict_ticket == 0) return;
-    spend_ticket(core_.buffers[id]);
-    core_.tell_whereabouts(id);
+    if (core_.buffers[id].leaving != 0) revoke_all(id);
   }
 
-  /// A buffer whose last uses have completed, so that it can be taken out at once; its ticket is
-  /// spent. Drops what is void or has waited too long. Opens the mutex. nullopt: none.
-  std::optional<BufferId> take_next() REQUIRES(manager_lock);
+  /// A piece of a buffer whose last uses have completed, so that it can be taken out at once; its
+  /// ticket is spent. Drops what is void or has waited too long. Asks the device once about each
+  /// event that evictions wait for. Opens the mutex. nullopt: none.
+  std::optional<PieceId> take_next() REQUIRES(manager_lock);
 
   [[nodiscard]] bool empty() const REQUIRES(manager_lock) { return pending_.empty(); }
   [[nodiscard]] std::size_t size() const REQUIRES(manager_lock) { return pending_.size(); }
   void clear() REQUIRES(manager_lock) { pending_.clear(); }
 
  private:
+  /// A piece, as it was when it was chosen.
+  struct Victim {
+    PieceId piece;
+    std::uint64_t generation;
+  };
   /// To be carried out when `events` have completed.
   struct Eviction {
-    BufferId id;
-    std::uint64_t generation;
+    Victim victim;
     std::uint64_t ticket;
     std::uint64_t seq;  ///< uses after it revoke the eviction
     std::vector<EventRef> events;
@@ -82,24 +102,25 @@ class EvictionQueue {
   Coverage coverage_of(const Buffer& buffer, std::vector<EventRef>& events,
                        std::uint64_t& to_record) const REQUIRES(manager_lock);
   /// Which victims are acceptable.
-  enum class Waiting {
-    kNone,     ///< those that can go at once
-    kAllowed,  ///< those as well whose uses may not have completed
+  struct Terms {
+    std::uint64_t launch;  ///< they are expected to be used after it
+    bool may_wait;         ///< their uses may not have completed yet
+    Bytes size;            ///< of their pages; 0: any
   };
-  /// Those that policy would let go for what launch number `launch` needs, as many as free `needed`
-  /// bytes, or all.
+  /// Pieces that policy would let go, as many as free the bytes that are needed, or all.
   struct Choice {
-    std::vector<BufferId> victims;
+    std::vector<PieceId> victims;
     Bytes bytes;
   };
-  Choice choose(AutoPolicy& policy, std::uint64_t launch, Bytes needed, Waiting waiting) const
+  Choice choose(AutoPolicy& policy, const Terms& terms, Bytes needed) const REQUIRES(manager_lock);
+  void add_pieces(BufferId id, Bytes size, Bytes needed, Choice& choice) const
       REQUIRES(manager_lock);
-  Bytes queue(const WantedBuffer& victim, std::uint64_t seq) REQUIRES(manager_lock);
-  void spend_ticket(Buffer& buffer) REQUIRES(manager_lock) {
-    core_.ledger.withdraw(buffer.footprint);
-    buffer.evict_ticket = 0;
-  }
+  Bytes request(std::span<const PieceId> victims) REQUIRES(manager_lock);
+  Bytes queue(const Victim& victim, std::uint64_t seq) REQUIRES(manager_lock);
+  void revoke_all(BufferId id) REQUIRES(manager_lock);
+  void spend_ticket(PieceId id) REQUIRES(manager_lock);
   bool is_void(const Eviction& eviction) const REQUIRES(manager_lock);
+  [[nodiscard]] bool holds_its_ticket(const Eviction& eviction) const REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;

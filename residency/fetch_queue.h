@@ -1,4 +1,4 @@
-// The buffers that are to be brought in: those that somebody waits for, and those to come.
+// The pieces that are to be brought in: those that somebody waits for, and those to come.
 #pragma once
 
 #include <cstdint>
@@ -9,29 +9,31 @@
 
 namespace superpipe {
 
-/// Who wants a buffer that is out.
+/// Who wants a piece that is out.
 enum class Want : std::uint8_t { kNobody, kPrefetch, kDemand };
 
-/// A buffer as it was when somebody asked for it: the id may have come to name another since.
-struct WantedBuffer {
+/// A piece of a buffer as it was when somebody asked for it: the id may have come to name another
+/// buffer since.
+struct WantedPiece {
   BufferId id;
+  std::uint32_t index;
   std::uint64_t generation;
 };
 
 /// Demands before prefetches, each in the order in which they were asked for.
 ///
 /// Entries are not taken out when they become void: whoever takes one checks the buffer's own
-/// generation and `want`. Not thread-safe: under the manager's mutex.
+/// generation and the `want` of the piece. Not thread-safe: under the manager's mutex.
 class FetchQueue {
  public:
   /// The first entry.
   struct Entry {
-    WantedBuffer buffer;
+    WantedPiece piece;
     Want want = Want::kNobody;
   };
 
   /// REQUIRES: `want` is kDemand or kPrefetch. Throws std::bad_alloc, with nothing changed.
-  void push(Want want, const WantedBuffer& buffer) { queue_of(want).push_back(buffer); }
+  void push(Want want, const WantedPiece& piece) { queue_of(want).push_back(piece); }
 
   [[nodiscard]] bool empty() const { return demands_.empty() && prefetches_.empty(); }
   /// nullopt if there is none.
@@ -44,9 +46,9 @@ class FetchQueue {
   void pop(Want want) { queue_of(want).pop_front(); }
 
   /// Takes the first prefetch out; nullopt if there is none. Allocates nothing.
-  std::optional<WantedBuffer> take_prefetch() noexcept {
+  std::optional<WantedPiece> take_prefetch() noexcept {
     if (prefetches_.empty()) return std::nullopt;
-    const WantedBuffer first = prefetches_.front();
+    const WantedPiece first = prefetches_.front();
     prefetches_.pop_front();
     return first;
   }
@@ -57,12 +59,12 @@ class FetchQueue {
   }
 
  private:
-  std::deque<WantedBuffer>& queue_of(Want want) {
+  std::deque<WantedPiece>& queue_of(Want want) {
     return want == Want::kDemand ? demands_ : prefetches_;
   }
 
-  std::deque<WantedBuffer> demands_;
-  std::deque<WantedBuffer> prefetches_;
+  std::deque<WantedPiece> demands_;
+  std::deque<WantedPiece> prefetches_;
 };
 
 }  // namespace superpipe

@@ -21,10 +21,15 @@ void HostCopy::forget_writes() noexcept {
   std::erase_if(operations, [](const HostOperation& operation) { return operation.writes; });
 }
 
+void HostCopy::forget_completed() noexcept {
+  std::erase_if(operations, [](const HostOperation& operation) {
+    return operation.done != nullptr && operation.done->is_known();
+  });
+}
+
 bool HostCopy::append_ends(const EventRef& freed, std::vector<EventRef>& events) const {
   bool known = !is_untracked;
   if (freed != nullptr) events.push_back(freed);
-  if (write_back != nullptr) events.push_back(write_back);
   for (const HostOperation& operation : operations) {
     known = known && (operation.done != nullptr || freed != nullptr);
     if (operation.done != nullptr) events.push_back(operation.done);

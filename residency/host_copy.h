@@ -28,8 +28,7 @@ struct HostOperation {
 /// Not thread-safe: under the manager's mutex.
 struct HostCopy {
   Slab slab;
-  Bytes backing;        ///< reserved in the host store
-  EventRef write_back;  ///< completes when the slab has the content
+  Bytes backing;  ///< reserved in the host store
   std::vector<HostOperation> operations;
   std::uint32_t pins = 0;
   bool is_mapping = false;
@@ -48,6 +47,9 @@ struct HostCopy {
 
   /// A fetch now waits for every write: forgets them.
   void forget_writes() noexcept;
+
+  /// Forgets the operations that are known to have completed.
+  void forget_completed() noexcept;
 
   /// Appends the events after which nothing of ours or of the program touches the slab any more.
   /// `freed`: lies behind every operation of the program, and is appended too; null: there is no

@@ -2,13 +2,37 @@
 
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace superpipe {
 
+namespace {
+
+// Whether nobody has asked for the piece, which is out.
+bool is_missing(const Buffer& buffer, std::uint32_t index) REQUIRES(manager_lock) {
+  const Piece& piece = buffer.pieces[index];
+  return buffer.live && piece.place == Place::kOut && piece.want == Want::kNobody;
+}
+
+// The first piece of a buffer that is missing.
+std::optional<std::uint32_t> missing_piece(const Buffer& buffer) REQUIRES(manager_lock) {
+  const auto pieces = static_cast<std::uint32_t>(buffer.pieces.size());
+  for (std::uint32_t index = 0; buffer.missing > 0 && index < pieces; ++index) {
+    if (is_missing(buffer, index)) return index;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 bool MoverRounds::run() noexcept {
   bool worked = poll_meters();
+  if (core_.policy.puller() != nullptr && core_.ledger.is_under_pressure()) {
+    worked = poll_link() || worked;
+    worked = note_completed_uses() || worked;
+  }
   if (core_.passthrough.is_due(core_.now())) worked = core_.sample_passthrough() || worked;
   if (core_.ledger.excess() > Bytes{}) worked = pages_.reclaim_one() || worked;
   if (must_relieve()) worked = relieve() || worked;
@@ -71,7 +95,7 @@ bool MoverRounds::relieve() noexcept {
   // Once for each sample, buffers that could not go before are asked again.
   if (std::exchange(relieved_at_, core_.samples) != core_.samples) ++core_.turns;
   try {
-    if (evictions_.request_bytes(lacking) > Bytes{}) return true;
+    if (evictions_.request_bytes(lacking, Bytes{}) > Bytes{}) return true;
   } catch (const std::bad_alloc&) {
     // Without host memory no victim can be found now.
   }
@@ -82,13 +106,14 @@ bool MoverRounds::relieve() noexcept {
 // Carries out the first fetch that is still wanted: demands in order, then prefetches.
 bool MoverRounds::fetch_next() {
   while (const auto entry = core_.fetches.front()) {
-    Buffer& buffer = core_.buffers[entry->buffer.id];
-    const bool is_void =
-        buffer.generation != entry->buffer.generation || buffer.want != entry->want;
-    if (is_void || buffer.place != Place::kOut) {
-      if (!is_void) {
-        buffer.want = Want::kNobody;
-        core_.tell_whereabouts(entry->buffer.id);
+    const PieceId id{entry->piece.id, entry->piece.index};
+    Buffer& buffer = core_.buffers[id.buffer];
+    const bool is_valid =
+        buffer.generation == entry->piece.generation && buffer.pieces[id.index].want == entry->want;
+    if (!is_valid || buffer.pieces[id.index].place != Place::kOut) {
+      if (is_valid) {
+        buffer.pieces[id.index].want = Want::kNobody;
+        core_.tell_whereabouts(id);
       }
       core_.fetches.pop(entry->want);
       core_.announce_change();
@@ -97,10 +122,10 @@ bool MoverRounds::fetch_next() {
     // The program is copying into or out of its slab at this moment. Other fetches wait as well:
     // for as long as the copy takes, or the stream that it waits for.
     if (buffer.host.is_busy()) return false;
-    if (!mover_.fetch(entry->buffer.id, entry->want == Want::kDemand)) return false;
+    if (!mover_.fetch(id, entry->want == Want::kDemand)) return false;
     if (AutoPolicy* const policy = core_.policy.puller()) {
-      if (buffer.place == Place::kIn) {
-        note_under_way(buffer);
+      if (buffer.pieces[id.index].place == Place::kIn) {
+        note_under_way(id);
       } else if (entry->want == Want::kPrefetch) {
         failed_at_ = policy->launches();
       }
@@ -117,12 +142,7 @@ bool MoverRounds::pull() {
   if (core_.policy.puller() == nullptr || !core_.ledger.is_under_pressure()) return false;
   pulls_ = true;
   core_.pull_awaits_launch = false;
-  if (has_link_enough()) return false;
-  try {
-    awaits_uses_ = lacks_room_ && completion_.advance();
-  } catch (const std::bad_alloc&) {
-    awaits_uses_ = false;  // fewer uses are known to have completed
-  }
+  if (core_.under_way.is_enough()) return false;
   AutoPolicy* const policy = core_.puller();
   if (policy == nullptr || failed_at_ == policy->launches()) {
     await_launch();
@@ -146,28 +166,29 @@ bool MoverRounds::pull() {
 MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
   const auto target = policy.next_target();
   if (!target) {
-    lacks_room_ = awaits_uses_ = false;
+    lacks_room_ = false;
     // Looking on may take long. Launches may have the mutex before.
     return policy.is_looking() ? Next::kAskAgain : Next::kNothing;
   }
   Buffer& buffer = core_.buffers[target->id];
-  const auto is_missing = [&buffer]() REQUIRES(manager_lock) {
-    return buffer.live && buffer.place == Place::kOut && buffer.want == Want::kNobody;
-  };
-  if (!is_missing()) return Next::kNothing;  // it is about to leave, and can come back only then
-  const WantedBuffer wanted{target->id, buffer.generation};
+  const std::optional<std::uint32_t> piece = missing_piece(buffer);
+  if (!piece) return Next::kNothing;  // it is about to leave, and can come back only then
+  const WantedPiece wanted{target->id, *piece, buffer.generation};
+  const Bytes bytes = buffer.bytes_of(*piece);
   const Bytes lacking =
-      buffer.page ? Bytes{} : saturating_subtract(buffer.footprint, core_.obtainable());
-  const bool knows_victims = std::exchange(lacks_room_, lacking > Bytes{});
-  if (lacks_room_ && !knows_victims) return Next::kWanted;  // what has completed is asked for first
-  if (lacks_room_ && evictions_.request_bytes_used_after(target->next_use, lacking) == Bytes{}) {
+      buffer.pieces[*piece].page ? Bytes{} : saturating_subtract(bytes, core_.obtainable());
+  lacks_room_ = lacking > Bytes{};
+  if (lacks_room_ &&
+      evictions_.request_bytes_used_after(target->next_use, lacking, bytes) == Bytes{}) {
     return Next::kNothing;
   }
   // Requesting evictions opens the mutex.
-  if (buffer.generation != wanted.generation || !is_missing()) return Next::kAskAgain;
+  if (buffer.generation != wanted.generation || !is_missing(buffer, *piece)) {
+    return Next::kAskAgain;
+  }
   core_.fetches.push(Want::kPrefetch, wanted);
-  buffer.want = Want::kPrefetch;
-  core_.tell_whereabouts(wanted.id);
+  buffer.pieces[*piece].want = Want::kPrefetch;
+  core_.tell_whereabouts(PieceId{wanted.id, wanted.index});
   return Next::kWanted;
 }
 
@@ -175,9 +196,11 @@ MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
 void MoverRounds::take_back_prefetches() {
   while (const auto wanted = core_.fetches.take_prefetch()) {
     Buffer& buffer = core_.buffers[wanted->id];
-    if (buffer.generation != wanted->generation || buffer.want != Want::kPrefetch) continue;
-    buffer.want = Want::kNobody;
-    core_.tell_whereabouts(wanted->id);
+    if (buffer.generation != wanted->generation) continue;
+    Piece& piece = buffer.pieces[wanted->index];
+    if (piece.want != Want::kPrefetch) continue;
+    piece.want = Want::kNobody;
+    core_.tell_whereabouts(PieceId{wanted->id, wanted->index});
   }
 }
 
@@ -186,7 +209,8 @@ void MoverRounds::take_back_prefetches() {
 // once there was none, the next one does.
 void MoverRounds::rest_from_pulling() {
   const std::uint64_t launches = core_.policy.puller()->launches();
-  if (std::exchange(rested_at_, launches) == launches && !awaits_uses_) await_launch();
+  const bool awaits_victims = lacks_room_ && completion_.is_awaiting();
+  if (std::exchange(rested_at_, launches) == launches && !awaits_victims) await_launch();
 }
 
 // The next launch wakes the worker, unless other work does so before.
@@ -196,26 +220,40 @@ void MoverRounds::await_launch() {
 }
 
 // Without host memory to note it, the link seems to have less to do than it has.
-void MoverRounds::note_under_way(const Buffer& buffer) noexcept {
+void MoverRounds::note_under_way(PieceId id) noexcept {
+  const Buffer& buffer = core_.buffers[id.buffer];
   try {
-    under_way_.add(buffer.ready, buffer.footprint);
+    core_.under_way.add(buffer.pieces[id.index].ready, buffer.bytes_of(id.index));
   } catch (const std::bad_alloc&) {
   }
 }
 
-// Asks the device about the oldest transfer alone: they end in order.
-bool MoverRounds::has_link_enough() {
-  while (under_way_.is_enough()) {
-    const EventRef oldest = under_way_.oldest();
+// Buffers may go as soon as their uses are known to be over. @return whether any is now.
+bool MoverRounds::note_completed_uses() noexcept {
+  try {
+    return completion_.advance();
+  } catch (const std::bad_alloc&) {
+    return false;  // fewer uses are known to have completed
+  }
+}
+
+// While the link has enough to do, asks the device about the oldest transfer alone: they end in
+// order. Those who wait for the link to run dry are told. @return whether one has ended.
+bool MoverRounds::poll_link() noexcept {
+  bool ended = false;
+  while (core_.under_way.is_enough()) {
+    const EventRef oldest = core_.under_way.oldest();
     Result<bool> complete = false;
     {
       const Unlocked unlocked(core_.mutex);
       complete = core_.events.is_complete(oldest);
     }
-    if (complete.ok() && !*complete) return true;
-    under_way_.drop_oldest();
+    if (complete.ok() && !*complete) break;
+    core_.under_way.drop_oldest();
+    ended = true;
   }
-  return false;
+  if (ended) core_.announce_to_waiters();
+  return ended;
 }
 
 bool MoverRounds::evict_next() {

@@ -9,7 +9,6 @@
 #include "residency/manager_mutex.h"
 #include "residency/page_supply.h"
 #include "residency/residency_core.h"
-#include "residency/transfers_under_way.h"
 #include "residency/use_completion.h"
 #include "residency/worker.h"
 
@@ -31,8 +30,6 @@ class MoverRounds : public WorkerRounds {
   [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock) {
     return core_.passthrough.until_due(core_.now());
   }
-  /// Forgets the transfers that are under way.
-  void clear() REQUIRES(manager_lock) { under_way_.clear(); }
 
  private:
   bool poll_meters() noexcept REQUIRES(manager_lock);
@@ -49,10 +46,11 @@ class MoverRounds : public WorkerRounds {
   };
   Next want_next(AutoPolicy& policy) REQUIRES(manager_lock);
   void await_launch() REQUIRES(manager_lock);
-  void note_under_way(const Buffer& buffer) noexcept REQUIRES(manager_lock);
+  void note_under_way(PieceId id) noexcept REQUIRES(manager_lock);
   void take_back_prefetches() REQUIRES(manager_lock);
   void rest_from_pulling() REQUIRES(manager_lock);
-  bool has_link_enough() REQUIRES(manager_lock);
+  bool poll_link() noexcept REQUIRES(manager_lock);
+  bool note_completed_uses() noexcept REQUIRES(manager_lock);
   bool evict_next() REQUIRES(manager_lock);
 
   ResidencyCore& core_;
@@ -60,14 +58,11 @@ class MoverRounds : public WorkerRounds {
   ContentMover& mover_;
   UseCompletion& completion_;
   EvictionQueue& evictions_;
-  /// Fetches that have begun, in the order of the link: what it takes at least until it runs dry.
-  TransfersUnderWay under_way_ GUARDED_BY(manager_lock);
   /// Whether policy may want a transfer, or would if more launches had come: else the next launch
   /// wakes the worker.
   bool pulls_ GUARDED_BY(manager_lock) = false;
   /// What policy wanted last had no room: who may go for it depends on what has completed.
   bool lacks_room_ GUARDED_BY(manager_lock) = false;
-  bool awaits_uses_ GUARDED_BY(manager_lock) = false;
   /// How many launches there had been when a prefetch failed last: what policy wants is not tried
   /// again before the next one.
   std::uint64_t failed_at_ GUARDED_BY(manager_lock) = ~std::uint64_t{0};

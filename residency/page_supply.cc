@@ -1,6 +1,5 @@
 #include "residency/page_supply.h"
 
-#include <array>
 #include <new>
 #include <optional>
 #include <utility>
@@ -56,39 +55,61 @@ bool PageSupply::reclaim_one() noexcept {
   }
 }
 
-// Takes the page from one cached buffer and forgets the buffer. Looks at the oldest of each size:
+// Takes the pages from one cached buffer and forgets the buffer. Looks at the oldest of each size:
 // if that is still in use, the younger ones are as well, most likely.
 bool PageSupply::reclaim_cached() {
   for (const BufferId id : core_.cache.oldest_of_each_size()) {
     Buffer& buffer = core_.buffers[id];
-    if (!core_.cache.erase(id, buffer.footprint)) continue;  // reused or reclaimed meanwhile
-    buffer.place = Place::kEvicting;
-    const std::array<EventRef, 2> events{buffer.freed, buffer.ready};
-    const Bytes footprint = buffer.footprint;
-    core_.ledger.begin_vacating(footprint);
+    const Bytes bytes = buffer.bytes_in_place();
+    std::vector<EventRef> events{buffer.freed};
+    for (const Piece& piece : buffer.pieces) events.push_back(piece.ready);
+    if (!core_.cache.erase(id, buffer.footprint, bytes)) continue;  // reused or reclaimed meanwhile
+    core_.ledger.begin_vacating(bytes);
     Result<bool> complete = false;
-    Status unmapped = Status::kOk;
     {
       const Unlocked unlocked(core_.mutex);
       complete = core_.events.all_complete(events);
-      if (complete.ok() && *complete) {
-        unmapped = core_.device.unmap(buffer.base.load(), footprint);
-      }
     }
-    core_.ledger.end_vacating(buffer.footprint);
-    if (!complete.ok() || !*complete || unmapped != Status::kOk) {
-      if (!complete.ok() || unmapped != Status::kOk) ++core_.counters.errors;
-      buffer.place = Place::kIn;
-      core_.cache.insert_oldest(id, buffer.footprint);
+    core_.ledger.end_vacating(bytes);
+    const bool is_over = complete.ok() && *complete;
+    const bool stripped = is_over && strip(buffer);
+    if (!complete.ok() || (is_over && !stripped)) ++core_.counters.errors;
+    if (!stripped) {
+      core_.cache.insert_oldest(id, buffer.footprint, buffer.bytes_in_place());
       continue;
     }
-    buffer.page->after.clear();
-    core_.pool->put(std::move(*buffer.page));
     core_.forget_buffer(id);
     core_.announce_change();
     return true;
   }
   return false;
+}
+
+bool PageSupply::strip(Buffer& buffer) noexcept {
+  Bytes vacating = buffer.bytes_in_place();
+  core_.ledger.begin_vacating(vacating);
+  Status status = Status::kOk;
+  for (std::uint32_t index = 0; index < buffer.pieces.size() && status == Status::kOk; ++index) {
+    Piece& piece = buffer.pieces[index];
+    if (piece.place != Place::kIn) continue;
+    const Address address = buffer.address_of(index);
+    const Bytes bytes = buffer.bytes_of(index);
+    {
+      const Unlocked unlocked(core_.mutex);
+      status = core_.device.unmap(address, bytes);
+    }
+    if (status != Status::kOk) continue;
+    core_.ledger.end_vacating(bytes);
+    vacating -= bytes;
+    // Its first content may still be coming. There is room: attach() left it.
+    piece.page->after.clear();
+    if (piece.is_arriving()) piece.page->after.push_back(piece.ready);
+    buffer.set_place(index, Place::kOut);
+    buffer.set_ready(index, nullptr);
+    core_.pool->put(*std::exchange(piece.page, std::nullopt));
+  }
+  core_.ledger.end_vacating(vacating);
+  return status == Status::kOk;
 }
 
 // Gives one idle page back to the driver, the largest of those that nothing works on any more.

@@ -27,6 +27,10 @@ class PageSupply {
   /// memory to look for one.
   bool reclaim_one() noexcept REQUIRES(manager_lock);
 
+  /// Unmaps all pieces of a buffer that nobody has and that nothing uses; its pages become idle.
+  /// @return false if one could not be unmapped: it, and those after it, stay in place.
+  bool strip(Buffer& buffer) noexcept REQUIRES(manager_lock);
+
  private:
   Result<Page> create(Bytes size) REQUIRES(manager_lock);
   bool reclaim_cached() REQUIRES(manager_lock);

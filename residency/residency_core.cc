@@ -146,9 +146,9 @@ bool ResidencyCore::restore_policy() noexcept {
     PolicyEngine fresh(options.policy);
     for (std::uint32_t i = 0; i < buffers.end(); ++i) {
       const Buffer& buffer = buffers[BufferId{i}];
-      // Also those whose life is about to begin: they are in kFetching, and not live.
-      if (buffer.live || buffer.place == Place::kFetching) {
-        fresh.on_allocate(BufferId{i}, buffer.footprint);
+      if (buffer.live || buffer.is_beginning) {
+        fresh.on_allocate(BufferId{i}, buffer.footprint,
+                          static_cast<std::uint32_t>(buffer.pieces.size()));
       }
     }
     fresh.on_passthrough_bytes(reserved);
@@ -159,27 +159,33 @@ bool ResidencyCore::restore_policy() noexcept {
   asks_policy = true;
   refresh_limit();
   for (std::uint32_t i = 0; i < buffers.end(); ++i) {
-    buffers[BufferId{i}].told_in = false;
+    for (Piece& piece : buffers[BufferId{i}].pieces) piece.told_in = false;
     tell_whereabouts(BufferId{i});
   }
   return asks_policy;
 }
 
 void ResidencyCore::tell_whereabouts(BufferId id) noexcept {
+  const auto pieces = static_cast<std::uint32_t>(buffers[id].pieces.size());
+  for (std::uint32_t piece = 0; piece < pieces; ++piece) tell_whereabouts(PieceId{id, piece});
+}
+
+void ResidencyCore::tell_whereabouts(PieceId id) noexcept {
   AutoPolicy* const puller = asks_policy ? policy.puller() : nullptr;
   if (puller == nullptr) return;
-  Buffer& buffer = buffers[id];
-  const bool stays = buffer.place == Place::kIn && buffer.evict_ticket == 0;
-  const bool comes = buffer.place == Place::kFetching ||
-                     (buffer.place == Place::kOut && buffer.want != Want::kNobody);
+  const Buffer& buffer = buffers[id.buffer];
+  Piece& piece = buffers[id.buffer].pieces[id.index];
+  const bool stays = piece.place == Place::kIn && piece.evict_ticket == 0;
+  const bool comes = piece.place == Place::kFetching ||
+                     (piece.place == Place::kOut && piece.want != Want::kNobody);
   const bool is_in = buffer.live && (stays || comes);
-  if (is_in == buffer.told_in) return;
-  buffer.told_in = is_in;
+  if (is_in == piece.told_in) return;
+  piece.told_in = is_in;
   try {
     if (is_in) {
-      puller->on_brought(id);
+      puller->on_brought(id.buffer);
     } else {
-      puller->on_left(id);
+      puller->on_left(id.buffer);
     }
   } catch (const std::bad_alloc&) {
     asks_policy = false;  // may_ask_policy() replaces it, and tells the new one all again

@@ -8,6 +8,7 @@
 // its room was made when the buffer, page, slab or operation came to be. See docs/residency.md.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -36,6 +37,7 @@
 #include "residency/residency_options.h"
 #include "residency/stream_table.h"
 #include "residency/transfer_engine.h"
+#include "residency/transfers_under_way.h"
 #include "residency/turn_queue.h"
 #include "residency/warning_queue.h"
 #include "residency/worker.h"
@@ -120,13 +122,22 @@ struct ResidencyCore {
     return !options.policy_waits || must_evict || ledger.live() * 4 > ledger.limit() * 3;
   }
 
-  /// Tells a policy that is asked for each transfer whether the buffer is on the device or on its
+  /// Tells a policy that is asked for each transfer whether the piece is on the device or on its
   /// way there, if that has changed. To be called after each change of what it depends on: `live`,
   /// `place`, `want`, `evict_ticket`. Amortised O(log buffers).
+  void tell_whereabouts(PieceId id) noexcept REQUIRES(manager_lock);
+  /// The same for all pieces of a buffer.
   void tell_whereabouts(BufferId id) noexcept REQUIRES(manager_lock);
   /// The policy to ask for the next transfer; null: policy moves nothing but by its decisions.
   AutoPolicy* puller() noexcept REQUIRES(manager_lock) {
     return moves && may_ask_policy() ? policy.puller() : nullptr;
+  }
+
+  /// The size of the pieces into which a buffer of `footprint` is cut: a policy that moves layers
+  /// moves buffers whole.
+  [[nodiscard]] Bytes piece_size_of(Bytes footprint) const {
+    const bool cuts = options.piece_size > Bytes{} && counts_bytes(options.policy.kind);
+    return cuts ? std::min(options.piece_size, footprint) : footprint;
   }
 
   /// Gives the address range and the id of a buffer back. REQUIRES: not mapped, no page.
@@ -164,6 +175,8 @@ struct ResidencyCore {
   BufferCache cache GUARDED_BY(manager_lock);
   DeviceLedger ledger GUARDED_BY(manager_lock);
   FetchQueue fetches GUARDED_BY(manager_lock);
+  /// Fetches that have begun, in the order of the link, where policy is asked for each transfer.
+  TransfersUnderWay under_way GUARDED_BY(manager_lock);
   WarningQueue warnings GUARDED_BY(manager_lock);
   PolicyEngine policy GUARDED_BY(manager_lock);
   bool asks_policy GUARDED_BY(manager_lock);

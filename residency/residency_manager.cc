@@ -52,7 +52,7 @@ class ResidencyManager::Impl {
   ContentMover mover{core, streams, pages};
   UseCompletion completion{core, streams};
   EvictionQueue evictions{core, streams, completion};
-  Admission admission{core, pages, evictions};
+  Admission admission{core, pages, completion, evictions};
   UseTracker uses{core, streams, evictions, admission};
   CopyRoutes copies{core, streams, mover, uses};
   BufferLifetimes lifetimes{core, streams, pages, mover, evictions};
@@ -196,9 +196,9 @@ void ResidencyManager::Impl::shut_down() noexcept {
   for (std::uint32_t i = 0; i < core.buffers.end(); ++i) {
     Buffer& buffer = core.buffers[BufferId{i}];
     if (quiet) give_back(buffer);
-    buffer.ready = buffer.freed = nullptr;
+    buffer.freed = nullptr;
     buffer.host = HostCopy{};
-    buffer.page.reset();
+    buffer.uncut();
   }
   if (quiet) give_back_pages_and_addresses();
   core.events.clear();
@@ -218,7 +218,7 @@ void ResidencyManager::Impl::wait_for_open_sections() {
 void ResidencyManager::Impl::forget_everything() {
   core.fetches.clear();
   evictions.clear();
-  rounds.clear();
+  core.under_way.clear();
   core.stalls.clear();
   core.passes.clear();
   core.timeline.reset();
@@ -227,9 +227,13 @@ void ResidencyManager::Impl::forget_everything() {
 }
 
 void ResidencyManager::Impl::give_back(Buffer& buffer) {
-  if (buffer.page) {
-    if (buffer.place == Place::kIn) (void)core.device.unmap(buffer.base.load(), buffer.footprint);
-    (void)core.pool->destroy(*buffer.page);
+  for (std::uint32_t index = 0; index < buffer.pieces.size(); ++index) {
+    Piece& piece = buffer.pieces[index];
+    if (!piece.page) continue;
+    if (piece.place == Place::kIn) {
+      (void)core.device.unmap(buffer.address_of(index), buffer.bytes_of(index));
+    }
+    (void)core.pool->destroy(*piece.page);
   }
   core.host.release(buffer.host.slab, {});
 }

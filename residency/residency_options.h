@@ -20,6 +20,9 @@ struct ResidencyOptions {
   /// quarters of the limit, or something has to go: before, a launch costs no more than without a
   /// policy, and no pass is known.
   bool policy_waits = false;
+  /// The size of the pieces that a policy which counts bytes moves: a multiple of the granule. 0:
+  /// buffers move whole, as under all other policies.
+  Bytes piece_size;
   Bytes arena_size = 1024_GiB;
   Bytes host_limit;                             ///< cap of the host store
   std::chrono::milliseconds wait_limit{30000};  ///< SUPERPIPE_WAIT_MS

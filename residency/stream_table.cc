@@ -105,8 +105,9 @@ bool StreamTable::covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& e
   // A stream whose last use is older than what is asked for is covered by an older event as well.
   const std::uint64_t needed = std::min(seq, entry.last_use);
   if (needed <= entry.completed) return true;
-  if (entry.awaited != nullptr && entry.awaited->seq >= needed) {
-    events.push_back(entry.awaited);  // recorded earlier than the latest
+  for (const EventRef& awaited : entry.awaited) {
+    if (awaited->seq < needed) continue;
+    events.push_back(awaited);  // recorded earlier than the latest
     return true;
   }
   if (entry.latest == nullptr || entry.latest->seq < needed) return false;

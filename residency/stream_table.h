@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <optional>
@@ -27,15 +28,17 @@ inline constexpr Slot kNoSlot = 0xFF;
 class StreamTable {
  public:
   static constexpr Slot kShared = 63;
+  static constexpr std::size_t kMostAwaited = 32;
 
   struct Entry {
     StreamHandle stream{};
     std::uint64_t thread = 0;  ///< for kPerThreadStream: whose; else 0
     bool used = false;
-    bool retired = false;         ///< destroyed by the program; waits for its last uses
-    std::uint64_t last_use = 0;   ///< sequence of the last use submitted to it
-    EventRef latest;              ///< covers uses up to latest->seq
-    EventRef awaited;             ///< moves `completed` on once it has completed; null: none
+    bool retired = false;        ///< destroyed by the program; waits for its last uses
+    std::uint64_t last_use = 0;  ///< sequence of the last use submitted to it
+    EventRef latest;             ///< covers uses up to latest->seq
+    /// Each moves `completed` on once it has completed; the earliest first, kMostAwaited at most.
+    std::vector<EventRef> awaited;
     std::uint64_t completed = 0;  ///< uses up to this sequence are known to have completed
     /// Threads that touch the stream without being the program's callers on it: it must not go
     /// away, nor the slot be used again, before they are done.

@@ -8,40 +8,52 @@ namespace superpipe {
 
 bool UseCompletion::advance() {
   std::uint64_t unmarked = 0;
+  bool progressed = false;
   for (Slot slot = 0; slot < core_.streams.end(); ++slot) {
+    while (has_completed_next(slot)) progressed = true;
     const StreamTable::Entry& entry = core_.streams.entry(slot);
-    if (!entry.used || entry.last_use <= entry.completed) continue;
-    if (entry.awaited != nullptr && !ask(slot)) continue;
-    if (entry.last_use > entry.completed && core_.streams.recordable(slot)) {
+    if (entry.used && entry.last_use > awaited_to(entry) && core_.streams.recordable(slot) &&
+        entry.awaited.size() < StreamTable::kMostAwaited) {
       unmarked |= std::uint64_t{1} << slot;
     }
   }
   if (unmarked != 0) streams_.mark_ends(unmarked);
-  bool awaits = false;
+  awaiting_ = false;
   for (Slot slot = 0; slot < core_.streams.end(); ++slot) {
     StreamTable::Entry& entry = core_.streams.entry(slot);
-    const bool is_newer = entry.latest != nullptr && entry.latest->seq > entry.completed;
-    if (entry.used && entry.awaited == nullptr && is_newer) entry.awaited = entry.latest;
-    awaits = awaits || entry.awaited != nullptr;
+    const bool is_newer = entry.latest != nullptr && entry.latest->seq > awaited_to(entry);
+    if (entry.used && is_newer && entry.awaited.size() < StreamTable::kMostAwaited) {
+      entry.awaited.push_back(entry.latest);
+    }
+    awaiting_ = awaiting_ || !entry.awaited.empty();
   }
-  return awaits;
+  if (progressed) core_.announce_to_waiters();
+  return progressed;
 }
 
-// @return whether what was awaited on the slot has completed, or will not.
-bool UseCompletion::ask(Slot slot) {
-  const EventRef awaited = core_.streams.entry(slot).awaited;
+// Up to which use it is known, or will be, when it has completed.
+std::uint64_t UseCompletion::awaited_to(const StreamTable::Entry& entry) {
+  return entry.awaited.empty() ? entry.completed : entry.awaited.back()->seq;
+}
+
+// Asks about the event that is awaited next on the slot. @return whether it has completed, or will
+// not.
+bool UseCompletion::has_completed_next(Slot slot) {
+  if (core_.streams.entry(slot).awaited.empty()) return false;
+  const EventRef next = core_.streams.entry(slot).awaited.front();
   Result<bool> complete = false;
   {
     const Unlocked unlocked(core_.mutex);
-    complete = core_.events.is_complete(awaited);
+    complete = core_.events.is_complete(next);
   }
   StreamTable::Entry& entry = core_.streams.entry(slot);
-  if (entry.awaited != awaited) return false;  // the slot is another stream's by now
+  // The slot may be another stream's by now.
+  if (entry.awaited.empty() || entry.awaited.front() != next) return false;
   if (complete.ok() && !*complete) return false;
-  entry.awaited = nullptr;
+  entry.awaited.erase(entry.awaited.begin());
   if (complete.ok()) {
-    entry.completed = std::max(entry.completed, awaited->seq);
-  } else if (entry.latest == awaited) {
+    entry.completed = std::max(entry.completed, next->seq);
+  } else if (entry.latest == next) {
     entry.latest = nullptr;  // it proves nothing, and another has to be recorded
   }
   return true;

@@ -7,28 +7,36 @@
 
 namespace superpipe {
 
-/// Keeps StreamTable's knowledge of what has completed up to date, by one event at a time for each
-/// stream: who chooses a victim sees at once whether its last use is over.
+/// Keeps StreamTable's knowledge of what has completed up to date: who chooses a victim sees at
+/// once whether its last use is over. The host may be a pass ahead of the device. So that buffers
+/// become known to be free one after the other, not all at its end, the end of each stream is
+/// marked again and again as work is submitted to it.
 ///
 /// A part of the manager, under its mutex. Waits on nothing.
 class UseCompletion {
  public:
   UseCompletion(ResidencyCore& core, StreamMarker& streams) : core_(core), streams_(streams) {}
 
-  /// Asks the device about each stream with uses that are not known to have completed, and marks
-  /// its end where no event is awaited. One query and one record for each such stream. Opens the
-  /// mutex. Throws std::bad_alloc. @return whether an event is awaited, so that asking again helps.
+  /// Asks the device about the events that are awaited, the earliest of each stream until one has
+  /// not completed, and marks the end of each stream that was used since the last. One query and
+  /// one record for each such stream, and one query for each event that has completed. Tells those
+  /// who wait. Opens the mutex. Throws std::bad_alloc. @return whether any event has completed.
   bool advance() REQUIRES(manager_lock);
+  /// Whether an event is awaited, so that asking again helps.
+  [[nodiscard]] bool is_awaiting() const REQUIRES(manager_lock) { return awaiting_; }
 
   /// Whether all uses of the buffer are known to have completed. Its content may still be coming,
   /// which takes no more than its time on the link.
   [[nodiscard]] bool is_over(const Buffer& buffer) const REQUIRES(manager_lock);
 
  private:
-  bool ask(Slot slot) REQUIRES(manager_lock);
+  [[nodiscard]] static std::uint64_t awaited_to(const StreamTable::Entry& entry)
+      REQUIRES(manager_lock);
+  bool has_completed_next(Slot slot) REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;
+  bool awaiting_ GUARDED_BY(manager_lock) = false;
 };
 
 }  // namespace superpipe

@@ -74,10 +74,7 @@ void UseTracker::mark_used(const UseToken& token, const Use& use) {
 void UseTracker::mark_used(Buffer& buffer, const Use& use) {
   if (use.slot != kNoSlot) buffer.uses |= bit(use.slot);
   if (use.capturing) buffer.pinned_forever = true;
-  if (use.writes) {
-    buffer.dirty = true;
-    buffer.fresh = false;
-  }
+  if (use.writes) buffer.note_write();
 }
 
 void UseTracker::unpin(const UseToken& token) {
@@ -186,9 +183,8 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
   // The operation pins only when its turn has come. What is mapped already needs no turn, though it
   // may have to be ordered behind its arrival.
   const auto named = ids(token);
-  const auto is_not_in = [this](BufferId id) REQUIRES(manager_lock) {
-    return core_.buffers[id].place != Place::kIn;
-  };
+  const auto is_not_in = [this](BufferId id)
+                             REQUIRES(manager_lock) { return core_.buffers[id].missing > 0; };
   Turn turn(core_);
   if (decision.fetch_before_launch || std::any_of(named.begin(), named.end(), is_not_in)) {
     if (!turn.take(core_.now() + core_.options.wait_limit)) {
@@ -231,7 +227,7 @@ Status UseTracker::get_in_place(const UseToken& token, const Use& use, const Dec
   // No overlap: this launch starts only behind everything that was fetched with it.
   std::vector<BufferId> in;
   for (const BufferId id : decision.fetch) {
-    if (core_.buffers[id].live && core_.buffers[id].place == Place::kIn) in.push_back(id);
+    if (core_.buffers[id].live && core_.buffers[id].missing == 0) in.push_back(id);
   }
   return order_behind_fetches(in, use, probe);
 }
@@ -242,10 +238,12 @@ Status UseTracker::order_behind_fetches(std::span<const BufferId> buffers, const
   std::vector<EventRef> fetches;
   for (const BufferId id : buffers) {
     const Buffer& buffer = core_.buffers[id];
-    if (buffer.ready == nullptr || buffer.ready->is_known()) continue;
     const bool has_waited = use.slot < StreamTable::kShared && (buffer.waited & bit(use.slot)) != 0;
-    if (!has_waited && std::find(fetches.begin(), fetches.end(), buffer.ready) == fetches.end()) {
-      fetches.push_back(buffer.ready);
+    if (buffer.arriving == 0 || has_waited) continue;
+    for (const Piece& piece : buffer.pieces) {
+      if (piece.is_arriving() && std::ranges::find(fetches, piece.ready) == fetches.end()) {
+        fetches.push_back(piece.ready);
+      }
     }
   }
   if (fetches.empty()) return Status::kOk;
@@ -265,19 +263,25 @@ Status UseTracker::order_behind_fetches(std::span<const BufferId> buffers, const
     ++core_.counters.errors;
     return status;
   }
-  for (const BufferId id : buffers) {
-    Buffer& buffer = core_.buffers[id];
-    if (buffer.ready == nullptr) continue;
-    if (buffer.ready->is_known()) {
-      buffer.ready = nullptr;
-      buffer.waited = 0;
-    } else if (use.slot < StreamTable::kShared &&
-               std::find(fetches.begin(), fetches.end(), buffer.ready) != fetches.end()) {
-      buffer.waited |= bit(use.slot);
-    }
-  }
+  for (const BufferId id : buffers) note_ordered(core_.buffers[id], use.slot, fetches);
   if (probe != nullptr) probe->add_fetches(fetches);
   return Status::kOk;
+}
+
+// The stream of `slot` waits for `fetches`: forgets those that are over, and notes the slot if they
+// were all that the buffer lacks.
+void UseTracker::note_ordered(Buffer& buffer, Slot slot, std::span<const EventRef> fetches) {
+  bool covers = true;
+  for (std::uint32_t index = 0; buffer.arriving > 0 && index < buffer.pieces.size(); ++index) {
+    const Piece& piece = buffer.pieces[index];
+    if (piece.ready == nullptr) continue;
+    if (!piece.is_arriving()) {
+      buffer.set_ready(index, nullptr);
+    } else {
+      covers = covers && std::ranges::find(fetches, piece.ready) != fetches.end();
+    }
+  }
+  if (buffer.arriving > 0 && covers && slot < StreamTable::kShared) buffer.waited |= bit(slot);
 }
 
 // Begins to measure how long the launch stalls. A probe that cannot be had is no reason to fail it.
@@ -320,10 +324,12 @@ void UseTracker::note_launch(const UseToken& token) {
   const auto time = core_.now();
   for (const BufferId id : ids(token)) {
     const Buffer& buffer = core_.buffers[id];
-    const bool arrived = buffer.ready == nullptr || buffer.ready->is_known();
-    if (arrived) core_.timeline->note_arrival(id, time);
-    core_.timeline->add_when(arrived ? nullptr : buffer.ready, Timeline::Kind::kLaunch, time, id,
-                             buffer.footprint);
+    EventRef last;  // mostly: pieces are fetched in their order
+    for (const Piece& piece : buffer.pieces) {
+      if (piece.is_arriving()) last = piece.ready;
+    }
+    if (last == nullptr) core_.timeline->note_arrival(id, time);
+    core_.timeline->add_when(last, Timeline::Kind::kLaunch, time, id, buffer.footprint);
   }
 }
 

@@ -83,6 +83,8 @@ class UseTracker {
                       StallMeter::Probe* probe, Turn& turn) REQUIRES(manager_lock);
   Status order_behind_fetches(std::span<const BufferId> buffers, const Use& use,
                               StallMeter::Probe* probe) REQUIRES(manager_lock);
+  static void note_ordered(Buffer& buffer, Slot slot, std::span<const EventRef> fetches)
+      REQUIRES(manager_lock);
   StallMeter::ProbeRef open_probe(const UseToken& token, const Use& use) REQUIRES(manager_lock);
   void note_pass(const Use& use) noexcept REQUIRES(manager_lock);
   void note_launch(const UseToken& token) REQUIRES(manager_lock);

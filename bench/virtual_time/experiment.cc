@@ -31,6 +31,7 @@ class VirtualProgram : public Program {
     ResidencyOptions options;
     options.policy.kind = experiment.policy;
     if (experiment.policy != PolicyKind::kResident) options.policy.budget = experiment.budget;
+    options.piece_size = experiment.piece_size;
     options.host_limit = Bytes{std::uint64_t{1} << 42};  // address space that nobody touches
     options.now = [this] { return clock_.time_point(); };
     options.worker_thread = false;

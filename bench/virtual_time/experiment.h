@@ -17,7 +17,8 @@ namespace superpipe::bench {
 /// What is run.
 struct Experiment {
   PolicyKind policy = PolicyKind::kSuperpipeline;
-  Bytes budget;  ///< device bytes of managed buffers; the headroom is none
+  Bytes budget;      ///< device bytes of managed buffers; the headroom is none
+  Bytes piece_size;  ///< ResidencyOptions::piece_size
   int passes = 10;
   VirtualDeviceOptions device;
   ThreadCosts threads;

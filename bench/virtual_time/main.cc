@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "bench/virtual_time/pass_trace.h"
 #include "bench/virtual_time/report.h"
 #include "bench/virtual_time/workloads.h"
+#include "policy/piece_size.h"
+#include "policy/policy_engine.h"
 
 namespace superpipe::bench {
 namespace {
@@ -22,6 +25,7 @@ struct Options {
   std::vector<std::string> links{"gen4"};
   std::vector<std::string> policies{"naive", "superpipeline", "superpipeline-paper"};
   int passes = 10;
+  std::optional<double> piece_mib;
   std::size_t queue_depth = 1000;
   double map_us = 37.5;
   double unmap_us = 26;
@@ -77,7 +81,8 @@ Experiment experiment_of(const Options& options, double link) {
 }
 
 Row run_row(const WorkloadEntry& entry, const PassTrace& trace, Experiment experiment,
-            double percent, double link, const std::string& policy) {
+            double percent, double link, const std::string& policy,
+            const std::optional<double>& piece_mib) {
   Row row;
   row.workload = entry.name;
   row.policy = policy;
@@ -87,6 +92,11 @@ Row run_row(const WorkloadEntry& entry, const PassTrace& trace, Experiment exper
       Bytes{static_cast<std::uint64_t>(static_cast<double>(trace.peak().count()) * percent / 100)};
   experiment.policy = *policy_from_name(policy);
   experiment.budget = row.budget;
+  if (!piece_mib) {
+    experiment.piece_size = piece_size_for(row.budget, experiment.device.granularity);
+  } else {
+    experiment.piece_size = Bytes{static_cast<std::uint64_t>(*piece_mib * (1 << 20))};
+  }
   const auto begun = std::chrono::steady_clock::now();
   const auto workload = entry.make();
   const Outcome outcome = run(*workload, experiment);
@@ -113,8 +123,8 @@ bool run_all(const Options& options) {
       for (const double percent : options.budgets) {
         for (const std::string& policy : options.policies) {
           const double speed = link_of(link);
-          rows.push_back(
-              run_row(entry, trace, experiment_of(options, speed), percent, speed, policy));
+          rows.push_back(run_row(entry, trace, experiment_of(options, speed), percent, speed,
+                                 policy, options.piece_mib));
           write(std::cout, rows.back());
           std::cout.flush();
         }
@@ -155,6 +165,10 @@ int main_of(int argc, char** argv) {
   app.add_option("--passes", options.passes, "Passes; the mean is of the third and later ones")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
+  app.add_option("--piece-mib", options.piece_mib,
+                 "What auto and lru move at a time, a multiple of the granule; 0: whole buffers "
+                 "[as superpipe chooses]")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--queue-depth", options.queue_depth, "Launches that the host may be ahead")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

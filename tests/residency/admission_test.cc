@@ -39,7 +39,7 @@ class AdmissionTest : public CoreTest {
     arrive(core_.buffers[id]);
     return id;
   }
-  [[nodiscard]] Place place_of(BufferId id) const { return core_.buffers[id].place; }
+  [[nodiscard]] Place place_of(BufferId id) const { return core_.buffers[id].pieces[0].place; }
   /// Whether exactly one warning was given, and says `what`.
   bool warned(const std::string& what) REQUIRES(manager_lock) {
     const auto warnings = core_.warnings.take();
@@ -49,33 +49,33 @@ class AdmissionTest : public CoreTest {
   void arrive(Buffer& buffer) REQUIRES(manager_lock) {
     core_.ledger.begin_creation(buffer.footprint);
     core_.ledger.end_creation(buffer.footprint, true);
-    buffer.place = Place::kIn;
+    buffer.set_place(0, Place::kIn);
   }
   bool fetch_one() REQUIRES(manager_lock) {
     const auto entry = core_.fetches.front();
     if (!entry) return false;
-    Buffer& buffer = core_.buffers[entry->buffer.id];
-    if (fetches_fail_ == Status::kOk && !buffer.may_exceed_limit &&
+    Buffer& buffer = core_.buffers[entry->piece.id];
+    if (fetches_fail_ == Status::kOk && !buffer.pieces[0].may_exceed_limit &&
         !core_.ledger.admits(buffer.footprint)) {
       return false;
     }
     core_.fetches.pop(entry->want);
-    fetched_.push_back(entry->buffer.id);
+    fetched_.push_back(entry->piece.id);
     if (fetches_fail_ == Status::kOk) {
       arrive(buffer);
     } else {
-      buffer.fetch_status = fetches_fail_;
+      buffer.pieces[0].fetch_status = fetches_fail_;
     }
-    buffer.want = Want::kNobody;
+    buffer.pieces[0].want = Want::kNobody;
     return true;
   }
   bool evict_one() REQUIRES(manager_lock) {
     const auto id = evictions_.take_next();
     if (!id) return false;
-    Buffer& buffer = core_.buffers[*id];
+    Buffer& buffer = core_.buffers[id->buffer];
     core_.ledger.begin_destruction(buffer.footprint);
     core_.ledger.end_destruction(buffer.footprint, true);
-    buffer.place = Place::kOut;
+    buffer.set_place(0, Place::kOut);
     return true;
   }
 
@@ -85,7 +85,7 @@ class AdmissionTest : public CoreTest {
   PageSupply pages_{core_};
   UseCompletion completion_{core_, streams_};
   EvictionQueue evictions_{core_, streams_, completion_};
-  Admission admission_{core_, pages_, evictions_};
+  Admission admission_{core_, pages_, completion_, evictions_};
 };
 
 TEST_F(AdmissionTest, WhatIsInPlaceTakesNoRound) {
@@ -206,16 +206,17 @@ TEST_F(AdmissionTest, WhatAFailedOperationAskedForIsTakenBack) {
   const BufferId demanded = make_out(1);
   const BufferId prefetched = make_out(1);
   Buffer& buffer = core_.buffers[demanded];
-  buffer.want = Want::kDemand;
-  buffer.may_exceed_limit = true;
-  buffer.fetch_status = Status::kDeviceError;
-  core_.buffers[prefetched].want = Want::kPrefetch;
+  buffer.pieces[0].want = Want::kDemand;
+  buffer.pieces[0].may_exceed_limit = true;
+  buffer.pieces[0].fetch_status = Status::kDeviceError;
+  core_.buffers[prefetched].pieces[0].want = Want::kPrefetch;
   const std::array<BufferId, 2> set{demanded, prefetched};
   admission_.give_up({set, KernelId{7}});
-  EXPECT_EQ(buffer.want, Want::kNobody);
-  EXPECT_FALSE(buffer.may_exceed_limit);
-  EXPECT_EQ(buffer.fetch_status, Status::kOk);
-  EXPECT_EQ(core_.buffers[prefetched].want, Want::kPrefetch);  // policy's, not the operation's
+  EXPECT_EQ(buffer.pieces[0].want, Want::kNobody);
+  EXPECT_FALSE(buffer.pieces[0].may_exceed_limit);
+  EXPECT_EQ(buffer.pieces[0].fetch_status, Status::kOk);
+  EXPECT_EQ(core_.buffers[prefetched].pieces[0].want,
+            Want::kPrefetch);  // policy's, not the operation's
 }
 
 TEST_F(AdmissionTest, WhatPolicyWantsEvictedStaysWhileEverythingFits) {
@@ -236,7 +237,7 @@ TEST_F(AdmissionTest, PrefetchesAreQueuedOnceAndNotWaitedFor) {
   decision.fetch = {later, make_in(), later, BufferId{99}};
   EXPECT_EQ(bring_in({}, decision), Status::kOk);
   EXPECT_EQ(rounds_.rounds, 0);
-  EXPECT_EQ(core_.buffers[later].want, Want::kPrefetch);
+  EXPECT_EQ(core_.buffers[later].pieces[0].want, Want::kPrefetch);
   core_.fetches.pop(Want::kPrefetch);
   EXPECT_TRUE(core_.fetches.empty());
 }

@@ -43,11 +43,13 @@ std::vector<Setting> settings() {
       {"a_small_device", program_of(budget_of(20), 8)},
       {"auto", program_of(budget_of(8, PolicyKind::kAuto), 9)},
       {"auto_with_layers", program_of(budget_of(8, PolicyKind::kAuto), 10)},
+      {"auto_in_pieces", program_of(budget_of(8, PolicyKind::kAuto), 11)},
   };
   all[2].program.zero_fill = all[2].program.record_timeline = true;
   all[4].program.layered = all[5].program.layered = true;
   all[4].program.record_timeline = true;
   all[6].program.streams = 90;
+  all[10].program.piece_size = Bytes{4096};
   all[6].program.steps = 150;
   all[7].program.device_capacity = Bytes{10 * kPage};
   all[9].program.layered = true;

@@ -21,7 +21,7 @@ class BufferCacheTest : public ::testing::Test {
  protected:
   void insert(std::uint32_t n, Bytes footprint) {
     cache_.expect(footprint);
-    cache_.insert(id(n), footprint);
+    cache_.insert(id(n), footprint, footprint);
   }
 
   BufferCache cache_;
@@ -40,7 +40,7 @@ TEST_F(BufferCacheTest, PutsABufferBackAsTheOldest) {
   insert(3, 4_KiB);
   insert(1, 4_KiB);
   cache_.expect(4_KiB);
-  cache_.insert_oldest(id(9), 4_KiB);
+  cache_.insert_oldest(id(9), 4_KiB, 4_KiB);
   EXPECT_THAT(cache_.of(4_KiB), ElementsAre(id(9), id(3), id(1)));
   EXPECT_EQ(cache_.bytes(), 12_KiB);
 }
@@ -48,11 +48,11 @@ TEST_F(BufferCacheTest, PutsABufferBackAsTheOldest) {
 TEST_F(BufferCacheTest, TakesOutOnlyWhatItHolds) {
   insert(3, 4_KiB);
   insert(1, 4_KiB);
-  EXPECT_FALSE(cache_.erase(id(2), 4_KiB));
-  EXPECT_FALSE(cache_.erase(id(3), 8_KiB));
+  EXPECT_FALSE(cache_.erase(id(2), 4_KiB, 4_KiB));
+  EXPECT_FALSE(cache_.erase(id(3), 8_KiB, 8_KiB));
   EXPECT_EQ(cache_.bytes(), 8_KiB);
-  EXPECT_TRUE(cache_.erase(id(3), 4_KiB));
-  EXPECT_FALSE(cache_.erase(id(3), 4_KiB)) << "it is out already";
+  EXPECT_TRUE(cache_.erase(id(3), 4_KiB, 4_KiB));
+  EXPECT_FALSE(cache_.erase(id(3), 4_KiB, 4_KiB)) << "it is out already";
   EXPECT_THAT(cache_.of(4_KiB), ElementsAre(id(1)));
   EXPECT_EQ(cache_.bytes(), 4_KiB);
 }
@@ -62,7 +62,7 @@ TEST_F(BufferCacheTest, CountsTheBytesOfAllFootprints) {
   insert(1, 4_KiB);
   insert(2, 8_KiB);
   EXPECT_EQ(cache_.bytes(), 12_KiB);
-  EXPECT_TRUE(cache_.erase(id(1), 4_KiB));
+  EXPECT_TRUE(cache_.erase(id(1), 4_KiB, 4_KiB));
   EXPECT_EQ(cache_.bytes(), 8_KiB);
 }
 
@@ -78,7 +78,7 @@ TEST_F(BufferCacheTest, NamesTheOldestOfEachSize) {
   insert(1, 4_KiB);
   insert(2, 8_KiB);
   insert(5, 12_KiB);
-  EXPECT_TRUE(cache_.erase(id(5), 12_KiB));
+  EXPECT_TRUE(cache_.erase(id(5), 12_KiB, 12_KiB));
   EXPECT_THAT(cache_.oldest_of_each_size(), UnorderedElementsAre(id(3), id(2)));
 }
 
@@ -88,7 +88,7 @@ TEST_F(BufferCacheTest, AllocatesNothingForABufferThatWasExpected) {
   for (std::uint32_t i = 0; i < kBuffers; ++i) cache_.expect(4_KiB);
   const std::size_t capacity = cache_.of(4_KiB).capacity();
   ASSERT_GE(capacity, kBuffers);
-  for (std::uint32_t i = 0; i < kBuffers; ++i) cache_.insert(id(i), 4_KiB);
+  for (std::uint32_t i = 0; i < kBuffers; ++i) cache_.insert(id(i), 4_KiB, 4_KiB);
   EXPECT_EQ(cache_.of(4_KiB).capacity(), capacity);
   EXPECT_EQ(cache_.of(4_KiB).size(), kBuffers);
 }
@@ -97,7 +97,7 @@ TEST_F(BufferCacheTest, MakesRoomForEveryLaterBufferToo) {
   for (std::uint32_t i = 0; i < 300; ++i) {
     cache_.expect(4_KiB);
     ASSERT_GT(cache_.of(4_KiB).capacity(), i) << "all that exist may be cached at once";
-    if (i % 3 == 0) cache_.insert(id(i), 4_KiB);
+    if (i % 3 == 0) cache_.insert(id(i), 4_KiB, 4_KiB);
   }
 }
 
@@ -106,8 +106,8 @@ TEST_F(BufferCacheTest, KeepsTheRoomOfTheOthersWhenOneBufferIsNoMore) {
   cache_.expect(4_KiB);
   cache_.unexpect(4_KiB);
   EXPECT_THAT(cache_.of(4_KiB), ElementsAre(id(1)));
-  EXPECT_TRUE(cache_.erase(id(1), 4_KiB));
-  cache_.insert(id(1), 4_KiB);
+  EXPECT_TRUE(cache_.erase(id(1), 4_KiB, 4_KiB));
+  cache_.insert(id(1), 4_KiB, 4_KiB);
   EXPECT_THAT(cache_.of(4_KiB), ElementsAre(id(1)));
 }
 
@@ -115,7 +115,7 @@ TEST_F(BufferCacheTest, KnowsNothingOfAFootprintWithoutBuffers) {
   cache_.expect(4_KiB);
   cache_.unexpect(4_KiB);
   EXPECT_THAT(cache_.of(4_KiB), IsEmpty());
-  EXPECT_FALSE(cache_.erase(id(1), 4_KiB));
+  EXPECT_FALSE(cache_.erase(id(1), 4_KiB, 4_KiB));
   insert(2, 4_KiB);
   EXPECT_THAT(cache_.of(4_KiB), ElementsAre(id(2)));
 }
@@ -129,7 +129,7 @@ TEST_F(BufferCacheTest, ForgetsAllButTheRoomWhenCleared) {
   EXPECT_THAT(cache_.of(4_KiB), IsEmpty());
   EXPECT_THAT(cache_.oldest_of_each_size(), IsEmpty());
   EXPECT_GE(cache_.of(4_KiB).capacity(), 2U);
-  cache_.insert(id(2), 4_KiB);
+  cache_.insert(id(2), 4_KiB, 4_KiB);
   EXPECT_THAT(cache_.of(4_KiB), ElementsAre(id(2)));
 }
 

@@ -53,7 +53,7 @@ TEST_F(BufferLifetimesTest, ABufferBeginsOnTheDeviceWithItsBackingSetAside) {
   const Buffer& buffer = core_.buffers[id_of(*address)];
   EXPECT_TRUE(buffer.live);
   EXPECT_TRUE(buffer.fresh);
-  EXPECT_EQ(buffer.place, Place::kIn);
+  EXPECT_EQ(buffer.pieces[0].place, Place::kIn);
   EXPECT_EQ(buffer.footprint, 2 * kGranule);
   EXPECT_EQ(core_.host.reserved(), 2 * kGranule);
   EXPECT_EQ(core_.host.pinned(), Bytes{}) << "pinned only when it is needed";
@@ -92,7 +92,7 @@ TEST_F(BufferLifetimesTest, AStoppedManagerAllocatesNothing) {
 TEST_F(BufferLifetimesTest, AFreedBufferServesTheNextOfItsFootprintAsNew) {
   const Address address = allocate(2);
   const BufferId id = id_of(address);
-  core_.buffers[id].dirty = true;
+  core_.buffers[id].note_write();
   core_.buffers[id].fresh = false;
   ASSERT_EQ(lifetimes_.free(address, std::nullopt), Status::kOk);
   expect_no_buffers();
@@ -104,7 +104,7 @@ TEST_F(BufferLifetimesTest, AFreedBufferServesTheNextOfItsFootprintAsNew) {
   EXPECT_EQ(device_.calls(Call::kMap), maps + 2);
   EXPECT_EQ(id_of(address), id);
   EXPECT_TRUE(core_.buffers[id].fresh);
-  EXPECT_FALSE(core_.buffers[id].dirty);
+  EXPECT_FALSE(core_.buffers[id].is_dirty(0));
 }
 
 TEST_F(BufferLifetimesTest, ASynchronousAllocationTakesNoBufferWhoseFreeHasNotCompleted) {
@@ -177,10 +177,10 @@ TEST_F(BufferLifetimesTest, AFreeWaitsUntilNothingWorksOnTheBuffer) {
   Buffer& buffer = core_.buffers[id_of(address)];
   buffer.pins = 1;
   buffer.host.pins = 1;
-  buffer.place = Place::kFetching;
+  buffer.set_place(0, Place::kFetching);
   rounds_.round = [&] {
     if (rounds_.rounds == 2) buffer.pins = 0;
-    if (rounds_.rounds == 3) buffer.place = Place::kIn;
+    if (rounds_.rounds == 3) buffer.set_place(0, Place::kIn);
     if (rounds_.rounds == 4) buffer.host.pins = 0;
     return true;
   };
@@ -202,8 +202,8 @@ TEST_F(BufferLifetimesTest, AFreedBufferIsNeitherEvictedNorFetched) {
   {
     const ManagerLock lock(core_.mutex);
     ASSERT_EQ(evictions_.request(victims), kGranule);
-    core_.fetches.push(Want::kPrefetch, {id, core_.buffers[id].generation});
-    core_.buffers[id].want = Want::kPrefetch;
+    core_.fetches.push(Want::kPrefetch, {id, 0, core_.buffers[id].generation});
+    core_.buffers[id].pieces[0].want = Want::kPrefetch;
   }
   ASSERT_EQ(lifetimes_.free(address, std::nullopt), Status::kOk);
   const ManagerLock lock(core_.mutex);
@@ -217,13 +217,13 @@ TEST_F(BufferLifetimesTest, AFreedBufferIsNeitherEvictedNorFetched) {
 TEST_F(BufferLifetimesTest, ASlabServesNobodyBeforeTheWriteBackIntoItHasEnded) {
   const Address address = allocate(1);
   Buffer& buffer = core_.buffers[id_of(address)];
-  buffer.dirty = true;
+  buffer.note_write();
   buffer.fresh = false;
   {
     const ManagerLock lock(core_.mutex);
     buffer.host.operations.push_back(
         {kNoSlot, StreamHandle{}, false, blocked_event(), ++core_.seq});
-    mover_.evict(id_of(address));
+    mover_.evict({id_of(address), 0});
   }
   const std::byte* const data = buffer.host.slab.data;
   ASSERT_NE(data, nullptr);
@@ -244,15 +244,15 @@ TEST_F(BufferLifetimesTest, APageUnderATransferWithoutAKnownEndServesNobody) {
     const Bytes pages_before = device_.device_bytes();
     const Address address = allocate(1);
     Buffer& buffer = core_.buffers[id_of(address)];
-    buffer.dirty = true;
+    buffer.note_write();
     buffer.fresh = false;
     {
       const ManagerLock lock(core_.mutex);
       device_.fail(Call::kRecord, 1, Status::kDeviceError);
       if (!stays_mapped) device_.fail(Call::kMap, 1, Status::kDeviceError);
-      mover_.evict(id_of(address));
+      mover_.evict({id_of(address), 0});
     }
-    ASSERT_EQ(buffer.place, stays_mapped ? Place::kIn : Place::kOut);
+    ASSERT_EQ(buffer.pieces[0].place, stays_mapped ? Place::kIn : Place::kOut);
     ASSERT_EQ(lifetimes_.free(address, std::nullopt), Status::kOk);
     EXPECT_NE(allocate(1), address);
     EXPECT_EQ(device_.device_bytes(), pages_before + 2 * kGranule);
@@ -273,8 +273,8 @@ class TightLifetimesTest : public BufferLifetimesTest {
 TEST_F(TightLifetimesTest, ABufferWithoutRoomBeginsOutAndEvictsNobody) {
   const Address first = allocate(1);
   const Address second = allocate(1);
-  EXPECT_EQ(core_.buffers[id_of(first)].place, Place::kIn);
-  EXPECT_EQ(core_.buffers[id_of(second)].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[id_of(first)].pieces[0].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id_of(second)].pieces[0].place, Place::kOut);
   EXPECT_TRUE(core_.buffers[id_of(second)].live);
   EXPECT_EQ(device_.calls(Call::kUnmap), 0);
   // It leaves nothing but its address behind, and no page in the cache.

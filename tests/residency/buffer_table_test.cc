@@ -16,11 +16,13 @@ TEST(BufferTable, ReusesIdsAndCountsTheirLives) {
   EXPECT_EQ(table.end(), 600U);
   Buffer* const buffer = &table[ids[599]];
   const std::uint64_t generation = buffer->generation;
-  buffer->dirty = true;
+  buffer->cut(8_KiB, 4_KiB);
+  buffer->note_write();
   table.destroy(ids[599]);
   EXPECT_EQ(table.create(), ids[599]);
   EXPECT_EQ(&table[ids[599]], buffer);
-  EXPECT_FALSE(buffer->dirty);
+  EXPECT_TRUE(buffer->pieces.empty());
+  EXPECT_TRUE(buffer->fresh);
   EXPECT_GT(buffer->generation, generation);
 }
 

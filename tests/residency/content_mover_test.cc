@@ -27,13 +27,13 @@ class ContentMoverTest : public MovingCoreTest {
 
   /// Tries to fetch a buffer for a launch that waits for it.
   bool demand(BufferId id) REQUIRES(manager_lock) {
-    core_.buffers[id].want = Want::kDemand;
-    return mover_.fetch(id, true);
+    core_.buffers[id].pieces[0].want = Want::kDemand;
+    return mover_.fetch({id, 0}, true);
   }
   /// Tries to fetch a buffer that policy wants.
   bool prefetch(BufferId id) REQUIRES(manager_lock) {
-    core_.buffers[id].want = Want::kPrefetch;
-    return mover_.fetch(id, false);
+    core_.buffers[id].pieces[0].want = Want::kPrefetch;
+    return mover_.fetch({id, 0}, false);
   }
   /// The program's operation on the host copy of a buffer, which ends with `done`.
   void note(BufferId id, bool writes, EventRef done) REQUIRES(manager_lock) {
@@ -56,11 +56,11 @@ TEST_F(ContentMoverTest, AFetchBringsTheContentAndKeepsTheHostCopy) {
   const BufferId id = make_out(2, 7);
   EXPECT_TRUE(demand(id));
   const Buffer& buffer = core_.buffers[id];
-  EXPECT_EQ(buffer.place, Place::kIn);
-  EXPECT_EQ(buffer.want, Want::kNobody);
-  EXPECT_FALSE(buffer.dirty);
+  EXPECT_EQ(buffer.pieces[0].place, Place::kIn);
+  EXPECT_EQ(buffer.pieces[0].want, Want::kNobody);
+  EXPECT_FALSE(buffer.is_dirty(0));
   device_.drain();
-  EXPECT_TRUE(is_complete(buffer.ready));
+  EXPECT_TRUE(is_complete(buffer.pieces[0].ready));
   EXPECT_EQ(device_value(id), 7);
   EXPECT_EQ(host_value(id), 7);
   EXPECT_EQ(core_.counters.demand_fetches, 1U);
@@ -73,7 +73,7 @@ TEST_F(ContentMoverTest, AFetchWaitsForTheWriteBackOfWhoHadItsPage) {
   const BufferId id = make_out(1, 7);
   ASSERT_TRUE(demand(id));
   device_.drain();
-  EXPECT_FALSE(is_complete(core_.buffers[id].ready));
+  EXPECT_FALSE(is_complete(core_.buffers[id].pieces[0].ready));
   EXPECT_NE(device_value(id), 7) << "the page's former content is overwritten";
   unblock();
   EXPECT_EQ(device_value(id), 7);
@@ -84,7 +84,7 @@ TEST_F(ContentMoverTest, AFetchWaitsForTheWriteBackOfItsOwnContent) {
   const BufferId id = make_out(1, 7);
   const StreamHandle stream = blocked_stream();
   submit_host_write(stream, id, 9);
-  core_.buffers[id].host.write_back = end_of(stream);
+  core_.buffers[id].pieces[0].write_back = end_of(stream);
   ASSERT_TRUE(demand(id));
   device_.drain();
   unblock();
@@ -116,8 +116,8 @@ TEST_F(ContentMoverTest, ABufferThatWasNeverWrittenIsMappedWithoutACopy) {
   make_idle_page(1, vacated);
   const BufferId id = make_fresh(1);
   EXPECT_TRUE(demand(id));
-  EXPECT_EQ(core_.buffers[id].place, Place::kIn);
-  EXPECT_EQ(core_.buffers[id].ready, vacated);
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].pieces[0].ready, vacated);
   EXPECT_EQ(device_.calls(Call::kCopyToDevice), 0);
   EXPECT_EQ(core_.counters.demand_fetches, 0U);
 }
@@ -129,13 +129,13 @@ TEST_F(ContentMoverTest, WithoutAPageADemandStaysAndAPrefetchIsDroppedUnlessOneI
   const BufferId id = make_out(1);
   const Buffer& buffer = core_.buffers[id];
   EXPECT_FALSE(demand(id));
-  EXPECT_EQ(buffer.want, Want::kDemand);
+  EXPECT_EQ(buffer.pieces[0].want, Want::kDemand);
   EXPECT_TRUE(prefetch(id));
-  EXPECT_EQ(buffer.want, Want::kNobody);
+  EXPECT_EQ(buffer.pieces[0].want, Want::kNobody);
   core_.ledger.promise(kGranule);
   EXPECT_FALSE(prefetch(id));
-  EXPECT_EQ(buffer.want, Want::kPrefetch);
-  EXPECT_EQ(buffer.place, Place::kOut);
+  EXPECT_EQ(buffer.pieces[0].want, Want::kPrefetch);
+  EXPECT_EQ(buffer.pieces[0].place, Place::kOut);
   EXPECT_EQ(core_.counters.errors, 0U);
 }
 
@@ -144,7 +144,7 @@ TEST_F(ContentMoverTest, APrefetchThatALaunchCameToWaitForCountsAsADemand) {
   const BufferId id = make_out(1);
   const BufferId other = make_out(1);
   device_.on_call = [&](Call call) {
-    if (call == Call::kCopyToDevice) core_.buffers[id].want = Want::kDemand;
+    if (call == Call::kCopyToDevice) core_.buffers[id].pieces[0].want = Want::kDemand;
   };
   EXPECT_TRUE(prefetch(id));
   device_.on_call = nullptr;
@@ -163,11 +163,11 @@ TEST_F(ContentMoverTest, OthersSeeThatTheBufferMovesWhileTheDeviceIsCalled) {
   device_.on_call = [&](Call call) {
     if (call != Call::kCopyToDevice && call != Call::kUnmap) return;
     const ManagerLock lock(core_.mutex);  // not held across the call (I5), or this would hang
-    seen.push_back(core_.buffers[id].place);
+    seen.push_back(core_.buffers[id].pieces[0].place);
   };
   const ManagerLock lock(core_.mutex);
   EXPECT_TRUE(demand(id));
-  mover_.evict(id);
+  mover_.evict({id, 0});
   device_.on_call = nullptr;
   EXPECT_THAT(seen, ElementsAre(Place::kFetching, Place::kEvicting));
 }
@@ -181,9 +181,9 @@ TEST_F(ContentMoverTest, AFetchThatFailsLeavesTheContentInTheHostCopy) {
     // The first map of a new page is that of its window.
     device_.fail(call, call == Call::kMap && core_.pool->empty() ? 2 : 1, Status::kDeviceError);
     EXPECT_TRUE(demand(id)) << name_of(call);
-    EXPECT_EQ(buffer.fetch_status, Status::kDeviceError) << name_of(call);
-    EXPECT_EQ(buffer.place, Place::kOut) << name_of(call);
-    EXPECT_FALSE(buffer.page.has_value()) << name_of(call);
+    EXPECT_EQ(buffer.pieces[0].fetch_status, Status::kDeviceError) << name_of(call);
+    EXPECT_EQ(buffer.pieces[0].place, Place::kOut) << name_of(call);
+    EXPECT_FALSE(buffer.pieces[0].page.has_value()) << name_of(call);
     EXPECT_EQ(core_.counters.errors, errors + 1) << name_of(call);
     EXPECT_TRUE(demand(id)) << name_of(call);
     device_.drain();
@@ -196,8 +196,8 @@ TEST_F(ContentMoverTest, AFailedPrefetchIsNotToldToWhoNamesTheBufferNext) {
   const BufferId id = make_out(1);
   device_.fail(Call::kCopyToDevice, 1, Status::kDeviceError);
   EXPECT_TRUE(prefetch(id));
-  EXPECT_EQ(core_.buffers[id].fetch_status, Status::kOk);
-  EXPECT_EQ(core_.buffers[id].want, Want::kNobody);
+  EXPECT_EQ(core_.buffers[id].pieces[0].fetch_status, Status::kOk);
+  EXPECT_EQ(core_.buffers[id].pieces[0].want, Want::kNobody);
 }
 
 TEST_F(ContentMoverTest, WhatAFailedFetchMayStillTouchIsWaitedFor) {
@@ -216,7 +216,7 @@ TEST_F(ContentMoverTest, APageAndASlabUnderATransferWithoutAKnownEndServeNobody)
   const BufferId id = make_out(1);
   device_.fail(Call::kRecord, 1, Status::kDeviceError);
   EXPECT_TRUE(demand(id));
-  EXPECT_EQ(core_.buffers[id].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
   EXPECT_TRUE(core_.buffers[id].host.is_untracked);
   EXPECT_TRUE(core_.pool->empty());
   EXPECT_TRUE(core_.pool->take_untracked().has_value());
@@ -230,7 +230,7 @@ TEST_F(ContentMoverTest, AnEvictionUnmapsBeforeItCopies) {
   device_.on_call = [&calls](Call call) {
     if (call == Call::kUnmap || call == Call::kCopyToHost) calls.push_back(call);
   };
-  mover_.evict(id);
+  mover_.evict({id, 0});
   device_.on_call = nullptr;
   EXPECT_THAT(calls, ElementsAre(Call::kUnmap, Call::kCopyToHost));
 }
@@ -238,16 +238,16 @@ TEST_F(ContentMoverTest, AnEvictionUnmapsBeforeItCopies) {
 TEST_F(ContentMoverTest, AnEvictionTakesDirtyContentToTheHostCopyAndLeavesThePageBehindThat) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_dirty(1, 9);
-  mover_.evict(id);
+  mover_.evict({id, 0});
   const Buffer& buffer = core_.buffers[id];
-  EXPECT_EQ(buffer.place, Place::kOut);
-  EXPECT_FALSE(buffer.dirty);
-  EXPECT_FALSE(buffer.page.has_value());
-  ASSERT_NE(buffer.host.write_back, nullptr);
+  EXPECT_EQ(buffer.pieces[0].place, Place::kOut);
+  EXPECT_FALSE(buffer.is_dirty(0));
+  EXPECT_FALSE(buffer.pieces[0].page.has_value());
+  ASSERT_NE(buffer.pieces[0].write_back, nullptr);
   device_.drain();
-  EXPECT_TRUE(is_complete(buffer.host.write_back));
+  EXPECT_TRUE(is_complete(buffer.pieces[0].write_back));
   EXPECT_EQ(host_value(id), 9);
-  EXPECT_THAT(take_idle_page().after, ElementsAre(buffer.host.write_back));
+  EXPECT_THAT(take_idle_page().after, ElementsAre(buffer.pieces[0].write_back));
   EXPECT_FALSE(core_.ledger.expects_pages());
   EXPECT_EQ(core_.counters.write_backs, 1U);
   EXPECT_EQ(core_.counters.d2h_bytes, kGranule);
@@ -256,7 +256,7 @@ TEST_F(ContentMoverTest, AnEvictionTakesDirtyContentToTheHostCopyAndLeavesThePag
 TEST_F(ContentMoverTest, AnEvictionOfCleanContentCopiesNothing) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_clean(1, 7);
-  mover_.evict(id);
+  mover_.evict({id, 0});
   EXPECT_EQ(device_.calls(Call::kCopyToHost), 0);
   EXPECT_EQ(host_value(id), 7);
   EXPECT_THAT(take_idle_page().after, IsEmpty());
@@ -269,10 +269,10 @@ TEST_F(ContentMoverTest, AWriteBackWaitsForWhatTheProgramStillReadsFromTheHostCo
   note(id, kReads, blocked_event());
   ASSERT_TRUE(demand(id));
   device_.drain();
-  core_.buffers[id].dirty = true;
+  core_.buffers[id].note_write();
   const std::vector<std::byte> bytes(kGranule.count(), std::byte{9});
   ASSERT_TRUE(device_.write(core_.buffers[id].base, bytes.size(), bytes.data()));
-  mover_.evict(id);
+  mover_.evict({id, 0});
   device_.drain();
   EXPECT_EQ(host_value(id), 5);
   unblock();
@@ -286,15 +286,15 @@ TEST_F(ContentMoverTest, AnEvictionThatFailsLeavesTheBufferInPlaceUntilTheNextTu
     const Buffer& buffer = core_.buffers[id];
     const std::uint64_t errors = core_.counters.errors;
     device_.fail(call, 1, Status::kDeviceError);
-    mover_.evict(id);
+    mover_.evict({id, 0});
     EXPECT_EQ(core_.counters.errors, errors + 1) << name_of(call);
-    EXPECT_EQ(buffer.place, Place::kIn) << name_of(call);
-    EXPECT_TRUE(buffer.dirty) << name_of(call);
+    EXPECT_EQ(buffer.pieces[0].place, Place::kIn) << name_of(call);
+    EXPECT_TRUE(buffer.is_dirty(0)) << name_of(call);
     EXPECT_EQ(device_value(id), 9) << name_of(call);
     EXPECT_FALSE(core_.ledger.expects_pages()) << name_of(call);
-    EXPECT_FALSE(evictions_.may_go(buffer)) << name_of(call);
+    EXPECT_FALSE(evictions_.has_victim(buffer, Bytes{})) << name_of(call);
     ++core_.turns;
-    EXPECT_TRUE(evictions_.may_go(buffer)) << name_of(call);
+    EXPECT_TRUE(evictions_.has_victim(buffer, Bytes{})) << name_of(call);
   }
 }
 
@@ -304,13 +304,13 @@ TEST_F(ContentMoverTest, APageThatCannotBeMappedAgainKeepsTheOnlyContent) {
   const Buffer& buffer = core_.buffers[id];
   device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
   device_.fail(Call::kMap, 1, Status::kDeviceError);
-  mover_.evict(id);
-  EXPECT_EQ(buffer.place, Place::kOut);
-  ASSERT_TRUE(buffer.page.has_value());
+  mover_.evict({id, 0});
+  EXPECT_EQ(buffer.pieces[0].place, Place::kOut);
+  ASSERT_TRUE(buffer.pieces[0].page.has_value());
   // The next fetch maps that page, and copies nothing.
   EXPECT_TRUE(demand(id));
-  EXPECT_EQ(buffer.place, Place::kIn);
-  EXPECT_TRUE(buffer.dirty);
+  EXPECT_EQ(buffer.pieces[0].place, Place::kIn);
+  EXPECT_TRUE(buffer.is_dirty(0));
   EXPECT_EQ(device_value(id), 9);
   EXPECT_EQ(device_.calls(Call::kCopyToDevice), 0);
 }
@@ -319,10 +319,10 @@ TEST_F(ContentMoverTest, ABufferUnderAWriteBackWithoutAKnownEndNeverMovesAgain) 
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_dirty(1, 9);
   device_.fail(Call::kRecord, 1, Status::kDeviceError);
-  mover_.evict(id);
-  EXPECT_EQ(core_.buffers[id].place, Place::kIn);
+  mover_.evict({id, 0});
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
   ++core_.turns;
-  EXPECT_FALSE(evictions_.may_go(core_.buffers[id]));
+  EXPECT_FALSE(evictions_.has_victim(core_.buffers[id], Bytes{}));
 }
 
 TEST_F(ContentMoverTest, ABufferGetsOneZeroedSlabOfItsBacking) {
@@ -348,9 +348,9 @@ class RenewTest : public ContentMoverTest {
   /// Its free lies behind work that is blocked, on a stream of its own.
   BufferId make_claimed() REQUIRES(manager_lock) {
     const BufferId id = make_cached(1, end_of(stream_));
-    EXPECT_TRUE(core_.cache.erase(id, kGranule));
+    EXPECT_TRUE(core_.cache.erase(id, kGranule, kGranule));
     core_.buffers[id].freed_on = streams_.slot_of(stream_);
-    core_.buffers[id].place = Place::kFetching;
+    core_.buffers[id].is_beginning = true;
     return id;
   }
   /// Whether work that is submitted to `stream` now runs at once.
@@ -372,7 +372,7 @@ TEST_F(RenewTest, MakesAnotherStreamWaitForTheFree) {
   const BufferId id = make_claimed();
   const StreamHandle other = device_.program_stream();
   EXPECT_EQ(mover_.renew(id, other), Status::kOk);
-  EXPECT_EQ(core_.buffers[id].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
   EXPECT_EQ(core_.buffers[id].freed, nullptr);
   EXPECT_FALSE(runs(other));
 }
@@ -381,7 +381,7 @@ TEST_F(RenewTest, NeedsNoEventOnTheStreamOfTheFree) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_claimed();
   EXPECT_EQ(mover_.renew(id, stream_), Status::kOk);
-  EXPECT_EQ(core_.buffers[id].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
   EXPECT_EQ(device_.calls(Call::kStreamWait), 0);
 }
 
@@ -405,7 +405,7 @@ TEST_F(ZeroFillTest, ANewBufferReadsAsZeroOnAUsedPage) {
   const BufferId id = make_fresh(1);
   EXPECT_TRUE(demand(id));
   device_.drain();
-  EXPECT_TRUE(is_complete(core_.buffers[id].ready));
+  EXPECT_TRUE(is_complete(core_.buffers[id].pieces[0].ready));
   EXPECT_EQ(device_value(id), 0);
 }
 
@@ -418,9 +418,9 @@ TEST_F(ZeroFillTest, ACachedBufferIsZeroedBehindItsFree) {
   core_.buffers[id].freed = end_of(stream_);
   EXPECT_EQ(mover_.renew(id, device_.program_stream()), Status::kOk);
   device_.drain();
-  EXPECT_FALSE(is_complete(core_.buffers[id].ready));
+  EXPECT_FALSE(is_complete(core_.buffers[id].pieces[0].ready));
   unblock();
-  EXPECT_TRUE(is_complete(core_.buffers[id].ready));
+  EXPECT_TRUE(is_complete(core_.buffers[id].pieces[0].ready));
   EXPECT_EQ(device_value(id), 0);
 }
 

@@ -67,7 +67,7 @@ TEST_F(CopyRoutesTest, ACopyOfABufferInPlaceUsesTheDeviceAndPinsIt) {
   EXPECT_EQ(route->host, nullptr);
   EXPECT_FALSE(token.is_host_route());
   EXPECT_EQ(core_.buffers[id].pins, 1U);
-  EXPECT_TRUE(core_.buffers[id].dirty);
+  EXPECT_TRUE(core_.buffers[id].is_dirty(0));
   uses_.end_use(token, stream_, true);
   expect_unpinned(id);
 }
@@ -82,7 +82,7 @@ TEST_F(CopyRoutesTest, ACopyOfABufferThatIsOutUsesTheHostCopyAndFetchesNothing) 
   EXPECT_EQ(route->host, copy.slab.data + 100);
   EXPECT_TRUE(token.is_host_route());
   EXPECT_TRUE(copy.is_busy()) << "no transfer of ours may begin meanwhile";
-  EXPECT_EQ(core_.buffers[id].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
   routes_.end(token, stream_, true);
   EXPECT_TRUE(token.empty());
   expect_unpinned(id);
@@ -127,15 +127,15 @@ TEST_F(CopyRoutesTest, WithoutASlabTheCopyFailsAndNothingIsHeldOff) {
 TEST_F(CopyRoutesTest, WaitsUntilTheBufferHasStoppedMoving) {
   const BufferId id = out(1, 7);
   Buffer& buffer = core_.buffers[id];
-  buffer.place = Place::kEvicting;
-  in_round(3, [&] { buffer.place = Place::kOut; });
+  buffer.set_place(0, Place::kEvicting);
+  in_round(3, [&] { buffer.set_place(0, Place::kOut); });
   EXPECT_EQ(copy_now(id, kOut), Status::kOk);
   EXPECT_EQ(rounds_.rounds, 3);
 }
 
 TEST_F(CopyRoutesTest, WaitsForAMovingBufferNoLongerThanTheWaitLimit) {
   const BufferId id = out(1, 7);
-  core_.buffers[id].place = Place::kFetching;
+  core_.buffers[id].set_place(0, Place::kFetching);
   const auto begun = core_.now();
   EXPECT_EQ(copy_now(id, kOut), Status::kTimedOut);
   EXPECT_GE(core_.now() - begun, core_.options.wait_limit);
@@ -158,20 +158,20 @@ TEST_F(CopyRoutesTest, WaitsForTheThreadThatGetsTheSlab) {
 TEST_F(CopyRoutesTest, ASynchronousCopyWaitsForTheWriteBack) {
   const BufferId id = out(1, 7);
   const StreamHandle blocked = blocked_stream();
-  core_.buffers[id].host.write_back = end_of(blocked);
+  core_.buffers[id].pieces[0].write_back = end_of(blocked);
   EXPECT_EQ(copy_now(id, kOut), Status::kTimedOut);
   expect_unpinned(id);
   EXPECT_EQ(counters().errors, 1U);
   device_.release_host_functions();
   EXPECT_EQ(copy_now(id, kOut), Status::kOk);
-  EXPECT_TRUE(core_.buffers[id].host.write_back->is_known());
+  EXPECT_TRUE(core_.buffers[id].pieces[0].write_back->is_known());
 }
 
 TEST_F(CopyRoutesTest, TheStreamOfAnAsynchronousCopyWaitsForTheWriteBack) {
   const BufferId id = out(1, 7);
   const StreamHandle blocked = blocked_stream();
   submit_host_write(blocked, id, 9);
-  core_.buffers[id].host.write_back = end_of(blocked);
+  core_.buffers[id].pieces[0].write_back = end_of(blocked);
   UseToken token;
   ASSERT_TRUE(begin(id, kOut, kAsynchronous, token).ok());
   int seen = -2;
@@ -211,7 +211,7 @@ TEST_F(CopyRoutesTest, AFetchWaitsForAnAsynchronousCopyThatHasEnded) {
   copy_on(blocked_stream(), id, kIn, 9);
   {
     const ManagerLock lock(core_.mutex);
-    ASSERT_TRUE(mover_.fetch(id, true));
+    ASSERT_TRUE(mover_.fetch({id, 0}, true));
   }
   device_.drain();
   unblock();
@@ -262,9 +262,9 @@ TEST_F(CopyRoutesTest, ABufferWhosePageHasTheOnlyContentIsMappedAgain) {
     const ManagerLock lock(core_.mutex);
     device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
     device_.fail(Call::kMap, 1, Status::kDeviceError);
-    mover_.evict(id);
+    mover_.evict({id, 0});
   }
-  ASSERT_EQ(core_.buffers[id].place, Place::kOut);
+  ASSERT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
   UseToken token;
   const auto route = begin(id, kOut, kSynchronous, token);
   ASSERT_TRUE(route.ok());

@@ -95,9 +95,9 @@ class CoreTest : public ::testing::Test {
     Buffer& buffer = core_.buffers[*id];
     buffer.base = *address;
     buffer.size = size.count();
-    buffer.footprint = size;
+    buffer.cut(size, core_.piece_size_of(size));
     buffer.live = true;
-    core_.policy.on_allocate(*id, size);
+    core_.policy.on_allocate(*id, size, static_cast<std::uint32_t>(buffer.pieces.size()));
     core_.cache.expect(size);
     core_.ledger.begin_life(size, size);
     core_.arena->set_owner(*address, size, index_of(*id));
@@ -122,7 +122,7 @@ class CoreTest : public ::testing::Test {
   BufferId make_dirty(std::uint64_t pages, int value = 0) REQUIRES(manager_lock) {
     const BufferId id = make_fresh(pages);
     put_in(id, value);
-    core_.buffers[id].dirty = true;
+    core_.buffers[id].note_write();
     return id;
   }
 
@@ -143,7 +143,7 @@ class CoreTest : public ::testing::Test {
     core_.host.unreserve(buffer.host.backing);
     buffer.live = false;
     buffer.freed = std::move(freed);
-    core_.cache.insert(id, buffer.footprint);
+    core_.cache.insert(id, buffer.footprint, buffer.bytes_in_place());
     return id;
   }
 
@@ -252,11 +252,12 @@ class CoreTest : public ::testing::Test {
 
   void put_in(BufferId id, int value) REQUIRES(manager_lock) {
     Buffer& buffer = core_.buffers[id];
-    buffer.page = make_page(buffer.footprint);
-    EXPECT_EQ(device_.map(buffer.base, buffer.footprint, buffer.page->handle), Status::kOk);
+    buffer.pieces[0].page = make_page(buffer.footprint);
+    EXPECT_EQ(device_.map(buffer.base, buffer.footprint, buffer.pieces[0].page->handle),
+              Status::kOk);
     const std::vector<std::byte> bytes(buffer.footprint.count(), static_cast<std::byte>(value));
     EXPECT_TRUE(device_.write(buffer.base, bytes.size(), bytes.data()));
-    buffer.place = Place::kIn;
+    buffer.set_place(0, Place::kIn);
     buffer.fresh = false;
     core_.tell_whereabouts(id);
   }
@@ -312,7 +313,7 @@ class UsingCoreTest : public MovingCoreTest {
     const ManagerLock lock(core_.mutex);
     return core_.counters;
   }
-  Admission admission_{core_, pages_, evictions_};
+  Admission admission_{core_, pages_, completion_, evictions_};
   UseTracker uses_{core_, streams_, evictions_, admission_};
 };
 

@@ -41,8 +41,8 @@ TEST_F(EvictionQueueTest, WaitsForTheLastUseAndPromisesThePageMeanwhile) {
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   EXPECT_EQ(evictions_.size(), 1U);
   unblock();
-  EXPECT_EQ(evictions_.take_next(), id);
-  EXPECT_EQ(core_.buffers[id].evict_ticket, 0U);
+  EXPECT_EQ(evictions_.take_next(), (PieceId{id, 0}));
+  EXPECT_EQ(core_.buffers[id].pieces[0].evict_ticket, 0U);
   expect_nothing_left();
 }
 
@@ -55,7 +55,7 @@ TEST_F(EvictionQueueTest, WaitsForEachStreamThatUsedTheBuffer) {
   device_.drain();
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   unblock();
-  EXPECT_EQ(evictions_.take_next(), id);
+  EXPECT_EQ(evictions_.take_next(), (PieceId{id, 0}));
 }
 
 TEST_F(EvictionQueueTest, DoesNotWaitForWorkThatIsSubmittedLater) {
@@ -66,24 +66,24 @@ TEST_F(EvictionQueueTest, DoesNotWaitForWorkThatIsSubmittedLater) {
   EXPECT_EQ(request(id), kGranule);
   device_.submit_blocking_host_function(stream);
   device_.drain();
-  EXPECT_EQ(evictions_.take_next(), id);
+  EXPECT_EQ(evictions_.take_next(), (PieceId{id, 0}));
 }
 
 TEST_F(EvictionQueueTest, ABufferThatWasNeverUsedCanGoAtOnce) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_clean(1);
   EXPECT_EQ(request(id), kGranule);
-  EXPECT_EQ(evictions_.take_next(), id);
+  EXPECT_EQ(evictions_.take_next(), (PieceId{id, 0}));
 }
 
 TEST_F(EvictionQueueTest, ContentHasToArriveBeforeItCanGo) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_clean(1);
-  core_.buffers[id].ready = blocked_event();
+  core_.buffers[id].set_ready(0, blocked_event());
   EXPECT_EQ(request(id), kGranule);
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   unblock();
-  EXPECT_EQ(evictions_.take_next(), id);
+  EXPECT_EQ(evictions_.take_next(), (PieceId{id, 0}));
 }
 
 TEST_F(EvictionQueueTest, AVictimThatIsBusyHoldsUpNoOther) {
@@ -91,7 +91,7 @@ TEST_F(EvictionQueueTest, AVictimThatIsBusyHoldsUpNoOther) {
   const std::array<BufferId, 2> victims{make_dirty(1), make_dirty(1)};
   use(victims[0], blocked_stream());
   EXPECT_EQ(evictions_.request(victims), 2 * kGranule);
-  EXPECT_EQ(evictions_.take_next(), victims[1]);
+  EXPECT_EQ(evictions_.take_next(), (PieceId{victims[1], 0}));
   EXPECT_EQ(evictions_.size(), 1U);
 }
 
@@ -116,7 +116,7 @@ TEST_F(EvictionQueueTest, ARevokedBufferStaysAndCanBeRequestedAgain) {
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   expect_nothing_left();
   EXPECT_EQ(request(id), kGranule);
-  EXPECT_EQ(evictions_.take_next(), id);
+  EXPECT_EQ(evictions_.take_next(), (PieceId{id, 0}));
 }
 
 TEST_F(EvictionQueueTest, AVoidEvictionDoesNotSpendTheTicketOfALaterOne) {
@@ -130,7 +130,7 @@ TEST_F(EvictionQueueTest, AVoidEvictionDoesNotSpendTheTicketOfALaterOne) {
   EXPECT_EQ(evictions_.size(), 1U);
   EXPECT_TRUE(core_.ledger.expects_pages());
   unblock();
-  EXPECT_EQ(evictions_.take_next(), id);
+  EXPECT_EQ(evictions_.take_next(), (PieceId{id, 0}));
 }
 
 TEST_F(EvictionQueueTest, AnIdThatNamesAnotherBufferNowIsLeftAlone) {
@@ -149,7 +149,7 @@ TEST_F(EvictionQueueTest, IsNotQueuedTwice) {
   const BufferId id = make_dirty(1);
   EXPECT_EQ(request(id), kGranule);
   EXPECT_EQ(request(id), Bytes{});
-  EXPECT_EQ(evictions_.take_next(), id);
+  EXPECT_EQ(evictions_.take_next(), (PieceId{id, 0}));
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   expect_nothing_left();
 }
@@ -160,16 +160,17 @@ TEST_F(EvictionQueueTest, WhatIsHeldOrMovingMayNotGo) {
       [](Buffer& buffer) { buffer.pins = 1; },
       [](Buffer& buffer) { buffer.host.pins = 1; },
       [](Buffer& buffer) { buffer.pinned_forever = true; },
-      [](Buffer& buffer) { buffer.page_is_untracked = true; },
+      [](Buffer& buffer) { buffer.pieces[0].page_is_untracked = true; },
       [](Buffer& buffer) { buffer.live = false; },
-      [](Buffer& buffer) { buffer.place = Place::kOut; },
-      [](Buffer& buffer) { buffer.place = Place::kFetching; },
-      [](Buffer& buffer) { buffer.place = Place::kEvicting; },
-      [this](Buffer& buffer) NO_THREAD_SAFETY_ANALYSIS { buffer.evict_failed = core_.turns; },
+      [](Buffer& buffer) { buffer.set_place(0, Place::kOut); },
+      [](Buffer& buffer) { buffer.set_place(0, Place::kFetching); },
+      [](Buffer& buffer) { buffer.set_place(0, Place::kEvicting); },
+      [this](Buffer& buffer)
+          NO_THREAD_SAFETY_ANALYSIS { buffer.pieces[0].evict_failed = core_.turns; },
   };
   for (std::size_t i = 0; i < obstacles.size(); ++i) {
     const BufferId id = make_dirty(1);
-    EXPECT_TRUE(evictions_.may_go(core_.buffers[id]));
+    EXPECT_TRUE(evictions_.has_victim(core_.buffers[id], Bytes{}));
     obstacles[i](core_.buffers[id]);
     EXPECT_EQ(request(id), Bytes{}) << "obstacle " << i;
   }
@@ -196,7 +197,7 @@ TEST_F(EvictionQueueTest, IsGivenUpAtTheWaitLimit) {
   pass(core_.options.wait_limit);
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   expect_nothing_left();
-  EXPECT_EQ(core_.buffers[id].evict_ticket, 0U);
+  EXPECT_EQ(core_.buffers[id].pieces[0].evict_ticket, 0U);
 }
 
 TEST_F(EvictionQueueTest, AFailedQueryDropsItForThisTurn) {
@@ -208,9 +209,9 @@ TEST_F(EvictionQueueTest, AFailedQueryDropsItForThisTurn) {
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   expect_nothing_left();
   EXPECT_EQ(core_.counters.errors, 1U);
-  EXPECT_FALSE(evictions_.may_go(core_.buffers[id]));
+  EXPECT_FALSE(evictions_.has_victim(core_.buffers[id], Bytes{}));
   ++core_.turns;
-  EXPECT_TRUE(evictions_.may_go(core_.buffers[id]));
+  EXPECT_TRUE(evictions_.has_victim(core_.buffers[id], Bytes{}));
 }
 
 TEST_F(EvictionQueueTest, AUseThatCannotBeMarkedKeepsTheBufferForThisTurn) {
@@ -223,7 +224,7 @@ TEST_F(EvictionQueueTest, AUseThatCannotBeMarkedKeepsTheBufferForThisTurn) {
   use(of_thread, kPerThreadStream);  // without an event: no other thread can mark it
   for (const BufferId id : {captured, of_thread}) {
     EXPECT_EQ(request(id), Bytes{});
-    EXPECT_EQ(core_.buffers[id].evict_failed, core_.turns);
+    EXPECT_EQ(core_.buffers[id].pieces[0].evict_failed, core_.turns);
   }
   expect_nothing_left();
 }
@@ -237,19 +238,19 @@ TEST_F(EvictionQueueTest, ABufferOfAStreamThatIsBeingDestroyedIsAskedForAgain) {
   core_.streams.entry(slot).visitors = 1;  // its destroyer, about to record the last event
   core_.streams.retire(slot);
   EXPECT_EQ(request(id), Bytes{});
-  EXPECT_TRUE(evictions_.may_go(core_.buffers[id]));
+  EXPECT_TRUE(evictions_.has_victim(core_.buffers[id], Bytes{}));
 }
 
 TEST_F(EvictionQueueTest, PolicyChoosesVictimsThatFreeEnoughAndLeavesTheRest) {
   const ManagerLock lock(core_.mutex);
   const std::array<BufferId, 4> ids{make_dirty(1), make_dirty(1), make_dirty(1), make_dirty(1)};
   core_.buffers[ids[0]].pins = 1;
-  EXPECT_EQ(evictions_.request_bytes(2 * kGranule), 2 * kGranule);
-  EXPECT_EQ(core_.buffers[ids[0]].evict_ticket, 0U);
+  EXPECT_EQ(evictions_.request_bytes(2 * kGranule, Bytes{}), 2 * kGranule);
+  EXPECT_EQ(core_.buffers[ids[0]].pieces[0].evict_ticket, 0U);
   EXPECT_EQ(evictions_.size(), 2U);
   // The others are all that is left, though less than what is asked for.
-  EXPECT_EQ(evictions_.request_bytes(2 * kGranule), kGranule);
-  EXPECT_EQ(evictions_.request_bytes(kGranule), Bytes{});
+  EXPECT_EQ(evictions_.request_bytes(2 * kGranule, Bytes{}), kGranule);
+  EXPECT_EQ(evictions_.request_bytes(kGranule, Bytes{}), Bytes{});
 }
 
 TEST_F(EvictionQueueTest, ARequestIgnoresIdsThatDoNotExist) {

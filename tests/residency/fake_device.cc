@@ -93,14 +93,23 @@ bool FakeDevice::transfer_bytes(Address address, std::size_t size, std::byte* ou
   const Guard guard(mutex_);
   auto it = mappings_.upper_bound(address);
   if (it != mappings_.begin()) --it;
-  if (it == mappings_.end() || address < it->first ||
-      address + size > it->first + it->second.size) {
-    violate("access to unmapped device memory");
-    return false;
+  // A buffer in pieces lies in several mappings, one behind the other.
+  while (size > 0) {
+    const bool is_mapped =
+        it != mappings_.end() && address >= it->first && address - it->first < it->second.size;
+    if (!is_mapped) {
+      violate("access to unmapped device memory");
+      return false;
+    }
+    const std::uint64_t offset = address - it->first;
+    const std::size_t part = std::min<std::size_t>(size, it->second.size - offset);
+    std::byte* const bytes = it->second.pages->bytes.data() + offset;
+    if (out != nullptr) std::memcpy(std::exchange(out, out + part), bytes, part);
+    if (in != nullptr) std::memcpy(bytes, std::exchange(in, in + part), part);
+    address += part;
+    size -= part;
+    ++it;
   }
-  std::byte* const bytes = it->second.pages->bytes.data() + (address - it->first);
-  if (out != nullptr) std::memcpy(out, bytes, size);
-  if (in != nullptr) std::memcpy(bytes, in, size);
   return true;
 }
 

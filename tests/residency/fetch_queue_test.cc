@@ -9,15 +9,15 @@
 namespace superpipe::testing {
 namespace {
 
-WantedBuffer buffer(std::uint32_t id, std::uint64_t generation = 0) {
-  return {BufferId{id}, generation};
+WantedPiece piece(std::uint32_t id, std::uint64_t generation = 0) {
+  return {BufferId{id}, 0, generation};
 }
 
 /// The ids in the order in which the queue gives them; the queue is empty afterwards.
 std::vector<std::uint32_t> take_all(FetchQueue& queue) {
   std::vector<std::uint32_t> ids;
   while (const auto entry = queue.front()) {
-    ids.push_back(index_of(entry->buffer.id));
+    ids.push_back(index_of(entry->piece.id));
     queue.pop(entry->want);
   }
   return ids;
@@ -25,29 +25,29 @@ std::vector<std::uint32_t> take_all(FetchQueue& queue) {
 
 TEST(FetchQueue, GivesDemandsBeforePrefetches) {
   FetchQueue queue;
-  queue.push(Want::kPrefetch, buffer(1));
-  queue.push(Want::kDemand, buffer(2));
-  queue.push(Want::kPrefetch, buffer(3));
-  queue.push(Want::kDemand, buffer(4));
+  queue.push(Want::kPrefetch, piece(1));
+  queue.push(Want::kDemand, piece(2));
+  queue.push(Want::kPrefetch, piece(3));
+  queue.push(Want::kDemand, piece(4));
   EXPECT_EQ(take_all(queue), (std::vector<std::uint32_t>{2, 4, 1, 3}));
 }
 
 TEST(FetchQueue, SaysForWhatTheFirstBufferIsWanted) {
   FetchQueue queue;
-  queue.push(Want::kPrefetch, buffer(1, 10));
+  queue.push(Want::kPrefetch, piece(1, 10));
   ASSERT_TRUE(queue.front());
   EXPECT_EQ(queue.front()->want, Want::kPrefetch);
-  EXPECT_EQ(queue.front()->buffer.generation, 10U);
-  queue.push(Want::kDemand, buffer(2, 20));
+  EXPECT_EQ(queue.front()->piece.generation, 10U);
+  queue.push(Want::kDemand, piece(2, 20));
   EXPECT_EQ(queue.front()->want, Want::kDemand);
-  EXPECT_EQ(queue.front()->buffer.generation, 20U);
+  EXPECT_EQ(queue.front()->piece.generation, 20U);
 }
 
 TEST(FetchQueue, KeepsAnEntryUntilItIsTakenOut) {
   FetchQueue queue;
   EXPECT_TRUE(queue.empty());
   EXPECT_FALSE(queue.front());
-  queue.push(Want::kPrefetch, buffer(1));
+  queue.push(Want::kPrefetch, piece(1));
   EXPECT_TRUE(queue.front());
   EXPECT_TRUE(queue.front()) << "to look at the first entry changes nothing";
   EXPECT_FALSE(queue.empty());
@@ -58,31 +58,31 @@ TEST(FetchQueue, KeepsAnEntryUntilItIsTakenOut) {
 
 TEST(FetchQueue, GivesBackItsPrefetchesAndKeepsItsDemands) {
   FetchQueue queue;
-  queue.push(Want::kPrefetch, buffer(1, 10));
-  queue.push(Want::kDemand, buffer(2));
-  queue.push(Want::kPrefetch, buffer(3));
+  queue.push(Want::kPrefetch, piece(1, 10));
+  queue.push(Want::kDemand, piece(2));
+  queue.push(Want::kPrefetch, piece(3));
   const auto first = queue.take_prefetch();
   ASSERT_TRUE(first);
   EXPECT_EQ(first->id, BufferId{1});
   EXPECT_EQ(first->generation, 10U);
-  EXPECT_EQ(queue.take_prefetch().value_or(buffer(9)).id, BufferId{3});
+  EXPECT_EQ(queue.take_prefetch().value_or(piece(9)).id, BufferId{3});
   EXPECT_FALSE(queue.take_prefetch());
   EXPECT_EQ(take_all(queue), std::vector<std::uint32_t>{2});
 }
 
 TEST(FetchQueue, KeepsEveryLifeOfAnIdApart) {
   FetchQueue queue;
-  queue.push(Want::kDemand, buffer(7, 1));
-  queue.push(Want::kDemand, buffer(7, 2));
-  EXPECT_EQ(queue.front()->buffer.generation, 1U) << "void entries stay until they are taken out";
+  queue.push(Want::kDemand, piece(7, 1));
+  queue.push(Want::kDemand, piece(7, 2));
+  EXPECT_EQ(queue.front()->piece.generation, 1U) << "void entries stay until they are taken out";
   queue.pop(Want::kDemand);
-  EXPECT_EQ(queue.front()->buffer.generation, 2U);
+  EXPECT_EQ(queue.front()->piece.generation, 2U);
 }
 
 TEST(FetchQueue, IsEmptyOnceCleared) {
   FetchQueue queue;
-  queue.push(Want::kPrefetch, buffer(1));
-  queue.push(Want::kDemand, buffer(2));
+  queue.push(Want::kPrefetch, piece(1));
+  queue.push(Want::kDemand, piece(2));
   queue.clear();
   EXPECT_TRUE(queue.empty());
   EXPECT_FALSE(queue.front());

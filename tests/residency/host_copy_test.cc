@@ -136,16 +136,14 @@ TEST_F(HostCopyTest, ForgetsWritesButNoReadsAfterAFetch) {
   EXPECT_THAT(ends(), UnorderedElementsAre(read)) << "the next write-back must wait for the read";
 }
 
-TEST_F(HostCopyTest, EndsWithItsOperationsAndItsWriteBack) {
+TEST_F(HostCopyTest, EndsWithItsOperations) {
   EXPECT_THAT(ends(), IsEmpty());
-  const EventRef write_back = event(0);
   const EventRef read = event(2);
-  copy_.write_back = write_back;
   note(1, kStream, kReads, read, 2);
   const EventRef already_there = event(7);
   std::vector<EventRef> events{already_there};
   EXPECT_TRUE(copy_.append_ends(nullptr, events));
-  EXPECT_THAT(events, UnorderedElementsAre(already_there, write_back, read));
+  EXPECT_THAT(events, UnorderedElementsAre(already_there, read));
 }
 
 TEST_F(HostCopyTest, HasNoKnownEndWhileAnOperationHasNoEvent) {

@@ -22,8 +22,8 @@ class MoverRoundsTest : public MovingCoreTest {
       : MovingCoreTest(std::move(options)) {}
 
   void want(BufferId id, Want want) REQUIRES(manager_lock) {
-    core_.fetches.push(want, {id, core_.buffers[id].generation});
-    core_.buffers[id].want = want;
+    core_.fetches.push(want, {id, 0, core_.buffers[id].generation});
+    core_.buffers[id].pieces[0].want = want;
   }
   void request_eviction(BufferId id) REQUIRES(manager_lock) {
     const std::array<BufferId, 1> victims{id};
@@ -36,7 +36,7 @@ class MoverRoundsTest : public MovingCoreTest {
     for (int i = 0; i < number; ++i) made.push_back(make_dirty(1, i + 1));
     return made;
   }
-  [[nodiscard]] Place place_of(BufferId id) const { return core_.buffers[id].place; }
+  [[nodiscard]] Place place_of(BufferId id) const { return core_.buffers[id].pieces[0].place; }
 };
 
 TEST_F(MoverRoundsTest, WithNothingToDoNothingIsPending) {
@@ -101,7 +101,8 @@ TEST_F(MoverRoundsTest, WhenNobodyCanGoItTriesAgainAtTheNextSampleOnly) {
 
 TEST_F(MoverRoundsTest, BuffersThatCouldNotGoBeforeAreAskedAgain) {
   const ManagerLock lock(core_.mutex);
-  for (const BufferId id : make_dirty_ones(3)) core_.buffers[id].evict_failed = core_.turns;
+  for (const BufferId id : make_dirty_ones(3))
+    core_.buffers[id].pieces[0].evict_failed = core_.turns;
   run_rounds();
   EXPECT_EQ(core_.ledger.pages(), 2 * kGranule);
 }
@@ -155,7 +156,7 @@ TEST_F(MoverRoundsTest, APrefetchWithoutRoomIsDropped) {
   const BufferId id = make_out(1);
   want(id, Want::kPrefetch);
   run_rounds();
-  EXPECT_EQ(core_.buffers[id].want, Want::kNobody);
+  EXPECT_EQ(core_.buffers[id].pieces[0].want, Want::kNobody);
   EXPECT_FALSE(mover_rounds_.is_pending());
 }
 
@@ -182,11 +183,12 @@ TEST_F(MoverRoundsTest, FetchesThatNobodyWantsAnyMoreAreDropped) {
   const BufferId in_place = make_clean(1);
   for (const BufferId id : {freed, taken_back, in_place}) want(id, Want::kPrefetch);
   ++core_.buffers[freed].generation;
-  core_.buffers[taken_back].want = Want::kNobody;
+  core_.buffers[taken_back].pieces[0].want = Want::kNobody;
   EXPECT_FALSE(mover_rounds_.run());
   EXPECT_TRUE(core_.fetches.empty());
-  EXPECT_EQ(core_.buffers[freed].want, Want::kPrefetch) << "it is another buffer's by now";
-  EXPECT_EQ(core_.buffers[in_place].want, Want::kNobody);
+  EXPECT_EQ(core_.buffers[freed].pieces[0].want, Want::kPrefetch)
+      << "it is another buffer's by now";
+  EXPECT_EQ(core_.buffers[in_place].pieces[0].want, Want::kNobody);
   EXPECT_EQ(device_.calls(Call::kCopyToDevice), 0);
 }
 

@@ -138,7 +138,7 @@ TEST_F(PageSupplyTest, ACachedBufferThatIsStillUsedKeepsItsPage) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_cached(1, blocked_event());
   EXPECT_FALSE(supply_.reclaim_one());
-  EXPECT_EQ(core_.buffers[id].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
   EXPECT_EQ(core_.cache.of(kGranule), std::vector<BufferId>{id});
   EXPECT_FALSE(core_.ledger.expects_pages());
   unblock();
@@ -153,7 +153,7 @@ TEST_F(PageSupplyTest, ACachedBufferThatCannotBeUnmappedStaysTheOldest) {
   device_.fail(Call::kUnmap, 1, Status::kDeviceError);
   EXPECT_FALSE(supply_.reclaim_one());
   EXPECT_EQ(core_.cache.of(kGranule), (std::vector<BufferId>{older, younger}));
-  EXPECT_EQ(core_.buffers[older].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[older].pieces[0].place, Place::kIn);
   EXPECT_EQ(core_.counters.errors, 1U);
 }
 

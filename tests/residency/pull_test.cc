@@ -64,7 +64,7 @@ class PullTest : public MovingCoreTest {
     for (int i = 0; i < 4; ++i) run_rounds();
   }
 
-  [[nodiscard]] Place place_of(BufferId id) const { return core_.buffers[id].place; }
+  [[nodiscard]] Place place_of(BufferId id) const { return core_.buffers[id].pieces[0].place; }
 
   StreamHandle stream_{};
 };
@@ -119,19 +119,19 @@ TEST_F(PullTest, TakesBackWhatWaitsForAPageWhenAnotherOrderBegins) {
   const auto pass = make_four();
   begin_fourth_pass(pass);
   const Buffer& wanted = core_.buffers[pass[3]];
-  for (int i = 0; i < 20 && wanted.want == Want::kNobody; ++i) {
+  for (int i = 0; i < 20 && wanted.pieces[0].want == Want::kNobody; ++i) {
     device_.drain();
     (void)mover_rounds_.run();
   }
-  ASSERT_EQ(wanted.want, Want::kPrefetch) << "its victim has not gone yet";
-  EXPECT_TRUE(wanted.told_in);
+  ASSERT_EQ(wanted.pieces[0].want, Want::kPrefetch) << "its victim has not gone yet";
+  EXPECT_TRUE(wanted.pieces[0].told_in);
   for (int i = 0; i < 20; ++i) launch(pass[2]);
   // The victim is used again, so that the page does not come.
   evictions_.revoke(pass[0]);
   evictions_.revoke(pass[1]);
   for (int i = 0; i < 4; ++i) (void)mover_rounds_.run();
-  EXPECT_EQ(wanted.want, Want::kNobody);
-  EXPECT_FALSE(wanted.told_in);
+  EXPECT_EQ(wanted.pieces[0].want, Want::kNobody);
+  EXPECT_FALSE(wanted.pieces[0].told_in);
 }
 
 TEST_F(PullTest, APrefetchThatFailsIsTriedAgainAtTheNextLaunchOnly) {
@@ -157,20 +157,20 @@ TEST_F(PullTest, PolicyHearsOfARequestedEvictionAndOfItsEnd) {
   const ManagerLock lock(core_.mutex);
   const auto buffers = make_four();
   const std::array<BufferId, 1> victim{buffers[0]};
-  EXPECT_TRUE(core_.buffers[buffers[0]].told_in);
+  EXPECT_TRUE(core_.buffers[buffers[0]].pieces[0].told_in);
   EXPECT_EQ(evictions_.request(victim), kGranule);
-  EXPECT_FALSE(core_.buffers[buffers[0]].told_in);
+  EXPECT_FALSE(core_.buffers[buffers[0]].pieces[0].told_in);
   evictions_.revoke(buffers[0]);
-  EXPECT_TRUE(core_.buffers[buffers[0]].told_in);
+  EXPECT_TRUE(core_.buffers[buffers[0]].pieces[0].told_in);
 }
 
 TEST_F(PullTest, PolicyHearsThatAnEvictionHasFailed) {
   const ManagerLock lock(core_.mutex);
   const auto buffers = make_four();
   device_.fail(Call::kUnmap, 1, Status::kDeviceError);
-  mover_.evict(buffers[0]);
+  mover_.evict({buffers[0], 0});
   EXPECT_EQ(place_of(buffers[0]), Place::kIn);
-  EXPECT_TRUE(core_.buffers[buffers[0]].told_in);
+  EXPECT_TRUE(core_.buffers[buffers[0]].pieces[0].told_in);
   core_.counters.errors = 0;
 }
 
@@ -180,7 +180,7 @@ TEST_F(PullTest, APolicyThatIsBegunAnewLearnsWhereAllIs) {
   core_.asks_policy = false;  // as when host memory ran out in the midst of an answer
   ASSERT_TRUE(core_.may_ask_policy());
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    EXPECT_EQ(core_.buffers[buffers[i]].told_in, i < 3) << i;
+    EXPECT_EQ(core_.buffers[buffers[i]].pieces[0].told_in, i < 3) << i;
   }
   // Only buffers that it knows to be on the device can be victims.
   std::vector<BufferId> victims;
@@ -208,18 +208,19 @@ TEST_F(WaitingPolicyTest, IsAskedOnceBuffersTakeThreeQuartersOfTheLimit) {
   std::vector<BufferId> buffers = {make_clean(1, 1), make_clean(1, 2)};
   EXPECT_FALSE(core_.may_ask_policy());
   EXPECT_EQ(core_.puller(), nullptr);
-  EXPECT_FALSE(core_.buffers[buffers[0]].told_in);
+  EXPECT_FALSE(core_.buffers[buffers[0]].pieces[0].told_in);
   buffers.push_back(make_clean(1, 3));
   ASSERT_NE(core_.puller(), nullptr);
-  for (const BufferId id : buffers) EXPECT_TRUE(core_.buffers[id].told_in) << index_of(id);
+  for (const BufferId id : buffers)
+    EXPECT_TRUE(core_.buffers[id].pieces[0].told_in) << index_of(id);
 }
 
 TEST_F(WaitingPolicyTest, IsAskedWhoShallGoHoweverLittleThereIs) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_clean(1, 1);
-  EXPECT_EQ(evictions_.request_bytes(kGranule), kGranule);
+  EXPECT_EQ(evictions_.request_bytes(kGranule, Bytes{}), kGranule);
   EXPECT_NE(core_.puller(), nullptr);
-  EXPECT_NE(core_.buffers[id].evict_ticket, 0U);
+  EXPECT_NE(core_.buffers[id].pieces[0].evict_ticket, 0U);
 }
 
 }  // namespace

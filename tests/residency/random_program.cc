@@ -60,6 +60,7 @@ class Program {
     ResidencyOptions residency;
     residency.policy = options_.policy;
     residency.policy_waits = options_.policy_waits;
+    residency.piece_size = options_.piece_size;
     residency.arena_size = Bytes{64 << 20};
     residency.host_limit = options_.host_limit;
     residency.wait_limit = std::chrono::milliseconds{400};

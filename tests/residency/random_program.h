@@ -18,6 +18,7 @@ struct ProgramOptions {
   int streams = 3;
   PolicyConfig policy;
   bool policy_waits = false;
+  Bytes piece_size;  ///< 0: buffers move whole
   bool zero_fill = false;
   Bytes host_limit{std::uint64_t{1} << 40};
   Bytes device_capacity{std::uint64_t{1} << 40};

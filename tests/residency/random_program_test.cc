@@ -44,6 +44,7 @@ struct Setting {
   const char* name;
   PolicyConfig policy;
   bool policy_waits = false;
+  std::uint64_t piece_pages = 0;  ///< pages of a piece; 0: buffers move whole
 };
 
 std::vector<Setting> settings() {
@@ -61,6 +62,10 @@ std::vector<Setting> settings() {
       {"auto-20-pages", with_budget(PolicyKind::kAuto, 20)},
       {"auto-14-pages-once-needed", with_budget(PolicyKind::kAuto, 14), true},
       {"lru-14-pages", with_budget(PolicyKind::kLru, 14)},
+      {"auto-12-pages-in-pieces", with_budget(PolicyKind::kAuto, 12), false, 1},
+      {"auto-20-pages-in-pieces-of-2", with_budget(PolicyKind::kAuto, 20), false, 2},
+      {"auto-14-pages-in-pieces-once-needed", with_budget(PolicyKind::kAuto, 14), true, 1},
+      {"lru-14-pages-in-pieces-of-2", with_budget(PolicyKind::kLru, 14), false, 2},
   };
 }
 
@@ -87,6 +92,7 @@ TEST_P(RandomProgram, ReadsBackWhatItWouldHaveReadWithoutUs) {
     options.seed = seed;
     options.policy = GetParam().policy;
     options.policy_waits = GetParam().policy_waits;
+    options.piece_size = Bytes{GetParam().piece_pages * 4096};
     options.zero_fill = seed % 2 == 0;
     options.layered = seed % 3 == 0;
     const ProgramOutcome outcome = run_random_program(options);
@@ -116,6 +122,7 @@ TEST_P(RandomProgram, LosesNothingWhenADeviceCallFails) {
       options.steps = 60;
       options.policy = GetParam().policy;
       options.policy_waits = GetParam().policy_waits;
+      options.piece_size = Bytes{GetParam().piece_pages * 4096};
       options.zero_fill = nth % 2 == 0;
       options.layered = nth % 3 == 0;
       options.fault = static_cast<Call>(kind);

@@ -23,7 +23,8 @@ TEST_F(UseCompletionTest, ABufferThatNothingUsesIsFree) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_clean(1);
   EXPECT_TRUE(is_over(id));
-  EXPECT_FALSE(completion_.advance()) << "nothing is awaited";
+  (void)completion_.advance();
+  EXPECT_FALSE(completion_.is_awaiting()) << "nothing is awaited";
 }
 
 TEST_F(UseCompletionTest, AUseIsOverOnceTheDeviceHasSaidSo) {
@@ -32,9 +33,11 @@ TEST_F(UseCompletionTest, AUseIsOverOnceTheDeviceHasSaidSo) {
   use(id, device_.program_stream());
   device_.drain();
   EXPECT_FALSE(is_over(id)) << "nobody has asked yet";
-  EXPECT_TRUE(completion_.advance());
+  (void)completion_.advance();
+  EXPECT_TRUE(completion_.is_awaiting());
   device_.drain();
-  EXPECT_FALSE(completion_.advance());
+  (void)completion_.advance();
+  EXPECT_FALSE(completion_.is_awaiting());
   EXPECT_TRUE(is_over(id));
 }
 
@@ -44,13 +47,16 @@ TEST_F(UseCompletionTest, WorkThatDoesNotEndHoldsUpItsOwnStreamAlone) {
   const BufferId other = make_clean(1);
   use(held, blocked_stream());
   use(other, device_.program_stream());
-  EXPECT_TRUE(completion_.advance());
+  (void)completion_.advance();
+  EXPECT_TRUE(completion_.is_awaiting());
   device_.drain();
-  EXPECT_TRUE(completion_.advance());
+  (void)completion_.advance();
+  EXPECT_TRUE(completion_.is_awaiting());
   EXPECT_FALSE(is_over(held));
   EXPECT_TRUE(is_over(other));
   unblock();
-  EXPECT_FALSE(completion_.advance());
+  (void)completion_.advance();
+  EXPECT_FALSE(completion_.is_awaiting());
   EXPECT_TRUE(is_over(held));
 }
 
@@ -60,11 +66,13 @@ TEST_F(UseCompletionTest, LaterUsesDoNotHoldUpWhatIsKnownOfEarlierOnes) {
   const BufferId early = make_clean(1);
   const BufferId late = make_clean(1);
   use(early, stream);
-  EXPECT_TRUE(completion_.advance());
+  (void)completion_.advance();
+  EXPECT_TRUE(completion_.is_awaiting());
   device_.drain();
   device_.submit_blocking_host_function(stream);
   use(late, stream);
-  EXPECT_TRUE(completion_.advance());
+  (void)completion_.advance();
+  EXPECT_TRUE(completion_.is_awaiting());
   EXPECT_TRUE(is_over(early));
   EXPECT_FALSE(is_over(late));
   // An eviction of the early one waits for no event: not for the end of the stream, which is held.
@@ -87,7 +95,8 @@ TEST_F(UseCompletionTest, AnEventThatFailsProvesNothing) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_clean(1);
   use(id, device_.program_stream());
-  EXPECT_TRUE(completion_.advance());
+  (void)completion_.advance();
+  EXPECT_TRUE(completion_.is_awaiting());
   device_.drain();
   device_.fail(Call::kIsComplete, 1, Status::kDeviceError);
   (void)completion_.advance();
@@ -97,14 +106,14 @@ TEST_F(UseCompletionTest, AnEventThatFailsProvesNothing) {
 TEST_F(UseCompletionTest, WhatCameAndWasNeverUsedIsFree) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_clean(1);
-  core_.buffers[id].ready = blocked_event();
+  core_.buffers[id].set_ready(0, blocked_event());
   EXPECT_TRUE(is_over(id));
   const std::array<BufferId, 1> victims{id};
   EXPECT_EQ(evictions_.request(victims), kGranule);
   EXPECT_EQ(evictions_.take_next(), std::nullopt) << "its eviction waits until it has arrived";
   unblock();
-  EXPECT_EQ(evictions_.take_next(), id);
-  core_.buffers[id].ready = nullptr;
+  EXPECT_EQ(evictions_.take_next(), (PieceId{id, 0}));
+  core_.buffers[id].set_ready(0, nullptr);
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ class UseTrackerTest : public UsingCoreTest {
     EXPECT_EQ(buffer.pins, 0U);
     EXPECT_EQ(buffer.uses, 0U);
     EXPECT_EQ(buffer.last_use, 0U);
-    EXPECT_EQ(buffer.want, Want::kNobody);
-    EXPECT_EQ(buffer.fetch_status, Status::kOk);
+    EXPECT_EQ(buffer.pieces[0].want, Want::kNobody);
+    EXPECT_EQ(buffer.pieces[0].fetch_status, Status::kOk);
     EXPECT_FALSE(buffer.pinned_forever);
   }
   /// Whether the buffer can be taken out without waiting for the program. Takes it.
@@ -58,12 +58,12 @@ class UseTrackerTest : public UsingCoreTest {
     const std::array<BufferId, 1> victims{id};
     EXPECT_EQ(evictions_.request(victims), core_.buffers[id].footprint);
     device_.drain();
-    return evictions_.take_next() == id;
+    return evictions_.take_next() == PieceId{id, 0};
   }
   /// A buffer that is out, and whose content arrives only when unblock() was called.
   BufferId out_behind_blocked_work(int value) {
     const BufferId id = out(1, value);
-    core_.buffers[id].host.write_back = blocked_event();
+    core_.buffers[id].pieces[0].write_back = blocked_event();
     return id;
   }
 
@@ -77,7 +77,7 @@ TEST_F(UseTrackerTest, ALaunchPinsWhatIsInPlaceOnceAndAsksTheDeviceForNothingMor
   ASSERT_EQ(begin_launch({id, other, id}, stream_, token), Status::kOk);
   EXPECT_EQ(core_.buffers[id].pins, 1U);
   EXPECT_EQ(core_.buffers[other].pins, 1U);
-  EXPECT_TRUE(core_.buffers[other].dirty) << "it may write all that it names";
+  EXPECT_TRUE(core_.buffers[other].is_dirty(0)) << "it may write all that it names";
   uses_.end_use(token, stream_, true);
   EXPECT_TRUE(token.empty());
   EXPECT_EQ(core_.buffers[id].pins, 0U);
@@ -138,13 +138,13 @@ TEST_F(UseTrackerTest, AReadLeavesABufferCleanAndAWriteGivesItContent) {
   UseToken token;
   ASSERT_EQ(begin_use(id, kReads, token), Status::kOk);
   uses_.end_use(token, stream_, true);
-  EXPECT_FALSE(core_.buffers[id].dirty);
+  EXPECT_FALSE(core_.buffers[id].is_dirty(0));
   ASSERT_EQ(begin_use(unwritten, kReads, token), Status::kOk);
   uses_.end_use(token, stream_, true);
   EXPECT_TRUE(core_.buffers[unwritten].fresh);
   ASSERT_EQ(begin_use(unwritten, kWrites, token), Status::kOk);
   uses_.end_use(token, stream_, true);
-  EXPECT_TRUE(core_.buffers[unwritten].dirty);
+  EXPECT_TRUE(core_.buffers[unwritten].is_dirty(0));
   EXPECT_FALSE(core_.buffers[unwritten].fresh);
 }
 
@@ -190,7 +190,7 @@ TEST_F(UseTrackerTest, AFetchThatFailsFailsTheLaunchAndLeavesNothingPinned) {
   EXPECT_TRUE(token.empty());
   expect_untouched(in);
   expect_untouched(id);
-  EXPECT_FALSE(core_.buffers[in].dirty);
+  EXPECT_FALSE(core_.buffers[in].is_dirty(0));
   EXPECT_EQ(begin_launch({in, id}, stream_, token), Status::kOk) << "it can be tried again";
 }
 
@@ -325,8 +325,8 @@ TEST_F(TightUseTest, WhatIsInPlaceIsNotEvictedForLaterOperationsWhileItIsPinned)
   ASSERT_EQ(begin_use(first, kReads, token), Status::kOk);
   UseToken next;
   ASSERT_EQ(begin_launch({id}, stream_, next), Status::kOk);
-  EXPECT_EQ(core_.buffers[first].place, Place::kIn);
-  EXPECT_EQ(core_.buffers[second].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[first].pieces[0].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[second].pieces[0].place, Place::kOut);
 }
 
 }  // namespace
