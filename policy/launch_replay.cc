@@ -54,13 +54,16 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
                 .token = mixed(0, static_cast<std::uint64_t>(kernel)),
                 .first = static_cast<std::uint32_t>(names_.size()),
                 .count = static_cast<std::uint32_t>(buffers.size()),
-                .trust = 0};
+                .trust = 0,
+                .anchor = kNoName};
   for (const BufferId id : buffers) {
     const Name name = name_of_id_[index_of(id)];
     names_.push_back(name);
     launch.token = mixed(launch.token, buffers_[name].bytes);
   }
+  launch.anchor = anchor_of(std::span(names_).subspan(launch.first));
   log_.push_back(launch);
+  if (launch.anchor != kNoName) anchor_first_use(launch.anchor);
 
   const std::optional<std::size_t> expected =
       place_ && *place_ + 1 < present ? std::optional(*place_ + 1) : std::nullopt;
@@ -100,11 +103,12 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
     buffers_[name].uses.push_back(static_cast<std::uint32_t>(present));
   }
   contexts_[context_at(present)] = static_cast<std::uint32_t>(present);
+  anchors_[anchors_at(present)] = static_cast<std::uint32_t>(present);
 }
 
-int LaunchReplay::Likeness::score(bool same_before) const {
+int LaunchReplay::Likeness::score(int before) const {
   if (!kernel) return 0;
-  return (all ? 8 : 0) + (token ? 4 : 0) + (same > 0 ? 2 : 0) + (same_before ? 1 : 0);
+  return (all ? 16 : 0) + (token ? 8 : 0) + (same > 0 ? 4 : 0) + before;
 }
 
 /// What a name of the log is called today: itself as long as it exists, else what is named in its
@@ -149,22 +153,26 @@ LaunchReplay::Likeness LaunchReplay::likeness(std::size_t past, std::size_t pres
   return found;
 }
 
-/// The launch before `present` that is most like it, the latest of equals; nullopt if none is like
-/// it. Tried are the one that was expected, the last one with the same two tokens, and the last
-/// ones that named the same buffers.
+/// The launch before `present` that is most like it, of equals the first one that named its anchor,
+/// else the latest; nullopt if none is like it. Tried are the one that was expected, the last ones
+/// with the same two anchors and the same two tokens, and the last ones that named the same
+/// buffers.
 std::optional<std::size_t> LaunchReplay::find_place(std::size_t present) const {
   std::optional<std::size_t> best;
   int best_score = 0;
   const auto consider = [&](std::size_t candidate) {
     if (candidate >= present) return;
-    const bool same_before =
-        candidate > 0 && present > 0 && log_[candidate - 1].token == log_[present - 1].token;
-    const int score = likeness(candidate, present).score(same_before);
+    const int score = likeness(candidate, present).score(likeness_before(candidate, present));
     if (score > best_score) {
       best = candidate;
       best_score = score;
     }
   };
+  // A start that is like no other is most like the first one: what follows it is all that ever
+  // followed, while after the last launch of that kind may come what ended its turn.
+  if (const Name anchor = log_[present].anchor; anchor != kNoName) {
+    consider(buffers_[anchor].uses.front());
+  }
   if (place_) consider(*place_ + 1);
   if (place_ && passed_over_ > 0) consider(*place_);  // the last launch was one too many
   const std::span<const Name> names = names_of(log_[present]);
@@ -176,11 +184,50 @@ std::optional<std::size_t> LaunchReplay::find_place(std::size_t present) const {
   if (const auto found = contexts_.find(context_at(present)); found != contexts_.end()) {
     consider(found->second);
   }
+  if (const auto found = anchors_.find(anchors_at(present)); found != anchors_.end()) {
+    consider(found->second);
+  }
   return best;
+}
+
+/// How much the launch before one is like the launch before the other, from 0 to 3. Where two
+/// models take turns, it tells the first of their passes from the others.
+int LaunchReplay::likeness_before(std::size_t past, std::size_t present) const {
+  if (past == 0 || present == 0) return 0;
+  const Launch& one = log_[past - 1];
+  const Launch& other = log_[present - 1];
+  const bool tells = one.anchor != kNoName && other.anchor != kNoName;
+  if (tells && one.anchor != other.anchor) return 0;
+  return (tells ? 2 : 0) + (one.token == other.token ? 1 : 0);
 }
 
 std::uint64_t LaunchReplay::context_at(std::size_t launch) const {
   return mixed(launch == 0 ? 0 : log_[launch - 1].token, log_[launch].token);
+}
+
+std::uint64_t LaunchReplay::anchors_at(std::size_t launch) const {
+  return mixed(launch == 0 ? 0 : mixed(1, log_[launch - 1].anchor), log_[launch].anchor);
+}
+
+LaunchReplay::Name LaunchReplay::anchor_of(std::span<const Name> names) const {
+  Name rarest = kNoName;
+  for (const Name name : names) {
+    const std::size_t uses = buffers_[name].uses.size();
+    if (uses == 0) continue;
+    if (rarest == kNoName || uses < buffers_[rarest].uses.size()) rarest = name;
+  }
+  return rarest;
+}
+
+/// A launch that names buffers for the first time does not know which of them will be named again:
+/// the second launch that names one tells.
+void LaunchReplay::anchor_first_use(Name name) {
+  if (buffers_[name].uses.size() != 1) return;
+  const std::uint32_t first = buffers_[name].uses.front();
+  if (log_[first].anchor != kNoName) return;
+  log_[first].anchor = name;
+  anchors_.try_emplace(anchors_at(first), first);
+  if (first + 1 < log_.size() - 1) anchors_.try_emplace(anchors_at(first + 1), first + 1);
 }
 
 /// Whether the buffers say that the present launch is the one of `past`: the rarest of those that
@@ -289,6 +336,11 @@ void LaunchReplay::forget_names() {
     rename(buffer.predecessor);
   }
   std::ranges::for_each(names_, rename);
+  for (Launch& launch : log_) rename(launch.anchor);
+  anchors_.clear();
+  for (std::size_t launch = 0; launch < log_.size(); ++launch) {
+    anchors_[anchors_at(launch)] = static_cast<std::uint32_t>(launch);
+  }
   std::ranges::for_each(name_of_id_, rename);
   buffers_ = std::move(kept);
 }

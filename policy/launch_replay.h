@@ -86,6 +86,9 @@ class LaunchReplay {
     std::uint32_t first;  ///< its names in names_
     std::uint32_t count;
     int trust;
+    /// The rarest of its buffers that an earlier launch named; else the first that a later one did.
+    /// kNoName: none.
+    Name anchor;
   };
   struct Buffer {
     BufferId id{};
@@ -101,7 +104,7 @@ class LaunchReplay {
     std::uint32_t same = 0;  ///< buffers that are the same
     bool hoped = false;      ///< the present launch names all that the past one named
     bool all = false;        ///< token, and all buffers
-    [[nodiscard]] int score(bool same_before) const;
+    [[nodiscard]] int score(int before) const;
   };
 
   [[nodiscard]] std::span<const Name> names_of(const Launch& launch) const {
@@ -114,6 +117,10 @@ class LaunchReplay {
   [[nodiscard]] Likeness likeness(std::size_t past, std::size_t present) const;
   [[nodiscard]] std::optional<std::size_t> find_place(std::size_t present) const;
   [[nodiscard]] std::uint64_t context_at(std::size_t launch) const;
+  [[nodiscard]] std::uint64_t anchors_at(std::size_t launch) const;
+  [[nodiscard]] Name anchor_of(std::span<const Name> names) const;
+  void anchor_first_use(Name name);
+  [[nodiscard]] int likeness_before(std::size_t past, std::size_t present) const;
   [[nodiscard]] std::optional<bool> agrees(std::size_t past, std::size_t present) const;
   void link(std::size_t past, std::size_t present);
   void forget_older_half();
@@ -126,7 +133,8 @@ class LaunchReplay {
   std::vector<Buffer> buffers_;                                ///< by name
   std::size_t most_buffers_;                                   ///< at which names are forgotten
   std::vector<Name> name_of_id_;                               ///< by id; kNoName: no such buffer
-  std::unordered_map<std::uint64_t, std::uint32_t> contexts_;  ///< last launch, by its context
+  std::unordered_map<std::uint64_t, std::uint32_t> contexts_;  ///< last launch, by two tokens
+  std::unordered_map<std::uint64_t, std::uint32_t> anchors_;   ///< last launch, by two anchors
   std::unordered_map<std::uint64_t, double> likelihoods_;      ///< by token
   std::optional<std::size_t> place_;                           ///< in log_
   double sureness_ = 0.0;  ///< of place_: the share of launches that agree with it

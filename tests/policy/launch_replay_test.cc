@@ -152,6 +152,41 @@ TEST_F(LaunchReplayTest, FindsAModelAgainThatRanSomeTimeAgo) {
   EXPECT_EQ(replay_.next_use(one[4]), replay_.present() + 3);
 }
 
+TEST_F(LaunchReplayTest, ForeseesTheEndOfATurnFromTheTurnBefore) {
+  const auto one = allocate_many(5);
+  const auto two = allocate_many(5);
+  const auto run = [&](const std::vector<BufferId>& model, int passes) {
+    for (int pass = 0; pass < passes; ++pass) {
+      for (const BufferId layer : model) launch(1, {layer});
+    }
+  };
+  for (int turn = 0; turn < 2; ++turn) {
+    run(one, 3);
+    run(two, 4);
+  }
+  // In the third turn of the first model, after as many passes as before, the second one comes.
+  run(one, 2);
+  EXPECT_EQ(replay_.next_use(one[0]), replay_.present() + 1);
+  run(one, 1);
+  EXPECT_EQ(replay_.next_use(two[0]), replay_.present() + 1);
+  EXPECT_EQ(replay_.next_use(one[0]), replay_.present() + 1 + 4 * 5);
+}
+
+TEST_F(LaunchReplayTest, TakesAStartThatIsLikeNoOtherForTheFirstOne) {
+  const auto one = allocate_many(5);
+  const auto two = allocate_many(5);
+  for (const auto* model : {&one, &two}) {
+    for (int pass = 0; pass < 4; ++pass) {
+      for (const BufferId layer : *model) launch(1, {layer});
+    }
+  }
+  // The first model never came after the second one. Its last pass was followed by the second
+  // model, its first one by itself.
+  for (const BufferId layer : one) launch(1, {layer});
+  EXPECT_EQ(replay_.next_use(one[0]), replay_.present() + 1);
+  EXPECT_EQ(replay_.next_use(two[0]), replay_.present() + 1 + 3 * 5);
+}
+
 TEST_F(LaunchReplayTest, TrustsLaunchesByHowOftenTheyWereAsExpected) {
   const auto experts = allocate_many(8);
   const BufferId router = allocate();
