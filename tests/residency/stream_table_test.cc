@@ -14,6 +14,8 @@
 namespace superpipe::testing {
 namespace {
 
+using ::testing::ElementsAre;
+
 class StreamTableTest : public ::testing::Test {
  protected:
   EventRef event(std::uint64_t seq) {
@@ -54,6 +56,22 @@ TEST_F(StreamTableTest, KnowsWhichUsesAnEventCovers) {
   table_.note_use(slot, StreamHandle{100}, 10, nullptr);
   EXPECT_FALSE(covered(slot, 9)) << "an event of before the last use does not tell";
   EXPECT_TRUE(covered(slot, 2));
+}
+
+TEST_F(StreamTableTest, WaitsForTheFirstAwaitedEventThatIsBehindTheUse) {
+  const Slot slot = table_.slot_of(StreamHandle{100});
+  table_.note_use(slot, StreamHandle{100}, 9, nullptr);
+  const std::vector<EventRef> awaited{event(3), event(6), event(9)};
+  table_.entry(slot).awaited = awaited;
+  table_.note_event(slot, awaited.back());
+  const auto waited_for = [&](std::uint64_t seq) {
+    std::vector<EventRef> found;
+    EXPECT_TRUE(table_.covered(slot, seq, found)) << seq;
+    return found;
+  };
+  EXPECT_THAT(waited_for(2), ElementsAre(awaited[0]));
+  EXPECT_THAT(waited_for(4), ElementsAre(awaited[1]));
+  EXPECT_THAT(waited_for(9), ElementsAre(awaited[2]));
 }
 
 TEST_F(StreamTableTest, RefusesTheSharedSlotWhileOneUseHasNoEvent) {
