@@ -13,13 +13,13 @@ Result<Address> BufferLifetimes::allocate(Bytes size, std::optional<StreamHandle
   // expect this code.
   if (size > core_.options.arena_size) return Status::kOutOfDeviceMemory;
   if (core_.abandoned) return Status::kDeviceError;
-  const Bytes backing = core_.moves ? HostStore::backing_of(size) : Bytes{};
-  // Reserved first: content must never lack a place to go to.
-  const bool backed = core_.host.reserve(backing);
   const ManagerLock lock(core_.mutex);
-  if (!backed) {
+  if (core_.stopped) return Status::kDeviceError;
+  const auto backing = reserve_backing(size);
+  if (!backing) {
     core_.warnings.once("host", [&] {
-      return "out of host memory: the host store is limited to " +
+      return "out of host memory: " + std::to_string((core_.ledger.live() + size).count() >> 20) +
+             " MiB of buffers do not fit the device, and the host store is limited to " +
              std::to_string(core_.host.limit().count() >> 20) +
              " MiB (SUPERPIPE_HOST_MEM, memory available, cgroup limit); an allocation of " +
              std::to_string(size.count()) + " bytes fails";
@@ -27,18 +27,46 @@ Result<Address> BufferLifetimes::allocate(Bytes size, std::optional<StreamHandle
     core_.flush_warnings();
     return Status::kOutOfHostMemory;
   }
-  if (core_.stopped) {
-    core_.host.unreserve(backing);
-    return Status::kDeviceError;
-  }
   Result<Address> allocated = Status::kOutOfHostMemory;
   try {
-    allocated = allocate_backed(size, backing, stream);
+    allocated = allocate_backed(size, *backing, stream);
   } catch (const std::bad_alloc&) {
     // It stays out of host memory.
   }
-  if (!allocated.ok()) core_.host.unreserve(backing);
+  if (!allocated.ok()) core_.host.unreserve(*backing);
   return allocated;
+}
+
+// Sets aside what a buffer's content takes on the host. Until the live buffers exceed the limit
+// none has to leave the device, and none needs any; from then on all do, because any of them may
+// leave.
+// @return what was set aside, which may be nothing; nullopt: the host store has not enough.
+std::optional<Bytes> BufferLifetimes::reserve_backing(Bytes size) {
+  if (!core_.moves) return Bytes{};
+  const Bytes live = core_.ledger.live() + round_up(size, core_.granule);
+  if (!core_.backs_buffers && live <= core_.ledger.limit()) return Bytes{};
+  const Bytes backing = HostStore::backing_of(size);
+  if (!core_.host.reserve(backing)) return std::nullopt;
+  if (core_.backs_buffers || back_all()) return backing;
+  core_.host.unreserve(backing);
+  return std::nullopt;
+}
+
+// Sets aside host memory for each live buffer that has none. @return whether there was enough: if
+// not, all is as it was.
+bool BufferLifetimes::back_all() {
+  for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
+    Buffer& buffer = core_.buffers[BufferId{i}];
+    if (!buffer.live || core_.back(buffer)) continue;
+    for (std::uint32_t j = 0; j < i; ++j) {
+      Buffer& other = core_.buffers[BufferId{j}];
+      if (!other.live || other.host.slab) continue;  // a slab stays backed
+      core_.host.unreserve(std::exchange(other.host.backing, Bytes{}));
+    }
+    return false;
+  }
+  core_.backs_buffers = true;
+  return true;
 }
 
 // Throws std::bad_alloc, with nothing changed.

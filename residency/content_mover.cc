@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "policy/budget.h"
+
 namespace superpipe {
 
 namespace {
@@ -270,6 +272,14 @@ Status ContentMover::prepare_write_back(PieceId id, std::vector<EventRef>& after
 
 Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed) {
   if (buffer.host.slab) return Status::kOk;
+  if (!core_.back(buffer)) {
+    core_.warnings.once("unbacked", [&] {
+      return "a buffer of " + exact_bytes(Bytes{buffer.size.load()}) +
+             " stays on the device: the host store is full, with " +
+             exact_bytes(core_.host.reserved()) + " (SUPERPIPE_HOST_MEM)";
+    });
+    return Status::kOutOfHostMemory;
+  }
   const Bytes backing = buffer.host.backing;
   Result<Slab> slab = Status::kOutOfHostMemory;
   {

@@ -192,6 +192,14 @@ void ResidencyCore::tell_whereabouts(PieceId id) noexcept {
   }
 }
 
+bool ResidencyCore::back(Buffer& buffer) {
+  if (buffer.host.backing > Bytes{}) return true;
+  const Bytes backing = HostStore::backing_of(Bytes{buffer.size.load()});
+  if (!host.reserve(backing)) return false;
+  buffer.host.backing = backing;
+  return true;
+}
+
 void ResidencyCore::forget_buffer(BufferId id) noexcept {
   const Buffer& buffer = buffers[id];
   arena->give_back(buffer.base.load(), buffer.footprint);

@@ -140,6 +140,10 @@ struct ResidencyCore {
     return cuts ? std::min(options.piece_size, footprint) : footprint;
   }
 
+  /// Sets host memory aside for the content of a buffer, if it has none yet. @return false: the
+  /// host store has not enough.
+  bool back(Buffer& buffer) REQUIRES(manager_lock);
+
   /// Gives the address range and the id of a buffer back. REQUIRES: not mapped, no page.
   void forget_buffer(BufferId id) noexcept REQUIRES(manager_lock);
 
@@ -180,6 +184,8 @@ struct ResidencyCore {
   WarningQueue warnings GUARDED_BY(manager_lock);
   PolicyEngine policy GUARDED_BY(manager_lock);
   bool asks_policy GUARDED_BY(manager_lock);
+  /// The live buffers have exceeded the limit, and each has host memory set aside since.
+  bool backs_buffers GUARDED_BY(manager_lock) = false;
   bool must_evict GUARDED_BY(manager_lock) = false;  ///< evictions have been asked for
   /// The worker rests until the next launch, though policy may then want a transfer.
   bool pull_awaits_launch GUARDED_BY(manager_lock) = false;

@@ -134,8 +134,12 @@ ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_free, B
   const Bytes total = total_capacity(device_total);
   Bytes free = saturating_subtract(total, core.ledger.live() + core.passthrough.bytes());
   if (core.moves) {
-    // Every buffer needs backing, so that is what a further allocation can really have.
-    free = std::min(free, core.host.limit() - core.host.reserved());
+    // Once not all fit the device, every buffer needs backing: that is what a further allocation
+    // can really have.
+    const Bytes backed = core.backs_buffers ? core.host.reserved() : core.ledger.live();
+    const Bytes on_device =
+        core.backs_buffers ? Bytes{} : saturating_subtract(core.ledger.limit(), core.ledger.live());
+    free = std::min(free, std::max(on_device, saturating_subtract(core.host.limit(), backed)));
   } else {
     // Nothing gives way: what other processes hold is not free, but pages without a buffer are.
     free =

@@ -46,7 +46,7 @@ class BufferLifetimesTest : public UsingCoreTest {
   BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_};
 };
 
-TEST_F(BufferLifetimesTest, ABufferBeginsOnTheDeviceWithItsBackingSetAside) {
+TEST_F(BufferLifetimesTest, ABufferBeginsOnTheDevice) {
   const Bytes size = kGranule + Bytes{1};
   const auto address = lifetimes_.allocate(size, std::nullopt);
   ASSERT_TRUE(address.ok());
@@ -55,8 +55,7 @@ TEST_F(BufferLifetimesTest, ABufferBeginsOnTheDeviceWithItsBackingSetAside) {
   EXPECT_TRUE(buffer.fresh);
   EXPECT_EQ(buffer.pieces[0].place, Place::kIn);
   EXPECT_EQ(buffer.footprint, 2 * kGranule);
-  EXPECT_EQ(core_.host.reserved(), 2 * kGranule);
-  EXPECT_EQ(core_.host.pinned(), Bytes{}) << "pinned only when it is needed";
+  EXPECT_EQ(core_.host.reserved(), Bytes{}) << "what fits the device need not leave it";
   const ManagerLock lock(core_.mutex);
   EXPECT_EQ(core_.ledger.managed(), size);
 }
@@ -280,6 +279,53 @@ TEST_F(TightLifetimesTest, ABufferWithoutRoomBeginsOutAndEvictsNobody) {
   // It leaves nothing but its address behind, and no page in the cache.
   ASSERT_EQ(lifetimes_.free(second, std::nullopt), Status::kOk);
   EXPECT_EQ(allocate(1), second);
+}
+
+TEST_F(TightLifetimesTest, OnceNotAllFitTheDeviceEachBufferIsBacked) {
+  const Address first = allocate(1);
+  EXPECT_EQ(core_.host.reserved(), Bytes{});
+  const Address second = allocate(1);
+  EXPECT_EQ(core_.host.reserved(), 2 * kGranule);
+  EXPECT_EQ(core_.host.pinned(), Bytes{}) << "pinned only when it is needed";
+  ASSERT_EQ(lifetimes_.free(second, std::nullopt), Status::kOk);
+  EXPECT_EQ(core_.host.reserved(), kGranule);
+  ASSERT_EQ(lifetimes_.free(first, std::nullopt), Status::kOk);
+  expect_no_buffers();
+}
+
+/// A budget of four pages, and host memory for two.
+class LittleHostMemoryTest : public BufferLifetimesTest {
+ protected:
+  LittleHostMemoryTest() : BufferLifetimesTest(little()) {}
+  static ResidencyOptions little() {
+    ResidencyOptions options = options_of(4);
+    options.host_limit = 2 * kGranule;
+    return options;
+  }
+};
+
+TEST_F(LittleHostMemoryTest, AProgramThatFitsTheDeviceNeedsNone) {
+  allocate(2);
+  const Address last = allocate(2);
+  EXPECT_EQ(status_of_allocation(), Status::kOutOfHostMemory) << "all five would have to be backed";
+  EXPECT_EQ(core_.host.reserved(), Bytes{}) << "what a refused allocation began is taken back";
+  ASSERT_EQ(lifetimes_.free(last, std::nullopt), Status::kOk);
+  EXPECT_EQ(status_of_allocation(), Status::kOk);
+}
+
+TEST_F(LittleHostMemoryTest, ABufferThatLeavesAllTheSameIsBackedThen) {
+  const BufferId id = id_of(allocate(2));
+  const BufferId unbacked = id_of(allocate(1));
+  const ManagerLock lock(core_.mutex);
+  for (const BufferId each : {id, unbacked}) core_.buffers[each].note_write();
+  mover_.evict({id, 0});
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
+  EXPECT_EQ(core_.host.reserved(), 2 * kGranule);
+  mover_.evict({unbacked, 0});
+  EXPECT_EQ(core_.buffers[unbacked].pieces[0].place, Place::kIn)
+      << "its content has no other place";
+  EXPECT_FALSE(core_.warnings.empty());
+  core_.counters.errors = 0;
 }
 
 TEST_F(TightLifetimesTest, ABufferThatHostMemoryCannotBackIsRefusedWithAWarning) {

@@ -188,7 +188,10 @@ TEST(RandomProgramOnASmallDevice, GoesOnWhenTheDeviceIsFullerThanTheBudgetSays) 
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     ProgramOptions options;
     options.seed = seed;
-    options.policy = with_budget(PolicyKind::kSuperpipeline, 30);
+    options.policy =
+        with_budget(seed % 3 == 0 ? PolicyKind::kAuto : PolicyKind::kSuperpipeline, 30);
+    options.piece_size = Bytes{4096};
+    options.policy_waits = seed % 6 == 0;
     options.device_capacity = Bytes{14 * 4096};
     options.layered = seed % 2 == 0;
     const ProgramOutcome outcome = run_random_program(options);
@@ -201,7 +204,10 @@ TEST(RandomProgramWithLittleHostMemory, RefusesAllocationsAndKeepsTheRest) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     ProgramOptions options;
     options.seed = seed;
-    options.policy = with_budget(PolicyKind::kSuperpipeline, 10);
+    options.policy =
+        with_budget(seed % 3 == 0 ? PolicyKind::kAuto : PolicyKind::kSuperpipeline, 10);
+    options.piece_size = Bytes{4096};
+    options.policy_waits = seed % 6 == 0;
     options.host_limit = Bytes{16 * 4096};
     const ProgramOutcome outcome = run_random_program(options);
     ASSERT_EQ(outcome.mistakes, std::vector<std::string>{}) << describe(options);
