@@ -33,9 +33,13 @@ std::string missing_support(CUdevice device) {
   return "";
 }
 
-Bytes headroom_of(const Configuration& configuration, Bytes device_total) {
-  return configuration.headroom ? configuration.headroom->resolve(device_total)
-                                : default_headroom(device_total);
+// Of a budget that nobody asked for, no default takes more than one part in eight: a program that
+// finds little free memory shall run all the same.
+Bytes headroom_of(const Configuration& configuration, Bytes device_total, Bytes budget) {
+  if (configuration.headroom) return configuration.headroom->resolve(device_total);
+  const Bytes headroom = default_headroom(device_total);
+  if (!configuration.budget_is_free_memory()) return headroom;
+  return std::min(headroom, Bytes{budget.count() / 8});
 }
 
 }  // namespace
@@ -47,7 +51,7 @@ ManagedContext::ManagedContext(const DeviceFacts& facts, const Configuration& co
       device_total_(facts.total),
       context_bytes_(facts.context_bytes),
       budget_(facts.budget),
-      headroom_(headroom_of(configuration, facts.total)),
+      headroom_(headroom_of(configuration, facts.total, facts.budget)),
       device_memory_(facts.context, facts.device),
       layouts_(configuration.known_kernel_words ? KernelLayoutCache::StructWords::kKnown
                                                 : KernelLayoutCache::StructWords::kAll) {}
@@ -72,11 +76,11 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
     budget = asked - context_bytes;
   } else if (configuration.budget_is_free_memory()) {
     budget = Bytes{free};
-    const Bytes headroom = headroom_of(configuration, Bytes{total});
+    const Bytes headroom = headroom_of(configuration, Bytes{total}, budget);
     if (budget <= headroom) {
       return {nullptr, "the device has " + format_bytes(budget) +
                            " free, and the headroom alone is " + format_bytes(headroom) +
-                           "; stop what else runs there, or set " +
+                           "; stop what else runs there, or set a smaller " +
                            variable_of(SettingId::kHeadroom)};
     }
   }
@@ -101,6 +105,7 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.policy.k_prime = configuration_.k_prime;
   if (configuration_.gpu_mem || configuration_.budget_is_free_memory()) {
     options.policy.budget = budget_;
+    options.policy.budget_is_promise = configuration_.gpu_mem.has_value();
     options.piece_size = piece_size_for(budget_, device_memory_.granularity());
   }
   // Who wants a timeline wants the launches on it, too.

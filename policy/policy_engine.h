@@ -43,6 +43,9 @@ struct PolicyConfig {
   std::optional<int> k;         ///< layers kept on the device; >= 1
   std::optional<int> k_prime;   ///< layers moved at a time; 1 <= k_prime < k (naive: ignored)
   std::optional<Bytes> budget;  ///< device bytes of managed, cached, pooled, pass-through together
+  /// The budget is a promise to the user; else it is what there seemed to be, and a launch that
+  /// needs more may try to get it.
+  bool budget_is_promise = true;
 };
 
 /// One kernel launch as policy sees it: its kernel and the managed buffers it names, each once.

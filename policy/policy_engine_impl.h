@@ -31,7 +31,7 @@ class PolicyEngine::Impl {
   void on_passthrough_bytes(Bytes bytes) { passthrough_ = bytes; }
   Decision on_launch(const Access& access);
   Bytes managed_limit() const;
-  bool limit_is_hard() const { return config_.budget.has_value(); }
+  bool limit_is_hard() const { return config_.budget && config_.budget_is_promise; }
   std::vector<BufferId> choose_victims(std::span<const BufferId> candidates, Bytes needed) const;
   const Learned& learned() const { return learned_; }
 

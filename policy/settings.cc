@@ -67,7 +67,8 @@ Table make_table() {
        .choices = {name_of(PolicyKind::kResident), name_of(PolicyKind::kNaive),
                    name_of(PolicyKind::kSuperpipeline), name_of(PolicyKind::kSuperpipelinePaper),
                    name_of(PolicyKind::kLru), name_of(PolicyKind::kAuto)},
-       .default_words = "superpipeline with a k, auto with a budget, else resident",
+       .default_words = "superpipeline with a k, auto with a budget; without either, superpipe run "
+                        "takes auto and a preloaded library resident",
        .help = "What decides what stays on the device and what moves"},
       {.id = Id::kSimulate,
        .kind = Kind::kSwitch,

@@ -51,20 +51,25 @@ class Budget(EndToEndCase):
         self.assert_same_output(outcome, run(command, without_superpipe=True))
         self.assertLessEqual(outcome.peak, 12 * MIB)
 
-    def test_model_larger_than_the_device_runs_in_what_is_free(self) -> None:
-        outcome = run(layers(N, LAYER), "--policy", "auto", environment={"SIMGPU_MEMORY": "12M"})
+    def test_model_larger_than_the_device_runs_without_a_flag(self) -> None:
+        outcome = run(layers(N, LAYER), environment={"SIMGPU_MEMORY": "12M"})
         self.assert_same_output(outcome, run(layers(N, LAYER), without_superpipe=True))
         self.assertEqual(outcome.stats["policy"], "auto")
         self.assertLessEqual(outcome.peak, 12 * MIB)
         self.assertGreater(outcome.stats["h2d_bytes"], 0)
 
     def test_less_free_than_the_headroom_is_said_and_runs_without_superpipe(self) -> None:
-        outcome = run(layers(N, LAYER), "--policy", "auto", "--headroom", "1G", environment={"SIMGPU_MEMORY": "512M"})
+        outcome = run(layers(N, LAYER), "--headroom", "1G", environment={"SIMGPU_MEMORY": "512M"})
         self.assert_same_output(outcome, run(layers(N, LAYER), without_superpipe=True))
         self.assertTrue(self.lines(outcome.stderr, "the headroom alone is"), outcome.stderr)
 
-    def test_nothing_moves_in_what_is_free_where_all_fits(self) -> None:
-        outcome = run(layers(N, LAYER), "--policy", "auto")
+    def test_program_that_fits_needs_no_host_memory_without_a_flag(self) -> None:
+        outcome = run(layers(N, LAYER), "--host-mem", "1M")
+        self.assert_same_output(outcome, run(layers(N, LAYER), without_superpipe=True))
+        self.assertEqual(outcome.stats["policy"], "auto")
+
+    def test_nothing_moves_without_a_flag_where_all_fits(self) -> None:
+        outcome = run(layers(N, LAYER))
         self.assert_succeeded(outcome)
         self.assertEqual((outcome.stats["h2d_bytes"], outcome.stats["d2h_bytes"]), (0, 0))
 

@@ -37,7 +37,9 @@ class EnvironmentChanges : public testing::Test {
 };
 
 TEST_F(EnvironmentChanges, PreloadsTheLibraryAndAsksForASummary) {
-  const Changes expected = {{"LD_PRELOAD", kParts.preload_library}, {"SUPERPIPE_SUMMARY", "1"}};
+  const Changes expected = {{"LD_PRELOAD", kParts.preload_library},
+                            {"SUPERPIPE_POLICY", "auto"},
+                            {"SUPERPIPE_SUMMARY", "1"}};
   EXPECT_EQ(changes({}), expected);
 }
 
@@ -50,6 +52,7 @@ TEST_F(EnvironmentChanges, PutsSimgpuInFrontWhenSimulating) {
       {"SUPERPIPE_DRIVER", kParts.simgpu_driver},
       {"SUPERPIPE_FILL", "zero"},
       {"SUPERPIPE_HEADROOM", "2M"},
+      {"SUPERPIPE_POLICY", "auto"},
       {"SUPERPIPE_SUMMARY", "1"},
   };
   EXPECT_EQ(changes(options), expected);
@@ -114,6 +117,32 @@ TEST_F(EnvironmentChanges, LetsAFlagForLayersReplaceTheVariableForBytes) {
   EXPECT_EQ(got["SUPERPIPE_K_PRIME"], "2");
   ASSERT_EQ(got.count("SUPERPIPE_GPU_MEM"), 1U);
   EXPECT_EQ(got["SUPERPIPE_GPU_MEM"], std::nullopt);
+}
+
+TEST_F(EnvironmentChanges, ChoosesAutoWhereNothingElseWasChosen) {
+  EXPECT_EQ(changes({})["SUPERPIPE_POLICY"], "auto");
+  for (const SettingId id : {SettingId::kK, SettingId::kGpuMem}) {
+    RunOptions options;
+    options.flag(id) = "4";
+    EXPECT_EQ(changes(options).count("SUPERPIPE_POLICY"), 0U);
+  }
+  for (const char* const variable : {"SUPERPIPE_K", "SUPERPIPE_GPU_MEM", "SUPERPIPE_POLICY"}) {
+    setenv(variable, "4", 1);
+    EXPECT_EQ(changes({}).count("SUPERPIPE_POLICY"), 0U) << variable;
+    unsetenv(variable);
+  }
+}
+
+TEST_F(EnvironmentChanges, LetsAFlagForLayersReplaceAPolicyForBytes) {
+  RunOptions options;
+  options.flag(SettingId::kK) = "4";
+  setenv("SUPERPIPE_POLICY", "auto", 1);  // as a run around this one has set it
+  auto got = changes(options);
+  ASSERT_EQ(got.count("SUPERPIPE_POLICY"), 1U);
+  EXPECT_EQ(got["SUPERPIPE_POLICY"], std::nullopt);
+  setenv("SUPERPIPE_POLICY", "naive", 1);
+  EXPECT_EQ(changes(options).count("SUPERPIPE_POLICY"), 0U);
+  unsetenv("SUPERPIPE_POLICY");
 }
 
 TEST_F(EnvironmentChanges, MirrorsEveryFlag) {

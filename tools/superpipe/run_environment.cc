@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "policy/policy_engine.h"
+
 namespace superpipe::cli {
 namespace {
 
@@ -46,8 +48,8 @@ bool switched_off() {
 std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
                                                    const Installation& parts,
                                                    const std::string& program) {
-  const SettingValues values =
-      values_of(options, [](const char* name) { return std::getenv(name); });
+  const Environment environment = [](const char* name) { return std::getenv(name); };
+  const SettingValues values = values_of(options, environment);
   std::vector<EnvironmentChange> changes;
   std::vector<std::string> preload;
   if (!switched_off()) preload.push_back(parts.preload_library);
@@ -70,12 +72,18 @@ std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
     changes.push_back({"LD_PRELOAD", prepended(preload, "LD_PRELOAD", ": ")});
   }
 
-  for (const SettingId replaced : variables_replaced_by(options)) {
+  for (const SettingId replaced : variables_replaced_by(options, environment)) {
     changes.push_back({variable_of(replaced), std::nullopt});
   }
   for (const Setting& setting : all_settings()) {
     const std::string& flag = options.flag(setting.id);
     if (setting.has_variable() && !flag.empty()) changes.push_back({setting.variable, flag});
+  }
+  const bool is_scheduled = values.given(SettingId::kPolicy) != nullptr ||
+                            values.given(SettingId::kK) != nullptr ||
+                            values.given(SettingId::kGpuMem) != nullptr;
+  if (!is_scheduled) {
+    changes.push_back({variable_of(SettingId::kPolicy), std::string(name_of(PolicyKind::kAuto))});
   }
   changes.push_back({variable_of(SettingId::kSummary), "1"});
   return changes;

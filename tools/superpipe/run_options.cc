@@ -9,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "policy/policy_engine.h"
+
 namespace superpipe::cli {
 namespace {
 
@@ -36,16 +38,22 @@ std::string output_file(const Setting& setting, const SettingValues& values) {
 
 }  // namespace
 
-std::vector<SettingId> variables_replaced_by(const RunOptions& options) {
+std::vector<SettingId> variables_replaced_by(const RunOptions& options,
+                                             const Environment& environment) {
   if (!options.flag(SettingId::kGpuMem).empty()) return {SettingId::kK, SettingId::kKPrime};
   if (options.flag(SettingId::kK).empty()) return {};
-  if (!options.flag(SettingId::kKPrime).empty()) return {SettingId::kGpuMem};
-  return {SettingId::kGpuMem, SettingId::kKPrime};
+  std::vector<SettingId> replaced{SettingId::kGpuMem};
+  if (options.flag(SettingId::kKPrime).empty()) replaced.push_back(SettingId::kKPrime);
+  // A run in a run without flags has the policy that the outer one chose.
+  const char* const policy = environment(variable_of(SettingId::kPolicy));
+  const auto kind = policy_from_name(policy != nullptr ? policy : "");
+  if (kind && counts_bytes(*kind)) replaced.push_back(SettingId::kPolicy);
+  return replaced;
 }
 
 SettingValues values_of(const RunOptions& options, const Environment& environment) {
   SettingValues values;
-  const auto replaced = variables_replaced_by(options);
+  const auto replaced = variables_replaced_by(options, environment);
   for (const Setting& setting : all_settings()) {
     if (const std::string& flag = options.flag(setting.id); !flag.empty()) {
       values.give(setting.id, ValueSource::kFlag, flag);

@@ -24,8 +24,10 @@ struct RunOptions {
 };
 
 /// The settings whose variables the flags of `options` make void. Of the two ways to say how much
-/// stays on the device, layers and bytes, only the one that was given as a flag remains.
-[[nodiscard]] std::vector<SettingId> variables_replaced_by(const RunOptions& options);
+/// stays on the device, layers and bytes, only the one that was given as a flag remains, and no
+/// policy that counts the other way.
+[[nodiscard]] std::vector<SettingId> variables_replaced_by(const RunOptions& options,
+                                                           const Environment& environment);
 
 /// The values that the program will run with: flags, and the variables that no flag replaces.
 [[nodiscard]] SettingValues values_of(const RunOptions& options, const Environment& environment);

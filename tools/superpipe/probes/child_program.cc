@@ -16,6 +16,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "policy/policy_engine.h"
 #include "tools/superpipe/probes/session.h"
 #include "tools/superpipe/run_environment.h"
 
@@ -58,6 +59,9 @@ void set_environment(const ProbeSetting& setting, ChildLibrary library) {
   }
   RunOptions options;
   if (setting.simulated) options.flag(SettingId::kSimulate) = "1";
+  if (library != ChildLibrary::kManaging) {
+    options.flag(SettingId::kPolicy) = name_of(PolicyKind::kResident);
+  }
   apply(environment_changes(options, setting.parts, ""));
   setenv(variable_of(SettingId::kDriver), setting.driver_path.c_str(), 1);
   if (library == ChildLibrary::kManaging) setenv(variable_of(SettingId::kGpuMem), "50%", 1);
