@@ -12,6 +12,7 @@ namespace superpipe {
 Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
   follow(decision);
   Attempt attempt = begin(set);
+  if (const Status refused = refuse_too_large(set, attempt); refused != Status::kOk) return refused;
   for (;;) {
     const auto missing = demand_missing(set, attempt);
     if (!missing.ok()) return missing.status();
@@ -57,14 +58,18 @@ void Admission::prefetch(BufferId id) {
 
 Admission::Attempt Admission::begin(const WorkingSet& set) const {
   Bytes working_set;
-  for (const BufferId id : set.buffers) working_set += core_.buffers[id].footprint;
+  std::size_t pieces = 0;
+  for (const BufferId id : set.buffers) {
+    working_set += core_.buffers[id].footprint;
+    pieces += core_.buffers[id].pieces.size();
+  }
   const auto now = core_.now();
   // Work that does not end may be waiting for the program itself (I7): other victims are taken long
   // before the wait is given up.
   const auto patience_step = std::min<std::chrono::nanoseconds>(core_.options.wait_limit / 4,
                                                                 std::chrono::milliseconds{500});
-  return {working_set, now + core_.options.wait_limit, now + patience_step, patience_step,
-          core_.counters.errors};
+  return {working_set,   now + core_.options.wait_limit, now + patience_step,
+          patience_step, core_.counters.errors,          kMostFullDevices + pieces};
 }
 
 // Demands each piece that is out and that nobody has demanded yet.
@@ -92,12 +97,12 @@ Result<Admission::Missing> Admission::demand_missing(const WorkingSet& set, Atte
 }
 
 Status Admission::demand(PieceId id, Attempt& attempt) {
-  constexpr int kMostFullDevices = 8;
   Buffer& buffer = core_.buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
   const Bytes bytes = buffer.bytes_of(id.index);
   const Status failed = std::exchange(piece.fetch_status, Status::kOk);
-  if (failed == Status::kOutOfDeviceMemory && attempt.device_was_full++ < kMostFullDevices) {
+  if (failed == Status::kOutOfDeviceMemory && attempt.full_devices_left > 0) {
+    --attempt.full_devices_left;
     // The device is fuller than the budget says: what is missing must come from other buffers.
     if (evictions_.request_bytes(bytes, bytes) == Bytes{} && core_.obtainable() < bytes) {
       return failed;
@@ -112,31 +117,40 @@ Status Admission::demand(PieceId id, Attempt& attempt) {
   return Status::kOk;
 }
 
+// Refuses what can never be on the device at once, before anything is moved for it.
+Status Admission::refuse_too_large(const WorkingSet& set, Attempt& attempt) {
+  const auto is_too_large = [&]() REQUIRES(manager_lock) {
+    return attempt.working_set > core_.ledger.limit() && core_.must_keep_limit();
+  };
+  const auto is_missing = [this](BufferId id)
+                              REQUIRES(manager_lock) { return core_.buffers[id].missing > 0; };
+  if (!is_too_large() || std::ranges::none_of(set.buffers, is_missing)) return Status::kOk;
+  // What was freed since the last sample may be all that is lacking.
+  if (!std::exchange(attempt.sampled, true)) (void)core_.sample_passthrough();
+  if (!is_too_large()) return Status::kOk;
+  warn_too_large(set, attempt);
+  return Status::kWorkingSetTooLarge;
+}
+
 // Requests evictions for what does not come free by itself, and finds out when nothing will.
 // @return kWorkingSetTooLarge, kDeviceError.
 Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missing& missing,
                                              Attempt& attempt) {
   const Bytes needed = missing.pages;
+  // The limit may have shrunk since.
+  if (const Status refused = refuse_too_large(set, attempt); refused != Status::kOk) return refused;
   const bool too_large = attempt.working_set > core_.ledger.limit();
-  if (too_large && core_.must_keep_limit()) {
-    // What was freed since the last sample may be all that is lacking.
-    if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough()) {
-      return Next::kLookAgain;
-    }
-    warn_too_large(set, attempt);
-    return Status::kWorkingSetTooLarge;
-  }
   const bool impatient = core_.now() >= attempt.patience;
   if (impatient) attempt.patience += attempt.patience_step;
   const Bytes have = impatient ? core_.obtainable_now() : core_.obtainable();
   // While the link is busy nothing is gained by choosing who leaves. What has been used by the time
   // that it runs dry may then go: mostly that is what is needed last.
-  if (needed > have && !impatient && core_.under_way.is_enough()) return Next::kWait;
+  if (needed > have && !impatient && core_.is_link_busy()) return Next::kWait;
   if (needed <= have) return Next::kWait;
   if (core_.policy.puller() != nullptr && !impatient) {
     // A victim whose use is not over would hold up the link for as long as that takes.
     const Bytes at_once = evictions_.request_bytes_at_once(needed - have, missing.page_size);
-    if (at_once > Bytes{} || completion_.is_awaiting()) return Next::kWait;
+    if (at_once > Bytes{} || evictions_.awaits_victims()) return Next::kWait;
   }
   if (evictions_.request_bytes(needed - have, missing.page_size) > Bytes{}) return Next::kWait;
   if (pages_are_coming(needed)) return Next::kWait;
@@ -185,7 +199,8 @@ void Admission::wait_for(const std::vector<BufferId>& prefetched,
 bool Admission::others_move(const WorkingSet& set) const {
   for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
     const Buffer& buffer = core_.buffers[BufferId{i}];
-    const bool moves = buffer.moving > 0 || (buffer.pins > 0 && !buffer.pinned_forever) ||
+    const bool moves = buffer.is_beginning || buffer.moving > 0 ||
+                       (buffer.pins > 0 && !buffer.pinned_forever) ||
                        evictions_.has_victim(buffer, Bytes{});
     if (moves &&
         std::find(set.buffers.begin(), set.buffers.end(), BufferId{i}) == set.buffers.end()) {

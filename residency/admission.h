@@ -13,7 +13,6 @@
 #include "residency/page_supply.h"
 #include "residency/residency_core.h"
 #include "residency/result.h"
-#include "residency/use_completion.h"
 
 namespace superpipe {
 
@@ -29,9 +28,8 @@ struct WorkingSet {
 /// work of the program; work that does not end is not waited for long (I7).
 class Admission {
  public:
-  Admission(ResidencyCore& core, PageSupply& pages, UseCompletion& completion,
-            EvictionQueue& evictions)
-      : core_(core), pages_(pages), completion_(completion), evictions_(evictions) {}
+  Admission(ResidencyCore& core, PageSupply& pages, EvictionQueue& evictions)
+      : core_(core), pages_(pages), evictions_(evictions) {}
 
   /// Gets every buffer of `set` mapped, and does what policy wants done before. REQUIRES: they are
   /// pinned, and the caller has the turn, unless all are mapped and nothing is to be waited for. On
@@ -48,6 +46,9 @@ class Admission {
   bool shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept REQUIRES(manager_lock);
 
  private:
+  /// Pieces that the driver may refuse, though they are within the limit, beside those of the set.
+  static constexpr std::size_t kMostFullDevices = 8;
+
   /// What bring_in() remembers from one look to the next.
   struct Attempt {
     Bytes working_set;
@@ -56,10 +57,10 @@ class Admission {
     /// for in place of those that are stuck; then it moves on by a step.
     ResidencyCore::Clock::time_point patience;
     std::chrono::nanoseconds patience_step;
-    std::uint64_t errors_before;  ///< counted when it began
-    bool over_limit = false;      ///< what is missing may exceed the limit
-    bool sampled = false;         ///< the device was asked about pass-through memory
-    int device_was_full = 0;      ///< times that the driver had no memory within the limit
+    std::uint64_t errors_before;    ///< counted when it began
+    std::size_t full_devices_left;  ///< times that the driver may have no memory within the limit
+    bool over_limit = false;        ///< what is missing may exceed the limit
+    bool sampled = false;           ///< the device was asked about pass-through memory
   };
   /// What a working set lacks.
   struct Missing {
@@ -74,6 +75,7 @@ class Admission {
   Attempt begin(const WorkingSet& set) const REQUIRES(manager_lock);
   Result<Missing> demand_missing(const WorkingSet& set, Attempt& attempt) REQUIRES(manager_lock);
   Status demand(PieceId id, Attempt& attempt) REQUIRES(manager_lock);
+  Status refuse_too_large(const WorkingSet& set, Attempt& attempt) REQUIRES(manager_lock);
   Result<Next> find_room(const WorkingSet& set, const Missing& missing, Attempt& attempt)
       REQUIRES(manager_lock);
   Status wait(Bytes needed, Attempt& attempt) REQUIRES(manager_lock);
@@ -92,7 +94,6 @@ class Admission {
 
   ResidencyCore& core_;
   PageSupply& pages_;
-  UseCompletion& completion_;
   EvictionQueue& evictions_;
 };
 

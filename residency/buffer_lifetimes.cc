@@ -170,6 +170,7 @@ Result<BufferId> BufferLifetimes::create(Bytes size, Bytes footprint) {
   if (status == Status::kOk) return *id;
   if (core_.asks_policy) core_.policy.on_free(*id);
   core_.refresh_limit();
+  buffer.is_beginning = false;
   // A page that cannot even be unmapped stays where it is, and so does the address.
   if (!buffer.has_pages()) core_.forget_buffer(*id);
   return status;
@@ -205,6 +206,7 @@ void BufferLifetimes::tell_of(BufferId id) {
 // alone. @return kOutOfDeviceMemory: there are not pages enough without evicting anything.
 Status BufferLifetimes::attach_first_pages(BufferId id) {
   Buffer& buffer = core_.buffers[id];
+  if (core_.moves && buffer.footprint > core_.obtainable()) return Status::kOutOfDeviceMemory;
   std::vector<Page> pages;
   try {
     pages.reserve(buffer.pieces.size());
@@ -295,10 +297,18 @@ Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) t
       end_life(*id, std::move(freed), slot);
       return Status::kOk;
     }
+    // The worker shall not begin to move more of it.
+    take_back_wants(*id);
+    evictions_.revoke(*id);
     if (!core_.wait_change(deadline)) return Status::kTimedOut;
   }
 } catch (const std::bad_alloc&) {
   return Status::kOutOfHostMemory;
+}
+
+void BufferLifetimes::take_back_wants(BufferId id) noexcept {
+  for (Piece& piece : core_.buffers[id].pieces) piece.want = Want::kNobody;
+  core_.tell_whereabouts(id);
 }
 
 // Ends the buffer's life: it goes into the cache if it has pages in place, else it is forgotten.

@@ -47,6 +47,7 @@ class BufferLifetimes {
   Result<Page> acquire_first_page(Bytes bytes) REQUIRES(manager_lock);
   void begin_life(BufferId id, Bytes size, Bytes backing) REQUIRES(manager_lock);
   std::optional<BufferId> find_base(Address base) const REQUIRES(manager_lock);
+  void take_back_wants(BufferId id) noexcept REQUIRES(manager_lock);
   void end_life(BufferId id, EventRef freed, Slot slot) REQUIRES(manager_lock);
   void put_away(BufferId id) noexcept REQUIRES(manager_lock);
 

@@ -152,9 +152,9 @@ void EvictionQueue::add_pieces(BufferId id, Bytes size, Bytes needed, Choice& ch
 // To write a buffer back for the first time, its slab has to be pinned, which takes several times
 // as long as the copy. So of those that are needed about as late, buffers that have a slab go
 // first.
-EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& terms,
-                                            Bytes needed) const {
+EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& terms, Bytes needed) {
   Choice choice;
+  awaits_victims_ = false;
   std::vector<BufferId> costly;
   std::uint64_t furthest = 0;
   int refused = 0;
@@ -171,6 +171,7 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
       }
       return choice.bytes < needed && costly.size() < kMostCompared;
     }
+    awaits_victims_ = awaits_victims_ || (may_go(buffer) && completion_.is_awaited(buffer));
     // What may wait is urgent: all are looked at.
     return terms.may_wait || ++refused < kMostRefused;
   });
@@ -204,7 +205,10 @@ Bytes EvictionQueue::request_bytes(Bytes needed, Bytes size) {
     Bytes requested = request_bytes_at_once(needed, size);
     AutoPolicy* const puller = core_.puller();
     if (requested == Bytes{} && puller != nullptr) {
-      requested = request(choose(*puller, {puller->present(), true, {}}, needed).victims);
+      const std::uint64_t present = puller->present();
+      Choice choice = choose(*puller, {present, true, size}, needed);
+      if (choice.bytes < needed) choice = choose(*puller, {present, true, {}}, needed);
+      requested = request(choice.victims);
     }
     if (requested > Bytes{}) return requested;
   }

@@ -49,6 +49,10 @@ class EvictionQueue {
   Bytes request_bytes_used_after(std::uint64_t launch, Bytes needed, Bytes size)
       REQUIRES(manager_lock);
 
+  /// Whether the last choice of victims left one out whose uses are about to complete, as far as
+  /// that can be known.
+  [[nodiscard]] bool awaits_victims() const REQUIRES(manager_lock) { return awaits_victims_; }
+
   /// Whether pieces of the buffer may go, as far as is known before its streams are marked.
   [[nodiscard]] static bool may_go(const Buffer& buffer) REQUIRES(manager_lock) {
     return buffer.live && buffer.pins == 0 && buffer.host.pins == 0 && !buffer.pinned_forever &&
@@ -112,7 +116,7 @@ class EvictionQueue {
     std::vector<PieceId> victims;
     Bytes bytes;
   };
-  Choice choose(AutoPolicy& policy, const Terms& terms, Bytes needed) const REQUIRES(manager_lock);
+  Choice choose(AutoPolicy& policy, const Terms& terms, Bytes needed) REQUIRES(manager_lock);
   void add_pieces(BufferId id, Bytes size, Bytes needed, Choice& choice) const
       REQUIRES(manager_lock);
   Bytes request(std::span<const PieceId> victims) REQUIRES(manager_lock);
@@ -127,6 +131,7 @@ class EvictionQueue {
   UseCompletion& completion_;
   std::list<Eviction> pending_ GUARDED_BY(manager_lock);
   std::uint64_t tickets_ GUARDED_BY(manager_lock) = 0;
+  bool awaits_victims_ GUARDED_BY(manager_lock) = false;
 };
 
 }  // namespace superpipe

@@ -222,6 +222,7 @@ void MoverRounds::await_launch() {
 // Without host memory to note it, the link seems to have less to do than it has.
 void MoverRounds::note_under_way(PieceId id) noexcept {
   const Buffer& buffer = core_.buffers[id.buffer];
+  if (core_.under_way.empty()) core_.link_moved = core_.now();
   try {
     core_.under_way.add(buffer.pieces[id.index].ready, buffer.bytes_of(id.index));
   } catch (const std::bad_alloc&) {
@@ -250,6 +251,7 @@ bool MoverRounds::poll_link() noexcept {
     }
     if (complete.ok() && !*complete) break;
     core_.under_way.drop_oldest();
+    core_.link_moved = core_.now();
     ended = true;
   }
   if (ended) core_.announce_to_waiters();

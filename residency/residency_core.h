@@ -97,6 +97,13 @@ struct ResidencyCore {
   /// not answer within the wait limit.
   bool wait_for_sample() noexcept REQUIRES(manager_lock);
 
+  /// Whether the link has enough to do, where policy is asked for each transfer, and gets on with
+  /// it: a transfer may wait for work of the program that does not end (I7).
+  [[nodiscard]] bool is_link_busy() const REQUIRES(manager_lock) {
+    constexpr std::chrono::milliseconds kStuck{100};
+    return under_way.is_enough() && now() - link_moved < kStuck;
+  }
+
   /// Bytes that are free of live buffers, or soon will be.
   [[nodiscard]] Bytes coming() const REQUIRES(manager_lock) {
     return ledger.coming(pool->idle_bytes() + cache.bytes());
@@ -181,6 +188,8 @@ struct ResidencyCore {
   FetchQueue fetches GUARDED_BY(manager_lock);
   /// Fetches that have begun, in the order of the link, where policy is asked for each transfer.
   TransfersUnderWay under_way GUARDED_BY(manager_lock);
+  /// When the last of them was seen to end, or began though nothing was under way.
+  Clock::time_point link_moved GUARDED_BY(manager_lock);
   WarningQueue warnings GUARDED_BY(manager_lock);
   PolicyEngine policy GUARDED_BY(manager_lock);
   bool asks_policy GUARDED_BY(manager_lock);

@@ -52,7 +52,7 @@ class ResidencyManager::Impl {
   ContentMover mover{core, streams, pages};
   UseCompletion completion{core, streams};
   EvictionQueue evictions{core, streams, completion};
-  Admission admission{core, pages, completion, evictions};
+  Admission admission{core, pages, evictions};
   UseTracker uses{core, streams, evictions, admission};
   CopyRoutes copies{core, streams, mover, uses};
   BufferLifetimes lifetimes{core, streams, pages, mover, evictions};

@@ -34,6 +34,8 @@ class TransfersUnderWay {
     return transfers_.size() >= kEnoughTransfers && bytes_ >= kEnoughBytes;
   }
 
+  [[nodiscard]] bool empty() const { return transfers_.empty(); }
+
   void clear() {
     transfers_.clear();
     bytes_ = Bytes{};

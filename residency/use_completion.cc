@@ -67,4 +67,13 @@ bool UseCompletion::is_over(const Buffer& buffer) const {
   return true;
 }
 
+bool UseCompletion::is_awaited(const Buffer& buffer) const {
+  for (std::uint64_t left = buffer.uses; left != 0; left &= left - 1) {
+    const auto slot = static_cast<Slot>(std::countr_zero(left));
+    if (core_.streams.is_over(slot, buffer.last_use)) continue;
+    if (slot == StreamTable::kShared || core_.streams.entry(slot).awaited.empty()) return false;
+  }
+  return true;
+}
+
 }  // namespace superpipe

@@ -22,6 +22,9 @@ class UseCompletion {
   /// one record for each such stream, and one query for each event that has completed. Tells those
   /// who wait. Opens the mutex. Throws std::bad_alloc. @return whether any event has completed.
   bool advance() REQUIRES(manager_lock);
+  /// Whether all uses of the buffer that are not known to have completed will be, once what is
+  /// awaited has.
+  [[nodiscard]] bool is_awaited(const Buffer& buffer) const REQUIRES(manager_lock);
   /// Whether an event is awaited, so that asking again helps.
   [[nodiscard]] bool is_awaiting() const REQUIRES(manager_lock) { return awaiting_; }
 

@@ -85,7 +85,7 @@ class AdmissionTest : public CoreTest {
   PageSupply pages_{core_};
   UseCompletion completion_{core_, streams_};
   EvictionQueue evictions_{core_, streams_, completion_};
-  Admission admission_{core_, pages_, completion_, evictions_};
+  Admission admission_{core_, pages_, evictions_};
 };
 
 TEST_F(AdmissionTest, WhatIsInPlaceTakesNoRound) {
@@ -116,11 +116,25 @@ TEST_F(AdmissionTest, EvictsWhatTheSetNeedsAndSparesPinnedBuffers) {
   EXPECT_TRUE(core_.ledger.is_within_limit());
 }
 
+TEST_F(AdmissionTest, WaitsForRoomThatABufferTakesWhichIsAboutToBegin) {
+  const ManagerLock lock(core_.mutex);
+  core_.buffers[make_in()].pinned_forever = true;
+  Buffer& beginning = core_.buffers[make_in()];
+  beginning.live = false;
+  beginning.is_beginning = true;
+  in_round(2, [&] {
+    beginning.live = true;
+    beginning.is_beginning = false;
+  });
+  EXPECT_EQ(bring_in({make_out(1)}), Status::kOk) << "once it lives it may go";
+}
+
 TEST_F(AdmissionTest, ASetAboveABudgetFailsBeforeAnythingMoves) {
   const ManagerLock lock(core_.mutex);
   const BufferId in = make_in();
   EXPECT_EQ(bring_in({in, make_out(1), make_out(1)}), Status::kWorkingSetTooLarge);
   EXPECT_EQ(rounds_.rounds, 0);
+  EXPECT_TRUE(core_.fetches.empty());
   EXPECT_EQ(core_.ledger.pages(), kGranule);
   EXPECT_TRUE(warned("raise the budget by at least 4096 bytes"));
 }

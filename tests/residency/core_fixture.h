@@ -313,7 +313,7 @@ class UsingCoreTest : public MovingCoreTest {
     const ManagerLock lock(core_.mutex);
     return core_.counters;
   }
-  Admission admission_{core_, pages_, completion_, evictions_};
+  Admission admission_{core_, pages_, evictions_};
   UseTracker uses_{core_, streams_, evictions_, admission_};
 };
 
