@@ -63,9 +63,12 @@ bool Buffer::is_untracked() const {
       pieces, [](const Piece& piece) REQUIRES(manager_lock) { return piece.page_is_untracked; });
 }
 
-bool Buffer::has_arrived() const {
-  return std::ranges::none_of(
-      pieces, [](const Piece& piece) REQUIRES(manager_lock) { return piece.is_arriving(); });
+bool Buffer::has_arrived() noexcept {
+  const auto is_arriving = [](const Piece& piece)
+                               REQUIRES(manager_lock) { return piece.is_arriving(); };
+  if (std::ranges::any_of(pieces, is_arriving)) return false;
+  for (std::uint32_t piece = 0; piece < pieces.size(); ++piece) set_ready(piece, nullptr);
+  return true;
 }
 
 BufferTable::~BufferTable() {

@@ -24,7 +24,7 @@
 namespace superpipe {
 
 /// Where a piece of a buffer stands. With what else is known of it this gives the states of
-/// docs/residency.md, "A piece":
+/// docs/residency.md, "Buffers and pieces":
 ///   Fresh    : its buffer is `fresh`, or was not written since there is no slab, wherever it
 ///   stands Host     : kOut, its write-back complete Fetching : kFetching, and kIn until `ready`
 ///   has completed (launches may be submitted then) Resident : kIn, `ready` complete Evicting :
@@ -168,15 +168,20 @@ struct alignas(64) Buffer {
   [[nodiscard]] Bytes bytes_in_place() const REQUIRES(manager_lock);
   /// Whether a transfer on the page of any piece has an end that no event marks.
   [[nodiscard]] bool is_untracked() const REQUIRES(manager_lock);
-  /// Whether the content of all pieces has arrived. O(pieces) while some may not have.
-  [[nodiscard]] bool has_arrived() const REQUIRES(manager_lock);
+  /// Whether the content of all pieces is known to have arrived; forgets what there was to wait
+  /// for. O(pieces) while some may not have.
+  [[nodiscard]] bool has_arrived() noexcept REQUIRES(manager_lock);
 
   /// Whether a launch on `slot` lacks nothing of it: it is in place, and its content
   /// has arrived or the stream was made to wait for it.
-  [[nodiscard]] bool is_ready_for(Slot slot) const REQUIRES(manager_lock) {
-    if (missing > 0) return false;
-    return arriving == 0 || (slot < StreamTable::kShared && (waited >> slot & 1) != 0) ||
-           has_arrived();
+  [[nodiscard]] bool is_ready_for(Slot slot) REQUIRES(manager_lock) {
+    if ((missing | arriving) == 0) [[likely]]
+      return true;
+    return missing == 0 && (has_waited(slot) || has_arrived());
+  }
+  /// Whether the stream of `slot` is ordered behind all that is arriving.
+  [[nodiscard]] bool has_waited(Slot slot) const REQUIRES(manager_lock) {
+    return slot < StreamTable::kShared && (waited >> slot & 1) != 0;
   }
 };
 

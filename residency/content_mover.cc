@@ -282,10 +282,13 @@ Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed) {
   }
   const Bytes backing = buffer.host.backing;
   Result<Slab> slab = Status::kOutOfHostMemory;
+  buffer.host.is_mapping = true;
   {
     const Unlocked unlocked(core_.mutex);
     slab = core_.host.acquire(backing, zeroed);
   }
+  buffer.host.is_mapping = false;
+  core_.announce_to_waiters();
   if (slab.ok()) buffer.host.slab = *slab;
   return slab.status();
 }

@@ -38,9 +38,8 @@ class ContentMover {
   /// Makes what is in place of a cached buffer, taken out of the cache, as new for `stream`.
   Status renew(BufferId id, std::optional<StreamHandle> stream) REQUIRES(manager_lock);
 
-  /// Gets the buffer its slab, if it has none. REQUIRES: a piece is in kEvicting and the slab is
-  /// not being mapped, or host.is_mapping was set by the caller and no piece moves.
-  /// @return kOutOfHostMemory, kDeviceError.
+  /// Gets the buffer its slab, if it has none. REQUIRES: nobody else is getting it
+  /// (host.is_mapping). @return kOutOfHostMemory, kDeviceError.
   Status ensure_slab(Buffer& buffer, bool zeroed) REQUIRES(manager_lock);
 
  private:

@@ -9,12 +9,21 @@ namespace superpipe {
 
 namespace {
 
-// Whether a copy has to go to the device: the host has not the newest content of all that it names.
-// A piece that is not in place and has a page is one whose eviction failed half-way.
-bool is_on_device(std::span<const Piece> pieces) REQUIRES(manager_lock) {
-  return std::ranges::any_of(pieces, [](const Piece& piece) REQUIRES(manager_lock) {
-    return piece.place == Place::kIn || piece.page.has_value();
-  });
+// Whether the host has the newest content of a piece, and nobody moves it. A piece that is not in
+// place and has a page is one whose eviction failed half-way.
+bool is_on_host(const Piece& piece) REQUIRES(manager_lock) {
+  return piece.place == Place::kOut && !piece.page;
+}
+
+// The first pieces that a copy can go to in one way: all in place, or all on the host. Empty: the
+// first one is neither.
+std::span<const Piece> first_run(std::span<const Piece> pieces) REQUIRES(manager_lock) {
+  const auto count = [&](const auto& is_alike) {
+    return static_cast<std::size_t>(std::ranges::find_if_not(pieces, is_alike) - pieces.begin());
+  };
+  const std::size_t in =
+      count([](const Piece& piece) REQUIRES(manager_lock) { return piece.place == Place::kIn; });
+  return pieces.first(in > 0 ? in : count(is_on_host));
 }
 
 }  // namespace
@@ -39,18 +48,23 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
       return Status::kInvalidValue;
     }
     const auto pieces = buffer.pieces_at(Bytes{offset}, size);
-    const bool is_moving = buffer.moving > 0;
-    if (use.capturing || (!is_moving && is_on_device(pieces))) {
+    const auto run = first_run(pieces);
+    const bool is_broken = run.empty() && !pieces.front().is_moving();
+    if (use.capturing || is_broken) {
       const Status status = uses_.begin(use, token);
       if (status != Status::kOk) return status;
       if (in) core_.policy.on_host_write(id);
-      return CopyRoute{};
+      return CopyRoute{nullptr, size};
     }
-    if (!is_moving) {
-      const Status status = begin_host_route(id, pieces, use, token);
+    if (!run.empty()) {
+      const auto last = static_cast<std::uint32_t>(&run.back() - buffer.pieces.data());
+      const Bytes end = std::min(buffer.offset_of(last) + buffer.piece_size, Bytes{offset} + size);
+      const bool on_host = is_on_host(run.front());
+      const Status status =
+          on_host ? begin_host_route(id, run, use, token) : uses_.begin_in_place(id, use, token);
       if (status != Status::kOk) return status;
       if (in) core_.policy.on_host_write(id);
-      return CopyRoute{buffer.host.slab.data + offset};
+      return CopyRoute{on_host ? buffer.host.slab.data + offset : nullptr, end - Bytes{offset}};
     }
     if (!core_.wait_change(deadline)) return Status::kTimedOut;
   }
@@ -88,9 +102,7 @@ Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
     if (!core_.wait_change(deadline)) status = Status::kTimedOut;
   }
   if (status == Status::kOk && !copy.slab) {
-    copy.is_mapping = true;
     status = mover_.ensure_slab(buffer, core_.options.zero_fill);
-    copy.is_mapping = false;
     if (status != Status::kOk) ++core_.counters.errors;
     core_.announce_change();
   }

@@ -30,6 +30,8 @@ struct RecordedEvent : Completion {
   EventHandle handle;
   /// The manager's use sequence when it was recorded: every use up to it is covered.
   std::uint64_t seq;
+  /// Of a fetch: its number among those of its engine, which end in that order. 0: it is none.
+  std::uint64_t fetch = 0;
 };
 
 using EventRef = std::shared_ptr<RecordedEvent>;

@@ -63,6 +63,7 @@ class ResidencyManager {
                    UseToken& token);
 
   /// Decides where a linear copy into / out of [address, address + size) goes, and pins it there.
+  /// A buffer may be on the device in part: then the route is that of the first bytes alone.
   ///
   /// A host route (evicted buffer) is given only when it is safe to touch the host copy in the
   /// order of `stream`: for `synchronous` copies it waits for pending operations on that host copy

@@ -28,6 +28,8 @@ Status TransferEngine::stop(std::chrono::milliseconds limit) {
 
 Transferred TransferEngine::fetch(Address window, const Slab& slab, Bytes size, Bytes zero_to,
                                   std::span<const EventRef> after) {
+  // So that fetches are numbered as they are enqueued.
+  const std::lock_guard lock(fetching_);
   const auto done = prepare(to_device_, after);
   if (!done.ok()) return {done.status(), nullptr, false};
   const Transfer transfer{window, slab.data, size};
@@ -35,7 +37,9 @@ Transferred TransferEngine::fetch(Address window, const Slab& slab, Bytes size, 
   if (status == Status::kOk && zero_to > size) {
     status = device_.zero(window + size.count(), zero_to - size, to_device_);
   }
-  return finish(to_device_, *done, status);
+  Transferred fetched = finish(to_device_, *done, status);
+  if (fetched.done != nullptr) fetched.done->fetch = ++fetches_;
+  return fetched;
 }
 
 Transferred TransferEngine::write_back(Address window, const Slab& slab, Bytes size,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 
 #include "residency/device_memory.h"
@@ -54,6 +55,8 @@ class TransferEngine {
   StreamHandle to_device_{};
   StreamHandle to_host_{};
   StreamHandle fill_{};
+  std::mutex fetching_;
+  std::uint64_t fetches_ = 0;  ///< that were enqueued; under fetching_
 };
 
 }  // namespace superpipe

@@ -37,11 +37,13 @@ class UseToken {
   std::vector<BufferId> more_;  // all of them, if they are more than kInline
 };
 
-/// Where a linear copy to or from a managed buffer has to go.
+/// Where a linear copy to or from a managed buffer has to go, or the first part of it.
 struct CopyRoute {
-  /// Null: use the device address; the buffer is resident and pinned, its content ordered before
-  /// `stream`. Else: the buffer's bytes are in host memory, here; copy there in stream order.
+  /// Null: use the device address; the buffer is pinned there, its content ordered before `stream`.
+  /// Else: the buffer's bytes are in host memory, here; copy there in stream order.
   void* host = nullptr;
+  /// The bytes that go there, from the copy's first on: for the rest, ask again after end_use().
+  Bytes size;
 };
 
 /// A live managed buffer's range.

@@ -12,6 +12,24 @@ namespace {
 
 constexpr std::uint64_t bit(Slot slot) { return std::uint64_t{1} << slot; }
 
+// Whether `later` completes no sooner than `earlier`.
+bool is_behind(const RecordedEvent& later, const RecordedEvent& earlier) {
+  return &later == &earlier || (earlier.fetch > 0 && later.fetch >= earlier.fetch);
+}
+
+// Adds what a stream has to wait for, unless that is in `arrivals` by another event. Of fetches,
+// which end in their order, one is there at most: the newest.
+void add_arrival(const EventRef& arrival, std::vector<EventRef>& arrivals) {
+  for (EventRef& known : arrivals) {
+    if (is_behind(*known, *arrival)) return;
+    if (known->fetch > 0 && arrival->fetch > 0) {
+      known = arrival;
+      return;
+    }
+  }
+  arrivals.push_back(arrival);
+}
+
 }  // namespace
 
 std::span<const BufferId> UseTracker::ids(const UseToken& token) {
@@ -53,7 +71,7 @@ void UseTracker::collect(std::span<const std::uint64_t> words, UseToken& token) 
 bool UseTracker::all_ready(const UseToken& token, const Use& use) const {
   const BufferTable& buffers = core_.buffers;
   for (const BufferId id : ids(token)) {
-    const Buffer& buffer = buffers[id];
+    Buffer& buffer = buffers[id];
     if (!buffer.is_ready_for(use.slot)) return false;
     if (use.capturing && !buffer.pinned_forever) return false;
   }
@@ -106,6 +124,25 @@ Status UseTracker::begin(const Use& use, UseToken& token) {
   collect(use.words, token);
   if (token.count_ == 0 || pin_if_ready(token, use)) return Status::kOk;
   return acquire(token, use, Decision{});
+}
+
+Status UseTracker::begin_in_place(BufferId id, const Use& use, UseToken& token) {
+  token.count_ = 1;
+  token.inline_[0] = id;
+  pin(id);
+  Status status = Status::kOutOfHostMemory;
+  try {
+    status = order_behind_fetches(ids(token), use, nullptr);
+  } catch (const std::bad_alloc&) {
+    // It stays out of host memory.
+  }
+  if (status == Status::kOk) {
+    mark_used(token, use);
+  } else {
+    unpin(token);
+    token.count_ = 0;
+  }
+  return status;
 }
 
 Status UseTracker::begin_launch(KernelId kernel, std::span<const std::uint64_t> words,
@@ -235,50 +272,50 @@ Status UseTracker::get_in_place(const UseToken& token, const Use& use, const Dec
 // Makes the stream wait for the arrival of `buffers`, or waits here where no stream may be touched.
 Status UseTracker::order_behind_fetches(std::span<const BufferId> buffers, const Use& use,
                                         StallMeter::Probe* probe) {
-  std::vector<EventRef> fetches;
+  std::vector<EventRef> arrivals;
   for (const BufferId id : buffers) {
     const Buffer& buffer = core_.buffers[id];
-    const bool has_waited = use.slot < StreamTable::kShared && (buffer.waited & bit(use.slot)) != 0;
-    if (buffer.arriving == 0 || has_waited) continue;
+    if (buffer.arriving == 0 || buffer.has_waited(use.slot)) continue;
     for (const Piece& piece : buffer.pieces) {
-      if (piece.is_arriving() && std::ranges::find(fetches, piece.ready) == fetches.end()) {
-        fetches.push_back(piece.ready);
-      }
+      if (piece.is_arriving()) add_arrival(piece.ready, arrivals);
     }
   }
-  if (fetches.empty()) return Status::kOk;
+  if (arrivals.empty()) return Status::kOk;
   Status status = Status::kOk;
   {
     const Unlocked unlocked(core_.mutex);
     if (use.slot == kNoSlot) {
-      for (const EventRef& fetch : fetches) {
-        if (status == Status::kOk) status = core_.events.wait(fetch, core_.options.wait_limit);
+      for (const EventRef& arrival : arrivals) {
+        if (status == Status::kOk) status = core_.events.wait(arrival, core_.options.wait_limit);
       }
     } else {
-      for (const EventRef& fetch : fetches) (void)core_.events.is_complete(fetch);
-      status = core_.events.stream_wait(use.stream, fetches);
+      for (const EventRef& arrival : arrivals) (void)core_.events.is_complete(arrival);
+      status = core_.events.stream_wait(use.stream, arrivals);
     }
   }
   if (status != Status::kOk) {
     ++core_.counters.errors;
     return status;
   }
-  for (const BufferId id : buffers) note_ordered(core_.buffers[id], use.slot, fetches);
-  if (probe != nullptr) probe->add_fetches(fetches);
+  for (const BufferId id : buffers) note_ordered(core_.buffers[id], use.slot, arrivals);
+  if (probe != nullptr) probe->add_fetches(arrivals);
   return Status::kOk;
 }
 
-// The stream of `slot` waits for `fetches`: forgets those that are over, and notes the slot if they
-// were all that the buffer lacks.
-void UseTracker::note_ordered(Buffer& buffer, Slot slot, std::span<const EventRef> fetches) {
+// The stream of `slot` waits for `arrivals`: forgets those that are over, and notes the slot if
+// they were all that the buffer lacks.
+void UseTracker::note_ordered(Buffer& buffer, Slot slot, std::span<const EventRef> arrivals) {
   bool covers = true;
   for (std::uint32_t index = 0; buffer.arriving > 0 && index < buffer.pieces.size(); ++index) {
     const Piece& piece = buffer.pieces[index];
     if (piece.ready == nullptr) continue;
-    if (!piece.is_arriving()) {
+    const auto covering = std::ranges::find_if(
+        arrivals, [&](const EventRef& arrival) { return is_behind(*arrival, *piece.ready); });
+    const bool is_over = covering != arrivals.end() && (*covering)->is_known();
+    if (is_over || !piece.is_arriving()) {
       buffer.set_ready(index, nullptr);
     } else {
-      covers = covers && std::ranges::find(fetches, piece.ready) != fetches.end();
+      covers = covers && covering != arrivals.end();
     }
   }
   if (buffer.arriving > 0 && covers && slot < StreamTable::kShared) buffer.waited |= bit(slot);

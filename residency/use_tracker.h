@@ -61,6 +61,10 @@ class UseTracker {
   /// Throws std::bad_alloc. @return the errors of begin_use(); nothing is pinned then.
   Status begin(const Use& use, UseToken& token) REQUIRES(manager_lock);
 
+  /// The same for an operation that uses only pieces of the buffer that are in place: the others
+  /// may stay out. Allocates nothing that is left behind. @return kDeviceError, kOutOfHostMemory.
+  Status begin_in_place(BufferId id, const Use& use, UseToken& token) REQUIRES(manager_lock);
+
  private:
   static std::span<const BufferId> ids(const UseToken& token);
   [[nodiscard]] bool names_arena(std::span<const std::uint64_t> words) const;
@@ -83,7 +87,7 @@ class UseTracker {
                       StallMeter::Probe* probe, Turn& turn) REQUIRES(manager_lock);
   Status order_behind_fetches(std::span<const BufferId> buffers, const Use& use,
                               StallMeter::Probe* probe) REQUIRES(manager_lock);
-  static void note_ordered(Buffer& buffer, Slot slot, std::span<const EventRef> fetches)
+  static void note_ordered(Buffer& buffer, Slot slot, std::span<const EventRef> arrivals)
       REQUIRES(manager_lock);
   StallMeter::ProbeRef open_probe(const UseToken& token, const Use& use) REQUIRES(manager_lock);
   void note_pass(const Use& use) noexcept REQUIRES(manager_lock);

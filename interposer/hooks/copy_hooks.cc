@@ -115,30 +115,57 @@ Status scan_source(ManagedContext& managed, const void* source, std::size_t size
   return status;
 }
 
-/// A copy from the host to the device. `call` hands it to the driver unchanged.
+const void* at(const void* address, std::size_t offset) noexcept {
+  return static_cast<const char*>(address) + offset;
+}
+void* at(void* address, std::size_t offset) noexcept {
+  return static_cast<char*>(address) + offset;
+}
+
+/// Calls `copy` with how much is done and what is left, which it lowers to what it has done, until
+/// all is done or a part fails: a buffer may be on the device in part.
+template <typename Copy>
+CUresult in_parts(std::size_t size, const Copy& copy) noexcept {
+  std::size_t done = 0;
+  CUresult result = CUDA_SUCCESS;
+  while (done < size && result == CUDA_SUCCESS) {
+    Bytes part{size - done};
+    result = copy(done, part);
+    done += part.count();
+  }
+  return result;
+}
+
+/// A copy from the host to the device. `call` hands bytes [offset, offset + size) of it to the
+/// driver, which get all of it where superpipe has no say.
 template <typename Call>
 CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandle stream,
                  CopyMode mode, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
-  if (managed == nullptr || size == 0 || from == nullptr) return call();
+  if (managed == nullptr || size == 0 || from == nullptr) return call(0, size);
   const Status scanned = scan_source(*managed, from, size, stream, mode);
   if (scanned != Status::kOk) return managed->failure(scanned, CallKind::kSubmission);
-  if (!managed->in_arena(to)) return call();
+  if (!managed->in_arena(to)) return call(0, size);
   if (!managed->can_order(stream)) {
     const std::uint64_t word = to;
     const Status status = managed->pins().pin({&word, 1}, "copied where events cannot order it");
-    return status == Status::kOk ? call() : managed->failure(status, CallKind::kSubmission);
+    return status == Status::kOk ? call(0, size) : managed->failure(status, CallKind::kSubmission);
   }
-  UseToken token;
-  const auto route = managed->residency().begin_copy_in(to, Bytes{size}, stream,
-                                                        mode == CopyMode::kSynchronous, token);
-  if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
-  const CUresult result = route->host == nullptr
-                              ? call()
-                              : copy_on_host(*managed, stream, mode, route->host, from, size, from,
-                                             /*into_buffer=*/true);
-  managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
-  return result;
+  return in_parts(size, [&](std::size_t done, Bytes& part) {
+    UseToken token;
+    const void* const source = at(from, done);
+    const auto route = managed->residency().begin_copy_in(to + done, part, stream,
+                                                          mode == CopyMode::kSynchronous, token);
+    if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
+    part = route->size;
+    const CUresult result =
+        route->host == nullptr
+            ? call(done, part.count())
+            : copy_on_host(*managed, stream, mode, route->host, source, part.count(), source,
+                           /*into_buffer=*/true);
+    managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
+    return result;
+  });
 }
 
 /// A copy from the device to the host.
@@ -146,22 +173,27 @@ template <typename Call>
 CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle stream, CopyMode mode,
                   const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
-  if (managed == nullptr || size == 0 || to == nullptr || !managed->in_arena(from)) return call();
+  if (managed == nullptr || size == 0 || to == nullptr || !managed->in_arena(from))
+    return call(0, size);
   if (!managed->can_order(stream)) {
     const std::uint64_t word = from;
     const Status status = managed->pins().pin({&word, 1}, "copied where events cannot order it");
-    return status == Status::kOk ? call() : managed->failure(status, CallKind::kSubmission);
+    return status == Status::kOk ? call(0, size) : managed->failure(status, CallKind::kSubmission);
   }
-  UseToken token;
-  const auto route = managed->residency().begin_copy_out(from, Bytes{size}, stream,
-                                                         mode == CopyMode::kSynchronous, token);
-  if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
-  const CUresult result =
-      route->host == nullptr
-          ? call()
-          : copy_on_host(*managed, stream, mode, to, route->host, size, to, /*into_buffer=*/false);
-  managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
-  return result;
+  return in_parts(size, [&](std::size_t done, Bytes& part) {
+    UseToken token;
+    void* const target = at(to, done);
+    const auto route = managed->residency().begin_copy_out(from + done, part, stream,
+                                                           mode == CopyMode::kSynchronous, token);
+    if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
+    part = route->size;
+    const CUresult result = route->host == nullptr ? call(done, part.count())
+                                                   : copy_on_host(*managed, stream, mode, target,
+                                                                  route->host, part.count(), target,
+                                                                  /*into_buffer=*/false);
+    managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
+    return result;
+  });
 }
 
 /// A copy whose direction the addresses tell.
@@ -169,12 +201,12 @@ template <typename Call>
 CUresult copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size, StreamHandle stream,
                       CopyMode mode, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
-  if (managed == nullptr) return call();
+  if (managed == nullptr) return call(0, size);
   const bool into_ours = managed->in_arena(to);
   const bool out_of_ours = managed->in_arena(from);
   if (!out_of_ours && !is_device_memory(from)) {
     // From the host: to a device address of ours or the driver's, or to the host.
-    if (!into_ours && !is_device_memory(to)) return call();
+    if (!into_ours && !is_device_memory(to)) return call(0, size);
     return copy_in(to, reinterpret_cast<const void*>(from), size, stream, mode, call);
   }
   if (out_of_ours && !into_ours && !is_device_memory(to)) {
@@ -183,7 +215,7 @@ CUresult copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size, Stream
   UsedWords used;
   used.add_reads(from);
   used.add_writes(to);
-  return submit_using(used, stream, call);
+  return submit_using(used, stream, [&] { return call(0, size); });
 }
 
 }  // namespace
@@ -191,71 +223,92 @@ CUresult copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size, Stream
 CUresult hook::cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost,
                                size_t ByteCount) noexcept {
   return copy_in(dstDevice, srcHost, ByteCount, kLegacyStream, CopyMode::kSynchronous,
-                 [&] { return driver().cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount); });
+                 [&](std::size_t offset, std::size_t size) {
+                   return driver().cuMemcpyHtoD_v2(dstDevice + offset, at(srcHost, offset), size);
+                 });
 }
 CUresult hook::cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void* srcHost,
                                     size_t ByteCount) noexcept {
   return copy_in(dstDevice, srcHost, ByteCount, kPerThreadStream, CopyMode::kSynchronous,
-                 [&] { return driver().cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount); });
+                 [&](std::size_t offset, std::size_t size) {
+                   return driver().cuMemcpyHtoD_v2_ptds(dstDevice + offset, at(srcHost, offset),
+                                                        size);
+                 });
 }
 CUresult hook::cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,
                                     CUstream hStream) noexcept {
   return copy_in(dstDevice, srcHost, ByteCount, stream_handle(hStream, kLegacyDefault),
-                 CopyMode::kAsynchronous, [&] {
-                   return driver().cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream);
+                 CopyMode::kAsynchronous, [&](std::size_t offset, std::size_t size) {
+                   return driver().cuMemcpyHtoDAsync_v2(dstDevice + offset, at(srcHost, offset),
+                                                        size, hStream);
                  });
 }
 CUresult hook::cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void* srcHost,
                                          size_t ByteCount, CUstream hStream) noexcept {
-  return copy_in(
-      dstDevice, srcHost, ByteCount, stream_handle(hStream, kPerThreadDefault),
-      CopyMode::kAsynchronous,
-      [&] { return driver().cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount, hStream); });
+  return copy_in(dstDevice, srcHost, ByteCount, stream_handle(hStream, kPerThreadDefault),
+                 CopyMode::kAsynchronous, [&](std::size_t offset, std::size_t size) {
+                   return driver().cuMemcpyHtoDAsync_v2_ptsz(dstDevice + offset,
+                                                             at(srcHost, offset), size, hStream);
+                 });
 }
 
 CUresult hook::cuMemcpyDtoH_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount) noexcept {
   return copy_out(dstHost, srcDevice, ByteCount, kLegacyStream, CopyMode::kSynchronous,
-                  [&] { return driver().cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount); });
+                  [&](std::size_t offset, std::size_t size) {
+                    return driver().cuMemcpyDtoH_v2(at(dstHost, offset), srcDevice + offset, size);
+                  });
 }
 CUresult hook::cuMemcpyDtoH_v2_ptds(void* dstHost, CUdeviceptr srcDevice,
                                     size_t ByteCount) noexcept {
   return copy_out(dstHost, srcDevice, ByteCount, kPerThreadStream, CopyMode::kSynchronous,
-                  [&] { return driver().cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount); });
+                  [&](std::size_t offset, std::size_t size) {
+                    return driver().cuMemcpyDtoH_v2_ptds(at(dstHost, offset), srcDevice + offset,
+                                                         size);
+                  });
 }
 CUresult hook::cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                                     CUstream hStream) noexcept {
   return copy_out(dstHost, srcDevice, ByteCount, stream_handle(hStream, kLegacyDefault),
-                  CopyMode::kAsynchronous, [&] {
-                    return driver().cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream);
+                  CopyMode::kAsynchronous, [&](std::size_t offset, std::size_t size) {
+                    return driver().cuMemcpyDtoHAsync_v2(at(dstHost, offset), srcDevice + offset,
+                                                         size, hStream);
                   });
 }
 CUresult hook::cuMemcpyDtoHAsync_v2_ptsz(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                                          CUstream hStream) noexcept {
-  return copy_out(
-      dstHost, srcDevice, ByteCount, stream_handle(hStream, kPerThreadDefault),
-      CopyMode::kAsynchronous,
-      [&] { return driver().cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount, hStream); });
+  return copy_out(dstHost, srcDevice, ByteCount, stream_handle(hStream, kPerThreadDefault),
+                  CopyMode::kAsynchronous, [&](std::size_t offset, std::size_t size) {
+                    return driver().cuMemcpyDtoHAsync_v2_ptsz(at(dstHost, offset),
+                                                              srcDevice + offset, size, hStream);
+                  });
 }
 
 CUresult hook::cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) noexcept {
   return copy_unified(dst, src, ByteCount, kLegacyStream, CopyMode::kSynchronous,
-                      [&] { return driver().cuMemcpy(dst, src, ByteCount); });
+                      [&](std::size_t offset, std::size_t size) {
+                        return driver().cuMemcpy(dst + offset, src + offset, size);
+                      });
 }
 CUresult hook::cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) noexcept {
   return copy_unified(dst, src, ByteCount, kPerThreadStream, CopyMode::kSynchronous,
-                      [&] { return driver().cuMemcpy_ptds(dst, src, ByteCount); });
+                      [&](std::size_t offset, std::size_t size) {
+                        return driver().cuMemcpy_ptds(dst + offset, src + offset, size);
+                      });
 }
 CUresult hook::cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
                              CUstream hStream) noexcept {
   return copy_unified(dst, src, ByteCount, stream_handle(hStream, kLegacyDefault),
-                      CopyMode::kAsynchronous,
-                      [&] { return driver().cuMemcpyAsync(dst, src, ByteCount, hStream); });
+                      CopyMode::kAsynchronous, [&](std::size_t offset, std::size_t size) {
+                        return driver().cuMemcpyAsync(dst + offset, src + offset, size, hStream);
+                      });
 }
 CUresult hook::cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
                                   CUstream hStream) noexcept {
   return copy_unified(dst, src, ByteCount, stream_handle(hStream, kPerThreadDefault),
-                      CopyMode::kAsynchronous,
-                      [&] { return driver().cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream); });
+                      CopyMode::kAsynchronous, [&](std::size_t offset, std::size_t size) {
+                        return driver().cuMemcpyAsync_ptsz(dst + offset, src + offset, size,
+                                                           hStream);
+                      });
 }
 
 }  // namespace superpipe

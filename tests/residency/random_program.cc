@@ -293,30 +293,47 @@ class Program {
     const StreamHandle stream = draw_stream();
     order(buffer, stream);
     if (synchronous) device_.synchronize(stream);
+    for (std::size_t done = 0; done < size;) {
+      const std::size_t part =
+          copy_part_in(buffer, offset + done, *source, done, stream, synchronous);
+      if (part == 0) return;
+      done += part;
+    }
+    buffer.defined = buffer.defined || whole;
+  }
+
+  /// Copies what goes one way of the bytes of `source` from `done` on to `offset` of the buffer.
+  /// @return how many bytes that were; 0: the copy was refused.
+  std::size_t copy_part_in(Live& buffer, std::size_t offset, const Content& source,
+                           std::size_t done, StreamHandle stream, bool synchronous) {
     UseToken token;
     const Address address = buffer.address + offset;
-    const auto route = operate()->begin_copy_in(address, Bytes{size}, stream, synchronous, token);
+    const auto route =
+        operate()->begin_copy_in(address, Bytes{source.size() - done}, stream, synchronous, token);
     if (!route.ok()) {
       ++outcome_.refused;
-      return;
+      return 0;
     }
+    const auto begin = source.begin() + static_cast<std::ptrdiff_t>(done);
+    auto bytes =
+        std::make_shared<Content>(begin, begin + static_cast<std::ptrdiff_t>(route->size.count()));
     void* const host = route->host;
     if (synchronous && host != nullptr) {
-      std::memcpy(host, source->data(), size);
+      std::memcpy(host, bytes->data(), bytes->size());
     } else {
-      device_.submit(stream, [this, host, address, source] {
+      device_.submit(stream, [this, host, address, bytes] {
         if (host != nullptr) {
-          std::memcpy(host, source->data(), source->size());
+          std::memcpy(host, bytes->data(), bytes->size());
         } else {
-          device_.write(address, source->size(), source->data());
+          device_.write(address, bytes->size(), bytes->data());
         }
       });
       if (synchronous) device_.synchronize(stream);
     }
     armed()->end_use(token, stream, true);
-    std::copy(source->begin(), source->end(),
+    std::copy(bytes->begin(), bytes->end(),
               buffer.expected.begin() + static_cast<std::ptrdiff_t>(offset));
-    buffer.defined = buffer.defined || whole;
+    return bytes->size();
   }
 
   void copy_out(std::size_t index, bool synchronous) {
@@ -325,17 +342,30 @@ class Program {
     const StreamHandle stream = draw_stream();
     order(buffer, stream);
     if (synchronous) device_.synchronize(stream);
+    for (std::size_t done = 0; done < buffer.size;) {
+      const std::size_t part = copy_part_out(buffer, done, stream, synchronous);
+      if (part == 0) return;
+      done += part;
+    }
+  }
+
+  /// Reads what goes one way of the buffer's bytes from `offset` on, and compares it.
+  /// @return how many bytes that were; 0: the copy was refused.
+  std::size_t copy_part_out(const Live& buffer, std::size_t offset, StreamHandle stream,
+                            bool synchronous) {
     UseToken token;
-    const Address address = buffer.address;
-    const std::size_t size = buffer.size;
-    const auto route = operate()->begin_copy_out(address, Bytes{size}, stream, synchronous, token);
+    const Address address = buffer.address + offset;
+    const auto route =
+        operate()->begin_copy_out(address, Bytes{buffer.size - offset}, stream, synchronous, token);
     if (!route.ok()) {
       ++outcome_.refused;
       if (refusals_are_mistakes()) mistake("a copy out was refused");
-      return;
+      return 0;
     }
     const void* const host = route->host;
-    auto expected = std::make_shared<Content>(buffer.expected);
+    const std::size_t size = route->size.count();
+    const auto begin = buffer.expected.begin() + static_cast<std::ptrdiff_t>(offset);
+    auto expected = std::make_shared<Content>(begin, begin + static_cast<std::ptrdiff_t>(size));
     const auto check = [this, host, address, size, expected] {
       Content got(size);
       if (host != nullptr) {
@@ -352,6 +382,7 @@ class Program {
       if (synchronous) device_.synchronize(stream);
     }
     armed()->end_use(token, stream, true);
+    return size;
   }
 
   // A memset: an operation that policy is not told of.
