@@ -17,8 +17,9 @@ Result<Address> BufferLifetimes::allocate(Bytes size, std::optional<StreamHandle
   if (core_.stopped) return Status::kDeviceError;
   const auto backing = reserve_backing(size);
   if (!backing) {
+    const Bytes together = core_.ledger.live() + size;
     core_.warnings.once("host", [&] {
-      return "out of host memory: " + std::to_string((core_.ledger.live() + size).count() >> 20) +
+      return "out of host memory: " + std::to_string(together.count() >> 20) +
              " MiB of buffers do not fit the device, and the host store is limited to " +
              std::to_string(core_.host.limit().count() >> 20) +
              " MiB (SUPERPIPE_HOST_MEM, memory available, cgroup limit); an allocation of " +

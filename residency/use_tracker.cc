@@ -309,8 +309,9 @@ void UseTracker::note_ordered(Buffer& buffer, Slot slot, std::span<const EventRe
   for (std::uint32_t index = 0; buffer.arriving > 0 && index < buffer.pieces.size(); ++index) {
     const Piece& piece = buffer.pieces[index];
     if (piece.ready == nullptr) continue;
+    const RecordedEvent& ready = *piece.ready;
     const auto covering = std::ranges::find_if(
-        arrivals, [&](const EventRef& arrival) { return is_behind(*arrival, *piece.ready); });
+        arrivals, [&ready](const EventRef& arrival) { return is_behind(*arrival, ready); });
     const bool is_over = covering != arrivals.end() && (*covering)->is_known();
     if (is_over || !piece.is_arriving()) {
       buffer.set_ready(index, nullptr);
