@@ -143,10 +143,10 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   const bool impatient = core_.now() >= attempt.patience;
   if (impatient) attempt.patience += attempt.patience_step;
   const Bytes have = impatient ? core_.obtainable_now() : core_.obtainable();
+  if (needed <= have) return Next::kWait;
   // While the link is busy nothing is gained by choosing who leaves. What has been used by the time
   // that it runs dry may then go: mostly that is what is needed last.
-  if (needed > have && !impatient && core_.is_link_busy()) return Next::kWait;
-  if (needed <= have) return Next::kWait;
+  if (!impatient && core_.is_link_busy()) return Next::kWait;
   if (core_.policy.puller() != nullptr && !impatient) {
     // A victim whose use is not over would hold up the link for as long as that takes.
     const Bytes at_once = evictions_.request_bytes_at_once(needed - have, missing.page_size);
