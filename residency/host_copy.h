@@ -24,8 +24,9 @@ struct HostOperation {
 /// What backs one buffer in the host store.
 ///
 /// `pins` counts operations of the program that were given the copy's address and have not ended:
-/// no transfer of ours may begin meanwhile. `is_mapping`: a thread is getting it its slab.
-/// Not thread-safe: under the manager's mutex.
+/// no fetch may begin meanwhile. Pieces that are in place may be written back to their own parts of
+/// the slab: operations get no part of those. `is_mapping`: a thread is getting it its slab. Not
+/// thread-safe: under the manager's mutex.
 struct HostCopy {
   Slab slab;
   Bytes backing;  ///< reserved in the host store
@@ -34,7 +35,7 @@ struct HostCopy {
   bool is_mapping = false;
   bool is_untracked = false;  ///< a transfer of ours on the slab has an end that no event marks
 
-  /// Whether somebody works on it at this moment, so that no transfer of ours may begin.
+  /// Whether somebody works on it at this moment, so that no fetch may begin.
   [[nodiscard]] bool is_busy() const { return pins > 0 || is_mapping; }
 
   /// Makes sure that note() allocates nothing for the operations that are pinned now, and one more.
