@@ -165,18 +165,20 @@ const WrongProgram kAnotherStreamWaitedFor{"another_stream_waited_for",
                                              run.expect(host, kNew);
                                            }};
 
-const WrongProgram kCopyFromFreedPinnedMemory{"copy_from_freed_pinned_memory",
-                                              "A copy reads pinned memory that was freed.",
-                                              Rejection::kSegmentationFault, [](Run& run) {
-                                                const CUdeviceptr data = run.buffer(kOld);
-                                                const CUstream copies = run.stream();
-                                                std::uint32_t* const host = run.pinned(kNew);
-                                                if (!run.ordered()) run.check(cuMemFreeHost(host));
-                                                run.copy_in(copies, data, host);
-                                                if (run.ordered()) run.synchronize(copies);
-                                                if (run.ordered()) run.check(cuMemFreeHost(host));
-                                                run.expect(data, kNew);
-                                              }};
+// The copy reads the beginning of a large allocation: whatever else this process maps meanwhile
+// comes to lie at the end of the gap that the allocation leaves.
+const WrongProgram kCopyFromFreedPinnedMemory{
+    "copy_from_freed_pinned_memory", "A copy reads pinned memory that was freed.",
+    Rejection::kSegmentationFault, [](Run& run) {
+      const CUdeviceptr data = run.buffer(kOld);
+      const CUstream copies = run.stream();
+      std::uint32_t* const host = run.pinned(kNew, std::size_t{16} << 20);
+      if (!run.ordered()) run.check(cuMemFreeHost(host));
+      run.copy_in(copies, data, host);
+      if (run.ordered()) run.synchronize(copies);
+      if (run.ordered()) run.check(cuMemFreeHost(host));
+      run.expect(data, kNew);
+    }};
 
 const WrongProgram kHostReadsDeviceMemory{
     "host_reads_device_memory",
