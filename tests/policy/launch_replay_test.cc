@@ -38,6 +38,12 @@ class LaunchReplayTest : public ::testing::Test {
   void launch(std::uint64_t kernel, const std::vector<BufferId>& buffers) {
     replay_.on_launch(KernelId{kernel}, buffers);
   }
+  /// Passes over a model, with a launch for each of its layers.
+  void run(const std::vector<BufferId>& model, int passes) {
+    for (int pass = 0; pass < passes; ++pass) {
+      for (const BufferId layer : model) launch(1, {layer});
+    }
+  }
   std::vector<BufferId> expected(std::size_t ahead) {
     LaunchReplay::Expected found;
     replay_.expect(ahead, found);
@@ -141,11 +147,8 @@ TEST_F(LaunchReplayTest, KeepsItsPlaceWhenALaunchIsNewOrMissing) {
 TEST_F(LaunchReplayTest, FindsAModelAgainThatRanSomeTimeAgo) {
   const auto one = allocate_many(5);
   const auto two = allocate_many(7);
-  for (const auto* model : {&one, &two}) {
-    for (int pass = 0; pass < 10; ++pass) {
-      for (const BufferId layer : *model) launch(1, {layer});
-    }
-  }
+  run(one, 10);
+  run(two, 10);
   launch(1, {one[0]});
   EXPECT_THAT(expected(1), ElementsAre(one[1]));
   launch(1, {one[1]});
@@ -155,11 +158,6 @@ TEST_F(LaunchReplayTest, FindsAModelAgainThatRanSomeTimeAgo) {
 TEST_F(LaunchReplayTest, ForeseesTheEndOfATurnFromTheTurnBefore) {
   const auto one = allocate_many(5);
   const auto two = allocate_many(5);
-  const auto run = [&](const std::vector<BufferId>& model, int passes) {
-    for (int pass = 0; pass < passes; ++pass) {
-      for (const BufferId layer : model) launch(1, {layer});
-    }
-  };
   for (int turn = 0; turn < 2; ++turn) {
     run(one, 3);
     run(two, 4);
@@ -175,14 +173,11 @@ TEST_F(LaunchReplayTest, ForeseesTheEndOfATurnFromTheTurnBefore) {
 TEST_F(LaunchReplayTest, TakesAStartThatIsLikeNoOtherForTheFirstOne) {
   const auto one = allocate_many(5);
   const auto two = allocate_many(5);
-  for (const auto* model : {&one, &two}) {
-    for (int pass = 0; pass < 4; ++pass) {
-      for (const BufferId layer : *model) launch(1, {layer});
-    }
-  }
+  run(one, 4);
+  run(two, 4);
   // The first model never came after the second one. Its last pass was followed by the second
   // model, its first one by itself.
-  for (const BufferId layer : one) launch(1, {layer});
+  run(one, 1);
   EXPECT_EQ(replay_.next_use(one[0]), replay_.present() + 1);
   EXPECT_EQ(replay_.next_use(two[0]), replay_.present() + 1 + 3 * 5);
 }
