@@ -11,7 +11,10 @@
 namespace superpipe::testing {
 namespace {
 
+using ::testing::Contains;
 using ::testing::IsEmpty;
+using ::testing::Le;
+using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 class StallMeterTest : public ::testing::Test {
@@ -47,6 +50,16 @@ TEST_F(StallMeterTest, MeasuresFromTheStreamsEndToTheFetchs) {
   EXPECT_TRUE(settle(8));
   EXPECT_DOUBLE_EQ(meter_.stall_ms(), 5);
   EXPECT_FALSE(meter_.is_waiting());
+}
+
+TEST_F(StallMeterTest, AsksAboutFewLaunchesHoweverFarTheHostIsAhead) {
+  std::vector<CompletionRef> ends;
+  for (int i = 0; i < 1000; ++i) {
+    ends.push_back(completion());
+    launch(i, ends.back(), {completion(), completion()});
+  }
+  EXPECT_THAT(meter_.awaited(), SizeIs(Le(16U)));
+  EXPECT_THAT(meter_.awaited(), Contains(ends.front())) << "the oldest ends first";
 }
 
 TEST_F(StallMeterTest, MeasuresFromWhenTheBuffersWereAskedForIfTheStreamWasReadyBefore) {
