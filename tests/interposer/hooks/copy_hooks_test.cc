@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "tests/interposer/managed_fixture.h"
@@ -161,6 +162,62 @@ TEST_F(CopyHooksTest, TellsTheDirectionOfAUnifiedCopyByItsAddresses) {
   EXPECT_EQ(hook::cuMemcpy(address_of(back_.data()), address_of(content_.data()), 16),
             CUDA_SUCCESS);
   EXPECT_EQ(device_copies, 2);
+}
+
+/// What the device has of one buffer, and how much of it the driver was asked to copy.
+CUdeviceptr base_on_device = 0;
+std::vector<char> on_device;
+std::size_t copied_by_driver = 0;
+
+/// Under `auto` a buffer may be on the device in part.
+class CopyHooksInPieces : public CopyHooksTest {
+ protected:
+  static constexpr std::size_t kSize = 40 << 20;
+
+  void configure(Configuration& configuration) override {
+    BudgetFixture::configure(configuration);
+    configuration.policy = PolicyKind::kAuto;
+  }
+  void SetUp() override {
+    CopyHooksTest::SetUp();
+    on_device.assign(kSize, 0);
+    DriverTable& table = driver();
+    table.cuMemcpyHtoD_v2 = [](CUdeviceptr to, const void* from, std::size_t size) {
+      std::memcpy(on_device.data() + (to - base_on_device), from, size);
+      copied_by_driver += size;
+      return CUDA_SUCCESS;
+    };
+    table.cuMemcpyDtoH_v2 = [](void* to, CUdeviceptr from, std::size_t size) {
+      std::memcpy(to, on_device.data() + (from - base_on_device), size);
+      copied_by_driver += size;
+      return CUDA_SUCCESS;
+    };
+  }
+
+  /// A buffer of kSize of which another one of that size, used since, has left only a part.
+  static CUdeviceptr buffer_in_part() {
+    auto* const kernel = reinterpret_cast<CUfunction>(0x7770);
+    base_on_device = allocate(kSize);
+    const CUdeviceptr later = allocate(kSize);
+    for (const CUdeviceptr buffer : {base_on_device, later}) {
+      EXPECT_EQ(launch(kernel, buffer, buffer), CUDA_SUCCESS);
+    }
+    return base_on_device;
+  }
+};
+
+TEST_F(CopyHooksInPieces, CopiesEachPartWhereItsBytesAre) {
+  const CUdeviceptr buffer = buffer_in_part();
+  std::vector<char> written(kSize);
+  for (std::size_t i = 0; i < kSize; ++i) written[i] = static_cast<char>(i * 31 >> 12);
+  ASSERT_EQ(hook::cuMemcpyHtoD_v2(buffer, written.data(), kSize), CUDA_SUCCESS);
+  const std::size_t in_place = std::exchange(copied_by_driver, 0);
+  EXPECT_GT(in_place, 0U);
+  EXPECT_LT(in_place, kSize);
+  std::vector<char> back(kSize);
+  ASSERT_EQ(hook::cuMemcpyDtoH_v2(back.data(), buffer, kSize), CUDA_SUCCESS);
+  EXPECT_EQ(copied_by_driver, in_place);
+  EXPECT_TRUE(back == written);
 }
 
 }  // namespace
