@@ -60,16 +60,21 @@ class VirtualProgram : public Program {
   void upload(Handle buffer) override {
     begin_call();
     const VirtualDevice::Operand& memory = buffers_[index_of(buffer)];
-    UseToken token;
-    const auto route = manager_->begin_copy_in(memory.address, memory.size, stream(), true, token);
-    if (!route.ok()) throw CallFailed("a copy from the host", route.status(), warning_);
-    if (route->host == nullptr) {
-      device_.upload(stream(), memory.address, memory.size);
-    } else {
-      clock_.charge(std::chrono::round<Time>(experiment_.host_copies.time_for(memory.size)));
-      device_.note_host_write(route->host);
+    for (Bytes done; done < memory.size;) {
+      const Address address = memory.address + done.count();
+      UseToken token;
+      const auto route =
+          manager_->begin_copy_in(address, memory.size - done, stream(), true, token);
+      if (!route.ok()) throw CallFailed("a copy from the host", route.status(), warning_);
+      if (route->host == nullptr) {
+        device_.upload(stream(), address, route->size);
+      } else {
+        clock_.charge(std::chrono::round<Time>(experiment_.host_copies.time_for(route->size)));
+        device_.note_host_write(route->host);
+      }
+      manager_->end_use(token, stream(), true);
+      done += route->size;
     }
-    manager_->end_use(token, stream(), true);
   }
 
   void launch(KernelId kernel, std::span<const Handle> buffers, Seconds compute) override {
