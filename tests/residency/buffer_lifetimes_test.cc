@@ -261,9 +261,10 @@ TEST_F(BufferLifetimesTest, APageUnderATransferWithoutAKnownEndServesNobody) {
 /// A budget of one page, and host memory for two.
 class TightLifetimesTest : public BufferLifetimesTest {
  protected:
-  TightLifetimesTest() : BufferLifetimesTest(tight()) {}
-  static ResidencyOptions tight() {
-    ResidencyOptions options = options_of(1);
+  explicit TightLifetimesTest(std::uint64_t budget_pages = 1)
+      : BufferLifetimesTest(tight(budget_pages)) {}
+  static ResidencyOptions tight(std::uint64_t budget_pages) {
+    ResidencyOptions options = options_of(budget_pages);
     options.host_limit = 2 * kGranule;
     return options;
   }
@@ -294,14 +295,9 @@ TEST_F(TightLifetimesTest, OnceNotAllFitTheDeviceEachBufferIsBacked) {
 }
 
 /// A budget of four pages, and host memory for two.
-class LittleHostMemoryTest : public BufferLifetimesTest {
+class LittleHostMemoryTest : public TightLifetimesTest {
  protected:
-  LittleHostMemoryTest() : BufferLifetimesTest(little()) {}
-  static ResidencyOptions little() {
-    ResidencyOptions options = options_of(4);
-    options.host_limit = 2 * kGranule;
-    return options;
-  }
+  LittleHostMemoryTest() : TightLifetimesTest(4) {}
 };
 
 TEST_F(LittleHostMemoryTest, AProgramThatFitsTheDeviceNeedsNone) {
@@ -311,6 +307,19 @@ TEST_F(LittleHostMemoryTest, AProgramThatFitsTheDeviceNeedsNone) {
   EXPECT_EQ(core_.host.reserved(), Bytes{}) << "what a refused allocation began is taken back";
   ASSERT_EQ(lifetimes_.free(last, std::nullopt), Status::kOk);
   EXPECT_EQ(status_of_allocation(), Status::kOk);
+}
+
+TEST_F(LittleHostMemoryTest, ARefusedAllocationLeavesASlabThatIsBeingMappedBacked) {
+  Buffer& buffer = core_.buffers[id_of(allocate(2))];
+  allocate(2);
+  {
+    const ManagerLock lock(core_.mutex);
+    ASSERT_TRUE(core_.back(buffer));
+    buffer.host.is_mapping = true;
+  }
+  EXPECT_EQ(status_of_allocation(), Status::kOutOfHostMemory);
+  EXPECT_EQ(core_.host.reserved(), 2 * kGranule);
+  buffer.host.is_mapping = false;
 }
 
 TEST_F(LittleHostMemoryTest, ABufferThatLeavesAllTheSameIsBackedThen) {
