@@ -115,6 +115,22 @@ TEST_F(PiecesCopyTest, ACopyThatBeginsInAPieceInPlaceGoesToTheDevice) {
   }
 }
 
+TEST_F(PiecesCopyTest, ACopyThatBeginsInAPieceThatIsOutGoesToTheHostCopyUpToThePieceInPlace) {
+  const BufferId id = pieces_in(kSize, 20);
+  take_out(id, {0});
+  const Part most{Bytes{10}, kSize - Bytes{10}};
+  for (const Way way : {Way::kOutOfBuffer, Way::kIntoBuffer}) {
+    UseToken token;
+    const auto route = begin(id, most, way, true, token, stream_);
+    ASSERT_TRUE(route.ok());
+    EXPECT_EQ(route->host, core_.buffers[id].host.slab.data + 10);
+    EXPECT_EQ(route->size, kPiece - Bytes{10});
+    EXPECT_EQ(core_.buffers[id].pins, 0U) << "the pieces in place may go meanwhile";
+    end(token, stream_);
+    EXPECT_THAT(device_values(id), ElementsAre(kGone, 21, 22));
+  }
+}
+
 TEST_F(PiecesCopyTest, ASynchronousCopyWaitsForTheWriteBacksOfThePiecesThatItNamesAlone) {
   for (const Way way : {Way::kOutOfBuffer, Way::kIntoBuffer}) {
     const BufferId id = pieces_clean(kSize, 10);

@@ -1,6 +1,6 @@
-// The fixture of the tests of buffers that are cut into pieces: each piece comes and goes by itself,
-// with bytes, a page and events of its own, while launches, copies, frees and allocations are of the
-// whole buffer.
+// The fixture of the tests of buffers that are cut into pieces: each piece comes and goes by
+// itself, with bytes, a page and events of its own, while launches, copies, frees and allocations
+// are of the whole buffer.
 #pragma once
 
 #include <gtest/gtest.h>
