@@ -42,6 +42,10 @@ void add_learned(const ResidencyStats& earlier, ResidencyStats& sum) {
   sum.learned.mispredictions = mispredictions;
 }
 
+void add_refusal(const std::optional<Refusal>& earlier, std::optional<Refusal>& worst) {
+  if (earlier && (!worst || earlier->lacking > worst->lacking)) worst = earlier;
+}
+
 }  // namespace
 
 void restore_larger_passes(const LearnedSnapshot& snapshot, ResidencyStats& stats) {
@@ -70,6 +74,7 @@ RunFigures merged(const RunFigures& earlier, const RunFigures& later) {
   add_learned(earlier.residency, sum.residency);
   prepend(earlier.residency.pass_ms, sum.residency.pass_ms);
   prepend(earlier.residency.timeline, sum.residency.timeline);
+  add_refusal(earlier.residency.worst_refusal, sum.residency.worst_refusal);
   sum.launches_without_buffers += earlier.launches_without_buffers;
   sum.headroom = std::max(sum.headroom, earlier.headroom);
   if (!sum.link_bytes_per_second) sum.link_bytes_per_second = earlier.link_bytes_per_second;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "policy/policy_engine.h"
@@ -28,11 +29,19 @@ struct ResidencyCounters {
   std::uint64_t errors = 0;
 };
 
+/// A launch, or another operation, that was refused because the budget is too small for it alone.
+struct Refusal {
+  std::string kernel;  ///< empty: it was no launch
+  Bytes working_set;   ///< the managed bytes that it needs at once
+  Bytes lacking;       ///< by how much the budget would have to be larger
+};
+
 /// The counters, and the figures that take host memory: those are empty where it has run out.
 struct ResidencyStats : ResidencyCounters {
   std::vector<double> pass_ms;  ///< device time between starts of passes, as the worker saw them
   PolicyEngine::Learned learned;
-  std::vector<TimelineEvent> timeline;  ///< empty unless it is recorded
+  std::vector<TimelineEvent> timeline;   ///< empty unless it is recorded
+  std::optional<Refusal> worst_refusal;  ///< the one that lacked most; nullopt: nothing was refused
 };
 
 /// What was known of a program's layers at one moment, and the limit that applied then.
@@ -52,7 +61,7 @@ struct RunFigures {
   PolicyKind policy = PolicyKind::kResident;
   std::optional<int> k;        ///< as configured
   std::optional<int> k_prime;  ///< as configured or defaulted
-  Bytes budget;                ///< 0: none
+  Bytes budget;                ///< without the context; 0: none
   Bytes context_bytes;
   Bytes headroom;  ///< of the budget, kept free for what the driver takes without being asked
   ResidencyStats residency;

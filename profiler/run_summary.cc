@@ -25,9 +25,11 @@ std::string summary_text(const RunFigures& figures) {
     text += ", k " + std::to_string(figures.scheduled_k()) + ", k' " +
             std::to_string(figures.scheduled_k_prime());
   }
-  text += ", layers ";
-  text += stats.learned.layers_known ? std::to_string(stats.learned.layer_bytes.size())
-                                     : std::string("not found");
+  if (stats.learned.layers_known) {
+    text += ", layers " + std::to_string(stats.learned.layer_bytes.size());
+  } else if (counts_layers(figures.policy)) {
+    text += ", layers not found";
+  }
   text += std::string(", allocators ") + (figures.async_allocators ? "async" : "native") + "\n";
 
   const Bytes with = stats.peak_device_bytes + figures.context_bytes;
@@ -67,6 +69,14 @@ std::string summary_text(const RunFigures& figures) {
   } else {
     text += "superpipe: " + std::to_string(figures.launches()) +
             " launches, no repeated pass found, stalled " + fixed(stats.stall_ms, 1) + " ms\n";
+  }
+  if (const auto& refusal = stats.worst_refusal) {
+    const Bytes budget = figures.budget + figures.context_bytes;
+    text += "superpipe: the budget of " + exact_bytes(budget) + " was too small for " +
+            (refusal->kernel.empty() ? "one operation" : "a launch of kernel " + refusal->kernel) +
+            ", which needs " + exact_bytes(refusal->working_set) +
+            " at once; the smallest budget that would run it: " +
+            exact_bytes(budget + refusal->lacking) + "\n";
   }
   return text;
 }

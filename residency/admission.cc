@@ -128,7 +128,7 @@ Status Admission::refuse_too_large(const WorkingSet& set, Attempt& attempt) {
   // What was freed since the last sample may be all that is lacking.
   if (!std::exchange(attempt.sampled, true)) (void)core_.sample_passthrough();
   if (!is_too_large()) return Status::kOk;
-  warn_too_large(set, attempt);
+  note_refusal(set, attempt);
   return Status::kWorkingSetTooLarge;
 }
 
@@ -221,18 +221,24 @@ void Admission::give_up(const WorkingSet& set) noexcept {
   }
 }
 
-void Admission::warn_too_large(const WorkingSet& set, const Attempt& attempt) {
+// Keeps it for the summary, and tells the user now.
+void Admission::note_refusal(const WorkingSet& set, const Attempt& attempt) {
   const Bytes limit = core_.ledger.limit();
+  const Bytes lacking = attempt.working_set - limit;
   const auto number = static_cast<std::uint64_t>(set.kernel);
+  const bool is_launch = set.kernel != KernelId{};
+  if (!core_.worst_refusal || lacking > core_.worst_refusal->lacking) {
+    core_.worst_refusal = {is_launch ? core_.options.kernel_name(set.kernel) : std::string(),
+                           attempt.working_set, lacking};
+  }
   core_.warnings.once("too-large " + std::to_string(number), [&] {
-    const std::string what = set.kernel == KernelId{}
-                                 ? "one operation"
-                                 : "a launch of kernel " + core_.options.kernel_name(set.kernel);
+    const std::string what =
+        is_launch ? "a launch of kernel " + core_.options.kernel_name(set.kernel) : "one operation";
     return what + " needs " + exact_bytes(attempt.working_set) +
            " of managed buffers at once, but the budget leaves " + exact_bytes(limit) + " (" +
            exact_bytes(core_.passthrough.bytes()) + " are pass-through memory, the headroom is " +
            exact_bytes(core_.passthrough.headroom()) + "): raise the budget by at least " +
-           exact_bytes(attempt.working_set - limit) +
+           exact_bytes(lacking) +
            " (--gpu-mem, SUPERPIPE_GPU_MEM) or allow the overflow (SUPERPIPE_OVERFLOW=allow)";
   });
 }

@@ -76,6 +76,7 @@ class Admission {
   Result<Missing> demand_missing(const WorkingSet& set, Attempt& attempt) REQUIRES(manager_lock);
   Status demand(PieceId id, Attempt& attempt) REQUIRES(manager_lock);
   Status refuse_too_large(const WorkingSet& set, Attempt& attempt) REQUIRES(manager_lock);
+  void note_refusal(const WorkingSet& set, const Attempt& attempt) REQUIRES(manager_lock);
   Result<Next> find_room(const WorkingSet& set, const Missing& missing, Attempt& attempt)
       REQUIRES(manager_lock);
   Status wait(Bytes needed, Attempt& attempt) REQUIRES(manager_lock);
@@ -87,7 +88,6 @@ class Admission {
            core_.cache.bytes() > Bytes{};
   }
 
-  void warn_too_large(const WorkingSet& set, const Attempt& attempt) REQUIRES(manager_lock);
   void warn_immovable(const Attempt& attempt) REQUIRES(manager_lock);
   void warn_overflow(const Attempt& attempt) REQUIRES(manager_lock);
   void warn_expired(Bytes needed) REQUIRES(manager_lock);

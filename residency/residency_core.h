@@ -209,6 +209,7 @@ struct ResidencyCore {
   std::uint64_t seq GUARDED_BY(manager_lock) = 0;  ///< of the last submitted use
 
   ResidencyCounters counters GUARDED_BY(manager_lock);
+  std::optional<Refusal> worst_refusal GUARDED_BY(manager_lock);  ///< the one that lacked most
   StallMeter stalls GUARDED_BY(manager_lock);
   PassMeter passes GUARDED_BY(manager_lock);
   std::unique_ptr<Timeline> timeline GUARDED_BY(manager_lock);  ///< null unless it is recorded

@@ -167,6 +167,7 @@ ResidencyStats ResidencyManager::Impl::stats() const {
     stats.pass_ms = core.passes.pass_ms();
     stats.learned = core.policy.learned();
     if (core.timeline != nullptr) stats.timeline = core.timeline->events();
+    stats.worst_refusal = core.worst_refusal;
   } catch (const std::bad_alloc&) {
     // Without host memory the counters are all there is to tell.
   }

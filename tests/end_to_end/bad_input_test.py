@@ -103,6 +103,9 @@ class BudgetTooSmall(EndToEndCase):
         self.assertRegex(lines[0], rf"kernel layers::layer_gradient\(.*\) needs {8 * MIB} bytes .*"
                          rf"the budget leaves {4 * MIB} bytes .*raise the budget by at least {4 * MIB} bytes .*"
                          "--gpu-mem.*SUPERPIPE_OVERFLOW=allow")
+        summary = self.lines(outcome.stderr, "smallest budget that would run it")
+        self.assertEqual(len(summary), 1, outcome.stderr)
+        self.assertRegex(summary[0], rf"kernel layers::layer_gradient\(.*run it: {14 * MIB} bytes")
         self.assert_succeeded(run(self.COMMAND, "--gpu-mem", "18M"))  # the update of a layer needs 12 MiB
         self.assertEqual(outcome.driver["unmapped_accesses"], 0)
         self.assertLessEqual(outcome.peak, 10 * MIB)

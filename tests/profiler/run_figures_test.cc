@@ -124,6 +124,21 @@ TEST(Merged, DescribesTheLayersThatWereLearnedLast) {
   EXPECT_EQ(sum.residency.learned.mispredictions, 2U);
 }
 
+TEST(Merged, KeepsTheRefusalThatLackedMost) {
+  RunFigures none;
+  RunFigures small;
+  small.residency.worst_refusal = {"small", 9_MiB, 1_MiB};
+  RunFigures large;
+  large.residency.worst_refusal = {"large", 5_MiB, 2_MiB};
+  const auto kernel = [](const RunFigures& figures) {
+    return figures.residency.worst_refusal.value_or(Refusal{}).kernel;
+  };
+  EXPECT_EQ(kernel(merged(small, none)), "small");
+  EXPECT_EQ(kernel(merged(none, small)), "small");
+  EXPECT_EQ(kernel(merged(small, large)), "large");
+  EXPECT_EQ(kernel(merged(large, small)), "large");
+}
+
 TEST(Merged, DescribesTheEarlierLayersWhereTheLaterRunLearnedNone) {
   RunFigures later;
   later.residency.managed_limit = 20_MiB;

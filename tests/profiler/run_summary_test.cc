@@ -34,6 +34,14 @@ TEST(SummaryText, DoesNotClaimPassesThatWereNotSeen) {
   EXPECT_THAT(text, HasSubstr("layers not found"));
 }
 
+TEST(SummaryText, MissesNoLayersUnderAPolicyThatDoesWithoutThem) {
+  RunFigures figures = streaming_run();
+  figures.policy = PolicyKind::kAuto;
+  EXPECT_THAT(summary_text(figures), HasSubstr("policy auto, layers 8, allocators"));
+  figures.residency.learned = {};
+  EXPECT_THAT(summary_text(figures), HasSubstr("policy auto, allocators"));
+}
+
 TEST(SummaryText, NamesNoBoundThatIsNotKnown) {
   RunFigures figures = streaming_run();
   figures.link_bytes_per_second.reset();
@@ -53,6 +61,21 @@ TEST(SummaryText, ClaimsNoSavingWhereThereIsNone) {
   figures.residency.peak_device_bytes = 132_MiB;
   EXPECT_THAT(summary_text(figures),
               HasSubstr("peak device memory 134 MiB (without superpipe 134 MiB)\n"));
+}
+
+TEST(SummaryText, NamesTheSmallestBudgetThatRunsWhatWasRefused) {
+  RunFigures figures = streaming_run();
+  figures.budget = 40_MiB;
+  figures.context_bytes = 1_MiB;
+  EXPECT_THAT(summary_text(figures), Not(HasSubstr("smallest budget")));
+  figures.residency.worst_refusal = {"multiply(float*)", 48_MiB, 12_MiB};
+  EXPECT_THAT(
+      summary_text(figures),
+      HasSubstr("the budget of 42991616 bytes (41 MiB) was too small for a launch of kernel "
+                "multiply(float*), which needs 50331648 bytes (48 MiB) at once; the "
+                "smallest budget that would run it: 55574528 bytes (53 MiB)\n"));
+  figures.residency.worst_refusal->kernel.clear();
+  EXPECT_THAT(summary_text(figures), HasSubstr("too small for one operation, which needs"));
 }
 
 TEST(SummaryText, BeginsEveryLineWithTheSameWord) {

@@ -139,6 +139,20 @@ TEST_F(AdmissionTest, ASetAboveABudgetFailsBeforeAnythingMoves) {
   EXPECT_TRUE(warned("raise the budget by at least 4096 bytes"));
 }
 
+TEST_F(AdmissionTest, TheRefusalThatLackedMostIsKept) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId page = make_out(1);
+  const BufferId more = make_out(1);
+  const BufferId most = make_out(2);
+  EXPECT_FALSE(core_.worst_refusal);
+  for (const auto& set : {std::vector{page, more, most}, std::vector{page, most}}) {
+    EXPECT_EQ(bring_in(set), Status::kWorkingSetTooLarge);
+    ASSERT_TRUE(core_.worst_refusal);
+    EXPECT_EQ(core_.worst_refusal->working_set, 4 * kGranule);
+    EXPECT_EQ(core_.worst_refusal->lacking, 2 * kGranule);
+  }
+}
+
 TEST_F(AdmissionTest, BuffersThatCannotBeMovedLeaveNoRoom) {
   const ManagerLock lock(core_.mutex);
   for (int i = 0; i < 2; ++i) core_.buffers[make_in()].pinned_forever = true;
