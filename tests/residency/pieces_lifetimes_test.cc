@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "residency/buffer_lifetimes.h"
+#include "residency/copy_routes.h"
 #include "tests/residency/pieces_fixture.h"
 
 namespace superpipe::testing {
