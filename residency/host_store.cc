@@ -33,6 +33,31 @@ Result<Slab> HostStore::acquire(Bytes size, bool zeroed) {
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
   }
+  Slab found = take_idle_of(size);
+  if (!found) {
+    std::unique_lock lock(mutex_);
+    const bool was_stocking = stocking_ == size;
+    returned_.wait_for(lock, wait_limit_, [&] { return stocking_ != size; });
+    lock.unlock();
+    if (was_stocking) found = take_idle_of(size);
+  }
+  note_wanted(size);
+  if (!found) {
+    if (!make_room(size, false) && !make_room(size, true)) return Status::kOutOfHostMemory;
+    const Result<Slab> pinned = pin(size);
+    if (!pinned.ok()) return pinned.status();
+    found = *pinned;
+  } else if (zeroed) {
+    // A stocked one reads as zero already, but is not told apart.
+    std::memset(found.data, 0, found.size.count());
+  }
+  const std::lock_guard lock(mutex_);
+  spare_.splice(spare_.end(), node);
+  return found;
+}
+
+// An idle slab of that size whose transfers have completed, or none.
+Slab HostStore::take_idle_of(Bytes size) {
   // Candidates of the right size leave the list while their events are asked for, so that two
   // threads never get the same one.
   Slabs idle = take_idle();
@@ -46,25 +71,85 @@ Result<Slab> HostStore::acquire(Bytes size, bool zeroed) {
     break;
   }
   put_idle(std::move(idle));
-  if (found) {
-    if (zeroed) std::memset(found.data, 0, found.size.count());
-    const std::lock_guard lock(mutex_);
-    spare_.splice(spare_.end(), node);
-    return found;
-  }
+  return found;
+}
 
-  if (!make_room(size, false) && !make_room(size, true)) return Status::kOutOfHostMemory;
+// Maps and pins a slab that is counted as pinned already, and uncounts it if that fails.
+Result<Slab> HostStore::pin(Bytes size) noexcept {
   void* const data = mmap(nullptr, size.count(), PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  const Status status = data == MAP_FAILED ? Status::kOutOfHostMemory : device_.pin(data, size);
-  if (status != Status::kOk && data != MAP_FAILED) munmap(data, size.count());
-  const std::lock_guard lock(mutex_);
-  if (status != Status::kOk) {
-    pinned_ -= size;
-    return status;
+  Status status = Status::kOutOfHostMemory;
+  try {
+    if (data != MAP_FAILED) status = device_.pin(data, size);
+  } catch (const std::bad_alloc&) {
+    // It could not even say why it was refused.
   }
-  spare_.splice(spare_.end(), node);
-  return Slab{static_cast<std::byte*>(data), size};
+  if (status == Status::kOk) return Slab{static_cast<std::byte*>(data), size};
+  if (data != MAP_FAILED) munmap(data, size.count());
+  const std::lock_guard lock(mutex_);
+  pinned_ -= size;
+  return status;
+}
+
+// Remembers that a slab of `size` was acquired, and whether another one should be stocked.
+void HostStore::note_wanted(Bytes size) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::find(lately_, size) != lately_.end()) lacking_ = size;
+  lately_[next_] = size;
+  next_ = (next_ + 1) % lately_.size();
+}
+
+std::optional<Bytes> HostStore::lacking() const {
+  const std::lock_guard lock(mutex_);
+  return lacking_;
+}
+
+bool HostStore::stock(Bytes size) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (lacking_ == size) lacking_.reset();
+  }
+  Slabs node;
+  try {
+    node.emplace_back();
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  if (!begin_stocking(size)) return false;
+  const Result<Slab> slab = pin(size);
+  const std::lock_guard lock(mutex_);
+  stocking_.reset();
+  returned_.notify_all();
+  // Where the device refuses a pin, the memory that is left is for who needs it.
+  may_stock_ = slab.ok();
+  if (!slab.ok()) return false;
+  node.front().slab = *slab;
+  idle_.splice(idle_.begin(), node);
+  return true;
+}
+
+// Counts `size` as pinned, unless a slab of it is idle, or idle slabs would take too much.
+bool HostStore::begin_stocking(Bytes size) {
+  Slabs idle = take_idle();
+  Bytes idle_bytes;
+  for (const Idle& entry : idle) idle_bytes += entry.slab.size;
+  const bool has_one =
+      std::ranges::any_of(idle, [&](const Idle& entry) { return entry.slab.size == size; });
+  const auto counted = [&] {
+    const std::lock_guard lock(mutex_);
+    if (has_one || !may_stock_ || (idle_bytes + size) * kMostIdlePart > pinned_ - idle_bytes) {
+      return false;
+    }
+    // What is reserved is pinned sooner or later, and must find room then.
+    const Bytes taken = std::max(pinned_, reserved_ + idle_bytes);
+    if (size > limit_ || taken > limit_ - size) return false;
+    pinned_ += size;
+    stocking_ = size;
+    return true;
+  };
+  const bool begun = counted();
+  put_idle(std::move(idle));
+  return begun;
 }
 
 void HostStore::release(Slab slab, std::vector<EventRef> after) noexcept {
@@ -116,7 +201,7 @@ HostStore::Slabs HostStore::take_idle() {
 void HostStore::put_idle(Slabs idle) {
   const std::lock_guard lock(mutex_);
   taken_ = false;
-  returned_.notify_one();
+  returned_.notify_all();
   idle_.splice(idle_.begin(), idle);
 }
 
@@ -129,7 +214,8 @@ void HostStore::destroy(const Slab& slab) {
   pinned_ -= slab.size;
 }
 
-// Counts `size` as pinned if the cap allows, after destroying idle slabs, oldest first.
+// Counts `size` as pinned if the cap allows, after destroying idle slabs, oldest first. `wait`: for
+// the transfers of idle slabs, and for what is being stocked.
 bool HostStore::make_room(Bytes size, bool wait) {
   const auto counted = [&] {
     const std::lock_guard lock(mutex_);
@@ -138,8 +224,13 @@ bool HostStore::make_room(Bytes size, bool wait) {
     return true;
   };
   if (counted()) return true;
+  if (wait) {
+    // What is being stocked can be destroyed when it is there.
+    std::unique_lock lock(mutex_);
+    returned_.wait_for(lock, wait_limit_, [this] { return !stocking_; });
+  }
   Slabs idle = take_idle();
-  bool done = false;
+  bool done = counted();
   while (!done && !idle.empty()) {
     const auto victim = std::find_if(idle.begin(), idle.end(), [this](const Idle& entry) {
       const auto complete = events_.all_complete(entry.after);

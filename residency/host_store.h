@@ -1,12 +1,14 @@
 // Pinned host memory for evicted content: exact sizes, capped, recycled.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "policy/units.h"
@@ -28,7 +30,8 @@ struct Slab {
 ///
 /// Backing is reserved when a buffer is allocated (so that it is never missing at an eviction), but
 /// mapped and pinned only when first needed. Slabs keep their pin when released, for the next
-/// buffer of that size, as long as the cap allows.
+/// buffer of that size, as long as the cap allows. Pinning takes long (5 GB/s), so a thread that
+/// has time for it may stock() a slab of a size that is asked for again and again.
 class HostStore {
  public:
   HostStore(DeviceMemory& device, EventPool& events, Bytes limit,
@@ -45,9 +48,20 @@ class HostStore {
 
   /// A pinned slab of exactly `size` bytes within what was reserved; `zeroed`: it reads as zero.
   ///
-  /// Waits, bounded, for transfers of slabs released earlier if the cap demands it.
+  /// Waits, bounded, for a slab of that size that is being stocked, and for transfers of slabs
+  /// released earlier if the cap demands it.
   /// @return kOutOfHostMemory (also when pinning is refused), kDeviceError.
   Result<Slab> acquire(Bytes size, bool zeroed);
+
+  /// The size of which a slab should be pinned ahead of need: one of the latest slabs was of that
+  /// size, and one of those shortly before. nullopt: there is none.
+  [[nodiscard]] std::optional<Bytes> lacking() const;
+
+  /// Pins a slab of `size` for who acquires one next, if what is reserved and what is idle already
+  /// leave room for it under the cap, and no such pin was ever refused. Takes as long as pinning
+  /// does.
+  /// @return whether it did.
+  bool stock(Bytes size) noexcept;
 
   /// Gives a slab back; it is touched again only when all of `after` has completed. Allocates
   /// nothing.
@@ -73,6 +87,16 @@ class HostStore {
 
   using Slabs = std::list<Idle>;
 
+  /// So many of the latest slabs tell which sizes are asked for again and again.
+  static constexpr std::size_t kRemembered = 16;
+  /// With the one that is stocked, idle slabs take at most one part in so many of those in use.
+  static constexpr std::uint64_t kMostIdlePart = 4;
+
+  Slab take_idle_of(Bytes size);
+  Result<Slab> pin(Bytes size) noexcept;
+  void note_wanted(Bytes size) noexcept;
+  bool begin_stocking(Bytes size);
+
   // The list of idle slabs is taken out to be worked on without the lock, by one thread at a time:
   // to another it would look as if there were none.
   Slabs take_idle();
@@ -87,6 +111,11 @@ class HostStore {
   mutable std::mutex mutex_;
   std::condition_variable returned_;
   bool taken_ = false;
+  std::optional<Bytes> stocking_;  ///< what stock() is pinning
+  std::optional<Bytes> lacking_;
+  bool may_stock_ = true;                    ///< the device has not refused to pin one
+  std::array<Bytes, kRemembered> lately_{};  ///< sizes of the latest slabs, in a ring
+  std::size_t next_ = 0;                     ///< where the next one goes in it
   Bytes reserved_;
   Bytes pinned_;
   Slabs idle_;   // released last at the back

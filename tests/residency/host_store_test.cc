@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <latch>
+#include <optional>
+#include <thread>
 
 #include "tests/residency/fake_device.h"
 
@@ -53,6 +57,129 @@ TEST_F(HostStoreTest, ReusesASlabOnlyWhenItsTransfersAreDone) {
   EXPECT_EQ(again->data, slab->data);
   EXPECT_EQ(again->data[5], std::byte{0}) << "asked for zeroes";
   EXPECT_EQ(store_.pinned(), 8_KiB);
+}
+
+/// A cap that leaves room for what is stocked.
+class StockedStoreTest : public HostStoreTest {
+ protected:
+  /// So many slabs of 4 KiB in use, which are all of one size.
+  void use(int slabs) {
+    for (int i = 0; i < slabs; ++i) ASSERT_TRUE(store_.acquire(4_KiB, false).ok());
+  }
+  [[nodiscard]] int pins() const { return device_.calls(Call::kPin); }
+
+  HostStore store_{device_, events_, 64_KiB, std::chrono::milliseconds{100}};
+};
+
+TEST_F(StockedStoreTest, LacksASlabOfASizeThatIsAskedForAgain) {
+  use(1);
+  EXPECT_EQ(store_.lacking(), std::nullopt) << "it may have been the only one";
+  use(1);
+  EXPECT_EQ(store_.lacking(), 4_KiB);
+  ASSERT_TRUE(store_.acquire(8_KiB, false).ok());
+  EXPECT_EQ(store_.lacking(), 4_KiB);
+}
+
+TEST_F(StockedStoreTest, WhatIsStockedIsPinnedBeforeItIsAskedFor) {
+  use(4);
+  ASSERT_TRUE(store_.stock(4_KiB));
+  EXPECT_EQ(store_.lacking(), std::nullopt);
+  EXPECT_EQ(store_.pinned(), 20_KiB);
+  const int before = pins();
+  use(1);
+  EXPECT_EQ(pins(), before);
+  EXPECT_EQ(store_.pinned(), 20_KiB);
+  EXPECT_EQ(store_.lacking(), 4_KiB) << "the next one";
+}
+
+TEST_F(StockedStoreTest, StocksOneOfASizeAndLittleBesideWhatIsInUse) {
+  use(3);
+  EXPECT_FALSE(store_.stock(4_KiB)) << "a third";
+  use(1);
+  EXPECT_TRUE(store_.stock(4_KiB));
+  EXPECT_FALSE(store_.stock(4_KiB)) << "one is idle";
+  EXPECT_FALSE(store_.stock(8_KiB)) << "three quarters";
+  EXPECT_EQ(store_.pinned(), 20_KiB);
+}
+
+TEST_F(StockedStoreTest, StocksNothingInRoomThatIsReserved) {
+  ASSERT_TRUE(store_.reserve(60_KiB));
+  use(8);
+  EXPECT_TRUE(store_.stock(4_KiB));
+  use(1);
+  ASSERT_TRUE(store_.reserve(4_KiB));
+  EXPECT_FALSE(store_.stock(4_KiB));
+  EXPECT_EQ(store_.pinned(), 36_KiB);
+}
+
+TEST_F(StockedStoreTest, WhatIsStockedGivesWayToSlabsOfOtherSizes) {
+  use(14);
+  ASSERT_TRUE(store_.stock(4_KiB));
+  EXPECT_TRUE(store_.acquire(8_KiB, false).ok());
+  EXPECT_EQ(store_.pinned(), 64_KiB);
+}
+
+TEST_F(StockedStoreTest, AStockThatCannotBePinnedCountsForNothingAndIsTheLast) {
+  use(4);
+  device_.fail(Call::kPin, 1, Status::kOutOfHostMemory);
+  EXPECT_FALSE(store_.stock(4_KiB));
+  EXPECT_EQ(store_.pinned(), 16_KiB);
+  use(1);
+  EXPECT_FALSE(store_.stock(4_KiB));
+  EXPECT_EQ(store_.pinned(), 20_KiB);
+}
+
+/// A device that takes a while for one pin.
+class SlowDevice : public FakeDevice {
+ public:
+  SlowDevice() : FakeDevice({}) {}
+  Status pin(void* host, Bytes size) override {
+    if (pins_before_slow_-- == 0) {
+      slow_begun.count_down();
+      slow_may_end.wait();
+    }
+    return FakeDevice::pin(host, size);
+  }
+  std::latch slow_begun{1};
+  std::latch slow_may_end{1};
+
+ private:
+  std::atomic<int> pins_before_slow_ = 4;
+};
+
+TEST(HostStoreThreads, WhoNeedsWhatIsBeingStockedWaitsForIt) {
+  SlowDevice device;
+  EventPool events(device);
+  HostStore store(device, events, 64_KiB, std::chrono::seconds{30});
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(store.acquire(4_KiB, false).ok());
+  std::thread stocker([&] { EXPECT_TRUE(store.stock(4_KiB)); });
+  device.slow_begun.wait();
+  std::atomic<bool> acquired = false;
+  std::thread evictor([&] {
+    EXPECT_TRUE(store.acquire(4_KiB, false).ok());
+    acquired = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  EXPECT_FALSE(acquired);
+  device.slow_may_end.count_down();
+  stocker.join();
+  evictor.join();
+  EXPECT_EQ(store.pinned(), 20_KiB) << "one for both";
+}
+
+TEST(HostStoreThreads, WhoHasRoomReservedWaitsForWhatIsBeingStocked) {
+  SlowDevice device;
+  EventPool events(device);
+  HostStore store(device, events, 24_KiB, std::chrono::seconds{30});
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(store.acquire(4_KiB, false).ok());
+  std::thread stocker([&] { EXPECT_TRUE(store.stock(4_KiB)); });
+  device.slow_begun.wait();
+  std::thread evictor([&] { EXPECT_TRUE(store.acquire(8_KiB, false).ok()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  device.slow_may_end.count_down();
+  stocker.join();
+  evictor.join();
+  EXPECT_EQ(store.pinned(), 24_KiB) << "what was stocked has given way";
 }
 
 TEST_F(HostStoreTest, DestroysIdleSlabsOfOtherSizesBeforeItRefuses) {
