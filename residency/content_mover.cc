@@ -290,6 +290,7 @@ Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed) {
   buffer.host.is_mapping = false;
   core_.announce_to_waiters();
   if (slab.ok()) buffer.host.slab = *slab;
+  core_.wake_stocker();
   return slab.status();
 }
 

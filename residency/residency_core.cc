@@ -28,7 +28,8 @@ ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions
       policy(manager_options.policy),
       asks_policy(moves && !manager_options.policy_waits),
       timeline(manager_options.record_timeline ? std::make_unique<Timeline>() : nullptr),
-      worker(mutex, manager_options.worker_thread, manager_options.worker_clock) {}
+      worker(mutex, manager_options.worker_thread, manager_options.worker_clock),
+      stocker(mutex, manager_options.worker_thread, manager_options.stocker_clock) {}
 
 Status ResidencyCore::start() {
   const auto arena_range = device.reserve(options.arena_size);

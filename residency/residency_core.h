@@ -77,6 +77,11 @@ struct ResidencyCore {
     if (!worker.wake()) ++counters.errors;
   }
 
+  /// Host memory may be wanted ahead of need.
+  void wake_stocker() noexcept REQUIRES(manager_lock) {
+    if (host.lacking()) (void)stocker.wake();
+  }
+
   /// Whether the user forbade to exceed the limit, not even for one launch.
   [[nodiscard]] bool must_keep_limit() const REQUIRES(manager_lock) {
     return ledger.is_hard() && !options.overflow_allowed;
@@ -215,6 +220,7 @@ struct ResidencyCore {
   std::unique_ptr<Timeline> timeline GUARDED_BY(manager_lock);  ///< null unless it is recorded
 
   Worker worker;
+  Worker stocker;  ///< pins host memory ahead of need
 
  private:
   bool hold_pages_still() noexcept REQUIRES(manager_lock);

@@ -14,6 +14,7 @@
 #include "residency/mover_rounds.h"
 #include "residency/page_supply.h"
 #include "residency/residency_core.h"
+#include "residency/stock_rounds.h"
 #include "residency/stream_marker.h"
 #include "residency/use_completion.h"
 #include "residency/use_tracker.h"
@@ -25,6 +26,7 @@ class ResidencyManager::Impl {
  public:
   Impl(DeviceMemory& device, const ResidencyOptions& options) : core(device, options) {
     core.worker.attach(rounds);
+    core.stocker.attach(stock_rounds);
   }
   ~Impl() { shut_down(); }
   Impl(const Impl&) = delete;
@@ -57,6 +59,7 @@ class ResidencyManager::Impl {
   CopyRoutes copies{core, streams, mover, uses};
   BufferLifetimes lifetimes{core, streams, pages, mover, evictions};
   MoverRounds rounds{core, pages, mover, completion, evictions};
+  StockRounds stock_rounds{core};
 
  private:
   bool admits_passthrough(Bytes size) noexcept EXCLUDES(manager_lock);
@@ -183,9 +186,11 @@ void ResidencyManager::Impl::shut_down() noexcept {
     if (core.stopped) return;
     core.stopped = true;
     core.worker.end();
+    core.stocker.end();
     core.announce_change();
   }
   core.worker.join();
+  core.stocker.join();
   // While a transfer still runs, nothing under it may go away: better leaked than torn.
   const bool quiet = core.transfers.stop(core.options.wait_limit) == Status::kOk;
   // Held to the end, across calls of the device: only threads that look in late wait for it.
@@ -261,8 +266,10 @@ void ResidencyManager::Impl::give_back_pages_and_addresses() {
 void ResidencyManager::Impl::abandon() noexcept {
   core.abandoned = true;
   core.worker.end();
+  core.stocker.end();
   if (core.worker.is_owner()) core.change.notify_all();
   left_running = !core.worker.abandon();
+  left_running = !core.stocker.abandon() || left_running;
 }
 
 ResidencyManager::ResidencyManager() = default;
@@ -360,6 +367,11 @@ void ResidencyManager::end_passthrough_change(PassthroughChange change) noexcept
 bool ResidencyManager::make_room(Bytes size) noexcept { return impl_->make_room(size); }
 
 void ResidencyManager::trim() { impl_->trim(); }
+
+bool ResidencyManager::run_stocker_once() {
+  const ManagerLock lock(impl_->core.mutex);
+  return impl_->core.stocker.run_once();
+}
 
 bool ResidencyManager::run_worker_once() {
   const ManagerLock lock(impl_->core.mutex);

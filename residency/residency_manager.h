@@ -113,6 +113,8 @@ class ResidencyManager {
   /// Does one piece of the worker's pending work that needs no waiting, on the calling thread.
   /// REQUIRES: options.worker_thread was false. @return false if there was none.
   bool run_worker_once();
+  /// The same for the thread that pins host memory ahead of need.
+  bool run_stocker_once();
 
   /// What a device says of its memory.
   struct Capacity {

@@ -40,6 +40,8 @@ struct ResidencyOptions {
   /// Without a worker's thread: told of the rounds that run in its place (residency/worker.h), or
   /// null. Must outlive the manager.
   WorkerClock* worker_clock = nullptr;
+  /// The same for the thread that pins host memory ahead of need.
+  WorkerClock* stocker_clock = nullptr;
   /// A kernel's name for messages. Called under the manager's lock: it may neither come back nor
   /// call the driver.
   std::function<std::string(KernelId)> kernel_name = [](KernelId kernel) {

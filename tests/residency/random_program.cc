@@ -215,6 +215,7 @@ class Program {
       launch(draw(5), chosen);
     }
     for (std::uint64_t n = draw(4); n > 0; --n) (void)armed()->run_worker_once();
+    (void)armed()->run_stocker_once();
     check_limit();
   }
 
@@ -233,6 +234,7 @@ class Program {
         if (draw(30) == 0) copy_out(draw(buffers_.size()), draw(2) == 0);
         launch(layer + 100, {2 * layer, 2 * layer + 1});
         for (std::uint64_t n = draw(6); n > 0; --n) (void)armed()->run_worker_once();
+        (void)armed()->run_stocker_once();
         check_limit();
       }
     }
