@@ -36,11 +36,13 @@ class VirtualProgram : public Program {
     options.now = [this] { return clock_.time_point(); };
     options.worker_thread = false;
     options.worker_clock = &clock_;
+    options.stocker_clock = &clock_.stocker();
     options.warn = [this](const std::string& text) { warning_ = text; };
     auto created = ResidencyManager::create(device_, options);
     if (!created.ok()) throw CallFailed("creating the manager", created.status(), warning_);
     manager_ = std::move(*created);
     run_round_ = [this] { (void)manager_->run_worker_once(); };
+    run_stocker_ = [this] { (void)manager_->run_stocker_once(); };
   }
 
   Handle allocate(Bytes size) override {
@@ -161,13 +163,13 @@ class VirtualProgram : public Program {
   [[nodiscard]] StreamHandle stream() const { return device_.program_stream(); }
 
   void begin_call() {
-    clock_.run_rounds(clock_.time(Thread::kProgram), run_round_);
+    clock_.run_rounds(clock_.time(Thread::kProgram), run_round_, run_stocker_);
     clock_.begin_call();
   }
 
   void sleep_until(Time moment) {
     if (moment <= clock_.now()) return;
-    clock_.run_rounds(moment, run_round_);
+    clock_.run_rounds(moment, run_round_, run_stocker_);
     clock_.advance_to(moment);
   }
 
@@ -177,6 +179,7 @@ class VirtualProgram : public Program {
   std::string warning_;  // the last
   std::unique_ptr<ResidencyManager> manager_;
   std::function<void()> run_round_;
+  std::function<void()> run_stocker_;
   std::vector<VirtualDevice::Operand> buffers_;  // by handle
   std::vector<std::uint64_t> words_;
   std::vector<VirtualDevice::Operand> operands_;

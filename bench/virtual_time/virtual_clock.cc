@@ -17,8 +17,13 @@ void VirtualClock::charge(Time cost) {
 
 void VirtualClock::advance_to(Time moment) { own_time() = std::max(now(), moment); }
 
-void VirtualClock::run_rounds(Time until, const std::function<void()>& run_round) {
-  while (next_round_ <= until) {
+void VirtualClock::run_rounds(Time until, const std::function<void()>& run_round,
+                              const std::function<void()>& run_stocker) {
+  while (std::min(next_round_, stocker_.next_round()) <= until) {
+    if (stocker_.next_round() < next_round_) {
+      run_stocker();
+      continue;
+    }
     is_due_ = true;
     run_round();
     is_due_ = false;
@@ -30,6 +35,24 @@ void VirtualClock::wake() noexcept {
   if (running_ == Thread::kWorker) return;
   const Time awake = time(Thread::kProgram) + costs_.wake;
   next_round_ = std::min(next_round_, std::max(time(Thread::kWorker), awake));
+}
+
+void VirtualClock::Stocker::wake() noexcept {
+  // It looks for more work at the end of its round.
+  if (clock_.running_ == Thread::kStocker) return;
+  const Time awake = clock_.now() + clock_.costs_.wake;
+  next_round_ = std::min(next_round_, std::max(clock_.time(Thread::kStocker), awake));
+}
+
+void VirtualClock::Stocker::begin_round() noexcept {
+  clock_.running_ = Thread::kStocker;
+  clock_.advance_to(next_round_);
+  clock_.charge(clock_.costs_.round);
+}
+
+void VirtualClock::Stocker::end_round(std::chrono::nanoseconds rest) noexcept {
+  next_round_ = clock_.now() + rest;
+  clock_.running_ = Thread::kProgram;
 }
 
 void VirtualClock::begin_round() noexcept {

@@ -15,7 +15,7 @@ namespace superpipe::bench {
 using Time = std::chrono::nanoseconds;
 
 /// The threads that virtual time is kept for.
-enum class Thread : std::size_t { kProgram, kWorker };
+enum class Thread : std::size_t { kProgram, kWorker, kStocker };
 
 /// What threads cost each other and the clock.
 struct ThreadCosts {
@@ -28,7 +28,7 @@ struct ThreadCosts {
 
 /// Keeps one time for each thread, and the time at which the worker's next round begins.
 ///
-/// One real thread runs both in turns. Whatever costs time is charged to the thread whose turn it
+/// One real thread runs all in turns. Whatever costs time is charged to the thread whose turn it
 /// is. A round runs whole, at the time at which it begins; so what it changes is seen by the
 /// program at that time already, though the worker's clock says when the round was over. Whoever
 /// must not profit from that compares with that clock (VirtualDevice::launch does).
@@ -52,8 +52,10 @@ class VirtualClock : public WorkerClock {
   void advance_to(Time moment);
 
   /// Runs by `run_round` all rounds of the worker that begin at `until` or before, each at its
-  /// time. `run_round` must run exactly one (ResidencyManager::run_worker_once).
-  void run_rounds(Time until, const std::function<void()>& run_round);
+  /// time, and by `run_stocker` those of the stocker, if that is ever woken. Each must run exactly
+  /// one (ResidencyManager::run_worker_once, run_stocker_once).
+  void run_rounds(Time until, const std::function<void()>& run_round,
+                  const std::function<void()>& run_stocker = {});
   /// The program's thread is about to call the manager: a wait that the call comes to begins by
   /// waking the worker.
   void begin_call() { slept_through_ = waited_in_call_ = false; }
@@ -61,6 +63,23 @@ class VirtualClock : public WorkerClock {
   [[nodiscard]] bool waited_in_call() const { return waited_in_call_; }
   /// When the next round begins unless the worker is woken sooner.
   [[nodiscard]] Time next_round() const { return next_round_; }
+
+  /// The side of the thread that pins host memory ahead of need. Nobody waits for its rounds, so
+  /// they run in run_rounds() alone.
+  class Stocker : public WorkerClock {
+   public:
+    explicit Stocker(VirtualClock& clock) : clock_(clock) {}
+    void wake() noexcept override;
+    void begin_round() noexcept override;
+    void end_round(std::chrono::nanoseconds rest) noexcept override;
+    /// When the next round begins unless it is woken sooner.
+    [[nodiscard]] Time next_round() const { return next_round_; }
+
+   private:
+    VirtualClock& clock_;
+    Time next_round_ = Time::max();
+  };
+  [[nodiscard]] Stocker& stocker() { return stocker_; }
 
   /// @name The worker's side. Rounds outside run_rounds() are those of a wait of the program: it
   /// sleeps meanwhile, and is awake when one of them changed something.
@@ -74,11 +93,12 @@ class VirtualClock : public WorkerClock {
   Time& own_time() { return times_[static_cast<std::size_t>(running_)]; }
 
   const ThreadCosts costs_;
-  std::array<Time, 2> times_{};
+  std::array<Time, 3> times_{};
   Thread running_ = Thread::kProgram;
   Time next_round_ = Time::max();  ///< the worker's thread is not started before it is woken
-  bool is_due_ = false;            ///< run_rounds() runs the next round
-  bool slept_through_ = false;     ///< the last round of a wait changed nothing
+  Stocker stocker_{*this};
+  bool is_due_ = false;         ///< run_rounds() runs the next round
+  bool slept_through_ = false;  ///< the last round of a wait changed nothing
   bool waited_in_call_ = false;
 };
 

@@ -1,6 +1,7 @@
 #include "bench/virtual_time/virtual_device.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -117,7 +118,7 @@ void VirtualDevice::upload(StreamHandle stream, Address address, Bytes size) {
   clock_.advance_to(since);
   clock_.charge(options_.costs.enqueue_copy);
   Stream& queue = streams_[stream];
-  const Engine::Span span = copy(to_device_, options_.to_device, size, queue);
+  const Engine::Span span = copy(to_device_, options_.to_device, {address, nullptr, size}, queue);
   (void)for_each_mapping(address, size, [&](Mapping& mapping) {
     pages_[static_cast<std::uint64_t>(mapping.page)].content.written = span.end;
     mapping.used_until = span.end;
@@ -259,11 +260,16 @@ Result<bool> VirtualDevice::is_capturing(StreamHandle /*stream*/) {
 }
 
 // Enqueues a copy behind what is on the stream.
-Engine::Span VirtualDevice::copy(Engine& engine, Bandwidth link, Bytes size, Stream& stream) {
+Engine::Span VirtualDevice::copy(Engine& engine, Bandwidth link, const Transfer& transfer,
+                                 Stream& stream) {
   engine.forget_before(std::min(clock_.time(Thread::kProgram), clock_.time(Thread::kWorker)));
-  const Time ready = std::max(clock_.now(), stream.end());
+  Time ready = std::max(clock_.now(), stream.end());
+  // Another thread's call that pins the memory may not have returned yet.
+  if (const auto at = pinned_.upper_bound(transfer.host); at != pinned_.begin()) {
+    ready = std::max(ready, std::prev(at)->second);
+  }
   const Engine::Span span =
-      engine.reserve(ready, options_.copy_latency + rounded(link.time_for(size)));
+      engine.reserve(ready, options_.copy_latency + rounded(link.time_for(transfer.size)));
   stream.busy_until = span.end;
   return span;
 }
@@ -271,7 +277,7 @@ Engine::Span VirtualDevice::copy(Engine& engine, Bandwidth link, Bytes size, Str
 Status VirtualDevice::copy_to_device(std::span<const Transfer> transfers, StreamHandle stream) {
   enter(DeviceCall::kCopyToDevice, options_.costs.enqueue_copy);
   for (const Transfer& transfer : transfers) {
-    const Engine::Span span = copy(to_device_, options_.to_device, transfer.size, streams_[stream]);
+    const Engine::Span span = copy(to_device_, options_.to_device, transfer, streams_[stream]);
     to_device_bytes_ += transfer.size;
     Content& host = host_[transfer.host];
     if (host.written > span.begin) violate("a fetch began before its host copy was written");
@@ -291,7 +297,7 @@ Status VirtualDevice::copy_to_device(std::span<const Transfer> transfers, Stream
 Status VirtualDevice::copy_to_host(std::span<const Transfer> transfers, StreamHandle stream) {
   enter(DeviceCall::kCopyToHost, options_.costs.enqueue_copy);
   for (const Transfer& transfer : transfers) {
-    const Engine::Span span = copy(to_host_, options_.to_host, transfer.size, streams_[stream]);
+    const Engine::Span span = copy(to_host_, options_.to_host, transfer, streams_[stream]);
     to_host_bytes_ += transfer.size;
     Content& host = host_[transfer.host];
     if (std::max(host.written, host.read) > span.begin) {
@@ -319,15 +325,17 @@ Status VirtualDevice::zero(Address address, Bytes size, StreamHandle stream) {
   return Status::kOk;
 }
 
-Status VirtualDevice::pin(void* /*host*/, Bytes size) {
+Status VirtualDevice::pin(void* host, Bytes size) {
   const DeviceCosts& costs = options_.costs;
   enter(DeviceCall::kPin, costs.pin + rounded(costs.pin_rate.time_for(size)));
+  pinned_[host] = clock_.now();
   return Status::kOk;
 }
 
 Status VirtualDevice::unpin(void* host) {
   enter(DeviceCall::kOther, options_.costs.pin);
   host_.erase(host);
+  pinned_.erase(host);
   return Status::kOk;
 }
 

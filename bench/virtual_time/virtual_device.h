@@ -196,7 +196,7 @@ class VirtualDevice : public DeviceMemory {
   Mappings::iterator mapping_at(Address address);
   template <typename Visit>
   bool for_each_mapping(Address address, Bytes size, Visit visit);
-  Engine::Span copy(Engine& engine, Bandwidth link, Bytes size, Stream& stream);
+  Engine::Span copy(Engine& engine, Bandwidth link, const Transfer& transfer, Stream& stream);
 
   const VirtualDeviceOptions options_;
   VirtualClock& clock_;
@@ -217,6 +217,7 @@ class VirtualDevice : public DeviceMemory {
   Bytes peak_page_bytes_;
   Bytes to_device_bytes_;
   Bytes to_host_bytes_;
+  std::map<const void*, Time> pinned_;  ///< when the call that pinned the memory returned
   CallCounts calls_;
   std::vector<std::string> violations_;
 };

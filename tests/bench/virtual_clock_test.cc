@@ -99,5 +99,32 @@ TEST(VirtualClock, NeverRunsBackwards) {
   EXPECT_GT(clock.time_point(), before);
 }
 
+TEST(VirtualClock, TheStockerHasATimeOfItsOwn) {
+  VirtualClock clock(kCosts);
+  VirtualClock::Stocker& stocker = clock.stocker();
+  clock.charge(Time{100});
+  clock.wake();
+  clock.advance_to(Time{300});
+  std::vector<Time> stocked;
+  const auto worker_round = [&] {
+    clock.begin_round();
+    clock.charge(Time{50});
+    if (stocked.empty()) stocker.wake();
+    clock.end_round(Time{1000});
+  };
+  const auto stocker_round = [&] {
+    stocker.begin_round();
+    stocked.push_back(clock.now());
+    clock.charge(Time{400});
+    stocker.end_round(Time{1000});
+  };
+  clock.run_rounds(Time{300}, worker_round, stocker_round);
+  EXPECT_EQ(stocked, std::vector<Time>{Time{162}}) << "105 + 1 + 50, woken after 5, and 1";
+  EXPECT_EQ(clock.time(Thread::kWorker), Time{156});
+  EXPECT_EQ(clock.time(Thread::kStocker), Time{562});
+  EXPECT_EQ(clock.time(Thread::kProgram), Time{300});
+  EXPECT_EQ(stocker.next_round(), Time{1562});
+}
+
 }  // namespace
 }  // namespace superpipe::bench

@@ -180,6 +180,28 @@ TEST_F(VirtualDeviceTest, ALaunchWaitsForAMappingThatTheWorkerMakesMeanwhile) {
             milliseconds{2});
 }
 
+TEST_F(VirtualDeviceTest, ACopyWaitsForMemoryThatTheStockerIsPinningYet) {
+  VirtualDeviceOptions options = free_calls();
+  options.costs.pin = milliseconds{2};
+  VirtualDevice device(options, clock_);
+  const auto page = device.create_pages(2_MiB);
+  ASSERT_EQ(device.map(Address{1} << 44, 2_MiB, *page), Status::kOk);
+  std::vector<std::byte> memory(4096);
+  clock_.stocker().wake();
+  clock_.advance_to(milliseconds{1});
+  const auto pin = [&] {
+    clock_.stocker().begin_round();
+    EXPECT_EQ(device.pin(memory.data(), 2_MiB), Status::kOk);
+    clock_.stocker().end_round(std::chrono::hours{1});
+  };
+  clock_.run_rounds(clock_.now(), {}, pin);
+  EXPECT_EQ(clock_.now(), milliseconds{1});
+  const Transfer transfer{Address{1} << 44, memory.data() + 100, 1_MiB};
+  const auto stream = device.create_stream();
+  ASSERT_EQ(device.copy_to_host({&transfer, 1}, *stream), Status::kOk);
+  EXPECT_GE(device.end_of(*stream), milliseconds{2});
+}
+
 TEST_F(VirtualDeviceTest, TheQueueOfLaunchesHasAnEnd) {
   VirtualDeviceOptions options = free_calls();
   options.queue_depth = 2;
