@@ -26,7 +26,8 @@ struct ThreadCosts {
   Time longest_sleep{std::chrono::milliseconds{10}};
 };
 
-/// Keeps one time for each thread, and the time at which the worker's next round begins.
+/// Keeps one time for each thread, and the times at which the next rounds of the worker and of the
+/// stocker begin.
 ///
 /// One real thread runs all in turns. Whatever costs time is charged to the thread whose turn it
 /// is. A round runs whole, at the time at which it begins; so what it changes is seen by the

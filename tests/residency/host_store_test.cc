@@ -147,39 +147,50 @@ class SlowDevice : public FakeDevice {
   std::atomic<int> pins_before_slow_ = 4;
 };
 
-TEST(HostStoreThreads, WhoNeedsWhatIsBeingStockedWaitsForIt) {
-  SlowDevice device;
-  EventPool events(device);
-  HostStore store(device, events, 64_KiB, std::chrono::seconds{30});
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE(store.acquire(4_KiB, false).ok());
-  std::thread stocker([&] { EXPECT_TRUE(store.stock(4_KiB)); });
-  device.slow_begun.wait();
-  std::atomic<bool> acquired = false;
-  std::thread evictor([&] {
-    EXPECT_TRUE(store.acquire(4_KiB, false).ok());
-    acquired = true;
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds{20});
-  EXPECT_FALSE(acquired);
-  device.slow_may_end.count_down();
-  stocker.join();
-  evictor.join();
-  EXPECT_EQ(store.pinned(), 20_KiB) << "one for both";
+/// Four slabs of 4 KiB in use, and a thread that is stocking a fifth.
+class WhileStockingTest : public ::testing::Test {
+ protected:
+  explicit WhileStockingTest(Bytes cap = 64_KiB)
+      : store_(device_, events_, cap, std::chrono::seconds{30}) {}
+  void SetUp() override {
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(store_.acquire(4_KiB, false).ok());
+    stocker_ = std::thread([this] { EXPECT_TRUE(store_.stock(4_KiB)); });
+    device_.slow_begun.wait();
+  }
+  /// Acquires a slab of `size`, which has to wait until the fifth is there.
+  void acquire_behind(Bytes size) {
+    std::atomic<bool> acquired = false;
+    std::thread evictor([&] {
+      EXPECT_TRUE(store_.acquire(size, false).ok());
+      acquired = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    EXPECT_FALSE(acquired);
+    device_.slow_may_end.count_down();
+    stocker_.join();
+    evictor.join();
+  }
+
+  SlowDevice device_;
+  EventPool events_{device_};
+  HostStore store_;
+  std::thread stocker_;
+};
+
+TEST_F(WhileStockingTest, WhoNeedsThatSlabWaitsForIt) {
+  acquire_behind(4_KiB);
+  EXPECT_EQ(store_.pinned(), 20_KiB) << "one for both";
 }
 
-TEST(HostStoreThreads, WhoHasRoomReservedWaitsForWhatIsBeingStocked) {
-  SlowDevice device;
-  EventPool events(device);
-  HostStore store(device, events, 24_KiB, std::chrono::seconds{30});
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE(store.acquire(4_KiB, false).ok());
-  std::thread stocker([&] { EXPECT_TRUE(store.stock(4_KiB)); });
-  device.slow_begun.wait();
-  std::thread evictor([&] { EXPECT_TRUE(store.acquire(8_KiB, false).ok()); });
-  std::this_thread::sleep_for(std::chrono::milliseconds{20});
-  device.slow_may_end.count_down();
-  stocker.join();
-  evictor.join();
-  EXPECT_EQ(store.pinned(), 24_KiB) << "what was stocked has given way";
+/// A cap that has no room for more beside what is being stocked.
+class WhileStockingAtTheCapTest : public WhileStockingTest {
+ protected:
+  WhileStockingAtTheCapTest() : WhileStockingTest(24_KiB) {}
+};
+
+TEST_F(WhileStockingAtTheCapTest, WhoNeedsItsRoomWaitsForItToo) {
+  acquire_behind(8_KiB);
+  EXPECT_EQ(store_.pinned(), 24_KiB) << "what was stocked has given way";
 }
 
 TEST_F(HostStoreTest, DestroysIdleSlabsOfOtherSizesBeforeItRefuses) {
