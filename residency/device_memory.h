@@ -7,6 +7,7 @@
 #include <span>
 
 #include "policy/units.h"
+#include "residency/content_digest.h"
 #include "residency/result.h"
 
 namespace superpipe {
@@ -88,6 +89,17 @@ class DeviceMemory {
   virtual Status copy_to_host(std::span<const Transfer> transfers, StreamHandle stream) = 0;
   /// Enqueues setting `size` bytes to zero.
   virtual Status zero(Address address, Bytes size, StreamHandle stream) = 0;
+
+  /// Gets the device ready for digests under `key`: to be called once, before the first digest(),
+  /// by one thread. May take milliseconds, and waits, bounded, for work of its own on the device,
+  /// which it compares with what the host computes. @return kDeviceError if this device cannot
+  /// compute digests, or computes others than the host.
+  virtual Status prepare_digests(const DigestKey& key) = 0;
+  /// Enqueues the digest of `size` bytes at `address`, which is a multiple of 16, on a stream of
+  /// ours. When that is complete `*result`, which lies in pinned memory of ours, has the digest.
+  /// Only one stream may be used for all digests. REQUIRES: prepare_digests() has succeeded.
+  virtual Status digest(Address address, Bytes size, ContentDigest* result,
+                        StreamHandle stream) = 0;
 
   /// Pins host memory of ours. Source: cuMemHostRegister. @return kOutOfHostMemory.
   virtual Status pin(void* host, Bytes size) = 0;

@@ -1,0 +1,102 @@
+// What tells whether content has changed: a digest of 128 bits, on the host and on the device.
+//
+// Content is taken as words of 32 bits, the last ones filled up with zero bytes, in chunks of
+// kDigestChunkWords. A digest is made in two steps:
+//  1. NH makes four sums of 64 bits of each chunk: sum t adds up, over all pairs of words,
+//     (m[2i] + k[2i + 2t]) * (m[2i + 1] + k[2i + 1 + 2t]), sums of words modulo 2^32, products and
+//     their sum modulo 2^64.
+//  2. Two polynomials over the integers modulo 2^61 - 1, at two random points, make 61 bits each of
+//     the sums of all chunks: the first of sums 0 and 1, the second of sums 2 and 3, each as its
+//     two halves.
+//
+// How likely is it that changed content has the digest that it had? For a key drawn at random, and
+// contents that do not depend on it, four sums of NH agree on different chunks with probability
+// 2^-128, two of them with 2^-64; polynomials of degree n agree with n / 2^61. n is four for each
+// chunk of 4 KiB. So that for 32 MiB it is less than 2^-87, for 1 GiB less than 2^-78: with a
+// million comparisons a second it would take longer than a billion years to meet one. Sources: NH
+// and its shifted keys, Black, Halevi, Krawczyk, Krovetz, Rogaway, "UMAC: Fast and Secure Message
+// Authentication", CRYPTO 1999, theorems 4.2 and 4.3.
+//
+// The device's kernel includes this file too.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#ifdef __CUDACC__
+#define SUPERPIPE_HOST_DEVICE __host__ __device__
+#else
+#define SUPERPIPE_HOST_DEVICE
+#endif
+
+namespace superpipe {
+
+/// Words of 32 bits in a chunk.
+inline constexpr unsigned kDigestChunkWords = 1024;
+/// Sums that NH makes of a chunk.
+inline constexpr unsigned kDigestSums = 4;
+/// Words of a key: each sum's are those of the one before, shifted by a pair.
+inline constexpr unsigned kDigestKeyWords = kDigestChunkWords + 2 * (kDigestSums - 1);
+/// The modulus of the polynomials, a prime.
+inline constexpr std::uint64_t kDigestPrime = (std::uint64_t{1} << 61) - 1;
+
+/// A digest. Equal ones mean equal content, but for the odds that are given above.
+struct ContentDigest {
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+  bool operator==(const ContentDigest&) const = default;
+};
+
+/// What is drawn at random once per process. Digests under different keys tell nothing together.
+struct DigestKey {
+  std::array<std::uint32_t, kDigestKeyWords> words;
+  /// Where the two polynomials are evaluated: below kDigestPrime.
+  std::array<std::uint64_t, 2> points;
+};
+
+/// A key from the system's random numbers. Throws std::runtime_error if it has none.
+DigestKey draw_digest_key();
+
+/// The digest of `content`, computed by the calling thread at a few GB/s. Any thread.
+ContentDigest digest_of(const DigestKey& key, std::span<const std::byte> content);
+
+/// What a pair of words adds to a sum of NH.
+SUPERPIPE_HOST_DEVICE inline std::uint64_t digest_product(std::uint32_t word0, std::uint32_t word1,
+                                                          std::uint32_t key0, std::uint32_t key1) {
+  return std::uint64_t{word0 + key0} * (word1 + key1);
+}
+
+/// (a + b) modulo kDigestPrime. Both below it.
+SUPERPIPE_HOST_DEVICE inline std::uint64_t digest_add(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t sum = a + b;
+  return sum >= kDigestPrime ? sum - kDigestPrime : sum;
+}
+
+/// (a * b) modulo kDigestPrime. Both below it.
+SUPERPIPE_HOST_DEVICE inline std::uint64_t digest_multiply(std::uint64_t a, std::uint64_t b) {
+#ifdef __CUDA_ARCH__
+  const std::uint64_t high = __umul64hi(a, b);
+  const std::uint64_t low = a * b;
+#else
+  const auto product = static_cast<unsigned __int128>(a) * b;
+  const auto high = static_cast<std::uint64_t>(product >> 64);
+  const auto low = static_cast<std::uint64_t>(product);
+#endif
+  // 2^61 is 1.
+  return digest_add(low & kDigestPrime, (high << 3) | (low >> 61));
+}
+
+/// `base` to the power of `exponent`, modulo kDigestPrime. base: below it.
+SUPERPIPE_HOST_DEVICE inline std::uint64_t digest_power(std::uint64_t base,
+                                                        std::uint64_t exponent) {
+  std::uint64_t power = 1;
+  for (; exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) power = digest_multiply(power, base);
+    base = digest_multiply(base, base);
+  }
+  return power;
+}
+
+}  // namespace superpipe
