@@ -1,4 +1,4 @@
-// Carries out one fetch or one eviction of one buffer.
+// Carries out the fetch of one piece.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace superpipe {
 
-/// Moves a buffer between Place::kOut and Place::kIn, with the device calls that this takes.
+/// Gets pieces in place, with the device calls that this takes.
 ///
 /// A part of the manager, under its mutex, which it opens for each call of the device. Waits for no
 /// work of the program: transfers are enqueued, and events mark their ends. It may wait for a
@@ -31,10 +31,6 @@ class ContentMover {
   /// or, on failure, kOut, and the page is the pool's.
   Status attach(PieceId id, Page page) noexcept REQUIRES(manager_lock);
 
-  /// Takes out a piece of a buffer that nothing uses any more: unmaps it first, then copies its
-  /// content (I2). REQUIRES: kIn, and that the events of all uses of the buffer have completed.
-  void evict(PieceId id) noexcept REQUIRES(manager_lock);
-
   /// Makes what is in place of a cached buffer, taken out of the cache, as new for `stream`.
   Status renew(BufferId id, std::optional<StreamHandle> stream) REQUIRES(manager_lock);
 
@@ -44,8 +40,6 @@ class ContentMover {
 
  private:
   Status prepare_fetch(PieceId id, std::vector<EventRef>& after) noexcept REQUIRES(manager_lock);
-  Status prepare_write_back(PieceId id, std::vector<EventRef>& after) noexcept
-      REQUIRES(manager_lock);
   Transferred fill(const Page& page, const Slab& content, std::vector<EventRef>& after)
       EXCLUDES(manager_lock);
   void give_up_attach(PieceId id, Page page, const Transferred& filled,

@@ -260,7 +260,7 @@ bool MoverRounds::poll_link() noexcept {
 
 bool MoverRounds::evict_next() {
   const auto id = evictions_.take_next();
-  if (id) mover_.evict(*id);
+  if (id) evictor_.evict(*id);
   return id.has_value();
 }
 

@@ -6,6 +6,7 @@
 
 #include "residency/content_mover.h"
 #include "residency/eviction_queue.h"
+#include "residency/evictor.h"
 #include "residency/manager_mutex.h"
 #include "residency/page_supply.h"
 #include "residency/residency_core.h"
@@ -21,9 +22,14 @@ namespace superpipe {
 /// which it opens for each call of the device.
 class MoverRounds : public WorkerRounds {
  public:
-  MoverRounds(ResidencyCore& core, PageSupply& pages, ContentMover& mover,
+  MoverRounds(ResidencyCore& core, PageSupply& pages, ContentMover& mover, Evictor& evictor,
               UseCompletion& completion, EvictionQueue& evictions)
-      : core_(core), pages_(pages), mover_(mover), completion_(completion), evictions_(evictions) {}
+      : core_(core),
+        pages_(pages),
+        mover_(mover),
+        evictor_(evictor),
+        completion_(completion),
+        evictions_(evictions) {}
 
   bool run() noexcept override REQUIRES(manager_lock);
   [[nodiscard]] bool is_pending() const override REQUIRES(manager_lock);
@@ -56,6 +62,7 @@ class MoverRounds : public WorkerRounds {
   ResidencyCore& core_;
   PageSupply& pages_;
   ContentMover& mover_;
+  Evictor& evictor_;
   UseCompletion& completion_;
   EvictionQueue& evictions_;
   /// Whether policy may want a transfer, or would if more launches had come: else the next launch

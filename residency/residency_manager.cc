@@ -11,6 +11,7 @@
 #include "residency/content_mover.h"
 #include "residency/copy_routes.h"
 #include "residency/eviction_queue.h"
+#include "residency/evictor.h"
 #include "residency/mover_rounds.h"
 #include "residency/page_supply.h"
 #include "residency/residency_core.h"
@@ -52,13 +53,14 @@ class ResidencyManager::Impl {
   StreamMarker streams{core};
   PageSupply pages{core};
   ContentMover mover{core, streams, pages};
+  Evictor evictor{core, streams, mover};
   UseCompletion completion{core, streams};
   EvictionQueue evictions{core, streams, completion};
   Admission admission{core, pages, evictions};
   UseTracker uses{core, streams, evictions, admission};
   CopyRoutes copies{core, streams, mover, uses};
   BufferLifetimes lifetimes{core, streams, pages, mover, evictions};
-  MoverRounds rounds{core, pages, mover, completion, evictions};
+  MoverRounds rounds{core, pages, mover, evictor, completion, evictions};
   StockRounds stock_rounds{core};
 
  private:

@@ -222,7 +222,7 @@ TEST_F(BufferLifetimesTest, ASlabServesNobodyBeforeTheWriteBackIntoItHasEnded) {
     const ManagerLock lock(core_.mutex);
     buffer.host.operations.push_back(
         {kNoSlot, StreamHandle{}, false, blocked_event(), ++core_.seq});
-    mover_.evict({id_of(address), 0});
+    evictor_.evict({id_of(address), 0});
   }
   const std::byte* const data = buffer.host.slab.data;
   ASSERT_NE(data, nullptr);
@@ -249,7 +249,7 @@ TEST_F(BufferLifetimesTest, APageUnderATransferWithoutAKnownEndServesNobody) {
       const ManagerLock lock(core_.mutex);
       device_.fail(Call::kRecord, 1, Status::kDeviceError);
       if (!stays_mapped) device_.fail(Call::kMap, 1, Status::kDeviceError);
-      mover_.evict({id_of(address), 0});
+      evictor_.evict({id_of(address), 0});
     }
     ASSERT_EQ(buffer.pieces[0].place, stays_mapped ? Place::kIn : Place::kOut);
     ASSERT_EQ(lifetimes_.free(address, std::nullopt), Status::kOk);
@@ -327,10 +327,10 @@ TEST_F(LittleHostMemoryTest, ABufferThatLeavesAllTheSameIsBackedThen) {
   const BufferId unbacked = id_of(allocate(1));
   const ManagerLock lock(core_.mutex);
   for (const BufferId each : {id, unbacked}) core_.buffers[each].note_write();
-  mover_.evict({id, 0});
+  evictor_.evict({id, 0});
   EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
   EXPECT_EQ(core_.host.reserved(), 2 * kGranule);
-  mover_.evict({unbacked, 0});
+  evictor_.evict({unbacked, 0});
   EXPECT_EQ(core_.buffers[unbacked].pieces[0].place, Place::kIn)
       << "its content has no other place";
   EXPECT_FALSE(core_.warnings.empty());

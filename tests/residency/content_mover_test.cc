@@ -167,7 +167,7 @@ TEST_F(ContentMoverTest, OthersSeeThatTheBufferMovesWhileTheDeviceIsCalled) {
   };
   const ManagerLock lock(core_.mutex);
   EXPECT_TRUE(demand(id));
-  mover_.evict({id, 0});
+  evictor_.evict({id, 0});
   device_.on_call = nullptr;
   EXPECT_THAT(seen, ElementsAre(Place::kFetching, Place::kEvicting));
 }
@@ -230,7 +230,7 @@ TEST_F(ContentMoverTest, AnEvictionUnmapsBeforeItCopies) {
   device_.on_call = [&calls](Call call) {
     if (call == Call::kUnmap || call == Call::kCopyToHost) calls.push_back(call);
   };
-  mover_.evict({id, 0});
+  evictor_.evict({id, 0});
   device_.on_call = nullptr;
   EXPECT_THAT(calls, ElementsAre(Call::kUnmap, Call::kCopyToHost));
 }
@@ -238,7 +238,7 @@ TEST_F(ContentMoverTest, AnEvictionUnmapsBeforeItCopies) {
 TEST_F(ContentMoverTest, AnEvictionTakesDirtyContentToTheHostCopyAndLeavesThePageBehindThat) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_dirty(1, 9);
-  mover_.evict({id, 0});
+  evictor_.evict({id, 0});
   const Buffer& buffer = core_.buffers[id];
   EXPECT_EQ(buffer.pieces[0].place, Place::kOut);
   EXPECT_FALSE(buffer.is_dirty(0));
@@ -256,7 +256,7 @@ TEST_F(ContentMoverTest, AnEvictionTakesDirtyContentToTheHostCopyAndLeavesThePag
 TEST_F(ContentMoverTest, AnEvictionOfCleanContentCopiesNothing) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_clean(1, 7);
-  mover_.evict({id, 0});
+  evictor_.evict({id, 0});
   EXPECT_EQ(device_.calls(Call::kCopyToHost), 0);
   EXPECT_EQ(host_value(id), 7);
   EXPECT_THAT(take_idle_page().after, IsEmpty());
@@ -272,7 +272,7 @@ TEST_F(ContentMoverTest, AWriteBackWaitsForWhatTheProgramStillReadsFromTheHostCo
   core_.buffers[id].note_write();
   const std::vector<std::byte> bytes(kGranule.count(), std::byte{9});
   ASSERT_TRUE(device_.write(core_.buffers[id].base, bytes.size(), bytes.data()));
-  mover_.evict({id, 0});
+  evictor_.evict({id, 0});
   device_.drain();
   EXPECT_EQ(host_value(id), 5);
   unblock();
@@ -286,7 +286,7 @@ TEST_F(ContentMoverTest, AnEvictionThatFailsLeavesTheBufferInPlaceUntilTheNextTu
     const Buffer& buffer = core_.buffers[id];
     const std::uint64_t errors = core_.counters.errors;
     device_.fail(call, 1, Status::kDeviceError);
-    mover_.evict({id, 0});
+    evictor_.evict({id, 0});
     EXPECT_EQ(core_.counters.errors, errors + 1) << name_of(call);
     EXPECT_EQ(buffer.pieces[0].place, Place::kIn) << name_of(call);
     EXPECT_TRUE(buffer.is_dirty(0)) << name_of(call);
@@ -304,7 +304,7 @@ TEST_F(ContentMoverTest, APageThatCannotBeMappedAgainKeepsTheOnlyContent) {
   const Buffer& buffer = core_.buffers[id];
   device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
   device_.fail(Call::kMap, 1, Status::kDeviceError);
-  mover_.evict({id, 0});
+  evictor_.evict({id, 0});
   EXPECT_EQ(buffer.pieces[0].place, Place::kOut);
   ASSERT_TRUE(buffer.pieces[0].page.has_value());
   // The next fetch maps that page, and copies nothing.
@@ -319,7 +319,7 @@ TEST_F(ContentMoverTest, ABufferUnderAWriteBackWithoutAKnownEndNeverMovesAgain) 
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_dirty(1, 9);
   device_.fail(Call::kRecord, 1, Status::kDeviceError);
-  mover_.evict({id, 0});
+  evictor_.evict({id, 0});
   EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
   ++core_.turns;
   EXPECT_FALSE(evictions_.has_victim(core_.buffers[id], Bytes{}));

@@ -262,7 +262,7 @@ TEST_F(CopyRoutesTest, ABufferWhosePageHasTheOnlyContentIsMappedAgain) {
     const ManagerLock lock(core_.mutex);
     device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
     device_.fail(Call::kMap, 1, Status::kDeviceError);
-    mover_.evict({id, 0});
+    evictor_.evict({id, 0});
   }
   ASSERT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
   UseToken token;

@@ -15,6 +15,7 @@
 #include "residency/admission.h"
 #include "residency/content_mover.h"
 #include "residency/eviction_queue.h"
+#include "residency/evictor.h"
 #include "residency/mover_rounds.h"
 #include "residency/page_supply.h"
 #include "residency/residency_core.h"
@@ -284,7 +285,8 @@ class MovingCoreTest : public CoreTest {
   UseCompletion completion_{core_, streams_};
   EvictionQueue evictions_{core_, streams_, completion_};
   ContentMover mover_{core_, streams_, pages_};
-  MoverRounds mover_rounds_{core_, pages_, mover_, completion_, evictions_};
+  Evictor evictor_{core_, streams_, mover_};
+  MoverRounds mover_rounds_{core_, pages_, mover_, evictor_, completion_, evictions_};
 };
 
 /// A core with all that an operation of the program needs. The part under test takes the mutex

@@ -91,7 +91,7 @@ class PiecesTest : public UsingCoreTest {
   /// Takes pieces out, and lets their write-backs end if they can.
   void take_out(BufferId id, const std::vector<std::uint32_t>& pieces) EXCLUDES(manager_lock) {
     const ManagerLock lock(core_.mutex);
-    for (const std::uint32_t piece : pieces) mover_.evict({id, piece});
+    for (const std::uint32_t piece : pieces) evictor_.evict({id, piece});
     device_.drain();
   }
 

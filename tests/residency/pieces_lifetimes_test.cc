@@ -71,8 +71,8 @@ TEST_F(PiecesLifetimesTest, PolicyWantsABufferUntilItsLastPieceHasCome) {
   for (int i = 0; i < 8; ++i) {
     for (const BufferId id : pass) announce(id);
   }
-  mover_.evict({pass[1], 0});
-  mover_.evict({pass[1], 2});
+  evictor_.evict({pass[1], 0});
+  evictor_.evict({pass[1], 2});
   announce(pass[0]);
   const auto target = [&]() NO_THREAD_SAFETY_ANALYSIS {
     const auto next = core_.puller()->next_target();

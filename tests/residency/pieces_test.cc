@@ -116,7 +116,7 @@ TEST_F(PiecesTest, APieceIsMissingAndMovesWhileTheDeviceIsCalledForIt) {
   EXPECT_TRUE(fetch({id, 1}));
   EXPECT_EQ(counts(id), (Counts{2, 0, 1, 0}));
   device_.drain();
-  mover_.evict({id, 1});
+  evictor_.evict({id, 1});
   EXPECT_EQ(counts(id), (Counts{3, 0, 0, 0}));
   device_.on_call = nullptr;
   EXPECT_THAT(seen, ElementsAre(Counts{3, 1, 0, 0}, Counts{3, 1, 1, 0}));
@@ -139,7 +139,7 @@ TEST_F(PiecesTest, AnEvictionWritesTheBytesOfItsPieceBackAndLeavesTheOthersInPla
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_pieces_clean(kSize, 10);
   write(id, 20);
-  mover_.evict({id, 1});
+  evictor_.evict({id, 1});
   device_.drain();
   EXPECT_THAT(host_values(id), ElementsAre(10, 21, 12));
   EXPECT_THAT(device_values(id), ElementsAre(20, kGone, 22));
@@ -155,7 +155,7 @@ TEST_F(PiecesTest, AnEvictionWritesTheBytesOfItsPieceBackAndLeavesTheOthersInPla
 TEST_F(PiecesTest, TheLastPieceMovesNoFurtherThanToTheEndOfTheBuffer) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_pieces_in(kSize, 20);
-  mover_.evict({id, 2});
+  evictor_.evict({id, 2});
   device_.drain();
   const Slab& slab = core_.buffers[id].host.slab;
   ASSERT_TRUE(slab);
@@ -171,15 +171,15 @@ TEST_F(PiecesTest, TheLastPieceMovesNoFurtherThanToTheEndOfTheBuffer) {
 TEST_F(PiecesTest, APieceThatNoKernelWroteSinceItsWriteBackGoesWithoutACopy) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_pieces_in(kSize, 20);
-  mover_.evict({id, 1});
+  evictor_.evict({id, 1});
   device_.drain();
   EXPECT_TRUE(fetch({id, 1}));
   device_.drain();
   ASSERT_EQ(device_.calls(Call::kCopyToHost), 1);
-  mover_.evict({id, 1});
+  evictor_.evict({id, 1});
   EXPECT_EQ(device_.calls(Call::kCopyToHost), 1);
   EXPECT_EQ(core_.counters.clean_evictions, 1U);
-  mover_.evict({id, 0});
+  evictor_.evict({id, 0});
   device_.drain();
   EXPECT_EQ(device_.calls(Call::kCopyToHost), 2) << "the kernel's writes to it are nowhere else";
   EXPECT_THAT(host_values(id), ElementsAre(20, 21, 0));
@@ -213,7 +213,7 @@ TEST_F(PiecesTest, AnEvictionThatFailsKeepsItsPieceAloneForThisTurn) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_pieces_in(kSize, 20);
   device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
-  mover_.evict({id, 1});
+  evictor_.evict({id, 1});
   EXPECT_THAT(device_values(id), ElementsAre(20, 21, 22));
   EXPECT_EQ(counts(id), (Counts{0, 0, 0, 0}));
   const std::array<BufferId, 1> victims{id};
@@ -379,11 +379,11 @@ TEST_F(PiecesTest, PolicyHearsOfEachPieceThatComesAndGoes) {
   EXPECT_THAT(told(), ElementsAre(true, true, false));
   evictions_.revoke(id);
   EXPECT_THAT(told(), ElementsAre(true, true, true));
-  mover_.evict({id, 2});
-  mover_.evict({id, 1});
+  evictor_.evict({id, 2});
+  evictor_.evict({id, 1});
   EXPECT_THAT(told(), ElementsAre(true, false, false));
   EXPECT_TRUE(is_victim(id));
-  mover_.evict({id, 0});
+  evictor_.evict({id, 0});
   EXPECT_THAT(told(), ElementsAre(false, false, false));
   EXPECT_FALSE(is_victim(id));
   EXPECT_TRUE(fetch({id, 1}));

@@ -168,7 +168,7 @@ TEST_F(PullTest, PolicyHearsThatAnEvictionHasFailed) {
   const ManagerLock lock(core_.mutex);
   const auto buffers = make_four();
   device_.fail(Call::kUnmap, 1, Status::kDeviceError);
-  mover_.evict({buffers[0], 0});
+  evictor_.evict({buffers[0], 0});
   EXPECT_EQ(place_of(buffers[0]), Place::kIn);
   EXPECT_TRUE(core_.buffers[buffers[0]].pieces[0].told_in);
   core_.counters.errors = 0;
