@@ -381,6 +381,12 @@ Status DriverDeviceMemory::zero(Address address, Bytes size, StreamHandle stream
                  "cuMemsetD8Async");
 }
 
+Status DriverDeviceMemory::prepare_digests(const DigestKey&) { return Status::kDeviceError; }
+
+Status DriverDeviceMemory::digest(Address, Bytes, ContentDigest*, StreamHandle) {
+  return Status::kDeviceError;
+}
+
 Status DriverDeviceMemory::pin(void* host, Bytes size) {
   const InRelaxedContext in_context(context_);
   const Status status =

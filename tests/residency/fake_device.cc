@@ -12,7 +12,7 @@ const char* name_of(Call call) {
       "unmap",          "create_stream",       "destroy_stream", "create_event",  "destroy_event",
       "record",         "stream_wait",         "is_complete",    "wait",          "is_capturing",
       "copy_to_device", "copy_to_host",        "zero",           "pin",           "unpin",
-      "used_bytes"};
+      "used_bytes",     "prepare_digests",     "digest"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(Call::kCount));
   return kNames[static_cast<std::size_t>(call)];
 }
@@ -68,6 +68,12 @@ void FakeDevice::drain() {
   const Guard guard(mutex_);
   while (advance_one()) {
   }
+}
+
+void FakeDevice::hold_digests(bool held) {
+  const Guard guard(mutex_);
+  if (digests_held_ != nullptr) digests_held_->complete = true;
+  digests_held_ = held ? std::make_shared<Recording>() : nullptr;
 }
 
 void FakeDevice::set_capturing(StreamHandle stream, bool capturing) {
@@ -503,6 +509,35 @@ Status FakeDevice::zero(Address address, Bytes size, StreamHandle stream) {
     write(address, size.count(), zeroes.data());
   });
   return status;
+}
+
+Status FakeDevice::prepare_digests(const DigestKey& key) {
+  if (const Status status = enter(Call::kPrepareDigests); status != Status::kOk) return status;
+  const Guard guard(mutex_);
+  if (digest_key_) violate("digests prepared twice");
+  digest_key_ = key;
+  return Status::kOk;
+}
+
+Status FakeDevice::digest(Address address, Bytes size, ContentDigest* result, StreamHandle stream) {
+  if (const Status status = enter(Call::kDigest); status != Status::kOk) return status;
+  const Guard guard(mutex_);
+  if (!digest_key_) violate("digest asked for before digests were prepared");
+  // I2: what was still written through the buffer's own address would not be seen.
+  const auto window = mappings_.find(address);
+  if (window != mappings_.end() && window->second.pages->mappings > 1) {
+    violate("content digested of a buffer that is mapped");
+  }
+  if (digests_held_ != nullptr) {
+    enqueue(stream, "digest", {Operation::Kind::kWait, {}, digests_held_});
+  }
+  submit(stream, [this, address, size, result] {
+    if (!pinned(result, sizeof(*result))) violate("digest to memory that is not pinned");
+    std::vector<std::byte> content(size.count());
+    read(address, size.count(), content.data());
+    *result = digest_of(*digest_key_, content);
+  });
+  return Status::kOk;
 }
 
 Status FakeDevice::pin(void* host, Bytes size) {

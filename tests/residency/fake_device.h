@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -48,6 +49,8 @@ enum class Call {
   kPin,
   kUnpin,
   kUsedBytes,
+  kPrepareDigests,
+  kDigest,
   kCount,
 };
 
@@ -86,6 +89,8 @@ class FakeDevice : public DeviceMemory {
   bool synchronize(StreamHandle stream);
   /// Runs until nothing is left that can run.
   void drain();
+  /// Digests that are enqueued while it is true do not run before it is false again.
+  void hold_digests(bool held);
   void set_capturing(StreamHandle stream, bool capturing);
   /// What the device holds besides the manager's pages: it counts against the capacity.
   void set_passthrough(Bytes bytes);
@@ -138,6 +143,8 @@ class FakeDevice : public DeviceMemory {
   Status copy_to_device(std::span<const Transfer> transfers, StreamHandle stream) override;
   Status copy_to_host(std::span<const Transfer> transfers, StreamHandle stream) override;
   Status zero(Address address, Bytes size, StreamHandle stream) override;
+  Status prepare_digests(const DigestKey& key) override;
+  Status digest(Address address, Bytes size, ContentDigest* result, StreamHandle stream) override;
   Status pin(void* host, Bytes size) override;
   Status unpin(void* host) override;
 
@@ -208,6 +215,8 @@ class FakeDevice : public DeviceMemory {
   std::uint64_t next_handle_ = 0x1000;
   Address next_address_ = Address{1} << 44;
   bool host_functions_released_ = false;
+  std::shared_ptr<Recording> digests_held_;  ///< null: they are not
+  std::optional<DigestKey> digest_key_;
   Bytes device_bytes_;
   Bytes passthrough_;
   Bytes peak_bytes_;
