@@ -30,7 +30,7 @@ void Decoder::load(Program& program, Origin origin) {
   for_each_weight(*this, [&](Weight& weight, std::uint64_t elements) {
     const Weight floats = weight;
     weight = {program.allocate(Bytes{elements * kHalf}), Bytes{elements * kHalf}};
-    launch(program, Kernel::kConvert, {floats.buffer, weight.buffer},
+    launch(program, Kernel::kConvert, {reads(floats.buffer), writes(weight.buffer)},
            reading(floats.size + weight.size));
     program.free(floats.buffer);
   });
@@ -46,7 +46,7 @@ void StaticCache::allocate(Program& program, const DecoderShape& shape) {
 void StaticCache::run(Program& program, std::uint32_t layer) {
   const Weight& keys = caches_[2 * layer];
   const Weight& values = caches_[2 * layer + 1];
-  launch(program, Kernel::kAttention, {keys.buffer, values.buffer},
+  launch(program, Kernel::kAttention, {writes(keys.buffer), writes(values.buffer)},
          reading(keys.size + values.size));
 }
 
@@ -61,18 +61,18 @@ void GrowingCache::run(Program& program, std::uint32_t layer) {
   for (Weight* const cache : {&caches_[2 * layer], &caches_[2 * layer + 1]}) {
     const Weight old = *cache;
     *cache = {program.allocate(old.size + token_), old.size + token_};
-    launch(program, Kernel::kConcatenate, {old.buffer, cache->buffer},
+    launch(program, Kernel::kConcatenate, {reads(old.buffer), writes(cache->buffer)},
            reading(old.size + cache->size));
     program.free(old.buffer);
   }
   const Weight& keys = caches_[2 * layer];
   const Weight& values = caches_[2 * layer + 1];
-  launch(program, Kernel::kAttention, {keys.buffer, values.buffer},
+  launch(program, Kernel::kAttention, {reads(keys.buffer), reads(values.buffer)},
          reading(keys.size + values.size));
 }
 
 void decode(Program& program, const Decoder& decoder, Attention& attention) {
-  launch(program, Kernel::kGather, {decoder.embedding.buffer}, kSpeed.least);
+  launch(program, Kernel::kGather, {reads(decoder.embedding.buffer)}, kSpeed.least);
   for (std::uint32_t layer = 0; layer < decoder.shape.layers; ++layer) {
     const auto& weights = decoder.layers[layer];
     for (std::size_t i = 0; i < 3; ++i) multiply(program, weights[i]);

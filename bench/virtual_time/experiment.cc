@@ -32,6 +32,7 @@ class VirtualProgram : public Program {
     options.policy.kind = experiment.policy;
     if (experiment.policy != PolicyKind::kResident) options.policy.budget = experiment.budget;
     options.piece_size = experiment.piece_size;
+    options.compares_digests = experiment.compares_digests;
     options.host_limit = Bytes{std::uint64_t{1} << 42};  // address space that nobody touches
     options.now = [this] { return clock_.time_point(); };
     options.worker_thread = false;
@@ -49,7 +50,7 @@ class VirtualProgram : public Program {
     begin_call();
     const auto address = manager_->allocate(size, stream());
     if (!address.ok()) throw CallFailed("an allocation", address.status(), warning_);
-    buffers_.push_back({*address, size});
+    buffers_.push_back({*address, size, false});
     return Handle{static_cast<std::uint32_t>(buffers_.size() - 1)};
   }
 
@@ -79,14 +80,14 @@ class VirtualProgram : public Program {
     }
   }
 
-  void launch(KernelId kernel, std::span<const Handle> buffers, Seconds compute) override {
+  void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) override {
     begin_call();
     words_.clear();
     operands_.clear();
-    for (const Handle handle : buffers) {
-      const VirtualDevice::Operand& memory = buffers_[index_of(handle)];
+    for (const Named& named : buffers) {
+      const VirtualDevice::Operand& memory = buffers_[index_of(named.buffer)];
       words_.push_back(memory.address);
-      operands_.push_back(memory);
+      operands_.push_back({memory.address, memory.size, named.is_written});
     }
     const Time asked = clock_.now();
     UseToken token;

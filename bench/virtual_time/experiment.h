@@ -17,8 +17,9 @@ namespace superpipe::bench {
 /// What is run.
 struct Experiment {
   PolicyKind policy = PolicyKind::kSuperpipeline;
-  Bytes budget;      ///< device bytes of managed buffers; the headroom is none
-  Bytes piece_size;  ///< ResidencyOptions::piece_size
+  Bytes budget;                  ///< device bytes of managed buffers; the headroom is none
+  Bytes piece_size;              ///< ResidencyOptions::piece_size
+  bool compares_digests = true;  ///< ResidencyOptions::compares_digests
   int passes = 10;
   VirtualDeviceOptions device;
   ThreadCosts threads;

@@ -33,13 +33,14 @@ class Recorder : public Program {
     if (!trace_.passes.empty()) lives_.push_back({buffer, false});
   }
   void upload(Handle /*buffer*/) override {}
-  void launch(KernelId kernel, std::span<const Handle> buffers, Seconds compute) override {
+  void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) override {
     if (trace_.passes.empty()) return;  // still loading
     TracedPass& pass = trace_.passes.back();
-    pass.launches.push_back({kernel, {buffers.begin(), buffers.end()}, compute});
+    pass.launches.push_back({kernel, {}, compute});
+    for (const Named& named : buffers) pass.launches.back().buffers.push_back(named.buffer);
     pass.compute += compute;
     const std::size_t number = trace_.passes.size();
-    for (const Handle handle : buffers) {
+    for (const Handle handle : pass.launches.back().buffers) {
       Known& known = buffers_[index_of(handle)];
       if (known.made_in != number && known.named_in != number) {
         pass.persistent += trace_.footprints[index_of(handle)];

@@ -20,6 +20,16 @@ enum class Handle : std::uint32_t {};
 
 constexpr std::uint32_t index_of(Handle handle) { return static_cast<std::uint32_t>(handle); }
 
+/// A buffer that a launch names.
+struct Named {
+  Handle buffer{};
+  bool is_written = false;  ///< the kernel changes it; superpipe is not told
+};
+/// The kernel only reads it.
+constexpr Named reads(Handle buffer) { return {buffer, false}; }
+/// The kernel changes it.
+constexpr Named writes(Handle buffer) { return {buffer, true}; }
+
 /// What a program can do. All of it takes place on one stream.
 class Program {
  public:
@@ -31,7 +41,7 @@ class Program {
   /// Copies the whole buffer from pageable host memory, and waits for that.
   virtual void upload(Handle buffer) = 0;
   /// Launches a kernel that names `buffers` and computes for `compute`.
-  virtual void launch(KernelId kernel, std::span<const Handle> buffers, Seconds compute) = 0;
+  virtual void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) = 0;
   /// Waits until all that was submitted is over.
   virtual void synchronize() = 0;
 };
@@ -68,7 +78,7 @@ enum class Kernel : std::uint64_t {
 };
 
 /// Launches `kernel`.
-inline void launch(Program& program, Kernel kernel, std::initializer_list<Handle> buffers,
+inline void launch(Program& program, Kernel kernel, std::initializer_list<Named> buffers,
                    Seconds compute) {
   program.launch(KernelId{static_cast<std::uint64_t>(kernel)}, {buffers.begin(), buffers.size()},
                  compute);
@@ -92,7 +102,7 @@ inline Weight load_weight(Program& program, Bytes size) {
 
 /// Multiplies a vector, for one token, by `weight`.
 inline void multiply(Program& program, const Weight& weight) {
-  launch(program, Kernel::kMatrixVector, {weight.buffer}, reading(weight.size));
+  launch(program, Kernel::kMatrixVector, {reads(weight.buffer)}, reading(weight.size));
 }
 
 }  // namespace superpipe::bench

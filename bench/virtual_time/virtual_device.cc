@@ -18,7 +18,7 @@ std::string_view name_of(DeviceCall call) {
   constexpr std::array<std::string_view, kDeviceCalls> kNames{
       "create_pages", "destroy_pages", "map",          "unmap", "record",
       "stream_wait",  "is_complete",   "is_capturing", "wait",  "copy_to_device",
-      "copy_to_host", "pin",           "other"};
+      "copy_to_host", "digest",        "pin",          "other"};
   return kNames[static_cast<std::size_t>(call)];
 }
 
@@ -102,6 +102,7 @@ VirtualDevice::Launched VirtualDevice::launch(StreamHandle stream,
       if (content.written > launched.begin) violate("a kernel began before its content was there");
       if (content.read > launched.begin) violate("a kernel began while its page was copied out");
       content.written = content.read = launched.end;
+      if (operand.is_written) content.version = ++versions_;
       mapping.used_until = launched.end;
     });
   }
@@ -120,7 +121,9 @@ void VirtualDevice::upload(StreamHandle stream, Address address, Bytes size) {
   Stream& queue = streams_[stream];
   const Engine::Span span = copy(to_device_, options_.to_device, {address, nullptr, size}, queue);
   (void)for_each_mapping(address, size, [&](Mapping& mapping) {
-    pages_[static_cast<std::uint64_t>(mapping.page)].content.written = span.end;
+    Content& content = pages_[static_cast<std::uint64_t>(mapping.page)].content;
+    content.written = span.end;
+    content.version = ++versions_;
     mapping.used_until = span.end;
   });
   clock_.advance_to(span.end);
@@ -130,6 +133,7 @@ void VirtualDevice::note_host_write(const void* host) {
   Content& content = host_[host];
   if (content.read > clock_.now()) violate("the program wrote to a host copy that was being read");
   content.written = clock_.now();
+  content.version = ++versions_;
 }
 
 Time VirtualDevice::end_of(StreamHandle stream) const { return streams_.at(stream).end(); }
@@ -166,7 +170,7 @@ Status VirtualDevice::destroy_pages(PageHandle pages, Bytes size) {
   const auto at = pages_.find(static_cast<std::uint64_t>(pages));
   if (at == pages_.end() || at->second.mappings > 0) return Status::kInvalidValue;
   const Content& content = at->second.content;
-  if (std::max(content.read, content.written) > clock_.now()) {
+  if (std::max({content.read, content.written, content.digested}) > clock_.now()) {
     violate("a page was destroyed under work");
   }
   page_bytes_ -= size;
@@ -284,10 +288,11 @@ Status VirtualDevice::copy_to_device(std::span<const Transfer> transfers, Stream
     host.read = std::max(host.read, span.end);
     const bool mapped = for_each_mapping(transfer.device, transfer.size, [&](Mapping& mapping) {
       Content& content = pages_[static_cast<std::uint64_t>(mapping.page)].content;
-      if (std::max(content.written, content.read) > span.begin) {
+      if (std::max({content.written, content.read, content.digested}) > span.begin) {
         violate("a fetch began before the work of the page's former owner had ended");
       }
       content.written = span.end;
+      content.version = host.version;
     });
     if (!mapped) violate("a fetch was enqueued to memory that is not mapped");
   }
@@ -308,6 +313,7 @@ Status VirtualDevice::copy_to_host(std::span<const Transfer> transfers, StreamHa
       Content& content = pages_[static_cast<std::uint64_t>(mapping.page)].content;
       if (content.written > span.begin) violate("a write-back began before its content was there");
       content.read = std::max(content.read, span.end);
+      host.version = content.version;
     });
     if (!mapped) violate("a write-back was enqueued from memory that is not mapped");
   }
@@ -320,8 +326,35 @@ Status VirtualDevice::zero(Address address, Bytes size, StreamHandle stream) {
   const Time begin = std::max(clock_.now(), queue.end());
   queue.busy_until = begin + rounded(options_.device_memory.time_for(size));
   (void)for_each_mapping(address, size, [&](Mapping& mapping) {
-    pages_[static_cast<std::uint64_t>(mapping.page)].content.written = queue.busy_until;
+    Content& content = pages_[static_cast<std::uint64_t>(mapping.page)].content;
+    content.written = queue.busy_until;
+    content.version = ++versions_;
   });
+  return Status::kOk;
+}
+
+Status VirtualDevice::prepare_digests(const DigestKey& /*key*/) {
+  enter(DeviceCall::kOther, options_.costs.load_code);
+  return Status::kOk;
+}
+
+// A kernel of the program that runs meanwhile takes longer, by what the digest reads of the memory.
+Status VirtualDevice::digest(Address address, Bytes size, ContentDigest* result,
+                             StreamHandle stream) {
+  enter(DeviceCall::kDigest, options_.costs.enqueue_copy);
+  Stream& queue = streams_[stream];
+  const Time begin = std::max(clock_.now(), queue.end());
+  const Time reading = rounded(options_.device_memory.time_for(size));
+  queue.busy_until = begin + options_.least_kernel + reading;
+  Stream& program = streams_[program_];
+  if (program.busy_until > begin) program.busy_until += reading;
+  const bool mapped = for_each_mapping(address, size, [&](Mapping& mapping) {
+    Content& content = pages_[static_cast<std::uint64_t>(mapping.page)].content;
+    if (content.written > begin) violate("a digest began before its content was there");
+    content.digested = queue.busy_until;
+    *result = {content.version, 0};
+  });
+  if (!mapped) violate("a digest was enqueued of memory that is not mapped");
   return Status::kOk;
 }
 

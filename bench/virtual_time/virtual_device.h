@@ -39,6 +39,7 @@ enum class DeviceCall : std::size_t {
   kWait,
   kCopyToDevice,
   kCopyToHost,
+  kDigest,
   kPin,
   kOther,  ///< memory in use, streams, events, reservations, zeroing
   kCount,
@@ -79,6 +80,7 @@ struct DeviceCosts {
   Time pin{std::chrono::microseconds{20}};           ///< cuMemHostRegister, of any size
   Bandwidth pin_rate{5e9};                           ///< and besides, for faulting the pages in
   Time used_bytes{std::chrono::microseconds{10}};    ///< cuMemGetInfo
+  Time load_code{std::chrono::milliseconds{1}};      ///< cuModuleLoadData, of one small kernel
   Time create_handle{std::chrono::microseconds{2}};  ///< an event or a stream
   Time launch{std::chrono::microseconds{10}};  ///< of the program, with what its framework does
 };
@@ -87,7 +89,8 @@ struct DeviceCosts {
 struct VirtualDeviceOptions {
   Bandwidth to_device{25e9};  ///< PCIe 4.0 x16 with pinned memory
   Bandwidth to_host{25e9};
-  Bandwidth device_memory{800e9};                   ///< for setting memory to zero
+  Bandwidth device_memory{800e9};                   ///< for setting to zero, and digests
+  Time least_kernel{std::chrono::microseconds{5}};  ///< a digest takes that besides
   Time copy_latency{std::chrono::microseconds{2}};  ///< an engine is busy with each copy, besides
   DeviceCosts costs;
   Bytes granularity = 2_MiB;
@@ -99,7 +102,9 @@ struct VirtualDeviceOptions {
 ///
 /// Streams run in order; a copy engine for each direction is shared by all. A call is charged to
 /// the thread whose turn it is by the clock. Checks what a real device would punish or silently do
-/// wrong, see violations(). Touches no host memory. Not thread-safe.
+/// wrong, see violations(). Touches no host memory but the
+/// results of digests, which it writes at once: what it compares is which write was the last. Not
+/// thread-safe.
 class VirtualDevice : public DeviceMemory {
  public:
   /// `clock` must outlive the device.
@@ -111,6 +116,7 @@ class VirtualDevice : public DeviceMemory {
   struct Operand {
     Address address = 0;
     Bytes size;
+    bool is_written = false;
   };
   /// When a launch took place.
   struct Launched {
@@ -164,6 +170,8 @@ class VirtualDevice : public DeviceMemory {
   Status copy_to_device(std::span<const Transfer> transfers, StreamHandle stream) override;
   Status copy_to_host(std::span<const Transfer> transfers, StreamHandle stream) override;
   Status zero(Address address, Bytes size, StreamHandle stream) override;
+  Status prepare_digests(const DigestKey& key) override;
+  Status digest(Address address, Bytes size, ContentDigest* result, StreamHandle stream) override;
   Status pin(void* host, Bytes size) override;
   Status unpin(void* host) override;
 
@@ -175,8 +183,11 @@ class VirtualDevice : public DeviceMemory {
   };
   /// Memory, on the device or the host, by the times of the work on it.
   struct Content {
-    Time written{0};  ///< the last write ends
-    Time read{0};     ///< the last read ends
+    Time written{0};   ///< the last write ends
+    Time read{0};      ///< the last read ends
+    Time digested{0};  ///< the last digest of it ends: no harm if a kernel writes meanwhile
+    /// Which content it is: each write makes a new one, and a copy carries it on.
+    std::uint64_t version = 0;
   };
   struct Page {
     Bytes size;
@@ -219,6 +230,7 @@ class VirtualDevice : public DeviceMemory {
   Bytes to_host_bytes_;
   std::map<const void*, Time> pinned_;  ///< when the call that pinned the memory returned
   CallCounts calls_;
+  std::uint64_t versions_ = 0;
   std::vector<std::string> violations_;
 };
 

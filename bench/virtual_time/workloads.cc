@@ -49,11 +49,12 @@ class Strays : public Program {
     seen_.push_back(buffer);
     program_.upload(buffer);
   }
-  void launch(KernelId kernel, std::span<const Handle> buffers, Seconds compute) override {
-    std::vector<Handle> named(buffers.begin(), buffers.end());
+  void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) override {
+    std::vector<Named> named(buffers.begin(), buffers.end());
     if (draw(random_, 100) < per_hundred_) {
       const Handle stray = seen_[draw(random_, static_cast<std::uint32_t>(seen_.size()))];
-      if (std::find(named.begin(), named.end(), stray) == named.end()) named.push_back(stray);
+      const auto is_stray = [stray](const Named& one) { return one.buffer == stray; };
+      if (std::none_of(named.begin(), named.end(), is_stray)) named.push_back(reads(stray));
     }
     program_.launch(kernel, named, compute);
   }
@@ -137,10 +138,12 @@ class Training : public Workload {
       const Bytes size{kTokens * parameter.columns * kFloat};
       const Handle output = program.allocate(size);
       if (outputs.empty()) {
-        launch(program, Kernel::kGather, {parameter.weight.buffer, output}, reading(size));
+        launch(program, Kernel::kGather, {reads(parameter.weight.buffer), writes(output)},
+               reading(size));
       } else {
         launch(program, Kernel::kMatrixMatrix,
-               {parameter.weight.buffer, outputs.back().buffer, output}, compute_of(parameter));
+               {reads(parameter.weight.buffer), reads(outputs.back().buffer), writes(output)},
+               compute_of(parameter));
       }
       outputs.push_back({output, size});
     }
@@ -149,21 +152,23 @@ class Training : public Workload {
 
   void backward(Program& program, std::vector<Weight> outputs, bool makes_gradients) {
     Handle incoming = program.allocate(outputs.back().size);  // the gradient of the loss
-    launch(program, Kernel::kZero, {outputs.back().buffer, incoming},
+    launch(program, Kernel::kZero, {reads(outputs.back().buffer), writes(incoming)},
            reading(2 * outputs.back().size));
     for (std::size_t i = parameters_.size(); i-- > 0;) {
       Parameter& parameter = parameters_[i];
       if (makes_gradients) parameter.gradient = program.allocate(parameter.weight.size);
       program.free(outputs[i].buffer);
       if (i == 0) {
-        launch(program, Kernel::kGradientOfWeight, {incoming, parameter.gradient},
+        launch(program, Kernel::kGradientOfWeight, {reads(incoming), writes(parameter.gradient)},
                reading(outputs[i].size));
         break;
       }
       const Handle outgoing = program.allocate(outputs[i - 1].size);
       launch(program, Kernel::kGradientOfWeight,
-             {outputs[i - 1].buffer, incoming, parameter.gradient}, compute_of(parameter));
-      launch(program, Kernel::kGradientOfInput, {parameter.weight.buffer, incoming, outgoing},
+             {reads(outputs[i - 1].buffer), reads(incoming), writes(parameter.gradient)},
+             compute_of(parameter));
+      launch(program, Kernel::kGradientOfInput,
+             {reads(parameter.weight.buffer), reads(incoming), writes(outgoing)},
              compute_of(parameter));
       program.free(incoming);
       incoming = outgoing;
@@ -176,14 +181,14 @@ class Training : public Workload {
     if (is_first) {
       for (Handle* const moment : {&parameter.first_moment, &parameter.second_moment}) {
         *moment = program.allocate(size);
-        launch(program, Kernel::kZero, {*moment}, reading(size));
+        launch(program, Kernel::kZero, {writes(*moment)}, reading(size));
       }
     }
     launch(program, Kernel::kAdam,
-           {parameter.weight.buffer, parameter.gradient, parameter.first_moment,
-            parameter.second_moment},
+           {writes(parameter.weight.buffer), reads(parameter.gradient),
+            writes(parameter.first_moment), writes(parameter.second_moment)},
            reading(7 * size));
-    launch(program, Kernel::kZero, {parameter.gradient}, reading(size));
+    launch(program, Kernel::kZero, {writes(parameter.gradient)}, reading(size));
   }
 
   std::vector<Parameter> parameters_;
@@ -211,7 +216,7 @@ class MixtureOfExperts : public Workload {
   }
 
   void run_pass(Program& program, int /*number*/) override {
-    launch(program, Kernel::kGather, {embedding_.buffer}, kSpeed.least);
+    launch(program, Kernel::kGather, {reads(embedding_.buffer)}, kSpeed.least);
     for (std::uint32_t i = 0; i < kMixtral.layers; ++i) {
       const Layer& layer = layers_[i];
       for (std::size_t matrix = 0; matrix < 3; ++matrix) multiply(program, layer.attention[matrix]);
@@ -317,7 +322,7 @@ class Denoising : public Workload {
   }
 
   void run_pass(Program& program, int /*number*/) override {
-    launch(program, Kernel::kGather, {encoder_[0].buffer}, kSpeed.least);
+    launch(program, Kernel::kGather, {reads(encoder_[0].buffer)}, kSpeed.least);
     for (std::size_t i = 1; i < encoder_.size(); ++i) {
       matrix_matrix(program, encoder_[i], kTextTokens);
     }
@@ -335,7 +340,7 @@ class Denoising : public Workload {
 
   static void matrix_matrix(Program& program, const Weight& weight, std::uint64_t tokens) {
     const double elements = static_cast<double>(weight.size.count()) / kHalf;
-    launch(program, Kernel::kMatrixMatrix, {weight.buffer},
+    launch(program, Kernel::kMatrixMatrix, {reads(weight.buffer)},
            multiplying(2.0 * elements * static_cast<double>(tokens), kSpeed.operations));
   }
 

@@ -13,12 +13,13 @@ class Small : public Workload {
  public:
   void load(Program& program) override {
     for (Handle& weight : weights_) weight = program.allocate(3_MiB);
-    program.launch(KernelId{9}, weights_, Seconds{1});  // is not part of a pass
+    const Named first = reads(weights_[0]);
+    program.launch(KernelId{9}, {&first, 1}, Seconds{1});  // is not part of a pass
   }
   void run_pass(Program& program, int /*number*/) override {
-    program.launch(KernelId{1}, {weights_.data(), 1}, Seconds{0.5});
     const Handle output = program.allocate(5_MiB);
-    const std::array<Handle, 3> named{weights_[0], weights_[1], output};
+    const std::array<Named, 3> named{reads(weights_[0]), reads(weights_[1]), writes(output)};
+    program.launch(KernelId{1}, {named.data(), 1}, Seconds{0.5});
     program.launch(KernelId{2}, named, Seconds{0.25});
     program.free(output);
   }
@@ -60,7 +61,10 @@ class FourWeights : public Workload {
     for (Handle& weight : weights_) weight = program.allocate(2_MiB);
   }
   void run_pass(Program& program, int /*number*/) override {
-    for (const Handle& weight : weights_) program.launch(KernelId{1}, {&weight, 1}, Seconds{0.001});
+    for (const Handle weight : weights_) {
+      const Named named = reads(weight);
+      program.launch(KernelId{1}, {&named, 1}, Seconds{0.001});
+    }
   }
 
  private:

@@ -60,9 +60,9 @@ class ManyBuffers : public Workload {
 
   void launch_all(Program& program) {
     for (std::uint32_t i = 0; i < number_ * kLaunchesEach; ++i) {
-      std::array<Handle, 8> named{};
+      std::array<Named, 8> named{};
       for (std::uint32_t j = 0; j < named.size(); ++j) {
-        named[j] = buffers_[(i / kLaunchesEach + j) % number_];
+        named[j] = reads(buffers_[(i / kLaunchesEach + j) % number_]);
       }
       program.launch(KernelId{1}, named, microseconds{1});
     }
@@ -115,6 +115,7 @@ TEST_P(DriverCalls, AreFewForAPieceThatMovesAndForALaunch) {
   EXPECT_EQ(calls(DeviceCall::kPin), 0);
   EXPECT_LE(calls(DeviceCall::kMap), 1.01 * fetches);
   EXPECT_LE(calls(DeviceCall::kUnmap), 1.01 * evictions);
+  EXPECT_LE(calls(DeviceCall::kDigest), 1.01 * evictions);
   EXPECT_LE(calls(DeviceCall::kRecord), 4 * moves);
   EXPECT_LE(calls(DeviceCall::kStreamWait), 2 * moves);
   EXPECT_LE(calls(DeviceCall::kIsComplete), 12 * moves);
