@@ -25,6 +25,8 @@ void add_earlier(const ResidencyCounters& earlier, ResidencyCounters& sum) {
   sum.prefetches += earlier.prefetches;
   sum.clean_evictions += earlier.clean_evictions;
   sum.write_backs += earlier.write_backs;
+  sum.digests += earlier.digests;
+  sum.unchanged += earlier.unchanged;
   sum.stall_ms += earlier.stall_ms;
   sum.pinned_host_bytes = std::max(sum.pinned_host_bytes, earlier.pinned_host_bytes);
   sum.errors += earlier.errors;

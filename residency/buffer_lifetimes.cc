@@ -346,11 +346,15 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) {
   if (buffer.host.slab && known) core_.host.release(buffer.host.slab, std::move(after));
   if (buffer.host.slab && !known) core_.host.keep_untracked(buffer.host.slab);
   buffer.host = HostCopy{};
-  for (Piece& piece : buffer.pieces) {
+  for (std::uint32_t index = 0; index < buffer.pieces.size(); ++index) {
+    core_.drop_digest({id, index});
+    Piece& piece = buffer.pieces[index];
     piece.told_in = false;
     piece.want = Want::kNobody;
     piece.fetch_status = Status::kOk;
     piece.write_back = nullptr;
+    piece.host_digest.reset();
+    piece.changes = 0;
   }
   // Where a transfer may still run on a page, pages and address stay as they are, so that it finds
   // them.
@@ -363,7 +367,7 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) {
 void BufferLifetimes::put_away(BufferId id) noexcept {
   Buffer& buffer = core_.buffers[id];
   for (Piece& piece : buffer.pieces) {
-    // Its eviction failed half-way.
+    // Its eviction had not come to its end, or failed half-way.
     if (piece.page && piece.place == Place::kOut) {
       core_.pool->put(*std::exchange(piece.page, std::nullopt));
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "policy/units.h"
+#include "residency/content_digest.h"
 #include "residency/device_memory.h"
 #include "residency/event_pool.h"
 #include "residency/fetch_queue.h"
@@ -46,6 +47,14 @@ struct Piece {
   std::optional<Page> page GUARDED_BY(manager_lock);
   /// The number of its buffer's last write that the slab has, too (Buffer::writes).
   std::uint64_t clean_at GUARDED_BY(manager_lock) = 0;
+  /// Of what its part of the slab has; nullopt: not known.
+  std::optional<ContentDigest> host_digest GUARDED_BY(manager_lock);
+  /// Of the digest under way of what its page had when it was taken out; 0: none, or of no use any
+  /// more. While it decides whether there is anything to write back, the piece is out and keeps its
+  /// page.
+  std::uint64_t digest_ticket GUARDED_BY(manager_lock) = 0;
+  /// How many digests in a row found its content changed, as far as it matters to the evictor.
+  std::uint8_t changes GUARDED_BY(manager_lock) = 0;
   /// Of the eviction that is to take it; 0: none.
   std::uint64_t evict_ticket GUARDED_BY(manager_lock) = 0;
   /// The turn in which an eviction of it failed: it is not chosen again in that turn; 0: none.
@@ -65,6 +74,10 @@ struct Piece {
   /// Whether its content moves at this moment, with calls of ours under way.
   [[nodiscard]] bool is_moving() const REQUIRES(manager_lock) {
     return place == Place::kFetching || place == Place::kEvicting;
+  }
+  /// Whether a digest decides what becomes of its page.
+  [[nodiscard]] bool awaits_digest() const REQUIRES(manager_lock) {
+    return digest_ticket != 0 && place == Place::kOut && page.has_value();
   }
   /// Whether its content has not arrived yet, as far as it is known.
   [[nodiscard]] bool is_arriving() const REQUIRES(manager_lock) {
@@ -95,6 +108,9 @@ struct alignas(64) Buffer {
   /// Pieces of which an eviction was requested.
   std::uint32_t leaving GUARDED_BY(manager_lock) = 0;
   // -- second cache line
+  /// The number of the last of the `writes` that was no launch: a copy or a memset, which does
+  /// write.
+  std::uint64_t known_write GUARDED_BY(manager_lock) = 0;
   /// As the program asked, in bytes.
   std::atomic<std::uint64_t> size{0};
   /// Bytes of its pages.
@@ -156,9 +172,15 @@ struct alignas(64) Buffer {
     ++writes;
     fresh = false;
   }
+  /// The operation that was noted last does write it.
+  void note_known_write() REQUIRES(manager_lock) { known_write = writes; }
   /// Whether the page of a piece may be newer than the slab.
   [[nodiscard]] bool is_dirty(std::uint32_t piece) const REQUIRES(manager_lock) {
     return !fresh && pieces[piece].clean_at != writes;
+  }
+  /// Whether a copy or a memset has written to the buffer since the slab had what the piece has.
+  [[nodiscard]] bool has_known_write(std::uint32_t piece) const REQUIRES(manager_lock) {
+    return known_write > pieces[piece].clean_at;
   }
   /// Whether a fetch has to copy what the slab has.
   [[nodiscard]] bool has_host_content() const REQUIRES(manager_lock) { return !fresh && host.slab; }

@@ -80,7 +80,8 @@ SUPERPIPE_HOST_DEVICE inline std::uint64_t digest_multiply(std::uint64_t a, std:
   const std::uint64_t high = __umul64hi(a, b);
   const std::uint64_t low = a * b;
 #else
-  const auto product = static_cast<unsigned __int128>(a) * b;
+  __extension__ using Product = unsigned __int128;  // not of ISO C++
+  const auto product = static_cast<Product>(a) * b;
   const auto high = static_cast<std::uint64_t>(product >> 64);
   const auto low = static_cast<std::uint64_t>(product);
 #endif

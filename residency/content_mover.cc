@@ -1,5 +1,6 @@
 #include "residency/content_mover.h"
 
+#include <algorithm>
 #include <new>
 #include <optional>
 #include <utility>
@@ -26,6 +27,7 @@ void forget_writes(Buffer& buffer) REQUIRES(manager_lock) {
 bool ContentMover::fetch(PieceId id, bool demand) {
   Buffer& buffer = core_.buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
+  core_.drop_digest(id);
   buffer.set_place(id.index, Place::kFetching);
   Status status = Status::kOk;
   if (piece.page) {
@@ -64,7 +66,7 @@ bool ContentMover::postpone(PieceId id, bool demand) {
   return true;
 }
 
-// Its eviction failed half-way: the page still has the only valid content.
+// Its eviction has not come to its end, or failed half-way: the page has the content still.
 Status ContentMover::remap(PieceId id) {
   Buffer& buffer = core_.buffers[id.buffer];
   const Address address = buffer.address_of(id.index);
@@ -134,7 +136,7 @@ Status ContentMover::attach(PieceId id, Page page) noexcept {
 Status ContentMover::prepare_fetch(PieceId id, std::vector<EventRef>& after) noexcept {
   Buffer& buffer = core_.buffers[id.buffer];
   try {
-    after.reserve(after.size() + 1);
+    after.reserve(std::max(Page::kMostAfter, after.size() + 1));
     if (!buffer.has_host_content()) return Status::kOk;
     buffer.host.reserve_operations();
     const EventRef& write_back = buffer.pieces[id.index].write_back;

@@ -10,7 +10,7 @@ namespace superpipe {
 namespace {
 
 // Whether the host has the newest content of a piece, and nobody moves it. A piece that is not in
-// place and has a page is one whose eviction failed half-way.
+// place and has a page is one whose eviction waits for a digest, or failed half-way.
 bool is_on_host(const Piece& piece) REQUIRES(manager_lock) {
   return piece.place == Place::kOut && !piece.page;
 }
@@ -49,7 +49,8 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
     }
     const auto pieces = buffer.pieces_at(Bytes{offset}, size);
     const auto run = first_run(pieces);
-    const bool is_broken = run.empty() && !pieces.front().is_moving();
+    const bool is_broken =
+        run.empty() && !pieces.front().is_moving() && !pieces.front().awaits_digest();
     if (use.capturing || is_broken) {
       const Status status = uses_.begin(use, token);
       if (status != Status::kOk) return status;
@@ -115,7 +116,14 @@ Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
     core_.announce_change();
     return status;
   }
-  if (use.writes) buffer.fresh = false;
+  if (use.writes) {
+    buffer.fresh = false;
+    const auto first = static_cast<std::uint32_t>(pieces.data() - buffer.pieces.data());
+    for (std::uint32_t index = first; index < first + pieces.size(); ++index) {
+      core_.drop_digest({id, index});
+      buffer.pieces[index].host_digest.reset();
+    }
+  }
   token.host_route_ = true;
   token.count_ = 1;
   token.inline_[0] = id;

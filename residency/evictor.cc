@@ -1,12 +1,17 @@
 #include "residency/evictor.h"
 
+#include <algorithm>
 #include <new>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace superpipe {
 
 namespace {
+
+/// Content that was found changed so often in a row is not waited for.
+constexpr std::uint8_t kMostChanges = 2;
 
 // A write-back to the whole slab comes after the operations on it, and whoever comes next waits for
 // that write-back. Beside one to a part, only operations that are known to be over are forgotten:
@@ -23,64 +28,169 @@ void forget_operations(Buffer& buffer) REQUIRES(manager_lock) {
 
 void Evictor::evict(PieceId id) noexcept {
   Buffer& buffer = core_.buffers[id.buffer];
-  Piece& piece = buffer.pieces[id.index];
-  const Address address = buffer.address_of(id.index);
-  const Bytes bytes = buffer.bytes_of(id.index);
-  const bool writes_back = buffer.is_dirty(id.index);
+  const auto begun = core_.now();
+  core_.drop_digest(id);
+  Plan plan{};
+  plan.purpose = purpose_for(id);
   buffer.set_place(id.index, Place::kEvicting);
   buffer.uses = 0;  // all have completed
   core_.tell_whereabouts(id);
-  const auto begun = core_.now();
-  core_.ledger.begin_vacating(bytes);
-  std::vector<EventRef> after;
-  Status status = writes_back ? prepare_write_back(id, after) : Status::kOk;
-  const Slab slab = writes_back && status == Status::kOk ? buffer.slab_of(id.index) : Slab{};
-  const bool asks_operations = slab && !buffer.host.operations.empty();
-  const PageHandle handle = piece.page->handle;
-  const Address window = piece.page->window;
-  Transferred written;
-  bool mapped = true;
-  if (status == Status::kOk) {
+  core_.ledger.begin_vacating(buffer.bytes_of(id.index));
+  Outcome outcome;
+  outcome.status = prepare(id, plan);
+  if (outcome.status == Status::kOk) {
     const Unlocked unlocked(core_.mutex);
-    status = core_.device.unmap(address, bytes);
-    mapped = status != Status::kOk;
-    if (!mapped && writes_back) {
-      if (asks_operations) (void)core_.events.all_complete(after);
-      written = core_.transfers.write_back(window, slab, slab.size, after);
-      status = written.status;
-      if (status != Status::kOk) {
-        mapped = core_.device.map(address, bytes, handle) == Status::kOk;
-      }
-    }
+    outcome = take_out(plan);
   }
-  core_.ledger.end_vacating(bytes);
-  if (status != Status::kOk) {
-    // The page keeps the content: in its place or, if it cannot even be mapped, out of it.
-    ++core_.counters.errors;
-    buffer.set_place(id.index, mapped ? Place::kIn : Place::kOut);
-    piece.evict_failed = core_.turns;
-    piece.page_is_untracked = piece.page_is_untracked || written.untracked;
-    if (written.done != nullptr) piece.write_back = written.done;
-    core_.tell_whereabouts(id);
-    core_.announce_change();
-    return;
-  }
-  if (core_.timeline != nullptr) {
+  if (outcome.status == Status::kOk && core_.timeline != nullptr) {
     core_.timeline->note_arrival(id.buffer, begun);
-    core_.timeline->add(Timeline::Kind::kEvictBegin, begun, id.buffer, bytes);
-    core_.timeline->add_when(written.done, Timeline::Kind::kEvictEnd, core_.now(), id.buffer,
-                             bytes);
+    core_.timeline->add(Timeline::Kind::kEvictBegin, begun, id.buffer, plan.bytes);
   }
-  if (writes_back) {
-    piece.write_back = written.done;
+  note_unavailable(plan.purpose);
+  if (outcome.digest.done != nullptr && !outcome.has_digest()) {
+    // A part of what failed may still read the page.
+    buffer.pieces[id.index].page->after.assign(1, outcome.digest.done);
+    ++core_.counters.errors;
+  }
+  if (outcome.status != Status::kOk) {
+    give_up(id, plan, outcome);
+  } else if (plan.purpose == Purpose::kDecide && outcome.has_digest()) {
+    await_digest(id, outcome.digest);
+  } else {
+    finish(id, plan, outcome);
+  }
+}
+
+// What a digest of the piece would be for. A copy or a memset did write, so that nothing is to be
+// decided.
+Evictor::Purpose Evictor::purpose_for(PieceId id) const {
+  const Buffer& buffer = core_.buffers[id.buffer];
+  const Piece& piece = buffer.pieces[id.index];
+  const bool may_digest = core_.options.compares_digests && !core_.digester.is_unavailable();
+  if (!may_digest || !buffer.is_dirty(id.index)) return Purpose::kNone;
+  const bool is_open = piece.host_digest && piece.changes < kMostChanges;
+  return is_open && !buffer.has_known_write(id.index) ? Purpose::kDecide : Purpose::kKnow;
+}
+
+// Said once: after that no digest is asked for.
+void Evictor::note_unavailable(Purpose purpose) noexcept {
+  if (purpose == Purpose::kNone || !core_.digester.is_unavailable()) return;
+  core_.warnings.once("digests", [] {
+    return std::string(
+        "this device does not compute digests: all that launches name is written back when it is "
+        "evicted, whether they changed it or not (SUPERPIPE_WRITEBACK=always asks for that)");
+  });
+}
+
+// Has all that can run out of host memory, or needs it, before anything is changed.
+Status Evictor::prepare(PieceId id, Plan& plan) noexcept {
+  const Buffer& buffer = core_.buffers[id.buffer];
+  plan.address = buffer.address_of(id.index);
+  plan.bytes = buffer.bytes_of(id.index);
+  plan.handle = buffer.pieces[id.index].page->handle;
+  plan.window = buffer.pieces[id.index].page->window;
+  try {
+    if (buffer.is_dirty(id.index)) return prepare_write_back(id, plan);
+    return Status::kOk;
+  } catch (const std::bad_alloc&) {
+    return Status::kOutOfHostMemory;
+  }
+}
+
+// Gets the slab, and what the write-back has to wait for.
+Status Evictor::prepare_write_back(PieceId id, Plan& plan) {
+  Buffer& buffer = core_.buffers[id.buffer];
+  // The other pieces may never be written to it.
+  const bool zeroed = core_.options.zero_fill && buffer.pieces.size() > 1;
+  Status status = mover_.ensure_slab(buffer, zeroed);
+  if (status == Status::kOk) status = streams_.resolve(buffer.host, false, plan.after);
+  if (status != Status::kOk) return status;
+  plan.slab = buffer.slab_of(id.index);
+  plan.asks_operations = !buffer.host.operations.empty();
+  // Once the calls are made, noting them may not fail.
+  buffer.pieces[id.index].page->after.reserve(Page::kMostAfter);
+  if (plan.purpose != Purpose::kNone && spare_.empty()) spare_.emplace_back();
+  return Status::kOk;
+}
+
+Evictor::Outcome Evictor::take_out(Plan& plan) {
+  Outcome outcome;
+  const bool digests = plan.purpose != Purpose::kNone && core_.digester.prepare();
+  outcome.status = core_.device.unmap(plan.address, plan.bytes);
+  outcome.is_mapped = outcome.status != Status::kOk;
+  if (outcome.is_mapped) return outcome;
+  if (digests) outcome.digest = core_.digester.enqueue(plan.window, plan.slab.size);
+  if (outcome.digest.untracked) {
+    outcome.status = outcome.digest.status;
+    outcome.is_mapped = core_.device.map(plan.address, plan.bytes, plan.handle) == Status::kOk;
+    return outcome;
+  }
+  const bool waits = plan.purpose == Purpose::kDecide && outcome.has_digest();
+  if (plan.slab && !waits) write_back(plan, outcome);
+  return outcome;
+}
+
+// Enqueues the write-back of a piece that is not mapped, or maps it again.
+void Evictor::write_back(Plan& plan, Outcome& outcome) {
+  // So that operations which are over need not be waited for.
+  if (plan.asks_operations) (void)core_.events.all_complete(plan.after);
+  outcome.written = core_.transfers.write_back(plan.window, plan.slab, plan.slab.size, plan.after);
+  outcome.status = outcome.written.status;
+  if (outcome.status != Status::kOk) {
+    outcome.is_mapped = core_.device.map(plan.address, plan.bytes, plan.handle) == Status::kOk;
+  }
+}
+
+// The piece is out with its page until its digest has come.
+void Evictor::await_digest(PieceId id, const Digester::Enqueued& digest) noexcept {
+  Buffer& buffer = core_.buffers[id.buffer];
+  note_digest(id, digest).ticket = ++tickets_;
+  buffer.pieces[id.index].digest_ticket = tickets_;
+  buffer.set_place(id.index, Place::kOut);
+  buffer.set_ready(id.index, nullptr);
+  core_.tell_whereabouts(id);
+  core_.announce_change();
+}
+
+// A digest is under way. Whoever gets the page waits for it, as for those before it, which end
+// earlier.
+Evictor::Pending& Evictor::note_digest(PieceId id, const Digester::Enqueued& digest) noexcept {
+  Buffer& buffer = core_.buffers[id.buffer];
+  buffer.pieces[id.index].page->after.assign(1, digest.done);
+  pending_.splice(pending_.end(), spare_, spare_.begin());
+  Pending& pending = pending_.back();
+  pending = {id, buffer.generation, 0, digest.slot, digest.done, std::nullopt, core_.now()};
+  ++core_.counters.digests;
+  return pending;
+}
+
+// The piece is out, and a write-back is under way if one is needed.
+void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexcept {
+  Buffer& buffer = core_.buffers[id.buffer];
+  Piece& piece = buffer.pieces[id.index];
+  piece.page->forget_completed();
+  if (outcome.written.done != nullptr) {
+    const auto former = std::exchange(piece.host_digest, std::nullopt);
+    if (outcome.has_digest()) {
+      Pending& pending = note_digest(id, outcome.digest);
+      pending.former = former;
+      pending.ticket = piece.digest_ticket = ++tickets_;
+    }
+    piece.write_back = outcome.written.done;
     piece.clean_at = buffer.writes;
     forget_operations(buffer);
-    piece.page->after.assign(1, written.done);
-    core_.counters.d2h_bytes += slab.size;
+    // The page's next owner waits for it in the first place.
+    piece.page->after.insert(piece.page->after.begin(), outcome.written.done);
+    core_.counters.d2h_bytes += plan.slab.size;
     ++core_.counters.write_backs;
   } else {
     ++core_.counters.clean_evictions;
   }
+  if (core_.timeline != nullptr) {
+    core_.timeline->add_when(outcome.written.done, Timeline::Kind::kEvictEnd, core_.now(),
+                             id.buffer, plan.bytes);
+  }
+  core_.ledger.end_vacating(plan.bytes);
   core_.pool->put(*std::exchange(piece.page, std::nullopt));
   buffer.set_place(id.index, Place::kOut);
   buffer.set_ready(id.index, nullptr);
@@ -88,19 +198,120 @@ void Evictor::evict(PieceId id) noexcept {
   core_.announce_change();
 }
 
-// Gets the slab and appends what the write-back has to wait for.
-Status Evictor::prepare_write_back(PieceId id, std::vector<EventRef>& after) noexcept {
+// The page keeps the content: in its place or, if it cannot even be mapped, out of it.
+void Evictor::give_up(PieceId id, const Plan& plan, const Outcome& outcome) noexcept {
   Buffer& buffer = core_.buffers[id.buffer];
-  try {
-    // The other pieces may never be written to it.
-    const bool zeroed = core_.options.zero_fill && buffer.pieces.size() > 1;
-    Status status = mover_.ensure_slab(buffer, zeroed);
-    if (status == Status::kOk) status = streams_.resolve(buffer.host, false, after);
-    // Once the write-back is enqueued, noting it may not fail.
-    buffer.pieces[id.index].page->after.reserve(1);
-    return status;
-  } catch (const std::bad_alloc&) {
-    return Status::kOutOfHostMemory;
+  Piece& piece = buffer.pieces[id.index];
+  ++core_.counters.errors;
+  core_.ledger.end_vacating(plan.bytes);
+  buffer.set_place(id.index, outcome.is_mapped ? Place::kIn : Place::kOut);
+  piece.evict_failed = core_.turns;
+  piece.page_is_untracked =
+      piece.page_is_untracked || outcome.written.untracked || outcome.digest.untracked;
+  piece.digest_ticket = 0;
+  if (outcome.has_digest()) note_digest(id, outcome.digest);
+  if (outcome.written.done != nullptr) piece.write_back = outcome.written.done;
+  // A part of it may have come to the slab.
+  if (outcome.written.done != nullptr || outcome.written.untracked) piece.host_digest.reset();
+  core_.tell_whereabouts(id);
+  core_.announce_change();
+}
+
+bool Evictor::settle_digests() noexcept {
+  bool settled = false;
+  while (!pending_.empty()) {
+    const EventRef done = pending_.front().done;
+    Result<bool> complete = false;
+    {
+      const Unlocked unlocked(core_.mutex);
+      complete = core_.events.is_complete(done);
+    }
+    if (complete.ok() && !*complete) return settle_overdue() || settled;
+    std::list<Pending> oldest;
+    oldest.splice(oldest.end(), pending_, pending_.begin());
+    settle(oldest.front(), complete.ok());
+    settled = true;
+  }
+  return settled;
+}
+
+// The piece for which the result of a digest still matters; null: for none.
+Piece* Evictor::holder_of(const Pending& pending) const {
+  Buffer& buffer = core_.buffers[pending.piece.buffer];
+  if (buffer.generation != pending.generation || pending.ticket == 0) return nullptr;
+  Piece& piece = buffer.pieces[pending.piece.index];
+  return piece.digest_ticket == pending.ticket ? &piece : nullptr;
+}
+
+// `is_complete`: false if the device does not tell. Then the result is of no use, nor is its slot.
+void Evictor::settle(const Pending& pending, bool is_complete) noexcept {
+  ContentDigest digest;
+  if (is_complete) {
+    digest = core_.digester.result(pending.slot);
+    core_.digester.give_back(pending.slot);
+  } else {
+    ++core_.counters.errors;
+  }
+  Piece* const piece = holder_of(pending);
+  if (piece == nullptr) return;
+  const bool decides = piece->awaits_digest();
+  const auto former = decides ? piece->host_digest : pending.former;
+  piece->digest_ticket = 0;
+  const bool is_unchanged = is_complete && former == digest;
+  if (is_complete && former) {
+    piece->changes = is_unchanged
+                         ? std::uint8_t{0}
+                         : std::min(static_cast<std::uint8_t>(piece->changes + 1), kMostChanges);
+  }
+  if (decides && is_unchanged) {
+    finish_unchanged(pending.piece);
+    return;
+  }
+  if (decides) write_back_late(pending.piece);
+  if (is_complete && !piece->page) piece->host_digest = digest;
+}
+
+// What launches might have changed is what the host has.
+void Evictor::finish_unchanged(PieceId id) noexcept {
+  Buffer& buffer = core_.buffers[id.buffer];
+  buffer.pieces[id.index].clean_at = buffer.writes;
+  ++core_.counters.unchanged;
+  Plan plan{};
+  plan.bytes = buffer.bytes_of(id.index);
+  finish(id, plan, Outcome{});
+}
+
+// Writes back what has waited for a digest too long. What the digest says then is known the next
+// time.
+bool Evictor::settle_overdue() noexcept {
+  bool settled = false;
+  const auto now = core_.now();
+  for (Pending& pending : pending_) {
+    if (now - pending.since < kPatience) break;
+    Piece* const piece = holder_of(pending);
+    if (piece == nullptr || !piece->awaits_digest()) continue;
+    pending.former = piece->host_digest;
+    write_back_late(pending.piece);
+    settled = true;
+  }
+  return settled;
+}
+
+// Writes back a piece that is out and has its page.
+void Evictor::write_back_late(PieceId id) noexcept {
+  Plan plan{};
+  Outcome outcome;
+  core_.buffers[id.buffer].set_place(id.index, Place::kEvicting);
+  outcome.status = prepare(id, plan);
+  outcome.is_mapped = false;
+  if (outcome.status == Status::kOk) {
+    const Unlocked unlocked(core_.mutex);
+    write_back(plan, outcome);
+  }
+  if (outcome.status == Status::kOk) {
+    finish(id, plan, outcome);
+  } else {
+    give_up(id, plan, outcome);
   }
 }
 

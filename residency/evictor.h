@@ -1,9 +1,15 @@
 // Carries out the eviction of one piece.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <optional>
 #include <vector>
 
+#include "residency/content_digest.h"
 #include "residency/content_mover.h"
+#include "residency/digester.h"
 #include "residency/manager_mutex.h"
 #include "residency/residency_core.h"
 #include "residency/result.h"
@@ -13,25 +19,108 @@ namespace superpipe {
 
 /// Takes pieces out, with the device calls that this takes.
 ///
+/// A launch may write each buffer that it names, but mostly it only reads. So of content that only
+/// launches may have changed the device computes a digest, between unmapping and write-back. If
+/// that of what the host has is known, the piece waits for it, out and with its page, and is
+/// written back only if they differ; else it is written back at once, and its digest is known the
+/// next time. Content that was found changed twice in a row is not waited for any more, until a
+/// digest finds it unchanged.
+///
 /// A part of the manager, under its mutex, which it opens for each call of the device. Waits for no
-/// work of the program: write-backs are enqueued, and events mark their ends. It may wait, bounded,
-/// for a slab. Whatever fails, the newest content stays in at least one place (I3).
+/// work of the program: write-backs and digests are enqueued, and events mark their ends. It may
+/// wait, bounded, for a slab. Whatever fails, the newest content stays in at least one place (I3).
 class Evictor {
  public:
+  /// A digest that has not come by then is not waited for: kernels of the program may keep it from
+  /// running, and the page is wanted.
+  static constexpr std::chrono::milliseconds kPatience{5};
+
   Evictor(ResidencyCore& core, StreamMarker& streams, ContentMover& mover)
       : core_(core), streams_(streams), mover_(mover) {}
 
   /// Takes out a piece of a buffer that nothing uses any more: unmaps it first, then copies its
-  /// content (I2). REQUIRES: kIn, and that the events of all uses of the buffer have completed.
+  /// content or has it digested (I2). REQUIRES: kIn, and that the events of all uses of the buffer
+  /// have completed.
   void evict(PieceId id) noexcept REQUIRES(manager_lock);
 
+  /// Brings evictions to their end whose digests have come, or are overdue. Asks the device about
+  /// the oldest digest that has not. @return whether anything was done.
+  bool settle_digests() noexcept REQUIRES(manager_lock);
+
+  /// Whether digests are under way.
+  [[nodiscard]] bool is_pending() const REQUIRES(manager_lock) { return !pending_.empty(); }
+  /// REQUIRES: no digest is under way, or nobody will ask for it.
+  void clear() REQUIRES(manager_lock) {
+    pending_.clear();
+    spare_.clear();
+  }
+
  private:
-  Status prepare_write_back(PieceId id, std::vector<EventRef>& after) noexcept
+  /// A digest under way, of what a piece had when it was taken out.
+  struct Pending {
+    PieceId piece;
+    std::uint64_t generation;
+    std::uint64_t ticket;  ///< 0: nobody needs it
+    Digester::Slot slot;
+    EventRef done;
+    /// Of what the slab had before, if that was known.
+    std::optional<ContentDigest> former;
+    ResidencyCore::Clock::time_point since;
+  };
+  /// What a digest is computed for.
+  enum class Purpose {
+    kNone,    ///< there is none
+    kDecide,  ///< whether there is anything to write back
+    kKnow,    ///< to be compared with at the next eviction
+  };
+  /// What the calls of an eviction need to know of the piece: nobody else changes it meanwhile.
+  struct Plan {
+    Address address;
+    Bytes bytes;
+    PageHandle handle;
+    Address window;
+    Slab slab;  ///< of no size: nothing is to be written back
+    Purpose purpose;
+    bool asks_operations;
+    std::vector<EventRef> after;  ///< what the write-back waits for
+  };
+  /// What the calls came to.
+  struct Outcome {
+    Status status = Status::kOk;
+    bool is_mapped = true;
+    Transferred written;
+    Digester::Enqueued digest;
+
+    [[nodiscard]] bool has_digest() const {
+      return digest.status == Status::kOk && digest.done != nullptr;
+    }
+  };
+
+  [[nodiscard]] Purpose purpose_for(PieceId id) const REQUIRES(manager_lock);
+  Status prepare(PieceId id, Plan& plan) noexcept REQUIRES(manager_lock);
+  Status prepare_write_back(PieceId id, Plan& plan) REQUIRES(manager_lock);
+  Outcome take_out(Plan& plan) EXCLUDES(manager_lock);
+  void write_back(Plan& plan, Outcome& outcome) EXCLUDES(manager_lock);
+  void await_digest(PieceId id, const Digester::Enqueued& digest) noexcept REQUIRES(manager_lock);
+  Pending& note_digest(PieceId id, const Digester::Enqueued& digest) noexcept
       REQUIRES(manager_lock);
+  void note_unavailable(Purpose purpose) noexcept REQUIRES(manager_lock);
+  void finish(PieceId id, const Plan& plan, const Outcome& outcome) noexcept REQUIRES(manager_lock);
+  void give_up(PieceId id, const Plan& plan, const Outcome& outcome) noexcept
+      REQUIRES(manager_lock);
+
+  [[nodiscard]] Piece* holder_of(const Pending& pending) const REQUIRES(manager_lock);
+  void settle(const Pending& pending, bool is_complete) noexcept REQUIRES(manager_lock);
+  void finish_unchanged(PieceId id) noexcept REQUIRES(manager_lock);
+  bool settle_overdue() noexcept REQUIRES(manager_lock);
+  void write_back_late(PieceId id) noexcept REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;
   ContentMover& mover_;
+  std::list<Pending> pending_ GUARDED_BY(manager_lock);  ///< in the order of the device
+  std::list<Pending> spare_ GUARDED_BY(manager_lock);    ///< at most one: the next one's node
+  std::uint64_t tickets_ GUARDED_BY(manager_lock) = 0;
 };
 
 }  // namespace superpipe

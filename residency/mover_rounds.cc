@@ -33,6 +33,7 @@ bool MoverRounds::run() noexcept {
     worked = poll_link() || worked;
     worked = note_completed_uses() || worked;
   }
+  worked = evictor_.settle_digests() || worked;
   if (core_.passthrough.is_due(core_.now())) worked = core_.sample_passthrough() || worked;
   if (core_.ledger.excess() > Bytes{}) worked = pages_.reclaim_one() || worked;
   if (must_relieve()) worked = relieve() || worked;
@@ -46,8 +47,8 @@ bool MoverRounds::is_pending() const {
                         (core_.timeline != nullptr && core_.timeline->is_waiting());
   const bool reclaims =
       core_.ledger.excess() > Bytes{} && (!core_.pool->empty() || core_.cache.bytes() > Bytes{});
-  return !core_.fetches.empty() || !evictions_.empty() || pulls_ || measures || reclaims ||
-         must_relieve();
+  return !core_.fetches.empty() || !evictions_.empty() || evictor_.is_pending() || pulls_ ||
+         measures || reclaims || must_relieve();
 }
 
 // Brings the meters up to date. Without host memory for that they are brought up to date later, or

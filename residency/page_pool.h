@@ -27,6 +27,14 @@ struct Page {
   Bytes extent;
   /// What must have completed before the next owner touches the page (a running write-back).
   std::vector<EventRef> after;
+
+  /// What `after` has room for: the latest digest, and a write-back or the arrival of content.
+  static constexpr std::size_t kMostAfter = 2;
+
+  /// Forgets what is known to have completed.
+  void forget_completed() noexcept {
+    std::erase_if(after, [](const EventRef& event) { return event->is_known(); });
+  }
 };
 
 /// The pages that no buffer holds, and the windows.

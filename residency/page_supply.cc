@@ -102,7 +102,7 @@ bool PageSupply::strip(Buffer& buffer) noexcept {
     core_.ledger.end_vacating(bytes);
     vacating -= bytes;
     // Its first content may still be coming. There is room: attach() left it.
-    piece.page->after.clear();
+    piece.page->forget_completed();
     if (piece.is_arriving()) piece.page->after.push_back(piece.ready);
     buffer.set_place(index, Place::kOut);
     buffer.set_ready(index, nullptr);

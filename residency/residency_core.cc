@@ -24,6 +24,7 @@ ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions
       events(device_memory),
       host(device_memory, events, manager_options.host_limit, manager_options.wait_limit),
       transfers(device_memory, events),
+      digester(device_memory, events),
       passthrough(manager_options.policy.budget, manager_options.headroom, granule),
       policy(manager_options.policy),
       asks_policy(moves && !manager_options.policy_waits),
@@ -164,6 +165,13 @@ bool ResidencyCore::restore_policy() noexcept {
     tell_whereabouts(BufferId{i});
   }
   return asks_policy;
+}
+
+void ResidencyCore::drop_digest(PieceId id) noexcept {
+  Buffer& buffer = buffers[id.buffer];
+  Piece& piece = buffer.pieces[id.index];
+  if (piece.awaits_digest()) ledger.end_vacating(buffer.bytes_of(id.index));
+  piece.digest_ticket = 0;
 }
 
 void ResidencyCore::tell_whereabouts(BufferId id) noexcept {

@@ -28,6 +28,7 @@
 #include "residency/buffer_table.h"
 #include "residency/device_ledger.h"
 #include "residency/device_memory.h"
+#include "residency/digester.h"
 #include "residency/event_pool.h"
 #include "residency/fetch_queue.h"
 #include "residency/host_store.h"
@@ -134,6 +135,10 @@ struct ResidencyCore {
     return !options.policy_waits || must_evict || ledger.live() * 4 > ledger.limit() * 3;
   }
 
+  /// Nobody needs the digest of a piece that is under way, if there is one: its page is about to be
+  /// mapped again or to be given up, or the slab to be written.
+  void drop_digest(PieceId id) noexcept REQUIRES(manager_lock);
+
   /// Tells a policy that is asked for each transfer whether the piece is on the device or on its
   /// way there, if that has changed. To be called after each change of what it depends on: `live`,
   /// `place`, `want`, `evict_ticket`. Amortised O(log buffers).
@@ -174,6 +179,7 @@ struct ResidencyCore {
   EventPool events;
   HostStore host;
   TransferEngine transfers;
+  Digester digester;
   std::unique_ptr<Arena> arena;  ///< lookups from any thread; the rest under the mutex
   std::unique_ptr<PagePool>
       pool;                       ///< creation and destruction without the mutex, the rest under it

@@ -194,7 +194,8 @@ void ResidencyManager::Impl::shut_down() noexcept {
   core.worker.join();
   core.stocker.join();
   // While a transfer still runs, nothing under it may go away: better leaked than torn.
-  const bool quiet = core.transfers.stop(core.options.wait_limit) == Status::kOk;
+  const bool copied = core.transfers.stop(core.options.wait_limit) == Status::kOk;
+  const bool quiet = core.digester.stop(core.options.wait_limit) == Status::kOk && copied;
   // Held to the end, across calls of the device: only threads that look in late wait for it.
   const ManagerLock lock(core.mutex);
   wait_for_open_sections();
@@ -230,6 +231,7 @@ void ResidencyManager::Impl::wait_for_open_sections() {
 void ResidencyManager::Impl::forget_everything() {
   core.fetches.clear();
   evictions.clear();
+  evictor.clear();
   core.under_way.clear();
   core.stalls.clear();
   core.passes.clear();

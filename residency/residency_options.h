@@ -32,6 +32,9 @@ struct ResidencyOptions {
   /// SUPERPIPE_HEADROOM: bytes of the budget that are kept free for what the driver takes unasked.
   /// Without a budget it only says how much may be allocated between two samples.
   Bytes headroom;
+  /// SUPERPIPE_WRITEBACK=digest: whether what a launch may have written is compared, by a digest,
+  /// with what the host has, and written back only if it differs.
+  bool compares_digests = false;
   /// The clock of waits and statistics; tests give their own.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
   /// Whether a thread of its own moves content. Without, nothing moves but inside calls that wait

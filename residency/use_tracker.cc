@@ -95,6 +95,12 @@ void UseTracker::mark_used(Buffer& buffer, const Use& use) {
   if (use.writes) buffer.note_write();
 }
 
+// A copy or a memset does write, where a launch only may.
+void UseTracker::note_known_writes(const UseToken& token, const Use& use) {
+  if (!use.writes) return;
+  for (const BufferId id : ids(token)) core_.buffers[id].note_known_write();
+}
+
 void UseTracker::unpin(const UseToken& token) {
   const BufferTable& buffers = core_.buffers;
   for (const BufferId id : ids(token)) --buffers[id].pins;
@@ -122,8 +128,10 @@ void UseTracker::prepare(Use& use, UseToken& token) {
 
 Status UseTracker::begin(const Use& use, UseToken& token) {
   collect(use.words, token);
-  if (token.count_ == 0 || pin_if_ready(token, use)) return Status::kOk;
-  return acquire(token, use, Decision{});
+  if (token.count_ == 0) return Status::kOk;
+  const Status status = pin_if_ready(token, use) ? Status::kOk : acquire(token, use, Decision{});
+  if (status == Status::kOk) note_known_writes(token, use);
+  return status;
 }
 
 Status UseTracker::begin_in_place(BufferId id, const Use& use, UseToken& token) {
@@ -138,6 +146,7 @@ Status UseTracker::begin_in_place(BufferId id, const Use& use, UseToken& token) 
   }
   if (status == Status::kOk) {
     mark_used(token, use);
+    note_known_writes(token, use);
   } else {
     unpin(token);
     token.count_ = 0;

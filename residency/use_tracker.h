@@ -58,7 +58,8 @@ class UseTracker {
   void prepare(Use& use, UseToken& token) REQUIRES(manager_lock);
 
   /// Pins what a prepared use names, gets it in place, and orders the stream behind its fetches.
-  /// Throws std::bad_alloc. @return the errors of begin_use(); nothing is pinned then.
+  /// Not for launches: what it names is known to be written, if it is written. Throws
+  /// std::bad_alloc. @return the errors of begin_use(); nothing is pinned then.
   Status begin(const Use& use, UseToken& token) REQUIRES(manager_lock);
 
   /// The same for an operation that uses only pieces of the buffer that are in place: the others
@@ -77,6 +78,7 @@ class UseTracker {
   }
   void mark_used(const UseToken& token, const Use& use) REQUIRES(manager_lock);
   static void mark_used(Buffer& buffer, const Use& use) REQUIRES(manager_lock);
+  void note_known_writes(const UseToken& token, const Use& use) REQUIRES(manager_lock);
   void unpin(const UseToken& token) REQUIRES(manager_lock);
   bool pin_if_ready(const UseToken& token, const Use& use) REQUIRES(manager_lock);
 

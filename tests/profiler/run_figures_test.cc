@@ -29,6 +29,8 @@ RunFigures figures_of(unsigned scale) {
   stats.prefetches = 6 * scale;
   stats.clean_evictions = 7 * scale;
   stats.write_backs = 8 * scale;
+  stats.digests = 14 * scale;
+  stats.unchanged = 15 * scale;
   stats.stall_ms = 9.0 * scale;
   stats.errors = 10 * scale;
   stats.learned.passes = 11 * scale;
@@ -47,6 +49,8 @@ TEST(Merged, AddsUpCounts) {
   EXPECT_EQ(sum.residency.prefetches, 606U);
   EXPECT_EQ(sum.residency.clean_evictions, 707U);
   EXPECT_EQ(sum.residency.write_backs, 808U);
+  EXPECT_EQ(sum.residency.digests, 1414U);
+  EXPECT_EQ(sum.residency.unchanged, 1515U);
   EXPECT_DOUBLE_EQ(sum.residency.stall_ms, 909);
   EXPECT_EQ(sum.residency.errors, 1010U);
   EXPECT_EQ(sum.residency.learned.passes, 1111U);

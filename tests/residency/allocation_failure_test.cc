@@ -44,6 +44,8 @@ std::vector<Setting> settings() {
       {"auto", program_of(budget_of(8, PolicyKind::kAuto), 9)},
       {"auto_with_layers", program_of(budget_of(8, PolicyKind::kAuto), 10)},
       {"auto_in_pieces", program_of(budget_of(8, PolicyKind::kAuto), 11)},
+      {"digests", program_of(budget_of(8, PolicyKind::kAuto), 12)},
+      {"digests_of_layers", program_of(budget_of(8), 13)},
   };
   all[2].program.zero_fill = all[2].program.record_timeline = true;
   all[4].program.layered = all[5].program.layered = true;
@@ -52,7 +54,9 @@ std::vector<Setting> settings() {
   all[10].program.piece_size = Bytes{4096};
   all[6].program.steps = 150;
   all[7].program.device_capacity = Bytes{10 * kPage};
-  all[9].program.layered = true;
+  all[9].program.layered = all[12].program.layered = true;
+  all[11].program.piece_size = Bytes{4096};
+  all[11].program.compares_digests = all[12].program.compares_digests = true;
   return all;
 }
 

@@ -1,4 +1,4 @@
-// One fetch or one eviction: in which order the device is asked, and where the content is when a
+// One fetch: in which order the device is asked, and where the content is when a
 // call of it fails.
 #include "residency/content_mover.h"
 
@@ -221,108 +221,6 @@ TEST_F(ContentMoverTest, APageAndASlabUnderATransferWithoutAKnownEndServeNobody)
   EXPECT_TRUE(core_.pool->empty());
   EXPECT_TRUE(core_.pool->take_untracked().has_value());
   EXPECT_EQ(core_.ledger.pages(), kGranule);
-}
-
-TEST_F(ContentMoverTest, AnEvictionUnmapsBeforeItCopies) {
-  const ManagerLock lock(core_.mutex);
-  const BufferId id = make_dirty(1, 9);
-  std::vector<Call> calls;
-  device_.on_call = [&calls](Call call) {
-    if (call == Call::kUnmap || call == Call::kCopyToHost) calls.push_back(call);
-  };
-  evictor_.evict({id, 0});
-  device_.on_call = nullptr;
-  EXPECT_THAT(calls, ElementsAre(Call::kUnmap, Call::kCopyToHost));
-}
-
-TEST_F(ContentMoverTest, AnEvictionTakesDirtyContentToTheHostCopyAndLeavesThePageBehindThat) {
-  const ManagerLock lock(core_.mutex);
-  const BufferId id = make_dirty(1, 9);
-  evictor_.evict({id, 0});
-  const Buffer& buffer = core_.buffers[id];
-  EXPECT_EQ(buffer.pieces[0].place, Place::kOut);
-  EXPECT_FALSE(buffer.is_dirty(0));
-  EXPECT_FALSE(buffer.pieces[0].page.has_value());
-  ASSERT_NE(buffer.pieces[0].write_back, nullptr);
-  device_.drain();
-  EXPECT_TRUE(is_complete(buffer.pieces[0].write_back));
-  EXPECT_EQ(host_value(id), 9);
-  EXPECT_THAT(take_idle_page().after, ElementsAre(buffer.pieces[0].write_back));
-  EXPECT_FALSE(core_.ledger.expects_pages());
-  EXPECT_EQ(core_.counters.write_backs, 1U);
-  EXPECT_EQ(core_.counters.d2h_bytes, kGranule);
-}
-
-TEST_F(ContentMoverTest, AnEvictionOfCleanContentCopiesNothing) {
-  const ManagerLock lock(core_.mutex);
-  const BufferId id = make_clean(1, 7);
-  evictor_.evict({id, 0});
-  EXPECT_EQ(device_.calls(Call::kCopyToHost), 0);
-  EXPECT_EQ(host_value(id), 7);
-  EXPECT_THAT(take_idle_page().after, IsEmpty());
-  EXPECT_EQ(core_.counters.clean_evictions, 1U);
-}
-
-TEST_F(ContentMoverTest, AWriteBackWaitsForWhatTheProgramStillReadsFromTheHostCopy) {
-  const ManagerLock lock(core_.mutex);
-  const BufferId id = make_out(1, 5);
-  note(id, kReads, blocked_event());
-  ASSERT_TRUE(demand(id));
-  device_.drain();
-  core_.buffers[id].note_write();
-  const std::vector<std::byte> bytes(kGranule.count(), std::byte{9});
-  ASSERT_TRUE(device_.write(core_.buffers[id].base, bytes.size(), bytes.data()));
-  evictor_.evict({id, 0});
-  device_.drain();
-  EXPECT_EQ(host_value(id), 5);
-  unblock();
-  EXPECT_EQ(host_value(id), 9);
-}
-
-TEST_F(ContentMoverTest, AnEvictionThatFailsLeavesTheBufferInPlaceUntilTheNextTurn) {
-  const ManagerLock lock(core_.mutex);
-  for (const Call call : {Call::kPin, Call::kUnmap, Call::kCopyToHost}) {
-    const BufferId id = make_dirty(1, 9);
-    const Buffer& buffer = core_.buffers[id];
-    const std::uint64_t errors = core_.counters.errors;
-    device_.fail(call, 1, Status::kDeviceError);
-    evictor_.evict({id, 0});
-    EXPECT_EQ(core_.counters.errors, errors + 1) << name_of(call);
-    EXPECT_EQ(buffer.pieces[0].place, Place::kIn) << name_of(call);
-    EXPECT_TRUE(buffer.is_dirty(0)) << name_of(call);
-    EXPECT_EQ(device_value(id), 9) << name_of(call);
-    EXPECT_FALSE(core_.ledger.expects_pages()) << name_of(call);
-    EXPECT_FALSE(evictions_.has_victim(buffer, Bytes{})) << name_of(call);
-    ++core_.turns;
-    EXPECT_TRUE(evictions_.has_victim(buffer, Bytes{})) << name_of(call);
-  }
-}
-
-TEST_F(ContentMoverTest, APageThatCannotBeMappedAgainKeepsTheOnlyContent) {
-  const ManagerLock lock(core_.mutex);
-  const BufferId id = make_dirty(1, 9);
-  const Buffer& buffer = core_.buffers[id];
-  device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
-  device_.fail(Call::kMap, 1, Status::kDeviceError);
-  evictor_.evict({id, 0});
-  EXPECT_EQ(buffer.pieces[0].place, Place::kOut);
-  ASSERT_TRUE(buffer.pieces[0].page.has_value());
-  // The next fetch maps that page, and copies nothing.
-  EXPECT_TRUE(demand(id));
-  EXPECT_EQ(buffer.pieces[0].place, Place::kIn);
-  EXPECT_TRUE(buffer.is_dirty(0));
-  EXPECT_EQ(device_value(id), 9);
-  EXPECT_EQ(device_.calls(Call::kCopyToDevice), 0);
-}
-
-TEST_F(ContentMoverTest, ABufferUnderAWriteBackWithoutAKnownEndNeverMovesAgain) {
-  const ManagerLock lock(core_.mutex);
-  const BufferId id = make_dirty(1, 9);
-  device_.fail(Call::kRecord, 1, Status::kDeviceError);
-  evictor_.evict({id, 0});
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
-  ++core_.turns;
-  EXPECT_FALSE(evictions_.has_victim(core_.buffers[id], Bytes{}));
 }
 
 TEST_F(ContentMoverTest, ABufferGetsOneZeroedSlabOfItsBacking) {

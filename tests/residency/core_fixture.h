@@ -79,6 +79,7 @@ class CoreTest : public ::testing::Test {
     device_.release_host_functions();
     device_.drain();
     EXPECT_EQ(core_.transfers.stop(std::chrono::milliseconds{0}), Status::kOk);
+    EXPECT_EQ(core_.digester.stop(std::chrono::milliseconds{0}), Status::kOk);
     for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
       core_.host.release(std::exchange(core_.buffers[BufferId{i}].host.slab, Slab{}), {});
     }

@@ -27,11 +27,11 @@ void for_each_word(Content& content, Body body) {
   }
 }
 
-/// What the kernel of the tests does to its buffers: every byte read matters, every byte changes.
-void mix(std::uint64_t kernel, const std::vector<Content*>& buffers) {
+/// What the kernel of the tests makes of its buffers: every byte read matters, every byte changes.
+std::vector<Content> mix(std::uint64_t kernel, std::vector<Content> buffers) {
   std::uint64_t hash = kernel * 0x9E3779B97F4A7C15U + 1;
-  for (Content* const buffer : buffers) {
-    for_each_word(*buffer, [&hash](std::uint64_t word) {
+  for (Content& buffer : buffers) {
+    for_each_word(buffer, [&hash](std::uint64_t word) {
       // Each step is one to one, so that no difference is lost; the shift brings high bytes down.
       hash = (hash ^ word) * 0x9E3779B97F4A7C15U;
       hash ^= hash >> 32;
@@ -40,11 +40,12 @@ void mix(std::uint64_t kernel, const std::vector<Content*>& buffers) {
   }
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     std::uint64_t state = hash + i;
-    for_each_word(*buffers[i], [&state](std::uint64_t word) {
+    for_each_word(buffers[i], [&state](std::uint64_t word) {
       state = state * 6364136223846793005U + 1442695040888963407U;
       return word ^ state ^ (state >> 32);
     });
   }
+  return buffers;
 }
 
 class Program {
@@ -65,6 +66,7 @@ class Program {
     residency.host_limit = options_.host_limit;
     residency.wait_limit = std::chrono::milliseconds{400};
     residency.zero_fill = options_.zero_fill;
+    residency.compares_digests = options_.compares_digests;
     residency.now = [this] { return device_.now(); };
     residency.worker_thread = false;
     residency.record_timeline = options_.record_timeline;
@@ -123,6 +125,7 @@ class Program {
     Address address;
     std::size_t size;
     Content expected;
+    Content former;                // what it held before a launch last changed it
     bool defined;                  // every byte has a value that the program may rely on
     std::set<StreamHandle> users;  // streams whose work on it is not known to be ordered yet
   };
@@ -251,7 +254,7 @@ class Program {
       ++outcome_.refused;
       return;
     }
-    Live buffer{*address, size, Content(size), options_.zero_fill, {}};
+    Live buffer{*address, size, Content(size), {}, options_.zero_fill, {}};
     if (ordered) buffer.users.insert(stream);
     for (const Live& other : buffers_) {
       if (other.address < *address + size && *address < other.address + other.size) {
@@ -407,19 +410,41 @@ class Program {
     buffer.defined = true;
   }
 
+  // What a launch does to one of its buffers.
+  enum class Effect { kMixes, kReads, kRestores };
+  Effect draw_effect(const Live& buffer) {
+    if (!options_.compares_digests) return Effect::kMixes;
+    const std::uint64_t dice = draw(4);
+    if (dice == 0 && buffer.former.size() == buffer.size) return Effect::kRestores;
+    return dice < 3 ? Effect::kReads : Effect::kMixes;
+  }
+
+  // A buffer of a launch.
+  struct Operand {
+    std::size_t index;
+    Address address;
+    std::size_t size;
+    Effect effect;
+    Content former;  // what is restored, if it is
+
+    // What the launch makes of `content`; `mixed`: what it would be if it were mixed.
+    [[nodiscard]] const Content& result(const Content& content, const Content& mixed) const {
+      if (effect == Effect::kReads) return content;
+      return effect == Effect::kRestores ? former : mixed;
+    }
+  };
+
   void launch(std::uint64_t kernel, const std::vector<std::size_t>& chosen) {
     const StreamHandle stream = draw_stream();
     std::vector<std::uint64_t> words{42, 0, ~std::uint64_t{0}};
-    std::vector<Content*> contents;
-    std::vector<std::pair<Address, std::size_t>> ranges;
+    std::vector<Operand> operands;
     for (const std::size_t index : chosen) {
       Live& buffer = buffers_[index];
       if (!buffer.defined) continue;
       order(buffer, stream);
       words.push_back(buffer.address + draw(buffer.size));
       words.push_back(buffer.address);
-      contents.push_back(&buffer.expected);
-      ranges.emplace_back(buffer.address, buffer.size);
+      operands.push_back({index, buffer.address, buffer.size, draw_effect(buffer), buffer.former});
     }
     UseToken token;
     const Status status = operate()->begin_launch(KernelId{kernel}, words, stream, token);
@@ -432,21 +457,28 @@ class Program {
       armed()->end_use(token, stream, false);
       return;
     }
-    device_.submit(stream, [this, kernel, ranges] {
+    device_.submit(stream, [this, kernel, operands] {
       std::vector<Content> held;
-      std::vector<Content*> pointers;
-      for (const auto& [address, size] : ranges) {
-        held.emplace_back(size);
-        if (!device_.read(address, size, held.back().data())) return;
+      for (const Operand& operand : operands) {
+        held.emplace_back(operand.size);
+        if (!device_.read(operand.address, operand.size, held.back().data())) return;
       }
-      for (Content& content : held) pointers.push_back(&content);
-      mix(kernel, pointers);
-      for (std::size_t i = 0; i < ranges.size(); ++i) {
-        device_.write(ranges[i].first, ranges[i].second, held[i].data());
+      const std::vector<Content> mixed = mix(kernel, held);
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        if (operands[i].effect == Effect::kReads) continue;
+        const Content& result = operands[i].result(held[i], mixed[i]);
+        device_.write(operands[i].address, operands[i].size, result.data());
       }
     });
     armed()->end_use(token, stream, true);
-    mix(kernel, contents);
+    std::vector<Content> held;
+    for (const Operand& operand : operands) held.push_back(buffers_[operand.index].expected);
+    const std::vector<Content> mixed = mix(kernel, held);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      Live& buffer = buffers_[operands[i].index];
+      if (operands[i].effect == Effect::kReads) continue;
+      buffer.former = std::exchange(buffer.expected, operands[i].result(held[i], mixed[i]));
+    }
   }
 
   // Destroys a stream with work on it, as a program may, and makes another.

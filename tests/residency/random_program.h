@@ -20,6 +20,9 @@ struct ProgramOptions {
   bool policy_waits = false;
   Bytes piece_size;  ///< 0: buffers move whole
   bool zero_fill = false;
+  /// ResidencyOptions::compares_digests. Launches then also leave some of their buffers as they
+  /// are, and give others the content back that they had before.
+  bool compares_digests = false;
   Bytes host_limit{std::uint64_t{1} << 40};
   Bytes device_capacity{std::uint64_t{1} << 40};
   Sabotage sabotage;

@@ -73,7 +73,7 @@ class RandomProgram : public ::testing::TestWithParam<Setting> {};
 
 std::string describe(const ProgramOptions& options) {
   return "seed " + std::to_string(options.seed) + (options.layered ? " layered" : "") +
-         (options.zero_fill ? " zero-fill" : "") +
+         (options.zero_fill ? " zero-fill" : "") + (options.compares_digests ? " digests" : "") +
          (options.fault == Call::kCount ? std::string{}
                                         : std::string(" fault ") + name_of(options.fault) + "@" +
                                               std::to_string(options.fault_at));
@@ -86,6 +86,7 @@ TEST_P(RandomProgram, ReadsBackWhatItWouldHaveReadWithoutUs) {
   const std::uint64_t first_seed = number_from_environment("RANDOM_PROGRAM_SEED", 1);
   std::uint64_t operations = 0;
   std::uint64_t moved = 0;
+  std::uint64_t unchanged = 0;
   std::uint64_t seed = first_seed;
   for (; operations < wanted; ++seed) {
     ProgramOptions options;
@@ -95,12 +96,14 @@ TEST_P(RandomProgram, ReadsBackWhatItWouldHaveReadWithoutUs) {
     options.piece_size = Bytes{GetParam().piece_pages * 4096};
     options.zero_fill = seed % 2 == 0;
     options.layered = seed % 3 == 0;
+    options.compares_digests = seed % 5 < 3;
     const ProgramOutcome outcome = run_random_program(options);
     ASSERT_EQ(outcome.mistakes, std::vector<std::string>{}) << describe(options);
     ASSERT_EQ(outcome.stats.errors, 0U) << describe(options);
     ASSERT_GT(outcome.operations, 0U) << describe(options);
     operations += outcome.operations;
     moved += outcome.stats.write_backs;
+    unchanged += outcome.stats.unchanged;
   }
   RecordProperty("operations", std::to_string(operations));
   RecordProperty("last_seed", std::to_string(seed - 1));
@@ -109,6 +112,7 @@ TEST_P(RandomProgram, ReadsBackWhatItWouldHaveReadWithoutUs) {
     EXPECT_EQ(moved, 0U);
   } else {
     EXPECT_GT(moved, 2 * (seed - first_seed));
+    EXPECT_GT(unchanged, (seed - first_seed) / 2);
   }
 }
 
@@ -125,6 +129,7 @@ TEST_P(RandomProgram, LosesNothingWhenADeviceCallFails) {
       options.piece_size = Bytes{GetParam().piece_pages * 4096};
       options.zero_fill = nth % 2 == 0;
       options.layered = nth % 3 == 0;
+      options.compares_digests = nth % 5 < 3;
       options.fault = static_cast<Call>(kind);
       options.fault_at = nth <= 12 ? nth : nth * 4;
       options.fault_repeats = nth % 5 == 0;
@@ -138,8 +143,9 @@ TEST_P(RandomProgram, LosesNothingWhenADeviceCallFails) {
     }
     const bool moves = GetParam().policy.kind != PolicyKind::kResident;
     const Call call = static_cast<Call>(kind);
-    if (moves && (call == Call::kMap || call == Call::kUnmap || call == Call::kRecord ||
-                  call == Call::kCopyToHost || call == Call::kCopyToDevice)) {
+    if (moves &&
+        (call == Call::kMap || call == Call::kUnmap || call == Call::kRecord ||
+         call == Call::kCopyToHost || call == Call::kCopyToDevice || call == Call::kDigest)) {
       EXPECT_GT(hit, 0) << name_of(call) << " was never failed: the test shows nothing";
     }
   }
@@ -163,6 +169,7 @@ int programs_gone_wrong(const Sabotage& sabotage) {
     options.seed = seed;
     options.policy = with_budget(PolicyKind::kSuperpipeline, 12);
     options.layered = seed % 3 == 0;
+    options.compares_digests = seed % 4 == 0;
     options.sabotage = sabotage;
     wrong += run_random_program(options).mistakes.empty() ? 0 : 1;
   }
@@ -194,6 +201,7 @@ TEST(RandomProgramOnASmallDevice, GoesOnWhenTheDeviceIsFullerThanTheBudgetSays) 
     options.policy_waits = seed % 6 == 0;
     options.device_capacity = Bytes{14 * 4096};
     options.layered = seed % 2 == 0;
+    options.compares_digests = seed % 5 < 3;
     const ProgramOutcome outcome = run_random_program(options);
     ASSERT_EQ(outcome.mistakes, std::vector<std::string>{}) << describe(options);
   }
@@ -209,6 +217,7 @@ TEST(RandomProgramWithLittleHostMemory, RefusesAllocationsAndKeepsTheRest) {
     options.piece_size = Bytes{4096};
     options.policy_waits = seed % 6 == 0;
     options.host_limit = Bytes{16 * 4096};
+    options.compares_digests = seed % 5 < 3;
     const ProgramOutcome outcome = run_random_program(options);
     ASSERT_EQ(outcome.mistakes, std::vector<std::string>{}) << describe(options);
     refused += outcome.refused;

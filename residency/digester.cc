@@ -1,0 +1,76 @@
+#include "residency/digester.h"
+
+#include <exception>
+#include <utility>
+
+namespace superpipe {
+
+Digester::~Digester() {
+  // Work that did not end may still write to it: better leaked than torn.
+  if (pinned_) (void)results_.release();
+}
+
+bool Digester::prepare() noexcept {
+  if (state_ == State::kUnasked) {
+    try {
+      state_ = get_ready() ? State::kReady : State::kUnavailable;
+    } catch (const std::exception&) {
+      state_ = State::kUnavailable;  // no host memory, or no random numbers
+    }
+  }
+  return state_ == State::kReady;
+}
+
+bool Digester::get_ready() {
+  results_ = std::make_unique<Results>();
+  free_.reserve(kSlots);
+  for (std::size_t slot = kSlots; slot-- > 0;) free_.push_back(static_cast<Slot>(slot));
+  if (device_.prepare_digests(draw_digest_key()) != Status::kOk) return false;
+  if (device_.pin(results_.get(), Bytes{sizeof(Results)}) != Status::kOk) return false;
+  pinned_ = true;
+  const auto stream = device_.create_stream();
+  if (stream.ok()) stream_ = *stream;
+  return stream.ok();
+}
+
+Digester::Enqueued Digester::enqueue(Address window, Bytes size) {
+  if (free_.empty()) return {Status::kNotYet, nullptr, false, 0};
+  auto done = events_.prepare();
+  if (!done.ok()) return {done.status(), nullptr, false, 0};
+  const Slot slot = free_.back();
+  const Status enqueued = device_.digest(window, size, &results_->values[slot], stream_);
+  // What the device refused may still have been enqueued, so its end is marked too.
+  const Status recorded = events_.record(*done, stream_);
+  if (recorded != Status::kOk) {
+    // Its result may still come: the slot serves no other digest any more.
+    free_.pop_back();
+    state_ = State::kUnavailable;
+    return {recorded, nullptr, true, slot};
+  }
+  if (enqueued == Status::kOk) {
+    free_.pop_back();
+  } else {
+    state_ = State::kUnavailable;
+  }
+  return {enqueued, std::move(*done), false, slot};
+}
+
+ContentDigest Digester::result(Slot slot) const { return results_->values[slot]; }
+
+Status Digester::stop(std::chrono::milliseconds limit) {
+  if (stream_ != StreamHandle{}) {
+    auto end = events_.record(stream_, 0);
+    Status status = end.ok() ? events_.wait(*end, limit) : end.status();
+    if (status == Status::kOk) status = device_.destroy_stream(stream_);
+    if (status != Status::kOk) return status;
+    stream_ = StreamHandle{};
+  }
+  if (pinned_) {
+    pinned_ = false;
+    (void)device_.unpin(results_.get());
+  }
+  state_ = State::kUnavailable;
+  return Status::kOk;
+}
+
+}  // namespace superpipe

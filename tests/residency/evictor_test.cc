@@ -1,0 +1,474 @@
+// One eviction: in which order the device is asked, when content is written back, and where it is
+// when a call of the device fails.
+#include "residency/evictor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "tests/residency/core_fixture.h"
+
+namespace superpipe::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class EvictorTest : public MovingCoreTest {
+ protected:
+  using MovingCoreTest::MovingCoreTest;
+
+  /// Fetches a buffer for a launch that waits for it.
+  bool demand(BufferId id) REQUIRES(manager_lock) {
+    core_.buffers[id].pieces[0].want = Want::kDemand;
+    return mover_.fetch({id, 0}, true);
+  }
+  /// The program reads the host copy of a buffer, until `done`.
+  void note_read(BufferId id, EventRef done) REQUIRES(manager_lock) {
+    core_.buffers[id].host.operations.push_back(
+        {kNoSlot, StreamHandle{}, false, std::move(done), ++core_.seq});
+  }
+  /// The idle page of one granule that the next fetch would get.
+  Page take_idle_page() REQUIRES(manager_lock) {
+    auto page = core_.pool->take(kGranule);
+    EXPECT_TRUE(page.has_value());
+    return page ? std::move(*page) : Page{};
+  }
+};
+
+TEST_F(EvictorTest, AnEvictionUnmapsBeforeItCopies) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  std::vector<Call> calls;
+  device_.on_call = [&calls](Call call) {
+    if (call == Call::kUnmap || call == Call::kCopyToHost) calls.push_back(call);
+  };
+  evictor_.evict({id, 0});
+  device_.on_call = nullptr;
+  EXPECT_THAT(calls, ElementsAre(Call::kUnmap, Call::kCopyToHost));
+}
+
+TEST_F(EvictorTest, AnEvictionTakesDirtyContentToTheHostCopyAndLeavesThePageBehindThat) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  evictor_.evict({id, 0});
+  const Buffer& buffer = core_.buffers[id];
+  EXPECT_EQ(buffer.pieces[0].place, Place::kOut);
+  EXPECT_FALSE(buffer.is_dirty(0));
+  EXPECT_FALSE(buffer.pieces[0].page.has_value());
+  ASSERT_NE(buffer.pieces[0].write_back, nullptr);
+  device_.drain();
+  EXPECT_TRUE(is_complete(buffer.pieces[0].write_back));
+  EXPECT_EQ(host_value(id), 9);
+  EXPECT_THAT(take_idle_page().after, ElementsAre(buffer.pieces[0].write_back));
+  EXPECT_FALSE(core_.ledger.expects_pages());
+  EXPECT_EQ(core_.counters.write_backs, 1U);
+  EXPECT_EQ(core_.counters.d2h_bytes, kGranule);
+}
+
+TEST_F(EvictorTest, AnEvictionOfCleanContentCopiesNothing) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_clean(1, 7);
+  evictor_.evict({id, 0});
+  EXPECT_EQ(device_.calls(Call::kCopyToHost), 0);
+  EXPECT_EQ(host_value(id), 7);
+  EXPECT_THAT(take_idle_page().after, IsEmpty());
+  EXPECT_EQ(core_.counters.clean_evictions, 1U);
+}
+
+TEST_F(EvictorTest, AWriteBackWaitsForWhatTheProgramStillReadsFromTheHostCopy) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_out(1, 5);
+  note_read(id, blocked_event());
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  core_.buffers[id].note_write();
+  const std::vector<std::byte> bytes(kGranule.count(), std::byte{9});
+  ASSERT_TRUE(device_.write(core_.buffers[id].base, bytes.size(), bytes.data()));
+  evictor_.evict({id, 0});
+  device_.drain();
+  EXPECT_EQ(host_value(id), 5);
+  unblock();
+  EXPECT_EQ(host_value(id), 9);
+}
+
+TEST_F(EvictorTest, AnEvictionThatFailsLeavesTheBufferInPlaceUntilTheNextTurn) {
+  const ManagerLock lock(core_.mutex);
+  for (const Call call : {Call::kPin, Call::kUnmap, Call::kCopyToHost}) {
+    const BufferId id = make_dirty(1, 9);
+    const Buffer& buffer = core_.buffers[id];
+    const std::uint64_t errors = core_.counters.errors;
+    device_.fail(call, 1, Status::kDeviceError);
+    evictor_.evict({id, 0});
+    EXPECT_EQ(core_.counters.errors, errors + 1) << name_of(call);
+    EXPECT_EQ(buffer.pieces[0].place, Place::kIn) << name_of(call);
+    EXPECT_TRUE(buffer.is_dirty(0)) << name_of(call);
+    EXPECT_EQ(device_value(id), 9) << name_of(call);
+    EXPECT_FALSE(core_.ledger.expects_pages()) << name_of(call);
+    EXPECT_FALSE(evictions_.has_victim(buffer, Bytes{})) << name_of(call);
+    ++core_.turns;
+    EXPECT_TRUE(evictions_.has_victim(buffer, Bytes{})) << name_of(call);
+  }
+}
+
+TEST_F(EvictorTest, APageThatCannotBeMappedAgainKeepsTheOnlyContent) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  const Buffer& buffer = core_.buffers[id];
+  device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
+  device_.fail(Call::kMap, 1, Status::kDeviceError);
+  evictor_.evict({id, 0});
+  EXPECT_EQ(buffer.pieces[0].place, Place::kOut);
+  ASSERT_TRUE(buffer.pieces[0].page.has_value());
+  // The next fetch maps that page, and copies nothing.
+  EXPECT_TRUE(demand(id));
+  EXPECT_EQ(buffer.pieces[0].place, Place::kIn);
+  EXPECT_TRUE(buffer.is_dirty(0));
+  EXPECT_EQ(device_value(id), 9);
+  EXPECT_EQ(device_.calls(Call::kCopyToDevice), 0);
+}
+
+TEST_F(EvictorTest, ABufferUnderAWriteBackWithoutAKnownEndNeverMovesAgain) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  device_.fail(Call::kRecord, 1, Status::kDeviceError);
+  evictor_.evict({id, 0});
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
+  ++core_.turns;
+  EXPECT_FALSE(evictions_.has_victim(core_.buffers[id], Bytes{}));
+}
+
+/// Buffers of one page under SUPERPIPE_WRITEBACK=digest.
+class DigestingEvictorTest : public EvictorTest {
+ protected:
+  static ResidencyOptions digesting_options() {
+    ResidencyOptions options = options_of(1024);
+    options.compares_digests = true;
+    return options;
+  }
+  DigestingEvictorTest() : EvictorTest(digesting_options()) {}
+
+  /// A launch uses the buffer, and fills it with `value`.
+  void launch(BufferId id, int value) REQUIRES(manager_lock) {
+    core_.buffers[id].note_write();
+    const std::vector<std::byte> bytes(kGranule.count(), static_cast<std::byte>(value));
+    ASSERT_TRUE(device_.write(core_.buffers[id].base, bytes.size(), bytes.data()));
+  }
+  /// Lets all that was enqueued run, and brings evictions to their end.
+  void settle() REQUIRES(manager_lock) {
+    device_.drain();
+    while (evictor_.settle_digests()) device_.drain();
+  }
+  /// Takes the buffer out and waits for its digest.
+  void evict(BufferId id) REQUIRES(manager_lock) {
+    evictor_.evict({id, 0});
+    settle();
+  }
+  /// A launch fills the buffer with `value`, and it is taken out.
+  void visit(BufferId id, int value) REQUIRES(manager_lock) {
+    Piece& piece = piece_of(id);
+    if (piece.place == Place::kOut) {
+      ASSERT_TRUE(demand(id));
+    }
+    device_.drain();
+    launch(id, value);
+    evict(id);
+  }
+  /// A buffer that is out, with `value`, of which the host's digest is known.
+  BufferId make_known(int value) REQUIRES(manager_lock) {
+    const BufferId id = make_dirty(1, value);
+    evict(id);
+    EXPECT_TRUE(piece_of(id).host_digest.has_value());
+    return id;
+  }
+  Piece& piece_of(BufferId id) REQUIRES(manager_lock) { return core_.buffers[id].pieces[0]; }
+};
+
+TEST_F(DigestingEvictorTest, TheFirstEvictionWritesBackAndLearnsTheDigest) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  evictor_.evict({id, 0});
+  EXPECT_EQ(piece_of(id).place, Place::kOut);
+  EXPECT_FALSE(piece_of(id).page.has_value());  // it waits for nothing
+  EXPECT_FALSE(piece_of(id).host_digest.has_value());
+  settle();
+  EXPECT_TRUE(piece_of(id).host_digest.has_value());
+  EXPECT_EQ(host_value(id), 9);
+  EXPECT_EQ(core_.counters.write_backs, 1U);
+  EXPECT_EQ(core_.counters.digests, 1U);
+  EXPECT_FALSE(evictor_.is_pending());
+}
+
+TEST_F(DigestingEvictorTest, ContentThatALaunchDidNotChangeIsNotWrittenBack) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  visit(id, 9);
+  EXPECT_EQ(core_.counters.write_backs, 1U);
+  EXPECT_EQ(core_.counters.clean_evictions, 1U);
+  EXPECT_EQ(core_.counters.unchanged, 1U);
+  EXPECT_FALSE(core_.buffers[id].is_dirty(0));
+  EXPECT_THAT(take_idle_page().after, IsEmpty());
+  EXPECT_FALSE(core_.ledger.expects_pages());
+}
+
+TEST_F(DigestingEvictorTest, ContentThatALaunchChangedIsWrittenBack) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  visit(id, 8);
+  EXPECT_EQ(host_value(id), 8);
+  EXPECT_EQ(core_.counters.write_backs, 2U);
+  EXPECT_FALSE(core_.ledger.expects_pages());
+  visit(id, 8);
+  EXPECT_EQ(core_.counters.write_backs, 2U);
+}
+
+TEST_F(DigestingEvictorTest, AnEvictionUnmapsBeforeItDigests) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  ASSERT_TRUE(demand(id));
+  launch(id, 9);
+  std::vector<Call> calls;
+  device_.on_call = [&calls](Call call) {
+    if (call == Call::kUnmap || call == Call::kDigest) calls.push_back(call);
+  };
+  evict(id);
+  device_.on_call = nullptr;
+  EXPECT_THAT(calls, ElementsAre(Call::kUnmap, Call::kDigest));
+}
+
+// A stale digest would take the old content for the new one.
+TEST_F(DigestingEvictorTest, ContentThatComesBackToWhatItOnceWasIsWrittenBack) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(1);
+  for (const int value : {2, 1, 2, 2, 1, 1}) {
+    visit(id, value);
+    ASSERT_EQ(host_value(id), value);
+  }
+}
+
+// The digest of the second content has not come when the third is taken out.
+TEST_F(DigestingEvictorTest, ADigestThatIsLateIsNotTakenForThatOfTheHostCopy) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(1);
+  visit(id, 2);
+  visit(id, 3);  // from now on it is written back at once
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  launch(id, 4);
+  evictor_.evict({id, 0});
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  launch(id, 3);
+  evictor_.evict({id, 0});
+  settle();
+  EXPECT_EQ(host_value(id), 3);
+  visit(id, 4);
+  EXPECT_EQ(host_value(id), 4);
+}
+
+TEST_F(DigestingEvictorTest, WhileItsDigestIsUnderWayAPieceIsOutAndKeepsItsPage) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  launch(id, 8);
+  evictor_.evict({id, 0});
+  EXPECT_TRUE(piece_of(id).awaits_digest());
+  EXPECT_TRUE(core_.pool->empty());
+  EXPECT_TRUE(core_.ledger.expects_pages());
+  EXPECT_TRUE(evictor_.is_pending());
+  EXPECT_TRUE(core_.buffers[id].is_dirty(0));
+  settle();
+  EXPECT_FALSE(piece_of(id).awaits_digest());
+}
+
+TEST_F(DigestingEvictorTest, ADemandTakesThePageBackBeforeItsDigestHasCome) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  launch(id, 8);
+  evictor_.evict({id, 0});
+  const int copies = device_.calls(Call::kCopyToDevice);
+  ASSERT_TRUE(demand(id));
+  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_EQ(device_.calls(Call::kCopyToDevice), copies);
+  EXPECT_FALSE(core_.ledger.expects_pages());
+  settle();
+  EXPECT_EQ(device_value(id), 8);
+  EXPECT_EQ(host_value(id), 9);
+  EXPECT_TRUE(core_.buffers[id].is_dirty(0));
+  evict(id);
+  EXPECT_EQ(host_value(id), 8);
+}
+
+TEST_F(DigestingEvictorTest, ThePageOfABufferThatIsFreedWaitsForItsDigest) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  launch(id, 8);
+  evictor_.evict({id, 0});
+  core_.drop_digest({id, 0});
+  EXPECT_FALSE(core_.ledger.expects_pages());
+  const Page page = *std::exchange(piece_of(id).page, std::nullopt);
+  ASSERT_EQ(page.after.size(), 1U);
+  EXPECT_FALSE(page.after[0]->is_known());
+  settle();
+  EXPECT_TRUE(page.after[0]->is_known());
+  EXPECT_EQ(core_.counters.write_backs, 1U);  // nobody needs it
+  core_.pool->put(page);
+}
+
+TEST_F(DigestingEvictorTest, WhatACopyOrAMemsetWroteIsWrittenBackAtOnce) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  launch(id, 8);
+  core_.buffers[id].note_known_write();  // what filled it was a copy
+  evictor_.evict({id, 0});
+  EXPECT_FALSE(piece_of(id).page.has_value());
+  settle();
+  EXPECT_EQ(host_value(id), 8);
+  visit(id, 8);
+  EXPECT_EQ(core_.counters.unchanged, 1U);
+}
+
+TEST_F(DigestingEvictorTest, ContentThatKeepsChangingIsNotWaitedForUntilItStops) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(0);
+  const auto waits = [&](int value) REQUIRES(manager_lock) {
+    EXPECT_TRUE(demand(id));
+    device_.drain();
+    launch(id, value);
+    evictor_.evict({id, 0});
+    const bool waited = piece_of(id).awaits_digest();
+    settle();
+    EXPECT_EQ(host_value(id), value);
+    return waited;
+  };
+  EXPECT_TRUE(waits(1));
+  EXPECT_TRUE(waits(2));
+  EXPECT_FALSE(waits(3));
+  EXPECT_FALSE(waits(4));
+  EXPECT_FALSE(waits(4));  // it was unchanged, as its digest says
+  EXPECT_TRUE(waits(4));
+}
+
+TEST_F(DigestingEvictorTest, ADigestThatDoesNotComeIsNotWaitedForLong) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  launch(id, 8);
+  device_.hold_digests(true);
+  evictor_.evict({id, 0});
+  EXPECT_FALSE(evictor_.settle_digests());
+  pass(Evictor::kPatience);
+  EXPECT_TRUE(evictor_.settle_digests());
+  EXPECT_FALSE(piece_of(id).page.has_value());
+  EXPECT_EQ(core_.counters.write_backs, 2U);
+  EXPECT_FALSE(evictor_.settle_digests());  // only once
+  device_.hold_digests(false);
+  settle();
+  EXPECT_EQ(host_value(id), 8);
+  visit(id, 8);  // what the late digest said is known
+  EXPECT_EQ(core_.counters.unchanged, 1U);
+}
+
+TEST_F(DigestingEvictorTest, ADeviceThatCannotDigestHasAllWrittenBackAndTheUserIsTold) {
+  const ManagerLock lock(core_.mutex);
+  device_.fail(Call::kPrepareDigests, 1, Status::kDeviceError);
+  const BufferId id = make_dirty(1, 9);
+  evict(id);
+  visit(id, 9);
+  EXPECT_EQ(core_.counters.write_backs, 2U);
+  EXPECT_EQ(core_.counters.digests, 0U);
+  EXPECT_EQ(device_.calls(Call::kPrepareDigests), 1);
+  core_.flush_warnings();
+  ASSERT_EQ(told_.size(), 1U);
+  EXPECT_NE(told_[0].find("SUPERPIPE_WRITEBACK"), std::string::npos) << told_[0];
+}
+
+TEST_F(DigestingEvictorTest, ADigestThatCannotBeEnqueuedMeansAWriteBack) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  launch(id, 8);
+  device_.fail(Call::kDigest, 1, Status::kDeviceError);
+  evict(id);
+  EXPECT_EQ(host_value(id), 8);
+  EXPECT_EQ(core_.counters.errors, 1U);
+  visit(id, 7);  // no other digest is asked for
+  EXPECT_EQ(host_value(id), 7);
+  EXPECT_EQ(core_.counters.errors, 1U);
+}
+
+TEST_F(DigestingEvictorTest, APageUnderADigestWithoutAKnownEndNeverMovesAgain) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  launch(id, 8);
+  device_.fail(Call::kRecord, 1, Status::kDeviceError);
+  evict(id);
+  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_EQ(device_value(id), 8);
+  ++core_.turns;
+  EXPECT_FALSE(evictions_.has_victim(core_.buffers[id], Bytes{}));
+}
+
+TEST_F(DigestingEvictorTest, APieceWhoseWriteBackFailsAfterItsDigestIsMappedAgain) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  launch(id, 8);
+  device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
+  evict(id);
+  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_FALSE(core_.ledger.expects_pages());
+  EXPECT_EQ(core_.counters.errors, 1U);
+  EXPECT_EQ(device_value(id), 8);
+  evict(id);
+  EXPECT_EQ(host_value(id), 8);
+}
+
+TEST_F(DigestingEvictorTest, AnEndThatTheDeviceDoesNotTellMeansAWriteBack) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  launch(id, 9);
+  evictor_.evict({id, 0});
+  device_.fail(Call::kIsComplete, 1, Status::kDeviceError);
+  settle();
+  EXPECT_EQ(host_value(id), 9);
+  EXPECT_EQ(core_.counters.write_backs, 2U);
+  EXPECT_FALSE(piece_of(id).host_digest.has_value());
+}
+
+TEST_F(DigestingEvictorTest, AsManyDigestsAreUnderWayAsThereIsRoomFor) {
+  const ManagerLock lock(core_.mutex);
+  constexpr std::size_t kBuffers = Digester::kSlots + 3;
+  std::vector<BufferId> buffers;
+  for (std::size_t i = 0; i < kBuffers; ++i)
+    buffers.push_back(make_dirty(1, static_cast<int>(i % 200)));
+  device_.hold_digests(true);
+  for (const BufferId id : buffers) evictor_.evict({id, 0});
+  EXPECT_EQ(core_.counters.digests, Digester::kSlots);
+  EXPECT_EQ(core_.counters.write_backs, kBuffers);
+  device_.hold_digests(false);
+  settle();
+  for (std::size_t i = 0; i < kBuffers; ++i) {
+    EXPECT_EQ(host_value(buffers[i]), static_cast<int>(i % 200));
+    EXPECT_EQ(piece_of(buffers[i]).host_digest.has_value(), i < Digester::kSlots);
+  }
+}
+
+}  // namespace
+}  // namespace superpipe::testing
