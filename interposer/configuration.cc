@@ -57,6 +57,7 @@ Configuration::Configuration(const SettingValues& values)
       zero_fill(values.choice(SettingId::kFill) == "zero"),
       known_kernel_words(values.choice(SettingId::kKernelWords) == "known"),
       overflow_allowed(values.choice(SettingId::kOverflow) == "allow"),
+      compares_digests(values.choice(SettingId::kWriteback) == "digest"),
       report_real_memory(values.choice(SettingId::kReportMem) == "real"),
       summary(values.is_on(SettingId::kSummary)),
       stats_file(values.text(SettingId::kStats)),

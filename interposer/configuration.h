@@ -46,6 +46,7 @@ struct Configuration {
   bool zero_fill;                        ///< SUPERPIPE_FILL=zero
   bool known_kernel_words;               ///< SUPERPIPE_KERNEL_WORDS=known
   bool overflow_allowed;                 ///< SUPERPIPE_OVERFLOW=allow
+  bool compares_digests;                 ///< SUPERPIPE_WRITEBACK=digest
   bool report_real_memory;               ///< SUPERPIPE_REPORT_MEM=real
   bool summary;                          ///< SUPERPIPE_SUMMARY=1
   std::string stats_file;                ///< SUPERPIPE_STATS; empty: none

@@ -43,9 +43,9 @@ std::optional<LogValue> parse_log(const Setting& setting, std::string_view text)
   return value;
 }
 
-/// "must be one of a, b", or "must be a" where there is no choice.
+/// "must be one of a, b".
 std::string must_be_a_choice(const Setting& setting) {
-  std::string text = setting.choices.size() == 1 ? "must be " : "must be one of ";
+  std::string text = "must be one of ";
   for (const std::string_view& choice : setting.choices) {
     if (&choice != &setting.choices.front()) text += ", ";
     text += choice;

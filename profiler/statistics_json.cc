@@ -35,6 +35,8 @@ std::string statistics_json(const RunFigures& figures, std::string_view version)
   json["evictions"] = stats.clean_evictions + stats.write_backs;
   json["clean_evictions"] = stats.clean_evictions;
   json["write_backs"] = stats.write_backs;
+  json["digests"] = stats.digests;
+  json["unchanged_evictions"] = stats.unchanged;
   json["stall_ms"] = stats.stall_ms;
   json["passes"] = stats.learned.passes;
   json["pass_ms"] = times.pass_ms;

@@ -44,6 +44,7 @@ TEST(ReadConfiguration, HasTheSameDefaultsAsAConfigurationThatNobodyRead) {
   EXPECT_EQ(read_back.zero_fill, unread.zero_fill);
   EXPECT_EQ(read_back.known_kernel_words, unread.known_kernel_words);
   EXPECT_EQ(read_back.overflow_allowed, unread.overflow_allowed);
+  EXPECT_EQ(read_back.compares_digests, unread.compares_digests);
   EXPECT_EQ(read_back.report_real_memory, unread.report_real_memory);
   EXPECT_EQ(read_back.summary, unread.summary);
   EXPECT_EQ(read_back.stats_file, unread.stats_file);
@@ -66,6 +67,7 @@ TEST(ReadConfiguration, TakesEveryVariableThatChangesSomething) {
                                {"SUPERPIPE_FILL", "zero"},
                                {"SUPERPIPE_KERNEL_WORDS", "all"},
                                {"SUPERPIPE_OVERFLOW", "allow"},
+                               {"SUPERPIPE_WRITEBACK", "always"},
                                {"SUPERPIPE_REPORT_MEM", "real"},
                                {"SUPERPIPE_SUMMARY", "1"},
                                {"SUPERPIPE_STATS", "stats.json"},
@@ -86,6 +88,7 @@ TEST(ReadConfiguration, TakesEveryVariableThatChangesSomething) {
   EXPECT_TRUE(configuration.zero_fill);
   EXPECT_FALSE(configuration.known_kernel_words);
   EXPECT_TRUE(configuration.overflow_allowed);
+  EXPECT_FALSE(configuration.compares_digests);
   EXPECT_TRUE(configuration.report_real_memory);
   EXPECT_TRUE(configuration.summary);
   EXPECT_EQ(configuration.stats_file, "stats.json");

@@ -137,7 +137,6 @@ INSTANTIATE_TEST_SUITE_P(
                 "must be a size: bytes, or K, M, G, T as powers of 1024 (16M, 1.5G), or a "
                 "percentage of the device (40%)"},
         BadText{"Choice", SettingId::kAllocator, "mine", "must be one of async, native"},
-        BadText{"OnlyChoice", SettingId::kWriteback, "never", "must be always"},
         BadText{"LaterChoice", SettingId::kEvicted, "host-mapped",
                 "not available in this version; must be one of auto, unmapped"},
         BadText{"Switch", SettingId::kStrict, "yes", "must be 1 or 0"},

@@ -39,6 +39,8 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "evictions",
                                           "clean_evictions",
                                           "write_backs",
+                                          "digests",
+                                          "unchanged_evictions",
                                           "stall_ms",
                                           "passes",
                                           "pass_ms",
@@ -83,6 +85,8 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.prefetches = 114;
   stats.clean_evictions = 115;
   stats.write_backs = 116;
+  stats.digests = 123;
+  stats.unchanged = 124;
   stats.stall_ms = 117;
   stats.pinned_host_bytes = Bytes{118};
   stats.errors = 119;
@@ -115,6 +119,8 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"evictions", 231},
                                    {"clean_evictions", 115},
                                    {"write_backs", 116},
+                                   {"digests", 123},
+                                   {"unchanged_evictions", 124},
                                    {"stall_ms", 117.0},
                                    {"passes", 121},
                                    {"pass_ms", 120.0},

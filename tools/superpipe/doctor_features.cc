@@ -32,9 +32,10 @@ Feature evicted_addresses(const Report& report) {
 }
 
 Feature write_back(const Report& report) {
-  return {"write_back", "always: what a kernel may have written is copied back when it is evicted",
-          "digests that spare copies of unchanged buffers are not in this version; what one would "
-          "cost: " +
+  return {"write_back",
+          "digest: what a kernel may have written is copied back only if it has changed",
+          "the first digest of a run is checked against the host's; without digests all of it is "
+          "copied back. What one costs: " +
               told(report, "H9")};
 }
 

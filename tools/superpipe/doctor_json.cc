@@ -115,7 +115,7 @@ void write_json(const Report& report, std::ostream& out) {
   json["host"] = host_json(report.host);
   json["probes"] = Json::array();
   for (const ProbeResult& result : report.probes) json["probes"].push_back(probe_json(result));
-  json["would_use"] = {{"evicted", "unmapped"}, {"writeback", "always"}, {"allocator", "async"}};
+  json["would_use"] = {{"evicted", "unmapped"}, {"writeback", "digest"}, {"allocator", "async"}};
   json["features"] = Json::array();
   for (const Feature& feature : features_of(report)) {
     json["features"].push_back(
