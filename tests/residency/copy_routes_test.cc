@@ -68,8 +68,74 @@ TEST_F(CopyRoutesTest, ACopyOfABufferInPlaceUsesTheDeviceAndPinsIt) {
   EXPECT_FALSE(token.is_host_route());
   EXPECT_EQ(core_.buffers[id].pins, 1U);
   EXPECT_TRUE(core_.buffers[id].is_dirty(0));
+  EXPECT_TRUE(core_.buffers[id].has_known_write(0));
   uses_.end_use(token, stream_, true);
   expect_unpinned(id);
+}
+
+class DigestingCopyRoutesTest : public CopyRoutesTest {
+ protected:
+  static ResidencyOptions digesting_options() {
+    ResidencyOptions options = options_of(1024);
+    options.compares_digests = true;
+    return options;
+  }
+  DigestingCopyRoutesTest() : CopyRoutesTest(digesting_options()) {}
+
+  /// A launch uses the buffer, and it is taken out; its digest may be under way.
+  void visit(BufferId id) {
+    UseToken token;
+    ASSERT_EQ(uses_.begin_launch(KernelId{1}, {{core_.buffers[id].base.load()}}, stream_, token),
+              Status::kOk);
+    uses_.end_use(token, stream_, true);
+    device_.drain();
+    const ManagerLock lock(core_.mutex);
+    evictor_.evict({id, 0});
+  }
+  void settle() {
+    const ManagerLock lock(core_.mutex);
+    device_.drain();
+    while (evictor_.settle_digests()) device_.drain();
+  }
+};
+
+TEST_F(DigestingCopyRoutesTest, ACopyToTheHostCopyMakesItsDigestUnknown) {
+  const BufferId id = clean(1, 7);
+  visit(id);
+  settle();
+  ASSERT_TRUE(core_.buffers[id].pieces[0].host_digest.has_value());
+  copy_on(stream_, id, kOut);
+  EXPECT_TRUE(core_.buffers[id].pieces[0].host_digest.has_value());
+  copy_on(stream_, id, kIn, 8);
+  EXPECT_FALSE(core_.buffers[id].pieces[0].host_digest.has_value());
+  // A launch that gives it back what it had before.
+  visit(id);
+  settle();
+  device_.drain();
+  EXPECT_EQ(host_value(id), 8);
+}
+
+TEST_F(DigestingCopyRoutesTest, TheDigestOfWhatACopyHasReplacedIsOfNoUse) {
+  const BufferId id = clean(1, 7);
+  visit(id);  // written back, its digest under way
+  ASSERT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
+  copy_on(stream_, id, kIn, 8);
+  settle();
+  EXPECT_FALSE(core_.buffers[id].pieces[0].host_digest.has_value());
+}
+
+TEST_F(DigestingCopyRoutesTest, ACopyWaitsUntilADigestHasDecidedWhereTheContentIs) {
+  const BufferId id = clean(1, 7);
+  visit(id);
+  settle();
+  visit(id);
+  ASSERT_TRUE(core_.buffers[id].pieces[0].awaits_digest());
+  UseToken token;
+  const auto route = begin(id, kOut, kSynchronous, token);
+  ASSERT_TRUE(route.ok());
+  EXPECT_NE(route->host, nullptr);
+  EXPECT_FALSE(core_.buffers[id].pieces[0].awaits_digest());
+  routes_.end(token, stream_, true);
 }
 
 TEST_F(CopyRoutesTest, ACopyOfABufferThatIsOutUsesTheHostCopyAndFetchesNothing) {

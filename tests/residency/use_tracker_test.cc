@@ -148,6 +148,30 @@ TEST_F(UseTrackerTest, AReadLeavesABufferCleanAndAWriteGivesItContent) {
   EXPECT_FALSE(core_.buffers[unwritten].fresh);
 }
 
+TEST_F(UseTrackerTest, ACopyOrAMemsetIsKnownToWriteAndALaunchIsNot) {
+  const BufferId id = clean(1);
+  const Buffer& buffer = core_.buffers[id];
+  UseToken token;
+  ASSERT_EQ(begin_launch({id}, stream_, token), Status::kOk);
+  uses_.end_use(token, stream_, true);
+  EXPECT_TRUE(buffer.is_dirty(0));
+  EXPECT_FALSE(buffer.has_known_write(0));
+  ASSERT_EQ(begin_use(id, kReads, token), Status::kOk);
+  uses_.end_use(token, stream_, true);
+  EXPECT_FALSE(buffer.has_known_write(0));
+  ASSERT_EQ(begin_use(id, kWrites, token), Status::kOk);
+  uses_.end_use(token, stream_, true);
+  EXPECT_TRUE(buffer.has_known_write(0));
+}
+
+TEST_F(UseTrackerTest, AMemsetOfABufferThatIsOutIsAKnownWrite) {
+  const BufferId id = out(1);
+  UseToken token;
+  ASSERT_EQ(begin_use(id, kWrites, token), Status::kOk);
+  uses_.end_use(token, stream_, true);
+  EXPECT_TRUE(core_.buffers[id].has_known_write(0));
+}
+
 TEST_F(UseTrackerTest, AnEvictionWaitsForALaunchThatWasSubmitted) {
   const StreamHandle blocked = blocked_stream();
   const BufferId id = dirty(1);
