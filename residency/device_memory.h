@@ -63,7 +63,9 @@ class DeviceMemory {
   /// Does not wait for kernels: the caller has (I2). Source: cuMemUnmap.
   virtual Status unmap(Address address, Bytes size) = 0;
 
-  /// A non-blocking stream of ours. Source: cuStreamCreate(CU_STREAM_NON_BLOCKING).
+  /// A non-blocking stream of ours, of the highest priority: what little it computes (fills and
+  /// digests) is soon over, and launches may be waiting for it. Source:
+  /// cuStreamCreateWithPriority(CU_STREAM_NON_BLOCKING).
   virtual Result<StreamHandle> create_stream() = 0;
   virtual Status destroy_stream(StreamHandle stream) = 0;
 

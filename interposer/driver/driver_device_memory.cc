@@ -259,9 +259,14 @@ Status DriverDeviceMemory::unmap(Address address, Bytes size) {
 
 Result<StreamHandle> DriverDeviceMemory::create_stream() {
   const InRelaxedContext in_context(context_);
+  // Where a device knows no priorities, both are 0.
+  int lowest = 0;
+  int highest = 0;
+  if (driver().cuCtxGetStreamPriorityRange(&lowest, &highest) != CUDA_SUCCESS) highest = 0;
   CUstream stream = nullptr;
   const Status status =
-      checked(driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+      checked(driver().cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, highest),
+              "cuStreamCreateWithPriority");
   if (status != Status::kOk) return status;
   return StreamHandle{reinterpret_cast<std::uint64_t>(stream)};
 }

@@ -140,7 +140,11 @@ void install_null_driver(std::size_t pointer_parameters) {
     return CUDA_SUCCESS;
   };
   table.cuMemUnmap = [](CUdeviceptr, std::size_t) { return CUDA_SUCCESS; };
-  table.cuStreamCreate = [](CUstream* stream, unsigned) {
+  table.cuCtxGetStreamPriorityRange = [](int* lowest, int* highest) {
+    *lowest = *highest = 0;
+    return CUDA_SUCCESS;
+  };
+  table.cuStreamCreateWithPriority = [](CUstream* stream, unsigned, int) {
     *stream = handle<CUstream>();
     return CUDA_SUCCESS;
   };
