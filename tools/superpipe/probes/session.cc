@@ -15,11 +15,11 @@ namespace superpipe::cli {
 namespace {
 
 alignas(8) constexpr unsigned char kFatBinary[] = {
-#include "tools/superpipe/probes/generated/probe_kernels.inc"
+#include "tools/superpipe/probes/generated/superpipe_probe.inc"
 };
 // The same kernels as text that drivers older than the toolkit translate too; ends with a zero.
 constexpr char kPtx[] = {
-#include "tools/superpipe/probes/generated/probe_kernels_ptx.inc"
+#include "tools/superpipe/probes/generated/superpipe_probe_ptx.inc"
 };
 
 constexpr unsigned kThreads = 256;

@@ -1,4 +1,4 @@
-# cmake -DINPUT=FILE.ptx -DOUTPUT=FILE.ptx -P lower_ptx_version.cmake
+# cmake -DINPUT=FILE.ptx -DOUTPUT=FILE.ptx -P LowerPtxVersion.cmake
 # Says that the text is of PTX ISA 7.0 (CUDA 11.0).
 file(READ ${INPUT} text)
 string(REGEX REPLACE "\n\\.version [0-9.]+\n" "\n.version 7.0\n" lowered "${text}")
