@@ -1,5 +1,9 @@
 #include "residency/content_digest.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -8,19 +12,57 @@ namespace superpipe {
 
 namespace {
 
-using Chunk = std::array<std::uint32_t, kDigestChunkWords>;
+constexpr std::size_t kChunkBytes = kDigestChunkWords * sizeof(std::uint32_t);
 using Sums = std::array<std::uint64_t, kDigestSums>;
 
-Sums sums_of(const DigestKey& key, const Chunk& chunk) {
+// The sums of the kChunkBytes bytes at `chunk`.
+Sums sums_of(const DigestKey& key, const std::byte* chunk) {
   Sums sums{};
   const std::uint32_t* const words = key.words.data();
-  for (unsigned i = 0; i < kDigestChunkWords; i += 2) {
+  for (std::size_t i = 0; i < kDigestChunkWords; i += 2) {
+    std::array<std::uint32_t, 2> pair;
+    std::memcpy(pair.data(), chunk + i * sizeof(std::uint32_t), sizeof(pair));
 #pragma GCC unroll 4
-    for (unsigned t = 0; t < kDigestSums; ++t) {
-      sums[t] += digest_product(chunk[i], chunk[i + 1], words[i + 2 * t], words[i + 2 * t + 1]);
+    for (std::size_t t = 0; t < kDigestSums; ++t) {
+      sums[t] += digest_product(pair[0], pair[1], words[i + 2 * t], words[i + 2 * t + 1]);
     }
   }
   return sums;
+}
+
+#if defined(__x86_64__)
+// The same where the processor has AVX2, three times as fast: a pair of words meets the four pairs
+// of the key that lie one behind the other, one for each sum.
+__attribute__((target("avx2"))) Sums sums_by_avx2(const DigestKey& key, const std::byte* chunk) {
+  static_assert(sizeof(Sums) == sizeof(__m256i));
+  // Two, so that an addition need not wait for the one before.
+  __m256i even = _mm256_setzero_si256();
+  __m256i odd = _mm256_setzero_si256();
+  const auto products = [&](std::size_t i) __attribute__((target("avx2"))) {
+    long long pair = 0;
+    std::memcpy(&pair, chunk + i * sizeof(std::uint32_t), sizeof(pair));
+    const auto* const words = reinterpret_cast<const __m256i*>(key.words.data() + i);
+    const __m256i both = _mm256_add_epi32(_mm256_loadu_si256(words), _mm256_set1_epi64x(pair));
+    return _mm256_mul_epu32(both, _mm256_srli_epi64(both, 32));
+  };
+  for (std::size_t i = 0; i < kDigestChunkWords; i += 4) {
+    even = _mm256_add_epi64(even, products(i));
+    odd = _mm256_add_epi64(odd, products(i + 2));
+  }
+  Sums sums;
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums.data()), _mm256_add_epi64(even, odd));
+  return sums;
+}
+#endif
+
+using SumsFunction = Sums (*)(const DigestKey& key, const std::byte* chunk);
+
+// The fastest that this processor has.
+SumsFunction fastest_sums() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return &sums_by_avx2;
+#endif
+  return &sums_of;
 }
 
 // The polynomial of the halves of two sums: of degree 4, without a constant.
@@ -31,6 +73,32 @@ std::uint64_t polynomial(std::uint64_t sum0, std::uint64_t sum1, std::uint64_t p
     value = digest_multiply(digest_add(value, coefficient), point);
   }
   return value;
+}
+
+ContentDigest digest_by(SumsFunction sums_of_chunk, const DigestKey& key,
+                        std::span<const std::byte> content) {
+  std::array<std::uint64_t, 2> values{};
+  std::array<std::uint64_t, 2> weights{1, 1};  // the points to the power of 4 for each chunk before
+  std::array<std::uint64_t, 2> steps{};
+  for (std::size_t i = 0; i < 2; ++i) steps[i] = digest_power(key.points[i], 4);
+  while (!content.empty()) {
+    Sums sums;
+    if (content.size() >= kChunkBytes) {
+      sums = sums_of_chunk(key, content.data());
+      content = content.subspan(kChunkBytes);
+    } else {
+      std::array<std::byte, kChunkBytes> last{};
+      std::memcpy(last.data(), content.data(), content.size());
+      sums = sums_of_chunk(key, last.data());
+      content = {};
+    }
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::uint64_t value = polynomial(sums[2 * i], sums[2 * i + 1], key.points[i]);
+      values[i] = digest_add(values[i], digest_multiply(weights[i], value));
+      weights[i] = digest_multiply(weights[i], steps[i]);
+    }
+  }
+  return {values[0], values[1]};
 }
 
 }  // namespace
@@ -48,24 +116,11 @@ DigestKey draw_digest_key() {
 }
 
 ContentDigest digest_of(const DigestKey& key, std::span<const std::byte> content) {
-  std::array<std::uint64_t, 2> values{};
-  std::array<std::uint64_t, 2> weights{1, 1};  // the points to the power of 4 for each chunk before
-  std::array<std::uint64_t, 2> steps{};
-  for (std::size_t i = 0; i < 2; ++i) steps[i] = digest_power(key.points[i], 4);
-  Chunk chunk;
-  while (!content.empty()) {
-    const std::size_t bytes = std::min(content.size(), sizeof(chunk));
-    if (bytes < sizeof(chunk)) chunk.fill(0);
-    std::memcpy(chunk.data(), content.data(), bytes);
-    content = content.subspan(bytes);
-    const Sums sums = sums_of(key, chunk);
-    for (std::size_t i = 0; i < 2; ++i) {
-      const std::uint64_t value = polynomial(sums[2 * i], sums[2 * i + 1], key.points[i]);
-      values[i] = digest_add(values[i], digest_multiply(weights[i], value));
-      weights[i] = digest_multiply(weights[i], steps[i]);
-    }
-  }
-  return {values[0], values[1]};
+  return digest_by(fastest_sums(), key, content);
+}
+
+ContentDigest portable_digest_of(const DigestKey& key, std::span<const std::byte> content) {
+  return digest_by(&sums_of, key, content);
 }
 
 }  // namespace superpipe
