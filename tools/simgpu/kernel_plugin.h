@@ -5,6 +5,9 @@
  * name. Build it as a shared library that exports the one symbol simgpu_kernels(), and name it in
  * SIMGPU_KERNELS (paths separated by ':').
  *
+ * The plugin of a library's own kernels lies beside it: where the process has loaded NAME.so before
+ * it calls cuInit, and there is a NAME.simgpu.so in the same folder, simgpu takes that too.
+ *
  * Plain C on purpose: a plugin needs neither simgpu's classes nor its compiler.
  */
 #ifndef SIMGPU_KERNEL_PLUGIN_H_
@@ -29,6 +32,9 @@ typedef struct SimgpuLaunch {
                              launched. */
   const size_t* argument_sizes; /**< Bytes of each parameter. */
   size_t argument_count;        /**< Number of parameters. */
+  double device_bytes_per_us;   /**< What the simulated device's memory reads and writes, together,
+                                   in a microsecond. */
+  double shortest_us;           /**< Microseconds that the shortest kernel takes there. */
 } SimgpuLaunch;
 
 /**
@@ -60,7 +66,8 @@ typedef struct SimgpuKernel {
  * The one symbol that a plugin exports: its kernels, `*count` of them.
  *
  * Called once, after the plugin was loaded. The array stays the plugin's and must live as long as
- * the process. Where two plugins know the same name, the one earlier in SIMGPU_KERNELS computes it.
+ * the process. Where two plugins know the same name, the one earlier in SIMGPU_KERNELS computes it,
+ * and any of those before one that lies beside a library.
  */
 #if defined(__GNUC__)
 __attribute__((visibility("default")))

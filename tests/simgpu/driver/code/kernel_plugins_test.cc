@@ -1,6 +1,7 @@
 // KernelPlugins: what is loaded, and what each wrong plugin is told.
 #include "tools/simgpu/driver/code/kernel_plugins.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,6 +64,42 @@ TEST(KernelPlugins, NamesTheKernelWithoutAName) {
   KernelPlugins plugins;
   EXPECT_THAT(plugins.load(plugin("simgpu_test_plugin_nameless")),
               is_line_about("simgpu_test_plugin_nameless", "kernel 1"));
+}
+
+TEST(KernelPlugins, TakesThePluginsBesideLibraries) {
+  KernelPlugins plugins;
+  const std::string library = plugin("simgpu_test_neighbour");
+  ASSERT_EQ(
+      plugins.load_beside({"", ".so", plugin("simgpu_test_plugin"), "libc.so.6", library, library}),
+      "");
+  ASSERT_THAT(plugins.find("neighbour"), NotNull());
+  // Nobody named a plugin to which a missing kernel could be added.
+  EXPECT_FALSE(plugins.any());
+}
+
+TEST(KernelPlugins, PrefersWhatIsNamedToWhatLiesBesideALibrary) {
+  KernelPlugins plugins;
+  ASSERT_EQ(plugins.load(plugin("simgpu_test_plugin")), "");
+  const SimgpuKernel* const named = plugins.find("add");
+  ASSERT_EQ(plugins.load_beside({plugin("simgpu_test_neighbour")}), "");
+  EXPECT_EQ(plugins.find("add"), named);
+  EXPECT_THAT(plugins.find("neighbour"), NotNull());
+}
+
+TEST(KernelPlugins, NamesTheLibrarysPluginThatIsNone) {
+  KernelPlugins plugins;
+  EXPECT_THAT(plugins.load_beside({plugin("simgpu_test_bad_neighbour")}),
+              AllOf(is_line_about("simgpu_test_bad_neighbour.simgpu.so", "does not export"),
+                    Not(HasSubstr("SIMGPU_KERNELS"))));
+}
+
+TEST(LoadedLibraries, AreThoseThatWereOpened) {
+  const std::string path = plugin("simgpu_test_neighbour");
+  EXPECT_THAT(loaded_libraries(), Not(::testing::Contains(path)));
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_THAT(handle, NotNull()) << dlerror();
+  EXPECT_THAT(loaded_libraries(), ::testing::Contains(path));
+  dlclose(handle);
 }
 
 }  // namespace

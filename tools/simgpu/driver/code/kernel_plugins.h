@@ -10,7 +10,8 @@
 
 namespace simgpu {
 
-/// The host kernels of the plugins that SIMGPU_KERNELS names.
+/// The host kernels of the plugins that SIMGPU_KERNELS names, and of those that lie beside
+/// libraries.
 ///
 /// Loaded once and never unloaded, since a launch may still run one. Not thread safe while loading,
 /// afterwards find() may be called by any thread.
@@ -23,18 +24,29 @@ class KernelPlugins {
   /// function.
   std::string load(std::string_view paths);
 
+  /// Loads NAME.simgpu.so for each NAME.so of `libraries`, paths of shared libraries, that has one
+  /// in its folder. A kernel that is known already keeps its host kernel.
+  ///
+  /// @return As load() does.
+  std::string load_beside(const std::vector<std::string>& libraries);
+
   /// The host kernel of mangled name `name`, or null. Constant time.
   [[nodiscard]] const SimgpuKernel* find(std::string_view name) const;
 
-  /// True if a plugin was given at all.
+  /// True if load() was given a plugin at all.
   [[nodiscard]] bool any() const { return !paths_.empty(); }
 
-  /// The plugins' paths, in order.
+  /// The paths of the plugins that load() was given, in order.
   [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
 
  private:
+  std::string load_one(const std::string& path);
+
   std::vector<std::string> paths_;
   std::unordered_map<std::string_view, const SimgpuKernel*> kernels_;
 };
+
+/// The paths of the shared libraries that the process has loaded, in their order.
+[[nodiscard]] std::vector<std::string> loaded_libraries();
 
 }  // namespace simgpu

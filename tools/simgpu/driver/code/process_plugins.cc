@@ -20,7 +20,8 @@ KernelPlugins& plugins() {
 
 CUresult load_process_plugins() {
   static const CUresult kResult = [] {
-    const std::string problem = plugins().load(configuration().kernel_plugins);
+    std::string problem = plugins().load(configuration().kernel_plugins);
+    if (problem.empty()) problem = plugins().load_beside(loaded_libraries());
     if (problem.empty()) return CUDA_SUCCESS;
     log_line(LogLevel::kError, "%s", problem.c_str());
     return CUDA_ERROR_INVALID_VALUE;

@@ -1,4 +1,4 @@
-// The kernel plugins of this process: those that SIMGPU_KERNELS names.
+// The kernel plugins of this process: those that SIMGPU_KERNELS names, and those of its libraries.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,8 @@
 
 namespace simgpu {
 
-/// Loads the plugins that SIMGPU_KERNELS names the first time; later calls repeat the answer.
+/// Loads the plugins that SIMGPU_KERNELS names, and those beside the libraries that are loaded, the
+/// first time; later calls repeat the answer.
 ///
 /// cuInit and the loading of modules call it. Any thread.
 /// @return CUDA_ERROR_INVALID_VALUE if a plugin cannot be used; one line on standard error says

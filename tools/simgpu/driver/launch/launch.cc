@@ -62,6 +62,9 @@ class LaunchWork {
     view_.arguments = arguments_.data();
     view_.argument_sizes = sizes_.data();
     view_.argument_count = arguments_.size();
+    const Card& card = configuration().card;
+    view_.device_bytes_per_us = card.memory_gbps * 1e3;
+    view_.shortest_us = card.launch_ns * 1e-3;
   }
   LaunchWork(const LaunchWork&) = delete;
   LaunchWork& operator=(const LaunchWork&) = delete;
