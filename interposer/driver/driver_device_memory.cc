@@ -6,52 +6,13 @@
 
 #include "interposer/driver/capture_count.h"
 #include "interposer/driver/codes.h"
-#include "interposer/driver/hook_scope.h"
+#include "interposer/driver/in_context.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/log.h"
 
 namespace superpipe {
 namespace {
-
-/// Makes the managed context current for one call, and marks the thread as inside our own code.
-class InContext {
- public:
-  explicit InContext(CUcontext context) noexcept {
-    CUcontext current = nullptr;
-    if (driver().cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context) return;
-    pushed_ = driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
-  }
-  ~InContext() {
-    CUcontext popped = nullptr;
-    if (pushed_) driver().cuCtxPopCurrent_v2(&popped);
-  }
-  InContext(const InContext&) = delete;
-  InContext& operator=(const InContext&) = delete;
-
- private:
-  HookScope scope_;
-  bool pushed_ = false;
-};
-
-/// InContext, and in relaxed capture mode: while any thread captures a graph, the driver forbids
-/// calls that are unsafe for captures to threads in another mode.
-class InRelaxedContext {
- public:
-  explicit InRelaxedContext(CUcontext context) noexcept : in_context_(context) {
-    exchanged_ = driver().cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
-  }
-  ~InRelaxedContext() {
-    if (exchanged_) driver().cuThreadExchangeStreamCaptureMode(&mode_);
-  }
-  InRelaxedContext(const InRelaxedContext&) = delete;
-  InRelaxedContext& operator=(const InRelaxedContext&) = delete;
-
- private:
-  InContext in_context_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-  bool exchanged_ = false;
-};
 
 /// `result` as a Status; a failure that is not an answer to be expected goes to the log.
 Status checked(CUresult result, const char* call) {
