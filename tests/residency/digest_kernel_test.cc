@@ -80,7 +80,8 @@ TEST_F(DigestKernel, ComputesTheHostsDigestForAnyNumberOfBlocks) {
 }
 
 TEST_F(DigestKernel, AddsThePartsOfMoreBlocksThanABlockHasThreads) {
-  const ContentAtTheEnd content(3 * kBytesOfChunk);
+  // The last block has the last chunk.
+  const ContentAtTheEnd content((kDigestThreads * kWarps + 1) * kBytesOfChunk);
   EXPECT_EQ(run(content.bytes(), kDigestThreads + 1), digest_of(key_, content.bytes()));
 }
 
