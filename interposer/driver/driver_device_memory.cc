@@ -147,6 +147,11 @@ DriverDeviceMemory::DriverDeviceMemory(CUcontext context, CUdevice device)
 
 DriverDeviceMemory::~DriverDeviceMemory() {
   const InRelaxedContext in_context(context_);
+  // The addresses of a context that has been destroyed may be another one's: they are not freed.
+  if (digests_ != nullptr && !(in_context.is_current() && DriverDeviceMemory::used_bytes().ok())) {
+    digests_->abandon();
+  }
+  digests_.reset();
   meter_->destroy_events();
   if (never_recorded_ != nullptr) driver().cuEventDestroy_v2(never_recorded_);
 }
@@ -347,10 +352,18 @@ Status DriverDeviceMemory::zero(Address address, Bytes size, StreamHandle stream
                  "cuMemsetD8Async");
 }
 
-Status DriverDeviceMemory::prepare_digests(const DigestKey&) { return Status::kDeviceError; }
+Status DriverDeviceMemory::prepare_digests(const DigestKey& key) {
+  constexpr std::chrono::seconds kLimit{10};
+  const InRelaxedContext in_context(context_);
+  digests_ = DigestProgram::create(key, device_, kLimit);
+  return digests_ == nullptr ? Status::kDeviceError : Status::kOk;
+}
 
-Status DriverDeviceMemory::digest(Address, Bytes, ContentDigest*, StreamHandle) {
-  return Status::kDeviceError;
+Status DriverDeviceMemory::digest(Address address, Bytes size, ContentDigest* result,
+                                  StreamHandle stream) {
+  const InRelaxedContext in_context(context_);
+  return checked(digests_->enqueue(address, size, result, driver_stream(stream)),
+                 "cuLaunchKernel of a digest");
 }
 
 Status DriverDeviceMemory::pin(void* host, Bytes size) {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "interposer/driver/cuda_api.h"
+#include "interposer/driver/digest_program.h"
 #include "residency/device_memory.h"
 
 namespace superpipe {
@@ -45,6 +46,7 @@ class DriverDeviceMemory final : public DeviceMemory {
   Status copy_to_device(std::span<const Transfer> transfers, StreamHandle stream) override;
   Status copy_to_host(std::span<const Transfer> transfers, StreamHandle stream) override;
   Status zero(Address address, Bytes size, StreamHandle stream) override;
+  /// Waits for the kernel's first launches 10 s at most.
   Status prepare_digests(const DigestKey& key) override;
   Status digest(Address address, Bytes size, ContentDigest* result, StreamHandle stream) override;
   Status pin(void* host, Bytes size) override;
@@ -68,6 +70,7 @@ class DriverDeviceMemory final : public DeviceMemory {
   CUdevice device_;
   Bytes granularity_;
   std::unique_ptr<LinkMeter> meter_;
+  std::unique_ptr<DigestProgram> digests_;  ///< null before prepare_digests() has succeeded
   CUevent never_recorded_ = nullptr;  ///< complete, so that a query fails for other reasons only
 };
 

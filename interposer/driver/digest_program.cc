@@ -1,0 +1,206 @@
+#include "interposer/driver/digest_program.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <random>
+#include <span>
+#include <thread>
+
+#include "interposer/driver/table.h"
+#include "interposer/log.h"
+#include "residency/digest_image.h"
+#include "residency/digest_kernel.h"
+
+namespace superpipe {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+/// One digest of the check. All contents end before the check's memory does, so that the kernel
+/// would show if it took in what lies behind them.
+struct CheckedDigest {
+  std::size_t offset;  ///< of the content, a multiple of kDigestAlignment
+  std::size_t size;    ///< bytes
+  unsigned blocks;     ///< 0: as many as any digest of this size has
+};
+
+// A part of a word, of a read and of a chunk; whole ones; several chunks for each warp, and for
+// some warps one more than for others; several blocks, of which one has less to do.
+constexpr std::array<CheckedDigest, 7> kChecks{{{0, 1, 0},
+                                                {16, 4095, 0},
+                                                {4096, 4096, 0},
+                                                {48, 4096 + 20, 3},
+                                                {0, 16 * 4096 - 7, 1},
+                                                {4096, 12 * 4096 + 2, 1},
+                                                {0, 15 * 4096, 0}}};
+constexpr std::size_t kCheckedBytes = 16 * std::size_t{4096};
+
+/// How device memory is divided.
+struct DeviceLayout {
+  DigestKey key;
+  DigestScratch scratch;
+  alignas(kPage) std::array<std::byte, kCheckedBytes> content;
+};
+
+/// "`call` failed: CUDA_ERROR_..."; nothing if it did not.
+std::string problem_of(CUresult result, const char* call) {
+  if (result == CUDA_SUCCESS) return {};
+  const char* name = nullptr;
+  driver().cuGetErrorName(result, &name);
+  return std::string(call) +
+         " failed: " + (name == nullptr ? std::to_string(static_cast<int>(result)) : name);
+}
+
+}  // namespace
+
+/// Host memory of the check. Whole pages: they are pinned.
+struct alignas(kPage) DigestProgram::CheckedMemory {
+  std::array<std::byte, kCheckedBytes> content;
+  DigestKey key;
+  std::array<ContentDigest, kChecks.size()> results;
+};
+
+DigestProgram::DigestProgram() = default;
+
+std::unique_ptr<DigestProgram> DigestProgram::create(const DigestKey& key, CUdevice device,
+                                                     std::chrono::milliseconds limit) {
+  std::unique_ptr<DigestProgram> program(new DigestProgram);
+  std::string problem = program->load();
+  if (problem.empty()) problem = program->allocate(key, device);
+  if (problem.empty()) problem = program->check(key, limit);
+  if (problem.empty()) return program;
+  log_line(LogLevel::kInfo, "digests of device memory are not used: " + problem);
+  return nullptr;
+}
+
+DigestProgram::~DigestProgram() {
+  if (abandoned_) {
+    // A kernel may still write there.
+    (void)host_.release();  // NOLINT(bugprone-unused-return-value): on purpose
+    return;
+  }
+  if (checked_ != nullptr) driver().cuEventDestroy_v2(checked_);
+  if (stream_ != nullptr) driver().cuStreamDestroy_v2(stream_);
+  // Both wait for the context's work, so that nothing uses the module any more.
+  if (memory_ != 0) driver().cuMemFree_v2(memory_);
+  if (is_pinned_) driver().cuMemHostUnregister(host_.get());
+  if (module_ != nullptr) driver().cuModuleUnload(module_);
+}
+
+std::string DigestProgram::load() {
+  // A driver older than the toolkit may know the device, but neither this machine code nor text of
+  // this version.
+  if (driver().cuModuleLoadData(&module_, digest_fat_binary()) != CUDA_SUCCESS) {
+    module_ = nullptr;
+    if (const CUresult result = driver().cuModuleLoadData(&module_, digest_ptx());
+        result != CUDA_SUCCESS) {
+      module_ = nullptr;
+      return problem_of(result, "cuModuleLoadData");
+    }
+  }
+  return problem_of(driver().cuModuleGetFunction(&function_, module_, kDigestKernel),
+                    "cuModuleGetFunction");
+}
+
+std::string DigestProgram::allocate(const DigestKey& key, CUdevice device) {
+  int multiprocessors = 0;
+  if (driver().cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                                    device) == CUDA_SUCCESS) {
+    multiprocessors_ = static_cast<unsigned>(std::max(1, multiprocessors));
+  }
+  std::string problem =
+      problem_of(driver().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  if (!problem.empty()) return problem;
+  problem = problem_of(driver().cuEventCreate(&checked_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  if (!problem.empty()) return problem;
+  problem = problem_of(driver().cuMemAlloc_v2(&memory_, sizeof(DeviceLayout)), "cuMemAlloc");
+  if (!problem.empty()) return problem;
+
+  // Pinned as the memory is that digests will be written to.
+  host_ = std::make_unique<CheckedMemory>();
+  problem = problem_of(driver().cuMemHostRegister_v2(host_.get(), sizeof(CheckedMemory),
+                                                     CU_MEMHOSTREGISTER_PORTABLE),
+                       "cuMemHostRegister");
+  if (!problem.empty()) return problem;
+  is_pinned_ = true;
+  host_->key = key;
+  problem = problem_of(driver().cuMemcpyHtoDAsync_v2(memory_ + offsetof(DeviceLayout, key),
+                                                     &host_->key, sizeof(DigestKey), stream_),
+                       "cuMemcpyHtoDAsync");
+  if (!problem.empty()) return problem;
+  return problem_of(driver().cuMemsetD8Async(memory_ + offsetof(DeviceLayout, scratch), 0,
+                                             sizeof(DigestScratch), stream_),
+                    "cuMemsetD8Async");
+}
+
+std::string DigestProgram::check(const DigestKey& key, std::chrono::milliseconds limit) {
+  std::minstd_rand random(1);
+  for (std::byte& byte : host_->content) byte = static_cast<std::byte>(random() >> 8);
+  const CUdeviceptr content = memory_ + offsetof(DeviceLayout, content);
+  std::string problem = problem_of(
+      driver().cuMemcpyHtoDAsync_v2(content, host_->content.data(), kCheckedBytes, stream_),
+      "cuMemcpyHtoDAsync");
+  for (std::size_t i = 0; problem.empty() && i < kChecks.size(); ++i) {
+    const CheckedDigest& each = kChecks[i];
+    const unsigned blocks =
+        each.blocks != 0 ? each.blocks : digest_blocks(each.size, multiprocessors_);
+    problem = problem_of(
+        launch(content + each.offset, Bytes{each.size}, &host_->results[i], stream_, blocks),
+        "cuLaunchKernel");
+  }
+  if (problem.empty())
+    problem = problem_of(driver().cuEventRecord(checked_, stream_), "cuEventRecord");
+  // What was enqueued before a failure may still be under way: it is waited for by the memory's
+  // release, and the device is not known to be stuck.
+  if (problem.empty()) problem = await_check(limit);
+  if (!problem.empty()) return problem;
+  for (std::size_t i = 0; i < kChecks.size(); ++i) {
+    const auto expected =
+        digest_of(key, std::span(host_->content).subspan(kChecks[i].offset, kChecks[i].size));
+    if (host_->results[i] != expected) {
+      return "the device computes another one of " + std::to_string(kChecks[i].size) +
+             " bytes than the host";
+    }
+  }
+  return {};
+}
+
+std::string DigestProgram::await_check(std::chrono::milliseconds limit) {
+  constexpr auto kInterval = std::chrono::microseconds(50);
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    const CUresult result = driver().cuEventQuery(checked_);
+    if (result != CUDA_ERROR_NOT_READY) return problem_of(result, "cuEventQuery");
+    if (std::chrono::steady_clock::now() >= end) {
+      // To free what they use would wait for them.
+      abandon();
+      return "the first ones are not done after " + std::to_string(limit.count()) + " ms";
+    }
+    std::this_thread::sleep_for(kInterval);
+  }
+}
+
+CUresult DigestProgram::enqueue(CUdeviceptr content, Bytes size, ContentDigest* result,
+                                CUstream stream) {
+  if (content % kDigestAlignment != 0 || size == Bytes{}) return CUDA_ERROR_INVALID_VALUE;
+  return launch(content, size, result, stream, digest_blocks(size.count(), multiprocessors_));
+}
+
+CUresult DigestProgram::launch(CUdeviceptr content, Bytes size, ContentDigest* result,
+                               CUstream stream, unsigned blocks) const {
+  CUdeviceptr result_on_device = 0;
+  if (const CUresult answer = driver().cuMemHostGetDevicePointer_v2(&result_on_device, result, 0);
+      answer != CUDA_SUCCESS) {
+    return answer;
+  }
+  DigestParameters parameters{.content = content,
+                              .size = size.count(),
+                              .key = memory_ + offsetof(DeviceLayout, key),
+                              .scratch = memory_ + offsetof(DeviceLayout, scratch),
+                              .result = result_on_device};
+  return driver().cuLaunchKernel(function_, blocks, 1, 1, kDigestThreads, 1, 1, 0, stream,
+                                 parameters.pointers().data(), nullptr);
+}
+
+}  // namespace superpipe

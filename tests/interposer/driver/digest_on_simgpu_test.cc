@@ -1,0 +1,161 @@
+// Digests over simgpu, which finds the kernel's plugin beside libsuperpipe.so.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "residency/content_digest.h"
+#include "tests/interposer/driver/simgpu_fixture.h"
+
+namespace superpipe {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+class DigestOnSimgpu : public testing::SimgpuFixture {
+ protected:
+  static void SetUpTestSuite() {
+    ASSERT_NE(dlopen(SUPERPIPE_LIBRARY, RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();
+    SimgpuFixture::SetUpTestSuite();
+  }
+  void SetUp() override {
+    SimgpuFixture::SetUp();
+    ASSERT_EQ(memory_->prepare_digests(key_), Status::kOk);
+    stream_ = *memory_->create_stream();
+    done_ = *memory_->create_event();
+    ASSERT_EQ(memory_->pin(pinned_.get(), Bytes{sizeof(Pinned)}), Status::kOk);
+    ASSERT_EQ(driver().cuMemAlloc_v2(&content_, kBytes), CUDA_SUCCESS);
+    std::mt19937_64 random(3);
+    for (std::byte& byte : bytes_) byte = static_cast<std::byte>(random());
+    ASSERT_EQ(driver().cuMemcpyHtoD_v2(content_, bytes_.data(), kBytes), CUDA_SUCCESS);
+  }
+  void TearDown() override {
+    EXPECT_EQ(driver().cuMemFree_v2(content_), CUDA_SUCCESS);
+    EXPECT_EQ(memory_->unpin(pinned_.get()), Status::kOk);
+    EXPECT_EQ(memory_->destroy_event(done_), Status::kOk);
+    EXPECT_EQ(memory_->destroy_stream(stream_), Status::kOk);
+    SimgpuFixture::TearDown();
+  }
+
+  void wait() {
+    ASSERT_EQ(memory_->record(done_, stream_), Status::kOk);
+    ASSERT_EQ(memory_->wait(done_, 60s), Status::kOk);
+  }
+
+  static constexpr std::size_t kBytes = (std::size_t{2} << 20) + 4096;
+  struct alignas(4096) Pinned {
+    std::array<ContentDigest, 4> results;
+  };
+
+  const DigestKey key_ = draw_digest_key();
+  std::vector<std::byte> bytes_ = std::vector<std::byte>(kBytes);
+  const std::unique_ptr<Pinned> pinned_ = std::make_unique<Pinned>();
+  CUdeviceptr content_ = 0;
+  StreamHandle stream_{};
+  EventHandle done_{};
+};
+
+TEST_F(DigestOnSimgpu, IsTheHosts) {
+  const std::array<std::size_t, 4> sizes = {1, 4096, 100'001, kBytes - 16};
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    ASSERT_EQ(memory_->digest(content_ + 16, Bytes{sizes[i]}, &pinned_->results[i], stream_),
+              Status::kOk);
+  }
+  wait();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    EXPECT_EQ(pinned_->results[i], digest_of(key_, std::span(bytes_).subspan(16, sizes[i])))
+        << sizes[i] << " bytes";
+  }
+}
+
+TEST_F(DigestOnSimgpu, ComesInTheOrderOfItsStream) {
+  ASSERT_EQ(memory_->digest(content_, Bytes{kBytes}, &pinned_->results[0], stream_), Status::kOk);
+  ASSERT_EQ(memory_->zero(content_, Bytes{kBytes}, stream_), Status::kOk);
+  ASSERT_EQ(memory_->digest(content_, Bytes{kBytes}, &pinned_->results[1], stream_), Status::kOk);
+  wait();
+  EXPECT_EQ(pinned_->results[0], digest_of(key_, bytes_));
+  std::fill(bytes_.begin(), bytes_.end(), std::byte{0});
+  EXPECT_EQ(pinned_->results[1], digest_of(key_, bytes_));
+}
+
+// By events. A busy machine can only be late: it has 20 seconds for one run in time.
+TEST_F(DigestOnSimgpu, TakesTheTimeOfOneRead) {
+  constexpr double kModelMilliseconds = static_cast<double>(kBytes) / 0.5e6;
+  CUevent start = nullptr;
+  CUevent end = nullptr;
+  ASSERT_EQ(driver().cuEventCreate(&start, CU_EVENT_DEFAULT), CUDA_SUCCESS);
+  ASSERT_EQ(driver().cuEventCreate(&end, CU_EVENT_DEFAULT), CUDA_SUCCESS);
+  const auto stream = reinterpret_cast<CUstream>(static_cast<std::uint64_t>(stream_));
+  const auto last = std::chrono::steady_clock::now() + 20s;
+  float least = 1e9F;
+  while (least > kModelMilliseconds + 0.5 && std::chrono::steady_clock::now() < last) {
+    ASSERT_EQ(driver().cuEventRecord(start, stream), CUDA_SUCCESS);
+    ASSERT_EQ(memory_->digest(content_, Bytes{kBytes}, &pinned_->results[0], stream_), Status::kOk);
+    ASSERT_EQ(driver().cuEventRecord(end, stream), CUDA_SUCCESS);
+    wait();
+    float milliseconds = 0;
+    ASSERT_EQ(driver().cuEventElapsedTime(&milliseconds, start, end), CUDA_SUCCESS);
+    least = std::min(least, milliseconds);
+  }
+  EXPECT_NEAR(least, kModelMilliseconds, 0.5);
+  EXPECT_EQ(driver().cuEventDestroy_v2(start), CUDA_SUCCESS);
+  EXPECT_EQ(driver().cuEventDestroy_v2(end), CUDA_SUCCESS);
+}
+
+TEST_F(DigestOnSimgpu, RefusesWhatTheKernelCannotRead) {
+  EXPECT_EQ(memory_->digest(content_ + 8, Bytes{16}, &pinned_->results[0], stream_),
+            Status::kInvalidValue);
+  EXPECT_EQ(memory_->digest(content_, Bytes{}, &pinned_->results[0], stream_),
+            Status::kInvalidValue);
+  // A result in memory that is not pinned.
+  ContentDigest on_stack;
+  EXPECT_EQ(memory_->digest(content_, Bytes{16}, &on_stack, stream_), Status::kInvalidValue);
+}
+
+TEST_F(DigestOnSimgpu, IsReadyWhileTheProgramCapturesAGraph) {
+  CUstream captured = nullptr;
+  ASSERT_EQ(driver().cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(driver().cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_GLOBAL),
+            CUDA_SUCCESS);
+  {
+    DriverDeviceMemory other(context_, 0);
+    EXPECT_EQ(other.prepare_digests(key_), Status::kOk);
+  }
+  EXPECT_EQ(memory_->digest(content_, Bytes{16}, &pinned_->results[0], stream_), Status::kOk);
+  CUgraph graph = nullptr;
+  EXPECT_EQ(driver().cuStreamEndCapture(captured, &graph), CUDA_SUCCESS);
+  EXPECT_EQ(driver().cuGraphDestroy(graph), CUDA_SUCCESS);
+  EXPECT_EQ(driver().cuStreamDestroy_v2(captured), CUDA_SUCCESS);
+  wait();
+}
+
+TEST_F(DigestOnSimgpu, GivesItsMemoryBack) {
+  const Bytes before = free_bytes();
+  // Together more than what a driver takes of the device at a time.
+  for (int i = 0; i < 50; ++i) {
+    DriverDeviceMemory other(context_, 0);
+    ASSERT_EQ(other.prepare_digests(key_), Status::kOk);
+  }
+  EXPECT_EQ(free_bytes(), before);
+}
+
+// At the end of a program the context may go first. What has its address by then is another's.
+TEST_F(DigestOnSimgpu, LeavesTheMemoryOfADestroyedContextAlone) {
+  CUcontext doomed = nullptr;
+  ASSERT_EQ(driver().cuCtxCreate_v2(&doomed, 0, 0), CUDA_SUCCESS);
+  auto other = std::make_unique<DriverDeviceMemory>(doomed, 0);
+  ASSERT_EQ(other->prepare_digests(key_), Status::kOk);
+  ASSERT_EQ(driver().cuCtxDestroy_v2(doomed), CUDA_SUCCESS);
+  auto* const real_free = driver().cuMemFree_v2;
+  driver().cuMemFree_v2 = [](CUdeviceptr) {
+    ADD_FAILURE() << "memory of a context that is gone was freed";
+    return CUDA_SUCCESS;
+  };
+  other.reset();
+  driver().cuMemFree_v2 = real_free;
+}
+
+}  // namespace
+}  // namespace superpipe
