@@ -143,11 +143,13 @@ void look_at_driver(const DoctorOptions& options, Report& report) {
   if (!report.simulated) report.kernel_module = kernel_module_version();
 }
 
-// simgpu gets the kernels of the questions; what the user gave stays behind them.
+// simgpu gets the kernels of the questions, and the library's, which one of them asks about; what
+// the user gave stays behind them.
 void give_kernels_to_simgpu(const Installation& parts) {
   if (!is_readable_file(parts.doctor_kernels)) return;
   const char* const old = std::getenv("SIMGPU_KERNELS");
   std::string list = parts.doctor_kernels;
+  if (is_readable_file(parts.library_kernels)) list += ":" + parts.library_kernels;
   if (old != nullptr && *old != '\0') list += std::string(":") + old;
   setenv("SIMGPU_KERNELS", list.c_str(), 1);
 }

@@ -16,9 +16,12 @@ Installation this_installation() {
   if (error) return {};
   const auto lib = executable.parent_path().parent_path() / "lib";
   const auto simgpu = lib / "superpipe" / "simgpu";
-  return Installation{(lib / "libsuperpipe.so").string(), simgpu.string(),
-                      (simgpu / "libcuda.so.1").string(), (simgpu / "libcudart.so.13").string(),
-                      (executable.parent_path() / "superpipe.simgpu.so").string()};
+  return Installation{(lib / "libsuperpipe.so").string(),
+                      simgpu.string(),
+                      (simgpu / "libcuda.so.1").string(),
+                      (simgpu / "libcudart.so.13").string(),
+                      (executable.parent_path() / "superpipe.simgpu.so").string(),
+                      (lib / "libsuperpipe.simgpu.so").string()};
 }
 
 bool is_readable_file(const std::string& path) {

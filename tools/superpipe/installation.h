@@ -7,11 +7,12 @@ namespace superpipe::cli {
 
 /// Absolute paths of the parts beside the running command. They need not exist.
 struct Installation {
-  std::string preload_library;   ///< lib/libsuperpipe.so
-  std::string simgpu_folder;     ///< lib/superpipe/simgpu
-  std::string simgpu_driver;     ///< lib/superpipe/simgpu/libcuda.so.1
-  std::string simgpu_runtime;    ///< lib/superpipe/simgpu/libcudart.so.13
-  std::string doctor_kernels{};  ///< bin/superpipe.simgpu.so, the doctor's kernels for simgpu
+  std::string preload_library;    ///< lib/libsuperpipe.so
+  std::string simgpu_folder;      ///< lib/superpipe/simgpu
+  std::string simgpu_driver;      ///< lib/superpipe/simgpu/libcuda.so.1
+  std::string simgpu_runtime;     ///< lib/superpipe/simgpu/libcudart.so.13
+  std::string doctor_kernels{};   ///< bin/superpipe.simgpu.so, the doctor's kernels for simgpu
+  std::string library_kernels{};  ///< lib/libsuperpipe.simgpu.so, the library's kernels for simgpu
 };
 
 /// The installation that the running executable belongs to: <folder of the executable>/../lib.

@@ -1,57 +1,59 @@
 // H9: how fast can the device compute a digest of its memory?
 
 #include <algorithm>
-#include <array>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "residency/content_digest.h"
+#include "residency/digest_image.h"
+#include "residency/digest_kernel.h"
 #include "tools/superpipe/probes/kernels.h"
 #include "tools/superpipe/probes/session.h"
 
 namespace superpipe::cli {
 namespace {
 
-using DigestWords = std::array<unsigned long long, 2>;
-
-DigestWords digest_on_host(unsigned seed, unsigned long long words, unsigned long long flipped) {
-  Digest digest;
-  for (unsigned long long i = 0; i < words / 2; ++i) {
-    const auto word = [&](unsigned long long at) {
-      return pattern_word(seed, at) ^ (at == flipped ? 1U : 0U);
-    };
-    add_to_digest(digest, word(2 * i), word(2 * i + 1), i);
-  }
-  return {digest.first, digest.second};
-}
-
 constexpr unsigned kSeed = 21;
 
-// Device memory with a known content, and its digests.
+// Device memory with a known content, and its digests by superpipe's own kernel.
 class DigestedMemory {
  public:
   DigestedMemory(Session& session, const Stream& stream, std::size_t bytes)
-      : session_(session), stream_(stream), data_(session, bytes), sums_(session, kGranule) {
+      : session_(session),
+        stream_(stream),
+        data_(session, bytes),
+        key_in_memory_(session, sizeof(DigestKey)),
+        scratch_(session, sizeof(DigestScratch)),
+        pinned_(session, sizeof(ContentDigest)),
+        kernel_(session.kernel_of(digest_fat_binary(), digest_ptx(), kDigestKernel)) {
     const unsigned long long words = bytes / sizeof(unsigned);
     session_.launch("probe_fill", stream_.get(), words, data_.address(), words, kSeed);
+    session_.cu().cuMemcpyHtoDAsync.must(key_in_memory_.address(), &key_, sizeof(key_),
+                                         stream_.get());
+    session_.cu().cuMemsetD8Async.must(scratch_.address(), 0, sizeof(DigestScratch), stream_.get());
+    stream_.wait();
   }
 
   [[nodiscard]] CUdeviceptr address() const { return data_.address(); }
-  // Where kernels add up what they read.
-  [[nodiscard]] CUdeviceptr sums() const { return sums_.address(); }
+  [[nodiscard]] const DigestKey& key() const { return key_; }
 
-  // Enqueues the digest of the first `size` bytes.
+  // Enqueues the digest of the first `size` bytes, which leaves it in pinned memory.
   void enqueue_digest(std::size_t size) const {
-    session_.launch("probe_digest", stream_.get(), size / 16, data_.address(),
-                    static_cast<unsigned long long>(size / 16), sums_.address());
+    DigestParameters parameters{.content = data_.address(),
+                                .size = size,
+                                .key = key_in_memory_.address(),
+                                .scratch = scratch_.address(),
+                                .result = pinned_.device_address()};
+    session_.cu().cuLaunchKernel.must(kernel_, digest_blocks(size, session_.multiprocessors()), 1,
+                                      1, kDigestThreads, 1, 1, 0, stream_.get(),
+                                      parameters.pointers().data(), nullptr);
   }
   // Waits for it. Returns the digest of the first `size` bytes.
-  [[nodiscard]] DigestWords digest_of(std::size_t size) const {
-    DigestWords result{};
-    session_.cu().cuMemsetD8Async.must(sums_.address(), 0, 64, stream_.get());
+  [[nodiscard]] ContentDigest digest_of_first(std::size_t size) const {
     enqueue_digest(size);
     stream_.wait();
-    session_.cu().cuMemcpyDtoH.must(result.data(), sums_.address(), sizeof(result));
-    return result;
+    return *pinned_.as<const ContentDigest>();
   }
   // Sets the word at index `at`.
   void change(unsigned long long at, unsigned word) const {
@@ -64,8 +66,12 @@ class DigestedMemory {
  private:
   Session& session_;
   const Stream& stream_;
+  const DigestKey key_ = draw_digest_key();
   const DeviceMemory data_;
-  const DeviceMemory sums_;
+  const DeviceMemory key_in_memory_;
+  const DeviceMemory scratch_;
+  const PinnedMemory pinned_;
+  const CUfunction kernel_;
 };
 
 struct DigestVerdict {
@@ -75,17 +81,27 @@ struct DigestVerdict {
 
 // Compares digests of the first `bytes` of `memory` with the host's. Leaves one bit flipped.
 DigestVerdict check_digests(const DigestedMemory& memory, std::size_t bytes) {
-  constexpr unsigned long long kNone = ~0ULL;
-  const unsigned long long words = bytes / sizeof(unsigned);
-  const DigestWords whole = memory.digest_of(bytes);
-  DigestVerdict verdict{whole == digest_on_host(kSeed, words, kNone), true};
-  for (const unsigned long long at : {0ULL, words / 2 + 1, words - 1}) {
-    memory.change(at, pattern_word(kSeed, at) ^ 1U);
-    if (memory.digest_of(bytes) == whole) verdict.sees_one_flipped_bit = false;
-    memory.change(at, pattern_word(kSeed, at));
+  std::vector<unsigned> words(bytes / sizeof(unsigned));
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = pattern_word(kSeed, i);
+  const auto on_host = [&](std::size_t size) {
+    return digest_of(memory.key(), std::as_bytes(std::span(words)).first(size));
+  };
+  const ContentDigest whole = memory.digest_of_first(bytes);
+  DigestVerdict verdict{whole == on_host(bytes), true};
+  // Some that end in the middle of a word, of a read and of a chunk.
+  for (const std::size_t less : {std::size_t{1}, std::size_t{20}, std::size_t{5000}}) {
+    if (memory.digest_of_first(bytes - less) != on_host(bytes - less)) {
+      verdict.equals_the_hosts = false;
+    }
   }
-  memory.change(5, pattern_word(kSeed, 5) ^ 1U);
-  if (memory.digest_of(bytes) != digest_on_host(kSeed, words, 5)) verdict.equals_the_hosts = false;
+  for (const std::size_t at : {std::size_t{0}, words.size() / 2 + 1, words.size() - 1}) {
+    memory.change(at, words[at] ^ 1U);
+    if (memory.digest_of_first(bytes) == whole) verdict.sees_one_flipped_bit = false;
+    memory.change(at, words[at]);
+  }
+  words[5] ^= 1U;
+  memory.change(5, words[5]);
+  if (memory.digest_of_first(bytes) != on_host(bytes)) verdict.equals_the_hosts = false;
   return verdict;
 }
 
@@ -97,11 +113,12 @@ void probe_digest_bandwidth(const ProbeSetting& setting, const ProbeReport& repo
   const int repeats = setting.pick(10, 5, 3);
   report.step("opening the device");
   Session session(setting);
-  session.need_device_memory(2 * bytes + kGranule);
+  session.need_device_memory(2 * bytes + 3 * kGranule);
   const Driver& cu = session.cu();
   const Stream stream(session);
   const DigestedMemory data(session, stream, bytes);
   const DeviceMemory target(session, bytes);
+  const DeviceMemory sum(session, kGranule);  // where a kernel adds up what it reads
   const Event start(session), end(session);
 
   report.step("comparing digests with the host's");
@@ -126,7 +143,7 @@ void probe_digest_bandwidth(const ProbeSetting& setting, const ProbeReport& repo
   report.step("timing plain reads");
   const unsigned long long reads = bytes / sizeof(unsigned) / 4;
   const double read_gbps = best_gbps(all, [&] {
-    session.launch("probe_read", stream.get(), reads, data.address(), reads, data.sums());
+    session.launch("probe_read", stream.get(), reads, data.address(), reads, sum.address());
   });
   report.step("timing copies on the device");
   const double copy_gbps = best_gbps(2 * all, [&] {

@@ -20,7 +20,8 @@
   X(cuInit) X(cuDriverGetVersion) X(cuGetProcAddress) X(cuDeviceGet) X(cuDeviceGetName) \
   X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuCtxSynchronize) \
   X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) \
-  X(cuMemHostRegister) X(cuMemHostUnregister) X(cuMemAddressReserve) X(cuMemAddressFree) \
+  X(cuMemHostGetDevicePointer) X(cuMemHostRegister) X(cuMemHostUnregister) \
+  X(cuMemAddressReserve) X(cuMemAddressFree) \
   X(cuMemCreate) X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) \
   X(cuMemGetAllocationGranularity) X(cuMemcpyAsync) X(cuMemcpyHtoD) X(cuMemcpyDtoH) \
   X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD32Async) \

@@ -10,9 +10,7 @@
 
 namespace {
 
-using superpipe::cli::add_to_digest;
 using superpipe::cli::advanced;
-using superpipe::cli::Digest;
 using superpipe::cli::pattern_word;
 
 template <typename Value>
@@ -75,16 +73,6 @@ void write(const SimgpuLaunch* launch) {
   for (Count i = 0; i < count; ++i) data[i] = value;
 }
 
-void digest(const SimgpuLaunch* launch) {
-  const auto* const data = argument<const unsigned*>(launch, 0);
-  const auto count = argument<Count>(launch, 1) * 2;
-  Digest sum;
-  for (Count i = 0; i < count; ++i) add_to_digest(sum, data[2 * i], data[2 * i + 1], i);
-  auto* const out = argument<unsigned long long*>(launch, 2);
-  out[0] += sum.first;
-  out[1] += sum.second;
-}
-
 void add(const SimgpuLaunch* launch) {
   auto* const counter = argument<unsigned*>(launch, 0);
   const auto times = argument<unsigned>(launch, 1);
@@ -100,11 +88,10 @@ double no_time(const SimgpuLaunch* /*launch*/) { return 0.0; }
 
 // As fast as the host computes it: a model would only make the probes wait.
 constexpr SimgpuKernel kKernels[] = {
-    {"probe_busy", busy, 0, no_time},       {"probe_advance", advance, 0, no_time},
-    {"probe_fill", fill, 0, no_time},       {"probe_check", check, 0, no_time},
-    {"probe_read", read, 0, no_time},       {"probe_write", write, 0, no_time},
-    {"probe_digest", digest, 0, no_time},   {"probe_add", add, 0, no_time},
-    {"probe_nothing", nothing, 1, nullptr},
+    {"probe_busy", busy, 0, no_time}, {"probe_advance", advance, 0, no_time},
+    {"probe_fill", fill, 0, no_time}, {"probe_check", check, 0, no_time},
+    {"probe_read", read, 0, no_time}, {"probe_write", write, 0, no_time},
+    {"probe_add", add, 0, no_time},   {"probe_nothing", nothing, 1, nullptr},
 };
 
 }  // namespace

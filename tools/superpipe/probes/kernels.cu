@@ -4,9 +4,7 @@
 
 namespace {
 
-using superpipe::cli::add_to_digest;
 using superpipe::cli::advanced;
-using superpipe::cli::Digest;
 using superpipe::cli::pattern_word;
 
 __device__ unsigned long long first_index() {
@@ -81,26 +79,6 @@ extern "C" __global__ void probe_read(const uint4* data, unsigned long long coun
 extern "C" __global__ void probe_write(uint4* data, unsigned long long count, unsigned value) {
   for (unsigned long long i = first_index(); i < count; i += stride()) {
     data[i] = make_uint4(value, value, value, value);
-  }
-}
-
-// Adds the digest of `count` times 16 bytes to digest[0] and digest[1].
-extern "C" __global__ void probe_digest(const uint4* data, unsigned long long count,
-                                        unsigned long long* digest) {
-  Digest sum;
-#pragma unroll 4
-  for (unsigned long long i = first_index(); i < count; i += stride()) {
-    const uint4 four = data[i];
-    add_to_digest(sum, four.x, four.y, 2 * i);
-    add_to_digest(sum, four.z, four.w, 2 * i + 1);
-  }
-  for (int lane = 16; lane > 0; lane /= 2) {
-    sum.first += __shfl_down_sync(0xffffffffU, sum.first, lane);
-    sum.second += __shfl_down_sync(0xffffffffU, sum.second, lane);
-  }
-  if (threadIdx.x % 32 == 0) {
-    atomicAdd(&digest[0], sum.first);
-    atomicAdd(&digest[1], sum.second);
   }
 }
 

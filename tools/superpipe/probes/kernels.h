@@ -24,24 +24,4 @@ SUPERPIPE_HOST_DEVICE inline unsigned advanced(unsigned word) {
   return word * 1664525U + 1013904223U;
 }
 
-/// A digest of 128 bits as two sums, so that the order in which threads add to it does not matter.
-struct Digest {
-  unsigned long long first = 0, second = 0;
-};
-
-/// Adds 8 bytes, `low` and `high`, that lie at position `index` (in units of 8 bytes).
-///
-/// Each product's factors depend on the position, so that exchanged or repeated words show. Cheap
-/// on purpose: two products of 32 by 32 bits for 8 bytes keep it bound by the memory, not by
-/// arithmetic. Source: NH, of UMAC (Black, Halevi, Krawczyk, Krovetz, Rogaway; CRYPTO 1999).
-SUPERPIPE_HOST_DEVICE inline void add_to_digest(Digest& digest, unsigned low, unsigned high,
-                                                unsigned long long index) {
-  const auto position = static_cast<unsigned>(index) ^ (static_cast<unsigned>(index >> 32) << 16);
-  const unsigned key = position * 0x9e3779b1U + 0x7f4a7c15U;
-  digest.first +=
-      static_cast<unsigned long long>(low + key) * static_cast<unsigned long long>(high ^ ~key);
-  digest.second += static_cast<unsigned long long>(low ^ (key * 5U + 1U)) *
-                   static_cast<unsigned long long>(high + (key ^ 0x5bd1e995U));
-}
-
 }  // namespace superpipe::cli

@@ -51,16 +51,26 @@ void Session::need_device_memory(std::size_t bytes) const {
                 format_bytes(Bytes{available}) + " are free; end what uses the device");
 }
 
-CUfunction Session::kernel(const char* name) {
-  if (module_ == nullptr) {
-    // A driver older than the toolkit may know the device, but neither this machine code nor text
-    // of this version.
-    if (driver_.cuModuleLoadData(&module_, kFatBinary) != CUDA_SUCCESS) {
-      driver_.cuModuleLoadData.must(&module_, kPtx);
-    }
+CUmodule Session::load(const void* fat_binary, const char* ptx) const {
+  CUmodule module = nullptr;
+  // A driver older than the toolkit may know the device, but neither this machine code nor text of
+  // this version.
+  if (driver_.cuModuleLoadData(&module, fat_binary) != CUDA_SUCCESS) {
+    driver_.cuModuleLoadData.must(&module, ptx);
   }
+  return module;
+}
+
+CUfunction Session::kernel(const char* name) {
+  if (module_ == nullptr) module_ = load(kFatBinary, kPtx);
   CUfunction found = nullptr;
   driver_.cuModuleGetFunction.must(&found, module_, name);
+  return found;
+}
+
+CUfunction Session::kernel_of(const void* fat_binary, const char* ptx, const char* name) const {
+  CUfunction found = nullptr;
+  driver_.cuModuleGetFunction.must(&found, load(fat_binary, ptx), name);
   return found;
 }
 
@@ -131,6 +141,12 @@ PinnedMemory::PinnedMemory(Session& session, std::size_t bytes)
 
 PinnedMemory::~PinnedMemory() {
   if (session_.cu().cuMemHostUnregister(data_) == CUDA_SUCCESS) munmap(data_, bytes_);
+}
+
+CUdeviceptr PinnedMemory::device_address() const {
+  CUdeviceptr address = 0;
+  session_.cu().cuMemHostGetDevicePointer.must(&address, data_, 0);
+  return address;
 }
 
 Stream::Stream(Session& session) : session_(session) {

@@ -29,6 +29,10 @@ class Session {
 
   /// A kernel of kernels.cu. The module is loaded when the first one is asked for.
   CUfunction kernel(const char* name);
+  /// Kernel `name` of an image that is given as a fat binary and as text of an old version, which
+  /// drivers older than the toolkit take. Loads it each time.
+  CUfunction kernel_of(const void* fat_binary, const char* ptx, const char* name) const;
+  [[nodiscard]] unsigned multiprocessors() const { return multiprocessors_; }
 
   /// Launches `name` with as many threads as the device holds at once, or as `items` need.
   template <typename... Arguments>
@@ -38,6 +42,7 @@ class Session {
   }
 
  private:
+  [[nodiscard]] CUmodule load(const void* fat_binary, const char* ptx) const;
   void launch_with(const char* name, CUstream stream, unsigned long long items, void** arguments);
 
   Driver driver_;
@@ -120,6 +125,8 @@ class PinnedMemory {
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;
   [[nodiscard]] void* data() const { return data_; }
+  /// What a kernel calls it.
+  [[nodiscard]] CUdeviceptr device_address() const;
   template <typename Value>
   [[nodiscard]] Value* as() const {
     return static_cast<Value*>(data_);
