@@ -103,6 +103,15 @@ ContentDigest digest_by(SumsFunction sums_of_chunk, const DigestKey& key,
 
 }  // namespace
 
+ContentDigest sum_of(std::span<const ContentDigest> parts) {
+  ContentDigest sum;
+  for (const ContentDigest& part : parts) {
+    sum.first = digest_add(sum.first, part.first);
+    sum.second = digest_add(sum.second, part.second);
+  }
+  return sum;
+}
+
 DigestKey draw_digest_key() {
   std::random_device device;
   DigestKey key{};

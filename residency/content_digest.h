@@ -12,7 +12,7 @@
 // How likely is it that changed content has the digest that it had? For a key drawn at random, and
 // contents that do not depend on it, four sums of NH agree on different chunks with probability
 // 2^-128, two of them with 2^-64; polynomials of degree n agree with n / 2^61. n is four for each
-// chunk of 4 KiB. So that for 32 MiB it is less than 2^-87, for 1 GiB less than 2^-78: with a
+// chunk of 2 KiB. So that for 32 MiB it is less than 2^-87, for 1 GiB less than 2^-78: with a
 // million comparisons a second it would take longer than a billion years to meet one. Sources: NH
 // and its shifted keys, Black, Halevi, Krawczyk, Krovetz, Rogaway, "UMAC: Fast and Secure Message
 // Authentication", CRYPTO 1999, theorems 4.2 and 4.3.
@@ -34,7 +34,7 @@
 namespace superpipe {
 
 /// Words of 32 bits in a chunk.
-inline constexpr unsigned kDigestChunkWords = 1024;
+inline constexpr unsigned kDigestChunkWords = 512;
 /// Sums that NH makes of a chunk.
 inline constexpr unsigned kDigestSums = 4;
 /// Words of a key: each sum's are those of the one before, shifted by a pair.
@@ -48,6 +48,14 @@ struct ContentDigest {
   std::uint64_t second = 0;
   bool operator==(const ContentDigest&) const = default;
 };
+
+/// The most parts in which a device leaves a digest.
+inline constexpr std::size_t kMostDigestParts = 512;
+/// What the blocks of a kernel make of a digest, each of its own chunks: parts that add up to it.
+using DigestParts = std::array<ContentDigest, kMostDigestParts>;
+
+/// The digest of which these are the parts.
+ContentDigest sum_of(std::span<const ContentDigest> parts);
 
 /// What is drawn at random once per process. Digests under different keys tell nothing together.
 struct DigestKey {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -92,16 +93,18 @@ class DeviceMemory {
   /// Enqueues setting `size` bytes to zero.
   virtual Status zero(Address address, Bytes size, StreamHandle stream) = 0;
 
-  /// Gets the device ready for digests under `key`: to be called once, before the first digest(),
-  /// by one thread. May take milliseconds, and waits, bounded, for work of its own on the device,
-  /// which it compares with what the host computes. @return kDeviceError if this device cannot
-  /// compute digests, or computes others than the host.
+  /// Gets the device ready for digests under `key`: to be called once, when the program has no work
+  /// on the device yet, for the driver may wait for that. May take milliseconds: it digests
+  /// contents of its own, which it waits for, bounded, and compares with what the host computes.
+  /// Throws std::bad_alloc. @return kDeviceError if this device cannot compute digests, or computes
+  /// others than the host.
   virtual Status prepare_digests(const DigestKey& key) = 0;
-  /// Enqueues the digest of `size` bytes at `address`, which is a multiple of 16, on a stream of
-  /// ours. When that is complete `*result`, which lies in pinned memory of ours, has the digest.
-  /// Only one stream may be used for all digests. REQUIRES: prepare_digests() has succeeded.
-  virtual Status digest(Address address, Bytes size, ContentDigest* result,
-                        StreamHandle stream) = 0;
+  /// Enqueues the digest of `size` bytes, at least one, at `address`, which is a multiple of 16, on
+  /// a stream of ours. When that is complete, the first of `*parts`, which lie in memory that pin()
+  /// has pinned, add up to the digest. REQUIRES: prepare_digests() has succeeded. @return how many
+  /// they are.
+  virtual Result<std::size_t> digest(Address address, Bytes size, DigestParts* parts,
+                                     StreamHandle stream) = 0;
 
   /// Pins host memory of ours. Source: cuMemHostRegister. @return kOutOfHostMemory.
   virtual Status pin(void* host, Bytes size) = 0;

@@ -1,9 +1,9 @@
 // The digest of device memory, as residency/content_digest.h defines it.
 //
-// A warp takes a chunk at a time. Its lanes read 16 bytes each, eight times, and keep the four sums
+// A warp takes a chunk at a time. Its lanes read 16 bytes each, four times, and keep the four sums
 // of NH of what they read in registers; shuffles add those up. Eight lanes then have a term of the
-// polynomials each: half of a sum, which they multiply by the point's power. The blocks' parts are
-// put together by the block that comes last: source, NVIDIA's CUDA samples, threadFenceReduction.
+// polynomials each: half of a sum, which they multiply by the point's power. Each block leaves the
+// sum of its terms as a part; the host adds the parts up.
 
 #include "residency/digest_kernel.h"
 
@@ -15,7 +15,6 @@ using superpipe::digest_multiply;
 using superpipe::digest_power;
 using superpipe::digest_product;
 using superpipe::DigestKey;
-using superpipe::DigestScratch;
 using superpipe::kDigestChunkWords;
 using superpipe::kDigestKeyWords;
 using superpipe::kDigestSums;
@@ -84,7 +83,6 @@ __device__ ContentDigest sum_over_block(ContentDigest part) {
     part.first = digest_add(part.first, __shfl_xor_sync(kAllLanes, part.first, distance));
     part.second = digest_add(part.second, __shfl_xor_sync(kAllLanes, part.second, distance));
   }
-  __syncthreads();  // thread 0 has read what an earlier call left here
   if (threadIdx.x % kLanes == 0) {
     firsts[threadIdx.x / kLanes] = part.first;
     seconds[threadIdx.x / kLanes] = part.second;
@@ -166,33 +164,11 @@ __device__ ContentDigest digest_of_block(const unsigned char* content, std::uint
 
 }  // namespace
 
-// Writes the digest of content[0 .. size) to *result. Blocks of kDigestThreads threads, at most
-// kDigestMaximumBlocks of them.
+// Writes what each block makes of the digest of content[0 .. size) to its place in `parts`. Blocks
+// of kDigestThreads threads, at most kDigestMaximumBlocks of them.
 extern "C" __global__ void __launch_bounds__(kDigestThreads)
-    superpipe_digest(const unsigned char* content, std::uint64_t size, const DigestKey* key,
-                     DigestScratch* scratch, ContentDigest* result) {
-  auto* const parts = reinterpret_cast<ContentDigest*>(&scratch->parts);
-  const ContentDigest of_block = digest_of_block(content, size, *key);
-  __shared__ bool is_last;
-  if (threadIdx.x == 0) {
-    parts[blockIdx.x] = of_block;
-    __threadfence();  // whoever sees the count sees the part
-    // Counts to the number of blocks, and back to zero for the next launch.
-    is_last = atomicInc(&scratch->blocks_done, gridDim.x - 1) == gridDim.x - 1;
-    __threadfence();
-  }
-  __syncthreads();
-  if (!is_last) return;
-
-  ContentDigest part;
-  for (unsigned i = threadIdx.x; i < gridDim.x; i += kDigestThreads) {
-    // Other multiprocessors wrote them: they are read from the cache that all share.
-    part.first = digest_add(part.first, __ldcg(&parts[i].first));
-    part.second = digest_add(part.second, __ldcg(&parts[i].second));
-  }
-  const ContentDigest digest = sum_over_block(part);
-  if (threadIdx.x == 0) {
-    *result = digest;
-    __threadfence_system();
-  }
+    superpipe_digest(const unsigned char* content, std::uint64_t size,
+                     const __grid_constant__ DigestKey key, ContentDigest* parts) {
+  const ContentDigest part = digest_of_block(content, size, key);
+  if (threadIdx.x == 0) parts[blockIdx.x] = part;
 }

@@ -18,34 +18,25 @@ inline constexpr char kDigestKernel[] = "superpipe_digest";
 /// Threads of a block, all in x.
 inline constexpr unsigned kDigestThreads = 256;
 /// The most blocks of a launch, all in x.
-inline constexpr unsigned kDigestMaximumBlocks = 1024;
-/// Blocks for each multiprocessor: two have 64 KiB of reads under way, twice what fills the time
-/// that a read takes, and leave three quarters of the threads to the program's kernels.
-inline constexpr unsigned kDigestBlocksPerMultiprocessor = 2;
+inline constexpr unsigned kDigestMaximumBlocks = kMostDigestParts;
+/// Blocks for each multiprocessor: four have 64 KiB of reads under way, twice what fills the time
+/// that a read takes, and leave half of the threads to the program's kernels.
+inline constexpr unsigned kDigestBlocksPerMultiprocessor = 4;
 /// The address of the content is a multiple of so many bytes.
 inline constexpr std::size_t kDigestAlignment = 16;
 
-/// Device memory in which the blocks of a launch put their parts together. All zero before the
-/// first launch; afterwards each launch leaves it ready for the next one. Launches that share it
-/// must not overlap.
-struct DigestScratch {
-  std::array<ContentDigest, kDigestMaximumBlocks> parts;
-  unsigned blocks_done;
-};
-
-/// The kernel's parameters, in their order. Addresses are the device's.
+/// The kernel's parameters, in their order. Addresses are the device's. With the key among them a
+/// digest needs no device memory.
 struct DigestParameters {
   std::uint64_t content;  ///< a multiple of kDigestAlignment
   std::uint64_t size;     ///< of the content in bytes, not 0; nothing behind it is read
-  std::uint64_t key;      ///< of a DigestKey
-  std::uint64_t scratch;  ///< of a DigestScratch
-  std::uint64_t result;   ///< of a ContentDigest; may be pinned host memory
+  DigestKey key;
+  std::uint64_t parts;  ///< of DigestParts, a part for each block; may be pinned host memory
 
   /// What cuLaunchKernel takes. Points into this.
-  [[nodiscard]] std::array<void*, 5> pointers() {
-    return {&content, &size, &key, &scratch, &result};
-  }
+  [[nodiscard]] std::array<void*, 4> pointers() { return {&content, &size, &key, &parts}; }
 };
+static_assert(sizeof(DigestParameters) <= 4096, "the most that all drivers take");
 
 /// How many blocks digest `size` bytes on a device of so many multiprocessors: at least 1, at most
 /// kDigestMaximumBlocks. REQUIRES: size > 0.

@@ -1,6 +1,7 @@
 #include "residency/digester.h"
 
 #include <exception>
+#include <span>
 #include <utility>
 
 namespace superpipe {
@@ -11,14 +12,12 @@ Digester::~Digester() {
 }
 
 bool Digester::prepare() noexcept {
-  if (state_ == State::kUnasked) {
-    try {
-      state_ = get_ready() ? State::kReady : State::kUnavailable;
-    } catch (const std::exception&) {
-      state_ = State::kUnavailable;  // no host memory, or no random numbers
-    }
+  try {
+    ready_ = get_ready();
+  } catch (const std::exception&) {
+    ready_ = false;  // no host memory, or no random numbers
   }
-  return state_ == State::kReady;
+  return ready_;
 }
 
 bool Digester::get_ready() {
@@ -38,24 +37,27 @@ Digester::Enqueued Digester::enqueue(Address window, Bytes size) {
   auto done = events_.prepare();
   if (!done.ok()) return {done.status(), nullptr, false, 0};
   const Slot slot = free_.back();
-  const Status enqueued = device_.digest(window, size, &results_->values[slot], stream_);
+  const auto parts = device_.digest(window, size, &results_->parts[slot], stream_);
   // What the device refused may still have been enqueued, so its end is marked too.
   const Status recorded = events_.record(*done, stream_);
   if (recorded != Status::kOk) {
     // Its result may still come: the slot serves no other digest any more.
     free_.pop_back();
-    state_ = State::kUnavailable;
+    ready_ = false;
     return {recorded, nullptr, true, slot};
   }
-  if (enqueued == Status::kOk) {
+  if (parts.ok()) {
     free_.pop_back();
+    counts_[slot] = *parts;
   } else {
-    state_ = State::kUnavailable;
+    ready_ = false;
   }
-  return {enqueued, std::move(*done), false, slot};
+  return {parts.status(), std::move(*done), false, slot};
 }
 
-ContentDigest Digester::result(Slot slot) const { return results_->values[slot]; }
+ContentDigest Digester::result(Slot slot) const {
+  return sum_of(std::span(results_->parts[slot]).first(counts_[slot]));
+}
 
 Status Digester::stop(std::chrono::milliseconds limit) {
   if (stream_ != StreamHandle{}) {
@@ -69,7 +71,7 @@ Status Digester::stop(std::chrono::milliseconds limit) {
     pinned_ = false;
     (void)device_.unpin(results_.get());
   }
-  state_ = State::kUnavailable;
+  ready_ = false;
   return Status::kOk;
 }
 

@@ -1,6 +1,7 @@
 // Has the device compute digests of pages, and keeps the room for their results.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,7 @@ namespace superpipe {
 class Digester {
  public:
   /// Digests that may be under way at once.
-  static constexpr std::size_t kSlots = 256;
+  static constexpr std::size_t kSlots = 64;
   /// Where the result of a digest will be.
   using Slot = std::uint16_t;
 
@@ -32,12 +33,12 @@ class Digester {
   Digester(const Digester&) = delete;
   Digester& operator=(const Digester&) = delete;
 
-  /// Gets the device ready, at the first call. @return whether digests can be had: if not at the
-  /// first call, never.
+  /// Gets the device ready. To be called once, before the program has work on the device: the
+  /// driver may wait for that. @return whether digests can be had.
   bool prepare() noexcept;
 
-  /// Whether digests were asked for and cannot be had.
-  [[nodiscard]] bool is_unavailable() const { return state_ == State::kUnavailable; }
+  /// Whether digests can be had: prepare() said so, and no call of the device has failed since.
+  [[nodiscard]] bool is_ready() const { return ready_; }
 
   /// What became of a digest.
   struct Enqueued {
@@ -51,7 +52,7 @@ class Digester {
     /// REQUIRES: status is kOk. To be given back with give_back().
     Slot slot = 0;
   };
-  /// Enqueues the digest of `size` bytes at `window`. REQUIRES: prepare() said yes, and all that
+  /// Enqueues the digest of `size` bytes at `window`. REQUIRES: is_ready(), and all that
   /// writes to the page has ended. @return kNotYet if as many are under way as can be. After an
   /// error of the device there are no digests any more.
   Enqueued enqueue(Address window, Bytes size);
@@ -68,17 +69,17 @@ class Digester {
  private:
   bool get_ready();
 
-  enum class State { kUnasked, kReady, kUnavailable };
   struct alignas(4096) Results {
-    ContentDigest values[kSlots];
+    std::array<DigestParts, kSlots> parts;
   };
 
   DeviceMemory& device_;
   EventPool& events_;
-  State state_ = State::kUnasked;
+  bool ready_ = false;
   StreamHandle stream_{};
   std::unique_ptr<Results> results_;  ///< pinned while there is a stream
   bool pinned_ = false;
+  std::array<std::size_t, kSlots> counts_{};  ///< of the parts of each slot
   std::vector<Slot> free_;
 };
 

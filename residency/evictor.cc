@@ -46,7 +46,7 @@ void Evictor::evict(PieceId id) noexcept {
     core_.timeline->note_arrival(id.buffer, begun);
     core_.timeline->add(Timeline::Kind::kEvictBegin, begun, id.buffer, plan.bytes);
   }
-  note_unavailable(plan.purpose);
+  if (plan.slab && core_.options.compares_digests && !core_.digester.is_ready()) warn_once();
   if (outcome.digest.done != nullptr && !outcome.has_digest()) {
     // A part of what failed may still read the page.
     buffer.pieces[id.index].page->after.assign(1, outcome.digest.done);
@@ -66,15 +66,14 @@ void Evictor::evict(PieceId id) noexcept {
 Evictor::Purpose Evictor::purpose_for(PieceId id) const {
   const Buffer& buffer = core_.buffers[id.buffer];
   const Piece& piece = buffer.pieces[id.index];
-  const bool may_digest = core_.options.compares_digests && !core_.digester.is_unavailable();
-  if (!may_digest || !buffer.is_dirty(id.index)) return Purpose::kNone;
+  if (!core_.digester.is_ready() || !buffer.is_dirty(id.index)) return Purpose::kNone;
   const bool is_open = piece.host_digest && piece.changes < kMostChanges;
   return is_open && !buffer.has_known_write(id.index) ? Purpose::kDecide : Purpose::kKnow;
 }
 
-// Said once: after that no digest is asked for.
-void Evictor::note_unavailable(Purpose purpose) noexcept {
-  if (purpose == Purpose::kNone || !core_.digester.is_unavailable()) return;
+// The user asked for digests, and there are none.
+void Evictor::warn_once() noexcept {
+  if (std::exchange(warned_, true)) return;
   core_.warnings.once("digests", [] {
     return std::string(
         "this device does not compute digests: all that launches name is written back when it is "
@@ -115,7 +114,7 @@ Status Evictor::prepare_write_back(PieceId id, Plan& plan) {
 
 Evictor::Outcome Evictor::take_out(Plan& plan) {
   Outcome outcome;
-  const bool digests = plan.purpose != Purpose::kNone && core_.digester.prepare();
+  const bool digests = plan.purpose != Purpose::kNone;
   outcome.status = core_.device.unmap(plan.address, plan.bytes);
   outcome.is_mapped = outcome.status != Status::kOk;
   if (outcome.is_mapped) return outcome;

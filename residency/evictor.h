@@ -104,7 +104,7 @@ class Evictor {
   void await_digest(PieceId id, const Digester::Enqueued& digest) noexcept REQUIRES(manager_lock);
   Pending& note_digest(PieceId id, const Digester::Enqueued& digest) noexcept
       REQUIRES(manager_lock);
-  void note_unavailable(Purpose purpose) noexcept REQUIRES(manager_lock);
+  void warn_once() noexcept REQUIRES(manager_lock);
   void finish(PieceId id, const Plan& plan, const Outcome& outcome) noexcept REQUIRES(manager_lock);
   void give_up(PieceId id, const Plan& plan, const Outcome& outcome) noexcept
       REQUIRES(manager_lock);
@@ -121,6 +121,7 @@ class Evictor {
   std::list<Pending> pending_ GUARDED_BY(manager_lock);  ///< in the order of the device
   std::list<Pending> spare_ GUARDED_BY(manager_lock);    ///< at most one: the next one's node
   std::uint64_t tickets_ GUARDED_BY(manager_lock) = 0;
+  bool warned_ GUARDED_BY(manager_lock) = false;
 };
 
 }  // namespace superpipe

@@ -39,6 +39,7 @@ Status ResidencyCore::start() {
   const auto windows = device.reserve(options.arena_size);
   if (!windows.ok()) return windows.status();
   windows_base = *windows;
+  if (moves && options.compares_digests) (void)digester.prepare();
   const auto used = device.used_bytes();
   if (!used.ok()) return used.status();
   passthrough.start(*used);

@@ -339,8 +339,8 @@ Status VirtualDevice::prepare_digests(const DigestKey& /*key*/) {
 }
 
 // A kernel of the program that runs meanwhile takes longer, by what the digest reads of the memory.
-Status VirtualDevice::digest(Address address, Bytes size, ContentDigest* result,
-                             StreamHandle stream) {
+Result<std::size_t> VirtualDevice::digest(Address address, Bytes size, DigestParts* parts,
+                                          StreamHandle stream) {
   enter(DeviceCall::kDigest, options_.costs.enqueue_copy);
   Stream& queue = streams_[stream];
   const Time begin = std::max(clock_.now(), queue.end());
@@ -352,10 +352,10 @@ Status VirtualDevice::digest(Address address, Bytes size, ContentDigest* result,
     Content& content = pages_[static_cast<std::uint64_t>(mapping.page)].content;
     if (content.written > begin) violate("a digest began before its content was there");
     content.digested = queue.busy_until;
-    *result = {content.version, 0};
+    parts->front() = {content.version, 0};
   });
   if (!mapped) violate("a digest was enqueued of memory that is not mapped");
-  return Status::kOk;
+  return std::size_t{1};
 }
 
 Status VirtualDevice::pin(void* host, Bytes size) {

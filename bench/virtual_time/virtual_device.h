@@ -171,7 +171,8 @@ class VirtualDevice : public DeviceMemory {
   Status copy_to_host(std::span<const Transfer> transfers, StreamHandle stream) override;
   Status zero(Address address, Bytes size, StreamHandle stream) override;
   Status prepare_digests(const DigestKey& key) override;
-  Status digest(Address address, Bytes size, ContentDigest* result, StreamHandle stream) override;
+  Result<std::size_t> digest(Address address, Bytes size, DigestParts* parts,
+                             StreamHandle stream) override;
   Status pin(void* host, Bytes size) override;
   Status unpin(void* host) override;
 

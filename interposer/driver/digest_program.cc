@@ -36,13 +36,6 @@ constexpr std::array<CheckedDigest, 7> kChecks{{{0, 1, 0},
                                                 {0, 15 * 4096, 0}}};
 constexpr std::size_t kCheckedBytes = 16 * std::size_t{4096};
 
-/// How device memory is divided.
-struct DeviceLayout {
-  DigestKey key;
-  DigestScratch scratch;
-  alignas(kPage) std::array<std::byte, kCheckedBytes> content;
-};
-
 /// "`call` failed: CUDA_ERROR_..."; nothing if it did not.
 std::string problem_of(CUresult result, const char* call) {
   if (result == CUDA_SUCCESS) return {};
@@ -57,18 +50,17 @@ std::string problem_of(CUresult result, const char* call) {
 /// Host memory of the check. Whole pages: they are pinned.
 struct alignas(kPage) DigestProgram::CheckedMemory {
   std::array<std::byte, kCheckedBytes> content;
-  DigestKey key;
-  std::array<ContentDigest, kChecks.size()> results;
+  std::array<DigestParts, kChecks.size()> results;
 };
 
-DigestProgram::DigestProgram() = default;
+DigestProgram::DigestProgram(const DigestKey& key) : key_(key) {}
 
 std::unique_ptr<DigestProgram> DigestProgram::create(const DigestKey& key, CUdevice device,
                                                      std::chrono::milliseconds limit) {
-  std::unique_ptr<DigestProgram> program(new DigestProgram);
+  std::unique_ptr<DigestProgram> program(new DigestProgram(key));
   std::string problem = program->load();
-  if (problem.empty()) problem = program->allocate(key, device);
-  if (problem.empty()) problem = program->check(key, limit);
+  if (problem.empty()) problem = program->set_up(device);
+  if (problem.empty()) problem = program->check(limit);
   if (problem.empty()) return program;
   log_line(LogLevel::kInfo, "digests of device memory are not used: " + problem);
   return nullptr;
@@ -77,14 +69,13 @@ std::unique_ptr<DigestProgram> DigestProgram::create(const DigestKey& key, CUdev
 DigestProgram::~DigestProgram() {
   if (abandoned_) {
     // A kernel may still write there.
-    (void)host_.release();  // NOLINT(bugprone-unused-return-value): on purpose
+    (void)memory_.release();  // NOLINT(bugprone-unused-return-value): on purpose
     return;
   }
   if (checked_ != nullptr) driver().cuEventDestroy_v2(checked_);
   if (stream_ != nullptr) driver().cuStreamDestroy_v2(stream_);
-  // Both wait for the context's work, so that nothing uses the module any more.
-  if (memory_ != 0) driver().cuMemFree_v2(memory_);
-  if (is_pinned_) driver().cuMemHostUnregister(host_.get());
+  // This waits for the context's work, so that nothing uses the module any more.
+  if (is_pinned_) driver().cuMemHostUnregister(memory_.get());
   if (module_ != nullptr) driver().cuModuleUnload(module_);
 }
 
@@ -103,7 +94,7 @@ std::string DigestProgram::load() {
                     "cuModuleGetFunction");
 }
 
-std::string DigestProgram::allocate(const DigestKey& key, CUdevice device) {
+std::string DigestProgram::set_up(CUdevice device) {
   int multiprocessors = 0;
   if (driver().cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
                                     device) == CUDA_SUCCESS) {
@@ -114,51 +105,41 @@ std::string DigestProgram::allocate(const DigestKey& key, CUdevice device) {
   if (!problem.empty()) return problem;
   problem = problem_of(driver().cuEventCreate(&checked_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
   if (!problem.empty()) return problem;
-  problem = problem_of(driver().cuMemAlloc_v2(&memory_, sizeof(DeviceLayout)), "cuMemAlloc");
-  if (!problem.empty()) return problem;
-
   // Pinned as the memory is that digests will be written to.
-  host_ = std::make_unique<CheckedMemory>();
-  problem = problem_of(driver().cuMemHostRegister_v2(host_.get(), sizeof(CheckedMemory),
+  memory_ = std::make_unique<CheckedMemory>();
+  problem = problem_of(driver().cuMemHostRegister_v2(memory_.get(), sizeof(CheckedMemory),
                                                      CU_MEMHOSTREGISTER_PORTABLE),
                        "cuMemHostRegister");
-  if (!problem.empty()) return problem;
-  is_pinned_ = true;
-  host_->key = key;
-  problem = problem_of(driver().cuMemcpyHtoDAsync_v2(memory_ + offsetof(DeviceLayout, key),
-                                                     &host_->key, sizeof(DigestKey), stream_),
-                       "cuMemcpyHtoDAsync");
-  if (!problem.empty()) return problem;
-  return problem_of(driver().cuMemsetD8Async(memory_ + offsetof(DeviceLayout, scratch), 0,
-                                             sizeof(DigestScratch), stream_),
-                    "cuMemsetD8Async");
+  is_pinned_ = problem.empty();
+  return problem;
 }
 
-std::string DigestProgram::check(const DigestKey& key, std::chrono::milliseconds limit) {
+std::string DigestProgram::check(std::chrono::milliseconds limit) {
   std::minstd_rand random(1);
-  for (std::byte& byte : host_->content) byte = static_cast<std::byte>(random() >> 8);
-  const CUdeviceptr content = memory_ + offsetof(DeviceLayout, content);
-  std::string problem = problem_of(
-      driver().cuMemcpyHtoDAsync_v2(content, host_->content.data(), kCheckedBytes, stream_),
-      "cuMemcpyHtoDAsync");
+  for (std::byte& byte : memory_->content) byte = static_cast<std::byte>(random() >> 8);
+  CUdeviceptr content = 0;
+  std::string problem =
+      problem_of(driver().cuMemHostGetDevicePointer_v2(&content, memory_->content.data(), 0),
+                 "cuMemHostGetDevicePointer");
+  std::array<unsigned, kChecks.size()> blocks{};
   for (std::size_t i = 0; problem.empty() && i < kChecks.size(); ++i) {
     const CheckedDigest& each = kChecks[i];
-    const unsigned blocks =
-        each.blocks != 0 ? each.blocks : digest_blocks(each.size, multiprocessors_);
+    blocks[i] = each.blocks != 0 ? each.blocks : digest_blocks(each.size, multiprocessors_);
     problem = problem_of(
-        launch(content + each.offset, Bytes{each.size}, &host_->results[i], stream_, blocks),
+        launch(content + each.offset, Bytes{each.size}, &memory_->results[i], stream_, blocks[i]),
         "cuLaunchKernel");
   }
-  if (problem.empty())
+  if (problem.empty()) {
     problem = problem_of(driver().cuEventRecord(checked_, stream_), "cuEventRecord");
-  // What was enqueued before a failure may still be under way: it is waited for by the memory's
-  // release, and the device is not known to be stuck.
+  }
+  // What was enqueued before a failure may still be under way: it is waited for when the memory is
+  // given up, and the device is not known to be stuck.
   if (problem.empty()) problem = await_check(limit);
   if (!problem.empty()) return problem;
   for (std::size_t i = 0; i < kChecks.size(); ++i) {
     const auto expected =
-        digest_of(key, std::span(host_->content).subspan(kChecks[i].offset, kChecks[i].size));
-    if (host_->results[i] != expected) {
+        digest_of(key_, std::span(memory_->content).subspan(kChecks[i].offset, kChecks[i].size));
+    if (sum_of(std::span(memory_->results[i]).first(blocks[i])) != expected) {
       return "the device computes another one of " + std::to_string(kChecks[i].size) +
              " bytes than the host";
     }
@@ -181,24 +162,25 @@ std::string DigestProgram::await_check(std::chrono::milliseconds limit) {
   }
 }
 
-CUresult DigestProgram::enqueue(CUdeviceptr content, Bytes size, ContentDigest* result,
-                                CUstream stream) {
+CUresult DigestProgram::enqueue(CUdeviceptr content, Bytes size, DigestParts* parts,
+                                CUstream stream) const {
   if (content % kDigestAlignment != 0 || size == Bytes{}) return CUDA_ERROR_INVALID_VALUE;
-  return launch(content, size, result, stream, digest_blocks(size.count(), multiprocessors_));
+  return launch(content, size, parts, stream, digest_blocks(size.count(), multiprocessors_));
 }
 
-CUresult DigestProgram::launch(CUdeviceptr content, Bytes size, ContentDigest* result,
-                               CUstream stream, unsigned blocks) const {
-  CUdeviceptr result_on_device = 0;
-  if (const CUresult answer = driver().cuMemHostGetDevicePointer_v2(&result_on_device, result, 0);
+std::size_t DigestProgram::parts_of(Bytes size) const {
+  return digest_blocks(size.count(), multiprocessors_);
+}
+
+CUresult DigestProgram::launch(CUdeviceptr content, Bytes size, DigestParts* parts, CUstream stream,
+                               unsigned blocks) const {
+  CUdeviceptr parts_on_device = 0;
+  if (const CUresult answer = driver().cuMemHostGetDevicePointer_v2(&parts_on_device, parts, 0);
       answer != CUDA_SUCCESS) {
     return answer;
   }
-  DigestParameters parameters{.content = content,
-                              .size = size.count(),
-                              .key = memory_ + offsetof(DeviceLayout, key),
-                              .scratch = memory_ + offsetof(DeviceLayout, scratch),
-                              .result = result_on_device};
+  DigestParameters parameters{
+      .content = content, .size = size.count(), .key = key_, .parts = parts_on_device};
   return driver().cuLaunchKernel(function_, blocks, 1, 1, kDigestThreads, 1, 1, 0, stream,
                                  parameters.pointers().data(), nullptr);
 }

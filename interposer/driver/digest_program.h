@@ -11,22 +11,22 @@
 
 namespace superpipe {
 
-/// The digest kernel in one context, with the memory that its launches need, and the proof that
-/// this device computes with it what the host does.
+/// The digest kernel in one context, and the proof that this device computes with it what the host
+/// does. Takes no device memory but that of its code.
 ///
 /// Everywhere: REQUIRES that its context is current. Calls the driver alone, never a hook.
 class DigestProgram {
  public:
   /// Loads the kernel for `device`, that of the current context, and has it digest contents that
-  /// are known, in memory of its own. Loading code and allocating memory may wait for work of the
-  /// program; the kernel is waited for no longer than `limit`.
+  /// are known, in pinned host memory of its own. Loading code and pinning memory may wait for work
+  /// of the program; the kernel is waited for no longer than `limit`.
   /// @return null if the driver refuses any of it, if the kernel is not done in time, or if its
   /// digests are not the host's. One line in the log says so, and all is released, except what a
   /// kernel that is not done may still use: the context's end frees that. @throws std::bad_alloc
   static std::unique_ptr<DigestProgram> create(const DigestKey& key, CUdevice device,
                                                std::chrono::milliseconds limit);
 
-  /// Frees device memory, which waits for the context's work.
+  /// Unloads the code, which may wait for the context's work.
   ~DigestProgram();
   DigestProgram(const DigestProgram&) = delete;
   DigestProgram& operator=(const DigestProgram&) = delete;
@@ -35,32 +35,33 @@ class DigestProgram {
   /// there, whose addresses may be another's by now.
   void abandon() noexcept { abandoned_ = true; }
 
-  /// Enqueues the digest of `size` bytes at `content`, which is a multiple of 16, on `stream`; it
-  /// is at `result`, in pinned memory, when that is complete. No two digests may be under way on
-  /// different streams. Any thread. @return the driver's answer; CUDA_ERROR_INVALID_VALUE if the
-  /// address is no such multiple, or size is 0.
-  CUresult enqueue(CUdeviceptr content, Bytes size, ContentDigest* result, CUstream stream);
+  /// Enqueues the digest of `size` bytes at `content`, which is a multiple of 16, on `stream`; its
+  /// parts are at `parts`, in pinned memory, when that is complete. Any thread. @return the
+  /// driver's answer; CUDA_ERROR_INVALID_VALUE if the address is no such multiple, or size is 0.
+  CUresult enqueue(CUdeviceptr content, Bytes size, DigestParts* parts, CUstream stream) const;
+  /// How many parts that of `size` bytes has.
+  [[nodiscard]] std::size_t parts_of(Bytes size) const;
 
  private:
   struct CheckedMemory;
 
-  DigestProgram();
+  explicit DigestProgram(const DigestKey& key);
   /// These answer what is wrong; nothing if all is well.
   std::string load();
-  std::string allocate(const DigestKey& key, CUdevice device);
-  std::string check(const DigestKey& key, std::chrono::milliseconds limit);
+  std::string set_up(CUdevice device);
+  std::string check(std::chrono::milliseconds limit);
   std::string await_check(std::chrono::milliseconds limit);
 
-  CUresult launch(CUdeviceptr content, Bytes size, ContentDigest* result, CUstream stream,
+  CUresult launch(CUdeviceptr content, Bytes size, DigestParts* parts, CUstream stream,
                   unsigned blocks) const;
 
+  const DigestKey key_;
   CUmodule module_ = nullptr;
   CUfunction function_ = nullptr;
   CUstream stream_ = nullptr;  ///< of the check
   CUevent checked_ = nullptr;
-  CUdeviceptr memory_ = 0;  ///< the key, the kernel's scratch, the content of the check
   unsigned multiprocessors_ = 1;
-  std::unique_ptr<CheckedMemory> host_;  ///< pinned: the other side of the check
+  std::unique_ptr<CheckedMemory> memory_;  ///< pinned: of the check
   bool is_pinned_ = false;
   bool abandoned_ = false;
 };

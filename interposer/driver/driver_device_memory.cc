@@ -359,11 +359,13 @@ Status DriverDeviceMemory::prepare_digests(const DigestKey& key) {
   return digests_ == nullptr ? Status::kDeviceError : Status::kOk;
 }
 
-Status DriverDeviceMemory::digest(Address address, Bytes size, ContentDigest* result,
-                                  StreamHandle stream) {
+Result<std::size_t> DriverDeviceMemory::digest(Address address, Bytes size, DigestParts* parts,
+                                               StreamHandle stream) {
   const InRelaxedContext in_context(context_);
-  return checked(digests_->enqueue(address, size, result, driver_stream(stream)),
-                 "cuLaunchKernel of a digest");
+  const Status status = checked(digests_->enqueue(address, size, parts, driver_stream(stream)),
+                                "cuLaunchKernel of a digest");
+  if (status != Status::kOk) return status;
+  return digests_->parts_of(size);
 }
 
 Status DriverDeviceMemory::pin(void* host, Bytes size) {

@@ -48,7 +48,8 @@ class DriverDeviceMemory final : public DeviceMemory {
   Status zero(Address address, Bytes size, StreamHandle stream) override;
   /// Waits for the kernel's first launches 10 s at most.
   Status prepare_digests(const DigestKey& key) override;
-  Status digest(Address address, Bytes size, ContentDigest* result, StreamHandle stream) override;
+  Result<std::size_t> digest(Address address, Bytes size, DigestParts* parts,
+                             StreamHandle stream) override;
   Status pin(void* host, Bytes size) override;
   Status unpin(void* host) override;
 

@@ -20,7 +20,7 @@ class BadVariables(EndToEndCase):
         "SUPERPIPE_HOST_MEM": ("-1", "all"),
         "SUPERPIPE_MIN_BUFFER": ("many", "5%"),
         "SUPERPIPE_ALLOCATOR": ("mine",),
-        "SUPERPIPE_WRITEBACK": ("never", "digest"),
+        "SUPERPIPE_WRITEBACK": ("never",),
         "SUPERPIPE_OVERFLOW": ("perhaps",),
         "SUPERPIPE_WAIT_MS": ("soon", "0"),
         "SUPERPIPE_FILL": ("ones",),

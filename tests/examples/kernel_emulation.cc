@@ -132,9 +132,15 @@ void launch_untyped(void* kernel, dim3 grid, dim3 block, void* const* arguments,
   if (plugin == nullptr) return run_on_host(grid, block, thread);
   Dl_info info = {};
   if (dladdr(kernel, &info) == 0 || info.dli_sname == nullptr) give_up("a kernel", "has no name");
-  const SimgpuLaunch launch = {
-      info.dli_sname, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, 0, arguments, sizes,
-      count};
+  const SimgpuLaunch launch = {info.dli_sname,
+                               {grid.x, grid.y, grid.z},
+                               {block.x, block.y, block.z},
+                               0,
+                               arguments,
+                               sizes,
+                               count,
+                               0,
+                               0};
   plugin_function(plugin, info.dli_sname)(&launch);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-constexpr std::size_t kChunkBytes = 4096;
+constexpr std::size_t kChunkBytes = kDigestChunkWords * sizeof(std::uint32_t);
 
 std::vector<std::byte> random_bytes(std::size_t size, unsigned seed) {
   std::mt19937_64 random(seed);
@@ -116,6 +116,12 @@ TEST(DigestOf, IsWhatTheHeaderDescribes) {
     EXPECT_EQ(digest_of(key, content), expected) << size << " bytes";
     EXPECT_EQ(portable_digest_of(key, content), expected) << size << " bytes";
   }
+}
+
+TEST(SumOf, AddsPartsModuloThePrime) {
+  EXPECT_EQ(sum_of({}), ContentDigest{});
+  const std::array<ContentDigest, 3> parts{{{kDigestPrime - 1, 1}, {2, 2}, {3, kDigestPrime - 1}}};
+  EXPECT_EQ(sum_of(parts), (ContentDigest{4, 2}));
 }
 
 TEST(DigestOf, IsWhatTheHeaderDescribesForExtremes) {

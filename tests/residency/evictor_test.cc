@@ -381,13 +381,14 @@ TEST_F(DigestingEvictorTest, ADigestThatDoesNotComeIsNotWaitedForLong) {
 
 TEST_F(DigestingEvictorTest, ADeviceThatCannotDigestHasAllWrittenBackAndTheUserIsTold) {
   const ManagerLock lock(core_.mutex);
-  device_.fail(Call::kPrepareDigests, 1, Status::kDeviceError);
+  device_.fail(Call::kDigest, 1, Status::kDeviceError, true);
   const BufferId id = make_dirty(1, 9);
   evict(id);
   visit(id, 9);
-  EXPECT_EQ(core_.counters.write_backs, 2U);
+  visit(id, 9);
+  EXPECT_EQ(core_.counters.write_backs, 3U);
   EXPECT_EQ(core_.counters.digests, 0U);
-  EXPECT_EQ(device_.calls(Call::kPrepareDigests), 1);
+  EXPECT_EQ(device_.calls(Call::kDigest), 1);
   core_.flush_warnings();
   ASSERT_EQ(told_.size(), 1U);
   EXPECT_NE(told_[0].find("SUPERPIPE_WRITEBACK"), std::string::npos) << told_[0];

@@ -519,7 +519,8 @@ Status FakeDevice::prepare_digests(const DigestKey& key) {
   return Status::kOk;
 }
 
-Status FakeDevice::digest(Address address, Bytes size, ContentDigest* result, StreamHandle stream) {
+Result<std::size_t> FakeDevice::digest(Address address, Bytes size, DigestParts* parts,
+                                       StreamHandle stream) {
   if (const Status status = enter(Call::kDigest); status != Status::kOk) return status;
   const Guard guard(mutex_);
   if (!digest_key_) violate("digest asked for before digests were prepared");
@@ -531,13 +532,15 @@ Status FakeDevice::digest(Address address, Bytes size, ContentDigest* result, St
   if (digests_held_ != nullptr) {
     enqueue(stream, "digest", {Operation::Kind::kWait, {}, digests_held_});
   }
-  submit(stream, [this, address, size, result] {
-    if (!pinned(result, sizeof(*result))) violate("digest to memory that is not pinned");
+  submit(stream, [this, address, size, parts] {
+    if (!pinned(parts, sizeof(*parts))) violate("digest to memory that is not pinned");
     std::vector<std::byte> content(size.count());
     read(address, size.count(), content.data());
-    *result = digest_of(*digest_key_, content);
+    const ContentDigest digest = digest_of(*digest_key_, content);
+    (*parts)[0] = {kDigestPrime - 5, 0};  // two parts that add up to it
+    (*parts)[1] = {digest_add(digest.first, 5), digest.second};
   });
-  return Status::kOk;
+  return std::size_t{2};
 }
 
 Status FakeDevice::pin(void* host, Bytes size) {

@@ -176,6 +176,7 @@ inline std::uint64_t KernelEmulation::exchange(std::uint64_t value, unsigned dis
 #define __global__
 #define __shared__ static
 #define __launch_bounds__(threads)
+#define __grid_constant__
 #define threadIdx (::superpipe::testing::KernelEmulation::current().thread())
 #define blockIdx (::superpipe::testing::KernelEmulation::current().block())
 #define gridDim (::superpipe::testing::KernelEmulation::current().grid())

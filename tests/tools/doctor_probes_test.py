@@ -98,7 +98,7 @@ class Questions(unittest.TestCase):
             ("H6", "ignore-read-only", "the kernel wrote"),
             ("H6", "refuse-read-only", "refuses read-only mappings"),
             ("H8", "split-aliases", "wrong words"),
-            ("H9", "wrong-memset", "its value is wrong"),
+            ("H9", "wrong-copy", "its value is wrong"),
             ("H7", "coded-maps", "not among"),
         ]:
             with self.subTest(probe=probe_id, proxy=proxy):

@@ -112,11 +112,13 @@ PROXY_EXPORT cuMemUnmap(CUdeviceptr address, size_t bytes) {
   return result;
 }
 
-// Memory sets: to another value, so that sums do not start at zero.
-PROXY_EXPORT cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t count,
-                             CUstream stream) {
-  return behind(&cuMemsetD8Async, "cuMemsetD8Async")(address, is("wrong-memset") ? 7 : value, count,
-                                                     stream);
+// Copies to the device: of a word, another one.
+PROXY_EXPORT cuMemcpyHtoDAsync(CUdeviceptr address, const void* source, size_t bytes,
+                               CUstream stream) {
+  static const unsigned kOther = 0xbad;
+  const bool is_wrong = is("wrong-copy") && bytes == sizeof(kOther);
+  return behind(&cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2")(address, is_wrong ? &kOther : source,
+                                                            bytes, stream);
 }
 
 // Tensor maps, which simgpu lacks: with the address as it is, or in another form.

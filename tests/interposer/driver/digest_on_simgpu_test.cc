@@ -46,12 +46,23 @@ class DigestOnSimgpu : public testing::SimgpuFixture {
 
   static constexpr std::size_t kBytes = (std::size_t{2} << 20) + 4096;
   struct alignas(4096) Pinned {
-    std::array<ContentDigest, 4> results;
+    std::array<DigestParts, 4> results;
   };
+
+  /// Enqueues the digest of `size` bytes at `content`, to be the result of that number.
+  void enqueue(CUdeviceptr content, std::size_t size, std::size_t number) {
+    const auto parts = memory_->digest(content, Bytes{size}, &pinned_->results[number], stream_);
+    ASSERT_TRUE(parts.ok());
+    counts_[number] = *parts;
+  }
+  ContentDigest result(std::size_t number) const {
+    return sum_of(std::span(pinned_->results[number]).first(counts_[number]));
+  }
 
   const DigestKey key_ = draw_digest_key();
   std::vector<std::byte> bytes_ = std::vector<std::byte>(kBytes);
   const std::unique_ptr<Pinned> pinned_ = std::make_unique<Pinned>();
+  std::array<std::size_t, 4> counts_{};  ///< of the parts of each result
   CUdeviceptr content_ = 0;
   StreamHandle stream_{};
   EventHandle done_{};
@@ -60,24 +71,23 @@ class DigestOnSimgpu : public testing::SimgpuFixture {
 TEST_F(DigestOnSimgpu, IsTheHosts) {
   const std::array<std::size_t, 4> sizes = {1, 4096, 100'001, kBytes - 16};
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    ASSERT_EQ(memory_->digest(content_ + 16, Bytes{sizes[i]}, &pinned_->results[i], stream_),
-              Status::kOk);
+    enqueue(content_ + 16, sizes[i], i);
   }
   wait();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    EXPECT_EQ(pinned_->results[i], digest_of(key_, std::span(bytes_).subspan(16, sizes[i])))
+    EXPECT_EQ(result(i), digest_of(key_, std::span(bytes_).subspan(16, sizes[i])))
         << sizes[i] << " bytes";
   }
 }
 
 TEST_F(DigestOnSimgpu, ComesInTheOrderOfItsStream) {
-  ASSERT_EQ(memory_->digest(content_, Bytes{kBytes}, &pinned_->results[0], stream_), Status::kOk);
+  enqueue(content_, kBytes, 0);
   ASSERT_EQ(memory_->zero(content_, Bytes{kBytes}, stream_), Status::kOk);
-  ASSERT_EQ(memory_->digest(content_, Bytes{kBytes}, &pinned_->results[1], stream_), Status::kOk);
+  enqueue(content_, kBytes, 1);
   wait();
-  EXPECT_EQ(pinned_->results[0], digest_of(key_, bytes_));
+  EXPECT_EQ(result(0), digest_of(key_, bytes_));
   std::fill(bytes_.begin(), bytes_.end(), std::byte{0});
-  EXPECT_EQ(pinned_->results[1], digest_of(key_, bytes_));
+  EXPECT_EQ(result(1), digest_of(key_, bytes_));
 }
 
 // By events. A busy machine can only be late: it has 20 seconds for one run in time.
@@ -92,7 +102,7 @@ TEST_F(DigestOnSimgpu, TakesTheTimeOfOneRead) {
   float least = 1e9F;
   while (least > kModelMilliseconds + 0.5 && std::chrono::steady_clock::now() < last) {
     ASSERT_EQ(driver().cuEventRecord(start, stream), CUDA_SUCCESS);
-    ASSERT_EQ(memory_->digest(content_, Bytes{kBytes}, &pinned_->results[0], stream_), Status::kOk);
+    enqueue(content_, kBytes, 0);
     ASSERT_EQ(driver().cuEventRecord(end, stream), CUDA_SUCCESS);
     wait();
     float milliseconds = 0;
@@ -105,13 +115,14 @@ TEST_F(DigestOnSimgpu, TakesTheTimeOfOneRead) {
 }
 
 TEST_F(DigestOnSimgpu, RefusesWhatTheKernelCannotRead) {
-  EXPECT_EQ(memory_->digest(content_ + 8, Bytes{16}, &pinned_->results[0], stream_),
+  DigestParts* const parts = &pinned_->results[0];
+  EXPECT_EQ(memory_->digest(content_ + 8, Bytes{16}, parts, stream_).status(),
             Status::kInvalidValue);
-  EXPECT_EQ(memory_->digest(content_, Bytes{}, &pinned_->results[0], stream_),
+  EXPECT_EQ(memory_->digest(content_, Bytes{}, parts, stream_).status(), Status::kInvalidValue);
+  // Parts in memory that is not pinned.
+  DigestParts on_stack;
+  EXPECT_EQ(memory_->digest(content_, Bytes{16}, &on_stack, stream_).status(),
             Status::kInvalidValue);
-  // A result in memory that is not pinned.
-  ContentDigest on_stack;
-  EXPECT_EQ(memory_->digest(content_, Bytes{16}, &on_stack, stream_), Status::kInvalidValue);
 }
 
 TEST_F(DigestOnSimgpu, IsReadyWhileTheProgramCapturesAGraph) {
@@ -123,7 +134,7 @@ TEST_F(DigestOnSimgpu, IsReadyWhileTheProgramCapturesAGraph) {
     DriverDeviceMemory other(context_, 0);
     EXPECT_EQ(other.prepare_digests(key_), Status::kOk);
   }
-  EXPECT_EQ(memory_->digest(content_, Bytes{16}, &pinned_->results[0], stream_), Status::kOk);
+  enqueue(content_, 16, 0);
   CUgraph graph = nullptr;
   EXPECT_EQ(driver().cuStreamEndCapture(captured, &graph), CUDA_SUCCESS);
   EXPECT_EQ(driver().cuGraphDestroy(graph), CUDA_SUCCESS);
@@ -142,19 +153,19 @@ TEST_F(DigestOnSimgpu, GivesItsMemoryBack) {
 }
 
 // At the end of a program the context may go first. What has its address by then is another's.
-TEST_F(DigestOnSimgpu, LeavesTheMemoryOfADestroyedContextAlone) {
+TEST_F(DigestOnSimgpu, LeavesTheCodeOfADestroyedContextAlone) {
   CUcontext doomed = nullptr;
   ASSERT_EQ(driver().cuCtxCreate_v2(&doomed, 0, 0), CUDA_SUCCESS);
   auto other = std::make_unique<DriverDeviceMemory>(doomed, 0);
   ASSERT_EQ(other->prepare_digests(key_), Status::kOk);
   ASSERT_EQ(driver().cuCtxDestroy_v2(doomed), CUDA_SUCCESS);
-  auto* const real_free = driver().cuMemFree_v2;
-  driver().cuMemFree_v2 = [](CUdeviceptr) {
-    ADD_FAILURE() << "memory of a context that is gone was freed";
+  auto* const real_unload = driver().cuModuleUnload;
+  driver().cuModuleUnload = [](CUmodule) {
+    ADD_FAILURE() << "code of a context that is gone was unloaded";
     return CUDA_SUCCESS;
   };
   other.reset();
-  driver().cuMemFree_v2 = real_free;
+  driver().cuModuleUnload = real_unload;
 }
 
 }  // namespace

@@ -23,15 +23,10 @@ class DigestedMemory {
       : session_(session),
         stream_(stream),
         data_(session, bytes),
-        key_in_memory_(session, sizeof(DigestKey)),
-        scratch_(session, sizeof(DigestScratch)),
-        pinned_(session, sizeof(ContentDigest)),
+        pinned_(session, sizeof(DigestParts)),
         kernel_(session.kernel_of(digest_fat_binary(), digest_ptx(), kDigestKernel)) {
     const unsigned long long words = bytes / sizeof(unsigned);
     session_.launch("probe_fill", stream_.get(), words, data_.address(), words, kSeed);
-    session_.cu().cuMemcpyHtoDAsync.must(key_in_memory_.address(), &key_, sizeof(key_),
-                                         stream_.get());
-    session_.cu().cuMemsetD8Async.must(scratch_.address(), 0, sizeof(DigestScratch), stream_.get());
     stream_.wait();
   }
 
@@ -40,20 +35,16 @@ class DigestedMemory {
 
   // Enqueues the digest of the first `size` bytes, which leaves it in pinned memory.
   void enqueue_digest(std::size_t size) const {
-    DigestParameters parameters{.content = data_.address(),
-                                .size = size,
-                                .key = key_in_memory_.address(),
-                                .scratch = scratch_.address(),
-                                .result = pinned_.device_address()};
-    session_.cu().cuLaunchKernel.must(kernel_, digest_blocks(size, session_.multiprocessors()), 1,
-                                      1, kDigestThreads, 1, 1, 0, stream_.get(),
-                                      parameters.pointers().data(), nullptr);
+    DigestParameters parameters{
+        .content = data_.address(), .size = size, .key = key_, .parts = pinned_.device_address()};
+    session_.cu().cuLaunchKernel.must(kernel_, blocks_of(size), 1, 1, kDigestThreads, 1, 1, 0,
+                                      stream_.get(), parameters.pointers().data(), nullptr);
   }
   // Waits for it. Returns the digest of the first `size` bytes.
   [[nodiscard]] ContentDigest digest_of_first(std::size_t size) const {
     enqueue_digest(size);
     stream_.wait();
-    return *pinned_.as<const ContentDigest>();
+    return sum_of(std::span(*pinned_.as<const DigestParts>()).first(blocks_of(size)));
   }
   // Sets the word at index `at`.
   void change(unsigned long long at, unsigned word) const {
@@ -64,12 +55,14 @@ class DigestedMemory {
   }
 
  private:
+  [[nodiscard]] unsigned blocks_of(std::size_t size) const {
+    return digest_blocks(size, session_.multiprocessors());
+  }
+
   Session& session_;
   const Stream& stream_;
   const DigestKey key_ = draw_digest_key();
   const DeviceMemory data_;
-  const DeviceMemory key_in_memory_;
-  const DeviceMemory scratch_;
   const PinnedMemory pinned_;
   const CUfunction kernel_;
 };
@@ -113,7 +106,7 @@ void probe_digest_bandwidth(const ProbeSetting& setting, const ProbeReport& repo
   const int repeats = setting.pick(10, 5, 3);
   report.step("opening the device");
   Session session(setting);
-  session.need_device_memory(2 * bytes + 3 * kGranule);
+  session.need_device_memory(2 * bytes + kGranule);
   const Driver& cu = session.cu();
   const Stream stream(session);
   const DigestedMemory data(session, stream, bytes);
