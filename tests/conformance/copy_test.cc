@@ -131,6 +131,25 @@ TEST_F(Copy, WorksFromMappedMemoryThatWasRegistered) {
   EXPECT_EQ(munmap(pages, kCopyBytes), 0);
 }
 
+TEST_F(Copy, OfAKernelsResultIsNotNeededWhereItWritesToMemoryThatWasRegistered) {
+  void* const pages =
+      mmap(nullptr, kCopyBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  auto* const words = static_cast<uint32_t*>(pages);
+  CU_ASSERT(cu().cuMemHostRegister(pages, kCopyBytes, CU_MEMHOSTREGISTER_PORTABLE));
+  CUdeviceptr on_device = 0;
+  CU_ASSERT(cu().cuMemHostGetDevicePointer(&on_device, words + 16, 0));
+  const Stream stream;
+  CU_ASSERT(fill(stream.get(), on_device, 9, 32, long_time()));
+  CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
+  EXPECT_EQ(words[15], 0U);
+  EXPECT_EQ(words[16], 9U);
+  EXPECT_EQ(words[47], 9U);
+  EXPECT_EQ(words[48], 0U);
+  CU_EXPECT(CUDA_SUCCESS, cu().cuMemHostUnregister(pages));
+  EXPECT_EQ(munmap(pages, kCopyBytes), 0);
+}
+
 TEST_F(Copy, BothWaysAtOnceKeepsBothResults) {
   const Buffer in(kCopyWords);
   const Buffer out(kCopyWords);

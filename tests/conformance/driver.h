@@ -11,7 +11,7 @@
   X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) \
   X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuDeviceGetDefaultMemPool) \
   X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxGetDevice) \
-  X(cuCtxSynchronize) X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemAllocPitch) \
+  X(cuCtxSynchronize) X(cuCtxGetStreamPriorityRange) X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemAllocPitch) \
   X(cuMemAllocHost) X(cuMemFreeHost) X(cuMemHostAlloc) X(cuMemHostRegister) \
   X(cuMemHostUnregister) X(cuMemHostGetDevicePointer) X(cuPointerGetAttribute) \
   X(cuMemGetAddressRange) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) \

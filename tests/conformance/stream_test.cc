@@ -18,6 +18,21 @@ CUresult write_late(const Stream& stream, const Buffer& buffer, uint32_t value) 
   return fill(stream.get(), buffer.address(), value, kWords, long_time());
 }
 
+TEST_F(StreamOrder, HoldsOnAStreamOfTheHighestPriority) {
+  int lowest = -100;
+  int highest = 100;
+  CU_ASSERT(cu().cuCtxGetStreamPriorityRange(&lowest, &highest));
+  EXPECT_LE(highest, lowest);
+  CUstream stream = nullptr;
+  CU_ASSERT(cu().cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, highest));
+  const Buffer data(kWords);
+  CU_ASSERT(fill(stream, data.address(), 3, kWords, long_time()));
+  CU_ASSERT(fill(stream, data.address(), 4, kWords));
+  CU_ASSERT(cu().cuStreamSynchronize(stream));
+  EXPECT_EQ(word_at(data.address() + kBytes - 4), 4U);
+  CU_EXPECT(CUDA_SUCCESS, cu().cuStreamDestroy(stream));
+}
+
 TEST_F(EventOrder, MakesAKernelWaitForACopyAndACopyForAKernel) {
   const Buffer data(kWords);
   const Buffer result(kWords);
