@@ -63,6 +63,8 @@ class AutoPolicy {
   template <typename Visit>
   void visit_victims(std::uint64_t before, const Visit& visit);
 
+  /// Whether it foresees launches, so that replay() knows passes.
+  [[nodiscard]] bool foresees() const { return foresight_ == Foresight::kReplay; }
   /// How many launches were announced so far.
   [[nodiscard]] std::uint64_t launches() const { return launches_; }
   /// The number of the present launch: how many were announced before it; 0 before the first.

@@ -104,6 +104,47 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
   }
   contexts_[context_at(present)] = static_cast<std::uint32_t>(present);
   anchors_[anchors_at(present)] = static_cast<std::uint32_t>(present);
+  follow_passes();
+}
+
+/// A pass ends when the place comes to the launch that opened it, or soon after it left that behind
+/// in a jump: launches among which it jumps about repeat nothing.
+void LaunchReplay::follow_passes() {
+  at_pass_start_ = is_sure() && since_moved_ >= kForesight &&
+                   (!pass_began_ || forgotten_ + *place_ >= *pass_began_);
+  if (!at_pass_start_) return;
+  if (pass_began_) ++passes_;
+  pass_began_ = this->present();
+}
+
+std::shared_ptr<const PassLaunches> LaunchReplay::pass(std::uint64_t begin,
+                                                       std::uint64_t end) const {
+  if (begin < forgotten_ || end <= begin || end - forgotten_ > log_.size()) return nullptr;
+  if (begin - forgotten_ < end - begin) return nullptr;
+  const auto first = static_cast<std::size_t>(begin - forgotten_);
+  const auto launches = std::span(log_).subspan(first, static_cast<std::size_t>(end - begin));
+  std::vector<Bytes> persistent(buffers_.size());
+  std::vector<Bytes> footprints(buffers_.size());
+  for (std::size_t name = 0; name < buffers_.size(); ++name) {
+    const Buffer& buffer = buffers_[name];
+    footprints[name] = Bytes{buffer.bytes};
+    if (buffer.uses.empty() || buffer.uses.front() >= first) continue;
+    // What is in use for less than a pass may still have been made before this one began.
+    if (buffer.uses.back() - buffer.uses.front() < launches.size()) continue;
+    persistent[name] = footprints[name];
+  }
+  std::vector<BufferId> named;  // names serve as ids: unlike those they are not used again
+  for (const Launch& launch : launches) {
+    for (const Name name : names_of(launch)) named.push_back(BufferId{name});
+  }
+  std::vector<LaunchRecord> records;
+  records.reserve(launches.size());
+  std::size_t at = 0;
+  for (const Launch& launch : launches) {
+    records.push_back({launch.kernel, std::span(named).subspan(at, launch.count)});
+    at += launch.count;
+  }
+  return std::make_shared<const PassLaunches>(records, persistent, footprints);
 }
 
 int LaunchReplay::Likeness::score(int before) const {

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "policy/pass_launches.h"
 #include "policy/units.h"
 
 namespace superpipe {
@@ -70,6 +72,21 @@ class LaunchReplay {
   /// `expected` is overwritten, so that its memory serves again. O(buffers).
   void expect(std::size_t ahead, Expected& expected) const;
 
+  /// Whether the present launch opens a pass: the place has followed for some launches, and has
+  /// come round to the launch that opened the pass before, or there was none. So a step of training
+  /// with accumulated gradients is one pass, and not each of the forward passes in it.
+  [[nodiscard]] bool at_pass_start() const { return at_pass_start_; }
+  /// How many whole passes have gone by.
+  [[nodiscard]] std::size_t passes() const { return passes_; }
+  /// The number of the first launch that is remembered; later ones are as well.
+  [[nodiscard]] std::uint64_t first_remembered() const { return forgotten_; }
+  /// Launches [begin, end) by their numbers, as a pass. Persistent are the buffers that were named
+  /// before it, and for as many launches as it has at least. Throws std::bad_alloc.
+  /// O(accesses + buffers). @return null if launches of it, or of as many before it, are forgotten,
+  /// or were not announced.
+  [[nodiscard]] std::shared_ptr<const PassLaunches> pass(std::uint64_t begin,
+                                                         std::uint64_t end) const;
+
   /// How often the place was moved, lost or found: what was expected before does not hold any more.
   [[nodiscard]] std::uint64_t jumps() const { return jumps_; }
 
@@ -123,6 +140,7 @@ class LaunchReplay {
   [[nodiscard]] int likeness_before(std::size_t past, std::size_t present) const;
   [[nodiscard]] std::optional<bool> agrees(std::size_t past, std::size_t present) const;
   void link(std::size_t past, std::size_t present);
+  void follow_passes();
   void forget_older_half();
   void forget_names();
 
@@ -143,6 +161,9 @@ class LaunchReplay {
   std::optional<std::size_t> abandoned_;  ///< where it would be if it had not been, for a while
   int passed_over_ = 0;                   ///< launches in a row that fit nowhere
   double confidence_ = 0.0;
+  std::optional<std::uint64_t> pass_began_;  ///< the number of the launch that opened this pass
+  bool at_pass_start_ = false;
+  std::size_t passes_ = 0;
 };
 
 }  // namespace superpipe

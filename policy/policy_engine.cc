@@ -404,8 +404,12 @@ void PolicyEngine::on_free(BufferId id) {
 }
 void PolicyEngine::on_passthrough_bytes(Bytes bytes) { impl_->on_passthrough_bytes(bytes); }
 Decision PolicyEngine::on_launch(const Access& access) {
+  ++launches_;
   if (puller_ != nullptr) puller_->on_launch(access.kernel, access.buffers);
-  return impl_->on_launch(access);
+  Decision decision = impl_->on_launch(access);
+  at_pass_start_ = puller_ != nullptr && puller_->foresees() ? puller_->replay().at_pass_start()
+                                                             : impl_->learned().at_pass_start;
+  return decision;
 }
 Bytes PolicyEngine::managed_limit() const { return impl_->managed_limit(); }
 bool PolicyEngine::limit_is_hard() const { return impl_->limit_is_hard(); }
@@ -413,6 +417,11 @@ std::vector<BufferId> PolicyEngine::choose_victims(std::span<const BufferId> can
                                                    Bytes needed) const {
   return impl_->choose_victims(candidates, needed);
 }
-const PolicyEngine::Learned& PolicyEngine::learned() const { return impl_->learned(); }
+PolicyEngine::Learned PolicyEngine::learned() const {
+  Learned learned = impl_->learned();
+  learned.at_pass_start = at_pass_start_;
+  if (puller_ != nullptr && puller_->foresees()) learned.passes = puller_->replay().passes();
+  return learned;
+}
 
 }  // namespace superpipe

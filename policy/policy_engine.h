@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "policy/auto_policy.h"
+#include "policy/pass_launches.h"
 #include "policy/units.h"
 
 namespace superpipe {
@@ -100,6 +101,7 @@ class PolicyEngine {
   /// functions from on_brought() on): of `auto` and `lru`. Null for the others: on_launch()
   /// decides.
   [[nodiscard]] AutoPolicy* puller() { return puller_.get(); }
+  [[nodiscard]] const AutoPolicy* puller() const { return puller_.get(); }
 
   /// Device bytes that managed buffers, cached and pooled pages may take now.
   ///
@@ -129,13 +131,25 @@ class PolicyEngine {
     std::size_t passes = 0;          ///< whole passes seen since the order is known
     std::size_t mispredictions = 0;  ///< launches that were not where the order put them
     bool at_pass_start = false;      ///< the last announced launch opened a pass
+    /// A whole pass in this order, one of the first, of as many launches as LaunchHistory holds;
+    /// null while the order is not known, and under `auto`, whose replay() remembers passes.
+    std::shared_ptr<const PassLaunches> launches;
   };
-  [[nodiscard]] const Learned& learned() const;
+  [[nodiscard]] Learned learned() const;
+
+  /// The number of the last announced launch: how many were announced before it; 0 before the
+  /// first. O(1).
+  [[nodiscard]] std::uint64_t present() const { return launches_ == 0 ? 0 : launches_ - 1; }
+
+  /// Whether that launch opened a pass. O(1), no allocation.
+  [[nodiscard]] bool at_pass_start() const { return at_pass_start_; }
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;  ///< beside a puller it learns layers and passes, for reports alone
+  std::unique_ptr<Impl> impl_;  ///< beside a puller it learns layers, for reports alone
   std::unique_ptr<AutoPolicy> puller_;
+  std::uint64_t launches_ = 0;  ///< announced so far
+  bool at_pass_start_ = false;
 };
 
 }  // namespace superpipe

@@ -76,10 +76,16 @@ class PolicyEngine::Impl {
   /// Records a launch; when a pass has come round, learns its order and catches up with it.
   /// @return whether the order is now known.
   bool learn(const Access& access);
-  /// The order of `pass`, whose first launch was number `first_launch`; nullopt if it has fewer
+  /// The footprints of the persistent buffers that `pass` names, by id, zero for all others. Its
+  /// first launch was number `first_launch`.
+  std::vector<Bytes> persistent_of(std::span<const LaunchRecord> pass,
+                                   std::uint64_t first_launch) const;
+  /// The order of `pass`, with the footprints of its persistent buffers; nullopt if it has fewer
   /// than two layers or uses too little of the model.
   std::optional<PassOrder> understand(std::span<const LaunchRecord> pass,
-                                      std::uint64_t first_launch) const;
+                                      std::span<const Bytes> persistent) const;
+  /// Keeps the launches of `pass`, with the footprints of its persistent buffers, for reports.
+  void keep(std::span<const LaunchRecord> pass, std::span<const Bytes> persistent);
   /// Follows `order` from now on, beginning at its first visit. O(buffers that exist).
   void install(PassOrder order, std::uint64_t first_launch);
   /// Follows the launches since the learned pass ended; the first of them opens a pass.
@@ -144,6 +150,7 @@ class PolicyEngine::Impl {
 
   Refinement refinement_ = Refinement::kWaiting;
   LaunchHistory recording_;
+  std::size_t mispredictions_before_ = 0;  // when recording_ began
 
   bool changed_ = false;  // buffers have left or joined order_ since describe()
   bool join_ = false;     // the next decision joins the schedule in its midst

@@ -1,5 +1,6 @@
 // How PolicyEngine comes to know an order, checks it, and gives it up.
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "policy/policy_engine_impl.h"
@@ -24,20 +25,22 @@ bool PolicyEngine::Impl::learn(const Access& access) {
   const std::size_t length = pass->end - pass->begin;
   const std::span<const LaunchRecord> all(launches);
   const std::uint64_t first_launch = launch_ - (seen - 1 - pass->begin);
-  std::optional<PassOrder> order = understand(all.first(length), first_launch);
+  const std::vector<Bytes> persistent = persistent_of(all.first(length), first_launch);
+  std::optional<PassOrder> order = understand(all.first(length), persistent);
   if (!order) {
     learner_.postpone(std::max(kMinPostponement, 2 * length));
     return false;
   }
   install(*std::move(order), first_launch);
+  keep(all.first(length), persistent);
   catch_up(all.subspan(length));
   learner_.reset();
   refinement_ = Refinement::kWaiting;
   return true;
 }
 
-std::optional<PassOrder> PolicyEngine::Impl::understand(std::span<const LaunchRecord> pass,
-                                                        std::uint64_t first_launch) const {
+std::vector<Bytes> PolicyEngine::Impl::persistent_of(std::span<const LaunchRecord> pass,
+                                                     std::uint64_t first_launch) const {
   std::vector<Bytes> footprints(buffers_.size());
   for (std::size_t at = 0; at < pass.size(); ++at) {
     for (const BufferId id : pass[at].buffers) {
@@ -49,12 +52,17 @@ std::optional<PassOrder> PolicyEngine::Impl::understand(std::span<const LaunchRe
       if (buffer->allocated_at < born_by) footprints[index_of(id)] = buffer->footprint;
     }
   }
-  PassOrder order = learn_pass(pass, footprints);
+  return footprints;
+}
+
+std::optional<PassOrder> PolicyEngine::Impl::understand(std::span<const LaunchRecord> pass,
+                                                        std::span<const Bytes> persistent) const {
+  PassOrder order = learn_pass(pass, persistent);
   if (order.layers.size() < 2 || order.visits.size() < 2) return std::nullopt;
 
   // A short cycle inside a pass must not be taken for the pass: it uses too little of the model.
   Bytes covered;
-  for (const Bytes footprint : footprints) covered += footprint;
+  for (const Bytes footprint : persistent) covered += footprint;
   Bytes written;
   Bytes used;
   for (const BufferState& buffer : buffers_) {
@@ -64,6 +72,14 @@ std::optional<PassOrder> PolicyEngine::Impl::understand(std::span<const LaunchRe
   }
   if (2 * covered < (written > Bytes{} ? written : used)) return std::nullopt;
   return order;
+}
+
+void PolicyEngine::Impl::keep(std::span<const LaunchRecord> pass,
+                              std::span<const Bytes> persistent) {
+  if (config_.kind == PolicyKind::kAuto) return;
+  std::vector<Bytes> footprints(buffers_.size());
+  for (std::size_t at = 0; at < buffers_.size(); ++at) footprints[at] = buffers_[at].footprint;
+  learned_.launches = std::make_shared<const PassLaunches>(pass, persistent, footprints);
 }
 
 void PolicyEngine::Impl::install(PassOrder order, std::uint64_t first_launch) {
@@ -122,12 +138,18 @@ void PolicyEngine::Impl::refine(const Access& access) {
     if (refinement_ == Refinement::kRecording) {
       refinement_ = Refinement::kDone;
       const std::vector<LaunchRecord> pass = recording_.launches(0, recording_.size());
-      std::optional<PassOrder> order = understand(pass, last_pass_began_);
+      const std::vector<Bytes> persistent = persistent_of(pass, last_pass_began_);
+      std::optional<PassOrder> order = understand(pass, persistent);
+      // A pass with other launches than expected is not like the rest, for whose time it would be
+      // taken.
+      const bool is_typical = learned_.mispredictions == mispredictions_before_;
+      if (order && is_typical) keep(pass, persistent);
       if (order && *order != order_) install(*std::move(order), last_pass_began_);
       recording_.clear();
       return;
     }
     refinement_ = Refinement::kRecording;
+    mispredictions_before_ = learned_.mispredictions;
   }
   if (refinement_ != Refinement::kRecording) return;
   if (!recording_.record(access.kernel, access.buffers)) {
@@ -160,6 +182,7 @@ void PolicyEngine::Impl::forget() {
   learned_.layer_bytes.clear();
   learned_.pass_bytes = Bytes{};
   learned_.largest_piece = Bytes{};
+  learned_.launches.reset();
 }
 
 }  // namespace superpipe

@@ -178,7 +178,7 @@ Status UseTracker::begin_launch(KernelId kernel, std::span<const std::uint64_t> 
 // A launch that policy is told of, and gives advice for.
 Status UseTracker::begin_advised(const Use& use, UseToken& token) {
   const Decision decision = ask_policy(use, token);
-  if (core_.policy.learned().at_pass_start) [[unlikely]] {
+  if (core_.policy.at_pass_start()) [[unlikely]] {
     note_pass(use);
     collect(use.words, token);  // the mutex was open: a buffer may be gone
     if (token.count_ == 0) return Status::kOk;

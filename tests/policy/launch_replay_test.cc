@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <random>
 #include <vector>
 
@@ -238,6 +239,96 @@ TEST_F(LaunchReplayTest, ForgetsBuffersThatAreGoneWithoutALaunch) {
   launch(1, {layers[2]});
   launch(1, {layers[0]});
   EXPECT_EQ(replay_.next_use(layers[1]), replay_.present() + 1);
+}
+
+/// Launches of which at_pass_start() says that they open a pass, by their numbers.
+class LaunchReplayPassTest : public LaunchReplayTest {
+ protected:
+  void launch(std::uint64_t kernel, const std::vector<BufferId>& buffers) {
+    LaunchReplayTest::launch(kernel, buffers);
+    if (replay_.at_pass_start()) starts_.push_back(replay_.present());
+  }
+  void forward_and_backward(const std::vector<BufferId>& model) {
+    for (const BufferId layer : model) launch(1, {layer});
+    for (std::size_t at = model.size(); at-- > 0;) launch(2, {model[at]});
+  }
+
+  std::vector<std::uint64_t> starts_;
+};
+
+TEST_F(LaunchReplayPassTest, BeginsAPassWhereTheLastOneBegan) {
+  const auto layers = allocate_many(16);
+  for (int pass = 0; pass < 5; ++pass) {
+    for (const BufferId layer : layers) launch(1, {layer});
+  }
+  ASSERT_EQ(starts_.size(), 4U) << "the first pass repeats nothing";
+  EXPECT_LT(starts_[0], 32U);
+  for (std::size_t at = 1; at < 4; ++at) EXPECT_EQ(starts_[at], starts_[at - 1] + 16);
+  EXPECT_EQ(replay_.passes(), 3U);
+}
+
+// Three times forward and backward, and a step of the optimizer: once the step has been seen, all
+// of it is one pass.
+TEST_F(LaunchReplayPassTest, TakesAStepWithAccumulatedGradientsForOnePass) {
+  const auto layers = allocate_many(8);
+  constexpr std::uint64_t kStep = 3 * 16 + 8;
+  for (int step = 0; step < 6; ++step) {
+    for (int micro_batch = 0; micro_batch < 3; ++micro_batch) forward_and_backward(layers);
+    for (const BufferId layer : layers) launch(3, {layer});
+  }
+  ASSERT_GE(starts_.size(), 5U);
+  for (std::size_t at = starts_.size() - 4; at < starts_.size(); ++at) {
+    EXPECT_EQ(starts_[at], starts_[at - 1] + kStep);
+  }
+}
+
+TEST_F(LaunchReplayPassTest, BeginsNoneWhereNothingRepeats) {
+  for (int i = 0; i < 200; ++i) launch(1, {allocate()});
+  EXPECT_THAT(starts_, IsEmpty());
+  EXPECT_EQ(replay_.passes(), 0U);
+}
+
+TEST_F(LaunchReplayTest, TellsWhichBuffersAPassFound) {
+  const auto layers = allocate_many(4);
+  for (int pass = 0; pass < 3; ++pass) {
+    for (const BufferId layer : layers) {
+      const BufferId made = allocate(2);
+      launch(1, {layer, made});
+      free(made);
+    }
+  }
+  for (const BufferId layer : layers) free(layer);
+  const auto pass = replay_.pass(8, 12);
+  ASSERT_NE(pass, nullptr);
+  EXPECT_EQ(pass->size(), 4U);
+  EXPECT_THAT(pass->buffer_bytes(), ElementsAre(4_MiB, 4_MiB, 4_MiB, 4_MiB));
+  EXPECT_EQ(pass->transient_peak(), 2_MiB);
+}
+
+TEST_F(LaunchReplayTest, CountsWhatIsInUseAcrossTheBeginningOfAPassAsTransient) {
+  const auto layers = allocate_many(4);
+  for (int pass = 0; pass < 3; ++pass) {
+    const BufferId made = allocate(2);
+    for (const BufferId layer : layers) launch(1, {layer, made});
+    free(made);
+  }
+  const auto pass = replay_.pass(6, 10);
+  ASSERT_NE(pass, nullptr);
+  EXPECT_EQ(pass->persistent_bytes(), 16_MiB);
+  EXPECT_EQ(pass->transient_peak(), 2_MiB) << "one follows the other";
+}
+
+TEST_F(LaunchReplayTest, TellsNothingOfAPassThatItDoesNotRemember) {
+  replay_ = LaunchReplay(64);
+  const auto layers = allocate_many(8);
+  run(layers, 9);
+  ASSERT_EQ(replay_.first_remembered(), 32U);
+  EXPECT_EQ(replay_.pass(24, 32), nullptr);
+  EXPECT_EQ(replay_.pass(39, 47), nullptr) << "what there was before it is not known";
+  EXPECT_NE(replay_.pass(40, 48), nullptr);
+  EXPECT_NE(replay_.pass(64, 72), nullptr);
+  EXPECT_EQ(replay_.pass(65, 73), nullptr) << "not announced yet";
+  EXPECT_EQ(replay_.pass(50, 50), nullptr);
 }
 
 }  // namespace

@@ -107,6 +107,42 @@ TEST(PolicyEngine, CountsPassesAndSaysWhereTheyBegin) {
   EXPECT_EQ(engine.learned().passes, before + 5);
 }
 
+TEST(PolicyEngine, KeepsTheLaunchesOfAPassAsLongAsItKnowsTheOrder) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(6);
+  residency.load(program);
+  residency.run(program);
+  EXPECT_EQ(engine.learned().launches, nullptr);
+  residency.run(program, 4);
+  const auto pass = engine.learned().launches;
+  ASSERT_NE(pass, nullptr);
+  EXPECT_EQ(pass->size(), program.pass.size());
+  EXPECT_EQ(pass->persistent_bytes(), engine.learned().pass_bytes);
+  residency.run(program, 4);
+  EXPECT_EQ(engine.learned().launches, pass) << "nothing is recorded any more";
+}
+
+TEST(PolicyEngine, OfAutoTellsPassesFromItsReplay) {
+  PolicyConfig config;
+  config.kind = PolicyKind::kAuto;
+  config.budget = 64_MiB;
+  PolicyEngine engine(config);
+  for (std::uint32_t id = 0; id < 8; ++id) engine.on_allocate(BufferId{id}, 1_MiB);
+  std::vector<std::uint64_t> starts;
+  for (std::uint32_t launch = 0; launch < 48; ++launch) {
+    const BufferId named{launch % 8};
+    (void)engine.on_launch(Access{KernelId{1}, {&named, 1}});
+    EXPECT_EQ(engine.present(), launch);
+    EXPECT_EQ(engine.learned().at_pass_start, engine.at_pass_start());
+    if (engine.at_pass_start()) starts.push_back(engine.present());
+  }
+  ASSERT_GE(starts.size(), 4U);
+  EXPECT_EQ(starts[3], starts[2] + 8);
+  EXPECT_EQ(engine.learned().passes, starts.size() - 1);
+  EXPECT_EQ(engine.learned().launches, nullptr) << "its replay remembers them";
+}
+
 TEST(PolicyEngine, ExchangesLayersAtMultiplesOfKPrimeWhenSuperpipeline) {
   PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
   ObedientResidency residency(engine);
