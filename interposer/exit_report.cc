@@ -9,6 +9,7 @@
 #include "interposer/version.h"
 #include "policy/settings.h"
 #include "profiler/atomic_file.h"
+#include "profiler/pass_times.h"
 #include "profiler/run_summary.h"
 #include "profiler/statistics_json.h"
 #include "profiler/timeline_csv.h"
@@ -26,15 +27,18 @@ void write_report(SettingId id, const std::string& path, const std::string& text
 }  // namespace
 
 void write_reports(const RunFigures& figures, const Configuration& configuration) {
+  const bool tells_times = configuration.summary || !configuration.stats_file.empty();
+  const PassTimes times = tells_times ? pass_times(figures) : PassTimes{};
   if (!configuration.stats_file.empty()) {
-    write_report(SettingId::kStats, configuration.stats_file, statistics_json(figures, kVersion));
+    write_report(SettingId::kStats, configuration.stats_file,
+                 statistics_json(figures, times, kVersion));
   }
   if (!configuration.timeline_file.empty()) {
     write_report(SettingId::kTimeline, configuration.timeline_file,
                  timeline_csv(figures.residency.timeline, figures.residency.learned.layer_bytes));
   }
   if (configuration.summary) {
-    const std::string text = summary_text(figures);
+    const std::string text = summary_text(figures, times);
     std::fwrite(text.data(), 1, text.size(), stderr);
   }
 }

@@ -177,6 +177,7 @@ RunFigures ManagedContext::figures() const {
     const std::lock_guard lock(noted_mutex_);
     restore_larger_passes(noted_, figures.residency);
   }
+  if (auto pass = residency_->foreseen_pass()) figures.residency.learned.launches = std::move(pass);
   figures.budget = budget_;
   if (budget_ == Bytes{} && configuration_.policy != PolicyKind::kResident) {
     figures.budget = figures.residency.managed_limit;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <span>
@@ -9,10 +10,24 @@
 #include <vector>
 
 #include "profiler/completion.h"
+#include "profiler/stall_meter.h"
 
 namespace superpipe {
 
-/// Measures the time from one start of a pass that the device has reached to the next.
+/// How long a pass took.
+struct MeasuredPass {
+  double ms = 0;  ///< from its start on the device to that of the next
+  double stall_ms =
+      0;  ///< the stalls that were seen to end in it; the last may be seen in the next
+  std::uint64_t begin = 0;  ///< policy's number of its first launch
+  std::uint64_t end = 0;    ///< the same of the next pass
+
+  [[nodiscard]] std::uint64_t launches() const { return end - begin; }
+  bool operator==(const MeasuredPass&) const = default;
+};
+
+/// Measures the time from one start of a pass that the device has reached to the next, and how much
+/// of it launches stalled.
 ///
 /// The host may be passes ahead of the device. Whoever owns the meter asks the device about
 /// awaited() and then calls settle(). Not thread-safe.
@@ -20,13 +35,18 @@ class PassMeter {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  /// A pass begins once `start` is complete. Throws std::bad_alloc; the pass then joins the one
-  /// before it.
-  void note_start(CompletionRef start) { starts_.push_back(std::move(start)); }
+  /// `stalls` must outlive the meter, and be settled before it.
+  explicit PassMeter(const StallMeter& stalls) : stalls_(stalls) {}
+
+  /// A pass, whose first launch has the number `launch`, begins once `start` is complete. Throws
+  /// std::bad_alloc; the pass then joins the one before it.
+  void note_start(CompletionRef start, std::uint64_t launch) {
+    starts_.push_back({std::move(start), launch});
+  }
 
   /// The start that the device reaches next; empty if there is none. Throws std::bad_alloc.
   [[nodiscard]] std::vector<CompletionRef> awaited() const {
-    return starts_.empty() ? std::vector<CompletionRef>{} : std::vector{starts_.front()};
+    return starts_.empty() ? std::vector<CompletionRef>{} : std::vector{starts_.front().reached};
   }
   [[nodiscard]] bool is_waiting() const { return !starts_.empty(); }
 
@@ -35,28 +55,42 @@ class PassMeter {
   bool settle(TimePoint now, std::span<const CompletionRef> failed) {
     bool any = false;
     while (!starts_.empty()) {
-      const bool has_failed = contains(failed, starts_.front());
-      if (!has_failed && !starts_.front()->is_known()) break;
+      const bool has_failed = contains(failed, starts_.front().reached);
+      if (!has_failed && !starts_.front().reached->is_known()) break;
+      const std::uint64_t launch = starts_.front().launch;
       starts_.pop_front();
       any = true;
       if (has_failed) continue;
-      if (last_)
-        pass_ms_.push_back(std::chrono::duration<double, std::milli>(now - *last_).count());
+      if (last_) {
+        const std::chrono::duration<double, std::milli> length = now - *last_;
+        const double stalled = stalls_.stall_ms() - stalled_before_;
+        passes_.push_back({length.count(), stalled, first_launch_, launch});
+      }
       last_ = now;
+      stalled_before_ = stalls_.stall_ms();
+      first_launch_ = launch;
     }
     return any;
   }
 
-  /// Milliseconds of each pass that has ended, in order.
-  [[nodiscard]] const std::vector<double>& pass_ms() const { return pass_ms_; }
+  /// The passes that have ended, in order.
+  [[nodiscard]] const std::vector<MeasuredPass>& passes() const { return passes_; }
 
   /// Forgets the starts that are awaited.
   void clear() { starts_.clear(); }
 
  private:
-  std::deque<CompletionRef> starts_;
+  struct Start {
+    CompletionRef reached;
+    std::uint64_t launch = 0;
+  };
+
+  const StallMeter& stalls_;
+  std::deque<Start> starts_;
   std::optional<TimePoint> last_;
-  std::vector<double> pass_ms_;
+  double stalled_before_ = 0;       // of all stalls, when the last start was taken
+  std::uint64_t first_launch_ = 0;  // of the pass that began then
+  std::vector<MeasuredPass> passes_;
 };
 
 }  // namespace superpipe

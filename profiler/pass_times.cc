@@ -2,56 +2,109 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <ratio>
 #include <vector>
 
 #include "policy/budget.h"
 #include "policy/timing_model.h"
+#include "policy/windowed_bound.h"
 
 namespace superpipe {
 namespace {
 
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+/// A time, and for how many launches it stands.
+struct Length {
+  double ms;
+  std::uint64_t launches;
+};
+
+/// The time that passes of half of all launches do not exceed; 0 without passes. What is found to
+/// repeat before a program's real pass is known, or within it, has few launches; a pass in which
+/// the user thinks is long, and has as many as others.
+double median(std::vector<Length> lengths) {
+  std::ranges::sort(lengths, {}, &Length::ms);
+  std::uint64_t all = 0;
+  for (const Length& length : lengths) all += length.launches;
+  std::uint64_t counted = 0;
+  for (const Length& length : lengths) {
+    counted += length.launches;
+    if (2 * counted > all) return length.ms;
+  }
+  return 0;
 }
 
-/// A pass without its share of the stalls: what the device computes, and waits for the program.
-Seconds compute_of(Milliseconds pass, const ResidencyStats& stats) {
-  const Milliseconds stall{stats.stall_ms / static_cast<double>(stats.pass_ms.size())};
-  return std::max(Milliseconds{}, pass - stall);
-}
+// By how much the time of the pass that stands for all may be off the median: with more, it is
+// likely to do something else.
+constexpr double kMostDeviation = 0.25;
 
 /// How many persistent bytes may stay on the device from pass to pass.
-Bytes fit_of(const RunFigures& figures) {
-  const ResidencyStats& stats = figures.residency;
-  const Bytes persistent = stats.learned.pass_bytes;
-  if (figures.policy == PolicyKind::kResident) return persistent;
-  const Bytes transient = saturating_subtract(stats.peak_managed_demand, persistent);
-  return saturating_subtract(stats.managed_limit, transient);
+Bytes fit_of(const RunFigures& figures, const PassLaunches& pass) {
+  if (figures.policy == PolicyKind::kResident) return pass.persistent_bytes();
+  return saturating_subtract(figures.residency.managed_limit, pass.transient_peak());
+}
+
+// With more, the windowed bound would take longer than 0.2 s.
+constexpr std::size_t kMostLaunches = std::size_t{1} << 17;
+constexpr std::size_t kMostAccesses = std::size_t{1} << 21;
+
+std::optional<double> windowed_bound_ms(const PassLaunches& pass, const PassCost& cost, Bytes fit) {
+  if (pass.size() > kMostLaunches || pass.accesses() > kMostAccesses) return std::nullopt;
+  const std::vector<TimedLaunch> launches = pass.estimated_launches(cost.compute);
+  const LaunchSequence sequence{launches, pass.buffer_bytes()};
+  return Milliseconds{windowed_bound_per_pass(sequence, fit, cost.host_to_device)}.count();
 }
 
 }  // namespace
 
+std::optional<MeasuredPass> typical_pass(std::span<const MeasuredPass> passes,
+                                         std::uint64_t first_remembered) {
+  std::vector<Length> lengths;
+  for (const MeasuredPass& pass : passes) lengths.push_back({pass.ms, pass.launches()});
+  const double typical = median(std::move(lengths));
+  std::optional<MeasuredPass> nearest;
+  double least = kMostDeviation * typical;
+  for (const MeasuredPass& pass : passes) {
+    if (pass.begin < first_remembered + pass.launches()) continue;
+    const double deviation = std::abs(pass.ms - typical);
+    if (deviation > least) continue;
+    nearest = pass;
+    least = deviation;
+  }
+  return nearest;
+}
+
 PassTimes pass_times(const RunFigures& figures) {
   const ResidencyStats& stats = figures.residency;
   PassTimes times;
-  times.pass_ms = median(stats.pass_ms);
+  std::vector<Length> lengths;
+  std::vector<Length> computes;
+  for (const MeasuredPass& pass : stats.measured_passes) {
+    lengths.push_back({pass.ms, pass.launches()});
+    computes.push_back({std::max(0.0, pass.ms - pass.stall_ms), pass.launches()});
+  }
+  times.pass_ms = median(std::move(lengths));
+  const double compute_ms = std::min(median(std::move(computes)), times.pass_ms);
+  times.stall_ms = times.pass_ms - compute_ms;
+  const auto& pass = stats.learned.launches;
+  if (stats.measured_passes.empty() || pass == nullptr) return times;
   PassCost cost;
-  cost.persistent = stats.learned.pass_bytes;
-  if (stats.pass_ms.empty() || cost.persistent == Bytes{}) return times;
-  cost.compute = compute_of(Milliseconds{times.pass_ms}, stats);
-  const Bytes fit = fit_of(figures);
+  cost.compute = Milliseconds{compute_ms};
+  cost.persistent = pass->persistent_bytes();
+  const Bytes fit = fit_of(figures, *pass);
   if (fit >= cost.persistent) {
-    times.bound_ms = Milliseconds{cost.compute}.count();  // whatever the link's speed
+    times.bound_ms = times.windowed_bound_ms = compute_ms;  // whatever the link's speed
   } else if (figures.link_bytes_per_second) {
     cost.host_to_device = Bandwidth{*figures.link_bytes_per_second};
     times.bound_ms = Milliseconds{physical_bound(cost, fit)}.count();
+    times.windowed_bound_ms = windowed_bound_ms(*pass, cost, fit);
+  }
+  if (times.bound_ms && times.stall_ms > 0) {
+    const double bound = times.windowed_bound_ms.value_or(*times.bound_ms);
+    times.avoidable_stall_share = std::clamp((times.pass_ms - bound) / times.stall_ms, 0.0, 1.0);
   }
   return times;
 }

@@ -1,23 +1,51 @@
 // How long a pass took, and the least time that it could have taken.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
 
 #include "profiler/run_figures.h"
 
 namespace superpipe {
 
-/// The median time of a pass, and the least time that it could take.
+/// The median pass, and what it could have been. Times in milliseconds.
+///
+/// A median is over launches: passes of half of them take no longer. So what seems to repeat while
+/// a program's real pass is not known, or within it, does not count for much, nor does a pass in
+/// which the program waited for its user.
 struct PassTimes {
-  double pass_ms = 0;  ///< 0 if no pass was seen
-  /// nullopt if no pass was seen, or if not all fits and the link was never measured.
+  double pass_ms = 0;   ///< 0 if no pass was seen
+  double stall_ms = 0;  ///< of that, how long launches waited for fetches
+  /// The physical bound; nullopt if no pass was seen, if its launches are not known, or if not all
+  /// fits and the link was never measured.
   std::optional<double> bound_ms;
+  /// The windowed bound, at least `bound_ms`; nullopt if that is, or if the pass has more than
+  /// 131,072 launches or two million accesses.
+  std::optional<double> windowed_bound_ms;
+  /// The share of `stall_ms`, in [0, 1], that neither bound explains; nullopt without stalls or
+  /// bounds.
+  std::optional<double> avoidable_stall_share;
 };
 
-/// The bound is policy's physical_bound(), max(compute, (W - fit) / link), with what the run itself
-/// showed (docs/design.md, "Layers and policies"): W are the persistent bytes of a pass; fit is the
-/// managed limit less the transients' peak, and all of W under policy `resident`; compute is the
-/// median pass without its share of the stalls. Pure but for memory: throws std::bad_alloc.
+/// The pass that stands for all: the one that took most nearly the median time, of those of whose
+/// launches, and as many before them, none is before `first_remembered`. Pure but for memory:
+/// throws std::bad_alloc. @return nullopt if there is none, or none that took about as long.
+[[nodiscard]] std::optional<MeasuredPass> typical_pass(std::span<const MeasuredPass> passes,
+                                                       std::uint64_t first_remembered);
+
+/// The bounds are policy's (docs/design.md, "Layers and policies"), with what the run itself
+/// showed:
+///
+/// - physical_bound(), max(compute, (W - fit) / link). W are the persistent bytes of the pass whose
+///   launches are known (PolicyEngine::Learned); fit is the managed limit less the peak of its
+///   transients, and all of W under policy `resident`; compute is the median pass without its
+///   stalls, so that it contains what the device waits for the program.
+/// - windowed_bound_per_pass() for those launches and the same compute, which
+///   PassLaunches::estimated_launches() divides among them. The sum is measured, and who computes
+///   how long of it is an estimate; so is this bound, as far as compute matters in it.
+///
+/// Pure but for memory: throws std::bad_alloc. Takes up to 0.2 s for passes of 100,000 launches.
 [[nodiscard]] PassTimes pass_times(const RunFigures& figures);
 
 }  // namespace superpipe

@@ -74,7 +74,7 @@ RunFigures merged(const RunFigures& earlier, const RunFigures& later) {
   RunFigures sum = later;
   add_earlier(earlier.residency, sum.residency);
   add_learned(earlier.residency, sum.residency);
-  prepend(earlier.residency.pass_ms, sum.residency.pass_ms);
+  prepend(earlier.residency.measured_passes, sum.residency.measured_passes);
   prepend(earlier.residency.timeline, sum.residency.timeline);
   add_refusal(earlier.residency.worst_refusal, sum.residency.worst_refusal);
   sum.launches_without_buffers += earlier.launches_without_buffers;

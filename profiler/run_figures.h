@@ -8,6 +8,7 @@
 
 #include "policy/policy_engine.h"
 #include "policy/units.h"
+#include "profiler/pass_meter.h"
 #include "profiler/timeline_event.h"
 
 namespace superpipe {
@@ -40,7 +41,7 @@ struct Refusal {
 
 /// The counters, and the figures that take host memory: those are empty where it has run out.
 struct ResidencyStats : ResidencyCounters {
-  std::vector<double> pass_ms;  ///< device time between starts of passes, as the worker saw them
+  std::vector<MeasuredPass> measured_passes;  ///< as the worker saw them
   PolicyEngine::Learned learned;
   std::vector<TimelineEvent> timeline;   ///< empty unless it is recorded
   std::optional<Refusal> worst_refusal;  ///< the one that lacked most; nullopt: nothing was refused

@@ -4,7 +4,6 @@
 #include <cstdio>
 
 #include "policy/budget.h"
-#include "profiler/pass_times.h"
 
 namespace superpipe {
 namespace {
@@ -15,11 +14,41 @@ std::string fixed(double value, int decimals) {
   return text;
 }
 
+/// How many times as long as a bound a pass took.
+std::string times_bound(double pass_ms, double bound_ms, const char* name) {
+  return ", " + fixed(pass_ms / bound_ms, 2) + " times the " + name + " bound of " +
+         fixed(bound_ms, 2) + " ms";
+}
+
+/// The lines about passes, of which there was one.
+std::string pass_text(const RunFigures& figures, const PassTimes& times) {
+  std::string text = "superpipe: " + std::to_string(figures.residency.learned.passes) +
+                     " passes of " + fixed(times.pass_ms, 2) + " ms";
+  if (times.bound_ms && *times.bound_ms > 0) {
+    text += times_bound(times.pass_ms, *times.bound_ms, "physical");
+    if (times.windowed_bound_ms) {
+      text += times_bound(times.pass_ms, *times.windowed_bound_ms, "windowed");
+    }
+  }
+  if (figures.link_bytes_per_second) {
+    text += "; link " + fixed(*figures.link_bytes_per_second / 1e9, 2) +
+            " GB/s, measured on its own transfers";
+  } else if (!times.bound_ms && figures.residency.learned.pass_bytes > Bytes{}) {
+    text += "; no bound, because the link was never measured";
+  }
+  text += "\nsuperpipe: launches waited for transfers during " + fixed(times.stall_ms, 2) +
+          " ms of a pass (stalled " + fixed(100 * times.stall_ms / times.pass_ms, 0) + " %)";
+  if (times.avoidable_stall_share) {
+    text += ", of which better prefetching could avoid up to " +
+            fixed(100 * *times.avoidable_stall_share, 0) + " %";
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
-std::string summary_text(const RunFigures& figures) {
+std::string summary_text(const RunFigures& figures, const PassTimes& times) {
   const ResidencyStats& stats = figures.residency;
-  const PassTimes times = pass_times(figures);
   std::string text = "superpipe: policy " + std::string(name_of(figures.policy));
   if (counts_layers(figures.policy)) {
     text += ", k " + std::to_string(figures.scheduled_k()) + ", k' " +
@@ -53,19 +82,7 @@ std::string summary_text(const RunFigures& figures) {
           " write-backs, " + std::to_string(stats.clean_evictions) + " clean evictions)\n";
 
   if (times.pass_ms > 0) {
-    const double all = times.pass_ms * static_cast<double>(stats.pass_ms.size());
-    text += "superpipe: " + std::to_string(stats.learned.passes) + " passes of " +
-            fixed(times.pass_ms, 2) + " ms";
-    if (times.bound_ms && *times.bound_ms > 0) {
-      text += ", " + fixed(times.pass_ms / *times.bound_ms, 2) + " times the bound of " +
-              fixed(*times.bound_ms, 2) + " ms";
-    }
-    text += ", stalled " + fixed(std::min(100.0, 100 * stats.stall_ms / all), 0) + " %";
-    if (figures.link_bytes_per_second) {
-      text += "; link " + fixed(*figures.link_bytes_per_second / 1e9, 2) +
-              " GB/s, measured on its own transfers";
-    }
-    text += "\n";
+    text += pass_text(figures, times);
   } else {
     text += "superpipe: " + std::to_string(figures.launches()) +
             " launches, no repeated pass found, stalled " + fixed(stats.stall_ms, 1) + " ms\n";

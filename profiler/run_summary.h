@@ -3,12 +3,13 @@
 
 #include <string>
 
+#include "profiler/pass_times.h"
 #include "profiler/run_figures.h"
 
 namespace superpipe {
 
-/// The summary of a run: several lines, each beginning "superpipe: ". Pure but for memory: throws
-/// std::bad_alloc.
-[[nodiscard]] std::string summary_text(const RunFigures& figures);
+/// The summary of a run whose pass_times() are `times`: several lines, each beginning
+/// "superpipe: ". Pure but for memory: throws std::bad_alloc.
+[[nodiscard]] std::string summary_text(const RunFigures& figures, const PassTimes& times);
 
 }  // namespace superpipe

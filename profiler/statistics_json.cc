@@ -1,15 +1,21 @@
 #include "profiler/statistics_json.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
-#include "profiler/pass_times.h"
-
 namespace superpipe {
+namespace {
 
-std::string statistics_json(const RunFigures& figures, std::string_view version) {
+nlohmann::ordered_json or_null(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace
+
+std::string statistics_json(const RunFigures& figures, const PassTimes& times,
+                            std::string_view version) {
   const ResidencyStats& stats = figures.residency;
-  const PassTimes times = pass_times(figures);
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
   for (const Bytes size : stats.learned.layer_bytes) layers.push_back(size.count());
   nlohmann::ordered_json json;
@@ -41,6 +47,8 @@ std::string statistics_json(const RunFigures& figures, std::string_view version)
   json["passes"] = stats.learned.passes;
   json["pass_ms"] = times.pass_ms;
   json["bound_ms"] = times.bound_ms.value_or(0);
+  json["windowed_bound_ms"] = or_null(times.windowed_bound_ms);
+  json["avoidable_stall_share"] = or_null(times.avoidable_stall_share);
   json["pinned_host_bytes"] = stats.pinned_host_bytes.count();
   json["mispredictions"] = stats.learned.mispredictions;
   json["launch_overhead_ns_p50"] = figures.overhead_ns_p50;

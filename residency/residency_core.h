@@ -222,7 +222,7 @@ struct ResidencyCore {
   ResidencyCounters counters GUARDED_BY(manager_lock);
   std::optional<Refusal> worst_refusal GUARDED_BY(manager_lock);  ///< the one that lacked most
   StallMeter stalls GUARDED_BY(manager_lock);
-  PassMeter passes GUARDED_BY(manager_lock);
+  PassMeter passes GUARDED_BY(manager_lock){stalls};
   std::unique_ptr<Timeline> timeline GUARDED_BY(manager_lock);  ///< null unless it is recorded
 
   Worker worker;

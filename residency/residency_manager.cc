@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "policy/budget.h"
+#include "profiler/pass_times.h"
 #include "residency/admission.h"
 #include "residency/buffer_lifetimes.h"
 #include "residency/content_mover.h"
@@ -43,6 +44,7 @@ class ResidencyManager::Impl {
     return core.moves ? device_total + core.host.limit() : device_total;
   }
   ResidencyStats stats() const EXCLUDES(manager_lock);
+  std::shared_ptr<const PassLaunches> foreseen_pass() const EXCLUDES(manager_lock);
   void shut_down() noexcept EXCLUDES(manager_lock);
   void abandon() noexcept;
 
@@ -169,7 +171,7 @@ ResidencyStats ResidencyManager::Impl::stats() const {
   stats.pinned_host_bytes = core.host.pinned();
   stats.managed_limit = core.ledger.limit();
   try {
-    stats.pass_ms = core.passes.pass_ms();
+    stats.measured_passes = core.passes.passes();
     stats.learned = core.policy.learned();
     if (core.timeline != nullptr) stats.timeline = core.timeline->events();
     stats.worst_refusal = core.worst_refusal;
@@ -177,6 +179,17 @@ ResidencyStats ResidencyManager::Impl::stats() const {
     // Without host memory the counters are all there is to tell.
   }
   return stats;
+}
+
+std::shared_ptr<const PassLaunches> ResidencyManager::Impl::foreseen_pass() const try {
+  const ManagerLock lock(core.mutex);
+  const AutoPolicy* const puller = core.policy.puller();
+  if (puller == nullptr || !puller->foresees()) return nullptr;
+  const LaunchReplay& replay = puller->replay();
+  const auto pass = typical_pass(core.passes.passes(), replay.first_remembered());
+  return pass ? replay.pass(pass->begin, pass->end) : nullptr;
+} catch (const std::bad_alloc&) {
+  return nullptr;
 }
 
 // Waits, bounded, for transfers of ours; for work of the program its context's end has waited. What
@@ -391,6 +404,9 @@ Bytes ResidencyManager::total_capacity(Bytes device_total) const {
 }
 
 ResidencyStats ResidencyManager::stats() const { return impl_->stats(); }
+std::shared_ptr<const PassLaunches> ResidencyManager::foreseen_pass() const {
+  return impl_->foreseen_pass();
+}
 
 void ResidencyManager::shut_down() noexcept { impl_->shut_down(); }
 

@@ -129,6 +129,12 @@ class ResidencyManager {
 
   [[nodiscard]] ResidencyStats stats() const;
 
+  /// The launches of the typical_pass(), where policy foresees launches (`auto`) and so remembers
+  /// them: what stats() tells of a pass lacks them, because to put them together takes milliseconds
+  /// for a pass of many launches. Any thread; other calls wait meanwhile.
+  /// @return null under another policy, without a typical pass, or where host memory has run out.
+  [[nodiscard]] std::shared_ptr<const PassLaunches> foreseen_pass() const;
+
   /// Gives everything back to the device and stops: afterwards there are no buffers, and
   /// none can be allocated. Any thread may go on calling. REQUIRES: all work of the program on
   /// buffers has completed. Waits for transfers under way, at most the wait limit.

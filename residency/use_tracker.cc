@@ -384,6 +384,7 @@ void UseTracker::note_launch(const UseToken& token) {
 // be passes ahead of it. A start that cannot be marked is left out, which joins two passes.
 void UseTracker::note_pass(const Use& use) noexcept {
   if (use.slot == kNoSlot) return;
+  const std::uint64_t launch = core_.policy.present();
   Result<EventRef> start = Status::kDeviceError;
   {
     const Unlocked unlocked(core_.mutex);
@@ -391,7 +392,7 @@ void UseTracker::note_pass(const Use& use) noexcept {
   }
   if (!start.ok()) return;
   try {
-    core_.passes.note_start(*start);
+    core_.passes.note_start(*start, launch);
   } catch (const std::bad_alloc&) {
     return;
   }

@@ -152,10 +152,10 @@ class VirtualProgram : public Program {
   }
 
   void finish(Outcome& outcome) {
-    const ResidencyStats stats = manager_->stats();
+    outcome.stats = manager_->stats();
+    if (auto pass = manager_->foreseen_pass()) outcome.stats.learned.launches = std::move(pass);
     outcome.learned_at = learned_at_;
-    outcome.learned = stats.learned;
-    outcome.pinned = stats.pinned_host_bytes;
+    outcome.pinned = outcome.stats.pinned_host_bytes;
     outcome.peak_pages = device_.peak_page_bytes();
     outcome.violations = device_.violations();
   }

@@ -11,6 +11,7 @@
 #include "bench/virtual_time/workloads.h"
 #include "policy/policy_engine.h"
 #include "policy/units.h"
+#include "profiler/run_figures.h"
 
 namespace superpipe::bench {
 
@@ -49,7 +50,7 @@ struct Outcome {
   std::vector<PassFigures> passes;  ///< that ended
   /// The launch, counted from the first pass's first, by which the order of a pass was known.
   std::optional<std::uint64_t> learned_at;
-  PolicyEngine::Learned learned;  ///< at the end of the last pass
+  ResidencyStats stats;  ///< at the end of the last pass
   Bytes peak_pages;
   Bytes pinned;
   std::vector<std::string> violations;

@@ -4,74 +4,148 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "tests/profiler/example_figures.h"
 
 namespace superpipe {
 namespace {
 
+using ::superpipe::testing::pass_of;
 using ::superpipe::testing::streaming_run;
+using ::testing::DoubleNear;
 using ::testing::Optional;
 
-TEST(PassTimes, TakesTheMedianAndTheLinksBound) {
-  const PassTimes times = pass_times(streaming_run());
-  EXPECT_DOUBLE_EQ(times.pass_ms, 1800);
-  EXPECT_THAT(times.bound_ms, Optional(1500.0));
+constexpr double kRounding = 1e-6;
+
+RunFigures with_stalls(double stall_ms) {
+  RunFigures figures = streaming_run();
+  for (MeasuredPass& pass : figures.residency.measured_passes) pass.stall_ms = stall_ms;
+  return figures;
 }
 
-TEST(PassTimes, IsBoundByComputeWhenAllFits) {
+TEST(PassTimes, TakesTheMedianAndTheLinksBounds) {
+  const PassTimes times = pass_times(streaming_run());
+  EXPECT_DOUBLE_EQ(times.pass_ms, 2000);
+  EXPECT_DOUBLE_EQ(times.stall_ms, 1200);
+  EXPECT_THAT(times.bound_ms, Optional(DoubleNear(1500, kRounding)));
+  EXPECT_THAT(times.windowed_bound_ms, Optional(DoubleNear(1600 * 8 / 7.0, kRounding)));
+  EXPECT_THAT(times.avoidable_stall_share,
+              Optional(DoubleNear((2000 - 1600 * 8 / 7.0) / 1200, kRounding)));
+}
+
+TEST(PassTimes, CountsAPassForAsManyLaunchesAsItHas) {
+  RunFigures figures = streaming_run();
+  std::vector<MeasuredPass>& passes = figures.residency.measured_passes;
+  for (int at = 0; at < 10; ++at) passes.insert(passes.begin(), {1, 0.5, 0, 1});
+  passes.push_back({60'000, 0, 32, 40});  // in which the user thought
+  EXPECT_DOUBLE_EQ(pass_times(figures).pass_ms, 2000);
+}
+
+TEST(PassTimes, AreBoundByComputeWhenAllFits) {
   RunFigures figures = streaming_run();
   figures.residency.managed_limit = 256_MiB;
-  EXPECT_THAT(pass_times(figures).bound_ms, Optional(800.0));
+  const PassTimes times = pass_times(figures);
+  EXPECT_THAT(times.bound_ms, Optional(800.0));
+  EXPECT_THAT(times.windowed_bound_ms, Optional(800.0));
+  EXPECT_THAT(times.avoidable_stall_share, Optional(1.0));
 }
 
-TEST(PassTimes, HasNoBoundWithoutAMeasuredLink) {
+TEST(PassTimes, HaveNoBoundWithoutAMeasuredLink) {
   RunFigures figures = streaming_run();
   figures.link_bytes_per_second.reset();
-  EXPECT_EQ(pass_times(figures).bound_ms, std::nullopt);
+  const PassTimes times = pass_times(figures);
+  EXPECT_EQ(times.bound_ms, std::nullopt);
+  EXPECT_EQ(times.windowed_bound_ms, std::nullopt);
+  EXPECT_EQ(times.avoidable_stall_share, std::nullopt);
+  EXPECT_DOUBLE_EQ(times.stall_ms, 1200);
 }
 
-TEST(PassTimes, LeavesRoomForTransients) {
+TEST(PassTimes, LeaveRoomForTransients) {
   RunFigures figures = streaming_run();
-  figures.residency.peak_managed_demand = 144_MiB;  // 16 MiB of them transient
-  EXPECT_THAT(pass_times(figures).bound_ms, Optional(1750.0));
+  figures.residency.learned.launches = pass_of(std::vector<Bytes>(8, 16_MiB), 16_MiB);
+  EXPECT_THAT(pass_times(figures).bound_ms, Optional(DoubleNear(1750, kRounding)));
 }
 
-TEST(PassTimes, IsBoundByComputeWhereThatTakesLongerThanTheLink) {
-  RunFigures figures = streaming_run();
-  figures.residency.stall_ms = 3 * 100;
-  EXPECT_THAT(pass_times(figures).bound_ms, Optional(1700.0));
+TEST(PassTimes, AreBoundByComputeWhereThatTakesLongerThanTheLink) {
+  const PassTimes times = pass_times(with_stalls(50));
+  EXPECT_THAT(times.bound_ms, Optional(DoubleNear(1950, kRounding)));
+  EXPECT_GE(*times.windowed_bound_ms, 1950 - kRounding);
 }
 
-TEST(PassTimes, NeedsNoLinkWhereAllFits) {
+TEST(PassTimes, CallNoStallAvoidableThatABoundExplains) {
+  const PassTimes times = pass_times(with_stalls(1000));  // of 1000 ms compute
+  EXPECT_GT(*times.windowed_bound_ms, times.pass_ms - times.stall_ms);
+  RunFigures fast = streaming_run();
+  fast.residency.measured_passes = {{1500, 1400, 0, 8}};
+  EXPECT_THAT(pass_times(fast).avoidable_stall_share, Optional(0.0));
+}
+
+TEST(PassTimes, TellNoShareOfNoStalls) {
+  const PassTimes times = pass_times(with_stalls(0));
+  EXPECT_EQ(times.stall_ms, 0);
+  EXPECT_NE(times.bound_ms, std::nullopt);
+  EXPECT_EQ(times.avoidable_stall_share, std::nullopt);
+}
+
+TEST(PassTimes, NeedNoLinkWhereAllFits) {
   RunFigures figures = streaming_run();
   figures.link_bytes_per_second.reset();
   figures.residency.managed_limit = 128_MiB;
-  EXPECT_THAT(pass_times(figures).bound_ms, Optional(800.0));
+  EXPECT_THAT(pass_times(figures).windowed_bound_ms, Optional(800.0));
 }
 
-TEST(PassTimes, IsBoundByComputeUnderPolicyResident) {
+TEST(PassTimes, AreBoundByComputeUnderPolicyResident) {
   RunFigures figures = streaming_run();
   figures.policy = PolicyKind::kResident;
   figures.residency.managed_limit = Bytes{};
   EXPECT_THAT(pass_times(figures).bound_ms, Optional(800.0));
 }
 
-TEST(PassTimes, DoesNotComputeForLessThanNoTime) {
-  RunFigures figures = streaming_run();
+TEST(PassTimes, DoNotComputeForLessThanNoTime) {
+  RunFigures figures = with_stalls(4000);
   figures.policy = PolicyKind::kResident;
-  figures.residency.stall_ms = 3 * 2000;
   EXPECT_THAT(pass_times(figures).bound_ms, Optional(0.0));
 }
 
-TEST(PassTimes, HasNoBoundWithoutAPassOrItsBytes) {
+TEST(PassTimes, HaveNoBoundWithoutAPassOrItsLaunches) {
   RunFigures no_pass = streaming_run();
-  no_pass.residency.pass_ms.clear();
+  no_pass.residency.measured_passes.clear();
   EXPECT_EQ(pass_times(no_pass).pass_ms, 0);
   EXPECT_EQ(pass_times(no_pass).bound_ms, std::nullopt);
-  RunFigures no_bytes = streaming_run();
-  no_bytes.residency.learned.pass_bytes = Bytes{};
-  EXPECT_EQ(pass_times(no_bytes).bound_ms, std::nullopt);
+  RunFigures no_launches = streaming_run();
+  no_launches.residency.learned.launches = nullptr;
+  EXPECT_EQ(pass_times(no_launches).pass_ms, 2000);
+  EXPECT_EQ(pass_times(no_launches).bound_ms, std::nullopt);
+}
+
+TEST(PassTimes, LeaveOutTheWindowedBoundOfAVeryLongPass) {
+  RunFigures figures = streaming_run();
+  figures.residency.learned.launches = pass_of(std::vector<Bytes>(131'073, Bytes{1024}));
+  const PassTimes times = pass_times(figures);
+  EXPECT_NE(times.bound_ms, std::nullopt);
+  EXPECT_EQ(times.windowed_bound_ms, std::nullopt);
+  EXPECT_NE(times.avoidable_stall_share, std::nullopt) << "by the physical bound";
+  figures.residency.learned.launches = pass_of(std::vector<Bytes>(131'072, Bytes{1024}));
+  EXPECT_NE(pass_times(figures).windowed_bound_ms, std::nullopt);
+}
+
+TEST(TypicalPass, IsTheOneNearestTheMedianThatIsRemembered) {
+  const std::vector<MeasuredPass> passes = {
+      {100, 0, 0, 10}, {110, 0, 10, 20}, {120, 0, 20, 30}, {112, 0, 30, 40}, {109, 0, 40, 50}};
+  EXPECT_THAT(typical_pass(passes, 0), Optional(passes[1]));
+  EXPECT_THAT(typical_pass(passes, 1), Optional(passes[4]))
+      << "of 10 launches before it, 1 is gone";
+  EXPECT_EQ(typical_pass(passes, 31), std::nullopt);
+  EXPECT_EQ(typical_pass({}, 0), std::nullopt);
+}
+
+TEST(TypicalPass, IsNoneOfAnotherKind) {
+  const std::vector<MeasuredPass> passes = {
+      {100, 0, 0, 10}, {100, 0, 10, 20}, {100, 0, 20, 30}, {160, 0, 30, 40}};
+  EXPECT_THAT(typical_pass(passes, 10), Optional(passes[2]));
+  EXPECT_EQ(typical_pass(passes, 11), std::nullopt);
 }
 
 }  // namespace

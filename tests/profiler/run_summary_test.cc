@@ -16,18 +16,25 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+std::string summary_text(const RunFigures& figures) {
+  return superpipe::summary_text(figures, pass_times(figures));
+}
+
 TEST(SummaryText, SaysWhatAUserAsksFor) {
-  EXPECT_THAT(summary_text(streaming_run()),
-              AllOf(HasSubstr("policy superpipeline, k 2, k' 1, layers 8"),
-                    HasSubstr("peak device memory 38 MiB (without superpipe 134 MiB), 72 % less"),
-                    HasSubstr("moved 144 MiB to the device"),
-                    HasSubstr("3 passes of 1800.00 ms, 1.20 times the bound of 1500.00 ms"),
-                    HasSubstr("stalled 56 %")));
+  EXPECT_THAT(
+      summary_text(streaming_run()),
+      AllOf(HasSubstr("policy superpipeline, k 2, k' 1, layers 8"),
+            HasSubstr("peak device memory 38 MiB (without superpipe 134 MiB), 72 % less"),
+            HasSubstr("moved 144 MiB to the device"),
+            HasSubstr("3 passes of 2000.00 ms, 1.33 times the physical bound of 1500.00 ms, "
+                      "1.09 times the windowed bound of 1828.57 ms; link 0.07 GB/s"),
+            HasSubstr("launches waited for transfers during 1200.00 ms of a pass (stalled "
+                      "60 %), of which better prefetching could avoid up to 14 %\n")));
 }
 
 TEST(SummaryText, DoesNotClaimPassesThatWereNotSeen) {
   RunFigures figures = streaming_run();
-  figures.residency.pass_ms.clear();
+  figures.residency.measured_passes.clear();
   figures.residency.learned = {};
   const std::string text = summary_text(figures);
   EXPECT_THAT(text, HasSubstr("no repeated pass found"));
@@ -46,8 +53,18 @@ TEST(SummaryText, NamesNoBoundThatIsNotKnown) {
   RunFigures figures = streaming_run();
   figures.link_bytes_per_second.reset();
   const std::string text = summary_text(figures);
-  EXPECT_THAT(text, HasSubstr("3 passes of 1800.00 ms, stalled 56 %\n"));
-  EXPECT_THAT(text, Not(HasSubstr("link")));
+  EXPECT_THAT(text, HasSubstr("3 passes of 2000.00 ms; no bound, because the link was never "
+                              "measured\n"));
+  EXPECT_THAT(text, HasSubstr("(stalled 60 %)\n"));
+}
+
+TEST(SummaryText, NamesOneBoundWhereOnlyOneIsKnown) {
+  const RunFigures figures = streaming_run();
+  PassTimes times = pass_times(figures);
+  times.windowed_bound_ms.reset();
+  const std::string text = superpipe::summary_text(figures, times);
+  EXPECT_THAT(text, HasSubstr("the physical bound of 1500.00 ms; link"));
+  EXPECT_THAT(text, Not(HasSubstr("windowed")));
 }
 
 TEST(SummaryText, NamesNoKUnderPolicyResident) {
@@ -84,7 +101,7 @@ TEST(SummaryText, BeginsEveryLineWithTheSameWord) {
   for (std::string line; std::getline(lines, line); ++count) {
     EXPECT_EQ(line.rfind("superpipe: ", 0), 0U) << line;
   }
-  EXPECT_EQ(count, 4);
+  EXPECT_EQ(count, 5);
 }
 
 }  // namespace

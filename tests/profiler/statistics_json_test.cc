@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "tests/profiler/example_figures.h"
 
@@ -12,6 +13,10 @@ namespace superpipe {
 namespace {
 
 using ::superpipe::testing::streaming_run;
+
+std::string statistics_json(const RunFigures& figures, std::string_view version) {
+  return superpipe::statistics_json(figures, pass_times(figures), version);
+}
 
 TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
   const auto json = nlohmann::json::parse(statistics_json(streaming_run(), "1.2.3"));
@@ -45,6 +50,8 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "passes",
                                           "pass_ms",
                                           "bound_ms",
+                                          "windowed_bound_ms",
+                                          "avoidable_stall_share",
                                           "pinned_host_bytes",
                                           "mispredictions",
                                           "launch_overhead_ns_p50",
@@ -90,13 +97,10 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.stall_ms = 117;
   stats.pinned_host_bytes = Bytes{118};
   stats.errors = 119;
-  stats.pass_ms = {120, 120};
   stats.learned.layer_bytes = {Bytes{50}, Bytes{70}};
-  stats.learned.pass_bytes = Bytes{120};
   stats.learned.passes = 121;
   stats.learned.mispredictions = 122;
-  stats.managed_limit = Bytes{110};  // of the pass's 120 bytes, 10 cross the link
-  figures.link_bytes_per_second = 10;
+  const PassTimes times{3600, 3200, 1000, 2400, 0.375};
   const nlohmann::json expected = {{"version", "1.2.3"},
                                    {"policy", "naive"},
                                    {"k", 3},
@@ -123,20 +127,25 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"unchanged_evictions", 124},
                                    {"stall_ms", 117.0},
                                    {"passes", 121},
-                                   {"pass_ms", 120.0},
+                                   {"pass_ms", 3600.0},
                                    {"bound_ms", 1000.0},
+                                   {"windowed_bound_ms", 2400.0},
+                                   {"avoidable_stall_share", 0.375},
                                    {"pinned_host_bytes", 118},
                                    {"mispredictions", 122},
                                    {"launch_overhead_ns_p50", 105.0},
                                    {"launch_overhead_ns_p99", 106.0},
                                    {"errors", 119}};
-  EXPECT_EQ(nlohmann::json::parse(statistics_json(figures, "1.2.3")), expected);
+  EXPECT_EQ(nlohmann::json::parse(superpipe::statistics_json(figures, times, "1.2.3")), expected);
 }
 
-TEST(StatisticsJson, WritesZeroForABoundThatIsNotKnown) {
+TEST(StatisticsJson, WritesNoWindowedBoundThatIsNotKnown) {
   RunFigures figures = streaming_run();
   figures.link_bytes_per_second.reset();
-  EXPECT_EQ(nlohmann::json::parse(statistics_json(figures, "1.2.3"))["bound_ms"], 0.0);
+  const auto json = nlohmann::json::parse(statistics_json(figures, "1.2.3"));
+  EXPECT_EQ(json["bound_ms"], 0.0);
+  EXPECT_TRUE(json["windowed_bound_ms"].is_null());
+  EXPECT_TRUE(json["avoidable_stall_share"].is_null());
 }
 
 }  // namespace

@@ -208,7 +208,7 @@ TEST_F(MoverRoundsTest, AsksTheDeviceAboutPassThroughMemoryWhenThatIsDueAndRests
 
 TEST_F(MoverRoundsTest, MetersAreToldWhenWhatTheyWaitForHasCompleted) {
   const ManagerLock lock(core_.mutex);
-  core_.passes.note_start(blocked_event());
+  core_.passes.note_start(blocked_event(), 0);
   run_rounds();
   EXPECT_TRUE(mover_rounds_.is_pending());
   unblock();
@@ -218,7 +218,7 @@ TEST_F(MoverRoundsTest, MetersAreToldWhenWhatTheyWaitForHasCompleted) {
 
 TEST_F(MoverRoundsTest, AMeterDoesNotWaitForAnEventThatFailed) {
   const ManagerLock lock(core_.mutex);
-  core_.passes.note_start(blocked_event());
+  core_.passes.note_start(blocked_event(), 0);
   device_.fail(Call::kIsComplete, 1, Status::kDeviceError);
   EXPECT_TRUE(mover_rounds_.run());
   EXPECT_FALSE(mover_rounds_.is_pending());

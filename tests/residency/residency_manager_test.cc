@@ -75,7 +75,7 @@ TEST_F(ResidencyManagerTest, FetchesBeforeTheLaunchNeedsItOnceTheOrderIsKnown) {
   EXPECT_TRUE(after.learned.layers_known);
   EXPECT_GT(after.prefetches - before.prefetches, 20U);
   EXPECT_LE(after.demand_fetches - before.demand_fetches, 4U);
-  EXPECT_GE(after.pass_ms.size(), 4U);
+  EXPECT_GE(after.measured_passes.size(), 4U);
 }
 
 TEST_F(ResidencyManagerTest, RefusesALaunchThatAloneExceedsTheBudgetAndSaysBytesAndBudget) {
