@@ -160,6 +160,10 @@ Bounds bounds_of(const PassTrace& trace, std::size_t first, Bytes budget,
   const CountedLaunches all(trace, 0, trace.passes.size(), handles);
   const CountedLaunches counted(trace, first, trace.passes.size(), handles);
   bounds.windowed = windowed_bound(counted.sequence(), fit, host_to_device) / passes;
+  const TracedPass& last = trace.passes.back();
+  const CountedLaunches one(trace, trace.passes.size() - 1, trace.passes.size(), last.earlier);
+  bounds.repeated = windowed_bound_per_pass(
+      one.sequence(), saturating_subtract(budget, last.transients), host_to_device);
   const auto mean_of = [&](Replacement replacement) {
     const Bytes fetched = saturating_subtract(fetched_bytes(all.sequence(), fit, replacement),
                                               fetched_bytes(before.sequence(), fit, replacement));

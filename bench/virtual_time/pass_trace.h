@@ -48,6 +48,7 @@ struct Bounds {
   Seconds compute{};   ///< with everything on the device
   Seconds physical{};  ///< policy/timing_model.h
   Seconds windowed{};  ///< policy/windowed_bound.h
+  Seconds repeated{};  ///< the windowed bound of the last pass, if it is repeated without end
   Bytes min_bytes;     ///< fetched by MIN (policy/reference_traffic.h)
   Bytes lru_bytes;     ///< fetched by plain last use
 };

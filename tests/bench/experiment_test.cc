@@ -12,6 +12,7 @@
 
 #include "bench/virtual_time/pass_trace.h"
 #include "policy/piece_size.h"
+#include "profiler/pass_times.h"
 
 namespace superpipe::bench {
 namespace {
@@ -216,6 +217,62 @@ INSTANTIATE_TEST_SUITE_P(
       for (char& letter : word) letter = letter == '-' ? '_' : letter;
       return word + "_" + std::to_string(goal.param.percent);
     });
+
+/// A program and its budget, as a percentage of what it needs.
+struct Bounded {
+  std::string workload;
+  int percent;
+};
+
+class EstimatedBound : public ::testing::TestWithParam<Bounded> {};
+
+// A run knows neither how long each launch computes, nor which launches are a pass. Here both are
+// known.
+TEST_P(EstimatedBound, IsNearWhatTheTrueComputeTimesSay) {
+  constexpr int kPasses = 8;
+  constexpr double kMostError = 0.1;
+  const WorkloadEntry* const entry = find_workload(GetParam().workload);
+  ASSERT_NE(entry, nullptr);
+  Experiment options;
+  const PassTrace trace = record_passes(*entry->make(), kPasses, options.device.granularity);
+  options.policy = PolicyKind::kAuto;
+  options.budget =
+      Bytes{trace.peak().count() / 100 * static_cast<std::uint64_t>(GetParam().percent)};
+  options.piece_size = piece_size_for(options.budget, options.device.granularity);
+  options.passes = kPasses;
+  const Outcome outcome = run(*entry->make(), options);
+  ASSERT_THAT(outcome.error, IsEmpty());
+
+  RunFigures figures;
+  figures.policy = options.policy;
+  figures.residency = outcome.stats;
+  figures.link_bytes_per_second = options.device.to_device.bytes_per_second;
+  const PassTimes times = pass_times(figures);
+  const Bounds truth = bounds_of(trace, 2, options.budget, options.device.to_device);
+  const double windowed_ms = truth.repeated.count() * 1e3;
+  const double physical_ms = truth.physical.count() * 1e3;
+  ASSERT_TRUE(times.windowed_bound_ms);
+  RecordProperty("estimate_over_truth", std::to_string(*times.windowed_bound_ms / windowed_ms));
+  EXPECT_NEAR(*times.windowed_bound_ms, windowed_ms, kMostError * windowed_ms);
+  EXPECT_NEAR(*times.bound_ms, physical_ms, kMostError * physical_ms);
+  const double pass_ms =
+      std::chrono::duration<double, std::milli>(outcome.passes.back().time).count();
+  EXPECT_NEAR(times.pass_ms, pass_ms, kMostError * pass_ms);
+  ASSERT_TRUE(times.avoidable_stall_share);
+  EXPECT_LT(*times.avoidable_stall_share, 0.5) << "auto leaves less than that to be done";
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, EstimatedBound,
+                         ::testing::Values(Bounded{"llama-decode", 30}, Bounded{"llama-decode", 50},
+                                           Bounded{"llama-decode", 70}, Bounded{"training", 30},
+                                           Bounded{"training", 50}, Bounded{"training", 70},
+                                           Bounded{"llama-cuda-half", 50},
+                                           Bounded{"two-models", 50}),
+                         [](const auto& bounded) {
+                           std::string word = bounded.param.workload;
+                           for (char& letter : word) letter = letter == '-' ? '_' : letter;
+                           return word + "_" + std::to_string(bounded.param.percent);
+                         });
 
 }  // namespace
 }  // namespace superpipe::bench
