@@ -36,7 +36,7 @@ void add_earlier(const ResidencyCounters& earlier, ResidencyCounters& sum) {
 void add_learned(const ResidencyStats& earlier, ResidencyStats& sum) {
   const std::size_t passes = earlier.learned.passes + sum.learned.passes;
   const std::size_t mispredictions = earlier.learned.mispredictions + sum.learned.mispredictions;
-  if (!sum.learned.layers_known) {
+  if (!sum.learned.layers_known && sum.learned.launches == nullptr) {
     sum.learned = earlier.learned;
     sum.managed_limit = earlier.managed_limit;
   }

@@ -5,6 +5,8 @@
 
 #include <chrono>
 
+#include "tests/profiler/example_figures.h"
+
 namespace superpipe {
 namespace {
 
@@ -155,6 +157,15 @@ TEST(Merged, DescribesTheEarlierLayersWhereTheLaterRunLearnedNone) {
   EXPECT_EQ(sum.residency.managed_limit, 80_MiB);
   EXPECT_EQ(sum.residency.learned.passes, 4U);
   EXPECT_EQ(sum.residency.learned.mispredictions, 6U);
+}
+
+TEST(Merged, KeepsAPassThatWasFoundWithoutLayers) {
+  RunFigures later;
+  later.residency.managed_limit = 20_MiB;
+  later.residency.learned.launches = testing::pass_of({4_MiB});
+  const RunFigures sum = merged(learned_run(8_MiB, 80_MiB, 3), later);
+  EXPECT_EQ(sum.residency.learned.launches, later.residency.learned.launches);
+  EXPECT_EQ(sum.residency.managed_limit, 20_MiB);
 }
 
 TEST(Merged, KeepsWhatOnlyTheEarlierRunMeasured) {
