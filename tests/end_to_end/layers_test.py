@@ -86,6 +86,40 @@ class Figures(EndToEndCase):
         self.assertEqual(stats["fetches"], stats["prefetches"] + stats["demand_fetches"])
         self.assertEqual(stats["evictions"], stats["clean_evictions"] + stats["write_backs"])
 
+    def test_measures_passes_against_both_bounds(self) -> None:
+        # However late the machine is, passes take at least what is modelled, and bounds are made of what was measured.
+        command = layers(12, 2, passes=16)
+        modelled = {"SIMGPU_H2D_GBPS": "1", "SIMGPU_D2H_GBPS": "1", "SIMGPU_KERNEL_US": "100"}
+        for flags in (("--gpu-mem", "18M"), ("--k", "3", "--k-prime", "1"), ("--policy", "lru", "--gpu-mem", "18M")):
+            with self.subTest(flags=flags):
+                outcome = run(command, *flags, environment=modelled)
+                self.assert_succeeded(outcome)
+                stats = outcome.stats
+                self.assertGreaterEqual(stats["passes"], 10)
+                # With 18 MiB at least 6 of the 24 MiB cross a link of 1 GB/s in each pass, and at most all of them have to.
+                self.assertGreater(stats["bound_ms"], 5)
+                self.assertGreaterEqual(stats["windowed_bound_ms"], stats["bound_ms"] * (1 - 1e-9))
+                self.assertLess(stats["windowed_bound_ms"], 1.5 * stats["pass_ms"])
+                self.assertGreaterEqual(stats["avoidable_stall_share"], 0)
+                self.assertLessEqual(stats["avoidable_stall_share"], 1)
+                passes = self.lines(outcome.stderr, " passes of ")
+                self.assertEqual(len(passes), 1, outcome.stderr)
+                self.assertIn("times the physical bound of", passes[0])
+                self.assertIn("times the windowed bound of", passes[0])
+                self.assertEqual(len(self.lines(outcome.stderr, "better prefetching could avoid up to")), 1)
+
+    def test_knows_no_bound_where_no_pass_was_found(self) -> None:
+        stats = run(layers(12, 2, passes=1), "--gpu-mem", "18M").stats
+        self.assertEqual((stats["passes"], stats["pass_ms"], stats["bound_ms"]), (0, 0, 0))
+        self.assertIsNone(stats["windowed_bound_ms"])
+        self.assertIsNone(stats["avoidable_stall_share"])
+
+    def test_is_bound_by_compute_when_all_fits(self) -> None:
+        stats = run(layers(12, 2, passes=16), "--k", "12").stats
+        self.assertGreater(stats["bound_ms"], 0)
+        self.assertEqual(stats["windowed_bound_ms"], stats["bound_ms"])
+        self.assertIsNone(stats["avoidable_stall_share"])
+
     def test_superpipeline_hides_the_link_that_naive_waits_for(self) -> None:
         # A layer takes longer to compute than to arrive, so that a window of 4 layers can hide the link.
         command = layers(N, 2, "--compute-us", "4000", passes=10)
