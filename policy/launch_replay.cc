@@ -108,9 +108,12 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
 }
 
 /// A pass ends when the place comes to the launch that opened it, or soon after it left that behind
-/// in a jump: launches among which it jumps about repeat nothing.
+/// in a jump: launches among which it jumps about repeat nothing. Nor does a launch that is the
+/// same as the one before it open a pass, or a kernel that is launched a thousand times would open
+/// as many, each of which costs an event.
 void LaunchReplay::follow_passes() {
-  at_pass_start_ = is_sure() && since_moved_ >= kForesight &&
+  const bool repeats_a_launch = place_ && *place_ + 2 == log_.size();
+  at_pass_start_ = is_sure() && since_moved_ >= kForesight && !repeats_a_launch &&
                    (!pass_began_ || forgotten_ + *place_ >= *pass_began_);
   if (!at_pass_start_) return;
   if (pass_began_) ++passes_;

@@ -282,6 +282,21 @@ TEST_F(LaunchReplayPassTest, TakesAStepWithAccumulatedGradientsForOnePass) {
   }
 }
 
+TEST_F(LaunchReplayPassTest, TakesNoLaunchThatIsRepeatedForAPass) {
+  const auto layers = allocate_many(8);
+  for (const BufferId layer : layers) {
+    for (int i = 0; i < 50; ++i) launch(1, {layer});
+  }
+  EXPECT_THAT(starts_, IsEmpty());
+  for (int pass = 0; pass < 3; ++pass) {
+    for (const BufferId layer : layers) {
+      for (int i = 0; i < 50; ++i) launch(1, {layer});
+    }
+  }
+  ASSERT_GE(starts_.size(), 2U);
+  EXPECT_EQ(starts_.back(), starts_[starts_.size() - 2] + 400);
+}
+
 TEST_F(LaunchReplayPassTest, BeginsNoneWhereNothingRepeats) {
   for (int i = 0; i < 200; ++i) launch(1, {allocate()});
   EXPECT_THAT(starts_, IsEmpty());
