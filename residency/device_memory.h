@@ -43,8 +43,12 @@ class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 
-  /// Bytes that the device has given to anybody: this process, and others. Source: cuMemGetInfo.
-  virtual Result<Bytes> used_bytes() = 0;
+  /// What the device has given to anybody, this process and others, and what it has in all.
+  struct Usage {
+    Bytes used, total;
+  };
+  /// Source: cuMemGetInfo.
+  virtual Result<Usage> usage() = 0;
 
   /// The allocation granule of physical pages, a power of two (2 MiB on every device known).
   [[nodiscard]] virtual Bytes granularity() const = 0;

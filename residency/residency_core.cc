@@ -40,9 +40,9 @@ Status ResidencyCore::start() {
   if (!windows.ok()) return windows.status();
   windows_base = *windows;
   if (moves && options.compares_digests) (void)digester.prepare();
-  const auto used = device.used_bytes();
-  if (!used.ok()) return used.status();
-  passthrough.start(*used);
+  const auto usage = device.usage();
+  if (!usage.ok()) return usage.status();
+  passthrough.start(usage->used);
   arena = std::make_unique<Arena>(arena_base, options.arena_size, granule);
   if (!arena->ok()) return Status::kOutOfHostMemory;
   pool = std::make_unique<PagePool>(device, windows_base, options.arena_size, granule);
@@ -94,19 +94,19 @@ bool ResidencyCore::sample_passthrough() noexcept {
     return false;
   }
   const auto sample = passthrough.begin_sample();
-  Result<Bytes> used = Status::kDeviceError;
+  Result<DeviceMemory::Usage> usage = Status::kDeviceError;
   {
     const Unlocked unlocked(mutex);
-    used = device.used_bytes();
+    usage = device.usage();
   }
   sampling = false;
   announce_to_waiters();
-  if (!used.ok()) {
+  if (!usage.ok()) {
     passthrough.give_up_sample(sample, now());
     return false;
   }
   ++samples;
-  const Bytes besides_pages = saturating_subtract(*used, ledger.pages());
+  const Bytes besides_pages = saturating_subtract(usage->used, ledger.pages());
   const bool moved = passthrough.end_sample(sample, besides_pages, now());
   refresh_limit();
   note_peak();

@@ -138,9 +138,9 @@ void VirtualDevice::note_host_write(const void* host) {
 
 Time VirtualDevice::end_of(StreamHandle stream) const { return streams_.at(stream).end(); }
 
-Result<Bytes> VirtualDevice::used_bytes() {
-  enter(DeviceCall::kOther, options_.costs.used_bytes);
-  return page_bytes_;
+Result<DeviceMemory::Usage> VirtualDevice::usage() {
+  enter(DeviceCall::kOther, options_.costs.usage);
+  return Usage{page_bytes_ + others_, options_.capacity};
 }
 
 Result<Address> VirtualDevice::reserve(Bytes size) {

@@ -79,7 +79,7 @@ struct DeviceCosts {
   Time enqueue_copy{std::chrono::microseconds{3}};
   Time pin{std::chrono::microseconds{20}};           ///< cuMemHostRegister, of any size
   Bandwidth pin_rate{5e9};                           ///< and besides, for faulting the pages in
-  Time used_bytes{std::chrono::microseconds{10}};    ///< cuMemGetInfo
+  Time usage{std::chrono::microseconds{10}};         ///< cuMemGetInfo
   Time load_code{std::chrono::milliseconds{1}};      ///< cuModuleLoadData, of one small kernel
   Time create_handle{std::chrono::microseconds{2}};  ///< an event or a stream
   Time launch{std::chrono::microseconds{10}};  ///< of the program, with what its framework does
@@ -136,6 +136,8 @@ class VirtualDevice : public DeviceMemory {
   void upload(StreamHandle stream, Address address, Bytes size);
   /// The program copied into the host copy at `host` itself, until now.
   void note_host_write(const void* host);
+  /// Other processes hold `bytes` of the device from now on.
+  void set_others(Bytes bytes) { others_ = bytes; }
   /// When all that was submitted to `stream` will be over.
   [[nodiscard]] Time end_of(StreamHandle stream) const;
 
@@ -150,7 +152,7 @@ class VirtualDevice : public DeviceMemory {
   [[nodiscard]] const std::vector<std::string>& violations() const { return violations_; }
 
   // -- the port
-  Result<Bytes> used_bytes() override;
+  Result<Usage> usage() override;
   [[nodiscard]] Bytes granularity() const override { return options_.granularity; }
   Result<Address> reserve(Bytes size) override;
   Status release_reservation(Address address, Bytes size) override;
@@ -226,6 +228,7 @@ class VirtualDevice : public DeviceMemory {
   const StreamHandle program_;
   Address next_address_ = Address{1} << 44;
   Bytes page_bytes_;
+  Bytes others_;
   Bytes peak_page_bytes_;
   Bytes to_device_bytes_;
   Bytes to_host_bytes_;

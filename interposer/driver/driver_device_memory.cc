@@ -148,7 +148,7 @@ DriverDeviceMemory::DriverDeviceMemory(CUcontext context, CUdevice device)
 DriverDeviceMemory::~DriverDeviceMemory() {
   const InRelaxedContext in_context(context_);
   // The addresses of a context that has been destroyed may be another one's: they are not freed.
-  if (digests_ != nullptr && !(in_context.is_current() && DriverDeviceMemory::used_bytes().ok())) {
+  if (digests_ != nullptr && !(in_context.is_current() && DriverDeviceMemory::usage().ok())) {
     digests_->abandon();
   }
   digests_.reset();
@@ -191,14 +191,14 @@ Status DriverDeviceMemory::destroy_pages(PageHandle pages, Bytes /*size*/) {
   return checked(driver().cuMemRelease(static_cast<std::uint64_t>(pages)), "cuMemRelease");
 }
 
-Result<Bytes> DriverDeviceMemory::used_bytes() {
+Result<DeviceMemory::Usage> DriverDeviceMemory::usage() {
   const InRelaxedContext in_context(context_);
   std::size_t free = 0;
   std::size_t total = 0;
   // Asked at any time: an error that the program's work has left behind is not ours to report.
   const Status asked = to_status(driver().cuMemGetInfo_v2(&free, &total));
   if (asked != Status::kOk) return asked;
-  return Bytes{total - std::min(free, total)};
+  return Usage{Bytes{total - std::min(free, total)}, Bytes{total}};
 }
 
 Status DriverDeviceMemory::map(Address address, Bytes size, PageHandle pages) {

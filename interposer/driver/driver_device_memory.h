@@ -26,7 +26,7 @@ class DriverDeviceMemory final : public DeviceMemory {
   DriverDeviceMemory(const DriverDeviceMemory&) = delete;
   DriverDeviceMemory& operator=(const DriverDeviceMemory&) = delete;
 
-  Result<Bytes> used_bytes() override;
+  Result<Usage> usage() override;
   [[nodiscard]] Bytes granularity() const override { return granularity_; }
   Result<Address> reserve(Bytes size) override;
   Status release_reservation(Address address, Bytes size) override;

@@ -12,7 +12,7 @@ const char* name_of(Call call) {
       "unmap",          "create_stream",       "destroy_stream", "create_event",  "destroy_event",
       "record",         "stream_wait",         "is_complete",    "wait",          "is_capturing",
       "copy_to_device", "copy_to_host",        "zero",           "pin",           "unpin",
-      "used_bytes",     "prepare_digests",     "digest"};
+      "usage",          "prepare_digests",     "digest"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(Call::kCount));
   return kNames[static_cast<std::size_t>(call)];
 }
@@ -84,6 +84,11 @@ void FakeDevice::set_capturing(StreamHandle stream, bool capturing) {
 void FakeDevice::set_passthrough(Bytes bytes) {
   const Guard guard(mutex_);
   passthrough_ = bytes;
+}
+
+void FakeDevice::set_others(Bytes bytes) {
+  const Guard guard(mutex_);
+  others_ = bytes;
 }
 
 bool FakeDevice::read(Address address, std::size_t size, std::byte* out) {
@@ -292,7 +297,8 @@ Result<PageHandle> FakeDevice::create_pages(Bytes size) {
   if (const Status status = enter(Call::kCreatePages); status != Status::kOk) return status;
   const Guard guard(mutex_);
   if (size.count() % options_.granularity.count() != 0) violate("pages of an odd size");
-  if (device_bytes_ + passthrough_ + size > options_.capacity) return Status::kOutOfDeviceMemory;
+  if (device_bytes_ + passthrough_ + others_ + size > options_.capacity)
+    return Status::kOutOfDeviceMemory;
   device_bytes_ += size;
   peak_bytes_ = std::max(peak_bytes_, device_bytes_ + passthrough_);
   auto pages = std::make_shared<Physical>();
@@ -451,10 +457,10 @@ Status FakeDevice::wait(EventHandle event, std::chrono::milliseconds limit) {
   return Status::kOk;
 }
 
-Result<Bytes> FakeDevice::used_bytes() {
-  if (const Status status = enter(Call::kUsedBytes); status != Status::kOk) return status;
+Result<DeviceMemory::Usage> FakeDevice::usage() {
+  if (const Status status = enter(Call::kUsage); status != Status::kOk) return status;
   const Guard guard(mutex_);
-  return device_bytes_ + passthrough_;
+  return Usage{device_bytes_ + passthrough_ + others_, options_.total};
 }
 
 Result<bool> FakeDevice::is_capturing(StreamHandle stream) {

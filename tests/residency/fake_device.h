@@ -48,7 +48,7 @@ enum class Call {
   kZero,
   kPin,
   kUnpin,
-  kUsedBytes,
+  kUsage,
   kPrepareDigests,
   kDigest,
   kCount,
@@ -69,7 +69,8 @@ class FakeDevice : public DeviceMemory {
     std::uint64_t seed = 1;
     Bytes granularity = Bytes{4096};
     Bytes capacity{std::uint64_t{1} << 40};
-    bool eager = false;  ///< everything runs when it is enqueued
+    Bytes total{std::uint64_t{1} << 40};  ///< what it says that it has, true or not
+    bool eager = false;                   ///< everything runs when it is enqueued
     Sabotage sabotage = {};
   };
 
@@ -94,6 +95,8 @@ class FakeDevice : public DeviceMemory {
   void set_capturing(StreamHandle stream, bool capturing);
   /// What the device holds besides the manager's pages: it counts against the capacity.
   void set_passthrough(Bytes bytes);
+  /// What other processes hold: it counts as the manager's pages do, but not in peak_bytes().
+  void set_others(Bytes bytes);
 
   /// Device bytes for work that runs now; unmapped parts are a violation, and are not touched.
   bool read(Address address, std::size_t size, std::byte* out);
@@ -124,7 +127,7 @@ class FakeDevice : public DeviceMemory {
 
   // -- the port
   [[nodiscard]] Bytes granularity() const override { return options_.granularity; }
-  Result<Bytes> used_bytes() override;
+  Result<Usage> usage() override;
   Result<Address> reserve(Bytes size) override;
   Status release_reservation(Address address, Bytes size) override;
   Result<PageHandle> create_pages(Bytes size) override;
@@ -220,6 +223,7 @@ class FakeDevice : public DeviceMemory {
   std::optional<DigestKey> digest_key_;
   Bytes device_bytes_;
   Bytes passthrough_;
+  Bytes others_;
   Bytes peak_bytes_;
   std::atomic<std::int64_t> clock_us_{0};
 };

@@ -195,15 +195,15 @@ TEST_F(MoverRoundsTest, FetchesThatNobodyWantsAnyMoreAreDropped) {
 TEST_F(MoverRoundsTest, AsksTheDeviceAboutPassThroughMemoryWhenThatIsDueAndRestsNoLonger) {
   const ManagerLock lock(core_.mutex);
   (void)core_.sample_passthrough();
-  const int asked = device_.calls(Call::kUsedBytes);
+  const int asked = device_.calls(Call::kUsage);
   (void)mover_rounds_.run();
-  EXPECT_EQ(device_.calls(Call::kUsedBytes), asked);
+  EXPECT_EQ(device_.calls(Call::kUsage), asked);
   const auto rest = mover_rounds_.longest_rest();
   EXPECT_GT(rest, milliseconds{0});
   pass(std::chrono::ceil<milliseconds>(rest));
   EXPECT_EQ(mover_rounds_.longest_rest(), milliseconds{0});
   (void)mover_rounds_.run();
-  EXPECT_EQ(device_.calls(Call::kUsedBytes), asked + 1);
+  EXPECT_EQ(device_.calls(Call::kUsage), asked + 1);
 }
 
 TEST_F(MoverRoundsTest, MetersAreToldWhenWhatTheyWaitForHasCompleted) {

@@ -44,11 +44,11 @@ class PassthroughTest : public ManagerTest {
   }
   /// Lets the worker go on until it has asked the device once more.
   void sample() {
-    const int asked = device_->calls(Call::kUsedBytes);
-    for (int i = 0; i < 1000 && device_->calls(Call::kUsedBytes) == asked; ++i) {
+    const int asked = device_->calls(Call::kUsage);
+    for (int i = 0; i < 1000 && device_->calls(Call::kUsage) == asked; ++i) {
       (void)manager_->run_worker_once();
     }
-    ASSERT_GT(device_->calls(Call::kUsedBytes), asked);
+    ASSERT_GT(device_->calls(Call::kUsage), asked);
   }
   /// Lets worker and device go on until there is nothing left to do.
   void settle() {
@@ -116,11 +116,11 @@ TEST_F(PassthroughTest, IsNotWaitedFor) {
   make(budget_of(8));
   const auto buffers = fill_eight_pages();
   const int unmapped = device_->calls(Call::kUnmap);
-  const int asked = device_->calls(Call::kUsedBytes);
+  const int asked = device_->calls(Call::kUsage);
   grow(3);
   shrink(1);
   EXPECT_EQ(device_->calls(Call::kUnmap), unmapped);
-  EXPECT_EQ(device_->calls(Call::kUsedBytes), asked);
+  EXPECT_EQ(device_->calls(Call::kUsage), asked);
 }
 
 // What the driver takes unasked between two samples fits the headroom.
@@ -209,11 +209,11 @@ TEST_F(PassthroughTest, AsksVictimsThatCannotGoOncePerSample) {
   (void)fill_eight_pages();
   settle();
   device_->fail(Call::kUnmap, 1, Status::kDeviceError, true);
-  const int asked = device_->calls(Call::kUsedBytes);
+  const int asked = device_->calls(Call::kUsage);
   const int unmapped = device_->calls(Call::kUnmap);
   grow(3);
   for (int i = 0; i < 2000; ++i) (void)manager_->run_worker_once();
-  const int samples = device_->calls(Call::kUsedBytes) - asked;
+  const int samples = device_->calls(Call::kUsage) - asked;
   EXPECT_LE(device_->calls(Call::kUnmap) - unmapped, 4 * (samples + 1)) << "four victims each time";
   device_->clear_faults();
 }
@@ -266,7 +266,7 @@ class PassthroughThreadsTest : public PassthroughTest {
 // Two samples of the same growth must not take it off the estimate twice.
 TEST_F(PassthroughThreadsTest, IsSampledByOneThreadAtATime) {
   make(budget_of(8));
-  hold(Call::kUsedBytes);
+  hold(Call::kUsage);
   auto first = std::async(std::launch::async, [&] { (void)manager_->capacity(1_MiB, 1_MiB); });
   wait_until_held();
   grow(3);
@@ -326,7 +326,7 @@ TEST_F(PassthroughThreadsTest, IsSampledHoweverOftenOthersAnnounceChanges) {
 
 TEST_F(PassthroughThreadsTest, DoesNotChangePagesWhileItIsSampled) {
   make(budget_of(8));
-  hold(Call::kUsedBytes);
+  hold(Call::kUsage);
   auto asked = std::async(std::launch::async, [&] { (void)manager_->capacity(1_MiB, 1_MiB); });
   wait_until_held();
   const int created = device_->calls(Call::kCreatePages);

@@ -14,9 +14,9 @@ using std::chrono::milliseconds;
 
 class ResidencyCoreTest : public CoreTest {
  protected:
-  [[nodiscard]] int samples() { return device_.calls(Call::kUsedBytes) - at_start_; }
+  [[nodiscard]] int samples() { return device_.calls(Call::kUsage) - at_start_; }
 
-  const int at_start_ = device_.calls(Call::kUsedBytes);
+  const int at_start_ = device_.calls(Call::kUsage);
 };
 
 TEST_F(ResidencyCoreTest, ASampleTellsWhetherTheEstimateIsAnotherOne) {
@@ -32,7 +32,7 @@ TEST_F(ResidencyCoreTest, ASampleTellsWhetherTheEstimateIsAnotherOne) {
 
 TEST_F(ResidencyCoreTest, ASampleThatFailsPutsTheNextOneOff) {
   const ManagerLock lock(core_.mutex);
-  device_.fail(Call::kUsedBytes, 1, Status::kDeviceError);
+  device_.fail(Call::kUsage, 1, Status::kDeviceError);
   EXPECT_FALSE(core_.sample_passthrough());
   EXPECT_FALSE(core_.passthrough.is_due(core_.now()));
   EXPECT_FALSE(core_.sampling);

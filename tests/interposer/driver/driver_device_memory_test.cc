@@ -48,15 +48,15 @@ TEST_F(DriverDeviceMemoryTest, TakesTheGranularityOfTheDriver) {
 }
 
 TEST_F(DriverDeviceMemoryTest, TellsHowMuchOfTheDeviceIsUsedByAnybody) {
-  const auto before = memory_.used_bytes();
+  const auto before = memory_.usage();
   ASSERT_TRUE(before.ok());
   const auto pages = memory_.create_pages(4_MiB);
   ASSERT_TRUE(pages.ok());
-  EXPECT_EQ(*memory_.used_bytes(), *before + 4_MiB);
+  EXPECT_EQ(memory_.usage()->used, before->used + 4_MiB);
   EXPECT_EQ(memory_.destroy_pages(*pages, 4_MiB), Status::kOk);
-  EXPECT_EQ(*memory_.used_bytes(), *before);
+  EXPECT_EQ(memory_.usage()->used, before->used);
   driver().cuMemGetInfo_v2 = [](std::size_t*, std::size_t*) { return CUDA_ERROR_UNKNOWN; };
-  EXPECT_EQ(memory_.used_bytes().status(), Status::kDeviceError);
+  EXPECT_EQ(memory_.usage().status(), Status::kDeviceError);
 }
 
 TEST_F(DriverDeviceMemoryTest, MakesItsContextCurrentWhereAnotherIs) {
