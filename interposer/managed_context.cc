@@ -178,8 +178,8 @@ RunFigures ManagedContext::figures() const {
     restore_larger_passes(noted_, figures.residency);
   }
   if (auto pass = residency_->foreseen_pass()) figures.residency.learned.launches = std::move(pass);
-  figures.budget = budget_;
-  if (budget_ == Bytes{} && configuration_.policy != PolicyKind::kResident) {
+  figures.budget = figures.residency.budget;
+  if (figures.budget == Bytes{} && configuration_.policy != PolicyKind::kResident) {
     figures.budget = figures.residency.managed_limit;
   }
   figures.context_bytes = context_bytes_;

@@ -403,6 +403,7 @@ void PolicyEngine::on_free(BufferId id) {
   if (puller_ != nullptr) puller_->on_free(id);
 }
 void PolicyEngine::on_passthrough_bytes(Bytes bytes) { impl_->on_passthrough_bytes(bytes); }
+void PolicyEngine::set_budget(Bytes budget) { impl_->set_budget(budget); }
 Decision PolicyEngine::on_launch(const Access& access) {
   ++launches_;
   if (puller_ != nullptr) puller_->on_launch(access.kernel, access.buffers);

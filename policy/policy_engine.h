@@ -94,6 +94,11 @@ class PolicyEngine {
   /// Pass-through memory and the headroom for its growth take `bytes` of the budget by now.
   void on_passthrough_bytes(Bytes bytes);
 
+  /// The user allows `budget` device bytes from now on, as a promise, whatever the budget was. A
+  /// policy that counts layers takes the k that fits, at once if less does and as a pass begins if
+  /// more does. REQUIRES: the configuration has a budget and no k.
+  void set_budget(Bytes budget);
+
   /// A launch is about to be submitted. Amortised O(buffers of the launch + what is moved).
   [[nodiscard]] Decision on_launch(const Access& access);
 

@@ -29,6 +29,10 @@ class PolicyEngine::Impl {
   void on_host_write(BufferId id);
   void on_free(BufferId id);
   void on_passthrough_bytes(Bytes bytes) { passthrough_ = bytes; }
+  void set_budget(Bytes budget) {
+    config_.budget = budget;
+    config_.budget_is_promise = true;
+  }
   Decision on_launch(const Access& access);
   Bytes managed_limit() const;
   bool limit_is_hard() const { return config_.budget && config_.budget_is_promise; }

@@ -29,6 +29,8 @@ struct ResidencyCounters {
   double stall_ms = 0;
   Bytes pinned_host_bytes;
   Bytes managed_limit;
+  Bytes budget;                      ///< the last one, without the context; 0: none
+  std::uint64_t budget_changes = 0;  ///< while the program ran
   std::uint64_t errors = 0;
 };
 

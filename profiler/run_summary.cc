@@ -87,6 +87,11 @@ std::string summary_text(const RunFigures& figures, const PassTimes& times) {
     text += "superpipe: " + std::to_string(figures.launches()) +
             " launches, no repeated pass found, stalled " + fixed(stats.stall_ms, 1) + " ms\n";
   }
+  if (stats.budget_changes > 0) {
+    text += "superpipe: the budget changed " + std::to_string(stats.budget_changes) +
+            (stats.budget_changes == 1 ? " time" : " times") + ", at last to " +
+            format_bytes(figures.budget + figures.context_bytes) + "\n";
+  }
   if (const auto& refusal = stats.worst_refusal) {
     const Bytes budget = figures.budget + figures.context_bytes;
     text += "superpipe: the budget of " + exact_bytes(budget) + " was too small for " +

@@ -24,6 +24,7 @@ std::string statistics_json(const RunFigures& figures, const PassTimes& times,
   json["k"] = figures.scheduled_k();
   json["k_prime"] = figures.scheduled_k_prime();
   json["budget_bytes"] = figures.budget.count();
+  json["budget_changes"] = stats.budget_changes;
   json["context_bytes"] = figures.context_bytes.count();
   json["layers"] = stats.learned.layer_bytes.size();
   json["layer_bytes"] = std::move(layers);

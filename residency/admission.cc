@@ -12,6 +12,7 @@ namespace superpipe {
 Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
   follow(decision);
   Attempt attempt = begin(set);
+  if (attempt.working_set > core_.ledger.limit()) (void)core_.claim(attempt.working_set);
   if (const Status refused = refuse_too_large(set, attempt); refused != Status::kOk) return refused;
   for (;;) {
     const auto missing = demand_missing(set, attempt);
@@ -158,11 +159,13 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   if (!too_large && others_move(set)) return Next::kWait;
   if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough()) return Next::kLookAgain;
   if (core_.counters.errors > attempt.errors_before) return Status::kDeviceError;
+  if (core_.claim(core_.passthrough.allowed())) return Next::kLookAgain;
   if (core_.must_keep_limit()) {
     warn_immovable(attempt);
     return Status::kWorkingSetTooLarge;
   }
   attempt.over_limit = true;
+  core_.limit_lowered = false;
   if (core_.ledger.is_hard()) warn_overflow(attempt);
   return Next::kLookAgain;
 }

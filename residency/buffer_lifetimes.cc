@@ -47,28 +47,13 @@ std::optional<Bytes> BufferLifetimes::reserve_backing(Bytes size) {
   const Bytes live = core_.ledger.live() + round_up(size, core_.granule);
   if (!core_.backs_buffers && live <= core_.ledger.limit()) return Bytes{};
   const Bytes backing = HostStore::backing_of(size);
-  if (!core_.host.reserve(backing)) return std::nullopt;
-  if (core_.backs_buffers || back_all()) return backing;
-  core_.host.unreserve(backing);
-  return std::nullopt;
-}
-
-// Sets aside host memory for each live buffer that has none. @return whether there was enough: if
-// not, all is as it was.
-bool BufferLifetimes::back_all() {
-  for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
-    Buffer& buffer = core_.buffers[BufferId{i}];
-    if (!buffer.live || core_.back(buffer)) continue;
-    for (std::uint32_t j = 0; j < i; ++j) {
-      Buffer& other = core_.buffers[BufferId{j}];
-      // What has a slab, or is getting it, stays backed.
-      if (!other.live || other.host.slab || other.host.is_mapping) continue;
-      core_.host.unreserve(std::exchange(other.host.backing, Bytes{}));
-    }
-    return false;
+  if (core_.host.reserve(backing)) {
+    if (core_.backs_buffers || core_.back_all()) return backing;
+    core_.host.unreserve(backing);
   }
-  core_.backs_buffers = true;
-  return true;
+  // What was left to other processes may be room enough after all.
+  const bool fits = !core_.backs_buffers && core_.claim(live) && live <= core_.ledger.limit();
+  return fits ? std::optional(Bytes{}) : std::nullopt;
 }
 
 // Throws std::bad_alloc, with nothing changed.
@@ -259,6 +244,8 @@ void BufferLifetimes::begin_life(BufferId id, Bytes size, Bytes backing) {
   buffer.live = true;
   buffer.is_beginning = false;
   buffer.host.backing = backing;
+  // From the first buffer on, the worker looks at what other processes take.
+  if (core_.ledger.live() == Bytes{} && core_.samples_passthrough()) core_.wake_worker();
   core_.ledger.begin_life(buffer.footprint, size);
   core_.note_peak();
   core_.arena->set_owner(buffer.base.load(), buffer.footprint, index_of(id));

@@ -33,7 +33,6 @@ class BufferLifetimes {
   };
 
   std::optional<Bytes> reserve_backing(Bytes size) REQUIRES(manager_lock);
-  bool back_all() REQUIRES(manager_lock);
   Result<Address> allocate_backed(Bytes size, Bytes backing, std::optional<StreamHandle> stream)
       REQUIRES(manager_lock);
   std::optional<BufferId> claim_cached(Bytes footprint, std::optional<StreamHandle> stream)

@@ -35,7 +35,11 @@ bool MoverRounds::run() noexcept {
   }
   worked = evictor_.settle_digests() || worked;
   if (core_.passthrough.is_due(core_.now())) worked = core_.sample_passthrough() || worked;
-  if (core_.ledger.excess() > Bytes{}) worked = pages_.reclaim_one() || worked;
+  if (core_.ledger.excess() > Bytes{}) {
+    worked = pages_.reclaim_one() || worked;
+  } else {
+    core_.limit_lowered = false;
+  }
   if (must_relieve()) worked = relieve() || worked;
   worked = fetch_next() || evict_next() || pull() || worked;
   if (worked) core_.flush_warnings();
@@ -83,10 +87,10 @@ bool MoverRounds::poll(Meter& meter) {
 
 // Whether to evict for a limit that has shrunk below the pages. Where a launch may exceed the
 // limit, this is left to the next launch that needs room: evicting behind each such launch would
-// move the same content every time.
+// move the same content every time. But the first time after the limit was lowered, the pages go.
 bool MoverRounds::must_relieve() const {
-  return core_.ledger.excess() > core_.coming() && core_.must_keep_limit() &&
-         relieved_in_vain_ != core_.samples;
+  return core_.ledger.excess() > core_.coming() &&
+         (core_.must_keep_limit() || core_.limit_lowered) && relieved_in_vain_ != core_.samples;
 }
 
 // Requests evictions of what exceeds the limit. Where nobody can go, because all are pinned, or

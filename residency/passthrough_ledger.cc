@@ -19,6 +19,11 @@ PassthroughLedger::PassthroughLedger(std::optional<Bytes> budget, Bytes headroom
       sample_above_((budget ? headroom : kMostRounding).count() / 2),
       most_growth_(budget ? budget->count() : kNoLimit) {}
 
+void PassthroughLedger::set_budget(Bytes budget) noexcept {
+  budget_ = budget;
+  most_growth_.store(saturating_subtract(budget, sampled_).count(), std::memory_order_relaxed);
+}
+
 std::uint8_t PassthroughLedger::under_way() const noexcept {
   std::uint8_t changes = 0;
   for (const auto change :
@@ -44,10 +49,8 @@ bool PassthroughLedger::end_sample(const Sample& sample, Bytes used, TimePoint n
   baseline_ = used - sampled_;
   counted_ = std::min(counted_ + Bytes{sample.grown}, sampled_);
   grown_.fetch_sub(sample.grown, std::memory_order_relaxed);
-  if (budget_) {
-    const std::uint64_t budget = budget_->count();
-    most_growth_.store(budget - std::min(budget, sampled_.count()), std::memory_order_relaxed);
-  }
+  if (budget_) set_budget(*budget_);
+  set_yielded(yielded_);
   sampled_at_ = now;
   const bool moved = sampled_ != before;
   const bool quiet = !moved && sample.changes == 0 && sample.grown == 0;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "policy/budget.h"
 #include "policy/units.h"
 #include "residency/passthrough_change.h"
 
@@ -53,6 +54,11 @@ class PassthroughLedger {
   /// made. `headroom`: the part of it that is kept free for growth between samples. `block`: what
   /// the driver takes of the device at least, for an allocation however small.
   PassthroughLedger(std::optional<Bytes> budget, Bytes headroom, Bytes block);
+
+  /// Managed and pass-through bytes may take `budget` together from now on. REQUIRES: there was a
+  /// budget before.
+  void set_budget(Bytes budget) noexcept;
+  [[nodiscard]] std::optional<Bytes> budget() const noexcept { return budget_; }
 
   /// The device held `used` bytes before there was a page of ours: these are nobody's.
   void start(Bytes used) { baseline_ = used; }
@@ -107,8 +113,20 @@ class PassthroughLedger {
   }
 
   /// What the budget has to leave free of managed pages: bytes(), or more, so that at least the
-  /// headroom is free beyond the last sample.
-  [[nodiscard]] Bytes reserved() const noexcept { return sampled_ + std::max(grown(), headroom_); }
+  /// headroom is free beyond the last sample; and what is yielded to other processes.
+  [[nodiscard]] Bytes reserved() const noexcept { return kept_ + std::max(grown(), headroom_); }
+
+  /// What the budget would let managed pages take if nothing was yielded; 0 without a budget.
+  [[nodiscard]] Bytes allowed() const noexcept {
+    return saturating_subtract(budget_.value_or(Bytes{}), sampled_ + std::max(grown(), headroom_));
+  }
+  /// Of that, `bytes` are left to other processes from now on (DevicePressure): reserved() has them
+  /// too.
+  void set_yielded(Bytes bytes) noexcept {
+    yielded_ = bytes;
+    kept_ = sampled_ + yielded_;
+  }
+  [[nodiscard]] Bytes yielded() const noexcept { return yielded_; }
 
   [[nodiscard]] Bytes headroom() const noexcept { return headroom_; }
 
@@ -133,6 +151,10 @@ class PassthroughLedger {
   /// REQUIRES: no page of ours was created or destroyed since begin_sample().
   /// @return whether the estimate is another one now.
   bool end_sample(const Sample& sample, Bytes used, TimePoint now) noexcept;
+
+  /// The next sample is due after the shortest interval, though nothing that is counted here
+  /// changed.
+  void sample_again_soon() noexcept { interval_ = kShortestInterval; }
 
   /// The device did not answer; what the sample began with counts on.
   void give_up_sample(const Sample& sample, TimePoint now) noexcept;
@@ -166,7 +188,7 @@ class PassthroughLedger {
     return Bytes{grown_.load(std::memory_order_acquire)};
   }
 
-  const std::optional<Bytes> budget_;
+  std::optional<Bytes> budget_;
   const Bytes headroom_;
   const Bytes block_;
   const std::uint64_t sample_above_;     ///< growth since the last sample that calls for another
@@ -177,6 +199,8 @@ class PassthroughLedger {
   std::atomic<std::uint64_t> most_growth_;  ///< the budget less what the last sample found
   Bytes baseline_;           ///< what others hold: at the start, or found to be theirs since
   Bytes sampled_;            ///< this process's share, by the last sample
+  Bytes yielded_;            ///< what pages leave to other processes
+  Bytes kept_;               ///< sampled_ and yielded_ together: reserved() is read at each launch
   Bytes counted_;            ///< of sampled_, what hooks counted; freed since or not
   Bytes noted_;              ///< of sampled_, what grew uncounted while growth was noted
   bool was_freed_ = false;   ///< a free was noted before the last sample: pools give back later

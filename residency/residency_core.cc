@@ -26,6 +26,7 @@ ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions
       transfers(device_memory, events),
       digester(device_memory, events),
       passthrough(manager_options.policy.budget, manager_options.headroom, granule),
+      pressure(manager_options.headroom, granule),
       policy(manager_options.policy),
       asks_policy(moves && !manager_options.policy_waits),
       timeline(manager_options.record_timeline ? std::make_unique<Timeline>() : nullptr),
@@ -82,6 +83,58 @@ void ResidencyCore::refresh_limit() {
   ledger.set_limit(std::min(policy.managed_limit(), kUnlimited), policy.limit_is_hard());
 }
 
+BudgetAnswer ResidencyCore::set_budget(Bytes budget) noexcept {
+  if (stopped || abandoned) return BudgetAnswer::kEnded;
+  if (options.policy.k) return BudgetAnswer::kCountsLayers;
+  const std::optional<Bytes> before = passthrough.budget();
+  if (!moves || !before) return BudgetAnswer::kNothingMoves;
+  if (budget < passthrough.bytes() + passthrough.headroom() + granule) {
+    return BudgetAnswer::kTooSmall;
+  }
+  passthrough.set_budget(budget);
+  passthrough.set_yielded(pressure.yielded(passthrough.allowed()));
+  if (!backs_buffers && ledger.live() > passthrough.allowed() - passthrough.yielded() &&
+      !back_all()) {
+    passthrough.set_budget(*before);
+    passthrough.set_yielded(pressure.yielded(passthrough.allowed()));
+    return BudgetAnswer::kHostMemoryShort;
+  }
+  policy.set_budget(budget);
+  budget_was_set = true;
+  if (budget != *before) ++counters.budget_changes;
+  refresh_limit();
+  limit_lowered = limit_lowered || !ledger.is_within_limit();
+  return BudgetAnswer::kChanged;
+}
+
+bool ResidencyCore::claim(Bytes bytes) noexcept {
+  if (!pressure.claim(bytes)) return false;
+  const Bytes before = ledger.limit();
+  passthrough.set_yielded(pressure.yielded(passthrough.allowed()));
+  refresh_limit();
+  return ledger.limit() > before;
+}
+
+// Has the limit follow the room that other processes leave, which was `before`. Where host memory
+// is short of what would have to leave, pages stay, and the driver will say when the device is
+// full.
+void ResidencyCore::yield(const DevicePressure& before, bool shifted) noexcept {
+  const Bytes allowed = passthrough.allowed();
+  const Bytes yielded = pressure.yielded(allowed);
+  const bool needs_backing = !backs_buffers && ledger.live() > allowed - yielded;
+  if (yielded > passthrough.yielded() && needs_backing && !back_all()) {
+    pressure = before;
+    warnings.once("unyielding", [] {
+      return std::string(
+          "other processes need device memory, but the host store is too small for what would have "
+          "to leave the device (SUPERPIPE_HOST_MEM, memory available, cgroup limit)");
+    });
+    return;
+  }
+  passthrough.set_yielded(yielded);
+  if (shifted) passthrough.sample_again_soon();
+}
+
 void ResidencyCore::note_peak() {
   ledger.note_peak(passthrough.likely());
   counters.peak_passthrough_bytes = std::max(counters.peak_passthrough_bytes, passthrough.likely());
@@ -108,9 +161,17 @@ bool ResidencyCore::sample_passthrough() noexcept {
   ++samples;
   const Bytes besides_pages = saturating_subtract(usage->used, ledger.pages());
   const bool moved = passthrough.end_sample(sample, besides_pages, now());
+  if (moves && passthrough.budget()) {
+    const DevicePressure before = pressure;
+    const bool shifted = pressure.note(usage->total, besides_pages, passthrough.allowed(), now());
+    if (shifted || passthrough.yielded() > Bytes{}) yield(before, shifted);
+  }
   refresh_limit();
+  if (ledger.limit() < limit_before && passthrough.yielded() > Bytes{}) {
+    limit_lowered = limit_lowered || !ledger.is_within_limit();
+  }
   note_peak();
-  return moved || ledger.limit() != limit_before;
+  return moved || ledger.limit() != limit_before || !warnings.empty();
 }
 
 // Gets the device's count for this thread alone, with no page coming or going. Threads that waited
@@ -147,6 +208,7 @@ bool ResidencyCore::restore_policy() noexcept {
   if (!moves) return false;
   try {
     PolicyEngine fresh(options.policy);
+    if (budget_was_set) fresh.set_budget(*passthrough.budget());
     for (std::uint32_t i = 0; i < buffers.end(); ++i) {
       const Buffer& buffer = buffers[BufferId{i}];
       if (buffer.live || buffer.is_beginning) {
@@ -207,6 +269,22 @@ bool ResidencyCore::back(Buffer& buffer) {
   const Bytes backing = HostStore::backing_of(Bytes{buffer.size.load()});
   if (!host.reserve(backing)) return false;
   buffer.host.backing = backing;
+  return true;
+}
+
+bool ResidencyCore::back_all() {
+  for (std::uint32_t i = 0; i < buffers.end(); ++i) {
+    Buffer& buffer = buffers[BufferId{i}];
+    if (!buffer.live || back(buffer)) continue;
+    for (std::uint32_t j = 0; j < i; ++j) {
+      Buffer& other = buffers[BufferId{j}];
+      // What has a slab, or is getting it, stays backed.
+      if (!other.live || other.host.slab || other.host.is_mapping) continue;
+      host.unreserve(std::exchange(other.host.backing, Bytes{}));
+    }
+    return false;
+  }
+  backs_buffers = true;
   return true;
 }
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "policy/policy_engine.h"
+#include "profiler/budget_answer.h"
 #include "profiler/pass_meter.h"
 #include "profiler/run_figures.h"
 #include "profiler/stall_meter.h"
@@ -28,6 +29,7 @@
 #include "residency/buffer_table.h"
 #include "residency/device_ledger.h"
 #include "residency/device_memory.h"
+#include "residency/device_pressure.h"
 #include "residency/digester.h"
 #include "residency/event_pool.h"
 #include "residency/fetch_queue.h"
@@ -92,6 +94,12 @@ struct ResidencyCore {
   [[nodiscard]] bool samples_passthrough() const { return moves || options.policy.budget; }
   /// Tells policy of pass-through memory, and the ledger what policy says of the limit.
   void refresh_limit() REQUIRES(manager_lock);
+  /// Pages and pass-through memory may take `budget` from now on. Where the live buffers no longer
+  /// fit, host memory is set aside for all of them first. Calls no device; moves nothing.
+  BudgetAnswer set_budget(Bytes budget) noexcept REQUIRES(manager_lock);
+  /// A launch needs `bytes` of pages at once: what was yielded to other processes gives way to it,
+  /// as far as the budget goes. @return whether the limit is higher now.
+  bool claim(Bytes bytes) noexcept REQUIRES(manager_lock);
   void note_peak() REQUIRES(manager_lock);
   /// Asks the device how much it holds that is not in our pages. Opens the mutex. Waits for the
   /// samples and the page changes of other threads that are under way: for calls of the device,
@@ -160,6 +168,8 @@ struct ResidencyCore {
   /// Sets host memory aside for the content of a buffer, if it has none yet. @return false: the
   /// host store has not enough.
   bool back(Buffer& buffer) REQUIRES(manager_lock);
+  /// The same for each live buffer. @return false if there is not enough: then all is as it was.
+  bool back_all() REQUIRES(manager_lock);
 
   /// Gives the address range and the id of a buffer back. REQUIRES: not mapped, no page.
   void forget_buffer(BufferId id) noexcept REQUIRES(manager_lock);
@@ -184,6 +194,7 @@ struct ResidencyCore {
   std::unique_ptr<PagePool>
       pool;                       ///< creation and destruction without the mutex, the rest under it
   PassthroughLedger passthrough;  ///< notes from any thread; the rest under the mutex
+  DevicePressure pressure GUARDED_BY(manager_lock);
   std::atomic<bool> abandoned{false};
 
   mutable ManagerMutex mutex;
@@ -207,6 +218,10 @@ struct ResidencyCore {
   /// The live buffers have exceeded the limit, and each has host memory set aside since.
   bool backs_buffers GUARDED_BY(manager_lock) = false;
   bool must_evict GUARDED_BY(manager_lock) = false;  ///< evictions have been asked for
+  /// The limit was lowered, by a new budget or for other processes, and the pages have not fitted
+  /// it since: the worker evicts for that even where a launch may exceed the limit.
+  bool limit_lowered GUARDED_BY(manager_lock) = false;
+  bool budget_was_set GUARDED_BY(manager_lock) = false;  ///< it is not that of the options
   /// The worker rests until the next launch, though policy may then want a transfer.
   bool pull_awaits_launch GUARDED_BY(manager_lock) = false;
   bool sampling GUARDED_BY(manager_lock) = false;                 ///< a thread is asking the device
@@ -230,6 +245,7 @@ struct ResidencyCore {
 
  private:
   bool hold_pages_still() noexcept REQUIRES(manager_lock);
+  void yield(const DevicePressure& before, bool shifted) noexcept REQUIRES(manager_lock);
 };
 
 }  // namespace superpipe

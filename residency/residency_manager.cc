@@ -45,6 +45,8 @@ class ResidencyManager::Impl {
   }
   ResidencyStats stats() const EXCLUDES(manager_lock);
   std::shared_ptr<const PassLaunches> foreseen_pass() const EXCLUDES(manager_lock);
+  BudgetState budget_state() const EXCLUDES(manager_lock);
+  BudgetAnswer set_budget(Bytes budget) noexcept EXCLUDES(manager_lock);
   void shut_down() noexcept EXCLUDES(manager_lock);
   void abandon() noexcept;
 
@@ -66,6 +68,7 @@ class ResidencyManager::Impl {
   StockRounds stock_rounds{core};
 
  private:
+  void warn_of_pinned() REQUIRES(manager_lock);
   bool admits_passthrough(Bytes size) noexcept EXCLUDES(manager_lock);
   void wait_for_open_sections() REQUIRES(manager_lock);
   void forget_everything() REQUIRES(manager_lock);
@@ -170,6 +173,7 @@ ResidencyStats ResidencyManager::Impl::stats() const {
   stats.stall_ms = core.stalls.stall_ms();
   stats.pinned_host_bytes = core.host.pinned();
   stats.managed_limit = core.ledger.limit();
+  stats.budget = core.passthrough.budget().value_or(Bytes{});
   try {
     stats.measured_passes = core.passes.passes();
     stats.learned = core.policy.learned();
@@ -190,6 +194,41 @@ std::shared_ptr<const PassLaunches> ResidencyManager::Impl::foreseen_pass() cons
   return pass ? replay.pass(pass->begin, pass->end) : nullptr;
 } catch (const std::bad_alloc&) {
   return nullptr;
+}
+
+ResidencyManager::BudgetState ResidencyManager::Impl::budget_state() const {
+  const ManagerLock lock(core.mutex);
+  return {core.passthrough.budget().value_or(Bytes{}), core.ledger.limit(), core.ledger.pages(),
+          core.ledger.live()};
+}
+
+BudgetAnswer ResidencyManager::Impl::set_budget(Bytes budget) noexcept {
+  if (core.abandoned) return BudgetAnswer::kEnded;
+  const ManagerLock lock(core.mutex);
+  const BudgetAnswer answer = core.set_budget(budget);
+  if (answer != BudgetAnswer::kChanged) return answer;
+  warn_of_pinned();
+  // What was freed since the last sample is room, and what could not go is asked again.
+  (void)core.sample_passthrough();
+  core.announce_change();
+  core.wake_worker();
+  core.flush_warnings();
+  return answer;
+}
+
+// Says once that pinned buffers alone exceed the limit.
+void ResidencyManager::Impl::warn_of_pinned() {
+  Bytes pinned;
+  for (std::uint32_t i = 0; i < core.buffers.end(); ++i) {
+    const Buffer& buffer = core.buffers[BufferId{i}];
+    if (buffer.live && buffer.pinned_forever) pinned += buffer.footprint;
+  }
+  const Bytes limit = core.ledger.limit();
+  if (pinned <= limit) return;
+  core.warnings.once("pinned", [&] {
+    return "the budget now leaves " + exact_bytes(limit) + ", but buffers of " +
+           exact_bytes(pinned) + " cannot be moved (captured, exported or pinned)";
+  });
 }
 
 // Waits, bounded, for transfers of ours; for work of the program its context's end has waited. What
@@ -406,6 +445,14 @@ Bytes ResidencyManager::total_capacity(Bytes device_total) const {
 ResidencyStats ResidencyManager::stats() const { return impl_->stats(); }
 std::shared_ptr<const PassLaunches> ResidencyManager::foreseen_pass() const {
   return impl_->foreseen_pass();
+}
+
+ResidencyManager::BudgetState ResidencyManager::budget_state() const {
+  return impl_->budget_state();
+}
+
+BudgetAnswer ResidencyManager::set_budget(Bytes budget) noexcept {
+  return impl_->set_budget(budget);
 }
 
 void ResidencyManager::shut_down() noexcept { impl_->shut_down(); }

@@ -10,6 +10,7 @@
 
 #include "policy/policy_engine.h"
 #include "policy/units.h"
+#include "profiler/budget_answer.h"
 #include "profiler/run_figures.h"
 #include "residency/device_memory.h"
 #include "residency/passthrough_change.h"
@@ -134,6 +135,28 @@ class ResidencyManager {
   /// for a pass of many launches. Any thread; other calls wait meanwhile.
   /// @return null under another policy, without a typical pass, or where host memory has run out.
   [[nodiscard]] std::shared_ptr<const PassLaunches> foreseen_pass() const;
+
+  /// What a budget came to. Bytes of pages, cached and idle ones included.
+  struct BudgetState {
+    Bytes budget;  ///< managed and pass-through bytes together; 0: none
+    Bytes limit;   ///< what pages may take now
+    Bytes pages;   ///< what they take
+    Bytes live;    ///< what those of all live buffers would take together
+  };
+  [[nodiscard]] BudgetState budget_state() const;
+
+  /// Allows managed and pass-through memory `budget` bytes together from now on, as a promise (I4).
+  ///
+  /// The limit is another one when this returns. If pages exceed it, none is created from then on,
+  /// and the worker evicts and gives pages back to the driver until they fit: buffers in use go
+  /// when their uses are over, pinned ones never. What a launch needs beyond the limit is dealt
+  /// with as ever (SUPERPIPE_OVERFLOW). If the limit grew, what policy wants next comes at once.
+  /// The size of pieces, which followed from the first budget, stays.
+  ///
+  /// Any thread, at any time. Asks the device for a sample, which waits for calls of the device
+  /// that are under way; waits for no work of the program. @return why all is as it was:
+  /// kCountsLayers, kNothingMoves, kTooSmall, kHostMemoryShort, kEnded.
+  BudgetAnswer set_budget(Bytes budget) noexcept;
 
   /// Gives everything back to the device and stops: afterwards there are no buffers, and
   /// none can be allocated. Any thread may go on calling. REQUIRES: all work of the program on

@@ -67,6 +67,15 @@ TEST(SummaryText, NamesOneBoundWhereOnlyOneIsKnown) {
   EXPECT_THAT(text, Not(HasSubstr("windowed")));
 }
 
+TEST(SummaryText, SaysThatTheBudgetChanged) {
+  RunFigures figures = streaming_run();
+  EXPECT_THAT(summary_text(figures), Not(HasSubstr("budget changed")));
+  figures.residency.budget_changes = 2;
+  figures.budget = 40_MiB;
+  figures.context_bytes = 2_MiB;
+  EXPECT_THAT(summary_text(figures), HasSubstr("the budget changed 2 times, at last to 42 MiB\n"));
+}
+
 TEST(SummaryText, NamesNoKUnderPolicyResident) {
   RunFigures figures = streaming_run();
   figures.policy = PolicyKind::kResident;

@@ -27,6 +27,7 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "k",
                                           "k_prime",
                                           "budget_bytes",
+                                          "budget_changes",
                                           "context_bytes",
                                           "layers",
                                           "layer_bytes",
@@ -97,6 +98,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.stall_ms = 117;
   stats.pinned_host_bytes = Bytes{118};
   stats.errors = 119;
+  stats.budget_changes = 125;
   stats.learned.layer_bytes = {Bytes{50}, Bytes{70}};
   stats.learned.passes = 121;
   stats.learned.mispredictions = 122;
@@ -106,6 +108,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"k", 3},
                                    {"k_prime", 2},
                                    {"budget_bytes", 101},
+                                   {"budget_changes", 125},
                                    {"context_bytes", 102},
                                    {"layers", 2},
                                    {"layer_bytes", {50, 70}},

@@ -91,6 +91,11 @@ void FakeDevice::set_others(Bytes bytes) {
   others_ = bytes;
 }
 
+void FakeDevice::forget_peak() {
+  const Guard guard(mutex_);
+  peak_bytes_ = Bytes{};
+}
+
 bool FakeDevice::read(Address address, std::size_t size, std::byte* out) {
   return transfer_bytes(address, size, out, nullptr);
 }

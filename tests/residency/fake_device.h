@@ -115,6 +115,8 @@ class FakeDevice : public DeviceMemory {
   [[nodiscard]] Bytes device_bytes() const;
   /// The most that pages and pass-through bytes together took when a page was created.
   [[nodiscard]] Bytes peak_bytes() const;
+  /// Forgets the peak: pages that are created from now on make another.
+  void forget_peak();
   /// Called at each port call of any thread, without a lock of the fake.
   std::function<void(Call)> on_call;
   /// Called after each record() that did what it should, likewise.

@@ -55,11 +55,14 @@ class Program {
         random_(options.seed),
         device_({.seed = options.seed * 7919 + 1,
                  .capacity = options.device_capacity,
+                 .total = options.most_others > Bytes{} ? options.device_capacity
+                                                        : Bytes{std::uint64_t{1} << 40},
                  .sabotage = options.sabotage}) {}
 
   ProgramOutcome run() {
     ResidencyOptions residency;
     residency.policy = options_.policy;
+    budget_ = options_.policy.budget.value_or(Bytes{});
     residency.policy_waits = options_.policy_waits;
     residency.piece_size = options_.piece_size;
     residency.arena_size = Bytes{64 << 20};
@@ -106,6 +109,7 @@ class Program {
     device_.drain();
     while (manager_->run_worker_once()) device_.drain();
     check_limit();
+    if (options_.moving_budget) check_pages_fit();
     outcome_.stats = manager_->stats();
     while (!buffers_.empty()) free(buffers_.size() - 1);
     device_.drain();  // a context goes when its work is done
@@ -169,8 +173,44 @@ class Program {
 
   void check_limit() {
     if (options_.policy.budget && options_.fault == Call::kCount &&
-        device_.peak_bytes() > *options_.policy.budget) {
+        device_.peak_bytes() > budget_) {
       mistake("over the budget: " + std::to_string(device_.peak_bytes().count()));
+    }
+  }
+
+  // Another budget, between half and twice the first. Pages may exceed it until they have been
+  // evicted, but no page may be created beyond it.
+  void change_budget() {
+    const std::uint64_t first = options_.policy.budget.value_or(Bytes{12 * 4096}).count() / 4096;
+    const Bytes budget{(first / 2 + draw(first * 3 / 2)) * 4096};
+    const BudgetAnswer answer = operate()->set_budget(budget);
+    const bool counts_layers = options_.policy.k.has_value();
+    const bool moves = options_.policy.kind != PolicyKind::kResident;
+    if (counts_layers != (answer == BudgetAnswer::kCountsLayers) ||
+        moves == (answer == BudgetAnswer::kNothingMoves)) {
+      mistake("the wrong answer to a new budget");
+    }
+    if (answer != BudgetAnswer::kChanged) return;
+    budget_ = budget;
+    ++outcome_.budget_changes;
+    if (device_.device_bytes() + passthrough_ > budget_) ++outcome_.shrunk_pages;
+    device_.forget_peak();
+  }
+
+  void change_others() {
+    device_.set_others(Bytes{draw(options_.most_others.count() / 4096 + 1) * 4096});
+  }
+
+  // When nothing is in use any more, the pages come down to the budget within some samples.
+  void check_pages_fit() {
+    for (int i = 0; i < 20'000 && device_.device_bytes() + passthrough_ > budget_; ++i) {
+      (void)manager_->run_worker_once();
+      device_.drain();
+    }
+    if (options_.policy.budget && options_.fault == Call::kCount &&
+        device_.device_bytes() + passthrough_ > budget_) {
+      mistake("pages stay over the budget: " + std::to_string(device_.device_bytes().count()) +
+              " of " + std::to_string(budget_.count()));
     }
   }
 
@@ -190,7 +230,14 @@ class Program {
     }
   }
 
+  // What is done to the program from outside.
+  void disturb() {
+    if (options_.moving_budget && draw(25) == 0) change_budget();
+    if (options_.most_others > Bytes{} && draw(10) == 0) change_others();
+  }
+
   void step() {
+    disturb();
     const std::uint64_t dice = draw(100);
     if (buffers_.empty() || (dice < 12 && buffers_.size() < 14)) {
       allocate();
@@ -205,7 +252,8 @@ class Program {
     } else if (dice < 51) {
       operate()->trim();
     } else if (dice < 53) {
-      change_passthrough(draw(2) == 0);
+      // While other processes come and go, nobody can tell exactly what is pass-through.
+      if (options_.most_others == Bytes{}) change_passthrough(draw(2) == 0);
     } else if (dice < 56) {
       recreate_stream();
     } else {
@@ -234,6 +282,7 @@ class Program {
     for (int pass = 0; pass < passes; ++pass) {
       for (std::size_t layer = 0; layer < layers; ++layer) {
         launch(layer, {2 * layer});
+        disturb();
         if (draw(30) == 0) copy_out(draw(buffers_.size()), draw(2) == 0);
         launch(layer + 100, {2 * layer, 2 * layer + 1});
         for (std::uint64_t n = draw(6); n > 0; --n) (void)armed()->run_worker_once();
@@ -497,6 +546,7 @@ class Program {
   const ProgramOptions options_;
   std::mt19937_64 random_;
   Bytes passthrough_;
+  Bytes budget_;
   FakeDevice device_;
   std::unique_ptr<ResidencyManager> manager_;
   std::vector<StreamHandle> streams_;

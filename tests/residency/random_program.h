@@ -33,7 +33,9 @@ struct ProgramOptions {
   std::uint64_t allocation_fault_at = 0;  ///< the host allocation of the manager to fail; 0: none
   std::uint64_t allocation_faults = 1;    ///< how many fail, from that on
   bool record_timeline = false;
-  bool layered = false;  ///< passes over layers, as models do, instead of random uses
+  bool moving_budget = false;  ///< the budget is another one again and again
+  Bytes most_others;           ///< what other processes take comes and goes, up to this
+  bool layered = false;        ///< passes over layers, as models do, instead of random uses
 };
 
 /// What came of it.
@@ -43,6 +45,8 @@ struct ProgramOutcome {
   int refused = 0;                    ///< those that failed, cleanly
   int fault_hits = 0;                 ///< calls of the faulted kind that were made
   std::uint64_t allocations = 0;      ///< of the manager, where a program counts them
+  int budget_changes = 0;             ///< that were carried out
+  int shrunk_pages = 0;               ///< budgets that pages exceeded when they were set
   ResidencyStats stats;
 };
 

@@ -116,6 +116,49 @@ TEST_P(RandomProgram, ReadsBackWhatItWouldHaveReadWithoutUs) {
   }
 }
 
+TEST_P(RandomProgram, ReadsBackTheSameWhileItsBudgetMoves) {
+  std::uint64_t operations = 0;
+  int changes = 0;
+  int shrunk = 0;
+  for (std::uint64_t seed = 1; operations < kOperations / 100; ++seed) {
+    ProgramOptions options;
+    options.seed = seed;
+    options.policy = GetParam().policy;
+    options.policy_waits = GetParam().policy_waits;
+    options.piece_size = Bytes{GetParam().piece_pages * 4096};
+    options.layered = seed % 2 == 0;
+    options.moving_budget = true;
+    const ProgramOutcome outcome = run_random_program(options);
+    ASSERT_EQ(outcome.mistakes, std::vector<std::string>{}) << describe(options);
+    ASSERT_EQ(outcome.stats.errors, 0U) << describe(options);
+    ASSERT_LE(outcome.stats.budget_changes, outcome.budget_changes) << describe(options);
+    operations += outcome.operations;
+    changes += outcome.budget_changes;
+    shrunk += outcome.shrunk_pages;
+  }
+  const bool has_budget = GetParam().policy.budget.has_value();
+  EXPECT_EQ(changes > 0, has_budget);
+  EXPECT_EQ(shrunk > 10, has_budget) << "no budget was set below the pages: nothing was tested";
+}
+
+TEST_P(RandomProgram, ReadsBackTheSameWhileOtherProcessesComeAndGo) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    ProgramOptions options;
+    options.seed = seed;
+    options.policy = GetParam().policy;
+    options.policy_waits = GetParam().policy_waits;
+    options.piece_size = Bytes{GetParam().piece_pages * 4096};
+    options.layered = seed % 2 == 0;
+    options.moving_budget = seed % 3 == 0;
+    // What has a k or moves nothing keeps its pages: there has to be room for these.
+    const bool yields = GetParam().policy.budget.has_value();
+    options.device_capacity = Bytes{(yields ? 24U : 64U) * 4096U};
+    options.most_others = Bytes{16U * 4096U};
+    const ProgramOutcome outcome = run_random_program(options);
+    ASSERT_EQ(outcome.mistakes, std::vector<std::string>{}) << describe(options);
+  }
+}
+
 TEST_P(RandomProgram, LosesNothingWhenADeviceCallFails) {
   for (int kind = static_cast<int>(Call::kCreatePages); kind < static_cast<int>(Call::kCount);
        ++kind) {
