@@ -31,7 +31,27 @@ Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
   if (core_.ledger.excess() > core_.coming()) {
     (void)evictions_.request_bytes(core_.ledger.excess() - core_.coming(), Bytes{});
   }
+  if (core_.limit_lowered) let_others_go();
   return Status::kOk;
+}
+
+// The limit was lowered, and the pages do not fit it yet. A program that runs far ahead of its
+// device names each buffer again before its last use is over, so that none could ever go. So
+// launches wait here until enough of the other buffers are gone: for as long as the device needs
+// for what was submitted, which may be thousands of launches. Work may itself wait for the program
+// (I7), so a fourth of the wait limit is the most that this takes.
+void Admission::let_others_go() {
+  const auto deadline = core_.now() + core_.options.wait_limit / 4;
+  while (core_.limit_lowered && core_.ledger.excess() > Bytes{}) {
+    const Bytes excess = core_.ledger.excess();
+    const bool lacks = excess > core_.coming();
+    const bool requested =
+        lacks && evictions_.request_bytes(excess - core_.coming(), Bytes{}) > Bytes{};
+    if (lacks && !requested && core_.coming() == Bytes{}) return;  // nobody else can go
+    if (core_.wait_change(deadline)) continue;
+    core_.limit_lowered = false;
+    if (!core_.stopped && !core_.abandoned) warn_not_lowered();
+  }
 }
 
 // Requests what policy advises. While everything fits, what it wants evicted may stay (I6).
@@ -273,6 +293,16 @@ void Admission::warn_expired(Bytes needed) {
            " buffers to complete (does a stream wait for the program?): running over the budget "
            "by up to " +
            exact_bytes(needed);
+  });
+}
+
+void Admission::warn_not_lowered() {
+  const Bytes excess = core_.ledger.excess();
+  core_.warnings.once("not-lowered", [&] {
+    return "gave up waiting for buffers to leave after the budget shrank (does a stream wait for "
+           "the "
+           "program?): pages exceed it by " +
+           exact_bytes(excess);
   });
 }
 

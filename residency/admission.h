@@ -71,6 +71,7 @@ class Admission {
   enum class Next { kWait, kLookAgain };
 
   void follow(const Decision& decision) REQUIRES(manager_lock);
+  void let_others_go() REQUIRES(manager_lock);
   void prefetch(BufferId id) REQUIRES(manager_lock);
   Attempt begin(const WorkingSet& set) const REQUIRES(manager_lock);
   Result<Missing> demand_missing(const WorkingSet& set, Attempt& attempt) REQUIRES(manager_lock);
@@ -91,6 +92,7 @@ class Admission {
   void warn_immovable(const Attempt& attempt) REQUIRES(manager_lock);
   void warn_overflow(const Attempt& attempt) REQUIRES(manager_lock);
   void warn_expired(Bytes needed) REQUIRES(manager_lock);
+  void warn_not_lowered() REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   PageSupply& pages_;

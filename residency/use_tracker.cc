@@ -227,12 +227,13 @@ Status UseTracker::begin_use(std::span<const std::uint64_t> words, bool writes, 
 Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& decision) {
   if (core_.abandoned) return Status::kDeviceError;
   // The operation pins only when its turn has come. What is mapped already needs no turn, though it
-  // may have to be ordered behind its arrival.
+  // may have to be ordered behind its arrival; unless it waits for others to leave.
   const auto named = ids(token);
   const auto is_not_in = [this](BufferId id)
                              REQUIRES(manager_lock) { return core_.buffers[id].missing > 0; };
   Turn turn(core_);
-  if (decision.fetch_before_launch || std::any_of(named.begin(), named.end(), is_not_in)) {
+  if (decision.fetch_before_launch || core_.limit_lowered ||
+      std::any_of(named.begin(), named.end(), is_not_in)) {
     if (!turn.take(core_.now() + core_.options.wait_limit)) {
       token.count_ = 0;
       core_.flush_warnings();

@@ -120,6 +120,33 @@ TEST_F(BudgetTest, NoPageIsCreatedBeyondTheNewBudgetWhileBuffersAreStillInUse) {
   expect_contents(1);
 }
 
+// Each launch is submitted before the one before it has run, as programs do that never wait.
+TEST_F(BudgetTest, AProgramThatRunsFarAheadComesDownToTheNewBudget) {
+  make(budget_of(16, PolicyKind::kAuto));
+  load_buffers(8);
+  for (int pass = 0; pass < 4; ++pass) run_pass();
+  ASSERT_EQ(set_pages(6), BudgetAnswer::kChanged);
+  run_pass();
+  EXPECT_LE(pages(), 6U);
+  expect_contents(5);
+}
+
+// Work that itself waits for the program holds no launch up for long (I7).
+TEST_F(BudgetTest, ALaunchDoesNotWaitLongForBuffersThatCannotGo) {
+  make(budget_of(16, PolicyKind::kAuto));
+  load_buffers(8);
+  device_->submit_blocking_host_function(stream_);
+  run_pass();
+  ASSERT_EQ(set_pages(6), BudgetAnswer::kChanged);
+  const auto begun = device_->now();
+  run_pass();
+  EXPECT_LE(device_->now() - begun, options_.wait_limit);
+  device_->release_host_functions();
+  settle();
+  EXPECT_LE(pages(), 6U);
+  expect_contents(2);
+}
+
 TEST_F(BudgetTest, GrowingIsUsedWithinOnePass) {
   make(budget_of(4, PolicyKind::kAuto));
   load_buffers(12);
