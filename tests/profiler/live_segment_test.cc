@@ -1,0 +1,300 @@
+// What two processes see of each other in shared memory.
+#include "profiler/live_segment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+
+namespace superpipe {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr milliseconds kLong{20'000};
+
+/// A folder that stands for /dev/shm, so that tests see no other process's segments.
+class LiveSegmentTest : public ::testing::Test {
+ protected:
+  LiveSegmentTest() {
+    char name[] = "/tmp/live-segment-XXXXXX";
+    folder_ = ::mkdtemp(name);
+  }
+  ~LiveSegmentTest() override { std::filesystem::remove_all(folder_); }
+
+  std::unique_ptr<LiveSegment> create(BudgetAnswer refusal = BudgetAnswer::kChanged) {
+    std::string problem;
+    auto segment = LiveSegment::create({PolicyKind::kAuto, 16_GiB, refusal}, problem, folder_);
+    EXPECT_THAT(problem, IsEmpty());
+    return segment;
+  }
+  [[nodiscard]] std::string path(int pid = ::getpid()) const {
+    return folder_ + "/superpipe-" + std::to_string(::geteuid()) + "-" + std::to_string(pid);
+  }
+  [[nodiscard]] std::variant<LiveProcess, LiveProblem> open(int pid = ::getpid()) const {
+    return LiveProcess::open(pid, folder_);
+  }
+  [[nodiscard]] LiveProblem problem_of(int pid = ::getpid()) const {
+    const auto opened = open(pid);
+    const auto* const problem = std::get_if<LiveProblem>(&opened);
+    EXPECT_NE(problem, nullptr) << "it could be opened";
+    return problem == nullptr ? LiveProblem::kUnreadable : *problem;
+  }
+  /// Runs `body` in a child and waits for its end. @return the child's id and exit code.
+  static std::pair<int, int> in_child(const std::function<void()>& body) {
+    const int pid = ::fork();
+    if (pid == 0) {
+      body();
+      ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+    }
+    int status = -1;
+    ::waitpid(pid, &status, 0);
+    return {pid, WIFEXITED(status) ? WEXITSTATUS(status) : -1};
+  }
+  void write_at(const std::string& file, long offset, std::uint32_t value) {
+    std::FILE* const stream = std::fopen(file.c_str(), "r+b");
+    ASSERT_NE(stream, nullptr);
+    std::fseek(stream, offset, SEEK_SET);
+    std::fwrite(&value, sizeof value, 1, stream);
+    std::fclose(stream);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(LiveSegmentTest, IsForItsUserAloneAndGoneAfterItsOwner) {
+  auto segment = create();
+  ASSERT_NE(segment, nullptr);
+  struct stat status {};
+  ASSERT_EQ(::stat(path().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
+  segment.reset();
+  EXPECT_NE(::stat(path().c_str(), &status), 0);
+}
+
+TEST_F(LiveSegmentTest, AnotherProcessReadsWhatWasPublished) {
+  const auto segment = create(BudgetAnswer::kCountsLayers);
+  segment->publish({Bytes{1}, Bytes{2}, Bytes{3}, Bytes{4}});
+  const int parent = ::getpid();
+  const auto [child, code] = in_child([&] {
+    const auto opened = open(parent);
+    ASSERT_TRUE(std::holds_alternative<LiveProcess>(opened));
+    const LiveProcess& process = std::get<LiveProcess>(opened);
+    EXPECT_EQ(process.pid(), parent);
+    EXPECT_TRUE(process.is_running());
+    EXPECT_EQ(process.description().policy, PolicyKind::kAuto);
+    EXPECT_EQ(process.description().device_total, 16_GiB);
+    EXPECT_EQ(process.description().refusal, BudgetAnswer::kCountsLayers);
+    const LiveFigures figures = process.figures();
+    EXPECT_EQ(figures.budget, Bytes{1});
+    EXPECT_EQ(figures.limit, Bytes{2});
+    EXPECT_EQ(figures.pages, Bytes{3});
+    EXPECT_EQ(figures.live, Bytes{4});
+  });
+  EXPECT_EQ(code, 0);
+}
+
+TEST_F(LiveSegmentTest, ARequestIsAnsweredAcrossProcesses) {
+  const auto segment = create();
+  EXPECT_FALSE(segment->next_request().has_value());
+  const int parent = ::getpid();
+  const int child = ::fork();
+  if (child == 0) {
+    auto opened = open(parent);
+    BudgetAnswer answer = BudgetAnswer::kEnded;
+    auto& process = std::get<LiveProcess>(opened);
+    const bool right = process.request(3_GiB, kLong, answer) == LiveProcess::Outcome::kAnswered &&
+                       answer == BudgetAnswer::kTooSmall && process.figures().pages == Bytes{7};
+    ::_exit(right ? 0 : 1);
+  }
+  std::optional<LiveSegment::Request> request;
+  while (!(request = segment->next_request())) segment->wait_for_request(milliseconds{1000});
+  EXPECT_EQ(request->budget, 3_GiB);
+  segment->publish({Bytes{}, Bytes{}, Bytes{7}, Bytes{}});
+  segment->answer(request->sequence, BudgetAnswer::kTooSmall);
+  EXPECT_FALSE(segment->next_request().has_value());
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(LiveSegmentTest, ARequestForFiguresNamesNoBudget) {
+  const auto segment = create();
+  auto opened = open();
+  BudgetAnswer answer{};
+  auto& process = std::get<LiveProcess>(opened);
+  EXPECT_EQ(process.request(2_GiB, milliseconds{1}, answer), LiveProcess::Outcome::kTimedOut);
+  EXPECT_EQ(process.request(std::nullopt, milliseconds{1}, answer),
+            LiveProcess::Outcome::kTimedOut);
+  const auto request = segment->next_request();
+  ASSERT_TRUE(request.has_value());
+  EXPECT_FALSE(request->budget.has_value());
+}
+
+TEST_F(LiveSegmentTest, ALateAnswerToAnEarlierRequestIsNotTakenForTheNewOne) {
+  const auto segment = create();
+  auto opened = open();
+  auto& process = std::get<LiveProcess>(opened);
+  BudgetAnswer answer{};
+  ASSERT_EQ(process.request(1_GiB, milliseconds{1}, answer), LiveProcess::Outcome::kTimedOut);
+  const auto first = segment->next_request();
+  ASSERT_TRUE(first.has_value());
+  ASSERT_EQ(process.request(2_GiB, milliseconds{1}, answer), LiveProcess::Outcome::kTimedOut);
+  segment->answer(first->sequence, BudgetAnswer::kChanged);
+  const auto second = segment->next_request();
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(second->budget, 2_GiB);
+}
+
+TEST_F(LiveSegmentTest, OneRequestAtATime) {
+  const auto segment = create();
+  std::thread first([this] {
+    auto opened = open();
+    BudgetAnswer answer{};
+    EXPECT_EQ(std::get<LiveProcess>(opened).request(1_GiB, kLong, answer),
+              LiveProcess::Outcome::kAnswered);
+  });
+  std::optional<LiveSegment::Request> request;
+  while (!(request = segment->next_request())) segment->wait_for_request(milliseconds{1000});
+  auto opened = open();
+  BudgetAnswer answer{};
+  EXPECT_EQ(std::get<LiveProcess>(opened).request(2_GiB, milliseconds{5}, answer),
+            LiveProcess::Outcome::kBusy);
+  segment->answer(request->sequence, BudgetAnswer::kChanged);
+  first.join();
+}
+
+TEST_F(LiveSegmentTest, AnInterruptEndsAWaitThatIsAboutToBegin) {
+  const auto segment = create();
+  segment->interrupt();
+  segment->wait_for_request(kLong);  // the test's time limit would end it
+  EXPECT_TRUE(segment->next_request().has_value());
+}
+
+TEST_F(LiveSegmentTest, AForkedChildLeavesItsParentsSegment) {
+  auto segment = create();
+  const auto [child, code] = in_child([&] { segment.reset(); });
+  EXPECT_EQ(code, 0);
+  EXPECT_TRUE(std::holds_alternative<LiveProcess>(open()));
+  EXPECT_EQ(problem_of(child), LiveProblem::kNoSuchProcess);
+}
+
+TEST_F(LiveSegmentTest, WhatAKilledProcessLeavesIsSweptByWhoeverLists) {
+  const auto [child, code] = in_child([this] { (void)create().release(); });
+  ASSERT_EQ(code, 0);
+  ASSERT_TRUE(std::filesystem::exists(path(child)));
+  EXPECT_THAT(list_live_processes(folder_), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(path(child)));
+}
+
+TEST_F(LiveSegmentTest, WhatAKilledProcessLeavesIsSweptByWhoeverCreates) {
+  const auto [child, code] = in_child([this] { (void)create().release(); });
+  ASSERT_TRUE(std::filesystem::exists(path(child)));
+  const auto segment = create();
+  EXPECT_FALSE(std::filesystem::exists(path(child)));
+}
+
+// The id of a dead process may be another process's now.
+TEST_F(LiveSegmentTest, ASegmentWithAnotherStartTimeIsStale) {
+  (void)create().release();
+  write_at(path(), 24, 0);  // the start time
+  EXPECT_EQ(problem_of(), LiveProblem::kNotManaged);
+  EXPECT_THAT(list_live_processes(folder_), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+TEST_F(LiveSegmentTest, ASegmentOfAnotherPidNamespaceIsLeftAlone) {
+  const auto [child, code] = in_child([this] { (void)create().release(); });
+  write_at(path(child), 32, 1);  // the namespace
+  (void)list_live_processes(folder_);
+  EXPECT_TRUE(std::filesystem::exists(path(child)));
+}
+
+TEST_F(LiveSegmentTest, AZombieIsDead) {
+  const int child = ::fork();
+  if (child == 0) {
+    (void)create().release();
+    ::_exit(0);
+  }
+  siginfo_t info{};
+  ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
+  EXPECT_EQ(problem_of(child), LiveProblem::kNotManaged);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_F(LiveSegmentTest, ListsWhatRuns) {
+  const auto segment = create();
+  const auto entries = list_live_processes(folder_);
+  ASSERT_EQ(entries.size(), 1U);
+  EXPECT_EQ(entries[0].pid, ::getpid());
+  EXPECT_TRUE(std::holds_alternative<LiveProcess>(entries[0].process));
+}
+
+TEST_F(LiveSegmentTest, AnotherVersionIsRefusedAndNotSwept) {
+  const auto segment = create();
+  write_at(path(), 8, 2);  // the version
+  EXPECT_EQ(problem_of(), LiveProblem::kOtherVersion);
+  EXPECT_EQ(list_live_processes(folder_).size(), 1U);
+}
+
+TEST_F(LiveSegmentTest, WhatIsNoSegmentIsNotMapped) {
+  std::ofstream(path()) << "short";
+  EXPECT_EQ(problem_of(), LiveProblem::kNotManaged);
+}
+
+TEST_F(LiveSegmentTest, AProcessWithoutASegmentIsNotManaged) {
+  EXPECT_EQ(problem_of(), LiveProblem::kNotManaged);
+}
+
+TEST_F(LiveSegmentTest, ANewSegmentTakesThePlaceOfOneBeforeAnExec) {
+  (void)create().release();
+  EXPECT_NE(create(), nullptr);
+}
+
+TEST_F(LiveSegmentTest, AnOlderSegmentDoesNotRemoveTheOneThatTookItsName) {
+  auto older = create();
+  const auto newer = create();
+  older.reset();
+  EXPECT_TRUE(std::holds_alternative<LiveProcess>(open()));
+}
+
+TEST_F(LiveSegmentTest, SaysWhyThereCanBeNone) {
+  std::string problem;
+  EXPECT_EQ(LiveSegment::create({}, problem, folder_ + "/no-such-folder"), nullptr);
+  EXPECT_THAT(problem, HasSubstr("no-such-folder"));
+}
+
+TEST_F(LiveSegmentTest, AProcessThatEndsIsNotWaitedForLong) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const int child = ::fork();
+  if (child == 0) {
+    (void)create().release();
+    (void)!::write(ready[1], "x", 1);
+    ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  auto opened = open(child);
+  ASSERT_TRUE(std::holds_alternative<LiveProcess>(opened));
+  ::kill(child, SIGKILL);
+  BudgetAnswer answer{};
+  EXPECT_EQ(std::get<LiveProcess>(opened).request(1_GiB, kLong, answer),
+            LiveProcess::Outcome::kEnded);
+  ::waitpid(child, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace superpipe
