@@ -1,7 +1,10 @@
 #include "tools/simgpu/driver/device/device.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <fstream>
+#include <string>
 
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/log.h"
@@ -63,10 +66,23 @@ void Device::overrun(Engine engine, const Slot& slot, Nanoseconds actual) {
   statistics().busy_ns[static_cast<std::size_t>(engine)].fetch_add(late, std::memory_order_relaxed);
 }
 
+std::uint64_t Device::used_by_others() const {
+  const std::string& path = configuration().other_file;
+  if (!path.empty()) {
+    std::ifstream file(path);
+    std::string text;
+    std::uint64_t bytes = 0;
+    if (file >> text && parse_size(text, &bytes)) others_.store(bytes, std::memory_order_relaxed);
+  }
+  const std::uint64_t left = capacity_ - std::min(capacity_, used());
+  return std::min(others_.load(std::memory_order_relaxed), left);
+}
+
 bool Device::take(std::uint64_t bytes) {
+  const std::uint64_t others = used_by_others();
   std::uint64_t before = used_.load(std::memory_order_relaxed);
   do {
-    if (bytes > capacity_ - others_ - before) return false;
+    if (others + before > capacity_ || bytes > capacity_ - others - before) return false;
   } while (!used_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
   raise_to(peak_, before + bytes);
   raise_to(peak_by_all, used_by_all.fetch_add(bytes, std::memory_order_relaxed) + bytes);

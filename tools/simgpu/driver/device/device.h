@@ -44,7 +44,9 @@ class Device {
 
   [[nodiscard]] int ordinal() const { return ordinal_; }
   [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
-  [[nodiscard]] std::uint64_t used_by_others() const { return others_; }
+  /// By other processes: what SIMGPU_OTHER_FILE says at this moment, if it is set and has a size.
+  /// Never more than this process leaves.
+  [[nodiscard]] std::uint64_t used_by_others() const;
 
   /// Takes `bytes` of physical memory. @return false, and nothing taken, if they do not fit.
   /// Thread-safe.
@@ -74,7 +76,7 @@ class Device {
  private:
   const int ordinal_;
   const std::uint64_t capacity_;
-  const std::uint64_t others_;
+  mutable std::atomic<std::uint64_t> others_;  ///< as last read
   std::atomic<std::uint64_t> used_{0};
   std::atomic<std::uint64_t> peak_{0};
   const std::shared_ptr<SmallBlocks> small_allocations_ = std::make_shared<SmallBlocks>(*this);

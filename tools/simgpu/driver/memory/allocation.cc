@@ -1,4 +1,6 @@
 // cuMemAlloc and its relatives.
+#include <algorithm>
+
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/graphs/capture.h"
@@ -74,7 +76,9 @@ CUresult get_info(std::uint64_t* free, std::uint64_t* total) {
   SIMGPU_ENTER(cuMemGetInfo);
   SIMGPU_CONTEXT(context);
   const Device& device = context->device();
-  if (free != nullptr) *free = device.capacity() - device.used() - device.used_by_others();
+  const std::uint64_t others = device.used_by_others();
+  const std::uint64_t taken = std::min(device.capacity(), device.used() + others);
+  if (free != nullptr) *free = device.capacity() - taken;
   if (total != nullptr) *total = device.capacity();
   return CUDA_SUCCESS;
 }

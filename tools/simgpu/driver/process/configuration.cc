@@ -219,6 +219,7 @@ bool read_environment(Configuration* out) {
     good &= complain("SIMGPU_OTHER_BYTES", value_of("SIMGPU_OTHER_BYTES"),
                      "a size that is not above SIMGPU_MEMORY");
   }
+  if (const char* const file = value_of("SIMGPU_OTHER_FILE")) out->other_file = file;
   good &= read_size("SIMGPU_POOL_CHUNK", 1, &out->pool_chunk_bytes);
   good &= read_choice("SIMGPU_FILL", {"zero", "poison"}, &out->fill);
   good &= read_choice("SIMGPU_ARENA", {"high", "low"}, &out->arena);

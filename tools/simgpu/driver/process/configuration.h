@@ -34,6 +34,7 @@ struct Configuration {
   unsigned queue_depth = 1024;      ///< SIMGPU_QUEUE_DEPTH, operations of one stream
   std::uint64_t context_bytes = std::uint64_t{2} << 20;  ///< SIMGPU_CONTEXT_BYTES
   std::uint64_t other_bytes = 0;           ///< SIMGPU_OTHER_BYTES, in use by other processes
+  std::string other_file;                  ///< SIMGPU_OTHER_FILE, says it anew
   std::uint64_t pool_chunk_bytes = 0;      ///< SIMGPU_POOL_CHUNK; 0: by what the pool holds
   FillPolicy fill = FillPolicy::kZero;     ///< SIMGPU_FILL
   ArenaPolicy arena = ArenaPolicy::kHigh;  ///< SIMGPU_ARENA
