@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "interposer/driver/streams.h"
@@ -92,10 +93,54 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
   }
   managed->residency_ = std::move(*residency);
   managed->pins_.emplace(*managed->residency_);
+  managed->show();
   log_line(LogLevel::kInfo, "managing device " + std::to_string(device) + ", policy " +
                                 std::string(name_of(configuration.policy)) + ", context " +
                                 format_bytes(context_bytes) + " of " + format_bytes(Bytes{total}));
   return {std::move(managed), ""};
+}
+
+// Why no other budget can be given, whatever it is; kChanged: it can.
+BudgetAnswer ManagedContext::standing_refusal() const noexcept {
+  if (configuration_.policy == PolicyKind::kResident) return BudgetAnswer::kNothingMoves;
+  return configuration_.k ? BudgetAnswer::kCountsLayers : BudgetAnswer::kChanged;
+}
+
+// Makes this process known to `superpipe budget`. Where that cannot be, it runs all the same.
+void ManagedContext::show() noexcept {
+  std::string problem = "out of memory";
+  try {
+    const LiveDescription description{configuration_.policy, device_total_, standing_refusal()};
+    segment_ = LiveSegment::create(description, problem);
+    if (segment_ != nullptr && description.refusal != BudgetAnswer::kChanged) {
+      segment_->publish(live_figures());
+    } else if (segment_ != nullptr) {
+      requests_ = std::make_unique<BudgetRequests>(
+          std::move(segment_),
+          BudgetRequests::Actions{[this](Bytes budget) { return set_budget(budget); },
+                                  [this] { return live_figures(); }});
+    }
+    if (segment_ != nullptr || requests_ != nullptr) return;
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  log_line(LogLevel::kInfo, "superpipe budget will not find this process: " + problem);
+}
+
+LiveFigures ManagedContext::live_figures() const {
+  const ResidencyManager::BudgetState state = residency_->budget_state();
+  const bool has_budget = state.budget > Bytes{};
+  return {has_budget ? state.budget + context_bytes_ : Bytes{}, state.limit, state.pages,
+          state.live};
+}
+
+BudgetAnswer ManagedContext::set_budget(Bytes budget) noexcept {
+  if (is_closed_.load()) return BudgetAnswer::kEnded;
+  const BudgetAnswer answer = residency_->set_budget(saturating_subtract(budget, context_bytes_));
+  if (answer == BudgetAnswer::kChanged) {
+    log_line(LogLevel::kInfo, "the budget is " + format_bytes(budget) + " now");
+  }
+  return answer;
 }
 
 ResidencyOptions ManagedContext::residency_options() const {
@@ -144,11 +189,18 @@ void ManagedContext::synchronize() noexcept {
 
 void ManagedContext::close() noexcept {
   is_closed_.store(true);
+  if (requests_ != nullptr) requests_->stop();
+  requests_.reset();
+  segment_.reset();
   residency_->shut_down();
 }
 
 void ManagedContext::abandon() noexcept {
   is_closed_.store(true);
+  if (requests_ != nullptr && !requests_->abandon()) {
+    (void)requests_.release();  // NOLINT(bugprone-unused-return-value): its thread may use it
+  }
+  if (segment_ != nullptr) segment_->remove();
   residency_->abandon();
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "interposer/budget_requests.h"
 #include "interposer/configuration.h"
 #include "interposer/driver/capture_count.h"
 #include "interposer/driver/codes.h"
@@ -81,6 +82,10 @@ class ManagedContext {
     return can_order_slowly(stream);
   }
 
+  /// Allows the process `budget` bytes of the device from now on, the context included
+  /// (ResidencyManager::set_budget()). Any thread.
+  BudgetAnswer set_budget(Bytes budget) noexcept;
+
   /// Has the program's work in the context complete, as far as the driver can still tell.
   void synchronize() noexcept;
 
@@ -110,6 +115,9 @@ class ManagedContext {
   ManagedContext(const DeviceFacts& facts, const Configuration& configuration);
 
   [[nodiscard]] ResidencyOptions residency_options() const;
+  [[nodiscard]] BudgetAnswer standing_refusal() const noexcept;
+  void show() noexcept;
+  [[nodiscard]] LiveFigures live_figures() const;
   [[nodiscard]] bool can_order_slowly(StreamHandle stream) const noexcept;
 
   const Configuration& configuration_;
@@ -124,6 +132,10 @@ class ManagedContext {
   KernelLayoutCache layouts_;
   std::unique_ptr<ResidencyManager> residency_;
   std::optional<PointerPins> pins_;  ///< as long as residency_
+  /// What other processes see of this one, and ask of it. Of the two one at most: who can be given
+  /// no other budget needs no thread for that.
+  std::unique_ptr<BudgetRequests> requests_;
+  std::unique_ptr<LiveSegment> segment_;
   LaunchOverheadMeter overhead_;
   std::atomic<std::uint64_t> launches_without_buffers_{0};
 

@@ -91,8 +91,8 @@ class BadUsage(CommandCase):
                                      "not available in this version")
 
     def test_no_such_subcommand(self) -> None:
-        self.assert_one_line(self.run_superpipe("rum"), BAD_USAGE, "no subcommand 'rum'", "run, doctor")
-        self.assert_one_line(self.run_superpipe(), BAD_USAGE, "no subcommand", "run, doctor")
+        self.assert_one_line(self.run_superpipe("rum"), BAD_USAGE, "no subcommand 'rum'", "run, doctor, budget")
+        self.assert_one_line(self.run_superpipe(), BAD_USAGE, "no subcommand", "run, doctor, budget")
 
 
 class CannotRun(CommandCase):

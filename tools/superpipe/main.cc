@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "policy/settings.h"
+#include "tools/superpipe/budget_command.h"
 #include "tools/superpipe/doctor_command.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/probes/child_program.h"
@@ -83,6 +84,25 @@ void add_doctor_flags(CLI::App& doctor, DoctorOptions& options) {
   doctor.footer(kDoctorExamples);
 }
 
+constexpr const char* kBudgetExamples = R"(Examples:
+  superpipe budget               which processes of yours run under superpipe, and their budgets
+  superpipe budget 4711          the budget of process 4711, and what its pages take
+  superpipe budget 4711 6G       allows it 6 GiB from now on; returns when its pages fit
+  superpipe budget 4711 40%      the same as a share of its device
+
+SIZE is as in superpipe run --gpu-mem: all that the process takes of the device. Exit code: 0 the budget is in
+force and the pages fit, 1 not, and a line says why, 2 bad usage. man superpipe-run says what a budget is.)";
+
+void add_budget_words(CLI::App& budget, BudgetOptions& options) {
+  budget.add_option("PID", options.pid, "The process (default: list those that there are)")
+      ->type_name("");
+  budget.add_option("SIZE", options.size, "Its new budget (default: say what it is)")
+      ->type_name("");
+  budget.add_option("--timeout", options.timeout, "How long to wait at most (default 10)")
+      ->type_name("SECONDS");
+  budget.footer(kBudgetExamples);
+}
+
 // One line, whatever CLI11 would print around it.
 int bad_usage(const std::string& command, const std::string& line) {
   std::cerr << "superpipe" << (command.empty() ? "" : " ") << command << ": " << line << '\n';
@@ -98,9 +118,9 @@ std::string no_such_flag(const std::string& word, const std::string& command) {
 
 // What to say where no subcommand was found; `first` is the first word, empty if there is none.
 std::string no_subcommand(const std::string& first) {
-  if (first.empty()) return "no subcommand; it is one of run, doctor (see --help)";
+  if (first.empty()) return "no subcommand; it is one of run, doctor, budget (see --help)";
   if (is_flag(first)) return no_such_flag(first, "");
-  return "there is no subcommand '" + first + "'; it is one of run, doctor (see --help)";
+  return "there is no subcommand '" + first + "'; it is one of run, doctor, budget (see --help)";
 }
 
 // The command line before "--", and what follows it.
@@ -135,6 +155,9 @@ class Parser {
     doctor_ = app_.add_subcommand(
         "doctor", "Say what this machine offers, what its device answers, and what is missing");
     add_doctor_flags(*doctor_, doctor_options);
+    budget_ = app_.add_subcommand("budget",
+                                  "Say or change how much of the device a running program may use");
+    add_budget_words(*budget_, budget_options);
   }
 
   // Fills the options. Returns the exit code if that is all there is to do: the words are wrong, or
@@ -160,13 +183,16 @@ class Parser {
   }
 
   [[nodiscard]] bool is_doctor() const { return doctor_->parsed(); }
+  [[nodiscard]] bool is_budget() const { return budget_->parsed(); }
 
   RunOptions run_options;
   DoctorOptions doctor_options;
+  BudgetOptions budget_options;
 
  private:
   [[nodiscard]] std::string parsed_command() const {
     if (run_->parsed()) return "run";
+    if (budget_->parsed()) return "budget";
     return doctor_->parsed() ? "doctor" : "";
   }
 
@@ -178,18 +204,28 @@ class Parser {
       return bad_usage(command, "'" + word + "' is not a flag; put the command after \"--\": " +
                                     "superpipe run [FLAGS] -- " + word + " ...");
     }
+    if (command == "budget" && !is_flag(word)) {
+      return bad_usage(command, "'" + word + "' is too much: it takes a process and a size");
+    }
     return bad_usage(command, no_such_flag(word, command));
   }
 
   CLI::App app_{"superpipe: runs CUDA programs whose models are larger than the GPU", "superpipe"};
   CLI::App* run_ = nullptr;
   CLI::App* doctor_ = nullptr;
+  CLI::App* budget_ = nullptr;
 };
 
 int start_doctor(const DoctorOptions& options, const CommandLine& line) {
   if (line.command) return bad_usage("doctor", "it takes no command");
   if (const auto problem = problem_with(options)) return bad_usage("doctor", *problem);
   return doctor_command(options);
+}
+
+int start_budget(const BudgetOptions& options, const CommandLine& line) {
+  if (line.command) return bad_usage("budget", "it takes no command");
+  if (const auto problem = problem_with(options)) return bad_usage("budget", *problem);
+  return budget_command(options);
 }
 
 int start_run(RunOptions options, const CommandLine& line) {
@@ -215,6 +251,7 @@ int run_main(int argc, char** argv) {
   }
   Parser parser;
   if (const auto code = parser.parse(line)) return *code;
+  if (parser.is_budget()) return start_budget(parser.budget_options, line);
   if (parser.is_doctor()) return start_doctor(parser.doctor_options, line);
   return start_run(parser.run_options, line);
 }

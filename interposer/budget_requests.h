@@ -1,0 +1,53 @@
+// Carries out what other processes ask of this one through its live segment.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "profiler/live_segment.h"
+
+namespace superpipe {
+
+/// A thread that sleeps in the kernel until somebody asks for another budget, or for figures.
+///
+/// So a request costs a launch nothing, and is carried out at once though no thread of superpipe
+/// may run. After a request it publishes the figures every few milliseconds until the pages fit
+/// the limit, for those who watch.
+class BudgetRequests {
+ public:
+  /// What it does; called on its thread, without a lock.
+  struct Actions {
+    std::function<BudgetAnswer(Bytes budget)> set_budget;  ///< of the whole process
+    std::function<LiveFigures()> figures;
+  };
+
+  /// Publishes the figures, and starts the thread. Throws std::system_error, std::bad_alloc.
+  BudgetRequests(std::unique_ptr<LiveSegment> segment, Actions actions);
+  /// As stop(). REQUIRES: no abandon() that returned false.
+  ~BudgetRequests() { stop(); }
+  BudgetRequests(const BudgetRequests&) = delete;
+  BudgetRequests& operator=(const BudgetRequests&) = delete;
+
+  /// Removes the segment. Waits for a request that is being carried out.
+  void stop() noexcept;
+  /// The same at process exit and in the child of a fork, where the thread may never end: waits for
+  /// it 0.2 s at most, and in a child touches neither thread nor segment.
+  /// @return whether the thread is gone, so that this may be destroyed.
+  bool abandon() noexcept;
+
+ private:
+  void main();
+  void serve(const LiveSegment::Request& request);
+
+  std::unique_ptr<LiveSegment> segment_;
+  const Actions actions_;
+  const int owner_;  // the process that has the thread
+  std::atomic<bool> ended_{false};
+  std::atomic<bool> exited_{false};
+  bool watched_ = false;  // of the thread: somebody may be waiting for the pages to fit
+  std::thread thread_;
+};
+
+}  // namespace superpipe
