@@ -119,6 +119,16 @@ class VirtualProgram : public Program {
     sleep_until(device_.end_of(stream()));
   }
 
+  /// Comes from outside: it takes no time of the program's thread.
+  void disturb(const Disturbance& disturbance) {
+    begin_call();
+    if (disturbance.others) device_.set_others(*disturbance.others);
+    if (!disturbance.budget) return;
+    if (manager_->set_budget(*disturbance.budget) != BudgetAnswer::kChanged) {
+      throw CallFailed("another budget", Status::kInvalidValue, warning_);
+    }
+  }
+
   /// All that happened since the last call of this.
   PassFigures take_pass() {
     const ResidencyStats stats = manager_->stats();
@@ -205,7 +215,11 @@ Outcome run(Workload& workload, const Experiment& experiment) {
     program = std::make_unique<VirtualProgram>(experiment);
     workload.load(*program);
     program->end_load(outcome);
+    auto next = experiment.disturbances.begin();
     for (int number = 0; number < experiment.passes; ++number) {
+      for (; next != experiment.disturbances.end() && next->pass <= number; ++next) {
+        program->disturb(*next);
+      }
       workload.run_pass(*program, number);
       outcome.passes.push_back(program->take_pass());
     }

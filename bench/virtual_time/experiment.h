@@ -15,6 +15,13 @@
 
 namespace superpipe::bench {
 
+/// What the surroundings do to a program before a pass begins.
+struct Disturbance {
+  int pass = 0;                 ///< before which; counted from 0
+  std::optional<Bytes> budget;  ///< it gets this budget
+  std::optional<Bytes> others;  ///< other processes hold as much of the device from then on
+};
+
 /// What is run.
 struct Experiment {
   PolicyKind policy = PolicyKind::kSuperpipeline;
@@ -22,6 +29,7 @@ struct Experiment {
   Bytes piece_size;              ///< ResidencyOptions::piece_size
   bool compares_digests = true;  ///< ResidencyOptions::compares_digests
   int passes = 10;
+  std::vector<Disturbance> disturbances;  ///< in the order of their passes
   VirtualDeviceOptions device;
   ThreadCosts threads;
   /// How fast the program's thread copies into pinned host memory where a buffer is not on the
