@@ -39,9 +39,9 @@ Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
 // device names each buffer again before its last use is over, so that none could ever go. So
 // launches wait here until enough of the other buffers are gone: for as long as the device needs
 // for what was submitted, which may be thousands of launches. Work may itself wait for the program
-// (I7), so a fourth of the wait limit is the most that this takes.
+// (I7), so the wait limit is the most that this takes.
 void Admission::let_others_go() {
-  const auto deadline = core_.now() + core_.options.wait_limit / 4;
+  const auto deadline = core_.now() + core_.options.wait_limit;
   while (core_.limit_lowered && core_.ledger.excess() > Bytes{}) {
     const Bytes excess = core_.ledger.excess();
     const bool lacks = excess > core_.coming();

@@ -167,7 +167,8 @@ bool ResidencyCore::sample_passthrough() noexcept {
     if (shifted || passthrough.yielded() > Bytes{}) yield(before, shifted);
   }
   refresh_limit();
-  if (ledger.limit() < limit_before && passthrough.yielded() > Bytes{}) {
+  // What others take can look like pass-through memory of this process, so both count.
+  if (passthrough.budget() && ledger.limit() < limit_before) {
     limit_lowered = limit_lowered || !ledger.is_within_limit();
   }
   note_peak();

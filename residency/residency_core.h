@@ -218,8 +218,9 @@ struct ResidencyCore {
   /// The live buffers have exceeded the limit, and each has host memory set aside since.
   bool backs_buffers GUARDED_BY(manager_lock) = false;
   bool must_evict GUARDED_BY(manager_lock) = false;  ///< evictions have been asked for
-  /// The limit was lowered, by a new budget or for other processes, and the pages have not fitted
-  /// it since: the worker evicts for that even where a launch may exceed the limit.
+  /// The limit was lowered, by a new budget or by what a sample found, and the pages have not
+  /// fitted it since: the worker evicts for that even where a launch may exceed the limit, and
+  /// launches wait for it.
   bool limit_lowered GUARDED_BY(manager_lock) = false;
   bool budget_was_set GUARDED_BY(manager_lock) = false;  ///< it is not that of the options
   /// The worker rests until the next launch, though policy may then want a transfer.

@@ -22,9 +22,10 @@ namespace superpipe {
 
 /// Keeps the invariants I1 to I7 of docs/design.md for the buffers of one device.
 ///
-/// Thread-safe. Owns a worker thread, started at the first eviction or fetch. `device` must outlive
-/// it. No call throws: one for which host memory does not suffice fails with kOutOfHostMemory (or,
-/// where it returns no status, does what it can), and leaves everything as it was.
+/// Thread-safe. Owns a worker thread, started at the first eviction or fetch or, where there is a
+/// budget, with the first buffer. `device` must outlive it. No call throws: one for which host
+/// memory does not suffice fails with kOutOfHostMemory (or, where it returns no status, does what
+/// it can), and leaves everything as it was.
 class ResidencyManager {
  public:
   static Result<std::unique_ptr<ResidencyManager>> create(DeviceMemory& device,

@@ -214,12 +214,13 @@ class OtherProcesses(EndToEndCase):
     """Others take device memory and give it back, while a program runs in what was free."""
 
     def check(self, *flags: str) -> Outcome:
-        reference = run(Program.command(600), without_superpipe=True)
+        reference = run(Program.command(400), without_superpipe=True)
         with tempfile.TemporaryDirectory() as folder:
             others = Path(folder) / "others"
             others.write_text("0")
-            with Program(*flags, passes=600, SIMGPU_MEMORY="40M", SIMGPU_OTHER_FILE=str(others)) as program:
-                taken, limit = program.pages()
+            with Program(*flags, passes=400, SIMGPU_MEMORY="40M", SIMGPU_QUEUE_DEPTH="64",
+                         SIMGPU_OTHER_FILE=str(others)) as program:
+                taken, _ = program.pages()
                 self.assertGreaterEqual(taken, 16 * MIB, "not all of the model was there")
                 others.write_text("26M")
                 deadline = time.monotonic() + PATIENCE
@@ -228,7 +229,7 @@ class OtherProcesses(EndToEndCase):
                     self.assertLess(time.monotonic(), deadline, f"{program.pages()} did not give way")
                     time.sleep(0.02)
                 others.write_text("0")
-                while program.pages() != (taken, limit):
+                while program.pages()[0] < taken:
                     self.assertLess(time.monotonic(), deadline, f"{program.pages()} did not come back")
                     time.sleep(0.02)
                 outcome = program.finish()

@@ -131,8 +131,8 @@ TEST_F(BudgetTest, AProgramThatRunsFarAheadComesDownToTheNewBudget) {
   expect_contents(5);
 }
 
-// Work that itself waits for the program holds no launch up for long (I7).
-TEST_F(BudgetTest, ALaunchDoesNotWaitLongForBuffersThatCannotGo) {
+// Work that itself waits for the program holds launches up once, and not for ever (I7).
+TEST_F(BudgetTest, LaunchesDoNotWaitForEverForBuffersThatCannotGo) {
   make(budget_of(16, PolicyKind::kAuto));
   load_buffers(8);
   device_->submit_blocking_host_function(stream_);
@@ -140,7 +140,7 @@ TEST_F(BudgetTest, ALaunchDoesNotWaitLongForBuffersThatCannotGo) {
   ASSERT_EQ(set_pages(6), BudgetAnswer::kChanged);
   const auto begun = device_->now();
   run_pass();
-  EXPECT_LE(device_->now() - begun, options_.wait_limit);
+  EXPECT_LE(device_->now() - begun, 2 * options_.wait_limit);
   device_->release_host_functions();
   settle();
   EXPECT_LE(pages(), 6U);
