@@ -300,8 +300,7 @@ void Admission::warn_not_lowered() {
   const Bytes excess = core_.ledger.excess();
   core_.warnings.once("not-lowered", [&] {
     return "gave up waiting for buffers to leave after the budget shrank (does a stream wait for "
-           "the "
-           "program?): pages exceed it by " +
+           "the program?): pages exceed it by " +
            exact_bytes(excess);
   });
 }

@@ -93,7 +93,8 @@ void BufferTable::destroy(BufferId id) noexcept {
   Buffer& buffer = (*this)[id];
   // base and size may be read by find() at this moment: they keep their values.
   buffer.uncut();
-  buffer.uses = buffer.waited = buffer.last_use = buffer.writes = 0;
+  buffer.uses = buffer.waited = buffer.last_use = 0;
+  buffer.writes = buffer.known_write = 0;
   buffer.pins = buffer.leaving = 0;
   buffer.live = buffer.is_beginning = false;
   buffer.fresh = true;

@@ -1,6 +1,7 @@
 #include "residency/content_mover.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <optional>
 #include <utility>
@@ -27,7 +28,7 @@ void forget_writes(Buffer& buffer) REQUIRES(manager_lock) {
 bool ContentMover::fetch(PieceId id, bool demand) {
   Buffer& buffer = core_.buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
-  core_.drop_digest(id);
+  if (piece.page) core_.drop_digest(id);
   buffer.set_place(id.index, Place::kFetching);
   Status status = Status::kOk;
   if (piece.page) {
@@ -35,6 +36,10 @@ bool ContentMover::fetch(PieceId id, bool demand) {
   } else {
     auto page = pages_.acquire(buffer.bytes_of(id.index), piece.may_exceed_limit);
     if (page.status() == Status::kNotYet) return postpone(id, demand);
+    if (page.ok() && is_being_digested(*page)) {
+      core_.pool->put(std::move(*page));
+      return postpone(id, demand);
+    }
     const bool copies = buffer.has_host_content();
     status = page.ok() ? attach(id, std::move(*page)) : page.status();
     if (status == Status::kOk && copies) {
@@ -51,6 +56,18 @@ bool ContentMover::fetch(PieceId id, bool demand) {
   core_.tell_whereabouts(id);
   core_.announce_change();
   return true;
+}
+
+// Whether the page was digested a moment ago, so that the result should be there soon: it would be
+// of no use if the page was filled before. But a kernel of the program may keep the digest from
+// running, and the link does not wait for that.
+bool ContentMover::is_being_digested(const Page& page) {
+  constexpr std::chrono::milliseconds kSoon{1};
+  if (page.digest == nullptr || core_.now() - page.digested_at >= kSoon) return false;
+  const EventRef digest = page.digest;
+  const Unlocked unlocked(core_.mutex);
+  const auto complete = core_.events.is_complete(digest);
+  return complete.ok() && !*complete;
 }
 
 // There is no page for the piece now. A demand waits for one; a prefetch only while one is on its
@@ -88,6 +105,8 @@ Status ContentMover::attach(PieceId id, Page page) noexcept {
   const auto begun = core_.now();
   std::vector<EventRef> after = std::exchange(page.after, {});
   const EventRef vacated = after.empty() ? nullptr : after.front();
+  if (page.digest != nullptr && page.digest->is_known()) page.digest = nullptr;
+  if (page.digest != nullptr) page.digest->is_spoiled = true;
   if (const Status prepared = prepare_fetch(id, after); prepared != Status::kOk) {
     page.after = std::move(after);
     core_.pool->put(std::move(page));

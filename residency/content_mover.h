@@ -46,6 +46,7 @@ class ContentMover {
                       std::vector<EventRef> after) noexcept REQUIRES(manager_lock);
   Status remap(PieceId id) REQUIRES(manager_lock);
   Status zero(PieceId id) REQUIRES(manager_lock);
+  bool is_being_digested(const Page& page) REQUIRES(manager_lock);
   bool postpone(PieceId id, bool demand) REQUIRES(manager_lock);
 
   ResidencyCore& core_;

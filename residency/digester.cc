@@ -1,5 +1,6 @@
 #include "residency/digester.h"
 
+#include <algorithm>
 #include <exception>
 #include <span>
 #include <utility>
@@ -37,17 +38,18 @@ Digester::Enqueued Digester::enqueue(Address window, Bytes size) {
   auto done = events_.prepare();
   if (!done.ok()) return {done.status(), nullptr, false, 0};
   const Slot slot = free_.back();
+  free_.pop_back();
+  // What no digest is: so that a result which was never written does not pass for one.
+  results_->parts[slot].fill({~std::uint64_t{0}, ~std::uint64_t{0}});
   const auto parts = device_.digest(window, size, &results_->parts[slot], stream_);
   // What the device refused may still have been enqueued, so its end is marked too.
   const Status recorded = events_.record(*done, stream_);
   if (recorded != Status::kOk) {
     // Its result may still come: the slot serves no other digest any more.
-    free_.pop_back();
     ready_ = false;
     return {recorded, nullptr, true, slot};
   }
   if (parts.ok()) {
-    free_.pop_back();
     counts_[slot] = *parts;
   } else {
     ready_ = false;
@@ -55,8 +57,13 @@ Digester::Enqueued Digester::enqueue(Address window, Bytes size) {
   return {parts.status(), std::move(*done), false, slot};
 }
 
-ContentDigest Digester::result(Slot slot) const {
-  return sum_of(std::span(results_->parts[slot]).first(counts_[slot]));
+std::optional<ContentDigest> Digester::result(Slot slot) const {
+  const auto parts = std::span(results_->parts[slot]).first(counts_[slot]);
+  const auto is_part = [](const ContentDigest& part) {
+    return part.first < kDigestPrime && part.second < kDigestPrime;
+  };
+  if (!std::ranges::all_of(parts, is_part)) return std::nullopt;
+  return sum_of(parts);
 }
 
 Status Digester::stop(std::chrono::milliseconds limit) {

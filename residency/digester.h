@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "policy/units.h"
@@ -57,8 +58,9 @@ class Digester {
   /// error of the device there are no digests any more.
   Enqueued enqueue(Address window, Bytes size);
 
-  /// The result in `slot`. REQUIRES: the event of that digest has completed.
-  [[nodiscard]] ContentDigest result(Slot slot) const;
+  /// The result in `slot`. REQUIRES: the event of that digest has completed. @return nullopt if the
+  /// device has not written it.
+  [[nodiscard]] std::optional<ContentDigest> result(Slot slot) const;
   /// REQUIRES: the event of that digest has completed.
   void give_back(Slot slot) noexcept { free_.push_back(slot); }
 

@@ -28,9 +28,9 @@ void forget_operations(Buffer& buffer) REQUIRES(manager_lock) {
 
 void Evictor::evict(PieceId id) noexcept {
   Buffer& buffer = core_.buffers[id.buffer];
-  const auto begun = core_.now();
   core_.drop_digest(id);
   Plan plan{};
+  plan.begun = core_.now();
   plan.purpose = purpose_for(id);
   buffer.set_place(id.index, Place::kEvicting);
   buffer.uses = 0;  // all have completed
@@ -42,15 +42,11 @@ void Evictor::evict(PieceId id) noexcept {
     const Unlocked unlocked(core_.mutex);
     outcome = take_out(plan);
   }
-  if (outcome.status == Status::kOk && core_.timeline != nullptr) {
-    core_.timeline->note_arrival(id.buffer, begun);
-    core_.timeline->add(Timeline::Kind::kEvictBegin, begun, id.buffer, plan.bytes);
-  }
   if (plan.slab && core_.options.compares_digests && !core_.digester.is_ready()) warn_once();
-  if (outcome.digest.done != nullptr && !outcome.has_digest()) {
-    // A part of what failed may still read the page.
-    buffer.pieces[id.index].page->after.assign(1, outcome.digest.done);
-    ++core_.counters.errors;
+  // A part of one that failed may still read the page, too.
+  if (outcome.digest.done != nullptr) {
+    buffer.pieces[id.index].page->digest = outcome.digest.done;
+    buffer.pieces[id.index].page->digested_at = core_.now();
   }
   if (outcome.status != Status::kOk) {
     give_up(id, plan, outcome);
@@ -151,11 +147,9 @@ void Evictor::await_digest(PieceId id, const Digester::Enqueued& digest) noexcep
   core_.announce_change();
 }
 
-// A digest is under way. Whoever gets the page waits for it, as for those before it, which end
-// earlier.
+// A digest is under way.
 Evictor::Pending& Evictor::note_digest(PieceId id, const Digester::Enqueued& digest) noexcept {
   Buffer& buffer = core_.buffers[id.buffer];
-  buffer.pieces[id.index].page->after.assign(1, digest.done);
   pending_.splice(pending_.end(), spare_, spare_.begin());
   Pending& pending = pending_.back();
   pending = {id, buffer.generation, 0, digest.slot, digest.done, std::nullopt, core_.now()};
@@ -178,14 +172,15 @@ void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexc
     piece.write_back = outcome.written.done;
     piece.clean_at = buffer.writes;
     forget_operations(buffer);
-    // The page's next owner waits for it in the first place.
-    piece.page->after.insert(piece.page->after.begin(), outcome.written.done);
+    piece.page->after.assign(1, outcome.written.done);
     core_.counters.d2h_bytes += plan.slab.size;
     ++core_.counters.write_backs;
   } else {
     ++core_.counters.clean_evictions;
   }
   if (core_.timeline != nullptr) {
+    core_.timeline->note_arrival(id.buffer, plan.begun);
+    core_.timeline->add(Timeline::Kind::kEvictBegin, plan.begun, id.buffer, plan.bytes);
     core_.timeline->add_when(outcome.written.done, Timeline::Kind::kEvictEnd, core_.now(),
                              id.buffer, plan.bytes);
   }
@@ -209,7 +204,10 @@ void Evictor::give_up(PieceId id, const Plan& plan, const Outcome& outcome) noex
       piece.page_is_untracked || outcome.written.untracked || outcome.digest.untracked;
   piece.digest_ticket = 0;
   if (outcome.has_digest()) note_digest(id, outcome.digest);
-  if (outcome.written.done != nullptr) piece.write_back = outcome.written.done;
+  if (outcome.written.done != nullptr) {
+    piece.write_back = outcome.written.done;
+    piece.page->after.assign(1, outcome.written.done);
+  }
   // A part of it may have come to the slab.
   if (outcome.written.done != nullptr || outcome.written.untracked) piece.host_digest.reset();
   core_.tell_whereabouts(id);
@@ -229,6 +227,7 @@ bool Evictor::settle_digests() noexcept {
     std::list<Pending> oldest;
     oldest.splice(oldest.end(), pending_, pending_.begin());
     settle(oldest.front(), complete.ok());
+    settled_at_ = core_.now();
     settled = true;
   }
   return settled;
@@ -242,70 +241,98 @@ Piece* Evictor::holder_of(const Pending& pending) const {
   return piece.digest_ticket == pending.ticket ? &piece : nullptr;
 }
 
-// `is_complete`: false if the device does not tell. Then the result is of no use, nor is its slot.
+// `is_complete`: false if the device does not tell. Then the slot serves no other digest.
 void Evictor::settle(const Pending& pending, bool is_complete) noexcept {
-  ContentDigest digest;
+  std::optional<ContentDigest> digest;
   if (is_complete) {
     digest = core_.digester.result(pending.slot);
     core_.digester.give_back(pending.slot);
-  } else {
-    ++core_.counters.errors;
   }
+  if (!digest) ++core_.counters.errors;
+  if (pending.done->is_spoiled) digest.reset();
   Piece* const piece = holder_of(pending);
   if (piece == nullptr) return;
   const bool decides = piece->awaits_digest();
   const auto former = decides ? piece->host_digest : pending.former;
-  piece->digest_ticket = 0;
-  const bool is_unchanged = is_complete && former == digest;
-  if (is_complete && former) {
+  const bool is_unchanged = digest && former == digest;
+  if (digest && former) {
     piece->changes = is_unchanged
                          ? std::uint8_t{0}
                          : std::min(static_cast<std::uint8_t>(piece->changes + 1), kMostChanges);
   }
-  if (decides && is_unchanged) {
-    finish_unchanged(pending.piece);
-    return;
+  if (!decides) {
+    piece->digest_ticket = 0;
+    piece->host_digest = digest;
+  } else if (piece->want != Want::kNobody) {
+    // Its page is about to be mapped again.
+    core_.drop_digest(pending.piece);
+    if (is_unchanged) piece->clean_at = core_.buffers[pending.piece.buffer].writes;
+  } else if (is_unchanged) {
+    piece->digest_ticket = 0;
+    finish_unchanged(pending);
+  } else {
+    piece->digest_ticket = 0;
+    write_back_late(pending);
+    if (!piece->page) piece->host_digest = digest;
   }
-  if (decides) write_back_late(pending.piece);
-  if (is_complete && !piece->page) piece->host_digest = digest;
 }
 
 // What launches might have changed is what the host has.
-void Evictor::finish_unchanged(PieceId id) noexcept {
+void Evictor::finish_unchanged(const Pending& pending) noexcept {
+  const PieceId id = pending.piece;
   Buffer& buffer = core_.buffers[id.buffer];
   buffer.pieces[id.index].clean_at = buffer.writes;
   ++core_.counters.unchanged;
   Plan plan{};
+  plan.begun = pending.since;
   plan.bytes = buffer.bytes_of(id.index);
   finish(id, plan, Outcome{});
+}
+
+// How long a digest is waited for after the one before it has come.
+std::chrono::nanoseconds Evictor::patience_for(const Pending& pending) const {
+  // On the slowest memory that there is, digests take a sixth of this.
+  constexpr std::uint64_t kBytesOfNanosecond = 50;
+  const Bytes bytes = core_.buffers[pending.piece.buffer].bytes_of(pending.piece.index);
+  return kPatience + std::chrono::nanoseconds(bytes.count() / kBytesOfNanosecond);
 }
 
 // Writes back what has waited for a digest too long. What the digest says then is known the next
 // time.
 bool Evictor::settle_overdue() noexcept {
-  bool settled = false;
   const auto now = core_.now();
-  for (Pending& pending : pending_) {
-    if (now - pending.since < kPatience) break;
-    Piece* const piece = holder_of(pending);
-    if (piece == nullptr || !piece->awaits_digest()) continue;
-    pending.former = piece->host_digest;
-    write_back_late(pending.piece);
+  const auto is_overdue = [&](const Pending& pending) REQUIRES(manager_lock) {
+    const Piece* const piece = holder_of(pending);
+    return piece != nullptr && piece->awaits_digest() &&
+           now - std::max(pending.since, settled_at_) >= patience_for(pending);
+  };
+  bool settled = false;
+  for (;;) {
+    // From the front again, for to write back opens the mutex.
+    const auto overdue = std::ranges::find_if(pending_, is_overdue);
+    if (overdue == pending_.end()) return settled;
+    overdue->former = holder_of(*overdue)->host_digest;
+    write_back_late(*overdue);
     settled = true;
   }
-  return settled;
 }
 
-// Writes back a piece that is out and has its page.
-void Evictor::write_back_late(PieceId id) noexcept {
+// Writes back a piece that is out and has its page, or maps it again.
+void Evictor::write_back_late(const Pending& pending) noexcept {
+  const PieceId id = pending.piece;
   Plan plan{};
+  plan.begun = pending.since;
   Outcome outcome;
   core_.buffers[id.buffer].set_place(id.index, Place::kEvicting);
   outcome.status = prepare(id, plan);
   outcome.is_mapped = false;
-  if (outcome.status == Status::kOk) {
+  {
     const Unlocked unlocked(core_.mutex);
-    write_back(plan, outcome);
+    if (outcome.status == Status::kOk) {
+      write_back(plan, outcome);
+    } else {
+      outcome.is_mapped = core_.device.map(plan.address, plan.bytes, plan.handle) == Status::kOk;
+    }
   }
   if (outcome.status == Status::kOk) {
     finish(id, plan, outcome);

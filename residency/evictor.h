@@ -31,8 +31,9 @@ namespace superpipe {
 /// wait, bounded, for a slab. Whatever fails, the newest content stays in at least one place (I3).
 class Evictor {
  public:
-  /// A digest that has not come by then is not waited for: kernels of the program may keep it from
-  /// running, and the page is wanted.
+  /// A digest that has not come so long after the one before it, and some nanoseconds for its
+  /// bytes, is not waited for: kernels of the program may keep it from running, and the page is
+  /// wanted.
   static constexpr std::chrono::milliseconds kPatience{5};
 
   Evictor(ResidencyCore& core, StreamMarker& streams, ContentMover& mover)
@@ -75,6 +76,7 @@ class Evictor {
   };
   /// What the calls of an eviction need to know of the piece: nobody else changes it meanwhile.
   struct Plan {
+    ResidencyCore::Clock::time_point begun;
     Address address;
     Bytes bytes;
     PageHandle handle;
@@ -111,9 +113,11 @@ class Evictor {
 
   [[nodiscard]] Piece* holder_of(const Pending& pending) const REQUIRES(manager_lock);
   void settle(const Pending& pending, bool is_complete) noexcept REQUIRES(manager_lock);
-  void finish_unchanged(PieceId id) noexcept REQUIRES(manager_lock);
+  void finish_unchanged(const Pending& pending) noexcept REQUIRES(manager_lock);
   bool settle_overdue() noexcept REQUIRES(manager_lock);
-  void write_back_late(PieceId id) noexcept REQUIRES(manager_lock);
+  [[nodiscard]] std::chrono::nanoseconds patience_for(const Pending& pending) const
+      REQUIRES(manager_lock);
+  void write_back_late(const Pending& pending) noexcept REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;
@@ -121,6 +125,8 @@ class Evictor {
   std::list<Pending> pending_ GUARDED_BY(manager_lock);  ///< in the order of the device
   std::list<Pending> spare_ GUARDED_BY(manager_lock);    ///< at most one: the next one's node
   std::uint64_t tickets_ GUARDED_BY(manager_lock) = 0;
+  /// When the last digest was seen to have come.
+  ResidencyCore::Clock::time_point settled_at_ GUARDED_BY(manager_lock);
   bool warned_ GUARDED_BY(manager_lock) = false;
 };
 

@@ -93,7 +93,7 @@ Result<Page> PagePool::create(Bytes size) {
   }
   const std::lock_guard lock(mutex_);
   spare_.splice(spare_.end(), node);
-  return Page{*handle, size, *window, size, {}};
+  return Page{*handle, size, *window, size, {}, nullptr, {}};
 }
 
 Status PagePool::destroy(Page& page) {

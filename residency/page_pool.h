@@ -2,6 +2,7 @@
 // they exist.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -28,7 +29,13 @@ struct Page {
   /// What must have completed before the next owner touches the page (a running write-back).
   std::vector<EventRef> after;
 
-  /// What `after` has room for: the latest digest, and a write-back or the arrival of content.
+  /// The latest digest that may still read it; null: none. The page may be filled under it, if
+  /// nobody wants its result then, but not destroyed.
+  EventRef digest;
+  /// When that was enqueued.
+  std::chrono::steady_clock::time_point digested_at{};
+
+  /// What `after` has room for: a write-back, and the arrival of content.
   static constexpr std::size_t kMostAfter = 2;
 
   /// Forgets what is known to have completed.

@@ -128,6 +128,9 @@ bool PageSupply::destroy_idle() {
     {
       const Unlocked unlocked(core_.mutex);
       complete = core_.events.all_complete(victim->after);
+      if (victim->digest != nullptr && complete.ok() && *complete) {
+        complete = core_.events.is_complete(victim->digest);
+      }
     }
     const bool is_over = complete.ok() && *complete && core_.wait_for_sample();
     core_.ledger.end_vacating(size);

@@ -288,7 +288,7 @@ Status VirtualDevice::copy_to_device(std::span<const Transfer> transfers, Stream
     host.read = std::max(host.read, span.end);
     const bool mapped = for_each_mapping(transfer.device, transfer.size, [&](Mapping& mapping) {
       Content& content = pages_[static_cast<std::uint64_t>(mapping.page)].content;
-      if (std::max({content.written, content.read, content.digested}) > span.begin) {
+      if (std::max(content.written, content.read) > span.begin) {
         violate("a fetch began before the work of the page's former owner had ended");
       }
       content.written = span.end;

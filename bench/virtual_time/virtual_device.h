@@ -188,7 +188,7 @@ class VirtualDevice : public DeviceMemory {
   struct Content {
     Time written{0};   ///< the last write ends
     Time read{0};      ///< the last read ends
-    Time digested{0};  ///< the last digest of it ends: no harm if a kernel writes meanwhile
+    Time digested{0};  ///< the last digest of it ends: no harm if others write meanwhile
     /// Which content it is: each write makes a new one, and a copy carries it on.
     std::uint64_t version = 0;
   };

@@ -6,6 +6,7 @@
 #include <random>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include "interposer/driver/table.h"
 #include "interposer/log.h"
@@ -107,9 +108,10 @@ std::string DigestProgram::set_up(CUdevice device) {
   if (!problem.empty()) return problem;
   // Pinned as the memory is that digests will be written to.
   memory_ = std::make_unique<CheckedMemory>();
-  problem = problem_of(driver().cuMemHostRegister_v2(memory_.get(), sizeof(CheckedMemory),
-                                                     CU_MEMHOSTREGISTER_PORTABLE),
-                       "cuMemHostRegister");
+  problem = problem_of(
+      driver().cuMemHostRegister_v2(memory_.get(), sizeof(CheckedMemory),
+                                    CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP),
+      "cuMemHostRegister");
   is_pinned_ = problem.empty();
   return problem;
 }
@@ -129,12 +131,14 @@ std::string DigestProgram::check(std::chrono::milliseconds limit) {
         launch(content + each.offset, Bytes{each.size}, &memory_->results[i], stream_, blocks[i]),
         "cuLaunchKernel");
   }
-  if (problem.empty()) {
-    problem = problem_of(driver().cuEventRecord(checked_, stream_), "cuEventRecord");
+  // What was enqueued before a failure may still be under way, and writes to the memory.
+  std::string unfinished = problem_of(driver().cuEventRecord(checked_, stream_), "cuEventRecord");
+  if (unfinished.empty()) {
+    unfinished = await_check(limit);
+  } else {
+    abandon();
   }
-  // What was enqueued before a failure may still be under way: it is waited for when the memory is
-  // given up, and the device is not known to be stuck.
-  if (problem.empty()) problem = await_check(limit);
+  if (problem.empty()) problem = std::move(unfinished);
   if (!problem.empty()) return problem;
   for (std::size_t i = 0; i < kChecks.size(); ++i) {
     const auto expected =

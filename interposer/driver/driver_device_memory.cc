@@ -371,7 +371,8 @@ Result<std::size_t> DriverDeviceMemory::digest(Address address, Bytes size, Dige
 Status DriverDeviceMemory::pin(void* host, Bytes size) {
   const InRelaxedContext in_context(context_);
   const Status status =
-      checked(driver().cuMemHostRegister_v2(host, size.count(), CU_MEMHOSTREGISTER_PORTABLE),
+      checked(driver().cuMemHostRegister_v2(
+                  host, size.count(), CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP),
               "cuMemHostRegister");
   return status == Status::kOutOfDeviceMemory ? Status::kOutOfHostMemory : status;
 }

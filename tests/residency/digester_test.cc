@@ -48,9 +48,10 @@ class DigesterTest : public ::testing::Test {
     device_.drain();
     const auto complete = events_.is_complete(enqueued.done);
     EXPECT_TRUE(complete.ok() && *complete);
-    const ContentDigest result = digester_.result(enqueued.slot);
+    const auto result = digester_.result(enqueued.slot);
     digester_.give_back(enqueued.slot);
-    return result;
+    EXPECT_TRUE(result.has_value());
+    return result.value_or(ContentDigest{});
   }
 
   FakeDevice device_{FakeDevice::Options{}};
@@ -108,6 +109,16 @@ TEST_F(DigesterTest, AnEndThatCannotBeMarkedIsSaid) {
   EXPECT_EQ(lost.status, Status::kDeviceError);
   EXPECT_TRUE(lost.untracked);
   EXPECT_FALSE(digester_.is_ready());
+}
+
+TEST_F(DigesterTest, AResultThatWasNotWrittenIsNone) {
+  ASSERT_TRUE(digester_.prepare());
+  (void)digest();
+  device_.lose_digests(true);
+  const auto enqueued = digester_.enqueue(window_, kSize);
+  ASSERT_EQ(enqueued.status, Status::kOk);
+  device_.drain();
+  EXPECT_FALSE(digester_.result(enqueued.slot).has_value());
 }
 
 TEST_F(DigesterTest, OneMoreThanThereIsRoomForIsForLater) {

@@ -92,6 +92,8 @@ class FakeDevice : public DeviceMemory {
   void drain();
   /// Digests that are enqueued while it is true do not run before it is false again.
   void hold_digests(bool held);
+  /// The results of digests that run while it is true are not written.
+  void lose_digests(bool lost) { digests_lost_ = lost; }
   void set_capturing(StreamHandle stream, bool capturing);
   /// What the device holds besides the manager's pages: it counts against the capacity.
   void set_passthrough(Bytes bytes);
@@ -222,6 +224,7 @@ class FakeDevice : public DeviceMemory {
   Address next_address_ = Address{1} << 44;
   bool host_functions_released_ = false;
   std::shared_ptr<Recording> digests_held_;  ///< null: they are not
+  bool digests_lost_ = false;
   std::optional<DigestKey> digest_key_;
   Bytes device_bytes_;
   Bytes passthrough_;
