@@ -224,7 +224,7 @@ std::unique_ptr<LiveSegment> LiveSegment::create(const LiveDescription& descript
     ::unlink(path.c_str());
     return nullptr;
   }
-  LiveLayout* const layout = new (mapping->operator->()) LiveLayout{};
+  auto* const layout = new (mapping->operator->()) LiveLayout{};
   layout->version = kVersion;
   layout->size = kSize;
   layout->pid = static_cast<std::uint64_t>(pid);
@@ -292,7 +292,7 @@ std::variant<LiveProcess, LiveProblem> LiveProcess::open(int pid, const std::str
   if (user != self && self != 0) return LiveProblem::kOtherUser;
   auto opened = open_segment(path_of(folder, user, pid), user);
   if (const auto* const problem = std::get_if<LiveProblem>(&opened)) return *problem;
-  LiveMapping& mapping = std::get<LiveMapping>(opened);
+  auto& mapping = std::get<LiveMapping>(opened);
   // It is being made, or was made by a process that is gone.
   if (mapping->magic.load(std::memory_order_acquire) != kMagic || is_stale(mapping, pid)) {
     return LiveProblem::kNotManaged;
