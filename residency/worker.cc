@@ -47,7 +47,9 @@ void Worker::main() {
   {
     const ManagerLock lock(mutex_);
     while (!ended_) {
-      if (const auto rest = rest_after(rounds_->run())) mutex_.wait_for(work_, *rest);
+      const auto rest = rest_after(rounds_->run());
+      // A round opens the mutex: the end may have come in it, and nobody will tell again.
+      if (rest && !ended_) mutex_.wait_for(work_, *rest);
     }
   }
   exited_ = true;

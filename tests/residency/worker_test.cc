@@ -132,6 +132,22 @@ TEST_F(WorkerTest, NoRoundBeginsAfterTheEnd) {
   EXPECT_EQ(rounds_.count, 1);
 }
 
+// A round opens the mutex, and the end may come then. Its rest would be an hour.
+TEST_F(WorkerTest, AnEndThatComesInTheMidstOfARoundIsNotSleptThrough) {
+  const auto begun = std::chrono::steady_clock::now();
+  {
+    const ManagerLock lock(mutex_);
+    rounds_.round = [this](int) {
+      worker_.end();
+      return false;
+    };
+    ASSERT_TRUE(worker_.wake());
+    EXPECT_TRUE(rounds_.wait_for(1));
+  }
+  worker_.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, kLong);
+}
+
 TEST_F(WorkerTest, AWorkerThatEndedBeforeItBeganRunsNothing) {
   end();
   {
