@@ -1,10 +1,7 @@
 #include "interposer/budget_requests.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 namespace superpipe {
@@ -19,20 +16,11 @@ constexpr std::chrono::milliseconds kLongestSleep{60'000};
 }  // namespace
 
 BudgetRequests::BudgetRequests(std::unique_ptr<LiveSegment> segment, Actions actions)
-    : segment_(std::move(segment)), actions_(std::move(actions)), owner_(::getpid()) {
+    : segment_(std::move(segment)), actions_(std::move(actions)) {
   segment_->publish(actions_.figures());
-  // The program's signal handlers must not run on a thread of ours.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this] { main(); });
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
+  if (!thread_.start([this] { main(); })) {
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void BudgetRequests::main() {
@@ -48,7 +36,6 @@ void BudgetRequests::main() {
       segment_->wait_for_request(kLongestSleep);
     }
   }
-  exited_ = true;
 }
 
 void BudgetRequests::serve(const LiveSegment::Request& request) {
@@ -60,29 +47,20 @@ void BudgetRequests::serve(const LiveSegment::Request& request) {
 }
 
 void BudgetRequests::stop() noexcept {
-  if (::getpid() != owner_ || segment_ == nullptr) return;
+  if (!thread_.is_owner() || segment_ == nullptr) return;
   ended_ = true;
   segment_->interrupt();
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
   segment_.reset();
 }
 
 bool BudgetRequests::abandon() noexcept {
-  if (::getpid() != owner_) {
-    if (thread_.joinable()) thread_.detach();  // the child of a fork has no such thread
-    return false;
+  if (thread_.is_owner() && thread_.is_started()) {
+    ended_ = true;
+    segment_->interrupt();
+    segment_->remove();
   }
-  if (!thread_.joinable()) return true;
-  ended_ = true;
-  segment_->interrupt();
-  segment_->remove();
-  for (int i = 0; i < 200 && !exited_; ++i) ::usleep(1000);
-  if (!exited_) {
-    thread_.detach();
-    return false;
-  }
-  thread_.join();
-  return true;
+  return thread_.abandon() && thread_.is_owner();
 }
 
 }  // namespace superpipe

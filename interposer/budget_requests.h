@@ -4,9 +4,9 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <thread>
 
 #include "profiler/live_segment.h"
+#include "residency/own_thread.h"
 
 namespace superpipe {
 
@@ -43,11 +43,9 @@ class BudgetRequests {
 
   std::unique_ptr<LiveSegment> segment_;
   const Actions actions_;
-  const int owner_;  // the process that has the thread
   std::atomic<bool> ended_{false};
-  std::atomic<bool> exited_{false};
   bool watched_ = false;  // of the thread: somebody may be waiting for the pages to fit
-  std::thread thread_;
+  OwnThread thread_;
 };
 
 }  // namespace superpipe

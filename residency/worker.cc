@@ -1,11 +1,6 @@
 #include "residency/worker.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <exception>
 
 namespace superpipe {
 
@@ -19,40 +14,23 @@ constexpr std::chrono::microseconds kLongestRest{200};
 }  // namespace
 
 Worker::Worker(ManagerMutex& mutex, bool has_thread, WorkerClock* clock)
-    : mutex_(mutex), has_thread_(has_thread), clock_(clock), owner_(getpid()) {}
+    : mutex_(mutex), has_thread_(has_thread), clock_(clock) {}
 
 bool Worker::wake() noexcept {
   if (!has_thread_ && clock_ != nullptr) clock_->wake();
   if (!has_thread_ || ended_) return true;
-  if (thread_.joinable()) {
-    work_.notify_one();
-    return true;
-  }
-  // The program's signal handlers must not run on a thread of ours.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = true;
-  try {
-    thread_ = std::thread([this] { main(); });
-  } catch (const std::exception&) {
-    started = false;  // no thread, or no host memory
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
+  if (!thread_.is_started()) return thread_.start([this] { main(); });
+  work_.notify_one();
+  return true;
 }
 
 void Worker::main() {
-  {
-    const ManagerLock lock(mutex_);
-    while (!ended_) {
-      const auto rest = rest_after(rounds_->run());
-      // A round opens the mutex: the end may have come in it, and nobody will tell again.
-      if (rest && !ended_) mutex_.wait_for(work_, *rest);
-    }
+  const ManagerLock lock(mutex_);
+  while (!ended_) {
+    const auto rest = rest_after(rounds_->run());
+    // A round opens the mutex: the end may have come in it, and nobody will tell again.
+    if (rest && !ended_) mutex_.wait_for(work_, *rest);
   }
-  exited_ = true;
 }
 
 // @return how long to rest after a round, unless woken; nullopt: not at all.
@@ -78,27 +56,6 @@ void Worker::end() noexcept {
   ended_ = true;
   // In the child of a fork nobody waits, and the notification itself could wait for who did.
   if (is_owner()) work_.notify_all();
-}
-
-bool Worker::is_owner() const noexcept { return getpid() == owner_; }
-
-void Worker::join() {
-  if (thread_.joinable()) thread_.join();
-}
-
-bool Worker::abandon() noexcept {
-  if (!thread_.joinable()) return true;
-  if (!is_owner()) {
-    thread_.detach();  // the child of a fork has no such thread
-    return false;
-  }
-  for (int i = 0; i < 200 && !exited_; ++i) usleep(1000);
-  if (!exited_) {
-    thread_.detach();
-    return false;
-  }
-  thread_.join();
-  return true;
 }
 
 }  // namespace superpipe

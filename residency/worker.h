@@ -5,9 +5,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <optional>
-#include <thread>
 
 #include "residency/manager_mutex.h"
+#include "residency/own_thread.h"
 
 namespace superpipe {
 
@@ -65,14 +65,14 @@ class Worker {
   /// under the mutex if the thread will be joined: else it may rest once more before it ends.
   void end() noexcept;
   /// Whether this process, and not a fork's child, has the thread.
-  [[nodiscard]] bool is_owner() const noexcept;
+  [[nodiscard]] bool is_owner() const noexcept { return thread_.is_owner(); }
   /// Waits for the end of the thread. REQUIRES: end(), and that the mutex is not held.
-  void join();
+  void join() { thread_.join(); }
 
   /// Gives the thread up at process exit or in the child of a fork, after end(): it may be inside
   /// the driver, which may be on its way out itself, so it is not waited for longer than 0.2 s.
   /// Takes no lock. @return whether the thread has ended, so that what it uses may go.
-  bool abandon() noexcept;
+  bool abandon() noexcept { return thread_.abandon(); }
 
  private:
   void main();
@@ -81,14 +81,12 @@ class Worker {
   ManagerMutex& mutex_;
   const bool has_thread_;
   WorkerClock* const clock_;
-  const int owner_;  // the process that may have the thread
   WorkerRounds* rounds_ = nullptr;
   std::condition_variable work_;
-  std::thread thread_;
+  OwnThread thread_;
   /// How long the worker rests next if all it has is events to ask for.
   std::chrono::nanoseconds next_rest_ GUARDED_BY(manager_lock){0};
   std::atomic<bool> ended_{false};
-  std::atomic<bool> exited_{false};
 };
 
 }  // namespace superpipe

@@ -2,12 +2,10 @@
 #include "residency/worker.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <chrono>
 #include <condition_variable>
 #include <functional>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -158,23 +156,6 @@ TEST_F(WorkerTest, AWorkerThatEndedBeforeItBeganRunsNothing) {
   EXPECT_EQ(rounds_.count, 0);
 }
 
-TEST_F(WorkerTest, ItsThreadTakesNoSignalsOfTheProgram) {
-  bool blocked = false;
-  rounds_.round = [&](int) {
-    sigset_t mask;
-    pthread_sigmask(SIG_BLOCK, nullptr, &mask);
-    blocked = sigismember(&mask, SIGUSR1) == 1 && sigismember(&mask, SIGTERM) == 1;
-    return false;
-  };
-  const ManagerLock lock(mutex_);
-  EXPECT_TRUE(worker_.wake());
-  ASSERT_TRUE(rounds_.wait_for(1));
-  EXPECT_TRUE(blocked);
-  sigset_t own;
-  pthread_sigmask(SIG_BLOCK, nullptr, &own);
-  EXPECT_EQ(sigismember(&own, SIGUSR1), 0);
-}
-
 TEST_F(WorkerTest, AbandonTellsThatAThreadWhichEndsIsGone) {
   {
     const ManagerLock lock(mutex_);
@@ -230,31 +211,6 @@ TEST(WorkerWithAClockTest, TellsItOfWakesAndOfTheRestsThatAThreadWouldTake) {
   EXPECT_EQ(clock.notes, (std::vector<std::string>{"wake", "begin", "rest 0", "begin", "rest 20000",
                                                    "begin", "rest 25000", "begin",
                                                    "rest 1000000000", "begin", "rest 20000"}));
-}
-
-TEST(StuckWorkerTest, AbandonDoesNotWaitForACallThatDoesNotReturn) {
-  struct Stuck {
-    ManagerMutex mutex;
-    CountedRounds rounds{mutex};
-    Worker worker{mutex, true};
-  };
-  // Left behind on purpose, as the manager leaves it: the thread uses it to the process's end.
-  static auto* const stuck = new Stuck;
-  stuck->worker.attach(stuck->rounds);
-  stuck->rounds.round = [](int) NO_THREAD_SAFETY_ANALYSIS {
-    const Unlocked unlocked(stuck->mutex);
-    for (;;) std::this_thread::sleep_for(std::chrono::hours{1});
-    return true;
-  };
-  {
-    const ManagerLock lock(stuck->mutex);
-    EXPECT_TRUE(stuck->worker.wake());
-    ASSERT_TRUE(stuck->rounds.wait_for(1));
-  }
-  stuck->worker.end();
-  const auto begun = std::chrono::steady_clock::now();
-  EXPECT_FALSE(stuck->worker.abandon());
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, kLong);
 }
 
 }  // namespace
