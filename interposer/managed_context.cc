@@ -161,9 +161,7 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.wait_limit = configuration_.wait_limit;
   options.zero_fill = configuration_.zero_fill;
   options.overflow_allowed = configuration_.overflow_allowed;
-  // The published method writes back all that it evicts.
-  options.compares_digests =
-      configuration_.compares_digests && configuration_.policy != PolicyKind::kSuperpipelinePaper;
+  options.compares_digests = configuration_.compares_digests;
   options.record_timeline = !configuration_.timeline_file.empty();
   options.warn = [](const std::string& line) { log_line(LogLevel::kWarning, line); };
   options.kernel_name = [this](KernelId kernel) { return layouts_.readable_name(kernel); };

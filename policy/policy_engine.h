@@ -30,6 +30,11 @@ enum class PolicyKind { kResident, kNaive, kSuperpipeline, kSuperpipelinePaper, 
   return kind == PolicyKind::kLru || kind == PolicyKind::kAuto;
 }
 
+/// Whether the policy writes back all that it evicts, changed or not, as the published method does.
+[[nodiscard]] constexpr bool writes_back_all(PolicyKind kind) {
+  return kind == PolicyKind::kSuperpipelinePaper;
+}
+
 /// `kind` as the user writes it: "resident", "naive", "superpipeline", "superpipeline-paper",
 /// "lru", "auto".
 [[nodiscard]] std::string_view name_of(PolicyKind kind);

@@ -42,7 +42,7 @@ void Evictor::evict(PieceId id) noexcept {
     const Unlocked unlocked(core_.mutex);
     outcome = take_out(plan);
   }
-  if (plan.slab && core_.options.compares_digests && !core_.digester.is_ready()) warn_once();
+  if (plan.slab && core_.compares_digests && !core_.digester.is_ready()) warn_once();
   // A part of one that failed may still read the page, too.
   if (outcome.digest.done != nullptr) {
     buffer.pieces[id.index].page->digest = outcome.digest.done;

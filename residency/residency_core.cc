@@ -20,6 +20,8 @@ ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions
     : device(device_memory),
       options(manager_options),
       moves(manager_options.policy.kind != PolicyKind::kResident),
+      compares_digests(moves && manager_options.compares_digests &&
+                       !writes_back_all(manager_options.policy.kind)),
       granule(device_memory.granularity()),
       events(device_memory),
       host(device_memory, events, manager_options.host_limit, manager_options.wait_limit),
@@ -40,7 +42,7 @@ Status ResidencyCore::start() {
   const auto windows = device.reserve(options.arena_size);
   if (!windows.ok()) return windows.status();
   windows_base = *windows;
-  if (moves && options.compares_digests) (void)digester.prepare();
+  if (compares_digests) (void)digester.prepare();
   const auto usage = device.usage();
   if (!usage.ok()) return usage.status();
   passthrough.start(usage->used);

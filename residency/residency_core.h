@@ -180,7 +180,8 @@ struct ResidencyCore {
   // -- set at the start and never changed
   DeviceMemory& device;
   const ResidencyOptions options;
-  const bool moves;  ///< whether the policy ever moves anything
+  const bool moves;             ///< whether the policy ever moves anything
+  const bool compares_digests;  ///< whether the policy moves only what a digest finds changed
   const Bytes granule;
   Address arena_base = 0;
   Address windows_base = 0;
