@@ -76,21 +76,19 @@ TEST_F(DigesterTest, ThereAreNoDigestsBeforeTheDeviceIsReady) {
   EXPECT_TRUE(digester_.is_ready());
 }
 
-TEST_F(DigesterTest, ThereAreNoneWhereAnyOfItFails) {
-  device_.fail(Call::kPrepareDigests, 1, Status::kDeviceError);
+class DigesterWithoutTest : public DigesterTest, public ::testing::WithParamInterface<Call> {};
+
+TEST_P(DigesterWithoutTest, ThereAreNoDigests) {
+  device_.fail(GetParam(), 1,
+               GetParam() == Call::kPin ? Status::kOutOfHostMemory : Status::kDeviceError);
   EXPECT_FALSE(digester_.prepare());
   EXPECT_FALSE(digester_.is_ready());
+  EXPECT_EQ(device_.calls(GetParam()), 1) << "it was never asked for";
 }
 
-TEST_F(DigesterTest, ThereAreNoneWithoutPinnedMemory) {
-  device_.fail(Call::kPin, 1, Status::kOutOfHostMemory);
-  EXPECT_FALSE(digester_.prepare());
-}
-
-TEST_F(DigesterTest, ThereAreNoneWithoutAStream) {
-  device_.fail(Call::kCreateStream, 1, Status::kDeviceError);
-  EXPECT_FALSE(digester_.prepare());
-}
+INSTANTIATE_TEST_SUITE_P(AnyCall, DigesterWithoutTest,
+                         ::testing::Values(Call::kPrepareDigests, Call::kPin, Call::kCreateStream),
+                         [](const auto& call) { return std::string(name_of(call.param)); });
 
 TEST_F(DigesterTest, ThereAreNoMoreAfterOneThatTheDeviceRefused) {
   ASSERT_TRUE(digester_.prepare());

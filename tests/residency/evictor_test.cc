@@ -150,8 +150,12 @@ class DigestingEvictorTest : public EvictorTest {
   }
   DigestingEvictorTest() : EvictorTest(digesting_options()) {}
 
-  /// A launch uses the buffer, and fills it with `value`.
+  /// A launch has the buffer fetched, and fills it with `value`.
   void launch(BufferId id, int value) REQUIRES(manager_lock) {
+    if (piece_of(id).place == Place::kOut) {
+      ASSERT_TRUE(demand(id));
+    }
+    device_.drain();
     core_.buffers[id].note_write();
     const std::vector<std::byte> bytes(kGranule.count(), static_cast<std::byte>(value));
     ASSERT_TRUE(device_.write(core_.buffers[id].base, bytes.size(), bytes.data()));
@@ -168,11 +172,6 @@ class DigestingEvictorTest : public EvictorTest {
   }
   /// A launch fills the buffer with `value`, and it is taken out.
   void visit(BufferId id, int value) REQUIRES(manager_lock) {
-    Piece& piece = piece_of(id);
-    if (piece.place == Place::kOut) {
-      ASSERT_TRUE(demand(id));
-    }
-    device_.drain();
     launch(id, value);
     evict(id);
   }
@@ -227,7 +226,6 @@ TEST_F(DigestingEvictorTest, ContentThatALaunchChangedIsWrittenBack) {
 TEST_F(DigestingEvictorTest, AnEvictionUnmapsBeforeItDigests) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(9);
-  ASSERT_TRUE(demand(id));
   launch(id, 9);
   std::vector<Call> calls;
   device_.on_call = [&calls](Call call) {
@@ -254,13 +252,9 @@ TEST_F(DigestingEvictorTest, ADigestThatIsLateIsNotTakenForThatOfTheHostCopy) {
   const BufferId id = make_known(1);
   visit(id, 2);
   visit(id, 3);  // from now on it is written back at once
-  ASSERT_TRUE(demand(id));
-  device_.drain();
   launch(id, 4);
   evictor_.evict({id, 0});
   pass(std::chrono::milliseconds{1});
-  ASSERT_TRUE(demand(id));
-  device_.drain();
   launch(id, 3);
   evictor_.evict({id, 0});
   settle();
@@ -272,8 +266,6 @@ TEST_F(DigestingEvictorTest, ADigestThatIsLateIsNotTakenForThatOfTheHostCopy) {
 TEST_F(DigestingEvictorTest, WhileItsDigestIsUnderWayAPieceIsOutAndKeepsItsPage) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(9);
-  ASSERT_TRUE(demand(id));
-  device_.drain();
   launch(id, 8);
   evictor_.evict({id, 0});
   EXPECT_TRUE(piece_of(id).awaits_digest());
@@ -288,8 +280,6 @@ TEST_F(DigestingEvictorTest, WhileItsDigestIsUnderWayAPieceIsOutAndKeepsItsPage)
 TEST_F(DigestingEvictorTest, ADemandTakesThePageBackBeforeItsDigestHasCome) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(9);
-  ASSERT_TRUE(demand(id));
-  device_.drain();
   launch(id, 8);
   evictor_.evict({id, 0});
   const int copies = device_.calls(Call::kCopyToDevice);
@@ -309,8 +299,6 @@ TEST_F(DigestingEvictorTest, AWantedPieceKeepsItsPageWhateverItsDigestSays) {
   const ManagerLock lock(core_.mutex);
   for (const int value : {9, 8}) {
     const BufferId id = make_known(9);
-    ASSERT_TRUE(demand(id));
-    device_.drain();
     launch(id, value);
     evictor_.evict({id, 0});
     piece_of(id).want = Want::kDemand;
@@ -381,8 +369,6 @@ TEST_F(DigestingEvictorTest, AResultThatTheDeviceNeverWroteDecidesNothing) {
 TEST_F(DigestingEvictorTest, ALateWriteBackThatCannotBePreparedMapsThePieceAgain) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(9);
-  ASSERT_TRUE(demand(id));
-  device_.drain();
   launch(id, 8);
   evictor_.evict({id, 0});
   // A copy of the program out of the slab on a stream whose end cannot be marked now.
@@ -401,11 +387,7 @@ TEST_F(DigestingEvictorTest, TheTimeThatADigestHasGrowsWithItsBytesAndBeginsWith
   const ManagerLock lock(core_.mutex);
   const BufferId first = make_known(1);
   const BufferId second = make_known(2);
-  for (const BufferId id : {first, second}) {
-    ASSERT_TRUE(demand(id));
-    device_.drain();
-    launch(id, 7);
-  }
+  for (const BufferId id : {first, second}) launch(id, 7);
   evictor_.evict({first, 0});
   device_.hold_digests(true);
   evictor_.evict({second, 0});
@@ -423,8 +405,6 @@ TEST_F(DigestingEvictorTest, TheTimeThatADigestHasGrowsWithItsBytesAndBeginsWith
 TEST_F(DigestingEvictorTest, ThePageOfABufferThatIsFreedKeepsItsDigest) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(9);
-  ASSERT_TRUE(demand(id));
-  device_.drain();
   launch(id, 8);
   evictor_.evict({id, 0});
   core_.drop_digest({id, 0});
@@ -442,8 +422,6 @@ TEST_F(DigestingEvictorTest, ThePageOfABufferThatIsFreedKeepsItsDigest) {
 TEST_F(DigestingEvictorTest, WhatACopyOrAMemsetWroteIsWrittenBackAtOnce) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(9);
-  ASSERT_TRUE(demand(id));
-  device_.drain();
   launch(id, 8);
   core_.buffers[id].note_known_write();  // what filled it was a copy
   evictor_.evict({id, 0});
@@ -458,8 +436,6 @@ TEST_F(DigestingEvictorTest, ContentThatKeepsChangingIsNotWaitedForUntilItStops)
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(0);
   const auto waits = [&](int value) REQUIRES(manager_lock) {
-    EXPECT_TRUE(demand(id));
-    device_.drain();
     launch(id, value);
     evictor_.evict({id, 0});
     const bool waited = piece_of(id).awaits_digest();
@@ -478,8 +454,6 @@ TEST_F(DigestingEvictorTest, ContentThatKeepsChangingIsNotWaitedForUntilItStops)
 TEST_F(DigestingEvictorTest, ADigestThatDoesNotComeIsNotWaitedForLong) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(9);
-  ASSERT_TRUE(demand(id));
-  device_.drain();
   launch(id, 8);
   device_.hold_digests(true);
   evictor_.evict({id, 0});
@@ -514,8 +488,6 @@ TEST_F(DigestingEvictorTest, ADeviceThatCannotDigestHasAllWrittenBackAndTheUserI
 TEST_F(DigestingEvictorTest, ADigestThatCannotBeEnqueuedMeansAWriteBack) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(9);
-  ASSERT_TRUE(demand(id));
-  device_.drain();
   launch(id, 8);
   device_.fail(Call::kDigest, 1, Status::kDeviceError);
   evict(id);
@@ -529,8 +501,6 @@ TEST_F(DigestingEvictorTest, ADigestThatCannotBeEnqueuedMeansAWriteBack) {
 TEST_F(DigestingEvictorTest, APageUnderADigestWithoutAKnownEndNeverMovesAgain) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(9);
-  ASSERT_TRUE(demand(id));
-  device_.drain();
   launch(id, 8);
   device_.fail(Call::kRecord, 1, Status::kDeviceError);
   evict(id);
@@ -543,8 +513,6 @@ TEST_F(DigestingEvictorTest, APageUnderADigestWithoutAKnownEndNeverMovesAgain) {
 TEST_F(DigestingEvictorTest, APieceWhoseWriteBackFailsAfterItsDigestIsMappedAgain) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(9);
-  ASSERT_TRUE(demand(id));
-  device_.drain();
   launch(id, 8);
   device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
   evict(id);
@@ -559,8 +527,6 @@ TEST_F(DigestingEvictorTest, APieceWhoseWriteBackFailsAfterItsDigestIsMappedAgai
 TEST_F(DigestingEvictorTest, AnEndThatTheDeviceDoesNotTellMeansAWriteBack) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(9);
-  ASSERT_TRUE(demand(id));
-  device_.drain();
   launch(id, 9);
   evictor_.evict({id, 0});
   device_.fail(Call::kIsComplete, 1, Status::kDeviceError);
