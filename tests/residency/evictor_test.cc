@@ -263,6 +263,22 @@ TEST_F(DigestingEvictorTest, ADigestThatIsLateIsNotTakenForThatOfTheHostCopy) {
   EXPECT_EQ(host_value(id), 4);
 }
 
+// The digest of what a memset wrote has not come when the content is again what it was before.
+TEST_F(DigestingEvictorTest, AWriteBackForgetsTheDigestOfWhatTheHostHadBefore) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(1);
+  launch(id, 2);
+  core_.buffers[id].note_known_write();  // what filled it was a memset
+  device_.hold_digests(true);
+  evictor_.evict({id, 0});
+  pass(std::chrono::milliseconds{1});
+  launch(id, 1);
+  evictor_.evict({id, 0});
+  device_.hold_digests(false);
+  settle();
+  EXPECT_EQ(host_value(id), 1);
+}
+
 TEST_F(DigestingEvictorTest, WhileItsDigestIsUnderWayAPieceIsOutAndKeepsItsPage) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(9);
