@@ -1,0 +1,108 @@
+#include "tools/superpipe/run_preparation.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "policy/requirements.h"
+#include "policy/settings.h"
+#include "tools/superpipe/driver_probe.h"
+#include "tools/superpipe/run_environment.h"
+
+namespace superpipe::cli {
+namespace {
+
+constexpr std::chrono::seconds kProbeLimit{20};
+
+// What is missing of this installation, for a run as `options` ask for; empty if nothing.
+std::string missing_part(const RunOptions& options, const Installation& parts) {
+  std::vector<const std::string*> needed;
+  if (!switched_off()) needed.push_back(&parts.preload_library);
+  if (options.simulates()) {
+    needed.push_back(&parts.simgpu_driver);
+    needed.push_back(&parts.simgpu_runtime);
+  }
+  for (const std::string* const part : needed) {
+    if (part->empty()) return "cannot tell where superpipe is installed: /proc is not mounted";
+    if (!is_readable_file(*part)) {
+      return "a part of superpipe is missing: " + *part +
+             "; install it again (cmake --install) or build all of it";
+    }
+    if (part->find_first_of(": ;") != std::string::npos) {
+      return "superpipe lies in a folder whose name has a space, a colon or a semicolon (" + *part +
+             "), which the loader's LD_PRELOAD cannot name; move it";
+    }
+  }
+  return {};
+}
+
+// Why the driver that the program would get cannot be used; empty if it can.
+std::string driver_problem() {
+  const std::optional<std::string> named = named_driver();
+  const DriverProbe found =
+      probe_driver(named.value_or(kDriverLibrary), ProbeDepth::kOpen, kProbeLimit);
+  const std::string origin = named ? variable_of(SettingId::kDriver) + std::string("=") : "";
+  switch (found.outcome) {
+    case DriverProbe::Outcome::kUsable:
+      return {};
+    case DriverProbe::Outcome::kNotFound:
+      if (named) {
+        return origin + *named + " does not exist; unset it, or name the CUDA driver library";
+      }
+      return "no CUDA driver (libcuda.so.1) on this machine; install NVIDIA's driver, or add "
+             "--simulate to run on a simulated GPU";
+    case DriverProbe::Outcome::kNotADriver:
+      return origin + found.path + " is not a CUDA driver: " + found.detail +
+             (named ? "; unset it, or name the CUDA driver library" : "");
+    case DriverProbe::Outcome::kTooOld:
+      return "the CUDA driver " + found.path + " is too old: " + found.detail +
+             "; update NVIDIA's driver to " + kOldestDriverPackage +
+             " or newer, or add --simulate to run on a simulated GPU";
+    default:
+      return "the CUDA driver " + found.path + " is not usable: " + found.detail +
+             "; `superpipe doctor` says more, --simulate runs without it";
+  }
+}
+
+}  // namespace
+
+RunPreparation prepare_run(const RunOptions& options) {
+  RunPreparation ready;
+  const auto refuse = [&ready](int code, std::string problem) {
+    ready.code = code;
+    ready.problem = std::move(problem);
+    return ready;
+  };
+  const std::string& name = options.command.front();
+  ready.program = find_program(name);
+  struct stat status {};
+  if (ready.program.empty() || stat(ready.program.c_str(), &status) != 0) {
+    return refuse(kCommandNotFound,
+                  "there is no command '" + name + "'; give a path, or a name that is on PATH");
+  }
+  if (S_ISDIR(status.st_mode)) {
+    return refuse(kNotExecutable, "cannot execute '" + name + "': it is a folder");
+  }
+  if (access(ready.program.c_str(), X_OK) != 0) {
+    return refuse(kNotExecutable, "cannot execute '" + name + "': " + std::strerror(errno) +
+                                      " (a script needs `chmod +x`, or its interpreter before it)");
+  }
+  ready.parts = this_installation();
+  if (const std::string missing = missing_part(options, ready.parts); !missing.empty()) {
+    return refuse(kCannotRun, missing);
+  }
+  // With superpipe off and no simulation the program has the machine as it is: nothing to check.
+  if (!options.simulates() && !switched_off()) {
+    if (const std::string problem = driver_problem(); !problem.empty()) {
+      return refuse(kCannotRun, problem);
+    }
+  }
+  return ready;
+}
+
+}  // namespace superpipe::cli

@@ -1,0 +1,26 @@
+// Whether a command can be started under superpipe here.
+#pragma once
+
+#include <string>
+
+#include "tools/superpipe/exit_code.h"
+#include "tools/superpipe/installation.h"
+#include "tools/superpipe/run_options.h"
+
+namespace superpipe::cli {
+
+/// What a run needs, or why it cannot be.
+struct RunPreparation {
+  int code = kSuccess;    ///< kCannotRun, kNotExecutable, kCommandNotFound
+  std::string problem{};  ///< one line that says what to do; empty if there is none
+  std::string program{};  ///< where the command's executable lies
+  Installation parts{};
+
+  [[nodiscard]] bool ok() const { return code == kSuccess; }
+};
+
+/// Looks for the command, superpipe's parts and a driver, which it opens in a process of its own
+/// for at most 20 s. REQUIRES: !problem_with(options), and a command.
+[[nodiscard]] RunPreparation prepare_run(const RunOptions& options);
+
+}  // namespace superpipe::cli
