@@ -61,7 +61,8 @@ Configuration::Configuration(const SettingValues& values)
       report_real_memory(values.choice(SettingId::kReportMem) == "real"),
       summary(values.is_on(SettingId::kSummary)),
       stats_file(values.text(SettingId::kStats)),
-      timeline_file(values.text(SettingId::kTimeline)) {
+      timeline_file(values.text(SettingId::kTimeline)),
+      copies_file(values.text(SettingId::kCopies)) {
   set_schedule(values, *this);
   LogValue log = values.log(SettingId::kLog);
   log_level = log_level_from_name(log.level);

@@ -51,8 +51,9 @@ struct Configuration {
   bool summary;                          ///< SUPERPIPE_SUMMARY=1
   std::string stats_file;                ///< SUPERPIPE_STATS; empty: none
   std::string timeline_file;             ///< SUPERPIPE_TIMELINE; empty: none
-  LogLevel log_level;                    ///< SUPERPIPE_LOG, before the colon
-  std::string log_file;                  ///< SUPERPIPE_LOG, after the colon
+  std::string copies_file;  ///< SUPERPIPE_COPIES, without the process's id; empty: none
+  LogLevel log_level;       ///< SUPERPIPE_LOG, before the colon
+  std::string log_file;     ///< SUPERPIPE_LOG, after the colon
 };
 
 /// A configuration and what is wrong with it; if anything is, nothing shall be managed. The fields

@@ -57,7 +57,7 @@ ManagedContext* ContextRegistry::start() noexcept {
   try {
     const std::lock_guard lock(mutex_);
     if (ManagedContext* const other = managed()) return other;
-    if (has_given_up_) return nullptr;
+    if (has_given_up_ || process_configuration().off) return nullptr;
     CUcontext context = nullptr;
     CUdevice device = 0;
     if (driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr ||

@@ -66,7 +66,7 @@ def read_classification(path, functions):
                 entry.get("subject") or entry.get("reads") or entry.get("writes")):
             problems.append(f"{name}: class hook needs 'subject', 'reads' or 'writes'")
         names = {parameter for _, parameter in by_name[name].parameters}
-        for key in ("words", "reads", "writes"):
+        for key in ("words", "reads", "writes", "copies"):
             for word in entry.get(key, ()):
                 for part in word.split("*"):
                     if part not in names:
@@ -227,6 +227,17 @@ def _argument(word):
     return word.replace("*", ", ")
 
 
+def _recorded(entry, function, stream, submit):
+    """`submit`, where the function may copy to the host, so that it is written down what it copied."""
+    copies = ", ".join(entry.get("copies", ()))
+    if not copies:
+        return submit
+    if "*" in copies:
+        return f"recorded_copies({stream}, [&] {{ return {submit}; }}, {copies.replace('*', ', ')})"
+    mode = "kAsynchronous" if "Async" in function.name else "kSynchronous"
+    return f"recorded_copy({stream}, CopyMode::{mode}, [&] {{ return {submit}; }}, {copies})"
+
+
 def simple_hooks_cc(functions, entries):
     parts = []
     for f in functions:
@@ -252,14 +263,14 @@ def simple_hooks_cc(functions, entries):
             words += "".join(f"  used.add_writes({_argument(w)});\n"
                              for w in entry.get("writes", ()))
             variant = "kPerThreadDefault" if re.search(r"_pt[ds][sz]$", f.name) else "kLegacyDefault"
-            stream = entry.get("stream", "nullptr")
-            parts.append(
-                f"{head}  UsedWords used;\n{words}"
-                f"  return submit_using(used, stream_handle({stream}, {variant}), "
-                f"[&] {{ return {call}; }});\n}}\n")
+            stream = f"stream_handle({entry.get('stream', 'nullptr')}, {variant})"
+            submit = f"submit_using(used, {stream}, [&] {{ return {call}; }})"
+            parts.append(f"{head}  UsedWords used;\n{words}"
+                         f"  return {_recorded(entry, f, stream, submit)};\n}}\n")
     return f"""{NOTE}#include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/hooks/named_words.h"
+#include "interposer/hooks/recorded_copy.h"
 #include "interposer/hooks/submit.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 

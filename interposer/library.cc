@@ -8,6 +8,7 @@
 
 #include "interposer/configuration.h"
 #include "interposer/context_registry.h"
+#include "interposer/copy_recorder.h"
 #include "interposer/driver/hook_scope.h"
 #include "interposer/driver/loader.h"
 #include "interposer/exit_report.h"
@@ -41,7 +42,8 @@ __attribute__((constructor)) void start() {
     owner = ::getpid();
     ReadConfiguration read = read_configuration([](const char* name) { return std::getenv(name); });
     const Configuration& configuration = read.configuration;
-    if (configuration.off && read.ok()) return;
+    const bool records_copies = !configuration.copies_file.empty();
+    if (configuration.off && !records_copies && read.ok()) return;
     configure_log(configuration.log_level, configuration.log_file);
     if (!read.ok()) {
       const char* const then = configuration.strict ? "; SUPERPIPE_STRICT=1, so nothing runs"
@@ -61,6 +63,7 @@ __attribute__((constructor)) void start() {
     if (configuration.async_allocators) {
       read.configuration.async_allocators = set_framework_allocators();
     }
+    if (records_copies) CopyRecorder::start(configuration.copies_file);
     set_process_configuration(std::move(read.configuration));
     set_exported_functions(kExportedFunctions);
     ::pthread_atfork(nullptr, nullptr, leave_child_alone);

@@ -214,6 +214,13 @@ Table make_table() {
        .kind = Kind::kSwitch,
        .variable = "SUPERPIPE_SUMMARY",
        .help = "Print a summary at exit; superpipe run sets it"},
+      {.id = Id::kCopies,
+       .kind = Kind::kOutputFile,
+       .variable = "SUPERPIPE_COPIES",
+       .placeholder = "FILE",
+       .help =
+           "Write a digest of each copy out of the device to FILE.PID, also with SUPERPIPE_OFF=1; "
+           "superpipe verify sets it"},
   }};
 }
 

@@ -41,9 +41,10 @@ enum class SettingId : std::size_t {
   kOff,
   kDriver,
   kSummary,
+  kCopies,
 };
 
-inline constexpr std::size_t kSettingCount = static_cast<std::size_t>(SettingId::kSummary) + 1;
+inline constexpr std::size_t kSettingCount = static_cast<std::size_t>(SettingId::kCopies) + 1;
 
 /// The position of `id` in a table indexed by settings.
 constexpr std::size_t index_of(SettingId id) { return static_cast<std::size_t>(id); }

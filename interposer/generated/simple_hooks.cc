@@ -3,6 +3,7 @@
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/hooks/named_words.h"
+#include "interposer/hooks/recorded_copy.h"
 #include "interposer/hooks/submit.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 
@@ -244,56 +245,56 @@ CUresult hook::cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D * pCopy, CUstream hStream)
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpy2DAsync_v2(pCopy, hStream); });
+  return recorded_copy(stream_handle(hStream, kLegacyDefault), CopyMode::kAsynchronous, [&] { return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpy2DAsync_v2(pCopy, hStream); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D * pCopy, CUstream hStream) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpy2DAsync_v2_ptsz(pCopy, hStream); });
+  return recorded_copy(stream_handle(hStream, kPerThreadDefault), CopyMode::kAsynchronous, [&] { return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpy2DAsync_v2_ptsz(pCopy, hStream); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D * pCopy) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(nullptr, kLegacyDefault), [&] { return driver().cuMemcpy2DUnaligned_v2(pCopy); });
+  return recorded_copy(stream_handle(nullptr, kLegacyDefault), CopyMode::kSynchronous, [&] { return submit_using(used, stream_handle(nullptr, kLegacyDefault), [&] { return driver().cuMemcpy2DUnaligned_v2(pCopy); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D * pCopy) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(nullptr, kPerThreadDefault), [&] { return driver().cuMemcpy2DUnaligned_v2_ptds(pCopy); });
+  return recorded_copy(stream_handle(nullptr, kPerThreadDefault), CopyMode::kSynchronous, [&] { return submit_using(used, stream_handle(nullptr, kPerThreadDefault), [&] { return driver().cuMemcpy2DUnaligned_v2_ptds(pCopy); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpy2D_v2(const CUDA_MEMCPY2D * pCopy) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(nullptr, kLegacyDefault), [&] { return driver().cuMemcpy2D_v2(pCopy); });
+  return recorded_copy(stream_handle(nullptr, kLegacyDefault), CopyMode::kSynchronous, [&] { return submit_using(used, stream_handle(nullptr, kLegacyDefault), [&] { return driver().cuMemcpy2D_v2(pCopy); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D * pCopy) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(nullptr, kPerThreadDefault), [&] { return driver().cuMemcpy2D_v2_ptds(pCopy); });
+  return recorded_copy(stream_handle(nullptr, kPerThreadDefault), CopyMode::kSynchronous, [&] { return submit_using(used, stream_handle(nullptr, kPerThreadDefault), [&] { return driver().cuMemcpy2D_v2_ptds(pCopy); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D * pCopy, CUstream hStream) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpy3DAsync_v2(pCopy, hStream); });
+  return recorded_copy(stream_handle(hStream, kLegacyDefault), CopyMode::kAsynchronous, [&] { return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpy3DAsync_v2(pCopy, hStream); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D * pCopy, CUstream hStream) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpy3DAsync_v2_ptsz(pCopy, hStream); });
+  return recorded_copy(stream_handle(hStream, kPerThreadDefault), CopyMode::kAsynchronous, [&] { return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpy3DAsync_v2_ptsz(pCopy, hStream); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP * opList, size_t * failIdx, unsigned long long flags, CUstream hStream) noexcept {
@@ -328,42 +329,42 @@ CUresult hook::cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER * pCopy) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(nullptr, kLegacyDefault), [&] { return driver().cuMemcpy3DPeer(pCopy); });
+  return recorded_copy(stream_handle(nullptr, kLegacyDefault), CopyMode::kSynchronous, [&] { return submit_using(used, stream_handle(nullptr, kLegacyDefault), [&] { return driver().cuMemcpy3DPeer(pCopy); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER * pCopy, CUstream hStream) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpy3DPeerAsync(pCopy, hStream); });
+  return recorded_copy(stream_handle(hStream, kLegacyDefault), CopyMode::kAsynchronous, [&] { return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpy3DPeerAsync(pCopy, hStream); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER * pCopy, CUstream hStream) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpy3DPeerAsync_ptsz(pCopy, hStream); });
+  return recorded_copy(stream_handle(hStream, kPerThreadDefault), CopyMode::kAsynchronous, [&] { return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpy3DPeerAsync_ptsz(pCopy, hStream); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER * pCopy) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(nullptr, kPerThreadDefault), [&] { return driver().cuMemcpy3DPeer_ptds(pCopy); });
+  return recorded_copy(stream_handle(nullptr, kPerThreadDefault), CopyMode::kSynchronous, [&] { return submit_using(used, stream_handle(nullptr, kPerThreadDefault), [&] { return driver().cuMemcpy3DPeer_ptds(pCopy); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpy3D_v2(const CUDA_MEMCPY3D * pCopy) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(nullptr, kLegacyDefault), [&] { return driver().cuMemcpy3D_v2(pCopy); });
+  return recorded_copy(stream_handle(nullptr, kLegacyDefault), CopyMode::kSynchronous, [&] { return submit_using(used, stream_handle(nullptr, kLegacyDefault), [&] { return driver().cuMemcpy3D_v2(pCopy); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D * pCopy) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
   used.add_writes(pCopy);
-  return submit_using(used, stream_handle(nullptr, kPerThreadDefault), [&] { return driver().cuMemcpy3D_v2_ptds(pCopy); });
+  return recorded_copy(stream_handle(nullptr, kPerThreadDefault), CopyMode::kSynchronous, [&] { return submit_using(used, stream_handle(nullptr, kPerThreadDefault), [&] { return driver().cuMemcpy3D_v2_ptds(pCopy); }); }, pCopy);
 }
 
 CUresult hook::cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) noexcept {
@@ -382,28 +383,28 @@ CUresult hook::cuMemcpyBatchAsync(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t
   UsedWords used;
   used.add_reads(srcs, count);
   used.add_writes(dsts, count);
-  return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream); });
+  return recorded_copies(stream_handle(hStream, kLegacyDefault), [&] { return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream); }); }, dsts, srcs, sizes, count);
 }
 
 CUresult hook::cuMemcpyBatchAsync_ptsz(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count, CUmemcpyAttributes * attrs, size_t * attrsIdxs, size_t numAttrs, size_t * failIdx, CUstream hStream) noexcept {
   UsedWords used;
   used.add_reads(srcs, count);
   used.add_writes(dsts, count);
-  return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpyBatchAsync_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream); });
+  return recorded_copies(stream_handle(hStream, kPerThreadDefault), [&] { return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpyBatchAsync_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream); }); }, dsts, srcs, sizes, count);
 }
 
 CUresult hook::cuMemcpyBatchAsync_v2(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count, CUmemcpyAttributes * attrs, size_t * attrsIdxs, size_t numAttrs, CUstream hStream) noexcept {
   UsedWords used;
   used.add_reads(srcs, count);
   used.add_writes(dsts, count);
-  return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream); });
+  return recorded_copies(stream_handle(hStream, kLegacyDefault), [&] { return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream); }); }, dsts, srcs, sizes, count);
 }
 
 CUresult hook::cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count, CUmemcpyAttributes * attrs, size_t * attrsIdxs, size_t numAttrs, CUstream hStream) noexcept {
   UsedWords used;
   used.add_reads(srcs, count);
   used.add_writes(dsts, count);
-  return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpyBatchAsync_v2_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream); });
+  return recorded_copies(stream_handle(hStream, kPerThreadDefault), [&] { return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpyBatchAsync_v2_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream); }); }, dsts, srcs, sizes, count);
 }
 
 CUresult hook::cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) noexcept {

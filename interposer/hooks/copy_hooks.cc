@@ -5,14 +5,13 @@
 
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
+#include "interposer/hooks/memory_kind.h"
 #include "interposer/hooks/named_words.h"
+#include "interposer/hooks/recorded_copy.h"
 #include "interposer/hooks/submit.h"
 
 namespace superpipe {
 namespace {
-
-/// Whether a call returns when its copy is done or when it is queued.
-enum class CopyMode { kSynchronous, kAsynchronous };
 
 /// A memcpy that a stream runs when it gets there. Owned by the stream's host function.
 struct QueuedCopy {
@@ -25,21 +24,6 @@ struct QueuedCopy {
 void run_queued_copy(void* user_data) {
   const std::unique_ptr<QueuedCopy> copy(static_cast<QueuedCopy*>(user_data));
   std::memcpy(copy->to, copy->from, copy->size);
-}
-
-/// Whether the driver pins or manages the host memory at `address`: a copy of it is then truly
-/// asynchronous, and reads it when the stream gets there.
-bool is_pinned(const void* address) noexcept {
-  unsigned int type = 0;
-  return driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                        reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS;
-}
-
-bool is_device_memory(CUdeviceptr address) noexcept {
-  unsigned int type = 0;
-  return driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ==
-             CUDA_SUCCESS &&
-         type == CU_MEMORYTYPE_DEVICE;
 }
 
 bool is_idle(StreamHandle stream) noexcept {
@@ -168,10 +152,9 @@ CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandl
   });
 }
 
-/// A copy from the device to the host.
 template <typename Call>
-CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle stream, CopyMode mode,
-                  const Call& call) noexcept {
+CUresult submit_copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle stream,
+                         CopyMode mode, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr || size == 0 || to == nullptr || !managed->in_arena(from))
     return call(0, size);
@@ -196,10 +179,18 @@ CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle str
   });
 }
 
-/// A copy whose direction the addresses tell.
+/// A copy from the device to the host.
 template <typename Call>
-CUresult copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size, StreamHandle stream,
-                      CopyMode mode, const Call& call) noexcept {
+CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle stream, CopyMode mode,
+                  const Call& call) noexcept {
+  return recorded_copy(
+      stream, mode, [&] { return submit_copy_out(to, from, size, stream, mode, call); }, to, from,
+      size);
+}
+
+template <typename Call>
+CUresult submit_copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size,
+                             StreamHandle stream, CopyMode mode, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return call(0, size);
   const bool into_ours = managed->in_arena(to);
@@ -210,12 +201,21 @@ CUresult copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size, Stream
     return copy_in(to, reinterpret_cast<const void*>(from), size, stream, mode, call);
   }
   if (out_of_ours && !into_ours && !is_device_memory(to)) {
-    return copy_out(reinterpret_cast<void*>(to), from, size, stream, mode, call);
+    return submit_copy_out(reinterpret_cast<void*>(to), from, size, stream, mode, call);
   }
   UsedWords used;
   used.add_reads(from);
   used.add_writes(to);
   return submit_using(used, stream, [&] { return call(0, size); });
+}
+
+/// A copy whose direction the addresses tell.
+template <typename Call>
+CUresult copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size, StreamHandle stream,
+                      CopyMode mode, const Call& call) noexcept {
+  return recorded_copy(
+      stream, mode, [&] { return submit_copy_unified(to, from, size, stream, mode, call); }, to,
+      from, size);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "interposer/context_registry.h"
+#include "interposer/copy_recorder.h"
 #include "interposer/driver/codes.h"
 #include "interposer/driver/cuda_api.h"
 #include "interposer/driver/streams.h"
@@ -63,13 +64,24 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
   return result;
 }
 
+/// Tells the process's recorder of copies, if it has one, of a launch that superpipe leaves alone.
+[[gnu::noinline]] void note_unmanaged(CUfunction function, void* const* parameters,
+                                      void* const* extra, GridSize grid) noexcept {
+  if (CopyRecorder* const recorder = CopyRecorder::of_process()) {
+    recorder->note_launch(function, parameters, extra, grid);
+  }
+}
+
 /// Finds the layout of `function`, or learns it at the first launch, and launches it. A function
 /// that the driver does not know is not ours to judge.
 template <typename Call>
 CUresult launch(CUfunction function, void* const* parameters, void* const* extra, GridSize grid,
                 StreamHandle stream, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
-  if (managed == nullptr) return call();
+  if (managed == nullptr) {
+    note_unmanaged(function, parameters, extra, grid);
+    return call();
+  }
   const KernelLayout* layout = managed->layouts().find(function);
   if (layout == nullptr) [[unlikely]] {
     // The driver loads the function's code for its first use.

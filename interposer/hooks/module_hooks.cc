@@ -1,5 +1,6 @@
 // The end of modules and libraries: cached layouts go before the functions that they describe.
 #include "interposer/context_registry.h"
+#include "interposer/copy_recorder.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/passthrough/passthrough_allocation.h"
@@ -13,6 +14,7 @@ CUresult unload(const Call& call) noexcept {
   // First, because the driver may give the same handles to other functions as soon as it has freed
   // them.
   if (ManagedContext* const managed = ContextRegistry::managed()) managed->layouts().clear();
+  if (CopyRecorder* const recorder = CopyRecorder::of_process()) recorder->forget_kernels();
   return change_passthrough(PassthroughChange::kFree, call);
 }
 

@@ -1,0 +1,66 @@
+// What a process copied out of its device: the file that the library writes of it, and reads again
+// for `superpipe verify`.
+//
+// The file is text. Its first line is "superpipe copies 1 PID STARTED PROGRAM"; each other line is
+// a fact of its own, so that what a process wrote before it died can be read:
+//     kernel INDEX NAME
+//     copy THREAD NUMBER BYTES DIGEST [OFFSET BUFFER [KERNEL LAUNCH]]
+//     unseen THREAD NUMBER BYTES
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "policy/units.h"
+
+namespace superpipe {
+
+/// 128 bits that tell contents apart. Digests of different processes can be compared.
+using CopyDigest = std::array<std::uint64_t, 2>;
+
+/// Where a copy came from.
+struct CopySource {
+  Bytes offset;  ///< in its allocation
+  Bytes buffer;  ///< the size of the allocation
+  /// The last launch before the copy that named the allocation.
+  struct Launch {
+    std::size_t kernel = 0;    ///< index in ProcessCopies::kernels
+    std::uint64_t number = 0;  ///< of the launch in its process, from 1
+    bool operator==(const Launch&) const = default;
+  };
+  std::optional<Launch> launch{};
+  bool operator==(const CopySource&) const = default;
+};
+
+/// One copy from the device to the host.
+struct CopyRecord {
+  std::uint64_t thread = 0;  ///< of the program, in the order of their first copies, from 1
+  std::uint64_t number = 0;  ///< of the copy among those of its thread, from 1
+  Bytes bytes;
+  std::optional<CopyDigest> digest{};  ///< none: the library did not see when the copy was done
+  std::optional<CopySource> source{};
+};
+
+/// All copies of one process.
+struct ProcessCopies {
+  int pid = 0;
+  std::uint64_t started = 0;  ///< nanoseconds of the system's clock
+  std::string program;
+  std::vector<CopyRecord> copies;  ///< by thread, and then by number
+  std::vector<std::string> kernels;
+};
+
+/// The lines of the file, each with its end.
+[[nodiscard]] std::string copies_header(int pid, std::uint64_t started, const std::string& program);
+[[nodiscard]] std::string kernel_line(std::size_t index, const std::string& name);
+[[nodiscard]] std::string copy_line(const CopyRecord& record);
+
+/// Reads the file at `path`. A last line without an end is left out: its process died in it.
+/// @return what is wrong with it, in one line that names the file, if it is not such a file.
+[[nodiscard]] std::variant<ProcessCopies, std::string> read_copies(const std::string& path);
+
+}  // namespace superpipe
