@@ -18,13 +18,14 @@
 #include "tools/superpipe/run_command.h"
 #include "tools/superpipe/run_manual.h"
 #include "tools/superpipe/run_options.h"
+#include "tools/superpipe/verify_command.h"
 
 namespace superpipe::cli {
 namespace {
 
 // Promised by the design, built in a later version: said clearly, not taken for a typing error.
-constexpr std::array<const char*, 6> kLaterCommands = {"profile", "plan", "report",
-                                                       "export",  "top",  "verify"};
+constexpr std::array<const char*, 5> kLaterCommands = {"profile", "plan", "report", "export",
+                                                       "top"};
 
 constexpr const char* kDoctorExamples = R"(Examples:
   superpipe doctor                              all questions, a few minutes at most
@@ -37,12 +38,22 @@ Each question is asked in a process of its own; one that crashes, hangs or fails
 not change the exit code. Exit code: 0 programs can run under superpipe here, 1 something stands in
 the way (no driver, too old a driver, no device, a missing part), 2 bad usage.)";
 
+constexpr const char* kVerifyExamples = R"(Examples:
+  superpipe verify -- python3 train.py             with all the memory that is free, and with half of what that took
+  superpipe verify --budget 60%,6G -- ./program    with two budgets
+  superpipe verify --simulate -- ./program         on simgpu
+
+The program runs twice without superpipe first: what then changes from run to run is not compared. Compared are all
+copies from the device to the host but those that graphs make, the exit code and the lines of standard output. Standard
+input is empty. Other flags are those of superpipe run. Exit code: 0 the same, 1 not, or nothing could be compared, 2 bad
+usage, 125 to 127 the program could not be started.)";
+
 // CLI11 sees nothing of what stands after "--", so its usage line would leave the command out; and
 // it breaks no lines.
 class RunFormatter : public CLI::Formatter {
  public:
-  std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
-    return "Usage: superpipe run [FLAGS] -- COMMAND [ARGUMENTS...]\n";
+  std::string make_usage(const CLI::App* app, std::string /*name*/) const override {
+    return "Usage: superpipe " + app->get_name() + " [FLAGS] -- COMMAND [ARGUMENTS...]\n";
   }
   std::string make_option_desc(const CLI::Option* option) const override {
     constexpr std::size_t kWidth = 100;
@@ -61,7 +72,18 @@ void add_run_flags(CLI::App& run, RunOptions& options) {
       run.add_option(setting.flag, value, description_of(setting))->type_name(setting.placeholder);
     }
   }
-  run.footer(run_help_footer());
+}
+
+void add_verify_flags(CLI::App& verify, VerifyOptions& options) {
+  verify
+      .add_option(
+          "--budget", options.budgets,
+          "Run with each of these as --gpu-mem (default: what is free, and half of what the "
+          "program then takes)")
+      ->type_name("SIZE,...");
+  verify.add_flag("--json", options.json, "Write one JSON object instead of text");
+  add_run_flags(verify, options.run);
+  verify.footer(kVerifyExamples);
 }
 
 void add_doctor_flags(CLI::App& doctor, DoctorOptions& options) {
@@ -118,9 +140,10 @@ std::string no_such_flag(const std::string& word, const std::string& command) {
 
 // What to say where no subcommand was found; `first` is the first word, empty if there is none.
 std::string no_subcommand(const std::string& first) {
-  if (first.empty()) return "no subcommand; it is one of run, doctor, budget (see --help)";
+  if (first.empty()) return "no subcommand; it is one of run, verify, budget, doctor (see --help)";
   if (is_flag(first)) return no_such_flag(first, "");
-  return "there is no subcommand '" + first + "'; it is one of run, doctor, budget (see --help)";
+  return "there is no subcommand '" + first +
+         "'; it is one of run, verify, budget, doctor (see --help)";
 }
 
 // The command line before "--", and what follows it.
@@ -147,11 +170,16 @@ class Parser {
     app_.set_version_flag("--version", "superpipe " SUPERPIPE_VERSION);
     app_.require_subcommand(1);
     app_.footer(
-        "Later versions: profile, plan, report, export, top, verify.\n"
+        "Later versions: profile, plan, report, export, top.\n"
         "superpipe run --help has examples.");
     run_ = app_.add_subcommand("run", "Run a command under superpipe");
     run_->formatter(std::make_shared<RunFormatter>());
     add_run_flags(*run_, run_options);
+    run_->footer(run_help_footer());
+    verify_ = app_.add_subcommand(
+        "verify", "Compare what a command copies out of the device without and with superpipe");
+    verify_->formatter(std::make_shared<RunFormatter>());
+    add_verify_flags(*verify_, verify_options);
     doctor_ = app_.add_subcommand(
         "doctor", "Say what this machine offers, what its device answers, and what is missing");
     add_doctor_flags(*doctor_, doctor_options);
@@ -184,14 +212,17 @@ class Parser {
 
   [[nodiscard]] bool is_doctor() const { return doctor_->parsed(); }
   [[nodiscard]] bool is_budget() const { return budget_->parsed(); }
+  [[nodiscard]] bool is_verify() const { return verify_->parsed(); }
 
   RunOptions run_options;
   DoctorOptions doctor_options;
   BudgetOptions budget_options;
+  VerifyOptions verify_options;
 
  private:
   [[nodiscard]] std::string parsed_command() const {
     if (run_->parsed()) return "run";
+    if (verify_->parsed()) return "verify";
     if (budget_->parsed()) return "budget";
     return doctor_->parsed() ? "doctor" : "";
   }
@@ -200,9 +231,9 @@ class Parser {
     const std::string command = parsed_command();
     const auto extras = app_.remaining(true);
     const std::string word = extras.empty() ? "" : extras.front();
-    if (command == "run" && !is_flag(word)) {
+    if ((command == "run" || command == "verify") && !is_flag(word)) {
       return bad_usage(command, "'" + word + "' is not a flag; put the command after \"--\": " +
-                                    "superpipe run [FLAGS] -- " + word + " ...");
+                                    "superpipe " + command + " [FLAGS] -- " + word + " ...");
     }
     if (command == "budget" && !is_flag(word)) {
       return bad_usage(command, "'" + word + "' is too much: it takes a process and a size");
@@ -214,6 +245,7 @@ class Parser {
   CLI::App* run_ = nullptr;
   CLI::App* doctor_ = nullptr;
   CLI::App* budget_ = nullptr;
+  CLI::App* verify_ = nullptr;
 };
 
 int start_doctor(const DoctorOptions& options, const CommandLine& line) {
@@ -228,14 +260,25 @@ int start_budget(const BudgetOptions& options, const CommandLine& line) {
   return budget_command(options);
 }
 
-int start_run(RunOptions options, const CommandLine& line) {
+// Puts the command of `line` into `options`. @return the exit code if there is none.
+std::optional<int> take_command(const std::string& name, const CommandLine& line,
+                                RunOptions& options) {
   if (line.command) options.command = *line.command;
-  if (options.command.empty() || options.command.front().empty()) {
-    return bad_usage("run",
-                     "no command; put it after \"--\": superpipe run [FLAGS] -- COMMAND ...");
-  }
+  if (!options.command.empty() && !options.command.front().empty()) return std::nullopt;
+  return bad_usage(
+      name, "no command; put it after \"--\": superpipe " + name + " [FLAGS] -- COMMAND ...");
+}
+
+int start_run(RunOptions options, const CommandLine& line) {
+  if (const auto code = take_command("run", line, options)) return *code;
   if (const auto problem = problem_with(options)) return bad_usage("run", *problem);
   return run_command(options);
+}
+
+int start_verify(VerifyOptions options, const CommandLine& line) {
+  if (const auto code = take_command("verify", line, options.run)) return *code;
+  if (const auto problem = problem_with(options)) return bad_usage("verify", *problem);
+  return verify_command(options);
 }
 
 int run_main(int argc, char** argv) {
@@ -252,6 +295,7 @@ int run_main(int argc, char** argv) {
   Parser parser;
   if (const auto code = parser.parse(line)) return *code;
   if (parser.is_budget()) return start_budget(parser.budget_options, line);
+  if (parser.is_verify()) return start_verify(parser.verify_options, line);
   if (parser.is_doctor()) return start_doctor(parser.doctor_options, line);
   return start_run(parser.run_options, line);
 }

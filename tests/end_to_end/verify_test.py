@@ -1,0 +1,159 @@
+"""`superpipe verify` on simgpu: what is the same, what is not, and what no run can tell."""
+
+import json
+import os
+import stat
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from simulated_run import FAST, LAYERS, SUPERPIPE
+
+
+def verify(*words: object, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+    """`superpipe verify WORDS`, on simgpu where links are fast."""
+    inherited = {name: value for name, value in os.environ.items()
+                 if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_", "CUDA_"))}
+    return subprocess.run([str(SUPERPIPE), "verify", *map(str, words)], env={**inherited, **FAST, **(environment or {})},
+                          capture_output=True, text=True, timeout=200)
+
+
+class VerifyTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="superpipe-verify-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def layers(self, passes: object = 3, layers: int = 6) -> str:
+        """A line of shell that copies six digests out of the device."""
+        return (f"{LAYERS} --layers {layers} --layer-mib 2 --passes {passes} --output {self.folder}/digests "
+                f">{self.folder}/printed")
+
+    def script(self, *lines: str) -> Path:
+        path = self.folder / "script"
+        path.write_text("\n".join(["#!/bin/sh", "set -e", *lines, ""]))
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    def simulated(self, *words: object, **more: object) -> subprocess.CompletedProcess:
+        return verify("--simulate", *words, **more)
+
+    def assert_ends(self, finished: subprocess.CompletedProcess, code: int, *says: str) -> None:
+        self.assertEqual(finished.returncode, code, finished.stdout + finished.stderr)
+        for part in says:
+            self.assertIn(part, finished.stdout + finished.stderr)
+
+    def test_a_program_is_the_same_in_all_memory_and_in_half_of_it(self) -> None:
+        finished = self.simulated("--", self.script(self.layers(), "echo done"))
+        self.assert_ends(finished, 0, "same with superpipe: 7 copies", "same in half of its memory")
+        self.assertIn("run 4 of 4", finished.stderr)
+        self.assertNotIn("not compared", finished.stdout)
+        self.assertNotRegex(finished.stdout.splitlines()[1], " 0 B moved in")
+
+    def test_each_budget_is_a_run_and_json_says_all(self) -> None:
+        finished = self.simulated("--budget", "8M,10M", "--json", "--", self.script(self.layers()))
+        self.assert_ends(finished, 0)
+        said = json.loads(finished.stdout)
+        self.assertTrue(said["same"])
+        self.assertEqual(said["copies"], 7)
+        self.assertEqual([run["run"] for run in said["runs"]], ["with --gpu-mem 8M", "with --gpu-mem 10M"])
+        for run in said["runs"]:
+            self.assertEqual(run["compared_copies"], 7)
+            self.assertGreater(run["h2d_bytes"], 0)
+
+    def test_flags_of_run_are_taken(self) -> None:
+        finished = self.simulated("--k", "3", "--", self.script(self.layers()))
+        self.assert_ends(finished, 0, "run 3 of 3, with superpipe and the flags", "7 copies")
+
+    def test_other_content_is_named_with_its_kernel(self) -> None:
+        script = self.script('passes=4; if [ "$SUPERPIPE_OFF" = 1 ]; then passes=3; fi', self.layers("$passes"))
+        finished = self.simulated("--budget", "8M", "--", script)
+        self.assert_ends(finished, 1, "DIFFERENT with --gpu-mem 8M", "has other content", "of kernel layers::",
+                         "copies out of the device differ")
+        finished = self.simulated("--budget", "8M", "--json", "--", script)
+        self.assert_ends(finished, 1)
+        self.assertFalse(json.loads(finished.stdout)["same"])
+        self.assertIn("other content", json.loads(finished.stdout)["runs"][0]["first_difference"])
+
+    def test_missing_copies_are_named(self) -> None:
+        script = self.script(self.layers(), f'if [ "$SUPERPIPE_OFF" = 1 ]; then {self.layers()}; fi')
+        self.assert_ends(self.simulated("--budget", "8M", "--", script), 1, "of process 2", "is missing")
+
+    def test_other_output_and_another_exit_code_are_named(self) -> None:
+        script = self.script(self.layers(), "echo first", 'echo "off: $SUPERPIPE_OFF"',
+                             'if [ "$SUPERPIPE_OFF" != 1 ]; then echo "what is wrong" >&2; exit 3; fi')
+        self.assert_ends(self.simulated("--budget", "8M", "--", script), 1, "line 2 of the output is 'off: ' instead of 'off: 1'",
+                         "exit code 3 instead of exit code 0", "what is wrong")
+
+    def test_a_signal_is_named(self) -> None:
+        script = self.script(self.layers(), 'if [ "$SUPERPIPE_OFF" != 1 ]; then kill -SEGV $$; fi')
+        self.assert_ends(self.simulated("--budget", "8M", "--", script), 1, "killed by signal 11")
+
+    def test_what_changes_by_itself_is_told_apart(self) -> None:
+        counter = self.folder / "counter"
+        counter.write_text("2")
+        script = self.script(f"n=$(($(cat {counter}) + 1)); echo $n >{counter}", self.layers("$n"), self.layers(), "echo $n")
+        finished = self.simulated("--budget", "8M", "--", script)
+        self.assert_ends(finished, 0, "same with --gpu-mem 8M: 13 copies", "not compared: the content of 1 of 14 copies",
+                         "not compared: 1 of 1 lines of output")
+
+    def test_a_line_that_was_the_same_by_chance_is_looked_at_again(self) -> None:
+        counter = self.folder / "counter"
+        counter.write_text("0")
+        script = self.script(f"n=$(($(cat {counter}) + 1)); echo $n >{counter}", self.layers(), "echo $((n / 3))")
+        finished = self.simulated("--budget", "8M", "--", script)
+        self.assert_ends(finished, 0, "run 4 of 4, without superpipe", "not compared: 1 of 1 lines of output")
+
+    def test_a_program_that_fails_anyway_is_said_to(self) -> None:
+        script = self.script(self.layers(), "echo broken >&2", "exit 4")
+        self.assert_ends(self.simulated("--budget", "8M", "--", script), 0, "fails without superpipe too, with exit code 4", "broken")
+
+    def test_a_program_that_copies_nothing_out_verifies_nothing(self) -> None:
+        self.assert_ends(self.simulated("--", "true"), 1, "nothing was verified: the program copied nothing out")
+
+    def test_a_budget_that_is_too_small_ends_otherwise(self) -> None:
+        finished = self.simulated("--budget", "4M", "--", self.script(self.layers()))
+        self.assert_ends(finished, 1, "DIFFERENT with --gpu-mem 4M", "instead of exit code 0")
+
+    def test_nothing_is_left_behind(self) -> None:
+        temporary = self.folder / "tmp"
+        temporary.mkdir()
+        self.assert_ends(self.simulated("--budget", "8M", "--", self.script(self.layers()),
+                                        environment={"TMPDIR": str(temporary)}), 0)
+        self.assertEqual(list(temporary.iterdir()), [])
+
+
+class BadUsage(unittest.TestCase):
+    def test_bad_words_have_one_line(self) -> None:
+        for words, code, says in [
+            (["--budget", "lots", "--", "true"], 2, "'lots' is no size above 0"),
+            (["--budget", "3G,", "--gpu-mem", "2G", "--", "true"], 2, "neither --gpu-mem nor --k"),
+            (["--budget", "3G,,4G", "--", "true"], 2, "'' is no size"),
+            (["--k", "0", "--", "true"], 2, "--k 0"),
+            (["--gpu", "--", "true"], 2, "there is no flag '--gpu'"),
+            (["true"], 2, "put the command after"),
+            ([], 2, "no command"),
+            (["--simulate", "--", "/no/such/program"], 127, "there is no command '/no/such/program'"),
+        ]:
+            with self.subTest(words=words):
+                finished = verify(*words)
+                self.assertEqual(finished.returncode, code, finished.stderr)
+                self.assertEqual(finished.stdout, "")
+                self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
+                self.assertTrue(finished.stderr.startswith("superpipe verify: "), finished.stderr)
+                self.assertIn(says, finished.stderr)
+
+    def test_help_has_examples(self) -> None:
+        finished = verify("--help")
+        self.assertEqual(finished.returncode, 0)
+        self.assertIn("superpipe verify -- python3 train.py", finished.stdout)
+
+    def test_switched_off_is_refused(self) -> None:
+        finished = verify("--simulate", "--", "true", environment={"SUPERPIPE_OFF": "1"})
+        self.assertEqual(finished.returncode, 125)
+        self.assertIn("SUPERPIPE_OFF=1", finished.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

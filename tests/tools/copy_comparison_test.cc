@@ -1,0 +1,118 @@
+// Whether runs copied the same: what differs, what is missing, and what changes from run to run.
+#include "tools/superpipe/copy_comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace superpipe::cli {
+namespace {
+
+using Kind = CopyDifference::Kind;
+
+CopyRecord copy(std::uint64_t thread, std::uint64_t number, std::uint64_t content,
+                Bytes bytes = 4_KiB) {
+  return {thread, number, bytes, CopyDigest{content, content + 1}, std::nullopt};
+}
+
+RunCopies run_of(std::vector<CopyRecord> copies) {
+  ProcessCopies process;
+  process.copies = std::move(copies);
+  return {process};
+}
+
+TEST(CopyComparison, RunsThatCopyTheSameAreTheSame) {
+  const RunCopies run = run_of({copy(1, 1, 10), copy(1, 2, 20), copy(2, 1, 30)});
+  const CopyBaseline baseline(run, run);
+  const CopyComparison same = baseline.compare(run);
+  EXPECT_EQ(same.compared, 3U);
+  EXPECT_EQ(same.bytes, 12_KiB);
+  EXPECT_EQ(same.differing, 0U);
+  EXPECT_FALSE(same.first.has_value());
+  EXPECT_EQ(baseline.varying(), 0U);
+  EXPECT_FALSE(baseline.is_unordered());
+}
+
+TEST(CopyComparison, TheFirstCopyWithOtherContentIsNamed) {
+  RunCopies run = run_of({copy(1, 1, 10), copy(1, 2, 20), copy(1, 3, 30)});
+  run[0].kernels = {"softmax"};
+  run[0].copies[1].source = CopySource{1_KiB, 8_KiB, CopySource::Launch{0, 77}};
+  const CopyBaseline baseline(run, run);
+  const CopyComparison other =
+      baseline.compare(run_of({copy(1, 1, 10), copy(1, 2, 21), copy(1, 3, 31)}));
+  EXPECT_EQ(other.differing, 2U);
+  ASSERT_TRUE(other.first.has_value());
+  EXPECT_EQ(other.first->kind, Kind::kContent);
+  EXPECT_EQ(other.first->copy.number, 2U);
+  EXPECT_EQ(other.first->copy.source->launch->number, 77U);
+  EXPECT_EQ(other.first->kernel, "softmax");
+}
+
+TEST(CopyComparison, OfTwoThreadsTheDifferenceBehindTheEarlierLaunchIsTheFirst) {
+  RunCopies run = run_of({copy(1, 1, 10), copy(2, 1, 20)});
+  run[0].copies[0].source = CopySource{{}, 4_KiB, CopySource::Launch{0, 50}};
+  run[0].copies[1].source = CopySource{{}, 4_KiB, CopySource::Launch{0, 40}};
+  const CopyComparison other =
+      CopyBaseline(run, run).compare(run_of({copy(1, 1, 11), copy(2, 1, 21)}));
+  ASSERT_TRUE(other.first.has_value());
+  EXPECT_EQ(other.first->copy.thread, 2U);
+}
+
+TEST(CopyComparison, MissingAdditionalAndResizedCopiesDiffer) {
+  const RunCopies run = run_of({copy(1, 1, 10), copy(1, 2, 20)});
+  const CopyBaseline baseline(run, run);
+  const auto first = [&baseline](std::vector<CopyRecord> copies) {
+    return baseline.compare(run_of(std::move(copies))).first;
+  };
+  EXPECT_EQ(first({copy(1, 1, 10)})->kind, Kind::kMissing);
+  EXPECT_EQ(first({copy(1, 1, 10), copy(1, 2, 20), copy(1, 3, 30)})->kind, Kind::kAdditional);
+  EXPECT_EQ(first({copy(1, 1, 10), copy(1, 2, 20, 8_KiB)})->kind, Kind::kSize);
+  EXPECT_EQ(baseline.compare({}).first->kind, Kind::kMissing);
+  RunCopies more = run;
+  more.push_back(run[0]);
+  EXPECT_EQ(baseline.compare(more).first->kind, Kind::kAdditional);
+  EXPECT_EQ(baseline.compare(more).first->process, 1U);
+}
+
+TEST(CopyComparison, ContentThatChangesByItselfIsNotComparedButItsSizeIs) {
+  const CopyBaseline baseline(run_of({copy(1, 1, 10), copy(1, 2, 20)}),
+                              run_of({copy(1, 1, 10), copy(1, 2, 99)}));
+  EXPECT_EQ(baseline.varying(), 1U);
+  const CopyComparison same = baseline.compare(run_of({copy(1, 1, 10), copy(1, 2, 55)}));
+  EXPECT_EQ(same.differing, 0U);
+  EXPECT_EQ(same.compared, 1U);
+  EXPECT_EQ(baseline.compare(run_of({copy(1, 1, 11), copy(1, 2, 55)})).differing, 1U);
+  EXPECT_EQ(baseline.compare(run_of({copy(1, 1, 10), copy(1, 2, 55, 8_KiB)})).differing, 1U);
+}
+
+TEST(CopyComparison, CopiesInChangingOrderAreComparedAsASet) {
+  const CopyBaseline baseline(run_of({copy(1, 1, 10), copy(2, 1, 20), copy(2, 2, 30)}),
+                              run_of({copy(1, 1, 20), copy(1, 2, 30), copy(2, 1, 10)}));
+  EXPECT_TRUE(baseline.is_unordered());
+  EXPECT_EQ(baseline.varying(), 0U);
+  EXPECT_EQ(baseline.compare(run_of({copy(1, 1, 30), copy(1, 2, 20), copy(1, 3, 10)})).differing,
+            0U);
+  const CopyComparison other =
+      baseline.compare(run_of({copy(1, 1, 30), copy(1, 2, 21), copy(1, 3, 10)}));
+  EXPECT_EQ(other.differing, 1U);
+  EXPECT_EQ(other.first->copy.digest, copy(2, 1, 20).digest);
+}
+
+TEST(CopyComparison, OneContentOfTwoThatAreAlikeIsMissed) {
+  const CopyBaseline baseline(run_of({copy(1, 1, 10), copy(2, 1, 10)}),
+                              run_of({copy(1, 1, 10), copy(1, 2, 10)}));
+  EXPECT_EQ(baseline.compare(run_of({copy(1, 1, 10), copy(1, 2, 11)})).differing, 1U);
+}
+
+TEST(CopyComparison, WhatGraphsCopyIsCountedAndNotCompared) {
+  RunCopies run = run_of({copy(1, 1, 10), copy(1, 2, 20)});
+  run[0].copies[1].digest.reset();
+  const CopyBaseline baseline(run, run);
+  EXPECT_EQ(baseline.unseen(), 1U);
+  EXPECT_EQ(baseline.compare(run).compared, 1U);
+  EXPECT_EQ(baseline.compare(run).differing, 0U);
+}
+
+}  // namespace
+}  // namespace superpipe::cli

@@ -1,0 +1,174 @@
+#include "tools/superpipe/copy_comparison.h"
+
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace superpipe::cli {
+namespace {
+
+using Kind = CopyDifference::Kind;
+using Content = std::tuple<Bytes, std::optional<CopyDigest>>;
+
+bool is_same_place(const CopyRecord& a, const CopyRecord& b) {
+  return a.thread == b.thread && a.number == b.number;
+}
+
+// Whether the runs made copies of the same sizes in the same places.
+bool are_alike(const std::vector<CopyRecord>& a, const std::vector<CopyRecord>& b) {
+  bool alike = a.size() == b.size();
+  for (std::size_t i = 0; alike && i < a.size(); ++i) {
+    alike = is_same_place(a[i], b[i]) && a[i].bytes == b[i].bytes;
+  }
+  return alike;
+}
+
+std::map<Content, std::uint64_t> counted(const std::vector<CopyRecord>& copies) {
+  std::map<Content, std::uint64_t> counts;
+  for (const CopyRecord& copy : copies) ++counts[{copy.bytes, copy.digest}];
+  return counts;
+}
+
+// Takes one of that content out of `counts`. @return whether there was one.
+bool take(std::map<Content, std::uint64_t>& counts, const CopyRecord& copy) {
+  const auto at = counts.find({copy.bytes, copy.digest});
+  if (at == counts.end() || at->second == 0) return false;
+  --at->second;
+  return true;
+}
+
+bool is_earlier(const CopyDifference& a, const CopyDifference& b) {
+  if (a.process != b.process) return a.process < b.process;
+  const auto launch = [](const CopyDifference& difference) {
+    const auto& source = difference.copy.source;
+    return source && source->launch ? source->launch->number : 0;
+  };
+  if (launch(a) != 0 && launch(b) != 0) return launch(a) < launch(b);
+  return std::pair(a.copy.number, a.copy.thread) < std::pair(b.copy.number, b.copy.thread);
+}
+
+}  // namespace
+
+CopyBaseline::CopyBaseline(const RunCopies& first, const RunCopies& second) {
+  for (std::size_t index = 0; index < first.size(); ++index) {
+    Process process{first[index], {}, true};
+    const std::vector<CopyRecord>& copies = process.copies.copies;
+    const std::vector<CopyRecord> none;
+    const std::vector<CopyRecord>& others = index < second.size() ? second[index].copies : none;
+    process.ordered = are_alike(copies, others);
+    auto counts = counted(others);
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      process.varies.push_back(process.ordered ? copies[i].digest != others[i].digest
+                                               : !take(counts, copies[i]));
+    }
+    processes_.push_back(std::move(process));
+  }
+}
+
+CopyComparison CopyBaseline::compare(const RunCopies& run) const {
+  CopyComparison result;
+  const ProcessCopies none;
+  for (std::size_t index = 0; index < processes_.size(); ++index) {
+    const ProcessCopies& other = index < run.size() ? run[index] : none;
+    if (processes_[index].ordered) {
+      compare_in_order(index, other, result);
+    } else {
+      compare_as_set(index, other, result);
+    }
+  }
+  for (std::size_t index = processes_.size(); index < run.size(); ++index) {
+    for (const CopyRecord& copy : run[index].copies) note(index, Kind::kAdditional, copy, result);
+  }
+  return result;
+}
+
+void CopyBaseline::compare_in_order(std::size_t index, const ProcessCopies& run,
+                                    CopyComparison& into) const {
+  const Process& process = processes_[index];
+  const auto place = [](const CopyRecord& copy) { return std::pair(copy.thread, copy.number); };
+  auto other = run.copies.begin();
+  for (std::size_t i = 0; i < process.copies.copies.size(); ++i) {
+    const CopyRecord& copy = process.copies.copies[i];
+    for (; other != run.copies.end() && place(*other) < place(copy); ++other) {
+      note(index, Kind::kAdditional, *other, into);
+    }
+    if (other == run.copies.end() || !is_same_place(*other, copy)) {
+      note(index, Kind::kMissing, copy, into);
+      continue;
+    }
+    const bool compares_content = !process.varies[i] && copy.digest.has_value();
+    if (other->bytes != copy.bytes) {
+      note(index, Kind::kSize, copy, into);
+    } else if (compares_content && other->digest != copy.digest) {
+      note(index, Kind::kContent, copy, into);
+    }
+    into.compared += compares_content ? 1U : 0U;
+    into.bytes += compares_content ? copy.bytes : Bytes{};
+    ++other;
+  }
+  for (; other != run.copies.end(); ++other) note(index, Kind::kAdditional, *other, into);
+}
+
+void CopyBaseline::compare_as_set(std::size_t index, const ProcessCopies& run,
+                                  CopyComparison& into) const {
+  const Process& process = processes_[index];
+  auto counts = counted(run.copies);
+  for (std::size_t i = 0; i < process.copies.copies.size(); ++i) {
+    const CopyRecord& copy = process.copies.copies[i];
+    if (process.varies[i] || !copy.digest) continue;
+    ++into.compared;
+    into.bytes += copy.bytes;
+    if (!take(counts, copy)) note(index, Kind::kMissing, copy, into);
+  }
+}
+
+void CopyBaseline::note(std::size_t process, Kind kind, const CopyRecord& copy,
+                        CopyComparison& into) const {
+  ++into.differing;
+  CopyDifference difference{kind, process, copy};
+  if (kind != Kind::kAdditional && copy.source && copy.source->launch) {
+    const auto& kernels = processes_[process].copies.kernels;
+    const std::size_t kernel = copy.source->launch->kernel;
+    if (kernel < kernels.size()) difference.kernel = kernels[kernel];
+  }
+  if (!into.first || is_earlier(difference, *into.first)) into.first = std::move(difference);
+}
+
+std::uint64_t CopyBaseline::copies() const {
+  std::uint64_t sum = 0;
+  for (const Process& process : processes_) sum += process.copies.copies.size();
+  return sum;
+}
+
+Bytes CopyBaseline::bytes() const {
+  Bytes sum;
+  for (const Process& process : processes_) {
+    for (const CopyRecord& copy : process.copies.copies) sum += copy.bytes;
+  }
+  return sum;
+}
+
+std::uint64_t CopyBaseline::varying() const {
+  std::uint64_t sum = 0;
+  for (const Process& process : processes_) {
+    for (const bool varies : process.varies) sum += varies ? 1U : 0U;
+  }
+  return sum;
+}
+
+std::uint64_t CopyBaseline::unseen() const {
+  std::uint64_t sum = 0;
+  for (const Process& process : processes_) {
+    for (const CopyRecord& copy : process.copies.copies) sum += copy.digest ? 0U : 1U;
+  }
+  return sum;
+}
+
+bool CopyBaseline::is_unordered() const {
+  for (const Process& process : processes_) {
+    if (!process.ordered) return true;
+  }
+  return false;
+}
+
+}  // namespace superpipe::cli

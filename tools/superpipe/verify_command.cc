@@ -1,0 +1,463 @@
+#include "tools/superpipe/verify_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "policy/budget.h"
+#include "policy/settings.h"
+#include "tools/superpipe/child_run.h"
+#include "tools/superpipe/copy_comparison.h"
+#include "tools/superpipe/exit_code.h"
+#include "tools/superpipe/run_environment.h"
+#include "tools/superpipe/run_preparation.h"
+
+namespace superpipe::cli {
+namespace {
+
+using nlohmann::json;
+
+/// Lines of standard error that are shown of a run which ends otherwise than without superpipe.
+constexpr std::size_t kShownLines = 8;
+/// The most of a kernel's name that is shown: those of templates fill pages.
+constexpr std::size_t kShownName = 100;
+
+/// A folder for the files of all runs, removed with all that is in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name =
+        (std::filesystem::temp_directory_path() / "superpipe-verify-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) {
+      throw std::system_error(errno, std::generic_category(), name);
+    }
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::vector<std::string> lines_of(const std::filesystem::path& path) {
+  std::vector<std::string> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+/// What one run left.
+struct Run {
+  std::string name;  ///< "without superpipe", "with --gpu-mem 3G"
+  ChildEnd end{};
+  std::vector<std::string> output{};  ///< lines
+  std::vector<std::string> errors{};  ///< lines of standard error
+  RunCopies copies{};
+  json statistics{};  ///< superpipe's own; empty where nothing was managed
+
+  [[nodiscard]] std::uint64_t copied() const {
+    std::uint64_t sum = 0;
+    for (const ProcessCopies& process : copies) sum += process.copies.size();
+    return sum;
+  }
+  [[nodiscard]] Bytes statistic(const char* key) const {
+    return Bytes{statistics.is_object() ? statistics.value(key, std::uint64_t{0}) : 0};
+  }
+};
+
+/// Starts the runs, one after the other.
+class Runner {
+ public:
+  Runner(const RunOptions& options, const RunPreparation& ready, std::size_t runs)
+      : options_(options), ready_(ready), runs_(runs) {}
+
+  Run without_superpipe() {
+    auto changes = environment_changes(options_, ready_.parts, ready_.program);
+    changes.push_back({variable_of(SettingId::kOff), "1"});
+    return run("without superpipe", std::move(changes));
+  }
+  Run with_superpipe(std::optional<Bytes> budget, const std::string& name) {
+    RunOptions options = options_;
+    if (budget) options.flag(SettingId::kGpuMem) = std::to_string(budget->count());
+    return run(name, environment_changes(options, ready_.parts, ready_.program));
+  }
+  Run with_superpipe(const std::string& budget) {
+    RunOptions options = options_;
+    options.flag(SettingId::kGpuMem) = budget;
+    return run("with --gpu-mem " + budget,
+               environment_changes(options, ready_.parts, ready_.program));
+  }
+
+ private:
+  Run run(const std::string& name, std::vector<EnvironmentChange> changes) {
+    runs_ = std::max(runs_, ++number_);
+    const std::filesystem::path folder = folder_.path() / std::to_string(number_);
+    std::filesystem::create_directory(folder);
+    changes.push_back({variable_of(SettingId::kCopies), folder / "copies"});
+    if (options_.flag(SettingId::kStats).empty()) {
+      changes.push_back({variable_of(SettingId::kStats), folder / "statistics"});
+    }
+    const std::string label =
+        "run " + std::to_string(number_) + " of " + std::to_string(runs_) + ", " + name;
+    std::cerr << "superpipe verify: " << label << " ..." << std::flush;
+    Run run{name};
+    run.end = run_child(options_.command, changes, folder / "output", folder / "errors");
+    run.output = lines_of(folder / "output");
+    run.errors = lines_of(folder / "errors");
+    read_files(folder, run);
+    std::cerr << ' ' << std::fixed << std::setprecision(1) << run.end.seconds << " s, "
+              << run.end.text() << ", " << run.copied() << " copies out\n";
+    std::filesystem::remove_all(folder);
+    return run;
+  }
+
+  void read_files(const std::filesystem::path& folder, Run& run) const {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().stem() != "copies") continue;
+      auto read = read_copies(entry.path());
+      if (auto* const problem = std::get_if<std::string>(&read)) throw std::runtime_error(*problem);
+      run.copies.push_back(std::get<ProcessCopies>(std::move(read)));
+    }
+    std::sort(run.copies.begin(), run.copies.end(),
+              [](const ProcessCopies& a, const ProcessCopies& b) { return a.started < b.started; });
+    const std::string& own = options_.flag(SettingId::kStats);
+    std::ifstream file(own.empty() ? (folder / "statistics").string() : own);
+    run.statistics = json::parse(file, nullptr, false);
+  }
+
+  const RunOptions& options_;
+  const RunPreparation& ready_;
+  std::size_t runs_;  ///< how many there will be
+  TemporaryFolder folder_;
+  std::size_t number_ = 0;
+};
+
+/// What a run with superpipe has otherwise than both without.
+struct Verdict {
+  Run run;
+  CopyComparison copies{};
+  bool ends_otherwise = false;
+  std::optional<std::size_t> line{};  ///< the first line of output that differs, from 0
+
+  [[nodiscard]] bool is_same() const { return copies.differing == 0 && !ends_otherwise && !line; }
+};
+
+/// What the program does without superpipe, and whether it does the same with it.
+class Verification {
+ public:
+  Verification(Run first, const Run& second)
+      : first_(std::move(first)),
+        ends_alike_(first_.end.exit_code == second.end.exit_code),
+        copies_(first_.copies, second.copies),
+        varies_(first_.output.size(), false) {
+    add_output_of(second);
+  }
+
+  /// One more run without superpipe: lines of output that are others in it are not compared.
+  void add_output_of(const Run& run) {
+    for (std::size_t i = 0; i < varies_.size(); ++i) {
+      if (run.output.size() != varies_.size() || run.output[i] != first_.output[i]) {
+        varies_[i] = true;
+      }
+    }
+  }
+
+  [[nodiscard]] const CopyBaseline& copies() const { return copies_; }
+  [[nodiscard]] const Run& first() const { return first_; }
+  /// Whether the program ends in the same way each time.
+  [[nodiscard]] bool ends_alike() const { return ends_alike_; }
+  /// Lines of output that are not the same each time.
+  [[nodiscard]] std::size_t varying_lines() const {
+    return static_cast<std::size_t>(std::count(varies_.begin(), varies_.end(), true));
+  }
+
+  [[nodiscard]] Verdict judge(Run run) const {
+    Verdict verdict;
+    verdict.copies = copies_.compare(run.copies);
+    verdict.ends_otherwise = ends_alike() && run.end.exit_code != first_.end.exit_code;
+    verdict.line = different_line(run.output);
+    verdict.run = std::move(run);
+    return verdict;
+  }
+
+  /// The first line of `output` that is not what it is each time without superpipe.
+  [[nodiscard]] std::optional<std::size_t> different_line(
+      const std::vector<std::string>& output) const {
+    const std::size_t lines = first_.output.size();
+    for (std::size_t i = 0; i < std::max(lines, output.size()); ++i) {
+      if (i < lines && varies_[i]) continue;
+      // Where nothing but lines that vary is left, there may be more or fewer of these.
+      if (i >= lines && varying_lines() == lines && lines > 0) return std::nullopt;
+      if (i >= lines || i >= output.size() || output[i] != first_.output[i]) return i;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  Run first_;
+  bool ends_alike_;
+  CopyBaseline copies_;
+  std::vector<bool> varies_;  ///< by line of output
+};
+
+// Lines can be the same twice by chance, as printed times are: where one is another with superpipe
+// while all copies are the same, the program runs again without, to see whether it always is.
+void see_whether_lines_vary(Runner& runner, Verification& verification,
+                            std::vector<Verdict>& verdicts) {
+  constexpr int kMostRuns = 3;
+  const auto is_doubtful = [](const Verdict& verdict) {
+    return verdict.line && verdict.copies.differing == 0 && !verdict.ends_otherwise;
+  };
+  for (int i = 0; i < kMostRuns && std::any_of(verdicts.begin(), verdicts.end(), is_doubtful);
+       ++i) {
+    verification.add_output_of(runner.without_superpipe());
+    for (Verdict& verdict : verdicts)
+      verdict.line = verification.different_line(verdict.run.output);
+  }
+}
+
+std::string quoted_line(const std::vector<std::string>& lines, std::size_t index) {
+  return index < lines.size() ? "'" + lines[index] + "'" : "the end of the output";
+}
+
+std::string text_of(const CopyDifference& difference) {
+  const CopyRecord& copy = difference.copy;
+  std::ostringstream text;
+  text << "copy " << copy.number << " of thread " << copy.thread;
+  if (difference.process > 0) text << " of process " << difference.process + 1;
+  text << ", " << exact_bytes(copy.bytes) << ", ";
+  switch (difference.kind) {
+    case CopyDifference::Kind::kContent:
+      text << "has other content";
+      break;
+    case CopyDifference::Kind::kSize:
+      text << "has another size";
+      break;
+    case CopyDifference::Kind::kMissing:
+      text << "is missing";
+      break;
+    case CopyDifference::Kind::kAdditional:
+      text << "is not made without superpipe";
+      break;
+  }
+  if (copy.source && difference.kind != CopyDifference::Kind::kAdditional) {
+    text << "; it comes from byte " << copy.source->offset.count() << " of an allocation of "
+         << exact_bytes(copy.source->buffer);
+    if (copy.source->launch && !difference.kernel.empty()) {
+      text << ", which launch " << copy.source->launch->number << ", of kernel "
+           << difference.kernel.substr(0, kShownName)
+           << (difference.kernel.size() > kShownName ? "..." : "") << ", was the last to name";
+    }
+  }
+  return text.str();
+}
+
+void say_last_errors(const Run& run) {
+  const std::size_t shown = std::min(run.errors.size(), kShownLines);
+  for (std::size_t i = run.errors.size() - shown; i < run.errors.size(); ++i) {
+    std::cout << "    " << run.errors[i] << '\n';
+  }
+}
+
+void say_differences(const Verification& verification, const Verdict& verdict) {
+  std::cout << "DIFFERENT " << verdict.run.name << ":\n";
+  if (verdict.copies.first) {
+    std::cout << "  " << verdict.copies.differing << " of " << verification.copies().copies()
+              << " copies out of the device differ; the first: " << text_of(*verdict.copies.first)
+              << '\n';
+  }
+  if (verdict.line) {
+    std::cout << "  line " << *verdict.line + 1 << " of the output is "
+              << quoted_line(verdict.run.output, *verdict.line) << " instead of "
+              << quoted_line(verification.first().output, *verdict.line) << '\n';
+  }
+  if (verdict.ends_otherwise) {
+    std::cout << "  " << verdict.run.end.text() << " instead of " << verification.first().end.text()
+              << "; its last lines on standard error:\n";
+    say_last_errors(verdict.run);
+  }
+}
+
+// What was not compared, and why.
+void say_limits(const Verification& verification) {
+  const CopyBaseline& copies = verification.copies();
+  if (verification.first().end.exit_code != 0) {
+    std::cout << "the program fails without superpipe too, with " << verification.first().end.text()
+              << "; its last lines on standard error:\n";
+    say_last_errors(verification.first());
+  }
+  if (copies.varying() > 0) {
+    std::cout << "not compared: the content of " << copies.varying() << " of " << copies.copies()
+              << " copies, which changes from run to run without superpipe too\n";
+  }
+  if (copies.is_unordered()) {
+    std::cout << "compared without their order: copies, which come in another order, or in another "
+                 "number, from run to run without superpipe too\n";
+  }
+  if (copies.unseen() > 0) {
+    std::cout << "not compared: the content of " << copies.unseen()
+              << " copies that the program captured into graphs\n";
+  }
+  if (const std::size_t lines = verification.varying_lines(); lines > 0) {
+    std::cout << "not compared: " << lines << " of " << verification.first().output.size()
+              << " lines of output, which change from run to run without superpipe too\n";
+  }
+  if (!verification.ends_alike()) {
+    std::cout << "not compared: how the program ends, which changes from run to run without "
+                 "superpipe too\n";
+  }
+}
+
+std::string moved(const Run& run) {
+  if (!run.statistics.is_object()) return "superpipe had nothing to manage";
+  return "peak " + format_bytes(run.statistic("peak_device_bytes")) + ", " +
+         format_bytes(run.statistic("h2d_bytes")) + " moved in, " +
+         format_bytes(run.statistic("d2h_bytes")) + " out";
+}
+
+json json_of(const Verification& verification, const Verdict& verdict) {
+  json run{{"run", verdict.run.name},
+           {"same", verdict.is_same()},
+           {"exit_code", verdict.run.end.exit_code},
+           {"expected_exit_code", verification.first().end.exit_code},
+           {"compared_copies", verdict.copies.compared},
+           {"compared_bytes", verdict.copies.bytes.count()},
+           {"different_copies", verdict.copies.differing},
+           {"h2d_bytes", verdict.run.statistic("h2d_bytes").count()},
+           {"d2h_bytes", verdict.run.statistic("d2h_bytes").count()}};
+  if (verdict.copies.first) run["first_difference"] = text_of(*verdict.copies.first);
+  if (verdict.line) run["different_line"] = *verdict.line + 1;
+  return run;
+}
+
+int report(const Verification& verification, const std::vector<Verdict>& verdicts, bool as_json) {
+  const bool same = std::all_of(verdicts.begin(), verdicts.end(),
+                                [](const Verdict& verdict) { return verdict.is_same(); });
+  const CopyBaseline& copies = verification.copies();
+  const bool compares = copies.copies() > copies.varying() + copies.unseen();
+  if (as_json) {
+    json runs = json::array();
+    for (const Verdict& verdict : verdicts) runs.push_back(json_of(verification, verdict));
+    std::cout << json{{"same", same && compares},
+                      {"copies", copies.copies()},
+                      {"bytes", copies.bytes().count()},
+                      {"varying_copies", copies.varying()},
+                      {"unseen_copies", copies.unseen()},
+                      {"unordered", copies.is_unordered()},
+                      {"runs", runs}}
+                     .dump(2, ' ', false, json::error_handler_t::replace)
+              << '\n';
+    return same && compares ? kSuccess : kProblemFound;
+  }
+  for (const Verdict& verdict : verdicts) {
+    if (verdict.is_same()) {
+      std::cout << "same " << verdict.run.name << ": " << verdict.copies.compared
+                << " copies out of the device (" << format_bytes(verdict.copies.bytes) << "), "
+                << "exit code and output; " << moved(verdict.run) << '\n';
+    } else {
+      say_differences(verification, verdict);
+    }
+  }
+  say_limits(verification);
+  if (same && !compares) {
+    std::cout << (copies.copies() == 0
+                      ? "nothing was verified: the program copied nothing out of the device\n"
+                      : "nothing was verified: no copy could be compared\n");
+  }
+  return same && compares ? kSuccess : kProblemFound;
+}
+
+std::vector<std::string> split_at_commas(const std::string& list) {
+  std::vector<std::string> parts;
+  std::istringstream text(list);
+  for (std::string part; std::getline(text, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+// Whether the user said how much shall stay on the device, in flags or variables.
+bool says_what_stays(const RunOptions& options) {
+  const SettingValues values =
+      values_of(options, [](const char* name) { return std::getenv(name); });
+  return values.given(SettingId::kGpuMem) != nullptr || values.given(SettingId::kK) != nullptr ||
+         values.given(SettingId::kPolicy) != nullptr;
+}
+
+}  // namespace
+
+std::optional<std::string> problem_with(const VerifyOptions& options) {
+  if (auto problem = problem_with(options.run)) return problem;
+  if (options.budgets.empty()) return std::nullopt;
+  if (!options.run.flag(SettingId::kGpuMem).empty() || !options.run.flag(SettingId::kK).empty()) {
+    return "--budget says what stays on the device in each run, so it goes with neither --gpu-mem "
+           "nor --k";
+  }
+  const auto budgets = split_at_commas(options.budgets);
+  for (const std::string& budget : budgets) {
+    RunOptions run = options.run;
+    run.flag(SettingId::kGpuMem) = budget;
+    if (budget.empty() || problem_with(run)) {
+      return "--budget " + options.budgets + ": '" + budget +
+             "' is no size above 0; it takes sizes with commas between them, such as 40%,3G";
+    }
+  }
+  return std::nullopt;
+}
+
+int verify_command(const VerifyOptions& options) {
+  const RunPreparation ready = prepare_run(options.run);
+  if (!ready.ok()) {
+    std::cerr << "superpipe verify: " << ready.problem << '\n';
+    return ready.code;
+  }
+  if (switched_off()) {
+    std::cerr
+        << "superpipe verify: SUPERPIPE_OFF=1 is set, so there is nothing to verify; unset it\n";
+    return kCannotRun;
+  }
+  const auto budgets = split_at_commas(options.budgets);
+  const bool chooses = budgets.empty() && !says_what_stays(options.run);
+  Runner runner(options.run, ready, 2 + (chooses ? 2 : std::max<std::size_t>(budgets.size(), 1)));
+  Run first = runner.without_superpipe();
+  const Run second = runner.without_superpipe();
+  Verification verification(std::move(first), second);
+  std::vector<Verdict> verdicts;
+  for (const std::string& budget : budgets) {
+    verdicts.push_back(verification.judge(runner.with_superpipe(budget)));
+  }
+  if (budgets.empty()) {
+    verdicts.push_back(verification.judge(runner.with_superpipe(
+        std::nullopt, chooses ? "with superpipe" : "with superpipe and the flags")));
+  }
+  if (chooses) {
+    const Run& whole = verdicts.front().run;
+    const Bytes taken = whole.statistic("peak_device_bytes") + whole.statistic("context_bytes");
+    if (taken > Bytes{}) {
+      const Bytes half{taken.count() / 2};
+      verdicts.push_back(verification.judge(runner.with_superpipe(
+          half, "in half of its memory (--gpu-mem " + std::to_string(half.count()) + ")")));
+    }
+  }
+  see_whether_lines_vary(runner, verification, verdicts);
+  return report(verification, verdicts, options.json);
+}
+
+}  // namespace superpipe::cli
