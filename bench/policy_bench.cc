@@ -2,8 +2,10 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "policy/pass_order.h"
 #include "policy/policy_engine.h"
 
 namespace superpipe {
@@ -219,6 +221,56 @@ void BM_OnLaunchOfOneKernel(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(BM_OnLaunchOfOneKernel);
+
+// A forward pass of a layer for each buffer, and then one launch that names all of them, as a fused
+// optimizer does.
+Workload fused_workload(std::uint32_t layers) {
+  Workload workload(0, 0);
+  workload.pass.clear();
+  Launch all;
+  all.kernel = KernelId{1};
+  for (std::uint32_t layer = 0; layer < layers; ++layer) {
+    const BufferId id{layer};
+    workload.pass.push_back({KernelId{0}, {id}});
+    workload.weight_ids.push_back(id);
+    all.buffers.push_back(id);
+  }
+  workload.pass.push_back(std::move(all));
+  workload.buffers = layers;
+  workload.other_ids.clear();
+  return workload;
+}
+
+// What that pass takes to learn; items are buffers.
+void BM_LearnPassWithALaunchOfAllLayers(benchmark::State& state) {
+  const Workload workload = fused_workload(static_cast<std::uint32_t>(state.range(0)));
+  std::vector<LaunchRecord> pass;
+  for (const Launch& launch : workload.pass) pass.push_back({launch.kernel, launch.buffers});
+  const std::vector<Bytes> footprints(workload.buffers, 4_MiB);
+  for (auto _ : state) benchmark::DoNotOptimize(learn_pass(pass, footprints));
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(BM_LearnPassWithALaunchOfAllLayers)->Arg(100)->Arg(1000)->Arg(10000);
+
+// The launches of that pass once it is known, all of whose layers may stay; items are buffers.
+void BM_OnLaunchOfAllLayers(benchmark::State& state) {
+  const Workload workload = fused_workload(static_cast<std::uint32_t>(state.range(0)));
+  PolicyConfig config;
+  config.kind = PolicyKind::kSuperpipeline;
+  config.k = static_cast<int>(state.range(0));
+  PolicyEngine engine = workload.start(config);
+  if (!engine.learned().layers_known) {
+    state.SkipWithError("the order was not learned");
+    return;
+  }
+  for (auto _ : state) {
+    for (const Launch& launch : workload.pass) {
+      benchmark::DoNotOptimize(engine.on_launch({launch.kernel, launch.buffers}));
+    }
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(BM_OnLaunchOfAllLayers)->Arg(100)->Arg(1000)->Arg(10000);
 
 }  // namespace
 }  // namespace superpipe
