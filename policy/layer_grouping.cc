@@ -63,6 +63,36 @@ struct LayerSet {
   }
 };
 
+// The layers of a launch's buffers: how many buffers it names of each of the first two.
+struct LaunchLayers {
+  std::array<std::uint32_t, 2> layers{kNoLayer, kNoLayer};
+  std::array<std::size_t, 2> buffers{};
+  bool more = false;  // than two layers
+
+  void add(std::uint32_t layer) {
+    for (std::size_t at = 0; at < layers.size(); ++at) {
+      if (buffers[at] > 0 && layers[at] != layer) continue;
+      layers[at] = layer;
+      ++buffers[at];
+      return;
+    }
+    more = true;
+  }
+  // The one layer of all buffers but one, which is in `left_out`; kNoLayer if there are several, or
+  // none.
+  std::uint32_t single_without(std::uint32_t left_out) const {
+    if (more) return kNoLayer;
+    std::uint32_t single = kNoLayer;
+    for (std::size_t at = 0; at < layers.size(); ++at) {
+      const std::size_t left = buffers[at] > 0 && layers[at] == left_out ? 1 : 0;
+      if (buffers[at] == left) continue;
+      if (single != kNoLayer) return kNoLayer;
+      single = layers[at];
+    }
+    return single;
+  }
+};
+
 class Grouping {
  public:
   Grouping(std::span<const LaunchRecord> pass, std::span<const Bytes> footprints)
@@ -240,12 +270,17 @@ class Grouping {
   // two is shared, even if it had a layer; a suspect that is not shared goes to the first of them.
   void place_suspects() {
     std::vector<LayerSet> homes(footprints_.size());
-    for (std::size_t launch = 0; launch < pass_.size(); ++launch) {
-      for (const BufferId id : pass_[launch].buffers) {
+    for (const LaunchRecord& launch : pass_) {
+      LaunchLayers named;
+      for (const BufferId id : launch.buffers) {
+        if (!is_persistent(id) || layer_of_[index_of(id)] == kNoLayer) continue;
+        named.add(layer_of_[index_of(id)]);
+      }
+      for (const BufferId id : launch.buffers) {
         if (!is_persistent(id)) continue;
-        const LaunchHome home = home_of(launch, [id](BufferId other) { return other != id; });
-        if (!home.single) continue;
-        homes[index_of(id)].add(home.layer);
+        // Of the buffers that are named with it.
+        const std::uint32_t home = named.single_without(layer_of_[index_of(id)]);
+        if (home != kNoLayer) homes[index_of(id)].add(home);
       }
     }
     for (const std::vector<FirstAccess>* group : {&firsts_, &suspects_}) {
@@ -344,20 +379,20 @@ LayerGroups group_layers(std::span<const LaunchRecord> pass, std::span<const Byt
   return Grouping(pass, footprints).run();
 }
 
-std::uint32_t home_layer(std::span<const LayerShare> named) {
+void LayerShares::add(std::uint32_t layer, Bytes bytes) {
+  if (layer >= bytes_.size()) bytes_.resize(layer + std::size_t{1});
+  if (bytes_[layer] == Bytes{}) named_.push_back(layer);
+  bytes_[layer] += bytes;
+}
+
+std::uint32_t LayerShares::take_home() {
   std::uint32_t home = kNoLayer;
-  Bytes most;
-  for (const LayerShare& candidate : named) {
-    if (candidate.layer == home) continue;
-    Bytes bytes;
-    for (const LayerShare& share : named) {
-      if (share.layer == candidate.layer) bytes += share.bytes;
-    }
-    if (home == kNoLayer || bytes > most || (bytes == most && candidate.layer < home)) {
-      most = bytes;
-      home = candidate.layer;
-    }
+  for (const std::uint32_t layer : named_) {
+    const bool is_larger = home == kNoLayer || bytes_[layer] > bytes_[home];
+    if (is_larger || (bytes_[layer] == bytes_[home] && layer < home)) home = layer;
   }
+  for (const std::uint32_t layer : named_) bytes_[layer] = Bytes{};
+  named_.clear();
   return home;
 }
 

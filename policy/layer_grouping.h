@@ -54,19 +54,24 @@ struct LayerGroups {
 [[nodiscard]] LayerGroups group_layers(std::span<const LaunchRecord> pass,
                                        std::span<const Bytes> footprints);
 
-/// What a launch names of a layer: one buffer.
-struct LayerShare {
-  std::uint32_t layer = 0;
-  Bytes bytes;
-};
-
-/// The layer to which a launch belongs: the one of which it names the most bytes, the lowest on a
-/// tie. `named`: one entry per buffer of a layer that it names. Pure, no allocation. O(n^2):
-/// launches are short, and those of several layers rare.
-/// @return kNoLayer if `named` is empty.
-[[nodiscard]] std::uint32_t home_layer(std::span<const LayerShare> named);
-
 /// In tables of layers by buffer: no layer.
 inline constexpr std::uint32_t kNoLayer = ~std::uint32_t{0};
+
+/// Adds up how many bytes a launch names of each layer, to tell to which one it belongs. Keeps its
+/// table from launch to launch. Not thread-safe.
+class LayerShares {
+ public:
+  /// The launch names a buffer of `layer`, of `bytes` bytes. Amortised O(1), with a table as long
+  /// as there are layers.
+  void add(std::uint32_t layer, Bytes bytes);
+
+  /// The layer of which the launch names the most bytes, the lowest on a tie; kNoLayer if it names
+  /// none. The next add() is of another launch. O(calls of add() since the last launch).
+  [[nodiscard]] std::uint32_t take_home();
+
+ private:
+  std::vector<Bytes> bytes_;          // by layer; zero between launches
+  std::vector<std::uint32_t> named_;  // layers of the present launch
+};
 
 }  // namespace superpipe

@@ -1,6 +1,7 @@
 #include "policy/pass_order.h"
 
-#include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 namespace superpipe {
@@ -15,28 +16,32 @@ PassOrder learn_pass(std::span<const LaunchRecord> pass, std::span<const Bytes> 
   order.layers = std::move(groups.layers);
   order.shared = std::move(groups.shared);
 
-  std::vector<LayerShare> named;
+  const auto layer_at = [&](BufferId id) {
+    return index_of(id) < layer_of.size() ? layer_of[index_of(id)] : kNoLayer;
+  };
+  LayerShares shares;
+  std::vector<std::size_t> extra_of(footprints.size(), 0);  // the last visit that has it, from 1
   for (const LaunchRecord& launch : pass) {
-    named.clear();
-    BufferId first{};
+    std::optional<BufferId> first;
     for (const BufferId id : launch.buffers) {
-      if (index_of(id) >= layer_of.size() || layer_of[index_of(id)] == kNoLayer) continue;
-      if (named.empty()) first = id;
-      named.push_back({layer_of[index_of(id)], footprints[index_of(id)]});
+      if (layer_at(id) == kNoLayer) continue;
+      if (!first) first = id;
+      shares.add(layer_at(id), footprints[index_of(id)]);
     }
-    const std::uint32_t home = home_layer(named);
+    const std::uint32_t home = shares.take_home();
     if (home == kNoLayer) continue;
     if (order.visits.empty()) {
       order.first_kernel = launch.kernel;
-      order.first_buffer = first;
+      order.first_buffer = *first;
     }
     if (order.visits.empty() || order.visits.back().layer != home)
       order.visits.push_back({home, {}});
-    std::vector<BufferId>& extras = order.visits.back().extras;
     for (const BufferId id : launch.buffers) {
-      if (index_of(id) >= layer_of.size() || layer_of[index_of(id)] == kNoLayer) continue;
-      if (layer_of[index_of(id)] == home) continue;
-      if (std::find(extras.begin(), extras.end(), id) == extras.end()) extras.push_back(id);
+      if (layer_at(id) == kNoLayer || layer_at(id) == home) continue;
+      if (std::exchange(extra_of[index_of(id)], order.visits.size()) == order.visits.size()) {
+        continue;
+      }
+      order.visits.back().extras.push_back(id);
     }
   }
   return order;

@@ -100,13 +100,12 @@ void PolicyEngine::Impl::uncount(BufferState& buffer) {
 // ---- following the order ------------------------------------------------------------------------
 
 std::uint32_t PolicyEngine::Impl::home_of(std::span<const BufferId> buffers) {
-  named_.clear();
   for (const BufferId id : buffers) {
     const BufferState* const buffer = find(id);
     if (buffer == nullptr || buffer->home >= kFirstSpecialHome) continue;
-    named_.push_back({buffer->home, buffer->footprint});
+    shares_.add(buffer->home, buffer->footprint);
   }
-  return home_layer(named_);
+  return shares_.take_home();
 }
 
 bool PolicyEngine::Impl::opens_pass(KernelId kernel, std::span<const BufferId> buffers) const {

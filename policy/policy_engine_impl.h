@@ -144,7 +144,7 @@ class PolicyEngine::Impl {
 
   OrderLearner learner_;
   std::vector<BufferId> written_;  // used by learn() alone: kept to save an allocation each launch
-  std::vector<LayerShare> named_;  // used by home_of() alone, likewise
+  LayerShares shares_;             // used by home_of() alone, likewise
   PassOrder order_;
   VisitNeeds needs_;
   OrderFollower follower_;

@@ -16,6 +16,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 LayerGroups group(const Program& program, bool transients_too = true) {
   std::vector<LaunchRecord> pass;
@@ -174,12 +175,47 @@ RC_GTEST_PROP(GroupLayers, PlacesEveryPersistentBufferOnce, ()) {
   RC_ASSERT(placed == std::multiset<std::uint32_t>(expected.begin(), expected.end()));
 }
 
-TEST(HomeLayer, IsTheOneWithTheMostBytes) {
-  const std::vector<LayerShare> named = {{3, 4_MiB}, {1, 3_MiB}, {1, 2_MiB}};
-  EXPECT_EQ(home_layer(named), 1U);
-  const std::vector<LayerShare> tie = {{3, 4_MiB}, {1, 4_MiB}};
-  EXPECT_EQ(home_layer(tie), 1U);
-  EXPECT_EQ(home_layer({}), kNoLayer);
+TEST(LayerShares, TellTheLayerWithTheMostBytes) {
+  LayerShares shares;
+  EXPECT_EQ(shares.take_home(), kNoLayer);
+  shares.add(3, 4_MiB);
+  shares.add(1, 3_MiB);
+  shares.add(1, 2_MiB);
+  EXPECT_EQ(shares.take_home(), 1U);
+  EXPECT_EQ(shares.take_home(), kNoLayer) << "the next launch has named nothing yet";
+  shares.add(3, 4_MiB);
+  EXPECT_EQ(shares.take_home(), 3U);
+}
+
+TEST(LayerShares, TellTheLowestOfEqualLayersInAnyOrder) {
+  LayerShares shares;
+  shares.add(3, 4_MiB);
+  shares.add(1, 4_MiB);
+  EXPECT_EQ(shares.take_home(), 1U);
+  shares.add(1, 4_MiB);
+  shares.add(3, 4_MiB);
+  EXPECT_EQ(shares.take_home(), 1U);
+}
+
+// What a launch names besides a buffer says where that belongs: neither the buffer itself counts
+// for it, nor one that is in no layer.
+TEST(GroupLayers, SharesWhatIsNamedWithThreeLayersAndPlacesWhatIsNamedWithTwo) {
+  Program program;
+  const BufferId table = program.add(3_MiB);
+  const BufferId pair = program.add(2_MiB);
+  for (int layer = 0; layer < 6; ++layer) {
+    for (std::uint64_t kernel = 0; kernel < 4; ++kernel) {
+      program.launch(kernel, {program.add(16_MiB)});
+      if (layer < 3) program.pass.back().buffers.push_back(table);
+      if (layer < 2) program.pass.back().buffers.push_back(pair);
+    }
+  }
+  const LayerGroups groups = group(program);
+  EXPECT_THAT(groups.shared, ElementsAre(table));
+  ASSERT_THAT(groups.layers, SizeIs(6));
+  EXPECT_THAT(groups.layers[0],
+              UnorderedElementsAre(BufferId{2}, BufferId{3}, BufferId{4}, BufferId{5}, pair));
+  EXPECT_THAT(groups.layers[1], SizeIs(4));
 }
 
 }  // namespace
