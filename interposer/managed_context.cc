@@ -227,7 +227,7 @@ RunFigures ManagedContext::figures() const {
     const std::lock_guard lock(noted_mutex_);
     restore_larger_passes(noted_, figures.residency);
   }
-  if (auto pass = residency_->foreseen_pass()) figures.residency.learned.launches = std::move(pass);
+  if (auto pass = residency_->foreseen_pass()) note_pass(std::move(pass), figures.residency);
   figures.budget = figures.residency.budget;
   if (figures.budget == Bytes{} && configuration_.policy != PolicyKind::kResident) {
     figures.budget = figures.residency.managed_limit;

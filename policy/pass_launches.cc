@@ -45,6 +45,7 @@ PassLaunches::PassLaunches(std::span<const LaunchRecord> pass, std::span<const B
                            std::span<const Bytes> footprints) {
   constexpr std::uint32_t kNoNumber = ~std::uint32_t{0};
   std::vector<std::uint32_t> number_of(persistent.size(), kNoNumber);
+  kernels_.reserve(pass.size());
   named_.reserve(pass.size());
   ends_.reserve(pass.size());
   for (const LaunchRecord& launch : pass) {
@@ -59,6 +60,7 @@ PassLaunches::PassLaunches(std::span<const LaunchRecord> pass, std::span<const B
       }
       buffers_.push_back(BufferId{number_of[at]});
     }
+    kernels_.push_back(launch.kernel);
     named_.push_back(named);
     ends_.push_back(static_cast<std::uint32_t>(buffers_.size()));
   }
@@ -73,6 +75,20 @@ Bytes PassLaunches::persistent_bytes() const {
   return sum;
 }
 
+std::vector<Bytes> PassLaunches::layer_bytes() const {
+  std::vector<LaunchRecord> launches;
+  launches.reserve(kernels_.size());
+  for (std::size_t at = 0; at < kernels_.size(); ++at) {
+    launches.push_back({kernels_[at], buffers_of(at)});
+  }
+  std::vector<Bytes> bytes;
+  for (const std::vector<BufferId>& layer : group_layers(launches, buffer_bytes_).layers) {
+    Bytes& sum = bytes.emplace_back();
+    for (const BufferId id : layer) sum += buffer_bytes_[index_of(id)];
+  }
+  return bytes;
+}
+
 std::vector<TimedLaunch> PassLaunches::estimated_launches(Seconds compute) const {
   std::vector<TimedLaunch> launches;
   if (named_.empty()) return launches;
@@ -82,14 +98,11 @@ std::vector<TimedLaunch> PassLaunches::estimated_launches(Seconds compute) const
   for (const Bytes named : named_) all += named;
   const Seconds least = all == Bytes{} ? compute / count : std::min(kLeastCompute, compute / count);
   const Seconds rest = compute - least * count;
-  std::size_t begin = 0;
   for (std::size_t at = 0; at < named_.size(); ++at) {
     const double share =
         all == Bytes{} ? 0.0
                        : static_cast<double>(named_[at].count()) / static_cast<double>(all.count());
-    launches.push_back(
-        {least + rest * share, std::span(buffers_).subspan(begin, ends_[at] - begin)});
-    begin = ends_[at];
+    launches.push_back({least + rest * share, buffers_of(at)});
   }
   return launches;
 }

@@ -16,8 +16,8 @@ namespace superpipe {
 /// Which persistent buffers each launch of a pass named, and how many bytes it named in all.
 ///
 /// Keeps sizes, and nothing of the buffers themselves: it stays true when the program has freed
-/// them. Takes four bytes for each access and twelve for each launch and buffer. Immutable, so that
-/// threads may share it.
+/// them. Takes four bytes for each access, twenty for each launch and eight for each buffer.
+/// Immutable, so that threads may share it.
 class PassLaunches {
  public:
   /// `pass`: its launches, in order. `persistent`: the footprint of each persistent buffer by id,
@@ -43,6 +43,10 @@ class PassLaunches {
   /// estimated_launches(). Valid as long as this object.
   [[nodiscard]] std::span<const Bytes> buffer_bytes() const { return buffer_bytes_; }
 
+  /// The bytes of each layer that group_layers() finds in it, in order of first access. Cost as
+  /// group_layers().
+  [[nodiscard]] std::vector<Bytes> layer_bytes() const;
+
   /// The launches, which compute for `compute` together, each for as long as is estimated: 3 us, or
   /// its even share where that is less, and of the rest a share in proportion to the bytes that it
   /// names, as kernels take that read each byte once.
@@ -55,6 +59,13 @@ class PassLaunches {
   [[nodiscard]] std::vector<TimedLaunch> estimated_launches(Seconds compute) const;
 
  private:
+  /// The persistent buffers of `launch`, which begin where those of the one before end.
+  [[nodiscard]] std::span<const BufferId> buffers_of(std::size_t launch) const {
+    const std::size_t begin = launch == 0 ? 0 : ends_[launch - 1];
+    return std::span(buffers_).subspan(begin, ends_[launch] - begin);
+  }
+
+  std::vector<KernelId> kernels_;    // by launch
   std::vector<Bytes> named_;         // by launch: of all buffers that it names
   std::vector<BufferId> buffers_;    // of all launches, numbered in order of first access
   std::vector<std::uint32_t> ends_;  // of each launch's buffers in buffers_

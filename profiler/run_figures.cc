@@ -61,6 +61,17 @@ void restore_larger_passes(const LearnedSnapshot& snapshot, ResidencyStats& stat
   stats.managed_limit = snapshot.managed_limit;
 }
 
+void note_pass(std::shared_ptr<const PassLaunches> pass, ResidencyStats& stats) {
+  PolicyEngine::Learned& learned = stats.learned;
+  if (!learned.layers_known) {
+    learned.layer_bytes = pass->layer_bytes();
+    learned.layers_known = learned.layer_bytes.size() > 1;
+    if (!learned.layers_known) learned.layer_bytes.clear();
+    learned.pass_bytes = pass->persistent_bytes();
+  }
+  learned.launches = std::move(pass);
+}
+
 int RunFigures::scheduled_k() const {
   if (!counts_layers(policy)) return 0;
   return residency.learned.k > 0 ? residency.learned.k : k.value_or(0);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "policy/pass_launches.h"
 #include "policy/policy_engine.h"
 #include "policy/units.h"
 #include "profiler/pass_meter.h"
@@ -60,6 +62,11 @@ struct LearnedSnapshot {
 /// Programs free everything before they end, and what is learned then describes nothing. How many
 /// passes and mispredictions there were stays as `stats` has it. Throws std::bad_alloc.
 void restore_larger_passes(const LearnedSnapshot& snapshot, ResidencyStats& stats);
+
+/// Lets `pass`, which a policy foresaw that learns no layers, tell `stats` what a pass launches and
+/// what its layers are; the learned layers stay where there are such. `pass` is not null. Cost as
+/// PassLaunches::layer_bytes(). Throws std::bad_alloc.
+void note_pass(std::shared_ptr<const PassLaunches> pass, ResidencyStats& stats);
 
 /// All that the report of a run is made of.
 struct RunFigures {

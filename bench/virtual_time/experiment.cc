@@ -111,12 +111,18 @@ class VirtualProgram : public Program {
     pass_.host_wait += mapping;
     if (waited_for_rounds || mapping > Time{0} || launched.stall > Time{0}) ++pass_.stalls;
     ++launches_;
-    if (!learned_at_ && manager_->stats().learned.layers_known) learned_at_ = launches_;
+    if (!learned_at_ && knows_order()) learned_at_ = launches_;
   }
 
   void synchronize() override {
     begin_call();
     sleep_until(device_.end_of(stream()));
+  }
+
+  /// Whether policy knows the layers, or, where it learns none, has seen a pass begin.
+  [[nodiscard]] bool knows_order() const {
+    const PolicyEngine::Learned learned = manager_->stats().learned;
+    return learned.layers_known || learned.at_pass_start;
   }
 
   /// Comes from outside: it takes no time of the program's thread.

@@ -68,5 +68,19 @@ TEST(PassLaunches, TellTheMostThatTransientsTakeAtOnce) {
   EXPECT_EQ(record({{0}}, {64_MiB}, sizes).transient_peak(), Bytes{});
 }
 
+TEST(PassLaunches, TellTheirLayers) {
+  // Two layers of a large and a small buffer each, by two kernels; 4 is transient.
+  const std::vector<std::vector<BufferId>> named = {
+      {BufferId{0}, BufferId{4}}, {BufferId{1}}, {BufferId{2}, BufferId{4}}, {BufferId{3}}};
+  const std::vector<LaunchRecord> launches = {{KernelId{1}, named[0]},
+                                              {KernelId{2}, named[1]},
+                                              {KernelId{1}, named[2]},
+                                              {KernelId{2}, named[3]}};
+  const std::vector<Bytes> persistent = {8_MiB, 1_MiB, 8_MiB, 1_MiB};
+  const PassLaunches pass(launches, persistent, std::vector<Bytes>(5, 4_MiB));
+  EXPECT_THAT(pass.layer_bytes(), ElementsAre(9_MiB, 9_MiB));
+  EXPECT_THAT(PassLaunches({}, {}, {}).layer_bytes(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace superpipe

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
+#include <vector>
 
 #include "tests/profiler/example_figures.h"
 
@@ -130,6 +132,37 @@ TEST(Merged, DescribesTheLayersThatWereLearnedLast) {
   EXPECT_EQ(sum.residency.managed_limit, 20_MiB);
   EXPECT_EQ(sum.residency.learned.passes, 7U);
   EXPECT_EQ(sum.residency.learned.mispredictions, 2U);
+}
+
+// A pass of `layers` launches, each of a buffer of 2 MiB that it names alone.
+std::shared_ptr<const PassLaunches> pass_of(std::uint32_t layers) {
+  std::vector<BufferId> named;
+  for (std::uint32_t layer = 0; layer < layers; ++layer) named.push_back(BufferId{layer});
+  std::vector<LaunchRecord> launches;
+  for (const BufferId& id : named) launches.push_back({KernelId{1}, {&id, 1}});
+  const std::vector<Bytes> bytes(layers, 2_MiB);
+  return std::make_shared<const PassLaunches>(launches, bytes, bytes);
+}
+
+TEST(NotePass, TellsLayersThatThePolicyDidNotLearn) {
+  ResidencyStats stats;
+  note_pass(pass_of(3), stats);
+  EXPECT_TRUE(stats.learned.layers_known);
+  EXPECT_THAT(stats.learned.layer_bytes, ElementsAre(2_MiB, 2_MiB, 2_MiB));
+  EXPECT_EQ(stats.learned.pass_bytes, 6_MiB);
+  ASSERT_NE(stats.learned.launches, nullptr);
+  EXPECT_EQ(stats.learned.launches->size(), 3U);
+}
+
+TEST(NotePass, LeavesLearnedLayersAndTellsNoneOfOneBuffer) {
+  ResidencyStats learned = learned_run(8_MiB, 80_MiB, 3).residency;
+  note_pass(pass_of(3), learned);
+  EXPECT_THAT(learned.learned.layer_bytes, ElementsAre(8_MiB));
+  EXPECT_NE(learned.learned.launches, nullptr);
+  ResidencyStats one;
+  note_pass(pass_of(1), one);
+  EXPECT_FALSE(one.learned.layers_known);
+  EXPECT_TRUE(one.learned.layer_bytes.empty());
 }
 
 TEST(Merged, KeepsTheRefusalThatLackedMost) {
