@@ -44,4 +44,11 @@ std::optional<std::vector<BufferId>> plan_eviction(std::span<const ResidentBuffe
   return victims;
 }
 
+std::vector<BufferId> plan_eviction_or_all(std::span<const ResidentBuffer> candidates,
+                                           Bytes needed) {
+  Bytes all;
+  for (const ResidentBuffer& buffer : candidates) all += buffer.footprint;
+  return plan_eviction(candidates, std::min(needed, all)).value_or(std::vector<BufferId>{});
+}
+
 }  // namespace superpipe

@@ -32,4 +32,8 @@ struct ResidentBuffer {
 [[nodiscard]] std::optional<std::vector<BufferId>> plan_eviction(
     std::span<const ResidentBuffer> candidates, Bytes needed);
 
+/// As plan_eviction(), but all candidates, in the same order, if together they are too small.
+[[nodiscard]] std::vector<BufferId> plan_eviction_or_all(std::span<const ResidentBuffer> candidates,
+                                                         Bytes needed);
+
 }  // namespace superpipe

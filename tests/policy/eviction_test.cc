@@ -34,6 +34,15 @@ TEST(PlanEviction, TakesFurthestNextUseFirst) {
   EXPECT_THAT(plan_eviction(resident, 3_MiB), Optional(ElementsAre(kActivations, kGradients)));
 }
 
+TEST(PlanEvictionOrAll, TakesAllInOrderWhenTheyAreTooSmall) {
+  const std::vector<ResidentBuffer> resident = {
+      buffer(kWeights, 2_MiB, 5), buffer(kActivations, 2_MiB, 9), buffer(kGradients, 2_MiB, 7)};
+  EXPECT_THAT(plan_eviction_or_all(resident, 3_MiB), ElementsAre(kActivations, kGradients));
+  EXPECT_THAT(plan_eviction_or_all(resident, 7_MiB),
+              ElementsAre(kActivations, kGradients, kWeights));
+  EXPECT_THAT(plan_eviction_or_all({}, 1_MiB), IsEmpty());
+}
+
 TEST(PlanEviction, TakesLeastRecentlyUsedOnATie) {
   std::vector<ResidentBuffer> resident = {buffer(kWeights, 2_MiB, 5),
                                           buffer(kActivations, 2_MiB, 5)};
