@@ -73,7 +73,9 @@ struct Decision {
   [[nodiscard]] bool empty() const { return evict.empty() && fetch.empty(); }
 };
 
-/// Learns layers and passes from the launches it is told of, and schedules k and k'.
+class Policy;
+
+/// Hands what happens to the policy that the user named (policy/policy.h), and its answers back.
 ///
 /// Pure: no clock, no threads, no device; the same calls give the same answers. Not thread-safe:
 /// the caller serialises. Advice only: residency may refuse an eviction (pinned buffer) or find
@@ -110,8 +112,8 @@ class PolicyEngine {
   /// The policy that residency has to ask for each transfer, and to tell of each (AutoPolicy's
   /// functions from on_brought() on): of `auto` and `lru`. Null for the others: on_launch()
   /// decides.
-  [[nodiscard]] AutoPolicy* puller() { return puller_.get(); }
-  [[nodiscard]] const AutoPolicy* puller() const { return puller_.get(); }
+  [[nodiscard]] AutoPolicy* puller();
+  [[nodiscard]] const AutoPolicy* puller() const;
 
   /// Device bytes that managed buffers, cached and pooled pages may take now.
   ///
@@ -130,17 +132,20 @@ class PolicyEngine {
   [[nodiscard]] std::vector<BufferId> choose_victims(std::span<const BufferId> candidates,
                                                      Bytes needed) const;
 
-  /// What was learned, for the summary and the statistics.
+  /// What was learned, for the summary and the statistics alone: nothing is decided by it. `auto`
+  /// learns no layers.
   struct Learned {
     bool layers_known = false;
-    int k = 0;                       ///< as scheduled now; 0 while unknown
-    int k_prime = 0;                 ///< as scheduled now; 0 while unknown
+    int k = 0;                       ///< as scheduled now; 0 while unknown, or without layers
+    int k_prime = 0;                 ///< the same
     std::vector<Bytes> layer_bytes;  ///< footprint per layer, in order of first access
     Bytes pass_bytes;                ///< W: persistent bytes of one pass
     Bytes largest_piece;             ///< u: the largest piece moved at once
     std::size_t passes = 0;          ///< whole passes seen since the order is known
-    std::size_t mispredictions = 0;  ///< launches that were not where the order put them
-    bool at_pass_start = false;      ///< the last announced launch opened a pass
+    /// Launches that were not where the order put them; under `auto`, how often the place in the
+    /// past was moved, lost or found.
+    std::size_t mispredictions = 0;
+    bool at_pass_start = false;  ///< the last announced launch opened a pass
     /// A whole pass in this order, one of the first, of as many launches as LaunchHistory holds;
     /// null while the order is not known, and under `auto`, whose replay() remembers passes.
     std::shared_ptr<const PassLaunches> launches;
@@ -155,9 +160,12 @@ class PolicyEngine {
   [[nodiscard]] bool at_pass_start() const { return at_pass_start_; }
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;  ///< beside a puller it learns layers, for reports alone
-  std::unique_ptr<AutoPolicy> puller_;
+  void tell_available();
+
+  std::unique_ptr<Policy> policy_;
+  std::optional<Bytes> budget_;
+  bool budget_is_promise_ = false;
+  Bytes passthrough_;
   std::uint64_t launches_ = 0;  ///< announced so far
   bool at_pass_start_ = false;
 };
