@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
+#include <vector>
 
 #include "tests/policy/programs.h"
 
@@ -35,6 +37,29 @@ TEST(ReplayPolicy, LearnsPassesAndNoLayers) {
   EXPECT_GT(learned.passes, 10U);
   EXPECT_EQ(learned.passes, policy.puller()->replay().passes());
   EXPECT_EQ(learned.mispredictions, policy.puller()->replay().jumps());
+}
+
+// What reports have of layers under `auto`.
+TEST(ReplayPolicy, RemembersAPassThatTellsItsLayers) {
+  const Program program = llama_program(8);
+  ReplayPolicy policy;
+  for (std::uint32_t id = 0; id < program.footprints.size(); ++id) {
+    policy.on_allocate(BufferId{id}, program.footprints[id], 1);
+  }
+  for (int pass = 0; pass < 4; ++pass) {
+    for (const ScriptLaunch& launch : program.pass) {
+      (void)policy.on_launch({launch.kernel, launch.buffers});
+    }
+  }
+  const std::size_t length = program.pass.size();
+  const auto pass = policy.puller()->replay().pass(2 * length, 3 * length);
+  ASSERT_NE(pass, nullptr);
+  const std::vector<Bytes> layers = pass->layer_bytes();
+  ASSERT_EQ(layers.size(), 8U + 3U) << "an embedding, the layers, a norm and a head";
+  EXPECT_EQ(layers[0], 250_MiB);
+  EXPECT_EQ(layers[1], 2_MiB + 4 * 32_MiB + 3 * 86_MiB);
+  EXPECT_EQ(layers[8], layers[1]);
+  EXPECT_EQ(layers[10], 251_MiB);
 }
 
 TEST(ReplayPolicy, ChoosesTheFurthestNextUse) {
