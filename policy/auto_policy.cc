@@ -10,7 +10,6 @@ constexpr std::size_t kMostLookedAt = 256;
 // What is brought for a launch that was less often as expected than not is mostly in vain, and so
 // it is where launches of its kind often are not.
 constexpr int kLeastTrust = 0;
-constexpr double kLeastLikelihood = 0.5;
 // Buffers whose next use is looked up anew at each launch, in turn: after a jump all are out of
 // date.
 constexpr std::size_t kRefreshedPerLaunch = 4;
@@ -78,7 +77,7 @@ std::optional<AutoPolicy::Target> AutoPolicy::next_target() {
   const std::uint64_t last = present() + replay_.horizon();
   for (std::size_t looked = 0; looked_to_ < last && looked < kMostLookedAt; ++looked) {
     replay_.expect(static_cast<std::size_t>(looked_to_ + 1 - present()), expected_);
-    if (expected_.trust >= kLeastTrust && expected_.likelihood >= kLeastLikelihood) {
+    if (expected_.trust >= kLeastTrust && expected_.likelihood >= LaunchReplay::kLeastLikelihood) {
       for (const BufferId id : expected_.buffers) {
         const Buffer& buffer = buffers_[index_of(id)];
         if (buffer.brought < buffer.pieces) return Target{id, looked_to_ + 1};

@@ -52,6 +52,7 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
   const std::size_t present = log_.size();
   Launch launch{.kernel = kernel,
                 .token = mixed(0, static_cast<std::uint64_t>(kernel)),
+                .kind = 0,
                 .first = static_cast<std::uint32_t>(names_.size()),
                 .count = static_cast<std::uint32_t>(buffers.size()),
                 .trust = 0,
@@ -61,6 +62,7 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
     names_.push_back(name);
     launch.token = mixed(launch.token, buffers_[name].bytes);
   }
+  launch.kind = kind_of(launch.token);
   launch.anchor = anchor_of(std::span(names_).subspan(launch.first));
   log_.push_back(launch);
   if (launch.anchor != kNoName) anchor_first_use(launch.anchor);
@@ -74,7 +76,7 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
   const bool foreseen = as_expected && (since_moved_ >= kForesight ||
                                         (abandoned_ && is_as_expected(*abandoned_, present)));
   if (expected) {
-    double& likelihood = likelihoods_.try_emplace(log_[*expected].token, 1.0).first->second;
+    double& likelihood = likelihoods_[log_[*expected].kind];
     likelihood += kLikelihoodStep * ((foreseen ? 1.0 : 0.0) - likelihood);
   }
   if (is_sure() && expected) {
@@ -118,6 +120,14 @@ void LaunchReplay::follow_passes() {
   if (!at_pass_start_) return;
   if (pass_began_) ++passes_;
   pass_began_ = this->present();
+}
+
+/// The kind of launches with that token, a new one where there was none.
+std::uint32_t LaunchReplay::kind_of(std::uint64_t token) {
+  const auto [found, is_new] =
+      kinds_.try_emplace(token, static_cast<std::uint32_t>(likelihoods_.size()));
+  if (is_new) likelihoods_.push_back(1.0);
+  return found->second;
 }
 
 std::shared_ptr<const PassLaunches> LaunchReplay::pass(std::uint64_t begin,
@@ -312,8 +322,12 @@ std::uint64_t LaunchReplay::next_use(BufferId id) const {
   std::size_t next = log_.size();
   const auto look = [&](Name name) {
     const std::vector<std::uint32_t>& uses = buffers_[name].uses;
-    const auto found = std::upper_bound(uses.begin(), uses.end(), place);
-    if (found != uses.end()) next = std::min<std::size_t>(next, *found);
+    auto found = std::upper_bound(uses.begin(), uses.end(), place);
+    for (std::size_t i = 0; i < kMostUsesTried && found != uses.end(); ++i, ++found) {
+      if (likelihoods_[log_[*found].kind] < kLeastLikelihood) continue;
+      next = std::min<std::size_t>(next, *found);
+      break;
+    }
   };
   const Name name = name_of_id_[index_of(id)];
   look(name);
@@ -327,8 +341,7 @@ void LaunchReplay::expect(std::size_t ahead, Expected& expected) const {
   const Launch& launch = log_[*place_ + ahead];
   expected.buffers.clear();
   expected.trust = launch.trust;
-  const auto likelihood = likelihoods_.find(launch.token);
-  expected.likelihood = likelihood == likelihoods_.end() ? 1.0 : likelihood->second;
+  expected.likelihood = likelihoods_[launch.kind];
   for (const Name past : names_of(launch)) {
     const Name name = today(past);
     if (name == kNoName) continue;
@@ -350,7 +363,6 @@ void LaunchReplay::forget_older_half() {
   forgotten_ += dropped;
   for (Launch& launch : log_) launch.first -= dropped_names;
   abandoned_.reset();
-  if (likelihoods_.size() > capacity_ / 2) likelihoods_.clear();  // ever new sizes: it begins anew
   if (place_) place_ = *place_ >= dropped ? std::optional(*place_ - dropped) : std::nullopt;
   std::erase_if(contexts_, [dropped](const auto& context) { return context.second < dropped; });
   for (auto& [context, launch] : contexts_) launch = shift(launch);
@@ -359,7 +371,20 @@ void LaunchReplay::forget_older_half() {
     buffer.uses.erase(buffer.uses.begin(), kept);
     std::ranges::transform(buffer.uses, buffer.uses.begin(), shift);
   }
+  forget_kinds();
   forget_names();
+}
+
+/// Takes the kinds of which no launch is left out of the tables: sizes may be ever new ones.
+void LaunchReplay::forget_kinds() {
+  kinds_.clear();
+  const std::vector<double> former = std::move(likelihoods_);
+  likelihoods_.clear();
+  for (Launch& launch : log_) {
+    const double likelihood = former[launch.kind];
+    launch.kind = kind_of(launch.token);
+    likelihoods_[launch.kind] = likelihood;
+  }
 }
 
 /// Takes the names of buffers that are gone, and that no launch of the log names, out of the

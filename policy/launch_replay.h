@@ -36,6 +36,9 @@ class LaunchReplay {
  public:
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
+  /// Launches of a kind that is less often as expected say nothing of what they will name.
+  static constexpr double kLeastLikelihood = 0.5;
+
   explicit LaunchReplay(std::size_t capacity = std::size_t{1} << 19);
 
   /// A buffer exists from now on. Its id may be one of an earlier buffer that is gone.
@@ -50,7 +53,9 @@ class LaunchReplay {
   [[nodiscard]] std::uint64_t present() const { return forgotten_ + log_.size() - 1; }
 
   /// The number of the launch after the present one that is expected to name the buffer first;
-  /// kNever if none is, or if the place is not sure. O(log launches that named it).
+  /// kNever if none is, or if the place is not sure. Launches of a kind that mostly names other
+  /// buffers than expected do not count: data decide whether they name this one. O(log launches
+  /// that named it).
   [[nodiscard]] std::uint64_t next_use(BufferId id) const;
 
   /// How many launches after the present one are expected: as many as lie between the place and the
@@ -100,6 +105,7 @@ class LaunchReplay {
   struct Launch {
     KernelId kernel;
     std::uint64_t token;  ///< hash of the kernel and the sizes of its buffers
+    std::uint32_t kind;   ///< launches of one token are of one kind
     std::uint32_t first;  ///< its names in names_
     std::uint32_t count;
     int trust;
@@ -128,6 +134,7 @@ class LaunchReplay {
     return std::span(names_).subspan(launch.first, launch.count);
   }
   [[nodiscard]] bool is_sure() const { return place_ && sureness_ >= 0.5; }
+  [[nodiscard]] std::uint32_t kind_of(std::uint64_t token);
   [[nodiscard]] Name today(Name name) const;
   [[nodiscard]] bool stands_for(Name one, std::size_t past, Name other) const;
   [[nodiscard]] bool is_as_expected(std::size_t expected, std::size_t present) const;
@@ -142,6 +149,7 @@ class LaunchReplay {
   void link(std::size_t past, std::size_t present);
   void follow_passes();
   void forget_older_half();
+  void forget_kinds();
   void forget_names();
 
   std::size_t capacity_;
@@ -153,7 +161,8 @@ class LaunchReplay {
   std::vector<Name> name_of_id_;                               ///< by id; kNoName: no such buffer
   std::unordered_map<std::uint64_t, std::uint32_t> contexts_;  ///< last launch, by two tokens
   std::unordered_map<std::uint64_t, std::uint32_t> anchors_;   ///< last launch, by two anchors
-  std::unordered_map<std::uint64_t, double> likelihoods_;      ///< by token
+  std::unordered_map<std::uint64_t, std::uint32_t> kinds_;     ///< by token
+  std::vector<double> likelihoods_;                            ///< by kind
   std::optional<std::size_t> place_;                           ///< in log_
   double sureness_ = 0.0;  ///< of place_: the share of launches that agree with it
   std::uint64_t jumps_ = 0;

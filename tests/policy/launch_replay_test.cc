@@ -72,6 +72,79 @@ TEST_F(LaunchReplayTest, ExpectsNothingOfAProgramThatItSeesForTheFirstTime) {
   EXPECT_EQ(replay_.confidence(), 0.0);
 }
 
+// Which expert is next is up to the data: that one was used in the last pass says nothing.
+TEST_F(LaunchReplayTest, ExpectsNoUseByLaunchesOfAKindThatMostlyNamesOtherBuffers) {
+  constexpr std::size_t kLayers = 6;
+  const auto layers = allocate_many(kLayers);
+  std::vector<std::vector<BufferId>> experts;
+  for (std::size_t layer = 0; layer < kLayers; ++layer) experts.push_back(allocate_many(8, 6));
+  std::mt19937 random(1);
+  std::vector<BufferId> chosen;
+  const auto pass = [&] {
+    chosen.clear();
+    for (std::size_t layer = 0; layer < kLayers; ++layer) {
+      chosen.push_back(experts[layer][random() % 8]);
+      launch(1, {layers[layer]});
+      launch(2, {chosen.back()});
+    }
+  };
+  for (int i = 0; i < 10; ++i) pass();
+  launch(1, {layers[0]});
+  EXPECT_EQ(replay_.next_use(layers[1]), replay_.present() + 2);
+  for (const BufferId expert : chosen) {
+    EXPECT_EQ(replay_.next_use(expert), LaunchReplay::kNever);
+  }
+}
+
+// What data chose in the middle of the last pass was used at its end in any case.
+TEST_F(LaunchReplayTest, ExpectsTheFirstUseThatIsForeseen) {
+  const auto layers = allocate_many(16);
+  const auto drawn = allocate_many(16, 6);
+  std::mt19937 random(1);
+  const auto pass = [&](BufferId chosen) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      launch(1, {layers[i]});
+      if (i == 7) launch(2, {chosen});
+    }
+    launch(3, {drawn[0]});
+  };
+  for (int i = 0; i < 16; ++i) pass(drawn[1 + random() % 15]);
+  pass(drawn[0]);
+  launch(1, {layers[0]});
+  ASSERT_EQ(replay_.next_use(layers[4]), replay_.present() + 4);
+  EXPECT_EQ(replay_.next_use(drawn[0]), replay_.present() + 17);
+}
+
+TEST_F(LaunchReplayTest, RemembersHowLikelyKindsAreWhenItForgetsLaunches) {
+  replay_ = LaunchReplay(64);
+  const auto layers = allocate_many(8);
+  const auto drawn = allocate_many(16, 6);
+  std::mt19937 random(1);
+  int looked = 0;
+  for (int pass = 0; pass < 60; ++pass) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (i == 4) launch(2, {drawn[random() % 16]});
+      launch(1, {layers[i]});
+    }
+    launch(1, {layers[0]});
+    launch(1, {layers[1]});
+    if (pass >= 10 && replay_.horizon() >= 3) {
+      LaunchReplay::Expected next;
+      replay_.expect(3, next);
+      EXPECT_LT(next.likelihood, LaunchReplay::kLeastLikelihood) << pass;
+      replay_.expect(2, next);
+      EXPECT_GE(next.likelihood, LaunchReplay::kLeastLikelihood) << pass;
+      ++looked;
+    }
+    launch(1, {layers[2]});
+    launch(1, {layers[3]});
+    launch(2, {drawn[random() % 16]});
+    for (std::size_t i = 4; i < layers.size(); ++i) launch(1, {layers[i]});
+  }
+  EXPECT_GT(looked, 40);
+  EXPECT_GT(replay_.first_remembered(), 0U);
+}
+
 // All layers look alike: the buffers tell which of them it is.
 TEST_F(LaunchReplayTest, FindsItsPlaceInAPassAtItsFirstLaunch) {
   const auto layers = allocate_many(8);
