@@ -111,7 +111,7 @@ Result<Admission::Missing> Admission::demand_missing(const WorkingSet& set, Atte
       piece.may_exceed_limit = attempt.over_limit;
       if (piece.page) continue;
       missing.pages += buffer.bytes_of(index);
-      missing.page_size = std::max(missing.page_size, buffer.bytes_of(index));
+      missing.sizes.add(buffer.bytes_of(index));
     }
   }
   return missing;
@@ -170,10 +170,10 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   if (!impatient && core_.is_link_busy()) return Next::kWait;
   if (core_.policy.puller() != nullptr && !impatient) {
     // A victim whose use is not over would hold up the link for as long as that takes.
-    const Bytes at_once = evictions_.request_bytes_at_once(needed - have, missing.page_size);
+    const Bytes at_once = evictions_.request_bytes_at_once(needed - have, missing.sizes);
     if (at_once > Bytes{} || evictions_.awaits_victims()) return Next::kWait;
   }
-  if (evictions_.request_bytes(needed - have, missing.page_size) > Bytes{}) return Next::kWait;
+  if (evictions_.request_bytes(needed - have, missing.sizes) > Bytes{}) return Next::kWait;
   if (pages_are_coming(needed)) return Next::kWait;
   // Nobody can go and nothing is on its way. But the pins of other operations end soon.
   if (!too_large && others_move(set)) return Next::kWait;

@@ -11,6 +11,7 @@
 #include "residency/eviction_queue.h"
 #include "residency/manager_mutex.h"
 #include "residency/page_supply.h"
+#include "residency/pages_lacking.h"
 #include "residency/residency_core.h"
 #include "residency/result.h"
 
@@ -64,9 +65,9 @@ class Admission {
   };
   /// What a working set lacks.
   struct Missing {
-    bool any = false;  ///< a buffer is not in place
-    Bytes pages;       ///< that have to be found
-    Bytes page_size;   ///< of the largest
+    bool any = false;    ///< a buffer is not in place
+    Bytes pages;         ///< that have to be found
+    PagesLacking sizes;  ///< of those pages
   };
   enum class Next { kWait, kLookAgain };
 

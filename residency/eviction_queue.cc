@@ -34,7 +34,8 @@ Bytes EvictionQueue::request(std::span<const BufferId> victims, Bytes needed) {
   for (const BufferId id : victims) {
     if (choice.bytes >= needed) break;
     if (index_of(id) < core_.buffers.end() && may_go(core_.buffers[id])) {
-      add_pieces(id, Bytes{}, needed, choice);
+      PagesLacking any{Bytes{}};
+      add_pieces(id, any, needed, choice);
     }
   }
   return request(choice.victims);
@@ -97,11 +98,10 @@ Bytes EvictionQueue::queue(const Victim& victim, std::uint64_t seq) {
   return bytes;
 }
 
-bool EvictionQueue::has_victim(const Buffer& buffer, Bytes size) const {
+bool EvictionQueue::has_victim(const Buffer& buffer, const PagesLacking& pages) const {
   if (!may_go(buffer)) return false;
   for (std::uint32_t piece = 0; piece < buffer.pieces.size(); ++piece) {
-    const bool fits = size == Bytes{} || buffer.bytes_of(piece) == size;
-    if (fits && may_go(buffer.pieces[piece])) return true;
+    if (pages.includes(buffer.bytes_of(piece)) && may_go(buffer.pieces[piece])) return true;
   }
   return false;
 }
@@ -129,31 +129,66 @@ constexpr int kMostRefused = 256;
 /// Buffers that are compared by what their eviction costs before one is taken that costs much.
 constexpr std::size_t kMostCompared = 64;
 
-// Whether `launch` is less than half as far ahead of `present` as `furthest`.
-bool is_much_sooner(std::uint64_t launch, std::uint64_t furthest, std::uint64_t present) {
+/// Pages of a size that is lacking are taken from a buffer that is needed at least one part in so
+/// many as late as the furthest, for it costs less to make pages of another size anew than to bring
+/// content twice.
+constexpr std::uint64_t kLeastPartForSize = 4;
+/// And of so many buffers, since nobody knows which of those without a next use is needed first.
+constexpr std::size_t kMostForSize = 16;
+/// The same for buffers with a slab, which cost less to evict.
+constexpr std::uint64_t kLeastPartForSlab = 2;
+
+// Whether `launch` is less than one part in `parts` as far ahead of `present` as `furthest`.
+bool is_sooner(std::uint64_t launch, std::uint64_t furthest, std::uint64_t present,
+               std::uint64_t parts) {
   if (furthest == LaunchReplay::kNever) return launch != LaunchReplay::kNever;
-  return launch - present < (furthest - present) / 2;
+  return launch - present < (furthest - present) / parts;
 }
 
 }  // namespace
 
 // Adds the pieces of a buffer that may go, the last ones first: what is brought first goes last.
-void EvictionQueue::add_pieces(BufferId id, Bytes size, Bytes needed, Choice& choice) const {
+void EvictionQueue::add_pieces(BufferId id, PagesLacking& pages, Bytes needed,
+                               Choice& choice) const {
   const Buffer& buffer = core_.buffers[id];
   for (auto piece = static_cast<std::uint32_t>(buffer.pieces.size()); piece-- > 0;) {
     if (choice.bytes >= needed) return;
     const Bytes bytes = buffer.bytes_of(piece);
-    if ((size != Bytes{} && bytes != size) || !may_go(buffer.pieces[piece])) continue;
+    if (!pages.includes(bytes) || !may_go(buffer.pieces[piece])) continue;
     choice.victims.push_back({id, piece});
     choice.bytes += bytes;
+    pages.take(bytes, bytes);
   }
+}
+
+// What is lacking of `pages` besides those that are idle, or promised by evictions.
+PagesLacking EvictionQueue::still_lacking(const PagesLacking& pages) const {
+  PagesLacking lacking = pages;
+  pages.for_each_size([&](Bytes size) REQUIRES(manager_lock) {
+    lacking.take(size, core_.pool->idle_bytes_of(size));
+  });
+  for (const Eviction& eviction : pending_) {
+    if (!holds_its_ticket(eviction)) continue;
+    const PieceId id = eviction.victim.piece;
+    const Bytes bytes = core_.buffers[id.buffer].bytes_of(id.index);
+    lacking.take(bytes, bytes);
+  }
+  return lacking;
 }
 
 // To write a buffer back for the first time, its slab has to be pinned, which takes several times
 // as long as the copy. So of those that are needed about as late, buffers that have a slab go
-// first.
+// first. Where pages of some sizes are lacking, only those go: to make a page of another size takes
+// less time than to pin a slab for one of the right size.
 EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& terms, Bytes needed) {
   Choice choice;
+  PagesLacking pages = still_lacking(terms.pages);
+  PagesLacking largest = pages;
+  largest.keep_largest();
+  // Plain last use has nothing but its order to go by.
+  if (!policy.foresees()) pages.keep_largest();
+  bool only_largest = terms.pages.is_any() || !policy.foresees();
+  std::size_t candidates = 0;
   awaits_victims_ = false;
   std::vector<BufferId> costly;
   std::uint64_t furthest = 0;
@@ -163,10 +198,18 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
     if (may_go(buffer) && (terms.may_wait || completion_.is_over(buffer))) {
       const std::uint64_t next_use = policy.replay().next_use(id);
       if (furthest == 0) furthest = next_use;
-      if (!costly.empty() && is_much_sooner(next_use, furthest, policy.present())) return false;
+      const auto is_too_soon = [&](std::uint64_t parts) {
+        return is_sooner(next_use, furthest, policy.present(), parts);
+      };
+      if (!costly.empty() && is_too_soon(kLeastPartForSlab)) return false;
+      ++candidates;
+      if (!only_largest && (candidates > kMostForSize || is_too_soon(kLeastPartForSize))) {
+        only_largest = true;
+        pages.keep_largest();
+      }
       if (buffer.host.slab || buffer.fresh) {
-        add_pieces(id, terms.size, needed, choice);
-      } else if (has_victim(buffer, terms.size)) {
+        add_pieces(id, pages, needed, choice);
+      } else if (has_victim(buffer, largest)) {
         costly.push_back(id);
       }
       return choice.bytes < needed && costly.size() < kMostCompared;
@@ -175,7 +218,8 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
     // What may wait is urgent: all are looked at.
     return terms.may_wait || ++refused < kMostRefused;
   });
-  for (const BufferId id : costly) add_pieces(id, terms.size, needed, choice);
+  pages.keep_largest();
+  for (const BufferId id : costly) add_pieces(id, pages, needed, choice);
   return choice;
 }
 
@@ -183,31 +227,32 @@ Bytes EvictionQueue::request_bytes_used_after(std::uint64_t launch, Bytes needed
   AutoPolicy* const puller = core_.puller();
   if (puller == nullptr) return Bytes{};
   for (const Bytes only : {size, Bytes{}}) {
-    const Choice choice = choose(*puller, {launch, false, only}, needed);
+    const Choice choice = choose(*puller, {launch, false, {only}}, needed);
     if (choice.bytes >= needed) return request(choice.victims);
   }
   return Bytes{};
 }
 
-Bytes EvictionQueue::request_bytes_at_once(Bytes needed, Bytes size) {
+Bytes EvictionQueue::request_bytes_at_once(Bytes needed, const PagesLacking& pages) {
   core_.must_evict = true;
   completion_.advance();
   AutoPolicy* const puller = core_.puller();
   if (puller == nullptr) return Bytes{};
-  Choice choice = choose(*puller, {puller->present(), false, size}, needed);
-  if (choice.bytes < needed) choice = choose(*puller, {puller->present(), false, {}}, needed);
+  Choice choice = choose(*puller, {puller->present(), false, pages}, needed);
+  if (choice.bytes < needed)
+    choice = choose(*puller, {puller->present(), false, {Bytes{}}}, needed);
   return request(choice.victims);
 }
 
-Bytes EvictionQueue::request_bytes(Bytes needed, Bytes size) {
+Bytes EvictionQueue::request_bytes(Bytes needed, const PagesLacking& pages) {
   core_.must_evict = true;
   if (core_.policy.puller() != nullptr) {
-    Bytes requested = request_bytes_at_once(needed, size);
+    Bytes requested = request_bytes_at_once(needed, pages);
     AutoPolicy* const puller = core_.puller();
     if (requested == Bytes{} && puller != nullptr) {
       const std::uint64_t present = puller->present();
-      Choice choice = choose(*puller, {present, true, size}, needed);
-      if (choice.bytes < needed) choice = choose(*puller, {present, true, {}}, needed);
+      Choice choice = choose(*puller, {present, true, pages}, needed);
+      if (choice.bytes < needed) choice = choose(*puller, {present, true, {Bytes{}}}, needed);
       requested = request(choice.victims);
     }
     if (requested > Bytes{}) return requested;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "residency/manager_mutex.h"
+#include "residency/pages_lacking.h"
 #include "residency/residency_core.h"
 #include "residency/stream_marker.h"
 #include "residency/use_completion.h"
@@ -35,13 +36,13 @@ class EvictionQueue {
   Bytes request(std::span<const BufferId> victims) REQUIRES(manager_lock);
 
   /// Has policy choose victims that free `needed` bytes, and requests their evictions. Prefers
-  /// pages of `size`, so that they can be used as they are, and buffers whose uses so far are known
-  /// to have completed. Opens the mutex. O(buffers) where policy is not asked for each transfer.
-  /// Throws std::bad_alloc.
-  Bytes request_bytes(Bytes needed, Bytes size) REQUIRES(manager_lock);
+  /// pages of the sizes that are lacking, so that they can be used as they are, and buffers whose
+  /// uses so far are known to have completed. Opens the mutex. O(buffers) where policy is not asked
+  /// for each transfer. Throws std::bad_alloc.
+  Bytes request_bytes(Bytes needed, const PagesLacking& pages) REQUIRES(manager_lock);
   /// The same, of buffers whose uses so far are known to have completed, though they free fewer
   /// bytes. REQUIRES: policy is asked for each transfer.
-  Bytes request_bytes_at_once(Bytes needed, Bytes size) REQUIRES(manager_lock);
+  Bytes request_bytes_at_once(Bytes needed, const PagesLacking& pages) REQUIRES(manager_lock);
 
   /// The same for what launch number `launch` is expected to need: takes only buffers that are used
   /// later and whose uses so far are known to have completed, and none if those are too few, or
@@ -64,8 +65,9 @@ class EvictionQueue {
            piece.evict_failed != core_.turns;
   }
 
-  /// Whether any piece of the buffer with a page of `size` may go; 0: of any size.
-  [[nodiscard]] bool has_victim(const Buffer& buffer, Bytes size) const REQUIRES(manager_lock);
+  /// Whether any piece of the buffer with a page of a size that is lacking may go.
+  [[nodiscard]] bool has_victim(const Buffer& buffer, const PagesLacking& pages) const
+      REQUIRES(manager_lock);
 
   /// The buffer stays: the evictions of its pieces, if there are any, are void.
   void revoke(BufferId id) REQUIRES(manager_lock) {
@@ -109,7 +111,7 @@ class EvictionQueue {
   struct Terms {
     std::uint64_t launch;  ///< they are expected to be used after it
     bool may_wait;         ///< their uses may not have completed yet
-    Bytes size;            ///< of their pages; 0: any
+    PagesLacking pages;    ///< of which they have one
   };
   /// Pieces that policy would let go, as many as free the bytes that are needed, or all.
   struct Choice {
@@ -117,8 +119,9 @@ class EvictionQueue {
     Bytes bytes;
   };
   Choice choose(AutoPolicy& policy, const Terms& terms, Bytes needed) REQUIRES(manager_lock);
-  void add_pieces(BufferId id, Bytes size, Bytes needed, Choice& choice) const
+  void add_pieces(BufferId id, PagesLacking& pages, Bytes needed, Choice& choice) const
       REQUIRES(manager_lock);
+  [[nodiscard]] PagesLacking still_lacking(const PagesLacking& pages) const REQUIRES(manager_lock);
   Bytes request(std::span<const PieceId> victims) REQUIRES(manager_lock);
   Bytes queue(const Victim& victim, std::uint64_t seq) REQUIRES(manager_lock);
   void revoke_all(BufferId id) REQUIRES(manager_lock);

@@ -15,6 +15,12 @@ std::optional<Page> PagePool::take(Bytes size) noexcept {
   return take_idle(found->second.idle);
 }
 
+Bytes PagePool::idle_bytes_of(Bytes size) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_size_.find(size);
+  return found == by_size_.end() ? Bytes{} : found->second.idle.size() * size;
+}
+
 std::optional<Page> PagePool::take_any() noexcept {
   const std::lock_guard lock(mutex_);
   for (auto same_size = by_size_.rbegin(); same_size != by_size_.rend(); ++same_size) {

@@ -66,6 +66,8 @@ class PagePool {
   std::optional<Page> take_untracked() noexcept;
 
   [[nodiscard]] Bytes idle_bytes() const { return idle_bytes_; }
+  /// Bytes of idle pages of exactly `size`. O(log sizes).
+  [[nodiscard]] Bytes idle_bytes_of(Bytes size) noexcept;
   [[nodiscard]] bool empty() const { return idle_pages_ == 0; }
   [[nodiscard]] std::size_t idle_pages() const { return idle_pages_; }
 

@@ -220,6 +220,48 @@ INSTANTIATE_TEST_SUITE_P(
       return word + "_" + std::to_string(goal.param.percent);
     });
 
+class ChosenByData : public ::testing::TestWithParam<int> {};
+
+// Nobody foresees which experts are drawn. `auto` must not lose by trying.
+TEST_P(ChosenByData, CostsAutoNoMoreThanLastUse) {
+  constexpr std::size_t kFirst = 2;
+  constexpr int kPasses = 10;
+  constexpr double kMost = 1.02;
+  const WorkloadEntry& entry = *find_workload("experts");
+  Experiment options;
+  const PassTrace trace = record_passes(*entry.make(), 2, options.device.granularity);
+  options.budget = Bytes{trace.peak().count() / 100 * static_cast<std::uint64_t>(GetParam())};
+  options.piece_size = piece_size_for(options.budget, options.device.granularity);
+  options.passes = kPasses;
+  struct Total {
+    Time all{0};
+    Time later{0};
+    Bytes fetched;
+  };
+  const auto total_of = [&](PolicyKind policy) {
+    options.policy = policy;
+    Total total;
+    const Outcome outcome = run(*entry.make(), options);
+    EXPECT_THAT(outcome.violations, IsEmpty());
+    EXPECT_EQ(outcome.passes.size(), static_cast<std::size_t>(kPasses));
+    for (std::size_t pass = 0; pass < outcome.passes.size(); ++pass) {
+      total.all += outcome.passes[pass].time;
+      if (pass < kFirst) continue;
+      total.later += outcome.passes[pass].time;
+      total.fetched += outcome.passes[pass].to_device;
+    }
+    return total;
+  };
+  const Total foresight = total_of(PolicyKind::kAuto);
+  const Total last_use = total_of(PolicyKind::kLru);
+  EXPECT_LE(Seconds(foresight.all) / Seconds(last_use.all), kMost);
+  EXPECT_LE(Seconds(foresight.later) / Seconds(last_use.later), kMost);
+  EXPECT_LE(static_cast<double>(foresight.fetched.count()),
+            kMost * static_cast<double>(last_use.fetched.count()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Percent, ChosenByData, ::testing::Values(10, 30, 50, 70, 90));
+
 /// A program and its budget, as a percentage of what it needs.
 struct Bounded {
   std::string workload;

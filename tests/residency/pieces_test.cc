@@ -338,6 +338,36 @@ TEST_F(PiecesTest, PiecesOfThePreferredPageSizeGoFirst) {
   EXPECT_THAT(leaving(odd), ElementsAre(0, 1)) << "its last piece has a page of another size";
 }
 
+TEST_F(PiecesTest, OfEachPageSizeGoesAsMuchAsIsLackingOfIt) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_pieces_clean(kSize, 20);
+  PagesLacking lacking;
+  lacking.add(kPiece);
+  lacking.add(kGranule);
+  EXPECT_EQ(evictions_.request_bytes(kPiece + kGranule, lacking), kPiece + kGranule);
+  EXPECT_THAT(leaving(id), ElementsAre(1, 2));
+}
+
+TEST_F(PiecesTest, PagesThatAreIdleOrPromisedAreNotLacking) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId first = make_pieces_clean(kSize, 10);
+  const BufferId second = make_pieces_clean(kSize, 20);
+  PagesLacking lacking;
+  lacking.add(kPiece);
+  lacking.add(kGranule);
+  // One page of each size is promised first, then idle.
+  ASSERT_EQ(evictions_.request_bytes(kGranule, kGranule), kGranule);
+  EXPECT_EQ(evictions_.request_bytes(kPiece, lacking), kPiece);
+  const std::size_t large = leaving(first).size() + leaving(second).size();
+  EXPECT_EQ(large, 2U) << "a second small page was not asked for";
+  while (const auto id = evictions_.take_next()) evictor_.evict(*id);
+  EXPECT_EQ(core_.pool->idle_bytes_of(kGranule), kGranule);
+  EXPECT_EQ(core_.pool->idle_bytes_of(kPiece), kPiece);
+  EXPECT_EQ(core_.pool->idle_bytes_of(3 * kPiece), Bytes{});
+  lacking.add(kPiece);
+  EXPECT_EQ(evictions_.request_bytes(kPiece, lacking), kPiece);
+}
+
 TEST_F(PiecesTest, PiecesOfAllSizesGoIfThoseOfThePreferredOneAreTooFew) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_pieces_in(kSize, 20);
