@@ -77,7 +77,10 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
                                         (abandoned_ && is_as_expected(*abandoned_, present)));
   if (expected) {
     double& likelihood = likelihoods_[log_[*expected].kind];
+    const bool was_likely = likelihood >= kLeastLikelihood;
     likelihood += kLikelihoodStep * ((foreseen ? 1.0 : 0.0) - likelihood);
+    const bool is_likely = likelihood >= kLeastLikelihood;
+    unlikely_kinds_ += static_cast<std::size_t>(was_likely) - static_cast<std::size_t>(is_likely);
   }
   if (is_sure() && expected) {
     const int trust = log_[*expected].trust + (foreseen ? 1 : -1);
@@ -324,7 +327,7 @@ std::uint64_t LaunchReplay::next_use(BufferId id) const {
     const std::vector<std::uint32_t>& uses = buffers_[name].uses;
     auto found = std::upper_bound(uses.begin(), uses.end(), place);
     for (std::size_t i = 0; i < kMostUsesTried && found != uses.end(); ++i, ++found) {
-      if (likelihoods_[log_[*found].kind] < kLeastLikelihood) continue;
+      if (unlikely_kinds_ > 0 && likelihoods_[log_[*found].kind] < kLeastLikelihood) continue;
       next = std::min<std::size_t>(next, *found);
       break;
     }
@@ -385,6 +388,8 @@ void LaunchReplay::forget_kinds() {
     launch.kind = kind_of(launch.token);
     likelihoods_[launch.kind] = likelihood;
   }
+  const auto is_unlikely = [](double likelihood) { return likelihood < kLeastLikelihood; };
+  unlikely_kinds_ = static_cast<std::size_t>(std::ranges::count_if(likelihoods_, is_unlikely));
 }
 
 /// Takes the names of buffers that are gone, and that no launch of the log names, out of the

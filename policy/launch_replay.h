@@ -163,8 +163,9 @@ class LaunchReplay {
   std::unordered_map<std::uint64_t, std::uint32_t> anchors_;   ///< last launch, by two anchors
   std::unordered_map<std::uint64_t, std::uint32_t> kinds_;     ///< by token
   std::vector<double> likelihoods_;                            ///< by kind
-  std::optional<std::size_t> place_;                           ///< in log_
-  double sureness_ = 0.0;  ///< of place_: the share of launches that agree with it
+  std::size_t unlikely_kinds_ = 0;  ///< below kLeastLikelihood: mostly none, and none is looked up
+  std::optional<std::size_t> place_;  ///< in log_
+  double sureness_ = 0.0;             ///< of place_: the share of launches that agree with it
   std::uint64_t jumps_ = 0;
   std::uint64_t since_moved_ = 0;  ///< launches since the place was last moved, lost or found
   std::optional<std::size_t> abandoned_;  ///< where it would be if it had not been, for a while
