@@ -9,11 +9,15 @@ void TraceWriter::add_property(std::string_view key, std::string_view value) {
   append(TraceProperty{key.substr(0, kMostTextBytes), value.substr(0, kMostTextBytes)}, nullptr);
 }
 
-void TraceWriter::begin() {
-  for_each_trace_type([this]<typename Event>() {
-    append(TraceSchema{Event::kType, Event::kName, trace_fields_text<Event>()}, nullptr);
-  });
-  send(trace_header());
+void TraceWriter::begin() noexcept {
+  try {
+    for_each_trace_type([this]<typename Event>() {
+      append(TraceSchema{Event::kType, Event::kName, trace_fields_text<Event>()}, nullptr);
+    });
+    send(trace_header());
+  } catch (const std::bad_alloc&) {
+    problem_ = kOutOfMemory;
+  }
   end_chunk(TraceChunkHeader::Kind::kDescription);
 }
 
@@ -41,19 +45,21 @@ void TraceWriter::end_record(std::size_t length_at) {
               bytes.end());
 }
 
-void TraceWriter::flush() {
+void TraceWriter::flush() noexcept {
   if (records_ > 0) end_chunk(TraceChunkHeader::Kind::kEvents);
 }
 
-void TraceWriter::finish(std::int64_t time, std::uint64_t dropped) {
+void TraceWriter::finish(std::int64_t time, std::uint64_t dropped) noexcept {
   flush();
-  append(TraceEnd{events_, dropped}, &time);
-  --events_;  // it is none
+  const std::uint64_t events = events_;
+  append(TraceEnd{events, dropped}, &time);
+  events_ = events;  // it is none
   end_chunk(TraceChunkHeader::Kind::kEnd);
 }
 
 // Each chunk can be read without those before it, but for definitions.
-void TraceWriter::end_chunk(TraceChunkHeader::Kind kind) {
+void TraceWriter::end_chunk(TraceChunkHeader::Kind kind) noexcept try {
+  if (problem_) return;
   TraceChunkHeader header;
   header.kind = kind;
   header.codec = compressor_.compress(raw_, compressed_);
@@ -75,6 +81,8 @@ void TraceWriter::end_chunk(TraceChunkHeader::Kind kind) {
   first_time_ = last_time_ = 0;
   ++sequence_;
   send(message_);
+} catch (const std::bad_alloc&) {
+  problem_ = kOutOfMemory;
 }
 
 void TraceWriter::send(std::span<const std::byte> bytes) {

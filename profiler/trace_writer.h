@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,8 +28,9 @@ class TraceSink {
 /// Turns events into chunks, and writes each chunk with one call of its sink.
 ///
 /// Properties come first; define() names what later events use; add() is for the rest, best in the
-/// order of time. After the sink has failed once nothing more is written, and problem() says why.
-/// Not thread-safe. All functions may throw std::bad_alloc: one event or chunk is lost then.
+/// order of time. Once the sink has failed, or host memory has run out, nothing more is written,
+/// and problem() says why: a file has all events up to a point, never some that lack others. Not
+/// thread-safe.
 class TraceWriter {
  public:
   /// `sink` must outlive the writer.
@@ -37,7 +39,7 @@ class TraceWriter {
   /// A fact of the header. REQUIRES: begin() was not called. What exceeds 64 KiB is cut off.
   void add_property(std::string_view key, std::string_view value);
   /// Writes the header, with all properties and a description of all types.
-  void begin();
+  void begin() noexcept;
 
   /// A TraceKernel, TraceStream, TraceCallSite, TraceText or TraceThread. REQUIRES: begin(). Events
   /// that follow are those of the thread that was defined last.
@@ -55,9 +57,9 @@ class TraceWriter {
   }
 
   /// Ends the chunk, so that a reader finds all up to here.
-  void flush();
+  void flush() noexcept;
   /// The last chunk: the trace is complete. `dropped`: events that were not added.
-  void finish(std::int64_t time, std::uint64_t dropped);
+  void finish(std::int64_t time, std::uint64_t dropped) noexcept;
 
   /// Why the sink failed; nullopt: it has not.
   [[nodiscard]] const std::optional<std::string>& problem() const { return problem_; }
@@ -74,11 +76,13 @@ class TraceWriter {
 
  private:
   template <typename Event>
-  void append(const Event& event, const std::int64_t* time);
+  void append(const Event& event, const std::int64_t* time) noexcept;
   void switch_thread(const TraceThread& thread);
   void note_time(std::int64_t time);
+  static constexpr const char* kOutOfMemory = "there is no host memory left";
+
   void end_record(std::size_t length_at);
-  void end_chunk(TraceChunkHeader::Kind kind);
+  void end_chunk(TraceChunkHeader::Kind kind) noexcept;
   void send(std::span<const std::byte> bytes);
 
   TraceSink& sink_;
@@ -99,11 +103,13 @@ class TraceWriter {
 };
 
 template <typename Event>
-void TraceWriter::append(const Event& event, const std::int64_t* time) {
+void TraceWriter::append(const Event& event, const std::int64_t* time) noexcept try {
   // Known to the compiler: a type has a time, or it has none.
   constexpr bool kHasTime = Event::kType >= kFirstTimedTraceType;
   if (problem_) return;
-  const TraceDifferences before = differences_;
+  std::uint64_t& count = differences_.counts[Event::kType];
+  const std::uint64_t count_before = count;
+  const std::int64_t time_before = differences_.time;
   const std::size_t start = raw_.size();
   TraceBytesWriter out(raw_);
   out.number(Event::kType);
@@ -112,11 +118,12 @@ void TraceWriter::append(const Event& event, const std::int64_t* time) {
     out.signed_number(wrapping_difference(*time, differences_.time));
     differences_.time = *time;
   }
-  TraceFieldWriter fields(raw_, differences_.counts[Event::kType]);
+  TraceFieldWriter fields(raw_, count);
   Event::fields(event, fields);
   if (raw_.size() - start > kMostRecordBytes) {
     raw_.resize(start);
-    differences_ = before;
+    count = count_before;
+    differences_.time = time_before;
     return;
   }
   end_record(start + 1);
@@ -125,7 +132,9 @@ void TraceWriter::append(const Event& event, const std::int64_t* time) {
     ++events_;
   }
   if constexpr (Event::kType == TraceThread::kType) thread_ = event.index;
-  if (raw_.size() >= kChunkBytes) flush();
+  if (raw_.size() >= kChunkBytes) end_chunk(TraceChunkHeader::Kind::kEvents);
+} catch (const std::bad_alloc&) {
+  problem_ = kOutOfMemory;
 }
 
 }  // namespace superpipe

@@ -1,0 +1,135 @@
+#include "profiler/trace_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <system_error>
+#include <utility>
+
+#include "profiler/trace_reader.h"
+
+namespace superpipe {
+namespace {
+
+/// The run that the file at `path` is of; nullopt: it is no trace, or of no run.
+std::optional<std::string> run_of(const std::string& path) {
+  const auto reader = TraceReader::open(path);
+  return reader.ok() ? reader->properties().text(kTraceRunKey) : std::nullopt;
+}
+
+/// The n-th name for `path`, from 0.
+std::string candidate_for(const std::string& path, int n) {
+  std::string name = path;
+  if (n > 0) name += "." + std::to_string(::getpid());
+  if (n > 1) name += "." + std::to_string(n);
+  return name;
+}
+
+/// Whether `suffix` is what candidate_for() appends.
+bool is_suffix(std::string_view suffix) {
+  if (suffix.size() < 2 || suffix.front() != '.' || suffix.back() == '.') return false;
+  const auto dots = std::count(suffix.begin(), suffix.end(), '.');
+  return dots <= 2 && suffix.find_first_not_of(".0123456789") == std::string_view::npos &&
+         suffix.find("..") == std::string_view::npos;
+}
+
+/// Whether the file belongs to somebody who is writing it, or to another process of the run. Else
+/// it is locked now, for as long as it is open. Where locks are not to be had, processes that begin
+/// at the same moment may clash.
+bool is_taken(int file, const std::string& name, const std::string& run) {
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return true;
+  return run_of(name) == run;
+}
+
+}  // namespace
+
+std::string make_trace_run() {
+  std::random_device random;
+  char text[32];
+  std::snprintf(text, sizeof text, "%08x%08x", random(), random());
+  return text;
+}
+
+TraceResult<std::unique_ptr<TraceFile>> TraceFile::create(const std::string& path,
+                                                          const std::string& run) {
+  constexpr int kMostFiles = 1000;
+  for (int n = 0; n < kMostFiles; ++n) {
+    std::string name = candidate_for(path, n);
+    const auto cannot = [&name](int number) {
+      return TraceError{TraceError::Kind::kFile,
+                        "cannot write " + name + ": " + std::strerror(number)};
+    };
+    constexpr mode_t kMode = 0644;
+    const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kMode);
+    if (file < 0) return cannot(errno);
+    struct stat status {};
+    const bool is_known = ::fstat(file, &status) == 0;
+    if (!is_known || S_ISREG(status.st_mode)) {
+      if (is_taken(file, name, run)) {
+        ::close(file);
+        continue;
+      }
+      if (::ftruncate(file, 0) != 0) {
+        const int number = errno;
+        ::close(file);
+        return cannot(number);
+      }
+    }
+    return std::unique_ptr<TraceFile>(new TraceFile(std::move(name), file));
+  }
+  return TraceError{TraceError::Kind::kFile, "cannot write " + path + ": it and " +
+                                                 std::to_string(kMostFiles) +
+                                                 " other names are taken; name another file"};
+}
+
+TraceFile::~TraceFile() { leave_to_parent(); }
+
+void TraceFile::leave_to_parent() noexcept {
+  const int file = std::exchange(file_, -1);
+  if (file >= 0) ::close(file);
+}
+
+std::optional<std::string> TraceFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ::ssize_t count = ::write(file_, bytes.data(), bytes.size());
+    if (count >= 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+    } else if (errno != EINTR) {
+      return "cannot write " + path_ + ": " + std::strerror(errno);
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> find_trace_files(const std::string& path) {
+  std::vector<std::string> files{path};
+  const auto run = run_of(path);
+  if (!run) return files;
+  const std::filesystem::path first(path);
+  const std::string name = first.filename().string();
+  auto folder = first.parent_path();
+  if (folder.empty()) folder = ".";
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string other = entry->path().filename().string();
+    if (other.rfind(name, 0) != 0 || !is_suffix(std::string_view(other).substr(name.size()))) {
+      continue;
+    }
+    const std::string found =
+        first.parent_path().empty() ? other : (first.parent_path() / other).string();
+    if (run_of(found) == run) files.push_back(found);
+  }
+  std::sort(files.begin() + 1, files.end());
+  return files;
+}
+
+}  // namespace superpipe

@@ -1,0 +1,57 @@
+// The files of a trace: which process writes which, and how they are found again.
+//
+// A run of a program may be several processes, and several contexts one after another in each: all
+// that were started, directly or not, by one command. Each context has a file of its own. The first
+// takes the name that the user gave; others append the process's id (run.sptrace.4711), and a
+// process's further ones a number as well (run.sptrace.4711.2). Files of one run have the same
+// kTraceRunKey, so that those of an earlier one, which may lie beside them, are told apart.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profiler/trace_error.h"
+#include "profiler/trace_writer.h"
+
+namespace superpipe {
+
+/// The property that names the run.
+inline constexpr std::string_view kTraceRunKey = "trace.run";
+
+/// A name for a run that no other has.
+[[nodiscard]] std::string make_trace_run();
+
+/// A file that is written, by this process alone.
+class TraceFile final : public TraceSink {
+ public:
+  /// Creates the file for `path`, or the next name of the run `run` that is free. A file of another
+  /// run is overwritten. What is no regular file (a device, a pipe) is written as it is.
+  /// @return kFile: it cannot be created.
+  [[nodiscard]] static TraceResult<std::unique_ptr<TraceFile>> create(const std::string& path,
+                                                                      const std::string& run);
+  TraceFile(const TraceFile&) = delete;
+  TraceFile& operator=(const TraceFile&) = delete;
+  ~TraceFile() override;
+
+  [[nodiscard]] std::optional<std::string> write(std::span<const std::byte> bytes) override;
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// In the child of a fork: the file is its parent's. Only closes a descriptor.
+  void leave_to_parent() noexcept;
+
+ private:
+  TraceFile(std::string path, int file) : path_(std::move(path)), file_(file) {}
+
+  const std::string path_;
+  int file_;
+};
+
+/// The files of the run that the trace at `path` is of, `path` itself first, the others by name.
+/// Where it cannot be read, `path` alone: who reads it will be told why.
+[[nodiscard]] std::vector<std::string> find_trace_files(const std::string& path);
+
+}  // namespace superpipe

@@ -1,0 +1,247 @@
+// Records what happens in this process, for a trace.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "policy/units.h"
+#include "profiler/trace_event.h"
+#include "profiler/trace_ring.h"
+#include "profiler/trace_writer.h"
+
+namespace superpipe {
+
+/// What a recorder has recorded.
+struct TraceTotals {
+  std::uint64_t events = 0;   ///< that were written
+  std::uint64_t dropped = 0;  ///< for which there was no room
+  std::uint64_t bytes = 0;    ///< of the file
+};
+
+/// Takes events from any thread, and writes them on one.
+///
+/// A thread that records takes no lock and waits for nothing: it adds to a ring of its own, which
+/// write() empties. What does not fit there is dropped and counted. The first event of a thread
+/// takes a lock, and host memory for the ring.
+///
+/// Who owns the recorder has run() run on a thread, and calls finish() after that has ended.
+class TraceRecorder {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  struct Options {
+    std::size_t ring_bytes = std::size_t{2} << 20;  ///< of each thread; a power of two
+    std::chrono::milliseconds rest{4};              ///< between two looks at the rings
+    std::chrono::milliseconds chunk_time{250};      ///< after which a chunk is written, full or not
+    /// Told why the file cannot be written, on the thread of run() or finish(), once. Nothing is
+    /// recorded after that.
+    std::function<void(const std::string&)> on_problem = [](const std::string&) {};
+  };
+
+  /// `sink` must outlive the recorder. Times count from `start`. Writes nothing yet.
+  TraceRecorder(TraceSink& sink, TimePoint start, Options options);
+  TraceRecorder(const TraceRecorder&) = delete;
+  TraceRecorder& operator=(const TraceRecorder&) = delete;
+  ~TraceRecorder();
+
+  /// Writes the header with `properties`, and records from now on. To be called once.
+  /// @return nullopt, or why the file cannot be written.
+  std::optional<std::string> begin(std::span<const std::pair<std::string, std::string>> properties);
+
+  // -- recording, from any thread; nothing is recorded before begin() and after stop()
+
+  /// A launch of `kernel` that names `buffers`, which is not retained. `stream`: the handle.
+  void launch(TimePoint time, std::uint64_t number, KernelId kernel, std::uint64_t stream,
+              std::span<const BufferId> buffers) noexcept {
+    Raw<TraceLaunch> raw;
+    raw.event.launch.value = number;
+    raw.stream = stream;
+    raw.extra = static_cast<std::uint64_t>(kernel);
+    add_with_buffers(time, raw, buffers);
+  }
+  /// The same for TraceUse.
+  void use(TimePoint time, bool writes, std::uint64_t stream,
+           std::span<const BufferId> buffers) noexcept {
+    Raw<TraceUse> raw;
+    raw.event.writes = writes;
+    raw.stream = stream;
+    add_with_buffers(time, raw, buffers);
+  }
+  /// Any other event without a stream.
+  template <typename Event>
+  void add(TimePoint time, const Event& event) noexcept {
+    static_assert(
+        !requires { event.stream; }, "name the stream by its handle");
+    add_raw(time, Raw<Event>{{}, event, 0, 0});
+  }
+  /// Any other event with a stream, by its handle; nullopt: none.
+  template <typename Event>
+  void add(TimePoint time, const Event& event, std::optional<std::uint64_t> stream) noexcept {
+    Raw<Event> raw{{}, event, stream.value_or(0), 0};
+    raw.event.stream = stream ? 1 : 0;
+    add_raw(time, raw);
+  }
+
+  /// Tells the name of a kernel, before its first launch. Takes a lock; where host memory has run
+  /// out, the kernel stays nameless.
+  void name_kernel(KernelId kernel, std::string_view name) noexcept;
+  /// The index of a text for marks. Takes a lock. 0: host memory has run out.
+  TraceIndex intern_text(std::string_view text) noexcept;
+  /// The index of a call site whose hash is known; nullopt: define_call_site() has to be asked.
+  [[nodiscard]] std::optional<TraceIndex> find_call_site(std::uint64_t hash) const noexcept;
+  /// Tells what the frames of a call site are. Takes a lock. 0: host memory has run out.
+  TraceIndex define_call_site(std::uint64_t hash, std::string_view frames) noexcept;
+
+  /// Whether events are recorded.
+  [[nodiscard]] bool is_recording() const noexcept {
+    return is_recording_.load(std::memory_order_relaxed);
+  }
+
+  // -- writing
+
+  /// Writes what is recorded until end(). On a thread of its own; takes none of the program's time.
+  void run() noexcept;
+  /// Has run() return soon. Takes no lock.
+  void end() noexcept { ended_.store(true); }
+  /// Writes what has been recorded so far; where `flush`, up to a whole chunk. REQUIRES: run() does
+  /// not run. For finish() and tests.
+  void write(bool flush) noexcept;
+  /// Records nothing any more, writes what is there, and ends the file. REQUIRES: run() has ended.
+  void finish(TimePoint now) noexcept;
+  /// Records nothing any more: the child of a fork. Takes no lock.
+  void stop() noexcept { is_recording_.store(false); }
+
+  /// As of the last write(). Any thread.
+  [[nodiscard]] TraceTotals totals() const noexcept;
+
+ private:
+  struct RawHeader {
+    std::uint32_t type;
+    std::uint32_t count;  // of the buffers that follow
+    std::int64_t time;
+  };
+  template <typename Event>
+  struct Raw {
+    RawHeader header;
+    Event event;
+    std::uint64_t stream = 0;
+    std::uint64_t extra = 0;  // a launch's kernel
+  };
+  /// A thread's ring, and what is known of the thread.
+  struct Recording {
+    std::shared_ptr<TraceRing> ring;
+    std::uint32_t index = 0;
+    std::uint32_t thread = 0;  // gettid()
+    bool is_told = false;      // its TraceThread was written
+    std::uint64_t end = 0;     // of the present round
+  };
+  /// What the calling thread recorded to last.
+  struct Current {
+    std::uint64_t recorder = 0;
+    TraceRing* ring = nullptr;
+    bool has_ended = false;  // the thread's ThreadRings are gone
+  };
+  /// A thread's rings, by recorder: retires them at its end.
+  struct ThreadRings {
+    std::vector<std::pair<std::uint64_t, std::shared_ptr<TraceRing>>> rings;
+    ~ThreadRings();
+  };
+
+  template <typename Event>
+  void add_raw(TimePoint time, const Raw<Event>& raw) noexcept {
+    static_assert(std::is_trivially_copyable_v<Event>);
+    if (!is_recording()) return;
+    TraceRing* const ring = ring_of_thread();
+    if (ring == nullptr) return;
+    ring->add(sizeof raw, [&](std::byte* place) {
+      std::memcpy(place, &raw, sizeof raw);
+      const RawHeader header{Event::kType, 0, nanoseconds(time)};
+      std::memcpy(place, &header, sizeof header);
+    });
+  }
+  template <typename Event>
+  void add_with_buffers(TimePoint time, const Raw<Event>& raw,
+                        std::span<const BufferId> buffers) noexcept {
+    if (!is_recording()) return;
+    TraceRing* const ring = ring_of_thread();
+    if (ring == nullptr) return;
+    ring->add(sizeof raw + buffers.size_bytes(), [&](std::byte* place) {
+      std::memcpy(place, &raw, sizeof raw);
+      const RawHeader header{Event::kType, static_cast<std::uint32_t>(buffers.size()),
+                             nanoseconds(time)};
+      std::memcpy(place, &header, sizeof header);
+      std::memcpy(place + sizeof raw, buffers.data(), buffers.size_bytes());
+    });
+  }
+  [[nodiscard]] std::int64_t nanoseconds(TimePoint time) const noexcept {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time - start_).count();
+  }
+  TraceRing* ring_of_thread() noexcept {
+    const Current& current = current_;
+    if (current.recorder == id_) [[likely]]
+      return current.ring;
+    return begin_thread();
+  }
+  TraceRing* begin_thread() noexcept;
+  TraceRing* find_or_make_ring();
+
+  void write_round(bool flush);
+  Recording* earliest();
+  void write_definitions();
+  void write_record(Recording& from, const std::byte* record);
+  template <typename Event>
+  void write_event(const RawHeader& header, std::uint32_t thread, const std::byte* record);
+  TraceIndex index_of_kernel(KernelId kernel);
+  TraceIndex index_of_stream(std::uint64_t handle);
+  void note_dropped();
+  void forget_ended_threads();
+
+  static thread_local constinit Current current_;
+  static thread_local ThreadRings thread_rings_;
+
+  TraceSink& sink_;
+  const TimePoint start_;
+  const Options options_;
+  const std::uint64_t id_;
+  std::atomic<bool> is_recording_{false};
+  std::atomic<bool> ended_{false};
+  std::atomic<std::uint64_t> lost_{0};  // events of threads for whose ring there was no memory
+  std::atomic<std::uint64_t> events_{0}, dropped_{0}, bytes_{0};
+
+  // Under mutex_: what recording threads tell the writing one besides their rings.
+  mutable std::mutex mutex_;
+  std::vector<Recording> begun_;  // threads that the writer does not know yet
+  std::uint32_t threads_ = 0;
+  std::unordered_map<KernelId, std::string> kernel_names_;
+  std::unordered_map<std::string, TraceIndex> texts_;
+  std::vector<std::pair<TraceIndex, std::string>> new_texts_;
+  std::unordered_map<std::uint64_t, TraceIndex> call_sites_;
+  std::vector<std::pair<TraceIndex, std::string>> new_call_sites_;
+
+  // The writing thread's.
+  TraceWriter writer_;
+  std::vector<Recording> threads_known_;
+  std::unordered_map<KernelId, TraceIndex> kernels_;
+  std::unordered_map<std::uint64_t, TraceIndex> streams_;
+  std::uint64_t told_dropped_ = 0;
+  std::uint64_t dropped_of_ended_ = 0;
+  std::int64_t last_time_ = 0;
+  TimePoint flushed_;
+};
+
+}  // namespace superpipe

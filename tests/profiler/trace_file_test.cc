@@ -1,0 +1,121 @@
+// Each process of a run has its own file, and they are found together.
+#include "profiler/trace_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "profiler/trace_reader.h"
+
+namespace superpipe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class TraceFileTest : public ::testing::Test {
+ protected:
+  TraceFileTest() {
+    char name[] = "/tmp/trace_file_test.XXXXXX";
+    folder_ = ::mkdtemp(name);
+    path_ = folder_ / "run.sptrace";
+  }
+  ~TraceFileTest() override { std::filesystem::remove_all(folder_); }
+
+  // Creates a file of the run, and writes a trace without events; keeps it open.
+  std::unique_ptr<TraceFile> begin(const std::string& run) const {
+    auto file = TraceFile::create(path_, run);
+    EXPECT_TRUE(file.ok()) << file.error().message;
+    TraceWriter writer(**file);
+    writer.add_property(kTraceRunKey, run);
+    writer.begin();
+    EXPECT_EQ(writer.problem(), std::nullopt);
+    return std::move(*file);
+  }
+  [[nodiscard]] std::string suffixed(const std::string& suffix) const {
+    return path_ + "." + std::to_string(::getpid()) + suffix;
+  }
+
+  std::filesystem::path folder_;
+  std::string path_;
+};
+
+TEST_F(TraceFileTest, FirstOfARunTakesTheNameAndOthersAppend) {
+  EXPECT_EQ(begin("a")->path(), path_);
+  EXPECT_EQ(begin("a")->path(), suffixed(""));
+  EXPECT_EQ(begin("a")->path(), suffixed(".2"));
+  EXPECT_THAT(find_trace_files(path_), ElementsAre(path_, suffixed(""), suffixed(".2")));
+}
+
+TEST_F(TraceFileTest, AnotherRunOverwritesAndIgnoresWhatIsLeft) {
+  begin("a");
+  begin("a");
+  std::ofstream(path_ + ".notes") << "no trace";
+  std::ofstream(path_ + ".12x") << "no trace";
+  EXPECT_EQ(begin("b")->path(), path_);
+  EXPECT_THAT(find_trace_files(path_), ElementsAre(path_));
+}
+
+TEST_F(TraceFileTest, OverwritesWhatIsNoTrace) {
+  std::ofstream(path_) << std::string(10'000, 'x');
+  EXPECT_EQ(begin("a")->path(), path_);
+  EXPECT_LT(std::filesystem::file_size(path_), 10'000u);
+  EXPECT_TRUE(TraceReader::open(path_).ok());
+}
+
+TEST_F(TraceFileTest, LeavesAFileAloneThatAnotherIsWriting) {
+  const auto first = begin("a");
+  // Not even a run that would overwrite it does.
+  EXPECT_EQ(begin("b")->path(), suffixed(""));
+  EXPECT_TRUE(TraceReader::open(path_).ok());
+}
+
+TEST_F(TraceFileTest, ChildOfAForkGivesTheFileBack) {
+  auto first = begin("a");
+  int left[2];  // the child has left the file alone
+  int done[2];  // the child may end
+  ASSERT_EQ(::pipe(left), 0);
+  ASSERT_EQ(::pipe(done), 0);
+  char ignored = 0;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    first->leave_to_parent();
+    (void)!::write(left[1], &ignored, 1);
+    ::close(done[1]);
+    (void)!::read(done[0], &ignored, 1);
+    ::_exit(0);
+  }
+  EXPECT_EQ(::read(left[0], &ignored, 1), 1);
+  first.reset();
+  EXPECT_EQ(begin("b")->path(), path_);
+  for (const int end : {left[0], left[1], done[0], done[1]}) ::close(end);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_F(TraceFileTest, NamesWhatItCannotWrite) {
+  const auto missing = TraceFile::create("/no/such/folder/run.sptrace", "a");
+  ASSERT_FALSE(missing.ok());
+  EXPECT_THAT(missing.error().message,
+              HasSubstr("cannot write /no/such/folder/run.sptrace: No such"));
+  auto full = TraceFile::create("/dev/full", "a");
+  ASSERT_TRUE(full.ok());
+  const std::byte bytes[8]{};
+  const auto problem = (*full)->write(bytes);
+  ASSERT_TRUE(problem.has_value());
+  EXPECT_THAT(*problem, HasSubstr("cannot write /dev/full: No space left"));
+}
+
+TEST_F(TraceFileTest, FindsOnlyTheFileItselfWhereItCannotBeRead) {
+  EXPECT_THAT(find_trace_files(path_), ElementsAre(path_));
+}
+
+TEST(MakeTraceRun, DiffersEachTime) { EXPECT_NE(make_trace_run(), make_trace_run()); }
+
+}  // namespace
+}  // namespace superpipe

@@ -1,0 +1,256 @@
+// What threads record is written once, in order, or counted as dropped.
+#include "profiler/trace_recorder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "profiler/trace_reader.h"
+#include "tests/profiler/trace_examples.h"
+
+namespace superpipe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::MemorySink;
+using TimePoint = TraceRecorder::TimePoint;
+
+constexpr TimePoint kStart{std::chrono::hours(1)};
+
+TimePoint after(std::int64_t nanoseconds) { return kStart + std::chrono::nanoseconds(nanoseconds); }
+
+/// Keeps launches, and checks that what they name was defined before.
+class Launches : public TraceVisitor {
+ public:
+  void on_thread(const TraceThread& event) override {
+    if (event.id != 0) threads.insert(event.index);
+  }
+  void on_kernel(const TraceKernel& event) override { kernels[event.index] = event.name; }
+  void on_stream(const TraceStream& event) override { streams[event.index] = event.handle; }
+  void on_text(const TraceText& event) override { texts[event.index] = event.text; }
+  void on_call_site(const TraceCallSite& event) override { sites[event.index] = event.frames; }
+  void on_launch(const TraceMoment& when, const TraceLaunch& event) override {
+    EXPECT_TRUE(threads.contains(when.thread));
+    EXPECT_TRUE(kernels.contains(event.kernel));
+    EXPECT_TRUE(streams.contains(event.stream));
+    numbers[when.thread].push_back(event.launch.value);
+    times.push_back(when.time);
+    names.push_back(kernels[event.kernel]);
+    for (const BufferId id : event.buffers) EXPECT_EQ(index_of(id), event.launch.value % 1000);
+    ++count;
+  }
+  void on_allocation(const TraceMoment& /*when*/, const TraceAllocation& event) override {
+    allocations.push_back(event.stream == 0 ? 0 : streams.at(event.stream));
+    if (event.call_site != 0) names.push_back(sites.at(event.call_site));
+  }
+  void on_mark(const TraceMoment& /*when*/, const TraceMark& event) override {
+    names.push_back(texts.at(event.text));
+  }
+  void on_dropped(const TraceMoment& /*when*/, const TraceDropped& event) override {
+    dropped += event.events;
+  }
+
+  std::set<std::uint32_t> threads;
+  std::map<TraceIndex, std::string> kernels, texts, sites;
+  std::map<TraceIndex, std::uint64_t> streams;
+  std::map<std::uint32_t, std::vector<std::uint64_t>> numbers;
+  std::vector<std::int64_t> times;
+  std::vector<std::string> names;
+  std::vector<std::uint64_t> allocations;
+  std::uint64_t count = 0, dropped = 0;
+};
+
+/// What was written, which must be a complete trace.
+void read(const MemorySink& sink, Launches& launches, TraceEnding* ending = nullptr) {
+  auto reader = TraceReader::from(std::make_unique<TraceBytesSource>(sink.bytes), "recorded");
+  ASSERT_TRUE(reader.ok()) << reader.error().message;
+  const auto problem = reader->read_all(launches);
+  ASSERT_EQ(problem, std::nullopt) << problem->message;
+  EXPECT_TRUE(reader->ending().is_complete);
+  if (ending != nullptr) *ending = reader->ending();
+}
+
+TEST(TraceRecorder, WritesWhatIsRecorded) {
+  MemorySink sink;
+  TraceRecorder recorder(sink, kStart, {});
+  const BufferId one[] = {BufferId{7}};
+  recorder.launch(after(1), 7, KernelId{9}, 0x10, one);  // not begun yet
+  ASSERT_EQ(recorder.begin({}), std::nullopt);
+  recorder.name_kernel(KernelId{9}, "kernel");
+  recorder.launch(after(10), 7, KernelId{9}, 0x10, one);
+  recorder.launch(after(20), 8, KernelId{5}, 0, {});
+  const TraceIndex site = recorder.define_call_site(77, "main");
+  EXPECT_EQ(recorder.find_call_site(77), site);
+  EXPECT_EQ(recorder.find_call_site(78), std::nullopt);
+  recorder.add(after(30), TraceAllocation{BufferId{1}, 0, 1_MiB, 2_MiB, 0, site}, 0x20);
+  recorder.add(after(40), TraceAllocation{BufferId{1}, 0, 1_MiB, 2_MiB, 0, 0}, std::nullopt);
+  recorder.add(after(50), TraceMark{TraceMark::kPoint, recorder.intern_text("epoch"), 0});
+  EXPECT_EQ(recorder.intern_text("epoch"), 1u);
+  recorder.finish(after(60));
+  recorder.add(after(70), TraceMemory{});
+  Launches launches;
+  TraceEnding ending;
+  read(sink, launches, &ending);
+  EXPECT_THAT(launches.numbers[1], ElementsAre(7u, 8u));
+  EXPECT_THAT(launches.times, ElementsAre(10, 20));
+  EXPECT_THAT(launches.names, ElementsAre("kernel", "", "main", "epoch"));
+  EXPECT_THAT(launches.allocations, ElementsAre(0x20u, 0u));
+  EXPECT_EQ(ending.events, 5u);
+  EXPECT_EQ(recorder.totals().events, 5u);
+  EXPECT_EQ(recorder.totals().bytes, sink.bytes.size());
+}
+
+TEST(TraceRecorder, MergesThreadsByTime) {
+  MemorySink sink;
+  TraceRecorder recorder(sink, kStart, {});
+  ASSERT_EQ(recorder.begin({}), std::nullopt);
+  std::thread([&] {
+    for (const int time : {20, 40}) recorder.launch(after(time), 0, KernelId{1}, 0, {});
+  }).join();
+  for (const int time : {10, 30, 50}) recorder.launch(after(time), 0, KernelId{1}, 0, {});
+  recorder.finish(after(60));
+  Launches launches;
+  read(sink, launches);
+  EXPECT_THAT(launches.times, ElementsAre(10, 20, 30, 40, 50));
+  EXPECT_EQ(launches.numbers.size(), 2u);
+}
+
+TEST(TraceRecorder, CountsWhatIsDroppedAndSaysWhere) {
+  MemorySink sink;
+  TraceRecorder::Options options;
+  options.ring_bytes = 4096;
+  TraceRecorder recorder(sink, kStart, options);
+  ASSERT_EQ(recorder.begin({}), std::nullopt);
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    recorder.launch(after(static_cast<std::int64_t>(i)), i, KernelId{1}, 0, {});
+  }
+  recorder.write(false);
+  recorder.launch(after(2000), 1000, KernelId{1}, 0, {});
+  recorder.finish(after(3000));
+  Launches launches;
+  TraceEnding ending;
+  read(sink, launches, &ending);
+  EXPECT_GT(launches.count, 20u);
+  EXPECT_LT(launches.count, 100u);
+  EXPECT_EQ(launches.count + launches.dropped, 1001u);
+  EXPECT_EQ(ending.dropped, launches.dropped);
+  EXPECT_EQ(recorder.totals().dropped, launches.dropped);
+  EXPECT_EQ(launches.numbers[1].back(), 1000u);
+}
+
+TEST(TraceRecorder, DropsARecordThatNoRingCanHold) {
+  MemorySink sink;
+  TraceRecorder::Options options;
+  options.ring_bytes = 4096;
+  TraceRecorder recorder(sink, kStart, options);
+  ASSERT_EQ(recorder.begin({}), std::nullopt);
+  recorder.launch(after(1), 1, KernelId{1}, 0, std::vector<BufferId>(1024));
+  recorder.launch(after(2), 2, KernelId{1}, 0, {});
+  recorder.finish(after(3));
+  Launches launches;
+  read(sink, launches);
+  EXPECT_THAT(launches.numbers[1], ElementsAre(2u));
+  EXPECT_EQ(launches.dropped, 1u);
+}
+
+TEST(TraceRecorder, LosesNothingBetweenManyThreadsAndTheWriter) {
+  constexpr std::uint64_t kThreads = 4, kEach = 30'000;
+  MemorySink sink;
+  TraceRecorder::Options options;
+  options.ring_bytes = 16'384;  // so that it wraps often, and is full at times
+  options.rest = std::chrono::milliseconds(0);
+  options.chunk_time = std::chrono::milliseconds(1);
+  TraceRecorder recorder(sink, kStart, options);
+  ASSERT_EQ(recorder.begin({}), std::nullopt);
+  std::thread writing([&] { recorder.run(); });
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&recorder, t] {
+      for (std::uint64_t i = 0; i < kEach; ++i) {
+        const std::array<BufferId, 3> ids = {BufferId{static_cast<std::uint32_t>(i % 1000)},
+                                             BufferId{static_cast<std::uint32_t>(i % 1000)},
+                                             BufferId{static_cast<std::uint32_t>(i % 1000)}};
+        recorder.launch(after(static_cast<std::int64_t>(i)), i, KernelId{t}, t,
+                        std::span(ids).first(i % 4));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  recorder.end();
+  writing.join();
+  recorder.finish(after(kEach));
+  Launches launches;
+  read(sink, launches);
+  EXPECT_EQ(launches.count + launches.dropped, kThreads * kEach);
+  EXPECT_GT(launches.count, 0u);
+  for (const auto& [thread, numbers] : launches.numbers) {
+    EXPECT_TRUE(std::is_sorted(numbers.begin(), numbers.end()));
+    EXPECT_EQ(std::set(numbers.begin(), numbers.end()).size(), numbers.size());
+  }
+}
+
+TEST(TraceRecorder, KeepsRecordersOfOneThreadApart) {
+  MemorySink first_sink, second_sink;
+  {
+    TraceRecorder first(first_sink, kStart, {});
+    TraceRecorder second(second_sink, kStart, {});
+    ASSERT_EQ(first.begin({}), std::nullopt);
+    ASSERT_EQ(second.begin({}), std::nullopt);
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      (i % 2 == 0 ? first : second)
+          .launch(after(static_cast<std::int64_t>(i)), i, KernelId{1}, 0, {});
+    }
+    first.finish(after(10));
+    second.finish(after(10));
+  }
+  Launches first, second;
+  read(first_sink, first);
+  read(second_sink, second);
+  EXPECT_THAT(first.numbers[1], ElementsAre(0u, 2u, 4u, 6u, 8u));
+  EXPECT_THAT(second.numbers[1], ElementsAre(1u, 3u, 5u, 7u, 9u));
+}
+
+TEST(TraceRecorder, SaysOnceThatItsFileCannotBeWrittenAndRecordsNoMore) {
+  MemorySink sink(6000);
+  std::vector<std::string> problems;
+  TraceRecorder::Options options;
+  options.on_problem = [&problems](const std::string& problem) { problems.push_back(problem); };
+  TraceRecorder recorder(sink, kStart, options);
+  ASSERT_EQ(recorder.begin({}), std::nullopt);
+  for (std::uint64_t round = 0; round < 50; ++round) {
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      recorder.launch(after(static_cast<std::int64_t>(i * i)), i * round, KernelId{i % 7}, 0, {});
+    }
+    recorder.write(true);
+  }
+  EXPECT_FALSE(recorder.is_recording());
+  recorder.finish(after(1'000'000));
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("no space left")));
+  // What was written before is readable.
+  auto reader = TraceReader::from(std::make_unique<TraceBytesSource>(sink.bytes), "recorded");
+  ASSERT_TRUE(reader.ok());
+  Launches launches;
+  EXPECT_EQ(reader->read_all(launches), std::nullopt);
+  EXPECT_GT(launches.count, 0u);
+  EXPECT_FALSE(reader->ending().is_complete);
+}
+
+TEST(TraceRecorder, RefusesToBeginWithoutAFile) {
+  MemorySink sink(10);
+  TraceRecorder recorder(sink, kStart, {});
+  EXPECT_THAT(recorder.begin({}), ::testing::Optional(HasSubstr("no space left")));
+  EXPECT_FALSE(recorder.is_recording());
+}
+
+}  // namespace
+}  // namespace superpipe
