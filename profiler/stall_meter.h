@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -26,8 +28,8 @@ class StallMeter {
   /// One launch that has to wait for fetches.
   class Probe {
    public:
-    Probe(TimePoint asked, CompletionRef stream_end)
-        : asked_(asked), stream_end_(std::move(stream_end)) {}
+    Probe(TimePoint asked, CompletionRef stream_end, std::uint64_t launch)
+        : asked_(asked), stream_end_(std::move(stream_end)), launch_(launch) {}
 
     /// The launch waits for `fetches`. Throws std::bad_alloc.
     template <typename Completions>
@@ -41,6 +43,7 @@ class StallMeter {
     friend class StallMeter;
     TimePoint asked_;
     CompletionRef stream_end_;               // of what was on the stream then
+    std::uint64_t launch_;                   // its number, for who listens
     std::optional<TimePoint> stream_ready_;  // when that was seen complete
     std::vector<CompletionRef> fetches_;
     std::optional<TimePoint> submitted_;
@@ -48,11 +51,17 @@ class StallMeter {
   using ProbeRef = std::shared_ptr<Probe>;
 
   /// A launch asked for its buffers at `asked`; `stream_end` is the end of its stream at that
-  /// moment. Throws std::bad_alloc.
-  ProbeRef open(TimePoint asked, CompletionRef stream_end) {
-    probes_.push_back(std::make_shared<Probe>(asked, std::move(stream_end)));
+  /// moment. `launch`: its number, or 0. Throws std::bad_alloc.
+  ProbeRef open(TimePoint asked, CompletionRef stream_end, std::uint64_t launch = 0) {
+    probes_.push_back(std::make_shared<Probe>(asked, std::move(stream_end), launch));
     return probes_.back();
   }
+
+  /// Told of each stall that is not zero, in settle(): the launch, when its fetches were seen to be
+  /// ready, and how long it stalled.
+  using Listener =
+      std::function<void(std::uint64_t launch, TimePoint ready, std::chrono::nanoseconds stall)>;
+  void listen(Listener listener) { listener_ = std::move(listener); }
 
   /// What the device is to be asked about: at most two events of each of the oldest launches. The
   /// host may be a thousand launches ahead of the device, which mostly ends them in order; one that
@@ -87,6 +96,7 @@ class StallMeter {
         const TimePoint ready = probe->fetches_.empty() ? *probe->submitted_ : now;
         const auto stall = ready - std::max(probe->asked_, *probe->stream_ready_);
         stall_ms_ += std::max(0.0, std::chrono::duration<double, std::milli>(stall).count());
+        if (listener_ && stall > stall.zero()) listener_(probe->launch_, ready, stall);
       }
       return true;
     };
@@ -103,6 +113,7 @@ class StallMeter {
 
   std::list<ProbeRef> probes_;
   double stall_ms_ = 0;
+  Listener listener_;
 };
 
 }  // namespace superpipe

@@ -92,7 +92,7 @@ struct TraceKernel {
   static constexpr std::string_view kName = "kernel";
   TraceIndex index = 0;
   std::uint64_t id = 0;   ///< KernelId: the same for the same kernel in each run
-  std::string_view name;  ///< mangled; empty if the driver does not tell
+  std::string_view name;  ///< readable; empty if the driver does not tell
 
   template <typename Self, typename Field>
   static void fields(Self& self, Field&& field) {
@@ -299,8 +299,8 @@ struct TraceTransferEnd {
 struct TraceStall {
   static constexpr std::uint8_t kType = 24;
   static constexpr std::string_view kName = "stall";
-  TraceCount launch;              ///< TraceLaunch::launch
-  std::int64_t ready = 0;         ///< when its buffers had arrived, as TraceMoment::time
+  TraceCount launch;       ///< TraceLaunch::launch
+  std::int64_t ready = 0;  ///< when its buffers had arrived: ns after the event, so 0 or less
   std::uint64_t duration_ns = 0;  ///< how long the stream did nothing before
 
   template <typename Self, typename Field>
@@ -360,7 +360,7 @@ struct TraceKernelTime {
   static constexpr std::uint8_t kType = 28;
   static constexpr std::string_view kName = "kernel_time";
   TraceCount launch;
-  std::int64_t begin = 0;  ///< as TraceMoment::time
+  std::int64_t begin = 0;  ///< ns after the event, so mostly less than 0
   std::uint64_t duration_ns = 0;
   /// Launches that it is the time of: `launch` and those before it on its stream.
   std::uint64_t launches = 1;

@@ -22,6 +22,8 @@ namespace superpipe {
 
 /// The property that names the run.
 inline constexpr std::string_view kTraceRunKey = "trace.run";
+/// The environment variable that tells the processes of a run its name.
+inline constexpr const char* kTraceRunVariable = "SUPERPIPE_TRACE_RUN";
 
 /// A name for a run that no other has.
 [[nodiscard]] std::string make_trace_run();

@@ -78,13 +78,6 @@ TraceRing* TraceRecorder::find_or_make_ring() {
   return ring.get();
 }
 
-void TraceRecorder::name_kernel(KernelId kernel, std::string_view name) noexcept try {
-  const std::lock_guard lock(mutex_);
-  kernel_names_.try_emplace(kernel, name);
-} catch (const std::bad_alloc&) {
-  // It stays nameless.
-}
-
 TraceIndex TraceRecorder::intern_text(std::string_view text) noexcept try {
   const std::lock_guard lock(mutex_);
   std::string kept(text.substr(0, TraceWriter::kMostTextBytes));
@@ -222,33 +215,38 @@ void TraceRecorder::write_record(Recording& from, const std::byte* record) {
 template <typename Event>
 void TraceRecorder::write_event(const RawHeader& header, std::uint32_t thread,
                                 const std::byte* record) {
-  Raw<Event> raw;
-  std::memcpy(&raw, record, sizeof raw);
-  const auto* const ids = reinterpret_cast<const BufferId*>(record + sizeof raw);
-  if constexpr (requires { raw.event.buffers; }) {
-    raw.event.buffers = {ids, header.count};
-    raw.event.stream = index_of_stream(raw.stream);
-  } else if constexpr (requires { raw.event.stream; }) {
-    if (raw.event.stream != 0) raw.event.stream = index_of_stream(raw.stream);
+  const TraceMoment when{header.time, thread};
+  if constexpr (requires(Event event) { event.buffers; }) {
+    RawUse raw;
+    std::memcpy(&raw, record, sizeof raw);
+    Event event;
+    event.buffers = {reinterpret_cast<const BufferId*>(record + sizeof raw), header.count};
+    event.stream = index_of_stream(raw.stream);
+    if constexpr (std::is_same_v<Event, TraceLaunch>) {
+      event.launch.value = raw.number;
+      event.kernel = index_of_kernel(KernelId{raw.kernel});
+    } else {
+      event.writes = raw.number != 0;
+    }
+    writer_.add(when, event);
+  } else {
+    Raw<Event> raw;
+    std::memcpy(&raw, record, sizeof raw);
+    if constexpr (requires { raw.event.stream; }) {
+      if (raw.event.stream != 0) raw.event.stream = index_of_stream(raw.stream);
+    }
+    writer_.add(when, raw.event);
   }
-  if constexpr (requires { raw.event.kernel; }) {
-    raw.event.kernel = index_of_kernel(KernelId{raw.extra});
-  }
-  writer_.add({header.time, thread}, raw.event);
 }
 
 TraceIndex TraceRecorder::index_of_kernel(KernelId kernel) {
+  const auto known = kernels_.find(kernel);
+  if (known != kernels_.end()) return known->second;
   const auto next = static_cast<TraceIndex>(kernels_.size() + 1);
-  const auto [place, is_new] = kernels_.try_emplace(kernel, next);
-  if (!is_new) return place->second;
-  std::string name;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = kernel_names_.find(kernel);
-    if (known != kernel_names_.end()) name = known->second;
-  }
+  std::string name = options_.kernel_name(kernel);
   name.resize(std::min(name.size(), TraceWriter::kMostTextBytes));
   writer_.define(TraceKernel{next, static_cast<std::uint64_t>(kernel), name});
+  kernels_.emplace(kernel, next);
   return next;
 }
 

@@ -45,9 +45,11 @@ class TraceRecorder {
   using TimePoint = std::chrono::steady_clock::time_point;
 
   struct Options {
-    std::size_t ring_bytes = std::size_t{2} << 20;  ///< of each thread; a power of two
+    std::size_t ring_bytes = std::size_t{1} << 20;  ///< of each thread; a power of two
     std::chrono::milliseconds rest{4};              ///< between two looks at the rings
     std::chrono::milliseconds chunk_time{250};      ///< after which a chunk is written, full or not
+    /// The name of a kernel that was launched. Called on the thread of run() or finish().
+    std::function<std::string(KernelId)> kernel_name = [](KernelId) { return std::string(); };
     /// Told why the file cannot be written, on the thread of run() or finish(), once. Nothing is
     /// recorded after that.
     std::function<void(const std::string&)> on_problem = [](const std::string&) {};
@@ -68,38 +70,29 @@ class TraceRecorder {
   /// A launch of `kernel` that names `buffers`, which is not retained. `stream`: the handle.
   void launch(TimePoint time, std::uint64_t number, KernelId kernel, std::uint64_t stream,
               std::span<const BufferId> buffers) noexcept {
-    Raw<TraceLaunch> raw;
-    raw.event.launch.value = number;
-    raw.stream = stream;
-    raw.extra = static_cast<std::uint64_t>(kernel);
-    add_with_buffers(time, raw, buffers);
+    add_with_buffers(time, TraceLaunch::kType,
+                     {{}, number, static_cast<std::uint64_t>(kernel), stream}, buffers);
   }
   /// The same for TraceUse.
   void use(TimePoint time, bool writes, std::uint64_t stream,
            std::span<const BufferId> buffers) noexcept {
-    Raw<TraceUse> raw;
-    raw.event.writes = writes;
-    raw.stream = stream;
-    add_with_buffers(time, raw, buffers);
+    add_with_buffers(time, TraceUse::kType, {{}, writes ? 1u : 0u, 0, stream}, buffers);
   }
   /// Any other event without a stream.
   template <typename Event>
   void add(TimePoint time, const Event& event) noexcept {
     static_assert(
         !requires { event.stream; }, "name the stream by its handle");
-    add_raw(time, Raw<Event>{{}, event, 0, 0});
+    add_raw(time, Raw<Event>{{}, event, 0});
   }
   /// Any other event with a stream, by its handle; nullopt: none.
   template <typename Event>
   void add(TimePoint time, const Event& event, std::optional<std::uint64_t> stream) noexcept {
-    Raw<Event> raw{{}, event, stream.value_or(0), 0};
+    Raw<Event> raw{{}, event, stream.value_or(0)};
     raw.event.stream = stream ? 1 : 0;
     add_raw(time, raw);
   }
 
-  /// Tells the name of a kernel, before its first launch. Takes a lock; where host memory has run
-  /// out, the kernel stays nameless.
-  void name_kernel(KernelId kernel, std::string_view name) noexcept;
   /// The index of a text for marks. Takes a lock. 0: host memory has run out.
   TraceIndex intern_text(std::string_view text) noexcept;
   /// The index of a call site whose hash is known; nullopt: define_call_site() has to be asked.
@@ -110,6 +103,11 @@ class TraceRecorder {
   /// Whether events are recorded.
   [[nodiscard]] bool is_recording() const noexcept {
     return is_recording_.load(std::memory_order_relaxed);
+  }
+
+  /// `time` as events have it.
+  [[nodiscard]] std::int64_t nanoseconds(TimePoint time) const noexcept {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time - start_).count();
   }
 
   // -- writing
@@ -140,7 +138,14 @@ class TraceRecorder {
     RawHeader header;
     Event event;
     std::uint64_t stream = 0;
-    std::uint64_t extra = 0;  // a launch's kernel
+  };
+  /// A TraceLaunch or a TraceUse; its buffers follow. As short as can be, because who writes it and
+  /// who reads it do so on different cores.
+  struct RawUse {
+    RawHeader header;
+    std::uint64_t number;  // or whether it writes
+    std::uint64_t kernel;
+    std::uint64_t stream;
   };
   /// A thread's ring, and what is known of the thread.
   struct Recording {
@@ -174,22 +179,16 @@ class TraceRecorder {
       std::memcpy(place, &header, sizeof header);
     });
   }
-  template <typename Event>
-  void add_with_buffers(TimePoint time, const Raw<Event>& raw,
+  void add_with_buffers(TimePoint time, std::uint32_t type, RawUse raw,
                         std::span<const BufferId> buffers) noexcept {
     if (!is_recording()) return;
     TraceRing* const ring = ring_of_thread();
     if (ring == nullptr) return;
+    raw.header = {type, static_cast<std::uint32_t>(buffers.size()), nanoseconds(time)};
     ring->add(sizeof raw + buffers.size_bytes(), [&](std::byte* place) {
       std::memcpy(place, &raw, sizeof raw);
-      const RawHeader header{Event::kType, static_cast<std::uint32_t>(buffers.size()),
-                             nanoseconds(time)};
-      std::memcpy(place, &header, sizeof header);
       std::memcpy(place + sizeof raw, buffers.data(), buffers.size_bytes());
     });
-  }
-  [[nodiscard]] std::int64_t nanoseconds(TimePoint time) const noexcept {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(time - start_).count();
   }
   TraceRing* ring_of_thread() noexcept {
     const Current& current = current_;
@@ -227,7 +226,6 @@ class TraceRecorder {
   mutable std::mutex mutex_;
   std::vector<Recording> begun_;  // threads that the writer does not know yet
   std::uint32_t threads_ = 0;
-  std::unordered_map<KernelId, std::string> kernel_names_;
   std::unordered_map<std::string, TraceIndex> texts_;
   std::vector<std::pair<TraceIndex, std::string>> new_texts_;
   std::unordered_map<std::uint64_t, TraceIndex> call_sites_;

@@ -145,6 +145,17 @@ Status ContentMover::attach(PieceId id, Page page) noexcept {
     core_.timeline->add_when(vacated, Timeline::Kind::kFetchBegin, begun, id.buffer, bytes);
     core_.timeline->add_when(filled.done, Timeline::Kind::kFetchEnd, core_.now(), id.buffer, bytes);
   }
+  if (core_.trace) {
+    const bool demand = piece.want == Want::kDemand;
+    core_.trace->add(core_.now(), filled.done,
+                     TraceFetch{{},
+                                id.buffer,
+                                buffer.offset_of(id.index),
+                                content ? content.size : Bytes{},
+                                bytes,
+                                demand});
+    core_.trace_memory();
+  }
   piece.clean_at = buffer.writes;
   if (content) forget_writes(buffer);
   return Status::kOk;

@@ -184,6 +184,15 @@ void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexc
     core_.timeline->add_when(outcome.written.done, Timeline::Kind::kEvictEnd, core_.now(),
                              id.buffer, plan.bytes);
   }
+  if (core_.trace) {
+    const bool writes_back = outcome.written.done != nullptr;
+    core_.trace->add(core_.now(), outcome.written.done,
+                     TraceEviction{{},
+                                   id.buffer,
+                                   buffer.offset_of(id.index),
+                                   writes_back ? plan.slab.size : Bytes{},
+                                   plan.bytes});
+  }
   core_.ledger.end_vacating(plan.bytes);
   core_.pool->put(*std::exchange(piece.page, std::nullopt));
   buffer.set_place(id.index, Place::kOut);

@@ -29,6 +29,7 @@ std::optional<std::uint32_t> missing_piece(const Buffer& buffer) REQUIRES(manage
 
 bool MoverRounds::run() noexcept {
   bool worked = poll_meters();
+  core_.trace_memory();
   if (core_.policy.puller() != nullptr && core_.ledger.is_under_pressure()) {
     worked = poll_link() || worked;
     worked = note_completed_uses() || worked;
@@ -48,7 +49,8 @@ bool MoverRounds::run() noexcept {
 
 bool MoverRounds::is_pending() const {
   const bool measures = core_.stalls.is_waiting() || core_.passes.is_waiting() ||
-                        (core_.timeline != nullptr && core_.timeline->is_waiting());
+                        (core_.timeline != nullptr && core_.timeline->is_waiting()) ||
+                        (core_.trace && core_.trace->is_waiting());
   const bool reclaims =
       core_.ledger.excess() > Bytes{} && (!core_.pool->empty() || core_.cache.bytes() > Bytes{});
   return !core_.fetches.empty() || !evictions_.empty() || evictor_.is_pending() || pulls_ ||
@@ -62,6 +64,7 @@ bool MoverRounds::poll_meters() noexcept {
     bool worked = poll(core_.stalls);
     worked = poll(core_.passes) || worked;
     if (core_.timeline != nullptr) worked = poll(*core_.timeline) || worked;
+    if (core_.trace) worked = poll(*core_.trace) || worked;
     return worked;
   } catch (const std::bad_alloc&) {
     return false;

@@ -33,7 +33,12 @@ ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions
       asks_policy(moves && !manager_options.policy_waits),
       timeline(manager_options.record_timeline ? std::make_unique<Timeline>() : nullptr),
       worker(mutex, manager_options.worker_thread, manager_options.worker_clock),
-      stocker(mutex, manager_options.worker_thread, manager_options.stocker_clock) {}
+      stocker(mutex, manager_options.worker_thread, manager_options.stocker_clock) {
+  if (options.trace == nullptr) return;
+  trace.emplace(*options.trace);
+  stalls.listen([this](std::uint64_t launch, auto ready, auto stall)
+                    REQUIRES(manager_lock) { trace->add(now(), launch, ready, stall); });
+}
 
 Status ResidencyCore::start() {
   const auto arena_range = device.reserve(options.arena_size);
@@ -52,6 +57,7 @@ Status ResidencyCore::start() {
   {
     const ManagerLock lock(mutex);
     refresh_limit();
+    trace_memory();
   }
   return transfers.start();
 }
@@ -135,6 +141,12 @@ void ResidencyCore::yield(const DevicePressure& before, bool shifted) noexcept {
   }
   passthrough.set_yielded(yielded);
   if (shifted) passthrough.sample_again_soon();
+}
+
+void ResidencyCore::trace_memory() noexcept {
+  if (!trace) return;
+  trace->note(now(), {passthrough.budget().value_or(Bytes{}), ledger.limit()},
+              {ledger.pages(), ledger.live(), passthrough.bytes(), host.pinned()});
 }
 
 void ResidencyCore::note_peak() {

@@ -38,6 +38,7 @@
 #include "residency/page_pool.h"
 #include "residency/passthrough_ledger.h"
 #include "residency/residency_options.h"
+#include "residency/residency_trace.h"
 #include "residency/stream_table.h"
 #include "residency/transfer_engine.h"
 #include "residency/transfers_under_way.h"
@@ -101,6 +102,8 @@ struct ResidencyCore {
   /// as far as the budget goes. @return whether the limit is higher now.
   bool claim(Bytes bytes) noexcept REQUIRES(manager_lock);
   void note_peak() REQUIRES(manager_lock);
+  /// Tells the trace, if one is recorded, what may have changed of budget and memory.
+  void trace_memory() noexcept REQUIRES(manager_lock);
   /// Asks the device how much it holds that is not in our pages. Opens the mutex. Waits for the
   /// samples and the page changes of other threads that are under way: for calls of the device,
   /// never for work of the program. @return whether the estimate or the limit is another one now.
@@ -240,7 +243,8 @@ struct ResidencyCore {
   std::optional<Refusal> worst_refusal GUARDED_BY(manager_lock);  ///< the one that lacked most
   StallMeter stalls GUARDED_BY(manager_lock);
   PassMeter passes GUARDED_BY(manager_lock){stalls};
-  std::unique_ptr<Timeline> timeline GUARDED_BY(manager_lock);  ///< null unless it is recorded
+  std::unique_ptr<Timeline> timeline GUARDED_BY(manager_lock);   ///< null unless it is recorded
+  std::optional<ResidencyTrace> trace GUARDED_BY(manager_lock);  ///< where one is recorded
 
   Worker worker;
   Worker stocker;  ///< pins host memory ahead of need

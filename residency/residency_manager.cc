@@ -83,7 +83,7 @@ std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const n
   const Address base = buffer.base.load(std::memory_order_relaxed);
   const Bytes size{buffer.size.load(std::memory_order_relaxed)};
   if (address - base >= size.count()) return std::nullopt;
-  return BufferRange{base, size};
+  return BufferRange{base, size, BufferId{index}};
 }
 
 bool ResidencyManager::Impl::begin_passthrough_allocation(Bytes size) noexcept {
@@ -288,6 +288,7 @@ void ResidencyManager::Impl::forget_everything() {
   core.stalls.clear();
   core.passes.clear();
   core.timeline.reset();
+  core.trace.reset();
   core.cache.clear();
   core.streams = StreamTable{};
 }
@@ -369,6 +370,8 @@ Status ResidencyManager::begin_launch(KernelId kernel, std::span<const std::uint
                                       StreamHandle stream, UseToken& token) {
   return impl_->uses.begin_launch(kernel, words, stream, token);
 }
+
+std::uint64_t ResidencyManager::launches() const noexcept { return impl_->uses.launches(); }
 
 Status ResidencyManager::begin_use(std::span<const std::uint64_t> words, bool writes,
                                    StreamHandle stream, UseToken& token) {

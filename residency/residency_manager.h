@@ -59,8 +59,10 @@ class ResidencyManager {
   Status begin_launch(KernelId kernel, std::span<const std::uint64_t> words, StreamHandle stream,
                       UseToken& token);
 
-  /// The same for operations that are not launches (copies in 2D, memsets, ...): policy is not
-  /// told. `writes`: whether the operation may write the buffers.
+  /// How many launches were announced. Any thread; one load.
+  [[nodiscard]] std::uint64_t launches() const noexcept;
+  /// The same as begin_launch() for operations that are not launches (copies in 2D, memsets, ...):
+  /// policy is not told. `writes`: whether the operation may write the buffers.
   Status begin_use(std::span<const std::uint64_t> words, bool writes, StreamHandle stream,
                    UseToken& token);
 

@@ -11,6 +11,7 @@
 
 namespace superpipe {
 
+class TraceRecorder;
 class WorkerClock;
 
 /// What the manager is told once, at creation.
@@ -29,6 +30,9 @@ struct ResidencyOptions {
   bool zero_fill = false;                       ///< SUPERPIPE_FILL=zero
   bool overflow_allowed = false;                ///< SUPERPIPE_OVERFLOW=allow
   bool record_timeline = false;                 ///< SUPERPIPE_TIMELINE
+  /// Told of transfers, stalls, passes and what memory is in use; null: nobody is. Must outlive the
+  /// manager.
+  TraceRecorder* trace = nullptr;
   /// SUPERPIPE_HEADROOM: bytes of the budget that are kept free for what the driver takes unasked.
   /// Without a budget it only says how much may be allocated between two samples.
   Bytes headroom;

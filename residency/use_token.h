@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "policy/units.h"
@@ -24,6 +25,13 @@ class UseToken {
   [[nodiscard]] bool empty() const { return count_ == 0; }
   /// Whether it is of a copy to or from a host copy, which uses nothing of the device.
   [[nodiscard]] bool is_host_route() const { return count_ > 0 && host_route_; }
+  /// The buffers, each once; valid until end_use().
+  [[nodiscard]] std::span<const BufferId> buffers() const {
+    if (count_ > kInline) return more_;
+    return {inline_.data(), count_};
+  }
+  /// Of a launch: its number among those that were announced, from 1.
+  [[nodiscard]] std::uint64_t launch() const { return launch_; }
 
  private:
   friend class UseTracker;
@@ -33,6 +41,7 @@ class UseToken {
   bool host_route_;    // see is_host_route()
   bool writes_;
   bool synchronous_;
+  std::uint64_t launch_;  // see launch()
   std::array<BufferId, kInline> inline_;
   std::vector<BufferId> more_;  // all of them, if they are more than kInline
 };
@@ -50,6 +59,7 @@ struct CopyRoute {
 struct BufferRange {
   Address base;
   Bytes size;
+  BufferId id;
 };
 
 }  // namespace superpipe

@@ -32,11 +32,6 @@ void add_arrival(const EventRef& arrival, std::vector<EventRef>& arrivals) {
 
 }  // namespace
 
-std::span<const BufferId> UseTracker::ids(const UseToken& token) {
-  if (token.count_ > UseToken::kInline) return token.more_;
-  return {token.inline_.data(), token.count_};
-}
-
 bool UseTracker::names_arena(std::span<const std::uint64_t> words) const {
   return std::any_of(words.begin(), words.end(), [this](std::uint64_t word) {
     return word - core_.arena_base < core_.options.arena_size.count();
@@ -157,13 +152,13 @@ Status UseTracker::begin_in_place(BufferId id, const Use& use, UseToken& token) 
 Status UseTracker::begin_launch(KernelId kernel, std::span<const std::uint64_t> words,
                                 StreamHandle stream, UseToken& token) try {
   token.count_ = 0;
-  launches_.fetch_add(1, std::memory_order_relaxed);
+  token.launch_ = launches_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (!names_arena(words)) return Status::kOk;
   // The caller sends captured streams elsewhere, but one may have begun to capture since.
   const auto capturing = streams_.is_capturing(stream);
   if (!capturing.ok()) return capturing.status();
   const ManagerLock lock(core_.mutex);
-  Use use{words, stream, true, *capturing, kernel};
+  Use use{words, stream, true, *capturing, kernel, token.launch_};
   prepare(use, token);
   collect(words, token);
   if (token.count_ == 0) return Status::kOk;
@@ -343,7 +338,7 @@ StallMeter::ProbeRef UseTracker::open_probe(const UseToken& token, const Use& us
   }
   if (!stream_end.ok()) return nullptr;
   try {
-    auto probe = core_.stalls.open(asked, *stream_end);
+    auto probe = core_.stalls.open(asked, *stream_end, use.launch);
     core_.wake_worker();
     return probe;
   } catch (const std::bad_alloc&) {
@@ -385,6 +380,7 @@ void UseTracker::note_launch(const UseToken& token) {
 // be passes ahead of it. A start that cannot be marked is left out, which joins two passes.
 void UseTracker::note_pass(const Use& use) noexcept {
   if (use.slot == kNoSlot) return;
+  if (core_.trace) core_.trace->add(core_.now(), TracePass{{use.launch}});
   const std::uint64_t launch = core_.policy.present();
   Result<EventRef> start = Status::kDeviceError;
   {

@@ -49,7 +49,8 @@ class UseTracker {
     bool writes = true;
     bool capturing = false;  ///< the stream is being captured: no event of ours may touch it
     KernelId kernel{};
-    Slot slot = kNoSlot;  ///< by prepare()
+    std::uint64_t launch = 0;  ///< UseToken::launch(); 0: it is none
+    Slot slot = kNoSlot;       ///< by prepare()
   };
 
   /// Finds the slot of the stream of `use` (none while it is captured: the buffers are pinned
@@ -67,7 +68,7 @@ class UseTracker {
   Status begin_in_place(BufferId id, const Use& use, UseToken& token) REQUIRES(manager_lock);
 
  private:
-  static std::span<const BufferId> ids(const UseToken& token);
+  static std::span<const BufferId> ids(const UseToken& token) { return token.buffers(); }
   [[nodiscard]] bool names_arena(std::span<const std::uint64_t> words) const;
   void collect(std::span<const std::uint64_t> words, UseToken& token) REQUIRES(manager_lock);
   [[nodiscard]] bool all_ready(const UseToken& token, const Use& use) const REQUIRES(manager_lock);

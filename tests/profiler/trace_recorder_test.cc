@@ -82,11 +82,14 @@ void read(const MemorySink& sink, Launches& launches, TraceEnding* ending = null
 
 TEST(TraceRecorder, WritesWhatIsRecorded) {
   MemorySink sink;
-  TraceRecorder recorder(sink, kStart, {});
+  TraceRecorder::Options options;
+  options.kernel_name = [](KernelId kernel) {
+    return kernel == KernelId{9} ? std::string("kernel") : std::string();
+  };
+  TraceRecorder recorder(sink, kStart, options);
   const BufferId one[] = {BufferId{7}};
   recorder.launch(after(1), 7, KernelId{9}, 0x10, one);  // not begun yet
   ASSERT_EQ(recorder.begin({}), std::nullopt);
-  recorder.name_kernel(KernelId{9}, "kernel");
   recorder.launch(after(10), 7, KernelId{9}, 0x10, one);
   recorder.launch(after(20), 8, KernelId{5}, 0, {});
   const TraceIndex site = recorder.define_call_site(77, "main");
