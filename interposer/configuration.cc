@@ -62,7 +62,8 @@ Configuration::Configuration(const SettingValues& values)
       summary(values.is_on(SettingId::kSummary)),
       stats_file(values.text(SettingId::kStats)),
       timeline_file(values.text(SettingId::kTimeline)),
-      copies_file(values.text(SettingId::kCopies)) {
+      copies_file(values.text(SettingId::kCopies)),
+      trace_file(values.text(SettingId::kTrace)) {
   set_schedule(values, *this);
   LogValue log = values.log(SettingId::kLog);
   log_level = log_level_from_name(log.level);

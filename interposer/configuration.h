@@ -52,6 +52,7 @@ struct Configuration {
   std::string stats_file;                ///< SUPERPIPE_STATS; empty: none
   std::string timeline_file;             ///< SUPERPIPE_TIMELINE; empty: none
   std::string copies_file;  ///< SUPERPIPE_COPIES, without the process's id; empty: none
+  std::string trace_file;   ///< SUPERPIPE_TRACE; empty: none
   LogLevel log_level;       ///< SUPERPIPE_LOG, before the colon
   std::string log_file;     ///< SUPERPIPE_LOG, after the colon
 };

@@ -50,6 +50,7 @@ void report_at_exit() noexcept {
   } catch (...) {
     log_line(LogLevel::kError, "out of memory while writing the statistics");
   }
+  if (ManagedContext* const managed = ContextRegistry::managed()) managed->finish_trace();
 }
 
 }  // namespace superpipe

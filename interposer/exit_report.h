@@ -1,5 +1,5 @@
-// What the library leaves behind at the process's exit: the statistics file, the timeline file and
-// the summary.
+// What the library leaves behind at the process's exit: the statistics file, the timeline file, the
+// end of the trace and the summary.
 #pragma once
 
 #include "interposer/configuration.h"

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "interposer/configuration.h"
@@ -16,6 +17,7 @@
 #include "interposer/hooks/lookup.h"
 #include "interposer/log.h"
 #include "interposer/process_configuration.h"
+#include "interposer/trace_recording.h"
 #include "interposer/version.h"
 
 #define SUPERPIPE_EXPORT __attribute__((visibility("default")))
@@ -59,6 +61,11 @@ __attribute__((constructor)) void start() {
       }
       say_when_driver_loads(lines);
       return;
+    }
+    if (!configuration.trace_file.empty()) {
+      // The program may change its folder before there is anything to record.
+      read.configuration.trace_file = std::filesystem::absolute(configuration.trace_file).string();
+      begin_trace_run();
     }
     if (configuration.async_allocators) {
       read.configuration.async_allocators = set_framework_allocators();

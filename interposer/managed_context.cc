@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <exception>
 #include <utility>
 
@@ -87,6 +88,7 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
   }
   const DeviceFacts facts{context, device, Bytes{total}, context_bytes, budget};
   std::unique_ptr<ManagedContext> managed(new ManagedContext(facts, configuration));
+  managed->start_trace();
   auto residency = ResidencyManager::create(managed->device_memory_, managed->residency_options());
   if (!residency.ok()) {
     return {nullptr, "the managed context could not be set up (the log says why)"};
@@ -163,6 +165,7 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.overflow_allowed = configuration_.overflow_allowed;
   options.compares_digests = configuration_.compares_digests;
   options.record_timeline = !configuration_.timeline_file.empty();
+  options.trace = trace_;
   options.warn = [](const std::string& line) { log_line(LogLevel::kWarning, line); };
   options.kernel_name = [this](KernelId kernel) { return layouts_.readable_name(kernel); };
   return options;
@@ -185,12 +188,68 @@ void ManagedContext::synchronize() noexcept {
   (void)driver().cuCtxPopCurrent_v2(&popped);
 }
 
+// The facts that a reader needs to replay the trace are in its header.
+void ManagedContext::start_trace() noexcept try {
+  if (configuration_.trace_file.empty()) return;
+  TraceRecording::Properties properties = process_properties();
+  const auto add = [&properties](const char* key, std::uint64_t value) {
+    properties.emplace_back(key, std::to_string(value));
+  };
+  add("device.index", static_cast<std::uint64_t>(device_));
+  char name[256] = {};
+  if (driver().cuDeviceGetName(name, sizeof name - 1, device_) == CUDA_SUCCESS) {
+    properties.emplace_back("device.name", name);
+  }
+  add("device.total_bytes", device_total_.count());
+  add("device.context_bytes", context_bytes_.count());
+  int major = 0;
+  int minor = 0;
+  if (driver().cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                    device_) == CUDA_SUCCESS &&
+      driver().cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                                    device_) == CUDA_SUCCESS) {
+    properties.emplace_back("device.compute_capability",
+                            std::to_string(major) + "." + std::to_string(minor));
+  }
+  int version = 0;
+  if (driver().cuDriverGetVersion(&version) == CUDA_SUCCESS) {
+    add("driver.version", static_cast<std::uint64_t>(version));
+  }
+  const ResidencyOptions options = residency_options();
+  properties.emplace_back("policy.name", std::string(name_of(options.policy.kind)));
+  if (options.policy.k) add("policy.k", static_cast<std::uint64_t>(*options.policy.k));
+  if (options.policy.k_prime) {
+    add("policy.k_prime", static_cast<std::uint64_t>(*options.policy.k_prime));
+  }
+  add("budget.bytes", options.policy.budget.value_or(Bytes{}).count());
+  add("budget.headroom_bytes", options.headroom.count());
+  add("budget.min_buffer_bytes", configuration_.min_buffer.count());
+  add("buffer.granule_bytes", device_memory_.granularity().count());
+  add("buffer.piece_bytes", options.piece_size.count());
+  add("host.limit_bytes", options.host_limit.count());
+  recording_ =
+      TraceRecording::start(configuration_.trace_file, std::move(properties),
+                            [this](KernelId kernel) { return layouts_.readable_name(kernel); });
+  if (recording_ != nullptr) trace_ = &recording_->recorder();
+} catch (const std::exception& error) {
+  log_line(LogLevel::kError, std::string(variable_of(SettingId::kTrace)) + ": " + error.what());
+}
+
+void ManagedContext::finish_trace() noexcept {
+  if (recording_ == nullptr) return;
+  const std::string line = recording_->finish(configuration_.wait_limit);
+  if (configuration_.summary && !line.empty()) {
+    std::fprintf(stderr, "superpipe: %s\n", line.c_str());
+  }
+}
+
 void ManagedContext::close() noexcept {
   is_closed_.store(true);
   if (requests_ != nullptr) requests_->stop();
   requests_.reset();
   segment_.reset();
   residency_->shut_down();
+  finish_trace();
 }
 
 void ManagedContext::abandon() noexcept {
@@ -200,6 +259,7 @@ void ManagedContext::abandon() noexcept {
   }
   if (segment_ != nullptr) segment_->remove();
   residency_->abandon();
+  if (recording_ != nullptr) recording_->abandon();
 }
 
 void ManagedContext::note_free() noexcept {

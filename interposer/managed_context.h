@@ -17,6 +17,7 @@
 #include "interposer/driver/driver_device_memory.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/pointer_pins.h"
+#include "interposer/trace_recording.h"
 #include "profiler/launch_overhead_meter.h"
 #include "profiler/run_figures.h"
 #include "residency/residency_manager.h"
@@ -58,6 +59,8 @@ class ManagedContext {
   [[nodiscard]] const Configuration& configuration() const noexcept { return configuration_; }
   [[nodiscard]] CUcontext context() const noexcept { return context_; }
   [[nodiscard]] CUdevice device() const noexcept { return device_; }
+  /// What footprints of buffers are multiples of.
+  [[nodiscard]] Bytes granule() const noexcept { return device_memory_.granularity(); }
   /// Bytes of the whole device.
   [[nodiscard]] Bytes device_total() const noexcept { return device_total_; }
 
@@ -92,8 +95,14 @@ class ManagedContext {
   /// Gives all device memory back. The context must still exist. Waits for transfers under way.
   void close() noexcept;
   /// Stops the worker without a driver call: a forked child, whose copy of the driver is unusable,
-  /// and process exit.
+  /// and process exit, for which finish_trace() was called before.
   void abandon() noexcept;
+
+  /// Where to record what happens; null: nowhere. It stays for the life of the process.
+  [[nodiscard]] TraceRecorder* trace() const noexcept { return trace_; }
+  /// Ends the trace, if one is recorded, and says on stderr what is in it where a summary was asked
+  /// for. Calls no driver function. Waits for the disk, at most the wait limit.
+  void finish_trace() noexcept;
 
   /// A managed buffer is about to be freed. Programs free everything before they end, and what was
   /// learned of their layers then describes nothing: remembers it, at most ten times a second.
@@ -114,6 +123,7 @@ class ManagedContext {
   };
   ManagedContext(const DeviceFacts& facts, const Configuration& configuration);
 
+  void start_trace() noexcept;
   [[nodiscard]] ResidencyOptions residency_options() const;
   [[nodiscard]] BudgetAnswer standing_refusal() const noexcept;
   void show() noexcept;
@@ -129,6 +139,8 @@ class ManagedContext {
   const Bytes headroom_;
   std::atomic<bool> is_closed_{false};
   DriverDeviceMemory device_memory_;
+  std::unique_ptr<TraceRecording> recording_;  ///< null unless a trace is recorded
+  TraceRecorder* trace_ = nullptr;             ///< of recording_
   KernelLayoutCache layouts_;
   std::unique_ptr<ResidencyManager> residency_;
   std::optional<PointerPins> pins_;  ///< as long as residency_

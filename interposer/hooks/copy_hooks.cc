@@ -9,6 +9,7 @@
 #include "interposer/hooks/named_words.h"
 #include "interposer/hooks/recorded_copy.h"
 #include "interposer/hooks/submit.h"
+#include "interposer/hooks/traced.h"
 
 namespace superpipe {
 namespace {
@@ -142,6 +143,7 @@ CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandl
                                                           mode == CopyMode::kSynchronous, token);
     if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
     part = route->size;
+    trace_copy(*managed, to + done, *route, /*to_device=*/true, stream);
     const CUresult result =
         route->host == nullptr
             ? call(done, part.count())
@@ -170,6 +172,7 @@ CUresult submit_copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHan
                                                            mode == CopyMode::kSynchronous, token);
     if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
     part = route->size;
+    trace_copy(*managed, from + done, *route, /*to_device=*/false, stream);
     const CUresult result = route->host == nullptr ? call(done, part.count())
                                                    : copy_on_host(*managed, stream, mode, target,
                                                                   route->host, part.count(), target,

@@ -12,6 +12,7 @@
 #include "interposer/hooks/launch_words.h"
 #include "interposer/hooks/named_words.h"
 #include "interposer/hooks/submit.h"
+#include "interposer/hooks/traced.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/managed_context.h"
 #include "interposer/passthrough/passthrough_allocation.h"
@@ -41,6 +42,7 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
   add_launch_words(managed, &layout, parameters, extra, grid, words);
   if (words.empty()) {
     managed.count_launch_without_buffers();
+    trace_launch(managed, layout.kernel, stream);
     return call();
   }
   if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
@@ -54,6 +56,7 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
   const Status status =
       managed.residency().begin_launch(layout.kernel, words.words(), stream, token);
   if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
+  trace_launch(managed, layout.kernel, stream, token);
   const auto submitting = sampled ? Clock::now() : Clock::time_point();
   const CUresult result = call();
   const auto submitted = sampled ? Clock::now() : Clock::time_point();

@@ -6,6 +6,7 @@
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
+#include "interposer/hooks/traced.h"
 #include "interposer/memory_pools.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 
@@ -21,10 +22,15 @@ bool is_small(const ManagedContext& managed, std::size_t size) noexcept {
 /// for_allocation() answered, so null if the calling thread's context is another; an allocation in
 /// another context of the managed device counts against the budget too.
 template <typename Call>
-CUresult pass_through(ManagedContext* managed, std::size_t size, const Call& call) noexcept {
+CUresult pass_through(ManagedContext* managed, CUdeviceptr* dptr, std::size_t size,
+                      std::optional<StreamHandle> stream, const Call& call) noexcept {
   ManagedContext* const counting =
       managed != nullptr ? managed : ContextRegistry::of_process().if_on_current_device();
-  return allocate_passthrough(counting, Bytes{size}, call);
+  const CUresult result = allocate_passthrough(counting, Bytes{size}, call);
+  if (counting != nullptr && result == CUDA_SUCCESS) {
+    trace_allocation(*counting, *dptr, size, stream);
+  }
+  return result;
 }
 
 /// Allocates a managed buffer. Small allocations, those in a context that is not managed, and those
@@ -35,13 +41,16 @@ CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcep
   ContextRegistry& contexts = ContextRegistry::of_process();
   ManagedContext* const managed = contexts.for_allocation();
   if (contexts.refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (managed == nullptr || is_small(*managed, size)) return pass_through(managed, size, call);
+  if (managed == nullptr || is_small(*managed, size)) {
+    return pass_through(managed, dptr, size, std::nullopt, call);
+  }
   // A buffer can be had without asking the driver, which would answer with this.
   const CUresult sticky = managed->sticky_error();
   if (sticky != CUDA_SUCCESS) return sticky;
   const auto address = managed->residency().allocate(Bytes{size}, std::nullopt);
   if (!address.ok()) return managed->failure(address.status(), CallKind::kAllocation);
   *dptr = *address;
+  trace_allocation(*managed, *address, size, std::nullopt);
   return CUDA_SUCCESS;
 }
 
@@ -79,20 +88,22 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, std::optional<CUmem
   // A capture makes the allocation a node of its graph, which owns the memory from then on.
   if (is_capturing(stream)) return call();
   const MemoryPoolPtr pool = pool_to_serve(managed, size, from, stream);
-  if (pool == nullptr) return pass_through(managed, size, call);
+  if (pool == nullptr) return pass_through(managed, dptr, size, stream, call);
   const auto address = managed->residency().allocate(Bytes{size}, stream);
   if (!address.ok()) return managed->failure(address.status(), CallKind::kAllocation);
   memory_pools().on_allocate(*address, {pool, size});
   *dptr = *address;
+  trace_allocation(*managed, *address, size, stream);
   return CUDA_SUCCESS;
 }
 
-/// Frees a managed buffer through `free`.
+/// Frees a managed buffer through `free`, in the order of `stream` if there is one.
 template <typename Free>
-CUresult free_managed(ManagedContext& managed, CUdeviceptr dptr, const Free& free) noexcept {
+CUresult free_managed(ManagedContext& managed, CUdeviceptr dptr, std::optional<StreamHandle> stream,
+                      const Free& free) noexcept {
   managed.note_free();
   const auto allocation = memory_pools().take(dptr);
-  const Status status = free();
+  const Status status = trace_free(managed, dptr, stream, Status::kOk, free);
   if (status != Status::kOk && allocation) memory_pools().on_allocate(dptr, *allocation);
   return managed.failure(status, CallKind::kAllocation);
 }
@@ -102,10 +113,13 @@ template <typename Call>
 CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return call();
-  if (!managed->in_arena(dptr)) return change_passthrough(PassthroughChange::kLateFree, call);
+  if (!managed->in_arena(dptr)) {
+    return trace_free(*managed, dptr, stream, CUDA_SUCCESS,
+                      [&] { return change_passthrough(PassthroughChange::kLateFree, call); });
+  }
   // A captured free of memory that no graph allocated: the driver refuses it with the right code.
   if (is_capturing(stream)) return call();
-  return free_managed(*managed, dptr,
+  return free_managed(*managed, dptr, stream,
                       [&] { return managed->residency().free_async(dptr, stream); });
 }
 
@@ -141,8 +155,10 @@ CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return driver().cuMemFree_v2(dptr);
   if (!managed->in_arena(dptr)) {
-    return change_passthrough(PassthroughChange::kFree,
-                              [dptr] { return driver().cuMemFree_v2(dptr); });
+    return trace_free(*managed, dptr, std::nullopt, CUDA_SUCCESS, [dptr] {
+      return change_passthrough(PassthroughChange::kFree,
+                                [dptr] { return driver().cuMemFree_v2(dptr); });
+    });
   }
   const auto range = managed->residency().find(dptr);
   if (!range || range->base != dptr) return CUDA_ERROR_INVALID_VALUE;
@@ -155,7 +171,8 @@ CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
   const CUresult synchronised = driver().cuCtxSynchronize();
   if (pushed) driver().cuCtxPopCurrent_v2(&previous);
   if (synchronised != CUDA_SUCCESS) return synchronised;
-  return free_managed(*managed, dptr, [&] { return managed->residency().free(dptr); });
+  return free_managed(*managed, dptr, std::nullopt,
+                      [&] { return managed->residency().free(dptr); });
 }
 
 CUresult hook::cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) noexcept {

@@ -3,6 +3,7 @@
 
 #include "interposer/driver/streams.h"
 #include "interposer/hooks/named_words.h"
+#include "interposer/hooks/traced.h"
 #include "interposer/log.h"
 #include "interposer/managed_context.h"
 
@@ -37,6 +38,7 @@ CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& ca
   const bool writes = !used.writes().empty();
   const Status status = residency.begin_use(words.words(), writes, stream, token);
   if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
+  trace_use(managed, token, writes, stream);
   const CUresult result = call();
   residency.end_use(token, stream, result == CUDA_SUCCESS);
   return result;

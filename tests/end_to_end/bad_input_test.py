@@ -29,7 +29,6 @@ class BadVariables(EndToEndCase):
         "SUPERPIPE_LOG": ("loud", "info:"),
         "SUPERPIPE_OFF": ("yes",),
         "SUPERPIPE_STRICT": ("yes",),
-        "SUPERPIPE_TRACE": ("file",),
         "SUPERPIPE_PLAN": ("file",),
     }
 

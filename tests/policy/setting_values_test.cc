@@ -161,8 +161,8 @@ TEST(SettingValues, TakeNoHeadroomAtAll) {
 TEST(SettingValues, RefuseWhatALaterVersionWillHave) {
   EXPECT_THAT(messages(variables({{SettingId::kPlan, "p"}})),
               ElementsAre("SUPERPIPE_PLAN=p: not available in this version; unset it"));
-  EXPECT_THAT(messages(flags({{SettingId::kTrace, "t"}})),
-              ElementsAre("--trace t: not available in this version; leave it out"));
+  EXPECT_THAT(messages(flags({{SettingId::kPlan, "p"}})),
+              ElementsAre("--plan p: not available in this version; leave it out"));
 }
 
 TEST(SettingValues, NameEachBadValue) {

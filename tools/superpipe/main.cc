@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policy/settings.h"
@@ -16,6 +17,7 @@
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/probes/child_program.h"
 #include "tools/superpipe/run_command.h"
+#include "tools/superpipe/run_environment.h"
 #include "tools/superpipe/run_manual.h"
 #include "tools/superpipe/run_options.h"
 #include "tools/superpipe/verify_command.h"
@@ -24,106 +26,7 @@ namespace superpipe::cli {
 namespace {
 
 // Promised by the design, built in a later version: said clearly, not taken for a typing error.
-constexpr std::array<const char*, 5> kLaterCommands = {"profile", "plan", "report", "export",
-                                                       "top"};
-
-constexpr const char* kDoctorExamples = R"(Examples:
-  superpipe doctor                              all questions, a few minutes at most
-  superpipe doctor --quick --output truth.json  in less than a minute; text here, JSON in the file
-  superpipe doctor --probe H1,H3 --json         two of them
-  superpipe doctor --no-probes                  only what driver, devices and host say of themselves
-  superpipe doctor --simulate --quick           on simgpu
-
-Each question is asked in a process of its own; one that crashes, hangs or fails is reported and does
-not change the exit code. Exit code: 0 programs can run under superpipe here, 1 something stands in
-the way (no driver, too old a driver, no device, a missing part), 2 bad usage.)";
-
-constexpr const char* kVerifyExamples = R"(Examples:
-  superpipe verify -- python3 train.py             with all the memory that is free, and with half of what that took
-  superpipe verify --budget 60%,6G -- ./program    with two budgets
-  superpipe verify --simulate -- ./program         on simgpu
-
-The program runs twice without superpipe first: what then changes from run to run is not compared. Compared are all
-copies from the device to the host but those that graphs make, the exit code and the lines of standard output. Standard
-input is empty. Other flags are those of superpipe run. Exit code: 0 the same, 1 not, or nothing could be compared, 2 bad
-usage, 125 to 127 the program could not be started.)";
-
-// CLI11 sees nothing of what stands after "--", so its usage line would leave the command out; and
-// it breaks no lines.
-class RunFormatter : public CLI::Formatter {
- public:
-  std::string make_usage(const CLI::App* app, std::string /*name*/) const override {
-    return "Usage: superpipe " + app->get_name() + " [FLAGS] -- COMMAND [ARGUMENTS...]\n";
-  }
-  std::string make_option_desc(const CLI::Option* option) const override {
-    constexpr std::size_t kWidth = 100;
-    return wrapped(option->get_description(), kWidth - get_column_width());
-  }
-};
-
-void add_run_flags(CLI::App& run, RunOptions& options) {
-  for (const Setting& setting : all_settings()) {
-    if (!setting.has_flag()) continue;
-    std::string& value = options.flag(setting.id);
-    if (setting.kind == SettingKind::kSwitch) {
-      run.add_flag_callback(
-          setting.flag, [&value] { value = "1"; }, description_of(setting));
-    } else {
-      run.add_option(setting.flag, value, description_of(setting))->type_name(setting.placeholder);
-    }
-  }
-}
-
-void add_verify_flags(CLI::App& verify, VerifyOptions& options) {
-  verify
-      .add_option(
-          "--budget", options.budgets,
-          "Run with each of these as --gpu-mem (default: what is free, and half of what the "
-          "program then takes)")
-      ->type_name("SIZE,...");
-  verify.add_flag("--json", options.json, "Write one JSON object instead of text");
-  add_run_flags(verify, options.run);
-  verify.footer(kVerifyExamples);
-}
-
-void add_doctor_flags(CLI::App& doctor, DoctorOptions& options) {
-  const auto add = [&doctor](const char* flag, std::string& value, const char* meaning,
-                             const char* kind) {
-    doctor.add_option(flag, value, meaning)->type_name(kind);
-  };
-  doctor.add_flag("--simulate", options.simulate, "Look at the simulated GPU");
-  doctor.add_flag("--json", options.json, "Write one JSON object instead of text");
-  add("--output", options.output, "Write the JSON object to a file too", "FILE");
-  add("--probe", options.probes, "Ask only these questions, such as H1,H3 (default: all)", "IDS");
-  doctor.add_flag("--no-probes", options.no_probes, "Ask none: measure nothing");
-  doctor.add_flag("--list", options.list, "Say which questions there are, and end");
-  doctor.add_flag("--quick", options.quick, "Fewer sizes and repetitions: less than a minute");
-  add("--probe-timeout", options.probe_timeout, "How long one question may take (default 60)",
-      "SECONDS");
-  add("--host-mem", options.host_mem,
-      "Host memory that a question may use (default: what is available)", "SIZE");
-  add("--cudart", options.cudart, "NVIDIA's runtime library for H0 (default: looked for)", "FILE");
-  doctor.footer(kDoctorExamples);
-}
-
-constexpr const char* kBudgetExamples = R"(Examples:
-  superpipe budget               which processes of yours run under superpipe, and their budgets
-  superpipe budget 4711          the budget of process 4711, and what its pages take
-  superpipe budget 4711 6G       allows it 6 GiB from now on; returns when its pages fit
-  superpipe budget 4711 40%      the same as a share of its device
-
-SIZE is as in superpipe run --gpu-mem: all that the process takes of the device. Exit code: 0 the budget is in
-force and the pages fit, 1 not, and a line says why, 2 bad usage. man superpipe-run says what a budget is.)";
-
-void add_budget_words(CLI::App& budget, BudgetOptions& options) {
-  budget.add_option("PID", options.pid, "The process (default: list those that there are)")
-      ->type_name("");
-  budget.add_option("SIZE", options.size, "Its new budget (default: say what it is)")
-      ->type_name("");
-  budget.add_option("--timeout", options.timeout, "How long to wait at most (default 10)")
-      ->type_name("SECONDS");
-  budget.footer(kBudgetExamples);
-}
+constexpr std::array<const char*, 4> kLaterCommands = {"plan", "report", "export", "top"};
 
 // One line, whatever CLI11 would print around it.
 int bad_usage(const std::string& command, const std::string& line) {
@@ -136,14 +39,6 @@ bool is_flag(const std::string& word) { return word.rfind('-', 0) == 0; }
 std::string no_such_flag(const std::string& word, const std::string& command) {
   return "there is no flag '" + word + "'; see superpipe " + command +
          (command.empty() ? "" : " ") + "--help";
-}
-
-// What to say where no subcommand was found; `first` is the first word, empty if there is none.
-std::string no_subcommand(const std::string& first) {
-  if (first.empty()) return "no subcommand; it is one of run, verify, budget, doctor (see --help)";
-  if (is_flag(first)) return no_such_flag(first, "");
-  return "there is no subcommand '" + first +
-         "'; it is one of run, verify, budget, doctor (see --help)";
 }
 
 // The command line before "--", and what follows it.
@@ -163,29 +58,265 @@ CommandLine split_at_separator(int argc, char** argv) {
   return line;
 }
 
-// The parser, and what it fills.
+/// One of the things that the command can do.
+class Subcommand {
+ public:
+  virtual ~Subcommand() = default;
+  [[nodiscard]] virtual std::string name() const = 0;
+  [[nodiscard]] virtual std::string purpose() const = 0;
+  /// Adds its flags and words to `app`, which fills the options.
+  virtual void add_to(CLI::App& app) = 0;
+  /// What is wrong with a word that is no flag and that it does not take.
+  [[nodiscard]] virtual std::string too_much(const std::string& word) const {
+    return no_such_flag(word, name());
+  }
+  /// Checks what was parsed, and does it. @return the exit code.
+  virtual int start(const CommandLine& line) = 0;
+
+ protected:
+  static void add(CLI::App& app, const char* flag, std::string& value, const char* meaning,
+                  const char* kind) {
+    app.add_option(flag, value, meaning)->type_name(kind);
+  }
+};
+
+// CLI11 sees nothing of what stands after "--", so its usage line would leave the command out; and
+// it breaks no lines.
+class RunFormatter : public CLI::Formatter {
+ public:
+  explicit RunFormatter(std::string words) : words_(std::move(words)) {}
+  std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
+    return "Usage: superpipe " + words_ + " [FLAGS] -- COMMAND [ARGUMENTS...]\n";
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    constexpr std::size_t kWidth = 100;
+    return wrapped(option->get_description(), kWidth - get_column_width());
+  }
+
+ private:
+  std::string words_;  // after the program's name
+};
+
+/// A subcommand that starts a program: what stands after "--".
+class StartingSubcommand : public Subcommand {
+ public:
+  std::string too_much(const std::string& word) const override {
+    return "'" + word + "' is not a flag; put the command after \"--\": superpipe " + name() +
+           " [FLAGS] -- " + word + " ...";
+  }
+
+ protected:
+  /// Adds the flags of `superpipe run` but `left_out`.
+  static void add_run_flags(CLI::App& app, RunOptions& options,
+                            std::optional<SettingId> left_out = {}) {
+    for (const Setting& setting : all_settings()) {
+      if (!setting.has_flag() || setting.id == left_out) continue;
+      std::string& value = options.flag(setting.id);
+      if (setting.kind == SettingKind::kSwitch) {
+        app.add_flag_callback(
+            setting.flag, [&value] { value = "1"; }, description_of(setting));
+      } else {
+        app.add_option(setting.flag, value, description_of(setting))
+            ->type_name(setting.placeholder);
+      }
+    }
+  }
+  /// Puts the command of `line` into `options`. @return the exit code if there is none.
+  std::optional<int> take_command(const CommandLine& line, RunOptions& options) const {
+    if (line.command) options.command = *line.command;
+    if (!options.command.empty() && !options.command.front().empty()) return std::nullopt;
+    return bad_usage(
+        name(), "no command; put it after \"--\": superpipe " + name() + " [FLAGS] -- COMMAND ...");
+  }
+};
+
+class RunSubcommand final : public StartingSubcommand {
+ public:
+  std::string name() const override { return "run"; }
+  std::string purpose() const override { return "Run a command under superpipe"; }
+  void add_to(CLI::App& run) override {
+    run.formatter(std::make_shared<RunFormatter>(name()));
+    add_run_flags(run, options_);
+    run.footer(run_help_footer());
+  }
+  int start(const CommandLine& line) override {
+    if (const auto code = take_command(line, options_)) return *code;
+    if (const auto problem = problem_with(options_)) return bad_usage(name(), *problem);
+    return run_command(options_);
+  }
+
+ private:
+  RunOptions options_;
+};
+
+/// The same with a trace, whose flag is short and comes first.
+class ProfileSubcommand final : public StartingSubcommand {
+ public:
+  std::string name() const override { return "profile"; }
+  std::string purpose() const override { return "Run a command and record a trace of it"; }
+  void add_to(CLI::App& profile) override {
+    profile.formatter(std::make_shared<RunFormatter>("profile -o FILE"));
+    options_.subcommand = "profile";
+    add(profile, "-o,--trace", options_.flag(SettingId::kTrace),
+        "The file to record in; an old one is overwritten", "FILE");
+    add_run_flags(profile, options_, SettingId::kTrace);
+    profile.footer(R"(Examples:
+  superpipe profile -o run.sptrace -- python generate.py                 with what the device has free
+  superpipe profile -o run.sptrace --gpu-mem 6G -- python generate.py    while it runs with 6 GiB
+  superpipe profile -o run.sptrace --simulate -- superpipe-layers        without a GPU
+
+It takes the flags of superpipe run, and runs the command in the same way. At its end a line says what
+was recorded. A command of several processes writes run.sptrace, run.sptrace.PID and so on; name the first
+to those who read them. Exit code: as superpipe run.)");
+  }
+  int start(const CommandLine& line) override {
+    if (options_.flag(SettingId::kTrace).empty()) {
+      return bad_usage(name(), "no file; name the one to record in with -o FILE");
+    }
+    if (switched_off()) {
+      return bad_usage(name(), "SUPERPIPE_OFF=1 is set, and nothing is recorded without superpipe");
+    }
+    if (const auto code = take_command(line, options_)) return *code;
+    if (const auto problem = problem_with(options_)) return bad_usage(name(), *problem);
+    return run_command(options_);
+  }
+
+ private:
+  RunOptions options_;
+};
+
+class VerifySubcommand final : public StartingSubcommand {
+ public:
+  std::string name() const override { return "verify"; }
+  std::string purpose() const override {
+    return "Compare what a command copies out of the device without and with superpipe";
+  }
+  void add_to(CLI::App& verify) override {
+    verify.formatter(std::make_shared<RunFormatter>(name()));
+    add(verify, "--budget", options_.budgets,
+        "Run with each of these as --gpu-mem (default: what is free, and half of what the program "
+        "then takes)",
+        "SIZE,...");
+    verify.add_flag("--json", options_.json, "Write one JSON object instead of text");
+    add_run_flags(verify, options_.run);
+    verify.footer(R"(Examples:
+  superpipe verify -- python3 train.py             with all the memory that is free, and with half of what that took
+  superpipe verify --budget 60%,6G -- ./program    with two budgets
+  superpipe verify --simulate -- ./program         on simgpu
+
+The program runs twice without superpipe first: what then changes from run to run is not compared. Compared are all
+copies from the device to the host but those that graphs make, the exit code and the lines of standard output. Standard
+input is empty. Other flags are those of superpipe run. Exit code: 0 the same, 1 not, or nothing could be compared, 2 bad
+usage, 125 to 127 the program could not be started.)");
+  }
+  int start(const CommandLine& line) override {
+    if (const auto code = take_command(line, options_.run)) return *code;
+    if (const auto problem = problem_with(options_)) return bad_usage(name(), *problem);
+    return verify_command(options_);
+  }
+
+ private:
+  VerifyOptions options_;
+};
+
+class BudgetSubcommand final : public Subcommand {
+ public:
+  std::string name() const override { return "budget"; }
+  std::string purpose() const override {
+    return "Say or change how much of the device a running program may use";
+  }
+  void add_to(CLI::App& budget) override {
+    add(budget, "PID", options_.pid, "The process (default: list those that there are)", "");
+    add(budget, "SIZE", options_.size, "Its new budget (default: say what it is)", "");
+    add(budget, "--timeout", options_.timeout, "How long to wait at most (default 10)", "SECONDS");
+    budget.footer(R"(Examples:
+  superpipe budget               which processes of yours run under superpipe, and their budgets
+  superpipe budget 4711          the budget of process 4711, and what its pages take
+  superpipe budget 4711 6G       allows it 6 GiB from now on; returns when its pages fit
+  superpipe budget 4711 40%      the same as a share of its device
+
+SIZE is as in superpipe run --gpu-mem: all that the process takes of the device. Exit code: 0 the budget is in
+force and the pages fit, 1 not, and a line says why, 2 bad usage. man superpipe-run says what a budget is.)");
+  }
+  std::string too_much(const std::string& word) const override {
+    return "'" + word + "' is too much: it takes a process and a size";
+  }
+  int start(const CommandLine& line) override {
+    if (line.command) return bad_usage(name(), "it takes no command");
+    if (const auto problem = problem_with(options_)) return bad_usage(name(), *problem);
+    return budget_command(options_);
+  }
+
+ private:
+  BudgetOptions options_;
+};
+
+class DoctorSubcommand final : public Subcommand {
+ public:
+  std::string name() const override { return "doctor"; }
+  std::string purpose() const override {
+    return "Say what this machine offers, what its device answers, and what is missing";
+  }
+  void add_to(CLI::App& doctor) override {
+    doctor.add_flag("--simulate", options_.simulate, "Look at the simulated GPU");
+    doctor.add_flag("--json", options_.json, "Write one JSON object instead of text");
+    add(doctor, "--output", options_.output, "Write the JSON object to a file too", "FILE");
+    add(doctor, "--probe", options_.probes,
+        "Ask only these questions, such as H1,H3 (default: all)", "IDS");
+    doctor.add_flag("--no-probes", options_.no_probes, "Ask none: measure nothing");
+    doctor.add_flag("--list", options_.list, "Say which questions there are, and end");
+    doctor.add_flag("--quick", options_.quick, "Fewer sizes and repetitions: less than a minute");
+    add(doctor, "--probe-timeout", options_.probe_timeout,
+        "How long one question may take (default 60)", "SECONDS");
+    add(doctor, "--host-mem", options_.host_mem,
+        "Host memory that a question may use (default: what is available)", "SIZE");
+    add(doctor, "--cudart", options_.cudart,
+        "NVIDIA's runtime library for H0 (default: looked for)", "FILE");
+    doctor.footer(R"(Examples:
+  superpipe doctor                              all questions, a few minutes at most
+  superpipe doctor --quick --output truth.json  in less than a minute; text here, JSON in the file
+  superpipe doctor --probe H1,H3 --json         two of them
+  superpipe doctor --no-probes                  only what driver, devices and host say of themselves
+  superpipe doctor --simulate --quick           on simgpu
+
+Each question is asked in a process of its own; one that crashes, hangs or fails is reported and does
+not change the exit code. Exit code: 0 programs can run under superpipe here, 1 something stands in
+the way (no driver, too old a driver, no device, a missing part), 2 bad usage.)");
+  }
+  int start(const CommandLine& line) override {
+    if (line.command) return bad_usage(name(), "it takes no command");
+    if (const auto problem = problem_with(options_)) return bad_usage(name(), *problem);
+    return doctor_command(options_);
+  }
+
+ private:
+  DoctorOptions options_;
+};
+
+/// All of them, in the order of the help.
+std::vector<std::unique_ptr<Subcommand>> all_subcommands() {
+  std::vector<std::unique_ptr<Subcommand>> all;
+  all.push_back(std::make_unique<RunSubcommand>());
+  all.push_back(std::make_unique<ProfileSubcommand>());
+  all.push_back(std::make_unique<VerifySubcommand>());
+  all.push_back(std::make_unique<BudgetSubcommand>());
+  all.push_back(std::make_unique<DoctorSubcommand>());
+  return all;
+}
+
+// The parser, and the subcommands, whose options it fills.
 class Parser {
  public:
   Parser() {
     app_.set_version_flag("--version", "superpipe " SUPERPIPE_VERSION);
     app_.require_subcommand(1);
     app_.footer(
-        "Later versions: profile, plan, report, export, top.\n"
+        "Later versions: plan, report, export, top.\n"
         "superpipe run --help has examples.");
-    run_ = app_.add_subcommand("run", "Run a command under superpipe");
-    run_->formatter(std::make_shared<RunFormatter>());
-    add_run_flags(*run_, run_options);
-    run_->footer(run_help_footer());
-    verify_ = app_.add_subcommand(
-        "verify", "Compare what a command copies out of the device without and with superpipe");
-    verify_->formatter(std::make_shared<RunFormatter>());
-    add_verify_flags(*verify_, verify_options);
-    doctor_ = app_.add_subcommand(
-        "doctor", "Say what this machine offers, what its device answers, and what is missing");
-    add_doctor_flags(*doctor_, doctor_options);
-    budget_ = app_.add_subcommand("budget",
-                                  "Say or change how much of the device a running program may use");
-    add_budget_words(*budget_, budget_options);
+    for (const auto& subcommand : subcommands_) {
+      apps_.push_back(app_.add_subcommand(subcommand->name(), subcommand->purpose()));
+      subcommand->add_to(*apps_.back());
+    }
   }
 
   // Fills the options. Returns the exit code if that is all there is to do: the words are wrong, or
@@ -210,76 +341,39 @@ class Parser {
     return std::nullopt;
   }
 
-  [[nodiscard]] bool is_doctor() const { return doctor_->parsed(); }
-  [[nodiscard]] bool is_budget() const { return budget_->parsed(); }
-  [[nodiscard]] bool is_verify() const { return verify_->parsed(); }
-
-  RunOptions run_options;
-  DoctorOptions doctor_options;
-  BudgetOptions budget_options;
-  VerifyOptions verify_options;
-
- private:
-  [[nodiscard]] std::string parsed_command() const {
-    if (run_->parsed()) return "run";
-    if (verify_->parsed()) return "verify";
-    if (budget_->parsed()) return "budget";
-    return doctor_->parsed() ? "doctor" : "";
+  // The one that was asked for; null: none was.
+  [[nodiscard]] Subcommand* parsed() const {
+    for (std::size_t i = 0; i < apps_.size(); ++i) {
+      if (apps_[i]->parsed()) return subcommands_[i].get();
+    }
+    return nullptr;
   }
 
+ private:
   [[nodiscard]] int refuse_extra_word() const {
-    const std::string command = parsed_command();
+    const Subcommand* const subcommand = parsed();
     const auto extras = app_.remaining(true);
     const std::string word = extras.empty() ? "" : extras.front();
-    if ((command == "run" || command == "verify") && !is_flag(word)) {
-      return bad_usage(command, "'" + word + "' is not a flag; put the command after \"--\": " +
-                                    "superpipe " + command + " [FLAGS] -- " + word + " ...");
+    if (subcommand == nullptr) return bad_usage("", no_such_flag(word, ""));
+    return bad_usage(subcommand->name(), is_flag(word) ? no_such_flag(word, subcommand->name())
+                                                       : subcommand->too_much(word));
+  }
+
+  // What to say where no subcommand was found; `first` is the first word, empty if there is none.
+  [[nodiscard]] std::string no_subcommand(const std::string& first) const {
+    if (is_flag(first)) return no_such_flag(first, "");
+    std::string names;
+    for (const auto& subcommand : subcommands_) {
+      names += (names.empty() ? "" : ", ") + subcommand->name();
     }
-    if (command == "budget" && !is_flag(word)) {
-      return bad_usage(command, "'" + word + "' is too much: it takes a process and a size");
-    }
-    return bad_usage(command, no_such_flag(word, command));
+    return (first.empty() ? "no subcommand" : "there is no subcommand '" + first + "'") +
+           "; it is one of " + names + " (see --help)";
   }
 
   CLI::App app_{"superpipe: runs CUDA programs whose models are larger than the GPU", "superpipe"};
-  CLI::App* run_ = nullptr;
-  CLI::App* doctor_ = nullptr;
-  CLI::App* budget_ = nullptr;
-  CLI::App* verify_ = nullptr;
+  const std::vector<std::unique_ptr<Subcommand>> subcommands_ = all_subcommands();
+  std::vector<CLI::App*> apps_;  // in the same order
 };
-
-int start_doctor(const DoctorOptions& options, const CommandLine& line) {
-  if (line.command) return bad_usage("doctor", "it takes no command");
-  if (const auto problem = problem_with(options)) return bad_usage("doctor", *problem);
-  return doctor_command(options);
-}
-
-int start_budget(const BudgetOptions& options, const CommandLine& line) {
-  if (line.command) return bad_usage("budget", "it takes no command");
-  if (const auto problem = problem_with(options)) return bad_usage("budget", *problem);
-  return budget_command(options);
-}
-
-// Puts the command of `line` into `options`. @return the exit code if there is none.
-std::optional<int> take_command(const std::string& name, const CommandLine& line,
-                                RunOptions& options) {
-  if (line.command) options.command = *line.command;
-  if (!options.command.empty() && !options.command.front().empty()) return std::nullopt;
-  return bad_usage(
-      name, "no command; put it after \"--\": superpipe " + name + " [FLAGS] -- COMMAND ...");
-}
-
-int start_run(RunOptions options, const CommandLine& line) {
-  if (const auto code = take_command("run", line, options)) return *code;
-  if (const auto problem = problem_with(options)) return bad_usage("run", *problem);
-  return run_command(options);
-}
-
-int start_verify(VerifyOptions options, const CommandLine& line) {
-  if (const auto code = take_command("verify", line, options.run)) return *code;
-  if (const auto problem = problem_with(options)) return bad_usage("verify", *problem);
-  return verify_command(options);
-}
 
 int run_main(int argc, char** argv) {
   // What follows "--" belongs to the program that is run, whatever it looks like.
@@ -294,10 +388,7 @@ int run_main(int argc, char** argv) {
   }
   Parser parser;
   if (const auto code = parser.parse(line)) return *code;
-  if (parser.is_budget()) return start_budget(parser.budget_options, line);
-  if (parser.is_verify()) return start_verify(parser.verify_options, line);
-  if (parser.is_doctor()) return start_doctor(parser.doctor_options, line);
-  return start_run(parser.run_options, line);
+  return parser.parsed()->start(line);
 }
 
 }  // namespace

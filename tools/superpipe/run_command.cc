@@ -15,13 +15,15 @@
 namespace superpipe::cli {
 namespace {
 
-int fail(int code, const std::string& line) {
-  std::cerr << "superpipe run: " << line << '\n';
+/// Says on stderr why the run that `options` ask for does not take place. @return `code`.
+int fail(const RunOptions& options, int code, const std::string& line) {
+  std::cerr << "superpipe " << options.subcommand << ": " << line << '\n';
   return code;
 }
 
 // Replaces this process. Returns the exit code if that failed.
-int execute(const std::vector<std::string>& command) {
+int execute(const RunOptions& options) {
+  const std::vector<std::string>& command = options.command;
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
   for (const std::string& argument : command) {
@@ -32,20 +34,21 @@ int execute(const std::vector<std::string>& command) {
   execvp(arguments[0], arguments.data());
   const int error = errno;
   if (error == ENOENT) {
-    return fail(kCommandNotFound,
+    return fail(options, kCommandNotFound,
                 "cannot start '" + command[0] +
                     "': it, or the interpreter in its first line, does not exist");
   }
-  return fail(kNotExecutable, "cannot execute '" + command[0] + "': " + std::strerror(error));
+  return fail(options, kNotExecutable,
+              "cannot execute '" + command[0] + "': " + std::strerror(error));
 }
 
 }  // namespace
 
 int run_command(const RunOptions& options) {
   const RunPreparation ready = prepare_run(options);
-  if (!ready.ok()) return fail(ready.code, ready.problem);
+  if (!ready.ok()) return fail(options, ready.code, ready.problem);
   apply(environment_changes(options, ready.parts, ready.program));
-  return execute(options.command);
+  return execute(options);
 }
 
 }  // namespace superpipe::cli

@@ -1,4 +1,4 @@
-// `superpipe run`: starts a program under superpipe.
+// `superpipe run` and `superpipe profile`: start a program under superpipe.
 #pragma once
 
 #include "tools/superpipe/run_options.h"

@@ -1,9 +1,11 @@
 #include "tools/superpipe/run_environment.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 
 #include "policy/policy_engine.h"
+#include "profiler/trace_file.h"
 
 namespace superpipe::cli {
 namespace {
@@ -78,6 +80,10 @@ std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
   for (const Setting& setting : all_settings()) {
     const std::string& flag = options.flag(setting.id);
     if (setting.has_variable() && !flag.empty()) changes.push_back({setting.variable, flag});
+  }
+  if (const std::string& trace = options.flag(SettingId::kTrace); !trace.empty()) {
+    changes.push_back({variable_of(SettingId::kTrace), std::filesystem::absolute(trace).string()});
+    changes.push_back({kTraceRunVariable, make_trace_run()});
   }
   const bool is_scheduled = values.given(SettingId::kPolicy) != nullptr ||
                             values.given(SettingId::kK) != nullptr ||

@@ -12,8 +12,10 @@
 
 namespace superpipe::cli {
 
-/// A command line of `superpipe run`, unchecked.
+/// A command line of `superpipe run`, or of `superpipe profile`, which is a run with a trace;
+/// unchecked.
 struct RunOptions {
+  const char* subcommand = "run";  ///< for messages
   /// The values of flags as typed, by SettingId; empty: not given. A switch that was given is "1".
   std::array<std::string, kSettingCount> flags;
   std::vector<std::string> command;  ///< what stands after "--"

@@ -1,0 +1,112 @@
+// What hooks tell a trace, where one is recorded: allocations, frees, copies and other uses.
+//
+// Each function is one predictable branch where none is.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "interposer/driver/cuda_api.h"
+#include "interposer/managed_context.h"
+#include "policy/units.h"
+#include "profiler/trace_recorder.h"
+#include "residency/use_token.h"
+
+namespace superpipe {
+
+/// The program allocated `size` bytes at `address`: a managed buffer, or memory of the driver's.
+/// `stream`: in whose order; nullopt: at once.
+inline void trace_allocation(ManagedContext& managed, CUdeviceptr address, std::size_t size,
+                             std::optional<StreamHandle> stream) noexcept {
+  TraceRecorder* const trace = managed.trace();
+  if (trace == nullptr) [[likely]] {
+    return;
+  }
+  TraceAllocation event;
+  event.address = address;
+  event.size = Bytes{size};
+  if (managed.in_arena(address)) {
+    const auto range = managed.residency().find(address);
+    if (!range) return;
+    event.buffer = range->id;
+    event.footprint = round_up(range->size, managed.granule());
+  }
+  const auto handle = stream ? std::optional(static_cast<std::uint64_t>(*stream)) : std::nullopt;
+  trace->add(std::chrono::steady_clock::now(), event, handle);
+}
+
+/// Frees through `free`, which returns what has kOk or CUDA_SUCCESS, `success`, if it did, and
+/// tells of it. As of before the call: another thread may have the buffer's id just after it.
+template <typename Result, typename Free>
+Result trace_free(ManagedContext& managed, CUdeviceptr address, std::optional<StreamHandle> stream,
+                  Result success, const Free& free) noexcept {
+  TraceRecorder* const trace = managed.trace();
+  if (trace == nullptr) [[likely]] {
+    return free();
+  }
+  TraceFree event;
+  event.address = address;
+  if (const auto range = managed.residency().find(address)) event.buffer = range->id;
+  const auto time = std::chrono::steady_clock::now();
+  const Result result = free();
+  const auto handle = stream ? std::optional(static_cast<std::uint64_t>(*stream)) : std::nullopt;
+  if (result == success) trace->add(time, event, handle);
+  return result;
+}
+
+/// An operation that is no launch is about to be submitted; `token` has its buffers.
+inline void trace_use(ManagedContext& managed, const UseToken& token, bool writes,
+                      StreamHandle stream) noexcept {
+  TraceRecorder* const trace = managed.trace();
+  if (trace == nullptr) [[likely]] {
+    return;
+  }
+  trace->use(std::chrono::steady_clock::now(), writes, static_cast<std::uint64_t>(stream),
+             token.buffers());
+}
+
+/// A part of a copy between the host and the managed buffer at `address` is about to be submitted,
+/// and goes by `route`.
+inline void trace_copy(ManagedContext& managed, CUdeviceptr address, const CopyRoute& route,
+                       bool to_device, StreamHandle stream) noexcept {
+  TraceRecorder* const trace = managed.trace();
+  if (trace == nullptr) [[likely]] {
+    return;
+  }
+  const auto range = managed.residency().find(address);
+  if (!range) return;
+  trace->add(std::chrono::steady_clock::now(),
+             TraceCopy{range->id, Bytes{address - range->base}, route.size, to_device,
+                       route.host != nullptr, 0},
+             static_cast<std::uint64_t>(stream));
+}
+
+/// Records a launch. A function of its own, so that the launch path is short where nothing is
+/// recorded.
+[[gnu::noinline]] inline void record_launch(TraceRecorder& trace, std::uint64_t number,
+                                            KernelId kernel, StreamHandle stream,
+                                            std::span<const BufferId> buffers) noexcept {
+  trace.launch(std::chrono::steady_clock::now(), number, kernel, static_cast<std::uint64_t>(stream),
+               buffers);
+}
+
+/// A launch of `kernel` without managed buffers is about to be submitted. It has the number of the
+/// last launch that has some.
+inline void trace_launch(ManagedContext& managed, KernelId kernel, StreamHandle stream) noexcept {
+  if (TraceRecorder* const trace = managed.trace(); trace != nullptr) [[unlikely]] {
+    record_launch(*trace, managed.residency().launches(), kernel, stream, {});
+  }
+}
+
+/// The same with buffers: those of `token`.
+inline void trace_launch(ManagedContext& managed, KernelId kernel, StreamHandle stream,
+                         const UseToken& token) noexcept {
+  if (TraceRecorder* const trace = managed.trace(); trace != nullptr) [[unlikely]] {
+    record_launch(*trace, token.launch(), kernel, stream, token.buffers());
+  }
+}
+
+}  // namespace superpipe

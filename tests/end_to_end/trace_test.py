@@ -1,0 +1,181 @@
+"""`superpipe profile` records what the program did and what superpipe did, and harms the program in no case."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from collections import Counter
+from pathlib import Path
+
+from simulated_run import BUILD, FAST, LAYERS, MIB, SUPERPIPE, EndToEndCase, layers, run
+
+READER = BUILD / "tests" / "trace_text"
+LAYER_COUNT, PASSES = 6, 5
+PROGRAM = layers(LAYER_COUNT, 2, passes=PASSES)
+
+
+class Trace:
+    """A trace as trace_text prints it."""
+
+    def __init__(self, path: Path) -> None:
+        finished = subprocess.run([str(READER), str(path)], capture_output=True, text=True, timeout=60)
+        if finished.returncode != 0:
+            raise AssertionError(finished.stderr)
+        self.lines = [line.split(" ") for line in finished.stdout.splitlines()]
+        self.counts = Counter(line[0] for line in self.lines)
+        self.properties: dict[str, list[str]] = {}
+        for line in self.of("property"):
+            self.properties.setdefault(line[1], []).append(" ".join(line[2:]))
+        (end,) = self.of("end")
+        self.is_complete, self.events, self.dropped = end[1] == "1", int(end[2]), int(end[3])
+
+    def of(self, kind: str) -> list[list[str]]:
+        return [line for line in self.lines if line[0] == kind]
+
+    def numbers(self, kind: str) -> list[list[int]]:
+        """The fields of each event of a kind, without time and thread."""
+        return [[int(word) for word in line[3:]] for line in self.of(kind)]
+
+
+class TraceCase(EndToEndCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="superpipe-trace-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.file = self.folder / "run.sptrace"
+
+    def record(self, command: list, *flags: str, environment: dict[str, str] | None = None) -> tuple:
+        outcome = run(command, "--trace", str(self.file), *flags, environment=environment)
+        return outcome, Trace(self.file)
+
+
+class Recording(TraceCase):
+    def check_launches(self, trace: Trace) -> None:
+        self.assertTrue(trace.is_complete)
+        self.assertEqual(trace.dropped, 0)
+        # A launch of the weights' kernel each layer and pass at least, which names its layer's buffer.
+        launches = trace.of("launch")
+        kernels = {line[1]: " ".join(line[2:]) for line in trace.of("kernel")}
+        self.assertTrue(all(kernels.values()))
+        with_buffers = [line for line in launches if len(line) > 6]
+        self.assertEqual(len(with_buffers), LAYER_COUNT * PASSES)
+        numbers = [int(line[3]) for line in with_buffers]
+        self.assertEqual(numbers, list(range(1, LAYER_COUNT * PASSES + 1)))
+        order = [line[6] for line in with_buffers]
+        self.assertEqual(order, order[:LAYER_COUNT] * PASSES)
+        self.assertEqual(len(set(order)), LAYER_COUNT)
+        # What was allocated: the layers as buffers, smaller things as the driver's own; all were freed.
+        self.assertEqual(len([a for a in trace.numbers("allocation") if a[0] > 0]), LAYER_COUNT)
+        self.assertGreater(len([a for a in trace.numbers("allocation") if a[0] == 0]), 0)
+        self.assertEqual(trace.counts["free"], trace.counts["allocation"])
+        self.assertIn("--passes", trace.properties["process.argument"])
+        self.assertTrue(trace.properties["device.name"][0].startswith("simgpu"))
+
+    def test_with_everything_resident(self) -> None:
+        reference = run(PROGRAM, without_superpipe=True)
+        outcome, trace = self.record(PROGRAM)
+        self.assert_same_output(outcome, reference)
+        self.check_launches(trace)
+        self.assertEqual(trace.properties["policy.name"], ["auto"])
+        self.assertEqual(trace.counts["eviction"], 0)
+        self.assertEqual([fetch for fetch in trace.numbers("fetch") if fetch[3] > 0], [])
+        line = self.lines(outcome.stderr, "superpipe: trace: ")
+        self.assertEqual(line, [f"superpipe: trace: {trace.events} events, 0 dropped, "
+                                f"{self.file.stat().st_size} bytes in {self.file}"])
+        self.assertEqual(outcome.stderr.splitlines()[-1], line[0])
+
+    def test_while_offloading(self) -> None:
+        reference = run(PROGRAM, without_superpipe=True)
+        outcome, trace = self.record(PROGRAM, "--k", "3")
+        self.assert_same_output(outcome, reference)
+        self.check_launches(trace)
+        fetches, evictions = trace.numbers("fetch"), trace.numbers("eviction")
+        self.assertEqual(sum(fetch[3] for fetch in fetches), outcome.stats["h2d_bytes"])
+        self.assertEqual(sum(eviction[3] for eviction in evictions), outcome.stats["d2h_bytes"])
+        self.assertEqual(len([fetch for fetch in fetches if fetch[3] > 0]), outcome.stats["fetches"])
+        self.assertEqual(len(evictions), outcome.stats["evictions"])
+        self.assertGreater(trace.counts["transfer_end"], 0)
+        self.assertGreater(trace.counts["pass"], 0)
+        stalled_ms = sum(stall[1] for stall in trace.numbers("stall")) / 1e6
+        self.assertLessEqual(abs(stalled_ms - outcome.stats["stall_ms"]), 0.05 * outcome.stats["stall_ms"] + 0.01)
+
+    def test_a_budget_in_bytes(self) -> None:
+        _, trace = self.record(PROGRAM, "--gpu-mem", "12M")
+        self.assertGreater(trace.numbers("budget")[-1][0], 0)
+        for pages, *_ in trace.numbers("memory"):
+            self.assertLessEqual(pages, 12 * MIB)
+
+    def test_an_access_takes_at_most_24_bytes(self) -> None:
+        _, trace = self.record(layers(LAYER_COUNT, 2, passes=200))
+        accesses = sum(len(line) - 6 for line in trace.of("launch"))
+        self.assertGreaterEqual(accesses, LAYER_COUNT * 200)
+        self.assertLessEqual(self.file.stat().st_size / accesses, 24)
+
+    def test_an_event_takes_at_most_8_bytes_while_offloading(self) -> None:
+        _, trace = self.record(layers(LAYER_COUNT, 2, passes=200), "--k", "3")
+        self.assertGreater(trace.events, 5 * LAYER_COUNT * 200)
+        self.assertLessEqual(self.file.stat().st_size / trace.events, 8)
+
+
+class Processes(TraceCase):
+    def test_each_process_has_a_file_of_its_own(self) -> None:
+        program = " ".join(str(word) for word in layers(2, 1)[:5])
+        outcome = run(["/bin/sh", "-c", f"{program}; {program}"], "--trace", str(self.file),
+                      environment={"SIMGPU_KERNELS": f"{LAYERS}.simgpu.so"})
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        files = sorted(self.folder.iterdir())
+        self.assertEqual(len(files), 2, files)
+        self.assertEqual(files[0], self.file)
+        traces = [Trace(file) for file in files]
+        self.assertEqual(traces[0].properties["trace.run"], traces[1].properties["trace.run"])
+        self.assertEqual(files[1].name, f"{self.file.name}.{traces[1].properties['process.id'][0]}")
+
+    def test_a_process_that_dies_leaves_what_it_did(self) -> None:
+        program = subprocess.Popen(
+            [str(SUPERPIPE), "profile", "-o", str(self.file), "--simulate", "--k", "3", "--",
+             str(LAYERS), "--layers", str(LAYER_COUNT), "--layer-mib", "2", "--passes", "100000"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **FAST})
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and program.poll() is None:
+            if self.file.exists() and self.file.stat().st_size > 10_000:
+                break
+            time.sleep(0.01)
+        program.send_signal(signal.SIGKILL)
+        self.assertEqual(program.wait(30), -signal.SIGKILL)
+        trace = Trace(self.file)
+        self.assertFalse(trace.is_complete)
+        self.assertGreater(trace.counts["launch"], LAYER_COUNT)
+
+
+class BadFiles(TraceCase):
+    def test_no_permission_is_refused_before_anything_starts(self) -> None:
+        finished = subprocess.run([str(SUPERPIPE), "profile", "-o", "/no/such/folder/t", "--", "true"],
+                                  capture_output=True, text=True, timeout=60)
+        self.assertEqual(finished.returncode, 2)
+        self.assertEqual(len(finished.stderr.splitlines()), 1)
+        self.assertIn("/no/such/folder", finished.stderr)
+
+    def test_a_file_that_cannot_be_written_is_said_and_the_program_goes_on(self) -> None:
+        reference = run(PROGRAM, without_superpipe=True)
+        for name, why in (("/no/such/folder/t", "No such file"), ("/dev/full", "No space left")):
+            with self.subTest(file=name):
+                outcome = run(PROGRAM, "--k", "3", environment={"SUPERPIPE_TRACE": name})
+                self.assert_same_output(outcome, reference)
+                (line,) = self.lines(outcome.stderr, name)
+                self.assertIn(why, line)
+                self.assertIn("the program goes on without being recorded", line)
+                self.assertLess(outcome.peak, reference.peak)
+
+    def test_profile_needs_a_file_and_a_command(self) -> None:
+        for words, says in ((["--", "true"], "-o FILE"), (["-o", "t"], "no command")):
+            finished = subprocess.run([str(SUPERPIPE), "profile", *words], capture_output=True, text=True, timeout=60)
+            self.assertEqual(finished.returncode, 2)
+            self.assertIn(says, finished.stderr)
+            self.assertEqual(len(finished.stderr.splitlines()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
