@@ -52,14 +52,15 @@ if(SUPERPIPE_FUZZ)
   target_link_options(superpipe_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# What compresses traces. The archive, because a preloaded library brings nothing into a program that the program may have in
+# What compresses and checks traces. The archive, because a preloaded library brings nothing into a program that the program may have in
 # another version.
 find_path(SUPERPIPE_ZSTD_INCLUDE zstd.h REQUIRED)
+find_path(SUPERPIPE_XXHASH_INCLUDE xxhash.h REQUIRED)
 find_library(SUPERPIPE_ZSTD_ARCHIVE libzstd.a REQUIRED)
-mark_as_advanced(SUPERPIPE_ZSTD_INCLUDE SUPERPIPE_ZSTD_ARCHIVE)
+mark_as_advanced(SUPERPIPE_ZSTD_INCLUDE SUPERPIPE_XXHASH_INCLUDE SUPERPIPE_ZSTD_ARCHIVE)
 add_library(superpipe_zstd INTERFACE)
 add_library(superpipe::zstd ALIAS superpipe_zstd)
-target_include_directories(superpipe_zstd SYSTEM INTERFACE ${SUPERPIPE_ZSTD_INCLUDE})
+target_include_directories(superpipe_zstd SYSTEM INTERFACE ${SUPERPIPE_ZSTD_INCLUDE} ${SUPERPIPE_XXHASH_INCLUDE})
 target_link_libraries(superpipe_zstd INTERFACE ${SUPERPIPE_ZSTD_ARCHIVE})
 
 # superpipe_timeout(OUT SECONDS): how long a test that takes at most a quarter of SECONDS by itself may take. A busy machine

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "interposer/call_sites.h"
 #include "interposer/driver/cuda_api.h"
 #include "interposer/managed_context.h"
 #include "policy/units.h"
@@ -34,6 +35,7 @@ inline void trace_allocation(ManagedContext& managed, CUdeviceptr address, std::
     event.buffer = range->id;
     event.footprint = round_up(range->size, managed.granule());
   }
+  event.call_site = call_site_of_hook(*trace);
   const auto handle = stream ? std::optional(static_cast<std::uint64_t>(*stream)) : std::nullopt;
   trace->add(std::chrono::steady_clock::now(), event, handle);
 }

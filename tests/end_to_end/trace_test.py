@@ -71,6 +71,13 @@ class Recording(TraceCase):
         self.assertEqual(len([a for a in trace.numbers("allocation") if a[0] > 0]), LAYER_COUNT)
         self.assertGreater(len([a for a in trace.numbers("allocation") if a[0] == 0]), 0)
         self.assertEqual(trace.counts["free"], trace.counts["allocation"])
+        # Each was made somewhere in the program, outside superpipe's library; the layers all in one place.
+        sites = {line[1]: " ".join(line[2:]) for line in trace.of("call_site")}
+        self.assertTrue(all(str(LAYERS) in frames for frames in sites.values()), sites)
+        self.assertFalse(any("libsuperpipe.so" in frames for frames in sites.values()), sites)
+        made_at = {str(a[4]) for a in trace.numbers("allocation") if a[0] > 0}
+        self.assertEqual(len(made_at), 1)
+        self.assertIn(made_at.pop(), sites)
         self.assertIn("--passes", trace.properties["process.argument"])
         self.assertTrue(trace.properties["device.name"][0].startswith("simgpu"))
 

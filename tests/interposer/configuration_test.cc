@@ -237,7 +237,6 @@ INSTANTIATE_TEST_SUITE_P(
                  "SUPERPIPE_POLICY",
                  "needs SUPERPIPE_K or SUPERPIPE_GPU_MEM"},
         BadValue{"Plan", {{"SUPERPIPE_PLAN", "p"}}, "SUPERPIPE_PLAN", "not available"},
-        BadValue{"Trace", {{"SUPERPIPE_TRACE", "t"}}, "SUPERPIPE_TRACE", "not available"},
         BadValue{"WriteBack", {{"SUPERPIPE_WRITEBACK", "never"}}, "SUPERPIPE_WRITEBACK", "always"},
         BadValue{"HostMapped",
                  {{"SUPERPIPE_EVICTED", "host-mapped"}},
