@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/virtual_time/program.h"
+#include "bench/virtual_time/kernels.h"
 
 namespace superpipe::bench {
 

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "bench/virtual_time/experiment.h"
-#include "bench/virtual_time/pass_trace.h"
 #include "bench/virtual_time/report.h"
 #include "bench/virtual_time/workloads.h"
 #include "policy/piece_size.h"
 #include "policy/policy_engine.h"
+#include "residency/virtual_time/experiment.h"
+#include "residency/virtual_time/pass_trace.h"
 
 namespace superpipe::bench {
 namespace {

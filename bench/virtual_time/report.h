@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "bench/virtual_time/experiment.h"
-#include "bench/virtual_time/pass_trace.h"
+#include "residency/virtual_time/experiment.h"
+#include "residency/virtual_time/pass_trace.h"
 
 namespace superpipe::bench {
+
+using namespace virtual_time;
 
 /// Means over passes, per pass unless it says otherwise; times in milliseconds.
 struct SteadyState {

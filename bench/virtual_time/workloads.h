@@ -1,7 +1,7 @@
 // Programs for virtual time: what they allocate, copy, launch and free, in which order, and how
 // long their kernels compute.
 //
-// Sizes are those of published models; program.h has the assumptions on compute times.
+// Sizes are those of published models; kernels.h has the assumptions on compute times.
 #pragma once
 
 #include <memory>
@@ -9,20 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/virtual_time/program.h"
+#include "bench/virtual_time/kernels.h"
 
 namespace superpipe::bench {
-
-/// A program that sets itself up once and then does the same again and again, or nearly the same.
-///
-/// Deterministic: what looks random is drawn from a seed of its own.
-class Workload {
- public:
-  virtual ~Workload() = default;
-  virtual void load(Program& program) = 0;
-  /// One pass: what is repeated. `number` counts from 0.
-  virtual void run_pass(Program& program, int number) = 0;
-};
 
 /// A workload that can be asked for by name.
 struct WorkloadEntry {

@@ -1,5 +1,5 @@
 // The real manager and policies in virtual time, on programs whose times are known.
-#include "bench/virtual_time/experiment.h"
+#include "residency/virtual_time/experiment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,11 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include "bench/virtual_time/pass_trace.h"
+#include "bench/virtual_time/workloads.h"
 #include "policy/piece_size.h"
 #include "profiler/pass_times.h"
+#include "residency/virtual_time/pass_trace.h"
 
 namespace superpipe::bench {
+
+using namespace virtual_time;
+
 namespace {
 
 using std::chrono::microseconds;

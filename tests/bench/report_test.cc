@@ -8,6 +8,9 @@
 #include <sstream>
 
 namespace superpipe::bench {
+
+using namespace virtual_time;
+
 namespace {
 
 using std::chrono::milliseconds;

@@ -8,9 +8,12 @@
 #include <ctime>
 #include <vector>
 
-#include "bench/virtual_time/experiment.h"
+#include "residency/virtual_time/experiment.h"
 
 namespace superpipe::bench {
+
+using namespace virtual_time;
+
 namespace {
 
 using std::chrono::microseconds;

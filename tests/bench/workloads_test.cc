@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <set>
 
-#include "bench/virtual_time/pass_trace.h"
+#include "residency/virtual_time/pass_trace.h"
 
 namespace superpipe::bench {
+
+using namespace virtual_time;
+
 namespace {
 
 constexpr Bytes kExact{1};

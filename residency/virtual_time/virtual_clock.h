@@ -9,7 +9,7 @@
 
 #include "residency/worker.h"
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 
 /// A moment or a span of virtual time. Moments count from the clock's beginning.
 using Time = std::chrono::nanoseconds;
@@ -103,4 +103,4 @@ class VirtualClock : public WorkerClock {
   bool waited_in_call_ = false;
 };
 
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time

@@ -1,5 +1,5 @@
 // Streams, events, copies and kernels of a device that only counts time.
-#include "bench/virtual_time/virtual_device.h"
+#include "residency/virtual_time/virtual_device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <array>
 #include <chrono>
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 namespace {
 
 using std::chrono::milliseconds;
@@ -277,4 +277,4 @@ TEST_F(VirtualDeviceTest, SaysWhenAPageIsDestroyedUnderACopy) {
 }
 
 }  // namespace
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time

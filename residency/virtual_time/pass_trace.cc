@@ -1,4 +1,4 @@
-#include "bench/virtual_time/pass_trace.h"
+#include "residency/virtual_time/pass_trace.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "policy/reference_traffic.h"
 #include "policy/windowed_bound.h"
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 namespace {
 
 class Recorder : public Program {
@@ -174,4 +174,4 @@ Bounds bounds_of(const PassTrace& trace, std::size_t first, Bytes budget,
   return bounds;
 }
 
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time

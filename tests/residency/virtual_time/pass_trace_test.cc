@@ -1,11 +1,11 @@
 // What a workload needs in a pass, and what no schedule can beat.
-#include "bench/virtual_time/pass_trace.h"
+#include "residency/virtual_time/pass_trace.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 namespace {
 
 /// A pass names two weights, and a buffer that it allocates and frees; a third weight is idle.
@@ -86,4 +86,4 @@ TEST(BoundsOf, CountsWhatOthersFetchFromThatPassOn) {
 }
 
 }  // namespace
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time

@@ -3,9 +3,9 @@
 
 #include <deque>
 
-#include "bench/virtual_time/virtual_clock.h"
+#include "residency/virtual_time/virtual_clock.h"
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 
 /// Hands out spans of time that do not overlap.
 ///
@@ -31,4 +31,4 @@ class Engine {
   Time busy_{0};
 };
 
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time

@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <vector>
 
-#include "bench/virtual_time/workloads.h"
 #include "policy/timing_model.h"
 #include "policy/units.h"
+#include "residency/virtual_time/program.h"
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 
 /// One launch: which buffers it names, and how long it computes.
 struct TracedLaunch {
@@ -57,4 +57,4 @@ struct Bounds {
 [[nodiscard]] Bounds bounds_of(const PassTrace& trace, std::size_t first, Bytes budget,
                                Bandwidth host_to_device);
 
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time

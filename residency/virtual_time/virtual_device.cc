@@ -1,11 +1,11 @@
-#include "bench/virtual_time/virtual_device.h"
+#include "residency/virtual_time/virtual_device.h"
 
 #include <algorithm>
 #include <iterator>
 #include <numeric>
 #include <utility>
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 namespace {
 
 constexpr std::size_t kMostViolations = 16;
@@ -372,4 +372,4 @@ Status VirtualDevice::unpin(void* host) {
   return Status::kOk;
 }
 
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time

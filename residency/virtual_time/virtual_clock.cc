@@ -1,9 +1,9 @@
-#include "bench/virtual_time/virtual_clock.h"
+#include "residency/virtual_time/virtual_clock.h"
 
 #include <algorithm>
 #include <cassert>
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 
 std::chrono::steady_clock::time_point VirtualClock::time_point() const {
   // Not at the epoch of the clock, which residency takes for "long ago" in places.
@@ -76,4 +76,4 @@ void VirtualClock::end_round(std::chrono::nanoseconds rest) noexcept {
   advance_to(ended);
 }
 
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time

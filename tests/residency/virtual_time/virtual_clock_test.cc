@@ -1,11 +1,11 @@
 // When the program's thread and the worker do what, in virtual time.
-#include "bench/virtual_time/virtual_clock.h"
+#include "residency/virtual_time/virtual_clock.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 namespace {
 
 constexpr ThreadCosts kCosts{Time{1}, Time{5}, Time{1000}};
@@ -127,4 +127,4 @@ TEST(VirtualClock, TheStockerHasATimeOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time

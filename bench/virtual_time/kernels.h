@@ -1,4 +1,4 @@
-// What a program in virtual time can do, and the kernels that it launches.
+// The kernels that workloads launch, and how long they compute.
 //
 // Compute times are estimates for one device of the class of an RTX 4090 or A6000 (kSpeed): a
 // kernel that reads each byte once takes bytes / memory speed, one that multiplies large matrices
@@ -12,39 +12,11 @@
 
 #include "policy/timing_model.h"
 #include "policy/units.h"
+#include "residency/virtual_time/program.h"
 
 namespace superpipe::bench {
 
-/// Names a buffer of a program. Never used again for another one.
-enum class Handle : std::uint32_t {};
-
-constexpr std::uint32_t index_of(Handle handle) { return static_cast<std::uint32_t>(handle); }
-
-/// A buffer that a launch names.
-struct Named {
-  Handle buffer{};
-  bool is_written = false;  ///< the kernel changes it; superpipe is not told
-};
-/// The kernel only reads it.
-constexpr Named reads(Handle buffer) { return {buffer, false}; }
-/// The kernel changes it.
-constexpr Named writes(Handle buffer) { return {buffer, true}; }
-
-/// What a program can do. All of it takes place on one stream.
-class Program {
- public:
-  virtual ~Program() = default;
-  /// Allocates in stream order, as PyTorch does with the backend cudaMallocAsync.
-  virtual Handle allocate(Bytes size) = 0;
-  /// Frees in stream order.
-  virtual void free(Handle buffer) = 0;
-  /// Copies the whole buffer from pageable host memory, and waits for that.
-  virtual void upload(Handle buffer) = 0;
-  /// Launches a kernel that names `buffers` and computes for `compute`.
-  virtual void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) = 0;
-  /// Waits until all that was submitted is over.
-  virtual void synchronize() = 0;
-};
+using namespace virtual_time;
 
 /// The device that kernels compute on. An RTX 4090 reads 1008 GB/s and an A6000 768 GB/s; matrices
 /// of halves run at 60 to 150 TFLOP/s on them in practice.

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "bench/virtual_time/virtual_clock.h"
-#include "bench/virtual_time/virtual_device.h"
-#include "bench/virtual_time/workloads.h"
 #include "policy/policy_engine.h"
 #include "policy/units.h"
 #include "profiler/run_figures.h"
+#include "residency/virtual_time/program.h"
+#include "residency/virtual_time/virtual_clock.h"
+#include "residency/virtual_time/virtual_device.h"
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 
 /// What the surroundings do to a program before a pass begins.
 struct Disturbance {
@@ -67,4 +67,4 @@ struct Outcome {
 /// Runs `workload` from its loading on. Deterministic: depends on nothing but its arguments.
 [[nodiscard]] Outcome run(Workload& workload, const Experiment& experiment);
 
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time

@@ -19,12 +19,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "bench/virtual_time/engine.h"
-#include "bench/virtual_time/virtual_clock.h"
 #include "policy/timing_model.h"
 #include "residency/device_memory.h"
+#include "residency/virtual_time/engine.h"
+#include "residency/virtual_time/virtual_clock.h"
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 
 /// The calls of a device that are counted.
 enum class DeviceCall : std::size_t {
@@ -238,4 +238,4 @@ class VirtualDevice : public DeviceMemory {
   std::vector<std::string> violations_;
 };
 
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time

@@ -1,8 +1,8 @@
-#include "bench/virtual_time/engine.h"
+#include "residency/virtual_time/engine.h"
 
 #include <algorithm>
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 
 Engine::Span Engine::reserve(Time ready, Time length) {
   Time begin = ready;
@@ -21,4 +21,4 @@ void Engine::forget_before(Time moment) {
   while (!spans_.empty() && spans_.front().end <= moment) spans_.pop_front();
 }
 
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time

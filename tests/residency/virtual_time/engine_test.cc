@@ -1,9 +1,9 @@
 // Spans of time of an engine that does one thing at a time.
-#include "bench/virtual_time/engine.h"
+#include "residency/virtual_time/engine.h"
 
 #include <gtest/gtest.h>
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 namespace {
 
 TEST(Engine, WorkThatIsReadyTogetherRunsOneAfterAnother) {
@@ -33,4 +33,4 @@ TEST(Engine, ForgetsOnlyWhatIsOver) {
 }
 
 }  // namespace
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time

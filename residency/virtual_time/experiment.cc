@@ -1,4 +1,4 @@
-#include "bench/virtual_time/experiment.h"
+#include "residency/virtual_time/experiment.h"
 
 #include <algorithm>
 #include <functional>
@@ -8,7 +8,7 @@
 
 #include "residency/residency_manager.h"
 
-namespace superpipe::bench {
+namespace superpipe::virtual_time {
 namespace {
 
 /// Ends a workload whose call failed.
@@ -236,4 +236,4 @@ Outcome run(Workload& workload, const Experiment& experiment) {
   return outcome;
 }
 
-}  // namespace superpipe::bench
+}  // namespace superpipe::virtual_time
