@@ -59,6 +59,14 @@ class Strays : public Program {
     program_.launch(kernel, named, compute);
   }
   void synchronize() override { program_.synchronize(); }
+  void copy_in(Handle buffer, Bytes offset, Bytes size) override {
+    program_.copy_in(buffer, offset, size);
+  }
+  void copy_out(Handle buffer, Bytes offset, Bytes size) override {
+    program_.copy_out(buffer, offset, size);
+  }
+  void use(std::span<const Named> buffers, Seconds time) override { program_.use(buffers, time); }
+  void work(Seconds time) override { program_.work(time); }
 
  private:
   Program& program_;

@@ -30,7 +30,11 @@ class VirtualProgram : public Program {
       : experiment_(experiment), clock_(experiment.threads), device_(experiment.device, clock_) {
     ResidencyOptions options;
     options.policy.kind = experiment.policy;
-    if (experiment.policy != PolicyKind::kResident) options.policy.budget = experiment.budget;
+    options.policy.k = experiment.k;
+    options.policy.k_prime = experiment.k_prime;
+    if (experiment.policy != PolicyKind::kResident && !experiment.k) {
+      options.policy.budget = experiment.budget;
+    }
     options.piece_size = experiment.piece_size;
     options.compares_digests = experiment.compares_digests;
     options.host_limit = Bytes{std::uint64_t{1} << 42};  // address space that nobody touches
@@ -60,14 +64,15 @@ class VirtualProgram : public Program {
     if (status != Status::kOk) throw CallFailed("a free", status, warning_);
   }
 
-  void upload(Handle buffer) override {
+  void upload(Handle buffer) override { copy_in(buffer, Bytes{}, buffers_[index_of(buffer)].size); }
+
+  void copy_in(Handle buffer, Bytes offset, Bytes size) override {
     begin_call();
-    const VirtualDevice::Operand& memory = buffers_[index_of(buffer)];
-    for (Bytes done; done < memory.size;) {
-      const Address address = memory.address + done.count();
+    const Address begin = buffers_[index_of(buffer)].address + offset.count();
+    for (Bytes done; done < size;) {
+      const Address address = begin + done.count();
       UseToken token;
-      const auto route =
-          manager_->begin_copy_in(address, memory.size - done, stream(), true, token);
+      const auto route = manager_->begin_copy_in(address, size - done, stream(), true, token);
       if (!route.ok()) throw CallFailed("a copy from the host", route.status(), warning_);
       if (route->host == nullptr) {
         device_.upload(stream(), address, route->size);
@@ -80,15 +85,47 @@ class VirtualProgram : public Program {
     }
   }
 
+  void copy_out(Handle buffer, Bytes offset, Bytes size) override {
+    begin_call();
+    const Address begin = buffers_[index_of(buffer)].address + offset.count();
+    for (Bytes done; done < size;) {
+      const Address address = begin + done.count();
+      UseToken token;
+      const auto route = manager_->begin_copy_out(address, size - done, stream(), true, token);
+      if (!route.ok()) throw CallFailed("a copy to the host", route.status(), warning_);
+      if (route->host == nullptr) {
+        sleep_until(device_.download(stream(), address, route->size));
+      } else {
+        sleep_until(device_.end_of(stream()));
+        clock_.charge(std::chrono::round<Time>(experiment_.host_copies.time_for(route->size)));
+      }
+      manager_->end_use(token, stream(), true);
+      done += route->size;
+    }
+  }
+
+  void use(std::span<const Named> buffers, Seconds time) override {
+    begin_call();
+    const bool writes = list_operands(buffers);
+    UseToken token;
+    const Status status = manager_->begin_use(words_, writes, stream(), token);
+    if (status != Status::kOk) throw CallFailed("a memset or a copy", status, warning_);
+    sleep_until(device_.may_launch_at());
+    (void)device_.launch(stream(), operands_, std::chrono::round<Time>(time));
+    manager_->end_use(token, stream(), true);
+  }
+
+  void work(Seconds time) override { clock_.charge(std::chrono::round<Time>(time)); }
+
   void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) override {
     begin_call();
-    words_.clear();
-    operands_.clear();
-    for (const Named& named : buffers) {
-      const VirtualDevice::Operand& memory = buffers_[index_of(named.buffer)];
-      words_.push_back(memory.address);
-      operands_.push_back({memory.address, memory.size, named.is_written});
+    if (buffers.empty()) {
+      sleep_until(device_.may_launch_at());
+      (void)device_.launch(stream(), {}, std::chrono::round<Time>(compute));
+      pass_.compute += std::chrono::round<Time>(compute);
+      return;
     }
+    (void)list_operands(buffers);
     const Time asked = clock_.now();
     UseToken token;
     const Status status = manager_->begin_launch(kernel, words_, stream(), token);
@@ -178,6 +215,20 @@ class VirtualProgram : public Program {
 
  private:
   [[nodiscard]] StreamHandle stream() const { return device_.program_stream(); }
+
+  // Fills words_ and operands_. @return whether any of them is written.
+  bool list_operands(std::span<const Named> buffers) {
+    words_.clear();
+    operands_.clear();
+    bool writes = false;
+    for (const Named& named : buffers) {
+      const VirtualDevice::Operand& memory = buffers_[index_of(named.buffer)];
+      words_.push_back(memory.address);
+      operands_.push_back({memory.address, memory.size, named.is_written});
+      writes = writes || named.is_written;
+    }
+    return writes;
+  }
 
   void begin_call() {
     clock_.run_rounds(clock_.time(Thread::kProgram), run_round_, run_stocker_);

@@ -25,7 +25,9 @@ struct Disturbance {
 /// What is run.
 struct Experiment {
   PolicyKind policy = PolicyKind::kSuperpipeline;
-  Bytes budget;                  ///< device bytes of managed buffers; the headroom is none
+  Bytes budget;            ///< device bytes of managed buffers; the headroom is none; void with a k
+  std::optional<int> k{};  ///< layers on the device, for policies that count them
+  std::optional<int> k_prime{};  ///< layers moved at a time
   Bytes piece_size;              ///< ResidencyOptions::piece_size
   bool compares_digests = true;  ///< ResidencyOptions::compares_digests
   int passes = 10;

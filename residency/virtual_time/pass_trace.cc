@@ -49,6 +49,10 @@ class Recorder : public Program {
     }
   }
   void synchronize() override {}
+  void copy_in(Handle /*buffer*/, Bytes /*offset*/, Bytes /*size*/) override {}
+  void copy_out(Handle /*buffer*/, Bytes /*offset*/, Bytes /*size*/) override {}
+  void use(std::span<const Named> /*buffers*/, Seconds /*time*/) override {}
+  void work(Seconds /*time*/) override {}
 
   void begin_pass() {
     trace_.passes.emplace_back();

@@ -34,10 +34,19 @@ class Program {
   virtual void free(Handle buffer) = 0;
   /// Copies the whole buffer from pageable host memory, and waits for that.
   virtual void upload(Handle buffer) = 0;
-  /// Launches a kernel that names `buffers` and computes for `compute`.
+  /// Launches a kernel that names `buffers` and computes for `compute`. Superpipe is not told of
+  /// one that names none.
   virtual void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) = 0;
   /// Waits until all that was submitted is over.
   virtual void synchronize() = 0;
+  /// Copies `size` bytes from pageable host memory to `offset` of the buffer, and waits for that.
+  virtual void copy_in(Handle buffer, Bytes offset, Bytes size) = 0;
+  /// Copies them to the host, behind all that was submitted, and waits for that.
+  virtual void copy_out(Handle buffer, Bytes offset, Bytes size) = 0;
+  /// A memset or a copy on the device, of which policy is not told.
+  virtual void use(std::span<const Named> buffers, Seconds time) = 0;
+  /// The program's thread is busy with something else.
+  virtual void work(Seconds time) = 0;
 };
 
 /// A program that sets itself up once and then does the same again and again, or nearly the same.

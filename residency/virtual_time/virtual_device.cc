@@ -129,6 +129,24 @@ void VirtualDevice::upload(StreamHandle stream, Address address, Bytes size) {
   clock_.advance_to(span.end);
 }
 
+Time VirtualDevice::download(StreamHandle stream, Address address, Bytes size) {
+  Time since{0};
+  const bool mapped = for_each_mapping(
+      address, size, [&](const Mapping& mapping) { since = std::max(since, mapping.since); });
+  if (!mapped) violate("the program copied from memory that is not mapped");
+  clock_.advance_to(since);
+  clock_.charge(options_.costs.enqueue_copy);
+  const Engine::Span span =
+      copy(to_host_, options_.to_host, {address, nullptr, size}, streams_[stream]);
+  (void)for_each_mapping(address, size, [&](Mapping& mapping) {
+    Content& content = pages_[static_cast<std::uint64_t>(mapping.page)].content;
+    if (content.written > span.begin) violate("the program copied out what was not there");
+    content.read = std::max(content.read, span.end);
+    mapping.used_until = std::max(mapping.used_until, span.end);
+  });
+  return span.end;
+}
+
 void VirtualDevice::note_host_write(const void* host) {
   Content& content = host_[host];
   if (content.read > clock_.now()) violate("the program wrote to a host copy that was being read");

@@ -134,6 +134,9 @@ class VirtualDevice : public DeviceMemory {
   Launched launch(StreamHandle stream, std::span<const Operand> operands, Time compute);
   /// A copy of the program from pageable memory to `address`; returns when it is done.
   void upload(StreamHandle stream, Address address, Bytes size);
+  /// A copy of the program to pageable memory from `address`, behind the work of `stream`.
+  /// @return when it is done, for which the program's thread has to wait.
+  Time download(StreamHandle stream, Address address, Bytes size);
   /// The program copied into the host copy at `host` itself, until now.
   void note_host_write(const void* host);
   /// Other processes hold `bytes` of the device from now on.

@@ -1,0 +1,238 @@
+// Plans of programs whose times are known.
+#include "tools/superpipe/planner/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tests/tools/planner/written_trace.h"
+#include "tools/superpipe/planner/cards.h"
+#include "tools/superpipe/planner/trade_off_svg.h"
+
+namespace superpipe::cli {
+namespace {
+
+using testing::WrittenTrace;
+
+constexpr Bandwidth kLink{25e9};
+
+TracedProgram program_of(WrittenTrace& trace) {
+  auto program = trace.program();
+  EXPECT_TRUE(std::holds_alternative<TracedProgram>(program)) << std::get<std::string>(program);
+  return std::get<TracedProgram>(std::move(program));
+}
+
+class PlannerTest : public ::testing::Test {
+ protected:
+  static constexpr int kLayers = 16;
+  static constexpr Bytes kLayer = 128_MiB;
+  static constexpr Bytes kContext = 512_MiB;
+
+  static TracedProgram cycle() {
+    WrittenTrace trace;
+    testing::write_cycle(trace, kLayers, kLayer, 12);
+    return program_of(trace);
+  }
+
+  TracedProgram program_ = cycle();
+  Planner planner_{program_, kLink};
+};
+
+TEST_F(PlannerTest, AProgramIsWhatItsTraceTells) {
+  EXPECT_EQ(program_.launches(), 12U * kLayers);
+  EXPECT_EQ(program_.peak(), kLayers * kLayer + 2_MiB);
+  EXPECT_EQ(program_.largest_launch(), kLayer + 2_MiB);
+  EXPECT_EQ(program_.largest_kernel(), "kernel1");
+  EXPECT_DOUBLE_EQ(program_.measured_share(), 1);
+  EXPECT_EQ(program_.run().context, kContext);
+  EXPECT_FALSE(program_.is_written(0)) << "it was copied in";
+  EXPECT_TRUE(program_.is_written(kLayers)) << "only a kernel can have written it";
+  EXPECT_EQ(planner_.needed(), kContext + kLayers * kLayer + 2_MiB);
+  EXPECT_EQ(planner_.least(), kContext + kLayer + 2_MiB);
+}
+
+TEST_F(PlannerTest, PassesAreFoundFromTheFirstOn) {
+  ASSERT_EQ(planner_.passes().size(), Planner::kMostPasses);
+  for (std::size_t pass = 0; pass < planner_.passes().size(); ++pass) {
+    EXPECT_EQ(planner_.passes().begins[pass] % kLayers, planner_.passes().begins[0] % kLayers);
+  }
+  EXPECT_LT(planner_.passes().begins[0], static_cast<std::size_t>(kLayers));
+}
+
+TEST_F(PlannerTest, WithAllOnTheDeviceAPassTakesWhatItsKernelsTake) {
+  EXPECT_NEAR(planner_.resident_pass_ms(), kLayers, 0.2);
+  const Prediction whole = planner_.predict({PolicyKind::kAuto, planner_.needed() + 64_MiB});
+  EXPECT_EQ(whole.problem, "");
+  EXPECT_NEAR(whole.pass_ms, kLayers, 0.2);
+  EXPECT_EQ(whole.to_device_bytes, 0);
+}
+
+TEST_F(PlannerTest, AtHalfOfItAPassTakesWhatTheLinkTakes) {
+  const Prediction half = planner_.predict({PolicyKind::kAuto, kContext + kLayers / 2 * kLayer});
+  EXPECT_EQ(half.problem, "");
+  const double least = 1e3 * static_cast<double>((kLayers / 2 * kLayer).count()) / 25e9;
+  EXPECT_GT(half.pass_ms, 0.95 * least);
+  EXPECT_LT(half.pass_ms, 1.3 * least);
+  ASSERT_TRUE(half.bound_ms.has_value());
+  EXPECT_GE(half.pass_ms, 0.99 * *half.bound_ms);
+  EXPECT_LE(half.peak, kContext + kLayers / 2 * kLayer);
+  EXPECT_LT(half.to_host_bytes, static_cast<double>(kLayer.count())) << "nobody writes weights";
+  const Prediction slower = Planner(program_, Bandwidth{12e9})
+                                .predict({PolicyKind::kAuto, kContext + kLayers / 2 * kLayer});
+  EXPECT_GT(slower.pass_ms, 1.8 * half.pass_ms);
+}
+
+TEST_F(PlannerTest, PoliciesThatCountLayersTakeAKOrABudget) {
+  const Prediction layers = planner_.predict({PolicyKind::kSuperpipeline, Bytes{}, 4, 2});
+  EXPECT_EQ(layers.problem, "");
+  EXPECT_GT(layers.pass_ms, planner_.resident_pass_ms());
+  EXPECT_FALSE(layers.bound_ms.has_value()) << "a k is no budget";
+  const Prediction budget =
+      planner_.predict({PolicyKind::kSuperpipeline, kContext + kLayers / 2 * kLayer});
+  EXPECT_EQ(budget.problem, "");
+}
+
+TEST_F(PlannerTest, WhatDoesNotRunSaysWhy) {
+  EXPECT_NE(planner_.predict({PolicyKind::kAuto, kContext}).problem, "");
+  EXPECT_NE(planner_.predict({PolicyKind::kAuto, kContext + 64_MiB}).problem, "");
+  EXPECT_EQ(planner_.predict({PolicyKind::kAuto, planner_.least() + 2_MiB}).problem, "");
+}
+
+TEST_F(PlannerTest, TheTracedRunIsPredictedAsItWasMeasured) {
+  const auto accuracy = planner_.accuracy();
+  ASSERT_TRUE(accuracy.has_value());
+  EXPECT_NEAR(accuracy->pass_error(), 0, 0.02);
+}
+
+TEST_F(PlannerTest, ThePictureHasALineForEachPolicyAndNoneForWhatDoesNotRun) {
+  const std::vector<Prediction> rows{planner_.predict({PolicyKind::kAuto, kContext + 8 * kLayer}),
+                                     planner_.predict({PolicyKind::kAuto, planner_.needed()}),
+                                     planner_.predict({PolicyKind::kNaive, kContext + 8 * kLayer}),
+                                     planner_.predict({PolicyKind::kLru, kContext})};
+  const std::string svg = trade_off_svg(rows, planner_.resident_pass_ms());
+  EXPECT_EQ(svg.rfind("<svg ", 0), 0U);
+  EXPECT_NE(svg.find(">auto</text>"), std::string::npos);
+  EXPECT_NE(svg.find(">naive</text>"), std::string::npos);
+  EXPECT_EQ(svg.find(">lru</text>"), std::string::npos);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_NE(trade_off_svg({}, 0).find("</svg>"), std::string::npos);
+}
+
+TEST(TracedProgramTest, TimesThatNobodyTookAreThoseOfTheKernelsOtherLaunches) {
+  WrittenTrace trace;
+  const BufferId small = trace.allocate(2_MiB);
+  const BufferId large = trace.allocate(8_MiB);
+  trace.launch(1, {small}, 100'000);
+  trace.launch(1, {large}, 0);
+  trace.launch(2, {small}, 0);
+  const TracedProgram program = program_of(trace);
+  const auto compute = [&program](std::size_t launch) {
+    return program.steps()[program.step_of_launch(launch)].compute_us;
+  };
+  EXPECT_FLOAT_EQ(compute(0), 100);
+  EXPECT_FLOAT_EQ(compute(1), 400) << "four times the bytes";
+  EXPECT_FLOAT_EQ(compute(2), 100) << "as fast as all others";
+  EXPECT_NEAR(program.measured_share(), 1.0 / 6, 1e-6);
+}
+
+TEST(TracedProgramTest, ATimeOfSeveralLaunchesIsDividedByWhatTheyName) {
+  WrittenTrace trace;
+  const BufferId small = trace.allocate(2_MiB);
+  const BufferId large = trace.allocate(6_MiB);
+  trace.launch(1, {small}, 0);
+  trace.launch(2, {large}, 0);
+  trace.add(TraceKernelTime{{2}, 0, 80'000, 2});
+  const TracedProgram program = program_of(trace);
+  EXPECT_FLOAT_EQ(program.steps()[program.step_of_launch(0)].compute_us, 20);
+  EXPECT_FLOAT_EQ(program.steps()[program.step_of_launch(1)].compute_us, 60);
+}
+
+TEST(TracedProgramTest, WithoutAnyTimeTheLengthOfTheTraceIsDivided) {
+  WrittenTrace trace;
+  const BufferId buffer = trace.allocate(2_MiB);
+  for (int i = 0; i < 101; ++i) trace.launch(1, {buffer}, 0);
+  const TracedProgram program = program_of(trace);
+  EXPECT_NEAR(program.steps()[program.step_of_launch(50)].compute_us, 5, 0.1);
+  EXPECT_EQ(program.measured_share(), 0);
+}
+
+TEST(TracedProgramTest, WhatWasWrittenBackAgainAndAgainIsWritten) {
+  WrittenTrace trace;
+  const BufferId buffer = trace.allocate(4_MiB);
+  trace.copy(buffer, 4_MiB, true);
+  trace.launch(1, {buffer}, 1000);
+  trace.add(TraceEviction{{1}, buffer, {}, 4_MiB, 4_MiB});
+  trace.add(TraceEviction{{2}, buffer, {}, 4_MiB, 4_MiB});
+  EXPECT_TRUE(program_of(trace).is_written(0));
+}
+
+TEST(TracedProgramTest, AReusedIdIsAnotherBuffer) {
+  WrittenTrace trace;
+  const BufferId first = trace.allocate(4_MiB);
+  trace.launch(1, {first}, 1000);
+  trace.add(TraceAllocation{first, 0x2000, 2_MiB, 2_MiB, 1, 0});  // its free was not recorded
+  trace.launch(1, {first, BufferId{77}}, 1000);                   // of 77 nothing is known
+  const TracedProgram program = program_of(trace);
+  EXPECT_EQ(program.buffers(), 2U);
+  EXPECT_EQ(program.peak(), 4_MiB);
+  EXPECT_EQ(program.names(program.steps()[program.step_of_launch(1)]).size(), 1U);
+  EXPECT_EQ(program.names(program.steps()[program.step_of_launch(1)])[0], 1U);
+}
+
+TEST(TracedProgramTest, ATraceWithoutLaunchesIsRefused) {
+  WrittenTrace trace;
+  (void)trace.allocate(4_MiB);
+  const auto program = trace.program();
+  ASSERT_TRUE(std::holds_alternative<std::string>(program));
+  EXPECT_NE(std::get<std::string>(program).find("no launch"), std::string::npos);
+}
+
+TEST(PlannerOfShortPassesTest, PassesAreFoundThoughTheProgramNeverWaits) {
+  WrittenTrace trace;
+  std::vector<BufferId> buffers;
+  for (int i = 0; i < 8; ++i) buffers.push_back(trace.allocate(2_MiB));
+  for (int launch = 0; launch < 160; ++launch) {
+    trace.launch(1, {buffers[static_cast<std::size_t>(launch) % 8]}, 50'000);
+    trace.launch(2, {}, 10'000);  // of this one policy is not told
+  }
+  const TracedProgram program = program_of(trace);
+  EXPECT_EQ(program.launches(), 160U);
+  const Planner planner(program, kLink);
+  EXPECT_EQ(planner.passes().size(), Planner::kMostPasses);
+  EXPECT_NEAR(planner.resident_pass_ms(), 8 * 0.06, 0.02);
+}
+
+TEST(PlannerOfOnePassTest, AProgramThatDoesNotRepeatIsPlannedAsAWhole) {
+  WrittenTrace trace;
+  std::vector<BufferId> buffers;
+  for (int i = 0; i < 20; ++i) buffers.push_back(trace.allocate(8_MiB));
+  for (std::uint32_t i = 0; i < 20; ++i) trace.launch(i + 1, {buffers[i]}, 100'000);
+  const TracedProgram program = program_of(trace);
+  const Planner planner(program, kLink);
+  EXPECT_EQ(planner.passes().size(), 0U);
+  EXPECT_NEAR(planner.resident_pass_ms(), 2, 0.2);
+  EXPECT_EQ(planner.predict({PolicyKind::kAuto, 512_MiB + 64_MiB}).problem, "");
+  EXPECT_FALSE(planner.accuracy().has_value());
+}
+
+TEST(CardsTest, AreFoundAsPeopleWriteThem) {
+  ASSERT_NE(find_card("RTX 4090"), nullptr);
+  EXPECT_EQ(find_card("rtx-4090")->memory, 24_GiB);
+  EXPECT_EQ(find_card("GeForce RTX 4090"), find_card("rtx4090"));
+  EXPECT_EQ(find_card("rtx9999"), nullptr);
+  EXPECT_EQ(find_card(""), nullptr);
+  for (const Card& card : all_cards()) EXPECT_TRUE(link_named(card.link)) << card.name;
+}
+
+TEST(LinksTest, AreNamesOrNumbers) {
+  EXPECT_EQ(link_named("gen4")->bytes_per_second, 25e9);
+  EXPECT_EQ(link_named("31.5")->bytes_per_second, 31.5e9);
+  for (const char* const bad : {"", "gen9", "0", "-1", "nan", "inf", "25GB"}) {
+    EXPECT_FALSE(link_named(bad)) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace superpipe::cli

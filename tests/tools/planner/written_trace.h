@@ -1,0 +1,124 @@
+// Traces of programs that tests make up.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "policy/units.h"
+#include "profiler/trace_reader.h"
+#include "profiler/trace_writer.h"
+#include "tools/superpipe/planner/traced_program.h"
+
+namespace superpipe::cli::testing {
+
+/// A sink in memory.
+class MemorySink : public TraceSink {
+ public:
+  std::optional<std::string> write(std::span<const std::byte> bytes) override {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return std::nullopt;
+  }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Writes the trace of a program, call by call; a call takes `kCall` of the host's time.
+class WrittenTrace {
+ public:
+  static constexpr std::int64_t kCall = 5'000;
+
+  explicit WrittenTrace(const std::vector<std::pair<std::string, std::string>>& properties = {}) {
+    writer_.add_property("policy.name", "resident");
+    writer_.add_property("device.total_bytes", std::to_string((24_GiB).count()));
+    writer_.add_property("device.context_bytes", std::to_string((512_MiB).count()));
+    writer_.add_property("process.argument", "./program");
+    for (const auto& [key, value] : properties) writer_.add_property(key, value);
+    writer_.begin();
+    writer_.define(TraceThread{1, 4711});
+    writer_.define(TraceStream{1, 0x5550});
+  }
+
+  BufferId allocate(Bytes size) {
+    const BufferId buffer{buffers_++};
+    writer_.add(next(), TraceAllocation{buffer, 0x1000, size, round_up(size, 2_MiB), 1, 0});
+    return buffer;
+  }
+  void free(BufferId buffer) { writer_.add(next(), TraceFree{buffer, 0x1000, 1}); }
+  void copy(BufferId buffer, Bytes size, bool to_device) {
+    writer_.add(next(), TraceCopy{buffer, Bytes{}, size, to_device, false, 1});
+  }
+  /// A launch that computes for `compute` ns; 0: nobody took its time.
+  void launch(std::uint32_t kernel, const std::vector<BufferId>& buffers, std::uint64_t compute) {
+    if (kernel > kernels_) {
+      writer_.define(TraceKernel{kernel, 1000 + kernel, "kernel" + std::to_string(kernel)});
+      kernels_ = kernel;
+    }
+    const TraceMoment when = next();
+    writer_.add(when, TraceLaunch{{++launches_}, kernel, 1, buffers});
+    device_ = std::max(device_, when.time) + static_cast<std::int64_t>(compute);
+    if (compute == 0) return;
+    writer_.add(when, TraceKernelTime{
+                          {launches_}, device_ - static_cast<std::int64_t>(compute), compute, 1});
+  }
+  /// The program waits for the device.
+  void wait() { host_ = std::max(host_, device_); }
+  template <typename Event>
+  void add(const Event& event) {
+    writer_.add(next(), event);
+  }
+
+  /// The trace as it was written.
+  std::span<const std::byte> finish() {
+    writer_.finish(host_, 0);
+    return sink_.bytes();
+  }
+  /// The program that it tells of.
+  std::variant<TracedProgram, std::string> program() {
+    auto reader =
+        TraceReader::from(std::make_unique<TraceBytesSource>(finish()), "program.sptrace");
+    if (!reader.ok()) return reader.error().message;
+    return TracedProgram::read(*reader);
+  }
+
+ private:
+  TraceMoment next() {
+    host_ += kCall;
+    return {host_, 1};
+  }
+
+  MemorySink sink_;
+  TraceWriter writer_{sink_};
+  std::int64_t host_ = 0;
+  std::int64_t device_ = 0;
+  std::uint32_t buffers_ = 0;
+  std::uint32_t kernels_ = 0;
+  std::uint64_t launches_ = 0;
+};
+
+/// A program that copies `layers` weights of `size` to the device and then uses one after the
+/// other, `passes` times, each for a millisecond; a small result is copied out after each pass.
+inline void write_cycle(WrittenTrace& trace, int layers, Bytes size, int passes) {
+  std::vector<BufferId> weights;
+  for (int i = 0; i < layers; ++i) {
+    weights.push_back(trace.allocate(size));
+    trace.copy(weights.back(), size, true);
+  }
+  const BufferId state = trace.allocate(2_MiB);
+  for (int pass = 0; pass < passes; ++pass) {
+    for (int i = 0; i < layers; ++i) {
+      trace.launch(static_cast<std::uint32_t>(1 + i % 3),
+                   {weights[static_cast<std::size_t>(i)], state}, 1'000'000);
+    }
+    trace.wait();
+    trace.copy(state, 4_KiB, false);
+  }
+}
+
+}  // namespace superpipe::cli::testing

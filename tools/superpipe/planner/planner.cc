@@ -1,0 +1,132 @@
+#include "tools/superpipe/planner/planner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "policy/budget.h"
+#include "policy/piece_size.h"
+#include "residency/virtual_time/experiment.h"
+#include "residency/virtual_time/pass_trace.h"
+
+namespace superpipe::cli {
+namespace {
+
+using Milliseconds = std::chrono::duration<double, std::milli>;
+using virtual_time::Outcome;
+using virtual_time::PassFigures;
+
+// Orders are known after two passes.
+constexpr std::size_t kFirstSteady = 2;
+
+double milliseconds(Seconds time) { return Milliseconds(time).count(); }
+
+}  // namespace
+
+double PlanAccuracy::peak_error() const {
+  return measured_peak == Bytes{} ? 0
+                                  : static_cast<double>(predicted_peak.count()) /
+                                            static_cast<double>(measured_peak.count()) -
+                                        1;
+}
+
+Planner::Planner(const TracedProgram& program, Bandwidth link)
+    : program_(program), link_(link), passes_(find_passes(program, kMostLaunches)) {
+  all_passes_ = passes_.size();
+  last_launch_ = passes_.begins.empty() ? 0 : passes_.begins.back();
+  if (passes_.size() > kMostPasses) passes_.begins.resize(kMostPasses + 1);
+  resident_pass_ms_ = replay({PolicyKind::kResident, Bytes{}}, Bytes{}).pass_ms;
+}
+
+Bytes Planner::overhead() const {
+  const TracedRun& run = program_.run();
+  return run.context + run.passthrough + run.headroom;
+}
+
+Prediction Planner::predict(const PlanQuestion& question) const {
+  const Bytes managed = saturating_subtract(question.gpu_mem, overhead());
+  if (question.policy != PolicyKind::kResident && !question.k && managed == Bytes{}) {
+    Prediction none;
+    none.question = question;
+    none.problem = "nothing is left beside the context and the driver's own memory, " +
+                   format_bytes(overhead());
+    return none;
+  }
+  return replay(question, managed);
+}
+
+Prediction Planner::replay(const PlanQuestion& question, Bytes managed) const {
+  virtual_time::Experiment experiment;
+  experiment.policy = question.policy;
+  experiment.budget = managed;
+  experiment.k = question.k;
+  experiment.k_prime = question.k_prime;
+  experiment.device.granularity = program_.run().granule;
+  experiment.device.to_device = experiment.device.to_host = link_;
+  experiment.device.costs.launch = virtual_time::Time{0};  // what the thread did is in the steps
+  experiment.passes = static_cast<int>(std::max<std::size_t>(passes_.size(), 1));
+  if (counts_bytes(question.policy)) {
+    experiment.piece_size = piece_size_for(managed, program_.run().granule);
+  }
+  TracedWorkload workload(program_, passes_);
+  const Outcome outcome = virtual_time::run(workload, experiment);
+
+  Prediction prediction;
+  prediction.question = question;
+  prediction.problem = outcome.error;
+  prediction.load_ms = milliseconds(outcome.load);
+  prediction.peak = outcome.peak_pages + overhead();
+  if (outcome.passes.empty()) return prediction;
+  prediction.first_pass_ms = milliseconds(outcome.passes.front().time);
+  const std::size_t first = outcome.passes.size() > kFirstSteady ? kFirstSteady : 0;
+  const auto steady = static_cast<double>(outcome.passes.size() - first);
+  for (std::size_t i = first; i < outcome.passes.size(); ++i) {
+    const PassFigures& pass = outcome.passes[i];
+    prediction.pass_ms += milliseconds(pass.time) / steady;
+    prediction.stall_ms += milliseconds(pass.device_wait + pass.host_wait) / steady;
+    prediction.to_device_bytes += static_cast<double>(pass.to_device.count()) / steady;
+    prediction.to_host_bytes += static_cast<double>(pass.to_host.count()) / steady;
+  }
+  if (question.policy == PolicyKind::kResident || question.k || !prediction.problem.empty()) {
+    return prediction;
+  }
+  TracedWorkload recorded(program_, passes_);
+  const auto trace =
+      virtual_time::record_passes(recorded, experiment.passes, program_.run().granule);
+  const auto bounds = virtual_time::bounds_of(trace, first, managed, link_);
+  prediction.bound_ms = milliseconds(bounds.windowed);
+  prediction.physical_ms = milliseconds(bounds.physical);
+  return prediction;
+}
+
+std::optional<PlanAccuracy> Planner::accuracy() const {
+  const TracedRun& run = program_.run();
+  if (passes_.size() <= kFirstSteady) return std::nullopt;
+  PlanQuestion question;
+  question.policy = run.policy;
+  question.k = run.k;
+  question.k_prime = run.k_prime;
+  question.gpu_mem = run.budget + run.context;
+  const Prediction replayed =
+      replay(question, saturating_subtract(run.budget, run.headroom + run.passthrough));
+  if (!replayed.problem.empty()) return std::nullopt;
+  // Passes of which only the beginning was looked at do not end with the trace.
+  if (program_.launches() - last_launch_ > (last_launch_ - passes_.begins.front()) / all_passes_) {
+    return std::nullopt;
+  }
+  const std::size_t first = passes_.begins.front();
+  const auto in_passes = static_cast<double>(last_launch_ - first);
+  // The trace may end within a pass.
+  const double share = in_passes / static_cast<double>(program_.launches() - first);
+  const std::int64_t length = program_.end_time() - program_.time_of_launch(first);
+  PlanAccuracy accuracy;
+  accuracy.measured_pass_ms =
+      static_cast<double>(length) * 1e-6 * share / static_cast<double>(all_passes_);
+  accuracy.predicted_pass_ms = replayed.pass_ms;
+  accuracy.measured_peak = run.peak_pages;
+  accuracy.predicted_peak = saturating_subtract(replayed.peak, overhead());
+  if (accuracy.measured_pass_ms <= 0) return std::nullopt;
+  return accuracy;
+}
+
+}  // namespace superpipe::cli

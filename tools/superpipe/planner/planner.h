@@ -1,0 +1,90 @@
+// What a traced program would do under another budget, policy, link: run again in virtual time.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "policy/policy_engine.h"
+#include "policy/timing_model.h"
+#include "policy/units.h"
+#include "tools/superpipe/planner/traced_program.h"
+#include "tools/superpipe/planner/traced_workload.h"
+
+namespace superpipe::cli {
+
+/// What is asked.
+struct PlanQuestion {
+  PolicyKind policy = PolicyKind::kAuto;
+  Bytes gpu_mem;  ///< all that the process takes of the device, as --gpu-mem; void with a k
+  std::optional<int> k{};
+  std::optional<int> k_prime{};
+};
+
+/// The answer. Times in milliseconds; those of passes, and bytes, are means over the passes that
+/// are replayed, without the first two where there are more.
+struct Prediction {
+  PlanQuestion question;
+  std::string problem{};  ///< why the program does not run so; empty: it does
+  double load_ms = 0;     ///< until the first pass begins
+  double first_pass_ms = 0;
+  double pass_ms = 0;
+  double stall_ms = 0;  ///< of a pass, the stream or the program's thread waited for transfers
+  std::optional<double>
+      bound_ms{};  ///< what no schedule can beat on that link (the windowed bound)
+  std::optional<double> physical_ms{};  ///< the physical bound
+  double to_device_bytes = 0;
+  double to_host_bytes = 0;
+  Bytes peak{};  ///< of all that the process takes of the device
+};
+
+/// How near the replay of the traced run comes to what was measured in it.
+struct PlanAccuracy {
+  /// From the first pass to the trace's end, over all passes: the host may be ahead of the device
+  /// until the program waits for that at its end.
+  double measured_pass_ms = 0;
+  double predicted_pass_ms = 0;
+  Bytes measured_peak{};
+  Bytes predicted_peak{};
+
+  /// By how much the prediction is off, as a share: 0.03 is 3 % too long.
+  [[nodiscard]] double pass_error() const { return predicted_pass_ms / measured_pass_ms - 1; }
+  [[nodiscard]] double peak_error() const;
+};
+
+/// Runs a traced program again and again. Deterministic. One thread.
+class Planner {
+ public:
+  /// At most so many launches of the trace are looked at, and passes replayed for each question.
+  static constexpr std::size_t kMostLaunches = 1'000'000;
+  static constexpr std::size_t kMostPasses = 8;
+
+  /// `program` must outlive it. `link`: each way.
+  Planner(const TracedProgram& program, Bandwidth link);
+
+  [[nodiscard]] const TracedPasses& passes() const { return passes_; }
+  /// What the program takes of the device besides its managed buffers, by what the trace says.
+  [[nodiscard]] Bytes overhead() const;
+  /// What it needs to have all of its buffers on the device.
+  [[nodiscard]] Bytes needed() const { return program_.peak() + overhead(); }
+  /// The least with which every launch finds room.
+  [[nodiscard]] Bytes least() const { return program_.largest_launch() + overhead(); }
+  /// The time of a pass with all on the device, in milliseconds.
+  [[nodiscard]] double resident_pass_ms() const { return resident_pass_ms_; }
+
+  [[nodiscard]] Prediction predict(const PlanQuestion& question) const;
+  /// nullopt: the trace has no passes to compare.
+  [[nodiscard]] std::optional<PlanAccuracy> accuracy() const;
+
+ private:
+  [[nodiscard]] Prediction replay(const PlanQuestion& question, Bytes managed) const;
+
+  const TracedProgram& program_;
+  const Bandwidth link_;
+  TracedPasses passes_;          ///< those that are replayed
+  std::size_t all_passes_ = 0;   ///< those that were found
+  std::size_t last_launch_ = 0;  ///< the one behind the last of them
+  double resident_pass_ms_ = 0;
+};
+
+}  // namespace superpipe::cli

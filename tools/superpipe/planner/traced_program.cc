@@ -1,0 +1,314 @@
+#include "tools/superpipe/planner/traced_program.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+#include "profiler/trace_event.h"
+
+namespace superpipe::cli {
+namespace {
+
+// A longer time between two calls is a wait in the first of them, or for a user.
+constexpr double kMostHostMicroseconds = 200;
+// More steps or names than that are not a program: a plan would take more memory than it may.
+constexpr std::size_t kMostSteps = 40'000'000;
+constexpr std::size_t kMostNames = 200'000'000;
+
+constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace
+
+/// Makes a program of what a reader finds.
+class TracedProgramBuilder final : public TraceVisitor {
+ public:
+  explicit TracedProgramBuilder(const TraceProperties& properties) { read_properties(properties); }
+
+  void on_kernel(const TraceKernel& event) override {
+    if (kernels_.size() <= event.index) kernels_.resize(event.index + std::size_t{1}, kNone);
+    kernels_[event.index] = static_cast<std::uint32_t>(program_.kernels_.size());
+    program_.kernels_.push_back(event.id);
+    kernel_names_.emplace_back(event.name);
+  }
+
+  void on_allocation(const TraceMoment& when, const TraceAllocation& event) override {
+    if (event.buffer == kNoBuffer) return;
+    end_life(event.buffer, when);
+    const auto number = static_cast<std::uint32_t>(program_.footprints_.size());
+    live_[event.buffer] = number;
+    program_.footprints_.push_back(event.footprint);
+    sizes_.push_back(event.size);
+    copied_in_.emplace_back();
+    written_back_.push_back(false);
+    live_bytes_ += event.footprint;
+    program_.peak_ = std::max(program_.peak_, live_bytes_);
+    TracedStep step;
+    step.kind = TracedStep::Kind::kAllocate;
+    step.buffer = number;
+    step.size = event.size;
+    add(when, step);
+  }
+  void on_free(const TraceMoment& when, const TraceFree& event) override {
+    if (event.buffer != kNoBuffer) end_life(event.buffer, when);
+  }
+  void on_launch(const TraceMoment& when, const TraceLaunch& event) override {
+    TracedStep step;
+    step.kind = TracedStep::Kind::kLaunch;
+    step.kernel = kernel_of(event.kernel);
+    const Bytes bytes = name_all(event.buffers, step);
+    if (bytes > program_.largest_launch_) {
+      program_.largest_launch_ = bytes;
+      program_.largest_kernel_ = kernel_names_[step.kernel];
+    }
+    if (launches_.empty()) {
+      first_launch_ = event.launch.value;
+      first_time_ = when.time;
+    }
+    launches_.push_back(static_cast<std::uint32_t>(program_.steps_.size()));
+    if (step.names > 0) {
+      program_.launch_steps_.push_back(launches_.back());
+      program_.launch_times_.push_back(when.time);
+    }
+    streams_.push_back(event.stream);
+    add(when, step);
+  }
+  void on_use(const TraceMoment& when, const TraceUse& event) override {
+    TracedStep step;
+    step.kind = TracedStep::Kind::kUse;
+    step.writes = event.writes;
+    (void)name_all(event.buffers, step);
+    add(when, step);
+  }
+  void on_copy(const TraceMoment& when, const TraceCopy& event) override {
+    const auto buffer = live_.find(event.buffer);
+    if (buffer == live_.end()) return;
+    const Bytes whole = sizes_[buffer->second];
+    if (event.offset > whole || event.size > whole - event.offset) return;
+    TracedStep step;
+    step.kind = event.to_device ? TracedStep::Kind::kCopyIn : TracedStep::Kind::kCopyOut;
+    step.buffer = buffer->second;
+    step.offset = event.offset;
+    step.size = event.size;
+    if (event.to_device) copied_in_[buffer->second] += event.size;
+    add(when, step);
+  }
+  void on_fetch(const TraceMoment& /*when*/, const TraceFetch& event) override {
+    program_.run_.to_device += event.size;
+  }
+  void on_eviction(const TraceMoment& /*when*/, const TraceEviction& event) override {
+    program_.run_.to_host += event.size;
+    const auto buffer = live_.find(event.buffer);
+    if (buffer == live_.end() || event.size == Bytes{}) return;
+    // The first one of each part says nothing: the host had no content before.
+    if (++evictions_[buffer->second] > kFirstEvictions) written_back_[buffer->second] = true;
+  }
+  void on_stall(const TraceMoment& /*when*/, const TraceStall& event) override {
+    program_.run_.stall_seconds += static_cast<double>(event.duration_ns) * 1e-9;
+  }
+  void on_budget(const TraceMoment& /*when*/, const TraceBudget& event) override {
+    program_.run_.budget = event.budget;
+  }
+  void on_memory(const TraceMoment& /*when*/, const TraceMemory& event) override {
+    program_.run_.peak_pages = std::max(program_.run_.peak_pages, event.pages);
+    program_.run_.passthrough = std::max(program_.run_.passthrough, event.passthrough);
+  }
+  void on_kernel_time(const TraceMoment& /*when*/, const TraceKernelTime& event) override {
+    times_.push_back({event.launch.value, event.launches, event.duration_ns});
+  }
+
+  std::variant<TracedProgram, std::string> finish(const TraceEnding& ending) {
+    if (is_too_large_) return std::string("it has more steps than a plan can be made of");
+    if (program_.launch_steps_.empty()) {
+      return std::string("it has no launch of a kernel that names a managed buffer");
+    }
+    program_.ending_ = ending;
+    program_.end_time_ = last_time_;
+    program_.run_.seconds = static_cast<double>(last_time_ - first_time_) * 1e-9;
+    for (std::size_t buffer = 0; buffer < sizes_.size(); ++buffer) {
+      const bool is_loaded = copied_in_[buffer].count() >= sizes_[buffer].count() / 2;
+      program_.written_.push_back(!is_loaded || written_back_[buffer]);
+    }
+    give_times();
+    return std::move(program_);
+  }
+
+ private:
+  static constexpr std::uint32_t kFirstEvictions = 1;
+
+  struct KernelTime {
+    std::uint64_t launch;
+    std::uint64_t launches;
+    std::uint64_t duration_ns;
+  };
+  struct Mean {
+    double time = 0;
+    double weight = 0;
+  };
+
+  void read_properties(const TraceProperties& properties) {
+    TracedRun& run = program_.run_;
+    const auto bytes = [&](const char* key) { return Bytes{properties.number(key).value_or(0)}; };
+    run.policy = policy_from_name(properties.text("policy.name").value_or("resident"))
+                     .value_or(PolicyKind::kResident);
+    if (const auto k = properties.number("policy.k")) run.k = static_cast<int>(*k);
+    if (const auto k = properties.number("policy.k_prime")) run.k_prime = static_cast<int>(*k);
+    run.budget = bytes("budget.bytes");
+    run.headroom = bytes("budget.headroom_bytes");
+    run.context = bytes("device.context_bytes");
+    run.device = bytes("device.total_bytes");
+    run.device_name = properties.text("device.name").value_or("");
+    if (const Bytes granule = bytes("buffer.granule_bytes"); granule > Bytes{}) {
+      run.granule = granule;
+    }
+    for (const std::string& word : properties.texts("process.argument")) {
+      run.command += (run.command.empty() ? "" : " ") + word;
+    }
+  }
+
+  void end_life(BufferId buffer, const TraceMoment& when) {
+    const auto live = live_.find(buffer);
+    if (live == live_.end()) return;
+    TracedStep step;
+    step.kind = TracedStep::Kind::kFree;
+    step.buffer = live->second;
+    live_bytes_ -= program_.footprints_[live->second];
+    live_.erase(live);
+    add(when, step);
+  }
+
+  // Puts the live buffers among `buffers` into `step`. @return what they take.
+  Bytes name_all(std::span<const BufferId> buffers, TracedStep& step) {
+    Bytes bytes;
+    step.buffer = static_cast<std::uint32_t>(program_.names_.size());
+    for (const BufferId buffer : buffers) {
+      const auto live = live_.find(buffer);
+      if (live == live_.end() || program_.names_.size() >= kMostNames) continue;
+      program_.names_.push_back(live->second);
+      ++step.names;
+      bytes += program_.footprints_[live->second];
+    }
+    return bytes;
+  }
+
+  std::uint32_t kernel_of(TraceIndex index) {
+    if (index < kernels_.size() && kernels_[index] != kNone) return kernels_[index];
+    on_kernel({index, 0, ""});
+    return kernels_[index];
+  }
+
+  void add(const TraceMoment& when, TracedStep step) {
+    if (program_.steps_.size() >= kMostSteps || program_.names_.size() >= kMostNames) {
+      is_too_large_ = true;
+      return;
+    }
+    const auto before = last_of_thread_.find(when.thread);
+    if (before != last_of_thread_.end()) {
+      const double gap = static_cast<double>(when.time - before->second) * 1e-3;
+      step.host_us = static_cast<float>(std::clamp(gap, 0.0, kMostHostMicroseconds));
+    }
+    last_of_thread_[when.thread] = when.time;
+    last_time_ = std::max(last_time_, when.time);
+    program_.steps_.push_back(step);
+  }
+
+  Bytes named_bytes(const TracedStep& step) const {
+    Bytes bytes;
+    for (const std::uint32_t buffer : program_.names(step)) bytes += program_.footprints_[buffer];
+    return std::max(bytes, Bytes{1});
+  }
+
+  // Gives each launch its compute time.
+  void give_times() {
+    std::vector<bool> is_known(launches_.size(), false);
+    const double measured = give_measured_times(is_known);
+    std::unordered_map<std::uint32_t, Mean> of_kernel;
+    Mean of_all;
+    for (std::size_t i = 0; i < launches_.size(); ++i) {
+      if (!is_known[i]) continue;
+      const TracedStep& step = program_.steps_[launches_[i]];
+      Mean& mean = of_kernel[step.kernel];
+      const auto bytes = static_cast<double>(named_bytes(step).count());
+      mean.time += step.compute_us;
+      mean.weight += bytes;
+      of_all.time += step.compute_us;
+      of_all.weight += bytes;
+    }
+    if (of_all.weight <= 0) of_all = mean_of_the_length();
+    double all = measured;
+    for (std::size_t i = 0; i < launches_.size(); ++i) {
+      if (is_known[i]) continue;
+      TracedStep& step = program_.steps_[launches_[i]];
+      const auto mean = of_kernel.find(step.kernel);
+      const Mean& used = mean != of_kernel.end() ? mean->second : of_all;
+      const double time =
+          used.weight > 0 ? used.time / used.weight * static_cast<double>(named_bytes(step).count())
+                          : 0;
+      step.compute_us = static_cast<float>(time);
+      all += time;
+    }
+    program_.measured_share_ = all > 0 ? measured / all : 0;
+  }
+
+  // Divides what was measured among the launches that each time is of. @return its sum.
+  double give_measured_times(std::vector<bool>& is_known) {
+    double sum = 0;
+    for (const KernelTime& time : times_) {
+      if (time.launch < first_launch_ || time.launch - first_launch_ >= launches_.size()) continue;
+      const std::size_t last = time.launch - first_launch_;
+      std::vector<std::size_t> group;
+      for (std::size_t i = last + 1; i-- > 0 && group.size() < time.launches;) {
+        if (streams_[i] == streams_[last]) group.push_back(i);
+      }
+      double bytes = 0;
+      for (const std::size_t i : group) {
+        bytes += static_cast<double>(named_bytes(program_.steps_[launches_[i]]).count());
+      }
+      const double microseconds = static_cast<double>(time.duration_ns) * 1e-3;
+      for (const std::size_t i : group) {
+        TracedStep& step = program_.steps_[launches_[i]];
+        const double share = static_cast<double>(named_bytes(step).count()) / bytes;
+        step.compute_us = static_cast<float>(microseconds * share);
+        is_known[i] = true;
+      }
+      sum += microseconds;
+    }
+    return sum;
+  }
+
+  // No time was measured: all that the program did not stand still for fetches.
+  Mean mean_of_the_length() const {
+    Mean mean;
+    mean.time = std::max(0.0, program_.run_.seconds - program_.run_.stall_seconds) * 1e6;
+    for (const std::uint32_t launch : launches_) {
+      mean.weight += static_cast<double>(named_bytes(program_.steps_[launch]).count());
+    }
+    return mean;
+  }
+
+  TracedProgram program_;
+  std::vector<std::uint32_t> kernels_;  ///< by the trace's index
+  std::vector<std::string> kernel_names_;
+  std::unordered_map<BufferId, std::uint32_t> live_;
+  std::vector<Bytes> sizes_;      ///< by buffer
+  std::vector<Bytes> copied_in_;  ///< by buffer: what the program copied to it
+  std::vector<bool> written_back_;
+  std::unordered_map<std::uint32_t, std::uint32_t> evictions_;
+  std::unordered_map<std::uint32_t, std::int64_t> last_of_thread_;
+  std::vector<std::uint32_t> launches_;  ///< steps, of those that name nothing, too
+  std::vector<TraceIndex> streams_;      ///< by launch
+  std::vector<KernelTime> times_;
+  std::uint64_t first_launch_ = 0;
+  std::int64_t first_time_ = 0;
+  std::int64_t last_time_ = 0;
+  Bytes live_bytes_;
+  bool is_too_large_ = false;
+};
+
+std::variant<TracedProgram, std::string> TracedProgram::read(TraceReader& reader) {
+  TracedProgramBuilder builder(reader.properties());
+  if (const auto error = reader.read_all(builder)) return error->message;
+  return builder.finish(reader.ending());
+}
+
+}  // namespace superpipe::cli

@@ -1,0 +1,118 @@
+// A program as its trace tells it, so that it can be run again in virtual time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "policy/policy_engine.h"
+#include "policy/units.h"
+#include "profiler/trace_reader.h"
+
+namespace superpipe::cli {
+
+/// One thing that the program did.
+struct TracedStep {
+  enum class Kind : std::uint8_t { kAllocate, kFree, kCopyIn, kCopyOut, kUse, kLaunch };
+  Kind kind{};
+  bool writes = false;  ///< kUse
+  std::uint32_t buffer =
+      0;  ///< the number of the buffer, or, of kUse and kLaunch, of the first name
+  std::uint32_t names = 0;   ///< of kUse and kLaunch: how many buffers it names
+  std::uint32_t kernel = 0;  ///< kLaunch: index among the kernels
+  float host_us = 0;         ///< what the program's thread did before, without waiting
+  float compute_us = 0;      ///< kLaunch and kUse: on the device
+  Bytes offset{};            ///< copies
+  Bytes size{};              ///< copies and kAllocate
+};
+
+/// What was measured while the trace was recorded.
+struct TracedRun {
+  PolicyKind policy = PolicyKind::kResident;
+  std::optional<int> k{};
+  std::optional<int> k_prime{};
+  Bytes budget{};       ///< without the context; 0: none
+  Bytes headroom{};     ///< of the budget
+  Bytes context{};      ///< what the context takes of the device
+  Bytes passthrough{};  ///< the most that the driver held of the device for the program besides
+  Bytes device{};       ///< its memory; 0: not told
+  Bytes peak_pages{};   ///< the most that pages of managed buffers took
+  Bytes to_device{};    ///< superpipe's own transfers
+  Bytes to_host{};
+  Bytes granule{2_MiB};  ///< what footprints are multiples of
+  double seconds = 0;    ///< from the first launch to the last event
+  double stall_seconds = 0;
+  std::string device_name{};
+  std::string command{};
+};
+
+/// The steps of one process, in the order of their times; what other threads did at the same time
+/// comes between them, and all of it is taken to be on one stream.
+///
+/// Compute times are those that the trace has; a kernel whose time was not taken has the mean of
+/// its other launches, and one of which nothing is known what the trace's length leaves, by the
+/// bytes that it names. A launch is taken to write what the program never copied in, and what
+/// superpipe wrote back in the traced run: nobody tells what kernels write.
+class TracedProgram {
+ public:
+  /// Reads all of `reader`. @return what is wrong, in one line: the trace cannot be read, or there
+  /// is no launch in it.
+  [[nodiscard]] static std::variant<TracedProgram, std::string> read(TraceReader& reader);
+
+  [[nodiscard]] std::span<const TracedStep> steps() const { return steps_; }
+  /// When the last event happened.
+  [[nodiscard]] std::int64_t end_time() const { return end_time_; }
+  /// The buffers that a launch or use names.
+  [[nodiscard]] std::span<const std::uint32_t> names(const TracedStep& step) const {
+    return std::span(names_).subspan(step.buffer, step.names);
+  }
+  /// Whether launches are taken to write the buffer.
+  [[nodiscard]] bool is_written(std::uint32_t buffer) const { return written_[buffer]; }
+  [[nodiscard]] Bytes footprint(std::uint32_t buffer) const { return footprints_[buffer]; }
+  [[nodiscard]] std::size_t buffers() const { return footprints_.size(); }
+  [[nodiscard]] std::uint64_t kernel_id(std::uint32_t kernel) const { return kernels_[kernel]; }
+  /// Launches that name managed buffers: policy is told of no others.
+  [[nodiscard]] std::size_t launches() const { return launch_steps_.size(); }
+  /// The step of such a launch, counted from 0, and when it was submitted, in ns since the trace's
+  /// start.
+  [[nodiscard]] std::size_t step_of_launch(std::size_t launch) const {
+    return launch_steps_[launch];
+  }
+  [[nodiscard]] std::int64_t time_of_launch(std::size_t launch) const {
+    return launch_times_[launch];
+  }
+
+  /// What all live buffers take at most, and what the largest launch names.
+  [[nodiscard]] Bytes peak() const { return peak_; }
+  [[nodiscard]] Bytes largest_launch() const { return largest_launch_; }
+  /// The kernel of that launch.
+  [[nodiscard]] const std::string& largest_kernel() const { return largest_kernel_; }
+  /// The share of the compute time that was measured, in [0, 1].
+  [[nodiscard]] double measured_share() const { return measured_share_; }
+  [[nodiscard]] const TracedRun& run() const { return run_; }
+  [[nodiscard]] const TraceEnding& ending() const { return ending_; }
+
+ private:
+  friend class TracedProgramBuilder;
+
+  std::vector<TracedStep> steps_;
+  std::vector<std::uint32_t> names_;
+  std::vector<Bytes> footprints_;  ///< by buffer
+  std::vector<bool> written_;
+  std::vector<std::uint64_t> kernels_;
+  std::vector<std::uint32_t> launch_steps_;
+  std::vector<std::int64_t> launch_times_;
+  std::int64_t end_time_ = 0;
+  Bytes peak_;
+  Bytes largest_launch_;
+  std::string largest_kernel_;
+  double measured_share_ = 0;
+  TracedRun run_;
+  TraceEnding ending_;
+};
+
+}  // namespace superpipe::cli
