@@ -99,4 +99,19 @@ PolicyEngine::Learned OrderObserver::learned() const {
   return learned;
 }
 
+PolicyEngine::Outline OrderObserver::outline() const noexcept {
+  PolicyEngine::Outline outline;
+  if (!tracker_.is_following()) return outline;
+  const OrderTracker::Sizes& sizes = tracker_.sizes();
+  outline.layers = sizes.layers.size();
+  outline.pass_bytes = sizes.all_layers + sizes.shared;
+  return outline;
+}
+
+std::optional<std::size_t> OrderObserver::layer_of(BufferId id) const noexcept {
+  const bool exists = tracker_.is_following() && history_.find(id) != nullptr;
+  const std::size_t layer = exists ? tracker_.layer_of(id) : kNoLayer;
+  return layer < tracker_.sizes().layers.size() ? std::optional(layer) : std::nullopt;
+}
+
 }  // namespace superpipe

@@ -1,7 +1,9 @@
 // Learns a program's layers, and follows it through them, whoever makes use of that.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "policy/buffer_history.h"
@@ -44,6 +46,9 @@ class OrderObserver {
 
   /// All figures but k and k'.
   [[nodiscard]] PolicyEngine::Learned learned() const;
+  [[nodiscard]] PolicyEngine::Outline outline() const noexcept;
+  /// The layer of a buffer, of those that outline() counts; nullopt: none.
+  [[nodiscard]] std::optional<std::size_t> layer_of(BufferId id) const noexcept;
 
  private:
   void learn(const Access& access, Seen& seen);

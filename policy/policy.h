@@ -32,6 +32,11 @@ class Policy {
   [[nodiscard]] virtual std::vector<BufferId> choose_victims(std::span<const BufferId> candidates,
                                                              Bytes needed) const = 0;
   [[nodiscard]] virtual PolicyEngine::Learned learned() const = 0;
+  /// None, for policies that follow no layers.
+  [[nodiscard]] virtual PolicyEngine::Outline outline() const noexcept { return {}; }
+  [[nodiscard]] virtual std::optional<std::size_t> layer_of(BufferId /*id*/) const noexcept {
+    return std::nullopt;
+  }
   /// The bytes of the budget, else there is no limit.
   [[nodiscard]] virtual Bytes managed_limit() const {
     return available_.value_or(Bytes{std::numeric_limits<std::uint64_t>::max()});

@@ -78,5 +78,9 @@ std::vector<BufferId> PolicyEngine::choose_victims(std::span<const BufferId> can
   return policy_->choose_victims(candidates, needed);
 }
 PolicyEngine::Learned PolicyEngine::learned() const { return policy_->learned(); }
+PolicyEngine::Outline PolicyEngine::outline() const noexcept { return policy_->outline(); }
+std::optional<std::size_t> PolicyEngine::layer_of(BufferId id) const noexcept {
+  return policy_->layer_of(id);
+}
 
 }  // namespace superpipe

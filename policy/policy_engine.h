@@ -152,6 +152,17 @@ class PolicyEngine {
   };
   [[nodiscard]] Learned learned() const;
 
+  /// The part of learned() that is always at hand.
+  struct Outline {
+    std::size_t layers = 0;  ///< 0 while unknown
+    int k = 0, k_prime = 0;  ///< as scheduled now; 0 while unknown
+    Bytes pass_bytes;        ///< W: persistent bytes of one pass; 0 while unknown
+  };
+  /// O(1); allocates nothing.
+  [[nodiscard]] Outline outline() const noexcept;
+  /// The layer that a buffer belongs to, numbered as in Learned::layer_bytes; nullopt: none. O(1).
+  [[nodiscard]] std::optional<std::size_t> layer_of(BufferId id) const noexcept;
+
   /// The number of the last announced launch: how many were announced before it; 0 before the
   /// first. O(1).
   [[nodiscard]] std::uint64_t present() const { return launches_ == 0 ? 0 : launches_ - 1; }

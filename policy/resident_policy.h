@@ -34,6 +34,12 @@ class ResidentPolicy : public Policy {
     return plan_eviction_or_all(observer_.history().by_last_use(candidates), needed);
   }
   [[nodiscard]] PolicyEngine::Learned learned() const override { return observer_.learned(); }
+  [[nodiscard]] PolicyEngine::Outline outline() const noexcept override {
+    return observer_.outline();
+  }
+  [[nodiscard]] std::optional<std::size_t> layer_of(BufferId id) const noexcept override {
+    return observer_.layer_of(id);
+  }
 
  private:
   OrderObserver observer_;

@@ -99,4 +99,12 @@ PolicyEngine::Learned WindowPolicy::learned() const {
   return learned;
 }
 
+PolicyEngine::Outline WindowPolicy::outline() const noexcept {
+  PolicyEngine::Outline outline = observer_.outline();
+  if (outline.layers == 0) return outline;
+  outline.k = static_cast<int>(scheduler_.choice().schedule.k);
+  outline.k_prime = static_cast<int>(scheduler_.choice().schedule.k_prime);
+  return outline;
+}
+
 }  // namespace superpipe

@@ -29,6 +29,10 @@ class WindowPolicy final : public Policy {
   [[nodiscard]] std::vector<BufferId> choose_victims(std::span<const BufferId> candidates,
                                                      Bytes needed) const override;
   [[nodiscard]] PolicyEngine::Learned learned() const override;
+  [[nodiscard]] PolicyEngine::Outline outline() const noexcept override;
+  [[nodiscard]] std::optional<std::size_t> layer_of(BufferId id) const noexcept override {
+    return observer_.layer_of(id);
+  }
   [[nodiscard]] Bytes managed_limit() const override;
 
  private:

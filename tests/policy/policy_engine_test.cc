@@ -272,6 +272,28 @@ TEST(PolicyEngine, GroupsThirtyTwoLayersAndThreeUnitsWhenLlamaLike) {
   EXPECT_THAT(residency.violations, IsEmpty());
 }
 
+TEST(PolicyEngine, TellsInOutlineWhatItLearned) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(32);
+  residency.load(program);
+  residency.run(program);
+  EXPECT_EQ(engine.outline().layers, 0U);
+  EXPECT_EQ(engine.outline().pass_bytes, Bytes{});
+  const BufferId weight_of_third = program.pass[2].buffers[0];
+  const BufferId activation = program.pass[2].buffers[1];
+  EXPECT_EQ(engine.layer_of(weight_of_third), std::nullopt);
+  residency.run(program);
+  const PolicyEngine::Outline outline = engine.outline();
+  EXPECT_EQ(outline.layers, 32U);
+  EXPECT_EQ(outline.k, 4);
+  EXPECT_EQ(outline.k_prime, 2);
+  EXPECT_EQ(outline.pass_bytes, engine.learned().pass_bytes);
+  EXPECT_EQ(engine.layer_of(weight_of_third), std::optional<std::size_t>(2));
+  EXPECT_EQ(engine.layer_of(activation), std::nullopt);
+  EXPECT_EQ(engine.layer_of(BufferId{100'000}), std::nullopt);
+}
+
 TEST(PolicyEngine, PutsGradientsAndMomentsIntoTheirLayersWhenTraining) {
   PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 3, 1));
   ObedientResidency residency(engine);
