@@ -77,6 +77,16 @@ std::optional<MeasuredPass> typical_pass(std::span<const MeasuredPass> passes,
   return nearest;
 }
 
+std::optional<double> least_pass_ms(const MeasuredPass& pass, Bytes pass_bytes, Bytes limit,
+                                    std::optional<double> link_bytes_per_second) {
+  if (pass_bytes == Bytes{}) return std::nullopt;
+  const double compute_ms = std::max(0.0, pass.ms - pass.stall_ms);
+  if (pass_bytes <= limit) return compute_ms;
+  if (!link_bytes_per_second || *link_bytes_per_second <= 0) return std::nullopt;
+  const PassCost cost{Milliseconds{compute_ms}, pass_bytes, Bandwidth{*link_bytes_per_second}};
+  return Milliseconds{physical_bound(cost, limit)}.count();
+}
+
 PassTimes pass_times(const RunFigures& figures) {
   const ResidencyStats& stats = figures.residency;
   PassTimes times;

@@ -34,6 +34,15 @@ struct PassTimes {
 [[nodiscard]] std::optional<MeasuredPass> typical_pass(std::span<const MeasuredPass> passes,
                                                        std::uint64_t first_remembered);
 
+/// The least time, in milliseconds, that `pass` could have taken, as far as it is cheap to tell:
+/// max(its time without stalls, (W - `limit`) / link) for `pass_bytes`, W, the persistent bytes of
+/// a pass; 0: not known. Below the physical bound of pass_times() by what transients take of the
+/// limit. Pure; O(1). @return nullopt if W is not known, or not all fits and the link was never
+/// measured.
+[[nodiscard]] std::optional<double> least_pass_ms(const MeasuredPass& pass, Bytes pass_bytes,
+                                                  Bytes limit,
+                                                  std::optional<double> link_bytes_per_second);
+
 /// The bounds are policy's (docs/design.md, "Layers and policies"), with what the run itself
 /// showed:
 ///

@@ -62,6 +62,26 @@ TEST(PassTimes, HaveNoBoundWithoutAMeasuredLink) {
   EXPECT_DOUBLE_EQ(times.stall_ms, 1200);
 }
 
+TEST(LeastPassMs, IsTheLongerOfComputeAndLink) {
+  const MeasuredPass pass{100, 40, 0, 8};
+  EXPECT_THAT(least_pass_ms(pass, 100_MiB, 50_MiB, 1024.0 * (1 << 20)),
+              Optional(DoubleNear(60, kRounding)));
+  EXPECT_THAT(least_pass_ms(pass, 100_MiB, 0_MiB, 1024.0 * (1 << 20)),
+              Optional(DoubleNear(1000.0 * 100 / 1024, kRounding)));
+}
+
+TEST(LeastPassMs, NeedsNoLinkWhereAllFits) {
+  EXPECT_THAT(least_pass_ms({100, 0, 0, 8}, 100_MiB, 100_MiB, std::nullopt), Optional(100.0));
+  EXPECT_THAT(least_pass_ms({100, 120, 0, 8}, 100_MiB, 100_MiB, std::nullopt), Optional(0.0))
+      << "the last stall may be seen in the next pass";
+}
+
+TEST(LeastPassMs, IsNotKnownWithoutThePassOrTheLink) {
+  EXPECT_EQ(least_pass_ms({100, 0, 0, 8}, Bytes{}, 50_MiB, 1e9), std::nullopt);
+  EXPECT_EQ(least_pass_ms({100, 0, 0, 8}, 100_MiB, 50_MiB, std::nullopt), std::nullopt);
+  EXPECT_EQ(least_pass_ms({100, 0, 0, 8}, 100_MiB, 50_MiB, 0.0), std::nullopt);
+}
+
 TEST(PassTimes, LeaveRoomForTransients) {
   RunFigures figures = streaming_run();
   figures.residency.learned.launches = pass_of(std::vector<Bytes>(8, 16_MiB), 16_MiB);
