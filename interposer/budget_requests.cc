@@ -42,8 +42,8 @@ void BudgetRequests::serve(const LiveSegment::Request& request) {
   BudgetAnswer answer = BudgetAnswer::kChanged;
   if (request.budget) answer = actions_.set_budget(*request.budget);
   segment_->publish(actions_.figures());
-  segment_->answer(request.sequence, answer);
-  watched_ = true;
+  segment_->answer(request, answer);
+  if (request.budget) watched_ = true;
 }
 
 void BudgetRequests::stop() noexcept {

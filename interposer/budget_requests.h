@@ -13,8 +13,8 @@ namespace superpipe {
 /// A thread that sleeps in the kernel until somebody asks for another budget, or for figures.
 ///
 /// So a request costs a launch nothing, and is carried out at once though no thread of superpipe
-/// may run. After a request it publishes the figures every few milliseconds until the pages fit
-/// the limit, for those who watch.
+/// may run. After one for a budget it publishes the figures every few milliseconds until the pages
+/// fit the limit, for those who watch.
 class BudgetRequests {
  public:
   /// What it does; called on its thread, without a lock.

@@ -13,6 +13,7 @@
 #include "policy/piece_size.h"
 #include "policy/requirements.h"
 #include "policy/settings.h"
+#include "profiler/pass_times.h"
 #include "residency/host_memory.h"
 
 namespace superpipe {
@@ -108,32 +109,73 @@ BudgetAnswer ManagedContext::standing_refusal() const noexcept {
   return configuration_.k ? BudgetAnswer::kCountsLayers : BudgetAnswer::kChanged;
 }
 
-// Makes this process known to `superpipe budget`. Where that cannot be, it runs all the same.
+// Makes this process known to `superpipe budget` and `superpipe top`. Where that cannot be, it runs
+// all the same.
 void ManagedContext::show() noexcept {
   std::string problem = "out of memory";
   try {
     const LiveDescription description{configuration_.policy, device_total_, standing_refusal()};
-    segment_ = LiveSegment::create(description, problem);
-    if (segment_ != nullptr && description.refusal != BudgetAnswer::kChanged) {
-      segment_->publish(live_figures());
-    } else if (segment_ != nullptr) {
+    if (auto segment = LiveSegment::create(description, problem)) {
       requests_ = std::make_unique<BudgetRequests>(
-          std::move(segment_),
+          std::move(segment),
           BudgetRequests::Actions{[this](Bytes budget) { return set_budget(budget); },
                                   [this] { return live_figures(); }});
+      return;
     }
-    if (segment_ != nullptr || requests_ != nullptr) return;
   } catch (const std::exception& error) {
     problem = error.what();
   }
-  log_line(LogLevel::kInfo, "superpipe budget will not find this process: " + problem);
+  log_line(LogLevel::kInfo, "superpipe budget and top will not find this process: " + problem);
 }
 
 LiveFigures ManagedContext::live_figures() const {
-  const ResidencyManager::BudgetState state = residency_->budget_state();
-  const bool has_budget = state.budget > Bytes{};
-  return {has_budget ? state.budget + context_bytes_ : Bytes{}, state.limit, state.pages,
-          state.live};
+  const ResidencyManager::LiveState state = residency_->live_state();
+  const std::optional<double> link = device_memory_.measured_link();
+  const auto nanoseconds = [](double ms) {
+    return static_cast<std::uint64_t>(std::max(0.0, ms) * 1e6);
+  };
+  const ResidencyCounters& counters = state.counters;
+  LiveFigures figures{};
+  figures.budget = counters.budget > Bytes{} ? counters.budget + context_bytes_ : Bytes{};
+  figures.limit = counters.managed_limit;
+  figures.pages = state.pages;
+  figures.live = state.live;
+  figures.context = context_bytes_;
+  figures.passthrough = counters.passthrough_bytes;
+  figures.pinned_host = counters.pinned_host_bytes;
+  figures.host_limit = state.host_limit;
+  figures.taken_ns =
+      static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  figures.launches = counters.launches + launches_without_buffers_.load();
+  figures.passes = state.passes;
+  figures.h2d = counters.h2d_bytes;
+  figures.d2h = counters.d2h_bytes;
+  figures.demand_fetches = counters.demand_fetches;
+  figures.prefetches = counters.prefetches;
+  figures.clean_evictions = counters.clean_evictions;
+  figures.write_backs = counters.write_backs;
+  figures.stall_ns = nanoseconds(counters.stall_ms);
+  figures.budget_changes = counters.budget_changes;
+  figures.errors = counters.errors;
+  figures.link_bytes_per_second = static_cast<std::uint64_t>(std::max(0.0, link.value_or(0)));
+  const PolicyEngine::Outline& learned = state.learned;
+  figures.pass_bytes = learned.pass_bytes;
+  figures.layers = static_cast<std::uint32_t>(learned.layers);
+  figures.layer_percent = state.layer_percent;
+  if (counts_layers(configuration_.policy)) {
+    figures.k =
+        static_cast<std::uint32_t>(learned.k > 0 ? learned.k : configuration_.k.value_or(0));
+    figures.k_prime = static_cast<std::uint32_t>(
+        learned.k_prime > 0 ? learned.k_prime : configuration_.k_prime.value_or(0));
+  }
+  if (state.last_pass) {
+    figures.pass_ns = nanoseconds(state.last_pass->ms);
+    figures.pass_stall_ns = nanoseconds(state.last_pass->stall_ms);
+    const auto least =
+        least_pass_ms(*state.last_pass, learned.pass_bytes, counters.managed_limit, link);
+    figures.bound_ns = nanoseconds(least.value_or(0));
+  }
+  return figures;
 }
 
 BudgetAnswer ManagedContext::set_budget(Bytes budget) noexcept {
@@ -247,7 +289,6 @@ void ManagedContext::close() noexcept {
   is_closed_.store(true);
   if (requests_ != nullptr) requests_->stop();
   requests_.reset();
-  segment_.reset();
   residency_->shut_down();
   finish_trace();
 }
@@ -257,7 +298,6 @@ void ManagedContext::abandon() noexcept {
   if (requests_ != nullptr && !requests_->abandon()) {
     (void)requests_.release();  // NOLINT(bugprone-unused-return-value): its thread may use it
   }
-  if (segment_ != nullptr) segment_->remove();
   residency_->abandon();
   if (recording_ != nullptr) recording_->abandon();
 }

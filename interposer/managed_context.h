@@ -144,10 +144,8 @@ class ManagedContext {
   KernelLayoutCache layouts_;
   std::unique_ptr<ResidencyManager> residency_;
   std::optional<PointerPins> pins_;  ///< as long as residency_
-  /// What other processes see of this one, and ask of it. Of the two one at most: who can be given
-  /// no other budget needs no thread for that.
+  /// What other processes see of this one, and ask of it; null if there is no shared memory.
   std::unique_ptr<BudgetRequests> requests_;
-  std::unique_ptr<LiveSegment> segment_;
   LaunchOverheadMeter overhead_;
   std::atomic<std::uint64_t> launches_without_buffers_{0};
 

@@ -45,7 +45,7 @@ class ResidencyManager::Impl {
   }
   ResidencyStats stats() const EXCLUDES(manager_lock);
   std::shared_ptr<const PassLaunches> foreseen_pass() const EXCLUDES(manager_lock);
-  BudgetState budget_state() const EXCLUDES(manager_lock);
+  LiveState live_state() const EXCLUDES(manager_lock);
   BudgetAnswer set_budget(Bytes budget) noexcept EXCLUDES(manager_lock);
   void shut_down() noexcept EXCLUDES(manager_lock);
   void abandon() noexcept;
@@ -68,6 +68,8 @@ class ResidencyManager::Impl {
   StockRounds stock_rounds{core};
 
  private:
+  ResidencyCounters counters() const REQUIRES(manager_lock);
+  void add_layers(LiveState& state) const REQUIRES(manager_lock);
   void warn_of_pinned() REQUIRES(manager_lock);
   bool admits_passthrough(Bytes size) noexcept EXCLUDES(manager_lock);
   void wait_for_open_sections() REQUIRES(manager_lock);
@@ -158,22 +160,28 @@ ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_free, B
   return {free, total};
 }
 
+ResidencyCounters ResidencyManager::Impl::counters() const {
+  ResidencyCounters counters = core.counters;
+  counters.launches = uses.launches();
+  // Hooks count allocations without the mutex: no peak was noted for the last of them.
+  counters.peak_device_bytes =
+      std::max(core.ledger.peak_device(), core.ledger.pages() + core.passthrough.likely());
+  counters.peak_managed_demand = core.ledger.peak_live();
+  counters.managed_bytes = core.ledger.managed();
+  counters.passthrough_bytes = core.passthrough.bytes();
+  counters.peak_passthrough_bytes =
+      std::max(counters.peak_passthrough_bytes, core.passthrough.likely());
+  counters.stall_ms = core.stalls.stall_ms();
+  counters.pinned_host_bytes = core.host.pinned();
+  counters.managed_limit = core.ledger.limit();
+  counters.budget = core.passthrough.budget().value_or(Bytes{});
+  return counters;
+}
+
 ResidencyStats ResidencyManager::Impl::stats() const {
   const ManagerLock lock(core.mutex);
   ResidencyStats stats;
-  static_cast<ResidencyCounters&>(stats) = core.counters;
-  stats.launches = uses.launches();
-  // Hooks count allocations without the mutex: no peak was noted for the last of them.
-  stats.peak_device_bytes =
-      std::max(core.ledger.peak_device(), core.ledger.pages() + core.passthrough.likely());
-  stats.peak_managed_demand = core.ledger.peak_live();
-  stats.managed_bytes = core.ledger.managed();
-  stats.passthrough_bytes = core.passthrough.bytes();
-  stats.peak_passthrough_bytes = std::max(stats.peak_passthrough_bytes, core.passthrough.likely());
-  stats.stall_ms = core.stalls.stall_ms();
-  stats.pinned_host_bytes = core.host.pinned();
-  stats.managed_limit = core.ledger.limit();
-  stats.budget = core.passthrough.budget().value_or(Bytes{});
+  static_cast<ResidencyCounters&>(stats) = counters();
   try {
     stats.measured_passes = core.passes.passes();
     stats.learned = core.policy.learned();
@@ -196,10 +204,38 @@ std::shared_ptr<const PassLaunches> ResidencyManager::Impl::foreseen_pass() cons
   return nullptr;
 }
 
-ResidencyManager::BudgetState ResidencyManager::Impl::budget_state() const {
+ResidencyManager::LiveState ResidencyManager::Impl::live_state() const {
   const ManagerLock lock(core.mutex);
-  return {core.passthrough.budget().value_or(Bytes{}), core.ledger.limit(), core.ledger.pages(),
-          core.ledger.live()};
+  LiveState state;
+  state.counters = counters();
+  state.pages = core.ledger.pages();
+  state.live = core.ledger.live();
+  state.host_limit = core.host.limit();
+  const std::vector<MeasuredPass>& passes = core.passes.passes();
+  state.passes = passes.size();
+  if (!passes.empty()) state.last_pass = passes.back();
+  state.learned = core.policy.outline();
+  add_layers(state);
+  return state;
+}
+
+// The pieces of a buffer that are not in place count as whole ones, though the last may be smaller.
+void ResidencyManager::Impl::add_layers(LiveState& state) const {
+  constexpr std::uint32_t kMostBuffers = 16'384;
+  if (state.learned.layers == 0 || core.buffers.end() > kMostBuffers) return;
+  std::array<Bytes, kShownLayers> there{};
+  std::array<Bytes, kShownLayers> all{};
+  for (std::uint32_t i = 0; i < core.buffers.end(); ++i) {
+    const Buffer& buffer = core.buffers[BufferId{i}];
+    const auto layer = buffer.live ? core.policy.layer_of(BufferId{i}) : std::nullopt;
+    if (!layer || *layer >= kShownLayers) continue;
+    all[*layer] += buffer.footprint;
+    there[*layer] += saturating_subtract(buffer.footprint, buffer.missing * buffer.piece_size);
+  }
+  for (std::size_t i = 0; i < kShownLayers; ++i) {
+    if (all[i] == Bytes{}) continue;
+    state.layer_percent[i] = static_cast<std::uint8_t>(100 * there[i].count() / all[i].count());
+  }
 }
 
 BudgetAnswer ResidencyManager::Impl::set_budget(Bytes budget) noexcept {
@@ -450,9 +486,7 @@ std::shared_ptr<const PassLaunches> ResidencyManager::foreseen_pass() const {
   return impl_->foreseen_pass();
 }
 
-ResidencyManager::BudgetState ResidencyManager::budget_state() const {
-  return impl_->budget_state();
-}
+ResidencyManager::LiveState ResidencyManager::live_state() const { return impl_->live_state(); }
 
 BudgetAnswer ResidencyManager::set_budget(Bytes budget) noexcept {
   return impl_->set_budget(budget);

@@ -31,7 +31,7 @@ class Program:
     """superpipe-layers under `superpipe run --simulate FLAGS`, while it runs; killed at the end of the block."""
 
     def __init__(self, *flags: str, passes: int = PASSES, moves: bool = True, **environment: str) -> None:
-        self.moves = moves  # else nobody there answers requests, of which there is no use
+        self.moves = moves  # else `superpipe budget` asks for no figures
         self.folder = tempfile.TemporaryDirectory(prefix="superpipe-live-")
         path = Path(self.folder.name)
         self.out, self.stats, self.driver = path / "out", path / "stats.json", path / "simgpu.json"

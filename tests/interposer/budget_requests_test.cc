@@ -61,15 +61,15 @@ class BudgetRequestsTest : public ::testing::Test {
 
 TEST_F(BudgetRequestsTest, PublishesAtOnceAndCarriesRequestsOut) {
   LiveProcess process = open();
-  EXPECT_EQ(process.figures().budget, 4_GiB);
+  EXPECT_EQ(process.figures()->budget, 4_GiB);
   BudgetAnswer answer{};
   ASSERT_EQ(process.request(5_GiB, kLong, answer), LiveProcess::Outcome::kAnswered);
   EXPECT_EQ(answer, BudgetAnswer::kChanged);
-  EXPECT_EQ(process.figures().budget, 5_GiB);
+  EXPECT_EQ(process.figures()->budget, 5_GiB);
   ASSERT_EQ(process.request(1_MiB, kLong, answer), LiveProcess::Outcome::kAnswered);
   EXPECT_EQ(answer, BudgetAnswer::kTooSmall);
   ASSERT_EQ(process.request(std::nullopt, kLong, answer), LiveProcess::Outcome::kAnswered);
-  EXPECT_EQ(process.figures().budget, 5_GiB);
+  EXPECT_EQ(process.figures()->budget, 5_GiB);
 }
 
 TEST_F(BudgetRequestsTest, PublishesUntilThePagesFit) {
@@ -78,7 +78,7 @@ TEST_F(BudgetRequestsTest, PublishesUntilThePagesFit) {
   ASSERT_EQ(process.request(Bytes{(3_GiB).count() - (4 << 20)}, kLong, answer),
             LiveProcess::Outcome::kAnswered);
   const auto deadline = std::chrono::steady_clock::now() + kLong;
-  while (process.figures().pages > process.figures().limit) {
+  while (process.figures()->pages > process.figures()->limit) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     ::usleep(1000);
   }

@@ -8,11 +8,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -86,7 +90,15 @@ TEST_F(LiveSegmentTest, IsForItsUserAloneAndGoneAfterItsOwner) {
 
 TEST_F(LiveSegmentTest, AnotherProcessReadsWhatWasPublished) {
   const auto segment = create(BudgetAnswer::kCountsLayers);
-  segment->publish({Bytes{1}, Bytes{2}, Bytes{3}, Bytes{4}});
+  LiveFigures published{Bytes{1}, Bytes{2}, Bytes{3}, Bytes{4}};
+  published.pinned_host = Bytes{5};
+  published.launches = 6;
+  published.stall_ns = 7;
+  published.bound_ns = 8;
+  published.k_prime = 9;
+  published.layer_percent[0] = 10;
+  published.layer_percent[kShownLayers - 1] = 100;
+  segment->publish(published);
   const int parent = ::getpid();
   const auto [child, code] = in_child([&] {
     const auto opened = open(parent);
@@ -97,11 +109,7 @@ TEST_F(LiveSegmentTest, AnotherProcessReadsWhatWasPublished) {
     EXPECT_EQ(process.description().policy, PolicyKind::kAuto);
     EXPECT_EQ(process.description().device_total, 16_GiB);
     EXPECT_EQ(process.description().refusal, BudgetAnswer::kCountsLayers);
-    const LiveFigures figures = process.figures();
-    EXPECT_EQ(figures.budget, Bytes{1});
-    EXPECT_EQ(figures.limit, Bytes{2});
-    EXPECT_EQ(figures.pages, Bytes{3});
-    EXPECT_EQ(figures.live, Bytes{4});
+    EXPECT_EQ(process.figures(), published);
   });
   EXPECT_EQ(code, 0);
 }
@@ -116,14 +124,14 @@ TEST_F(LiveSegmentTest, ARequestIsAnsweredAcrossProcesses) {
     BudgetAnswer answer = BudgetAnswer::kEnded;
     auto& process = std::get<LiveProcess>(opened);
     const bool right = process.request(3_GiB, kLong, answer) == LiveProcess::Outcome::kAnswered &&
-                       answer == BudgetAnswer::kTooSmall && process.figures().pages == Bytes{7};
+                       answer == BudgetAnswer::kTooSmall && process.figures()->pages == Bytes{7};
     ::_exit(right ? 0 : 1);
   }
   std::optional<LiveSegment::Request> request;
   while (!(request = segment->next_request())) segment->wait_for_request(milliseconds{1000});
   EXPECT_EQ(request->budget, 3_GiB);
   segment->publish({Bytes{}, Bytes{}, Bytes{7}, Bytes{}});
-  segment->answer(request->sequence, BudgetAnswer::kTooSmall);
+  segment->answer(*request, BudgetAnswer::kTooSmall);
   EXPECT_FALSE(segment->next_request().has_value());
   int status = -1;
   ::waitpid(child, &status, 0);
@@ -135,12 +143,69 @@ TEST_F(LiveSegmentTest, ARequestForFiguresNamesNoBudget) {
   auto opened = open();
   BudgetAnswer answer{};
   auto& process = std::get<LiveProcess>(opened);
-  EXPECT_EQ(process.request(2_GiB, milliseconds{1}, answer), LiveProcess::Outcome::kTimedOut);
   EXPECT_EQ(process.request(std::nullopt, milliseconds{1}, answer),
             LiveProcess::Outcome::kTimedOut);
   const auto request = segment->next_request();
   ASSERT_TRUE(request.has_value());
   EXPECT_FALSE(request->budget.has_value());
+}
+
+TEST_F(LiveSegmentTest, ARequestForFiguresDoesNotTakeABudgetBack) {
+  const auto segment = create();
+  auto opened = open();
+  BudgetAnswer answer{};
+  auto& process = std::get<LiveProcess>(opened);
+  EXPECT_EQ(process.request(2_GiB, milliseconds{1}, answer), LiveProcess::Outcome::kTimedOut);
+  const auto asked = process.ask();
+  ASSERT_TRUE(asked.has_value());
+  const auto request = segment->next_request();
+  ASSERT_TRUE(request.has_value());
+  EXPECT_EQ(request->budget, 2_GiB);
+  EXPECT_FALSE(process.has_answered(*asked));
+  segment->answer(*request, BudgetAnswer::kChanged);
+  EXPECT_TRUE(process.has_answered(*asked));
+  EXPECT_FALSE(segment->next_request().has_value());
+}
+
+TEST_F(LiveSegmentTest, FiguresAreAskedForWhileABudgetIsAwaited) {
+  const auto segment = create();
+  auto opened = open();
+  auto& process = std::get<LiveProcess>(opened);
+  ASSERT_EQ(process.ask_budget(1_GiB), LiveProcess::Outcome::kAnswered);
+  EXPECT_EQ(process.budget_answer(), std::nullopt);
+  auto other = open();
+  EXPECT_EQ(std::get<LiveProcess>(other).ask_budget(2_GiB), LiveProcess::Outcome::kBusy);
+  const auto asked = std::get<LiveProcess>(other).ask();
+  ASSERT_TRUE(asked.has_value());
+  const auto request = segment->next_request();
+  ASSERT_TRUE(request.has_value());
+  segment->answer(*request, BudgetAnswer::kTooSmall);
+  EXPECT_TRUE(std::get<LiveProcess>(other).has_answered(*asked));
+  EXPECT_EQ(process.budget_answer(), BudgetAnswer::kTooSmall);
+  EXPECT_EQ(process.budget_answer(), std::nullopt) << "it was taken";
+  EXPECT_EQ(std::get<LiveProcess>(other).ask_budget(2_GiB), LiveProcess::Outcome::kAnswered);
+}
+
+TEST_F(LiveSegmentTest, FiguresOfTwoMomentsAreNotMixed) {
+  const auto segment = create();
+  auto opened = open();
+  const auto& process = std::get<LiveProcess>(opened);
+  std::atomic<bool> ended{false};
+  std::thread publisher([&] {
+    LiveFigures figures{};
+    while (!ended) {
+      figures.budget = Bytes{figures.launches};
+      figures.errors = figures.launches++;
+      segment->publish(figures);
+    }
+  });
+  for (int look = 0; look < 2000; ++look) {
+    const auto figures = process.figures();
+    ASSERT_TRUE(figures.has_value());
+    EXPECT_EQ(figures->budget.count(), figures->errors);
+  }
+  ended = true;
+  publisher.join();
 }
 
 TEST_F(LiveSegmentTest, ALateAnswerToAnEarlierRequestIsNotTakenForTheNewOne) {
@@ -152,7 +217,7 @@ TEST_F(LiveSegmentTest, ALateAnswerToAnEarlierRequestIsNotTakenForTheNewOne) {
   const auto first = segment->next_request();
   ASSERT_TRUE(first.has_value());
   ASSERT_EQ(process.request(2_GiB, milliseconds{1}, answer), LiveProcess::Outcome::kTimedOut);
-  segment->answer(first->sequence, BudgetAnswer::kChanged);
+  segment->answer(*first, BudgetAnswer::kChanged);
   const auto second = segment->next_request();
   ASSERT_TRUE(second.has_value());
   EXPECT_EQ(second->budget, 2_GiB);
@@ -172,7 +237,7 @@ TEST_F(LiveSegmentTest, OneRequestAtATime) {
   BudgetAnswer answer{};
   EXPECT_EQ(std::get<LiveProcess>(opened).request(2_GiB, milliseconds{5}, answer),
             LiveProcess::Outcome::kBusy);
-  segment->answer(request->sequence, BudgetAnswer::kChanged);
+  segment->answer(*request, BudgetAnswer::kChanged);
   first.join();
 }
 
@@ -244,14 +309,113 @@ TEST_F(LiveSegmentTest, ListsWhatRuns) {
 
 TEST_F(LiveSegmentTest, AnotherVersionIsRefusedAndNotSwept) {
   const auto segment = create();
-  write_at(path(), 8, 2);  // the version
+  write_at(path(), 8, 1);  // the version
   EXPECT_EQ(problem_of(), LiveProblem::kOtherVersion);
   EXPECT_EQ(list_live_processes(folder_).size(), 1U);
 }
 
-TEST_F(LiveSegmentTest, WhatIsNoSegmentIsNotMapped) {
+TEST_F(LiveSegmentTest, WhatIsNoSegmentIsNamedAsSuch) {
   std::ofstream(path()) << "short";
+  EXPECT_EQ(problem_of(), LiveProblem::kDamaged);
+  std::ofstream(path()) << std::string(4096, 'x');
+  EXPECT_EQ(problem_of(), LiveProblem::kDamaged);
+  EXPECT_EQ(list_live_processes(folder_).size(), 1U);
+  ::unlink(path().c_str());
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  EXPECT_EQ(problem_of(), LiveProblem::kDamaged);
+}
+
+TEST_F(LiveSegmentTest, WhatIsJustBeingMadeIsNotListed) {
+  std::ofstream(path()) << "";
   EXPECT_EQ(problem_of(), LiveProblem::kNotManaged);
+  std::ofstream(path()) << std::string(4096, '\0');
+  EXPECT_EQ(problem_of(), LiveProblem::kNotManaged);
+  EXPECT_THAT(list_live_processes(folder_), IsEmpty());
+  EXPECT_TRUE(std::filesystem::exists(path()));
+}
+
+TEST_F(LiveSegmentTest, WhatADeadProcessDidNotFinishIsSwept) {
+  const auto [child, code] = in_child([] {});
+  std::ofstream(path(child)) << "";
+  EXPECT_THAT(list_live_processes(folder_), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(path(child)));
+}
+
+TEST_F(LiveSegmentTest, ASegmentThatLiesIsNamedAsSuch) {
+  auto segment = create();
+  write_at(path(), 16, 1);  // the process
+  EXPECT_EQ(problem_of(), LiveProblem::kDamaged);
+  segment = create();
+  write_at(path(), 40, 77);  // the policy
+  EXPECT_EQ(problem_of(), LiveProblem::kDamaged);
+  segment = create();
+  auto opened = open();
+  ASSERT_TRUE(std::get<LiveProcess>(opened).figures().has_value());
+  write_at(path(), 76, 0xFFFFFFFF);  // the upper half of what pages take
+  EXPECT_EQ(std::get<LiveProcess>(opened).figures(), std::nullopt);
+  segment = create();
+  write_at(path(), 300, 101);  // the share of a layer
+  EXPECT_EQ(problem_of(), LiveProblem::kDamaged);
+}
+
+// An access to a page beyond the end of a file would be a signal that ends the viewer.
+TEST_F(LiveSegmentTest, ASegmentThatIsCutShortUnderAViewerEndsNobody) {
+  const auto segment = create();
+  auto opened = open();
+  auto& process = std::get<LiveProcess>(opened);
+  BudgetAnswer answer{};
+  std::filesystem::resize_file(path(), 0);
+  EXPECT_EQ(process.figures(), std::nullopt);
+  EXPECT_EQ(process.ask(), std::nullopt);
+  EXPECT_EQ(process.ask_budget(1_GiB), LiveProcess::Outcome::kEnded);
+  EXPECT_EQ(process.request(1_GiB, kLong, answer), LiveProcess::Outcome::kEnded);
+  EXPECT_EQ(process.request(std::nullopt, kLong, answer), LiveProcess::Outcome::kEnded);
+  EXPECT_FALSE(process.has_answered(0));
+  process.wait_for_answer(0, kLong);
+  std::filesystem::resize_file(path(), 4096);  // so that its owner can go
+}
+
+// Whoever writes into the segment can only be shown wrong figures, or be named.
+TEST_F(LiveSegmentTest, NoBytesInASegmentHarmWhoLooksAtIt) {
+  std::mt19937 random(1);
+  int opened_at_all = 0;
+  constexpr int kRounds = 1000;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto segment = create();
+    for (std::uint32_t change = random() % 4 + 1; change > 0; --change) {
+      // Most other values of the first fields keep it from being opened.
+      const bool is_first = random() % 8 == 0;
+      const auto offset = static_cast<long>(is_first ? random() % 88 : 88 + random() % 512);
+      const std::uint32_t kinds[] = {static_cast<std::uint32_t>(random()), 0, 1, 99, 0xFFFFFFFF};
+      write_at(path(), offset, kinds[random() % std::size(kinds)]);
+    }
+    auto opened = open();
+    if (auto* const process = std::get_if<LiveProcess>(&opened)) {
+      ++opened_at_all;
+      if (const auto figures = process->figures()) {
+        EXPECT_LE(figures->pages, Bytes{std::uint64_t{1} << 56});
+        EXPECT_LE(std::ranges::max(figures->layer_percent), 100);
+      }
+      const auto asked = process->ask();
+      ASSERT_TRUE(asked.has_value());
+      process->wait_for_answer(*asked, milliseconds{1});
+      (void)process->has_answered(*asked);
+      (void)process->is_running();
+      if (process->ask_budget(1_GiB) == LiveProcess::Outcome::kAnswered) {
+        (void)process->budget_answer();
+        process->forget_budget();
+      }
+    }
+    // It may be swept as one of a process that was here before.
+    for (const LiveEntry& entry : list_live_processes(folder_)) EXPECT_EQ(entry.pid, ::getpid());
+  }
+  EXPECT_GT(opened_at_all, kRounds / 4) << "the bytes were too wild to get anywhere";
+}
+
+TEST_F(LiveSegmentTest, AnotherNamespacesProcessIsNotTakenForOneOfOurs) {
+  const auto segment = create();
+  write_at(path(), 32, 1);  // the namespace
+  EXPECT_EQ(problem_of(), LiveProblem::kOtherNamespace);
 }
 
 TEST_F(LiveSegmentTest, AProcessWithoutASegmentIsNotManaged) {

@@ -48,7 +48,7 @@ class BudgetTest : public ManagerTest {
   }
   [[nodiscard]] std::uint64_t pages() const { return device_->device_bytes().count() / kPage; }
   [[nodiscard]] std::uint64_t limit() const {
-    return manager_->budget_state().limit.count() / kPage;
+    return manager_->live_state().counters.managed_limit.count() / kPage;
   }
   /// Each buffer's bytes are what they were loaded with, and one more for each launch.
   void expect_contents(int launches) {
@@ -69,6 +69,32 @@ TEST_F(BudgetTest, ShrinkingEvictsDownToTheNewBudgetWithoutALaunch) {
   settle();
   EXPECT_EQ(pages(), 5U);
   expect_contents(0);
+}
+
+TEST_F(BudgetTest, TheLiveStateTellsWhichLayersAreThere) {
+  make(budget_of(6, PolicyKind::kAuto));
+  load_buffers(12);
+  EXPECT_EQ(manager_->live_state().learned.layers, 0U);
+  for (int pass = 0; pass < 4; ++pass) run_pass();
+  settle();
+  const ResidencyManager::LiveState state = manager_->live_state();
+  EXPECT_EQ(state.counters.launches, 48U);
+  EXPECT_EQ(state.counters.managed_limit, Bytes{6 * kPage});
+  EXPECT_EQ(state.counters.budget, Bytes{6 * kPage});
+  EXPECT_EQ(state.live, Bytes{12 * kPage});
+  EXPECT_LE(state.pages, Bytes{6 * kPage});
+  EXPECT_EQ(state.host_limit, options_.host_limit);
+  EXPECT_EQ(state.passes, manager_->stats().measured_passes.size());
+  ASSERT_GT(state.passes, 0U);
+  EXPECT_EQ(state.last_pass, manager_->stats().measured_passes.back());
+  ASSERT_EQ(state.learned.layers, 12U);
+  EXPECT_EQ(state.learned.pass_bytes, Bytes{12 * kPage});
+  std::uint64_t there = 0;
+  for (std::size_t layer = 0; layer < kShownLayers; ++layer) {
+    EXPECT_TRUE(state.layer_percent[layer] == 0 || state.layer_percent[layer] == 100);
+    if (state.layer_percent[layer] == 100) ++there;
+  }
+  EXPECT_EQ(there, state.pages.count() / kPage);
 }
 
 TEST_F(BudgetTest, ShrinkingEvictsThoughALaunchMayExceedTheBudget) {
@@ -211,7 +237,7 @@ TEST_F(BudgetTest, StaysAsItWasWhereHostMemoryIsShort) {
   make(budget_of(16, PolicyKind::kAuto));
   load_buffers(12);
   EXPECT_EQ(set_pages(8), BudgetAnswer::kHostMemoryShort);
-  EXPECT_EQ(manager_->budget_state().budget, Bytes{16 * kPage});
+  EXPECT_EQ(manager_->live_state().counters.budget, Bytes{16 * kPage});
   EXPECT_EQ(limit(), 16U);
   EXPECT_EQ(manager_->stats().budget_changes, 0U);
   settle();
@@ -261,7 +287,8 @@ TEST_F(BudgetTest, PagesGiveWayToWhatOtherProcessesTake) {
   settle(std::chrono::milliseconds{3000});
   EXPECT_LE(pages(), 32U);
   EXPECT_GE(pages(), 30U);
-  EXPECT_EQ(manager_->budget_state().budget, Bytes{48 * kPage}) << "the budget is the user's";
+  EXPECT_EQ(manager_->live_state().counters.budget, Bytes{48 * kPage})
+      << "the budget is the user's";
   expect_contents(0);
 }
 

@@ -1,0 +1,31 @@
+// What the commands that look at running processes say of them.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "profiler/live_segment.h"
+
+namespace superpipe::cli {
+
+/// The id of a process that `text` is; nullopt if it is none.
+[[nodiscard]] std::optional<int> pid_in(const std::string& text);
+
+/// `text` with a question mark for each byte that is no printable ASCII character: what others
+/// chose does not steer the terminal.
+[[nodiscard]] std::string plain_text(std::string text);
+
+/// The name of the program that a process runs, as plain_text(), of at most 15 characters; empty if
+/// there is no such process.
+[[nodiscard]] std::string process_name(int pid);
+
+/// Why a process cannot be looked at, in a table's row.
+[[nodiscard]] std::string in_brackets(LiveProblem problem);
+/// The same as a sentence that says what to do.
+[[nodiscard]] std::string text_of(LiveProblem problem, int pid);
+/// Why a budget was not given; empty for kChanged.
+[[nodiscard]] std::string text_of(BudgetAnswer answer, int pid);
+/// Why a request has no answer; empty for kAnswered.
+[[nodiscard]] std::string text_of(LiveProcess::Outcome outcome, int pid);
+
+}  // namespace superpipe::cli
