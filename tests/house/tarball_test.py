@@ -26,7 +26,7 @@ BENCH = {"libbenchmark.so.1debian", "libstdc++.so.6", "libgcc_s.so.1"}
 NEWEST_GLIBC = (2, 36)
 HIDDEN_FOLDERS = ("/usr/include", "/usr/local/cuda")
 HIDDEN_LIBRARIES = ("stdc++", "gcc_s", "spdlog", "fmt", "unwind", "boost", "gtest", "gmock", "benchmark", "zstd", "lz4",
-                    "xxhash")
+                    "xxhash", "ncurses")
 
 
 def dynamic_section(file: Path) -> dict[str, list[str]]:

@@ -1,0 +1,401 @@
+"""`superpipe top` shows programs that run on simgpu: as a table, JSON, metrics, and on a terminal."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import tempfile
+import termios
+import time
+import unittest
+from pathlib import Path
+
+from live_budget_test import LAYER, PATIENCE, N, Program, budget, segment
+from simulated_run import MIB, SUPERPIPE, EndToEndCase
+
+LONG = 3000  # passes: each test kills the program when it has seen enough
+
+
+def top(*words: object, **more: object) -> subprocess.CompletedProcess:
+    """`superpipe top WORDS`, with standard output and input in pipes."""
+    return subprocess.run([str(SUPERPIPE), "top", *map(str, words)], capture_output=True, text=True, timeout=PATIENCE,
+                          stdin=subprocess.DEVNULL, **more)
+
+
+def processes(text: str) -> dict[int, dict]:
+    return {process["pid"]: process for process in json.loads(text)["processes"]}
+
+
+class Screen:
+    """What a VT100 of 24 lines shows of what is written to it, as far as ncurses uses one."""
+
+    SEQUENCE = re.compile(r"\x1b(?:\[([?]?)([0-9;]*)([A-Za-z])|[()][0-9A-B]|[=>78DM]|[EH])")
+
+    def __init__(self, height: int = 24, width: int = 80) -> None:
+        self.height, self.width = height, width
+        self.cells = [[" "] * width for _ in range(height)]
+        self.row = self.column = 0
+        self.left = ""  # an incomplete sequence
+
+    def text(self) -> str:
+        return "\n".join("".join(line).rstrip() for line in self.cells)
+
+    def feed(self, data: str) -> None:
+        data, at = self.left + data, 0
+        self.left = ""
+        while at < len(data):
+            character = data[at]
+            if character == "\x1b":
+                match = self.SEQUENCE.match(data, at)
+                if match is None:
+                    self.left = data[at:]
+                    return
+                at = match.end()
+                self.obey(match)
+                continue
+            at += 1
+            if character == "\r":
+                self.column = 0
+            elif character == "\n":
+                self.row = min(self.row + 1, self.height - 1)
+            elif character == "\b":
+                self.column = max(self.column - 1, 0)
+            elif character >= " ":
+                if self.column >= self.width:
+                    self.row, self.column = min(self.row + 1, self.height - 1), 0
+                self.cells[self.row][self.column] = character
+                self.column += 1
+
+    def obey(self, match: re.Match) -> None:
+        numbers = [int(number or 0) for number in (match[2] or "").split(";")]
+        first = numbers[0]
+        line = self.cells[self.row]
+        if match[1]:
+            return
+        if match[3] in ("H", "f"):
+            self.row = min(max(first, 1), self.height) - 1
+            self.column = min(max(numbers[1] if len(numbers) > 1 else 1, 1), self.width) - 1
+        elif match[3] == "J":
+            for row in range(self.row if first == 0 else 0, self.height):
+                start = self.column if first == 0 and row == self.row else 0
+                self.cells[row][start:] = [" "] * (self.width - start)
+        elif match[3] == "K" and first == 0:
+            line[self.column:] = [" "] * (self.width - self.column)
+        elif match[3] == "K" and first == 1:
+            line[:self.column + 1] = [" "] * (self.column + 1)
+        elif match[3] == "A":
+            self.row = max(self.row - max(first, 1), 0)
+        elif match[3] == "B":
+            self.row = min(self.row + max(first, 1), self.height - 1)
+        elif match[3] == "C":
+            self.column = min(self.column + max(first, 1), self.width - 1)
+        elif match[3] == "D":
+            self.column = max(self.column - max(first, 1), 0)
+
+
+class Terminal:
+    """`superpipe top WORDS` on a terminal of its own, until the end of the block."""
+
+    def __init__(self, *words: object, height: int = 24, width: int = 80, name: str = "vt100") -> None:
+        self.screen = Screen(height, width)
+        self.written = ""  # all of it
+        self.master, self.slave = pty.openpty()
+        self.resize(height, width)
+        self.before = termios.tcgetattr(self.slave)
+        environment = {**os.environ, "TERM": name, "LC_ALL": "C"}
+        for variable in ("LINES", "COLUMNS"):
+            environment.pop(variable, None)
+        self.process = subprocess.Popen([str(SUPERPIPE), "top", *map(str, words)], env=environment, stdin=self.slave,
+                                        stdout=self.slave, stderr=subprocess.PIPE, start_new_session=True,
+                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+        os.close(self.master)
+        os.close(self.slave)
+
+    def resize(self, height: int, width: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+        if (height, width) != (self.screen.height, self.screen.width):
+            self.screen = Screen(height, width)
+
+    def press(self, keys: str) -> None:
+        os.write(self.master, keys.encode())
+
+    def read(self, seconds: float) -> None:
+        if select.select([self.master], [], [], seconds)[0]:
+            data = os.read(self.master, 65536).decode(errors="replace")
+            self.written += data
+            self.screen.feed(data)
+
+    def wait_for(self, *parts: str) -> str:
+        """The screen once it shows all of `parts`."""
+        deadline = time.monotonic() + PATIENCE
+        while any(part not in self.screen.text() for part in parts):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"{parts} not seen, exit code {self.process.poll()}:\n{self.screen.text()}")
+            self.read(0.05)
+        return self.screen.text()
+
+    def finish(self) -> int:
+        deadline = time.monotonic() + PATIENCE
+        while self.process.poll() is None:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"it does not end:\n{self.screen.text()}")
+            self.read(0.05)
+        self.read(0.2)
+        return self.process.returncode
+
+    def is_restored(self) -> bool:
+        """Whether the line discipline is as it was, and the cursor at the bottom."""
+        return termios.tcgetattr(self.slave) == self.before
+
+
+class Once(EndToEndCase):
+    def test_a_table_of_all(self) -> None:
+        with Program("--gpu-mem", "12M", passes=LONG) as program:
+            found = top("--once")
+            self.assertEqual((found.returncode, found.stderr), (0, ""))
+            heading, *rows = found.stdout.splitlines()
+            self.assertEqual(heading.split(), ["PID", "PROGRAM", "POLICY", "PAGES", "BUDGET", "FETCH/s", "STALL", "PASS", "BOUND"])
+            row = next(row.split() for row in rows if row.split()[0] == str(program.pid))
+            self.assertEqual((row[1], row[2], row[4]), ("superpipe-layer", "auto", "12M"))
+            self.assertNotIn(row[5], ("-", "0"), "it fetches all the time")
+            # Standard output is no terminal here.
+            self.assertEqual(top().stdout.splitlines()[0], heading)
+            self.assertEqual(len(top(program.pid).stdout.splitlines()), 2)
+
+    def test_json_agrees_with_what_the_program_says_at_its_end(self) -> None:
+        with Program("--gpu-mem", "12M", passes=200) as program:
+            before = processes(top("--once", "--json").stdout)[program.pid]
+            after = processes(top(program.pid, "--once", "--json").stdout)[program.pid]
+            outcome = program.finish()
+        stats = outcome.stats
+        self.assertEqual(after["state"], "running")
+        self.assertEqual(after["budget_bytes"], 12 * MIB)
+        self.assertEqual(after["live_bytes"], before["live_bytes"])
+        self.assertGreaterEqual(after["live_bytes"], N * LAYER * MIB)
+        self.assertLessEqual(after["pages_bytes"], after["limit_bytes"])
+        self.assertEqual(after["context_bytes"], stats["context_bytes"])
+        self.assertGreater(after["pinned_host_bytes"], 0)
+        self.assertLessEqual(after["pinned_host_bytes"], after["host_limit_bytes"])
+        for name, last in (("launches", "launches"), ("h2d_bytes", "h2d_bytes"), ("d2h_bytes", "d2h_bytes"),
+                           ("prefetches", "prefetches"), ("write_backs", "write_backs"), ("stall_ms", "stall_ms"),
+                           ("clean_evictions", "clean_evictions"), ("demand_fetches", "demand_fetches")):
+            with self.subTest(name):
+                self.assertLessEqual(before["counts"][name], after["counts"][name])
+                self.assertLessEqual(after["counts"][name], stats[last])
+        self.assertGreater(after["counts"]["h2d_bytes"], before["counts"]["h2d_bytes"])
+        self.assertGreater(after["rates"]["launches_per_second"], 0)
+        self.assertGreater(after["rates"]["h2d_bytes_per_second"], 0)
+        self.assertEqual(after["layers"]["count"], stats["layers"])
+        self.assertEqual(len(after["layers"]["percent_on_device"]), stats["layers"])
+        self.assertGreater(after["last_pass"]["ms"], 0)
+        self.assertGreaterEqual(after["last_pass"]["over_bound"], 0.99)
+
+    def test_programs_whose_budget_cannot_be_changed_are_shown_too(self) -> None:
+        with Program("--k", "3", moves=False, passes=LONG) as program:
+            deadline = time.monotonic() + PATIENCE
+            while True:
+                found = processes(top("--once", "--json").stdout)[program.pid]
+                if found["layers"] is not None and found["last_pass"]["ms"] is not None:
+                    break
+                self.assertLess(time.monotonic(), deadline, found)
+            self.assertEqual((found["layers"]["count"], found["layers"]["k"]), (N, 3))
+            self.assertFalse(found["budget_can_change"])
+            self.assertIsNone(found["budget_bytes"])
+        with Program("--policy", "resident", moves=False, passes=LONG) as program:
+            found = processes(top("--once", "--json").stdout)[program.pid]
+            self.assertIsNone(found["limit_bytes"])
+            self.assertEqual(found["counts"]["h2d_bytes"], 0)
+
+    def test_a_process_that_does_not_answer_is_named_and_not_waited_for(self) -> None:
+        with Program("--gpu-mem", "12M", passes=LONG) as program:
+            os.kill(program.pid, signal.SIGSTOP)
+            began = time.monotonic()
+            row = next(row for row in top("--once").stdout.splitlines() if str(program.pid) in row)
+            self.assertLess(time.monotonic() - began, 10)
+            self.assertIn("(not answering)", row)
+            self.assertEqual(processes(top("--once", "--json").stdout)[program.pid]["state"], "not_answering")
+            # A request for a budget that it has not seen is not lost for that.
+            self.assertEqual(budget(program.pid, "14M", "--timeout", "0.2").returncode, 1)
+            top("--once", "--prometheus", "/dev/null")
+            os.kill(program.pid, signal.SIGCONT)
+            deadline = time.monotonic() + PATIENCE
+            while processes(top("--once", "--json").stdout)[program.pid]["budget_bytes"] != 14 * MIB:
+                self.assertLess(time.monotonic(), deadline, "the request was lost")
+
+    def test_segments_of_the_dead_are_swept_and_bad_ones_named(self) -> None:
+        with Program("--gpu-mem", "12M", passes=LONG) as program:
+            program.process.kill()
+            program.process.wait()
+            self.assertTrue(segment(program.pid).exists(), "who is killed cannot tidy up")
+            self.assertNotIn(str(program.pid), top("--once").stdout.split())
+            self.assertFalse(segment(program.pid).exists())
+        own = segment(os.getpid())
+        self.addCleanup(own.unlink, missing_ok=True)
+        for content in (b"short", b"\xff" * 4096, os.urandom(4096)):
+            own.write_bytes(content)
+            row = next(row for row in top("--once").stdout.splitlines() if str(os.getpid()) in row)
+            self.assertIn("(damaged segment)", row)
+            self.assertEqual(processes(top("--once", "--json").stdout)[os.getpid()]["state"], "damaged")
+            self.assert_one_line(top(os.getpid()).stderr, "superpipe top: ", "damaged", "remove it")
+        with Program("--gpu-mem", "12M", passes=LONG) as program:
+            with segment(program.pid).open("r+b") as file:
+                file.seek(8)
+                file.write((99).to_bytes(4, "little"))
+            self.assertIn("(another version of superpipe)", top("--once").stdout)
+            self.assert_one_line(top(program.pid, "--json").stderr, "another version")
+
+    def test_bad_usage(self) -> None:
+        for words in (("x",), ("-1x",), ("12", "13"), ("--interval", "0"), ("--interval", "x"), ("--interval", "nan"),
+                      ("--no-such-flag",), ("--once", "--prometheus", "/no/such/folder/file"), ("--prometheus", "/no/such/folder/file"),
+                      ("--", "true")):
+            answer = top(*words)
+            self.assertEqual(answer.returncode, 2, words)
+            self.assert_one_line(answer.stderr, "superpipe top")
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        answer = top(ended.pid, "--once")
+        self.assertEqual(answer.returncode, 1)
+        self.assert_one_line(answer.stderr, "there is no process")
+
+
+class Repeated(EndToEndCase):
+    def test_json_by_interval_until_the_process_ends(self) -> None:
+        with Program("--gpu-mem", "12M", passes=60) as program:
+            found = top(program.pid, "--json", "--interval", "0.2")
+            self.assertEqual((found.returncode, found.stderr), (0, ""))
+            self.assert_succeeded(program.finish())
+        looks = [processes(line)[program.pid] for line in found.stdout.splitlines()]
+        self.assertGreater(len(looks), 2)
+        launches = [look["counts"]["launches"] for look in looks]
+        self.assertEqual(launches, sorted(launches))
+        self.assertIsNone(looks[0]["rates"])
+        self.assertIsNotNone(looks[1]["rates"])
+
+    def test_metrics_for_prometheus(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, Program("--gpu-mem", "12M", passes=LONG) as program:
+            file = Path(folder) / "superpipe.prom"
+            once = top("--once", "--prometheus", file)
+            self.assertEqual((once.returncode, once.stdout, once.stderr), (0, "", ""))
+            label = f'pid="{program.pid}",program="superpipe-layer",policy="auto"'
+            value = lambda text: int(re.search(rf"^superpipe_h2d_bytes_total{{{label}}} (\d+)$", text, re.M)[1])
+            first = value(file.read_text())
+            self.assertIn(f"superpipe_up{{{label}}} 1\n", file.read_text())
+            writer = subprocess.Popen([str(SUPERPIPE), "top", "--prometheus", str(file), "--interval", "0.1"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(writer.kill)
+            deadline = time.monotonic() + PATIENCE
+            while (text := file.read_text()) and value(text) <= first:
+                self.assertLess(time.monotonic(), deadline, "it is not written again")
+                self.assertTrue(text.endswith("\n"))
+            writer.terminate()
+            stdout, stderr = writer.communicate(timeout=PATIENCE)
+            self.assertEqual((writer.returncode, stdout, stderr), (-signal.SIGTERM, "", ""))
+            self.assertEqual(os.listdir(folder), [], "old figures would be taken for new ones")
+
+
+class OnATerminal(EndToEndCase):
+    def test_shows_chooses_and_gives_budgets(self) -> None:
+        with Program("--gpu-mem", "40M", passes=LONG) as first, Program("--gpu-mem", "30M", passes=LONG) as second, \
+                Terminal("--interval", "0.2") as terminal:
+            low, high = sorted((first, second), key=lambda program: program.pid)
+            shown = terminal.wait_for("superpipe top: 2 processes", f"process {low.pid}: auto", "layers", "host", "moved",
+                                      "fetch/s", "q quit")
+            self.assertIn("PID  PROGRAM", shown)
+            terminal.press("j")
+            terminal.wait_for(f"process {high.pid}: auto")
+            terminal.press("k")
+            terminal.wait_for(f"process {low.pid}: auto")
+            terminal.press("\x1bOB")  # the down arrow, in the mode that ncurses asks for
+            terminal.wait_for(f"process {high.pid}: auto")
+            terminal.press("b12Q\r")
+            terminal.wait_for("'12Q' is no size")
+            terminal.press("b")
+            terminal.wait_for(f"new budget of process {high.pid}")
+            terminal.press("12X\x7fM\r")
+            terminal.wait_for(f"the budget of process {high.pid} is 12 MiB now")
+            terminal.wait_for("budget 12M, context")
+            self.assertIn("budget 12 MiB", budget(high.pid).stdout)
+            terminal.press("b1M\r")
+            terminal.wait_for("allow more")
+            terminal.press("?")
+            terminal.wait_for("Any key goes back.")
+            terminal.press("x")
+            terminal.wait_for("q quit", f"process {high.pid}: auto")
+            terminal.press("s")
+            terminal.wait_for("ordered by pages")
+            second.process.kill()
+            second.process.wait()
+            terminal.wait_for("superpipe top: 1 process;")
+            terminal.press("q")
+            self.assertEqual(terminal.finish(), 0)
+            self.assertTrue(terminal.is_restored())
+
+    def test_a_process_that_stops_is_named_and_keys_still_work(self) -> None:
+        with Program("--gpu-mem", "12M", passes=LONG) as program, Terminal("--interval", "0.2") as terminal:
+            terminal.wait_for(f"process {program.pid}: auto")
+            os.kill(program.pid, signal.SIGSTOP)
+            terminal.wait_for("1 not answering", "(not answering)", "the figures are old")
+            began = time.monotonic()
+            terminal.press("?")
+            terminal.wait_for("Any key goes back.")
+            self.assertLess(time.monotonic() - began, 5)
+            terminal.press("x")
+            os.kill(program.pid, signal.SIGCONT)
+            terminal.wait_for("superpipe top: 1 process;")
+
+    def test_follows_the_size_of_the_terminal(self) -> None:
+        with Program("--gpu-mem", "12M", passes=LONG) as program, Terminal("--interval", "0.2") as terminal:
+            terminal.wait_for("fetch/s", "q quit")
+            terminal.resize(8, 60)
+            shown = terminal.wait_for("superpipe top: 1 process", str(program.pid), "q quit")
+            self.assertNotIn("fetch/s ", shown)
+            self.assertIn("q quit", shown.splitlines()[7])
+            terminal.resize(40, 132)
+            shown = terminal.wait_for("superpipe top: 1 process", "fetch/s", "q quit")
+            self.assertIn("q quit", shown.splitlines()[39])
+            terminal.resize(2, 5)
+            terminal.wait_for("super", " q qu")
+
+    def test_restores_the_terminal_on_signals(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number), Terminal() as terminal:
+                terminal.wait_for("superpipe top: ")
+                self.assertFalse(terminal.is_restored(), "it takes keys one by one")
+                terminal.process.send_signal(number)
+                self.assertEqual(terminal.finish(), -number)
+                self.assertTrue(terminal.is_restored())
+        with Terminal() as terminal:  # as the terminal sends it
+            terminal.wait_for("superpipe top: ")
+            terminal.press("\x03")
+            self.assertEqual(terminal.finish(), -signal.SIGINT)
+            self.assertTrue(terminal.is_restored())
+
+    def test_ends_with_the_process_that_it_watches(self) -> None:
+        with Program("--gpu-mem", "12M", passes=LONG) as program, Terminal(program.pid) as terminal:
+            terminal.wait_for(f"process {program.pid}: auto")
+            program.process.kill()
+            program.process.wait()
+            self.assertEqual(terminal.finish(), 0)
+            self.assertTrue(terminal.is_restored())
+
+    def test_a_terminal_that_nobody_knows_is_named(self) -> None:
+        with Terminal(name="no-such-terminal") as terminal:
+            self.assertEqual(terminal.finish(), 1)
+            self.assert_one_line(terminal.process.stderr.read().decode(), "superpipe top: ", "no-such-terminal", "--once")
+
+
+if __name__ == "__main__":
+    unittest.main()
