@@ -155,8 +155,8 @@ class ResidencyManager {
     /// How much of each of the first layers is on the device, in percent of its buffers' bytes.
     std::array<std::uint8_t, kShownLayers> layer_percent{};
   };
-  /// Any thread. Allocates nothing, asks the device nothing. Other calls wait meanwhile, for about
-  /// ten nanoseconds per buffer; of more than 16,384 buffers it does not look at layers.
+  /// Any thread. Allocates nothing, asks the device nothing. Other calls wait meanwhile, for a few
+  /// nanoseconds per buffer; of more than 16,384 buffers it does not look at layers.
   [[nodiscard]] LiveState live_state() const;
 
   /// Allows managed and pass-through memory `budget` bytes together from now on, as a promise (I4).
