@@ -103,7 +103,7 @@ TEST_F(LiveSegmentTest, AnotherProcessReadsWhatWasPublished) {
   const auto [child, code] = in_child([&] {
     const auto opened = open(parent);
     ASSERT_TRUE(std::holds_alternative<LiveProcess>(opened));
-    const LiveProcess& process = std::get<LiveProcess>(opened);
+    const auto& process = std::get<LiveProcess>(opened);
     EXPECT_EQ(process.pid(), parent);
     EXPECT_TRUE(process.is_running());
     EXPECT_EQ(process.description().policy, PolicyKind::kAuto);
