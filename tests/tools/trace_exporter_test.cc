@@ -1,0 +1,87 @@
+#include "tools/superpipe/trace_exporter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/tools/export_testing.h"
+#include "tools/superpipe/export_csv.h"
+
+namespace superpipe::cli {
+namespace {
+
+TEST(ParseFrame, TakesFunctionAndPlaceApart) {
+  const CallFrame known = parse_frame("_ZN5model4loadEi+0x12 /lib/model.so+0x1012");
+  EXPECT_EQ(known.function, "model::load(int)");
+  EXPECT_EQ(known.place, "/lib/model.so+0x1012");
+  const CallFrame spaced = parse_frame("operator new(int)+0x1 a.so+0x2");
+  EXPECT_EQ(spaced.function, "operator new(int)");
+  for (const char* const line : {"model.so+0x1012", "? model.so+0x1012"}) {
+    const CallFrame nameless = parse_frame(line);
+    EXPECT_EQ(nameless.function, "model.so+0x1012");
+    EXPECT_EQ(nameless.place, "model.so+0x1012");
+  }
+}
+
+TEST(AsUtf8, ReplacesOnlyWhatIsNoUtf8) {
+  EXPECT_EQ(as_utf8("a \xC3\xA4 \"\n"), "a \xC3\xA4 \"\n");
+  EXPECT_EQ(as_utf8("a\xFFz"), "a\xEF\xBF\xBDz");
+}
+
+TEST(TraceNames, SaysWhatIsNotKnown) {
+  TraceNames names;
+  EXPECT_EQ(names.kernel(1), "unknown kernel");
+  EXPECT_EQ(names.stream(1), "unknown stream");
+  EXPECT_TRUE(names.frames(1).empty());
+  names.add(TraceKernel{1, 0xABC, ""});
+  names.add(TraceKernel{2, 1, "_Z4gemmPf"});
+  names.add(TraceStream{1, 0x10});
+  names.add(TraceStream{2, 0});
+  EXPECT_EQ(names.kernel(1), "kernel 0xabc");
+  EXPECT_EQ(names.kernel(2), "gemm(float*)");
+  EXPECT_EQ(names.stream(1), "stream 0x10");
+  EXPECT_EQ(names.stream(2), "default stream");
+}
+
+TEST(LiveAllocations, EndsWhatAnotherAllocationReplaces) {
+  LiveAllocations live;
+  EXPECT_FALSE(live.add({BufferId{3}, 100, 1_MiB, 2_MiB, 0, 1}));
+  EXPECT_FALSE(live.add({kNoBuffer, 100, 1_KiB, Bytes{}, 0, 2}));
+  const auto ended = live.add({BufferId{3}, 200, 4_MiB, 4_MiB, 0, 5});
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->number, 1u);
+  EXPECT_EQ(ended->what.address, 100u);
+  EXPECT_FALSE(live.remove({BufferId{4}, 0, 0}));
+  const auto driver = live.remove({kNoBuffer, 100, 0});
+  ASSERT_TRUE(driver);
+  EXPECT_EQ(driver->what.call_site, 2u);
+  const auto freed = live.remove({BufferId{3}, 0, 0});
+  ASSERT_TRUE(freed);
+  EXPECT_EQ(freed->what.address, 200u);
+}
+
+TEST(RecentLaunches, ForgetsWhatIsLongAgo) {
+  RecentLaunches launches;
+  EXPECT_EQ(launches.find({0}), nullptr);
+  launches.add({{7}, 1, 2, {}});
+  ASSERT_NE(launches.find({7}), nullptr);
+  EXPECT_EQ(launches.find({7})->stream, 2u);
+  launches.add({{7 + RecentLaunches::kKept}, 3, 4, {}});
+  EXPECT_EQ(launches.find({7}), nullptr);
+}
+
+TEST(CsvWriter, QuotesWhatWouldEndACell) {
+  TextSink sink;
+  CsvWriter writer(sink);
+  writer.begin({});
+  writer.on_thread({1, 4711});
+  writer.on_text({1, "a \"b\",\nc"});
+  writer.on_mark({5, 1}, {TraceMark::kBegin, 1, 9});
+  const auto row = sink.text.substr(sink.text.find('\n') + 1);
+  EXPECT_EQ(row.substr(0, 12), "mark,5,4711,");
+  EXPECT_THAT(row, ::testing::HasSubstr("begin,\"a \"\"b\"\",\nc\",9,"));
+}
+
+}  // namespace
+}  // namespace superpipe::cli

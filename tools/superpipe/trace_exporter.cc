@@ -1,0 +1,151 @@
+#include "tools/superpipe/trace_exporter.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace superpipe::cli {
+namespace {
+
+std::string hex_text(std::uint64_t number) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text;
+  do {
+    text.insert(text.begin(), kDigits[number & 15]);
+    number >>= 4;
+  } while (number != 0);
+  return "0x" + text;
+}
+
+std::string demangled(std::string_view name) {
+  std::string text(name);
+  if (text.rfind("_Z", 0) != 0) return text;
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(
+      abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status), &std::free);
+  return status == 0 && readable ? std::string(readable.get()) : text;
+}
+
+template <typename Map>
+const std::string& name_or(const Map& names, TraceIndex index, const std::string& other) {
+  const auto known = names.find(index);
+  return known == names.end() ? other : known->second;
+}
+
+}  // namespace
+
+std::string as_utf8(std::string_view text) {
+  using Json = nlohmann::json;
+  const auto valid = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json::parse(valid).get<std::string>();
+}
+
+CallFrame parse_frame(std::string_view line) {
+  CallFrame frame;
+  const auto space = line.rfind(' ');
+  frame.place = line.substr(space == std::string_view::npos ? 0 : space + 1);
+  if (space == std::string_view::npos) {
+    frame.function = frame.place;
+    return frame;
+  }
+  const std::string_view function = line.substr(0, space);
+  frame.function = demangled(function.substr(0, function.rfind("+0x")));
+  // A question mark stands for what is not known.
+  if (frame.function.empty() || frame.function == "?") frame.function = frame.place;
+  return frame;
+}
+
+void TraceNames::add(const TraceKernel& kernel) {
+  kernels_[kernel.index] =
+      kernel.name.empty() ? "kernel " + hex_text(kernel.id) : as_utf8(demangled(kernel.name));
+}
+
+void TraceNames::add(const TraceStream& stream) {
+  std::string name = "stream " + hex_text(stream.handle);
+  // What cudaStreamLegacy and cudaStreamPerThread are; CUDA Driver API, CU_STREAM_LEGACY.
+  if (stream.handle <= 1) name = "default stream";
+  if (stream.handle == 2) name = "default stream of the thread";
+  streams_[stream.index] = std::move(name);
+}
+
+void TraceNames::add(const TraceCallSite& site) {
+  std::vector<CallFrame>& frames = sites_[site.index];
+  frames.clear();
+  const std::string text = as_utf8(site.frames);
+  std::string_view left = text;
+  while (!left.empty()) {
+    const auto end = std::min(left.find('\n'), left.size());
+    if (end > 0) frames.push_back(parse_frame(left.substr(0, end)));
+    left.remove_prefix(std::min(end + 1, left.size()));
+  }
+}
+
+void TraceNames::add(const TraceText& text) { texts_[text.index] = as_utf8(text.text); }
+
+const std::string& TraceNames::kernel(TraceIndex index) const {
+  static const std::string unknown = "unknown kernel";
+  return name_or(kernels_, index, unknown);
+}
+
+const std::string& TraceNames::stream(TraceIndex index) const {
+  static const std::string unknown = "unknown stream";
+  return name_or(streams_, index, unknown);
+}
+
+const std::string& TraceNames::text(TraceIndex index) const {
+  static const std::string unknown = "unnamed";
+  return name_or(texts_, index, unknown);
+}
+
+const std::vector<CallFrame>& TraceNames::frames(TraceIndex index) const {
+  static const std::vector<CallFrame> none;
+  const auto known = sites_.find(index);
+  return known == sites_.end() ? none : known->second;
+}
+
+std::optional<LiveAllocation> LiveAllocations::add(const TraceAllocation& event) {
+  const LiveAllocation allocation{++count_, event};
+  const auto put = [&](auto& map, auto key) -> std::optional<LiveAllocation> {
+    const auto [place, is_new] = map.try_emplace(key, allocation);
+    if (is_new) return std::nullopt;
+    return std::exchange(place->second, allocation);
+  };
+  return event.buffer == kNoBuffer ? put(by_address_, event.address)
+                                   : put(by_buffer_, index_of(event.buffer));
+}
+
+std::optional<LiveAllocation> LiveAllocations::remove(const TraceFree& event) {
+  const auto take = [](auto& map, auto key) -> std::optional<LiveAllocation> {
+    const auto place = map.find(key);
+    if (place == map.end()) return std::nullopt;
+    const LiveAllocation allocation = place->second;
+    map.erase(place);
+    return allocation;
+  };
+  return event.buffer == kNoBuffer ? take(by_address_, event.address)
+                                   : take(by_buffer_, index_of(event.buffer));
+}
+
+const LiveAllocation* LiveAllocations::find(BufferId buffer) const {
+  const auto place = by_buffer_.find(index_of(buffer));
+  return place == by_buffer_.end() ? nullptr : &place->second;
+}
+
+void RecentLaunches::add(const TraceLaunch& event) {
+  Slot& slot = launches_[event.launch.value % kKept];
+  slot.number = event.launch.value;
+  slot.kernel = event.kernel;
+  slot.stream = event.stream;
+  slot.is_used = true;
+}
+
+const RecentLaunches::Launch* RecentLaunches::find(TraceCount launch) const {
+  const Slot& slot = launches_[launch.value % kKept];
+  return slot.is_used && slot.number == launch.value ? &slot : nullptr;
+}
+
+}  // namespace superpipe::cli
