@@ -1,0 +1,189 @@
+#include "tools/superpipe/export_tracks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace superpipe::cli {
+namespace {
+
+using ::testing::ElementsAre;
+
+/// Writes each event of a track as a line, and checks what sinks rely on.
+class LineSink final : public TrackSink {
+ public:
+  void begin(const TracedProcess& /*process*/) override {}
+  void define(const Track& track) override { names_[track.id] = track.name; }
+  void slice(const TrackEvent& event, std::uint64_t duration_ns) override {
+    std::uint64_t& until = until_[event.track];
+    EXPECT_GE(event.time, until) << "slices of " << names_[event.track] << " overlap";
+    until = event.time + duration_ns;
+    add(event, std::to_string(event.time) + "+" + std::to_string(duration_ns));
+  }
+  void open_slice(const TrackEvent& event) override {
+    ++open_[event.track];
+    add(event, std::to_string(event.time) + "(");
+  }
+  void close_slice(std::uint64_t track, std::uint64_t time) override {
+    EXPECT_GT(open_[track]--, 0);
+    lines_[names_[track]].push_back(std::to_string(time) + ")");
+  }
+  void instant(const TrackEvent& event) override { add(event, std::to_string(event.time)); }
+  void count(std::uint64_t track, std::uint64_t time, std::uint64_t value) override {
+    lines_[names_[track]].push_back(std::to_string(time) + " " + std::to_string(value));
+  }
+  void finish() override {
+    for (const auto& entry : open_) EXPECT_EQ(entry.second, 0);
+  }
+
+  std::vector<std::string> on(const std::string& track) { return lines_[track]; }
+
+ private:
+  void add(const TrackEvent& event, std::string line) {
+    line.append(" ").append(event.name);
+    for (const auto flow : event.flows_out) line.append(" >").append(std::to_string(flow));
+    for (const auto flow : event.flows_in) line.append(" <").append(std::to_string(flow));
+    lines_[names_[event.track]].push_back(std::move(line));
+  }
+
+  std::map<std::uint64_t, std::string> names_;
+  std::map<std::uint64_t, std::uint64_t> until_;
+  std::map<std::uint64_t, int> open_;
+  std::map<std::string, std::vector<std::string>> lines_;
+};
+
+class TrackExporterTest : public ::testing::Test {
+ protected:
+  TrackExporterTest() {
+    exporter_.begin({});
+    exporter_.on_kernel({1, 1, "gemm"});
+    exporter_.on_stream({1, 16});
+    exporter_.on_allocation({1, 1}, {kBuffer, 100, 1_MiB, 2_MiB, 0, 0});
+  }
+  void fetch(std::int64_t time, std::uint64_t transfer, bool demand = true) {
+    exporter_.on_fetch({time, 1}, {{transfer}, kBuffer, Bytes{}, 1_MiB, 2_MiB, demand});
+  }
+  void end(std::int64_t time, std::uint64_t transfer) {
+    exporter_.on_transfer_end({time, 1}, {{transfer}});
+  }
+  void launch(std::int64_t time, std::uint64_t number) {
+    exporter_.on_launch({time, 1}, {{number}, 1, 1, std::span(&kBuffer, 1)});
+  }
+
+  static constexpr BufferId kBuffer{1};
+  LineSink sink_;
+  TrackExporter exporter_{sink_};
+};
+
+TEST_F(TrackExporterTest, TransfersFollowOneAnother) {
+  fetch(1'000, 1);
+  fetch(2'000, 2, false);
+  end(101'000, 1);
+  end(301'000, 2);
+  exporter_.finish();
+  EXPECT_THAT(sink_.on("host to device"),
+              ElementsAre("1000+100000 demand fetch >1", "101000+200000 prefetch >2"));
+}
+
+TEST_F(TrackExporterTest, EndsOfOneLookShareItsTime) {
+  fetch(1'000, 1);
+  fetch(1'000, 2);
+  end(201'000, 1);
+  end(201'100, 2);
+  exporter_.finish();
+  EXPECT_THAT(sink_.on("host to device"),
+              ElementsAre("1000+100050 demand fetch >1", "101050+100050 demand fetch >2"));
+}
+
+TEST_F(TrackExporterTest, ArrowsLeadToTheFirstLaunchOnly) {
+  fetch(1'000, 1);
+  end(50'000, 1);
+  launch(60'000, 1);
+  launch(70'000, 2);
+  exporter_.finish();
+  EXPECT_THAT(sink_.on("host to device"), ElementsAre("1000+49000 demand fetch >1"));
+  EXPECT_THAT(sink_.on("stream 0x10: launches"), ElementsAre("60000 gemm <1", "70000 gemm"));
+}
+
+TEST_F(TrackExporterTest, ArrowsEndWhenTheBuffersOfAnEarlyLaunchHaveCome) {
+  fetch(1'000, 1);
+  fetch(1'000, 2);
+  launch(2'000, 1);
+  end(100'000, 1);
+  end(200'000, 2);
+  exporter_.finish();
+  EXPECT_THAT(sink_.on("stream 0x10: launches"),
+              ElementsAre("2000 gemm", "200000 buffers arrived <1 <2"));
+}
+
+TEST_F(TrackExporterTest, EventsOfSeveralThreadsMayBeOutOfOrder) {
+  end(150'000, 2);
+  fetch(2'000, 2);
+  fetch(1'000, 1);  // its end was dropped
+  launch(160'000, 1);
+  exporter_.finish();
+  EXPECT_THAT(sink_.on("host to device"),
+              ElementsAre("2000+74000 demand fetch >2", "76000+74000 demand fetch >1"));
+  EXPECT_THAT(sink_.on("stream 0x10: launches"), ElementsAre("160000 gemm <2 <1"));
+}
+
+TEST_F(TrackExporterTest, ResidentPagesFollowTheBuffersLife) {
+  fetch(1'000, 1);
+  exporter_.on_eviction({2'000, 1}, {{1}, kBuffer, Bytes{}, Bytes{}, 2_MiB});
+  fetch(3'000, 2);
+  // The free was not recorded; the id belongs to another buffer now.
+  exporter_.on_allocation({4'000, 1}, {kBuffer, 500, 1_MiB, 2_MiB, 0, 0});
+  exporter_.finish();
+  EXPECT_THAT(sink_.on("call site not known"),
+              ElementsAre("1000 2097152", "2000 0", "3000 2097152", "4000 0"));
+}
+
+TEST_F(TrackExporterTest, KernelsAndStallsOfAStreamDoNotOverlap) {
+  launch(1'000, 1);
+  launch(2'000, 2);
+  exporter_.on_kernel_time({9'000, 1}, {{1}, 3'000, 500, 1});
+  exporter_.on_kernel_time({9'000, 1}, {{2}, 3'400, 500, 2});
+  exporter_.on_stall({9'000, 1}, {{1}, 3'000, 900});
+  exporter_.on_stall({9'000, 1}, {{2}, 3'400, 900});
+  exporter_.finish();
+  EXPECT_THAT(sink_.on("stream 0x10: kernels"),
+              ElementsAre("3000+500 gemm", "3500+400 2 launches"));
+  EXPECT_THAT(sink_.on("stream 0x10: stalls"), ElementsAre("2100+900 gemm", "3000+400 gemm"));
+}
+
+TEST_F(TrackExporterTest, MarksAreClosedHoweverTheTraceEnds) {
+  exporter_.on_thread({1, 77});
+  exporter_.on_text({1, "step"});
+  exporter_.on_mark({10, 1}, {TraceMark::kEnd, 0, 0});  // its begin was dropped
+  exporter_.on_mark({20, 1}, {TraceMark::kBegin, 1, 0});
+  exporter_.on_mark({30, 1}, {TraceMark::kBegin, 1, 5});
+  exporter_.on_mark({40, 2}, {TraceMark::kBegin, 1, 6});
+  exporter_.on_mark({50, 2}, {TraceMark::kEnd, 0, 5});
+  exporter_.on_mark({60, 2}, {TraceMark::kBegin, 1, 7});
+  exporter_.finish();
+  EXPECT_THAT(sink_.on("marked ranges 1"), ElementsAre("30( step", "50)", "60( step", "60)"));
+  EXPECT_THAT(sink_.on("marked ranges 2"), ElementsAre("40( step", "60)"));
+}
+
+TEST_F(TrackExporterTest, SurvivesTimesThatCannotBe) {
+  constexpr auto kLeast = std::numeric_limits<std::int64_t>::min();
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr auto kMostNs = std::numeric_limits<std::uint64_t>::max();
+  for (const std::int64_t time : {kLeast, std::int64_t{-1}, kMost}) {
+    launch(time, 1);
+    exporter_.on_kernel_time({time, 1}, {{1}, time, kMostNs, kMostNs});
+    exporter_.on_stall({time, 1}, {{1}, time, kMostNs});
+    exporter_.on_pass({time, 1}, {{1}});
+    fetch(time, 1);
+    end(time, 1);
+  }
+  exporter_.finish();
+}
+
+}  // namespace
+}  // namespace superpipe::cli

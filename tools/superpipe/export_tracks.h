@@ -1,0 +1,202 @@
+// A trace as a timeline: what happened on which track, for formats that draw one.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tools/superpipe/trace_exporter.h"
+
+namespace superpipe::cli {
+
+/// A row of a timeline, or a group of rows.
+struct Track {
+  enum class Kind : std::uint8_t { kGroup, kThread, kSlices, kCounter };
+  enum class Unit : std::uint8_t { kNone, kBytes, kBytesPerSecond };
+  std::uint64_t id = 0;     ///< from 1
+  std::uint64_t group = 0;  ///< the group's id; 0 for groups
+  Kind kind = Kind::kSlices;
+  Unit unit = Unit::kNone;   ///< of kCounter
+  std::uint32_t thread = 0;  ///< of kThread: the system's id, 0 if it is not known
+  std::string name;
+};
+
+/// What the process was.
+struct TracedProcess {
+  std::uint64_t id = 0;
+  std::vector<std::string> command;
+  std::uint64_t start_ns = 0;       ///< by the steady clock; times count from it
+  std::uint64_t start_unix_ns = 0;  ///< the same moment since 1970; 0: not known
+};
+
+/// A fact about an event; `name` outlives all events.
+struct TrackArgument {
+  std::string_view name;
+  std::variant<std::uint64_t, std::string_view> value;
+};
+
+/// Something on a track. Views are valid during the call that they are given to.
+struct TrackEvent {
+  std::uint64_t track = 0;
+  std::uint64_t time = 0;  ///< nanoseconds since the trace's start
+  std::string_view name;
+  std::span<const TrackArgument> arguments;
+  std::span<const std::uint64_t> flows_out;  ///< arrows that begin here, each with a number
+  std::span<const std::uint64_t> flows_in;   ///< arrows that end here
+};
+
+/// Takes a timeline. Tracks are defined before their use; groups before their tracks. The events of
+/// a track come in the order of time, those of different tracks do not.
+class TrackSink {
+ public:
+  virtual ~TrackSink() = default;
+  virtual void begin(const TracedProcess& process) = 0;
+  virtual void define(const Track& track) = 0;
+  virtual void slice(const TrackEvent& event, std::uint64_t duration_ns) = 0;
+  virtual void open_slice(const TrackEvent& event) = 0;
+  /// Ends the slice that was opened last on this track.
+  virtual void close_slice(std::uint64_t track, std::uint64_t time) = 0;
+  virtual void instant(const TrackEvent& event) = 0;
+  virtual void count(std::uint64_t track, std::uint64_t time, std::uint64_t value) = 0;
+  virtual void finish() = 0;
+};
+
+/// Makes a timeline of a trace, with memory for what is under way only.
+///
+/// - Each thread: its marks, allocations, frees and copies.
+/// - Each stream: kernels, for as long as the device ran them, where the trace has times; launches,
+///   at the moment of the call; stalls.
+/// - Each direction of the link: transfers, from the moment when the link was free for them, and
+///   bytes a second. Ends that were seen in one look share the time up to it by their bytes.
+/// - Counters: device memory, budget, pinned host memory, and the pages of each group of buffers.
+///   A group has one call site.
+///
+/// An arrow leads from each fetch to the first launch that uses its buffer: to the call, or where
+/// it comes before the fetch ended, to a point on the same track when it had.
+class TrackExporter final : public TraceExporter {
+ public:
+  /// `sink` must outlive it.
+  explicit TrackExporter(TrackSink& sink) : sink_(sink) {}
+
+  void begin(const TraceProperties& properties) override;
+  void finish() override;
+  void on_thread(const TraceThread& event) override;
+  void on_allocation(const TraceMoment& when, const TraceAllocation& event) override;
+  void on_free(const TraceMoment& when, const TraceFree& event) override;
+  void on_launch(const TraceMoment& when, const TraceLaunch& event) override;
+  void on_copy(const TraceMoment& when, const TraceCopy& event) override;
+  void on_fetch(const TraceMoment& when, const TraceFetch& event) override;
+  void on_eviction(const TraceMoment& when, const TraceEviction& event) override;
+  void on_transfer_end(const TraceMoment& when, const TraceTransferEnd& event) override;
+  void on_stall(const TraceMoment& when, const TraceStall& event) override;
+  void on_budget(const TraceMoment& when, const TraceBudget& event) override;
+  void on_memory(const TraceMoment& when, const TraceMemory& event) override;
+  void on_pass(const TraceMoment& when, const TracePass& event) override;
+  void on_kernel_time(const TraceMoment& when, const TraceKernelTime& event) override;
+  void on_mark(const TraceMoment& when, const TraceMark& event) override;
+  void on_dropped(const TraceMoment& when, const TraceDropped& event) override;
+
+  /// Ends that were seen less than this apart were seen in one look.
+  static constexpr std::uint64_t kLookNs = 20'000;
+  /// More transfers than this are never under way: what is older has ended unseen.
+  static constexpr std::size_t kMostUnderWay = 65'536;
+  static constexpr std::size_t kMostEarlyEnds = 4'096;
+
+ private:
+  struct Transfer {
+    std::uint64_t number = 0;
+    std::uint64_t enqueued = 0;
+    BufferId buffer = kNoBuffer;
+    Bytes offset;
+    Bytes size;
+    bool demand = false;
+  };
+  struct Direction {
+    std::uint64_t track = 0;
+    std::uint64_t rate = 0;  ///< the counter's track
+    bool to_device = false;
+    std::deque<Transfer> under_way;  ///< by number
+    std::vector<Transfer> ended;     ///< in one look
+    std::uint64_t look = 0;          ///< its last end
+    std::uint64_t last_ended = 0;    ///< number of the transfer
+    std::uint64_t free_from = 0;     ///< when the link was free for the next
+  };
+  struct StreamTracks {
+    std::uint64_t kernels = 0;
+    std::uint64_t launches = 0;
+    std::uint64_t stalls = 0;
+    std::uint64_t kernels_until = 0;
+    std::uint64_t stalls_until = 0;
+  };
+  struct ThreadTrack {
+    std::uint64_t track = 0;
+    std::uint32_t open_marks = 0;
+  };
+  struct Residents {
+    std::uint64_t group = 0;  ///< the counter's track
+    std::uint64_t bytes = 0;
+    std::vector<std::uint64_t> unused;  ///< fetches that no launch has used yet
+  };
+  struct WaitingLaunch {
+    std::uint64_t number = 0;
+    TraceIndex kernel = 0;
+    std::uint64_t track = 0;
+    std::uint64_t time = 0;  ///< of the call
+    std::size_t missing = 0;
+    std::vector<std::uint64_t> flows;
+  };
+
+  std::uint64_t define(Track::Kind kind, std::uint64_t group, std::string name,
+                       Track::Unit unit = Track::Unit::kNone, std::uint32_t thread = 0);
+  std::uint64_t moment(std::int64_t time);
+  std::uint64_t thread_track(std::uint32_t thread);
+  StreamTracks& stream_tracks(TraceIndex stream);
+  std::uint64_t group_of(TraceIndex call_site);
+  void change_residents(std::uint64_t time, BufferId buffer, std::uint64_t footprint, bool come);
+  void end_life(std::uint64_t time, const LiveAllocation& allocation);
+  void begin_transfer(Direction& direction, const Transfer& transfer);
+  [[nodiscard]] bool has_ended(std::uint64_t fetch) const;
+  bool end_transfer(Direction& direction, std::uint64_t number, std::uint64_t time);
+  void draw_ended(Direction& direction);
+  void resolve_waiting(std::uint64_t fetch, std::uint64_t time);
+
+  TrackSink& sink_;
+  std::uint64_t tracks_ = 0;
+  std::uint64_t last_time_ = 0;
+  std::uint64_t program_ = 0;  // groups
+  std::uint64_t device_ = 0;
+  std::uint64_t link_ = 0;
+  std::uint64_t memory_ = 0;
+  std::uint64_t residents_ = 0;
+  std::uint64_t passes_ = 0;
+  std::uint64_t passes_count_ = 0;
+  std::uint64_t pass_began_ = 0;
+  std::uint64_t counters_[6] = {};  // of on_budget() and on_memory(), in their fields' order
+  Direction fetches_;
+  Direction write_backs_;
+  std::map<std::uint64_t, std::uint64_t> early_ends_;  ///< of transfers that come later in the file
+  std::unordered_map<std::uint32_t, ThreadTrack> threads_;
+  std::unordered_map<std::uint32_t, std::uint32_t> thread_ids_;
+  std::unordered_map<TraceIndex, StreamTracks> streams_;
+  std::unordered_map<TraceIndex, std::uint64_t> groups_;          // tracks, by call site
+  std::unordered_map<std::string, std::uint64_t> group_names_;    // the same, by name
+  std::unordered_map<std::uint64_t, std::uint64_t> group_bytes_;  // by track
+  std::unordered_map<std::uint32_t, Residents> buffers_;
+  std::vector<std::uint64_t> free_lanes_;                         // tracks of ranges
+  std::unordered_map<std::uint64_t, std::uint64_t> open_ranges_;  // range to lane
+  std::uint64_t lanes_ = 0;
+  LiveAllocations live_;
+  RecentLaunches launches_;
+  std::map<std::uint64_t, WaitingLaunch> waiting_;               // by launch
+  std::unordered_map<std::uint64_t, std::uint64_t> waited_for_;  // fetch to launch
+};
+
+}  // namespace superpipe::cli
