@@ -1,0 +1,183 @@
+#include "tools/superpipe/export_command.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "profiler/trace_file.h"
+#include "profiler/trace_reader.h"
+#include "tools/superpipe/exit_code.h"
+#include "tools/superpipe/export_chrome.h"
+#include "tools/superpipe/export_csv.h"
+#include "tools/superpipe/export_perfetto.h"
+#include "tools/superpipe/export_sink.h"
+#include "tools/superpipe/export_snapshot.h"
+#include "tools/superpipe/export_stacks.h"
+#include "tools/superpipe/export_tracks.h"
+#include "tools/superpipe/trace_exporter.h"
+
+namespace superpipe::cli {
+namespace {
+
+// A format at work: the exporter, and what it writes through.
+struct Export {
+  std::unique_ptr<TrackSink> tracks;
+  std::unique_ptr<TraceExporter> exporter;
+};
+
+struct ExportFormat {
+  std::string_view name;
+  std::string_view extension;  ///< of a file that is named after the trace
+  bool is_binary;
+  Export (*make)(ExportSink& out, StackWeight weight);
+};
+
+template <typename Writer>
+Export export_tracks(ExportSink& out, StackWeight /*weight*/) {
+  Export made;
+  made.tracks = std::make_unique<Writer>(out);
+  made.exporter = std::make_unique<TrackExporter>(*made.tracks);
+  return made;
+}
+
+template <typename Writer>
+Export export_events(ExportSink& out, StackWeight /*weight*/) {
+  return {nullptr, std::make_unique<Writer>(out)};
+}
+
+Export export_collapsed(ExportSink& out, StackWeight weight) {
+  return {nullptr, std::make_unique<CollapsedWriter>(out, weight)};
+}
+
+constexpr std::array<ExportFormat, 6> kExportFormats = {
+    ExportFormat{"perfetto", ".perfetto-trace", true, export_tracks<PerfettoWriter>},
+    ExportFormat{"chrome", ".json", false, export_tracks<ChromeWriter>},
+    ExportFormat{"torch-snapshot", ".pickle", true, export_events<TorchSnapshotWriter>},
+    ExportFormat{"csv", ".csv", false, export_events<CsvWriter>},
+    ExportFormat{"collapsed", ".folded", false, export_collapsed},
+    ExportFormat{"speedscope", ".speedscope.json", false, export_events<SpeedscopeWriter>},
+};
+
+const ExportFormat* export_format_named(std::string_view name) {
+  const auto* const place =
+      std::find_if(kExportFormats.begin(), kExportFormats.end(),
+                   [&](const ExportFormat& format) { return format.name == name; });
+  return place == kExportFormats.end() ? nullptr : place;
+}
+
+void say_export(const std::string& line) { std::cerr << "superpipe export: " << line << '\n'; }
+
+int fail_export(int code, const std::string& line) {
+  say_export(line);
+  return code;
+}
+
+// run.sptrace becomes run.json, run.sptrace.4711 becomes run.sptrace.4711.json.
+std::string output_named_after(const std::string& trace, std::string_view extension) {
+  constexpr std::string_view kExtension = ".sptrace";
+  std::string stem = trace;
+  if (stem.size() > kExtension.size() &&
+      stem.compare(stem.size() - kExtension.size(), kExtension.size(), kExtension) == 0) {
+    stem.resize(stem.size() - kExtension.size());
+  }
+  return stem.append(extension);
+}
+
+bool is_same_file(const std::string& one, const std::string& other) {
+  struct stat first;
+  struct stat second;
+  return ::stat(one.c_str(), &first) == 0 && ::stat(other.c_str(), &second) == 0 &&
+         S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+// What whoever looks at the result has to know.
+void say_what_is_missing(const std::string& file, const TraceEnding& ending) {
+  if (!ending.is_complete) {
+    say_export("note: " + file +
+               " ends early, because its process died or the disk was full; the " +
+               std::to_string(ending.events) + " events up to there are exported");
+  }
+  if (ending.dropped > 0) {
+    say_export("note: " + std::to_string(ending.dropped) +
+               " events were not recorded, because the disk was slow; what follows from them is "
+               "missing");
+  }
+  const std::vector<std::string> files = find_trace_files(file);
+  if (files.size() < 2) return;
+  std::string others;
+  for (const std::string& other : files) {
+    if (other != file) others.append(others.empty() ? "" : ", ").append(other);
+  }
+  say_export("note: the run has other files too, each to be exported by itself: " + others);
+}
+
+}  // namespace
+
+std::string export_formats() {
+  std::string names;
+  for (const ExportFormat& format : kExportFormats) {
+    names.append(names.empty() ? "" : ", ").append(format.name);
+  }
+  return names;
+}
+
+std::optional<std::string> problem_with(const ExportOptions& options) {
+  if (options.file.empty()) return "no trace; it takes a file that superpipe profile wrote";
+  if (options.format.empty()) return "no format; --format takes " + export_formats();
+  if (export_format_named(options.format) == nullptr) {
+    return "--format " + options.format + ": it takes " + export_formats();
+  }
+  if (options.stacks.empty()) return std::nullopt;
+  if (options.format != "collapsed") {
+    return "--stacks has no meaning with --format " + options.format + ", only with collapsed";
+  }
+  if (stack_weight_named(options.stacks)) return std::nullopt;
+  std::string names;
+  for (const StackWeight weight : kStackWeights) {
+    names.append(names.empty() ? "" : ", ").append(name_of(weight));
+  }
+  return "--stacks " + options.stacks + ": it takes " + names;
+}
+
+int export_command(const ExportOptions& options) {
+  const ExportFormat& format = *export_format_named(options.format);
+  auto reader = TraceReader::open(options.file);
+  if (!reader.ok()) return fail_export(kBadUsage, reader.error().message);
+  const std::string output =
+      options.output.empty() ? output_named_after(options.file, format.extension) : options.output;
+  if (output == "-" && format.is_binary && ::isatty(STDOUT_FILENO) == 1) {
+    return fail_export(kBadUsage, options.format +
+                                      " is binary and standard output a terminal; name a file "
+                                      "with -o FILE");
+  }
+  if (is_same_file(options.file, output)) {
+    return fail_export(kBadUsage, "-o " + output + " is the trace itself; name another file");
+  }
+  std::string problem;
+  const auto file = ExportFile::open(output, problem);
+  if (file == nullptr) return fail_export(kProblemFound, problem);
+
+  const auto weight = stack_weight_named(options.stacks).value_or(StackWeight::kAllocated);
+  const Export made = format.make(*file, weight);
+  made.exporter->begin(reader->properties());
+  for (;;) {
+    const TraceResult<bool> more = reader->read_chunk(*made.exporter);
+    if (!more.ok()) return fail_export(kBadUsage, more.error().message);
+    if (!*more) break;
+    if (file->problem()) return fail_export(kProblemFound, *file->problem());
+  }
+  made.exporter->finish();
+  if (const auto failed = file->finish()) return fail_export(kProblemFound, *failed);
+  say_what_is_missing(options.file, reader->ending());
+  if (output != "-") std::cout << "wrote " << output << '\n';
+  return kSuccess;
+}
+
+}  // namespace superpipe::cli
