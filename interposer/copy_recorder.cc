@@ -172,7 +172,9 @@ std::optional<CopySource> CopyRecorder::source_of(CUdeviceptr address) {
   if (address == 0) return std::nullopt;
   const auto allocation = allocation_at(address);
   if (!allocation) return std::nullopt;
-  CopySource source{Bytes{address - allocation->first}, Bytes{allocation->second}};
+  CopySource source;
+  source.offset = Bytes{address - allocation->first};
+  source.buffer = Bytes{allocation->second};
   const std::lock_guard lock(mutex_);
   const auto named = named_by_.find(allocation->first);
   if (named != named_by_.end()) source.launch = named->second;

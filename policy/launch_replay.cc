@@ -104,12 +104,16 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
   if (place_ != expected || is_sure() != was_sure) ++jumps_;
   confidence_ += kConfidenceStep * ((as_expected ? 1.0 : 0.0) - confidence_);
 
+  follow_passes();
   for (const Name name : names_of(log_[present])) {
-    buffers_[name].uses.push_back(static_cast<std::uint32_t>(present));
+    Buffer& buffer = buffers_[name];
+    const bool is_first_of_pass =
+        pass_began_ && !buffer.uses.empty() && forgotten_ + buffer.uses.back() < *pass_began_;
+    if (is_first_of_pass) bytes_of_pass_ += Bytes{buffer.bytes};
+    buffer.uses.push_back(static_cast<std::uint32_t>(present));
   }
   contexts_[context_at(present)] = static_cast<std::uint32_t>(present);
   anchors_[anchors_at(present)] = static_cast<std::uint32_t>(present);
-  follow_passes();
 }
 
 /// A pass ends when the place comes to the launch that opened it, or soon after it left that behind
@@ -121,7 +125,11 @@ void LaunchReplay::follow_passes() {
   at_pass_start_ = is_sure() && since_moved_ >= kForesight && !repeats_a_launch &&
                    (!pass_began_ || forgotten_ + *place_ >= *pass_began_);
   if (!at_pass_start_) return;
-  if (pass_began_) ++passes_;
+  if (pass_began_) {
+    ++passes_;
+    pass_bytes_ = bytes_of_pass_;
+  }
+  bytes_of_pass_ = Bytes{};
   pass_began_ = this->present();
 }
 

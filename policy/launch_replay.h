@@ -81,6 +81,8 @@ class LaunchReplay {
   /// come round to the launch that opened the pass before, or there was none. So a step of training
   /// with accumulated gradients is one pass, and not each of the forward passes in it.
   [[nodiscard]] bool at_pass_start() const { return at_pass_start_; }
+  /// What the last whole pass named of buffers that had been named before it; 0: there was none.
+  [[nodiscard]] Bytes pass_bytes() const { return pass_bytes_; }
   /// How many whole passes have gone by.
   [[nodiscard]] std::size_t passes() const { return passes_; }
   /// The number of the first launch that is remembered; later ones are as well.
@@ -173,6 +175,8 @@ class LaunchReplay {
   double confidence_ = 0.0;
   std::optional<std::uint64_t> pass_began_;  ///< the number of the launch that opened this pass
   bool at_pass_start_ = false;
+  Bytes pass_bytes_;     ///< of the last whole pass
+  Bytes bytes_of_pass_;  ///< of the one under way
   std::size_t passes_ = 0;
 };
 

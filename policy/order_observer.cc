@@ -7,8 +7,10 @@ namespace superpipe {
 
 void OrderObserver::on_allocate(BufferId id, Bytes footprint) {
   on_free(id);
-  history_.on_allocate(id, footprint);
+  // The history last: a buffer that it has is one that the tracker has room for, though host memory
+  // may run out in between.
   tracker_.on_allocate(id);
+  history_.on_allocate(id, footprint);
 }
 
 void OrderObserver::on_free(BufferId id) {

@@ -39,6 +39,12 @@ class ReplayPolicy final : public Policy {
   [[nodiscard]] std::vector<BufferId> choose_victims(std::span<const BufferId> candidates,
                                                      Bytes needed) const override;
   [[nodiscard]] PolicyEngine::Learned learned() const override;
+  /// No layers, but the bytes of a pass.
+  [[nodiscard]] PolicyEngine::Outline outline() const noexcept override {
+    PolicyEngine::Outline outline;
+    outline.pass_bytes = puller_.replay().pass_bytes();
+    return outline;
+  }
   [[nodiscard]] AutoPolicy* puller() override { return &puller_; }
 
  private:

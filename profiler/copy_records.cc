@@ -70,11 +70,13 @@ bool read_copy(Words& words, bool is_seen, ProcessCopies& process) {
   record.bytes = Bytes{words.number<std::uint64_t>()};
   if (is_seen) record.digest = words.digest();
   if (is_seen && !words.at_end()) {
-    const Bytes offset{words.number<std::uint64_t>()};
-    record.source = CopySource{offset, Bytes{words.number<std::uint64_t>()}};
+    CopySource& source = record.source.emplace();
+    source.offset = Bytes{words.number<std::uint64_t>()};
+    source.buffer = Bytes{words.number<std::uint64_t>()};
     if (!words.at_end()) {
-      const auto kernel = words.number<std::size_t>();
-      record.source->launch = CopySource::Launch{kernel, words.number<std::uint64_t>()};
+      CopySource::Launch& launch = source.launch.emplace();
+      launch.kernel = words.number<std::size_t>();
+      launch.number = words.number<std::uint64_t>();
     }
   }
   if (!words.is_good() || !words.at_end()) return false;

@@ -198,8 +198,7 @@ class Once(EndToEndCase):
         self.assertGreater(after["counts"]["h2d_bytes"], before["counts"]["h2d_bytes"])
         self.assertGreater(after["rates"]["launches_per_second"], 0)
         self.assertGreater(after["rates"]["h2d_bytes_per_second"], 0)
-        self.assertEqual(after["layers"]["count"], stats["layers"])
-        self.assertEqual(len(after["layers"]["percent_on_device"]), stats["layers"])
+        self.assertIsNone(after["layers"], "auto has none")
         self.assertGreater(after["last_pass"]["ms"], 0)
         self.assertGreaterEqual(after["last_pass"]["over_bound"], 0.99)
 

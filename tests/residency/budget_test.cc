@@ -71,8 +71,18 @@ TEST_F(BudgetTest, ShrinkingEvictsDownToTheNewBudgetWithoutALaunch) {
   expect_contents(0);
 }
 
-TEST_F(BudgetTest, TheLiveStateTellsWhichLayersAreThere) {
+TEST_F(BudgetTest, TheLiveStateTellsTheBytesOfAPassUnderAuto) {
   make(budget_of(6, PolicyKind::kAuto));
+  load_buffers(12);
+  for (int pass = 0; pass < 4; ++pass) run_pass();
+  settle();
+  const ResidencyManager::LiveState state = manager_->live_state();
+  EXPECT_EQ(state.learned.layers, 0U) << "it has none";
+  EXPECT_EQ(state.learned.pass_bytes, Bytes{12 * kPage});
+}
+
+TEST_F(BudgetTest, TheLiveStateTellsWhichLayersAreThere) {
+  make(budget_of(6, PolicyKind::kLru));
   load_buffers(12);
   EXPECT_EQ(manager_->live_state().learned.layers, 0U);
   for (int pass = 0; pass < 4; ++pass) run_pass();
