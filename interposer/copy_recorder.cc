@@ -104,9 +104,9 @@ void CopyRecorder::note_copy(const CopyTarget& target, StreamHandle stream,
     if (mode == CopyMode::kAsynchronous && is_capturing(stream)) {
       write_line(copy_line(record));
     } else if (mode == CopyMode::kSynchronous || !is_pinned(target.base)) {
-      write(std::move(record), target);
+      write(record, target);
     } else {
-      auto queued = std::make_unique<Queued>(Queued{this, std::move(record), target});
+      auto queued = std::make_unique<Queued>(Queued{this, record, target});
       if (driver().cuLaunchHostFunc(driver_stream(stream), digest_queued, queued.get()) ==
           CUDA_SUCCESS) {
         (void)queued.release();
@@ -122,7 +122,7 @@ void CopyRecorder::note_copy(const CopyTarget& target, StreamHandle stream,
 void CopyRecorder::digest_queued(void* user_data) {
   const std::unique_ptr<Queued> queued(static_cast<Queued*>(user_data));
   try {
-    queued->recorder->write(std::move(queued->record), queued->target);
+    queued->recorder->write(queued->record, queued->target);
   } catch (...) {
     log_line(LogLevel::kError, "out of memory while a copy was written down: it is missing");
   }

@@ -90,7 +90,7 @@ class CopyRecorder {
   int file_ = -1;
   bool has_failed_ = false;
   /// By the address of an allocation: the last launch that named it.
-  std::unordered_map<std::uint64_t, CopySource::Launch> named_by_;
+  std::unordered_map<std::uint64_t, CopyLaunch> named_by_;
   std::unordered_map<std::uint64_t, std::size_t> kernels_;  ///< indices in the file
 };
 

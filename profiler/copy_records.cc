@@ -74,13 +74,13 @@ bool read_copy(Words& words, bool is_seen, ProcessCopies& process) {
     source.offset = Bytes{words.number<std::uint64_t>()};
     source.buffer = Bytes{words.number<std::uint64_t>()};
     if (!words.at_end()) {
-      CopySource::Launch& launch = source.launch.emplace();
+      CopyLaunch& launch = source.launch.emplace();
       launch.kernel = words.number<std::size_t>();
       launch.number = words.number<std::uint64_t>();
     }
   }
   if (!words.is_good() || !words.at_end()) return false;
-  process.copies.push_back(std::move(record));
+  process.copies.push_back(record);
   return true;
 }
 

@@ -22,17 +22,18 @@ namespace superpipe {
 /// 128 bits that tell contents apart. Digests of different processes can be compared.
 using CopyDigest = std::array<std::uint64_t, 2>;
 
+/// A launch that named what was copied.
+struct CopyLaunch {
+  std::size_t kernel = 0;    ///< index in ProcessCopies::kernels
+  std::uint64_t number = 0;  ///< of the launch in its process, from 1
+  bool operator==(const CopyLaunch&) const = default;
+};
+
 /// Where a copy came from.
 struct CopySource {
-  Bytes offset;  ///< in its allocation
-  Bytes buffer;  ///< the size of the allocation
-  /// The last launch before the copy that named the allocation.
-  struct Launch {
-    std::size_t kernel = 0;    ///< index in ProcessCopies::kernels
-    std::uint64_t number = 0;  ///< of the launch in its process, from 1
-    bool operator==(const Launch&) const = default;
-  };
-  std::optional<Launch> launch{};
+  Bytes offset;                        ///< in its allocation
+  Bytes buffer;                        ///< the size of the allocation
+  std::optional<CopyLaunch> launch{};  ///< the last before the copy that named the allocation
   bool operator==(const CopySource&) const = default;
 };
 

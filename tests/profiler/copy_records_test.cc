@@ -39,7 +39,7 @@ class CopyRecordsTest : public ::testing::Test {
 
 TEST_F(CopyRecordsTest, WhatIsWrittenIsRead) {
   CopyRecord whole{1, 2, 64_MiB, CopyDigest{0x0123456789abcdef, 7}, CopySource{4_KiB, 65_MiB}};
-  whole.source->launch = CopySource::Launch{1, 99};
+  whole.source->launch = CopyLaunch{1, 99};
   const CopyRecord plain{1, 1, 3_KiB, CopyDigest{~std::uint64_t{0}, 0}, std::nullopt};
   const CopyRecord unseen{2, 1, 1_KiB, std::nullopt, std::nullopt};
   const ProcessCopies process =

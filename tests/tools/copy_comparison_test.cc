@@ -37,7 +37,7 @@ TEST(CopyComparison, RunsThatCopyTheSameAreTheSame) {
 TEST(CopyComparison, TheFirstCopyWithOtherContentIsNamed) {
   RunCopies run = run_of({copy(1, 1, 10), copy(1, 2, 20), copy(1, 3, 30)});
   run[0].kernels = {"softmax"};
-  run[0].copies[1].source = CopySource{1_KiB, 8_KiB, CopySource::Launch{0, 77}};
+  run[0].copies[1].source = CopySource{1_KiB, 8_KiB, CopyLaunch{0, 77}};
   const CopyBaseline baseline(run, run);
   const CopyComparison other =
       baseline.compare(run_of({copy(1, 1, 10), copy(1, 2, 21), copy(1, 3, 31)}));
@@ -51,8 +51,8 @@ TEST(CopyComparison, TheFirstCopyWithOtherContentIsNamed) {
 
 TEST(CopyComparison, OfTwoThreadsTheDifferenceBehindTheEarlierLaunchIsTheFirst) {
   RunCopies run = run_of({copy(1, 1, 10), copy(2, 1, 20)});
-  run[0].copies[0].source = CopySource{{}, 4_KiB, CopySource::Launch{0, 50}};
-  run[0].copies[1].source = CopySource{{}, 4_KiB, CopySource::Launch{0, 40}};
+  run[0].copies[0].source = CopySource{{}, 4_KiB, CopyLaunch{0, 50}};
+  run[0].copies[1].source = CopySource{{}, 4_KiB, CopyLaunch{0, 40}};
   const CopyComparison other =
       CopyBaseline(run, run).compare(run_of({copy(1, 1, 11), copy(2, 1, 21)}));
   ASSERT_TRUE(other.first.has_value());

@@ -66,6 +66,7 @@ ChildEnd run_child(const std::vector<std::string>& command,
                    const std::vector<EnvironmentChange>& changes, const std::string& output_path,
                    const std::string& error_path) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));  // execvp does not write them
   }

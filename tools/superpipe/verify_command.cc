@@ -440,6 +440,7 @@ int verify_command(const VerifyOptions& options) {
   const Run second = runner.without_superpipe();
   Verification verification(std::move(first), second);
   std::vector<Verdict> verdicts;
+  verdicts.reserve(budgets.size() + 2);
   for (const std::string& budget : budgets) {
     verdicts.push_back(verification.judge(runner.with_superpipe(budget)));
   }
