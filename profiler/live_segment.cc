@@ -19,6 +19,7 @@
 #include <iterator>
 #include <new>
 #include <system_error>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -450,11 +451,13 @@ std::variant<LiveProcess, LiveProblem> LiveProcess::open(int pid, const std::str
 }
 
 std::optional<LiveFigures> LiveProcess::figures() const {
-  // A process writes them within a microsecond. One that died while it did, or lies, leaves them
-  // odd for ever: then they are taken as they stand.
-  constexpr int kMostAttempts = 100;
+  // A process writes them within a microsecond, unless it is interrupted. One that died while it
+  // did, or lies, leaves them odd for ever: after 10 ms they are taken as they stand.
+  constexpr int kQuickAttempts = 100;
+  constexpr int kMostAttempts = 200;
   std::optional<LiveImage> image;
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    if (attempt >= kQuickAttempts) std::this_thread::sleep_for(std::chrono::microseconds{100});
     const auto before = figures_version_of(mapping_.descriptor());
     image = image_of(mapping_.descriptor());
     if (!image || (before % 2 == 0 && before == figures_version_of(mapping_.descriptor()))) break;

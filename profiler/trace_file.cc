@@ -119,9 +119,10 @@ std::vector<std::string> find_trace_files(const std::string& path) {
   if (folder.empty()) folder = ".";
   std::error_code error;
   std::filesystem::directory_iterator entry(folder, error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+  const std::filesystem::directory_iterator end;
+  for (; !error && entry != end; entry.increment(error)) {
     const std::string other = entry->path().filename().string();
-    if (other.rfind(name, 0) != 0 || !is_suffix(std::string_view(other).substr(name.size()))) {
+    if (other.rfind(name, 0) != 0 || !is_suffix(other.substr(name.size()))) {
       continue;
     }
     const std::string found =

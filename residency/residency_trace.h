@@ -44,7 +44,7 @@ class ResidencyTrace {
   void add(TimePoint now, std::uint64_t launch, TimePoint ready,
            std::chrono::nanoseconds duration) noexcept {
     recorder_.add(now, TraceStall{{launch},
-                                  std::chrono::nanoseconds(ready - now).count(),
+                                  std::chrono::nanoseconds{ready - now}.count(),
                                   static_cast<std::uint64_t>(duration.count())});
   }
   void add(TimePoint now, const TracePass& pass) noexcept { recorder_.add(now, pass); }
