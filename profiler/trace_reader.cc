@@ -122,9 +122,10 @@ std::vector<std::string> TraceProperties::texts(std::string_view key) const {
 }
 
 TraceResult<std::size_t> TraceBytesSource::read(std::span<std::byte> bytes) {
-  const std::size_t count = std::min(bytes.size(), left_.size());
-  std::copy_n(left_.begin(), count, bytes.begin());
-  left_ = left_.subspan(count);
+  const auto left = std::span(bytes_).subspan(read_);
+  const std::size_t count = std::min(bytes.size(), left.size());
+  std::copy_n(left.begin(), count, bytes.begin());
+  read_ += count;
   return count;
 }
 

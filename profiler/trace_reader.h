@@ -111,14 +111,16 @@ class TraceReader {
   TraceDifferences differences_;
 };
 
-/// A source over bytes in memory, which must outlive it.
+/// A source over a copy of bytes in memory.
 class TraceBytesSource final : public TraceSource {
  public:
-  explicit TraceBytesSource(std::span<const std::byte> bytes) : left_(bytes) {}
+  explicit TraceBytesSource(std::span<const std::byte> bytes)
+      : bytes_(bytes.begin(), bytes.end()) {}
   [[nodiscard]] TraceResult<std::size_t> read(std::span<std::byte> bytes) override;
 
  private:
-  std::span<const std::byte> left_;
+  std::vector<std::byte> bytes_;
+  std::size_t read_ = 0;  ///< of them
 };
 
 }  // namespace superpipe

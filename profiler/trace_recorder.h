@@ -1,6 +1,7 @@
 // Records what happens in this process, for a trace.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -187,7 +188,7 @@ class TraceRecorder {
     raw.header = {type, static_cast<std::uint32_t>(buffers.size()), nanoseconds(time)};
     ring->add(sizeof raw + buffers.size_bytes(), [&](std::byte* place) {
       std::memcpy(place, &raw, sizeof raw);
-      std::memcpy(place + sizeof raw, buffers.data(), buffers.size_bytes());
+      std::ranges::copy(std::as_bytes(buffers), place + sizeof raw);
     });
   }
   TraceRing* ring_of_thread() noexcept {
