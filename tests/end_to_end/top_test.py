@@ -15,6 +15,8 @@ import time
 import unittest
 from pathlib import Path
 
+import pyte
+
 from live_budget_test import LAYER, PATIENCE, N, Program, budget, segment
 from simulated_run import MIB, SUPERPIPE, EndToEndCase
 
@@ -31,79 +33,11 @@ def processes(text: str) -> dict[int, dict]:
     return {process["pid"]: process for process in json.loads(text)["processes"]}
 
 
-class Screen:
-    """What a VT100 of 24 lines shows of what is written to it, as far as ncurses uses one."""
-
-    SEQUENCE = re.compile(r"\x1b(?:\[([?]?)([0-9;]*)([A-Za-z])|[()][0-9A-B]|[=>78DM]|[EH])")
-
-    def __init__(self, height: int = 24, width: int = 80) -> None:
-        self.height, self.width = height, width
-        self.cells = [[" "] * width for _ in range(height)]
-        self.row = self.column = 0
-        self.left = ""  # an incomplete sequence
-
-    def text(self) -> str:
-        return "\n".join("".join(line).rstrip() for line in self.cells)
-
-    def feed(self, data: str) -> None:
-        data, at = self.left + data, 0
-        self.left = ""
-        while at < len(data):
-            character = data[at]
-            if character == "\x1b":
-                match = self.SEQUENCE.match(data, at)
-                if match is None:
-                    self.left = data[at:]
-                    return
-                at = match.end()
-                self.obey(match)
-                continue
-            at += 1
-            if character == "\r":
-                self.column = 0
-            elif character == "\n":
-                self.row = min(self.row + 1, self.height - 1)
-            elif character == "\b":
-                self.column = max(self.column - 1, 0)
-            elif character >= " ":
-                if self.column >= self.width:
-                    self.row, self.column = min(self.row + 1, self.height - 1), 0
-                self.cells[self.row][self.column] = character
-                self.column += 1
-
-    def obey(self, match: re.Match) -> None:
-        numbers = [int(number or 0) for number in (match[2] or "").split(";")]
-        first = numbers[0]
-        line = self.cells[self.row]
-        if match[1]:
-            return
-        if match[3] in ("H", "f"):
-            self.row = min(max(first, 1), self.height) - 1
-            self.column = min(max(numbers[1] if len(numbers) > 1 else 1, 1), self.width) - 1
-        elif match[3] == "J":
-            for row in range(self.row if first == 0 else 0, self.height):
-                start = self.column if first == 0 and row == self.row else 0
-                self.cells[row][start:] = [" "] * (self.width - start)
-        elif match[3] == "K" and first == 0:
-            line[self.column:] = [" "] * (self.width - self.column)
-        elif match[3] == "K" and first == 1:
-            line[:self.column + 1] = [" "] * (self.column + 1)
-        elif match[3] == "A":
-            self.row = max(self.row - max(first, 1), 0)
-        elif match[3] == "B":
-            self.row = min(self.row + max(first, 1), self.height - 1)
-        elif match[3] == "C":
-            self.column = min(self.column + max(first, 1), self.width - 1)
-        elif match[3] == "D":
-            self.column = max(self.column - max(first, 1), 0)
-
-
 class Terminal:
     """`superpipe top WORDS` on a terminal of its own, until the end of the block."""
 
     def __init__(self, *words: object, height: int = 24, width: int = 80, name: str = "vt100") -> None:
-        self.screen = Screen(height, width)
-        self.written = ""  # all of it
+        self.show(height, width)
         self.master, self.slave = pty.openpty()
         self.resize(height, width)
         self.before = termios.tcgetattr(self.slave)
@@ -126,32 +60,39 @@ class Terminal:
 
     def resize(self, height: int, width: int) -> None:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
-        if (height, width) != (self.screen.height, self.screen.width):
-            self.screen = Screen(height, width)
+        if (height, width) != (self.screen.lines, self.screen.columns):
+            self.show(height, width)
+
+    def show(self, height: int, width: int) -> None:
+        """Begins with an empty screen."""
+        self.screen = pyte.Screen(width, height)
+        self.stream = pyte.Stream(self.screen)
+
+    def text(self) -> str:
+        """What is on the screen."""
+        return "\n".join(line.rstrip() for line in self.screen.display)
 
     def press(self, keys: str) -> None:
         os.write(self.master, keys.encode())
 
     def read(self, seconds: float) -> None:
         if select.select([self.master], [], [], seconds)[0]:
-            data = os.read(self.master, 65536).decode(errors="replace")
-            self.written += data
-            self.screen.feed(data)
+            self.stream.feed(os.read(self.master, 65536).decode("ascii"))
 
     def wait_for(self, *parts: str) -> str:
         """The screen once it shows all of `parts`."""
         deadline = time.monotonic() + PATIENCE
-        while any(part not in self.screen.text() for part in parts):
+        while any(part not in self.text() for part in parts):
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"{parts} not seen, exit code {self.process.poll()}:\n{self.screen.text()}")
+                raise AssertionError(f"{parts} not seen, exit code {self.process.poll()}:\n{self.text()}")
             self.read(0.05)
-        return self.screen.text()
+        return self.text()
 
     def finish(self) -> int:
         deadline = time.monotonic() + PATIENCE
         while self.process.poll() is None:
             if time.monotonic() > deadline:
-                raise AssertionError(f"it does not end:\n{self.screen.text()}")
+                raise AssertionError(f"it does not end:\n{self.text()}")
             self.read(0.05)
         self.read(0.2)
         return self.process.returncode
@@ -343,7 +284,7 @@ class OnATerminal(EndToEndCase):
             self.assertTrue(terminal.is_restored())
 
     def test_a_process_that_stops_is_named_and_keys_still_work(self) -> None:
-        with Program("--gpu-mem", "12M", passes=LONG) as program, Terminal("--interval", "0.2") as terminal:
+        with Program("--gpu-mem", "12M", passes=LONG) as program, Terminal(program.pid, "--interval", "0.2") as terminal:
             terminal.wait_for(f"process {program.pid}: auto")
             os.kill(program.pid, signal.SIGSTOP)
             terminal.wait_for("1 not answering", "(not answering)", "the figures are old")
@@ -356,7 +297,7 @@ class OnATerminal(EndToEndCase):
             terminal.wait_for("superpipe top: 1 process;")
 
     def test_follows_the_size_of_the_terminal(self) -> None:
-        with Program("--gpu-mem", "12M", passes=LONG) as program, Terminal("--interval", "0.2") as terminal:
+        with Program("--gpu-mem", "12M", passes=LONG) as program, Terminal(program.pid, "--interval", "0.2") as terminal:
             terminal.wait_for("fetch/s", "q quit")
             terminal.resize(8, 60)
             shown = terminal.wait_for("superpipe top: 1 process", str(program.pid), "q quit")
