@@ -99,10 +99,11 @@ function(superpipe_test name)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${timeout})
 endfunction()
 
-# superpipe_python_test(NAME FILE [TIMEOUT seconds] [LABEL label]): one ctest entry for the unittest FILE of the
+# superpipe_python_test(NAME FILE [TIMEOUT seconds] [LABEL label] [ALONE]): one ctest entry for the unittest FILE of the
 # current folder. It finds the build tree through SUPERPIPE_BUILD_DIR and the sources through SUPERPIPE_SOURCE_DIR.
+# ALONE: no other test runs beside it.
 function(superpipe_python_test name file)
-  cmake_parse_arguments(arg "" "TIMEOUT;LABEL" "" ${ARGN})
+  cmake_parse_arguments(arg "ALONE" "TIMEOUT;LABEL" "" ${ARGN})
   if(NOT arg_LABEL)
     superpipe_default_label(arg_LABEL)
   endif()
@@ -113,6 +114,7 @@ function(superpipe_python_test name file)
   add_test(NAME ${name} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/${file} --verbose)
   # These are the long ones: ctest starts the costliest first, so that nothing is left for one core at the end.
   set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT}
+    RUN_SERIAL ${arg_ALONE}
     ENVIRONMENT "SUPERPIPE_BUILD_DIR=${CMAKE_BINARY_DIR};SUPERPIPE_SOURCE_DIR=${PROJECT_SOURCE_DIR};SUPERPIPE_SANITIZER=${SUPERPIPE_SANITIZER}")
 endfunction()
 
