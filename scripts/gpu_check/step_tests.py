@@ -74,7 +74,7 @@ class Tests:
         if scenario == "asynchronous":
             return {"k3": {"SUPERPIPE_K": 3}, "budget": {"SUPERPIPE_GPU_MEM": self.budget(12)}}
         if scenario == "hidden_pointers":  # buffers that device memory points to are never evicted: they need room
-            return {"k4": {"SUPERPIPE_K": 4}, "budget": {"SUPERPIPE_GPU_MEM": self.budget(16)}}
+            return {"k4": {"SUPERPIPE_K": 4}, "budget": {"SUPERPIPE_GPU_MEM": self.budget(14)}}
         return {"k1": {"SUPERPIPE_K": 1}, "k4-3": {"SUPERPIPE_K": 4, "SUPERPIPE_K_PRIME": 3},
                 "paper-k3": {"SUPERPIPE_K": 3, "SUPERPIPE_POLICY": "superpipeline-paper"},
                 "budget": {"SUPERPIPE_GPU_MEM": self.budget(12)}}
