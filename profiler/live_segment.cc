@@ -219,8 +219,9 @@ std::uint64_t own_pid_namespace() {
   return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
-std::string path_of(const std::string& folder, uid_t user, int pid) {
-  return folder + "/" + kPrefix + std::to_string(user) + "-" + std::to_string(pid);
+/// What the names of `user`'s segments in this namespace begin with.
+std::string prefix_of(uid_t user) {
+  return kPrefix + std::to_string(user) + "-" + std::to_string(own_pid_namespace()) + "-";
 }
 
 // Maps the file behind `descriptor`, which it takes over.
@@ -281,12 +282,12 @@ std::vector<int> pids_in(const std::string& folder, uid_t user) {
   std::vector<int> pids;
   DIR* const stream = ::opendir(folder.c_str());
   if (stream == nullptr) return pids;
-  const std::string prefix = kPrefix + std::to_string(user) + "-";
+  const std::string prefix = prefix_of(user);
   while (const dirent* const entry = ::readdir(stream)) {
     const std::string name = static_cast<const char*>(entry->d_name);
     if (name.rfind(prefix, 0) != 0) continue;
     const int pid = std::atoi(name.c_str() + prefix.size());
-    if (pid > 0 && path_of("", user, pid) == "/" + name) pids.push_back(pid);
+    if (pid > 0 && live_segment_path(user, pid, "") == "/" + name) pids.push_back(pid);
   }
   ::closedir(stream);
   std::sort(pids.begin(), pids.end());
@@ -295,7 +296,7 @@ std::vector<int> pids_in(const std::string& folder, uid_t user) {
 
 // Removes the segment of `pid` if that process is gone. @return whether it was removed.
 bool sweep(const std::string& folder, uid_t user, int pid) {
-  const std::string path = path_of(folder, user, pid);
+  const std::string path = live_segment_path(user, pid, folder);
   const auto segment = open_segment(path, user);
   const auto* const mapping = std::get_if<LiveMapping>(&segment);
   bool is_gone = false;
@@ -317,6 +318,10 @@ std::string system_problem(const std::string& path) {
 }
 
 }  // namespace
+
+std::string live_segment_path(uid_t user, int pid, const std::string& folder) {
+  return folder + "/" + prefix_of(user) + std::to_string(pid);
+}
 
 LiveMapping::~LiveMapping() {
   if (layout_ == nullptr) return;
@@ -343,7 +348,7 @@ std::unique_ptr<LiveSegment> LiveSegment::create(const LiveDescription& descript
   for (const int other : pids_in(folder, user)) {
     if (other != pid) sweep(folder, user, other);
   }
-  const std::string path = path_of(folder, user, pid);
+  const std::string path = live_segment_path(user, pid, folder);
   ::unlink(path.c_str());  // of this process before an exec, or of a dead one
   const int descriptor =
       ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -372,6 +377,10 @@ std::unique_ptr<LiveSegment> LiveSegment::create(const LiveDescription& descript
   layout->device_total = description.device_total.count();
   layout->magic.store(kMagic, std::memory_order_release);
   return std::unique_ptr<LiveSegment>(new LiveSegment(std::move(*mapping), path));
+}
+
+void LiveSegment::remove_former(const std::string& folder) {
+  ::unlink(live_segment_path(::geteuid(), ::getpid(), folder).c_str());
 }
 
 LiveSegment::~LiveSegment() { remove(); }
@@ -435,10 +444,10 @@ std::variant<LiveProcess, LiveProblem> LiveProcess::open(int pid, const std::str
   const uid_t self = ::geteuid();
   // The files of a process that may not be traced seem to be root's.
   struct stat own {};
-  const bool is_own = ::stat(path_of(folder, self, pid).c_str(), &own) == 0;
+  const bool is_own = ::stat(live_segment_path(self, pid, folder).c_str(), &own) == 0;
   const uid_t user = is_own ? self : process.st_uid;
   if (user != self && self != 0) return LiveProblem::kOtherUser;
-  auto opened = open_segment(path_of(folder, user, pid), user);
+  auto opened = open_segment(live_segment_path(user, pid, folder), user);
   if (const auto* const problem = std::get_if<LiveProblem>(&opened)) return *problem;
   auto& mapping = std::get<LiveMapping>(opened);
   const auto image = image_of(mapping.descriptor());

@@ -2,6 +2,8 @@
 // figures and for another budget.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -21,8 +23,13 @@
 namespace superpipe {
 
 /// Where the segments of all processes lie: POSIX shared memory. Each is a file of its own, named
-/// "superpipe-" with the user's id, "-", and the process's id.
+/// "superpipe-" with the user's id, "-", the inode of the process's pid namespace, "-", and its id:
+/// containers that share the folder have processes of the same id.
 inline constexpr const char* kLiveFolder = "/dev/shm";
+
+/// The file of the segment of `user`'s process `pid`, one of this namespace's.
+[[nodiscard]] std::string live_segment_path(uid_t user, int pid,
+                                            const std::string& folder = kLiveFolder);
 
 /// What does not change while a process manages a context.
 struct LiveDescription {
@@ -114,6 +121,8 @@ class LiveSegment {
   static std::unique_ptr<LiveSegment> create(const LiveDescription& description,
                                              std::string& problem,
                                              const std::string& folder = kLiveFolder);
+  /// Removes what this process showed when it was another program, before an exec.
+  static void remove_former(const std::string& folder = kLiveFolder);
   /// Removes the file, unless this is a forked child or another segment has taken its name.
   ~LiveSegment();
   LiveSegment(const LiveSegment&) = delete;

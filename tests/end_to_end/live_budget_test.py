@@ -19,7 +19,7 @@ SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def segment(pid: int) -> Path:
-    return Path("/dev/shm") / f"superpipe-{os.geteuid()}-{pid}"
+    return Path("/dev/shm") / f"superpipe-{os.geteuid()}-{os.stat('/proc/self/ns/pid').st_ino}-{pid}"
 
 
 def budget(*words: object) -> subprocess.CompletedProcess:

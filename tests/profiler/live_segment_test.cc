@@ -45,7 +45,7 @@ class LiveSegmentTest : public ::testing::Test {
     return segment;
   }
   [[nodiscard]] std::string path(int pid = ::getpid()) const {
-    return folder_ + "/superpipe-" + std::to_string(::geteuid()) + "-" + std::to_string(pid);
+    return live_segment_path(::geteuid(), pid, folder_);
   }
   [[nodiscard]] std::variant<LiveProcess, LiveProblem> open(int pid = ::getpid()) const {
     return LiveProcess::open(pid, folder_);
@@ -430,6 +430,13 @@ TEST_F(LiveSegmentTest, AProcessWithoutASegmentIsNotManaged) {
 TEST_F(LiveSegmentTest, ANewSegmentTakesThePlaceOfOneBeforeAnExec) {
   (void)create().release();
   EXPECT_NE(create(), nullptr);
+}
+
+TEST_F(LiveSegmentTest, WhatAProcessShowedBeforeAnExecCanBeRemoved) {
+  (void)create().release();
+  LiveSegment::remove_former(folder_);
+  EXPECT_EQ(problem_of(), LiveProblem::kNotManaged);
+  LiveSegment::remove_former(folder_);
 }
 
 TEST_F(LiveSegmentTest, AnOlderSegmentDoesNotRemoveTheOneThatTookItsName) {

@@ -602,7 +602,7 @@ class LiveWatchTest : public ::testing::Test {
     if (answerer_.joinable()) answerer_.join();
   }
   [[nodiscard]] std::string path() const {
-    return folder_ + "/superpipe-" + std::to_string(::geteuid()) + "-" + std::to_string(::getpid());
+    return live_segment_path(::geteuid(), ::getpid(), folder_);
   }
   [[nodiscard]] std::string read() const {
     std::ifstream file(path(), std::ios::binary);
