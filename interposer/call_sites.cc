@@ -2,12 +2,12 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <span>
-#include <string_view>
 
 #include "interposer/log.h"
 
@@ -19,52 +19,19 @@ constexpr std::size_t kMostFrames = 64;
 /// unw_backtrace() of libunwind; null where there is none.
 using Backtrace = int (*)(void** frames, int most);
 
-Backtrace find_backtrace() {
-  // The program may have the library already: then this is its own.
-  void* const library = ::dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
-  void* const found = library != nullptr ? ::dlsym(library, "unw_backtrace") : nullptr;
-  if (found == nullptr) {
-    log_line(LogLevel::kWarning,
-             "traces have no call sites: libunwind.so.8 cannot be opened (Debian: libunwind8)");
-  }
-  return reinterpret_cast<Backtrace>(found);
+std::atomic<Backtrace> backtrace{nullptr};
+
+void say_that_there_is_none() {
+  static std::atomic<bool> was_said{false};
+  if (was_said.exchange(true)) return;
+  log_line(LogLevel::kWarning,
+           "traces have no call sites: libunwind.so.8 cannot be opened (Debian: libunwind8)");
 }
 
-/// What dladdr() knows of an address, and where the module begins.
-struct Frame {
-  std::string_view module;
-  std::string_view function;
-  std::uintptr_t in_module = 0;
-  std::uintptr_t in_function = 0;
-};
-
-Frame frame_at(const void* address) {
-  Dl_info info{};
-  Frame frame;
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
-  frame.in_module = at;
-  if (::dladdr(address, &info) == 0) return frame;
-  if (info.dli_fname != nullptr) frame.module = info.dli_fname;
-  frame.in_module = at - reinterpret_cast<std::uintptr_t>(info.dli_fbase);
-  if (info.dli_sname != nullptr) {
-    frame.function = info.dli_sname;
-    frame.in_function = at - reinterpret_cast<std::uintptr_t>(info.dli_saddr);
-  }
-  return frame;
-}
-
-/// "FUNCTION+0xOFFSET MODULE+0xOFFSET"; a question mark stands for what is not known.
-std::string line_of(const Frame& frame) {
-  char offset[2 * sizeof(std::uintptr_t) + 4];
-  std::string line(frame.function.empty() ? "?" : frame.function);
-  if (!frame.function.empty()) {
-    std::snprintf(offset, sizeof offset, "+0x%zx", frame.in_function);
-    line += offset;
-  }
-  line += ' ';
-  line += frame.module.empty() ? "?" : frame.module;
-  std::snprintf(offset, sizeof offset, "+0x%zx", frame.in_module);
-  return line + offset;
+std::string hexadecimal(std::uintptr_t offset) {
+  char text[2 * sizeof(std::uintptr_t) + 4];
+  std::snprintf(text, sizeof text, "+0x%zx", offset);
+  return text;
 }
 
 std::uint64_t hash_of(std::span<void* const> frames) {
@@ -76,42 +43,69 @@ std::uint64_t hash_of(std::span<void* const> frames) {
   return hash;
 }
 
-/// What is in this library lies between the program and the trace.
-const void* own_module() {
+const void* module_of(const void* address) {
   Dl_info info{};
-  return ::dladdr(reinterpret_cast<const void*>(&own_module), &info) != 0 ? info.dli_fbase
-                                                                          : nullptr;
+  return ::dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
-std::string describe(std::span<void* const> frames) {
-  static const void* const own = own_module();
-  std::string text;
-  bool is_outside = false;
-  for (const void* const address : frames) {
-    Dl_info info{};
-    const bool is_own = ::dladdr(address, &info) != 0 && info.dli_fbase == own;
-    is_outside = is_outside || !is_own;
-    if (!is_outside) continue;
-    if (!text.empty()) text += '\n';
-    text += line_of(frame_at(address));
-  }
-  return text;
+/// What is in this library lies between the program and the trace.
+bool is_own(const void* module) {
+  static const void* const own = module_of(reinterpret_cast<const void*>(&is_own));
+  return module == own;
 }
 
 }  // namespace
 
+void open_libunwind() noexcept {
+  // The program may have the library already: then this is its own.
+  void* const library = ::dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return;
+  backtrace.store(reinterpret_cast<Backtrace>(::dlsym(library, "unw_backtrace")));
+}
+
 TraceIndex call_site_of_hook(TraceRecorder& trace) noexcept try {
-  static const Backtrace backtrace = find_backtrace();
-  if (backtrace == nullptr) return 0;
+  const Backtrace walk = backtrace.load(std::memory_order_relaxed);
+  if (walk == nullptr) {
+    say_that_there_is_none();
+    return 0;
+  }
   std::array<void*, kMostFrames> addresses;
-  const int count = backtrace(addresses.data(), static_cast<int>(addresses.size()));
+  const int count = walk(addresses.data(), static_cast<int>(addresses.size()));
   if (count <= 0) return 0;
   const auto frames = std::span(addresses).first(static_cast<std::size_t>(count));
-  const std::uint64_t hash = hash_of(frames);
-  if (const auto known = trace.find_call_site(hash)) return *known;
-  return trace.define_call_site(hash, describe(frames));
+  return trace.index_of_call_site(hash_of(frames), frames);
 } catch (const std::exception&) {
   return 0;
+}
+
+std::string FrameNames::describe(std::span<void* const> frames) {
+  std::string text;
+  for (void* const address : frames) {
+    const std::string& line = line_of(address);
+    if (line.empty()) continue;
+    if (!text.empty()) text += '\n';
+    text += line;
+  }
+  return text;
+}
+
+const std::string& FrameNames::line_of(void* address) {
+  const auto [place, is_new] = lines_.try_emplace(address);
+  std::string& line = place->second;
+  if (!is_new) return line;
+  Dl_info info{};
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const bool is_known = ::dladdr(address, &info) != 0;
+  if (is_known && is_own(info.dli_fbase)) return line;
+  const auto offset_from = [at](const void* start) {
+    return hexadecimal(at - reinterpret_cast<std::uintptr_t>(start));
+  };
+  const bool has_function = is_known && info.dli_sname != nullptr;
+  const bool has_module = is_known && info.dli_fname != nullptr;
+  line = has_function ? info.dli_sname + offset_from(info.dli_saddr) : "?";
+  line += ' ';
+  line += (has_module ? info.dli_fname : "?") + offset_from(is_known ? info.dli_fbase : nullptr);
+  return line;
 }
 
 }  // namespace superpipe

@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <system_error>
 
+#include "interposer/call_sites.h"
 #include "interposer/configuration.h"
 #include "interposer/context_registry.h"
 #include "interposer/copy_recorder.h"
@@ -19,6 +21,7 @@
 #include "interposer/process_configuration.h"
 #include "interposer/trace_recording.h"
 #include "interposer/version.h"
+#include "profiler/live_segment.h"
 
 #define SUPERPIPE_EXPORT __attribute__((visibility("default")))
 
@@ -42,6 +45,7 @@ void leave_child_alone() {
 __attribute__((constructor)) void start() {
   try {
     owner = ::getpid();
+    LiveSegment::remove_former();
     ReadConfiguration read = read_configuration([](const char* name) { return std::getenv(name); });
     const Configuration& configuration = read.configuration;
     const bool records_copies = !configuration.copies_file.empty();
@@ -64,8 +68,12 @@ __attribute__((constructor)) void start() {
     }
     if (!configuration.trace_file.empty()) {
       // The program may change its folder before there is anything to record.
-      read.configuration.trace_file = std::filesystem::absolute(configuration.trace_file).string();
+      std::error_code no_folder;
+      const auto path = std::filesystem::absolute(configuration.trace_file, no_folder);
+      // Else the path stays as it is, and who opens it says what is wrong.
+      if (!no_folder) read.configuration.trace_file = path.string();
       begin_trace_run();
+      open_libunwind();
     }
     if (configuration.async_allocators) {
       read.configuration.async_allocators = set_framework_allocators();

@@ -6,7 +6,12 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <new>
+#include <span>
+#include <string_view>
 
+#include "interposer/call_sites.h"
 #include "interposer/log.h"
 #include "interposer/version.h"
 #include "policy/settings.h"
@@ -16,9 +21,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void complain(const std::string& why) {
-  log_line(LogLevel::kError, std::string(variable_of(SettingId::kTrace)) + ": " + why +
+void complain(std::string_view why) noexcept try {
+  log_line(LogLevel::kError, std::string(variable_of(SettingId::kTrace)) + ": " + std::string(why) +
                                  "; the program goes on without being recorded");
+} catch (const std::bad_alloc&) {
+  log_line(LogLevel::kError, "a trace ends: out of memory");
 }
 
 // The words of the command line, as the system has them.
@@ -40,6 +47,12 @@ TraceRecording::TraceRecording(std::unique_ptr<TraceFile> file, Clock::time_poin
                                TraceRecorder::Options options)
     : file_(std::move(file)), recorder_(*file_, start, std::move(options)) {}
 
+TraceRecording::~TraceRecording() {
+  recorder_.stop();
+  recorder_.end();
+  thread_.join();
+}
+
 std::unique_ptr<TraceRecording> TraceRecording::start(
     const std::string& path, Properties properties,
     std::function<std::string(KernelId)> kernel_name) noexcept try {
@@ -59,6 +72,8 @@ std::unique_ptr<TraceRecording> TraceRecording::start(
       std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count()));
   TraceRecorder::Options options;
   options.kernel_name = std::move(kernel_name);
+  options.call_site_frames = [names = std::make_shared<FrameNames>()](
+                                 std::span<void* const> frames) { return names->describe(frames); };
   options.on_problem = [](const std::string& why) { complain(why); };
   std::unique_ptr<TraceRecording> recording(
       new TraceRecording(std::move(*file), start, std::move(options)));
@@ -69,6 +84,9 @@ std::unique_ptr<TraceRecording> TraceRecording::start(
   TraceRecording* const self = recording.get();
   const bool started = self->thread_.start([self] {
     self->recorder_.run();
+    // Here and not where finish() is called: the disk may not take it, and signals that a broken
+    // pipe or a limit of the file's size raises are blocked on this thread.
+    self->is_whole_.store(self->recorder_.finish(Clock::now()));
     self->has_run_.store(true);
   });
   if (!started) {
@@ -91,7 +109,8 @@ std::string TraceRecording::finish(std::chrono::milliseconds limit) noexcept try
     complain("the disk does not take what was recorded, of which the last part is lost");
     return "";
   }
-  recorder_.finish(Clock::now());
+  file_->close();
+  if (!is_whole_.load()) return "";
   const TraceTotals totals = recorder_.totals();
   return "trace: " + std::to_string(totals.events) + " events, " + std::to_string(totals.dropped) +
          " dropped, " + std::to_string(totals.bytes) + " bytes in " + file_->path();
@@ -100,11 +119,13 @@ std::string TraceRecording::finish(std::chrono::milliseconds limit) noexcept try
 }
 
 void TraceRecording::abandon() noexcept {
-  has_finished_.store(true);
+  const bool had_finished = has_finished_.exchange(true);
   recorder_.stop();
   recorder_.end();
-  (void)thread_.abandon();
-  file_->leave_to_parent();
+  const bool has_ended = thread_.abandon();
+  // A thread that finish() or this gave up may still be writing: then the descriptor goes with the
+  // process. The child of a fork has no such thread.
+  if (!thread_.is_owner() || (has_ended && !had_finished)) file_->close();
 }
 
 void begin_trace_run() {

@@ -30,13 +30,15 @@ class TraceRecording {
       std::function<std::string(KernelId)> kernel_name) noexcept;
   TraceRecording(const TraceRecording&) = delete;
   TraceRecording& operator=(const TraceRecording&) = delete;
+  /// Where no finish() and no abandon() came before, it waits for its thread; the file has no end.
+  ~TraceRecording();
 
   [[nodiscard]] TraceRecorder& recorder() noexcept { return recorder_; }
 
   /// Ends the file. Waits for what is being written, at most `limit`: what the disk has not taken
-  /// then is lost. Calls no driver function.
+  /// then is lost, and the file stays open. Calls no driver function.
   /// @return one line for the user that says what was recorded; empty if the file could not be
-  /// written, which was said, or if it had ended before.
+  /// written to its end, which was said, or if it had ended before.
   std::string finish(std::chrono::milliseconds limit) noexcept;
 
   /// In the child of a fork: the file and the thread are its parent's.
@@ -48,7 +50,8 @@ class TraceRecording {
 
   std::unique_ptr<TraceFile> file_;
   TraceRecorder recorder_;
-  std::atomic<bool> has_run_{false};
+  std::atomic<bool> has_run_{false};   ///< the thread has written all that it could
+  std::atomic<bool> is_whole_{false};  ///< so has the file; to be read after has_run_
   std::atomic<bool> has_finished_{false};
   OwnThread thread_;
 };

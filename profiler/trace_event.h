@@ -391,6 +391,10 @@ struct TraceMark {
   }
 };
 
+/// The text of the mark (kPoint) that stands for the launch of a graph, whose kernels and copies no
+/// event tells of.
+inline constexpr std::string_view kTraceGraphLaunch = "graph launch (not recorded)";
+
 /// Events were dropped, because the file could not be written fast enough.
 struct TraceDropped {
   static constexpr std::uint8_t kType = 30;

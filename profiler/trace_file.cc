@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -49,6 +51,17 @@ bool is_taken(int file, const std::string& name, const std::string& run) {
   return run_of(name) == run;
 }
 
+/// Whether `size` bytes more in `file` would leave too little room in its file system.
+bool is_nearly_full(int file, std::size_t size) {
+  struct statvfs system {};
+  // Some file systems do not say.
+  if (::fstatvfs(file, &system) != 0 || system.f_blocks == 0) return false;
+  constexpr std::uint64_t kMostKept = std::uint64_t{1} << 30;
+  constexpr std::uint64_t kPart = 20;
+  const std::uint64_t kept = std::min(kMostKept, system.f_blocks * system.f_frsize / kPart);
+  return system.f_bavail * system.f_frsize < kept + size;
+}
+
 }  // namespace
 
 std::string make_trace_run() {
@@ -68,11 +81,16 @@ TraceResult<std::unique_ptr<TraceFile>> TraceFile::create(const std::string& pat
                         "cannot write " + name + ": " + std::strerror(number)};
     };
     constexpr mode_t kMode = 0644;
-    const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kMode);
+    // Not blocking: else the program would wait here for who reads a pipe.
+    const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, kMode);
+    if (file < 0 && errno == ENXIO) {
+      return TraceError{TraceError::Kind::kFile,
+                        "cannot write " + name + ": nobody reads it; start its reader first"};
+    }
     if (file < 0) return cannot(errno);
     struct stat status {};
-    const bool is_known = ::fstat(file, &status) == 0;
-    if (!is_known || S_ISREG(status.st_mode)) {
+    const bool is_regular = ::fstat(file, &status) != 0 || S_ISREG(status.st_mode);
+    if (is_regular) {
       if (is_taken(file, name, run)) {
         ::close(file);
         continue;
@@ -83,21 +101,25 @@ TraceResult<std::unique_ptr<TraceFile>> TraceFile::create(const std::string& pat
         return cannot(number);
       }
     }
-    return std::unique_ptr<TraceFile>(new TraceFile(std::move(name), file));
+    ::fcntl(file, F_SETFL, O_WRONLY);
+    return std::unique_ptr<TraceFile>(new TraceFile(std::move(name), file, is_regular));
   }
   return TraceError{TraceError::Kind::kFile, "cannot write " + path + ": it and " +
                                                  std::to_string(kMostFiles) +
                                                  " other names are taken; name another file"};
 }
 
-TraceFile::~TraceFile() { leave_to_parent(); }
+TraceFile::~TraceFile() { close(); }
 
-void TraceFile::leave_to_parent() noexcept {
+void TraceFile::close() noexcept {
   const int file = std::exchange(file_, -1);
   if (file >= 0) ::close(file);
 }
 
 std::optional<std::string> TraceFile::write(std::span<const std::byte> bytes) {
+  if (is_regular_ && is_nearly_full(file_, bytes.size())) {
+    return "cannot write " + path_ + ": the file system is nearly full, and others need the rest";
+  }
   while (!bytes.empty()) {
     const ::ssize_t count = ::write(file_, bytes.data(), bytes.size());
     if (count >= 0) {

@@ -32,24 +32,30 @@ inline constexpr const char* kTraceRunVariable = "SUPERPIPE_TRACE_RUN";
 class TraceFile final : public TraceSink {
  public:
   /// Creates the file for `path`, or the next name of the run `run` that is free. A file of another
-  /// run is overwritten. What is no regular file (a device, a pipe) is written as it is.
-  /// @return kFile: it cannot be created.
+  /// run is overwritten. What is no regular file (a device, a pipe that somebody reads) is written
+  /// as it is.
+  /// @return kFile: it cannot be created, or is a pipe that nobody reads.
   [[nodiscard]] static TraceResult<std::unique_ptr<TraceFile>> create(const std::string& path,
                                                                       const std::string& run);
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
   ~TraceFile() override;
 
+  /// Also refuses to fill a file system to its end, which others need: where it is a regular file,
+  /// 1 GiB stays free, or a twentieth of a smaller one.
   [[nodiscard]] std::optional<std::string> write(std::span<const std::byte> bytes) override;
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// In the child of a fork: the file is its parent's. Only closes a descriptor.
-  void leave_to_parent() noexcept;
+  /// To be called when write() is not, nor will be. Other processes that have the file open, the
+  /// parent of a fork among them, keep it.
+  void close() noexcept;
 
  private:
-  TraceFile(std::string path, int file) : path_(std::move(path)), file_(file) {}
+  TraceFile(std::string path, int file, bool is_regular)
+      : path_(std::move(path)), file_(file), is_regular_(is_regular) {}
 
   const std::string path_;
   int file_;
+  const bool is_regular_;
 };
 
 /// The files of the run that the trace at `path` is of, `path` itself first, the others by name.

@@ -21,6 +21,14 @@ thread_local constinit TraceRecorder::Current TraceRecorder::current_;
 thread_local TraceRecorder::ThreadRings TraceRecorder::thread_rings_;
 
 TraceRecorder::ThreadRings::~ThreadRings() {
+  current_.has_ended = true;
+  if (::gettid() == ::getpid()) {
+    // The main thread's end before the program's static objects do, whose destructors may free
+    // memory: its rings stay as long as the process.
+    static constinit decltype(rings)* kept = nullptr;
+    kept = new (std::nothrow) decltype(rings)(std::move(rings));
+    if (kept != nullptr) return;
+  }
   // Destructors of the thread's that run later may still record; that is lost.
   current_ = {0, nullptr, true};
   for (const auto& [recorder, ring] : rings) ring->retire();
@@ -91,19 +99,13 @@ TraceIndex TraceRecorder::intern_text(std::string_view text) noexcept try {
   return 0;
 }
 
-std::optional<TraceIndex> TraceRecorder::find_call_site(std::uint64_t hash) const noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto known = call_sites_.find(hash);
-  return known == call_sites_.end() ? std::nullopt : std::optional(known->second);
-}
-
-TraceIndex TraceRecorder::define_call_site(std::uint64_t hash, std::string_view frames) noexcept
-    try {
+TraceIndex TraceRecorder::index_of_call_site(std::uint64_t hash,
+                                             std::span<void* const> frames) noexcept try {
   const std::lock_guard lock(mutex_);
   const auto known = call_sites_.find(hash);
   if (known != call_sites_.end()) return known->second;
   const auto index = static_cast<TraceIndex>(call_sites_.size() + 1);
-  new_call_sites_.emplace_back(index, frames.substr(0, TraceWriter::kMostTextBytes));
+  new_call_sites_.emplace_back(index, std::vector<void*>(frames.begin(), frames.end()));
   call_sites_.emplace(hash, index);
   return index;
 } catch (const std::bad_alloc&) {
@@ -111,7 +113,7 @@ TraceIndex TraceRecorder::define_call_site(std::uint64_t hash, std::string_view 
 }
 
 void TraceRecorder::run() noexcept {
-  while (!ended_.load()) {
+  while (!ended_.load() && is_recording()) {
     std::this_thread::sleep_for(options_.rest);
     const auto now = std::chrono::steady_clock::now();
     const bool flush = now - flushed_ >= options_.chunk_time;
@@ -130,15 +132,16 @@ void TraceRecorder::write(bool flush) noexcept {
   bytes_.store(writer_.bytes(), std::memory_order_relaxed);
 }
 
-void TraceRecorder::finish(TimePoint now) noexcept {
+bool TraceRecorder::finish(TimePoint now) noexcept {
   const bool was_recording = is_recording_.exchange(false);
-  if (!was_recording) return;
+  if (!was_recording) return false;
   write(true);
   writer_.finish(std::max(nanoseconds(now), last_time_), dropped_.load());
   if (writer_.problem()) options_.on_problem(*writer_.problem());
   bytes_.store(writer_.bytes(), std::memory_order_relaxed);
   // Threads that live on keep their rings until they record elsewhere.
   threads_known_.clear();
+  return !writer_.problem();
 }
 
 TraceTotals TraceRecorder::totals() const noexcept {
@@ -187,14 +190,25 @@ TraceRecorder::Recording* TraceRecorder::earliest() {
 
 void TraceRecorder::write_definitions() {
   std::vector<std::pair<TraceIndex, std::string>> texts;
-  std::vector<std::pair<TraceIndex, std::string>> call_sites;
+  std::vector<std::pair<TraceIndex, std::vector<void*>>> call_sites;
   {
     const std::lock_guard lock(mutex_);
     texts.swap(new_texts_);
     call_sites.swap(new_call_sites_);
   }
   for (const auto& [index, text] : texts) writer_.define(TraceText{index, text});
-  for (const auto& [index, frames] : call_sites) writer_.define(TraceCallSite{index, frames});
+  for (const auto& [index, frames] : call_sites) {
+    writer_.define(TraceCallSite{index, frames_of(frames)});
+  }
+}
+
+// An event may name the site: it is defined also where there is no memory for its frames.
+std::string TraceRecorder::frames_of(std::span<void* const> frames) const noexcept try {
+  std::string text = options_.call_site_frames(frames);
+  text.resize(std::min(text.size(), TraceWriter::kMostTextBytes));
+  return text;
+} catch (const std::bad_alloc&) {
+  return "";
 }
 
 void TraceRecorder::write_record(Recording& from, const std::byte* record) {

@@ -51,6 +51,9 @@ class TraceRecorder {
     std::chrono::milliseconds chunk_time{250};      ///< after which a chunk is written, full or not
     /// The name of a kernel that was launched. Called on the thread of run() or finish().
     std::function<std::string(KernelId)> kernel_name = [](KernelId) { return std::string(); };
+    /// A line for each frame of a call site, by its return addresses. Called as kernel_name is.
+    std::function<std::string(std::span<void* const>)> call_site_frames =
+        [](std::span<void* const>) { return std::string(); };
     /// Told why the file cannot be written, on the thread of run() or finish(), once. Nothing is
     /// recorded after that.
     std::function<void(const std::string&)> on_problem = [](const std::string&) {};
@@ -96,10 +99,9 @@ class TraceRecorder {
 
   /// The index of a text for marks. Takes a lock. 0: host memory has run out.
   TraceIndex intern_text(std::string_view text) noexcept;
-  /// The index of a call site whose hash is known; nullopt: define_call_site() has to be asked.
-  [[nodiscard]] std::optional<TraceIndex> find_call_site(std::uint64_t hash) const noexcept;
-  /// Tells what the frames of a call site are. Takes a lock. 0: host memory has run out.
-  TraceIndex define_call_site(std::uint64_t hash, std::string_view frames) noexcept;
+  /// The index of the call site with these return addresses, innermost first, and their hash.
+  /// Takes a lock. 0: host memory has run out.
+  TraceIndex index_of_call_site(std::uint64_t hash, std::span<void* const> frames) noexcept;
 
   /// Whether events are recorded.
   [[nodiscard]] bool is_recording() const noexcept {
@@ -113,7 +115,8 @@ class TraceRecorder {
 
   // -- writing
 
-  /// Writes what is recorded until end(). On a thread of its own; takes none of the program's time.
+  /// Writes what is recorded until end(), stop(), or until nothing can be written any more. On a
+  /// thread of its own; takes none of the program's time.
   void run() noexcept;
   /// Has run() return soon. Takes no lock.
   void end() noexcept { ended_.store(true); }
@@ -121,7 +124,8 @@ class TraceRecorder {
   /// not run. For finish() and tests.
   void write(bool flush) noexcept;
   /// Records nothing any more, writes what is there, and ends the file. REQUIRES: run() has ended.
-  void finish(TimePoint now) noexcept;
+  /// @return whether the file is whole.
+  bool finish(TimePoint now) noexcept;
   /// Records nothing any more: the child of a fork. Takes no lock.
   void stop() noexcept { is_recording_.store(false); }
 
@@ -203,6 +207,7 @@ class TraceRecorder {
   void write_round(bool flush);
   Recording* earliest();
   void write_definitions();
+  [[nodiscard]] std::string frames_of(std::span<void* const> frames) const noexcept;
   void write_record(Recording& from, const std::byte* record);
   template <typename Event>
   void write_event(const RawHeader& header, std::uint32_t thread, const std::byte* record);
@@ -230,7 +235,7 @@ class TraceRecorder {
   std::unordered_map<std::string, TraceIndex> texts_;
   std::vector<std::pair<TraceIndex, std::string>> new_texts_;
   std::unordered_map<std::uint64_t, TraceIndex> call_sites_;
-  std::vector<std::pair<TraceIndex, std::string>> new_call_sites_;
+  std::vector<std::pair<TraceIndex, std::vector<void*>>> new_call_sites_;
 
   // The writing thread's.
   TraceWriter writer_;

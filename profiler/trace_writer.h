@@ -79,7 +79,8 @@ class TraceWriter {
   void append(const Event& event, const std::int64_t* time) noexcept;
   void switch_thread(const TraceThread& thread);
   void note_time(std::int64_t time);
-  static constexpr const char* kOutOfMemory = "there is no host memory left";
+  /// So short that std::string needs no host memory for it.
+  static constexpr const char* kOutOfMemory = "out of memory";
 
   void end_record(std::size_t length_at);
   void end_chunk(TraceChunkHeader::Kind kind) noexcept;

@@ -907,11 +907,15 @@ SUPERPIPE_EXPORT CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) {
-  return superpipe::driver_table.cuGraphLaunch(hGraph, hStream);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphLaunch(hGraph, hStream);
+  return superpipe::hook::cuGraphLaunch(hGraph, hStream);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream) {
-  return superpipe::driver_table.cuGraphLaunch_ptsz(hGraphExec, hStream);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphLaunch_ptsz(hGraphExec, hStream);
+  return superpipe::hook::cuGraphLaunch_ptsz(hGraphExec, hStream);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS * params_out) {
@@ -3205,8 +3209,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuGraphKernelNodeSetAttribute), false},
     {reinterpret_cast<void*>(&::cuGraphKernelNodeSetParams), true},
     {reinterpret_cast<void*>(&::cuGraphKernelNodeSetParams_v2), true},
-    {reinterpret_cast<void*>(&::cuGraphLaunch), false},
-    {reinterpret_cast<void*>(&::cuGraphLaunch_ptsz), false},
+    {reinterpret_cast<void*>(&::cuGraphLaunch), true},
+    {reinterpret_cast<void*>(&::cuGraphLaunch_ptsz), true},
     {reinterpret_cast<void*>(&::cuGraphMemAllocNodeGetParams), false},
     {reinterpret_cast<void*>(&::cuGraphMemFreeNodeGetParams), false},
     {reinterpret_cast<void*>(&::cuGraphMemcpyNodeGetParams), false},

@@ -165,6 +165,20 @@ CUresult hook::cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDim
                 });
 }
 
+CUresult hook::cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) noexcept {
+  if (ManagedContext* const managed = ContextRegistry::managed()) {
+    trace_graph_launch(*managed, stream_handle(hStream, kLegacyDefault));
+  }
+  return driver().cuGraphLaunch(hGraphExec, hStream);
+}
+
+CUresult hook::cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream) noexcept {
+  if (ManagedContext* const managed = ContextRegistry::managed()) {
+    trace_graph_launch(*managed, stream_handle(hStream, kPerThreadDefault));
+  }
+  return driver().cuGraphLaunch_ptsz(hGraphExec, hStream);
+}
+
 CUresult hook::cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList,
                                                     unsigned int numDevices,
                                                     unsigned int flags) noexcept {

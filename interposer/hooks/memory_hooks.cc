@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "interposer/context_registry.h"
+#include "interposer/copy_recorder.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
@@ -108,17 +109,27 @@ CUresult free_managed(ManagedContext& managed, CUdeviceptr dptr, std::optional<S
   return managed.failure(status, CallKind::kAllocation);
 }
 
+/// Frees in a process whose memory superpipe leaves to the driver.
+template <typename Call>
+CUresult free_unmanaged(CUdeviceptr dptr, const Call& call) noexcept {
+  if (CopyRecorder* const recorder = CopyRecorder::of_process()) recorder->forget_allocation(dptr);
+  return call();
+}
+
 /// Frees in the order of `stream`.
 template <typename Call>
 CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
-  if (managed == nullptr) return call();
-  if (!managed->in_arena(dptr)) {
-    return trace_free(*managed, dptr, stream, CUDA_SUCCESS,
-                      [&] { return change_passthrough(PassthroughChange::kLateFree, call); });
+  if (managed == nullptr) return free_unmanaged(dptr, call);
+  // A captured free of managed memory, which no graph allocated: the driver refuses it with the
+  // right code. One of other memory happens when its graph is launched.
+  const bool is_managed_memory = managed->in_arena(dptr);
+  if (is_managed_memory && is_capturing(stream)) return call();
+  if (!is_managed_memory) {
+    const auto free = [&] { return change_passthrough(PassthroughChange::kLateFree, call); };
+    if (!managed->can_order(stream)) return free();
+    return trace_free(*managed, dptr, stream, CUDA_SUCCESS, free);
   }
-  // A captured free of memory that no graph allocated: the driver refuses it with the right code.
-  if (is_capturing(stream)) return call();
   return free_managed(*managed, dptr, stream,
                       [&] { return managed->residency().free_async(dptr, stream); });
 }
@@ -153,7 +164,9 @@ CUresult hook::cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Widt
 
 CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
-  if (managed == nullptr) return driver().cuMemFree_v2(dptr);
+  if (managed == nullptr) {
+    return free_unmanaged(dptr, [dptr] { return driver().cuMemFree_v2(dptr); });
+  }
   if (!managed->in_arena(dptr)) {
     return trace_free(*managed, dptr, std::nullopt, CUDA_SUCCESS, [dptr] {
       return change_passthrough(PassthroughChange::kFree,

@@ -26,6 +26,8 @@ inline void trace_allocation(ManagedContext& managed, CUdeviceptr address, std::
   if (trace == nullptr) [[likely]] {
     return;
   }
+  // The call site would be looked for and remembered all the same.
+  if (!trace->is_recording()) return;
   TraceAllocation event;
   event.address = address;
   event.size = Bytes{size};
@@ -96,10 +98,20 @@ inline void trace_copy(ManagedContext& managed, CUdeviceptr address, const CopyR
 }
 
 /// A launch of `kernel` without managed buffers is about to be submitted. It has the number of the
-/// last launch that has some.
+/// last launch that has some. What a graph captures, and what another context runs, is no launch.
 inline void trace_launch(ManagedContext& managed, KernelId kernel, StreamHandle stream) noexcept {
   if (TraceRecorder* const trace = managed.trace(); trace != nullptr) [[unlikely]] {
+    if (!managed.can_order(stream)) return;
     record_launch(*trace, managed.residency().launches(), kernel, stream, {});
+  }
+}
+
+/// A graph is about to be launched.
+inline void trace_graph_launch(ManagedContext& managed, StreamHandle stream) noexcept {
+  if (TraceRecorder* const trace = managed.trace(); trace != nullptr) [[unlikely]] {
+    if (!managed.can_order(stream)) return;
+    trace->add(std::chrono::steady_clock::now(),
+               TraceMark{TraceMark::kPoint, trace->intern_text(kTraceGraphLaunch), 0});
   }
 }
 

@@ -15,6 +15,7 @@ EXCEPTIONS = {
     "cuCtxDetach": "as cuCtxAttach",
     "cuCtxFromGreenCtx": "needs a green context; passed on, and its context is one of the program's",
     "cuLaunchCooperativeKernelMultiDevice": "deprecated, and needs several devices; what it names stays on the device",
+    "cuGraphLaunch": "passed on; a trace is told of it, and nothing is relied on",
     "cuMemAdvise": "passed on for memory that is not managed; nothing is relied on",
     "cuMemPrefetchAsync": "as cuMemAdvise",
     "cuMemPoolImportFromShareableHandle": "needs a pool of another process",

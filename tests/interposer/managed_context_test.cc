@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
 
 #include "interposer/driver/table.h"
 #include "tests/interposer/null_driver.h"
@@ -70,6 +73,19 @@ TEST_F(ManagedContextTest, NeedsADriverThatTellsParameters) {
   const auto created = create();
   EXPECT_EQ(created.context, nullptr);
   EXPECT_THAT(created.problem, HasSubstr("CUDA 12.4"));
+}
+
+TEST_F(ManagedContextTest, EndsItsTraceWhereItCannotBeSetUp) {
+  char name[] = "/tmp/managed_context_test.XXXXXX";
+  const std::filesystem::path folder = ::mkdtemp(name);
+  configuration_.trace_file = folder / "run.sptrace";
+  driver().cuMemAddressReserve = [](CUdeviceptr*, std::size_t, std::size_t, CUdeviceptr,
+                                    unsigned long long) { return CUDA_ERROR_OUT_OF_MEMORY; };
+  const auto created = create();
+  EXPECT_EQ(created.context, nullptr);
+  EXPECT_THAT(created.problem, HasSubstr("could not be set up"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "run.sptrace"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(ManagedContextTest, NeedsVirtualMemory) {

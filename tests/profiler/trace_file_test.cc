@@ -1,9 +1,11 @@
 // Each process of a run has its own file, and they are found together.
 #include "profiler/trace_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,7 +87,7 @@ TEST_F(TraceFileTest, ChildOfAForkGivesTheFileBack) {
   char ignored = 0;
   const pid_t child = ::fork();
   if (child == 0) {
-    first->leave_to_parent();
+    first->close();
     (void)!::write(left[1], &ignored, 1);
     ::close(done[1]);
     (void)!::read(done[0], &ignored, 1);
@@ -109,6 +111,22 @@ TEST_F(TraceFileTest, NamesWhatItCannotWrite) {
   const auto problem = (*full)->write(bytes);
   ASSERT_TRUE(problem.has_value());
   EXPECT_THAT(*problem, HasSubstr("cannot write /dev/full: No space left"));
+}
+
+TEST_F(TraceFileTest, DoesNotWaitForWhoReadsAPipe) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  const auto unread = TraceFile::create(path_, "a");
+  ASSERT_FALSE(unread.ok());
+  EXPECT_THAT(unread.error().message, HasSubstr("nobody reads it"));
+  const int reader = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  auto read = TraceFile::create(path_, "a");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  const std::byte bytes[8]{};
+  EXPECT_EQ((*read)->write(bytes), std::nullopt);
+  std::byte arrived[16];
+  EXPECT_EQ(::read(reader, arrived, sizeof arrived), 8);
+  ::close(reader);
 }
 
 TEST_F(TraceFileTest, FindsOnlyTheFileItselfWhereItCannotBeRead) {

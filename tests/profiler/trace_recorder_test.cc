@@ -3,9 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -86,20 +88,25 @@ TEST(TraceRecorder, WritesWhatIsRecorded) {
   options.kernel_name = [](KernelId kernel) {
     return kernel == KernelId{9} ? std::string("kernel") : std::string();
   };
+  options.call_site_frames = [](std::span<void* const> frames) {
+    return frames.empty() ? std::string("?") : std::string("main");
+  };
   TraceRecorder recorder(sink, kStart, options);
   const BufferId one[] = {BufferId{7}};
   recorder.launch(after(1), 7, KernelId{9}, 0x10, one);  // not begun yet
   ASSERT_EQ(recorder.begin({}), std::nullopt);
   recorder.launch(after(10), 7, KernelId{9}, 0x10, one);
   recorder.launch(after(20), 8, KernelId{5}, 0, {});
-  const TraceIndex site = recorder.define_call_site(77, "main");
-  EXPECT_EQ(recorder.find_call_site(77), site);
-  EXPECT_EQ(recorder.find_call_site(78), std::nullopt);
+  int place = 0;
+  void* const frames[] = {&place};
+  const TraceIndex site = recorder.index_of_call_site(77, frames);
+  EXPECT_EQ(recorder.index_of_call_site(77, {}), site);
+  EXPECT_NE(recorder.index_of_call_site(78, {}), site);
   recorder.add(after(30), TraceAllocation{BufferId{1}, 0, 1_MiB, 2_MiB, 0, site}, 0x20);
   recorder.add(after(40), TraceAllocation{BufferId{1}, 0, 1_MiB, 2_MiB, 0, 0}, std::nullopt);
   recorder.add(after(50), TraceMark{TraceMark::kPoint, recorder.intern_text("epoch"), 0});
   EXPECT_EQ(recorder.intern_text("epoch"), 1u);
-  recorder.finish(after(60));
+  EXPECT_TRUE(recorder.finish(after(60)));
   recorder.add(after(70), TraceMemory{});
   Launches launches;
   TraceEnding ending;
@@ -237,7 +244,8 @@ TEST(TraceRecorder, SaysOnceThatItsFileCannotBeWrittenAndRecordsNoMore) {
     recorder.write(true);
   }
   EXPECT_FALSE(recorder.is_recording());
-  recorder.finish(after(1'000'000));
+  recorder.run();  // has nothing to wait for
+  EXPECT_FALSE(recorder.finish(after(1'000'000)));
   EXPECT_THAT(problems, ElementsAre(HasSubstr("no space left")));
   // What was written before is readable.
   auto reader = TraceReader::from(std::make_unique<TraceBytesSource>(sink.bytes), "recorded");
@@ -246,6 +254,25 @@ TEST(TraceRecorder, SaysOnceThatItsFileCannotBeWrittenAndRecordsNoMore) {
   EXPECT_EQ(reader->read_all(launches), std::nullopt);
   EXPECT_GT(launches.count, 0u);
   EXPECT_FALSE(reader->ending().is_complete);
+}
+
+// What static objects of a program free, they free after the main thread's own objects are gone.
+TEST(TraceRecorderDeathTest, RecordsWhatTheMainThreadDoesAtTheVeryEnd) {
+  static MemorySink sink;
+  static TraceRecorder* recorder = nullptr;
+  const auto end = [] {
+    recorder = new TraceRecorder(sink, kStart, {});
+    (void)recorder->begin({});
+    std::atexit([] {
+      recorder->launch(after(20), 2, KernelId{1}, 0, {});
+      (void)recorder->finish(after(30));
+      const TraceTotals totals = recorder->totals();
+      ::_exit(static_cast<int>(10 * totals.events + totals.dropped));
+    });
+    recorder->launch(after(10), 1, KernelId{1}, 0, {});
+    std::exit(1);
+  };
+  EXPECT_EXIT(end(), ::testing::ExitedWithCode(20), "");
 }
 
 TEST(TraceRecorder, RefusesToBeginWithoutAFile) {

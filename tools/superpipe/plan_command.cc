@@ -195,6 +195,7 @@ json json_of(const TracedProgram& program, const Planner& planner,
             {"passes", planner.passes().size()},
             {"complete", program.ending().is_complete},
             {"dropped_events", program.ending().dropped},
+            {"graph_launches", program.graph_launches()},
             {"measured_compute_share", program.measured_share()},
             {"needed_bytes", planner.needed().count()},
             {"least_bytes", planner.least().count()},
@@ -222,6 +223,12 @@ void say_confidence(const TracedProgram& program, const Planner& planner) {
     std::cout << program.ending().dropped
               << " events are missing from the trace (the disk was too slow): less may be moved "
                  "than would be.\n";
+  }
+  if (program.graph_launches() > 0) {
+    std::cout
+        << "Launches of graphs: " << program.graph_launches()
+        << ". What they do is not in the trace; the buffers that they name stay on the device, "
+           "and their time is missing.\n";
   }
   if (program.measured_share() < 0.5) {
     std::cout << "Kernel times: " << std::lround(program.measured_share() * 100)

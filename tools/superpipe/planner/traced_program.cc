@@ -113,6 +113,16 @@ class TracedProgramBuilder final : public TraceVisitor {
     program_.run_.peak_pages = std::max(program_.run_.peak_pages, event.pages);
     program_.run_.passthrough = std::max(program_.run_.passthrough, event.passthrough);
   }
+  void on_text(const TraceText& event) override {
+    if (event.text == kTraceGraphLaunch) graph_launch_ = event.index;
+  }
+
+  void on_mark(const TraceMoment& /*when*/, const TraceMark& event) override {
+    if (event.way == TraceMark::kPoint && event.text != 0 && event.text == graph_launch_) {
+      ++program_.graph_launches_;
+    }
+  }
+
   void on_kernel_time(const TraceMoment& /*when*/, const TraceKernelTime& event) override {
     times_.push_back({event.launch.value, event.launches, event.duration_ns});
   }
@@ -295,6 +305,7 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::vector<bool> written_back_;
   std::unordered_map<std::uint32_t, std::uint32_t> evictions_;
   std::unordered_map<std::uint32_t, std::int64_t> last_of_thread_;
+  TraceIndex graph_launch_ = 0;          ///< the text of its marks
   std::vector<std::uint32_t> launches_;  ///< steps, of those that name nothing, too
   std::vector<TraceIndex> streams_;      ///< by launch
   std::vector<KernelTime> times_;

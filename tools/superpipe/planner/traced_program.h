@@ -95,6 +95,8 @@ class TracedProgram {
   [[nodiscard]] double measured_share() const { return measured_share_; }
   [[nodiscard]] const TracedRun& run() const { return run_; }
   [[nodiscard]] const TraceEnding& ending() const { return ending_; }
+  /// Launches of graphs: what they do is not known.
+  [[nodiscard]] std::uint64_t graph_launches() const { return graph_launches_; }
 
  private:
   friend class TracedProgramBuilder;
@@ -113,6 +115,7 @@ class TracedProgram {
   double measured_share_ = 0;
   TracedRun run_;
   TraceEnding ending_;
+  std::uint64_t graph_launches_ = 0;
 };
 
 }  // namespace superpipe::cli

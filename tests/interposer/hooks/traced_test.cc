@@ -1,0 +1,103 @@
+// What hooks tell a trace is what happened when it happened.
+#include "interposer/hooks/traced.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "profiler/trace_reader.h"
+#include "tests/interposer/managed_fixture.h"
+
+namespace superpipe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+auto* const kCapturable = reinterpret_cast<CUstream>(0x5550);
+auto* const kAnyKernel = reinterpret_cast<CUfunction>(0x1000);
+
+/// The names of the events, but for those that superpipe's own worker adds, and of the marks.
+class Names : public TraceVisitor {
+ public:
+  void on_text(const TraceText& event) override { texts.emplace_back(event.text); }
+  void on_launch(const TraceMoment&, const TraceLaunch& event) override {
+    events.push_back("launch of " + std::to_string(event.buffers.size()));
+  }
+  void on_free(const TraceMoment&, const TraceFree&) override { events.emplace_back("free"); }
+  void on_mark(const TraceMoment&, const TraceMark& event) override {
+    events.push_back(texts.at(event.text - 1));
+  }
+  std::vector<std::string> texts;
+  std::vector<std::string> events;
+};
+
+class TracedTest : public testing::ManagedFixture {
+ protected:
+  void configure(Configuration& configuration) override {
+    char name[] = "/tmp/traced_test.XXXXXX";
+    folder_ = ::mkdtemp(name);
+    configuration.trace_file = folder_ / "run.sptrace";
+  }
+  ~TracedTest() override { std::filesystem::remove_all(folder_); }
+
+  static void begin_capture() {
+    ASSERT_EQ(hook::cuStreamBeginCapture_v2(kCapturable, CU_STREAM_CAPTURE_MODE_GLOBAL),
+              CUDA_SUCCESS);
+    testing::set_captured_stream(kCapturable);
+  }
+  void TearDown() override {
+    testing::set_captured_stream(nullptr);
+    CUgraph graph = nullptr;
+    (void)hook::cuStreamEndCapture(kCapturable, &graph);
+    ManagedFixture::TearDown();
+  }
+  /// What was recorded until now; nothing is from here on.
+  [[nodiscard]] std::vector<std::string> recorded() const {
+    ContextRegistry::managed()->finish_trace();
+    auto reader = TraceReader::open(folder_ / "run.sptrace");
+    EXPECT_TRUE(reader.ok());
+    Names names;
+    EXPECT_EQ(reader->read_all(names), std::nullopt);
+    return names.events;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(TracedTest, LaunchesAreRecorded) {
+  EXPECT_EQ(launch(kAnyKernel, buffer_, other_, kCapturable), CUDA_SUCCESS);
+  EXPECT_EQ(launch(kAnyKernel, 1, 2, kCapturable), CUDA_SUCCESS);
+  EXPECT_THAT(recorded(), ElementsAre("launch of 2", "launch of 0"));
+}
+
+TEST_F(TracedTest, WhatIsCapturedIsNoLaunch) {
+  begin_capture();
+  EXPECT_EQ(launch(kAnyKernel, buffer_, other_, kCapturable), CUDA_SUCCESS);
+  EXPECT_EQ(launch(kAnyKernel, 1, 2, kCapturable), CUDA_SUCCESS);
+  EXPECT_THAT(recorded(), IsEmpty());
+}
+
+TEST_F(TracedTest, LaunchesOfGraphsAreMarked) {
+  driver().cuGraphLaunch = [](CUgraphExec, CUstream) { return CUDA_SUCCESS; };
+  EXPECT_EQ(hook::cuGraphLaunch(nullptr, kCapturable), CUDA_SUCCESS);
+  begin_capture();
+  EXPECT_EQ(hook::cuGraphLaunch(nullptr, kCapturable), CUDA_SUCCESS);  // a part of another graph
+  EXPECT_THAT(recorded(), ElementsAre(std::string(kTraceGraphLaunch)));
+}
+
+TEST_F(TracedTest, AFreeInACapturedStreamHappensLater) {
+  driver().cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUDA_SUCCESS; };
+  constexpr CUdeviceptr kOfTheDriver = 0x4200'0000;
+  EXPECT_EQ(hook::cuMemFreeAsync(kOfTheDriver, kCapturable), CUDA_SUCCESS);
+  begin_capture();
+  EXPECT_EQ(hook::cuMemFreeAsync(kOfTheDriver, kCapturable), CUDA_SUCCESS);
+  EXPECT_THAT(recorded(), ElementsAre("free"));
+}
+
+}  // namespace
+}  // namespace superpipe
