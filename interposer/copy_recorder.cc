@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -101,17 +102,26 @@ void CopyRecorder::note_copy(const CopyTarget& target, StreamHandle stream,
     record.number = ++thread_copies.copies;
     record.bytes = Bytes{target.bytes()};
     record.source = source_of(target.source);
-    if (mode == CopyMode::kAsynchronous && is_capturing(stream)) {
+    if ((mode == CopyMode::kAsynchronous && is_capturing(stream)) ||
+        is_unified_memory(reinterpret_cast<CUdeviceptr>(target.base))) {
       write_line(copy_line(record));
-    } else if (mode == CopyMode::kSynchronous || !is_pinned(target.base)) {
+    } else if (mode == CopyMode::kSynchronous) {
       write(record, target);
+    } else if (!is_pinned(target.base)) {
+      // The call has waited, as far as is documented; where the device reads pageable memory by
+      // itself nobody promises it.
+      if (driver().cuStreamSynchronize(driver_stream(stream)) == CUDA_SUCCESS) {
+        write(record, target);
+      } else {
+        write_line(copy_line(record));
+      }
     } else {
+      // What stands if the process ends before the stream gets there.
+      write_line(copy_line(record));
       auto queued = std::make_unique<Queued>(Queued{this, record, target});
       if (driver().cuLaunchHostFunc(driver_stream(stream), digest_queued, queued.get()) ==
           CUDA_SUCCESS) {
         (void)queued.release();
-      } else {
-        write_line(copy_line(queued->record));
       }
     }
   } catch (...) {
@@ -157,15 +167,30 @@ void CopyRecorder::write_line(const std::string& line) {
   if (has_failed_) return;
   std::string text = line;
   if (file_ < 0) {
-    file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+    const std::string name = path_;
+    constexpr int kMostFiles = 1000;
+    for (int n = 2; n <= kMostFiles; ++n) {
+      file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+      if (file_ >= 0 || errno != EEXIST) break;
+      path_ = name + '.' + std::to_string(n);
+    }
     text = copies_header(::getpid(), now_in_nanoseconds(), name_of_program()) + text;
   }
-  // In one call, so that a process which dies leaves whole lines.
-  if (file_ < 0 || ::write(file_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+  if (file_ < 0 || !append(text)) {
     has_failed_ = true;
     log_line(LogLevel::kError, path_ + " cannot be written: " + std::strerror(errno) +
                                    "; no more copies are written down");
   }
+}
+
+// In one call as a rule, so that a process which dies leaves whole lines.
+bool CopyRecorder::append(std::string_view text) {
+  while (!text.empty()) {
+    const ::ssize_t count = ::write(file_, text.data(), text.size());
+    if (count < 0 && errno != EINTR) return false;
+    text.remove_prefix(static_cast<std::size_t>(std::max<::ssize_t>(count, 0)));
+  }
+  return true;
 }
 
 std::optional<CopySource> CopyRecorder::source_of(CUdeviceptr address) {
@@ -205,6 +230,11 @@ void CopyRecorder::note_launch(CUfunction function, void* const* parameters, voi
   } catch (...) {
     // Less is known of where later copies come from.
   }
+}
+
+void CopyRecorder::forget_allocation(CUdeviceptr base) noexcept {
+  const std::lock_guard lock(mutex_);
+  named_by_.erase(base);
 }
 
 // The kernel's index in the file, where its name is written when it is asked for first.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "interposer/driver/cuda_api.h"
@@ -39,14 +40,16 @@ struct CopyTarget {
 /// (profiler/copy_records.h).
 ///
 /// A copy's content is digested when the copy is done: at once where the call has waited for it,
-/// else by a host function behind it in its stream. Copies in a captured stream are written down
-/// without content: they are done when their graph runs. In a process without a managed context it
-/// also notes which launch named an allocation last. Thread-safe. Slows the program down: for
-/// verification only.
+/// else by a host function behind it in its stream, which a process that ends may not live to see.
+/// Copies in a captured stream are written down without content, because they are done when their
+/// graph runs; so are those to unified memory, which the device may be using. In a process without
+/// a managed context it also notes which launch named an allocation last. Thread-safe. Slows the
+/// program down: for verification only.
 class CopyRecorder {
  public:
-  /// Writes to the file `prefix`.PID, which it makes with the first copy. A file that cannot be
-  /// written is named in the log, and nothing more is written.
+  /// Writes to the file `prefix`.PID, which it makes with the first copy; where that exists,
+  /// because the process was another program before, to `prefix`.PID.2 and so on. A file that
+  /// cannot be written is named in the log, and nothing more is written.
   explicit CopyRecorder(const std::string& prefix);
   ~CopyRecorder();
   CopyRecorder(const CopyRecorder&) = delete;
@@ -65,6 +68,8 @@ class CopyRecorder {
   /// A kernel was launched, or is about to be, by a program that superpipe does not manage.
   void note_launch(CUfunction function, void* const* parameters, void* const* extra,
                    GridSize grid) noexcept;
+  /// The allocation at `base` is freed: what is allocated there next is another.
+  void forget_allocation(CUdeviceptr base) noexcept;
   /// The handles of kernels may soon mean others.
   void forget_kernels() noexcept { layouts_.clear(); }
 
@@ -75,13 +80,15 @@ class CopyRecorder {
   static void digest_queued(void* user_data);
   void write(CopyRecord record, const CopyTarget& target);
   void write_line(const std::string& line);
+  /// REQUIRES: the caller holds mutex_. @return whether all of `text` was written; else errno.
+  bool append(std::string_view text);
   [[nodiscard]] CopyDigest digest(const CopyTarget& target) const;
   [[nodiscard]] std::optional<CopySource> source_of(CUdeviceptr address);
   std::size_t index_of(KernelId kernel);
 
   static inline constinit std::atomic<CopyRecorder*> of_process_{nullptr};
 
-  const std::string path_;
+  std::string path_;
   const DigestKey key_;
   KernelLayoutCache layouts_;
   std::atomic<std::uint64_t> threads_{0};

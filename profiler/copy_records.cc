@@ -151,10 +151,17 @@ std::variant<ProcessCopies, std::string> read_copies(const std::string& path) {
     }
   }
   if (process.pid == 0) return path + " is empty, or is no file of copies";
+  // Of the lines of one copy, those that have seen it come first.
+  const auto place = [](const CopyRecord& copy) { return std::pair(copy.thread, copy.number); };
   std::sort(process.copies.begin(), process.copies.end(),
-            [](const CopyRecord& a, const CopyRecord& b) {
-              return std::pair(a.thread, a.number) < std::pair(b.thread, b.number);
+            [&place](const CopyRecord& a, const CopyRecord& b) {
+              if (place(a) != place(b)) return place(a) < place(b);
+              return a.digest.has_value() && !b.digest.has_value();
             });
+  const auto rest = std::unique(
+      process.copies.begin(), process.copies.end(),
+      [&place](const CopyRecord& a, const CopyRecord& b) { return place(a) == place(b); });
+  process.copies.erase(rest, process.copies.end());
   return process;
 }
 

@@ -2,7 +2,8 @@
 // for `superpipe verify`.
 //
 // The file is text. Its first line is "superpipe copies 1 PID STARTED PROGRAM"; each other line is
-// a fact of its own, so that what a process wrote before it died can be read:
+// a fact of its own, so that what a process wrote before it died can be read. A copy that was
+// unseen when it was queued has a second line once it was seen:
 //     kernel INDEX NAME
 //     copy THREAD NUMBER BYTES DIGEST [OFFSET BUFFER [KERNEL LAUNCH]]
 //     unseen THREAD NUMBER BYTES

@@ -23,4 +23,13 @@ inline bool is_device_memory(CUdeviceptr address) noexcept {
          type == CU_MEMORYTYPE_DEVICE;
 }
 
+/// Whether the driver moves the memory at `address` between the host and the device as they use it
+/// (cuMemAllocManaged).
+inline bool is_unified_memory(CUdeviceptr address) noexcept {
+  unsigned int is_unified = 0;
+  return driver().cuPointerGetAttribute(&is_unified, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) ==
+             CUDA_SUCCESS &&
+         is_unified != 0;
+}
+
 }  // namespace superpipe

@@ -11,6 +11,11 @@ bool is_on_device(CUdeviceptr address) noexcept {
   return (managed != nullptr && managed->in_arena(address)) || is_device_memory(address);
 }
 
+/// Whether the processor may read what a copy wrote to `address`, or could if it waited.
+bool is_on_host(CUdeviceptr address) noexcept {
+  return !is_on_device(address) || is_unified_memory(address);
+}
+
 const std::byte* host_address(CUdeviceptr address) noexcept {
   return reinterpret_cast<const std::byte*>(address);
 }
@@ -27,7 +32,7 @@ CopyTarget rows_of(const Copy& copy, std::size_t slices, std::size_t slice_heigh
   }
   if (copy.dstMemoryType == CU_MEMORYTYPE_HOST) {
     target.base = static_cast<const std::byte*>(copy.dstHost);
-  } else if (copy.dstMemoryType == CU_MEMORYTYPE_UNIFIED && !is_on_device(copy.dstDevice)) {
+  } else if (copy.dstMemoryType == CU_MEMORYTYPE_UNIFIED && is_on_host(copy.dstDevice)) {
     target.base = host_address(copy.dstDevice);
   }
   if (target.base == nullptr) return target;
@@ -45,6 +50,8 @@ CopyTarget rows_of(const Copy& copy, std::size_t slices, std::size_t slice_heigh
 
 CopyTarget copy_target(void* to, CUdeviceptr from, std::size_t size) noexcept {
   CopyTarget target;
+  // The driver takes any address, whatever the call's name says.
+  if (!is_on_host(reinterpret_cast<CUdeviceptr>(to))) return target;
   target.base = static_cast<const std::byte*>(to);
   target.width = size;
   target.source = from;
@@ -52,7 +59,7 @@ CopyTarget copy_target(void* to, CUdeviceptr from, std::size_t size) noexcept {
 }
 
 CopyTarget copy_target(CUdeviceptr to, CUdeviceptr from, std::size_t size) noexcept {
-  if (!is_on_device(from) || is_on_device(to)) return {};
+  if (!is_on_device(from)) return {};
   return copy_target(reinterpret_cast<void*>(to), from, size);
 }
 

@@ -23,6 +23,8 @@ namespace {
 auto* const kStream = reinterpret_cast<CUstream>(0x5550);
 
 bool target_is_pinned = false;
+bool target_is_unified = false;
+int synchronizations = 0;
 bool stream_is_captured = false;
 bool refuses_host_functions = false;
 std::vector<std::pair<CUhostFn, void*>> queued;
@@ -35,7 +37,8 @@ class CopyRecorderTest : public ::testing::Test {
     Configuration configuration;
     configuration.off = true;
     set_process_configuration(configuration);
-    target_is_pinned = stream_is_captured = refuses_host_functions = false;
+    target_is_pinned = target_is_unified = stream_is_captured = refuses_host_functions = false;
+    synchronizations = 0;
     queued.clear();
     DriverTable& table = driver();
     table.cuMemcpyDtoH_v2 = [](void* to, CUdeviceptr from, std::size_t size) {
@@ -61,12 +64,22 @@ class CopyRecorderTest : public ::testing::Test {
         std::memcpy(data, &type, sizeof type);
         return is_device || target_is_pinned ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
       }
+      if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED) {
+        const unsigned is_unified = !is_device && target_is_unified ? 1 : 0;
+        std::memcpy(data, &is_unified, sizeof is_unified);
+        return CUDA_SUCCESS;
+      }
       if (!is_device) return CUDA_ERROR_INVALID_VALUE;
       const std::size_t size = sizeof(memory);
       const bool asks_size = attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
       std::memcpy(data, asks_size ? static_cast<const void*>(&size) : &base, sizeof base);
       return CUDA_SUCCESS;
     };
+    table.cuStreamSynchronize = [](CUstream) {
+      ++synchronizations;
+      return CUDA_SUCCESS;
+    };
+    table.cuMemFree_v2 = [](CUdeviceptr) { return CUDA_SUCCESS; };
     for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<char>(i);
     seen_ = copies().size();
   }
@@ -137,7 +150,8 @@ TEST_F(CopyRecorderTest, ContentDecidesOverTheDigest) {
 TEST_F(CopyRecorderTest, APinnedTargetIsDigestedWhenItsStreamGetsThere) {
   target_is_pinned = true;
   (void)hook::cuMemcpyDtoHAsync_v2(back_.data(), device(), 64, kStream);
-  EXPECT_EQ(new_copies().size(), 0U);
+  ASSERT_EQ(new_copies().size(), 1U);
+  EXPECT_EQ(new_copies()[0].digest, std::nullopt) << "what stands if the process ends here";
   back_[3] = 100;  // as if the copy came only now
   run_queued();
   (void)hook::cuMemcpyDtoH_v2(back_.data(), device(), 64);
@@ -149,6 +163,25 @@ TEST_F(CopyRecorderTest, APageableTargetHasItsContentWhenTheCallReturns) {
   (void)hook::cuMemcpyDtoHAsync_v2(back_.data(), device(), 64, kStream);
   ASSERT_EQ(new_copies().size(), 1U);
   EXPECT_TRUE(new_copies()[0].digest.has_value());
+  EXPECT_EQ(synchronizations, 1) << "the driver's documentation alone says that it has";
+}
+
+TEST_F(CopyRecorderTest, UnifiedMemoryIsNotTouched) {
+  target_is_unified = true;
+  (void)hook::cuMemcpyDtoH_v2(back_.data(), device(), 64);
+  ASSERT_EQ(new_copies().size(), 1U);
+  EXPECT_FALSE(new_copies()[0].digest.has_value());
+}
+
+TEST_F(CopyRecorderTest, WhatComesToTheAddressOfAFreedAllocationIsAnother) {
+  CUdeviceptr parameters[] = {device(), 7};
+  void* places[] = {&parameters[0], &parameters[1]};
+  (void)hook::cuLaunchKernel(reinterpret_cast<CUfunction>(0x4000), 1, 1, 1, 1, 1, 1, 0, nullptr,
+                             places, nullptr);
+  (void)hook::cuMemFree_v2(device());
+  (void)hook::cuMemcpyDtoH_v2(back_.data(), device(), 64);
+  ASSERT_EQ(new_copies().size(), 1U);
+  EXPECT_EQ(new_copies()[0].source->launch, std::nullopt);
 }
 
 TEST_F(CopyRecorderTest, ACopyWhoseEndIsNotToldIsWrittenDownWithoutContent) {
@@ -192,6 +225,7 @@ TEST_F(CopyRecorderTest, OnlyTheWidthOfRowsIsDigested) {
 
 TEST_F(CopyRecorderTest, TargetsOnTheDeviceAreNone) {
   EXPECT_EQ(copy_target(device(8), device(), 8).base, nullptr);
+  EXPECT_EQ(copy_target(memory.data(), device(), 8).base, nullptr);
   const auto host = reinterpret_cast<CUdeviceptr>(back_.data());
   EXPECT_EQ(copy_target(device(), host, 8).base, nullptr);
   EXPECT_EQ(copy_target(host, host + 8, 8).base, nullptr);
@@ -224,14 +258,34 @@ TEST_F(CopyRecorderTest, TheLaunchThatNamedItsAllocationLastIsWrittenDown) {
               CUDA_SUCCESS);
   };
   launch(0x1000, device(64));
+  (void)hook::cuMemcpyDtoH_v2(back_.data(), device(), 64);
   launch(0x2000, device(128));
   launch(0x3000, 5);
   (void)hook::cuMemcpyDtoH_v2(back_.data(), device(), 64);
   const auto copies = new_copies();
-  ASSERT_EQ(copies.size(), 1U);
+  ASSERT_EQ(copies.size(), 2U);
   ASSERT_TRUE(copies[0].source && copies[0].source->launch);
-  EXPECT_EQ(copies[0].source->launch->number, 2U);
-  EXPECT_LT(copies[0].source->launch->kernel, process().kernels.size());
+  ASSERT_TRUE(copies[1].source && copies[1].source->launch);
+  EXPECT_EQ(copies[1].source->launch->number, copies[0].source->launch->number + 1);
+  EXPECT_LT(copies[1].source->launch->kernel, process().kernels.size());
+}
+
+TEST(CopyRecorderAfterAnExec, LeavesTheFileOfTheProgramBefore) {
+  char name[] = "/tmp/copy-recorder-XXXXXX";
+  const std::string prefix = std::string(::mkdtemp(name)) + "/copies";
+  const std::string path = prefix + "." + std::to_string(::getpid());
+  const std::array<std::byte, 8> content{};
+  CopyTarget target;
+  target.base = content.data();
+  target.width = content.size();
+  for (int program = 0; program < 2; ++program) {
+    CopyRecorder(prefix).note_copy(target, kLegacyStream, CopyMode::kSynchronous);
+  }
+  for (const std::string& file : {path, path + ".2"}) {
+    const auto read = read_copies(file);
+    ASSERT_TRUE(std::holds_alternative<ProcessCopies>(read)) << file;
+    EXPECT_EQ(std::get<ProcessCopies>(read).copies.size(), 1U);
+  }
 }
 
 TEST(CopyRecorderWithoutAFolder, SaysSoAndGoesOn) {

@@ -132,7 +132,7 @@ class Runner {
 
   void read_files(const std::filesystem::path& folder, Run& run) const {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (entry.path().stem() != "copies") continue;
+      if (entry.path().filename().string().rfind("copies.", 0) != 0) continue;
       auto read = read_copies(entry.path());
       if (auto* const problem = std::get_if<std::string>(&read)) throw std::runtime_error(*problem);
       run.copies.push_back(std::get<ProcessCopies>(std::move(read)));
