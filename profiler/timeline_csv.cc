@@ -9,19 +9,19 @@
 namespace superpipe {
 namespace {
 
-using Kind = TimelineEvent::Kind;
+using EventKind = TimelineEvent::Kind;
 
-const char* name_of(Kind kind) {
+const char* name_of(EventKind kind) {
   switch (kind) {
-    case Kind::kLaunch:
+    case EventKind::kLaunch:
       return "launch";
-    case Kind::kFetchBegin:
+    case EventKind::kFetchBegin:
       return "fetch_begin";
-    case Kind::kFetchEnd:
+    case EventKind::kFetchEnd:
       return "fetch_end";
-    case Kind::kEvictBegin:
+    case EventKind::kEvictBegin:
       return "evict_begin";
-    case Kind::kEvictEnd:
+    case EventKind::kEvictEnd:
       return "evict_end";
   }
   return "";
@@ -36,11 +36,11 @@ struct Launched {
 std::vector<Launched> moved_buffers(std::span<const TimelineEvent> events) {
   std::unordered_set<std::uint32_t> moved;
   for (const TimelineEvent& event : events) {
-    if (event.kind == Kind::kEvictBegin) moved.insert(index_of(event.buffer));
+    if (event.kind == EventKind::kEvictBegin) moved.insert(index_of(event.buffer));
   }
   std::vector<Launched> order;
   for (const TimelineEvent& event : events) {
-    if (event.kind == Kind::kLaunch && moved.erase(index_of(event.buffer)) > 0) {
+    if (event.kind == EventKind::kLaunch && moved.erase(index_of(event.buffer)) > 0) {
       order.push_back({index_of(event.buffer), event.size});
     }
   }

@@ -14,6 +14,8 @@
 namespace superpipe {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 /// `result` as a Status; a failure that is not an answer to be expected goes to the log.
 Status checked(CUresult result, const char* call) {
   if (result == CUDA_SUCCESS) return Status::kOk;
@@ -286,7 +288,6 @@ Result<bool> DriverDeviceMemory::is_complete(EventHandle event) {
 Status DriverDeviceMemory::wait(EventHandle event, std::chrono::milliseconds limit) {
   // cuEventSynchronize has no limit, so this polls: at first without sleeping, because most waits
   // are short, then at intervals that are short against a transfer.
-  using Clock = std::chrono::steady_clock;
   constexpr auto kSpin = std::chrono::microseconds(100);
   constexpr auto kInterval = std::chrono::microseconds(50);
   const InRelaxedContext in_context(context_);
