@@ -308,10 +308,10 @@ void ManagedContext::note_free() noexcept {
   std::int64_t next = next_note_ns_.load(std::memory_order_relaxed);
   if (now < next || !next_note_ns_.compare_exchange_strong(next, now + kIntervalNs)) return;
   try {
-    ResidencyStats stats = residency_->stats();
-    if (!stats.learned.layers_known) return;
+    auto learned = residency_->learned_layers();
+    if (!learned || !learned->learned.layers_known) return;
     const std::lock_guard lock(noted_mutex_);
-    noted_ = {std::move(stats.learned), stats.managed_limit};
+    noted_ = std::move(*learned);
   } catch (...) {
     // The report then says less.
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -64,7 +65,7 @@ class PassMeter {
       if (last_) {
         const std::chrono::duration<double, std::milli> length = now - *last_;
         const double stalled = stalls_.stall_ms() - stalled_before_;
-        passes_.push_back({length.count(), stalled, first_launch_, launch});
+        add({length.count(), stalled, first_launch_, launch});
       }
       last_ = now;
       stalled_before_ = stalls_.stall_ms();
@@ -73,8 +74,12 @@ class PassMeter {
     return any;
   }
 
-  /// The passes that have ended, in order.
+  /// The last passes that have ended, in order: at least kKept of them, if there were so many.
   [[nodiscard]] const std::vector<MeasuredPass>& passes() const { return passes_; }
+  /// How many have ended.
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+
+  static constexpr std::size_t kKept = 8192;
 
   /// Forgets the starts that are awaited.
   void clear() { starts_.clear(); }
@@ -85,12 +90,22 @@ class PassMeter {
     std::uint64_t launch = 0;
   };
 
+  // A program of days has millions of passes.
+  void add(const MeasuredPass& pass) {
+    if (passes_.size() == 2 * kKept) {
+      passes_.erase(passes_.begin(), passes_.begin() + static_cast<std::ptrdiff_t>(kKept));
+    }
+    passes_.push_back(pass);
+    ++count_;
+  }
+
   const StallMeter& stalls_;
   std::deque<Start> starts_;
   std::optional<TimePoint> last_;
   double stalled_before_ = 0;       // of all stalls, when the last start was taken
   std::uint64_t first_launch_ = 0;  // of the pass that began then
   std::vector<MeasuredPass> passes_;
+  std::uint64_t count_ = 0;
 };
 
 }  // namespace superpipe

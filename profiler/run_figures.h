@@ -45,7 +45,8 @@ struct Refusal {
 
 /// The counters, and the figures that take host memory: those are empty where it has run out.
 struct ResidencyStats : ResidencyCounters {
-  std::vector<MeasuredPass> measured_passes;  ///< as the worker saw them
+  /// As the worker saw them: the last ones, some thousands (PassMeter::kKept).
+  std::vector<MeasuredPass> measured_passes;
   PolicyEngine::Learned learned;
   std::vector<TimelineEvent> timeline;   ///< empty unless it is recorded
   std::optional<Refusal> worst_refusal;  ///< the one that lacked most; nullopt: nothing was refused

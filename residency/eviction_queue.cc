@@ -164,6 +164,7 @@ void EvictionQueue::add_pieces(BufferId id, PagesLacking& pages, Bytes needed,
 // What is lacking of `pages` besides those that are idle, or promised by evictions.
 PagesLacking EvictionQueue::still_lacking(const PagesLacking& pages) const {
   PagesLacking lacking = pages;
+  if (!pages.is_bounded()) return lacking;
   pages.for_each_size([&](Bytes size) NO_THREAD_SAFETY_ANALYSIS {
     lacking.take(size, core_.pool->idle_bytes_of(size));
   });

@@ -21,7 +21,7 @@ class PagesLacking {
   /// Pages of `size`, however many; 0: of any size.
   // NOLINTNEXTLINE(google-explicit-constructor): most callers lack pages of one size, or of any.
   PagesLacking(Bytes size) : is_bounded_(false) {
-    if (size > Bytes{}) sizes_[used_++] = {size, Bytes{~std::uint64_t{0}}};
+    if (size > Bytes{}) sizes_[used_++] = {size, kAnyNumber};
   }
   /// None yet: any will do until one is added.
   PagesLacking() = default;
@@ -46,6 +46,7 @@ class PagesLacking {
       return left.size < right.size;
     };
     if (used_ > 1) sizes_[0] = *std::max_element(sizes_.begin(), end, by_size);
+    sizes_[0].bytes = kAnyNumber;
     used_ = std::min<std::size_t>(used_, 1);
     is_bounded_ = false;
   }
@@ -54,6 +55,8 @@ class PagesLacking {
     const std::size_t at = find(size);
     return is_any() || (at < used_ && sizes_[at].bytes > Bytes{});
   }
+  /// Whether take() changes anything.
+  [[nodiscard]] bool is_bounded() const { return is_bounded_ && used_ > 0; }
   /// Whether pages of all sizes will do.
   [[nodiscard]] bool is_any() const { return used_ == 0; }
   /// Calls `visit` with each size.
@@ -63,6 +66,7 @@ class PagesLacking {
   }
 
  private:
+  static constexpr Bytes kAnyNumber{~std::uint64_t{0}};
   struct Entry {
     Bytes size;
     Bytes bytes;

@@ -44,6 +44,7 @@ class ResidencyManager::Impl {
     return core.moves ? device_total + core.host.limit() : device_total;
   }
   ResidencyStats stats() const EXCLUDES(manager_lock);
+  std::optional<LearnedSnapshot> learned_layers() const EXCLUDES(manager_lock);
   std::shared_ptr<const PassLaunches> foreseen_pass() const EXCLUDES(manager_lock);
   LiveState live_state() const EXCLUDES(manager_lock);
   BudgetAnswer set_budget(Bytes budget) noexcept EXCLUDES(manager_lock);
@@ -193,6 +194,12 @@ ResidencyStats ResidencyManager::Impl::stats() const {
   return stats;
 }
 
+std::optional<LearnedSnapshot> ResidencyManager::Impl::learned_layers() const {
+  const ManagerLock lock(core.mutex);
+  if (core.policy.outline().layers == 0) return std::nullopt;
+  return LearnedSnapshot{core.policy.learned(), core.ledger.limit()};
+}
+
 std::shared_ptr<const PassLaunches> ResidencyManager::Impl::foreseen_pass() const try {
   const ManagerLock lock(core.mutex);
   const AutoPolicy* const puller = core.policy.puller();
@@ -212,7 +219,7 @@ ResidencyManager::LiveState ResidencyManager::Impl::live_state() const {
   state.live = core.ledger.live();
   state.host_limit = core.host.limit();
   const std::vector<MeasuredPass>& passes = core.passes.passes();
-  state.passes = passes.size();
+  state.passes = core.passes.count();
   if (!passes.empty()) state.last_pass = passes.back();
   state.learned = core.policy.outline();
   add_layers(state);
@@ -482,6 +489,10 @@ Bytes ResidencyManager::total_capacity(Bytes device_total) const {
 }
 
 ResidencyStats ResidencyManager::stats() const { return impl_->stats(); }
+std::optional<LearnedSnapshot> ResidencyManager::learned_layers() const {
+  return impl_->learned_layers();
+}
+
 std::shared_ptr<const PassLaunches> ResidencyManager::foreseen_pass() const {
   return impl_->foreseen_pass();
 }

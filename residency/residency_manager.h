@@ -137,6 +137,10 @@ class ResidencyManager {
 
   [[nodiscard]] ResidencyStats stats() const;
 
+  /// What policy has learned and the limit, if it knows layers now; else nullopt. Any thread; other
+  /// calls wait meanwhile, for some nanoseconds per layer and buffer. Throws std::bad_alloc.
+  [[nodiscard]] std::optional<LearnedSnapshot> learned_layers() const;
+
   /// The launches of the typical_pass(), where policy foresees launches (`auto`) and so remembers
   /// them: what stats() tells of a pass lacks them, because to put them together takes milliseconds
   /// for a pass of many launches. Any thread; other calls wait meanwhile.
@@ -149,7 +153,7 @@ class ResidencyManager {
     Bytes pages;  ///< cached and idle ones included
     Bytes live;   ///< what those of all live buffers would take together
     Bytes host_limit;
-    std::size_t passes = 0;  ///< that were measured
+    std::uint64_t passes = 0;  ///< that were measured
     std::optional<MeasuredPass> last_pass;
     PolicyEngine::Outline learned;
     /// How much of each of the first layers is on the device, in percent of its buffers' bytes.

@@ -120,6 +120,20 @@ TEST_F(PassMeterTest, TellsTheStallsAndTheLaunchesOfEachPass) {
   EXPECT_THAT(meter_.passes(), ElementsAre(MeasuredPass{7, 5, 10, 20}, MeasuredPass{3, 0, 20, 30}));
 }
 
+TEST_F(PassMeterTest, KeepsTheLastPassesOfALongRun) {
+  constexpr int kPasses = 40'000;
+  for (int i = 0; i <= kPasses; ++i) {
+    reach(start());
+    EXPECT_TRUE(settle(i));
+  }
+  EXPECT_EQ(meter_.count(), static_cast<std::uint64_t>(kPasses));
+  EXPECT_GE(meter_.passes().size(), PassMeter::kKept);
+  EXPECT_LE(meter_.passes().size(), 2 * PassMeter::kKept);
+  const MeasuredPass& last = meter_.passes().back();
+  const MeasuredPass& first = meter_.passes().front();
+  EXPECT_EQ((last.end - first.begin) % meter_.passes().size(), 0u) << "without gaps";
+}
+
 TEST_F(PassMeterTest, ForgetsTheStartsThatItAwaitsButNoPass) {
   reach(start());
   EXPECT_TRUE(settle(1));

@@ -66,6 +66,16 @@ TEST(PagesLacking, ForgetsAllButTheLargestSize) {
   EXPECT_TRUE(any.includes(6_MiB));
 }
 
+TEST(PagesLacking, LacksAnyNumberOfTheLargestAlsoWhereItWasThere) {
+  PagesLacking lacking;
+  for (const Bytes size : {8_MiB, 2_MiB}) lacking.add(size);
+  EXPECT_TRUE(lacking.is_bounded());
+  lacking.take(8_MiB, 8_MiB);
+  lacking.keep_largest();
+  EXPECT_TRUE(lacking.includes(8_MiB));
+  EXPECT_FALSE(lacking.is_bounded());
+}
+
 TEST(PagesLacking, RemembersTheFirstSizesOfMany) {
   PagesLacking lacking;
   for (std::uint64_t size = 1; size <= 20; ++size) lacking.add(Bytes{size << 20});
