@@ -48,6 +48,7 @@ class PlanTest(unittest.TestCase):
         self.assertLess(said["least_bytes"], said["needed_bytes"])
         self.assertTrue(said["complete"])
         self.assertIn("accuracy", said)
+        self.assertTrue(said["compute_is_fitted"], "nothing measures kernels here")
         self.assertGreater(len(said["plans"]), 2)
         for one in said["plans"]:
             self.assertTrue(one["runs"], one)
@@ -70,6 +71,7 @@ class PlanTest(unittest.TestCase):
 
     def test_what_cannot_run_has_exit_code_1_and_says_why(self) -> None:
         self.assertIn("does not run", self.plan("--gpu-mem", "1M", code=1))
+        self.assertIn("evicts nothing", self.plan("--gpu-mem", "14M", "--policy", "resident", code=1))
 
     def test_a_card_fits_or_not(self) -> None:
         self.assertIn("Fits GeForce RTX 4090", self.plan("--fit", "RTX 4090"))
@@ -114,7 +116,7 @@ class PlanTest(unittest.TestCase):
                             ([self.trace, "--fit", "24G", "--sweep"], "none of --sweep")]:
             with self.subTest(words=words[1:]):
                 self.assert_refused(command("plan", *words), says)
-        self.assert_refused(command("plan", self.trace, "--svg", self.folder / "no" / "picture.svg"), "cannot be written")
+        self.assert_refused(command("plan", self.trace, "--svg", self.folder / "no" / "picture.svg"), "cannot write")
 
     def assert_refused(self, finished: subprocess.CompletedProcess, says: str) -> None:
         self.assertEqual(finished.returncode, 2, finished.stdout + finished.stderr)

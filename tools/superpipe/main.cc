@@ -250,7 +250,7 @@ class PlanSubcommand final : public Subcommand {
   superpipe plan run.sptrace --sweep --svg trade-off.svg      all of the trade-off, as a table and a picture
 
 The traced program runs again in virtual time, under the policy and the manager that superpipe run has. Kernels take
-as long as they were measured to take. Exit code: 0, 1 what was asked about does not run, 2 bad usage or no usable
+as long as they were measured to take, or an estimate by the trace's length, which it says. Exit code: 0, 1 what was asked about does not run, 2 bad usage or no usable
 trace.)");
   }
   std::string too_much(const std::string& word) const override {

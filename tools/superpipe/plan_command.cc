@@ -22,6 +22,7 @@
 #include "profiler/trace_file.h"
 #include "profiler/trace_reader.h"
 #include "tools/superpipe/exit_code.h"
+#include "tools/superpipe/export_sink.h"
 #include "tools/superpipe/planner/cards.h"
 #include "tools/superpipe/planner/planner.h"
 #include "tools/superpipe/planner/trade_off_svg.h"
@@ -182,6 +183,7 @@ json json_of(const Prediction& row) {
   said["h2d_bytes"] = row.to_device_bytes;
   said["d2h_bytes"] = row.to_host_bytes;
   said["peak_device_bytes"] = row.peak.count();
+  said["pinned_host_bytes"] = row.pinned_host.count();
   if (row.bound_ms) said["windowed_bound_ms"] = *row.bound_ms;
   if (row.physical_ms) said["bound_ms"] = *row.physical_ms;
   return said;
@@ -197,6 +199,7 @@ json json_of(const TracedProgram& program, const Planner& planner,
             {"dropped_events", program.ending().dropped},
             {"graph_launches", program.graph_launches()},
             {"measured_compute_share", program.measured_share()},
+            {"compute_is_fitted", program.measured_share() < 0.5},
             {"needed_bytes", planner.needed().count()},
             {"least_bytes", planner.least().count()},
             {"overhead_bytes", planner.overhead().count()},
@@ -235,6 +238,7 @@ void say_confidence(const TracedProgram& program, const Planner& planner) {
               << " % measured; the others are estimates, by the trace's length and the bytes that "
                  "launches name.\n";
   }
+  const bool is_fitted = program.measured_share() < 0.5;
   if (const auto accuracy = planner.accuracy()) {
     std::cout << "The traced run itself, run again: pass "
               << milliseconds_text(accuracy->predicted_pass_ms) << " against "
@@ -246,6 +250,10 @@ void say_confidence(const TracedProgram& program, const Planner& planner) {
                 << percent_text(accuracy->peak_error()) << ")";
     }
     std::cout << ".\n";
+    if (is_fitted) {
+      std::cout << "That the passes agree says little: the estimates come from the same run's "
+                   "length.\n";
+    }
   } else {
     std::cout
         << "The program does not repeat itself often enough to compare its replay with what was "
@@ -438,12 +446,19 @@ int plan_command(const PlanOptions& options) {
   }
   if (!options.fit.empty()) return say_fit(program, options);
   const Request request = request_of(options, program.run());
+  if (std::find(request.budgets.begin(), request.budgets.end(), Bytes{}) != request.budgets.end()) {
+    return fail_plan(kBadUsage, "--gpu-mem " + options.gpu_mem +
+                                    ": the trace does not tell how much memory its device has; "
+                                    "give sizes, such as 16G, instead of percentages");
+  }
   const Planner planner(program, request.link);
   const std::vector<Prediction> rows = predict_all(planner, request, options.sweep);
   if (!options.svg.empty()) {
-    std::ofstream file(options.svg);
-    file << trade_off_svg(rows, planner.resident_pass_ms());
-    if (!file.flush()) return fail_plan(kBadUsage, options.svg + " cannot be written");
+    std::string problem;
+    const auto file = ExportFile::open(options.svg, problem);
+    if (file == nullptr) return fail_plan(kBadUsage, problem);
+    file->write(trade_off_svg(rows, planner.resident_pass_ms()));
+    if (const auto failure = file->finish()) return fail_plan(kProblemFound, *failure);
   }
   if (options.json) {
     std::cout << json_of(program, planner, rows).dump(2, ' ', false, json::error_handler_t::replace)

@@ -52,6 +52,12 @@ Prediction Planner::predict(const PlanQuestion& question) const {
                    format_bytes(overhead());
     return none;
   }
+  if (question.policy == PolicyKind::kResident && needed() > question.gpu_mem) {
+    Prediction none;
+    none.question = question;
+    none.problem = "the policy resident evicts nothing, and all takes " + format_bytes(needed());
+    return none;
+  }
   return replay(question, managed);
 }
 
@@ -74,6 +80,10 @@ Prediction Planner::replay(const PlanQuestion& question, Bytes managed) const {
   Prediction prediction;
   prediction.question = question;
   prediction.problem = outcome.error;
+  if (prediction.problem.empty() && !outcome.violations.empty()) {
+    prediction.problem = "the simulation is not sound: " + outcome.violations.front();
+  }
+  prediction.pinned_host = outcome.pinned;
   prediction.load_ms = milliseconds(outcome.load);
   prediction.peak = outcome.peak_pages + overhead();
   if (outcome.passes.empty()) return prediction;

@@ -35,7 +35,8 @@ struct Prediction {
   std::optional<double> physical_ms{};  ///< the physical bound
   double to_device_bytes = 0;
   double to_host_bytes = 0;
-  Bytes peak{};  ///< of all that the process takes of the device
+  Bytes peak{};         ///< of all that the process takes of the device
+  Bytes pinned_host{};  ///< host memory that is pinned for what is not there
 };
 
 /// How near the replay of the traced run comes to what was measured in it.

@@ -1,7 +1,7 @@
 #include "tools/superpipe/planner/traced_program.h"
 
 #include <algorithm>
-#include <limits>
+#include <bit>
 #include <unordered_map>
 #include <utility>
 
@@ -16,8 +16,6 @@ constexpr double kMostHostMicroseconds = 200;
 constexpr std::size_t kMostSteps = 40'000'000;
 constexpr std::size_t kMostNames = 200'000'000;
 
-constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-
 }  // namespace
 
 /// Makes a program of what a reader finds.
@@ -26,7 +24,6 @@ class TracedProgramBuilder final : public TraceVisitor {
   explicit TracedProgramBuilder(const TraceProperties& properties) { read_properties(properties); }
 
   void on_kernel(const TraceKernel& event) override {
-    if (kernels_.size() <= event.index) kernels_.resize(event.index + std::size_t{1}, kNone);
     kernels_[event.index] = static_cast<std::uint32_t>(program_.kernels_.size());
     program_.kernels_.push_back(event.id);
     kernel_names_.emplace_back(event.name);
@@ -161,15 +158,22 @@ class TracedProgramBuilder final : public TraceVisitor {
     const auto bytes = [&](const char* key) { return Bytes{properties.number(key).value_or(0)}; };
     run.policy = policy_from_name(properties.text("policy.name").value_or("resident"))
                      .value_or(PolicyKind::kResident);
-    if (const auto k = properties.number("policy.k")) run.k = static_cast<int>(*k);
-    if (const auto k = properties.number("policy.k_prime")) run.k_prime = static_cast<int>(*k);
+    const auto layers = [&](const char* key) -> std::optional<int> {
+      constexpr std::uint64_t kMost = 1'000'000;
+      const auto number = properties.number(key);
+      return number && *number <= kMost ? std::optional(static_cast<int>(*number)) : std::nullopt;
+    };
+    run.k = layers("policy.k");
+    run.k_prime = layers("policy.k_prime");
     run.budget = bytes("budget.bytes");
     run.headroom = bytes("budget.headroom_bytes");
     run.context = bytes("device.context_bytes");
     run.device = bytes("device.total_bytes");
     run.device_name = properties.text("device.name").value_or("");
-    if (const Bytes granule = bytes("buffer.granule_bytes"); granule > Bytes{}) {
-      run.granule = granule;
+    // Another number is none of a device's: the usual one then stands.
+    const std::uint64_t granule = bytes("buffer.granule_bytes").count();
+    if (std::has_single_bit(granule) && granule >= 4096 && granule <= (std::uint64_t{1} << 30)) {
+      run.granule = Bytes{granule};
     }
     for (const std::string& word : properties.texts("process.argument")) {
       run.command += (run.command.empty() ? "" : " ") + word;
@@ -202,9 +206,9 @@ class TracedProgramBuilder final : public TraceVisitor {
   }
 
   std::uint32_t kernel_of(TraceIndex index) {
-    if (index < kernels_.size() && kernels_[index] != kNone) return kernels_[index];
+    if (const auto known = kernels_.find(index); known != kernels_.end()) return known->second;
     on_kernel({index, 0, ""});
-    return kernels_[index];
+    return kernels_.at(index);
   }
 
   void add(const TraceMoment& when, TracedStep step) {
@@ -297,7 +301,7 @@ class TracedProgramBuilder final : public TraceVisitor {
   }
 
   TracedProgram program_;
-  std::vector<std::uint32_t> kernels_;  ///< by the trace's index
+  std::unordered_map<TraceIndex, std::uint32_t> kernels_;  ///< by the trace's index
   std::vector<std::string> kernel_names_;
   std::unordered_map<BufferId, std::uint32_t> live_;
   std::vector<Bytes> sizes_;      ///< by buffer
