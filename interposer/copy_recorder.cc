@@ -180,6 +180,8 @@ void CopyRecorder::write_line(const std::string& line) {
     has_failed_ = true;
     log_line(LogLevel::kError, path_ + " cannot be written: " + std::strerror(errno) +
                                    "; no more copies are written down");
+    // Whoever reads it shall not take a part for all.
+    if (file_ >= 0) (void)!::ftruncate(file_, 0);
   }
 }
 

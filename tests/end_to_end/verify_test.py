@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import tempfile
@@ -46,7 +47,7 @@ class VerifyTest(unittest.TestCase):
 
     def test_a_program_is_the_same_in_all_memory_and_in_half_of_it(self) -> None:
         finished = self.simulated("--", self.script(self.layers(), "echo done"))
-        self.assert_ends(finished, 0, "same with superpipe: 7 copies", "same in half of its memory")
+        self.assert_ends(finished, 0, "same with superpipe: 7 copies", "same with half of its buffers")
         self.assertIn("run 4 of 4", finished.stderr)
         self.assertNotIn("not compared", finished.stdout)
         self.assertNotRegex(finished.stdout.splitlines()[1], " 0 B moved in")
@@ -115,6 +116,27 @@ class VerifyTest(unittest.TestCase):
     def test_a_budget_that_is_too_small_ends_otherwise(self) -> None:
         finished = self.simulated("--budget", "4M", "--", self.script(self.layers()))
         self.assert_ends(finished, 1, "DIFFERENT with --gpu-mem 4M", "instead of exit code 0")
+
+    def test_a_budget_that_nothing_can_run_in_verifies_nothing(self) -> None:
+        finished = self.simulated("--budget", "1M", "--", self.script(self.layers()))
+        self.assert_ends(finished, 1, "NOT VERIFIED with --gpu-mem 1M", "allow more")
+
+    def test_an_interrupted_run_is_the_last(self) -> None:
+        temporary = self.folder / "tmp"
+        temporary.mkdir()
+        for end, code in (("kill -INT $$", -signal.SIGINT), ("kill -QUIT $$", -signal.SIGQUIT)):
+            with self.subTest(end):
+                finished = self.simulated("--", self.script(end), environment={"TMPDIR": str(temporary)})
+                self.assert_ends(finished, code, "run 1 of", "interrupted; nothing was verified")
+                self.assertNotIn("run 2 of", finished.stderr)
+                self.assertEqual(list(temporary.iterdir()), [])
+
+    def test_exit_codes_are_seen_where_children_are_ignored(self) -> None:
+        script = self.script('[ -n "$SUPERPIPE_OFF" ] || exit 3')
+        words = [str(SUPERPIPE), "verify", "--simulate", "--", str(script)]
+        finished = subprocess.run(words, capture_output=True, text=True, timeout=200,
+                                  preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assert_ends(finished, 1, "exit code 3 instead of exit code 0")
 
     def test_nothing_is_left_behind(self) -> None:
         temporary = self.folder / "tmp"

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <system_error>
 
@@ -75,6 +76,8 @@ ChildEnd run_child(const std::vector<std::string>& command,
   const File output(output_path, O_WRONLY | O_CREAT | O_TRUNC);
   const File error(error_path, O_WRONLY | O_CREAT | O_TRUNC);
   const TerminalSignalsIgnored ignored;
+  // Where whoever started us ignores it, children leave nothing to wait for.
+  std::signal(SIGCHLD, SIG_DFL);
   const auto begun = std::chrono::steady_clock::now();
   const pid_t child = ::fork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
@@ -88,8 +91,10 @@ ChildEnd run_child(const std::vector<std::string>& command,
     ::_exit(errno == ENOENT ? kCommandNotFound : kNotExecutable);
   }
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  pid_t ended = 0;
+  while ((ended = ::waitpid(child, &status, 0)) < 0 && errno == EINTR) {
   }
+  if (ended < 0) throw std::system_error(errno, std::generic_category(), "waitpid");
   ChildEnd end;
   end.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

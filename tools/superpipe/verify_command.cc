@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iomanip>
@@ -84,6 +86,16 @@ struct Run {
   }
 };
 
+/// Whoever sits at the terminal wants an end: the program was killed from there.
+class Interrupted : public std::exception {
+ public:
+  explicit Interrupted(int signal) : signal_(signal) {}
+  [[nodiscard]] int signal() const { return signal_; }
+
+ private:
+  int signal_;
+};
+
 /// Starts the runs, one after the other.
 class Runner {
  public:
@@ -126,7 +138,9 @@ class Runner {
     read_files(folder, run);
     std::cerr << ' ' << std::fixed << std::setprecision(1) << run.end.seconds << " s, "
               << run.end.text() << ", " << run.copied() << " copies out\n";
-    std::filesystem::remove_all(folder);
+    std::error_code still_used;  // a process that the program left behind may write there
+    std::filesystem::remove_all(folder, still_used);
+    if (run.end.signal == SIGINT || run.end.signal == SIGQUIT) throw Interrupted(run.end.signal);
     return run;
   }
 
@@ -159,6 +173,13 @@ struct Verdict {
   std::optional<std::size_t> line{};  ///< the first line of output that differs, from 0
 
   [[nodiscard]] bool is_same() const { return copies.differing == 0 && !ends_otherwise && !line; }
+  /// Whether superpipe was there, as far as it has not said that the program runs without it.
+  [[nodiscard]] bool is_managed() const {
+    return std::none_of(run.errors.begin(), run.errors.end(), [](const std::string& error) {
+      return error.rfind("superpipe: ", 0) == 0 &&
+             error.find("the program runs without superpipe") != std::string::npos;
+    });
+  }
 };
 
 /// What the program does without superpipe, and whether it does the same with it.
@@ -337,6 +358,7 @@ std::string moved(const Run& run) {
 json json_of(const Verification& verification, const Verdict& verdict) {
   json run{{"run", verdict.run.name},
            {"same", verdict.is_same()},
+           {"managed", verdict.is_managed()},
            {"exit_code", verdict.run.end.exit_code},
            {"expected_exit_code", verification.first().end.exit_code},
            {"compared_copies", verdict.copies.compared},
@@ -353,7 +375,9 @@ int report(const Verification& verification, const std::vector<Verdict>& verdict
   const bool same = std::all_of(verdicts.begin(), verdicts.end(),
                                 [](const Verdict& verdict) { return verdict.is_same(); });
   const CopyBaseline& copies = verification.copies();
-  const bool compares = copies.copies() > copies.varying() + copies.unseen();
+  const bool is_managed = std::all_of(verdicts.begin(), verdicts.end(),
+                                      [](const Verdict& verdict) { return verdict.is_managed(); });
+  const bool compares = copies.copies() > copies.varying() + copies.unseen() && is_managed;
   if (as_json) {
     json runs = json::array();
     for (const Verdict& verdict : verdicts) runs.push_back(json_of(verification, verdict));
@@ -369,7 +393,11 @@ int report(const Verification& verification, const std::vector<Verdict>& verdict
     return same && compares ? kSuccess : kProblemFound;
   }
   for (const Verdict& verdict : verdicts) {
-    if (verdict.is_same()) {
+    if (verdict.is_same() && !verdict.is_managed()) {
+      std::cout << "NOT VERIFIED " << verdict.run.name
+                << ": superpipe could do nothing there; the last lines on standard error:\n";
+      say_last_errors(verdict.run);
+    } else if (verdict.is_same()) {
       std::cout << "same " << verdict.run.name << ": " << verdict.copies.compared
                 << " copies out of the device (" << format_bytes(verdict.copies.bytes) << "), "
                 << "exit code and output; " << moved(verdict.run) << '\n';
@@ -378,7 +406,7 @@ int report(const Verification& verification, const std::vector<Verdict>& verdict
     }
   }
   say_limits(verification);
-  if (same && !compares) {
+  if (same && !compares && is_managed) {
     std::cout << (copies.copies() == 0
                       ? "nothing was verified: the program copied nothing out of the device\n"
                       : "nothing was verified: no copy could be compared\n");
@@ -422,7 +450,7 @@ std::optional<std::string> problem_with(const VerifyOptions& options) {
   return std::nullopt;
 }
 
-int verify_command(const VerifyOptions& options) {
+int verify_command(const VerifyOptions& options) try {
   const RunPreparation ready = prepare_run(options.run);
   if (!ready.ok()) {
     std::cerr << "superpipe verify: " << ready.problem << '\n';
@@ -450,15 +478,23 @@ int verify_command(const VerifyOptions& options) {
   }
   if (chooses) {
     const Run& whole = verdicts.front().run;
-    const Bytes taken = whole.statistic("peak_device_bytes") + whole.statistic("context_bytes");
-    if (taken > Bytes{}) {
-      const Bytes half{taken.count() / 2};
+    const Bytes passthrough = whole.statistic("passthrough_bytes");
+    const Bytes pages = saturating_subtract(whole.statistic("peak_device_bytes"), passthrough);
+    if (pages > Bytes{}) {
+      // The context and what is left to the driver are there whatever the budget.
+      const Bytes half = whole.statistic("context_bytes") + passthrough + Bytes{pages.count() / 2};
       verdicts.push_back(verification.judge(runner.with_superpipe(
-          half, "in half of its memory (--gpu-mem " + std::to_string(half.count()) + ")")));
+          half, "with half of its buffers (--gpu-mem " + std::to_string(half.count()) + ")")));
     }
   }
   see_whether_lines_vary(runner, verification, verdicts);
   return report(verification, verdicts, options.json);
+} catch (const Interrupted& interrupted) {
+  // As a shell expects of who was interrupted, now that the folder is gone.
+  std::cerr << "superpipe verify: interrupted; nothing was verified\n";
+  std::signal(interrupted.signal(), SIG_DFL);
+  std::raise(interrupted.signal());
+  return 128 + interrupted.signal();
 }
 
 }  // namespace superpipe::cli
