@@ -1,0 +1,698 @@
+// Draws a report from the figures that the page carries. docs/report.md says what they are.
+(() => {
+'use strict';
+
+const data = JSON.parse(document.getElementById('data').textContent);
+const traces = data.traces;
+const several = traces.length > 1;
+const $ = (id) => document.getElementById(id);
+const body = (id) => document.querySelector(`#${id} .body`);
+
+// Makes an element; `more` are texts and elements. Texts of traces become text, never markup.
+function make(name, attributes, ...more) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (value === true) element.setAttribute(key, '');
+    else if (value !== false && value != null) element.setAttribute(key, value);
+  }
+  element.append(...more.filter((part) => part != null));
+  return element;
+}
+
+// Numbers as people read them.
+
+function bytes(value) {
+  if (value == null) return '-';
+  const names = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  let unit = 0;
+  while (Math.abs(value) >= 1024 && unit < names.length - 1) { value /= 1024; ++unit; }
+  return `${digits(value)} ${names[unit]}`;
+}
+function digits(value) {
+  const size = Math.abs(value);
+  if (size >= 1000) return Math.round(value).toLocaleString('en');
+  if (size >= 100 || Number.isInteger(value)) return value.toFixed(0);
+  return value.toFixed(size >= 10 ? 1 : 2);
+}
+function time(ns) {
+  if (ns == null) return '-';
+  const size = Math.abs(ns);
+  if (size >= 1e9) return `${digits(ns / 1e9)} s`;
+  if (size >= 1e6) return `${digits(ns / 1e6)} ms`;
+  if (size >= 1e3) return `${digits(ns / 1e3)} \u00b5s`;
+  return `${digits(ns)} ns`;
+}
+const milliseconds = (ms) => time(ms * 1e6);
+const count = (value) => value.toLocaleString('en');
+const rate = (value) => (value == null ? '-' : `${digits(value)} GB/s`);
+const percent = (value) => (value == null ? '-' : `${digits(value)} %`);
+const plural = (number, word) => `${count(number)} ${word}${number === 1 ? '' : 's'}`;
+
+function fileName(trace) { return trace.file.slice(trace.file.lastIndexOf('/') + 1); }
+const letters = 'ABCD';
+// What a trace is called in legends.
+function label(trace) { return several ? letters[traces.indexOf(trace)] : ''; }
+function called(trace, what) { return several ? `${label(trace)}: ${what}` : what; }
+function heading(trace) { return several ? make('h3', {}, `${label(trace)}: ${fileName(trace)}`) : null; }
+function empty(text) { return make('p', {class: 'empty'}, text); }
+function hint(text) { return make('p', {class: 'hint'}, text); }
+
+// Traces of one run share the wall clock; others are laid over each other at their starts.
+const sameRun = several && traces.every((trace) => trace.about.run && trace.about.run === traces[0].about.run && trace.about.start_unix_ns);
+const firstStart = Math.min(...traces.map((trace) => trace.about.start_unix_ns || 0));
+const offset = (trace) => (sameRun ? trace.about.start_unix_ns - firstStart : 0);
+const endOfAll = Math.max(1, ...traces.map((trace) => offset(trace) + trace.end_ns)) / 1e9;
+
+// Charts
+
+const charts = [];      // of the page, to be drawn anew in another theme
+const timeCharts = [];  // share the axis of time
+let isZooming = false;
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function timeAxisText(u, splits) {
+  const span = u.scales.x.max - u.scales.x.min;
+  const [unit, factor] = span >= 3 ? ['s', 1] : span >= 3e-3 ? ['ms', 1e3] : ['\u00b5s', 1e6];
+  return splits.map((value) => `${+(value * factor).toPrecision(8)} ${unit}`);
+}
+
+function zoomTime(min, max) {
+  isZooming = true;
+  for (const chart of timeCharts) chart.setScale('x', {min, max});
+  isZooming = false;
+}
+
+function tips(describe) {
+  let tip;
+  return {hooks: {
+    init: (u) => {
+      tip = make('div', {class: 'tip', hidden: true});
+      u.over.append(tip);
+      u.over.addEventListener('mouseleave', () => { tip.hidden = true; });
+    },
+    setCursor: (u) => {
+      const {left, top, idx} = u.cursor;
+      const isHere = u.root.matches(':hover') || u.root.closest('.chart').matches(':focus');
+      const lines = isHere && left >= 0 && idx != null ? describe(u, idx) : null;
+      tip.hidden = !lines;
+      if (!lines) return;
+      tip.replaceChildren(make('b', {}, lines.title), ...lines.rows.map(([mark, text]) => {
+        const row = make('span', {}, text);
+        if (mark) { const key = make('i'); key.style.background = mark; row.prepend(key); }
+        return row;
+      }));
+      const width = u.over.clientWidth;
+      const isLeft = left < width / 2;
+      tip.style.left = isLeft ? `${left + 12}px` : '';
+      tip.style.right = isLeft ? '' : `${width - left + 12}px`;
+      tip.style.maxWidth = `${Math.max(120, Math.min(300, (isLeft ? width - left : left) - 16))}px`;
+      tip.style.top = `${Math.max(0, Math.min(top, u.over.clientHeight - tip.offsetHeight))}px`;
+      u.said = `${lines.title}. ${lines.rows.map((row) => row[1]).join('. ')}`;
+    },
+  }};
+}
+
+// Adds a chart to `host`. `options`: title (for those who do not see it), height, isTime, x and y axes, series, scales, draw,
+// describe(u, idx), axisWidth. `table()` gives its data.
+function addChart(host, options) {
+  const box = make('div', {class: 'chart', tabindex: 0, role: 'group', 'aria-label': `${options.title}. Arrow keys move the cursor, plus and minus zoom, Escape shows all.`});
+  host.append(box);
+  const chart = {box, options, plot: null};
+  charts.push(chart);
+  box.addEventListener('keydown', (event) => chartKey(chart, event));
+}
+
+function draw(chart) {
+  const {options, box} = chart;
+  if (chart.plot) {
+    if (options.isTime) timeCharts.splice(timeCharts.indexOf(chart.plot), 1);
+    chart.plot.destroy();
+  }
+  const quiet = colour('--quiet');
+  const axis = {stroke: quiet, grid: {stroke: colour('--line'), width: 1}, ticks: {stroke: colour('--line'), width: 1}, font: '12px system-ui, sans-serif'};
+  const isNarrow = box.clientWidth < 560;
+  const made = options.table();
+  const plot = new uPlot({
+    width: box.clientWidth, height: options.height, ms: 1e-3, legend: {show: options.legend !== false, live: !isNarrow, markers: {dash: (u, number) => (u.series[number].dash ? 'dashed' : 'solid')}},
+    cursor: {drag: {x: Boolean(options.isTime), y: false, setScale: true}, points: {size: 6},
+      sync: options.isTime ? {key: 'time', setSeries: false, scales: ['x', null]} : undefined,
+      y: Boolean(options.isMap)},
+    scales: {x: {time: false, range: options.isTime ? undefined : options.xRange}, y: {dir: options.isMap ? -1 : 1, range: options.yRange || ((u, low, high) => [0, high > 0 ? high * 1.08 : 1])}},
+    axes: [{...axis, space: 70, ...(options.xAxis || {}), values: options.xValues || timeAxisText},
+      {...axis, size: isNarrow ? Math.min(options.axisWidth, 74) : options.axisWidth, ...(options.yAxis || {}), values: options.yValues}],
+    series: [{label: options.isTime ? 'time' : options.xName, value: (u, value) => (value == null ? '-' : options.isTime ? time(value * 1e9) : options.xText(value))},
+      ...made.series.map((one) => ({width: 1.6, points: {show: false}, spanGaps: true, paths: options.isTime ? uPlot.paths.stepped({align: 1}) : undefined,
+        ...one, stroke: one.stroke && colour(one.stroke), fill: one.fill && `${colour(one.stroke)}26`}))],
+    bands: made.bands,
+    plugins: [tips(options.describe || ((u, idx) => describeLines(u, idx, options)))],
+    hooks: {draw: options.draw ? [options.draw] : [],
+      setScale: [(u, key) => {
+        if (key !== 'x' || !options.isTime || isZooming || !timeCharts.includes(u)) return;
+        zoomTime(u.scales.x.min, u.scales.x.max);
+      }]},
+  }, made.data, box);
+  if (options.isTime) {
+    timeCharts.push(plot);
+    plot.over.addEventListener('dblclick', () => zoomTime(0, endOfAll));
+  }
+  chart.plot = plot;
+  chart.drawnWidth = box.clientWidth;
+  // Series can be switched off by the keyboard too.
+  for (const head of box.querySelectorAll('.u-legend .u-series:not(:first-child) th')) {
+    head.tabIndex = 0;
+    head.setAttribute('role', 'button');
+    head.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter' && event.key !== ' ') return;
+      event.preventDefault();
+      event.stopPropagation();
+      head.click();
+    });
+  }
+}
+
+function describeLines(u, idx, options) {
+  const rows = [];
+  u.series.forEach((series, number) => {
+    if (number === 0 || !series.show) return;
+    let at = idx;  // several traces share the axis: where one has no point, the one before holds
+    while (at > 0 && u.data[number][at] == null) --at;
+    const value = u.data[number][at];
+    if (value != null) rows.push([series.stroke(u, number), `${series.label}: ${options.text(value)}`]);
+  });
+  const x = u.data[0][idx];
+  return {title: options.isTime ? time(x * 1e9) : options.xText(x), rows};
+}
+
+function chartKey(chart, event) {
+  if (event.target !== chart.box) return;
+  const u = chart.plot;
+  const xs = u.data[0];
+  const {min, max} = u.scales.x;
+  const center = u.cursor.idx == null ? (min + max) / 2 : xs[u.cursor.idx];
+  const move = (to) => {
+    const idx = Math.max(0, Math.min(xs.length - 1, to));
+    u.setCursor({left: Math.max(0, Math.min(u.over.clientWidth - 1, u.valToPos(xs[idx], 'x'))), top: u.cursor.top >= 0 ? u.cursor.top : u.over.clientHeight / 2});
+    $('said').textContent = u.said || '';
+  };
+  const step = (event.shiftKey ? 10 : 1) * Math.max(1, Math.round(xs.length / 200));
+  const at = u.cursor.idx == null ? Math.round(xs.length / 2) : u.cursor.idx;
+  const zoom = (factor) => {
+    const half = (max - min) * factor / 2;
+    zoomTime(Math.max(0, center - half), Math.min(endOfAll, center + half));
+  };
+  const row = chart.options.isMap ? u.over.clientHeight / chart.options.rows : 0;
+  const actions = {
+    ArrowLeft: () => move(at - step), ArrowRight: () => move(at + step), Home: () => move(0), End: () => move(xs.length - 1),
+    ArrowUp: row && (() => { u.cursor.top = Math.max(0, u.cursor.top - row); move(at); }),
+    ArrowDown: row && (() => { u.cursor.top = Math.min(u.over.clientHeight - 1, u.cursor.top + row); move(at); }),
+    '+': chart.options.isTime && (() => zoom(0.5)), '=': chart.options.isTime && (() => zoom(0.5)),
+    '-': chart.options.isTime && (() => zoom(2)), Escape: chart.options.isTime && (() => zoomTime(0, endOfAll)),
+  };
+  if (!actions[event.key]) return;
+  event.preventDefault();
+  actions[event.key]();
+}
+
+// Bins of a trace as points of a chart, from their beginnings on; the last one is held until the end.
+function binTimes(trace, width, bins) {
+  const times = [];
+  for (let i = 0; i < bins; ++i) times.push((offset(trace) + i * width) / 1e9);
+  times.push(Math.max((offset(trace) + trace.end_ns) / 1e9, times[bins - 1] + 1e-9));
+  return times;
+}
+const held = (values) => [...values, values[values.length - 1]];
+
+// `lines(trace)`: for each trace its series and values by bin.
+function timeTable(lines) {
+  const tables = [];
+  const series = [];
+  for (const trace of traces) {
+    const all = lines(trace);
+    tables.push([binTimes(trace, trace.bin_ns, all[0].values.length), ...all.map((line) => held(line.values))]);
+    series.push(...all.map(({values, ...rest}) => rest));
+  }
+  return {data: several ? uPlot.join(tables) : tables[0], series};
+}
+
+const byteIncrements = Array.from({length: 56}, (_, power) => 2 ** power);
+const byteAxis = {axisWidth: 82, text: bytes, yAxis: {incrs: byteIncrements}, yValues: (u, splits) => splits.map(bytes)};
+const traceColour = (trace, other) => `--c${several ? traces.indexOf(trace) : other}`;
+
+// Sections
+
+function overview() {
+  document.querySelector('h1').textContent = several ? `${traces.length} traces: ${traces.map(fileName).join(', ')}` : (traces[0].about.command || fileName(traces[0]));
+  const host = body('overview');
+  for (const trace of traces) {
+    const {about, counts, memory, link, stalls} = trace;
+    host.append(...[heading(trace)].filter(Boolean));
+    const policy = [about.policy || 'policy not told', about.k ? `k ${about.k}` : '', about.k_prime ? `k' ${about.k_prime}` : ''].filter(Boolean).join(', ');
+    host.append(hint([several ? about.command : fileName(trace), about.device, policy, about.process ? `process ${about.process}` : ''].filter(Boolean).join(' \u00b7 ')));
+    if (!trace.complete) host.append(make('p', {class: 'note'}, 'The trace ends early, because its process died or the disk was full: this is what happened up to there.'));
+    if (trace.dropped) host.append(make('p', {class: 'note'}, `${plural(trace.dropped, 'event')} could not be recorded, because the disk was slow: sums are too low by what is missing.`));
+    if (trace.other_files) host.append(make('p', {class: 'note'}, `The run has other files too: ${trace.other_files}`));
+    const budget = Math.max(...memory.budget);
+    const tiles = [
+      ['Length', time(trace.end_ns), `${plural(trace.events, 'event')}, ${plural(counts.launches, 'launch').replace('launchs', 'launches')}`],
+      ['Device memory, at most', bytes(memory.device_peak_bytes), budget ? `of a budget of ${bytes(budget)}` : 'the run had no budget'],
+      ['Host memory, at most', bytes(memory.pinned_host_peak_bytes), 'pinned, for what was not on the device'],
+      ['Moved to the device', bytes(link.to_device_bytes), `${plural(counts.fetches, 'fetch').replace('fetchs', 'fetches')}, ${count(counts.demand_fetches)} on demand`],
+      ['Moved to the host', bytes(link.to_host_bytes), `${plural(counts.write_backs, 'write-back')} of ${plural(counts.evictions, 'eviction')}`],
+      ['Waited for transfers', time(stalls.all_ns), counts.stalls ? `${plural(counts.stalls, 'stall')}, ${percent(100 * stalls.all_ns / Math.max(1, trace.end_ns))} of the length` : 'no launch waited'],
+      ['Passes', count(counts.passes), passText(trace)],
+    ];
+    host.append(make('dl', {class: 'tiles'}, ...tiles.map(([name, value, small]) =>
+      make('div', {class: 'tile'}, make('dt', {}, name), make('dd', {}, value, make('small', {}, small))))));
+  }
+}
+
+function passText(trace) {
+  const means = trace.passes.mean_ms;
+  if (!means.length) return 'none was recognised';
+  const middle = [...means].sort((one, other) => one - other)[Math.floor(means.length / 2)];
+  return `${milliseconds(middle)} each, in the middle`;
+}
+
+function memorySection() {
+  const host = body('memory');
+  if (traces.every((trace) => !trace.memory.device_peak_bytes)) return host.append(empty('No trace tells of memory in use.'));
+  const context = traces.map((trace) => trace.about.context_bytes).filter(Boolean);
+  host.append(hint(`Device: pages of managed buffers, and what the driver holds for the program${context.length ? `; the context (${[...new Set(context)].map(bytes).join(', ')}) is not in it, nor in the budget` : ''}. Where several changes share a point, the highest is drawn.`));
+  const constant = (trace, value) => trace.memory.device_most.map(() => value);
+  addChart(host, {title: 'Device memory over time', height: 280, isTime: true, ...byteAxis, table: () => timeTable((trace) => {
+    const {memory} = trace;
+    const lines = [{label: called(trace, 'device memory'), stroke: traceColour(trace, 0), fill: !several, values: memory.device_most}];
+    if (!several) {
+      lines.push({label: 'live buffers, wherever they are', stroke: '--c2', values: memory.live});
+      if (Math.max(...memory.passthrough)) lines.push({label: "driver's own", stroke: '--c4', values: memory.passthrough});
+    }
+    if (Math.max(...memory.budget)) lines.push({label: called(trace, 'budget'), stroke: traceColour(trace, 1), dash: [8, 4], width: 2, values: memory.budget.map((value) => value || null)});
+    lines.push({label: called(trace, 'high-water mark'), stroke: traceColour(trace, 3), dash: [2, 3], values: constant(trace, memory.device_peak_bytes)});
+    return lines;
+  })});
+  host.append(make('h3', {}, 'Host memory'));
+  if (traces.every((trace) => !trace.memory.pinned_host_peak_bytes)) return host.append(empty('Nothing was kept in host memory: all that the program used stayed on the device.'));
+  addChart(host, {title: 'Pinned host memory over time', height: 190, isTime: true, ...byteAxis, table: () => timeTable((trace) => [
+    {label: called(trace, 'pinned host memory'), stroke: traceColour(trace, 0), fill: !several, values: trace.memory.pinned_host},
+    {label: called(trace, 'high-water mark'), stroke: traceColour(trace, 3), dash: [2, 3], values: constant(trace, trace.memory.pinned_host_peak_bytes)}])});
+}
+
+function residencySection() {
+  const host = body('residency');
+  host.append(hint('A row for each layer, and for each call site whose buffers are in none. The stronger the colour, the more of it lay on the device.'));
+  for (const trace of traces) {
+    host.append(...[heading(trace)].filter(Boolean));
+    if (trace.no_layers) host.append(hint(`Layers are not known (${trace.no_layers}); rows are call sites.`));
+    const groups = trace.groups.filter((group) => group.most_bytes > 0);
+    if (!groups.length) { host.append(empty('The trace has no managed buffer.')); continue; }
+    addMap(host, trace, groups);
+  }
+  host.append(make('div', {class: 'scale'}, 'none of it', make('i'), 'all of it'));
+}
+
+function addMap(host, trace, groups) {
+  const rows = groups.length;
+  const width = trace.residency_bin_ns;
+  const columns = groups[0].residency.length;
+  const height = Math.max(130, Math.min(720, rows * (rows > 60 ? 6 : 16))) + 60;
+  addChart(host, {title: `Residency of ${rows} layers and call sites over time`, height, isTime: true, isMap: true, rows, legend: false, axisWidth: 150,
+    yRange: () => [0, rows],
+    yAxis: {splits: () => {
+      const every = Math.max(1, Math.ceil(rows * 15 / (height - 50)));
+      return groups.map((_, row) => row + 0.5).filter((_, row) => row % every === 0);
+    }, grid: {show: false}, ticks: {show: false}},
+    yValues: (u, splits) => splits.map((split) => {
+      const name = groups[Math.floor(split)].name;
+      const most = u.root.clientWidth < 560 ? 9 : 20;
+      return name.length > most ? `${name.slice(0, most - 1)}\u2026` : name;
+    }),
+    table: () => {
+      const times = binTimes(trace, width, columns);
+      if (times[times.length - 1] < endOfAll) times.push(endOfAll);
+      return {data: [times, times.map(() => 0)], series: [{label: 'on the device', paths: () => null}]};
+    },
+    draw: (u) => {
+      const heat = colour('--heat');
+      const {ctx, bbox} = u;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+      ctx.clip();
+      const tall = bbox.height / rows;
+      const gap = tall > 8 ? 1 : 0;
+      for (let row = 0; row < rows; ++row) {
+        const top = bbox.top + row * tall;
+        const shares = groups[row].residency;
+        for (let first = 0; first < columns;) {
+          let next = first + 1;
+          while (next < columns && shares[next] === shares[first]) ++next;
+          if (shares[first] > 0) {
+            const left = u.valToPos((offset(trace) + first * width) / 1e9, 'x', true);
+            const right = u.valToPos((offset(trace) + Math.min(next * width, trace.end_ns)) / 1e9, 'x', true);
+            if (right > bbox.left && left < bbox.left + bbox.width) {
+              ctx.fillStyle = `rgba(${heat}, ${shares[first] / 100})`;
+              ctx.fillRect(left, top, Math.max(right - left, 1), tall - gap);
+            }
+          }
+          first = next;
+        }
+      }
+      ctx.restore();
+    },
+    describe: (u) => {
+      const row = Math.floor(u.posToVal(u.cursor.top, 'y'));
+      const at = u.posToVal(u.cursor.left, 'x');
+      const column = Math.floor((at * 1e9 - offset(trace)) / width);
+      const group = groups[row];
+      if (!group || column < 0 || column >= columns) return null;
+      const share = group.residency[column];
+      return {title: group.name, rows: [[null, `${share} % of ${bytes(group.most_bytes)} on the device`], [null, `at ${time(at * 1e9)}`]]};
+    }});
+}
+
+function linkSection() {
+  const host = body('link');
+  const moved = traces.filter((trace) => trace.link.to_device_bytes || trace.link.to_host_bytes);
+  if (!moved.length) return host.append(empty('Superpipe moved nothing over the link.'));
+  host.append(hint("Superpipe's own transfers, each way; a point is the mean over its time. The program's own copies are not in it."));
+  addChart(host, {title: 'Use of the link over time', height: 240, isTime: true, axisWidth: 82, text: rate, yValues: (u, splits) => splits.map(rate), table: () => timeTable((trace) => [
+    {label: called(trace, 'to the device'), stroke: traceColour(trace, 0), fill: !several, values: trace.link.to_device.map((value) => value / trace.bin_ns)},
+    {label: called(trace, 'to the host'), stroke: traceColour(trace, 1), dash: several ? [6, 3] : undefined, values: trace.link.to_host.map((value) => value / trace.bin_ns)}])});
+  for (const trace of moved) {
+    const {link, counts} = trace;
+    const mean = (moved_bytes, busy) => (busy ? ` at ${rate(moved_bytes / busy)} while transfers ran (${percent(100 * busy / Math.max(1, trace.end_ns))} of the time)` : '');
+    host.append(hint(called(trace, `${bytes(link.to_device_bytes)} to the device${mean(link.to_device_bytes, link.to_device_busy_ns)}; ${bytes(link.to_host_bytes)} to the host${mean(link.to_host_bytes, link.to_host_busy_ns)}. The program itself copied ${bytes(counts.copied_in_bytes)} in and ${bytes(counts.copied_out_bytes)} out of managed buffers.`)));
+  }
+}
+
+function stallSection() {
+  const host = body('stalls');
+  const stalled = traces.filter((trace) => trace.stalls.all_ns);
+  if (!stalled.length) return host.append(empty('No launch waited for transfers.'));
+  host.append(hint('The part of the time that streams waited for fetches. It can exceed 100 %, because several streams can wait at once.'));
+  addChart(host, {title: 'Stalls over time', height: 190, isTime: true, axisWidth: 82, text: percent, yValues: (u, splits) => splits.map(percent), table: () => timeTable((trace) => [
+    {label: called(trace, 'waiting'), stroke: traceColour(trace, 1), fill: !several, values: trace.stalls.ns.map((value) => 100 * value / trace.bin_ns)}])});
+  for (const trace of stalled) {
+    host.append(make('h3', {}, called(trace, 'By layer')));
+    const all = trace.stalls.all_ns;
+    const rows = trace.groups.filter((group) => group.stall_ns > 0).map((group) => ({...group, searched: searchedGroup(trace, group)}));
+    if (trace.stalls.unexplained_ns > 0) rows.push({name: 'not known: nothing of the launch came late', stall_ns: trace.stalls.unexplained_ns, late_bytes: null, late_new_page_bytes: null, searched: 'not known'});
+    rows.sort((one, other) => other.stall_ns - one.stall_ns);
+    addTable(host, rows, [nameColumn('Layer or call site'), stallColumn(all), lateColumn, newPageColumn]);
+    host.append(make('h3', {}, called(trace, 'By kernel')));
+    addTable(host, trace.kernels.filter((kernel) => kernel.stall_ns > 0).map((kernel) => ({...kernel, searched: kernel.name})),
+      [nameColumn('Kernel'), stallColumn(all), {title: 'Stalls', value: (row) => row.stalls, text: (row) => count(row.stalls)}, lateColumn, newPageColumn]);
+  }
+  host.append(hint('A stall counts for the layers whose bytes came while the launch waited, shared out by those bytes. Where no content was late, launches waited for room for new pages, which buffers get when they are made.'));
+}
+
+function passSection() {
+  const host = body('passes');
+  if (traces.every((trace) => !trace.passes.mean_ms.length)) return host.append(empty('No pass was recognised while the traces were recorded: the program did not repeat itself, or everything fitted and policy learned nothing.'));
+  addChart(host, {title: 'Time of each pass', height: 190, axisWidth: 82, xName: 'pass', xText: (value) => `pass ${value}`, text: milliseconds,
+    xAxis: {incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6]}, xValues: (u, splits) => splits.map(count), yValues: (u, splits) => splits.map(milliseconds),
+    xRange: (u, low, high) => [low, Math.max(high, low + 1)],
+    table: () => {
+      const tables = [];
+      const series = [];
+      for (const trace of traces) {
+        const {mean_ms: means, per_point: each} = trace.passes;
+        if (!means.length) continue;
+        tables.push([means.map((_, i) => 1 + i * each), means]);
+        series.push({label: called(trace, each > 1 ? `mean of ${each} passes` : 'pass'), stroke: traceColour(trace, 0), points: {show: means.length < 60}});
+      }
+      return {data: tables.length > 1 ? uPlot.join(tables) : tables[0], series};
+    }});
+  host.append(hint('From one beginning of a pass to the next, as the program submitted them. The last one has no end that is known.'));
+}
+
+function whatIfSection() {
+  const host = body('what-if');
+  for (const trace of traces) {
+    host.append(...[heading(trace)].filter(Boolean));
+    const answer = trace.what_if;
+    if (!answer) { host.append(empty(`No predictions: ${trace.no_what_if || 'the plan could not be made'}.`)); continue; }
+    addWhatIf(host, trace, answer);
+  }
+}
+
+function addWhatIf(host, trace, answer) {
+  const rows = answer.rows;
+  const running = rows.filter((row) => row.problem == null);
+  const sure = [];
+  if (answer.accuracy) sure.push(`The traced run itself, run again so, takes ${milliseconds(answer.accuracy.predicted_pass_ms)} a pass, where ${milliseconds(answer.accuracy.measured_pass_ms)} were measured.`);
+  if (answer.measured_compute_share < 0.5) sure.push(`The times of kernels are estimates for the most part: the trace has ${percent(100 * answer.measured_compute_share)} of them.`);
+  if (!answer.passes) sure.push('No pass repeats itself: the whole program counts as one.');
+  if (answer.skipped) sure.push(`${plural(answer.skipped, 'smaller budget')} took too long to be asked about; superpipe plan has no limit.`);
+  host.append(make('p', {}, make('b', {}, 'Predictions, not measurements: '), `the traced program run again in virtual time under policy auto, over a link of ${answer.link}. ${sure.join(' ')}`));
+  const slider = make('input', {type: 'range', min: 0, max: rows.length - 1, step: 1, 'aria-label': 'Budget: device memory for all of the process'});
+  const shown = make('output');
+  const said = make('p', {class: 'answer', 'aria-live': 'polite'});
+  host.append(make('div', {class: 'slider'}, make('span', {}, 'GPU memory'), slider, shown), said);
+  slider.value = rows.length - 1;
+  let chart = null;
+  const tell = () => {
+    const row = rows[Number(slider.value)];
+    const share = percent(100 * row.gpu_mem_bytes / answer.needed_bytes);
+    shown.textContent = bytes(row.gpu_mem_bytes);
+    slider.setAttribute('aria-valuetext', `${bytes(row.gpu_mem_bytes)}, ${share} of what it needs`);
+    said.textContent = row.problem != null ? `With ${bytes(row.gpu_mem_bytes)} it would not run: ${row.problem}`
+      : `With ${bytes(row.gpu_mem_bytes)} (${share} of what it needs) a pass would take ${milliseconds(row.pass_ms)}, ${digits(row.pass_ms / answer.resident_pass_ms)} times as long as with all on the device, and wait ${milliseconds(row.stall_ms)} for transfers; ${bytes(row.h2d_bytes)} would move in and ${bytes(row.d2h_bytes)} out.`;
+    if (chart && chart.plot) chart.plot.redraw(false);
+  };
+  slider.addEventListener('input', tell);
+  if (running.length) {
+    addChart(host, {title: 'Predicted time of a pass over the budget', height: 210, axisWidth: 82, xName: 'GPU memory', xText: bytes, text: milliseconds,
+      xRange: (u, low, high) => (high > low ? [low, high] : [low * 0.9, low * 1.1 + 1]),
+      xAxis: {incrs: byteIncrements, space: 80}, xValues: (u, splits) => splits.map(bytes), yValues: (u, splits) => splits.map(milliseconds),
+      table: () => ({data: [running.map((row) => row.gpu_mem_bytes), running.map((row) => row.pass_ms), running.map((row) => row.windowed_bound_ms ?? null), running.map(() => answer.resident_pass_ms)],
+        series: [{label: 'predicted pass', stroke: '--c0', points: {show: true, size: 7}}, {label: 'windowed bound', stroke: '--c1', dash: [6, 3]}, {label: 'all on the device', stroke: '--c2', dash: [2, 3]}]}),
+      draw: (u) => {
+        const x = u.valToPos(rows[Number(slider.value)].gpu_mem_bytes, 'x', true);
+        u.ctx.save();
+        u.ctx.strokeStyle = colour('--text');
+        u.ctx.lineWidth = 2 * devicePixelRatio;
+        u.ctx.setLineDash([]);
+        u.ctx.beginPath();
+        u.ctx.moveTo(x, u.bbox.top);
+        u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
+        u.ctx.stroke();
+        u.ctx.restore();
+      }});
+    chart = charts[charts.length - 1];
+  }
+  tell();
+  const table = make('details', {}, make('summary', {}, 'All of these budgets as a table'));
+  host.append(table);
+  const when = (row, value) => (row.problem != null ? '-' : value);
+  addTable(table, rows.map((row) => ({...row, name: bytes(row.gpu_mem_bytes), searched: null})), [
+    {title: 'GPU memory', value: (row) => row.gpu_mem_bytes, text: (row) => row.name},
+    {title: 'Pass', value: (row) => row.pass_ms || 0, text: (row) => when(row, milliseconds(row.pass_ms))},
+    {title: 'Waiting', value: (row) => row.stall_ms || 0, text: (row) => when(row, milliseconds(row.stall_ms))},
+    {title: 'Moved in', value: (row) => row.h2d_bytes || 0, text: (row) => when(row, bytes(row.h2d_bytes))},
+    {title: 'Moved out', value: (row) => row.d2h_bytes || 0, text: (row) => when(row, bytes(row.d2h_bytes))},
+    {title: 'First pass', value: (row) => row.first_pass_ms || 0, text: (row) => (row.problem != null ? 'does not run' : milliseconds(row.first_pass_ms))}]);
+}
+
+// Tables
+
+const tables = [];  // that search looks through
+const nameColumn = (title) => ({title, value: (row) => row.name, text: (row) => row.name});
+const stallColumn = (all) => ({title: 'Waited', value: (row) => row.stall_ns, text: (row) => time(row.stall_ns), share: (row) => row.stall_ns / Math.max(1, all)});
+const lateColumn = {title: 'Late bytes', value: (row) => row.late_bytes || 0, text: (row) => bytes(row.late_bytes)};
+const newPageColumn = {title: 'Late new pages', value: (row) => row.late_new_page_bytes || 0, text: (row) => bytes(row.late_new_page_bytes), minor: true};
+
+// `rows`: with `searched`, the text that search looks at; null: always shown. `columns`: title, value(row) to sort by, text(row), and
+// perhaps share(row) of a bar, minor (left out where there is no room). `more(row)`: what is shown below a row on demand.
+function addTable(host, rows, columns, more) {
+  const headRow = make('tr');
+  const tbody = make('tbody');
+  const box = make('div', {class: 'table', tabindex: 0, role: 'region', 'aria-label': `${columns[0].title}: table`}, make('table', {class: 'list'}, make('thead', {}, headRow), tbody));
+  host.append(box);
+  const lines = rows.map((row) => {
+    const cells = columns.map((column, number) => {
+      const text = column.text(row);
+      const cell = make('td', {class: column.minor ? 'minor' : null});
+      if (number === 0 && more) cell.append(make('button', {class: 'opener', type: 'button', 'aria-expanded': 'false'}, text));
+      else if (number === 0) cell.append(make('span', {class: 'name', title: text}, text));
+      else cell.append(text);
+      if (column.share) {
+        const bar = make('span', {class: 'share'});
+        bar.style.width = `${Math.max(0, Math.min(100, 100 * column.share(row)))}%`;
+        cell.append(bar);
+      }
+      return cell;
+    });
+    const line = {row, shown: make('tr', {}, ...cells), below: null};
+    const opener = line.shown.querySelector('.opener');
+    if (opener) opener.addEventListener('click', () => {
+      const isOpen = opener.getAttribute('aria-expanded') !== 'true';
+      opener.setAttribute('aria-expanded', String(isOpen));
+      if (line.below) line.below.remove();
+      line.below = isOpen ? make('tr', {class: 'more'}, make('td', {colspan: columns.length}, more(row))) : null;
+      if (isOpen) line.shown.after(line.below);
+    });
+    return line;
+  });
+  const arrange = () => tbody.replaceChildren(...lines.flatMap((line) => [line.shown, line.below].filter(Boolean)));
+  columns.forEach((column, number) => {
+    const button = make('button', {type: 'button', title: `Sort by ${column.title.toLowerCase()}`}, column.title);
+    const head = make('th', {scope: 'col', class: column.minor ? 'minor' : null}, button);
+    button.addEventListener('click', () => {
+      const isDown = head.getAttribute('aria-sort') ? head.getAttribute('aria-sort') === 'ascending' : number > 0;
+      for (const other of headRow.children) other.removeAttribute('aria-sort');
+      head.setAttribute('aria-sort', isDown ? 'descending' : 'ascending');
+      lines.sort((one, other) => {
+        const [a, b] = [column.value(one.row), column.value(other.row)];
+        const order = typeof a === 'string' ? a.localeCompare(b, 'en', {numeric: true}) : a - b;
+        return isDown ? -order : order;
+      });
+      arrange();
+    });
+    headRow.append(head);
+  });
+  arrange();
+  const none = make('p', {class: 'empty', hidden: true}, 'Nothing here has what is searched for.');
+  host.append(none);
+  if (rows.length && rows[0].searched !== null) tables.push({lines, none, box});
+}
+
+const searchedSite = (site) => `${site.title} ${site.frames.join(' ')}`;
+function searchedGroup(trace, group) {
+  return `${group.name} ${group.kinds.map((kind) => (kind.site == null ? '' : searchedSite(trace.sites[kind.site]))).join(' ')}`;
+}
+function frameList(site) {
+  if (!site || !site.frames.length) return make('p', {class: 'hint'}, 'The call site is not known.');
+  return make('ol', {class: 'frames'}, ...site.frames.map((frame) => make('li', {}, frame)));
+}
+
+function layerSection() {
+  const host = body('layers');
+  for (const trace of traces) {
+    host.append(...[heading(trace)].filter(Boolean));
+    if (trace.no_layers) host.append(hint(`Traces do not carry layers, and none could be found in this one (${trace.no_layers}): buffers are grouped by call site.`));
+    else host.append(hint('Layers as policy groups them by the launches of one pass of the trace; buffers without a layer are grouped by call site. A row opens to its buffers.'));
+    if (!trace.groups.length) { host.append(empty('The trace has no managed buffer.')); continue; }
+    addTable(host, trace.groups.map((group) => ({...group, trace, searched: searchedGroup(trace, group), mean: group.residency.reduce((sum, share) => sum + share, 0) / Math.max(1, group.residency.length)})), [
+      nameColumn('Layer or call site'),
+      {title: 'Buffers', value: (row) => row.buffers, text: (row) => count(row.buffers), minor: true},
+      {title: 'Size', value: (row) => row.most_bytes, text: (row) => bytes(row.most_bytes)},
+      {title: 'On the device', value: (row) => row.mean, text: (row) => percent(row.mean)},
+      {title: 'Fetched', value: (row) => row.fetched_bytes, text: (row) => bytes(row.fetched_bytes)},
+      {title: 'On demand', value: (row) => row.demand_bytes, text: (row) => bytes(row.demand_bytes), minor: true},
+      {title: 'Written back', value: (row) => row.written_back_bytes, text: (row) => bytes(row.written_back_bytes), minor: true},
+      {title: 'Waited', value: (row) => row.stall_ns, text: (row) => time(row.stall_ns)}], groupDetails);
+  }
+}
+
+function groupDetails(row) {
+  const {trace} = row;
+  const kinds = [...row.kinds].sort((one, other) => other.bytes * other.buffers - one.bytes * one.buffers);
+  const list = make('ul', {class: 'kinds'}, ...kinds.map((kind) => {
+    const site = kind.site == null ? null : trace.sites[kind.site];
+    return make('li', {}, `${plural(kind.buffers, 'buffer')} of ${bytes(kind.bytes)}, named by launches ${plural(kind.uses, 'time')}`,
+      make('details', {}, make('summary', {}, site ? site.title : 'call site not known'), frameList(site)));
+  }));
+  if (row.other_kinds) list.append(make('li', {}, `${plural(row.other_kinds, 'buffer')} of other sizes and call sites`));
+  return list;
+}
+
+function kernelSection() {
+  const host = body('kernels');
+  for (const trace of traces) {
+    host.append(...[heading(trace)].filter(Boolean));
+    if (!trace.kernels.length) { host.append(empty('The trace has no launch.')); continue; }
+    const isTimed = trace.kernels.some((kernel) => kernel.timed_launches > 0);
+    if (!isTimed) host.append(hint('The trace has no times of kernels on the device.'));
+    if (trace.kernels_in_all > trace.kernels.length) host.append(hint(`The ${count(trace.kernels.length)} of ${count(trace.kernels_in_all)} kernels that waited longest, or were launched most.`));
+    const columns = [nameColumn('Kernel'), {title: 'Launches', value: (row) => row.launches, text: (row) => count(row.launches)}];
+    if (isTimed) columns.push({title: 'On the device', value: (row) => row.device_ns, text: (row) => (row.timed_launches ? time(row.device_ns) : 'not measured')});
+    columns.push(stallColumn(trace.stalls.all_ns), lateColumn, newPageColumn);
+    addTable(host, trace.kernels.map((kernel) => ({...kernel, searched: kernel.name})), columns);
+  }
+}
+
+function siteSection() {
+  const host = body('sites');
+  for (const trace of traces) {
+    host.append(...[heading(trace)].filter(Boolean));
+    if (!trace.sites.length) { host.append(empty('The trace has no allocation.')); continue; }
+    if (trace.sites_in_all > trace.sites.length) host.append(hint(`The ${count(trace.sites.length)} of ${count(trace.sites_in_all)} call sites that held most.`));
+    addTable(host, trace.sites.map((site) => ({...site, name: site.title, searched: searchedSite(site)})), [
+      nameColumn('Call site'),
+      {title: 'Allocations', value: (row) => row.allocations, text: (row) => count(row.allocations)},
+      {title: 'Of them managed', value: (row) => row.managed, text: (row) => count(row.managed), minor: true},
+      {title: 'In all', value: (row) => row.bytes, text: (row) => bytes(row.bytes), minor: true},
+      {title: 'At most at once', value: (row) => row.most_live_bytes, text: (row) => bytes(row.most_live_bytes)}], frameList);
+  }
+}
+
+function aboutSection() {
+  const keys = [['/', 'search'], ['Tab', 'from one control, chart and table to the next'], ['\u2190 \u2192', 'on a chart: move its cursor; on the slider: another budget'],
+    ['+ -', 'on a chart: zoom; Escape shows all again'], ['Enter', 'on a legend: switch a line off and on; on a row: open it']];
+  body('about').append(
+    make('p', {}, `Made by superpipe ${data.superpipe} of ${traces.map((trace) => trace.file).join(', ')}. The page has all that it needs: it loads nothing.`),
+    make('p', {}, 'Drag over a chart of time to zoom all of them, double-click to see all. Keys: ', ...keys.flatMap(([key, meaning]) => [make('kbd', {}, key), ` ${meaning}. `])),
+    make('p', {}, 'Charts: uPlot by Leon Sorokin, MIT License.'));
+}
+
+// Search, theme, printing
+
+function search() {
+  const words = $('search').value.toLowerCase().split(/\s+/).filter(Boolean);
+  let shown = 0;
+  let all = 0;
+  for (const {lines, none, box} of tables) {
+    let here = 0;
+    for (const line of lines) {
+      const text = (line.row.searched || '').toLowerCase();
+      const isFound = words.every((word) => text.includes(word));
+      line.shown.hidden = !isFound;
+      if (line.below) line.below.hidden = !isFound;
+      here += isFound ? 1 : 0;
+    }
+    none.hidden = here > 0;
+    box.hidden = here === 0;
+    shown += here;
+    all += lines.length;
+  }
+  $('found').hidden = !words.length;
+  $('found').textContent = `${count(shown)} of ${count(all)} rows`;
+}
+
+const darkness = matchMedia('(prefers-color-scheme: dark)');
+let chosen = null;  // by the user
+function setTheme() {
+  const theme = chosen || (darkness.matches ? 'dark' : 'light');
+  document.documentElement.dataset.theme = theme;
+  $('theme').textContent = theme === 'dark' ? 'Light' : 'Dark';
+  $('theme').setAttribute('aria-label', `Switch to the ${theme === 'dark' ? 'light' : 'dark'} theme`);
+  charts.forEach(draw);
+}
+
+for (const section of document.querySelectorAll('main section')) {
+  document.querySelector('nav').append(make('a', {href: `#${section.id}`}, section.dataset.title));
+}
+for (const fill of [overview, memorySection, residencySection, linkSection, stallSection, passSection, whatIfSection, layerSection, kernelSection, siteSection, aboutSection]) fill();
+setTheme();
+darkness.addEventListener('change', setTheme);
+$('theme').addEventListener('click', () => {
+  chosen = document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark';
+  setTheme();
+});
+$('search').addEventListener('input', search);
+$('print').addEventListener('click', () => print());
+document.addEventListener('keydown', (event) => {
+  if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input')) return;
+  event.preventDefault();
+  $('search').focus();
+});
+let beforePrint = null;
+addEventListener('beforeprint', () => { beforePrint = chosen; chosen = 'light'; setTheme(); });
+addEventListener('afterprint', () => { chosen = beforePrint; setTheme(); });
+new ResizeObserver(() => {
+  for (const chart of charts) if (chart.box.clientWidth && chart.box.clientWidth !== chart.drawnWidth) draw(chart);
+}).observe(document.querySelector('main'));
+document.documentElement.dataset.ready = String(charts.length);
+})();

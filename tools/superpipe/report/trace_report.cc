@@ -1,0 +1,378 @@
+#include "tools/superpipe/report/trace_report.h"
+
+#include <algorithm>
+
+#include "policy/layer_grouping.h"
+
+namespace superpipe::cli {
+namespace {
+
+constexpr std::size_t kMostEarlyReportEnds = 4'096;
+
+std::uint64_t clamped_time(std::int64_t time) {
+  return time < 0 ? 0 : std::min(static_cast<std::uint64_t>(time), kLatestBinNs);
+}
+
+}  // namespace
+
+std::string site_title(const std::vector<CallFrame>& frames) {
+  if (frames.empty()) return "call site not known";
+  const auto own = std::find_if(frames.begin(), frames.end(), [](const CallFrame& frame) {
+    return frame.function.rfind("cuda", 0) != 0 &&
+           frame.place.find("/libcudart.so") == std::string::npos;
+  });
+  const CallFrame& frame = own == frames.end() ? frames.front() : *own;
+  // Without a function there is a path; its file says enough.
+  if (frame.function != frame.place) return frame.function;
+  return frame.place.substr(frame.place.rfind('/') + 1);
+}
+
+TraceReport::TraceReport(TracedLayers layers) : layers_(std::move(layers)) {}
+
+void TraceReport::finish() {
+  for (BinnedLevel* const level :
+       {&device_, &pages_, &live_, &passthrough_, &pinned_host_, &budget_}) {
+    level->cover(end_time_);
+  }
+  for (Group& group : groups_) group.residency.cover(end_time_);
+  stalls_.cover(end_time_);
+  to_device_.finish(end_time_);
+  to_host_.finish(end_time_);
+  // The last pass has no next one that would say when it ended, so its time is not known.
+  passes_.shrink_to_fit();
+}
+
+std::uint64_t TraceReport::moment(std::int64_t time) {
+  const std::uint64_t at = clamped_time(time);
+  end_time_ = std::max(end_time_, at);
+  ++counts_.events;
+  return at;
+}
+
+std::uint32_t TraceReport::named_group(const std::string& name, std::uint32_t layer) {
+  const auto [place, is_new] =
+      group_names_.try_emplace(name, static_cast<std::uint32_t>(groups_.size()));
+  if (is_new) {
+    Group& group = groups_.emplace_back();
+    group.name = name;
+    group.layer = layer;
+  }
+  return place->second;
+}
+
+std::uint32_t TraceReport::group_of(std::uint64_t number, TraceIndex call_site) {
+  const std::uint32_t layer =
+      number < layers_.layer_of.size() ? layers_.layer_of[number] : kNoLayer;
+  if (layer != kNoLayer && layer == layers_.shared) return named_group("shared by layers", layer);
+  if (layer != kNoLayer) {
+    const std::size_t share = (layers_.layers + kMostLayerGroups - 1) / kMostLayerGroups;
+    if (share <= 1) return named_group("layer " + std::to_string(layer + 1), layer);
+    const std::size_t first = layer / share * share;
+    const std::size_t last = std::min<std::size_t>(first + share, layers_.layers);
+    return named_group("layers " + std::to_string(first + 1) + " to " + std::to_string(last),
+                       layer);
+  }
+  const auto known = site_group_.find(call_site);
+  if (known != site_group_.end()) return known->second;
+  const std::string title = site_title(names().frames(call_site));
+  const bool is_named = group_names_.find(title) != group_names_.end();
+  std::uint32_t group = 0;
+  if (is_named || site_groups_ < kMostSiteGroups) {
+    site_groups_ += is_named ? 0 : 1;
+    group = named_group(title, kNoLayer);
+  } else {
+    group = named_group("other call sites", kNoLayer);
+  }
+  site_group_[call_site] = group;
+  return group;
+}
+
+void TraceReport::change_residency(std::uint32_t group, std::uint64_t time, std::uint64_t bytes,
+                                   bool come) {
+  if (group == kNoGroup || bytes == 0) return;
+  BinnedLevel& level = groups_[group].residency;
+  const std::uint64_t now = level.value();
+  level.set(time, come ? now + bytes : now - std::min(now, bytes));
+}
+
+void TraceReport::on_allocation(const TraceMoment& when, const TraceAllocation& event) {
+  const std::uint64_t time = moment(when.time);
+  ++counts_.allocations;
+  if (const auto ended = live_allocations_.add(event)) end_life(time, *ended);
+  Site& site = sites_[event.call_site];
+  ++site.allocations;
+  site.bytes += event.size.count();
+  site.live += event.size.count();
+  site.most_live = std::max(site.most_live, site.live);
+  if (event.buffer == kNoBuffer) return;
+  ++site.managed;
+  const std::uint32_t number = group_of(managed_++, event.call_site);
+  Group& group = groups_[number];
+  ++group.buffers;
+  group.bytes += event.footprint.count();
+  group.most_bytes = std::max(group.most_bytes, group.bytes);
+  Holder& holder = holders_[index_of(event.buffer)];
+  holder.group = number;
+  holder.kind = {event.call_site, event.size.count()};
+  const auto kind = group.kinds.find(holder.kind);
+  if (kind != group.kinds.end() || group.kinds.size() < kMostKinds) {
+    ++group.kinds[holder.kind].buffers;
+  } else {
+    ++group.other_kinds;
+  }
+  // Pages may have come before, or have stayed of the buffer that had the id.
+  for (const Unused& unused : holder.unused) {
+    const auto fetch = fetches_.find(unused.fetch);
+    if (fetch != fetches_.end()) fetch->second.group = number;
+  }
+  change_residency(number, time, holder.resident, true);
+}
+
+void TraceReport::end_life(std::uint64_t time, const LiveAllocation& allocation) {
+  Site& site = sites_[allocation.what.call_site];
+  site.live -= std::min(site.live, allocation.what.size.count());
+  if (allocation.what.buffer == kNoBuffer) return;
+  const auto place = holders_.find(index_of(allocation.what.buffer));
+  if (place == holders_.end()) return;
+  Holder& holder = place->second;
+  if (holder.group != kNoGroup) {
+    change_residency(holder.group, time, holder.resident, false);
+    Group& group = groups_[holder.group];
+    group.bytes -= std::min(group.bytes, allocation.what.footprint.count());
+  }
+  for (const Unused& unused : holder.unused) fetches_.erase(unused.fetch);
+  holder.unused.clear();
+  holder.group = kNoGroup;
+  if (holder.resident == 0) holders_.erase(place);
+}
+
+void TraceReport::on_free(const TraceMoment& when, const TraceFree& event) {
+  const std::uint64_t time = moment(when.time);
+  ++counts_.frees;
+  if (const auto ended = live_allocations_.remove(event)) end_life(time, *ended);
+}
+
+void TraceReport::on_launch(const TraceMoment& when, const TraceLaunch& event) {
+  moment(when.time);
+  ++counts_.launches;
+  launches_.add(event);
+  ++kernels_[event.kernel].launches;
+  Waiting waiting;
+  for (const BufferId buffer : event.buffers) {
+    const auto place = holders_.find(index_of(buffer));
+    if (place == holders_.end()) continue;
+    Holder& holder = place->second;
+    if (holder.group != kNoGroup) {
+      auto& kinds = groups_[holder.group].kinds;
+      const auto kind = kinds.find(holder.kind);
+      if (kind != kinds.end()) ++kind->second.uses;
+    }
+    for (const Unused& unused : holder.unused) waiting.fetches.push_back(unused.fetch);
+    holder.unused.clear();
+  }
+  if (waiting.fetches.empty()) return;
+  waiting.launch = event.launch.value;
+  // Launches of several threads come nearly in their order.
+  auto place = waiting_.end();
+  while (place != waiting_.begin() && std::prev(place)->launch > waiting.launch) --place;
+  waiting_.insert(place, std::move(waiting));
+  if (waiting_.size() <= kMostWaiting) return;
+  forget(waiting_.front());
+  waiting_.pop_front();
+}
+
+void TraceReport::forget(const Waiting& waiting) {
+  for (const std::uint64_t fetch : waiting.fetches) fetches_.erase(fetch);
+}
+
+void TraceReport::on_use(const TraceMoment& when, const TraceUse& /*event*/) {
+  moment(when.time);
+  ++counts_.uses;
+}
+
+void TraceReport::on_copy(const TraceMoment& when, const TraceCopy& event) {
+  moment(when.time);
+  (event.to_device ? counts_.copied_in : counts_.copied_out) += event.size.count();
+}
+
+void TraceReport::on_fetch(const TraceMoment& when, const TraceFetch& event) {
+  const std::uint64_t time = moment(when.time);
+  if (event.buffer == kNoBuffer) return;
+  Holder& holder = holders_[index_of(event.buffer)];
+  holder.resident += event.footprint.count();
+  change_residency(holder.group, time, event.footprint.count(), true);
+  const bool is_moved = event.size > Bytes{};  // a new page has no content that could be
+  counts_.fetches += is_moved ? 1 : 0;
+  counts_.demand_fetches += is_moved && event.demand ? 1 : 0;
+  if (is_moved) to_device_.enqueue(event.transfer.value, time, event.size);
+  Fetch fetch{event.size.count(), is_moved ? 0 : event.footprint.count(), holder.group, kNotEnded};
+  // Another thread may have seen the end before this one's events were written.
+  const auto early = early_ends_.find(event.transfer.value);
+  if (early != early_ends_.end()) {
+    fetch.end = early->second;
+    (void)to_device_.end(event.transfer.value, early->second);
+    early_ends_.erase(early);
+  }
+  if (holder.group != kNoGroup) {
+    Group& group = groups_[holder.group];
+    group.fetched += event.size.count();
+    group.demanded += event.demand ? event.size.count() : 0;
+  }
+  if (holder.unused.size() >= kMostUnused) return;
+  holder.unused.push_back({event.transfer.value, event.offset.count()});
+  fetches_[event.transfer.value] = fetch;
+}
+
+void TraceReport::on_eviction(const TraceMoment& when, const TraceEviction& event) {
+  const std::uint64_t time = moment(when.time);
+  if (event.buffer == kNoBuffer) return;
+  ++counts_.evictions;
+  const auto place = holders_.find(index_of(event.buffer));
+  if (place != holders_.end()) {
+    Holder& holder = place->second;
+    const std::uint64_t gone = std::min(holder.resident, event.footprint.count());
+    holder.resident -= gone;
+    change_residency(holder.group, time, gone, false);
+    if (holder.group != kNoGroup) {
+      groups_[holder.group].evicted += event.footprint.count();
+      groups_[holder.group].written_back += event.size.count();
+    }
+    // What leaves without having been used has made no launch wait.
+    auto& unused = holder.unused;
+    const auto kept = std::remove_if(unused.begin(), unused.end(), [&](const Unused& fetch) {
+      if (fetch.offset != event.offset.count()) return false;
+      fetches_.erase(fetch.fetch);
+      return true;
+    });
+    unused.erase(kept, unused.end());
+    if (holder.resident == 0 && holder.group == kNoGroup) holders_.erase(place);
+  }
+  if (event.size == Bytes{}) return;  // the host has the content: no transfer
+  ++counts_.write_backs;
+  to_host_.enqueue(event.transfer.value, time, event.size);
+  const auto early = early_ends_.find(event.transfer.value);
+  if (early == early_ends_.end()) return;
+  (void)to_host_.end(event.transfer.value, early->second);
+  early_ends_.erase(early);
+}
+
+void TraceReport::on_transfer_end(const TraceMoment& when, const TraceTransferEnd& event) {
+  const std::uint64_t time = moment(when.time);
+  const std::uint64_t number = event.transfer.value;
+  const auto fetch = fetches_.find(number);
+  const bool is_known = fetch != fetches_.end();
+  if (is_known) fetch->second.end = time;
+  if (to_device_.end(number, time) || to_host_.end(number, time) || is_known) return;
+  early_ends_[number] = time;
+  if (early_ends_.size() > kMostEarlyReportEnds) early_ends_.erase(early_ends_.begin());
+}
+
+void TraceReport::on_stall(const TraceMoment& when, const TraceStall& event) {
+  const std::uint64_t told = moment(when.time);
+  ++counts_.stalls;
+  // It is told later than it happened, never before.
+  const std::int64_t ago = std::min<std::int64_t>(event.ready, 0);
+  const std::uint64_t end = clamped_time(static_cast<std::int64_t>(told) + ago);
+  const std::uint64_t duration = std::min(event.duration_ns, kLatestBinNs);
+  const std::uint64_t begin = end - std::min(end, duration);
+  stall_ns_ += duration;
+  stalls_.spread(begin, end, static_cast<double>(duration));
+  const RecentLaunches::Launch* const launch = launches_.find(event.launch);
+  Kernel& kernel = kernels_[launch != nullptr ? launch->kernel : 0];
+  ++kernel.stalls;
+  kernel.stall_ns += duration;
+  const auto place = std::lower_bound(
+      waiting_.begin(), waiting_.end(), event.launch.value,
+      [](const Waiting& one, std::uint64_t wanted) { return one.launch < wanted; });
+  Late late;
+  std::map<std::uint32_t, Late> late_of;
+  if (place != waiting_.end() && place->launch == event.launch.value) {
+    for (const std::uint64_t number : place->fetches) {
+      const auto fetch = fetches_.find(number);
+      if (fetch == fetches_.end() || fetch->second.group == kNoGroup) continue;
+      if (fetch->second.end <= begin) continue;  // it was there when the wait began
+      for (Late* const sum : {&late, &late_of[fetch->second.group]}) {
+        sum->bytes += static_cast<double>(fetch->second.bytes);
+        sum->new_pages += static_cast<double>(fetch->second.new_page);
+      }
+    }
+    forget(*place);
+    waiting_.erase(place);
+  }
+  kernel.late_bytes += late.bytes;
+  kernel.late_new_pages += late.new_pages;
+  // Room for new pages is what a launch waited for only where no content came.
+  const double whole = late.bytes > 0 ? late.bytes : late.new_pages;
+  if (whole <= 0) {
+    unexplained_stall_ns_ += static_cast<double>(duration);
+    return;
+  }
+  for (const auto& [number, part] : late_of) {
+    Group& group = groups_[number];
+    group.stall_ns +=
+        static_cast<double>(duration) * ((late.bytes > 0 ? part.bytes : part.new_pages) / whole);
+    group.late_bytes += part.bytes;
+    group.late_new_pages += part.new_pages;
+  }
+}
+
+void TraceReport::on_budget(const TraceMoment& when, const TraceBudget& event) {
+  budget_.set(moment(when.time), event.budget.count());
+}
+
+void TraceReport::on_memory(const TraceMoment& when, const TraceMemory& event) {
+  const std::uint64_t time = moment(when.time);
+  device_.set(time, event.pages.count() + event.passthrough.count());
+  pages_.set(time, event.pages.count());
+  live_.set(time, event.live.count());
+  passthrough_.set(time, event.passthrough.count());
+  pinned_host_.set(time, event.pinned_host.count());
+}
+
+void TraceReport::on_pass(const TraceMoment& when, const TracePass& /*event*/) {
+  const std::uint64_t time = std::max(moment(when.time), pass_began_);
+  if (has_pass_) add_pass(static_cast<double>(time - pass_began_) * 1e-6);
+  has_pass_ = true;
+  ++counts_.passes;
+  pass_began_ = time;
+}
+
+void TraceReport::add_pass(double ms) {
+  if (passes_.empty() || passes_.back().passes >= passes_per_point_) {
+    if (passes_.size() >= kMostPassPoints) {
+      for (std::size_t i = 0; i < kMostPassPoints; i += 2) {
+        PassPoint both = passes_[i];
+        both.sum_ms += passes_[i + 1].sum_ms;
+        both.most_ms = std::max(both.most_ms, passes_[i + 1].most_ms);
+        both.passes += passes_[i + 1].passes;
+        passes_[i / 2] = both;
+      }
+      passes_.resize(kMostPassPoints / 2);
+      passes_per_point_ *= 2;
+    }
+    passes_.emplace_back();
+  }
+  PassPoint& point = passes_.back();
+  point.sum_ms += ms;
+  point.most_ms = std::max(point.most_ms, ms);
+  ++point.passes;
+}
+
+void TraceReport::on_kernel_time(const TraceMoment& when, const TraceKernelTime& event) {
+  moment(when.time);
+  const RecentLaunches::Launch* const launch = launches_.find(event.launch);
+  Kernel& kernel = kernels_[launch != nullptr ? launch->kernel : 0];
+  kernel.timed_launches += event.launches;
+  kernel.device_ns += std::min(event.duration_ns, kLatestBinNs);
+}
+
+void TraceReport::on_mark(const TraceMoment& when, const TraceMark& /*event*/) {
+  moment(when.time);
+}
+
+void TraceReport::on_dropped(const TraceMoment& when, const TraceDropped& event) {
+  moment(when.time);
+  counts_.dropped += event.events;
+}
+
+}  // namespace superpipe::cli
