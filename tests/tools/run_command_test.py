@@ -84,15 +84,9 @@ class BadUsage(CommandCase):
     def test_value_is_missing(self) -> None:
         self.assert_one_line(self.run_superpipe("run", "--k"), BAD_USAGE, "--k", "value")
 
-    def test_subcommands_of_later_versions(self) -> None:
-        for name in ("report",):
-            with self.subTest(name=name):
-                self.assert_one_line(self.run_superpipe(name, "--anything"), BAD_USAGE, f"superpipe {name}",
-                                     "not available in this version")
-
     def test_no_such_subcommand(self) -> None:
-        self.assert_one_line(self.run_superpipe("rum"), BAD_USAGE, "no subcommand 'rum'", "run, profile, plan, export, verify, budget, top, doctor")
-        self.assert_one_line(self.run_superpipe(), BAD_USAGE, "no subcommand", "run, profile, plan, export, verify, budget, top, doctor")
+        self.assert_one_line(self.run_superpipe("rum"), BAD_USAGE, "no subcommand 'rum'", "run, profile, plan, report, export, verify, budget, top, doctor")
+        self.assert_one_line(self.run_superpipe(), BAD_USAGE, "no subcommand", "run, profile, plan, report, export, verify, budget, top, doctor")
 
 
 class CannotRun(CommandCase):
