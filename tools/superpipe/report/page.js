@@ -139,7 +139,7 @@ function draw(chart) {
       sync: options.isTime ? {key: 'time', setSeries: false, scales: ['x', null]} : undefined,
       y: Boolean(options.isMap)},
     scales: {x: {time: false, range: options.isTime ? undefined : options.xRange}, y: {dir: options.isMap ? -1 : 1, range: options.yRange || ((u, low, high) => [0, high > 0 ? high * 1.08 : 1])}},
-    axes: [{...axis, space: 70, ...(options.xAxis || {}), values: options.xValues || timeAxisText},
+    axes: [{...axis, space: 70, size: 36, ...(options.xAxis || {}), values: options.xValues || timeAxisText},
       {...axis, size: isNarrow ? Math.min(options.axisWidth, 74) : options.axisWidth, ...(options.yAxis || {}), values: options.yValues}],
     series: [{label: options.isTime ? 'time' : options.xName, value: (u, value) => (value == null ? '-' : options.isTime ? time(value * 1e9) : options.xText(value))},
       ...made.series.map((one) => ({width: 1.6, points: {show: false}, spanGaps: true, paths: options.isTime ? uPlot.paths.stepped({align: 1}) : undefined,
@@ -324,7 +324,7 @@ function addMap(host, trace, groups) {
     }, grid: {show: false}, ticks: {show: false}},
     yValues: (u, splits) => splits.map((split) => {
       const name = groups[Math.floor(split)].name;
-      const most = u.root.clientWidth < 560 ? 9 : 20;
+      const most = innerWidth < 620 ? 9 : 20;
       return name.length > most ? `${name.slice(0, most - 1)}\u2026` : name;
     }),
     table: () => {
@@ -640,14 +640,13 @@ function aboutSection() {
 // Search, theme, printing
 
 function search() {
-  const words = $('search').value.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = $('search').value.trim().toLowerCase();
   let shown = 0;
   let all = 0;
   for (const {lines, none, box} of tables) {
     let here = 0;
     for (const line of lines) {
-      const text = (line.row.searched || '').toLowerCase();
-      const isFound = words.every((word) => text.includes(word));
+      const isFound = (line.row.searched || '').toLowerCase().includes(wanted);
       line.shown.hidden = !isFound;
       if (line.below) line.below.hidden = !isFound;
       here += isFound ? 1 : 0;
@@ -657,7 +656,7 @@ function search() {
     shown += here;
     all += lines.length;
   }
-  $('found').hidden = !words.length;
+  $('found').hidden = !wanted;
   $('found').textContent = `${count(shown)} of ${count(all)} rows`;
 }
 
