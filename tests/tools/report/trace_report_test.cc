@@ -168,6 +168,13 @@ TEST_F(TwoBuffers, DeviceMemoryIsPagesAndTheDriversOwn) {
 TEST_F(TwoBuffers, SiteIsNamedByTheProgramsOwnFunction) {
   EXPECT_EQ(site_title(report.all_names().frames(2)), "cache");
   EXPECT_EQ(site_title({}), "call site not known");
+  const CallFrame runtime{"cudaMalloc", "/usr/lib/libcudart.so.13+0x1"};
+  const CallFrame unnamed{"/usr/lib/libc10_cuda.so+0x2", "/usr/lib/libc10_cuda.so+0x2"};
+  const CallFrame framework{"at::native::empty_like(at::Tensor const&)", "libtorch.so+0x3"};
+  const CallFrame operation{"at::native::addmm(at::Tensor const&)", "libtorch.so+0x4"};
+  EXPECT_EQ(site_title({runtime, unnamed, framework, operation}), operation.function);
+  EXPECT_EQ(site_title({runtime, unnamed}), "libc10_cuda.so+0x2");
+  EXPECT_EQ(site_title({runtime}), "cudaMalloc");
   EXPECT_EQ(report.sites().at(1).most_live, (4_MiB).count());
 }
 

@@ -14,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostNameBytes = 400;
+constexpr std::size_t kMostFrames = 32;
 
 // Names of templates are pages long, and their end says nothing.
 std::string short_name(const std::string& name) {
@@ -76,6 +77,7 @@ json sites_of(const TraceReport& report, SitePlaces& places) {
     const auto& frames = report.all_names().frames(index);
     json lines = json::array();
     for (const CallFrame& frame : frames) {
+      if (lines.size() >= kMostFrames) break;
       const bool is_named = frame.function != frame.place;
       lines.push_back(short_name(is_named ? frame.function + "  " + frame.place : frame.place));
     }

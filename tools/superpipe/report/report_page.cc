@@ -57,7 +57,7 @@ std::string as_html(std::string_view text) {
 
 }  // namespace
 
-std::string as_script_content(std::string json) {
+std::string as_script_content(std::string_view json) {
   // These stand in texts only, where JSON allows to write them by their numbers.
   std::string escaped;
   escaped.reserve(json.size());

@@ -32,7 +32,7 @@ inline constexpr std::size_t kMostReportRows = 400;
 [[nodiscard]] std::string report_json(std::span<const ReportedTrace> traces);
 
 /// `json` as it may stand in a script element of HTML: no text in it can end the element. Pure.
-[[nodiscard]] std::string as_script_content(std::string json);
+[[nodiscard]] std::string as_script_content(std::string_view json);
 
 /// Writes the page: template, styles, chart library and program, with `json` as its data.
 void write_report_page(ExportSink& out, std::string_view title, const std::string& json);

@@ -1,6 +1,9 @@
 #include "tools/superpipe/report/trace_report.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <string_view>
 
 #include "policy/layer_grouping.h"
 
@@ -8,6 +11,10 @@ namespace superpipe::cli {
 namespace {
 
 constexpr std::size_t kMostEarlyReportEnds = 4'096;
+
+// What the names of functions begin with through which PyTorch makes every tensor.
+constexpr std::array<std::string_view, 5> kAllocatorsOfFrameworks = {
+    "c10::", "at::detail::empty", "at::native::empty", "at::_ops::empty", "at::empty"};
 
 std::uint64_t clamped_time(std::int64_t time) {
   return time < 0 ? 0 : std::min(static_cast<std::uint64_t>(time), kLatestBinNs);
@@ -17,11 +24,20 @@ std::uint64_t clamped_time(std::int64_t time) {
 
 std::string site_title(const std::vector<CallFrame>& frames) {
   if (frames.empty()) return "call site not known";
-  const auto own = std::find_if(frames.begin(), frames.end(), [](const CallFrame& frame) {
+  const auto is_own = [](const CallFrame& frame) {
     return frame.function.rfind("cuda", 0) != 0 &&
            frame.place.find("/libcudart.so") == std::string::npos;
-  });
-  const CallFrame& frame = own == frames.end() ? frames.front() : *own;
+  };
+  // A function that only passes the size on says nothing of what the memory is for.
+  const auto is_telling = [&](const CallFrame& frame) {
+    return is_own(frame) && frame.function != frame.place &&
+           std::none_of(
+               kAllocatorsOfFrameworks.begin(), kAllocatorsOfFrameworks.end(),
+               [&](std::string_view start) { return frame.function.rfind(start, 0) == 0; });
+  };
+  auto chosen = std::find_if(frames.begin(), frames.end(), is_telling);
+  if (chosen == frames.end()) chosen = std::find_if(frames.begin(), frames.end(), is_own);
+  const CallFrame& frame = chosen == frames.end() ? frames.front() : *chosen;
   // Without a function there is a path; its file says enough.
   if (frame.function != frame.place) return frame.function;
   return frame.place.substr(frame.place.rfind('/') + 1);
