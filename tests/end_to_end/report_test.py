@@ -202,6 +202,7 @@ class InTheBrowser(ReportCase):
         page.keyboard.press("ArrowRight")
         self.assertIn("device memory", page.locator("#said").text_content())
         self.assertIn("device memory", chart.locator(".tip").inner_text())
+        self.assertRegex(chart.locator(".u-legend").inner_text(), r"device memory:?\s*[\d.]+ MiB")
         page.keyboard.press("+")
         page.keyboard.press("Escape")
         self.assertEqual(self.said, [])

@@ -142,7 +142,7 @@ function draw(chart) {
     axes: [{...axis, space: 70, size: 36, ...(options.xAxis || {}), values: options.xValues || timeAxisText},
       {...axis, size: isNarrow ? Math.min(options.axisWidth, 74) : options.axisWidth, ...(options.yAxis || {}), values: options.yValues}],
     series: [{label: options.isTime ? 'time' : options.xName, value: (u, value) => (value == null ? '-' : options.isTime ? time(value * 1e9) : options.xText(value))},
-      ...made.series.map((one) => ({width: 1.6, points: {show: false}, spanGaps: true, paths: options.isTime ? uPlot.paths.stepped({align: 1}) : undefined,
+      ...made.series.map((one) => ({width: 1.6, points: {show: false}, spanGaps: true, value: (u, value) => (value == null || !options.text ? '-' : options.text(value)), paths: options.isTime ? uPlot.paths.stepped({align: 1}) : undefined,
         ...one, stroke: one.stroke && colour(one.stroke), fill: one.fill && `${colour(one.stroke)}26`}))],
     bands: made.bands,
     plugins: [tips(options.describe || ((u, idx) => describeLines(u, idx, options)))],
@@ -323,9 +323,10 @@ function addMap(host, trace, groups) {
       return groups.map((_, row) => row + 0.5).filter((_, row) => row % every === 0);
     }, grid: {show: false}, ticks: {show: false}},
     yValues: (u, splits) => splits.map((split) => {
-      const name = groups[Math.floor(split)].name;
-      const most = innerWidth < 620 ? 9 : 20;
-      return name.length > most ? `${name.slice(0, most - 1)}\u2026` : name;
+      // The end of a function's name tells more than its namespaces and arguments.
+      const name = groups[Math.floor(split)].name.replace(/[(<].*$/s, '');
+      const most = innerWidth < 620 ? 9 : 19;
+      return name.length > most ? `\u2026${name.slice(1 - most)}` : name;
     }),
     table: () => {
       const times = binTimes(trace, width, columns);
