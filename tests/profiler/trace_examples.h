@@ -61,9 +61,9 @@ inline void write_example(TraceWriter& writer, std::uint64_t launches) {
   writer.add({time + 10, 2}, TraceFetch{{1}, first, 2_MiB, 1_MiB, 2_MiB, true});
   writer.add({time + 20, 2}, TraceEviction{{2}, second, Bytes{}, 1_MiB, 2_MiB});
   writer.add({time + 5, 2}, TraceTransferEnd{{1}});
-  writer.add({time + 30, 2}, TraceStall{{launches}, time + 25, 12'345});
+  writer.add({time + 30, 2}, TraceStall{{launches}, -5, 12'345});
   writer.add({time + 40, 2}, TraceMemory{8_MiB, 8_MiB, 3_MiB, 16_MiB});
-  writer.add({time + 45, 2}, TraceKernelTime{{launches}, time - 1, 999, 2});
+  writer.add({time + 45, 2}, TraceKernelTime{{launches}, -46, 999, 2});
   writer.add({time + 50, 1}, TraceMark{TraceMark::kEnd, 0, 0});
   writer.add({time + 60, 1}, TraceDropped{3});
   writer.add({time + 70, 1}, TraceFree{first, 0, 1});

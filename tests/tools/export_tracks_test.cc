@@ -146,10 +146,10 @@ TEST_F(TrackExporterTest, ResidentPagesFollowTheBuffersLife) {
 TEST_F(TrackExporterTest, KernelsAndStallsOfAStreamDoNotOverlap) {
   launch(1'000, 1);
   launch(2'000, 2);
-  exporter_.on_kernel_time({9'000, 1}, {{1}, 3'000, 500, 1});
-  exporter_.on_kernel_time({9'000, 1}, {{2}, 3'400, 500, 2});
-  exporter_.on_stall({9'000, 1}, {{1}, 3'000, 900});
-  exporter_.on_stall({9'000, 1}, {{2}, 3'400, 900});
+  exporter_.on_kernel_time({9'000, 1}, {{1}, -6'000, 500, 1});
+  exporter_.on_kernel_time({9'000, 1}, {{2}, -5'600, 500, 2});
+  exporter_.on_stall({9'000, 1}, {{1}, -6'000, 900});
+  exporter_.on_stall({9'000, 1}, {{2}, -5'600, 900});
   exporter_.finish();
   EXPECT_THAT(sink_.on("stream 0x10: kernels"),
               ElementsAre("3000+500 gemm", "3500+400 2 launches"));

@@ -123,13 +123,13 @@ class ModelTrace {
       const std::uint64_t gemm = launch_;
       if (waits) {
         end_fetches();
-        writer_.add(worker(), TraceStall{{gemm}, time_, 1'000'000});
+        writer_.add(worker(), TraceStall{{gemm}, 0, 1'000'000});
       }
       writer_.add(program(), TraceUse{1, true, std::span(&kResult, 1)});
-      writer_.add(worker(), TraceKernelTime{{gemm}, time_, 400'000, 1});
+      writer_.add(worker(), TraceKernelTime{{gemm}, 0, 400'000, 1});
       time_ += 400 * kMicrosecond;
       writer_.add(program(), TraceLaunch{{++launch_}, 2, 2, std::span(&kResult, 1)});
-      writer_.add(worker(), TraceKernelTime{{launch_}, time_, 50'000, 2});
+      writer_.add(worker(), TraceKernelTime{{launch_}, 0, 50'000, 2});
       for (const BufferId weight : std::span(buffers).first(2)) {
         writer_.add(worker(), TraceEviction{{transfer_}, weight, Bytes{}, Bytes{}, 16_MiB});
       }

@@ -3,12 +3,21 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <limits>
 
 namespace superpipe::cli {
 namespace {
 
 /// Times beyond 146 years are damage, and would overflow sums.
 constexpr std::uint64_t kLatest = std::uint64_t{1} << 62;
+
+/// `time`, and `by` nanoseconds more or less, as a file that lies may say.
+std::int64_t later(std::int64_t time, std::int64_t by) {
+  std::int64_t sum = 0;
+  if (!__builtin_add_overflow(time, by, &sum)) return sum;
+  return by < 0 ? std::numeric_limits<std::int64_t>::min()
+                : std::numeric_limits<std::int64_t>::max();
+}
 
 std::uint64_t clamped(std::int64_t time) {
   return time < 0 ? 0 : std::min(static_cast<std::uint64_t>(time), kLatest);
@@ -358,7 +367,7 @@ void TrackExporter::on_stall(const TraceMoment& when, const TraceStall& event) {
   moment(when.time);
   const RecentLaunches::Launch* const launch = launches_.find(event.launch);
   StreamTracks& tracks = stream_tracks(launch != nullptr ? launch->stream : 0);
-  const std::uint64_t end = clamped(event.ready);
+  const std::uint64_t end = clamped(later(when.time, event.ready));
   const std::uint64_t begin = std::max(tracks.stalls_until, end - std::min(end, event.duration_ns));
   const std::array<TrackArgument, 2> arguments = {TrackArgument{"launch", event.launch.value},
                                                   TrackArgument{"stall_ns", event.duration_ns}};
@@ -397,7 +406,7 @@ void TrackExporter::on_kernel_time(const TraceMoment& when, const TraceKernelTim
   const RecentLaunches::Launch* const launch = launches_.find(event.launch);
   const TraceIndex kernel = launch != nullptr ? launch->kernel : 0;
   StreamTracks& tracks = stream_tracks(launch != nullptr ? launch->stream : 0);
-  const std::uint64_t told = clamped(event.begin);
+  const std::uint64_t told = clamped(later(when.time, event.begin));
   const std::uint64_t begin = std::max(tracks.kernels_until, told);
   const std::uint64_t end = std::max(begin, told + std::min(event.duration_ns, kLatest));
   const bool is_one = event.launches <= 1;

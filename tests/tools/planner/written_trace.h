@@ -64,8 +64,10 @@ class WrittenTrace {
     writer_.add(when, TraceLaunch{{++launches_}, kernel, 1, buffers});
     device_ = std::max(device_, when.time) + static_cast<std::int64_t>(compute);
     if (compute == 0) return;
-    writer_.add(when, TraceKernelTime{
-                          {launches_}, device_ - static_cast<std::int64_t>(compute), compute, 1});
+    writer_.add(
+        when,
+        TraceKernelTime{
+            {launches_}, device_ - static_cast<std::int64_t>(compute) - when.time, compute, 1});
   }
   /// The program waits for the device.
   void wait() { host_ = std::max(host_, device_); }
