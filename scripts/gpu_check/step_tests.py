@@ -133,7 +133,7 @@ class Tests:
         return {"problem": problem}
 
     def random_programs(self) -> None:
-        batches, of_each = (2, 10) if self.context.options.short else (40, 25)
+        batches, of_each = (2, 5) if self.context.options.short else (40, 25)
         # The small budgets move the most bytes; the schedules by k move them in other orders.
         variants = [{"SUPERPIPE_GPU_MEM": self.budget(12, "random")}, {"SUPERPIPE_GPU_MEM": self.budget(20, "random")},
                     {"SUPERPIPE_K": 1}, {"SUPERPIPE_K": 3, "SUPERPIPE_K_PRIME": 2},
