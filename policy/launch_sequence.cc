@@ -14,6 +14,8 @@ WorkingSets::WorkingSets(const LaunchSequence& sequence) {
       if (named_by[at] == begins_.size()) continue;
       named_by[at] = begins_.size();
       buffers_.push_back(id);
+      makes_.push_back(std::find(launch.makes.begin(), launch.makes.end(), id) !=
+                       launch.makes.end());
       bytes += sequence.buffer_bytes[at];
     }
     begins_.push_back(buffers_.size());

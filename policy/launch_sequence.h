@@ -14,13 +14,15 @@ namespace superpipe {
 struct TimedLaunch {
   Seconds compute{};                  ///< with all its buffers on the device
   std::span<const BufferId> buffers;  ///< in any order; one that is named twice counts once
+  /// Those of `buffers` whose content begins with this launch, whatever they had before.
+  std::span<const BufferId> makes{};
 };
 
 /// Launches that run one after another, each when the one before it has ended. Not owned.
 ///
-/// `buffer_bytes` has only buffers whose content comes from the host: persistent ones. A transient
-/// buffer begins without content, so that nothing has to cross the link for it. It has zero bytes
-/// here, and the caller takes what transients need off the device bytes.
+/// Content that no launch of the sequence makes comes from the host. Where a caller does not know
+/// which launches make which transient buffers, these have zero bytes here, and the caller takes
+/// what they need off the device bytes; reference figures (reference_traffic.h) know no others.
 struct LaunchSequence {
   std::span<const TimedLaunch> launches;
   std::span<const Bytes> buffer_bytes;  ///< by buffer id; zero for ids beyond the end
@@ -44,6 +46,10 @@ class WorkingSets {
   /// The position of the first buffer of `launch` in a table with one row per access. O(1).
   [[nodiscard]] std::size_t first_access(std::size_t launch) const { return begins_[launch]; }
 
+  /// Whether the launch of an access makes the buffer that it names. `access`: a row of the table
+  /// of first_access(). O(1).
+  [[nodiscard]] bool makes(std::size_t access) const { return makes_[access]; }
+
   /// The bytes of all buffers of `launch` together. O(1).
   [[nodiscard]] Bytes bytes(std::size_t launch) const { return bytes_[launch]; }
 
@@ -55,6 +61,7 @@ class WorkingSets {
 
  private:
   std::vector<BufferId> buffers_;
+  std::vector<bool> makes_;             // by access
   std::vector<std::size_t> begins_{0};  // of each launch's buffers in buffers_, and the end
   std::vector<Bytes> bytes_;
   Bytes largest_;

@@ -133,9 +133,13 @@ class WindowAdder {
     std::size_t at = launch ? *launch + 1 : 0;
     for (std::size_t end = 1; end <= count; ++end, ++at) {
       if (at == sets_.launches()) at = 0;
+      std::size_t access = sets_.first_access(at);
       for (const BufferId id : sets_.buffers(at)) {
-        openings.raise_from(not_counted[index_of(id)],
-                            link_.time_for(sequence_.buffer_bytes[index_of(id)]));
+        // For what the launch makes nothing crosses, in no window in which it does.
+        if (!sets_.makes(access++)) {
+          openings.raise_from(not_counted[index_of(id)],
+                              link_.time_for(sequence_.buffer_bytes[index_of(id)]));
+        }
         not_counted[index_of(id)] = end + 1;
       }
       const Seconds arrived = openings.highest_value() - fit_;

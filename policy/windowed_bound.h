@@ -13,7 +13,8 @@ namespace superpipe {
 /// A window opens when launch i ends and closes when a launch j > i ends. When it opens, launch i's
 /// buffers are on the device, and at most `fit` bytes in all. So D(i..j) - fit bytes have to cross
 /// the link before launch j can start, D(i..j) being the bytes of the distinct buffers that
-/// launches i to j name. The window takes at least the longer of
+/// launches i to j name, without those that launches i+1 to j make before others name them. The
+/// window takes at least the longer of
 ///
 ///     compute of i+1..j    and    (D(i..j) - fit) / link + compute of j,
 ///
@@ -22,12 +23,13 @@ namespace superpipe {
 /// allow for a relative error of 1e-9 where equality matters.
 ///
 /// Where single bytes can be moved at no cost but their time on the link, a schedule reaches the
-/// bound: Aggressive (Cao, Felten, Karlin, Li, SIGMETRICS 1995). It always fetches the missing byte
-/// that is used next, for which the byte leaves whose next use is furthest, if that is later. Say
-/// launch j waits for the link, and launch i was the last one in which the link stood still. At its
-/// end the device was full of what is used next, and since then D(i..j) - fit bytes have crossed,
-/// each once. So whatever is measured above the bound is the cost of moving larger pieces, or of
-/// the program's launches being foreseen wrongly, or is avoidable.
+/// bound, but for room that buffers take before they are made and after they are freed: Aggressive
+/// (Cao, Felten, Karlin, Li, SIGMETRICS 1995). It always fetches the missing byte that is used
+/// next, for which the byte leaves whose next use is furthest, if that is later. Say launch j waits
+/// for the link, and launch i was the last one in which the link stood still. At its end the device
+/// was full of what is used next, and since then D(i..j) - fit bytes have crossed, each once. So
+/// whatever is measured above the bound is the cost of moving larger pieces, or of the program's
+/// launches being foreseen wrongly, or is avoidable.
 ///
 /// It is assumed that launches do not overlap each other, that evictions take no time, and that a
 /// launch needs all bytes of its buffers when it starts. Where `fit` is less than the largest

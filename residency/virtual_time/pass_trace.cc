@@ -36,12 +36,13 @@ class Recorder : public Program {
   void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) override {
     if (trace_.passes.empty()) return;  // still loading
     TracedPass& pass = trace_.passes.back();
-    pass.launches.push_back({kernel, {}, compute});
+    pass.launches.push_back({kernel, {}, {}, compute});
     for (const Named& named : buffers) pass.launches.back().buffers.push_back(named.buffer);
     pass.compute += compute;
     const std::size_t number = trace_.passes.size();
     for (const Handle handle : pass.launches.back().buffers) {
       Known& known = buffers_[index_of(handle)];
+      if (known.made_in > 0 && known.named_in == 0) pass.launches.back().makes.push_back(handle);
       if (known.made_in != number && known.named_in != number) {
         pass.persistent += trace_.footprints[index_of(handle)];
       }
@@ -108,10 +109,15 @@ class CountedLaunches {
       for (const TracedLaunch& launch : trace.passes[pass].launches) {
         std::vector<BufferId>& buffers = buffers_.emplace_back();
         for (const Handle handle : launch.buffers) buffers.push_back(BufferId{index_of(handle)});
+        std::vector<BufferId>& made = made_.emplace_back();
+        for (const Handle handle : launch.makes) made.push_back(BufferId{index_of(handle)});
         launches_.push_back({launch.compute, {}});
       }
     }
-    for (std::size_t i = 0; i < launches_.size(); ++i) launches_[i].buffers = buffers_[i];
+    for (std::size_t i = 0; i < launches_.size(); ++i) {
+      launches_[i].buffers = buffers_[i];
+      launches_[i].makes = made_[i];
+    }
   }
 
   /// Valid as long as this object.
@@ -120,6 +126,7 @@ class CountedLaunches {
  private:
   std::vector<Bytes> bytes_;
   std::vector<std::vector<BufferId>> buffers_;
+  std::vector<std::vector<BufferId>> made_;
   std::vector<TimedLaunch> launches_;
 };
 
@@ -149,7 +156,7 @@ Bounds bounds_of(const PassTrace& trace, std::size_t first, Bytes budget,
     const TracedPass& pass = trace.passes[i];
     const PassCost cost{pass.compute, pass.persistent, host_to_device};
     bounds.compute += pass.compute;
-    bounds.physical += physical_bound(cost, saturating_subtract(budget, pass.transients));
+    bounds.physical += physical_bound(cost, budget);
   }
   const auto passes = static_cast<double>(trace.passes.size() - first);
   bounds.compute /= passes;
@@ -159,15 +166,15 @@ Bounds bounds_of(const PassTrace& trace, std::size_t first, Bytes budget,
     transients = std::min(transients, trace.passes[i].transients);
   }
   const Bytes fit = saturating_subtract(budget, transients);
+  const CountedLaunches counted(trace, first, trace.passes.size(), trace.footprints.size());
+  bounds.windowed = std::max(bounds.physical,
+                             windowed_bound(counted.sequence(), budget, host_to_device) / passes);
+  const std::size_t last = trace.passes.size() - 1;
+  const CountedLaunches one(trace, last, last + 1, trace.footprints.size());
+  bounds.repeated = windowed_bound_per_pass(one.sequence(), budget, host_to_device);
   const std::size_t handles = trace.passes[first].earlier;
   const CountedLaunches before(trace, 0, first, handles);
   const CountedLaunches all(trace, 0, trace.passes.size(), handles);
-  const CountedLaunches counted(trace, first, trace.passes.size(), handles);
-  bounds.windowed = windowed_bound(counted.sequence(), fit, host_to_device) / passes;
-  const TracedPass& last = trace.passes.back();
-  const CountedLaunches one(trace, trace.passes.size() - 1, trace.passes.size(), last.earlier);
-  bounds.repeated = windowed_bound_per_pass(
-      one.sequence(), saturating_subtract(budget, last.transients), host_to_device);
   const auto mean_of = [&](Replacement replacement) {
     const Bytes fetched = saturating_subtract(fetched_bytes(all.sequence(), fit, replacement),
                                               fetched_bytes(before.sequence(), fit, replacement));

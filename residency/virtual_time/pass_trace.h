@@ -14,6 +14,7 @@ namespace superpipe::virtual_time {
 struct TracedLaunch {
   KernelId kernel{};
   std::vector<Handle> buffers;
+  std::vector<Handle> makes;  ///< those that it is the first to name, of what passes allocate
   Seconds compute{};
 };
 
@@ -42,8 +43,9 @@ struct PassTrace {
 
 /// What no schedule can beat, and what others move, as means over passes from the `first` on.
 ///
-/// Only buffers that were made before that pass have content to bring; what passes make themselves
-/// takes its peak off the budget.
+/// Bounds hold for every schedule: they give buffers the whole budget, and what the program makes
+/// in a pass has to be brought only after that. Reference figures are about buffers that were made
+/// before the first pass; what passes make themselves takes its peak off the budget there.
 struct Bounds {
   Seconds compute{};   ///< with everything on the device
   Seconds physical{};  ///< policy/timing_model.h

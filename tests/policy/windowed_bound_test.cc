@@ -116,6 +116,22 @@ TEST(WindowedBound, RaisesTheDeviceToTheLargestWorkingSet) {
   EXPECT_GT(bound_of(program, 3), bound_of(program, 4));
 }
 
+TEST(WindowedBound, BringsNothingThatALaunchMakes) {
+  // Four buffers are made and then read in the same order; two places.
+  const std::array ids{BufferId{0}, BufferId{1}, BufferId{2}, BufferId{3}};
+  const std::vector<Bytes> bytes(4, kPiece);
+  std::vector<TimedLaunch> launches;
+  for (const BufferId& id : ids) launches.push_back({Seconds{1}, {&id, 1}, {&id, 1}});
+  const auto bound = [&] {
+    return windowed_bound({launches, bytes}, pieces_bytes(2), kOnePiecePerSecond).count();
+  };
+  EXPECT_DOUBLE_EQ(bound(), 4.0);
+  for (const BufferId& id : ids) launches.push_back({Seconds{0}, {&id, 1}});
+  // When the fourth has been made, it and another one are there.
+  EXPECT_DOUBLE_EQ(bound(), 4.0 + 2.0);
+  EXPECT_EQ(windowed_bound({launches, bytes}, pieces_bytes(4), kOnePiecePerSecond).count(), 4.0);
+}
+
 TEST(WindowedBound, TakesAnyFit) {
   const SmallProgram program = cycle(3, 1);
   const SmallSequence sequence(program);
@@ -145,6 +161,7 @@ double by_definition(const LaunchSequence& sequence, Bytes fit, Bandwidth link, 
     for (std::size_t open = end; open-- > 0;) {
       const auto& first = sequence.launches[open];
       named.insert(first.buffers.begin(), first.buffers.end());
+      for (const BufferId id : first.makes) named.erase(id);
       compute += first.compute.count();
       std::set<BufferId> counted = named;
       if (opening && open > 0) {
@@ -165,13 +182,15 @@ double by_definition(const LaunchSequence& sequence, Bytes fit, Bandwidth link, 
 struct RandomSequence {
   std::vector<Bytes> bytes;
   std::vector<std::vector<BufferId>> named;
+  std::vector<std::vector<BufferId>> made;
   std::vector<TimedLaunch> launches;
   Bytes total;
   LaunchSequence get() const { return {launches, bytes}; }
 };
 
 // Larger than what can be searched: unequal sizes, up to 60 launches.
-RandomSequence any_sequence() {
+// `may_make`: launches of some sequences make buffers.
+RandomSequence any_sequence(bool may_make = false) {
   RandomSequence one;
   const auto buffers = any_of<std::uint32_t>(2, 15);
   for (std::uint32_t at = 0; at < buffers; ++at) {
@@ -185,8 +204,13 @@ RandomSequence any_sequence() {
       named.push_back(BufferId{any_of<std::uint32_t>(0, buffers - 1)});
     }
   }
+  const bool makes = may_make && any_of(0, 1) == 1;
   for (const std::vector<BufferId>& named : one.named) {
-    one.launches.push_back({Seconds{any_of(0, 300)}, named});
+    std::vector<BufferId>& made = one.made.emplace_back();
+    if (makes && !named.empty() && any_of(0, 2) == 0) made.push_back(named.front());
+  }
+  for (std::size_t at = 0; at < launches; ++at) {
+    one.launches.push_back({Seconds{any_of(0, 300)}, one.named[at], one.made[at]});
   }
   return one;
 }
@@ -196,7 +220,7 @@ Bytes any_fit(const RandomSequence& one) {
 }
 
 RC_GTEST_PROP(WindowedBound, IsTheBestSumOfWindows, ()) {
-  const RandomSequence one = any_sequence();
+  const RandomSequence one = any_sequence(/*may_make=*/true);
   const Bytes fit = any_fit(one);
   const Bandwidth link{any_of(1, 20) * 1.0};
   const double bound = windowed_bound(one.get(), fit, link).count();
