@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <string>
 
@@ -14,9 +15,15 @@ namespace superpipe::testing {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kOperations = 100'000;  // each takes many times as long
+// Each operation takes many times as long. Where few programs evict, the ordinals that are left may
+// fail no unmap and no digest: that each is failed is asked without sanitizers.
+constexpr bool kFailsEachCall = false;
+constexpr std::uint64_t kOperations = 100'000;
+constexpr std::array kFaultOrdinals{1, 2, 3, 5, 8, 12, 15};
 #else
+constexpr bool kFailsEachCall = true;
 constexpr std::uint64_t kOperations = 1'000'000;
+constexpr std::array kFaultOrdinals{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18};
 #endif
 
 /// The number in the environment variable `name`, or `otherwise`.
@@ -171,7 +178,7 @@ TEST_P(RandomProgram, LosesNothingWhenADeviceCallFails) {
   for (int kind = static_cast<int>(Call::kCreatePages); kind < static_cast<int>(Call::kCount);
        ++kind) {
     int hit = 0;
-    for (int nth = 1; nth <= 18; ++nth) {
+    for (const int nth : kFaultOrdinals) {
       ProgramOptions options = program(static_cast<std::uint64_t>(1000 * kind + nth));
       options.steps = 60;
       options.zero_fill = nth % 2 == 0;
@@ -189,9 +196,10 @@ TEST_P(RandomProgram, LosesNothingWhenADeviceCallFails) {
     }
     const bool moves = GetParam().policy.kind != PolicyKind::kResident;
     const Call call = static_cast<Call>(kind);
-    if (moves && (call == Call::kMap || call == Call::kUnmap || call == Call::kRecord ||
-                  call == Call::kCopyToHost || call == Call::kCopyToDevice ||
-                  (call == Call::kDigest && finds_unchanged()))) {
+    if (kFailsEachCall && moves &&
+        (call == Call::kMap || call == Call::kUnmap || call == Call::kRecord ||
+         call == Call::kCopyToHost || call == Call::kCopyToDevice ||
+         (call == Call::kDigest && finds_unchanged()))) {
       EXPECT_GT(hit, 0) << name_of(call) << " was never failed: the test shows nothing";
     }
   }
