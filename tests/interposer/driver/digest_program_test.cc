@@ -16,19 +16,19 @@ namespace {
 
 using std::chrono_literals::operator""ms;
 
-int held = 0;  // modules, streams, events, allocations and pinned ranges that nobody gave back
+int unreturned = 0;  // modules, streams, events, memory and pinned ranges that nobody gave back
 int frees = 0;
 std::vector<unsigned> grids;
 
 template <typename Handle>
 CUresult give(Handle* handle) {
   *handle = reinterpret_cast<Handle>(0x1000);
-  ++held;
+  ++unreturned;
   return CUDA_SUCCESS;
 }
 
 CUresult take_back() {
-  --held;
+  --unreturned;
   return CUDA_SUCCESS;
 }
 
@@ -37,7 +37,7 @@ class DigestProgramTest : public ::testing::Test {
  protected:
   void SetUp() override {
     testing::install_null_driver(5);
-    held = frees = 0;
+    unreturned = frees = 0;
     grids.clear();
     DriverTable& table = driver();
     table.cuModuleLoadData = [](CUmodule* module, const void*) { return give(module); };
@@ -55,7 +55,7 @@ class DigestProgramTest : public ::testing::Test {
     table.cuEventCreate = [](CUevent* event, unsigned) { return give(event); };
     table.cuEventDestroy_v2 = [](CUevent) { return take_back(); };
     table.cuMemHostRegister_v2 = [](void*, std::size_t, unsigned) {
-      ++held;
+      ++unreturned;
       return CUDA_SUCCESS;
     };
     table.cuMemHostUnregister = [](void*) {
@@ -91,7 +91,7 @@ class DigestProgramTest : public ::testing::Test {
 TEST_F(DigestProgramTest, RefusesAKernelThatComputesAnotherDigest) {
   EXPECT_EQ(create(), nullptr);
   EXPECT_FALSE(grids.empty());
-  EXPECT_EQ(held, 0);
+  EXPECT_EQ(unreturned, 0);
   EXPECT_EQ(frees, 1);
 }
 
@@ -100,14 +100,14 @@ TEST_F(DigestProgramTest, LeavesTheMemoryOfAKernelThatDoesNotEnd) {
   driver().cuEventQuery = [](CUevent) { return CUDA_ERROR_NOT_READY; };
   EXPECT_EQ(create(), nullptr);
   EXPECT_EQ(frees, 0);
-  EXPECT_GT(held, 0);
+  EXPECT_GT(unreturned, 0);
 }
 
 TEST_F(DigestProgramTest, LeavesTheMemoryOfAKernelWhoseEndCannotBeMarked) {
   driver().cuEventRecord = [](CUevent, CUstream) { return CUDA_ERROR_UNKNOWN; };
   EXPECT_EQ(create(), nullptr);
   EXPECT_EQ(frees, 0);
-  EXPECT_GT(held, 0);
+  EXPECT_GT(unreturned, 0);
 }
 
 TEST_F(DigestProgramTest, LoadsTextWhereMachineCodeIsRefused) {
@@ -122,7 +122,7 @@ TEST_F(DigestProgramTest, LoadsTextWhereMachineCodeIsRefused) {
   EXPECT_EQ(create(), nullptr);
   EXPECT_EQ(images.size(), 2U);
   EXPECT_FALSE(grids.empty());
-  EXPECT_EQ(held, 0);
+  EXPECT_EQ(unreturned, 0);
 }
 
 TEST_F(DigestProgramTest, ReleasesEverythingWhereACallFails) {
@@ -165,7 +165,7 @@ TEST_F(DigestProgramTest, ReleasesEverythingWhereACallFails) {
     SetUp();
     fail();
     EXPECT_EQ(create(), nullptr) << name;
-    EXPECT_EQ(held, 0) << name;
+    EXPECT_EQ(unreturned, 0) << name;
   }
 }
 
