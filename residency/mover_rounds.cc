@@ -230,9 +230,11 @@ void MoverRounds::await_launch() {
 // Without host memory to note it, the link seems to have less to do than it has.
 void MoverRounds::note_under_way(PieceId id) noexcept {
   const Buffer& buffer = core_.buffers[id.buffer];
+  const EventRef& ready = buffer.pieces[id.index].ready;
+  if (ready == nullptr || ready->fetch == 0) return;  // nothing crosses the link for it
   if (core_.under_way.empty()) core_.link_moved = core_.now();
   try {
-    core_.under_way.add(buffer.pieces[id.index].ready, buffer.bytes_of(id.index));
+    core_.under_way.add(ready, buffer.bytes_of(id.index));
   } catch (const std::bad_alloc&) {
   }
 }

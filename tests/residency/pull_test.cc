@@ -153,6 +153,23 @@ TEST_F(PullTest, APrefetchThatFailsIsTriedAgainAtTheNextLaunchOnly) {
   EXPECT_EQ(device_.calls(Call::kCopyToDevice), 2);
 }
 
+TEST_F(PullTest, OnlyWhatCrossesTheLinkKeepsItBusy) {
+  const ManagerLock lock(core_.mutex);
+  const auto demand = [this](BufferId id) REQUIRES(manager_lock) {
+    core_.fetches.push(Want::kDemand, {id, 0, core_.buffers[id].generation});
+    core_.buffers[id].pieces[0].want = Want::kDemand;
+    (void)mover_rounds_.run();
+    EXPECT_EQ(place_of(id), Place::kIn);
+    EXPECT_NE(core_.buffers[id].pieces[0].ready, nullptr);
+  };
+  for (int i = 0; i < 3; ++i) evictor_.evict({make_dirty(1, i), 0});
+  demand(make_fresh(1));  // its page waits for a write-back, and nothing is copied to it
+  EXPECT_TRUE(core_.under_way.empty());
+  demand(make_out(1, 7));
+  EXPECT_FALSE(core_.under_way.empty());
+  device_.drain();
+}
+
 TEST_F(PullTest, PolicyHearsOfARequestedEvictionAndOfItsEnd) {
   const ManagerLock lock(core_.mutex);
   const auto buffers = make_four();
