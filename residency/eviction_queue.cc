@@ -129,11 +129,12 @@ constexpr int kMostRefused = 256;
 /// Buffers that are compared by what their eviction costs before one is taken that costs much.
 constexpr std::size_t kMostCompared = 64;
 
-/// Pages of a size that is lacking are taken from a buffer that is needed at least one part in so
-/// many as late as the furthest, for it costs less to make pages of another size anew than to bring
-/// content twice.
+/// Pages of the sizes that are lacking are taken from a buffer that is needed at least one part in
+/// so many as late as the furthest, for it costs less to make pages of another size anew than to
+/// bring content twice.
 constexpr std::uint64_t kLeastPartForSize = 4;
-/// And of so many buffers, since nobody knows which of those without a next use is needed first.
+/// And those of all sizes but the largest of so many buffers, since nobody knows which of those
+/// without a next use is needed first.
 constexpr std::size_t kMostForSize = 16;
 /// The same for buffers with a slab, which cost less to evict.
 constexpr std::uint64_t kLeastPartForSlab = 2;
@@ -203,8 +204,9 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
         return is_sooner(next_use, furthest, policy.present(), parts);
       };
       if (!costly.empty() && is_too_soon(kLeastPartForSlab)) return false;
+      if (!terms.pages.is_any() && is_too_soon(kLeastPartForSize)) return false;
       ++candidates;
-      if (!only_largest && (candidates > kMostForSize || is_too_soon(kLeastPartForSize))) {
+      if (!only_largest && candidates > kMostForSize) {
         only_largest = true;
         pages.keep_largest();
       }

@@ -348,6 +348,28 @@ TEST_F(PiecesTest, OfEachPageSizeGoesAsMuchAsIsLackingOfIt) {
   EXPECT_THAT(leaving(id), ElementsAre(1, 2));
 }
 
+TEST_F(PiecesTest, PagesOfThePreferredSizeAreNotTakenFromWhatIsNeededMuchSooner) {
+  const ManagerLock lock(core_.mutex);
+  std::vector<BufferId> pass;
+  for (int i = 0; i < 16; ++i) {
+    const bool is_large = i == 1 || i == 8;
+    pass.push_back(make_pieces_clean(is_large ? kPiece : kGranule, i));
+  }
+  const auto launch = [&](BufferId id) REQUIRES(manager_lock) {
+    const std::array<BufferId, 1> named{id};
+    (void)core_.policy.on_launch(Access{KernelId{100 + index_of(id)}, named});
+  };
+  for (int i = 0; i < 3; ++i) {
+    for (const BufferId id : pass) launch(id);
+  }
+  launch(pass[0]);
+  EXPECT_EQ(evictions_.request_bytes(kPiece, kPiece), kPiece);
+  EXPECT_EQ(leaving(pass[8]).size(), 1U) << "half as late as the last one";
+  EXPECT_EQ(evictions_.request_bytes(kPiece, kPiece), kPiece);
+  EXPECT_EQ(leaving(pass[1]).size(), 0U) << "it is next";
+  EXPECT_EQ(leaving(pass[0]).size() + leaving(pass[15]).size(), 2U) << "the last two";
+}
+
 TEST_F(PiecesTest, PagesThatAreIdleOrPromisedAreNotLacking) {
   const ManagerLock lock(core_.mutex);
   const BufferId first = make_pieces_clean(kSize, 10);
