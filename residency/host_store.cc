@@ -128,7 +128,8 @@ bool HostStore::stock(Bytes size) noexcept {
   return true;
 }
 
-// Counts `size` as pinned, unless a slab of it is idle, or idle slabs would take too much.
+// Counts `size` as pinned, unless a slab of it is idle, or the stock would take too much. Idle
+// slabs of sizes that nobody asks for, of which loading a model may leave many, are not in stock.
 bool HostStore::begin_stocking(Bytes size) {
   Slabs idle = take_idle();
   Bytes idle_bytes;
@@ -137,7 +138,11 @@ bool HostStore::begin_stocking(Bytes size) {
       std::ranges::any_of(idle, [&](const Idle& entry) { return entry.slab.size == size; });
   const auto counted = [&] {
     const std::lock_guard lock(mutex_);
-    if (has_one || !may_stock_ || (idle_bytes + size) * kMostIdlePart > pinned_ - idle_bytes) {
+    Bytes stocked;
+    for (const Idle& entry : idle) {
+      if (std::ranges::find(lately_, entry.slab.size) != lately_.end()) stocked += entry.slab.size;
+    }
+    if (has_one || !may_stock_ || (stocked + size) * kMostIdlePart > pinned_ - idle_bytes) {
       return false;
     }
     // What is reserved is pinned sooner or later, and must find room then.

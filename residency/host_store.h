@@ -89,7 +89,8 @@ class HostStore {
 
   /// So many of the latest slabs tell which sizes are asked for again and again.
   static constexpr std::size_t kRemembered = 16;
-  /// With the one that is stocked, idle slabs take at most one part in so many of those in use.
+  /// With the one that is stocked, idle slabs of those sizes take at most one part in so many of
+  /// the slabs in use.
   static constexpr std::uint64_t kMostIdlePart = 4;
 
   Slab take_idle_of(Bytes size);

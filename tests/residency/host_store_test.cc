@@ -102,6 +102,21 @@ TEST_F(StockedStoreTest, StocksOneOfASizeAndLittleBesideWhatIsInUse) {
   EXPECT_EQ(store_.pinned(), 20_KiB);
 }
 
+TEST_F(StockedStoreTest, IdleSlabsOfSizesThatNobodyAsksForLeaveRoomForAStock) {
+  const auto use_and_release = [&](Bytes size) {
+    const auto slab = store_.acquire(size, false);
+    ASSERT_TRUE(slab.ok());
+    store_.release(*slab, {});
+  };
+  use_and_release(8_KiB);
+  use(5);
+  EXPECT_FALSE(store_.stock(4_KiB)) << "somebody may want that of 8 KiB";
+  for (int i = 0; i < 10; ++i) use_and_release(4_KiB);
+  use(1);
+  EXPECT_TRUE(store_.stock(4_KiB)) << "none of the latest sixteen";
+  EXPECT_EQ(store_.pinned(), 36_KiB) << "it is idle still";
+}
+
 TEST_F(StockedStoreTest, StocksNothingInRoomThatIsReserved) {
   ASSERT_TRUE(store_.reserve(60_KiB));
   use(8);
