@@ -32,6 +32,9 @@ std::vector<std::uint64_t> next_use_distances(const WorkingSets& sets, std::size
   return distances;
 }
 
+// One in so many buffers that come is kept as if it had been used before.
+constexpr std::uint64_t kKeptOneIn = 32;
+
 // The device under one of the replacements: how much of each buffer is on it.
 class ReferenceDevice {
  public:
@@ -43,7 +46,8 @@ class ReferenceDevice {
         replacement_(replacement),
         distances_(next_use_distances(sets, bytes_.size(), cyclic)),
         resident_(bytes_.size()),
-        rank_(bytes_.size()) {}
+        rank_(bytes_.size()),
+        was_missing_(bytes_.size()) {}
 
   // Runs all launches once more.
   void run() {
@@ -60,6 +64,7 @@ class ReferenceDevice {
       const std::uint32_t buffer = index_of(id);
       victims_.erase({rank_[buffer], buffer});  // it is needed now
       const Bytes missing = bytes_[buffer] - resident_[buffer];
+      was_missing_[buffer] = missing > Bytes{};
       fetched_ += missing;
       used_ += missing;
       resident_[buffer] = bytes_[buffer];
@@ -68,15 +73,18 @@ class ReferenceDevice {
     std::size_t access = sets_.first_access(at);
     for (const BufferId id : sets_.buffers(at)) {
       const std::uint32_t buffer = index_of(id);
-      rank_[buffer] = rank_after(distances_[access++]);
+      rank_[buffer] = rank_after(buffer, distances_[access++]);
       victims_.insert({rank_[buffer], buffer});
     }
     ++launches_run_;
   }
 
   // The lower, the sooner it is evicted.
-  std::uint64_t rank_after(std::uint64_t distance) {
-    if (replacement_ == Replacement::kLru) return ++accesses_run_;
+  std::uint64_t rank_after(std::uint32_t buffer, std::uint64_t distance) {
+    constexpr std::uint64_t kMiddle = kNeverUsedAgain / 2;
+    const bool is_inserted = replacement_ == Replacement::kBip && was_missing_[buffer];
+    if (is_inserted && ++inserted_ % kKeptOneIn != 0) return kMiddle - inserted_;
+    if (replacement_ != Replacement::kMin) return kMiddle + ++accesses_run_;
     return distance == kNeverUsedAgain ? 0 : kNeverUsedAgain - (launches_run_ + distance);
   }
 
@@ -98,11 +106,13 @@ class ReferenceDevice {
   std::vector<std::uint64_t> distances_;
   std::vector<Bytes> resident_;
   std::vector<std::uint64_t> rank_;
+  std::vector<bool> was_missing_;                              // when it was named last
   std::set<std::pair<std::uint64_t, std::uint32_t>> victims_;  // by rank: buffers on the device
   Bytes used_;
   Bytes fetched_;
   std::uint64_t launches_run_ = 0;
   std::uint64_t accesses_run_ = 0;
+  std::uint64_t inserted_ = 0;
 };
 
 constexpr std::size_t kMostPassesRun = 4096;

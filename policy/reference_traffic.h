@@ -1,4 +1,4 @@
-// How many bytes cross the link to the device where only bytes count: the least possible, and LRU.
+// How many bytes cross the link to the device where only bytes count: the least possible, LRU, BIP.
 #pragma once
 
 #include "policy/launch_sequence.h"
@@ -18,6 +18,10 @@ enum class Replacement {
   kMin,
   /// Whole buffers, those first that were used longest ago; of one launch's, in the order named.
   kLru,
+  /// Bimodal insertion (Qureshi, Jaleel, Patt, Steely, Emer, ISCA 2007) of whole buffers: as LRU,
+  /// but what is fetched counts as used longest ago until it is used again, except each 32nd. So a
+  /// part of a cycle stays.
+  kBip,
 };
 
 /// The bytes that `sequence` fetches, from an empty device on, with at most `fit` bytes of its
@@ -33,7 +37,8 @@ enum class Replacement {
 /// Passes are simulated until one ends with the same bytes on the device as one before, and what
 /// lies between is counted: exact. Where that does not happen in 4096 passes, or in four million
 /// accesses, what lies behind the first pass is. For kMin the result then is off by no more than
-/// the device bytes over the number of passes; LRU repeats itself after a few.
+/// the device bytes over the number of passes; LRU repeats itself after a few. For kBip, which
+/// also counts what it has fetched, it is an estimate.
 ///
 /// Pure. O(passes simulated * accesses * log buffers): at most a few seconds, mostly far less.
 [[nodiscard]] Bytes fetched_bytes_per_pass(const LaunchSequence& pass, Bytes fit,

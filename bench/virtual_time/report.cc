@@ -107,6 +107,10 @@ const std::vector<Column>& columns() {
        [](const Row& row, const SteadyState&) {
          return number(static_cast<double>(row.bounds.lru_bytes.count()) / 1e9, 2);
        }},
+      {"BIP GB", 7,
+       [](const Row& row, const SteadyState&) {
+         return number(static_cast<double>(row.bounds.bip_bytes.count()) / 1e9, 2);
+       }},
       {"out GB", 7,
        [](const Row&, const SteadyState& s) { return number(s.to_host_bytes / 1e9, 2); }},
       {"stalls", 8, [](const Row&, const SteadyState& s) { return number(s.stalls, 1); }},
@@ -191,6 +195,7 @@ std::string to_json(std::span<const Row> rows) {
         {"windowed_bound_ms", milliseconds(row.bounds.windowed)},
         {"min_fetched_bytes", row.bounds.min_bytes.count()},
         {"lru_fetched_bytes", row.bounds.lru_bytes.count()},
+        {"bip_fetched_bytes", row.bounds.bip_bytes.count()},
         {"peak_page_bytes", row.peak_pages.count()},
         {"pinned_bytes", row.pinned.count()},
         {"violations", row.violations},

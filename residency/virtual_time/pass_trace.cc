@@ -182,6 +182,7 @@ Bounds bounds_of(const PassTrace& trace, std::size_t first, Bytes budget,
   };
   bounds.min_bytes = mean_of(Replacement::kMin);
   bounds.lru_bytes = mean_of(Replacement::kLru);
+  bounds.bip_bytes = mean_of(Replacement::kBip);
   return bounds;
 }
 

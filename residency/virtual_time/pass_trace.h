@@ -53,6 +53,7 @@ struct Bounds {
   Seconds repeated{};  ///< the windowed bound of the last pass, if it is repeated without end
   Bytes min_bytes;     ///< fetched by MIN (policy/reference_traffic.h)
   Bytes lru_bytes;     ///< fetched by plain last use
+  Bytes bip_bytes;     ///< fetched by bimodal insertion
 };
 
 /// REQUIRES: first < trace.passes.size().

@@ -38,7 +38,8 @@ Row row_of(const Outcome& outcome) {
             .physical = Seconds{0.2},
             .windowed = Seconds{0.25},
             .min_bytes = {},
-            .lru_bytes = {}},
+            .lru_bytes = {},
+            .bip_bytes = {}},
            row);
   return row;
 }

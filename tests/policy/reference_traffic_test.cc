@@ -11,7 +11,7 @@
 namespace superpipe {
 namespace {
 
-constexpr Replacement kBoth[] = {Replacement::kMin, Replacement::kLru};
+constexpr Replacement kAll[] = {Replacement::kMin, Replacement::kLru, Replacement::kBip};
 
 // In pieces.
 double fetched(const SmallProgram& program, int fit, Replacement replacement) {
@@ -29,7 +29,7 @@ double fetched_per_pass(const SmallProgram& pass, int fit, Replacement replaceme
 const SmallProgram kCycle{{1, 1, 1}, {{0, {kFirst}}, {0, {kSecond}}, {0, {kThird}}}};
 
 TEST(FetchedBytes, AreNoneForNothing) {
-  for (const Replacement replacement : kBoth) {
+  for (const Replacement replacement : kAll) {
     EXPECT_EQ(fetched({{}, {}}, 0, replacement), 0.0);
     EXPECT_EQ(fetched({{1}, {{0, {}}}}, 0, replacement), 0.0);
     EXPECT_EQ(fetched_per_pass({{}, {}}, 0, replacement), 0.0);
@@ -38,7 +38,7 @@ TEST(FetchedBytes, AreNoneForNothing) {
 }
 
 TEST(FetchedBytes, AreThoseOfEachBufferOnceWhereAllFits) {
-  for (const Replacement replacement : kBoth) {
+  for (const Replacement replacement : kAll) {
     EXPECT_EQ(
         fetched({{2, 3}, {{0, {kFirst, kFirst}}, {0, {kSecond}}, {0, {kFirst}}}}, 5, replacement),
         5.0);
@@ -48,10 +48,22 @@ TEST(FetchedBytes, AreThoseOfEachBufferOnceWhereAllFits) {
 
 TEST(FetchedBytes, RaiseTheDeviceToTheLargestWorkingSet) {
   const SmallProgram program{{2, 1, 1}, {{0, {kFirst, kSecond}}, {0, {kThird}}, {0, {kFirst}}}};
-  for (const Replacement replacement : kBoth) {
+  for (const Replacement replacement : kAll) {
     EXPECT_EQ(fetched(program, 0, replacement), fetched(program, 3, replacement));
     EXPECT_EQ(fetched_per_pass(program, 0, replacement), fetched_per_pass(program, 3, replacement));
   }
+}
+
+TEST(FetchedBytes, OfBipAreLittleMoreThanWhatDoesNotFitOfACycle) {
+  EXPECT_EQ(fetched_per_pass(kCycle, 1, Replacement::kBip), 3.0);
+  EXPECT_LT(fetched_per_pass(kCycle, 2, Replacement::kBip), 2.1);
+  EXPECT_GE(fetched_per_pass(kCycle, 2, Replacement::kBip), 2.0) << "whole buffers";
+}
+
+TEST(FetchedBytes, OfBipFollowAProgramThatGoesOnToOtherBuffers) {
+  const SmallProgram stays{{1, 1}, {{0, {kFirst}}, {0, {kSecond}}, {0, {kSecond}}}};
+  EXPECT_EQ(fetched(stays, 1, Replacement::kBip), 2.0);
+  EXPECT_EQ(fetched_per_pass(stays, 1, Replacement::kBip), 2.0);
 }
 
 TEST(FetchedBytes, OfLruAreAllOfACycleThatDoesNotFit) {
