@@ -356,6 +356,25 @@ class Denoising : public Workload {
   std::vector<Weight> transformer_;
 };
 
+/// No order at all: each launch names one of 128 equal matrices, drawn at random.
+class Noise : public Workload {
+ public:
+  void load(Program& program) override {
+    for (std::uint32_t i = 0; i < kMatrices; ++i) matrices_.push_back(load_weight(program, 64_MiB));
+  }
+  void run_pass(Program& program, int /*number*/) override {
+    for (std::uint32_t i = 0; i < 2 * kMatrices; ++i) {
+      multiply(program, matrices_[draw(random_, kMatrices)]);
+    }
+    program.synchronize();
+  }
+
+ private:
+  static constexpr std::uint32_t kMatrices = 128;
+  std::mt19937_64 random_{4};
+  std::vector<Weight> matrices_;
+};
+
 template <typename Made>
 std::unique_ptr<Workload> make() {
   return std::make_unique<Made>();
@@ -410,6 +429,9 @@ std::span<const WorkloadEntry> all_workloads() {
        make_strays<5>},
       {"stray-10", "the same with 10 % of the launches", make_strays<10>},
       {"stray-20", "the same with 20 % of the launches", make_strays<20>},
+      {"noise",
+       "each launch multiplies by one of 128 matrices of 64 MiB, drawn at random; a pass is 256",
+       make<Noise>},
   };
   return kEntries;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "residency/virtual_time/pass_trace.h"
@@ -109,6 +110,18 @@ TEST(Workloads, StraysAreAsManyAsTheySay) {
     }
     EXPECT_NEAR(100 * strays / launches, percent, 1.0) << name;
   }
+}
+
+TEST(Workloads, NoiseNamesEachMatrixAboutAsOften) {
+  const PassTrace trace = trace_of("noise", 20);
+  std::map<Handle, int> uses;
+  for (const TracedPass& pass : trace.passes) {
+    EXPECT_EQ(pass.launches.size(), 256U);
+    for (const TracedLaunch& launch : pass.launches) ++uses[launch.buffers.at(0)];
+  }
+  EXPECT_EQ(uses.size(), 128U);
+  for (const auto& [id, number] : uses) EXPECT_NEAR(number, 40, 30);
+  EXPECT_NE(trace.passes[0].launches[0].buffers, trace.passes[1].launches[0].buffers);
 }
 
 TEST(Workloads, DoTheSameAgainWhenTheyAreMadeAgain) {
