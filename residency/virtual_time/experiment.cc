@@ -77,7 +77,7 @@ class VirtualProgram : public Program {
       if (route->host == nullptr) {
         device_.upload(stream(), address, route->size);
       } else {
-        clock_.charge(std::chrono::round<Time>(experiment_.host_copies.time_for(route->size)));
+        copy_on_host(route->size);
         device_.note_host_write(route->host);
       }
       manager_->end_use(token, stream(), true);
@@ -97,7 +97,7 @@ class VirtualProgram : public Program {
         sleep_until(device_.download(stream(), address, route->size));
       } else {
         sleep_until(device_.end_of(stream()));
-        clock_.charge(std::chrono::round<Time>(experiment_.host_copies.time_for(route->size)));
+        copy_on_host(route->size);
       }
       manager_->end_use(token, stream(), true);
       done += route->size;
@@ -239,6 +239,11 @@ class VirtualProgram : public Program {
     if (moment <= clock_.now()) return;
     clock_.run_rounds(moment, run_round_, run_stocker_);
     clock_.advance_to(moment);
+  }
+
+  /// The program's thread copies `size` bytes, while the worker goes on.
+  void copy_on_host(Bytes size) {
+    sleep_until(clock_.now() + std::chrono::round<Time>(experiment_.host_copies.time_for(size)));
   }
 
   const Experiment experiment_;
