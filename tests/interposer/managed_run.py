@@ -55,8 +55,14 @@ class ManagedCase(unittest.TestCase):
     def run_managed(self, scenario, *arguments, **variables):
         return Run(self.PROGRAM, scenario, *arguments, **variables)
 
+    _without_superpipe = {}
+
     def without_superpipe(self, scenario, *arguments):
-        run = Run(self.PROGRAM, scenario, *arguments, managed=False)
+        """What the program does by itself, run once for all tests: it does the same each time."""
+        key = (self.PROGRAM, scenario, *arguments)
+        if key not in self._without_superpipe:
+            self._without_superpipe[key] = Run(*key, managed=False)
+        run = self._without_superpipe[key]
         self.assertEqual(run.code, 0, run.output + run.errors)
         return run
 

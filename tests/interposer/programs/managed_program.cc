@@ -339,7 +339,7 @@ void small_pools() {
   };
   std::vector<Small> live;
   std::uint32_t random = 7;
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 30; ++i) {
     random = random * 1664525u + 1013904223u;
     if (live.size() > 3) {
       const std::size_t at = (random >> 8) % live.size();
