@@ -49,7 +49,9 @@ TEST_F(PassthroughAllocationTest, CountsAnAllocationOnceTheDriverHasMadeIt) {
                                  }),
             CUDA_SUCCESS);
   EXPECT_EQ(during, Bytes{});
-  EXPECT_EQ(passthrough(), 6_MiB);
+  // A sample that the worker takes meanwhile finds the allocation too, until the next one.
+  EXPECT_GE(passthrough(), 6_MiB);
+  wait_for_passthrough(6_MiB);
 }
 
 TEST_F(PassthroughAllocationTest, CountsNothingThatTheDriverRefuses) {
@@ -74,7 +76,8 @@ TEST_F(PassthroughAllocationTest, SeesWhatWasFreedBeforeItRefuses) {
   ASSERT_EQ(allocate_passthrough(managed(), 60_MiB, taking(60_MiB)), CUDA_SUCCESS);
   ASSERT_EQ(change_passthrough(PassthroughChange::kFree, giving_back(60_MiB)), CUDA_SUCCESS);
   EXPECT_EQ(allocate_passthrough(managed(), 6_MiB, taking(6_MiB)), CUDA_SUCCESS);
-  EXPECT_EQ(passthrough(), 6_MiB);
+  EXPECT_GE(passthrough(), 6_MiB);
+  wait_for_passthrough(6_MiB);
 }
 
 TEST_F(PassthroughAllocationTest, GivesPagesBackAndAsksAgainWhenTheDriverIsOutOfMemory) {
