@@ -106,20 +106,20 @@ inline void trace_launch(ManagedContext& managed, KernelId kernel, StreamHandle 
   }
 }
 
+/// The same with buffers: those of `token`.
+inline void trace_launch(ManagedContext& managed, KernelId kernel, StreamHandle stream,
+                         const UseToken& token) noexcept {
+  if (TraceRecorder* const trace = managed.trace(); trace != nullptr) [[unlikely]] {
+    record_launch(*trace, token.launch(), kernel, stream, token.buffers());
+  }
+}
+
 /// A graph is about to be launched.
 inline void trace_graph_launch(ManagedContext& managed, StreamHandle stream) noexcept {
   if (TraceRecorder* const trace = managed.trace(); trace != nullptr) [[unlikely]] {
     if (!managed.can_order(stream)) return;
     trace->add(std::chrono::steady_clock::now(),
                TraceMark{TraceMark::kPoint, trace->intern_text(kTraceGraphLaunch), 0});
-  }
-}
-
-/// The same with buffers: those of `token`.
-inline void trace_launch(ManagedContext& managed, KernelId kernel, StreamHandle stream,
-                         const UseToken& token) noexcept {
-  if (TraceRecorder* const trace = managed.trace(); trace != nullptr) [[unlikely]] {
-    record_launch(*trace, token.launch(), kernel, stream, token.buffers());
   }
 }
 
