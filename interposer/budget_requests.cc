@@ -15,8 +15,12 @@ constexpr std::chrono::milliseconds kLongestSleep{60'000};
 
 }  // namespace
 
-BudgetRequests::BudgetRequests(std::unique_ptr<LiveSegment> segment, Actions actions)
-    : segment_(std::move(segment)), actions_(std::move(actions)) {
+BudgetRequests::BudgetRequests(std::unique_ptr<LiveSegment> segment, Actions actions,
+                               std::unique_ptr<RunProgress> progress)
+    : segment_(std::move(segment)),
+      actions_(std::move(actions)),
+      progress_(std::move(progress)),
+      shows_progress_(progress_ != nullptr) {
   segment_->publish(actions_.figures());
   if (!thread_.start([this] { main(); })) {
     throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
@@ -32,6 +36,9 @@ void BudgetRequests::main() {
       segment_->publish(figures);
       watched_ = figures.pages > figures.limit;
       if (watched_) segment_->wait_for_request(kWatchedRest);
+    } else if (shows_progress_) {
+      shows_progress_ = progress_->tick(actions_.figures, RunProgress::Clock::now());
+      if (shows_progress_) segment_->wait_for_request(RunProgress::kInterval);
     } else {
       segment_->wait_for_request(kLongestSleep);
     }
@@ -46,11 +53,17 @@ void BudgetRequests::serve(const LiveSegment::Request& request) {
   if (request.budget) watched_ = true;
 }
 
+void BudgetRequests::end_progress() noexcept {
+  // The child of a fork may have inherited a mutex that nobody will ever unlock.
+  if (progress_ != nullptr && thread_.is_owner()) progress_->end();
+}
+
 void BudgetRequests::stop() noexcept {
   if (!thread_.is_owner() || segment_ == nullptr) return;
   ended_ = true;
   segment_->interrupt();
   thread_.join();
+  end_progress();
   segment_.reset();
 }
 

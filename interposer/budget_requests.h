@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "interposer/run_progress.h"
 #include "profiler/live_segment.h"
 #include "residency/own_thread.h"
 
@@ -14,7 +15,7 @@ namespace superpipe {
 ///
 /// So a request costs a launch nothing, and is carried out at once though no thread of superpipe
 /// may run. After one for a budget it publishes the figures every few milliseconds until the pages
-/// fit the limit, for those who watch.
+/// fit the limit, for those who watch. While there is progress to show, it wakes once a second.
 class BudgetRequests {
  public:
   /// What it does; called on its thread, without a lock.
@@ -23,13 +24,17 @@ class BudgetRequests {
     std::function<LiveFigures()> figures;
   };
 
-  /// Publishes the figures, and starts the thread. Throws std::system_error, std::bad_alloc.
-  BudgetRequests(std::unique_ptr<LiveSegment> segment, Actions actions);
+  /// Publishes the figures, and starts the thread. `progress`: null if none is to be shown. Throws
+  /// std::system_error, std::bad_alloc.
+  BudgetRequests(std::unique_ptr<LiveSegment> segment, Actions actions,
+                 std::unique_ptr<RunProgress> progress = nullptr);
   /// As stop(). REQUIRES: no abandon() that returned false.
   ~BudgetRequests() { stop(); }
   BudgetRequests(const BudgetRequests&) = delete;
   BudgetRequests& operator=(const BudgetRequests&) = delete;
 
+  /// No progress is shown from now on. Waits 0.1 s at most. Any thread, during stop() and after it.
+  void end_progress() noexcept;
   /// Removes the segment. Waits for a request that is being carried out.
   void stop() noexcept;
   /// The same at process exit and in the child of a fork, where the thread may never end: waits for
@@ -43,7 +48,9 @@ class BudgetRequests {
 
   std::unique_ptr<LiveSegment> segment_;
   const Actions actions_;
+  const std::unique_ptr<RunProgress> progress_;
   std::atomic<bool> ended_{false};
+  bool shows_progress_;   // of the thread
   bool watched_ = false;  // of the thread: somebody may be waiting for the pages to fit
   OwnThread thread_;
 };

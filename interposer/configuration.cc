@@ -60,6 +60,7 @@ Configuration::Configuration(const SettingValues& values)
       compares_digests(values.choice(SettingId::kWriteback) == "digest"),
       report_real_memory(values.choice(SettingId::kReportMem) == "real"),
       summary(values.is_on(SettingId::kSummary)),
+      progress(summary && values.choice(SettingId::kProgress) == "auto"),
       stats_file(values.text(SettingId::kStats)),
       timeline_file(values.text(SettingId::kTimeline)),
       copies_file(values.text(SettingId::kCopies)),

@@ -49,6 +49,7 @@ struct Configuration {
   bool compares_digests;                 ///< SUPERPIPE_WRITEBACK=digest
   bool report_real_memory;               ///< SUPERPIPE_REPORT_MEM=real
   bool summary;                          ///< SUPERPIPE_SUMMARY=1
+  bool progress;                         ///< SUPERPIPE_PROGRESS=auto, where there is a summary
   std::string stats_file;                ///< SUPERPIPE_STATS; empty: none
   std::string timeline_file;             ///< SUPERPIPE_TIMELINE; empty: none
   std::string copies_file;  ///< SUPERPIPE_COPIES, without the process's id; empty: none

@@ -44,13 +44,15 @@ void write_reports(const RunFigures& figures, const Configuration& configuration
 }
 
 void report_at_exit() noexcept {
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed != nullptr) managed->end_progress();
   try {
     const auto figures = ContextRegistry::of_process().figures();
     if (figures) write_reports(*figures, process_configuration());
   } catch (...) {
     log_line(LogLevel::kError, "out of memory while writing the statistics");
   }
-  if (ManagedContext* const managed = ContextRegistry::managed()) managed->finish_trace();
+  if (managed != nullptr) managed->finish_trace();
 }
 
 }  // namespace superpipe

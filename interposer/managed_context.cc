@@ -1,5 +1,7 @@
 #include "interposer/managed_context.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -116,10 +118,17 @@ void ManagedContext::show() noexcept {
   try {
     const LiveDescription description{configuration_.policy, device_total_, standing_refusal()};
     if (auto segment = LiveSegment::create(description, problem)) {
+      std::unique_ptr<RunProgress> progress;
+      if (configuration_.progress) {
+        if (auto line = TerminalLine::open(STDERR_FILENO, TerminalLine::Clock::now())) {
+          progress = std::make_unique<RunProgress>(std::move(line));
+        }
+      }
       requests_ = std::make_unique<BudgetRequests>(
           std::move(segment),
           BudgetRequests::Actions{[this](Bytes budget) { return set_budget(budget); },
-                                  [this] { return live_figures(); }});
+                                  [this] { return live_figures(); }},
+          std::move(progress));
       return;
     }
   } catch (const std::exception& error) {
@@ -277,6 +286,10 @@ void ManagedContext::start_trace() noexcept try {
   log_line(LogLevel::kError, std::string(variable_of(SettingId::kTrace)) + ": " + error.what());
 }
 
+void ManagedContext::end_progress() noexcept {
+  if (requests_ != nullptr) requests_->end_progress();
+}
+
 void ManagedContext::finish_trace() noexcept {
   if (recording_ == nullptr) return;
   const std::string line = recording_->finish(configuration_.wait_limit);
@@ -287,8 +300,7 @@ void ManagedContext::finish_trace() noexcept {
 
 void ManagedContext::close() noexcept {
   is_closed_.store(true);
-  if (requests_ != nullptr) requests_->stop();
-  requests_.reset();
+  if (requests_ != nullptr) requests_->stop();  // and stays: see requests_
   residency_->shut_down();
   finish_trace();
 }

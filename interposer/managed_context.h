@@ -100,6 +100,8 @@ class ManagedContext {
 
   /// Where to record what happens; null: nowhere. It stays for the life of the process.
   [[nodiscard]] TraceRecorder* trace() const noexcept { return trace_; }
+  /// Removes the line that tells how far the first passes are. Waits 0.1 s at most.
+  void end_progress() noexcept;
   /// Ends the trace, if one is recorded, and says on stderr what is in it where a summary was asked
   /// for. Calls no driver function. Waits for the disk, at most the wait limit.
   void finish_trace() noexcept;
@@ -144,7 +146,11 @@ class ManagedContext {
   KernelLayoutCache layouts_;
   std::unique_ptr<ResidencyManager> residency_;
   std::optional<PointerPins> pins_;  ///< as long as residency_
-  /// What other processes see of this one, and ask of it; null if there is no shared memory.
+  /// What other processes see of this one, and ask of it; null if there is no shared memory. It
+  /// stays after close(): at exit one thread may be in end_progress() while another destroys the
+  /// context. abandon() alone lets go of it, which never runs beside close(), since the registry
+  /// hands a context to one of the two, and not beside end_progress(), which the same thread called
+  /// before.
   std::unique_ptr<BudgetRequests> requests_;
   LaunchOverheadMeter overhead_;
   std::atomic<std::uint64_t> launches_without_buffers_{0};

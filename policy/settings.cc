@@ -188,6 +188,16 @@ Table make_table() {
        .placeholder = "FILE",
        .help = "Record what the program does with device memory, and what superpipe does about it, "
                "in a trace (docs/trace-format.md)"},
+      {.id = Id::kProgress,
+       .kind = Kind::kChoice,
+       .variable = "SUPERPIPE_PROGRESS",
+       .flag = "--progress",
+       .placeholder = "auto|off",
+       .choices = {"auto", "off"},
+       .default_value = "auto",
+       .help =
+           "Whether a line on standard error tells how far loading and the first passes are: auto "
+           "(where that is a terminal, and a summary is printed) or off"},
       {.id = Id::kStrict,
        .kind = Kind::kSwitch,
        .variable = "SUPERPIPE_STRICT",

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {
@@ -102,6 +105,24 @@ TEST_F(ContextRegistryTest, AddsUpWhatHappenedInContextsOneAfterAnother) {
   const CUdeviceptr fresh = allocate();
   ASSERT_EQ(launch(testing::null_kernel(1), fresh, 0), CUDA_SUCCESS);
   EXPECT_EQ(launches(), before + 2);
+}
+
+TEST_F(ContextRegistryTest, AThreadThatExitsMayEndProgressWhileAnotherDestroysTheContext) {
+  ManagedContext* const managed = ContextRegistry::managed();
+  ASSERT_NE(managed, nullptr);
+  std::atomic<bool> begun{false};
+  std::atomic<bool> destroyed{false};
+  std::thread exiting([&] {
+    do {
+      managed->end_progress();
+      begun = true;
+    } while (!destroyed);
+  });
+  while (!begun) std::this_thread::yield();
+  registry().on_destroying(context());
+  destroyed = true;
+  exiting.join();
+  EXPECT_EQ(ContextRegistry::managed(), nullptr);
 }
 
 TEST_F(ContextRegistryTest, CallsNoDriverWhenItIsAbandoned) {
