@@ -209,6 +209,25 @@ TEST(PlannerOfShortPassesTest, PassesAreFoundThoughTheProgramNeverWaits) {
   EXPECT_NEAR(planner.resident_pass_ms(), 8 * 0.06, 0.02);
 }
 
+// Meters keep the last passes only (PassMeter::kKept, at most twice as many).
+TEST(PlannerOfManyPassesTest, PassesAreFoundFromTheFirstOnHoweverManyThereAre) {
+  WrittenTrace trace;
+  const BufferId first = trace.allocate(4_MiB);
+  const BufferId second = trace.allocate(4_MiB);
+  constexpr std::size_t kPasses = 20'000;
+  for (std::size_t pass = 0; pass < kPasses; ++pass) {
+    trace.launch(1, {first}, 1000);
+    trace.launch(2, {second}, 1000);
+  }
+  const auto program = std::get<TracedProgram>(trace.program());
+  const TracedPasses passes = find_passes(program, 1'000'000);
+  EXPECT_GE(passes.size(), kPasses - 3);
+  EXPECT_LE(passes.begins.front(), 2U);
+  for (std::size_t i = 1; i < passes.begins.size(); ++i) {
+    ASSERT_EQ(passes.begins[i], passes.begins[i - 1] + 2) << i;
+  }
+}
+
 TEST(PlannerOfOnePassTest, AProgramThatDoesNotRepeatIsPlannedAsAWhole) {
   WrittenTrace trace;
   std::vector<BufferId> buffers;

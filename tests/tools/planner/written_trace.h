@@ -71,6 +71,8 @@ class WrittenTrace {
   }
   /// The program waits for the device.
   void wait() { host_ = std::max(host_, device_); }
+  /// The program does something else for so many nanoseconds.
+  void sleep(std::int64_t duration) { host_ += duration; }
   template <typename Event>
   void add(const Event& event) {
     writer_.add(next(), event);

@@ -76,11 +76,16 @@ TracedPasses find_passes(const TracedProgram& program, std::size_t most_launches
     if (passes.begins.empty()) passes.begins.push_back(pass.begin);
     passes.begins.push_back(pass.end);
   }
-  while (passes.size() > 0 && passes.begins.front() >= length) {
-    const std::size_t first = passes.begins.front();
-    if (!are_alike(program, first - length, first, std::min(length, launches - first))) break;
-    passes.begins.insert(passes.begins.begin(), first - length);
+  if (passes.size() == 0) return passes;
+  // A meter keeps the last passes only, so that of a long trace most are found here.
+  std::vector<std::size_t> before;
+  std::size_t first = passes.begins.front();
+  while (first >= length &&
+         are_alike(program, first - length, first, std::min(length, launches - first))) {
+    first -= length;
+    before.push_back(first);
   }
+  passes.begins.insert(passes.begins.begin(), before.rbegin(), before.rend());
   return passes;
 }
 
