@@ -79,6 +79,8 @@ class TraceReader {
   /// The same for all chunks. @return nullopt, or what is wrong.
   [[nodiscard]] std::optional<TraceError> read_all(TraceVisitor& visitor);
 
+  /// How many bytes of the file have been read.
+  [[nodiscard]] std::uint64_t offset() const { return offset_; }
   /// REQUIRES: read_chunk() returned false.
   [[nodiscard]] const TraceEnding& ending() const { return ending_; }
 

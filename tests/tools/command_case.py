@@ -5,10 +5,23 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+from collections.abc import Iterator
 from pathlib import Path
 
 BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", "build/dev")).resolve()
 FAKE_DRIVER = BUILD / "tests" / "libfake_driver.so"
+
+
+def files_that_are_no_traces(good: bytes) -> list[bytes]:
+    """What may be taken for the trace `good`: empty, foreign, cut off in its header, of a newer version."""
+    newer = good[:8] + b"\x09\x00" + good[10:]
+    return [b"", b"time_ms,event\n" * 20, good[:10], good[:30], newer]
+
+
+def damaged_traces(good: bytes) -> Iterator[bytes]:
+    """The trace `good` with a bit changed in one place after another, behind its header."""
+    for at in range(24, len(good), max(1, len(good) // 23)):
+        yield good[:at] + bytes([good[at] ^ 0x40]) + good[at + 1:]
 
 
 class CommandCase(unittest.TestCase):

@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 
 import trace_processor
-from command_case import BUILD, CommandCase
+from command_case import BUILD, CommandCase, damaged_traces, files_that_are_no_traces
 
 BAD_USAGE, PROBLEM = 2, 1
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", ".")).resolve()
@@ -360,6 +360,31 @@ class Output(ExportCase):
             self.assertEqual(finished.stderr,
                              f"superpipe export: {format_name} is binary and standard output a terminal; name a file with -o FILE\n")
 
+    def test_a_terminal_is_told_how_far_it_is(self) -> None:
+        def on_a_terminal(*words: str, both: bool = False) -> str:
+            ours, theirs = pty.openpty()
+            subprocess.run([self.prefix / "bin" / "superpipe", *words], stderr=theirs, check=True, timeout=60,
+                           stdout=theirs if both else subprocess.DEVNULL, cwd=self.root)
+            os.close(theirs)
+            said = b""
+            try:
+                while part := os.read(ours, 65536):
+                    said += part
+            except OSError:  # all has been read, and nobody is left to write
+                pass
+            os.close(ours)
+            return said.decode()
+
+        clear = "\r\033[K"
+        said = on_a_terminal("export", "run.sptrace", "--format", "csv")
+        self.assertRegex(said, r"^\r\033\[Ksuperpipe export: read [\d.]+ \w+ of [\d.]+ \w+\r")
+        self.assertTrue(said.endswith(f"{clear}superpipe export: writing run.csv{clear}"), repr(said))
+        said = on_a_terminal("plan", "run.sptrace", "--gpu-mem", "1G")
+        self.assertIn(f"{clear}superpipe plan: reading run.sptrace{clear}", said)
+        self.assertIn(f"{clear}superpipe plan: budget 1 of 1{clear}", said)
+        # What is asked for is not mixed with it.
+        self.assertNotIn("\033", on_a_terminal("export", "run.sptrace", "--format", "csv", "-o", "-", both=True))
+
     def test_problems(self) -> None:
         folder = self.root / "folder"
         folder.mkdir()
@@ -405,23 +430,19 @@ class BadInput(ExportCase):
         self.assertEqual([left.name for left in self.root.iterdir() if left.name.endswith(".part")], [])
 
     def test_files_that_are_no_traces(self) -> None:
-        good = self.trace.read_bytes()
-        bad = self.root / "bad.sptrace"
         self.refused(self.root / "nowhere", "No such file or directory")
         self.refused(self.root, "no regular file")
-        for content in (b"", b"time_ms,event\n" * 20, good[:10], good[:30], good[:8] + b"\x09\x00" + good[10:]):
+        bad = self.root / "bad.sptrace"
+        for content in files_that_are_no_traces(self.trace.read_bytes()):
             bad.write_bytes(content)
             self.refused(bad)
 
     def test_damage_is_found_wherever_it_is(self) -> None:
-        good = self.trace.read_bytes()
         bad = self.root / "bad.sptrace"
-        for at in range(24, len(good), max(1, len(good) // 23)):
-            damaged = bytearray(good)
-            damaged[at] ^= 0x40
-            bad.write_bytes(bytes(damaged))
+        for number, content in enumerate(damaged_traces(self.trace.read_bytes())):
+            bad.write_bytes(content)
             finished = self.run_superpipe("export", str(bad), "--format", "csv", "-o", str(self.root / "output"))
-            with self.subTest(at=at):
+            with self.subTest(number=number):
                 self.assert_one_line(finished, BAD_USAGE, str(bad))
                 self.assertFalse((self.root / "output").exists())
 

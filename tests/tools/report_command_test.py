@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import pty
 import re
 import resource
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from command_case import BUILD, CommandCase
+from command_case import BUILD, CommandCase, damaged_traces, files_that_are_no_traces
 
 BAD_USAGE = 2
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", ".")).resolve()
@@ -37,6 +38,21 @@ class ReportCase(CommandCase):
         finished = self.run_superpipe("report", *words, "-o", str(self.page))
         self.assertEqual((finished.returncode, finished.stdout, finished.stderr), (0, f"wrote {self.page}\n", ""))
         return data_of(self.page)
+
+
+class Progress(ReportCase):
+    def test_name_of_a_trace_does_not_steer_the_terminal(self) -> None:
+        trace = self.root / "run\x1b[2J.sptrace"
+        self.write_trace(trace)
+        reader, terminal = pty.openpty()
+        self.addCleanup(os.close, reader)
+        self.addCleanup(os.close, terminal)
+        subprocess.run([self.prefix / "bin" / "superpipe", "report", trace, "-o", self.page, "--no-plan"], check=True,
+                       stdout=subprocess.DEVNULL, stderr=terminal, timeout=60)
+        shown = os.read(reader, 65536)
+        self.assertIn(b"reading", shown)
+        self.assertIn(b"run?[2J.sptrace", shown)
+        self.assertNotIn(b"\x1b[2J", shown)
 
 
 class Figures(ReportCase):
@@ -155,21 +171,17 @@ class BadInput(ReportCase):
             self.assertEqual([left.name for left in self.root.iterdir() if left.name.startswith("report.html")], [])
 
     def test_files_that_are_no_traces(self) -> None:
-        good = self.trace.read_bytes()
-        bad = self.root / "bad.sptrace"
         self.refused(self.root / "nowhere", "No such file or directory")
         self.refused(self.root, "no regular file")
-        for content in (b"", b"time_ms,event\n" * 20, good[:10], good[:30], good[:8] + b"\x09\x00" + good[10:]):
+        bad = self.root / "bad.sptrace"
+        for content in files_that_are_no_traces(self.trace.read_bytes()):
             bad.write_bytes(content)
             self.refused(bad)
 
     def test_damage_is_found_wherever_it_is(self) -> None:
-        good = self.trace.read_bytes()
         bad = self.root / "bad.sptrace"
-        for at in range(24, len(good), max(1, len(good) // 23)):
-            damaged = bytearray(good)
-            damaged[at] ^= 0x40
-            bad.write_bytes(bytes(damaged))
+        for content in damaged_traces(self.trace.read_bytes()):
+            bad.write_bytes(content)
             self.refused(bad)
 
     def test_process_that_died(self) -> None:

@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iostream>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "policy/budget.h"
 #include "profiler/trace_file.h"
 #include "profiler/trace_reader.h"
 #include "tools/superpipe/exit_code.h"
@@ -21,6 +24,7 @@
 #include "tools/superpipe/export_snapshot.h"
 #include "tools/superpipe/export_stacks.h"
 #include "tools/superpipe/export_tracks.h"
+#include "tools/superpipe/progress_line.h"
 #include "tools/superpipe/trace_exporter.h"
 
 namespace superpipe::cli {
@@ -97,6 +101,13 @@ bool is_same_file(const std::string& one, const std::string& other) {
          S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
+// " of 12 MiB"; empty where that is not known.
+std::string size_of_trace(const std::string& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  return " of " + format_bytes(Bytes{static_cast<std::uint64_t>(status.st_size)});
+}
+
 // What whoever looks at the result has to know.
 void say_what_is_missing(const std::string& file, const TraceEnding& ending) {
   if (!ending.is_complete) {
@@ -166,14 +177,19 @@ int export_command(const ExportOptions& options) {
 
   const auto weight = stack_weight_named(options.stacks).value_or(StackWeight::kAllocated);
   const Export made = format.make(*file, weight);
+  ProgressLine progress("export", output != "-" || ::isatty(STDOUT_FILENO) != 1);
   made.exporter->begin(reader->properties());
   for (;;) {
+    progress.say("read " + format_bytes(Bytes{reader->offset()}) + size_of_trace(options.file));
     const TraceResult<bool> more = reader->read_chunk(*made.exporter);
+    if (!more.ok() || !*more || file->problem()) progress.clear();
     if (!more.ok()) return fail_export(kBadUsage, more.error().message);
     if (!*more) break;
     if (file->problem()) return fail_export(kProblemFound, *file->problem());
   }
+  progress.begin("writing " + output);
   made.exporter->finish();
+  progress.clear();
   if (const auto failed = file->finish()) return fail_export(kProblemFound, *failed);
   say_what_is_missing(options.file, reader->ending());
   if (output != "-") std::cout << "wrote " << output << '\n';

@@ -1,8 +1,9 @@
 #include "tools/superpipe/live_text.h"
 
-#include <algorithm>
 #include <charconv>
 #include <fstream>
+
+#include "tools/superpipe/plain_text.h"
 
 namespace superpipe::cli {
 namespace {
@@ -16,12 +17,6 @@ std::optional<int> pid_in(const std::string& text) {
   const auto read = std::from_chars(text.data(), text.data() + text.size(), pid);
   const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
   return whole && pid > 0 ? std::optional(pid) : std::nullopt;
-}
-
-std::string plain_text(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return c < ' ' || c > '~'; }, '?');
-  return text;
 }
 
 std::string process_name(int pid) {

@@ -11,10 +11,6 @@ namespace superpipe::cli {
 /// The id of a process that `text` is; nullopt if it is none.
 [[nodiscard]] std::optional<int> pid_in(const std::string& text);
 
-/// `text` with a question mark for each byte that is no printable ASCII character: what others
-/// chose does not steer the terminal.
-[[nodiscard]] std::string plain_text(std::string text);
-
 /// The name of the program that a process runs, as plain_text(), of at most 15 characters; empty if
 /// there is no such process.
 [[nodiscard]] std::string process_name(int pid);

@@ -1,7 +1,5 @@
 #include "tools/superpipe/plan_command.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -26,6 +24,7 @@
 #include "tools/superpipe/planner/cards.h"
 #include "tools/superpipe/planner/planner.h"
 #include "tools/superpipe/planner/trade_off_svg.h"
+#include "tools/superpipe/progress_line.h"
 
 namespace superpipe::cli {
 namespace {
@@ -295,27 +294,6 @@ void recommend(const std::vector<Prediction>& rows, const Planner& planner) {
             << mebibytes(best->question.gpu_mem) << " -- COMMAND\n";
 }
 
-/// Says on a terminal how far the answers are.
-class PlanProgress {
- public:
-  explicit PlanProgress(std::size_t all) : all_(all), is_shown_(::isatty(STDERR_FILENO) == 1) {}
-  ~PlanProgress() {
-    if (is_shown_) std::cerr << "\r\033[K" << std::flush;
-  }
-  PlanProgress(const PlanProgress&) = delete;
-  PlanProgress& operator=(const PlanProgress&) = delete;
-
-  void next() {
-    ++done_;
-    if (is_shown_) std::cerr << "\rsuperpipe plan: " << done_ << " of " << all_ << std::flush;
-  }
-
- private:
-  std::size_t all_;
-  bool is_shown_;
-  std::size_t done_ = 0;
-};
-
 std::vector<Prediction> predict_all(const Planner& planner, const Request& request, bool sweep) {
   std::vector<PlanQuestion> questions;
   if (request.k) {
@@ -328,10 +306,11 @@ std::vector<Prediction> predict_all(const Planner& planner, const Request& reque
       for (const Bytes budget : budgets) questions.push_back({policy, budget, {}, {}});
     }
   }
-  PlanProgress progress(questions.size());
+  ProgressLine progress("plan");
   std::vector<Prediction> rows;
   for (const PlanQuestion& question : questions) {
-    progress.next();
+    progress.say("budget " + std::to_string(rows.size() + 1) + " of " +
+                 std::to_string(questions.size()));
     rows.push_back(planner.predict(question));
   }
   return rows;
@@ -376,6 +355,8 @@ int say_fit(const TracedProgram& program, const PlanOptions& options) {
 std::variant<TracedProgram, std::string> read_program(const std::string& path) {
   auto reader = TraceReader::open(path);
   if (!reader.ok()) return reader.error().message;
+  ProgressLine progress("plan");
+  progress.begin("reading " + path);
   auto program = TracedProgram::read(*reader);
   if (const auto* const problem = std::get_if<std::string>(&program)) {
     const bool names_file = problem->find(path) != std::string::npos;

@@ -15,6 +15,7 @@
 #include "tools/superpipe/export_sink.h"
 #include "tools/superpipe/planner/cards.h"
 #include "tools/superpipe/planner/planner.h"
+#include "tools/superpipe/progress_line.h"
 #include "tools/superpipe/report/report_page.h"
 #include "tools/superpipe/report/trace_report.h"
 #include "tools/superpipe/report/traced_layers.h"
@@ -36,25 +37,6 @@ int fail_report(const std::string& line) {
   return kBadUsage;
 }
 
-/// Says on a terminal how far the work is.
-class ReportProgress {
- public:
-  ReportProgress() : is_shown_(::isatty(STDERR_FILENO) == 1) {}
-  ~ReportProgress() { clear(); }
-  ReportProgress(const ReportProgress&) = delete;
-  ReportProgress& operator=(const ReportProgress&) = delete;
-
-  void say(const std::string& what) {
-    if (is_shown_) std::cerr << "\r\033[Ksuperpipe report: " << what << std::flush;
-  }
-  void clear() {
-    if (is_shown_) std::cerr << "\r\033[K" << std::flush;
-  }
-
- private:
-  bool is_shown_;
-};
-
 bool is_the_same_file(const std::string& one, const std::string& other) {
   struct stat first;
   struct stat second;
@@ -72,10 +54,10 @@ struct Preparation {
 
 // @return what is wrong with the file.
 std::optional<std::string> prepare_trace(const std::string& file, const ReportOptions& options,
-                                         ReportProgress& progress, Preparation& made) {
+                                         ProgressLine& progress, Preparation& made) {
   auto reader = TraceReader::open(file);
   if (!reader.ok()) return reader.error().message;
-  progress.say("reading " + file);
+  progress.begin("reading " + file);
   auto read = TracedProgram::read(*reader);
   if (const auto* const problem = std::get_if<std::string>(&read)) {
     // A trace without launches is a trace; where reading failed, the second reading says so.
@@ -173,7 +155,7 @@ int report_command(const ReportOptions& options) {
   std::string problem;
   const auto page = ExportFile::open(options.output, problem);
   if (page == nullptr) return fail_report(problem);
-  ReportProgress progress;
+  ProgressLine progress("report");
   std::vector<std::unique_ptr<TraceReport>> reports;
   std::vector<ReportedTrace> traces;
   for (const std::string& file : options.files) {
@@ -182,7 +164,7 @@ int report_command(const ReportOptions& options) {
       progress.clear();
       return fail_report(*wrong);
     }
-    progress.say("adding up " + file);
+    progress.begin("adding up " + file);
     auto reader = TraceReader::open(file);
     if (!reader.ok()) return fail_report(reader.error().message);
     reports.push_back(std::make_unique<TraceReport>(std::move(made.layers)));
