@@ -5,7 +5,8 @@
 namespace superpipe::cli {
 
 inline constexpr int kSuccess = 0;
-/// doctor: something stands in the way; budget: not done; export: the output cannot be written
+/// doctor: something stands in the way; budget: not done; export: the output cannot be written;
+/// diff: worse by more than is allowed
 inline constexpr int kProblemFound = 1;
 inline constexpr int kBadUsage = 2;         ///< a bad flag or file; report: no page can be written
 inline constexpr int kCannotRun = 125;      ///< no driver, or a part of superpipe is missing

@@ -25,7 +25,7 @@ namespace superpipe::cli {
 /// sites. A stall counts for the kernel that waited, and is shared out among the groups whose bytes
 /// came late, by those bytes: of fetches, or, where none was late, of new pages that had to wait
 /// for room. So the stalls of all kernels, and those of all groups, sum up to stall_ns().
-class TraceReport final : public TraceExporter {
+class TraceReport : public TraceExporter {
  public:
   /// Points of a series, and columns of a group's residency, at most.
   static constexpr std::size_t kMostPoints = 2048;
