@@ -29,8 +29,11 @@ endforeach()
 # The doctor's kernels for simgpu, beside the command.
 install(TARGETS superpipe_cli_simgpu LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-# The manual page, made from the settings (tools/superpipe/run_manual.h).
-install(FILES ${CMAKE_BINARY_DIR}/share/man/man1/superpipe-run.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+# Manual pages and completion for shells, made from the command line's words (tools/superpipe/print_manuals.cc).
+install(DIRECTORY ${CMAKE_BINARY_DIR}/share/man/man1 DESTINATION ${CMAKE_INSTALL_MANDIR})
+foreach(folder bash-completion/completions zsh/site-functions fish/vendor_completions.d)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/${folder}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/${folder})
+endforeach()
 
 # All that is installed, without tests and benchmarks.
 add_custom_target(superpipe_parts)

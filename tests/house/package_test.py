@@ -44,7 +44,9 @@ class Package(unittest.TestCase):
         for part in ("bin/superpipe", "lib/libsuperpipe.so", "lib/libsuperpipe.simgpu.so", "lib/superpipe/simgpu/libcuda.so.1",
                      "lib/superpipe/simgpu/libcudart.so.13", "bin/superpipe-minilm", "bin/superpipe-minilm.simgpu.so",
                      "bin/superpipe-layers", "bin/superpipe-layers.simgpu.so", "bin/superpipe.simgpu.so",
-                     "lib/cmake/superpipe/superpipeConfig.cmake", "share/man/man1/superpipe-run.1"):
+                     "lib/cmake/superpipe/superpipeConfig.cmake", "share/man/man1/superpipe.1", "share/man/man1/superpipe-run.1",
+                     "share/bash-completion/completions/superpipe", "share/zsh/site-functions/_superpipe",
+                     "share/fish/vendor_completions.d/superpipe.fish"):
             with self.subTest(part=part):
                 self.assertTrue((self.prefix / part).is_file())
 

@@ -1,6 +1,7 @@
-"""README's table of settings is what policy/settings.cc says, and the manual page is one that man can show."""
+"""README's table of settings is what policy/settings.cc says, and manual pages are those that man can show."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -56,27 +57,60 @@ class ReadmeTable(unittest.TestCase):
             self.assertEqual(settings_table("--check", self.copy).returncode, 1)
 
 
-class ManualPage(unittest.TestCase):
-    PAGE = BUILD / "share" / "man" / "man1" / "superpipe-run.1"
+class ManualPages(unittest.TestCase):
+    PAGES = sorted((BUILD / "share" / "man" / "man1").glob("*.1"))
 
-    def test_is_built_from_the_settings(self) -> None:
-        printed = subprocess.run([BUILD / "tools" / "print_run_manual", "page"], capture_output=True, text=True, check=True)
-        self.assertEqual(self.PAGE.read_text(encoding="utf-8"), printed.stdout)
+    def test_there_is_one_for_the_command_and_each_subcommand(self) -> None:
+        told = subprocess.run([BUILD / "bin" / "superpipe", "--help"], capture_output=True, text=True, check=True).stdout
+        subcommands = re.findall(r"^  (\w+) ", told[told.index("Subcommands:"):], re.MULTILINE)
+        self.assertIn("run", subcommands)
+        self.assertEqual(sorted(page.stem for page in self.PAGES),
+                         sorted(["superpipe", *(f"superpipe-{name}" for name in subcommands)]))
+
+    def test_every_flag_of_help_has_an_entry(self) -> None:
+        for page in self.PAGES:
+            words = page.stem.split("-")[1:]
+            told = subprocess.run([BUILD / "bin" / "superpipe", *words, "--help"], capture_output=True, text=True, check=True)
+            flags = re.findall(r"^  (-\S+)", told.stdout, re.MULTILINE)
+            self.assertIn("-h,--help", flags)
+            text = page.read_text(encoding="utf-8")
+            for flag in ",".join(flags).split(","):
+                with self.subTest(page=page.name, flag=flag):
+                    self.assertIn("\\fB" + flag.replace("-", "\\-") + "\\fR", text)
 
     @unittest.skipUnless(shutil.which("groff"), "there is no groff")
-    def test_is_shown_without_warnings(self) -> None:
-        self.assertEqual(self.warnings(self.PAGE.read_text(encoding="utf-8")), "")
+    def test_groff_has_no_warnings(self) -> None:
+        for page in self.PAGES:
+            self.assertEqual(self.groff(page.read_text(encoding="utf-8")), "")
         # What is looked for would be found.
-        self.assertNotEqual(self.warnings(".TH X 1\n.SH NAME\n.nosuchmacro\n"), "")
+        self.assertNotEqual(self.groff(".TH X 1\n.SH NAME\n.nosuchmacro\n"), "")
+
+    @unittest.skipUnless(shutil.which("mandoc"), "there is no mandoc (scripts/setup --developer)")
+    def test_mandoc_has_no_warnings(self) -> None:
+        for page in self.PAGES:
+            with self.subTest(page=page.name):
+                self.assertEqual(self.mandoc(page.read_text(encoding="utf-8")), [])
+        self.assertNotEqual(self.mandoc(".TH X 1\n.SH NAME\n.nosuchmacro\n"), [])
 
     @staticmethod
-    def warnings(page: str) -> str:
+    def groff(page: str) -> str:
         return subprocess.run(["groff", "-man", "-ww", "-z"], input=page, capture_output=True, text=True,
                               timeout=60).stderr
 
+    @staticmethod
+    def mandoc(page: str) -> list[str]:
+        told = subprocess.run(["mandoc", "-T", "lint", "-W", "warning"], input=page, capture_output=True, text=True, timeout=60)
+        # The same sources always make the same page, which therefore has no date.
+        return [line for line in (told.stdout + told.stderr).splitlines() if "missing date" not in line]
+
     def test_printer_refuses_what_it_does_not_print(self) -> None:
-        for words in ((), ("poem",), ("page", "table")):
-            self.assertEqual(subprocess.run([BUILD / "tools" / "print_run_manual", *words], capture_output=True).returncode, 2)
+        for words in ((), ("poem",), ("share",), ("table", "share")):
+            self.assertEqual(subprocess.run([BUILD / "tools" / "print_manuals", *words], capture_output=True).returncode, 2)
+
+    def test_printer_says_what_it_cannot_write(self) -> None:
+        told = subprocess.run([BUILD / "tools" / "print_manuals", "share", "/proc/nowhere"], capture_output=True, text=True)
+        self.assertEqual(told.returncode, 1)
+        self.assertIn("print_manuals: ", told.stderr)
 
 
 if __name__ == "__main__":

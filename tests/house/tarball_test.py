@@ -62,7 +62,9 @@ class Tarball(unittest.TestCase):
     def test_holds_every_part(self) -> None:
         for part in ("bin/superpipe", "lib/libsuperpipe.so", "lib/superpipe/simgpu/libcuda.so.1",
                      "lib/superpipe/simgpu/libcudart.so.13", "lib/superpipe/cuda/libcudart.so.13",
-                     "bin/superpipe-minilm", "bin/superpipe-layers", "share/man/man1/superpipe-run.1", "libexec/superpipe/conformance",
+                     "bin/superpipe-minilm", "bin/superpipe-layers", "share/man/man1/superpipe.1", "share/man/man1/superpipe-run.1",
+                     "share/bash-completion/completions/superpipe", "share/zsh/site-functions/_superpipe",
+                     "share/fish/vendor_completions.d/superpipe.fish", "libexec/superpipe/conformance",
                      "libexec/superpipe/launch_hook_bench", "scripts/demo_runs.py",
                      "libexec/superpipe/random_device_program", "libexec/superpipe/kernels.fatbin", "scripts/gpu_check.sh",
                      "scripts/gpu_check/main.py", "scripts/frameworks/torch_inference.py"):

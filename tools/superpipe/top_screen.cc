@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "policy/budget.h"
+#include "tools/superpipe/command_line/manual.h"
 #include "tools/superpipe/live_text.h"
-#include "tools/superpipe/run_manual.h"
 
 namespace superpipe::cli {
 

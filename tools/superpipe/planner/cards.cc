@@ -72,4 +72,11 @@ std::optional<Bandwidth> link_named(std::string_view name) {
   return Bandwidth{speed * 1e9};
 }
 
+std::vector<std::string_view> link_names() {
+  std::vector<std::string_view> names;
+  names.reserve(kLinks.size());
+  for (const auto& link : kLinks) names.push_back(link.first);
+  return names;
+}
+
 }  // namespace superpipe::cli

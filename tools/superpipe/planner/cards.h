@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "policy/timing_model.h"
 #include "policy/units.h"
@@ -29,5 +30,8 @@ struct Card {
 /// "gen5" are PCI Express with 16 lanes as measured in practice, "gen4x8" has half of it, and a
 /// number is GB/s. @return nullopt for anything else.
 [[nodiscard]] std::optional<Bandwidth> link_named(std::string_view name);
+
+/// The names that link_named() knows.
+[[nodiscard]] std::vector<std::string_view> link_names();
 
 }  // namespace superpipe::cli

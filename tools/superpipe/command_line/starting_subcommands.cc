@@ -1,0 +1,232 @@
+// The subcommands that start a program.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policy/settings.h"
+#include "tools/superpipe/command_line/subcommands.h"
+#include "tools/superpipe/exit_code.h"
+#include "tools/superpipe/run_command.h"
+#include "tools/superpipe/run_environment.h"
+#include "tools/superpipe/run_options.h"
+#include "tools/superpipe/verify_command.h"
+
+namespace superpipe::cli {
+namespace {
+
+constexpr const char* kSizes =
+    "SIZE is bytes, or K, M, G, T (KiB, MiB, ...) as powers of 1024, or a percentage of the device "
+    "(--host-mem: of the host's memory).";
+
+// What shells offer for the flag of `setting`.
+Values values_of_setting(const Setting& setting) {
+  Values values;
+  values.choices.assign(setting.choices.begin(), setting.choices.end());
+  switch (setting.kind) {
+    case SettingKind::kSwitch:
+      values.kind = ValueKind::kNone;
+      break;
+    case SettingKind::kChoice:
+      values.kind = ValueKind::kChoice;
+      break;
+    case SettingKind::kSize:
+    case SettingKind::kSizeOrZero:
+      values.kind = ValueKind::kSize;
+      break;
+    case SettingKind::kOutputFile:
+    case SettingKind::kLibraryFile:
+      values.kind = ValueKind::kFile;
+      break;
+    case SettingKind::kLog:
+      values.kind = ValueKind::kLog;
+      break;
+    case SettingKind::kCount:
+    case SettingKind::kNotAvailable:
+      break;
+  }
+  return values;
+}
+
+std::vector<ManualEntry> run_exit_codes() {
+  return {{std::to_string(kBadUsage), "bad usage"},
+          {std::to_string(kCannotRun), "superpipe cannot run here"},
+          {std::to_string(kNotExecutable), "the command cannot be executed"},
+          {std::to_string(kCommandNotFound), "there is no such command"}};
+}
+
+/// A subcommand that starts a program: what stands after "--".
+class StartingSubcommand : public Subcommand {
+ public:
+  std::string too_much(const std::string& word) const override {
+    return "'" + word + "' is not a flag; put the command after \"--\": superpipe " + name() +
+           " [FLAGS] -- " + word + " ...";
+  }
+  bool takes_command() const override { return true; }
+  std::string variable_of_flag(const std::string& flag) const override {
+    for (const Setting& setting : all_settings()) {
+      if (flag == setting.flag) return setting.variable;
+    }
+    return {};
+  }
+
+ protected:
+  /// Adds the flags of `superpipe run` but `left_out`.
+  void add_run_flags(CLI::App& app, RunOptions& options, std::optional<SettingId> left_out = {}) {
+    for (const Setting& setting : all_settings()) {
+      if (!setting.has_flag() || setting.id == left_out) continue;
+      std::string& value = options.flag(setting.id);
+      CLI::Option* option = nullptr;
+      if (setting.kind == SettingKind::kSwitch) {
+        option = app.add_flag_callback(
+            setting.flag, [&value] { value = "1"; }, description_of(setting));
+      } else {
+        option = &add(app, setting.flag, value, description_of(setting), setting.placeholder);
+      }
+      // It is known, to be refused by a line that says why; nobody need read of it.
+      if (!setting.is_available()) option->group("");
+      complete_with(*option, values_of_setting(setting));
+    }
+  }
+  /// Puts the command of `line` into `options`. @return the exit code if there is none.
+  std::optional<int> take_command(const CommandLine& line, RunOptions& options) const {
+    if (line.command) options.command = *line.command;
+    if (!options.command.empty() && !options.command.front().empty()) return std::nullopt;
+    return bad_usage(
+        name(), "no command; put it after \"--\": superpipe " + name() + " [FLAGS] -- COMMAND ...");
+  }
+};
+
+class RunSubcommand final : public StartingSubcommand {
+ public:
+  std::string name() const override { return "run"; }
+  std::string purpose() const override { return "Run a command under superpipe"; }
+  void add_to(CLI::App& run) override { add_run_flags(run, options_); }
+  Manual manual() const override {
+    return {
+        .synopsis = "[FLAGS] -- COMMAND [ARGUMENTS...]",
+        .description =
+            {"Puts superpipe's library in front of the CUDA driver and replaces itself by COMMAND. "
+             "The library learns which buffers each kernel uses, keeps k of the model's layers on "
+             "the device and the rest in host memory, and brings every layer back before it is "
+             "needed. Results are bit-identical.",
+             "A bad flag is refused before anything starts. A bad variable is said in one line, "
+             "and the program runs without superpipe."},
+        .examples =
+            {{"superpipe run --k 4 --k-prime 2 -- python generate.py",
+              "4 layers on the device, moved 2 at a time"},
+             {"superpipe run --gpu-mem 6G -- ./train", "as many layers as 6 GiB hold"},
+             {R"(superpipe run --simulate --k 2 -- superpipe-minilm "one sentence" "another")",
+              "without a GPU, on a simulated one"}},
+        .notes = {kSizes,
+                  "Each flag mirrors a variable (--host-mem is SUPERPIPE_HOST_MEM); a flag wins "
+                  "over its variable."},
+        .exits_as_command = true,
+        .exit_codes = run_exit_codes()};
+  }
+  int start(const CommandLine& line) override {
+    if (const auto code = take_command(line, options_)) return *code;
+    if (const auto problem = problem_with(options_)) return bad_usage(name(), *problem);
+    return run_command(options_);
+  }
+
+ private:
+  RunOptions options_;
+};
+
+/// The same with a trace, whose flag is short and comes first.
+class ProfileSubcommand final : public StartingSubcommand {
+ public:
+  std::string name() const override { return "profile"; }
+  std::string purpose() const override { return "Run a command and record a trace of it"; }
+  void add_to(CLI::App& profile) override {
+    options_.subcommand = "profile";
+    add(profile, "-o,--trace", options_.flag(SettingId::kTrace),
+        "The file to record in; an old one is overwritten", "FILE");
+    add_run_flags(profile, options_, SettingId::kTrace);
+  }
+  Manual manual() const override {
+    return {
+        .synopsis = "-o FILE [FLAGS] -- COMMAND [ARGUMENTS...]",
+        .examples = {{"superpipe profile -o run.sptrace -- python generate.py",
+                      "with what the device has free"},
+                     {"superpipe profile -o run.sptrace --gpu-mem 6G -- python generate.py",
+                      "while it runs with 6 GiB"},
+                     {"superpipe profile -o run.sptrace --simulate -- superpipe-layers",
+                      "without a GPU"}},
+        .notes = {"It takes the flags of superpipe run, and runs the command in the same way. At "
+                  "its end a line says what was recorded. A command of several processes writes "
+                  "run.sptrace, run.sptrace.PID and so on; name the first to those who read them."},
+        .exits_as_command = true,
+        .exit_codes = run_exit_codes()};
+  }
+  int start(const CommandLine& line) override {
+    if (options_.flag(SettingId::kTrace).empty()) {
+      return bad_usage(name(), "no file; name the one to record in with -o FILE");
+    }
+    if (switched_off()) {
+      return bad_usage(name(), "SUPERPIPE_OFF=1 is set, and nothing is recorded without superpipe");
+    }
+    if (const auto code = take_command(line, options_)) return *code;
+    if (const auto problem = problem_with(options_)) return bad_usage(name(), *problem);
+    return run_command(options_);
+  }
+
+ private:
+  RunOptions options_;
+};
+
+class VerifySubcommand final : public StartingSubcommand {
+ public:
+  std::string name() const override { return "verify"; }
+  std::string purpose() const override {
+    return "Compare what a command copies out of the device without and with superpipe";
+  }
+  void add_to(CLI::App& verify) override {
+    add(verify, "--budget", options_.budgets,
+        "Run with each of these as --gpu-mem (default: what is free, and half of what the program "
+        "then takes)",
+        "SIZE,...");
+    verify.add_flag("--json", options_.json, "Write one JSON object instead of text");
+    add_run_flags(verify, options_.run);
+  }
+  Manual manual() const override {
+    return {.synopsis = "[FLAGS] -- COMMAND [ARGUMENTS...]",
+            .examples = {{"superpipe verify -- python3 train.py",
+                          "with all the memory that is free, and with half of what that took"},
+                         {"superpipe verify --budget 60%,6G -- ./program", "with two budgets"},
+                         {"superpipe verify --simulate -- ./program", "on simgpu"}},
+            .notes = {"The program runs twice without superpipe first: what then changes from run "
+                      "to run is not compared. Compared are all copies from the device to the host "
+                      "but those that graphs make, the exit code and the lines of standard output. "
+                      "Standard input is empty. Other flags are those of superpipe run."},
+            .exit_codes = {{std::to_string(kSuccess), "the same"},
+                           {std::to_string(kProblemFound), "not, or nothing could be compared"},
+                           {std::to_string(kBadUsage), "bad usage"},
+                           {"125 to 127", "the program could not be started"}}};
+  }
+  int start(const CommandLine& line) override {
+    if (const auto code = take_command(line, options_.run)) return *code;
+    if (const auto problem = problem_with(options_)) return bad_usage(name(), *problem);
+    return verify_command(options_);
+  }
+
+ private:
+  VerifyOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_run_subcommand() { return std::make_unique<RunSubcommand>(); }
+
+std::unique_ptr<Subcommand> make_profile_subcommand() {
+  return std::make_unique<ProfileSubcommand>();
+}
+
+std::unique_ptr<Subcommand> make_verify_subcommand() {
+  return std::make_unique<VerifySubcommand>();
+}
+
+}  // namespace superpipe::cli
