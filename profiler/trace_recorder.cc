@@ -89,7 +89,11 @@ TraceRing* TraceRecorder::find_or_make_ring() {
 TraceIndex TraceRecorder::intern_text(std::string_view text) noexcept try {
   const std::lock_guard lock(mutex_);
   std::string kept(text.substr(0, TraceWriter::kMostTextBytes));
-  const auto known = texts_.find(kept);
+  auto known = texts_.find(kept);
+  if (known == texts_.end() && texts_.size() >= kMostTexts) {
+    kept = kTextOfOthers;
+    known = texts_.find(kept);
+  }
   if (known != texts_.end()) return known->second;
   const auto index = static_cast<TraceIndex>(texts_.size() + 1);
   new_texts_.emplace_back(index, kept);

@@ -97,6 +97,10 @@ class TraceRecorder {
     add_raw(time, raw);
   }
 
+  /// Different texts that are recorded; all others are one text, kTextOfOthers.
+  static constexpr std::size_t kMostTexts = 65'536;
+  static constexpr std::string_view kTextOfOthers = "(one text of too many)";
+
   /// The index of a text for marks. Takes a lock. 0: host memory has run out.
   TraceIndex intern_text(std::string_view text) noexcept;
   /// The index of the call site with these return addresses, innermost first, and their hash.

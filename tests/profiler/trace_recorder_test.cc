@@ -120,6 +120,21 @@ TEST(TraceRecorder, WritesWhatIsRecorded) {
   EXPECT_EQ(recorder.totals().bytes, sink.bytes.size());
 }
 
+// A program that marks each step with its number must not take ever more memory.
+TEST(TraceRecorder, TextsBeyondTheMostAreOneText) {
+  MemorySink sink;
+  TraceRecorder recorder(sink, kStart, {});
+  ASSERT_EQ(recorder.begin({}), std::nullopt);
+  for (std::size_t i = 0; i < TraceRecorder::kMostTexts; ++i) {
+    EXPECT_EQ(recorder.intern_text("step " + std::to_string(i)), i + 1);
+  }
+  const TraceIndex others = recorder.intern_text("one more");
+  EXPECT_EQ(others, TraceRecorder::kMostTexts + 1);
+  EXPECT_EQ(recorder.intern_text("and another"), others);
+  EXPECT_EQ(recorder.intern_text("step 7"), 8U);
+  EXPECT_TRUE(recorder.finish(after(1)));
+}
+
 TEST(TraceRecorder, MergesThreadsByTime) {
   MemorySink sink;
   TraceRecorder recorder(sink, kStart, {});
