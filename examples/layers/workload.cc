@@ -1,5 +1,7 @@
 #include "examples/layers/workload.h"
 
+#include <nvtx3/nvToolsExt.h>
+
 #include <algorithm>
 
 #include "examples/layers/content.h"
@@ -152,6 +154,7 @@ std::vector<float> Workload::run() {
   std::vector<Event> marks(settings_.passes + 1);
   marks.front().record(clock);
   for (std::size_t pass = 0; pass < settings_.passes; ++pass) {
+    nvtxRangePushA("pass");
     if (settings_.mode == Mode::kTrain) {
       train_pass();
       next_lane(0);
@@ -163,6 +166,7 @@ std::vector<float> Workload::run() {
       }
     }
     marks[pass + 1].record(clock);
+    nvtxRangePop();
   }
   for (const Lane& lane : lanes_) lane.stream.synchronize();
   std::vector<float> milliseconds;
