@@ -10,6 +10,9 @@ endif()
 # Its kernels for simgpu, beside it: that is how simgpu finds them.
 install(TARGETS superpipe_simgpu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
+# What NVTX loads, beside it as well.
+install(TARGETS superpipe_nvtx LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
 # simgpu's files are looked for by their SONAME, so the whole chain of names comes along.
 foreach(target simgpu_driver simgpu_cudart simgpu_cublas simgpu_cublaslt)
   if(TARGET ${target})
@@ -37,7 +40,7 @@ endforeach()
 
 # All that is installed, without tests and benchmarks.
 add_custom_target(superpipe_parts)
-foreach(target superpipe_cli superpipe_cli_simgpu superpipe_manual superpipe superpipe_simgpu simgpu_driver simgpu_cudart simgpu_cublas
+foreach(target superpipe_cli superpipe_cli_simgpu superpipe_manual superpipe superpipe_nvtx superpipe_simgpu simgpu_driver simgpu_cudart simgpu_cublas
         simgpu_cublaslt superpipe_minilm superpipe_layers)
   if(TARGET ${target})
     add_dependencies(superpipe_parts ${target})

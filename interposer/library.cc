@@ -18,6 +18,7 @@
 #include "interposer/framework_environment.h"
 #include "interposer/hooks/lookup.h"
 #include "interposer/log.h"
+#include "interposer/nvtx/nvtx_marks.h"
 #include "interposer/process_configuration.h"
 #include "interposer/trace_recording.h"
 #include "interposer/version.h"
@@ -73,6 +74,7 @@ __attribute__((constructor)) void start() {
       // Else the path stays as it is, and who opens it says what is wrong.
       if (!no_folder) read.configuration.trace_file = path.string();
       begin_trace_run();
+      offer_to_nvtx();
       open_libunwind();
     }
     if (configuration.async_allocators) {
@@ -113,6 +115,12 @@ SUPERPIPE_EXPORT const char* superpipe_driver_path() {
 /// 1 while every function that cuGetProcAddress returned was mapped by pointer identity, else 0.
 SUPERPIPE_EXPORT int superpipe_pointer_identity_holds() {
   return superpipe::pointer_identity_holds() ? 1 : 0;
+}
+
+/// Receives what a module of the program marks through NVTX (interposer/nvtx/nvtx_marks.h). @return
+/// 1 if it does.
+SUPERPIPE_EXPORT int superpipe_attach_to_nvtx(NvtxGetExportTableFunc_t table) {
+  return superpipe::attach_to_nvtx(table) ? 1 : 0;
 }
 
 }  // extern "C"

@@ -78,8 +78,35 @@ class Recording(TraceCase):
         made_at = {str(a[4]) for a in trace.numbers("allocation") if a[0] > 0}
         self.assertEqual(len(made_at), 1)
         self.assertIn(made_at.pop(), sites)
+        self.check_marks(trace)
         self.assertIn("--passes", trace.properties["process.argument"])
         self.assertTrue(trace.properties["device.name"][0].startswith("simgpu"))
+
+    def check_marks(self, trace: Trace) -> None:
+        """The program pushes a range of NVTX around each of its passes, whose launches lie within."""
+        begin, end = "0", "1"
+        texts = {line[1]: " ".join(line[2:]) for line in trace.of("text")}
+        marks = trace.of("mark")
+        self.assertEqual([line[3] for line in marks], [begin, end] * PASSES)
+        self.assertEqual({texts[line[4]] for line in marks if line[3] == begin}, {"pass"})
+        within = [line for line in trace.lines if line[0] == "mark" or (line[0] == "launch" and len(line) > 6)]
+        a_pass = ["mark", *["launch"] * LAYER_COUNT, "mark"]
+        self.assertEqual([line[0] for line in within], a_pass * PASSES)
+
+    def test_marks_go_to_the_tool_that_the_user_chose(self) -> None:
+        outcome, trace = self.record(PROGRAM, environment={"NVTX_INJECTION64_PATH": "/no/such/tool.so"})
+        self.assertEqual(trace.counts["mark"], 0)
+        self.assertEqual(len(self.lines(outcome.stderr, "/no/such/tool.so")), 1, outcome.stderr)
+
+    def test_a_program_without_the_preload_loads_nothing_of_it(self) -> None:
+        """One that inherits the variable of NVTX, but not LD_PRELOAD."""
+        asks = """if True:
+            import ctypes, os
+            tool = ctypes.CDLL(os.environ["NVTX_INJECTION64_PATH"])
+            print(tool.InitializeInjectionNvtx2(None), "libsuperpipe.so" in open("/proc/self/maps").read())"""
+        outcome = run(["/usr/bin/env", "-u", "LD_PRELOAD", sys.executable, "-c", asks], "--trace", str(self.file),
+                      environment={"SIMGPU_KERNELS": f"{LAYERS}.simgpu.so"})
+        self.assertEqual(outcome.stdout.split(), ["0", "False"], outcome.stderr)
 
     def test_with_everything_resident(self) -> None:
         reference = run(PROGRAM, without_superpipe=True)

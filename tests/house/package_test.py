@@ -41,8 +41,9 @@ class Package(unittest.TestCase):
 
     def test_installs_every_part(self) -> None:
         self.assertEqual(self.installed.returncode, 0, self.installed.stderr)
-        for part in ("bin/superpipe", "lib/libsuperpipe.so", "lib/libsuperpipe.simgpu.so", "lib/superpipe/simgpu/libcuda.so.1",
-                     "lib/superpipe/simgpu/libcudart.so.13", "bin/superpipe-minilm", "bin/superpipe-minilm.simgpu.so",
+        for part in ("bin/superpipe", "lib/libsuperpipe.so", "lib/libsuperpipe.simgpu.so", "lib/libsuperpipe.nvtx.so",
+                     "lib/superpipe/simgpu/libcuda.so.1", "lib/superpipe/simgpu/libcudart.so.13",
+                     "bin/superpipe-minilm", "bin/superpipe-minilm.simgpu.so",
                      "bin/superpipe-layers", "bin/superpipe-layers.simgpu.so", "bin/superpipe.simgpu.so",
                      "lib/cmake/superpipe/superpipeConfig.cmake", "share/man/man1/superpipe.1", "share/man/man1/superpipe-run.1",
                      "share/bash-completion/completions/superpipe", "share/zsh/site-functions/_superpipe",

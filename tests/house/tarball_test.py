@@ -60,7 +60,7 @@ class Tarball(unittest.TestCase):
         return str(file.relative_to(self.root))
 
     def test_holds_every_part(self) -> None:
-        for part in ("bin/superpipe", "lib/libsuperpipe.so", "lib/superpipe/simgpu/libcuda.so.1",
+        for part in ("bin/superpipe", "lib/libsuperpipe.so", "lib/libsuperpipe.nvtx.so", "lib/superpipe/simgpu/libcuda.so.1",
                      "lib/superpipe/simgpu/libcudart.so.13", "lib/superpipe/cuda/libcudart.so.13",
                      "bin/superpipe-minilm", "bin/superpipe-layers", "share/man/man1/superpipe.1", "share/man/man1/superpipe-run.1",
                      "share/bash-completion/completions/superpipe", "share/zsh/site-functions/_superpipe",
