@@ -15,10 +15,10 @@
 #include "tools/superpipe/export_sink.h"
 #include "tools/superpipe/planner/cards.h"
 #include "tools/superpipe/planner/planner.h"
+#include "tools/superpipe/planner/traced_layers.h"
 #include "tools/superpipe/progress_line.h"
 #include "tools/superpipe/report/report_page.h"
 #include "tools/superpipe/report/trace_report.h"
-#include "tools/superpipe/report/traced_layers.h"
 #include "tools/superpipe/report/what_if.h"
 
 namespace superpipe::cli {

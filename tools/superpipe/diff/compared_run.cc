@@ -20,9 +20,9 @@
 #include "profiler/trace_event.h"
 #include "tools/superpipe/diff/pass_report.h"
 #include "tools/superpipe/planner/planner.h"
+#include "tools/superpipe/planner/traced_layers.h"
 #include "tools/superpipe/planner/traced_program.h"
 #include "tools/superpipe/planner/traced_workload.h"
-#include "tools/superpipe/report/traced_layers.h"
 
 namespace superpipe::cli {
 namespace {

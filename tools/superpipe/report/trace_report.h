@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "policy/units.h"
+#include "tools/superpipe/planner/traced_layers.h"
 #include "tools/superpipe/report/binned_series.h"
 #include "tools/superpipe/report/link_use.h"
-#include "tools/superpipe/report/traced_layers.h"
 #include "tools/superpipe/trace_exporter.h"
 
 namespace superpipe::cli {

@@ -1,4 +1,4 @@
-#include "tools/superpipe/report/traced_layers.h"
+#include "tools/superpipe/planner/traced_layers.h"
 
 #include <algorithm>
 #include <cstddef>
