@@ -165,7 +165,7 @@ class Perfetto(ExportCase):
 
     def judge(self, exported: Path) -> None:
         track = "coalesce(thread.name, track.name)"
-        problems, kernels, transfers, stalls, flows, marks, counters = trace_processor.query(
+        problems, kernels, transfers, stalls, flows, marks, layers, counters = trace_processor.query(
             exported,
             "select name, value from stats where severity in ('error', 'data_loss') and value > 0",
             f"select slice.name as kernel, count(*) as n, sum(dur) as ns, min({track}) as place from slice "
@@ -179,6 +179,9 @@ class Perfetto(ExportCase):
             "select a.name as fetch, b.name as launch, count(*) as n, sum(b.ts < a.ts) as backwards from flow "
             "join slice a on a.id = slice_out join slice b on b.id = slice_in group by 1, 2 order by 1, 2",
             "select name, count(*) as n, sum(dur > 1000000) as long from slice where name like 'forward%' or name = 'step' group by 1 order by 1",
+            f"select {track} as place, count(*) as n, sum(dur > 400000) as long from slice join track on track.id = track_id "
+            f"left join thread_track on thread_track.id = track_id left join thread using (utid) where slice.name like 'layer %' "
+            f"group by 1 order by 1",
             "select track.name as name, max(value) as most, min(value) as least from counter join track on track.id = track_id "
             "group by 1 order by 1")
         self.assertEqual(problems, [])
@@ -199,8 +202,12 @@ class Perfetto(ExportCase):
         most = {row["name"].removesuffix(" bytes").removesuffix(" bytes/s"): (row["most"], row["least"]) for row in counters}
         self.assertEqual(most["budget"], (80 << 20, 80 << 20))
         self.assertEqual(most["pinned host memory"], (120 << 20, 120 << 20))
-        self.assertEqual(most["model::load(int)"], (32 << 20, 0))
-        self.assertEqual(most["cache(int;char)"], (4 << 20, 0))
+        # Four layers of two weights each, and a result that all of them use.
+        for layer in range(1, 5):
+            self.assertEqual(most[f"layer {layer}: resident pages"], (32 << 20, 0))
+        self.assertEqual(most["shared by layers: resident pages"], (4 << 20, 0))
+        # Each is in use from its launch to that of the next, twice.
+        self.assertEqual([(row["place"], row["n"], row["long"]) for row in layers], [(f"layer {layer}", 2, 2) for layer in range(1, 5)])
         # 15 MB in 601 us.
         self.assertAlmostEqual(most["host to device, use"][0], WEIGHT / 601e-6, delta=1)
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tools/superpipe/export_sink.h"
-#include "tools/superpipe/export_tracks.h"
+#include "tools/superpipe/track_sink.h"
 
 namespace superpipe::cli {
 

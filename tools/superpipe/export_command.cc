@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "policy/budget.h"
@@ -24,6 +25,10 @@
 #include "tools/superpipe/export_snapshot.h"
 #include "tools/superpipe/export_stacks.h"
 #include "tools/superpipe/export_tracks.h"
+#include "tools/superpipe/planner/planner.h"
+#include "tools/superpipe/planner/traced_layers.h"
+#include "tools/superpipe/planner/traced_program.h"
+#include "tools/superpipe/planner/traced_workload.h"
 #include "tools/superpipe/progress_line.h"
 #include "tools/superpipe/trace_exporter.h"
 
@@ -36,37 +41,44 @@ struct Export {
   std::unique_ptr<TraceExporter> exporter;
 };
 
+// What a format is made with.
+struct Wanted {
+  StackWeight weight = StackWeight::kAllocated;
+  TracedLayers layers;
+};
+
 struct ExportFormat {
   std::string_view name;
   std::string_view extension;  ///< of a file that is named after the trace
   bool is_binary;
-  Export (*make)(ExportSink& out, StackWeight weight);
+  bool draws_layers;  ///< of passes, for which the trace is read once more
+  Export (*make)(ExportSink& out, const Wanted& wanted);
 };
 
 template <typename Writer>
-Export export_tracks(ExportSink& out, StackWeight /*weight*/) {
+Export export_tracks(ExportSink& out, const Wanted& wanted) {
   Export made;
   made.tracks = std::make_unique<Writer>(out);
-  made.exporter = std::make_unique<TrackExporter>(*made.tracks);
+  made.exporter = std::make_unique<TrackExporter>(*made.tracks, wanted.layers);
   return made;
 }
 
 template <typename Writer>
-Export export_events(ExportSink& out, StackWeight /*weight*/) {
+Export export_events(ExportSink& out, const Wanted& /*wanted*/) {
   return {nullptr, std::make_unique<Writer>(out)};
 }
 
-Export export_collapsed(ExportSink& out, StackWeight weight) {
-  return {nullptr, std::make_unique<CollapsedWriter>(out, weight)};
+Export export_collapsed(ExportSink& out, const Wanted& wanted) {
+  return {nullptr, std::make_unique<CollapsedWriter>(out, wanted.weight)};
 }
 
 constexpr std::array<ExportFormat, 6> kExportFormats = {
-    ExportFormat{"perfetto", ".perfetto-trace", true, export_tracks<PerfettoWriter>},
-    ExportFormat{"chrome", ".json", false, export_tracks<ChromeWriter>},
-    ExportFormat{"torch-snapshot", ".pickle", true, export_events<TorchSnapshotWriter>},
-    ExportFormat{"csv", ".csv", false, export_events<CsvWriter>},
-    ExportFormat{"collapsed", ".folded", false, export_collapsed},
-    ExportFormat{"speedscope", ".speedscope.json", false, export_events<SpeedscopeWriter>},
+    ExportFormat{"perfetto", ".perfetto-trace", true, true, export_tracks<PerfettoWriter>},
+    ExportFormat{"chrome", ".json", false, true, export_tracks<ChromeWriter>},
+    ExportFormat{"torch-snapshot", ".pickle", true, false, export_events<TorchSnapshotWriter>},
+    ExportFormat{"csv", ".csv", false, false, export_events<CsvWriter>},
+    ExportFormat{"collapsed", ".folded", false, false, export_collapsed},
+    ExportFormat{"speedscope", ".speedscope.json", false, false, export_events<SpeedscopeWriter>},
 };
 
 const ExportFormat* export_format_named(std::string_view name) {
@@ -106,6 +118,18 @@ std::string size_of_trace(const std::string& file) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   return " of " + format_bytes(Bytes{static_cast<std::uint64_t>(status.st_size)});
+}
+
+// The layers of the program in a trace; none where it has no passes. What is wrong with the file is
+// said when it is read for its events.
+TracedLayers layers_of(const std::string& file, ProgressLine& progress) {
+  auto reader = TraceReader::open(file);
+  if (!reader.ok()) return {};
+  progress.begin("looking for layers in " + file);
+  const auto read = TracedProgram::read(*reader);
+  const auto* const program = std::get_if<TracedProgram>(&read);
+  if (program == nullptr) return {};
+  return find_layers(*program, find_passes(*program, Planner::kMostLaunches));
 }
 
 // What whoever looks at the result has to know.
@@ -175,9 +199,11 @@ int export_command(const ExportOptions& options) {
   const auto file = ExportFile::open(output, problem);
   if (file == nullptr) return fail_export(kProblemFound, problem);
 
-  const auto weight = stack_weight_named(options.stacks).value_or(StackWeight::kAllocated);
-  const Export made = format.make(*file, weight);
   ProgressLine progress("export", output != "-" || ::isatty(STDOUT_FILENO) != 1);
+  Wanted wanted;
+  wanted.weight = stack_weight_named(options.stacks).value_or(StackWeight::kAllocated);
+  if (format.draws_layers) wanted.layers = layers_of(options.file, progress);
+  const Export made = format.make(*file, wanted);
   made.exporter->begin(reader->properties());
   for (;;) {
     progress.say("read " + format_bytes(Bytes{reader->offset()}) + size_of_trace(options.file));

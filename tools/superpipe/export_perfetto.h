@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "tools/superpipe/export_sink.h"
-#include "tools/superpipe/export_tracks.h"
+#include "tools/superpipe/track_sink.h"
 
 namespace superpipe::cli {
 

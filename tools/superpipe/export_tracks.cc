@@ -65,6 +65,11 @@ void TrackExporter::begin(const TraceProperties& properties) {
                                  "device memory of the driver", "pinned host memory"}) {
     counters_[next++] = define(Kind::kCounter, memory_, name, Unit::kBytes);
   }
+  layers_.begin([this](Track track) {
+    track.id = ++tracks_;
+    sink_.define(track);
+    return tracks_;
+  });
   residents_ = define(Kind::kGroup, 0, "Resident pages by call site");
 }
 
@@ -86,6 +91,7 @@ void TrackExporter::finish() {
     }
   }
   for (const auto& entry : open_ranges_) sink_.close_slice(entry.second, last_time_);
+  layers_.finish(last_time_);
   if (passes_count_ > 0) {
     sink_.slice(event_on(passes_, pass_began_, "pass " + std::to_string(passes_count_)),
                 last_time_ - std::min(last_time_, pass_began_));
@@ -165,7 +171,8 @@ void TrackExporter::on_allocation(const TraceMoment& when, const TraceAllocation
   const auto time = moment(when.time);
   if (const auto ended = live_.add(event)) end_life(time, *ended);
   if (event.buffer != kNoBuffer) {
-    buffers_[index_of(event.buffer)] = {group_of(event.call_site), 0, {}};
+    const std::uint64_t layer = layers_.add_buffer(event.buffer);
+    buffers_[index_of(event.buffer)] = {layer != 0 ? layer : group_of(event.call_site), 0, {}};
   }
   const auto& frames = names().frames(event.call_site);
   std::string_view function;
@@ -185,6 +192,7 @@ void TrackExporter::end_life(std::uint64_t time, const LiveAllocation& allocatio
   if (place == buffers_.end()) return;
   change_residents(time, allocation.what.buffer, place->second.bytes, false);
   buffers_.erase(place);
+  layers_.remove_buffer(allocation.what.buffer);
 }
 
 void TrackExporter::on_free(const TraceMoment& when, const TraceFree& event) {
@@ -203,6 +211,7 @@ void TrackExporter::on_free(const TraceMoment& when, const TraceFree& event) {
 void TrackExporter::on_launch(const TraceMoment& when, const TraceLaunch& event) {
   const auto time = moment(when.time);
   launches_.add(event);
+  layers_.launch(time, event.buffers);
   // Ends that were seen by now are drawn first, so that an arrow begins before it ends.
   if (fetches_.look <= time) draw_ended(fetches_);
   std::vector<std::uint64_t> here;

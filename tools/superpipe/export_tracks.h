@@ -4,70 +4,16 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "tools/superpipe/export_layers.h"
 #include "tools/superpipe/trace_exporter.h"
+#include "tools/superpipe/track_sink.h"
 
 namespace superpipe::cli {
-
-/// A row of a timeline, or a group of rows.
-struct Track {
-  enum class Kind : std::uint8_t { kGroup, kThread, kSlices, kCounter };
-  enum class Unit : std::uint8_t { kNone, kBytes, kBytesPerSecond };
-  std::uint64_t id = 0;     ///< from 1
-  std::uint64_t group = 0;  ///< the group's id; 0 for groups
-  Kind kind = Kind::kSlices;
-  Unit unit = Unit::kNone;   ///< of kCounter
-  std::uint32_t thread = 0;  ///< of kThread: the system's id, 0 if it is not known
-  std::string name;
-};
-
-/// What the process was.
-struct TracedProcess {
-  std::uint64_t id = 0;
-  std::vector<std::string> command;
-  std::uint64_t start_ns = 0;       ///< by the steady clock; times count from it
-  std::uint64_t start_unix_ns = 0;  ///< the same moment since 1970; 0: not known
-};
-
-/// A fact about an event; `name` outlives all events.
-struct TrackArgument {
-  std::string_view name;
-  std::variant<std::uint64_t, std::string_view> value;
-};
-
-/// Something on a track. Views are valid during the call that they are given to.
-struct TrackEvent {
-  std::uint64_t track = 0;
-  std::uint64_t time = 0;  ///< nanoseconds since the trace's start
-  std::string_view name;
-  std::span<const TrackArgument> arguments;
-  std::span<const std::uint64_t> flows_out;  ///< arrows that begin here, each with a number
-  std::span<const std::uint64_t> flows_in;   ///< arrows that end here
-};
-
-/// Takes a timeline. Tracks are defined before their use; groups before their tracks. The events of
-/// a track come in the order of time, those of different tracks do not.
-class TrackSink {
- public:
-  virtual ~TrackSink() = default;
-  virtual void begin(const TracedProcess& process) = 0;
-  virtual void define(const Track& track) = 0;
-  virtual void slice(const TrackEvent& event, std::uint64_t duration_ns) = 0;
-  virtual void open_slice(const TrackEvent& event) = 0;
-  /// Ends the slice that was opened last on this track.
-  virtual void close_slice(std::uint64_t track, std::uint64_t time) = 0;
-  virtual void instant(const TrackEvent& event) = 0;
-  virtual void count(std::uint64_t track, std::uint64_t time, std::uint64_t value) = 0;
-  virtual void finish() = 0;
-};
 
 /// Makes a timeline of a trace, with memory for what is under way only.
 ///
@@ -76,15 +22,17 @@ class TrackSink {
 ///   at the moment of the call; stalls.
 /// - Each direction of the link: transfers, from the moment when the link was free for them, and
 ///   bytes a second. Ends that were seen in one look share the time up to it by their bytes.
-/// - Counters: device memory, budget, pinned host memory, and the pages of each group of buffers.
-///   A group has one call site.
+/// - Layers, where the trace has passes: when each is in use, and its pages on the device.
+/// - Counters: device memory, budget, pinned host memory, and, by call site, the pages of buffers
+///   that are of no layer.
 ///
 /// An arrow leads from each fetch to the first launch that uses its buffer: to the call, or where
 /// it comes before the fetch ended, to a point on the same track when it had.
 class TrackExporter final : public TraceExporter {
  public:
   /// `sink` must outlive it.
-  explicit TrackExporter(TrackSink& sink) : sink_(sink) {}
+  explicit TrackExporter(TrackSink& sink, TracedLayers layers = {})
+      : sink_(sink), layers_(sink, std::move(layers)) {}
 
   void begin(const TraceProperties& properties) override;
   void finish() override;
@@ -193,6 +141,7 @@ class TrackExporter final : public TraceExporter {
   std::vector<std::uint64_t> free_lanes_;                         // tracks of ranges
   std::unordered_map<std::uint64_t, std::uint64_t> open_ranges_;  // range to lane
   std::uint64_t lanes_ = 0;
+  LayerTracks layers_;
   LiveAllocations live_;
   RecentLaunches launches_;
   std::map<std::uint64_t, WaitingLaunch> waiting_;               // by launch

@@ -55,10 +55,22 @@ std::size_t first_of_pass(const TracedProgram& program, std::span<const LaunchRe
 
 }  // namespace
 
+std::uint32_t TracedLayers::of(std::uint64_t earlier) const {
+  return earlier < layer_of.size() ? layer_of[earlier] : kNoLayer;
+}
+
+std::string TracedLayers::row_of(std::uint32_t layer, std::size_t most_rows) const {
+  if (layer == shared) return "shared by layers";
+  const std::size_t share = (layers + most_rows - 1) / most_rows;
+  if (share <= 1) return "layer " + std::to_string(layer + 1);
+  const std::size_t first = layer / share * share;
+  const std::size_t last = std::min<std::size_t>(first + share, layers);
+  return "layers " + std::to_string(first + 1) + " to " + std::to_string(last);
+}
+
 TracedLayers find_layers(const TracedProgram& program, const TracedPasses& passes) {
   TracedLayers found;
   found.layer_of.assign(program.buffers(), kNoLayer);
-  found.shared = kNoLayer;
   if (passes.size() == 0) return found;
   // Optimizer states and the like are there only after the first passes.
   const std::size_t pass = passes.size() - 1;

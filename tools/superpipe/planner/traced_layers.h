@@ -1,9 +1,12 @@
 // The layers of a traced program: traces do not tell them, and under some policies there are none.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "policy/layer_grouping.h"
 #include "tools/superpipe/planner/traced_program.h"
 #include "tools/superpipe/planner/traced_workload.h"
 
@@ -16,7 +19,13 @@ struct TracedLayers {
   std::vector<std::uint32_t> layer_of;
   std::uint32_t layers = 0;
   /// The number that buffers have which launches of many layers name; kNoLayer: there are none.
-  std::uint32_t shared = 0;
+  std::uint32_t shared = kNoLayer;
+
+  /// The layer of the buffer that was allocated after `earlier` others; kNoLayer: none.
+  [[nodiscard]] std::uint32_t of(std::uint64_t earlier) const;
+  /// What a row of `layer` is called where there is room for so many of layers: "layer 3",
+  /// "layers 5 to 8" where several share a row, or "shared by layers". REQUIRES: `layer` is one.
+  [[nodiscard]] std::string row_of(std::uint32_t layer, std::size_t most_rows) const;
 };
 
 /// Groups the buffers that live throughout one of `passes`, a late one, by the launches of that

@@ -77,17 +77,8 @@ std::uint32_t TraceReport::named_group(const std::string& name, std::uint32_t la
 }
 
 std::uint32_t TraceReport::group_of(std::uint64_t number, TraceIndex call_site) {
-  const std::uint32_t layer =
-      number < layers_.layer_of.size() ? layers_.layer_of[number] : kNoLayer;
-  if (layer != kNoLayer && layer == layers_.shared) return named_group("shared by layers", layer);
-  if (layer != kNoLayer) {
-    const std::size_t share = (layers_.layers + kMostLayerGroups - 1) / kMostLayerGroups;
-    if (share <= 1) return named_group("layer " + std::to_string(layer + 1), layer);
-    const std::size_t first = layer / share * share;
-    const std::size_t last = std::min<std::size_t>(first + share, layers_.layers);
-    return named_group("layers " + std::to_string(first + 1) + " to " + std::to_string(last),
-                       layer);
-  }
+  const std::uint32_t layer = layers_.of(number);
+  if (layer != kNoLayer) return named_group(layers_.row_of(layer, kMostLayerGroups), layer);
   const auto known = site_group_.find(call_site);
   if (known != site_group_.end()) return known->second;
   const std::string title = site_title(names().frames(call_site));
