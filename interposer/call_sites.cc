@@ -2,19 +2,16 @@
 
 #include <dlfcn.h>
 
-#include <array>
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 
 #include "interposer/log.h"
 
 namespace superpipe {
 namespace {
-
-constexpr std::size_t kMostFrames = 64;
 
 /// unw_backtrace() of libunwind; null where there is none.
 using Backtrace = int (*)(void** frames, int most);
@@ -25,22 +22,13 @@ void say_that_there_is_none() {
   static std::atomic<bool> was_said{false};
   if (was_said.exchange(true)) return;
   log_line(LogLevel::kWarning,
-           "traces have no call sites: libunwind.so.8 cannot be opened (Debian: libunwind8)");
+           "call sites are not known: libunwind.so.8 cannot be opened (Debian: libunwind8)");
 }
 
 std::string hexadecimal(std::uintptr_t offset) {
   char text[2 * sizeof(std::uintptr_t) + 4];
   std::snprintf(text, sizeof text, "+0x%zx", offset);
   return text;
-}
-
-std::uint64_t hash_of(std::span<void* const> frames) {
-  std::uint64_t hash = 0xCBF2'9CE4'8422'2325;  // FNV-1a, a word at a time
-  for (const void* const frame : frames) {
-    hash = (hash ^ reinterpret_cast<std::uintptr_t>(frame)) * 0x9E37'79B9'7F4A'7C15;
-    hash ^= hash >> 32;
-  }
-  return hash;
 }
 
 const void* module_of(const void* address) {
@@ -63,19 +51,30 @@ void open_libunwind() noexcept {
   backtrace.store(reinterpret_cast<Backtrace>(::dlsym(library, "unw_backtrace")));
 }
 
-TraceIndex call_site_of_hook(TraceRecorder& trace) noexcept try {
+std::uint64_t CallSite::hash() const noexcept {
+  std::uint64_t hash = 0xCBF2'9CE4'8422'2325;  // FNV-1a, a word at a time
+  for (const void* const frame : frames()) {
+    hash = (hash ^ reinterpret_cast<std::uintptr_t>(frame)) * 0x9E37'79B9'7F4A'7C15;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+CallSite call_site_of_hook() noexcept {
+  CallSite site;
   const Backtrace walk = backtrace.load(std::memory_order_relaxed);
   if (walk == nullptr) {
     say_that_there_is_none();
-    return 0;
+    return site;
   }
-  std::array<void*, kMostFrames> addresses;
-  const int count = walk(addresses.data(), static_cast<int>(addresses.size()));
-  if (count <= 0) return 0;
-  const auto frames = std::span(addresses).first(static_cast<std::size_t>(count));
-  return trace.index_of_call_site(hash_of(frames), frames);
-} catch (const std::exception&) {
-  return 0;
+  const int count = walk(site.addresses.data(), static_cast<int>(site.addresses.size()));
+  site.count = static_cast<std::size_t>(std::max(count, 0));
+  return site;
+}
+
+TraceIndex call_site_of_hook(TraceRecorder& trace) noexcept {
+  const CallSite site = call_site_of_hook();
+  return site.count == 0 ? 0 : trace.index_of_call_site(site.hash(), site.frames());
 }
 
 std::string FrameNames::describe(std::span<void* const> frames) {

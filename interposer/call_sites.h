@@ -1,6 +1,9 @@
 // Where in the program a call comes from.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,11 +17,23 @@ namespace superpipe {
 /// a library could wait for one that is in a hook, and that one for the loader's lock.
 void open_libunwind() noexcept;
 
-/// The call site of the hook that is running on this thread, for `trace`: its frames, at most 64,
-/// of native code. Of a Python program these are the interpreter's own and those of its extensions;
-/// the names of Python's functions are not read. The frames are named by the thread that writes the
-/// trace (FrameNames). Takes the recorder's lock, and not the loader's.
-/// @return 0 where open_libunwind() found none, which the log says once, or no host memory.
+/// Where a call comes from.
+struct CallSite {
+  std::array<void*, 64> addresses;  ///< return addresses, innermost first; filled up to `count`
+  std::size_t count = 0;            ///< 0: it is not known
+
+  [[nodiscard]] std::span<void* const> frames() const { return std::span(addresses).first(count); }
+  [[nodiscard]] std::uint64_t hash() const noexcept;
+};
+
+/// The call site of the hook that is running on this thread: its frames of native code. Of a Python
+/// program these are the interpreter's own and those of its extensions; the names of Python's
+/// functions are not read. Takes no lock. Not known where open_libunwind() found none, which the
+/// log says once.
+[[nodiscard]] CallSite call_site_of_hook() noexcept;
+
+/// The same for `trace`, whose writing thread names the frames (FrameNames). Takes the recorder's
+/// lock, and not the loader's. @return 0 where it is not known, or without host memory.
 [[nodiscard]] TraceIndex call_site_of_hook(TraceRecorder& trace) noexcept;
 
 /// Names the frames of call sites, each address once. For one thread at a time.

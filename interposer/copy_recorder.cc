@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "interposer/call_sites.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/hooks/memory_kind.h"
@@ -101,6 +102,7 @@ void CopyRecorder::note_copy(const CopyTarget& target, StreamHandle stream,
     record.thread = thread_copies.thread;
     record.number = ++thread_copies.copies;
     record.bytes = Bytes{target.bytes()};
+    record.site = index_of_call_site();
     record.source = source_of(target.source);
     if ((mode == CopyMode::kAsynchronous && is_capturing(stream)) ||
         is_unified_memory(reinterpret_cast<CUdeviceptr>(target.base))) {
@@ -250,6 +252,22 @@ std::size_t CopyRecorder::index_of(KernelId kernel) {
     index = at->second;
   }
   write_line(kernel_line(index, layouts_.readable_name(kernel)));
+  return index;
+}
+
+// The frames are named without a lock of ours: the loader, which knows the names, has a lock of its
+// own, and a thread that holds that may come here.
+std::size_t CopyRecorder::index_of_call_site() {
+  const CallSite site = call_site_of_hook();
+  if (site.count == 0) return 0;
+  std::size_t index = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [at, is_new] = sites_.try_emplace(site.hash(), sites_.size() + 1);
+    if (!is_new) return at->second;
+    index = at->second;
+  }
+  write_line(site_line(index, FrameNames().describe(site.frames())));
   return index;
 }
 

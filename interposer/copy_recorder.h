@@ -85,6 +85,8 @@ class CopyRecorder {
   [[nodiscard]] CopyDigest digest(const CopyTarget& target) const;
   [[nodiscard]] std::optional<CopySource> source_of(CUdeviceptr address);
   std::size_t index_of(KernelId kernel);
+  /// Of the copy whose hook is running on this thread; 0: not known.
+  std::size_t index_of_call_site();
 
   static inline constinit std::atomic<CopyRecorder*> of_process_{nullptr};
 
@@ -99,6 +101,7 @@ class CopyRecorder {
   /// By the address of an allocation: the last launch that named it.
   std::unordered_map<std::uint64_t, CopyLaunch> named_by_;
   std::unordered_map<std::uint64_t, std::size_t> kernels_;  ///< indices in the file
+  std::unordered_map<std::uint64_t, std::size_t> sites_;    ///< the same, by the call site's hash
 };
 
 }  // namespace superpipe

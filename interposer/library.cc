@@ -80,7 +80,10 @@ __attribute__((constructor)) void start() {
     if (configuration.async_allocators) {
       read.configuration.async_allocators = set_framework_allocators();
     }
-    if (records_copies) CopyRecorder::start(configuration.copies_file);
+    if (records_copies) {
+      open_libunwind();
+      CopyRecorder::start(configuration.copies_file);
+    }
     set_process_configuration(std::move(read.configuration));
     set_exported_functions(kExportedFunctions);
     ::pthread_atfork(nullptr, nullptr, leave_child_alone);

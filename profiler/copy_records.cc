@@ -13,9 +13,10 @@ namespace superpipe {
 namespace {
 
 constexpr std::string_view kCopiesMagic = "superpipe copies ";
-constexpr std::string_view kCopiesVersion = "1";
-// More kernels than any program has: an index beyond is not one of ours.
-constexpr std::size_t kMostKernels = std::size_t{1} << 20;
+constexpr std::string_view kCopiesVersion = "2";
+// More kernels and call sites than any program has: an index beyond is not one of ours.
+constexpr std::size_t kMostIndices = std::size_t{1} << 20;
+constexpr char kFrameSeparator = '\t';
 
 /// The words of a line, one after the other.
 class Words {
@@ -57,9 +58,24 @@ class Words {
 
 bool read_kernel(Words& words, ProcessCopies& process) {
   const auto index = words.number<std::size_t>();
-  if (!words.is_good() || index >= kMostKernels) return false;
+  if (!words.is_good() || index >= kMostIndices) return false;
   if (process.kernels.size() <= index) process.kernels.resize(index + 1);
   process.kernels[index] = words.rest();
+  return true;
+}
+
+bool read_site(Words& words, ProcessCopies& process) {
+  const auto index = words.number<std::size_t>();
+  if (!words.is_good() || index == 0 || index > kMostIndices) return false;
+  if (process.sites.size() < index) process.sites.resize(index);
+  std::vector<std::string>& frames = process.sites[index - 1];
+  frames.clear();
+  std::string_view rest = words.rest();
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(kFrameSeparator), rest.size());
+    frames.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
   return true;
 }
 
@@ -68,6 +84,7 @@ bool read_copy(Words& words, bool is_seen, ProcessCopies& process) {
   record.thread = words.number<std::uint64_t>();
   record.number = words.number<std::uint64_t>();
   record.bytes = Bytes{words.number<std::uint64_t>()};
+  record.site = words.number<std::size_t>();
   if (is_seen) record.digest = words.digest();
   if (is_seen && !words.at_end()) {
     CopySource& source = record.source.emplace();
@@ -88,6 +105,7 @@ bool read_line(std::string_view line, ProcessCopies& process) {
   Words words(line);
   const std::string_view kind = words.word();
   if (kind == "kernel") return read_kernel(words, process);
+  if (kind == "site") return read_site(words, process);
   return (kind == "copy" || kind == "unseen") && read_copy(words, kind == "copy", process);
 }
 
@@ -118,9 +136,16 @@ std::string kernel_line(std::size_t index, const std::string& name) {
   return "kernel " + std::to_string(index) + ' ' + on_one_line(name) + '\n';
 }
 
+std::string site_line(std::size_t index, const std::string& frames) {
+  std::string line = frames;
+  std::ranges::replace(line, '\n', kFrameSeparator);
+  return "site " + std::to_string(index) + ' ' + line + '\n';
+}
+
 std::string copy_line(const CopyRecord& record) {
   std::string line = (record.digest ? "copy " : "unseen ") + std::to_string(record.thread) + ' ' +
-                     std::to_string(record.number) + ' ' + std::to_string(record.bytes.count());
+                     std::to_string(record.number) + ' ' + std::to_string(record.bytes.count()) +
+                     ' ' + std::to_string(record.site);
   if (record.digest) {
     char digits[33];
     std::snprintf(digits, sizeof digits, "%016" PRIx64 "%016" PRIx64, (*record.digest)[0],

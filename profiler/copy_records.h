@@ -1,12 +1,14 @@
 // What a process copied out of its device: the file that the library writes of it, and reads again
 // for `superpipe verify`.
 //
-// The file is text. Its first line is "superpipe copies 1 PID STARTED PROGRAM"; each other line is
+// The file is text. Its first line is "superpipe copies 2 PID STARTED PROGRAM"; each other line is
 // a fact of its own, so that what a process wrote before it died can be read. A copy that was
 // unseen when it was queued has a second line once it was seen:
 //     kernel INDEX NAME
-//     copy THREAD NUMBER BYTES DIGEST [OFFSET BUFFER [KERNEL LAUNCH]]
-//     unseen THREAD NUMBER BYTES
+//     site INDEX FRAME[<TAB>FRAME...]
+//     copy THREAD NUMBER BYTES SITE DIGEST [OFFSET BUFFER [KERNEL LAUNCH]]
+//     unseen THREAD NUMBER BYTES SITE
+// SITE is an index from 1, or 0 where it is not known.
 #pragma once
 
 #include <array>
@@ -43,6 +45,7 @@ struct CopyRecord {
   std::uint64_t thread = 0;  ///< of the program, in the order of their first copies, from 1
   std::uint64_t number = 0;  ///< of the copy among those of its thread, from 1
   Bytes bytes;
+  std::size_t site = 0;                ///< index in ProcessCopies::sites, from 1; 0: not known
   std::optional<CopyDigest> digest{};  ///< none: the library did not see when the copy was done
   std::optional<CopySource> source{};
 };
@@ -54,11 +57,22 @@ struct ProcessCopies {
   std::string program;
   std::vector<CopyRecord> copies;  ///< by thread, and then by number
   std::vector<std::string> kernels;
+  /// Where the program asked for copies: frames, innermost first, as call sites of traces have them
+  /// (docs/trace-format.md).
+  std::vector<std::vector<std::string>> sites;
+
+  /// The frames of a copy; empty where they are not known.
+  [[nodiscard]] std::vector<std::string> frames_of(const CopyRecord& copy) const {
+    return copy.site > 0 && copy.site <= sites.size() ? sites[copy.site - 1]
+                                                      : std::vector<std::string>();
+  }
 };
 
 /// The lines of the file, each with its end.
 [[nodiscard]] std::string copies_header(int pid, std::uint64_t started, const std::string& program);
 [[nodiscard]] std::string kernel_line(std::size_t index, const std::string& name);
+/// `frames`: one a line.
+[[nodiscard]] std::string site_line(std::size_t index, const std::string& frames);
 [[nodiscard]] std::string copy_line(const CopyRecord& record);
 
 /// Reads the file at `path`. A last line without an end is left out: its process died in it.

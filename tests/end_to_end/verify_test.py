@@ -72,6 +72,8 @@ class VerifyTest(unittest.TestCase):
         finished = self.simulated("--budget", "8M", "--", script)
         self.assert_ends(finished, 1, "DIFFERENT with --gpu-mem 8M", "has other content", "of kernel layers::",
                          "copies out of the device differ")
+        # The program's function that asked for the copy, and who called that.
+        self.assertRegex(finished.stdout, r"; it is copied by \S*superpipe-layers\+0x[0-9a-f]+, called by \S*superpipe-layers\+0x")
         finished = self.simulated("--budget", "8M", "--json", "--", script)
         self.assert_ends(finished, 1)
         self.assertFalse(json.loads(finished.stdout)["same"])

@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "interposer/call_sites.h"
 #include "interposer/hooks/recorded_copy.h"
 #include "tests/interposer/managed_fixture.h"
 
@@ -145,6 +146,22 @@ TEST_F(CopyRecorderTest, ContentDecidesOverTheDigest) {
   EXPECT_EQ(copies[2].source->buffer, 4_KiB);
   EXPECT_EQ(std::filesystem::status(path()).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+TEST_F(CopyRecorderTest, CallSitesAreKnownAgain) {
+  open_libunwind();
+  volatile int times = 2;  // so that the compiler makes one call of the two
+  for (int i = 0; i < times; ++i) (void)hook::cuMemcpyDtoH_v2(back_.data(), device(), 256);
+  (void)hook::cuMemcpyDtoH_v2(back_.data(), device(), 256);
+  const auto copies = new_copies();
+  ASSERT_EQ(copies.size(), 3U);
+  EXPECT_NE(copies[0].site, 0U);
+  EXPECT_EQ(copies[0].site, copies[1].site);
+  EXPECT_NE(copies[1].site, copies[2].site);
+  // The hooks are in the same module as this test, which is left out.
+  const auto frames = process().frames_of(copies[2]);
+  ASSERT_FALSE(frames.empty());
+  EXPECT_NE(frames.back().find("+0x"), std::string::npos);
 }
 
 TEST_F(CopyRecorderTest, APinnedTargetIsDigestedWhenItsStreamGetsThere) {

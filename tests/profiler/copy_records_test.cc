@@ -38,13 +38,14 @@ class CopyRecordsTest : public ::testing::Test {
 };
 
 TEST_F(CopyRecordsTest, WhatIsWrittenIsRead) {
-  CopyRecord whole{1, 2, 64_MiB, CopyDigest{0x0123456789abcdef, 7}, CopySource{4_KiB, 65_MiB}};
+  CopyRecord whole{1, 2, 64_MiB, 2, CopyDigest{0x0123456789abcdef, 7}, CopySource{4_KiB, 65_MiB}};
   whole.source->launch = CopyLaunch{1, 99};
-  const CopyRecord plain{1, 1, 3_KiB, CopyDigest{~std::uint64_t{0}, 0}, std::nullopt};
-  const CopyRecord unseen{2, 1, 1_KiB, std::nullopt, std::nullopt};
+  const CopyRecord plain{1, 1, 3_KiB, 0, CopyDigest{~std::uint64_t{0}, 0}, std::nullopt};
+  const CopyRecord unseen{2, 1, 1_KiB, 1, std::nullopt, std::nullopt};
   const ProcessCopies process =
       read_well(header_ + kernel_line(0, "first") + kernel_line(1, "a\nname (int, float*)") +
-                copy_line(whole) + copy_line(unseen) + copy_line(plain));
+                site_line(2, "f+0x1 m+0x2\ng+0x3 n+0x4") + copy_line(whole) + copy_line(unseen) +
+                copy_line(plain));
   EXPECT_EQ(process.pid, 17);
   EXPECT_EQ(process.started, 1'000'000'007U);
   EXPECT_EQ(process.program, "python3 -m train");
@@ -57,10 +58,14 @@ TEST_F(CopyRecordsTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(process.copies[1].source, whole.source);
   EXPECT_EQ(process.copies[2].thread, 2U);
   EXPECT_EQ(process.copies[2].digest, std::nullopt);
+  EXPECT_EQ(process.frames_of(process.copies[1]),
+            (std::vector<std::string>{"f+0x1 m+0x2", "g+0x3 n+0x4"}));
+  EXPECT_TRUE(process.frames_of(process.copies[0]).empty());
+  EXPECT_TRUE(process.frames_of(process.copies[2]).empty()) << "its line is lost";
 }
 
 TEST_F(CopyRecordsTest, ALineInWhichTheProcessDiedIsLeftOut) {
-  const std::string line = copy_line({1, 1, 3_KiB, CopyDigest{1, 2}, std::nullopt});
+  const std::string line = copy_line({1, 1, 3_KiB, 1, CopyDigest{1, 2}, std::nullopt});
   for (std::size_t cut = 0; cut < line.size(); ++cut) {
     const auto process = read_well(header_ + line + line.substr(0, cut));
     EXPECT_EQ(process.copies.size(), 1U) << cut;
@@ -70,13 +75,15 @@ TEST_F(CopyRecordsTest, ALineInWhichTheProcessDiedIsLeftOut) {
 TEST_F(CopyRecordsTest, OtherFilesAreRefusedInOneLineThatNamesThem) {
   const std::string digest(32, 'a');
   for (const std::string& text : std::vector<std::string>{
-           "", "\n", "hello\n", "superpipe copies 2 17 5 python3\n", "superpipe copies 1 x 5 p\n",
-           header_ + "move 1 1 4\n", header_ + "copy 1 1 4\n", header_ + "copy 1 1 4 abc\n",
-           header_ + "copy 1 1 4 " + digest + " 5\n", header_ + "copy 1 1 4 " + digest + "x\n",
-           header_ + "copy 1 1 4 " + digest + " 0 4 1 1 1\n",
-           header_ + "copy 1 1 99999999999999999999 " + digest + "\n",
-           header_ + "copy 1 -1 4 " + digest + "\n", header_ + "unseen 1 1 4 " + digest + "\n",
-           header_ + "kernel 99999999999 name\n"}) {
+           "", "\n", "hello\n", "superpipe copies 3 17 5 python3\n", "superpipe copies 2 x 5 p\n",
+           header_ + "move 1 1 4\n", header_ + "copy 1 1 4 0\n",
+           header_ + "copy 1 1 4 x " + digest + "\n", header_ + "copy 1 1 4 0 abc\n",
+           header_ + "copy 1 1 4 0 " + digest + " 5\n", header_ + "copy 1 1 4 0 " + digest + "x\n",
+           header_ + "copy 1 1 4 0 " + digest + " 0 4 1 1 1\n",
+           header_ + "copy 1 1 99999999999999999999 0 " + digest + "\n",
+           header_ + "copy 1 -1 4 0 " + digest + "\n", header_ + "unseen 1 1 4 0 " + digest + "\n",
+           header_ + "kernel 99999999999 name\n", header_ + "site 0 f\n",
+           header_ + "site 99999999999 f\n"}) {
     const auto process = read(text);
     ASSERT_TRUE(std::holds_alternative<std::string>(process)) << text;
     const auto& problem = std::get<std::string>(process);

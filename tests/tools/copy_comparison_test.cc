@@ -13,7 +13,7 @@ using Kind = CopyDifference::Kind;
 
 CopyRecord copy(std::uint64_t thread, std::uint64_t number, std::uint64_t content,
                 Bytes bytes = 4_KiB) {
-  return {thread, number, bytes, CopyDigest{content, content + 1}, std::nullopt};
+  return {thread, number, bytes, 0, CopyDigest{content, content + 1}, std::nullopt};
 }
 
 RunCopies run_of(std::vector<CopyRecord> copies) {
@@ -37,6 +37,8 @@ TEST(CopyComparison, RunsThatCopyTheSameAreTheSame) {
 TEST(CopyComparison, TheFirstCopyWithOtherContentIsNamed) {
   RunCopies run = run_of({copy(1, 1, 10), copy(1, 2, 20), copy(1, 3, 30)});
   run[0].kernels = {"softmax"};
+  run[0].sites = {{"load+0x1 a+0x2"}, {"print+0x1 a+0x3", "main+0x1 a+0x4"}};
+  run[0].copies[1].site = 2;
   run[0].copies[1].source = CopySource{1_KiB, 8_KiB, CopyLaunch{0, 77}};
   const CopyBaseline baseline(run, run);
   const CopyComparison other =
@@ -47,6 +49,7 @@ TEST(CopyComparison, TheFirstCopyWithOtherContentIsNamed) {
   EXPECT_EQ(other.first->copy.number, 2U);
   EXPECT_EQ(other.first->copy.source->launch->number, 77U);
   EXPECT_EQ(other.first->kernel, "softmax");
+  EXPECT_EQ(other.first->frames, run[0].sites[1]);
 }
 
 TEST(CopyComparison, OfTwoThreadsTheDifferenceBehindTheEarlierLaunchIsTheFirst) {

@@ -77,7 +77,8 @@ CopyComparison CopyBaseline::compare(const RunCopies& run) const {
     }
   }
   for (std::size_t index = processes_.size(); index < run.size(); ++index) {
-    for (const CopyRecord& copy : run[index].copies) note(index, Kind::kAdditional, copy, result);
+    for (const CopyRecord& copy : run[index].copies)
+      note(index, Kind::kAdditional, copy, run[index], result);
   }
   return result;
 }
@@ -90,23 +91,23 @@ void CopyBaseline::compare_in_order(std::size_t index, const ProcessCopies& run,
   for (std::size_t i = 0; i < process.copies.copies.size(); ++i) {
     const CopyRecord& copy = process.copies.copies[i];
     for (; other != run.copies.end() && place(*other) < place(copy); ++other) {
-      note(index, Kind::kAdditional, *other, into);
+      note(index, Kind::kAdditional, *other, run, into);
     }
     if (other == run.copies.end() || !is_same_place(*other, copy)) {
-      note(index, Kind::kMissing, copy, into);
+      note(index, Kind::kMissing, copy, process.copies, into);
       continue;
     }
     const bool compares_content = !process.varies[i] && copy.digest.has_value();
     if (other->bytes != copy.bytes) {
-      note(index, Kind::kSize, copy, into);
+      note(index, Kind::kSize, copy, process.copies, into);
     } else if (compares_content && other->digest != copy.digest) {
-      note(index, Kind::kContent, copy, into);
+      note(index, Kind::kContent, copy, process.copies, into);
     }
     into.compared += compares_content ? 1U : 0U;
     into.bytes += compares_content ? copy.bytes : Bytes{};
     ++other;
   }
-  for (; other != run.copies.end(); ++other) note(index, Kind::kAdditional, *other, into);
+  for (; other != run.copies.end(); ++other) note(index, Kind::kAdditional, *other, run, into);
 }
 
 void CopyBaseline::compare_as_set(std::size_t index, const ProcessCopies& run,
@@ -118,18 +119,18 @@ void CopyBaseline::compare_as_set(std::size_t index, const ProcessCopies& run,
     if (process.varies[i] || !copy.digest) continue;
     ++into.compared;
     into.bytes += copy.bytes;
-    if (!take(counts, copy)) note(index, Kind::kMissing, copy, into);
+    if (!take(counts, copy)) note(index, Kind::kMissing, copy, process.copies, into);
   }
 }
 
 void CopyBaseline::note(std::size_t process, Kind kind, const CopyRecord& copy,
-                        CopyComparison& into) const {
+                        const ProcessCopies& of, CopyComparison& into) {
   ++into.differing;
   CopyDifference difference{kind, process, copy};
+  difference.frames = of.frames_of(copy);
   if (kind != Kind::kAdditional && copy.source && copy.source->launch) {
-    const auto& kernels = processes_[process].copies.kernels;
     const std::size_t kernel = copy.source->launch->kernel;
-    if (kernel < kernels.size()) difference.kernel = kernels[kernel];
+    if (kernel < of.kernels.size()) difference.kernel = of.kernels[kernel];
   }
   if (!into.first || is_earlier(difference, *into.first)) into.first = std::move(difference);
 }

@@ -27,6 +27,8 @@ struct CopyDifference {
   std::size_t process = 0;  ///< from 0
   CopyRecord copy{};        ///< as it was without superpipe; kAdditional: as it is
   std::string kernel{};  ///< the name of the kernel of its source's last launch; empty: not known
+  /// Where the program asked for it, innermost first, as ProcessCopies has it; empty: not known.
+  std::vector<std::string> frames{};
 };
 
 /// What came of comparing a run.
@@ -70,8 +72,9 @@ class CopyBaseline {
 
   void compare_in_order(std::size_t index, const ProcessCopies& run, CopyComparison& into) const;
   void compare_as_set(std::size_t index, const ProcessCopies& run, CopyComparison& into) const;
-  void note(std::size_t process, CopyDifference::Kind kind, const CopyRecord& copy,
-            CopyComparison& into) const;
+  /// `of`: the copies of the process that made `copy`.
+  static void note(std::size_t process, CopyDifference::Kind kind, const CopyRecord& copy,
+                   const ProcessCopies& of, CopyComparison& into);
 
   std::vector<Process> processes_;
 };

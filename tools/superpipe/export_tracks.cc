@@ -141,14 +141,10 @@ std::uint64_t TrackExporter::group_of(TraceIndex call_site) {
   std::uint64_t& track = groups_[call_site];
   if (track != 0) return track;
   const auto& frames = names().frames(call_site);
-  // The runtime library's own functions are the innermost frames of nearly all.
-  const auto own = std::find_if(frames.begin(), frames.end(), [](const CallFrame& frame) {
-    return frame.function.rfind("cuda", 0) != 0 &&
-           frame.place.find("/libcudart.so") == std::string::npos;
-  });
-  const std::string name = frames.empty()        ? "call site not known"
-                           : own == frames.end() ? frames.front().function
-                                                 : own->function;
+  const std::size_t first = first_frame_of_program(frames);
+  const std::string name = frames.empty()          ? "call site not known"
+                           : first < frames.size() ? frames[first].function
+                                                   : frames.front().function;
   std::uint64_t& named = group_names_[name];
   if (named == 0) named = define(Track::Kind::kCounter, residents_, name, Track::Unit::kBytes);
   track = named;

@@ -59,6 +59,14 @@ CallFrame parse_frame(std::string_view line) {
   return frame;
 }
 
+std::size_t first_frame_of_program(std::span<const CallFrame> frames) {
+  const auto first = std::ranges::find_if(frames, [](const CallFrame& frame) {
+    return frame.function.rfind("cuda", 0) != 0 &&
+           frame.place.find("/libcudart.so") == std::string::npos;
+  });
+  return static_cast<std::size_t>(first - frames.begin());
+}
+
 void TraceNames::add(const TraceKernel& kernel) {
   kernels_[kernel.index] =
       kernel.name.empty() ? "kernel " + hex_text(kernel.id) : as_utf8(demangled(kernel.name));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -26,6 +27,10 @@ struct CallFrame {
 /// Takes a call site's line "FUNCTION+0xOFFSET MODULE+0xOFFSET" apart; without a function, or
 /// with a question mark for it, the second half stands for both. Pure.
 [[nodiscard]] CallFrame parse_frame(std::string_view line);
+
+/// The innermost frame outside the CUDA runtime, whose functions are the innermost of nearly all
+/// call sites. @return frames.size() if there is none. Pure.
+[[nodiscard]] std::size_t first_frame_of_program(std::span<const CallFrame> frames);
 
 /// Names as people read them, in UTF-8, by the index that events have. What was never defined has a
 /// name that says so. References are valid until the next definition of the same index.

@@ -25,6 +25,7 @@
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/run_environment.h"
 #include "tools/superpipe/run_preparation.h"
+#include "tools/superpipe/trace_exporter.h"
 
 namespace superpipe::cli {
 namespace {
@@ -35,6 +36,8 @@ using nlohmann::json;
 constexpr std::size_t kShownLines = 8;
 /// The most of a kernel's name that is shown: those of templates fill pages.
 constexpr std::size_t kShownName = 100;
+/// Frames of a call site that are shown, from the innermost outside the CUDA runtime on.
+constexpr std::size_t kShownFrames = 4;
 
 /// A folder for the files of all runs, removed with all that is in it.
 class TemporaryFolder {
@@ -260,6 +263,26 @@ std::string quoted_line(const std::vector<std::string>& lines, std::size_t index
   return index < lines.size() ? "'" + lines[index] + "'" : "the end of the output";
 }
 
+std::string shortened(const std::string& name) {
+  return name.size() > kShownName ? name.substr(0, kShownName) + "..." : name;
+}
+
+// "FUNCTION (MODULE+0xOFFSET), called by ..."; empty where it is not known.
+std::string text_of_call_site(const std::vector<std::string>& lines) {
+  std::vector<CallFrame> frames;
+  frames.reserve(lines.size());
+  for (const std::string& line : lines) frames.push_back(parse_frame(line));
+  std::string text;
+  const std::size_t first = first_frame_of_program(frames);
+  for (std::size_t i = first; i < std::min(frames.size(), first + kShownFrames); ++i) {
+    if (!text.empty()) text += ", called by ";
+    const CallFrame& frame = frames[i];
+    text += frame.function == frame.place ? frame.place
+                                          : shortened(frame.function) + " (" + frame.place + ")";
+  }
+  return text;
+}
+
 std::string text_of(const CopyDifference& difference) {
   const CopyRecord& copy = difference.copy;
   std::ostringstream text;
@@ -285,10 +308,11 @@ std::string text_of(const CopyDifference& difference) {
          << exact_bytes(copy.source->buffer);
     if (copy.source->launch && !difference.kernel.empty()) {
       text << ", which launch " << copy.source->launch->number << ", of kernel "
-           << difference.kernel.substr(0, kShownName)
-           << (difference.kernel.size() > kShownName ? "..." : "") << ", was the last to name";
+           << shortened(difference.kernel) << ", was the last to name";
     }
   }
+  const std::string copied_by = text_of_call_site(difference.frames);
+  if (!copied_by.empty()) text << "; it is copied by " << copied_by;
   return text.str();
 }
 
