@@ -2,6 +2,7 @@
 #
 #   bin, lib                as cmake --install gives them
 #   lib/superpipe/cuda      NVIDIA's runtime library, for the examples on a real GPU (redistributable: CUDA EULA, Attachment A)
+#   lib/superpipe/unwind    libunwind and what it needs, for the call sites of traces
 #   lib/superpipe/bench     the shared libraries of the benchmarks, which Debian has in no other form
 #   libexec/superpipe       conformance suite, test programs, benchmarks
 #   scripts                 gpu_check.sh and what it calls
@@ -32,6 +33,17 @@ foreach(target superpipe_minilm superpipe_layers)
 endforeach()
 file(REAL_PATH ${CUDA_cudart_LIBRARY} _cudart)
 install(FILES ${_cudart} DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/cuda RENAME libcudart.so.13)
+
+# The library looks there where the machine has none (interposer/call_sites.cc).
+foreach(_library unwind:libunwind.so.8:libunwind8 lzma:liblzma.so.5:liblzma5)
+  string(REPLACE ":" ";" _library ${_library})
+  list(POP_FRONT _library _short _name _package)
+  find_library(SUPERPIPE_PACKED_${_short} NAMES ${_name} REQUIRED)
+  mark_as_advanced(SUPERPIPE_PACKED_${_short})
+  file(REAL_PATH ${SUPERPIPE_PACKED_${_short}} _file)
+  install(FILES ${_file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/unwind RENAME ${_name})
+  install(FILES /usr/share/doc/${_package}/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME ${_package}.copyright OPTIONAL)
+endforeach()
 
 # Debian has Google Benchmark as a shared library only, which needs the shared C++ runtime.
 if(TARGET launch_hook_bench)

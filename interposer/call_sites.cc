@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
+#include <filesystem>
 
 #include "interposer/log.h"
 
@@ -23,6 +25,16 @@ void say_that_there_is_none() {
   if (was_said.exchange(true)) return;
   log_line(LogLevel::kWarning,
            "call sites are not known: libunwind.so.8 cannot be opened (Debian: libunwind8)");
+}
+
+/// The one that scripts/package packs for machines without; null: this is no package.
+void* open_packed_libunwind() {
+  Dl_info own{};
+  if (::dladdr(reinterpret_cast<const void*>(&open_packed_libunwind), &own) == 0) return nullptr;
+  const auto folder = std::filesystem::path(own.dli_fname).parent_path() / "superpipe" / "unwind";
+  // It needs this one, and finds it by its name once it is there.
+  (void)::dlopen((folder / "liblzma.so.5").c_str(), RTLD_NOW | RTLD_LOCAL);
+  return ::dlopen((folder / "libunwind.so.8").c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 std::string hexadecimal(std::uintptr_t offset) {
@@ -44,11 +56,14 @@ bool is_own(const void* module) {
 
 }  // namespace
 
-void open_libunwind() noexcept {
+void open_libunwind() noexcept try {
   // The program may have the library already: then this is its own.
-  void* const library = ::dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+  void* library = ::dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) library = open_packed_libunwind();
   if (library == nullptr) return;
   backtrace.store(reinterpret_cast<Backtrace>(::dlsym(library, "unw_backtrace")));
+} catch (const std::exception&) {
+  // Out of memory: call sites are not known.
 }
 
 std::uint64_t CallSite::hash() const noexcept {

@@ -22,11 +22,13 @@ GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"
 # The driver, and the runtime library that the package brings.
 CUDA = {"libcuda.so.1", "libcudart.so.13"}
 # Benchmarks alone: they bring these.
+# libunwind alone: it comes with this one.
+UNWIND = {"liblzma.so.5"}
 BENCH = {"libbenchmark.so.1debian", "libstdc++.so.6", "libgcc_s.so.1"}
 NEWEST_GLIBC = (2, 36)
 HIDDEN_FOLDERS = ("/usr/include", "/usr/local/cuda")
 HIDDEN_LIBRARIES = ("stdc++", "gcc_s", "spdlog", "fmt", "unwind", "boost", "gtest", "gmock", "benchmark", "zstd", "lz4",
-                    "xxhash", "ncurses")
+                    "xxhash", "ncurses", "lzma")
 
 
 def dynamic_section(file: Path) -> dict[str, list[str]]:
@@ -62,6 +64,7 @@ class Tarball(unittest.TestCase):
     def test_holds_every_part(self) -> None:
         for part in ("bin/superpipe", "lib/libsuperpipe.so", "lib/libsuperpipe.nvtx.so", "lib/superpipe/simgpu/libcuda.so.1",
                      "lib/superpipe/simgpu/libcudart.so.13", "lib/superpipe/cuda/libcudart.so.13",
+                     "lib/superpipe/unwind/libunwind.so.8", "share/doc/superpipe/libunwind8.copyright",
                      "bin/superpipe-minilm", "bin/superpipe-layers", "share/man/man1/superpipe.1", "share/man/man1/superpipe-run.1",
                      "share/bash-completion/completions/superpipe", "share/zsh/site-functions/_superpipe",
                      "share/fish/vendor_completions.d/superpipe.fish", "libexec/superpipe/conformance",
@@ -77,6 +80,8 @@ class Tarball(unittest.TestCase):
                 allowed = GLIBC | CUDA
                 if file.name.endswith("_bench") or file.parent.name == "bench":
                     allowed |= BENCH
+                if file.parent.name == "unwind":
+                    allowed |= UNWIND
                 self.assertLessEqual(set(dynamic_section(file).get("NEEDED", [])), allowed)
 
     def test_looks_for_libraries_inside_itself_only(self) -> None:
@@ -134,6 +139,16 @@ class Tarball(unittest.TestCase):
         self.assertEqual(finished.returncode, 0, finished.stdout + finished.stderr)
         self.assertIn("the same bytes", finished.stdout)
         self.assertTrue((self.root / "residency.svg").is_file())
+
+    def test_a_trace_has_call_sites_with_the_libraries_out_of_reach(self) -> None:
+        if subprocess.run(["unshare", "--map-root-user", "--mount", "true"], capture_output=True).returncode != 0:
+            self.skipTest("no namespaces here to hide the libraries in")
+        trace = self.elsewhere / "run.sptrace"
+        finished = self.hidden("bin/superpipe", "profile", "-o", trace, "--simulate", "--", "bin/superpipe-layers", "--layers", "2", "--layer-mib", "1")
+        self.assertEqual(finished.returncode, 0, finished.stdout + finished.stderr)
+        self.assertNotIn("call sites", finished.stderr)
+        finished = self.hidden("bin/superpipe", "export", trace, "--format", "collapsed", "-o", "-")
+        self.assertIn("superpipe-layers+0x", finished.stdout, finished.stderr)
 
     def test_the_checks_run_with_the_build_tree_and_the_libraries_out_of_reach(self) -> None:
         if subprocess.run(["unshare", "--map-root-user", "--mount", "true"], capture_output=True).returncode != 0:
