@@ -100,6 +100,29 @@ TEST_F(TwoBuffers, RoomForNewPagesIsTheCauseWhereNoContentWasLate) {
   EXPECT_DOUBLE_EQ(report.unexplained_stall_ns(), 0);
 }
 
+TEST_F(TwoBuffers, StallOfAMemsetIsFoundByWhatItWaitedFor) {
+  const auto use = [&](std::int64_t time, const BufferId& buffer) {
+    report.on_use(at(time), {1, true, std::span(&buffer, 1)});
+  };
+  fetch(1 * kMs, 1, kWeight, 4_MiB);
+  use(1 * kMs, kWeight);  // it did not wait
+  report.on_transfer_end(at(2 * kMs), {{1}});
+  fetch(3 * kMs, 2, kWeight, 4_MiB);
+  use(3 * kMs, kWeight);
+  fetch(4 * kMs, 3, kOther, 8_MiB);
+  use(4 * kMs, kOther);
+  report.on_transfer_end(at(5 * kMs), {{2}});
+  report.on_stall(at(5 * kMs + 1), {{0}, 0, 2 * kMs});
+  report.on_transfer_end(at(9 * kMs), {{3}});
+  report.on_stall(at(9 * kMs + 1), {{0}, 0, 4 * kMs});
+  report.finish();
+  EXPECT_DOUBLE_EQ(group("load").stall_ns, 2.0 * kMs);
+  EXPECT_DOUBLE_EQ(group("cache").stall_ns, 4.0 * kMs);
+  EXPECT_EQ(report.kernels().at(TraceReport::kUses).stalls, 2U);
+  EXPECT_NE(report.kernel_name(TraceReport::kUses).find("memset"), std::string::npos);
+  EXPECT_DOUBLE_EQ(report.unexplained_stall_ns(), 0);
+}
+
 TEST_F(TwoBuffers, FetchIsTheCauseForItsFirstUseOnly) {
   fetch(1 * kMs, 1, kWeight, 4_MiB);
   launch(2 * kMs, 1);

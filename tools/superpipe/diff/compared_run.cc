@@ -180,7 +180,7 @@ std::vector<ComparedKernel> kernels_of(const PassReport& report, double passes) 
   for (const auto& [index, kernel] : report.kernels()) {
     const PassReport::KernelUse use = report.use_of(index);
     if (use.launches == 0 && kernel.stall_ns == 0) continue;
-    Sums& sums = by_name[report.all_names().kernel(index)];
+    Sums& sums = by_name[report.kernel_name(index)];
     sums.use.launches += use.launches;
     sums.use.timed_launches += use.timed_launches;
     sums.use.device_ns += use.device_ns;

@@ -103,7 +103,7 @@ json kernels_of(const TraceReport& report) {
   if (kernels.size() > kMostReportRows) kernels.resize(kMostReportRows);
   json list = json::array();
   for (const auto& [index, kernel] : kernels) {
-    list.push_back({{"name", short_name(report.all_names().kernel(index))},
+    list.push_back({{"name", short_name(report.kernel_name(index))},
                     {"launches", kernel->launches},
                     {"timed_launches", kernel->timed_launches},
                     {"device_ns", kernel->device_ns},

@@ -65,6 +65,10 @@ std::uint64_t TraceReport::moment(std::int64_t time) {
   return at;
 }
 
+std::string TraceReport::kernel_name(TraceIndex index) const {
+  return index == kUses ? "(memset, or copy on the device)" : names().kernel(index);
+}
+
 std::uint32_t TraceReport::named_group(const std::string& name, std::uint32_t layer) {
   const auto [place, is_new] =
       group_names_.try_emplace(name, static_cast<std::uint32_t>(groups_.size()));
@@ -164,37 +168,72 @@ void TraceReport::on_launch(const TraceMoment& when, const TraceLaunch& event) {
   ++counts_.launches;
   launches_.add(event);
   ++kernels_[event.kernel].launches;
-  Waiting waiting;
   for (const BufferId buffer : event.buffers) {
     const auto place = holders_.find(index_of(buffer));
-    if (place == holders_.end()) continue;
-    Holder& holder = place->second;
-    if (holder.group != kNoGroup) {
-      auto& kinds = groups_[holder.group].kinds;
-      const auto kind = kinds.find(holder.kind);
-      if (kind != kinds.end()) ++kind->second.uses;
-    }
-    for (const Unused& unused : holder.unused) waiting.fetches.push_back(unused.fetch);
-    holder.unused.clear();
+    if (place == holders_.end() || place->second.group == kNoGroup) continue;
+    auto& kinds = groups_[place->second.group].kinds;
+    const auto kind = kinds.find(place->second.kind);
+    if (kind != kinds.end()) ++kind->second.uses;
   }
-  if (waiting.fetches.empty()) return;
-  waiting.launch = event.launch.value;
+  add_waiting(waiting_, {event.launch.value, take_unused(event.buffers)});
+}
+
+std::vector<std::uint64_t> TraceReport::take_unused(std::span<const BufferId> buffers) {
+  std::vector<std::uint64_t> fetches;
+  for (const BufferId buffer : buffers) {
+    const auto place = holders_.find(index_of(buffer));
+    if (place == holders_.end()) continue;
+    for (const Unused& unused : place->second.unused) fetches.push_back(unused.fetch);
+    place->second.unused.clear();
+  }
+  return fetches;
+}
+
+void TraceReport::add_waiting(std::deque<Waiting>& waiting, Waiting one) {
+  if (one.fetches.empty()) return;
   // Launches of several threads come nearly in their order.
-  auto place = waiting_.end();
-  while (place != waiting_.begin() && std::prev(place)->launch > waiting.launch) --place;
-  waiting_.insert(place, std::move(waiting));
-  if (waiting_.size() <= kMostWaiting) return;
-  forget(waiting_.front());
-  waiting_.pop_front();
+  auto place = waiting.end();
+  while (place != waiting.begin() && std::prev(place)->launch > one.launch) --place;
+  waiting.insert(place, std::move(one));
+  if (waiting.size() <= kMostWaiting) return;
+  forget(waiting.front());
+  waiting.pop_front();
 }
 
-void TraceReport::forget(const Waiting& waiting) {
+// What stalled since `begin`: a launch by its number; another use, which has none, as the first
+// that had to wait for fetches then.
+TraceReport::Waiting* TraceReport::find_waiting(std::uint64_t launch, std::uint64_t begin) {
+  if (launch != 0) {
+    const auto place = std::lower_bound(
+        waiting_.begin(), waiting_.end(), launch,
+        [](const Waiting& one, std::uint64_t wanted) { return one.launch < wanted; });
+    return place != waiting_.end() && place->launch == launch ? &*place : nullptr;
+  }
+  const auto end_of = [this](std::uint64_t number) {
+    const auto fetch = fetches_.find(number);
+    return fetch == fetches_.end() ? 0 : fetch->second.end;
+  };
+  // What had all of its fetches by then has not stalled since, and will not any more.
+  const auto is_over = [&](const Waiting& one) {
+    return std::ranges::all_of(one.fetches,
+                               [&](std::uint64_t number) { return end_of(number) <= begin; });
+  };
+  while (!waiting_uses_.empty() && is_over(waiting_uses_.front())) {
+    forget(waiting_uses_.front());
+    waiting_uses_.pop_front();
+  }
+  return waiting_uses_.empty() ? nullptr : &waiting_uses_.front();
+}
+
+void TraceReport::forget(Waiting& waiting) {
   for (const std::uint64_t fetch : waiting.fetches) fetches_.erase(fetch);
+  waiting.fetches = {};
 }
 
-void TraceReport::on_use(const TraceMoment& when, const TraceUse& /*event*/) {
+void TraceReport::on_use(const TraceMoment& when, const TraceUse& event) {
   moment(when.time);
   ++counts_.uses;
+  add_waiting(waiting_uses_, {0, take_unused(event.buffers)});
 }
 
 void TraceReport::on_copy(const TraceMoment& when, const TraceCopy& event) {
@@ -285,16 +324,14 @@ void TraceReport::on_stall(const TraceMoment& when, const TraceStall& event) {
   stall_ns_ += duration;
   stalls_.spread(begin, end, static_cast<double>(duration));
   const RecentLaunches::Launch* const launch = launches_.find(event.launch);
-  Kernel& kernel = kernels_[launch != nullptr ? launch->kernel : 0];
+  const TraceIndex launched = launch != nullptr ? launch->kernel : 0;
+  Kernel& kernel = kernels_[event.launch.value == 0 ? kUses : launched];
   ++kernel.stalls;
   kernel.stall_ns += duration;
-  const auto place = std::lower_bound(
-      waiting_.begin(), waiting_.end(), event.launch.value,
-      [](const Waiting& one, std::uint64_t wanted) { return one.launch < wanted; });
   Late late;
   std::map<std::uint32_t, Late> late_of;
-  if (place != waiting_.end() && place->launch == event.launch.value) {
-    for (const std::uint64_t number : place->fetches) {
+  if (Waiting* const waiting = find_waiting(event.launch.value, begin)) {
+    for (const std::uint64_t number : waiting->fetches) {
       const auto fetch = fetches_.find(number);
       if (fetch == fetches_.end() || fetch->second.group == kNoGroup) continue;
       if (fetch->second.end <= begin) continue;  // it was there when the wait began
@@ -303,8 +340,7 @@ void TraceReport::on_stall(const TraceMoment& when, const TraceStall& event) {
         sum->new_pages += static_cast<double>(fetch->second.new_page);
       }
     }
-    forget(*place);
-    waiting_.erase(place);
+    forget(*waiting);
   }
   kernel.late_bytes += late.bytes;
   kernel.late_new_pages += late.new_pages;

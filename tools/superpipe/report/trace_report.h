@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -39,6 +41,8 @@ class TraceReport : public TraceExporter {
   /// Launches that stalls may still be told of, and fetches of a buffer that nothing used yet.
   static constexpr std::size_t kMostWaiting = 65'536;
   static constexpr std::size_t kMostUnused = 4'096;
+  /// What stands for the kernel of those uses.
+  static constexpr TraceIndex kUses = std::numeric_limits<TraceIndex>::max();
   /// Kinds of buffers that a group tells one by one.
   static constexpr std::size_t kMostKinds = 64;
 
@@ -136,7 +140,9 @@ class TraceReport : public TraceExporter {
   /// When the last event happened, in nanoseconds since the trace's start.
   [[nodiscard]] std::uint64_t end_time() const { return end_time_; }
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
+  /// With stalls of other uses than launches under kUses.
   [[nodiscard]] const std::map<TraceIndex, Kernel>& kernels() const { return kernels_; }
+  [[nodiscard]] std::string kernel_name(TraceIndex index) const;
   [[nodiscard]] const std::map<TraceIndex, Site>& sites() const { return sites_; }
   [[nodiscard]] std::uint64_t stall_ns() const { return stall_ns_; }
   /// The part of it for which no late bytes are known.
@@ -190,7 +196,11 @@ class TraceReport : public TraceExporter {
   std::uint32_t named_group(const std::string& name, std::uint32_t layer);
   void change_residency(std::uint32_t group, std::uint64_t time, std::uint64_t bytes, bool come);
   void end_life(std::uint64_t time, const LiveAllocation& allocation);
-  void forget(const Waiting& waiting);
+  /// Takes the fetches that nobody has used yet out of the holders of `buffers`.
+  [[nodiscard]] std::vector<std::uint64_t> take_unused(std::span<const BufferId> buffers);
+  void add_waiting(std::deque<Waiting>& waiting, Waiting one);
+  [[nodiscard]] Waiting* find_waiting(std::uint64_t launch, std::uint64_t begin);
+  void forget(Waiting& waiting);
   void add_pass(double ms);
 
   TraceProperties properties_;
@@ -209,6 +219,7 @@ class TraceReport : public TraceExporter {
   std::unordered_map<std::uint32_t, Holder> holders_;
   std::unordered_map<std::uint64_t, Fetch> fetches_;   ///< by transfer, while a stall may be theirs
   std::deque<Waiting> waiting_;                        ///< by launch
+  std::deque<Waiting> waiting_uses_;                   ///< in the order of the file
   std::map<std::uint64_t, std::uint64_t> early_ends_;  ///< of transfers that come later in the file
   std::uint64_t stall_ns_ = 0;
   double unexplained_stall_ns_ = 0;
