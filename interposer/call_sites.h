@@ -13,8 +13,9 @@
 
 namespace superpipe {
 
-/// Opens libunwind, the machine's or that of superpipe's package, where there is one. To be called before the program's main: later, a thread that loads
-/// a library could wait for one that is in a hook, and that one for the loader's lock.
+/// Opens libunwind, the machine's or that of superpipe's package, where there is one. To be called
+/// before the program's main: later, a thread that loads a library could wait for one that is in a
+/// hook, and that one for the loader's lock.
 void open_libunwind() noexcept;
 
 /// Where a call comes from.
