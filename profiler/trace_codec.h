@@ -157,27 +157,35 @@ class TraceFieldWriter {
 /// Reads the fields of one event. `buffers` holds what the event's span shows.
 class TraceFieldReader {
  public:
-  TraceFieldReader(TraceBytesReader& in, std::uint64_t& count, std::vector<BufferId>& buffers)
-      : in_(in), count_(count), buffers_(buffers) {}
+  /// `may_end`: the file is of an earlier minor version, whose events may lack the last fields;
+  /// these keep their defaults.
+  TraceFieldReader(TraceBytesReader& in, std::uint64_t& count, std::vector<BufferId>& buffers,
+                   bool may_end)
+      : in_(in), count_(count), buffers_(buffers), may_end_(may_end) {}
 
-  void operator()(std::string_view /*name*/, bool& value) {
-    const std::uint64_t read = in_.number();
-    if (read > 1) in_.fail();
-    value = read == 1;
+  template <typename Value>
+  void operator()(std::string_view /*name*/, Value& value) {
+    if (may_end_ && in_.left() == 0) return;
+    read(value);
   }
-  void operator()(std::string_view /*name*/, std::uint32_t& value) { value = small(in_.number()); }
-  void operator()(std::string_view /*name*/, std::uint64_t& value) { value = in_.number(); }
-  void operator()(std::string_view /*name*/, std::int64_t& value) { value = in_.signed_number(); }
-  void operator()(std::string_view /*name*/, Bytes& value) { value = Bytes{in_.number()}; }
-  void operator()(std::string_view /*name*/, BufferId& value) {
-    value = BufferId{small(in_.number()) - 1};
+
+ private:
+  void read(bool& value) {
+    const std::uint64_t number = in_.number();
+    if (number > 1) in_.fail();
+    value = number == 1;
   }
-  void operator()(std::string_view /*name*/, TraceCount& value) {
+  void read(std::uint32_t& value) { value = small(in_.number()); }
+  void read(std::uint64_t& value) { value = in_.number(); }
+  void read(std::int64_t& value) { value = in_.signed_number(); }
+  void read(Bytes& value) { value = Bytes{in_.number()}; }
+  void read(BufferId& value) { value = BufferId{small(in_.number()) - 1}; }
+  void read(TraceCount& value) {
     count_ += static_cast<std::uint64_t>(in_.signed_number());
     value.value = count_;
   }
-  void operator()(std::string_view /*name*/, std::string_view& value) { value = in_.text(); }
-  void operator()(std::string_view /*name*/, std::span<const BufferId>& value) {
+  void read(std::string_view& value) { value = in_.text(); }
+  void read(std::span<const BufferId>& value) {
     const std::uint64_t count = in_.number();
     // Each takes a byte at least: a count that is wrong costs no memory.
     if (count > in_.left()) return in_.fail();
@@ -190,7 +198,6 @@ class TraceFieldReader {
     value = buffers_;
   }
 
- private:
   std::uint32_t small(std::uint64_t value) {
     if (value > 0xFFFF'FFFFu) {
       in_.fail();
@@ -202,6 +209,7 @@ class TraceFieldReader {
   TraceBytesReader& in_;
   std::uint64_t& count_;
   std::vector<BufferId>& buffers_;
+  const bool may_end_;
 };
 
 /// Collects "name:kind" of each field, for TraceSchema.

@@ -362,8 +362,10 @@ struct TraceKernelTime {
   TraceCount launch;
   std::int64_t begin = 0;  ///< ns after the event, so mostly less than 0
   std::uint64_t duration_ns = 0;
-  /// Launches that it is the time of: `launch` and those before it on its stream.
+  /// Launches that it is the time of: `launch` and those before it on its stream. 0: one of
+  /// `kernel` that names no buffer, for which `launch` is the last before it that does.
   std::uint64_t launches = 1;
+  TraceIndex kernel = 0;  ///< since minor version 1; 0: that of `launch`
 
   template <typename Self, typename Field>
   static void fields(Self& self, Field&& field) {
@@ -371,6 +373,7 @@ struct TraceKernelTime {
     field("begin", self.begin);
     field("duration_ns", self.duration_ns);
     field("launches", self.launches);
+    field("kernel", self.kernel);
   }
 };
 

@@ -263,7 +263,8 @@ std::optional<TraceError> TraceReader::read_all(TraceVisitor& visitor) {
 template <typename Event>
 void TraceReader::deliver(TraceBytesReader& in, const TraceMoment& when, TraceVisitor& visitor) {
   Event event;
-  TraceFieldReader fields(in, differences_.counts[Event::kType], buffers_);
+  TraceFieldReader fields(in, differences_.counts[Event::kType], buffers_,
+                          version_.minor < kTraceVersion.minor);
   Event::fields(event, fields);
   // A later minor version may have appended fields.
   if (in.left() > 0 && version_.minor <= kTraceVersion.minor) in.fail();

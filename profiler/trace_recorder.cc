@@ -251,7 +251,10 @@ void TraceRecorder::write_event(const RawHeader& header, std::uint32_t thread,
     Raw<Event> raw;
     std::memcpy(&raw, record, sizeof raw);
     if constexpr (requires { raw.event.stream; }) {
-      if (raw.event.stream != 0) raw.event.stream = index_of_stream(raw.stream);
+      if (raw.event.stream != 0) raw.event.stream = index_of_stream(raw.handle);
+    }
+    if constexpr (std::is_same_v<Event, TraceKernelTime>) {
+      raw.event.kernel = index_of_kernel(KernelId{raw.handle});
     }
     writer_.add(when, raw.event);
   }

@@ -82,11 +82,16 @@ class TraceRecorder {
            std::span<const BufferId> buffers) noexcept {
     add_with_buffers(time, TraceUse::kType, {{}, writes ? 1u : 0u, 0, stream}, buffers);
   }
+  /// For TraceKernelTime: `event.kernel` is that of `kernel`.
+  void kernel_time(TimePoint time, const TraceKernelTime& event, KernelId kernel) noexcept {
+    add_raw(time, Raw<TraceKernelTime>{{}, event, static_cast<std::uint64_t>(kernel)});
+  }
   /// Any other event without a stream.
   template <typename Event>
   void add(TimePoint time, const Event& event) noexcept {
     static_assert(
-        !requires { event.stream; }, "name the stream by its handle");
+        !requires { event.stream; } && !requires { event.kernel; },
+        "name streams and kernels by their handles");
     add_raw(time, Raw<Event>{{}, event, 0});
   }
   /// Any other event with a stream, by its handle; nullopt: none.
@@ -146,7 +151,7 @@ class TraceRecorder {
   struct Raw {
     RawHeader header;
     Event event;
-    std::uint64_t stream = 0;
+    std::uint64_t handle = 0;  ///< of what the event names by an index
   };
   /// A TraceLaunch or a TraceUse; its buffers follow. As short as can be, because who writes it and
   /// who reads it do so on different cores.

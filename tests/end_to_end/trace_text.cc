@@ -83,7 +83,8 @@ class Printer final : public TraceVisitor {
     line("pass", when, {event.launch.value});
   }
   void on_kernel_time(const Moment& when, const TraceKernelTime& event) override {
-    line("kernel_time", when, {event.launch.value, event.duration_ns, event.launches});
+    line("kernel_time", when,
+         {event.launch.value, event.duration_ns, event.launches, event.kernel});
   }
   void on_mark(const Moment& when, const TraceMark& event) override {
     line("mark", when, {event.way, event.text, event.range});

@@ -196,9 +196,9 @@ TEST(TraceReader, RefusesAnotherMajorVersion) {
     std::memcpy(bytes.data() + 16, &checksum, sizeof checksum);
   };
   rewrite(2);
-  expect_refused(bytes, Problem::kNewer, "has format 2.0, and this version of superpipe reads 1.x");
+  expect_refused(bytes, Problem::kNewer, "has format 2.1, and this version of superpipe reads 1.x");
   rewrite(0);
-  expect_refused(bytes, Problem::kForeign, "has format 0.0");
+  expect_refused(bytes, Problem::kForeign, "has format 0.1");
 }
 
 TEST(TraceReader, RefusesEachFlippedBit) {
@@ -286,7 +286,7 @@ TEST(TraceReader, SkipsWhatALaterMinorVersionBrought) {
   // An unknown type, 10 ns after the last event, and a known one with a field more, 5 ns later.
   const auto raw = bytes_of(
       {63, 3, 20, 1, 2, TraceLaunch::kType, 7, 10, 2, 1, 1, 0, 77, 42, kUse, 4, 0, 0, 1, 0});
-  auto reader = reader_of(with_events(good, raw, 3, {1, 1}));
+  auto reader = reader_of(with_events(good, raw, 3, {1, kTraceVersion.minor + 1}));
   ASSERT_TRUE(reader.ok());
   Words words;
   ASSERT_EQ(reader->read_all(words), std::nullopt);
@@ -294,6 +294,28 @@ TEST(TraceReader, SkipsWhatALaterMinorVersionBrought) {
   EXPECT_THAT(words.times, ElementsAre(15));
   // A reader of that version would take it for damage.
   expect_refused(with_events(good, raw, 3), Problem::kCorrupt, "an event");
+}
+
+TEST(TraceReader, WhatAnEarlierMinorVersionLackedHasItsDefault) {
+  const auto good = example_trace(1);
+  // 10 ns after the last event, of launch 1: no kernel.
+  const auto raw = bytes_of({TraceKernelTime::kType, 5, 20, 2, 1, 9, 1});
+  class Times : public TraceVisitor {
+   public:
+    void on_kernel_time(const TraceMoment&, const TraceKernelTime& event) override {
+      durations.push_back(event.duration_ns);
+      kernels.push_back(event.kernel);
+    }
+    std::vector<std::uint64_t> durations;
+    std::vector<TraceIndex> kernels;
+  } times;
+  auto reader = reader_of(with_events(good, raw, 1, {1, 0}));
+  ASSERT_TRUE(reader.ok());
+  ASSERT_EQ(reader->read_all(times), std::nullopt);
+  EXPECT_THAT(times.durations, ElementsAre(9U));
+  EXPECT_THAT(times.kernels, ElementsAre(0U));
+  // In a file of this version it is damage.
+  expect_refused(with_events(good, raw, 1), Problem::kCorrupt, "an event");
 }
 
 TEST(TraceReader, NamesAFileThatItCannotOpen) {

@@ -135,6 +135,32 @@ TEST(TraceRecorder, TextsBeyondTheMostAreOneText) {
   EXPECT_TRUE(recorder.finish(after(1)));
 }
 
+TEST(TraceRecorder, TimesOfKernelsNameThem) {
+  MemorySink sink;
+  TraceRecorder::Options options;
+  options.kernel_name = [](KernelId kernel) {
+    return kernel == KernelId{9} ? std::string("kernel") : std::string();
+  };
+  TraceRecorder recorder(sink, kStart, options);
+  ASSERT_EQ(recorder.begin({}), std::nullopt);
+  recorder.launch(after(10), 7, KernelId{5}, 0, {});
+  recorder.kernel_time(after(20), {{7}, -5, 3, 0}, KernelId{9});
+  EXPECT_TRUE(recorder.finish(after(30)));
+  class Times : public TraceVisitor {
+   public:
+    void on_kernel(const TraceKernel& event) override { names[event.index] = event.name; }
+    void on_kernel_time(const TraceMoment&, const TraceKernelTime& event) override {
+      told.push_back(names[event.kernel] + " " + std::to_string(event.launch.value));
+    }
+    std::map<TraceIndex, std::string> names;
+    std::vector<std::string> told;
+  } times;
+  auto reader = TraceReader::from(std::make_unique<TraceBytesSource>(sink.bytes), "recorded");
+  ASSERT_TRUE(reader.ok());
+  ASSERT_EQ(reader->read_all(times), std::nullopt);
+  EXPECT_THAT(times.told, ElementsAre("kernel 7"));
+}
+
 TEST(TraceRecorder, MergesThreadsByTime) {
   MemorySink sink;
   TraceRecorder recorder(sink, kStart, {});

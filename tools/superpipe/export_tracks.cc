@@ -409,7 +409,8 @@ void TrackExporter::on_pass(const TraceMoment& when, const TracePass& /*event*/)
 void TrackExporter::on_kernel_time(const TraceMoment& when, const TraceKernelTime& event) {
   moment(when.time);
   const RecentLaunches::Launch* const launch = launches_.find(event.launch);
-  const TraceIndex kernel = launch != nullptr ? launch->kernel : 0;
+  const TraceIndex launched = launch != nullptr ? launch->kernel : 0;
+  const TraceIndex kernel = event.kernel != 0 ? event.kernel : launched;
   StreamTracks& tracks = stream_tracks(launch != nullptr ? launch->stream : 0);
   const std::uint64_t told = clamped(later(when.time, event.begin));
   const std::uint64_t begin = std::max(tracks.kernels_until, told);

@@ -404,8 +404,9 @@ void TraceReport::add_pass(double ms) {
 void TraceReport::on_kernel_time(const TraceMoment& when, const TraceKernelTime& event) {
   moment(when.time);
   const RecentLaunches::Launch* const launch = launches_.find(event.launch);
-  Kernel& kernel = kernels_[launch != nullptr ? launch->kernel : 0];
-  kernel.timed_launches += event.launches;
+  const TraceIndex launched = launch != nullptr ? launch->kernel : 0;
+  Kernel& kernel = kernels_[event.kernel != 0 ? event.kernel : launched];
+  kernel.timed_launches += std::max<std::uint64_t>(event.launches, 1);
   kernel.device_ns += std::min(event.duration_ns, kLatestBinNs);
 }
 
