@@ -281,7 +281,9 @@ void ManagedContext::start_trace() noexcept try {
   recording_ =
       TraceRecording::start(configuration_.trace_file, std::move(properties),
                             [this](KernelId kernel) { return layouts_.readable_name(kernel); });
-  if (recording_ != nullptr) trace_ = &recording_->recorder();
+  if (recording_ == nullptr) return;
+  trace_ = &recording_->recorder();
+  kernel_timer_ = KernelTimer::start(context_, *trace_);
 } catch (const std::exception& error) {
   log_line(LogLevel::kError, std::string(variable_of(SettingId::kTrace)) + ": " + error.what());
 }
@@ -301,6 +303,7 @@ void ManagedContext::finish_trace() noexcept {
 void ManagedContext::close() noexcept {
   is_closed_.store(true);
   if (requests_ != nullptr) requests_->stop();  // and stays: see requests_
+  if (kernel_timer_ != nullptr) kernel_timer_->stop();
   residency_->shut_down();
   finish_trace();
 }
@@ -309,6 +312,9 @@ void ManagedContext::abandon() noexcept {
   is_closed_.store(true);
   if (requests_ != nullptr && !requests_->abandon()) {
     (void)requests_.release();  // NOLINT(bugprone-unused-return-value): its thread may use it
+  }
+  if (kernel_timer_ != nullptr && !kernel_timer_->abandon()) {
+    (void)kernel_timer_.release();  // NOLINT(bugprone-unused-return-value): its thread may use it
   }
   residency_->abandon();
   if (recording_ != nullptr) recording_->abandon();

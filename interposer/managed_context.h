@@ -16,6 +16,7 @@
 #include "interposer/driver/cuda_api.h"
 #include "interposer/driver/driver_device_memory.h"
 #include "interposer/kernel_arguments.h"
+#include "interposer/kernel_timer.h"
 #include "interposer/pointer_pins.h"
 #include "interposer/trace_recording.h"
 #include "profiler/launch_overhead_meter.h"
@@ -100,6 +101,8 @@ class ManagedContext {
 
   /// Where to record what happens; null: nowhere. It stays for the life of the process.
   [[nodiscard]] TraceRecorder* trace() const noexcept { return trace_; }
+  /// What times kernels for the trace; null: nothing does. It stays for the life of the process.
+  [[nodiscard]] KernelTimer* kernel_timer() const noexcept { return kernel_timer_.get(); }
   /// Removes the line that tells how far the first passes are. Waits 0.1 s at most.
   void end_progress() noexcept;
   /// Ends the trace, if one is recorded, and says on stderr what is in it where a summary was asked
@@ -143,6 +146,7 @@ class ManagedContext {
   DriverDeviceMemory device_memory_;
   std::unique_ptr<TraceRecording> recording_;  ///< null unless a trace is recorded
   TraceRecorder* trace_ = nullptr;             ///< of recording_
+  std::unique_ptr<KernelTimer> kernel_timer_;  ///< null unless a trace is recorded
   KernelLayoutCache layouts_;
   std::unique_ptr<ResidencyManager> residency_;
   std::optional<PointerPins> pins_;  ///< as long as residency_

@@ -6,6 +6,7 @@
 
 #include "interposer/driver/capture_count.h"
 #include "interposer/driver/codes.h"
+#include "interposer/driver/event_time.h"
 #include "interposer/driver/in_context.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
@@ -111,15 +112,11 @@ class DriverDeviceMemory::LinkMeter {
       if (pair.state != State::kRunning || driver().cuEventQuery(pair.end) != CUDA_SUCCESS) {
         continue;
       }
-      float milliseconds = 0;
-      if (driver().cuEventElapsedTime_v2(&milliseconds, pair.start, pair.end) == CUDA_SUCCESS ||
-          driver().cuEventElapsedTime(&milliseconds, pair.start, pair.end) == CUDA_SUCCESS) {
-        // The best of them: between its two events a batch may also have waited for its own thread
-        // to be scheduled, which only makes it look slower.
-        if (milliseconds > 0) {
-          best_ = std::max(best_, static_cast<double>(pair.size.count()) /
-                                      (static_cast<double>(milliseconds) / 1000));
-        }
+      const double seconds = milliseconds_between(pair.start, pair.end).value_or(0) / 1000.0;
+      // The best of them: between its two events a batch may also have waited for its own thread to
+      // be scheduled, which only makes it look slower.
+      if (seconds > 0) {
+        best_ = std::max(best_, static_cast<double>(pair.size.count()) / seconds);
       }
       pair.state = State::kFree;
     }

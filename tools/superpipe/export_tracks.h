@@ -15,7 +15,7 @@
 
 namespace superpipe::cli {
 
-/// Makes a timeline of a trace, with memory for what is under way only.
+/// Makes a timeline of a trace, with memory for what is under way, and for the buffers of layers.
 ///
 /// - Each thread: its marks, allocations, frees and copies.
 /// - Each stream: kernels, for as long as the device ran them, where the trace has times; launches,

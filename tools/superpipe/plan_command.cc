@@ -198,7 +198,7 @@ json json_of(const TracedProgram& program, const Planner& planner,
             {"dropped_events", program.ending().dropped},
             {"graph_launches", program.graph_launches()},
             {"measured_compute_share", program.measured_share()},
-            {"compute_is_fitted", program.measured_share() < 0.5},
+            {"compute_is_fitted", program.times_are_fitted()},
             {"needed_bytes", planner.needed().count()},
             {"least_bytes", planner.least().count()},
             {"overhead_bytes", planner.overhead().count()},
@@ -234,10 +234,11 @@ void say_confidence(const TracedProgram& program, const Planner& planner) {
   }
   if (program.measured_share() < 0.5) {
     std::cout << "Kernel times: " << std::lround(program.measured_share() * 100)
-              << " % measured; the others are estimates, by the trace's length and the bytes that "
-                 "launches name.\n";
+              << " % measured; the others are estimates, by "
+              << (program.times_are_fitted() ? "the trace's length" : "those of the same kernel")
+              << " and the bytes that launches name.\n";
   }
-  const bool is_fitted = program.measured_share() < 0.5;
+  const bool is_fitted = program.times_are_fitted();
   if (const auto accuracy = planner.accuracy()) {
     std::cout << "The traced run itself, run again: pass "
               << milliseconds_text(accuracy->predicted_pass_ms) << " against "

@@ -1,6 +1,7 @@
 // Plans of programs whose times are known.
 #include "tools/superpipe/planner/planner.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -154,6 +155,38 @@ TEST(TracedProgramTest, ATimeOfSeveralLaunchesIsDividedByWhatTheyName) {
   EXPECT_FLOAT_EQ(program.steps()[program.step_of_launch(1)].compute_us, 60);
 }
 
+// Launches that name nothing have the number of the last that does.
+TEST(TracedProgramTest, ATimeIsOfTheLaunchThatNamesBuffers) {
+  WrittenTrace trace;
+  const BufferId buffer = trace.allocate(2_MiB);
+  trace.launch(1, {buffer}, 0);
+  trace.launch_of_nothing(2);
+  trace.launch_of_nothing(2);
+  trace.launch(3, {buffer}, 70'000);
+  trace.launch_of_nothing(2);
+  const TracedProgram program = program_of(trace);
+  EXPECT_FLOAT_EQ(program.steps()[program.step_of_launch(1)].compute_us, 70);
+  EXPECT_FLOAT_EQ(program.steps()[program.step_of_launch(0)].compute_us, 70) << "as fast";
+}
+
+TEST(TracedProgramTest, LaunchesOfNothingTakeAsLongAsThoseOfTheirKernelThatWereTimed) {
+  WrittenTrace trace;
+  const BufferId buffer = trace.allocate(2_MiB);
+  trace.launch(1, {buffer}, 50'000);
+  trace.launch_of_nothing(2);
+  trace.add(TraceKernelTime{{1}, 0, 30'000, 0, 2});
+  trace.launch_of_nothing(2);
+  trace.add(TraceKernelTime{{1}, 0, 10'000, 0, 2});
+  trace.launch(1, {buffer}, 0);
+  const TracedProgram program = program_of(trace);
+  std::vector<float> times;
+  for (const TracedStep& step : program.steps()) {
+    if (step.kind == TracedStep::Kind::kLaunch) times.push_back(step.compute_us);
+  }
+  EXPECT_THAT(times, ::testing::ElementsAre(50, 20, 20, 50));
+  EXPECT_FALSE(program.times_are_fitted());
+}
+
 TEST(TracedProgramTest, WithoutAnyTimeTheLengthOfTheTraceIsDivided) {
   WrittenTrace trace;
   const BufferId buffer = trace.allocate(2_MiB);
@@ -161,6 +194,7 @@ TEST(TracedProgramTest, WithoutAnyTimeTheLengthOfTheTraceIsDivided) {
   const TracedProgram program = program_of(trace);
   EXPECT_NEAR(program.steps()[program.step_of_launch(50)].compute_us, 5, 0.1);
   EXPECT_EQ(program.measured_share(), 0);
+  EXPECT_TRUE(program.times_are_fitted());
 }
 
 TEST(TracedProgramTest, WhatWasWrittenBackAgainAndAgainIsWritten) {

@@ -69,6 +69,10 @@ class WrittenTrace {
         TraceKernelTime{
             {launches_}, device_ - static_cast<std::int64_t>(compute) - when.time, compute, 1});
   }
+  /// A launch without managed buffers, which has the number of the last one that has some.
+  void launch_of_nothing(std::uint32_t kernel) {
+    writer_.add(next(), TraceLaunch{{launches_}, kernel, 1, {}});
+  }
   /// The program waits for the device.
   void wait() { host_ = std::max(host_, device_); }
   /// The program does something else for so many nanoseconds.

@@ -58,9 +58,11 @@ class TracedProgramBuilder final : public TraceVisitor {
       program_.largest_launch_ = bytes;
       program_.largest_kernel_ = kernel_names_[step.kernel];
     }
-    if (launches_.empty()) {
-      first_launch_ = event.launch.value;
-      first_time_ = when.time;
+    if (launches_.empty()) first_time_ = when.time;
+    // One that names nothing has the number of the last that does.
+    NumberedLaunch& recent = recent_[event.launch.value % kMostRecent];
+    if (!event.buffers.empty() || recent.number != event.launch.value) {
+      recent = {event.launch.value, launches_.size()};
     }
     launches_.push_back(static_cast<std::uint32_t>(program_.steps_.size()));
     if (step.names > 0) {
@@ -121,7 +123,15 @@ class TracedProgramBuilder final : public TraceVisitor {
   }
 
   void on_kernel_time(const TraceMoment& /*when*/, const TraceKernelTime& event) override {
-    times_.push_back({event.launch.value, event.launches, event.duration_ns});
+    if (event.launches == 0) {
+      Mean& mean = of_nothing_[kernel_of(event.kernel)];
+      mean.time += static_cast<double>(event.duration_ns) * 1e-3;
+      mean.weight += 1;
+      return;
+    }
+    const NumberedLaunch& launch = recent_[event.launch.value % kMostRecent];
+    if (launch.number != event.launch.value || event.launch.value == 0) return;
+    times_.push_back({launch.index, event.launches, event.duration_ns});
   }
 
   std::variant<TracedProgram, std::string> finish(const TraceEnding& ending) {
@@ -143,8 +153,14 @@ class TracedProgramBuilder final : public TraceVisitor {
  private:
   static constexpr std::uint32_t kFirstEvictions = 1;
 
+  /// Launches whose times may still come: seconds of them.
+  static constexpr std::size_t kMostRecent = std::size_t{1} << 18;
+  struct NumberedLaunch {
+    std::uint64_t number = 0;
+    std::size_t index = 0;  ///< in launches_
+  };
   struct KernelTime {
-    std::uint64_t launch;
+    std::size_t launch;  ///< index in launches_
     std::uint64_t launches;
     std::uint64_t duration_ns;
   };
@@ -248,28 +264,41 @@ class TracedProgramBuilder final : public TraceVisitor {
       of_all.time += step.compute_us;
       of_all.weight += bytes;
     }
-    if (of_all.weight <= 0) of_all = mean_of_the_length();
+    if (of_all.weight <= 0) {
+      of_all = mean_of_the_length();
+      program_.times_are_fitted_ = true;
+    }
     double all = measured;
     for (std::size_t i = 0; i < launches_.size(); ++i) {
       if (is_known[i]) continue;
       TracedStep& step = program_.steps_[launches_[i]];
-      const auto mean = of_kernel.find(step.kernel);
-      const Mean& used = mean != of_kernel.end() ? mean->second : of_all;
-      const double time =
-          used.weight > 0 ? used.time / used.weight * static_cast<double>(named_bytes(step).count())
-                          : 0;
+      const double time = estimated_time(step, of_kernel, of_all);
       step.compute_us = static_cast<float>(time);
       all += time;
     }
     program_.measured_share_ = all > 0 ? measured / all : 0;
   }
 
+  // As long as the others of its kernel, by the bytes that they name; one that names nothing, as
+  // the others that do not.
+  double estimated_time(const TracedStep& step,
+                        const std::unordered_map<std::uint32_t, Mean>& of_kernel,
+                        const Mean& of_all) const {
+    const auto nothing = of_nothing_.find(step.kernel);
+    if (step.names == 0 && nothing != of_nothing_.end()) {
+      return nothing->second.time / nothing->second.weight;
+    }
+    const auto mean = of_kernel.find(step.kernel);
+    const Mean& used = mean != of_kernel.end() ? mean->second : of_all;
+    if (used.weight <= 0) return 0;
+    return used.time / used.weight * static_cast<double>(named_bytes(step).count());
+  }
+
   // Divides what was measured among the launches that each time is of. @return its sum.
   double give_measured_times(std::vector<bool>& is_known) {
     double sum = 0;
     for (const KernelTime& time : times_) {
-      if (time.launch < first_launch_ || time.launch - first_launch_ >= launches_.size()) continue;
-      const std::size_t last = time.launch - first_launch_;
+      const std::size_t last = time.launch;
       std::vector<std::size_t> group;
       for (std::size_t i = last + 1; i-- > 0 && group.size() < time.launches;) {
         if (streams_[i] == streams_[last]) group.push_back(i);
@@ -313,7 +342,9 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::vector<std::uint32_t> launches_;  ///< steps, of those that name nothing, too
   std::vector<TraceIndex> streams_;      ///< by launch
   std::vector<KernelTime> times_;
-  std::uint64_t first_launch_ = 0;
+  std::unordered_map<std::uint32_t, Mean>
+      of_nothing_;  ///< of launches that name nothing, by kernel
+  std::vector<NumberedLaunch> recent_ = std::vector<NumberedLaunch>(kMostRecent);
   std::int64_t first_time_ = 0;
   std::int64_t last_time_ = 0;
   Bytes live_bytes_;

@@ -93,6 +93,8 @@ class TracedProgram {
   [[nodiscard]] const std::string& largest_kernel() const { return largest_kernel_; }
   /// The share of the compute time that was measured, in [0, 1].
   [[nodiscard]] double measured_share() const { return measured_share_; }
+  /// Whether none was, so that times are what makes the run as long as it was.
+  [[nodiscard]] bool times_are_fitted() const { return times_are_fitted_; }
   [[nodiscard]] const TracedRun& run() const { return run_; }
   [[nodiscard]] const TraceEnding& ending() const { return ending_; }
   /// Launches of graphs: what they do is not known.
@@ -113,6 +115,7 @@ class TracedProgram {
   Bytes largest_launch_;
   std::string largest_kernel_;
   double measured_share_ = 0;
+  bool times_are_fitted_ = false;
   TracedRun run_;
   TraceEnding ending_;
   std::uint64_t graph_launches_ = 0;
