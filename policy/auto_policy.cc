@@ -24,7 +24,10 @@ constexpr std::uint64_t kNoOrder = std::uint64_t{1} << 63;
 void AutoPolicy::on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces) {
   if (index_of(id) >= buffers_.size()) buffers_.resize(index_of(id) + 1);
   buffers_[index_of(id)] = {.pieces = pieces};
-  if (foresight_ == Foresight::kReplay) replay_.on_allocate(id, bytes);
+  if (foresight_ != Foresight::kReplay) return;
+  replay_.on_allocate(id, bytes);
+  // What was recorded may tell when it is used.
+  look_again_for(replay_.next_use(id));
 }
 
 void AutoPolicy::on_free(BufferId id) {
@@ -69,14 +72,20 @@ void AutoPolicy::on_left(BufferId id) {
   Buffer& buffer = buffers_[index_of(id)];
   --buffer.brought;
   if (buffer.brought == 0) buffer.stamp = 0;
-  // It is missing again: a launch that was looked at already may need it.
-  looked_to_ = std::min(looked_to_, std::max(present(), buffer.next_use - 1));
+  look_again_for(buffer.next_use);
+}
+
+/// A buffer is missing: a launch that was looked at already may need it.
+void AutoPolicy::look_again_for(std::uint64_t next_use) {
+  looked_to_ = std::min(looked_to_, std::max(present(), next_use - 1));
 }
 
 std::optional<AutoPolicy::Target> AutoPolicy::next_target() {
-  const std::uint64_t last = present() + replay_.horizon();
+  const std::uint64_t last = last_expected();
+  const std::uint64_t ahead_of_first = launches_ == 0 ? 1 : 0;
   for (std::size_t looked = 0; looked_to_ < last && looked < kMostLookedAt; ++looked) {
-    replay_.expect(static_cast<std::size_t>(looked_to_ + 1 - present()), expected_);
+    replay_.expect(static_cast<std::size_t>(looked_to_ + 1 + ahead_of_first - present()),
+                   expected_);
     if (expected_.trust >= kLeastTrust && expected_.likelihood >= LaunchReplay::kLeastLikelihood) {
       for (const BufferId id : expected_.buffers) {
         const Buffer& buffer = buffers_[index_of(id)];

@@ -31,6 +31,11 @@ class AutoPolicy {
     kNone,    ///< it knows none: `lru` brings nothing ahead, and the least recently used goes
   };
   explicit AutoPolicy(Foresight foresight = Foresight::kReplay) : foresight_(foresight) {}
+  /// As kReplay, and the launches to come are known from the first on (LaunchReplay::begin_with):
+  /// what they name first is brought while the program loads.
+  explicit AutoPolicy(const RecordedRun& recorded) : foresight_(Foresight::kReplay) {
+    replay_.begin_with(recorded);
+  }
 
   /// A buffer exists from now on; it is cut into `pieces` pieces, none of which is on the device.
   void on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces);
@@ -51,7 +56,7 @@ class AutoPolicy {
   };
   [[nodiscard]] std::optional<Target> next_target();
   /// Whether next_target() has not looked at all expected launches yet, because no call takes long.
-  [[nodiscard]] bool is_looking() const { return looked_to_ < present() + replay_.horizon(); }
+  [[nodiscard]] bool is_looking() const { return looked_to_ < last_expected(); }
 
   /// The buffer of which a piece shall go for one that is used at `before`: one that is used later,
   /// the last of all first, and that `may_go`. For a launch that waits, `before` is that launch.
@@ -72,6 +77,11 @@ class AutoPolicy {
   [[nodiscard]] const LaunchReplay& replay() const { return replay_; }
 
  private:
+  /// The last launch that is expected. Before the first launch the next one is number 0.
+  [[nodiscard]] std::uint64_t last_expected() const {
+    return present() + replay_.horizon() - (launches_ == 0 && replay_.horizon() > 0 ? 1 : 0);
+  }
+
   struct Buffer {
     std::uint32_t pieces = 0;
     std::uint32_t brought = 0;   ///< pieces on the device, or on their way
@@ -91,6 +101,7 @@ class AutoPolicy {
   };
 
   void offer(BufferId id);
+  void look_again_for(std::uint64_t next_use);
   void drop_old_candidates();
   [[nodiscard]] bool refresh(Candidate& candidate);
 

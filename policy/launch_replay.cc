@@ -33,8 +33,15 @@ void LaunchReplay::on_allocate(BufferId id, Bytes bytes) {
     most_buffers_ = std::max(2 * capacity_, 2 * buffers_.size());
   }
   if (index_of(id) >= name_of_id_.size()) name_of_id_.resize(index_of(id) + 1, kNoName);
-  const auto name = static_cast<Name>(buffers_.size());
-  Buffer& buffer = buffers_.emplace_back();
+  Name name = static_cast<Name>(buffers_.size());
+  if (const auto awaited = awaited_.find(bytes.count()); awaited != awaited_.end()) {
+    name = awaited->second.back();
+    awaited->second.pop_back();
+    if (awaited->second.empty()) awaited_.erase(awaited);
+  } else {
+    buffers_.emplace_back();
+  }
+  Buffer& buffer = buffers_[name];
   name_of_id_[index_of(id)] = name;
   buffer.id = id;
   buffer.exists = true;
@@ -49,26 +56,12 @@ void LaunchReplay::on_free(BufferId id) {
 
 void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers) {
   if (log_.size() == capacity_) forget_older_half();
-  const std::size_t present = log_.size();
-  Launch launch{.kernel = kernel,
-                .token = mixed(0, static_cast<std::uint64_t>(kernel)),
-                .kind = 0,
-                .first = static_cast<std::uint32_t>(names_.size()),
-                .count = static_cast<std::uint32_t>(buffers.size()),
-                .trust = 0,
-                .anchor = kNoName};
-  for (const BufferId id : buffers) {
-    const Name name = name_of_id_[index_of(id)];
-    names_.push_back(name);
-    launch.token = mixed(launch.token, buffers_[name].bytes);
-  }
-  launch.kind = kind_of(launch.token);
-  launch.anchor = anchor_of(std::span(names_).subspan(launch.first));
-  log_.push_back(launch);
-  if (launch.anchor != kNoName) anchor_first_use(launch.anchor);
+  named_.clear();
+  for (const BufferId id : buffers) named_.push_back(name_of_id_[index_of(id)]);
+  append(kernel, named_);
+  const std::size_t present = log_.size() - 1;
 
-  const std::optional<std::size_t> expected =
-      place_ && *place_ + 1 < present ? std::optional(*place_ + 1) : std::nullopt;
+  const std::optional<std::size_t> expected = place_ ? after(*place_) : std::nullopt;
   const bool was_sure = is_sure();
   const bool as_expected = expected && is_as_expected(*expected, present);
   // What fits only because the place was moved just before was not foreseen in time for anything.
@@ -106,14 +99,92 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
 
   follow_passes();
   for (const Name name : names_of(log_[present])) {
-    Buffer& buffer = buffers_[name];
+    const Buffer& buffer = buffers_[name];
     const bool is_first_of_pass =
         pass_began_ && !buffer.uses.empty() && forgotten_ + buffer.uses.back() < *pass_began_;
     if (is_first_of_pass) bytes_of_pass_ += Bytes{buffer.bytes};
-    buffer.uses.push_back(static_cast<std::uint32_t>(present));
   }
-  contexts_[context_at(present)] = static_cast<std::uint32_t>(present);
-  anchors_[anchors_at(present)] = static_cast<std::uint32_t>(present);
+  note_use(present);
+  if (following_.goes_on()) follow_recorded(as_expected);
+}
+
+void LaunchReplay::begin_with(const RecordedRun& recorded) {
+  for (const Bytes footprint : recorded.footprints) {
+    const auto name = static_cast<Name>(buffers_.size());
+    buffers_.emplace_back().bytes = footprint.count();
+    awaited_[footprint.count()].push_back(name);
+  }
+  for (auto& [bytes, names] : awaited_) std::ranges::reverse(names);
+  append(KernelId{}, {});  // where the program has not begun
+  for (const RecordedRun::Launch& launch : recorded.launches) {
+    append(launch.kernel, recorded.names_of(launch));
+    note_use(log_.size() - 1);
+  }
+  recorded_ = log_.size();
+  recorded_pass_ = 1 + recorded.pass_begin;
+  following_.recorded = recorded.launches.size();
+  place_ = 0;
+  sureness_ = 1.0;
+  since_moved_ = kForesight;
+}
+
+/// Counts how far the run follows the recorded one, and notices when it does something else.
+void LaunchReplay::follow_recorded(bool as_expected) {
+  if (place_ && is_recorded(*place_)) {
+    if (as_expected) ++following_.followed;
+    if (forgotten_ + *place_ == recorded_pass_) own_pass_ = log_.size() - 1;
+    const bool is_at_end = forgotten_ + *place_ + 1 == recorded_;
+    following_.is_over = is_at_end && passed_over_ == 0;
+    following_.is_left = is_at_end && passed_over_ > 0;
+  } else {
+    following_.is_left = true;
+  }
+  if (following_.is_left) following_.left_at = present();
+  if (!following_.goes_on()) awaited_.clear();
+}
+
+/// Puts a launch behind the others.
+void LaunchReplay::append(KernelId kernel, std::span<const Name> names) {
+  Launch launch{.kernel = kernel,
+                .token = mixed(0, static_cast<std::uint64_t>(kernel)),
+                .kind = 0,
+                .first = static_cast<std::uint32_t>(names_.size()),
+                .count = static_cast<std::uint32_t>(names.size()),
+                .trust = 0,
+                .anchor = anchor_of(names)};
+  for (const Name name : names) launch.token = mixed(launch.token, buffers_[name].bytes);
+  names_.insert(names_.end(), names.begin(), names.end());
+  launch.kind = kind_of(launch.token);
+  log_.push_back(launch);
+  if (launch.anchor != kNoName) anchor_first_use(launch.anchor);
+}
+
+/// Notes who is named by the latest launch, for later ones.
+void LaunchReplay::note_use(std::size_t launch) {
+  for (const Name name : names_of(log_[launch])) {
+    buffers_[name].uses.push_back(static_cast<std::uint32_t>(launch));
+  }
+  contexts_[context_at(launch)] = static_cast<std::uint32_t>(launch);
+  anchors_[anchors_at(launch)] = static_cast<std::uint32_t>(launch);
+}
+
+/// The launch that followed an earlier one. Behind the recorded pass comes this run's own first
+/// pass, and not what it did to load. nullopt: nothing is known to have followed.
+std::optional<std::size_t> LaunchReplay::after(std::size_t launch) const {
+  std::size_t next = launch + 1;
+  if (next + forgotten_ == recorded_) {
+    if (!own_pass_) return std::nullopt;
+    next = *own_pass_;
+  }
+  return next + 1 < log_.size() ? std::optional(next) : std::nullopt;
+}
+
+/// How many launches after the place an earlier one stands. nullopt: it does not follow the place.
+std::optional<std::size_t> LaunchReplay::distance_to(std::size_t launch) const {
+  if (launch <= *place_) return std::nullopt;
+  if (!is_recorded(*place_) || is_recorded(launch)) return launch - *place_;
+  if (!own_pass_ || launch < *own_pass_) return std::nullopt;
+  return static_cast<std::size_t>(recorded_ - forgotten_) - *place_ + (launch - *own_pass_);
 }
 
 /// A pass ends when the place comes to the launch that opened it, or soon after it left that behind
@@ -123,14 +194,14 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
 void LaunchReplay::follow_passes() {
   const bool repeats_a_launch = place_ && *place_ + 2 == log_.size();
   at_pass_start_ = is_sure() && since_moved_ >= kForesight && !repeats_a_launch &&
-                   (!pass_began_ || forgotten_ + *place_ >= *pass_began_);
+                   forgotten_ + *place_ >= pass_began_.value_or(recorded_pass_);
   if (!at_pass_start_) return;
   if (pass_began_) {
     ++passes_;
     pass_bytes_ = bytes_of_pass_;
   }
   bytes_of_pass_ = Bytes{};
-  pass_began_ = this->present();
+  pass_began_ = forgotten_ + log_.size() - 1;
 }
 
 /// The kind of launches with that token, a new one where there was none.
@@ -143,6 +214,8 @@ std::uint32_t LaunchReplay::kind_of(std::uint64_t token) {
 
 std::shared_ptr<const PassLaunches> LaunchReplay::pass(std::uint64_t begin,
                                                        std::uint64_t end) const {
+  begin += recorded_;
+  end += recorded_;
   if (begin < forgotten_ || end <= begin || end - forgotten_ > log_.size()) return nullptr;
   if (begin - forgotten_ < end - begin) return nullptr;
   const auto first = static_cast<std::size_t>(begin - forgotten_);
@@ -329,27 +402,37 @@ void LaunchReplay::link(std::size_t past, std::size_t present) {
 
 std::uint64_t LaunchReplay::next_use(BufferId id) const {
   if (!is_sure()) return kNever;
-  const std::size_t place = *place_;
   std::size_t next = log_.size();
   const auto look = [&](Name name) {
     const std::vector<std::uint32_t>& uses = buffers_[name].uses;
-    auto found = std::upper_bound(uses.begin(), uses.end(), place);
+    auto found = std::upper_bound(uses.begin(), uses.end(), *place_);
     for (std::size_t i = 0; i < kMostUsesTried && found != uses.end(); ++i, ++found) {
+      if (is_recorded(*place_) && !is_recorded(*found) && own_pass_ && *found < *own_pass_) {
+        found = std::lower_bound(found, uses.end(), *own_pass_);
+        if (found == uses.end()) break;
+      }
       if (unlikely_kinds_ > 0 && likelihoods_[log_[*found].kind] < kLeastLikelihood) continue;
-      next = std::min<std::size_t>(next, *found);
+      if (const auto distance = distance_to(*found)) next = std::min(next, *distance);
       break;
     }
   };
   const Name name = name_of_id_[index_of(id)];
   look(name);
   if (buffers_[name].predecessor != kNoName) look(buffers_[name].predecessor);
-  return next == log_.size() ? kNever : present() + (next - place);
+  return next == log_.size() ? kNever : present() + next;
 }
 
-std::size_t LaunchReplay::horizon() const { return is_sure() ? log_.size() - 1 - *place_ : 0; }
+std::size_t LaunchReplay::horizon() const {
+  if (!is_sure()) return 0;
+  if (!is_recorded(*place_)) return log_.size() - 1 - *place_;
+  const auto recorded = static_cast<std::size_t>(recorded_ - forgotten_) - 1 - *place_;
+  return recorded + (own_pass_ ? log_.size() - *own_pass_ : 0);
+}
 
 void LaunchReplay::expect(std::size_t ahead, Expected& expected) const {
-  const Launch& launch = log_[*place_ + ahead];
+  std::size_t at = *place_ + ahead;
+  if (is_recorded(*place_) && !is_recorded(at)) at += *own_pass_ - (recorded_ - forgotten_);
+  const Launch& launch = log_[at];
   expected.buffers.clear();
   expected.trust = launch.trust;
   expected.likelihood = likelihoods_[launch.kind];
@@ -371,9 +454,12 @@ void LaunchReplay::forget_older_half() {
   };
   log_.erase(log_.begin(), log_.begin() + static_cast<std::ptrdiff_t>(dropped));
   names_.erase(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(dropped_names));
+  awaited_.clear();
   forgotten_ += dropped;
   for (Launch& launch : log_) launch.first -= dropped_names;
   abandoned_.reset();
+  if (own_pass_)
+    own_pass_ = *own_pass_ >= dropped ? std::optional(*own_pass_ - dropped) : std::nullopt;
   if (place_) place_ = *place_ >= dropped ? std::optional(*place_ - dropped) : std::nullopt;
   std::erase_if(contexts_, [dropped](const auto& context) { return context.second < dropped; });
   for (auto& [context, launch] : contexts_) launch = shift(launch);

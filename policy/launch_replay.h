@@ -2,6 +2,7 @@
 // is used again.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "policy/pass_launches.h"
+#include "policy/recorded_run.h"
 #include "policy/units.h"
 
 namespace superpipe {
@@ -41,6 +43,15 @@ class LaunchReplay {
 
   explicit LaunchReplay(std::size_t capacity = std::size_t{1} << 19);
 
+  /// Expects the launches of `recorded` from the first one on. Buffers that are allocated are taken
+  /// for recorded ones of their size, in the order of their allocation. At the end of the recorded
+  /// pass it goes on with what this run did in that pass. Once the place is lost, or is somewhere
+  /// else, the recorded run is left: it is a past like any other from then on, with other buffers.
+  /// REQUIRES: nothing was allocated or announced; fewer than half of `capacity` launches.
+  void begin_with(const RecordedRun& recorded);
+  /// O(1).
+  [[nodiscard]] const PlanFollowing& following() const { return following_; }
+
   /// A buffer exists from now on. Its id may be one of an earlier buffer that is gone.
   void on_allocate(BufferId id, Bytes bytes);
   /// The buffer is gone. Does nothing if there is none.
@@ -50,7 +61,7 @@ class LaunchReplay {
   void on_launch(KernelId kernel, std::span<const BufferId> buffers);
 
   /// The number of the present launch: how many were announced before it. REQUIRES: there is one.
-  [[nodiscard]] std::uint64_t present() const { return forgotten_ + log_.size() - 1; }
+  [[nodiscard]] std::uint64_t present() const { return number_of(log_.size() - 1); }
 
   /// The number of the launch after the present one that is expected to name the buffer first;
   /// kNever if none is, or if the place is not sure. Launches of a kind that mostly names other
@@ -86,7 +97,9 @@ class LaunchReplay {
   /// How many whole passes have gone by.
   [[nodiscard]] std::size_t passes() const { return passes_; }
   /// The number of the first launch that is remembered; later ones are as well.
-  [[nodiscard]] std::uint64_t first_remembered() const { return forgotten_; }
+  [[nodiscard]] std::uint64_t first_remembered() const {
+    return std::max(forgotten_, recorded_) - recorded_;
+  }
   /// Launches [begin, end) by their numbers, as a pass. Persistent are the buffers that were named
   /// before it, and for as many launches as it has at least. Throws std::bad_alloc.
   /// O(accesses + buffers). @return null if launches of it, or of as many before it, are forgotten,
@@ -136,6 +149,18 @@ class LaunchReplay {
     return std::span(names_).subspan(launch.first, launch.count);
   }
   [[nodiscard]] bool is_sure() const { return place_ && sureness_ >= 0.5; }
+  /// The number of a launch of this run. Of what was recorded it is meaningless, and wraps around.
+  [[nodiscard]] std::uint64_t number_of(std::size_t launch) const {
+    return forgotten_ + launch - recorded_;
+  }
+  [[nodiscard]] bool is_recorded(std::size_t launch) const {
+    return forgotten_ + launch < recorded_;
+  }
+  void append(KernelId kernel, std::span<const Name> names);
+  void note_use(std::size_t launch);
+  [[nodiscard]] std::optional<std::size_t> after(std::size_t launch) const;
+  [[nodiscard]] std::optional<std::size_t> distance_to(std::size_t launch) const;
+  void follow_recorded(bool as_expected);
   [[nodiscard]] std::uint32_t kind_of(std::uint64_t token);
   [[nodiscard]] Name today(Name name) const;
   [[nodiscard]] bool stands_for(Name one, std::size_t past, Name other) const;
@@ -158,9 +183,16 @@ class LaunchReplay {
   std::uint64_t forgotten_ = 0;  ///< launches that log_ no longer has
   std::vector<Launch> log_;
   std::vector<Name> names_;
-  std::vector<Buffer> buffers_;                                ///< by name
-  std::size_t most_buffers_;                                   ///< at which names are forgotten
-  std::vector<Name> name_of_id_;                               ///< by id; kNoName: no such buffer
+  std::vector<Name> named_;       ///< by the launch under way
+  std::vector<Buffer> buffers_;   ///< by name
+  std::size_t most_buffers_;      ///< at which names are forgotten
+  std::vector<Name> name_of_id_;  ///< by id; kNoName: no such buffer
+  std::uint64_t recorded_ = 0;    ///< launches before those of this run, the first of which is none
+  std::uint64_t recorded_pass_ = 0;      ///< where the pass among them begins
+  std::optional<std::size_t> own_pass_;  ///< the launch of this run that is the first of that pass
+  /// Names of recorded buffers that were not allocated yet, by size, the first at the back.
+  std::unordered_map<std::uint64_t, std::vector<Name>> awaited_;
+  PlanFollowing following_;
   std::unordered_map<std::uint64_t, std::uint32_t> contexts_;  ///< last launch, by two tokens
   std::unordered_map<std::uint64_t, std::uint32_t> anchors_;   ///< last launch, by two anchors
   std::unordered_map<std::uint64_t, std::uint32_t> kinds_;     ///< by token

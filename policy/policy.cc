@@ -15,6 +15,7 @@ std::unique_ptr<Policy> make_policy(const PolicyConfig& config) {
     case PolicyKind::kLru:
       return std::make_unique<LruPolicy>();
     case PolicyKind::kAuto:
+      if (config.recorded) return std::make_unique<ReplayPolicy>(*config.recorded);
       return std::make_unique<ReplayPolicy>();
     case PolicyKind::kResident:
       break;

@@ -12,6 +12,7 @@
 
 #include "policy/auto_policy.h"
 #include "policy/pass_launches.h"
+#include "policy/recorded_run.h"
 #include "policy/units.h"
 
 namespace superpipe {
@@ -52,6 +53,9 @@ struct PolicyConfig {
   /// The budget is a promise to the user; else it is what there seemed to be, and a launch that
   /// needs more may try to get it.
   bool budget_is_promise = true;
+  /// kAuto: what the program did in an earlier run, which it is expected to do again. Null: nobody
+  /// knows. Fewer than LaunchReplay's capacity / 2 launches.
+  std::shared_ptr<const RecordedRun> recorded{};
 };
 
 /// One kernel launch as policy sees it: its kernel and the managed buffers it names, each once.
@@ -146,6 +150,7 @@ class PolicyEngine {
     /// past was moved, lost or found.
     std::size_t mispredictions = 0;
     bool at_pass_start = false;  ///< the last announced launch opened a pass
+    PlanFollowing following;     ///< of PolicyConfig::recorded
     /// A whole pass in this order, one of the first, of as many launches as LaunchHistory holds;
     /// null while the order is not known, and under `auto`, whose replay() remembers passes.
     std::shared_ptr<const PassLaunches> launches;

@@ -50,6 +50,7 @@ PolicyEngine::Learned ReplayPolicy::learned() const {
   learned.passes = puller_.replay().passes();
   learned.mispredictions = puller_.replay().jumps();
   learned.at_pass_start = at_pass_start();
+  learned.following = puller_.replay().following();
   return learned;
 }
 

@@ -30,6 +30,10 @@ class LruPolicy final : public ResidentPolicy {
 /// `auto`: its replay of the past tells the next uses, and where passes begin. It knows no layers.
 class ReplayPolicy final : public Policy {
  public:
+  ReplayPolicy() = default;
+  /// It expects what was recorded.
+  explicit ReplayPolicy(const RecordedRun& recorded) : puller_(recorded) {}
+
   void on_allocate(BufferId id, Bytes footprint, std::uint32_t pieces) override;
   void on_host_write(BufferId /*id*/) override {}
   void on_free(BufferId id) override;
