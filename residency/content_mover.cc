@@ -211,7 +211,7 @@ void ContentMover::give_up_attach(PieceId id, Page page, const Transferred& fill
   core_.pool->put(std::move(page));
 }
 
-Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed) {
+Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed, HostStore::User user) {
   if (buffer.host.slab) return Status::kOk;
   if (!core_.back(buffer)) {
     core_.warnings.once("unbacked", [&] {
@@ -226,7 +226,7 @@ Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed) {
   buffer.host.is_mapping = true;
   {
     const Unlocked unlocked(core_.mutex);
-    slab = core_.host.acquire(backing, zeroed);
+    slab = core_.host.acquire(backing, zeroed, user);
   }
   buffer.host.is_mapping = false;
   core_.announce_to_waiters();

@@ -36,7 +36,8 @@ class ContentMover {
 
   /// Gets the buffer its slab, if it has none. REQUIRES: nobody else is getting it
   /// (host.is_mapping). @return kOutOfHostMemory, kDeviceError.
-  Status ensure_slab(Buffer& buffer, bool zeroed) REQUIRES(manager_lock);
+  Status ensure_slab(Buffer& buffer, bool zeroed, HostStore::User user = HostStore::User::kEviction)
+      REQUIRES(manager_lock);
 
  private:
   Status prepare_fetch(PieceId id, std::vector<EventRef>& after) noexcept REQUIRES(manager_lock);

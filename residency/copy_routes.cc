@@ -103,7 +103,7 @@ Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
     if (!core_.wait_change(deadline)) status = Status::kTimedOut;
   }
   if (status == Status::kOk && !copy.slab) {
-    status = mover_.ensure_slab(buffer, core_.options.zero_fill);
+    status = mover_.ensure_slab(buffer, core_.options.zero_fill, HostStore::User::kProgram);
     if (status != Status::kOk) ++core_.counters.errors;
     core_.announce_change();
   }

@@ -26,52 +26,102 @@ void HostStore::unreserve(Bytes size) {
   reserved_ -= size;
 }
 
-Result<Slab> HostStore::acquire(Bytes size, bool zeroed) {
+Result<Slab> HostStore::acquire(Bytes size, bool zeroed, User user) {
   Slabs node;
   try {
     node.emplace_back();
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
   }
-  Slab found = take_idle_of(size);
-  if (!found) {
+  Idle found = take_idle_of(size, user);
+  if (!found.slab) {
     std::unique_lock lock(mutex_);
-    const bool was_stocking = stocking_ == size;
-    returned_.wait_for(lock, wait_limit_, [&] { return stocking_ != size; });
+    // What is pinned for another's eviction is no sooner there than another one.
+    const bool was_stocking = stocking_ == size && !stocks_expected_;
+    if (was_stocking) {
+      returned_.wait_for(lock, wait_limit_, [&] { return stocking_ != size; });
+    }
     lock.unlock();
-    if (was_stocking) found = take_idle_of(size);
+    if (was_stocking) found = take_idle_of(size, user);
   }
   note_wanted(size);
-  if (!found) {
+  if (!found.slab || found.is_expected) note_new(size, user, !found.slab);
+  if (!found.slab) {
     if (!make_room(size, false) && !make_room(size, true)) return Status::kOutOfHostMemory;
     const Result<Slab> pinned = pin(size);
     if (!pinned.ok()) return pinned.status();
-    found = *pinned;
+    found.slab = *pinned;
   } else if (zeroed) {
     // A stocked one reads as zero already, but is not told apart.
-    std::memset(found.data, 0, found.size.count());
+    std::memset(found.slab.data, 0, found.slab.size.count());
   }
   const std::lock_guard lock(mutex_);
   spare_.splice(spare_.end(), node);
-  return found;
+  return found.slab;
 }
 
 // An idle slab of that size whose transfers have completed, or none.
-Slab HostStore::take_idle_of(Bytes size) {
+HostStore::Idle HostStore::take_idle_of(Bytes size, User user) {
   // Candidates of the right size leave the list while their events are asked for, so that two
   // threads never get the same one.
+  const bool may_take_expected = [&] {
+    const std::lock_guard lock(mutex_);
+    return user == User::kEviction || !expects_;
+  }();
   Slabs idle = take_idle();
-  Slab found;
-  for (auto it = idle.rbegin(); it != idle.rend() && !found; ++it) {
-    if (it->slab.size != size) continue;
+  Idle found;
+  for (auto it = idle.rbegin(); it != idle.rend() && !found.slab; ++it) {
+    if (it->slab.size != size || (it->is_expected && !may_take_expected)) continue;
     const auto complete = events_.all_complete(it->after);
     if (!complete.ok() || !*complete) continue;
-    found = it->slab;
+    found = {it->slab, {}, it->is_expected};
     idle.erase(std::next(it).base());
     break;
   }
   put_idle(std::move(idle));
   return found;
+}
+
+void HostStore::expect(std::span<const Bytes> sizes) {
+  const std::lock_guard lock(mutex_);
+  expects_ = !sizes.empty();
+  std::map<Bytes, std::size_t> counts;
+  for (const Bytes size : sizes) expected_.push_back({size, ++counts[size]});
+  pinned_for_evictions_ = counts;  // so that counting on allocates nothing
+  for (auto& [size, count] : pinned_for_evictions_) count = 0;
+}
+
+void HostStore::stop_expecting() noexcept {
+  const std::lock_guard lock(mutex_);
+  expects_ = false;
+  next_expected_ = expected_.size();
+}
+
+std::vector<Bytes> HostStore::needed_for_evictions() const {
+  const std::lock_guard lock(mutex_);
+  return noted_;
+}
+
+// An eviction needs a slab that no earlier user has given back.
+void HostStore::note_new(Bytes size, User user, bool is_pinned_now) noexcept {
+  if (user != User::kEviction) return;
+  const std::lock_guard lock(mutex_);
+  try {
+    if (noted_.size() < kMostNoted) noted_.push_back(size);
+  } catch (const std::bad_alloc&) {
+    // It is for a later run only.
+  }
+  if (is_pinned_now) count_for_eviction(size);
+}
+
+void HostStore::count_for_eviction(Bytes size) noexcept {
+  const auto count = pinned_for_evictions_.find(size);
+  if (count != pinned_for_evictions_.end()) ++count->second;
+  while (next_expected_ < expected_.size()) {
+    const Expected& next = expected_[next_expected_];
+    if (pinned_for_evictions_.at(next.size) < next.ordinal) break;
+    ++next_expected_;
+  }
 }
 
 // Maps and pins a slab that is counted as pinned already, and uncounts it if that fails.
@@ -101,13 +151,16 @@ void HostStore::note_wanted(Bytes size) noexcept {
 
 std::optional<Bytes> HostStore::lacking() const {
   const std::lock_guard lock(mutex_);
+  if (may_stock_ && next_expected_ < expected_.size()) return expected_[next_expected_].size;
   return lacking_;
 }
 
 bool HostStore::stock(Bytes size) noexcept {
+  bool is_expected = false;
   {
     const std::lock_guard lock(mutex_);
-    if (lacking_ == size) lacking_.reset();
+    is_expected = next_expected_ < expected_.size() && expected_[next_expected_].size == size;
+    if (!is_expected && lacking_ == size) lacking_.reset();
   }
   Slabs node;
   try {
@@ -115,41 +168,49 @@ bool HostStore::stock(Bytes size) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  if (!begin_stocking(size)) return false;
+  if (!begin_stocking(size, is_expected)) return false;
   const Result<Slab> slab = pin(size);
   const std::lock_guard lock(mutex_);
   stocking_.reset();
+  stocks_expected_ = false;
   returned_.notify_all();
   // Where the device refuses a pin, the memory that is left is for who needs it.
   may_stock_ = slab.ok();
   if (!slab.ok()) return false;
   node.front().slab = *slab;
+  node.front().is_expected = is_expected;
+  if (is_expected) count_for_eviction(size);
   idle_.splice(idle_.begin(), node);
   return true;
 }
 
 // Counts `size` as pinned, unless a slab of it is idle, or the stock would take too much. Idle
 // slabs of sizes that nobody asks for, of which loading a model may leave many, are not in stock.
-bool HostStore::begin_stocking(Bytes size) {
+bool HostStore::begin_stocking(Bytes size, bool is_expected) {
   Slabs idle = take_idle();
   Bytes idle_bytes;
   for (const Idle& entry : idle) idle_bytes += entry.slab.size;
-  const bool has_one =
-      std::ranges::any_of(idle, [&](const Idle& entry) { return entry.slab.size == size; });
   const auto counted = [&] {
     const std::lock_guard lock(mutex_);
     Bytes stocked;
+    bool has_one = false;
     for (const Idle& entry : idle) {
+      if (entry.is_expected && expects_) continue;  // in stock for certain evictions alone
+      has_one = has_one || entry.slab.size == size;
       if (std::ranges::find(lately_, entry.slab.size) != lately_.end()) stocked += entry.slab.size;
     }
-    if (has_one || !may_stock_ || (stocked + size) * kMostIdlePart > pinned_ - idle_bytes) {
-      return false;
-    }
+    const bool is_enough = has_one || (stocked + size) * kMostIdlePart > pinned_ - idle_bytes;
+    if (!may_stock_ || (is_enough && !is_expected)) return false;
     // What is reserved is pinned sooner or later, and must find room then.
     const Bytes taken = std::max(pinned_, reserved_ + idle_bytes);
-    if (size > limit_ || taken > limit_ - size) return false;
+    if (size > limit_ || taken > limit_ - size) {
+      // Nor will there be room for the others.
+      if (is_expected) next_expected_ = expected_.size();
+      return false;
+    }
     pinned_ += size;
     stocking_ = size;
+    stocks_expected_ = is_expected;
     return true;
   };
   const bool begun = counted();

@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "policy/units.h"
@@ -46,12 +48,26 @@ class HostStore {
   bool reserve(Bytes size);
   void unreserve(Bytes size);
 
+  /// For whom a slab is.
+  enum class User { kEviction, kProgram };
+
   /// A pinned slab of exactly `size` bytes within what was reserved; `zeroed`: it reads as zero.
   ///
   /// Waits, bounded, for a slab of that size that is being stocked, and for transfers of slabs
   /// released earlier if the cap demands it.
+  /// `user`: an eviction may have what expect() had pinned.
   /// @return kOutOfHostMemory (also when pinning is refused), kDeviceError.
-  Result<Slab> acquire(Bytes size, bool zeroed);
+  Result<Slab> acquire(Bytes size, bool zeroed, User user = User::kEviction);
+
+  /// Evictions will need new slabs of these sizes, in this order, as an earlier run did. lacking()
+  /// names them until as many were pinned, by whom ever evicted. `sizes` as backing_of() gives
+  /// them. To be called once at most, before any use. Throws std::bad_alloc.
+  void expect(std::span<const Bytes> sizes);
+  /// Nobody evicts as was expected: what is pinned serves everybody. Allocates nothing.
+  void stop_expecting() noexcept;
+  /// The sizes of the slabs that evictions needed, and that no earlier user had given back: the
+  /// first `kMostNoted` of them.
+  [[nodiscard]] std::vector<Bytes> needed_for_evictions() const;
 
   /// The size of which a slab should be pinned ahead of need: one of the latest slabs was of that
   /// size, and one of those shortly before. nullopt: there is none.
@@ -83,20 +99,29 @@ class HostStore {
   struct Idle {
     Slab slab;
     std::vector<EventRef> after;
+    bool is_expected = false;  ///< pinned for an eviction, and never used
+  };
+  /// A slab that evictions are expected to need.
+  struct Expected {
+    Bytes size;
+    std::size_t ordinal = 0;  ///< among those of its size, from 1
   };
 
   using Slabs = std::list<Idle>;
 
   /// So many of the latest slabs tell which sizes are asked for again and again.
   static constexpr std::size_t kRemembered = 16;
+  static constexpr std::size_t kMostNoted = 65'536;
   /// With the one that is stocked, idle slabs of those sizes take at most one part in so many of
   /// the slabs in use.
   static constexpr std::uint64_t kMostIdlePart = 4;
 
-  Slab take_idle_of(Bytes size);
+  Idle take_idle_of(Bytes size, User user);
+  void note_new(Bytes size, User user, bool is_pinned_now) noexcept;
+  void count_for_eviction(Bytes size) noexcept;
   Result<Slab> pin(Bytes size) noexcept;
   void note_wanted(Bytes size) noexcept;
-  bool begin_stocking(Bytes size);
+  bool begin_stocking(Bytes size, bool is_expected);
 
   // The list of idle slabs is taken out to be worked on without the lock, by one thread at a time:
   // to another it would look as if there were none.
@@ -113,10 +138,16 @@ class HostStore {
   std::condition_variable returned_;
   bool taken_ = false;
   std::optional<Bytes> stocking_;  ///< what stock() is pinning
+  bool stocks_expected_ = false;   ///< for an eviction that is expected
   std::optional<Bytes> lacking_;
   bool may_stock_ = true;                    ///< the device has not refused to pin one
   std::array<Bytes, kRemembered> lately_{};  ///< sizes of the latest slabs, in a ring
   std::size_t next_ = 0;                     ///< where the next one goes in it
+  std::vector<Expected> expected_;
+  std::size_t next_expected_ = 0;
+  bool expects_ = false;  ///< what was pinned for evictions is for them alone
+  std::map<Bytes, std::size_t> pinned_for_evictions_;  ///< slabs, as long as some are expected
+  std::vector<Bytes> noted_;
   Bytes reserved_;
   Bytes pinned_;
   Slabs idle_;   // released last at the back

@@ -135,7 +135,7 @@ bool MoverRounds::fetch_next() {
       if (buffer.pieces[id.index].place == Place::kIn) {
         note_under_way(id);
       } else if (entry->want == Want::kPrefetch) {
-        failed_at_ = policy->launches();
+        failed_at_ = attempt_number(*policy);
       }
     }
     return true;
@@ -152,7 +152,7 @@ bool MoverRounds::pull() {
   core_.pull_awaits_launch = false;
   if (core_.under_way.is_enough()) return false;
   AutoPolicy* const policy = core_.puller();
-  if (policy == nullptr || failed_at_ == policy->launches()) {
+  if (policy == nullptr || failed_at_ == attempt_number(*policy)) {
     await_launch();
     return false;
   }
@@ -210,6 +210,12 @@ void MoverRounds::take_back_prefetches() {
     piece.want = Want::kNobody;
     core_.tell_whereabouts(PieceId{wanted->id, wanted->index});
   }
+}
+
+// A prefetch that failed is tried again after the next launch, and before the first one, which only
+// a recorded run tells about, after the next use of any buffer.
+std::uint64_t MoverRounds::attempt_number(const AutoPolicy& policy) const {
+  return policy.launches() == 0 ? core_.seq : policy.launches();
 }
 
 // Policy wants nothing now, and will not before the next launch, or before a use of a victim has

@@ -72,6 +72,7 @@ class MoverRounds : public WorkerRounds {
   bool lacks_room_ GUARDED_BY(manager_lock) = false;
   /// How many launches there had been when a prefetch failed last: what policy wants is not tried
   /// again before the next one.
+  [[nodiscard]] std::uint64_t attempt_number(const AutoPolicy& policy) const REQUIRES(manager_lock);
   std::uint64_t failed_at_ GUARDED_BY(manager_lock) = ~std::uint64_t{0};
   /// The launch at which policy wanted nothing last, and how often its forecast had changed when it
   /// wanted something.

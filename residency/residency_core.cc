@@ -58,6 +58,11 @@ Status ResidencyCore::start() {
     const ManagerLock lock(mutex);
     refresh_limit();
     trace_memory();
+    if (const auto& recorded = options.policy.recorded) {
+      host.expect(recorded->slabs);
+      follows_recorded = true;
+      wake_stocker();
+    }
   }
   return transfers.start();
 }
@@ -219,10 +224,19 @@ bool ResidencyCore::wait_for_sample() noexcept {
   return !sampling && !stopped && !abandoned;
 }
 
+void ResidencyCore::follow_recorded() noexcept {
+  const AutoPolicy* const puller = policy.puller();
+  if (puller != nullptr && puller->replay().following().goes_on()) return;
+  follows_recorded = false;
+  host.stop_expecting();
+}
+
 bool ResidencyCore::restore_policy() noexcept {
   if (!moves) return false;
   try {
-    PolicyEngine fresh(options.policy);
+    PolicyConfig config = options.policy;
+    config.recorded.reset();  // that was about the beginning
+    PolicyEngine fresh(config);
     if (budget_was_set) fresh.set_budget(*passthrough.budget());
     for (std::uint32_t i = 0; i < buffers.end(); ++i) {
       const Buffer& buffer = buffers[BufferId{i}];
@@ -233,6 +247,7 @@ bool ResidencyCore::restore_policy() noexcept {
     }
     fresh.on_passthrough_bytes(reserved);
     policy = std::move(fresh);
+    if (follows_recorded) follow_recorded();
   } catch (const std::bad_alloc&) {
     return false;
   }

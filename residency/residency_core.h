@@ -82,6 +82,8 @@ struct ResidencyCore {
   }
 
   /// Host memory may be wanted ahead of need.
+  /// Notes when a launch was the last of the recorded run, or leaves it.
+  void follow_recorded() noexcept REQUIRES(manager_lock);
   void wake_stocker() noexcept REQUIRES(manager_lock) {
     if (host.lacking()) (void)stocker.wake();
   }
@@ -227,6 +229,8 @@ struct ResidencyCore {
   /// launches wait for it.
   bool limit_lowered GUARDED_BY(manager_lock) = false;
   bool budget_was_set GUARDED_BY(manager_lock) = false;  ///< it is not that of the options
+  /// A recorded run is expected to be repeated, and has not come to its end.
+  bool follows_recorded GUARDED_BY(manager_lock) = false;
   /// The worker rests until the next launch, though policy may then want a transfer.
   bool pull_awaits_launch GUARDED_BY(manager_lock) = false;
   bool sampling GUARDED_BY(manager_lock) = false;                 ///< a thread is asking the device

@@ -493,6 +493,10 @@ std::optional<LearnedSnapshot> ResidencyManager::learned_layers() const {
   return impl_->learned_layers();
 }
 
+std::vector<Bytes> ResidencyManager::slabs_for_evictions() const {
+  return impl_->core.host.needed_for_evictions();
+}
+
 std::shared_ptr<const PassLaunches> ResidencyManager::foreseen_pass() const {
   return impl_->foreseen_pass();
 }

@@ -147,6 +147,10 @@ class ResidencyManager {
   /// @return null under another policy, without a typical pass, or where host memory has run out.
   [[nodiscard]] std::shared_ptr<const PassLaunches> foreseen_pass() const;
 
+  /// The sizes of the slabs that evictions have needed so far and that no earlier user had given
+  /// back, in order: RecordedRun::slabs. Throws std::bad_alloc. Any thread.
+  [[nodiscard]] std::vector<Bytes> slabs_for_evictions() const;
+
   /// What is cheap to tell at any moment.
   struct LiveState {
     ResidencyCounters counters;

@@ -195,6 +195,7 @@ Decision UseTracker::ask_policy(const Use& use, const UseToken& token) {
     Decision decision = core_.policy.on_launch(Access{use.kernel, ids(token)});
     // What policy wants to move next may be another now.
     if (std::exchange(core_.pull_awaits_launch, false)) core_.wake_worker();
+    if (core_.follows_recorded) core_.follow_recorded();
     return decision;
   } catch (const std::bad_alloc&) {
     core_.asks_policy = false;  // nobody knows in what state it is: may_ask_policy() replaces it

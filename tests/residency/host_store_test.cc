@@ -10,6 +10,7 @@
 #include <latch>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "tests/residency/fake_device.h"
 
@@ -161,6 +162,76 @@ class SlowDevice : public FakeDevice {
  private:
   std::atomic<int> pins_before_slow_ = 4;
 };
+
+/// Evictions are expected to need two slabs of 4 KiB and, between them, one of 8 KiB.
+class ExpectingStoreTest : public StockedStoreTest {
+ protected:
+  ExpectingStoreTest() { store_.expect(std::vector{4_KiB, 8_KiB, 4_KiB}); }
+  /// Stocks what is lacking until nothing is. @return the sizes.
+  std::vector<Bytes> stock_all() {
+    std::vector<Bytes> sizes;
+    while (const auto size = store_.lacking()) {
+      sizes.push_back(*size);
+      if (!store_.stock(*size)) break;
+    }
+    return sizes;
+  }
+};
+
+TEST_F(ExpectingStoreTest, LacksWhatIsExpectedInItsOrder) {
+  EXPECT_EQ(stock_all(), (std::vector{4_KiB, 8_KiB, 4_KiB}));
+  EXPECT_EQ(pins(), 3);
+  EXPECT_EQ(store_.pinned(), 16_KiB);
+}
+
+TEST_F(ExpectingStoreTest, OnlyEvictionsGetIt) {
+  (void)stock_all();
+  ASSERT_TRUE(store_.acquire(8_KiB, false, HostStore::User::kProgram).ok());
+  EXPECT_EQ(pins(), 4) << "the program's own";
+  ASSERT_TRUE(store_.acquire(8_KiB, false).ok());
+  EXPECT_EQ(pins(), 4);
+}
+
+TEST_F(ExpectingStoreTest, WhatAnEvictionPinnedItselfIsNotPinnedAgain) {
+  ASSERT_TRUE(store_.acquire(4_KiB, false).ok());
+  ASSERT_TRUE(store_.acquire(4_KiB, false, HostStore::User::kProgram).ok());
+  EXPECT_EQ(stock_all(), (std::vector{8_KiB, 4_KiB, 4_KiB})) << "the last one as ever";
+}
+
+TEST_F(ExpectingStoreTest, ServesEverybodyOnceNothingIsExpected) {
+  (void)stock_all();
+  store_.stop_expecting();
+  ASSERT_TRUE(store_.acquire(8_KiB, false, HostStore::User::kProgram).ok());
+  EXPECT_EQ(pins(), 3);
+  EXPECT_EQ(store_.lacking(), std::nullopt);
+}
+
+TEST_F(ExpectingStoreTest, IsNoStockForTheProgram) {
+  (void)stock_all();
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(store_.acquire(4_KiB, false, HostStore::User::kProgram).ok());
+  }
+  EXPECT_EQ(store_.lacking(), 4_KiB);
+  EXPECT_TRUE(store_.stock(4_KiB)) << "those that are idle are for others";
+}
+
+TEST_F(ExpectingStoreTest, GivesWayToWhatIsReserved) {
+  ASSERT_TRUE(store_.reserve(60_KiB));
+  EXPECT_EQ(stock_all(), (std::vector{4_KiB, 8_KiB}));
+  EXPECT_EQ(pins(), 1);
+  EXPECT_EQ(store_.lacking(), std::nullopt) << "nor will there be room for the others";
+}
+
+TEST_F(ExpectingStoreTest, NotesWhatEvictionsNeedAnew) {
+  const auto slab = store_.acquire(4_KiB, false);
+  ASSERT_TRUE(slab.ok());
+  (void)stock_all();
+  ASSERT_TRUE(store_.acquire(8_KiB, false).ok());
+  store_.release(*slab, {});
+  ASSERT_TRUE(store_.acquire(4_KiB, false).ok());
+  ASSERT_TRUE(store_.acquire(8_KiB, false, HostStore::User::kProgram).ok());
+  EXPECT_EQ(store_.needed_for_evictions(), (std::vector{4_KiB, 8_KiB}));
+}
 
 /// Four slabs of 4 KiB in use, and a thread that is stocking a fifth.
 class WhileStockingTest : public ::testing::Test {
