@@ -15,6 +15,7 @@
 #include "policy/policy_engine.h"
 #include "residency/virtual_time/experiment.h"
 #include "residency/virtual_time/pass_trace.h"
+#include "residency/virtual_time/recording.h"
 
 namespace superpipe::bench {
 namespace {
@@ -32,6 +33,8 @@ struct Options {
   double create_us = 193;
   double query_us = 0.5;
   double launch_us = 10;
+  double pin_rate = 5;
+  bool planned = false;
   std::string json;
 };
 
@@ -77,12 +80,13 @@ Experiment experiment_of(const Options& options, double link) {
   device.costs.create_pages = microseconds(options.create_us);
   device.costs.query = microseconds(options.query_us);
   device.costs.launch = microseconds(options.launch_us);
+  device.costs.pin_rate = Bandwidth{options.pin_rate * 1e9};
   return experiment;
 }
 
 Row run_row(const WorkloadEntry& entry, const PassTrace& trace, Experiment experiment,
             double percent, double link, const std::string& policy,
-            const std::optional<double>& piece_mib) {
+            const std::optional<double>& piece_mib, bool planned) {
   Row row;
   row.workload = entry.name;
   row.policy = policy;
@@ -98,11 +102,17 @@ Row run_row(const WorkloadEntry& entry, const PassTrace& trace, Experiment exper
     experiment.piece_size = Bytes{static_cast<std::uint64_t>(*piece_mib * (1 << 20))};
   }
   const auto begun = std::chrono::steady_clock::now();
+  if (planned) {
+    experiment.recorded = record_first_pass(entry.make, experiment);
+  }
   const auto workload = entry.make();
   const Outcome outcome = run(*workload, experiment);
   row.real_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   const std::size_t first = std::min(kFirstSteadyPass, trace.passes.size() - 1);
+  PassTrace beginning = trace;
+  beginning.passes.resize(1);
+  row.first_bound = bounds_of(beginning, 0, row.budget, experiment.device.to_device).windowed;
   describe(outcome, bounds_of(trace, first, row.budget, experiment.device.to_device), row);
   return row;
 }
@@ -124,7 +134,7 @@ bool run_all(const Options& options) {
         for (const std::string& policy : options.policies) {
           const double speed = link_of(link);
           rows.push_back(run_row(entry, trace, experiment_of(options, speed), percent, speed,
-                                 policy, options.piece_mib));
+                                 policy, options.piece_mib, options.planned));
           write(std::cout, rows.back());
           std::cout.flush();
         }
@@ -186,6 +196,11 @@ int main_of(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--launch-us", options.launch_us, "What the program's thread takes for a launch")
       ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_flag("--planned", options.planned,
+               "Runs each workload with what it did in an earlier run as a plan");
+  app.add_option("--pin-rate", options.pin_rate, "Pinning of host memory, in GB/s")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--json", options.json, "Writes all figures to this file");
   const auto list = [] {

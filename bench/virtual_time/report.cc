@@ -97,6 +97,10 @@ const std::vector<Column>& columns() {
          return number(milliseconds(row.bounds.compute), 1);
        }},
       {"first ms", 9, [](const Row& row, const SteadyState&) { return number(row.first_pass, 1); }},
+      {"x first", 8,
+       [](const Row& row, const SteadyState&) {
+         return number(row.first_pass / milliseconds(row.first_bound), 2);
+       }},
       {"in GB", 7,
        [](const Row&, const SteadyState& s) { return number(s.to_device_bytes / 1e9, 2); }},
       {"MIN GB", 7,
@@ -190,6 +194,7 @@ std::string to_json(std::span<const Row> rows) {
         {"budget_bytes", row.budget.count()},
         {"link_gb_per_s", row.link},
         {"first_pass_ms", row.first_pass},
+        {"first_pass_bound_ms", milliseconds(row.first_bound)},
         {"compute_ms", milliseconds(row.bounds.compute)},
         {"physical_bound_ms", milliseconds(row.bounds.physical)},
         {"windowed_bound_ms", milliseconds(row.bounds.windowed)},

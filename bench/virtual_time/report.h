@@ -41,6 +41,7 @@ struct Row {
   double link = 0;  ///< GB/s
   std::string error;
   double first_pass = 0;  ///< ms
+  Seconds first_bound{};  ///< the windowed bound of the first pass
   std::optional<std::uint64_t> learned_at;
   std::optional<SteadyState> steady;  ///< of the third pass and later ones; none if it ended sooner
   Bounds bounds;

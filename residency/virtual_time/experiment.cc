@@ -32,6 +32,7 @@ class VirtualProgram : public Program {
     options.policy.kind = experiment.policy;
     options.policy.k = experiment.k;
     options.policy.k_prime = experiment.k_prime;
+    options.policy.recorded = experiment.recorded;
     if (experiment.policy != PolicyKind::kResident && !experiment.k) {
       options.policy.budget = experiment.budget;
     }
@@ -55,6 +56,7 @@ class VirtualProgram : public Program {
     const auto address = manager_->allocate(size, stream());
     if (!address.ok()) throw CallFailed("an allocation", address.status(), warning_);
     buffers_.push_back({*address, size, false});
+    if (records_) recorded_.footprints.push_back(round_up(size, experiment_.device.granularity));
     return Handle{static_cast<std::uint32_t>(buffers_.size() - 1)};
   }
 
@@ -126,6 +128,7 @@ class VirtualProgram : public Program {
       return;
     }
     (void)list_operands(buffers);
+    if (records_) record_launch(kernel, buffers);
     const Time asked = clock_.now();
     UseToken token;
     const Status status = manager_->begin_launch(kernel, words_, stream(), token);
@@ -202,12 +205,20 @@ class VirtualProgram : public Program {
     begun_ = outcome.load;
     launches_ = 0;
     learned_at_.reset();
+    recorded_.pass_begin = recorded_.launches.size();
+  }
+
+  /// The first pass is over.
+  void end_recording() {
+    if (!std::exchange(records_, false)) return;
+    recorded_.slabs = manager_->slabs_for_evictions();
   }
 
   void finish(Outcome& outcome) {
     outcome.stats = manager_->stats();
     if (auto pass = manager_->foreseen_pass()) outcome.stats.learned.launches = std::move(pass);
     outcome.learned_at = learned_at_;
+    outcome.recorded = std::move(recorded_);
     outcome.pinned = outcome.stats.pinned_host_bytes;
     outcome.peak_pages = device_.peak_page_bytes();
     outcome.violations = device_.violations();
@@ -228,6 +239,18 @@ class VirtualProgram : public Program {
       writes = writes || named.is_written;
     }
     return writes;
+  }
+
+  void record_launch(KernelId kernel, std::span<const Named> buffers) {
+    RecordedRun::Launch launch{kernel, static_cast<std::uint32_t>(recorded_.names.size()), 0};
+    for (const Named& named : buffers) {
+      const auto begin = recorded_.names.begin() + launch.first;
+      const std::uint32_t number = index_of(named.buffer);
+      if (std::find(begin, recorded_.names.end(), number) != recorded_.names.end()) continue;
+      recorded_.names.push_back(number);
+    }
+    launch.count = static_cast<std::uint32_t>(recorded_.names.size()) - launch.first;
+    recorded_.launches.push_back(launch);
   }
 
   void begin_call() {
@@ -256,6 +279,8 @@ class VirtualProgram : public Program {
   std::vector<VirtualDevice::Operand> buffers_;  // by handle
   std::vector<std::uint64_t> words_;
   std::vector<VirtualDevice::Operand> operands_;
+  bool records_ = true;
+  RecordedRun recorded_;
   std::uint64_t launches_ = 0;
   std::optional<std::uint64_t> learned_at_;
 
@@ -284,6 +309,7 @@ Outcome run(Workload& workload, const Experiment& experiment) {
       }
       workload.run_pass(*program, number);
       outcome.passes.push_back(program->take_pass());
+      program->end_recording();
     }
   } catch (const CallFailed& failure) {
     outcome.error = failure.what();

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "policy/policy_engine.h"
+#include "policy/recorded_run.h"
 #include "policy/units.h"
 #include "profiler/run_figures.h"
 #include "residency/virtual_time/program.h"
@@ -31,6 +33,8 @@ struct Experiment {
   Bytes piece_size;              ///< ResidencyOptions::piece_size
   bool compares_digests = true;  ///< ResidencyOptions::compares_digests
   int passes = 10;
+  /// What the program did in an earlier run, up to the end of its first pass; null: nobody knows.
+  std::shared_ptr<const RecordedRun> recorded{};
   std::vector<Disturbance> disturbances;  ///< in the order of their passes
   VirtualDeviceOptions device;
   ThreadCosts threads;
@@ -61,6 +65,7 @@ struct Outcome {
   /// The launch, counted from the first pass's first, by which the order of a pass was known.
   std::optional<std::uint64_t> learned_at;
   ResidencyStats stats;  ///< at the end of the last pass
+  RecordedRun recorded;  ///< what it did up to the end of the first pass
   Bytes peak_pages;
   Bytes pinned;
   std::vector<std::string> violations;

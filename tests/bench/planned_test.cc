@@ -1,0 +1,102 @@
+// First passes of programs whose first pass was recorded before.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "bench/virtual_time/workloads.h"
+#include "policy/piece_size.h"
+#include "residency/virtual_time/experiment.h"
+#include "residency/virtual_time/pass_trace.h"
+#include "residency/virtual_time/recording.h"
+
+namespace superpipe::bench {
+
+using namespace virtual_time;
+
+namespace {
+
+/// What `workload` does with `percent` of its memory, with and without a plan.
+class PlannedRun {
+ public:
+  PlannedRun(const char* workload, double percent) : entry_(find_workload(workload)) {
+    const auto workload_of_trace = entry_->make();
+    trace_ = record_passes(*workload_of_trace, 1, VirtualDeviceOptions{}.granularity);
+    experiment_.policy = PolicyKind::kAuto;
+    experiment_.budget = Bytes{
+        static_cast<std::uint64_t>(static_cast<double>(trace_.peak().count()) * percent / 100)};
+    experiment_.piece_size = piece_size_for(experiment_.budget, experiment_.device.granularity);
+    experiment_.passes = 3;
+  }
+  [[nodiscard]] Outcome run_alone() const { return run(*entry_->make(), experiment_); }
+  [[nodiscard]] Outcome run_planned() const {
+    Experiment planned = experiment_;
+    planned.recorded = record_first_pass(entry_->make, experiment_);
+    return run(*entry_->make(), planned);
+  }
+  [[nodiscard]] Seconds bound() const {
+    return bounds_of(trace_, 0, experiment_.budget, experiment_.device.to_device).windowed;
+  }
+
+ private:
+  const WorkloadEntry* entry_;
+  PassTrace trace_;
+  Experiment experiment_;
+};
+
+double first_ms(const Outcome& outcome) {
+  return std::chrono::duration<double, std::milli>(outcome.passes.at(0).time).count();
+}
+
+class PlannedDecoder : public ::testing::TestWithParam<double> {};
+
+TEST_P(PlannedDecoder, TakesTheBoundInItsFirstPass) {
+  const PlannedRun decoder("llama-decode", GetParam());
+  const Outcome planned = decoder.run_planned();
+  const Outcome alone = decoder.run_alone();
+  const double bound_ms = std::chrono::duration<double, std::milli>(decoder.bound()).count();
+  EXPECT_TRUE(planned.error.empty()) << planned.error;
+  EXPECT_TRUE(planned.violations.empty()) << planned.violations.front();
+  EXPECT_LE(first_ms(planned), 1.05 * bound_ms);
+  EXPECT_GT(first_ms(alone), 1.15 * bound_ms) << "then a plan would be of little use";
+  EXPECT_LE(planned.load, alone.load * 101 / 100) << "loading waits for nothing of it";
+  EXPECT_TRUE(planned.stats.learned.following.is_over);
+  EXPECT_FALSE(planned.stats.learned.following.is_left);
+}
+
+INSTANTIATE_TEST_SUITE_P(Budgets, PlannedDecoder, ::testing::Values(10, 30, 50, 70, 90),
+                         [](const auto& test) {
+                           return "Percent" + std::to_string(static_cast<int>(test.param));
+                         });
+
+TEST(PlannedTraining, FollowsAProgramThatMakesMostOfItsMemoryItself) {
+  const PlannedRun training("training", 70);
+  const Outcome planned = training.run_planned();
+  EXPECT_TRUE(planned.error.empty()) << planned.error;
+  EXPECT_TRUE(planned.violations.empty()) << planned.violations.front();
+  EXPECT_LT(first_ms(planned), 0.9 * first_ms(training.run_alone()));
+  EXPECT_TRUE(planned.stats.learned.following.is_over);
+}
+
+TEST(PlanOfAnotherProgram, IsLeft) {
+  const WorkloadEntry* const entry = find_workload("llama-decode");
+  Experiment experiment;
+  experiment.policy = PolicyKind::kAuto;
+  experiment.budget = 8_GiB;
+  experiment.piece_size = piece_size_for(experiment.budget, experiment.device.granularity);
+  experiment.passes = 3;
+  const Outcome alone = run(*entry->make(), experiment);
+  experiment.recorded = record_first_pass(find_workload("denoise")->make, experiment);
+  const Outcome planned = run(*entry->make(), experiment);
+  EXPECT_TRUE(planned.violations.empty());
+  EXPECT_TRUE(planned.stats.learned.following.is_left);
+  EXPECT_LE(planned.stats.learned.following.left_at, 32U);
+  const auto last_ms = [](const Outcome& outcome) {
+    return std::chrono::duration<double, std::milli>(outcome.passes.at(2).time).count();
+  };
+  EXPECT_LE(last_ms(planned), 1.1 * last_ms(alone));
+}
+
+}  // namespace
+}  // namespace superpipe::bench
