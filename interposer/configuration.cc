@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <string_view>
 #include <utility>
+#include <variant>
+
+#include "profiler/plan_file.h"
 
 namespace superpipe {
 namespace {
@@ -72,8 +75,25 @@ Configuration::Configuration(const SettingValues& values)
 }
 
 ReadConfiguration read_configuration(const Environment& environment) {
-  const SettingValues values = read_variables(environment);
-  return {Configuration(values), values.problems()};
+  SettingValues values = read_variables(environment);
+  std::optional<Plan> plan;
+  std::optional<SettingProblem> bad_plan;
+  if (const GivenValue* const file = values.given(SettingId::kPlan)) {
+    auto read = read_plan(file->text);
+    if (const auto* const problem = std::get_if<std::string>(&read)) {
+      bad_plan = {*file, *problem};
+    } else {
+      plan = std::get<Plan>(std::move(read));
+      give_values_of(*plan, values);
+    }
+  }
+  ReadConfiguration result{Configuration(values), values.problems()};
+  if (bad_plan) result.errors.push_back(*std::move(bad_plan));
+  Configuration& configuration = result.configuration;
+  if (plan && configuration.policy == PolicyKind::kAuto && !plan->recorded->launches.empty()) {
+    configuration.recorded = plan->recorded;
+  }
+  return result;
 }
 
 }  // namespace superpipe

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,10 +11,14 @@
 #include "interposer/log.h"
 #include "policy/budget.h"
 #include "policy/policy_engine.h"
+#include "policy/recorded_run.h"
 #include "policy/setting_values.h"
 #include "policy/units.h"
 
 namespace superpipe {
+
+/// The code of a process that ends because of SUPERPIPE_STRICT.
+inline constexpr int kExitBadConfiguration = 2;
 
 /// The variables that the library acts on, checked. policy/settings.cc says what each means, which
 /// values it takes, and what its default is.
@@ -54,8 +59,11 @@ struct Configuration {
   std::string timeline_file;             ///< SUPERPIPE_TIMELINE; empty: none
   std::string copies_file;  ///< SUPERPIPE_COPIES, without the process's id; empty: none
   std::string trace_file;   ///< SUPERPIPE_TRACE; empty: none
-  LogLevel log_level;       ///< SUPERPIPE_LOG, before the colon
-  std::string log_file;     ///< SUPERPIPE_LOG, after the colon
+  /// What the plan in SUPERPIPE_PLAN says that the program does; null: there is none, or the policy
+  /// does not foresee.
+  std::shared_ptr<const RecordedRun> recorded;
+  LogLevel log_level;    ///< SUPERPIPE_LOG, before the colon
+  std::string log_file;  ///< SUPERPIPE_LOG, after the colon
 };
 
 /// A configuration and what is wrong with it; if anything is, nothing shall be managed. The fields
@@ -68,8 +76,9 @@ struct ReadConfiguration {
   [[nodiscard]] bool ok() const { return errors.empty(); }
 };
 
-/// Reads all variables. Pure but for `environment`. An empty value counts as unset. k and the
-/// budget are checked even with the policy resident.
+/// Reads all variables, and the plan that one of them names, which says what others do not. Pure
+/// but for `environment` and that file. An empty value counts as unset. k and the budget are
+/// checked even with the policy resident.
 [[nodiscard]] ReadConfiguration read_configuration(const Environment& environment);
 
 }  // namespace superpipe

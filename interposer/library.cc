@@ -30,8 +30,6 @@ namespace superpipe {
 
 namespace {
 
-constexpr int kExitBadConfiguration = 2;
-
 /// The process that loaded us; a forked child has another id, and nothing to report.
 pid_t owner = 0;
 

@@ -201,14 +201,15 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.policy.kind = configuration_.policy;
   options.policy.k = configuration_.k;
   options.policy.k_prime = configuration_.k_prime;
+  options.policy.recorded = configuration_.recorded;
   if (configuration_.gpu_mem || configuration_.budget_is_free_memory()) {
     options.policy.budget = budget_;
     options.policy.budget_is_promise = configuration_.gpu_mem.has_value();
     options.piece_size = piece_size_for(budget_, device_memory_.granularity());
   }
   // Who wants a timeline wants the launches on it, too.
-  options.policy_waits =
-      configuration_.budget_is_free_memory() && configuration_.timeline_file.empty();
+  options.policy_waits = configuration_.budget_is_free_memory() &&
+                         configuration_.timeline_file.empty() && configuration_.recorded == nullptr;
   options.headroom = headroom_;
   options.host_limit = host_store_limit(read_host_memory(""), configuration_.host_mem);
   options.wait_limit = configuration_.wait_limit;
@@ -218,6 +219,9 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.record_timeline = !configuration_.timeline_file.empty();
   options.trace = trace_;
   options.warn = [](const std::string& line) { log_line(LogLevel::kWarning, line); };
+  if (configuration_.strict) {
+    options.refuse_other_program = [] { ::_exit(kExitBadConfiguration); };
+  }
   options.kernel_name = [this](KernelId kernel) { return layouts_.readable_name(kernel); };
   return options;
 }

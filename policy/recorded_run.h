@@ -46,6 +46,9 @@ struct PlanFollowing {
   bool is_left = false;        ///< it does something else, and what was recorded is of no use
   std::uint64_t left_at = 0;   ///< the number of the launch at which that was seen
 
+  /// Whether it was left because this is another program, as far as one can tell: not even half of
+  /// its launches up to there were as recorded.
+  [[nodiscard]] bool is_other_program() const { return is_left && 2 * followed <= left_at; }
   /// Whether more of the recorded run is expected.
   [[nodiscard]] bool goes_on() const { return recorded > 0 && !is_over && !is_left; }
 };

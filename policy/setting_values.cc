@@ -114,9 +114,8 @@ std::optional<std::string> reason_against(const GivenValue& given) {
     case SettingKind::kLog:
       if (parse_log(its, text)) return std::nullopt;
       return what_is_wrong_with_log(its, text);
-    case SettingKind::kNotAvailable:
-      return "not available in this version; " + advice_to_drop(given.source);
     case SettingKind::kOutputFile:
+    case SettingKind::kInputFile:
     case SettingKind::kLibraryFile:
       break;  // whether it can be opened is not for policy to find out
   }

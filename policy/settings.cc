@@ -206,11 +206,12 @@ Table make_table() {
            "Where superpipe cannot manage the program, a bad variable included, stop it instead "
            "of running it without superpipe"},
       {.id = Id::kPlan,
-       .kind = Kind::kNotAvailable,
+       .kind = Kind::kInputFile,
        .variable = "SUPERPIPE_PLAN",
        .flag = "--plan",
        .placeholder = "FILE",
-       .help = "Follow a plan (not available in this version)"},
+       .help = "Follow a plan of superpipe plan: its policy and budget, where no others are given, "
+               "and from the first launch on the order of its first pass"},
       {.id = Id::kOff,
        .kind = Kind::kSwitch,
        .variable = "SUPERPIPE_OFF",

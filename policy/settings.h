@@ -52,15 +52,15 @@ constexpr std::size_t index_of(SettingId id) { return static_cast<std::size_t>(i
 
 /// What values a setting takes.
 enum class SettingKind {
-  kCount,         ///< a whole number of at least 1
-  kSize,          ///< a SIZE above 0 (parse_size in policy/budget.h)
-  kSizeOrZero,    ///< a SIZE
-  kChoice,        ///< one of `choices`
-  kSwitch,        ///< the flag takes no value, the variable takes 1 or 0
-  kOutputFile,    ///< the path of a file that is written
-  kLibraryFile,   ///< the path of a library, or a name that the loader looks up
-  kLog,           ///< LEVEL or LEVEL:FILE, LEVEL one of `choices`
-  kNotAvailable,  ///< a setting of a later version: every value is refused
+  kCount,        ///< a whole number of at least 1
+  kSize,         ///< a SIZE above 0 (parse_size in policy/budget.h)
+  kSizeOrZero,   ///< a SIZE
+  kChoice,       ///< one of `choices`
+  kSwitch,       ///< the flag takes no value, the variable takes 1 or 0
+  kOutputFile,   ///< the path of a file that is written
+  kInputFile,    ///< the path of a file that is read
+  kLibraryFile,  ///< the path of a library, or a name that the loader looks up
+  kLog,          ///< LEVEL or LEVEL:FILE, LEVEL one of `choices`
 };
 
 /// One setting. Texts are for users; an empty text means that there is none.
@@ -81,8 +81,6 @@ struct Setting {
 
   [[nodiscard]] bool has_flag() const { return *flag != '\0'; }
   [[nodiscard]] bool has_variable() const { return *variable != '\0'; }
-  /// Whether a value can be given at all in this version.
-  [[nodiscard]] bool is_available() const { return kind != SettingKind::kNotAvailable; }
 };
 
 /// All settings, in the order in which users read them.

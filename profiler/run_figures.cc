@@ -57,6 +57,7 @@ void restore_larger_passes(const LearnedSnapshot& snapshot, ResidencyStats& stat
   restored.passes = stats.learned.passes;
   restored.mispredictions = stats.learned.mispredictions;
   restored.at_pass_start = stats.learned.at_pass_start;
+  restored.following = stats.learned.following;
   stats.learned = std::move(restored);
   stats.managed_limit = snapshot.managed_limit;
 }

@@ -45,6 +45,18 @@ std::string pass_text(const RunFigures& figures, const PassTimes& times) {
   return text + "\n";
 }
 
+/// The line about the plan that the run had.
+std::string plan_text(const PlanFollowing& following) {
+  std::string text = "superpipe: followed the plan for " + std::to_string(following.followed) +
+                     " of " + std::to_string(following.recorded) + " launches";
+  if (following.is_left) {
+    text += ", and left it at launch " + std::to_string(following.left_at + 1) +
+            (following.is_other_program() ? ": it is of another program"
+                                          : ", where the program did something else");
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string summary_text(const RunFigures& figures, const PassTimes& times) {
@@ -87,6 +99,7 @@ std::string summary_text(const RunFigures& figures, const PassTimes& times) {
     text += "superpipe: " + std::to_string(figures.launches()) +
             " launches, no repeated pass found, stalled " + fixed(stats.stall_ms, 1) + " ms\n";
   }
+  if (stats.learned.following.recorded > 0) text += plan_text(stats.learned.following);
   if (stats.budget_changes > 0) {
     text += "superpipe: the budget changed " + std::to_string(stats.budget_changes) +
             (stats.budget_changes == 1 ? " time" : " times") + ", at last to " +

@@ -26,6 +26,13 @@ std::string statistics_json(const RunFigures& figures, const PassTimes& times,
   json["budget_bytes"] = figures.budget.count();
   json["budget_changes"] = stats.budget_changes;
   json["context_bytes"] = figures.context_bytes.count();
+  if (const PlanFollowing& following = stats.learned.following; following.recorded > 0) {
+    json["plan"] = {
+        {"launches", following.recorded},
+        {"followed", following.followed},
+        {"left_at", following.is_left ? nlohmann::ordered_json(following.left_at) : nullptr},
+        {"is_of_another_program", following.is_other_program()}};
+  }
   json["layers"] = stats.learned.layer_bytes.size();
   json["layer_bytes"] = std::move(layers);
   json["launches"] = figures.launches();

@@ -226,9 +226,23 @@ bool ResidencyCore::wait_for_sample() noexcept {
 
 void ResidencyCore::follow_recorded() noexcept {
   const AutoPolicy* const puller = policy.puller();
-  if (puller != nullptr && puller->replay().following().goes_on()) return;
+  const PlanFollowing following =
+      puller != nullptr ? puller->replay().following() : PlanFollowing{};
+  if (following.goes_on()) return;
   follows_recorded = false;
   host.stop_expecting();
+  if (!following.is_left) return;
+  is_other_program = following.is_other_program();
+  warnings.once("plan", [&] {
+    const std::string counts = std::to_string(following.followed) + " of its first " +
+                               std::to_string(following.left_at + 1) + " launches are the plan's; ";
+    if (!is_other_program) {
+      return "the program does something else than its plan: " + counts + "it goes on without it";
+    }
+    return "the plan is of another program, for " + counts +
+           (options.refuse_other_program ? "SUPERPIPE_STRICT=1, so it ends here"
+                                         : "it goes on without it");
+  });
 }
 
 bool ResidencyCore::restore_policy() noexcept {
@@ -328,9 +342,11 @@ void ResidencyCore::forget_buffer(BufferId id) noexcept {
 void ResidencyCore::flush_warnings() noexcept {
   if (warnings.empty()) return;
   const auto waiting = warnings.take();
+  const bool refuses = std::exchange(is_other_program, false);
   const Unlocked unlocked(mutex);
   try {
     for (const std::string& warning : waiting) options.warn(warning);
+    if (refuses && options.refuse_other_program) options.refuse_other_program();
   } catch (const std::bad_alloc&) {
     // The rest is left out.
   }

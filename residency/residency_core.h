@@ -231,6 +231,7 @@ struct ResidencyCore {
   bool budget_was_set GUARDED_BY(manager_lock) = false;  ///< it is not that of the options
   /// A recorded run is expected to be repeated, and has not come to its end.
   bool follows_recorded GUARDED_BY(manager_lock) = false;
+  bool is_other_program GUARDED_BY(manager_lock) = false;  ///< and nobody was told
   /// The worker rests until the next launch, though policy may then want a transfer.
   bool pull_awaits_launch GUARDED_BY(manager_lock) = false;
   bool sampling GUARDED_BY(manager_lock) = false;                 ///< a thread is asking the device

@@ -54,6 +54,9 @@ struct ResidencyOptions {
   std::function<std::string(KernelId)> kernel_name = [](KernelId kernel) {
     return std::to_string(static_cast<std::uint64_t>(kernel));
   };
+  /// SUPERPIPE_STRICT with a plan: called once if the program turns out to be another one than
+  /// that of PolicyConfig::recorded, behind `warn`, which says so. As `warn`. Null: it goes on.
+  std::function<void()> refuse_other_program;
   /// Called for what the user should know once (never under a lock of ours, never on the hot path).
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };

@@ -236,7 +236,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {{"SUPERPIPE_POLICY", "naive"}},
                  "SUPERPIPE_POLICY",
                  "needs SUPERPIPE_K or SUPERPIPE_GPU_MEM"},
-        BadValue{"Plan", {{"SUPERPIPE_PLAN", "p"}}, "SUPERPIPE_PLAN", "not available"},
+        BadValue{"Plan", {{"SUPERPIPE_PLAN", "/no/plan"}}, "SUPERPIPE_PLAN", "cannot open it"},
         BadValue{"WriteBack", {{"SUPERPIPE_WRITEBACK", "never"}}, "SUPERPIPE_WRITEBACK", "always"},
         BadValue{"HostMapped",
                  {{"SUPERPIPE_EVICTED", "host-mapped"}},

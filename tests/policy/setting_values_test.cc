@@ -158,13 +158,6 @@ TEST(SettingValues, TakeNoHeadroomAtAll) {
   EXPECT_EQ(values.size(SettingId::kHeadroom)->resolve(1_GiB), Bytes{});
 }
 
-TEST(SettingValues, RefuseWhatALaterVersionWillHave) {
-  EXPECT_THAT(messages(variables({{SettingId::kPlan, "p"}})),
-              ElementsAre("SUPERPIPE_PLAN=p: not available in this version; unset it"));
-  EXPECT_THAT(messages(flags({{SettingId::kPlan, "p"}})),
-              ElementsAre("--plan p: not available in this version; leave it out"));
-}
-
 TEST(SettingValues, NameEachBadValue) {
   EXPECT_THAT(messages(variables({{SettingId::kK, "x"}, {SettingId::kHostMem, "1Q"}})),
               ElementsAre(StartsWith("SUPERPIPE_K=x: "), StartsWith("SUPERPIPE_HOST_MEM=1Q: ")));

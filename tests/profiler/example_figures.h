@@ -59,4 +59,15 @@ inline RunFigures streaming_run() {
   return figures;
 }
 
+/// A plan of 40 launches, of which the run followed so many; it left it at launch 30, or not.
+inline PlanFollowing following(std::uint64_t launches, bool is_left) {
+  PlanFollowing following;
+  following.recorded = 40;
+  following.followed = launches;
+  following.is_over = !is_left;
+  following.is_left = is_left;
+  following.left_at = is_left ? 30 : 0;
+  return following;
+}
+
 }  // namespace superpipe::testing

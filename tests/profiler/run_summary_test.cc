@@ -32,6 +32,22 @@ TEST(SummaryText, SaysWhatAUserAsksFor) {
                       "60 %), of which better prefetching could avoid up to 14 %\n")));
 }
 
+using ::superpipe::testing::following;
+
+TEST(SummaryText, SaysHowFarAPlanWasFollowed) {
+  RunFigures figures = streaming_run();
+  EXPECT_THAT(summary_text(figures), Not(HasSubstr("plan")));
+  figures.residency.learned.following = following(40, false);
+  EXPECT_THAT(summary_text(figures),
+              HasSubstr("\nsuperpipe: followed the plan for 40 of 40 launches\n"));
+  figures.residency.learned.following = following(20, true);
+  EXPECT_THAT(summary_text(figures),
+              HasSubstr("followed the plan for 20 of 40 launches, and left it at launch 31, where "
+                        "the program did something else\n"));
+  figures.residency.learned.following.followed = 1;
+  EXPECT_THAT(summary_text(figures), HasSubstr("left it at launch 31: it is of another program\n"));
+}
+
 TEST(SummaryText, DoesNotClaimPassesThatWereNotSeen) {
   RunFigures figures = streaming_run();
   figures.residency.measured_passes.clear();

@@ -142,6 +142,23 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   EXPECT_EQ(nlohmann::json::parse(superpipe::statistics_json(figures, times, "1.2.3")), expected);
 }
 
+using ::superpipe::testing::following;
+
+TEST(StatisticsJson, SaysHowFarAPlanWasFollowed) {
+  RunFigures figures = streaming_run();
+  figures.residency.learned.following = following(30, true);
+  const auto plan =
+      nlohmann::json::parse(statistics_json(figures, pass_times(figures), "1"))["plan"];
+  EXPECT_EQ(plan["launches"], 40);
+  EXPECT_EQ(plan["followed"], 30);
+  EXPECT_EQ(plan["left_at"], 30);
+  EXPECT_EQ(plan["is_of_another_program"], false);
+  figures.residency.learned.following = following(40, false);
+  EXPECT_TRUE(
+      nlohmann::json::parse(statistics_json(figures, pass_times(figures), "1"))["plan"]["left_at"]
+          .is_null());
+}
+
 TEST(StatisticsJson, WritesNoWindowedBoundThatIsNotKnown) {
   RunFigures figures = streaming_run();
   figures.link_bytes_per_second.reset();

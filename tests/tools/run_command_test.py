@@ -62,7 +62,7 @@ class BadUsage(CommandCase):
             (["--stats", "/tmp"], ["--stats /tmp", "folder"]),
             (["--timeline", "/no/such/folder/t.csv"], ["--timeline", "/no/such/folder"]),
             (["--trace", "/no/such/folder/t.sptrace"], ["--trace", "/no/such/folder"]),
-            (["--plan", "p"], ["--plan", "not available in this version"]),
+            (["--plan", "/no/plan"], ["--plan /no/plan", "cannot open it"]),
             (["--no-such-flag"], ["there is no flag '--no-such-flag'", "--help"]),
             (["--k", "1", "--k", "2"], ["--k", "once"]),
         ]:

@@ -154,8 +154,8 @@ TEST_F(EnvironmentChanges, MirrorsEveryFlag) {
     const Changes got = changes(options);
     const auto found = got.find(setting.variable);
     ASSERT_NE(found, got.end()) << setting.flag;
-    // A trace is written by processes that may have gone to another folder.
-    const bool is_absolute = setting.id == SettingId::kTrace;
+    // These files are opened by processes that may have gone to another folder.
+    const bool is_absolute = setting.id == SettingId::kTrace || setting.id == SettingId::kPlan;
     EXPECT_EQ(found->second, is_absolute ? std::filesystem::absolute("value").string() : "value")
         << setting.flag;
   }

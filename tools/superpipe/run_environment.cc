@@ -85,9 +85,12 @@ std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
     changes.push_back({variable_of(SettingId::kTrace), std::filesystem::absolute(trace).string()});
     changes.push_back({kTraceRunVariable, make_trace_run()});
   }
-  const bool is_scheduled = values.given(SettingId::kPolicy) != nullptr ||
-                            values.given(SettingId::kK) != nullptr ||
-                            values.given(SettingId::kGpuMem) != nullptr;
+  if (const std::string& plan = options.flag(SettingId::kPlan); !plan.empty()) {
+    changes.push_back({variable_of(SettingId::kPlan), std::filesystem::absolute(plan).string()});
+  }
+  const bool is_scheduled =
+      values.given(SettingId::kPlan) != nullptr || values.given(SettingId::kPolicy) != nullptr ||
+      values.given(SettingId::kK) != nullptr || values.given(SettingId::kGpuMem) != nullptr;
   if (!is_scheduled) {
     changes.push_back({variable_of(SettingId::kPolicy), std::string(name_of(PolicyKind::kAuto))});
   }

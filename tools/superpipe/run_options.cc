@@ -8,8 +8,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <variant>
 
 #include "policy/policy_engine.h"
+#include "profiler/plan_file.h"
 
 namespace superpipe::cli {
 namespace {
@@ -69,8 +71,15 @@ SettingValues values_of(const RunOptions& options, const Environment& environmen
 }
 
 std::optional<std::string> problem_with(const RunOptions& options) {
-  const SettingValues values =
-      values_of(options, [](const char* name) { return std::getenv(name); });
+  SettingValues values = values_of(options, [](const char* name) { return std::getenv(name); });
+  const GivenValue* const planned = values.given(SettingId::kPlan);
+  if (planned != nullptr && planned->source == ValueSource::kFlag) {
+    const auto read = read_plan(planned->text);
+    if (const auto* const problem = std::get_if<std::string>(&read)) {
+      return SettingProblem{*planned, *problem}.message();
+    }
+    give_values_of(std::get<Plan>(read), values);
+  }
   for (const SettingProblem& problem : values.problems()) {
     if (problem.given.source == ValueSource::kFlag) return problem.message();
   }

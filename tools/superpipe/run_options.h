@@ -39,7 +39,7 @@ struct RunOptions {
 ///
 /// Reads the environment, because a flag may complete what a variable began (SUPERPIPE_K=4 and
 /// --policy naive). What is wrong with variables alone is left to the library to say. Looks at the
-/// files that flags name, and opens none.
+/// files that flags name; of these it reads a plan alone.
 [[nodiscard]] std::optional<std::string> problem_with(const RunOptions& options);
 
 }  // namespace superpipe::cli

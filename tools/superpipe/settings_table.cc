@@ -50,7 +50,6 @@ std::string table_row(const std::array<std::string, 3>& cells) {
 std::string settings_table() {
   std::string table = "| flag | variable | meaning |\n|---|---|---|\n";
   for (const Setting& setting : all_settings()) {
-    if (!setting.is_available()) continue;
     table += table_row({flag_cell(setting), variable_cell(setting),
                         with_escape(description_of(setting), "|", '\\')});
   }

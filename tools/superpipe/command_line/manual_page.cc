@@ -129,7 +129,7 @@ std::string environment_section() {
   std::string text =
       section("ENVIRONMENT") + paragraphs({"Besides the variables that flags mirror:"});
   for (const Setting& setting : all_settings()) {
-    if (!setting.is_available() || setting.has_flag()) continue;
+    if (setting.has_flag()) continue;
     const std::string value = setting.kind == SettingKind::kSwitch ? "=1" : "=";
     text += item(bold(setting.variable + value) + italic(setting.placeholder),
                  sentence(description_of(setting)));

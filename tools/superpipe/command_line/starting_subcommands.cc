@@ -37,6 +37,7 @@ Values values_of_setting(const Setting& setting) {
       values.kind = ValueKind::kSize;
       break;
     case SettingKind::kOutputFile:
+    case SettingKind::kInputFile:
     case SettingKind::kLibraryFile:
       values.kind = ValueKind::kFile;
       break;
@@ -44,7 +45,6 @@ Values values_of_setting(const Setting& setting) {
       values.kind = ValueKind::kLog;
       break;
     case SettingKind::kCount:
-    case SettingKind::kNotAvailable:
       break;
   }
   return values;
@@ -85,8 +85,6 @@ class StartingSubcommand : public Subcommand {
       } else {
         option = &add(app, setting.flag, value, description_of(setting), setting.placeholder);
       }
-      // It is known, to be refused by a line that says why; nobody need read of it.
-      if (!setting.is_available()) option->group("");
       complete_with(*option, values_of_setting(setting));
     }
   }
