@@ -21,6 +21,7 @@
 #include "profiler/trace_reader.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/export_sink.h"
+#include "tools/superpipe/plan_recommendation.h"
 #include "tools/superpipe/planner/cards.h"
 #include "tools/superpipe/planner/planner.h"
 #include "tools/superpipe/planner/trade_off_svg.h"
@@ -34,9 +35,6 @@ using nlohmann::json;
 constexpr const char* kDefaultLink = "gen4";
 // Of all that the program needs, in percent.
 constexpr std::array kDefaultShares = {100, 90, 75, 50, 35, 25, 15, 10};
-// How much longer than with all on the device a pass may take in the budget that is recommended.
-constexpr double kGoodFactor = 1.1;
-
 int fail_plan(int code, const std::string& line) {
   std::cerr << "superpipe plan: " << line << '\n';
   return code;
@@ -64,12 +62,6 @@ bool is_size(const std::string& text) {
 std::string percent_text(double share) {
   std::ostringstream text;
   text << std::showpos << std::fixed << std::setprecision(1) << share * 100 << " %";
-  return text.str();
-}
-
-std::string milliseconds_text(double ms) {
-  std::ostringstream text;
-  text << std::setprecision(ms < 100 ? 3 : 4) << ms << " ms";
   return text.str();
 }
 
@@ -124,10 +116,6 @@ std::vector<Bytes> chosen_budgets(const Planner& planner, bool sweep) {
   const Bytes least = round_up(planner.least(), unit);
   if (budgets.empty() || budgets.back() > least) budgets.push_back(least);
   return budgets;
-}
-
-std::string mebibytes(Bytes size) {
-  return std::to_string((size.count() + (1 << 20) - 1) >> 20) + "M";
 }
 
 void write_titles() {
@@ -280,21 +268,6 @@ void say_facts(const TracedProgram& program, const Planner& planner, const std::
             << ". Figures are predictions in virtual time, no measurements.\n\n";
 }
 
-void recommend(const std::vector<Prediction>& rows, const Planner& planner) {
-  const Prediction* best = nullptr;
-  for (const Prediction& row : rows) {
-    if (!row.problem.empty() || row.question.k || row.question.policy != PolicyKind::kAuto)
-      continue;
-    if (row.pass_ms > kGoodFactor * planner.resident_pass_ms()) continue;
-    if (best == nullptr || row.question.gpu_mem < best->question.gpu_mem) best = &row;
-  }
-  if (best == nullptr) return;
-  std::cout << "\nThe smallest of these budgets in which a pass takes at most a tenth longer than "
-               "with all "
-               "on the device:\n  superpipe run --gpu-mem "
-            << mebibytes(best->question.gpu_mem) << " -- COMMAND\n";
-}
-
 std::vector<Prediction> predict_all(const Planner& planner, const Request& request, bool sweep) {
   std::vector<PlanQuestion> questions;
   if (request.k) {
@@ -405,9 +378,10 @@ std::optional<std::string> problem_with(const PlanOptions& options) {
         names += (names.empty() ? "" : ", ") + std::string(card.name);
       return "--fit " + options.fit + ": must be a size, such as 24G, or one of " + names;
     }
-    if (options.sweep || !options.gpu_mem.empty() || !options.k.empty() || !options.svg.empty()) {
-      return "--fit asks about one device, so it goes with none of --sweep, --gpu-mem, --k and "
-             "--svg";
+    if (options.sweep || !options.gpu_mem.empty() || !options.k.empty() || !options.svg.empty() ||
+        !options.output.empty()) {
+      return "--fit asks about one device, so it goes with none of --sweep, --gpu-mem, --k, --svg "
+             "and -o";
     }
   }
   return std::nullopt;
@@ -449,7 +423,12 @@ int plan_command(const PlanOptions& options) {
     say_facts(program, planner, options.link.empty() ? kDefaultLink : options.link);
     write_titles();
     for (const Prediction& row : rows) write_row(row, planner.resident_pass_ms());
-    recommend(rows, planner);
+    std::cout << recommendation(rows, planner.resident_pass_ms());
+  }
+  if (!options.output.empty()) {
+    const WrittenPlan written = write_best_plan(options.output, rows, planner);
+    if (written.code != kSuccess) return fail_plan(written.code, written.text);
+    if (!options.json) std::cout << written.text;
   }
   return rows.size() == 1 && !rows.front().problem.empty() ? kProblemFound : kSuccess;
 }

@@ -13,9 +13,10 @@ struct PlanOptions {
   std::string policies;  ///< NAME,NAME,...
   std::string k;
   std::string k_prime;
-  std::string link;  ///< gen3, gen4, gen5 or GB/s
-  std::string fit;   ///< a card, or a SIZE
-  std::string svg;   ///< a file for the picture of the trade-off
+  std::string link;    ///< gen3, gen4, gen5 or GB/s
+  std::string fit;     ///< a card, or a SIZE
+  std::string svg;     ///< a file for the picture of the trade-off
+  std::string output;  ///< a file for the best plan
   bool sweep = false;
   bool json = false;
 };
@@ -26,8 +27,9 @@ struct PlanOptions {
 
 /// Reads the trace and writes the answers to stdout; problems and progress go to stderr. REQUIRES:
 /// !problem_with(options).
-/// @return kSuccess; kProblemFound if what was asked about cannot run (--fit, a single budget);
-/// kBadUsage for a trace that cannot be planned with.
+/// @return kSuccess; kProblemFound if what was asked about cannot run (--fit, a single budget), or
+/// there is no plan to write; kBadUsage for a trace that cannot be planned with, or a file that
+/// cannot be written.
 [[nodiscard]] int plan_command(const PlanOptions& options);
 
 }  // namespace superpipe::cli

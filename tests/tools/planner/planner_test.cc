@@ -95,6 +95,38 @@ TEST_F(PlannerTest, PoliciesThatCountLayersTakeAKOrABudget) {
   EXPECT_EQ(budget.problem, "");
 }
 
+TEST_F(PlannerTest, APlanHasTheFirstPassAndMakesItShorter) {
+  const PlanQuestion half{PolicyKind::kAuto, kContext + kLayers / 2 * kLayer};
+  const auto found = planner_.plan_for(half);
+  ASSERT_TRUE(std::holds_alternative<Plan>(found)) << std::get<std::string>(found);
+  const Plan& plan = std::get<Plan>(found);
+  EXPECT_EQ(plan.policy, PolicyKind::kAuto);
+  EXPECT_EQ(plan.gpu_mem, half.gpu_mem);
+  const RecordedRun& run = *plan.recorded;
+  EXPECT_EQ(run.footprints.size(), kLayers + 1U);
+  EXPECT_EQ(run.pass_begin, planner_.passes().begins[0]);
+  EXPECT_EQ(run.launches.size(), planner_.passes().begins[1]);
+  for (const RecordedRun::Launch& launch : run.launches) EXPECT_EQ(launch.count, 2U);
+  EXPECT_FALSE(run.slabs.empty());
+  const Prediction alone = planner_.predict(half);
+  EXPECT_EQ(plan.pass_ms, alone.pass_ms);
+  EXPECT_LT(plan.first_pass_ms, alone.first_pass_ms);
+  EXPECT_LE(plan.first_pass_ms, 1.25 * *alone.bound_ms);
+}
+
+TEST_F(PlannerTest, APlanInLayersHasNoOrder) {
+  const auto found = planner_.plan_for({PolicyKind::kSuperpipeline, Bytes{}, 4, 2});
+  ASSERT_TRUE(std::holds_alternative<Plan>(found)) << std::get<std::string>(found);
+  EXPECT_EQ(std::get<Plan>(found).k, 4);
+  EXPECT_EQ(std::get<Plan>(found).k_prime, 2);
+  EXPECT_TRUE(std::get<Plan>(found).recorded->launches.empty());
+}
+
+TEST_F(PlannerTest, ThereIsNoPlanForWhatDoesNotRun) {
+  const auto found = planner_.plan_for({PolicyKind::kAuto, kContext});
+  EXPECT_TRUE(std::holds_alternative<std::string>(found));
+}
+
 TEST_F(PlannerTest, WhatDoesNotRunSaysWhy) {
   EXPECT_NE(planner_.predict({PolicyKind::kAuto, kContext}).problem, "");
   EXPECT_NE(planner_.predict({PolicyKind::kAuto, kContext + 64_MiB}).problem, "");

@@ -81,6 +81,8 @@ class PlanSubcommand final : public Subcommand {
                   cards());
     plan.add_flag("--sweep", options_.sweep, "All budgets in steps of 5 %, under four policies");
     add(plan, "--svg", options_.svg, "Write a picture of the trade-off", "FILE");
+    add(plan, "-o,--output", options_.output, "Write the best plan, for superpipe run --plan",
+        "FILE");
     plan.add_flag("--json", options_.json, "Write one JSON object instead of text");
   }
   Manual manual() const override {
@@ -94,7 +96,10 @@ class PlanSubcommand final : public Subcommand {
                      {"superpipe plan run.sptrace --gpu-mem 6G,8G --link gen5",
                       "two budgets over another link"},
                      {"superpipe plan run.sptrace --sweep --svg trade-off.svg",
-                      "all of the trade-off, as a table and a picture"}},
+                      "all of the trade-off, as a table and a picture"},
+                     {"superpipe plan run.sptrace --gpu-mem 6G -o run.spplan",
+                      "what superpipe run --plan run.spplan -- COMMAND follows from its first "
+                      "pass on"}},
         .notes = {"The traced program runs again in virtual time, under the policy and the manager "
                   "that superpipe run has. Kernels take as long as they were measured to take, or "
                   "an estimate by the trace's length, which it says."},

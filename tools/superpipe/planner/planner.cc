@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <vector>
 
 #include "policy/budget.h"
 #include "policy/piece_size.h"
 #include "residency/virtual_time/experiment.h"
 #include "residency/virtual_time/pass_trace.h"
+#include "residency/virtual_time/recording.h"
 
 namespace superpipe::cli {
 namespace {
@@ -61,7 +63,40 @@ Prediction Planner::predict(const PlanQuestion& question) const {
   return replay(question, managed);
 }
 
-Prediction Planner::replay(const PlanQuestion& question, Bytes managed) const {
+std::variant<Plan, std::string> Planner::plan_for(const PlanQuestion& question) const {
+  const Prediction prediction = predict(question);
+  if (!prediction.problem.empty()) return prediction.problem;
+  Plan plan;
+  plan.command = program_.run().command;
+  plan.policy = question.policy;
+  plan.k = question.k;
+  plan.k_prime = question.k_prime;
+  plan.gpu_mem = question.k ? Bytes{} : question.gpu_mem;
+  plan.pass_ms = prediction.pass_ms;
+  plan.first_pass_ms = prediction.first_pass_ms;
+  if (question.policy != PolicyKind::kAuto || passes_.size() == 0) return plan;
+  if (passes_.begins[1] > kMostPlannedLaunches) {
+    return "the first pass ends with launch " + std::to_string(passes_.begins[1]) +
+           ", and a plan holds at most " + std::to_string(kMostPlannedLaunches);
+  }
+  virtual_time::Experiment experiment =
+      experiment_for(question, saturating_subtract(question.gpu_mem, overhead()));
+  const auto recorded = virtual_time::record_first_pass(
+      [this] { return std::make_unique<TracedWorkload>(program_, passes_); }, experiment);
+  const bool is_too_large = recorded->footprints.size() > kMostPlannedBuffers ||
+                            recorded->names.size() > kMostPlannedNames;
+  if (is_too_large) return std::string("the first pass has more buffers than a plan can hold");
+  plan.recorded = experiment.recorded = recorded;
+  experiment.passes = 1;
+  TracedWorkload workload(program_, passes_);
+  const Outcome outcome = virtual_time::run(workload, experiment);
+  if (!outcome.error.empty()) return outcome.error;
+  plan.first_pass_ms = milliseconds(outcome.passes.front().time);
+  return plan;
+}
+
+virtual_time::Experiment Planner::experiment_for(const PlanQuestion& question,
+                                                 Bytes managed) const {
   virtual_time::Experiment experiment;
   experiment.policy = question.policy;
   experiment.budget = managed;
@@ -74,6 +109,11 @@ Prediction Planner::replay(const PlanQuestion& question, Bytes managed) const {
   if (counts_bytes(question.policy)) {
     experiment.piece_size = piece_size_for(managed, program_.run().granule);
   }
+  return experiment;
+}
+
+Prediction Planner::replay(const PlanQuestion& question, Bytes managed) const {
+  const virtual_time::Experiment experiment = experiment_for(question, managed);
   TracedWorkload workload(program_, passes_);
   const Outcome outcome = virtual_time::run(workload, experiment);
 

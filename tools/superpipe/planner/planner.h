@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "policy/policy_engine.h"
 #include "policy/timing_model.h"
 #include "policy/units.h"
+#include "profiler/plan_file.h"
+#include "residency/virtual_time/experiment.h"
 #include "tools/superpipe/planner/traced_program.h"
 #include "tools/superpipe/planner/traced_workload.h"
 
@@ -74,10 +77,17 @@ class Planner {
   [[nodiscard]] double resident_pass_ms() const { return resident_pass_ms_; }
 
   [[nodiscard]] Prediction predict(const PlanQuestion& question) const;
+  /// A plan for the answer to `question`: what the program does up to the end of its first pass,
+  /// where the policy foresees, and how long that pass takes with it. Runs the first pass several
+  /// times. @return what is in the way, in one line: the program does not run so, or does more
+  /// before its second pass than a plan can hold.
+  [[nodiscard]] std::variant<Plan, std::string> plan_for(const PlanQuestion& question) const;
   /// nullopt: the trace has no passes to compare.
   [[nodiscard]] std::optional<PlanAccuracy> accuracy() const;
 
  private:
+  [[nodiscard]] virtual_time::Experiment experiment_for(const PlanQuestion& question,
+                                                        Bytes managed) const;
   [[nodiscard]] Prediction replay(const PlanQuestion& question, Bytes managed) const;
 
   const TracedProgram& program_;
