@@ -44,6 +44,13 @@ void set_schedule(const SettingValues& values, Configuration& configuration) {
   }
 }
 
+/// What the plan says that the program does, but for the host memory that it needs.
+std::shared_ptr<const RecordedRun> without_slabs(const Plan& plan) {
+  RecordedRun recorded = *plan.recorded;
+  recorded.slabs.clear();
+  return std::make_shared<const RecordedRun>(std::move(recorded));
+}
+
 }  // namespace
 
 Configuration::Configuration() : Configuration(SettingValues()) {}
@@ -84,6 +91,8 @@ ReadConfiguration read_configuration(const Environment& environment) {
       bad_plan = {*file, *problem};
     } else {
       plan = std::get<Plan>(std::move(read));
+      // What is evicted with another budget is something else, and may be nothing.
+      if (values.given(SettingId::kGpuMem) != nullptr) plan->recorded = without_slabs(*plan);
       give_values_of(*plan, values);
     }
   }

@@ -232,11 +232,12 @@ void ResidencyCore::follow_recorded() noexcept {
   follows_recorded = false;
   host.stop_expecting();
   if (!following.is_left) return;
-  is_other_program = following.is_other_program();
+  const bool is_other = following.is_other_program();
+  is_other_program = is_other;
   warnings.once("plan", [&] {
     const std::string counts = std::to_string(following.followed) + " of its first " +
                                std::to_string(following.left_at + 1) + " launches are the plan's; ";
-    if (!is_other_program) {
+    if (!is_other) {
       return "the program does something else than its plan: " + counts + "it goes on without it";
     }
     return "the plan is of another program, for " + counts +

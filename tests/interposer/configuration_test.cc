@@ -2,10 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
+
+#include "profiler/plan_file.h"
 
 namespace superpipe {
 namespace {
@@ -248,6 +254,50 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"Log", {{"SUPERPIPE_LOG", "loud"}}, "SUPERPIPE_LOG", "debug"},
         BadValue{"LogFile", {{"SUPERPIPE_LOG", "info:"}}, "SUPERPIPE_LOG", ":FILE"}),
     [](const auto& test) { return test.param.name; });
+
+/// A plan of 8 MiB with one launch and one slab, in a file.
+class PlannedConfigurationTest : public ::testing::Test {
+ protected:
+  PlannedConfigurationTest() {
+    RecordedRun run;
+    run.footprints = {4_MiB};
+    run.slabs = {4_MiB};
+    run.names = {0};
+    run.launches = {{KernelId{1}, 0, 1}};
+    Plan plan;
+    plan.gpu_mem = 8_MiB;
+    plan.recorded = std::make_shared<const RecordedRun>(std::move(run));
+    std::ofstream(path_) << text_of(plan);
+  }
+  ~PlannedConfigurationTest() override { std::filesystem::remove(path_); }
+
+  const std::string path_ = std::filesystem::temp_directory_path() /
+                            ("superpipe-configuration-test-" + std::to_string(::getpid()));
+};
+
+TEST_F(PlannedConfigurationTest, APlanSaysWhatIsNotGiven) {
+  const ReadConfiguration planned = read({{"SUPERPIPE_PLAN", path_}});
+  ASSERT_TRUE(planned.ok());
+  EXPECT_EQ(planned.configuration.policy, PolicyKind::kAuto);
+  EXPECT_EQ(planned.configuration.gpu_mem->resolve(1_GiB), 8_MiB);
+  ASSERT_NE(planned.configuration.recorded, nullptr);
+  EXPECT_EQ(planned.configuration.recorded->slabs.size(), 1U);
+}
+
+TEST_F(PlannedConfigurationTest, WithAnotherBudgetNoHostMemoryIsPinnedForIt) {
+  const ReadConfiguration planned = read({{"SUPERPIPE_PLAN", path_}, {"SUPERPIPE_GPU_MEM", "1G"}});
+  ASSERT_TRUE(planned.ok());
+  ASSERT_NE(planned.configuration.recorded, nullptr);
+  EXPECT_EQ(planned.configuration.recorded->launches.size(), 1U);
+  EXPECT_TRUE(planned.configuration.recorded->slabs.empty());
+}
+
+TEST_F(PlannedConfigurationTest, APolicyWithoutForesightHasNoUseForTheOrder) {
+  const ReadConfiguration planned = read({{"SUPERPIPE_PLAN", path_}, {"SUPERPIPE_POLICY", "lru"}});
+  ASSERT_TRUE(planned.ok());
+  EXPECT_EQ(planned.configuration.gpu_mem->resolve(1_GiB), 8_MiB);
+  EXPECT_EQ(planned.configuration.recorded, nullptr);
+}
 
 }  // namespace
 }  // namespace superpipe
