@@ -102,7 +102,8 @@ TEST_F(RecordedRunTest, GoesOnWithItsOwnPassBehindTheRecordedOne) {
   EXPECT_TRUE(replay.at_pass_start());
   layer(replay, 1);
   layer(replay, 2);
-  // The next launches that name them are those of the second pass.
+  // The next launches that name them are those of the second pass, and not the one that loads.
+  EXPECT_EQ(replay.next_use(layers_[0]), 1 + kLayers);
   EXPECT_EQ(replay.next_use(layers_[1]), 2 + kLayers);
   EXPECT_EQ(replay.next_use(layers_[2]), 3 + kLayers);
   EXPECT_EQ(replay.horizon(), kLayers);
