@@ -45,7 +45,7 @@ Result<Slab> HostStore::acquire(Bytes size, bool zeroed, User user) {
     if (was_stocking) found = take_idle_of(size, user);
   }
   note_wanted(size);
-  if (!found.slab || found.is_expected) note_new(size, user, !found.slab);
+  if (!found.slab || found.is_new) note_new(size, user, !found.is_expected);
   if (!found.slab) {
     if (!make_room(size, false) && !make_room(size, true)) return Status::kOutOfHostMemory;
     const Result<Slab> pinned = pin(size);
@@ -74,7 +74,7 @@ HostStore::Idle HostStore::take_idle_of(Bytes size, User user) {
     if (it->slab.size != size || (it->is_expected && !may_take_expected)) continue;
     const auto complete = events_.all_complete(it->after);
     if (!complete.ok() || !*complete) continue;
-    found = {it->slab, {}, it->is_expected};
+    found = {it->slab, {}, it->is_new, it->is_expected};
     idle.erase(std::next(it).base());
     break;
   }
@@ -103,7 +103,7 @@ std::vector<Bytes> HostStore::needed_for_evictions() const {
 }
 
 // An eviction needs a slab that no earlier user has given back.
-void HostStore::note_new(Bytes size, User user, bool is_pinned_now) noexcept {
+void HostStore::note_new(Bytes size, User user, bool counts) noexcept {
   if (user != User::kEviction) return;
   const std::lock_guard lock(mutex_);
   try {
@@ -111,7 +111,7 @@ void HostStore::note_new(Bytes size, User user, bool is_pinned_now) noexcept {
   } catch (const std::bad_alloc&) {
     // It is for a later run only.
   }
-  if (is_pinned_now) count_for_eviction(size);
+  if (counts) count_for_eviction(size);
 }
 
 void HostStore::count_for_eviction(Bytes size) noexcept {
@@ -178,6 +178,7 @@ bool HostStore::stock(Bytes size) noexcept {
   may_stock_ = slab.ok();
   if (!slab.ok()) return false;
   node.front().slab = *slab;
+  node.front().is_new = true;
   node.front().is_expected = is_expected;
   if (is_expected) count_for_eviction(size);
   idle_.splice(idle_.begin(), node);

@@ -99,7 +99,8 @@ class HostStore {
   struct Idle {
     Slab slab;
     std::vector<EventRef> after;
-    bool is_expected = false;  ///< pinned for an eviction, and never used
+    bool is_new = false;       ///< pinned ahead, and never used
+    bool is_expected = false;  ///< and for an eviction that is expected
   };
   /// A slab that evictions are expected to need.
   struct Expected {
@@ -117,7 +118,7 @@ class HostStore {
   static constexpr std::uint64_t kMostIdlePart = 4;
 
   Idle take_idle_of(Bytes size, User user);
-  void note_new(Bytes size, User user, bool is_pinned_now) noexcept;
+  void note_new(Bytes size, User user, bool counts) noexcept;
   void count_for_eviction(Bytes size) noexcept;
   Result<Slab> pin(Bytes size) noexcept;
   void note_wanted(Bytes size) noexcept;

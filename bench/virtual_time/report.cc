@@ -154,6 +154,7 @@ std::string titled(const std::string& text, std::size_t width) {
 
 void describe(const Outcome& outcome, const Bounds& bounds, Row& row) {
   row.error = outcome.error;
+  row.load = milliseconds(outcome.load);
   row.learned_at = outcome.learned_at;
   row.bounds = bounds;
   row.peak_pages = outcome.peak_pages;
@@ -193,6 +194,7 @@ std::string to_json(std::span<const Row> rows) {
         {"budget_percent", row.budget_percent},
         {"budget_bytes", row.budget.count()},
         {"link_gb_per_s", row.link},
+        {"load_ms", row.load},
         {"first_pass_ms", row.first_pass},
         {"first_pass_bound_ms", milliseconds(row.first_bound)},
         {"compute_ms", milliseconds(row.bounds.compute)},

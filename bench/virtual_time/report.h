@@ -40,6 +40,7 @@ struct Row {
   Bytes budget;
   double link = 0;  ///< GB/s
   std::string error;
+  double load = 0;        ///< ms, until the first pass begins
   double first_pass = 0;  ///< ms
   Seconds first_bound{};  ///< the windowed bound of the first pass
   std::optional<std::uint64_t> learned_at;

@@ -222,6 +222,17 @@ TEST_F(ExpectingStoreTest, GivesWayToWhatIsReserved) {
   EXPECT_EQ(store_.lacking(), std::nullopt) << "nor will there be room for the others";
 }
 
+TEST_F(StockedStoreTest, WhatAnEvictionTakesFromTheUsualStockIsNotedAsNew) {
+  use(4);
+  ASSERT_TRUE(store_.stock(4_KiB));
+  const auto slab = store_.acquire(4_KiB, false);
+  ASSERT_TRUE(slab.ok());
+  store_.release(*slab, {});
+  ASSERT_TRUE(store_.acquire(4_KiB, false).ok());
+  EXPECT_EQ(pins(), 5);
+  EXPECT_EQ(store_.needed_for_evictions().size(), 5U) << "four pins, one from the stock";
+}
+
 TEST_F(ExpectingStoreTest, NotesWhatEvictionsNeedAnew) {
   const auto slab = store_.acquire(4_KiB, false);
   ASSERT_TRUE(slab.ok());
