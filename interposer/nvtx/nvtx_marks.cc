@@ -1,6 +1,7 @@
 #include "interposer/nvtx/nvtx_marks.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -73,7 +75,40 @@ HandledStrings& domain_names() {
   return *names;
 }
 
-constinit thread_local OpenRanges open_ranges;
+/// The ranges of each thread. They are no thread-local variable: the loader keeps some hundred
+/// bytes for those of libraries that are opened later, and these would take them all.
+class RangesByThread {
+ public:
+  RangesByThread() noexcept { has_key_ = ::pthread_key_create(&key_, forget) == 0; }
+
+  /// Of the calling thread; null: it has none, or its end has come.
+  [[nodiscard]] OpenRanges* find() const noexcept {
+    return has_key_ ? static_cast<OpenRanges*>(::pthread_getspecific(key_)) : nullptr;
+  }
+  /// The same, made where there are none; null: there is no memory for them.
+  [[nodiscard]] OpenRanges* find_or_make() const noexcept {
+    if (OpenRanges* const ranges = find(); ranges != nullptr || !has_key_) return ranges;
+    auto* const made = new (std::nothrow) OpenRanges;
+    if (made != nullptr && ::pthread_setspecific(key_, made) != 0) {
+      delete made;
+      return nullptr;
+    }
+    return made;
+  }
+
+ private:
+  static void forget(void* ranges) noexcept { delete static_cast<OpenRanges*>(ranges); }
+
+  pthread_key_t key_{};
+  bool has_key_ = false;
+};
+
+// Never destroyed, as above.
+const RangesByThread& ranges_by_thread() {
+  static const auto* const ranges = new RangesByThread;
+  return *ranges;
+}
+
 std::atomic<std::uint64_t> last_range{0};
 
 std::string text_of(const char* message) { return message != nullptr ? message : ""; }
@@ -123,7 +158,9 @@ template <typename Message>
 int push(nvtxDomainHandle_t domain, Message message) noexcept {
   TraceRecorder* const trace = recorder();
   const TraceIndex text = trace != nullptr ? index_of(*trace, domain, message) : 0;
-  return open_ranges.push({domain, trace, text}, [trace](const OpenRanges::Range& range) {
+  OpenRanges* const ranges = ranges_by_thread().find_or_make();
+  if (ranges == nullptr) return NVTX_NO_PUSH_POP_TRACKING;
+  return ranges->push({domain, trace, text}, [trace](const OpenRanges::Range& range) {
     if (trace != nullptr) tell(*trace, {TraceMark::kBegin, range.text, 0});
   });
 }
@@ -137,7 +174,8 @@ int pop(nvtxDomainHandle_t domain) noexcept {
   const auto end = [trace](const OpenRanges::Range& range) {
     if (trace != nullptr && range.trace == trace) tell(*trace, {TraceMark::kEnd, 0, 0});
   };
-  return open_ranges.pop(domain, begin, end);
+  OpenRanges* const ranges = ranges_by_thread().find();
+  return ranges != nullptr ? ranges->pop(domain, begin, end) : -1;
 }
 
 template <typename Message>

@@ -13,7 +13,7 @@ namespace superpipe {
 /// Keeps ranges properly nested: NVTX nests them by domain, a trace by thread.
 ///
 /// So where a range ends under younger ones of other domains, those end too and begin again. For
-/// one thread; trivially destructible, because threads that end may still pop.
+/// one thread.
 class OpenRanges {
  public:
   /// Ranges that are kept. Deeper ones are counted only.

@@ -41,6 +41,12 @@ def is_trampoline(disassembly, name):
         and "(%rip)" in match.group(2)
 
 
+def thread_local_bytes(segments):
+    """Bytes of thread-local variables, from the lines of readelf -lW."""
+    sizes = [line.split()[5] for line in segments.splitlines() if line.split()[:1] == ["TLS"]]
+    return sum(int(size, 16) for size in sizes)
+
+
 def run(*arguments, driver=DRIVERS / "full" / "libcuda.so.1", preload=True, program=PROBE,
         **variables):
     environment = {name: value for name, value in os.environ.items()
@@ -74,6 +80,14 @@ class FileTest(unittest.TestCase):
     def test_the_check_of_needs_would_see_the_cxx_library(self):
         line = " 0x1 (NEEDED)             Shared library: [libstdc++.so.6]"
         self.assertFalse(needed_of(line) <= ALLOWED_NEEDED)
+
+    def test_leaves_thread_local_room_to_libraries_that_are_opened_later(self):
+        # glibc keeps 1,664 bytes for all of them together, and where these are used up, dlopen fails.
+        self.assertLessEqual(thread_local_bytes(output("readelf", "-lW", str(LIBRARY))), 256)
+
+    def test_the_check_of_thread_local_room_would_see_an_array(self):
+        line = "  TLS            0x2e6d10 0x00000000002e7d10 0x00000000002e7d10 0x000000 0x000698 R   0x8"
+        self.assertGreater(thread_local_bytes(line), 256)
 
     def test_has_the_drivers_soname(self):
         self.assertIn("Library soname: [libcuda.so.1]", output("readelf", "-d", str(LIBRARY)))

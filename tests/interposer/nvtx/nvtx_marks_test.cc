@@ -151,6 +151,13 @@ TEST_F(NvtxMarksTest, RangesThatArePushedNest) {
   EXPECT_THAT(recorded(), ElementsAre("begin pass", "begin layer", "end", "end"));
 }
 
+TEST_F(NvtxMarksTest, AThreadThatPushedNothingHasNothingToPop) {
+  push("of another thread");
+  std::thread([this] { EXPECT_EQ(pop(), -1); }).join();
+  EXPECT_EQ(pop(), 0);
+  EXPECT_THAT(recorded(), ElementsAre("begin of another thread", "end"));
+}
+
 TEST_F(NvtxMarksTest, MarksArePoints) {
   module_.call<nvtxMarkA_impl_fntype>(NVTX_CBID_CORE_MarkA, "epoch");
   module_.call<nvtxMarkW_impl_fntype>(NVTX_CBID_CORE_MarkW, L"\u00e9poque");
