@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "policy/pass_order.h"
@@ -21,7 +22,7 @@ namespace superpipe {
 class WindowScheduler {
  public:
   /// REQUIRES: as PolicyEngine. What `config` says of a budget is whether there is one.
-  explicit WindowScheduler(const PolicyConfig& config) : config_(config) {}
+  explicit WindowScheduler(PolicyConfig config) : config_(std::move(config)) {}
 
   /// Schedules the visits of `order` from now on, whatever order was scheduled before; the next
   /// on_visit() evicts all that is not in its window. `footprints`: by buffer. `room`: device bytes
