@@ -178,7 +178,7 @@ TEST(ComparedRun, TraceOfANewerVersionIsRefused) {
   std::memcpy(&bytes[16], &checksum, sizeof checksum);
   const auto read = testing::read_run(bytes, "new.sptrace");
   ASSERT_TRUE(std::holds_alternative<FileProblem>(read));
-  EXPECT_THAT(std::get<FileProblem>(read), HasSubstr("new.sptrace has format 9.0"));
+  EXPECT_THAT(std::get<FileProblem>(read), HasSubstr("new.sptrace has format 9."));
   EXPECT_THAT(std::get<FileProblem>(read), HasSubstr("read it with a newer one"));
 }
 
