@@ -94,7 +94,9 @@ Outcome run_at_half(ManyBuffers& program, std::uint32_t buffers) {
 }
 
 TEST(Scale, LaunchesAndFreesTakeNoLongerAmongTenTimesAsManyBuffers) {
-  constexpr double kMost = 2.0;
+  // What grew with the buffers would take ten times as long. The many do not fit the caches, which
+  // takes up to twice as long on some machines.
+  constexpr double kMost = 4.0;
   double launch = std::numeric_limits<double>::infinity();
   double free = launch;
   // What else the machine does takes caches away, and more from the many: the best run counts.
