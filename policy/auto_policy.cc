@@ -26,6 +26,7 @@ void AutoPolicy::on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces) {
   buffers_[index_of(id)] = {.pieces = pieces};
   if (foresight_ != Foresight::kReplay) return;
   replay_.on_allocate(id, bytes);
+  read_ahead_.on_allocate(id);
   // What was recorded may tell when it is used.
   look_again_for(replay_.next_use(id));
 }
@@ -33,12 +34,17 @@ void AutoPolicy::on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces) {
 void AutoPolicy::on_free(BufferId id) {
   if (index_of(id) >= buffers_.size()) return;
   buffers_[index_of(id)] = {};
-  if (foresight_ == Foresight::kReplay) replay_.on_free(id);
+  if (foresight_ != Foresight::kReplay) return;
+  replay_.on_free(id);
+  read_ahead_.on_free(id);
 }
 
 void AutoPolicy::on_launch(KernelId kernel, std::span<const BufferId> buffers) {
   ++launches_;
-  if (foresight_ == Foresight::kReplay) replay_.on_launch(kernel, buffers);
+  if (foresight_ == Foresight::kReplay) {
+    replay_.on_launch(kernel, buffers);
+    read_ahead_.on_launch(buffers);
+  }
   if (replay_.jumps() != jumps_seen_) {
     jumps_seen_ = replay_.jumps();
     looked_to_ = present();
@@ -73,6 +79,7 @@ void AutoPolicy::on_left(BufferId id) {
   --buffer.brought;
   if (buffer.brought == 0) buffer.stamp = 0;
   look_again_for(buffer.next_use);
+  if (foresight_ == Foresight::kReplay) read_ahead_.look_again_for(id);
 }
 
 /// A buffer is missing: a launch that was looked at already may need it.
@@ -89,19 +96,36 @@ std::optional<AutoPolicy::Target> AutoPolicy::next_target() {
     if (expected_.trust >= kLeastTrust && expected_.likelihood >= LaunchReplay::kLeastLikelihood) {
       for (const BufferId id : expected_.buffers) {
         const Buffer& buffer = buffers_[index_of(id)];
-        if (buffer.brought < buffer.pieces) return Target{id, looked_to_ + 1};
+        if (buffer.brought < buffer.pieces) return Target{id, looked_to_ + 1, false};
       }
     }
     ++looked_to_;
   }
-  return std::nullopt;
+  return looked_to_ >= last ? next_due() : std::nullopt;
+}
+
+/// What comes next where no earlier launch tells: what the program has loaded next.
+std::optional<AutoPolicy::Target> AutoPolicy::next_due() {
+  if (launches_ == 0) return std::nullopt;
+  const auto due = read_ahead_.next([this](BufferId id) {
+    return buffers_[index_of(id)].brought == buffers_[index_of(id)].pieces;
+  });
+  if (!due) return std::nullopt;
+  return Target{due->id, present() + due->in, true};
+}
+
+std::uint64_t AutoPolicy::next_use(BufferId id) const {
+  const std::uint64_t replayed = replay_.next_use(id);
+  if (replayed != LaunchReplay::kNever || launches_ == 0) return replayed;
+  const std::uint64_t due = read_ahead_.due_in(id);
+  return due == ReadAhead::kNever ? LaunchReplay::kNever : present() + due;
 }
 
 /// Makes the buffer a candidate with its present next use.
 void AutoPolicy::offer(BufferId id) {
   Buffer& buffer = buffers_[index_of(id)];
   if (buffer.brought == 0) return;
-  buffer.next_use = replay_.next_use(id);
+  buffer.next_use = next_use(id);
   buffer.stamp = ++stamps_;
   candidates_.push({buffer.next_use, buffer.order, buffer.stamp, id});
 }
@@ -118,7 +142,7 @@ void AutoPolicy::drop_old_candidates() {
 bool AutoPolicy::refresh(Candidate& candidate) {
   Buffer& buffer = buffers_[index_of(candidate.id)];
   if (buffer.stamp != candidate.stamp || buffer.brought == 0) return false;
-  buffer.next_use = candidate.next_use = replay_.next_use(candidate.id);
+  buffer.next_use = candidate.next_use = next_use(candidate.id);
   candidate.order = buffer.order;
   return true;
 }

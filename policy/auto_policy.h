@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "policy/launch_replay.h"
+#include "policy/read_ahead.h"
 #include "policy/units.h"
 
 namespace superpipe {
@@ -18,9 +19,10 @@ namespace superpipe {
 /// Buffers are cut into pieces, which come and go by themselves; of a buffer that fits in part, a
 /// part stays. With a place in the past (LaunchReplay) it is Aggressive (Cao, Felten, Karlin, Li,
 /// SIGMETRICS 1995): the next missing piece in the order of expected use comes next, in the stead
-/// of the piece that is used last of all, if that is used later. Without one nothing is brought
-/// ahead of its use, and what came goes first, so that the rest of a cycle stays (bimodal
-/// insertion: Qureshi, Jaleel, Patt, Steely, Emer, ISCA 2007).
+/// of the piece that is used last of all, if that is used later. Without one only what
+/// was allocated next is brought ahead of its first use (ReadAhead), and what came goes first, so
+/// that the rest of a cycle stays (bimodal insertion: Qureshi, Jaleel, Patt, Steely, Emer, ISCA
+/// 2007).
 ///
 /// Pure: no clock, no device; the same calls give the same answers. Not thread-safe.
 class AutoPolicy {
@@ -53,10 +55,15 @@ class AutoPolicy {
   struct Target {
     BufferId id{};
     std::uint64_t next_use = 0;  ///< the number of the launch that is expected to name it
+    bool is_supposed = false;    ///< nothing in the past tells: it was allocated next
   };
   [[nodiscard]] std::optional<Target> next_target();
   /// Whether next_target() has not looked at all expected launches yet, because no call takes long.
   [[nodiscard]] bool is_looking() const { return looked_to_ < last_expected(); }
+
+  /// The number of the launch that is expected to name the buffer next; LaunchReplay::kNever: none
+  /// is. O(log launches that named it).
+  [[nodiscard]] std::uint64_t next_use(BufferId id) const;
 
   /// The buffer of which a piece shall go for one that is used at `before`: one that is used later,
   /// the last of all first, and that `may_go`. For a launch that waits, `before` is that launch.
@@ -100,6 +107,7 @@ class AutoPolicy {
     }
   };
 
+  [[nodiscard]] std::optional<Target> next_due();
   void offer(BufferId id);
   void look_again_for(std::uint64_t next_use);
   void drop_old_candidates();
@@ -107,6 +115,7 @@ class AutoPolicy {
 
   Foresight foresight_;
   LaunchReplay replay_;
+  ReadAhead read_ahead_;         ///< for what no launch has named yet
   std::uint64_t launches_ = 0;   ///< announced so far
   std::vector<Buffer> buffers_;  ///< by id
   std::priority_queue<Candidate> candidates_;

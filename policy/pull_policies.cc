@@ -39,7 +39,7 @@ std::vector<BufferId> ReplayPolicy::choose_victims(std::span<const BufferId> can
                                                    Bytes needed) const {
   std::vector<ResidentBuffer> resident = history_.by_last_use(candidates);
   for (ResidentBuffer& buffer : resident) {
-    const std::uint64_t next_use = puller_.replay().next_use(buffer.id);
+    const std::uint64_t next_use = puller_.next_use(buffer.id);
     if (next_use != LaunchReplay::kNever) buffer.next_use = next_use - puller_.present();
   }
   return plan_eviction_or_all(resident, needed);

@@ -198,7 +198,7 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
   policy.visit_victims(terms.launch, [&](BufferId id) NO_THREAD_SAFETY_ANALYSIS {
     const Buffer& buffer = core_.buffers[id];
     if (may_go(buffer) && (terms.may_wait || completion_.is_over(buffer))) {
-      const std::uint64_t next_use = policy.replay().next_use(id);
+      const std::uint64_t next_use = policy.next_use(id);
       if (furthest == 0) furthest = next_use;
       const auto is_too_soon = [&](std::uint64_t parts) {
         return is_sooner(next_use, furthest, policy.present(), parts);
@@ -222,15 +222,18 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
     return terms.may_wait || ++refused < kMostRefused;
   });
   pages.keep_largest();
+  if (!terms.may_pin) return choice;
   for (const BufferId id : costly) add_pieces(id, pages, needed, choice);
   return choice;
 }
 
-Bytes EvictionQueue::request_bytes_used_after(std::uint64_t launch, Bytes needed, Bytes size) {
+Bytes EvictionQueue::request_bytes_used_after(const AutoPolicy::Target& target, Bytes needed,
+                                              Bytes size) {
   AutoPolicy* const puller = core_.puller();
   if (puller == nullptr) return Bytes{};
   for (const Bytes only : {size, Bytes{}}) {
-    const Choice choice = choose(*puller, {launch, false, {only}}, needed);
+    const Choice choice =
+        choose(*puller, {target.next_use, false, {only}, !target.is_supposed}, needed);
     if (choice.bytes >= needed) return request(choice.victims);
   }
   return Bytes{};

@@ -44,10 +44,10 @@ class EvictionQueue {
   /// bytes. REQUIRES: policy is asked for each transfer.
   Bytes request_bytes_at_once(Bytes needed, const PagesLacking& pages) REQUIRES(manager_lock);
 
-  /// The same for what launch number `launch` is expected to need: takes only buffers that are used
-  /// later and whose uses so far are known to have completed, and none if those are too few, or
-  /// policy is not asked for each transfer.
-  Bytes request_bytes_used_after(std::uint64_t launch, Bytes needed, Bytes size)
+  /// The same for a piece of `size` that policy wants: takes only buffers that are used after
+  /// `target` is, and whose uses so far are known to have completed, and none if those are too few,
+  /// or policy is not asked for each transfer. What is only supposed to be used is not worth a pin.
+  Bytes request_bytes_used_after(const AutoPolicy::Target& target, Bytes needed, Bytes size)
       REQUIRES(manager_lock);
 
   /// Whether the last choice of victims left one out whose uses are about to complete, as far as
@@ -112,6 +112,7 @@ class EvictionQueue {
     std::uint64_t launch;  ///< they are expected to be used after it
     bool may_wait;         ///< their uses may not have completed yet
     PagesLacking pages;    ///< of which they have one
+    bool may_pin = true;   ///< they may need slabs that have to be pinned first
   };
   /// Pieces that policy would let go, as many as free the bytes that are needed, or all.
   struct Choice {

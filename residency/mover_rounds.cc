@@ -173,11 +173,15 @@ bool MoverRounds::pull() {
 // Finds out what policy wants next, and has it fetched.
 MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
   const auto target = policy.next_target();
+  awaits_link_ = false;
   if (!target) {
     lacks_room_ = false;
     // Looking on may take long. Launches may have the mutex before.
     return policy.is_looking() ? Next::kAskAgain : Next::kNothing;
   }
+  // What is only supposed to be used is not worth the room of a longer queue.
+  awaits_link_ = target->is_supposed && core_.under_way.has_next();
+  if (awaits_link_) return Next::kLater;
   Buffer& buffer = core_.buffers[target->id];
   const std::optional<std::uint32_t> piece = missing_piece(buffer);
   if (!piece) return Next::kNothing;  // it is about to leave, and can come back only then
@@ -186,8 +190,7 @@ MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
   const Bytes lacking =
       buffer.pieces[*piece].page ? Bytes{} : saturating_subtract(bytes, core_.obtainable());
   lacks_room_ = lacking > Bytes{};
-  if (lacks_room_ &&
-      evictions_.request_bytes_used_after(target->next_use, lacking, bytes) == Bytes{}) {
+  if (lacks_room_ && evictions_.request_bytes_used_after(*target, lacking, bytes) == Bytes{}) {
     return Next::kNothing;
   }
   // Requesting evictions opens the mutex.
@@ -254,11 +257,12 @@ bool MoverRounds::note_completed_uses() noexcept {
   }
 }
 
-// While the link has enough to do, asks the device about the oldest transfer alone: they end in
-// order. Those who wait for the link to run dry are told. @return whether one has ended.
+// While the link has enough to do for what policy wants, asks the device about the oldest transfer
+// alone: they end in order. Those who wait for the link to run dry are told. @return whether one
+// has ended.
 bool MoverRounds::poll_link() noexcept {
   bool ended = false;
-  while (core_.under_way.is_enough()) {
+  while (core_.under_way.is_enough() || (awaits_link_ && core_.under_way.has_next())) {
     const EventRef oldest = core_.under_way.oldest();
     Result<bool> complete = false;
     {

@@ -48,6 +48,7 @@ class MoverRounds : public WorkerRounds {
   enum class Next {
     kWanted,    ///< there is work for the next round
     kAskAgain,  ///< soon: policy has not looked at everything, or something has changed
+    kLater,     ///< when a transfer that is under way has ended
     kNothing,   ///< nothing is to be brought, or nothing may go for it
   };
   Next want_next(AutoPolicy& policy) REQUIRES(manager_lock);
@@ -70,6 +71,8 @@ class MoverRounds : public WorkerRounds {
   bool pulls_ GUARDED_BY(manager_lock) = false;
   /// What policy wanted last had no room: who may go for it depends on what has completed.
   bool lacks_room_ GUARDED_BY(manager_lock) = false;
+  /// What policy wanted last comes once the link has hardly anything to do.
+  bool awaits_link_ GUARDED_BY(manager_lock) = false;
   /// How many launches there had been when a prefetch failed last: what policy wants is not tried
   /// again before the next one.
   [[nodiscard]] std::uint64_t attempt_number(const AutoPolicy& policy) const REQUIRES(manager_lock);

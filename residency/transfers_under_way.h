@@ -34,6 +34,8 @@ class TransfersUnderWay {
     return transfers_.size() >= kEnoughTransfers && bytes_ >= kEnoughBytes;
   }
 
+  /// Whether one transfer is on the link and another will follow at once.
+  [[nodiscard]] bool has_next() const { return transfers_.size() >= 2; }
   [[nodiscard]] bool empty() const { return transfers_.empty(); }
 
   void clear() {

@@ -55,6 +55,33 @@ TEST_F(AutoPolicyTest, BringsNothingAheadOfItsUseBeforeItKnowsTheOrder) {
   EXPECT_EQ(policy_.next_target(), std::nullopt);
 }
 
+TEST_F(AutoPolicyTest, ReadsAheadInTheOrderOfAllocationInTheFirstPass) {
+  const auto layers = allocate_many(64, 1);
+  for (std::size_t i = 0; i < 20; ++i) {
+    bring(layers[i]);
+    launch(layers[i]);
+  }
+  bring(layers[20]);
+  const auto target = policy_.next_target();
+  ASSERT_TRUE(target);
+  EXPECT_EQ(target->id, layers[21]);
+  EXPECT_EQ(target->next_use, policy_.present() + 2);
+}
+
+TEST_F(AutoPolicyTest, LetsWhatWasReadAheadStayUntilItsUse) {
+  const auto layers = allocate_many(64, 1);
+  for (std::size_t i = 0; i < 20; ++i) {
+    bring(layers[i]);
+    launch(layers[i]);
+  }
+  for (std::size_t i = 20; i < 24; ++i) bring(layers[i]);
+  // What was used last goes for it, and never what is used before.
+  EXPECT_EQ(policy_.next_victim(policy_.present() + 5, any), layers[19]);
+  const auto is_ahead = [&](BufferId id) { return index_of(id) >= 20; };
+  EXPECT_EQ(policy_.next_victim(policy_.present() + 5, is_ahead), std::nullopt);
+  EXPECT_EQ(policy_.next_victim(policy_.present() + 2, is_ahead), layers[23]);
+}
+
 TEST_F(AutoPolicyTest, BringsTheMissingPiecesInTheOrderOfTheirUse) {
   const auto layers = allocate_many(4, 2);
   pass(layers);

@@ -208,6 +208,56 @@ TEST_F(PullTest, APolicyThatIsBegunAnewLearnsWhereAllIs) {
   EXPECT_EQ(victims.size(), 3U);
 }
 
+/// A first pass over buffers that were loaded in the order of their use: twenty have been used, of
+/// which the device has the last ones, and the next is out.
+class FirstPassTest : public PullTest {
+ protected:
+  static constexpr std::size_t kUsed = 20;
+
+  /// `make`: makes a buffer that is on the device. @return the buffer that is used next.
+  template <typename Make>
+  BufferId use_many(const Make& make) REQUIRES(manager_lock) {
+    std::vector<BufferId> loaded;
+    for (std::size_t i = 0; i < kUsed; ++i) {
+      loaded.push_back(i + 3 < kUsed ? make_out(1) : make());
+    }
+    const BufferId next = make_out(1, 9);
+    for (const BufferId id : loaded) launch(id);
+    return next;
+  }
+};
+
+TEST_F(FirstPassTest, BringsWhatWasAllocatedNextForWhatWasUsed) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId next = use_many([this]() REQUIRES(manager_lock) { return make_clean(1); });
+  settle();
+  EXPECT_EQ(place_of(next), Place::kIn);
+  EXPECT_EQ(device_value(next), 9);
+  EXPECT_EQ(core_.counters.prefetches, 1U);
+}
+
+TEST_F(FirstPassTest, LeavesTheQueueOfTheLinkToWhatIsForeseen) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId next = use_many([this]() REQUIRES(manager_lock) { return make_clean(1); });
+  for (int i = 0; i < 2; ++i) core_.under_way.add(blocked_event(), kGranule);
+  for (int i = 0; i < 20; ++i) (void)mover_rounds_.run();
+  EXPECT_EQ(place_of(next), Place::kOut) << "two transfers are under way";
+  EXPECT_TRUE(mover_rounds_.is_pending());
+  unblock();
+  settle();
+  EXPECT_EQ(place_of(next), Place::kIn);
+}
+
+TEST_F(FirstPassTest, PinsNothingForIt) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId next = use_many([this]() REQUIRES(manager_lock) { return make_dirty(1); });
+  const Bytes pinned = core_.host.pinned();
+  settle();
+  EXPECT_EQ(place_of(next), Place::kOut) << "what could go for it has no slab";
+  EXPECT_EQ(core_.host.pinned(), pinned);
+  EXPECT_EQ(core_.counters.prefetches, 0U);
+}
+
 class WaitingPolicyTest : public PullTest {
  protected:
   WaitingPolicyTest() : PullTest(waiting_options()) {}

@@ -27,6 +27,14 @@ TEST(TransfersUnderWay, FewAreNeverEnough) {
   EXPECT_TRUE(transfers.is_enough());
 }
 
+TEST(TransfersUnderWay, OfTwoOneComesNext) {
+  TransfersUnderWay transfers;
+  transfers.add(event(), Bytes{1});
+  EXPECT_FALSE(transfers.has_next());
+  transfers.add(event(), Bytes{1});
+  EXPECT_TRUE(transfers.has_next());
+}
+
 TEST(TransfersUnderWay, SmallOnesAreEnoughOnlyTogether) {
   TransfersUnderWay transfers;
   const Bytes part{TransfersUnderWay::kEnoughBytes.count() / 16};
