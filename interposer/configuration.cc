@@ -22,6 +22,11 @@ LogLevel log_level_from_name(std::string_view name) {
   return LogLevel::kWarning;
 }
 
+KernelTimes kernel_times_from_name(std::string_view name) {
+  if (name == "cupti") return KernelTimes::kCupti;
+  return name == "off" ? KernelTimes::kOff : KernelTimes::kEvents;
+}
+
 /// Sets policy, k, k' and budget, with the defaults that follow from each other.
 void set_schedule(const SettingValues& values, Configuration& configuration) {
   const auto named = policy_from_name(values.choice(SettingId::kPolicy));
@@ -74,7 +79,8 @@ Configuration::Configuration(const SettingValues& values)
       stats_file(values.text(SettingId::kStats)),
       timeline_file(values.text(SettingId::kTimeline)),
       copies_file(values.text(SettingId::kCopies)),
-      trace_file(values.text(SettingId::kTrace)) {
+      trace_file(values.text(SettingId::kTrace)),
+      kernel_times(kernel_times_from_name(values.choice(SettingId::kKernelTimes))) {
   set_schedule(values, *this);
   LogValue log = values.log(SettingId::kLog);
   log_level = log_level_from_name(log.level);

@@ -20,6 +20,9 @@ namespace superpipe {
 /// The code of a process that ends because of SUPERPIPE_STRICT.
 inline constexpr int kExitBadConfiguration = 2;
 
+/// How kernels are timed for a trace.
+enum class KernelTimes { kEvents, kCupti, kOff };
+
 /// The variables that the library acts on, checked. policy/settings.cc says what each means, which
 /// values it takes, and what its default is.
 struct Configuration {
@@ -57,8 +60,9 @@ struct Configuration {
   bool progress;                         ///< SUPERPIPE_PROGRESS=auto, where there is a summary
   std::string stats_file;                ///< SUPERPIPE_STATS; empty: none
   std::string timeline_file;             ///< SUPERPIPE_TIMELINE; empty: none
-  std::string copies_file;  ///< SUPERPIPE_COPIES, without the process's id; empty: none
-  std::string trace_file;   ///< SUPERPIPE_TRACE; empty: none
+  std::string copies_file;   ///< SUPERPIPE_COPIES, without the process's id; empty: none
+  std::string trace_file;    ///< SUPERPIPE_TRACE; empty: none
+  KernelTimes kernel_times;  ///< SUPERPIPE_KERNEL_TIMES
   /// What the plan in SUPERPIPE_PLAN says that the program does; null: there is none, or the policy
   /// does not foresee.
   std::shared_ptr<const RecordedRun> recorded;

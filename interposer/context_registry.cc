@@ -55,7 +55,7 @@ ManagedContext* ContextRegistry::if_on_current_device() const noexcept {
 
 ManagedContext* ContextRegistry::start() noexcept {
   try {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (ManagedContext* const other = managed()) return other;
     if (has_given_up_ || process_configuration().off) return nullptr;
     CUcontext context = nullptr;
@@ -79,6 +79,8 @@ ManagedContext* ContextRegistry::start() noexcept {
     }
     ManagedContext* const started = created.context.release();
     managed_.store(started, std::memory_order_release);
+    lock.unlock();
+    started->start_kernel_times();
     return started;
   } catch (...) {
     return nullptr;  // out of host memory: the allocation that asked will find out too

@@ -7,7 +7,11 @@
 #include <cstdio>
 #include <exception>
 #include <utility>
+#include <variant>
 
+#include "interposer/cupti/cupti_api.h"
+#include "interposer/cupti/cupti_collector.h"
+#include "interposer/driver/in_context.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/log.h"
@@ -45,6 +49,14 @@ Bytes headroom_of(const Configuration& configuration, Bytes device_total, Bytes 
   const Bytes headroom = default_headroom(device_total);
   if (!configuration.budget_is_free_memory()) return headroom;
   return std::min(headroom, Bytes{budget.count() / 8});
+}
+
+// Or why there is none.
+std::variant<std::unique_ptr<CuptiCollector>, std::string> open_and_start_cupti(
+    TraceRecorder& trace) {
+  const auto opened = open_cupti();
+  if (const auto* const problem = std::get_if<std::string>(&opened)) return *problem;
+  return CuptiCollector::start(std::get<CuptiApi>(opened), trace);
 }
 
 }  // namespace
@@ -287,9 +299,27 @@ void ManagedContext::start_trace() noexcept try {
                             [this](KernelId kernel) { return layouts_.readable_name(kernel); });
   if (recording_ == nullptr) return;
   trace_ = &recording_->recorder();
-  kernel_timer_ = KernelTimer::start(context_, *trace_);
 } catch (const std::exception& error) {
   log_line(LogLevel::kError, std::string(variable_of(SettingId::kTrace)) + ": " + error.what());
+}
+
+void ManagedContext::start_kernel_times() noexcept try {
+  if (trace_ == nullptr || is_closed_.load()) return;
+  if (configuration_.kernel_times == KernelTimes::kOff) return;
+  if (configuration_.kernel_times == KernelTimes::kCupti) {
+    const InRelaxedContext in_context(context_);
+    auto started = open_and_start_cupti(*trace_);
+    if (auto* const collector = std::get_if<std::unique_ptr<CuptiCollector>>(&started)) {
+      cupti_collector_.store(collector->release(), std::memory_order_release);
+      return;
+    }
+    log_line(LogLevel::kWarning, std::string(variable_of(SettingId::kKernelTimes)) +
+                                     "=cupti: " + std::get<std::string>(started) +
+                                     "; some kernels are timed by events instead");
+  }
+  kernel_timer_.store(KernelTimer::start(context_, *trace_).release(), std::memory_order_release);
+} catch (const std::exception&) {
+  // Out of memory: the trace has no times of kernels.
 }
 
 void ManagedContext::end_progress() noexcept {
@@ -307,7 +337,8 @@ void ManagedContext::finish_trace() noexcept {
 void ManagedContext::close() noexcept {
   is_closed_.store(true);
   if (requests_ != nullptr) requests_->stop();  // and stays: see requests_
-  if (kernel_timer_ != nullptr) kernel_timer_->stop();
+  if (KernelTimer* const timer = kernel_timer()) timer->stop();
+  if (CuptiCollector* const collector = cupti_collector()) collector->stop();
   residency_->shut_down();
   finish_trace();
 }
@@ -317,9 +348,8 @@ void ManagedContext::abandon() noexcept {
   if (requests_ != nullptr && !requests_->abandon()) {
     (void)requests_.release();  // NOLINT(bugprone-unused-return-value): its thread may use it
   }
-  if (kernel_timer_ != nullptr && !kernel_timer_->abandon()) {
-    (void)kernel_timer_.release();  // NOLINT(bugprone-unused-return-value): its thread may use it
-  }
+  if (KernelTimer* const timer = kernel_timer()) (void)timer->abandon();
+  if (CuptiCollector* const collector = cupti_collector()) collector->abandon();
   residency_->abandon();
   if (recording_ != nullptr) recording_->abandon();
 }

@@ -25,6 +25,8 @@
 
 namespace superpipe {
 
+class CuptiCollector;
+
 /// The residency manager of a context, with what the hooks need beside it: kernels' parameter
 /// layouts, pointer pins, facts of the device, and figures for the exit report.
 ///
@@ -101,8 +103,18 @@ class ManagedContext {
 
   /// Where to record what happens; null: nowhere. It stays for the life of the process.
   [[nodiscard]] TraceRecorder* trace() const noexcept { return trace_; }
-  /// What times kernels for the trace; null: nothing does. It stays for the life of the process.
-  [[nodiscard]] KernelTimer* kernel_timer() const noexcept { return kernel_timer_.get(); }
+  /// Begins to time kernels for the trace, if one is recorded, as the configuration says. To be
+  /// called once, by who holds no lock: CUPTI may call the hooks.
+  void start_kernel_times() noexcept;
+  /// What times some kernels for the trace by events; null: nothing does. It stays for the life of
+  /// the process.
+  [[nodiscard]] KernelTimer* kernel_timer() const noexcept {
+    return kernel_timer_.load(std::memory_order_acquire);
+  }
+  /// The same for what times all kernels by CUPTI. There is one of the two at most.
+  [[nodiscard]] CuptiCollector* cupti_collector() const noexcept {
+    return cupti_collector_.load(std::memory_order_acquire);
+  }
   /// Removes the line that tells how far the first passes are. Waits 0.1 s at most.
   void end_progress() noexcept;
   /// Ends the trace, if one is recorded, and says on stderr what is in it where a summary was asked
@@ -146,7 +158,9 @@ class ManagedContext {
   DriverDeviceMemory device_memory_;
   std::unique_ptr<TraceRecording> recording_;  ///< null unless a trace is recorded
   TraceRecorder* trace_ = nullptr;             ///< of recording_
-  std::unique_ptr<KernelTimer> kernel_timer_;  ///< null unless a trace is recorded
+  // Owned, and never destroyed either: their threads, and CUPTI, may use them.
+  std::atomic<KernelTimer*> kernel_timer_{nullptr};
+  std::atomic<CuptiCollector*> cupti_collector_{nullptr};
   KernelLayoutCache layouts_;
   std::unique_ptr<ResidencyManager> residency_;
   std::optional<PointerPins> pins_;  ///< as long as residency_

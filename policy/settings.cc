@@ -188,6 +188,17 @@ Table make_table() {
        .placeholder = "FILE",
        .help = "Record what the program does with device memory, and what superpipe does about it, "
                "in a trace (docs/trace-format.md)"},
+      {.id = Id::kKernelTimes,
+       .kind = Kind::kChoice,
+       .variable = "SUPERPIPE_KERNEL_TIMES",
+       .flag = "--kernel-times",
+       .placeholder = "events|cupti|off",
+       .choices = {"events", "cupti", "off"},
+       .later = {"auto"},
+       .default_value = "events",
+       .help = "How a trace has kernels timed: some by events in the program's streams (events), "
+               "all by CUPTI, which no other profiler has then (cupti; events where it refuses), "
+               "or none (off)"},
       {.id = Id::kProgress,
        .kind = Kind::kChoice,
        .variable = "SUPERPIPE_PROGRESS",

@@ -36,6 +36,7 @@ enum class SettingId : std::size_t {
   kStats,
   kTimeline,
   kTrace,
+  kKernelTimes,
   kProgress,
   kStrict,
   kPlan,

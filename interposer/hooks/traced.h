@@ -10,6 +10,7 @@
 #include <span>
 
 #include "interposer/call_sites.h"
+#include "interposer/cupti/launch_mark.h"
 #include "interposer/driver/cuda_api.h"
 #include "interposer/kernel_timer.h"
 #include "interposer/managed_context.h"
@@ -120,13 +121,23 @@ inline void trace_launch(ManagedContext& managed, KernelId kernel, StreamHandle 
   }
 }
 
+/// Launches through `call`, so that CUPTI's record of it is known for that of `launch`.
+template <typename Call>
+CUresult marked_call(ManagedContext& managed, const MarkedLaunch& launch,
+                     const Call& call) noexcept {
+  CuptiCollector* const collector = managed.cupti_collector();
+  if (collector == nullptr) return call();
+  const LaunchMark mark(*collector, launch);
+  return call();
+}
+
 /// Launches through `call`, behind all that it has to wait for in its stream, as trace_launch()
 /// told of it, and times that if it is its turn. @return what `call` did.
 template <typename Call>
 CUresult timed_call(ManagedContext& managed, KernelId kernel, const UseToken& token,
                     StreamHandle stream, const Call& call) noexcept {
   KernelTimer* const timer = managed.kernel_timer();
-  if (timer == nullptr) return call();
+  if (timer == nullptr) return marked_call(managed, {token.launch(), kernel, true}, call);
   const KernelTimer::Timing timing = timer->begin(kernel, stream);
   const CUresult result = call();
   if (timing) timer->end(timing, stream, token.launch(), true, result == CUDA_SUCCESS);
@@ -137,9 +148,10 @@ CUresult timed_call(ManagedContext& managed, KernelId kernel, const UseToken& to
 template <typename Call>
 CUresult timed_call(ManagedContext& managed, KernelId kernel, StreamHandle stream,
                     const Call& call) noexcept {
-  KernelTimer* const timer = managed.kernel_timer();
-  if (timer == nullptr || !managed.can_order(stream)) return call();
+  if (!managed.can_order(stream)) return call();
   const std::uint64_t number = managed.residency().launches();
+  KernelTimer* const timer = managed.kernel_timer();
+  if (timer == nullptr) return marked_call(managed, {number, kernel, false}, call);
   const KernelTimer::Timing timing = timer->begin(kernel, stream);
   const CUresult result = call();
   if (timing) timer->end(timing, stream, number, false, result == CUDA_SUCCESS);

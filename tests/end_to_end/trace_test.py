@@ -109,6 +109,22 @@ class Recording(TraceCase):
                 shortest = sorted(int(line[4]) for line in times)[: len(times) // 2]
                 self.assertLess(shortest[-1], 1.3 * layer_ns, "half of them, on a machine that does other things too")
 
+    def test_events_time_kernels_where_cupti_is_not_to_be_had(self) -> None:
+        """CUPTI's library, where there is one, refuses simgpu, and harms nothing."""
+        reference = run(PROGRAM, without_superpipe=True)
+        outcome, trace = self.record(PROGRAM, "--kernel-times", "cupti")
+        self.assert_same_output(outcome, reference)
+        (line,) = self.lines(outcome.stderr, "SUPERPIPE_KERNEL_TIMES")
+        self.assertRegex(line, r"=cupti: (libcupti\.so\.13 cannot be opened|cuptiSubscribe: CUPTI_ERROR_).*by events instead$")
+        self.assertTrue(trace.is_complete)
+        self.assertGreater(trace.counts["kernel_time"], 0)
+
+    def test_kernels_are_timed_only_where_they_shall_be(self) -> None:
+        outcome, trace = self.record(PROGRAM, "--kernel-times", "off")
+        self.assertEqual(self.lines(outcome.stderr, "SUPERPIPE_KERNEL_TIMES"), [])
+        self.assertGreater(trace.counts["launch"], 0)
+        self.assertEqual(trace.counts["kernel_time"], 0)
+
     def test_marks_go_to_the_tool_that_the_user_chose(self) -> None:
         outcome, trace = self.record(PROGRAM, environment={"NVTX_INJECTION64_PATH": "/no/such/tool.so"})
         self.assertEqual(trace.counts["mark"], 0)
