@@ -19,7 +19,7 @@ sys.path.insert(0, str(SOURCE / "scripts"))
 from measurements.open_questions import listed  # noqa: E402  (found through the path above)
 from measurements.plots import Series, line_plot, ticks  # noqa: E402
 
-ALL = [f"H{number}" for number in range(12)] + ["H12a", "H12b"]
+ALL = [f"H{number}" for number in range(12)] + ["H12a", "H12b", "H13"]
 
 
 def cell(**figures: object) -> dict:
@@ -140,7 +140,7 @@ class MeasurementsToDocs(unittest.TestCase):
             probes[number]["outcome"] = outcome
         before = (self.docs / "OPEN.md").read_text()
         finished = self.convert(self.write(content))
-        self.assertEqual(self.still_open(), ["H2", "H3", "H5", "H6", "H12b"])
+        self.assertEqual(self.still_open(), ["H2", "H3", "H5", "H6", "H12b", "H13"])
         self.assertIn("answered now: H0, H1, H4, H7, H8, H9, H10, H11, H12a", finished.stdout)
         after = (self.docs / "OPEN.md").read_text()
         self.assertEqual([line for line in before.splitlines() if line in after.splitlines()], after.splitlines())
