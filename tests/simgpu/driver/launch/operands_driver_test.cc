@@ -56,7 +56,8 @@ class OperandsDriver : public DriverTest {
     ASSERT_EQ(cuLaunchKernel(function, 1, 1, 1, 300, 1, 1, 0, stream_, parameters.data(), nullptr),
               CUDA_SUCCESS);
     while (!started_) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    // The kernel follows at once, as far as the machine lets it, and lasts for 100 ms.
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
   }
 
   /// Runs a kernel on two mapped buffers, lets `change` do something to them in its midst, and
