@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <random>
+#include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "bench/virtual_time/decoder.h"
 
@@ -43,6 +45,7 @@ class Strays : public Program {
          std::vector<Handle>& seen)
       : program_(program), per_hundred_(per_hundred), random_(random), seen_(seen) {}
 
+  void on_stream(std::uint32_t stream) override { program_.on_stream(stream); }
   Handle allocate(Bytes size) override { return program_.allocate(size); }
   void free(Handle buffer) override { program_.free(buffer); }
   void upload(Handle buffer) override {
@@ -301,6 +304,76 @@ class TwoModels : public Workload {
   std::array<StaticCache, 2> caches_;
 };
 
+/// The launches of what is run on it, which takes place nowhere.
+class NotedLaunches : public Program {
+ public:
+  struct Launch {
+    KernelId kernel{};
+    std::vector<Named> buffers;
+    Seconds compute{};
+  };
+
+  void on_stream(std::uint32_t /*stream*/) override {}
+  Handle allocate(Bytes /*size*/) override { throw std::logic_error("launches alone are noted"); }
+  void free(Handle /*buffer*/) override {}
+  void upload(Handle /*buffer*/) override {}
+  void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) override {
+    launches_.push_back({kernel, {buffers.begin(), buffers.end()}, compute});
+  }
+  void synchronize() override {}
+  void copy_in(Handle /*buffer*/, Bytes /*offset*/, Bytes /*size*/) override {}
+  void copy_out(Handle /*buffer*/, Bytes /*offset*/, Bytes /*size*/) override {}
+  void use(std::span<const Named> /*buffers*/, Seconds /*time*/) override {}
+  void work(Seconds /*time*/) override {}
+
+  [[nodiscard]] const std::vector<Launch>& launches() const { return launches_; }
+
+ private:
+  std::vector<Launch> launches_;
+};
+
+/// LLaMA-2-7B and TinyLlama answer at the same time, on a stream each. Whose launch comes next is
+/// drawn, as if a thread for each submitted it: three of five are LLaMA's, so that its token takes
+/// about as many launches as TinyLlama's.
+class TwoStreams : public Workload {
+ public:
+  void load(Program& program) override {
+    for (Model* const model : {&large_, &small_}) {
+      model->decoder.load(program, Origin::kHost);
+      model->cache.allocate(program, model->decoder.shape);
+      decode(model->token, model->decoder, model->cache);
+    }
+  }
+  void run_pass(Program& program, int /*number*/) override {
+    for (std::size_t left = large_.token.launches().size(); left > 0;) {
+      const bool is_large = draw(random_, 5) < 3;
+      submit(program, is_large ? 0 : 1, is_large ? large_ : small_);
+      if (is_large) --left;
+    }
+    program.synchronize();
+  }
+
+ private:
+  struct Model {
+    Decoder decoder;
+    StaticCache cache;
+    NotedLaunches token;
+    std::size_t next = 0;  ///< of the launches of a token
+  };
+
+  static void submit(Program& program, std::uint32_t stream, Model& model) {
+    const auto& launches = model.token.launches();
+    const NotedLaunches::Launch& launch = launches[model.next];
+    program.on_stream(stream);
+    program.launch(launch.kernel, launch.buffers, launch.compute);
+    model.next = (model.next + 1) % launches.size();
+  }
+
+  std::mt19937_64 random_{5};
+  Model large_{{kLlama7B, {}, {}, {}}, {}, {}, 0};
+  Model small_{{kTinyLlama, {}, {}, {}}, {}, {}, 0};
+};
+
 /// Stable Diffusion 3 medium in halves: T5-XXL reads the prompt once, then 28 steps of the
 /// transformer, and the program waits for the image.
 class Denoising : public Workload {
@@ -421,6 +494,10 @@ std::span<const WorkloadEntry> all_workloads() {
       {"two-models",
        "LLaMA-2-7B and Mistral-7B in halves, ten tokens each in turn; a pass is 20 tokens",
        make<TwoModels>},
+      {"two-streams",
+       "LLaMA-2-7B and TinyLlama-1.1B in halves at the same time, on a stream each; whose launch "
+       "comes next is drawn; kernels run one after the other; a pass is one token of LLaMA's",
+       make<TwoStreams>},
       {"denoise",
        "Stable Diffusion 3 medium in halves: T5-XXL once, then 28 steps of the transformer; a pass "
        "is one image of 1024 x 1024",

@@ -51,6 +51,11 @@ class VirtualProgram : public Program {
     run_stocker_ = [this] { (void)manager_->run_stocker_once(); };
   }
 
+  void on_stream(std::uint32_t stream) override {
+    while (streams_.size() <= stream) streams_.push_back(device_.create_program_stream());
+    stream_ = streams_[stream];
+  }
+
   Handle allocate(Bytes size) override {
     begin_call();
     const auto address = manager_->allocate(size, stream());
@@ -156,7 +161,7 @@ class VirtualProgram : public Program {
 
   void synchronize() override {
     begin_call();
-    sleep_until(device_.end_of(stream()));
+    sleep_until(device_.end_of_program());
   }
 
   /// Whether policy knows the layers, or, where it learns none, has seen a pass begin.
@@ -178,7 +183,7 @@ class VirtualProgram : public Program {
   /// All that happened since the last call of this.
   PassFigures take_pass() {
     const ResidencyStats stats = manager_->stats();
-    const Time end = std::max(device_.end_of(stream()), begun_);
+    const Time end = std::max(device_.end_of_program(), begun_);
     PassFigures pass = std::exchange(pass_, {});
     pass.time = end - begun_;
     pass.to_device = device_.to_device_bytes() - to_device_;
@@ -225,7 +230,7 @@ class VirtualProgram : public Program {
   }
 
  private:
-  [[nodiscard]] StreamHandle stream() const { return device_.program_stream(); }
+  [[nodiscard]] StreamHandle stream() const { return stream_; }
 
   // Fills words_ and operands_. @return whether any of them is written.
   bool list_operands(std::span<const Named> buffers) {
@@ -272,7 +277,9 @@ class VirtualProgram : public Program {
   const Experiment experiment_;
   VirtualClock clock_;
   VirtualDevice device_;
-  std::string warning_;  // the last
+  std::vector<StreamHandle> streams_{device_.program_stream()};  // by number
+  StreamHandle stream_ = device_.program_stream();               // the present one
+  std::string warning_;                                          // the last
   std::unique_ptr<ResidencyManager> manager_;
   std::function<void()> run_round_;
   std::function<void()> run_stocker_;

@@ -15,6 +15,7 @@ class Recorder : public Program {
  public:
   explicit Recorder(Bytes granule) { trace_.granule = granule; }
 
+  void on_stream(std::uint32_t /*stream*/) override {}
   Handle allocate(Bytes size) override {
     const Handle handle{static_cast<std::uint32_t>(buffers_.size())};
     const Bytes footprint = round_up(size, trace_.granule);

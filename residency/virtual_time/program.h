@@ -24,10 +24,13 @@ constexpr Named reads(Handle buffer) { return {buffer, false}; }
 /// The kernel changes it.
 constexpr Named writes(Handle buffer) { return {buffer, true}; }
 
-/// What a program can do. All of it takes place on one stream.
+/// What a program can do. One thread submits all of it, to one stream unless it says otherwise.
 class Program {
  public:
   virtual ~Program() = default;
+  /// What follows is submitted to this stream, which is created when it is named for the first
+  /// time. A program begins on stream 0.
+  virtual void on_stream(std::uint32_t stream) = 0;
   /// Allocates in stream order, as PyTorch does with the backend cudaMallocAsync.
   virtual Handle allocate(Bytes size) = 0;
   /// Frees in stream order.
@@ -37,11 +40,11 @@ class Program {
   /// Launches a kernel that names `buffers` and computes for `compute`. Superpipe is not told of
   /// one that names none.
   virtual void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) = 0;
-  /// Waits until all that was submitted is over.
+  /// Waits until all that was submitted to any stream is over.
   virtual void synchronize() = 0;
   /// Copies `size` bytes from pageable host memory to `offset` of the buffer, and waits for that.
   virtual void copy_in(Handle buffer, Bytes offset, Bytes size) = 0;
-  /// Copies them to the host, behind all that was submitted, and waits for that.
+  /// Copies them to the host, behind all that was submitted to the stream, and waits for that.
   virtual void copy_out(Handle buffer, Bytes offset, Bytes size) = 0;
   /// A memset or a copy on the device, of which policy is not told.
   virtual void use(std::span<const Named> buffers, Seconds time) = 0;

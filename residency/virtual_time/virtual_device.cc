@@ -35,8 +35,14 @@ CallCounts CallCounts::since(const CallCounts& earlier) const {
 }
 
 VirtualDevice::VirtualDevice(const VirtualDeviceOptions& options, VirtualClock& clock)
-    : options_(options), clock_(clock), program_(StreamHandle{next_handle_++}) {
-  streams_[program_] = {};
+    : options_(options), clock_(clock), program_{StreamHandle{next_handle_++}} {
+  streams_[program_.front()] = {};
+}
+
+StreamHandle VirtualDevice::create_program_stream() {
+  const StreamHandle stream = *create_stream();
+  program_.push_back(stream);
+  return stream;
 }
 
 void VirtualDevice::enter(DeviceCall call, Time cost) {
@@ -91,11 +97,11 @@ VirtualDevice::Launched VirtualDevice::launch(StreamHandle stream,
   Stream& queue = streams_[stream];
   Launched launched;
   launched.enqueued = clock_.now();
-  const Time ready = std::max(launched.enqueued, queue.busy_until);
+  const Time ready = std::max({launched.enqueued, queue.busy_until, computing_until_});
   launched.begin = std::max(ready, queue.not_before);
   launched.stall = launched.begin - ready;
   launched.end = launched.begin + compute;
-  queue.busy_until = launched.end;
+  queue.busy_until = computing_until_ = launched.end;
   for (const Operand& operand : operands) {
     (void)for_each_mapping(operand.address, operand.size, [&](Mapping& mapping) {
       Content& content = pages_[static_cast<std::uint64_t>(mapping.page)].content;
@@ -155,6 +161,12 @@ void VirtualDevice::note_host_write(const void* host) {
 }
 
 Time VirtualDevice::end_of(StreamHandle stream) const { return streams_.at(stream).end(); }
+
+Time VirtualDevice::end_of_program() const {
+  Time end{0};
+  for (const StreamHandle stream : program_) end = std::max(end, end_of(stream));
+  return end;
+}
 
 Result<DeviceMemory::Usage> VirtualDevice::usage() {
   enter(DeviceCall::kOther, options_.costs.usage);
@@ -364,8 +376,11 @@ Result<std::size_t> VirtualDevice::digest(Address address, Bytes size, DigestPar
   const Time begin = std::max(clock_.now(), queue.end());
   const Time reading = rounded(options_.device_memory.time_for(size));
   queue.busy_until = begin + options_.least_kernel + reading;
-  Stream& program = streams_[program_];
-  if (program.busy_until > begin) program.busy_until += reading;
+  for (const StreamHandle program : program_) {
+    Time& busy_until = streams_[program].busy_until;
+    if (busy_until > begin) busy_until += reading;
+  }
+  if (computing_until_ > begin) computing_until_ += reading;
   const bool mapped = for_each_mapping(address, size, [&](Mapping& mapping) {
     Content& content = pages_[static_cast<std::uint64_t>(mapping.page)].content;
     if (content.written > begin) violate("a digest began before its content was there");

@@ -100,18 +100,21 @@ struct VirtualDeviceOptions {
 
 /// The port in virtual time, and what a program does with its device.
 ///
-/// Streams run in order; a copy engine for each direction is shared by all. A call is charged to
-/// the thread whose turn it is by the clock. Checks what a real device would punish or silently do
-/// wrong, see violations(). Touches no host memory but the
-/// results of digests, which it writes at once: what it compares is which write was the last. Not
-/// thread-safe.
+/// Streams run in order; a copy engine for each direction is shared by all. Kernels of the program
+/// run one after the other in the order of their submission, whatever streams they are on. A call
+/// is charged to the thread whose turn it is by the clock. Checks what a real device would punish
+/// or silently do wrong, see violations(). Touches no host memory but the results of digests, which
+/// it writes at once: what it compares is which write was the last. Not thread-safe.
 class VirtualDevice : public DeviceMemory {
  public:
   /// `clock` must outlive the device.
   VirtualDevice(const VirtualDeviceOptions& options, VirtualClock& clock);
 
   // -- the program
-  [[nodiscard]] StreamHandle program_stream() const { return program_; }
+  /// The stream that a program begins with.
+  [[nodiscard]] StreamHandle program_stream() const { return program_.front(); }
+  /// Another stream of the program.
+  [[nodiscard]] StreamHandle create_program_stream();
   /// Memory that a launch names.
   struct Operand {
     Address address = 0;
@@ -121,9 +124,9 @@ class VirtualDevice : public DeviceMemory {
   /// When a launch took place.
   struct Launched {
     Time enqueued{0};
-    Time begin{0};  ///< later than `enqueued` by what was before it on its stream, and by `stall`
+    Time begin{0};  ///< later than `enqueued` by what was submitted before it, and by `stall`
     Time end{0};
-    Time stall{0};  ///< the stream had nothing to do but wait for events
+    Time stall{0};  ///< there was nothing to do but wait for the events that its stream waits for
   };
   /// When the program's thread may submit another launch: at once, or when the oldest of those in
   /// flight has ended.
@@ -143,6 +146,8 @@ class VirtualDevice : public DeviceMemory {
   void set_others(Bytes bytes) { others_ = bytes; }
   /// When all that was submitted to `stream` will be over.
   [[nodiscard]] Time end_of(StreamHandle stream) const;
+  /// When all that was submitted to the program's streams will be over.
+  [[nodiscard]] Time end_of_program() const;
 
   // -- what was seen
   [[nodiscard]] const CallCounts& calls() const { return calls_; }
@@ -228,7 +233,8 @@ class VirtualDevice : public DeviceMemory {
   std::deque<Time> in_flight_;  ///< ends of launches, in order
   std::uint64_t next_handle_ =
       16;  ///< of streams and pages; small ones are the driver's own streams
-  const StreamHandle program_;
+  std::vector<StreamHandle> program_;  ///< its streams
+  Time computing_until_{0};            ///< the end of the last kernel of the program
   Address next_address_ = Address{1} << 44;
   Bytes page_bytes_;
   Bytes others_;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -169,7 +170,7 @@ TEST_P(EveryWorkload, IsOrderedRightAndNeverFasterThanItsCompute) {
 
 INSTANTIATE_TEST_SUITE_P(Workloads, EveryWorkload,
                          ::testing::Values("llama-decode", "llama-cuda-half", "training", "experts",
-                                           "draft-target", "stray-20"),
+                                           "draft-target", "two-streams", "stray-20"),
                          [](const auto& name) {
                            std::string word = name.param;
                            for (char& letter : word) letter = letter == '-' ? '_' : letter;
@@ -224,6 +225,40 @@ INSTANTIATE_TEST_SUITE_P(
       for (char& letter : word) letter = letter == '-' ? '_' : letter;
       return word + "_" + std::to_string(goal.param.percent);
     });
+
+// A pass that waited for the second stream alone would be as long all the same, but begin the next
+// one too early.
+TEST(Experiment, WaitsForAllStreamsAtTheEndOfAPass) {
+  class OneLaunchEach : public Workload {
+   public:
+    void load(Program& program) override {
+      for (Handle& buffer : buffers_) {
+        buffer = program.allocate(2_MiB);
+        program.upload(buffer);
+      }
+    }
+    void run_pass(Program& program, int /*number*/) override {
+      for (std::uint32_t stream = 0; stream < 2; ++stream) {
+        const Named named = reads(buffers_[stream]);
+        program.on_stream(stream);
+        program.launch(KernelId{1}, {&named, 1}, Seconds{stream == 0 ? 5e-3 : 1e-3});
+      }
+      program.on_stream(0);
+      program.synchronize();
+    }
+
+   private:
+    std::array<Handle, 2> buffers_{};
+  };
+  OneLaunchEach workload;
+  const Outcome outcome = run(workload, experiment(PolicyKind::kAuto, 4_MiB));
+  ASSERT_EQ(outcome.passes.size(), 10U);
+  for (std::size_t i = 1; i < outcome.passes.size(); ++i) {
+    EXPECT_GE(outcome.passes[i].time, milliseconds{6}) << i;
+    EXPECT_LE(outcome.passes[i].time, milliseconds{6} + microseconds{10}) << i;
+  }
+  EXPECT_THAT(outcome.violations, IsEmpty());
+}
 
 class ChosenByData : public ::testing::TestWithParam<int> {};
 

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "residency/virtual_time/pass_trace.h"
 
@@ -89,6 +91,28 @@ TEST(Workloads, DraftsThreeToSixTimes) {
 TEST(Workloads, TwoModelsTakeTenPassesEach) {
   const PassTrace trace = trace_of("two-models", 1);
   EXPECT_EQ(trace.passes[0].launches.size(), 20U * (32 * 8 + 2));
+}
+
+TEST(Workloads, TwoStreamsGoOnEachInItsOrderAndTogetherInNone) {
+  const PassTrace trace = trace_of("two-streams", 4);
+  std::vector<Handle> large;  // what LLaMA's tokens name, in their order
+  std::vector<std::vector<Handle>> mixed;
+  for (const TracedPass& pass : trace.passes) {
+    auto& named = mixed.emplace_back();
+    for (const TracedLaunch& launch : pass.launches) named.push_back(launch.buffers.at(0));
+    EXPECT_NEAR(static_cast<double>(pass.launches.size()), 258 * 5.0 / 3, 60);
+  }
+  const PassTrace alone = trace_of("llama-decode", 1);
+  for (const TracedLaunch& launch : alone.passes[0].launches) large.push_back(launch.buffers.at(0));
+  for (std::size_t pass = 0; pass < mixed.size(); ++pass) {
+    std::vector<Handle> of_large;
+    std::copy_if(mixed[pass].begin(), mixed[pass].end(), std::back_inserter(of_large),
+                 [&](Handle handle) { return std::ranges::find(large, handle) != large.end(); });
+    EXPECT_EQ(of_large, large) << pass;
+    if (pass > 0) {
+      EXPECT_NE(mixed[pass], mixed[pass - 1]);
+    }
+  }
 }
 
 TEST(Workloads, DenoisingReadsItsPromptOnce) {

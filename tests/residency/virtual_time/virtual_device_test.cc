@@ -131,6 +131,34 @@ TEST_F(VirtualDeviceTest, KernelsOfAStreamRunOneAfterAnother) {
   EXPECT_EQ(second.stall, Time{0});
 }
 
+TEST_F(VirtualDeviceTest, KernelsOfSeveralStreamsRunInTheOrderOfTheirSubmission) {
+  const StreamHandle other = device_.create_program_stream();
+  const Address fetched = mapped();
+  fetch(fetched, &host_[0]);
+  EXPECT_EQ(device_.stream_wait(other, recorded(in_)), Status::kOk);
+  const VirtualDevice::Operand operand{fetched, 2_MiB};
+  const auto first = device_.launch(other, {&operand, 1}, milliseconds{2});
+  EXPECT_EQ(first.stall, milliseconds{1});
+  // It waits for nothing but the kernel before it.
+  const auto second = launch(mapped(), milliseconds{4});
+  EXPECT_EQ(second.begin, milliseconds{3});
+  EXPECT_EQ(second.stall, Time{0});
+  EXPECT_EQ(device_.end_of(other), milliseconds{3});
+  EXPECT_EQ(device_.end_of(device_.program_stream()), milliseconds{7});
+  EXPECT_EQ(device_.end_of_program(), milliseconds{7});
+  EXPECT_THAT(device_.violations(), IsEmpty());
+}
+
+TEST_F(VirtualDeviceTest, ADigestTakesItsTimeFromKernelsOfAllStreams) {
+  const StreamHandle other = device_.create_program_stream();
+  const Address read = mapped();
+  (void)device_.launch(other, {}, milliseconds{5});
+  DigestParts parts{};
+  ASSERT_TRUE(device_.digest(read, 2_MiB, &parts, out_).ok());
+  EXPECT_GT(device_.end_of(other), milliseconds{5});
+  EXPECT_EQ(launch(mapped(), milliseconds{1}).begin, device_.end_of(other));
+}
+
 // What residency does with two buffers and one page, by hand: a kernel of 3 ms, its page is copied
 // out in 1 ms and another buffer's content in in 1 ms, and a kernel of 2 ms waits for that.
 TEST_F(VirtualDeviceTest, APassOfTwoBuffersOnOnePageTakesWhatItTakesByHand) {
