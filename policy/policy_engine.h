@@ -62,6 +62,9 @@ struct PolicyConfig {
 struct Access {
   KernelId kernel;
   std::span<const BufferId> buffers;
+  /// Which stream it is submitted to. Numbers are small, and may come again for another stream when
+  /// one is gone.
+  std::uint8_t stream = 0;
 };
 
 /// What residency shall do before the launch that was just announced is submitted.

@@ -192,7 +192,9 @@ Status UseTracker::begin_advised(const Use& use, UseToken& token) {
 
 Decision UseTracker::ask_policy(const Use& use, const UseToken& token) {
   try {
-    Decision decision = core_.policy.on_launch(Access{use.kernel, ids(token)});
+    // A launch that is captured runs on no stream yet. It counts as one of the first.
+    const Slot stream = use.slot == kNoSlot ? Slot{0} : use.slot;
+    Decision decision = core_.policy.on_launch(Access{use.kernel, ids(token), stream});
     // What policy wants to move next may be another now.
     if (std::exchange(core_.pull_awaits_launch, false)) core_.wake_worker();
     if (core_.follows_recorded) core_.follow_recorded();
