@@ -49,7 +49,7 @@ void LaunchReplay::on_allocate(BufferId id, Bytes bytes) {
 }
 
 void LaunchReplay::on_free(BufferId id) {
-  if (index_of(id) >= name_of_id_.size() || name_of_id_[index_of(id)] == kNoName) return;
+  if (!knows(id)) return;
   buffers_[name_of_id_[index_of(id)]].exists = false;
   name_of_id_[index_of(id)] = kNoName;
 }
@@ -96,6 +96,7 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
   if (since_moved_ >= kForesight || !place_) abandoned_.reset();
   if (place_ != expected || is_sure() != was_sure) ++jumps_;
   confidence_ += kConfidenceStep * ((as_expected ? 1.0 : 0.0) - confidence_);
+  foresaw_present_ = foreseen && was_sure;
 
   follow_passes();
   for (const Name name : names_of(log_[present])) {

@@ -56,6 +56,15 @@ class LaunchReplay {
   void on_allocate(BufferId id, Bytes bytes);
   /// The buffer is gone. Does nothing if there is none.
   void on_free(BufferId id);
+  /// Whether it was told of the buffer, which exists. O(1).
+  [[nodiscard]] bool knows(BufferId id) const {
+    return index_of(id) < name_of_id_.size() && name_of_id_[index_of(id)] != kNoName;
+  }
+  /// The size of a buffer. REQUIRES: knows(id). O(1).
+  [[nodiscard]] Bytes bytes_of(BufferId id) const {
+    return Bytes{buffers_[name_of_id_[index_of(id)]].bytes};
+  }
+
   /// A launch is announced. `buffers`: each once, in the order of its arguments; all allocated.
   /// Amortised O(buffers).
   void on_launch(KernelId kernel, std::span<const BufferId> buffers);
@@ -109,6 +118,10 @@ class LaunchReplay {
 
   /// How often the place was moved, lost or found: what was expected before does not hold any more.
   [[nodiscard]] std::uint64_t jumps() const { return jumps_; }
+
+  /// Whether the present launch was expected in time: from a place that was sure, and that was not
+  /// moved just before.
+  [[nodiscard]] bool foresaw_present() const { return foresaw_present_; }
 
   /// The share of recent launches that were as expected, in [0, 1]: an exponential mean over 16.
   [[nodiscard]] double confidence() const { return confidence_; }
@@ -205,6 +218,7 @@ class LaunchReplay {
   std::optional<std::size_t> abandoned_;  ///< where it would be if it had not been, for a while
   int passed_over_ = 0;                   ///< launches in a row that fit nowhere
   double confidence_ = 0.0;
+  bool foresaw_present_ = false;
   std::optional<std::uint64_t> pass_began_;  ///< the number of the launch that opened this pass
   bool at_pass_start_ = false;
   Bytes pass_bytes_;     ///< of the last whole pass
