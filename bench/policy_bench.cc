@@ -1,6 +1,7 @@
 // What policy adds to a launch: when nothing has to move, when windows move, and while it learns.
 #include <benchmark/benchmark.h>
 
+#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -179,6 +180,34 @@ void BM_OnLaunchOfAutoAtHalf(benchmark::State& state) {
 }
 // 900 and 10,000 buffers.
 BENCHMARK(BM_OnLaunchOfAutoAtHalf)->Arg(32)->Arg(370);
+
+// `auto` when each half of the model is on a stream of its own. 0: a launch of one and a launch of
+// the other, in turn, which the one log of all launches describes. 1: drawn, so that the streams
+// are replayed apart. 2: drawn as well, but told to be of one stream.
+void BM_OnLaunchOfAutoOnTwoStreams(benchmark::State& state) {
+  const Workload workload(32, 0);
+  PolicyEngine engine = workload.start(kAutoConfig);
+  const std::size_t half = workload.pass.size() / 2;
+  std::array<std::size_t, 2> next{};
+  std::uint64_t random = 1;
+  const auto launch = [&] {
+    random = random * 6364136223846793005U + 1442695040888963407U;
+    const std::uint64_t drawn = state.range(0) == 0 ? (next[0] > next[1] ? 1 : 0) : random >> 63;
+    const auto stream = static_cast<std::uint8_t>(drawn);
+    const Launch& one = workload.pass[stream * half + next[stream] % half];
+    ++next[stream];
+    const std::uint8_t told = state.range(0) == 2 ? 0 : stream;
+    benchmark::DoNotOptimize(engine.on_launch({one.kernel, one.buffers, told}));
+  };
+  for (std::size_t i = 0; i < 8 * half; ++i) launch();
+  if (engine.puller()->replay().are_apart() != (state.range(0) == 1)) {
+    state.SkipWithError("the streams are not replayed as they should be");
+    return;
+  }
+  for (auto _ : state) launch();
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(BM_OnLaunchOfAutoOnTwoStreams)->Arg(0)->Arg(1)->Arg(2);
 
 // Before anything repeats: each launch is recorded and searched for a period.
 void BM_OnLaunchWhileLearning(benchmark::State& state) {

@@ -28,7 +28,7 @@ void AutoPolicy::on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces) {
   replay_.on_allocate(id, bytes);
   read_ahead_.on_allocate(id);
   // What was recorded may tell when it is used.
-  look_again_for(replay_.next_use(id));
+  look_again_for(id, replay_.next_use(id));
 }
 
 void AutoPolicy::on_free(BufferId id) {
@@ -39,10 +39,11 @@ void AutoPolicy::on_free(BufferId id) {
   read_ahead_.on_free(id);
 }
 
-void AutoPolicy::on_launch(KernelId kernel, std::span<const BufferId> buffers) {
+void AutoPolicy::on_launch(KernelId kernel, std::span<const BufferId> buffers,
+                           std::uint8_t stream) {
   ++launches_;
   if (foresight_ == Foresight::kReplay) {
-    replay_.on_launch(kernel, buffers);
+    replay_.on_launch(kernel, buffers, stream);
     read_ahead_.on_launch(buffers);
   }
   if (replay_.jumps() != jumps_seen_) {
@@ -78,27 +79,24 @@ void AutoPolicy::on_left(BufferId id) {
   Buffer& buffer = buffers_[index_of(id)];
   --buffer.brought;
   if (buffer.brought == 0) buffer.stamp = 0;
-  look_again_for(buffer.next_use);
+  look_again_for(id, buffer.next_use);
   if (foresight_ == Foresight::kReplay) read_ahead_.look_again_for(id);
 }
 
 /// A buffer is missing: a launch that was looked at already may need it.
-void AutoPolicy::look_again_for(std::uint64_t next_use) {
+void AutoPolicy::look_again_for(BufferId id, std::uint64_t next_use) {
+  if (replay_.are_apart()) return replay_.streams().look_again_for(id);
   looked_to_ = std::min(looked_to_, std::max(present(), next_use - 1));
 }
 
 std::optional<AutoPolicy::Target> AutoPolicy::next_target() {
+  if (replay_.are_apart()) return next_target_of_streams();
   const std::uint64_t last = last_expected();
   const std::uint64_t ahead_of_first = launches_ == 0 ? 1 : 0;
   for (std::size_t looked = 0; looked_to_ < last && looked < kMostLookedAt; ++looked) {
     replay_.expect(static_cast<std::size_t>(looked_to_ + 1 + ahead_of_first - present()),
                    expected_);
-    if (expected_.trust >= kLeastTrust && expected_.likelihood >= LaunchReplay::kLeastLikelihood) {
-      for (const BufferId id : expected_.buffers) {
-        const Buffer& buffer = buffers_[index_of(id)];
-        if (buffer.brought < buffer.pieces) return Target{id, looked_to_ + 1, false};
-      }
-    }
+    if (const auto missing = missing_of_expected()) return Target{*missing, looked_to_ + 1, false};
     ++looked_to_;
   }
   return looked_to_ >= last ? next_due() : std::nullopt;
@@ -119,6 +117,28 @@ std::uint64_t AutoPolicy::next_use(BufferId id) const {
   if (replayed != LaunchReplay::kNever || launches_ == 0) return replayed;
   const std::uint64_t due = read_ahead_.due_in(id);
   return due == ReadAhead::kNever ? LaunchReplay::kNever : present() + due;
+}
+
+std::optional<AutoPolicy::Target> AutoPolicy::next_target_of_streams() {
+  MergedReplays& streams = replay_.streams();
+  for (std::size_t looked = 0; streams.is_looking() && looked < kMostLookedAt; ++looked) {
+    const std::uint64_t number = streams.look(expected_);
+    if (const auto missing = missing_of_expected()) return Target{*missing, number, false};
+    streams.look_on();
+  }
+  return streams.is_looking() ? std::nullopt : next_due();
+}
+
+/// The first buffer of the launch just looked at of which a piece is missing, if it is worthwhile
+/// to bring any for that launch.
+std::optional<BufferId> AutoPolicy::missing_of_expected() const {
+  if (expected_.trust < kLeastTrust) return std::nullopt;
+  if (expected_.likelihood < LaunchReplay::kLeastLikelihood) return std::nullopt;
+  for (const BufferId id : expected_.buffers) {
+    const Buffer& buffer = buffers_[index_of(id)];
+    if (buffer.brought < buffer.pieces) return id;
+  }
+  return std::nullopt;
 }
 
 /// Makes the buffer a candidate with its present next use.

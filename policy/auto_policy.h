@@ -10,6 +10,7 @@
 
 #include "policy/launch_replay.h"
 #include "policy/read_ahead.h"
+#include "policy/stream_replays.h"
 #include "policy/units.h"
 
 namespace superpipe {
@@ -17,7 +18,7 @@ namespace superpipe {
 /// Decides transfers one piece at a time, whenever the link is about to run dry.
 ///
 /// Buffers are cut into pieces, which come and go by themselves; of a buffer that fits in part, a
-/// part stays. With a place in the past (LaunchReplay) it is Aggressive (Cao, Felten, Karlin, Li,
+/// part stays. With a place in the past (StreamReplays) it is Aggressive (Cao, Felten, Karlin, Li,
 /// SIGMETRICS 1995): the next missing piece in the order of expected use comes next, in the stead
 /// of the piece that is used last of all, if that is used later. Without one only what
 /// was allocated next is brought ahead of its first use (ReadAhead), and what came goes first, so
@@ -33,7 +34,7 @@ class AutoPolicy {
     kNone,    ///< it knows none: `lru` brings nothing ahead, and the least recently used goes
   };
   explicit AutoPolicy(Foresight foresight = Foresight::kReplay) : foresight_(foresight) {}
-  /// As kReplay, and the launches to come are known from the first on (LaunchReplay::begin_with):
+  /// As kReplay, and the launches to come are known from the first on (StreamReplays::begin_with):
   /// what they name first is brought while the program loads.
   explicit AutoPolicy(const RecordedRun& recorded) : foresight_(Foresight::kReplay) {
     replay_.begin_with(recorded);
@@ -43,8 +44,9 @@ class AutoPolicy {
   void on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces);
   /// The buffer is gone, its pieces with it. Does nothing if there is none.
   void on_free(BufferId id);
-  /// A launch is announced. `buffers`: each once. Amortised O(buffers * log buffers).
-  void on_launch(KernelId kernel, std::span<const BufferId> buffers);
+  /// A launch is announced, on `stream` (Access). `buffers`: each once. Amortised O(buffers * log
+  /// buffers).
+  void on_launch(KernelId kernel, std::span<const BufferId> buffers, std::uint8_t stream = 0);
   /// A piece of the buffer is on its way to the device, or on it: it need not be brought.
   void on_brought(BufferId id);
   /// A piece of the buffer has left the device, or did not get there.
@@ -59,7 +61,9 @@ class AutoPolicy {
   };
   [[nodiscard]] std::optional<Target> next_target();
   /// Whether next_target() has not looked at all expected launches yet, because no call takes long.
-  [[nodiscard]] bool is_looking() const { return looked_to_ < last_expected(); }
+  [[nodiscard]] bool is_looking() const {
+    return replay_.are_apart() ? replay_.streams().is_looking() : looked_to_ < last_expected();
+  }
 
   /// The number of the launch that is expected to name the buffer next; LaunchReplay::kNever: none
   /// is. O(log launches that named it).
@@ -81,7 +85,7 @@ class AutoPolicy {
   [[nodiscard]] std::uint64_t launches() const { return launches_; }
   /// The number of the present launch: how many were announced before it; 0 before the first.
   [[nodiscard]] std::uint64_t present() const { return launches_ == 0 ? 0 : launches_ - 1; }
-  [[nodiscard]] const LaunchReplay& replay() const { return replay_; }
+  [[nodiscard]] const StreamReplays& replay() const { return replay_; }
 
  private:
   /// The last launch that is expected. Before the first launch the next one is number 0.
@@ -109,11 +113,14 @@ class AutoPolicy {
 
   [[nodiscard]] std::optional<Target> next_due();
   void offer(BufferId id);
-  void look_again_for(std::uint64_t next_use);
+  void look_again_for(BufferId id, std::uint64_t next_use);
+  [[nodiscard]] std::optional<BufferId> missing_of_expected() const;
+  [[nodiscard]] std::optional<Target> next_target_of_streams();
   void drop_old_candidates();
   [[nodiscard]] bool refresh(Candidate& candidate);
 
   Foresight foresight_;
+  StreamReplays replay_;
   LaunchReplay replay_;
   ReadAhead read_ahead_;         ///< for what no launch has named yet
   std::uint64_t launches_ = 0;   ///< announced so far

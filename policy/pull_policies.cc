@@ -15,7 +15,7 @@ void LruPolicy::on_free(BufferId id) {
 }
 
 Decision LruPolicy::on_launch(const Access& access) {
-  puller_.on_launch(access.kernel, access.buffers);
+  puller_.on_launch(access.kernel, access.buffers, access.stream);
   return ResidentPolicy::on_launch(access);
 }
 
@@ -31,7 +31,7 @@ void ReplayPolicy::on_free(BufferId id) {
 
 Decision ReplayPolicy::on_launch(const Access& access) {
   (void)history_.on_launch(access.buffers);
-  puller_.on_launch(access.kernel, access.buffers);
+  puller_.on_launch(access.kernel, access.buffers, access.stream);
   return {};
 }
 

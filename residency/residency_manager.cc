@@ -204,7 +204,7 @@ std::shared_ptr<const PassLaunches> ResidencyManager::Impl::foreseen_pass() cons
   const ManagerLock lock(core.mutex);
   const AutoPolicy* const puller = core.policy.puller();
   if (puller == nullptr || !puller->foresees()) return nullptr;
-  const LaunchReplay& replay = puller->replay();
+  const StreamReplays& replay = puller->replay();
   const auto pass = typical_pass(core.passes.passes(), replay.first_remembered());
   return pass ? replay.pass(pass->begin, pass->end) : nullptr;
 } catch (const std::bad_alloc&) {

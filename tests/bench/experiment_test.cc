@@ -218,13 +218,41 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Goal{"llama-decode", 30, 1.1}, Goal{"llama-decode", 50, 1.15},
                       Goal{"llama-decode", 90, 1.35}, Goal{"llama-cuda-half", 50, 1.2},
                       Goal{"llama-cuda-half", 90, 1.3}, Goal{"draft-target", 50, 1.15},
-                      Goal{"two-models", 50, 1.1}, Goal{"training", 30, 1.3},
-                      Goal{"stray-10", 50, 1.3}),
+                      Goal{"two-models", 50, 1.1}, Goal{"two-streams", 30, 1.1},
+                      Goal{"two-streams", 50, 1.1}, Goal{"two-streams", 90, 1.25},
+                      Goal{"training", 30, 1.3}, Goal{"stray-10", 50, 1.3}),
     [](const auto& goal) {
       std::string word = goal.param.workload;
       for (char& letter : word) letter = letter == '-' ? '_' : letter;
       return word + "_" + std::to_string(goal.param.percent);
     });
+
+class OnTwoStreams : public ::testing::TestWithParam<int> {};
+
+// Whose launch comes next is drawn, but what each model launches is not. MIN knows both.
+TEST_P(OnTwoStreams, LittleIsBroughtTwice) {
+  constexpr int kPasses = 10;
+  constexpr std::size_t kFirst = 2;
+  constexpr double kMost = 1.06;
+  const WorkloadEntry& entry = *find_workload("two-streams");
+  Experiment options;
+  const PassTrace trace = record_passes(*entry.make(), kPasses, options.device.granularity);
+  options.policy = PolicyKind::kAuto;
+  options.budget = Bytes{trace.peak().count() / 100 * static_cast<std::uint64_t>(GetParam())};
+  options.piece_size = piece_size_for(options.budget, options.device.granularity);
+  options.passes = kPasses;
+  const Outcome outcome = run(*entry.make(), options);
+  ASSERT_EQ(outcome.passes.size(), static_cast<std::size_t>(kPasses));
+  Bytes brought;
+  for (std::size_t pass = kFirst; pass < kPasses; ++pass) brought += outcome.passes[pass].to_device;
+  const Bounds bounds = bounds_of(trace, kFirst, options.budget, options.device.to_device);
+  EXPECT_LE(static_cast<double>(brought.count()) / (kPasses - kFirst),
+            kMost * static_cast<double>(bounds.min_bytes.count()));
+  // A pass is a token of the larger model.
+  EXPECT_GE(outcome.stats.measured_passes.size(), 5U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Percent, OnTwoStreams, ::testing::Values(10, 30, 50, 70));
 
 // A pass that waited for the second stream alone would be as long all the same, but begin the next
 // one too early.

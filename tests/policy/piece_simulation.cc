@@ -78,10 +78,10 @@ void PieceSimulation::bring_ahead(Seconds until) {
 }
 
 void PieceSimulation::launch(std::uint64_t kernel, const std::vector<BufferId>& buffers,
-                             Seconds compute) {
+                             Seconds compute, std::uint8_t stream) {
   bring_ahead(begin_);
   finishing_ = std::exchange(running_, buffers);
-  policy_.on_launch(KernelId{kernel}, buffers);
+  policy_.on_launch(KernelId{kernel}, buffers, stream);
   Seconds ready{};
   for (const BufferId id : buffers) {
     const Buffer& buffer = buffers_[index_of(id)];

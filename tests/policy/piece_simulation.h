@@ -31,8 +31,10 @@ class PieceSimulation {
   /// room.
   BufferId make(Bytes bytes);
   void free(BufferId id);
-  /// A launch that computes for `compute`. REQUIRES: its buffers fit into the room.
-  void launch(std::uint64_t kernel, const std::vector<BufferId>& buffers, Seconds compute);
+  /// A launch on `stream` that computes for `compute`, behind all before it. REQUIRES: its buffers
+  /// fit into the room.
+  void launch(std::uint64_t kernel, const std::vector<BufferId>& buffers, Seconds compute,
+              std::uint8_t stream = 0);
 
   /// When the last launch ends.
   [[nodiscard]] Seconds end() const { return end_; }
