@@ -121,7 +121,6 @@ class AutoPolicy {
 
   Foresight foresight_;
   StreamReplays replay_;
-  LaunchReplay replay_;
   ReadAhead read_ahead_;         ///< for what no launch has named yet
   std::uint64_t launches_ = 0;   ///< announced so far
   std::vector<Buffer> buffers_;  ///< by id
