@@ -113,7 +113,7 @@ def auto_by_budget(bench: Bench, quick: bool) -> dict:
     for mode in ("forward", "train"):
         options = ["--mode", mode, "--compute-us", 4000]
         without = bench.layers(n, mib, passes, [], environment, *options, without_superpipe=True)
-        for percent in (50,) if quick else (10, 30, 50, 70, 90):
+        for percent in (50,) if quick else (30, 50, 70, 90):
             budget = without.driver["peak_bytes"] * percent // 100
             run = bench.layers(n, mib, passes, ["--gpu-mem", budget], environment, *options)
             bound_ms = run.stats["windowed_bound_ms"]
