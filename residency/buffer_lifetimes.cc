@@ -247,7 +247,7 @@ void BufferLifetimes::begin_life(BufferId id, Bytes size, Bytes backing) {
   // From the first buffer on, the worker looks at what other processes take.
   if (core_.ledger.live() == Bytes{} && core_.samples_passthrough()) core_.wake_worker();
   core_.ledger.begin_life(buffer.footprint, size);
-  core_.note_peak();
+  core_.ledger.note_peak();
   core_.arena->set_owner(buffer.base.load(), buffer.footprint, index_of(id));
   core_.tell_whereabouts(id);
 }

@@ -103,9 +103,20 @@ class DeviceLedger {
 
   /// @name Peaks
   /// @{
-  /// Pages and `passthrough` bytes are on the device together at this moment.
-  void note_peak(Bytes passthrough) { peak_device_ = std::max(peak_device_, pages_ + passthrough); }
-  [[nodiscard]] Bytes peak_device() const { return peak_device_; }
+  /// So many pages there are at this moment. What is there besides, the next sample tells.
+  void note_peak() { peak_pages_ = std::max(peak_pages_, pages_); }
+  /// At the last sample there were `before` bytes of pass-through memory, and now there are `now`:
+  /// so much there was of it beside the pages that were noted since.
+  void note_sample(Bytes before, Bytes now) {
+    note_peak();
+    peak_device_ = std::max(peak_device_, peak_pages_ + std::max(before, now));
+    peak_pages_ = pages_;
+  }
+  /// The most that pages and pass-through memory took together, if since the last sample there were
+  /// at most `passthrough` bytes of it.
+  [[nodiscard]] Bytes peak_device(Bytes passthrough) const {
+    return std::max(peak_device_, std::max(peak_pages_, pages_) + passthrough);
+  }
   [[nodiscard]] Bytes peak_live() const { return peak_live_; }
   /// @}
 
@@ -118,7 +129,8 @@ class DeviceLedger {
   std::uint32_t moving_ = 0;
   Bytes live_;
   Bytes managed_;
-  Bytes peak_device_;
+  Bytes peak_device_;  ///< up to the last sample
+  Bytes peak_pages_;   ///< since then
   Bytes peak_live_;
 };
 

@@ -42,7 +42,7 @@ Result<Page> PageSupply::create(Bytes size) {
   }
   core_.ledger.end_creation(size, created.ok());
   core_.announce_to_waiters();  // one may be waiting to ask the device
-  if (created.ok()) core_.note_peak();
+  if (created.ok()) core_.ledger.note_peak();
   if (!created.ok() && created.status() != Status::kOutOfDeviceMemory) ++core_.counters.errors;
   return created;
 }

@@ -105,6 +105,9 @@ class PassthroughLedger {
   /// Pass-through memory, as far as it is known.
   [[nodiscard]] Bytes bytes() const noexcept { return sampled_ + grown(); }
 
+  /// What the last sample found.
+  [[nodiscard]] Bytes sampled() const noexcept { return sampled_; }
+
   /// The best guess of what the driver has taken: what the last sample found, or the blocks that
   /// all counted allocations fill if these are more. Unlike bytes(), which may be too high, it does
   /// not count an allocation that fits a block which was there.

@@ -154,11 +154,6 @@ void ResidencyCore::trace_memory() noexcept {
               {ledger.pages(), ledger.live(), passthrough.bytes(), host.pinned()});
 }
 
-void ResidencyCore::note_peak() {
-  ledger.note_peak(passthrough.likely());
-  counters.peak_passthrough_bytes = std::max(counters.peak_passthrough_bytes, passthrough.likely());
-}
-
 bool ResidencyCore::sample_passthrough() noexcept {
   const Bytes limit_before = ledger.limit();
   if (!hold_pages_still()) {
@@ -179,7 +174,11 @@ bool ResidencyCore::sample_passthrough() noexcept {
   }
   ++samples;
   const Bytes besides_pages = saturating_subtract(usage->used, ledger.pages());
+  const Bytes passthrough_before = passthrough.sampled();
   const bool moved = passthrough.end_sample(sample, besides_pages, now());
+  ledger.note_sample(passthrough_before, passthrough.sampled());
+  counters.peak_passthrough_bytes =
+      std::max(counters.peak_passthrough_bytes, passthrough.sampled());
   if (moves && passthrough.budget()) {
     const DevicePressure before = pressure;
     const bool shifted = pressure.note(usage->total, besides_pages, passthrough.allowed(), now());
@@ -190,7 +189,6 @@ bool ResidencyCore::sample_passthrough() noexcept {
   if (passthrough.budget() && ledger.limit() < limit_before) {
     limit_lowered = limit_lowered || !ledger.is_within_limit();
   }
-  note_peak();
   return moved || ledger.limit() != limit_before || !warnings.empty();
 }
 

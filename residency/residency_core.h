@@ -103,7 +103,6 @@ struct ResidencyCore {
   /// A launch needs `bytes` of pages at once: what was yielded to other processes gives way to it,
   /// as far as the budget goes. @return whether the limit is higher now.
   bool claim(Bytes bytes) noexcept REQUIRES(manager_lock);
-  void note_peak() REQUIRES(manager_lock);
   /// Tells the trace, if one is recorded, what may have changed of budget and memory.
   void trace_memory() noexcept REQUIRES(manager_lock);
   /// Asks the device how much it holds that is not in our pages. Opens the mutex. Waits for the

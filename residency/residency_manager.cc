@@ -119,7 +119,7 @@ void ResidencyManager::Impl::wake_for_sample() noexcept {
   const ManagerLock lock(core.mutex);
   if (core.stopped || core.abandoned) return;
   core.refresh_limit();
-  core.note_peak();
+  core.ledger.note_peak();
   core.wake_worker();
 }
 
@@ -164,9 +164,7 @@ ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_free, B
 ResidencyCounters ResidencyManager::Impl::counters() const {
   ResidencyCounters counters = core.counters;
   counters.launches = uses.launches();
-  // Hooks count allocations without the mutex: no peak was noted for the last of them.
-  counters.peak_device_bytes =
-      std::max(core.ledger.peak_device(), core.ledger.pages() + core.passthrough.likely());
+  counters.peak_device_bytes = core.ledger.peak_device(core.passthrough.likely());
   counters.peak_managed_demand = core.ledger.peak_live();
   counters.managed_bytes = core.ledger.managed();
   counters.passthrough_bytes = core.passthrough.bytes();

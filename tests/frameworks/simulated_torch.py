@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 ALLOCATORS = {"native": "backend:native", "async": "backend:cudaMallocAsync"}
-COUNTED = ("peak_bytes", "h2d_bytes", "launches", "unmapped_accesses")
+COUNTED = ("peak_bytes", "h2d_bytes", "launches", "unmapped_accesses", "overrun_share")
 PROBE = "import torch; print(torch.__version__, torch.version.cuda or 'no CUDA')"
 
 

@@ -173,13 +173,27 @@ TEST_F(DeviceLedgerTest, RemembersTheMostThatLiveBuffersWouldHaveTaken) {
 
 TEST_F(DeviceLedgerTest, RemembersTheMostThatPagesAndPassThroughTookTogether) {
   create(6);
-  ledger_.note_peak(pages(1));
+  ledger_.note_sample(pages(0), pages(1));
   destroy(4);
-  ledger_.note_peak(pages(4));
-  EXPECT_EQ(ledger_.peak_device(), pages(7))
+  ledger_.note_sample(pages(1), pages(1));
+  ledger_.note_sample(pages(1), pages(4));
+  EXPECT_EQ(ledger_.peak_device(pages(4)), pages(7))
       << "6 + 1, and not 6 + 4: those were not there at once";
-  ledger_.note_peak(pages(6));
-  EXPECT_EQ(ledger_.peak_device(), pages(8));
+  ledger_.note_sample(pages(4), pages(6));
+  EXPECT_EQ(ledger_.peak_device(pages(6)), pages(8));
+}
+
+TEST_F(DeviceLedgerTest, CountsWhatASampleFindsBesideThePagesSinceTheLastOne) {
+  create(6);
+  ledger_.note_peak();
+  destroy(4);
+  ledger_.note_sample(pages(0), pages(3));
+  EXPECT_EQ(ledger_.peak_device(pages(3)), pages(9)) << "it may have come before the pages went";
+  create(1);
+  ledger_.note_peak();
+  EXPECT_EQ(ledger_.peak_device(pages(8)), pages(11)) << "what no sample has found yet";
+  ledger_.note_sample(pages(3), pages(3));
+  EXPECT_EQ(ledger_.peak_device(pages(3)), pages(9)) << "it was less";
 }
 
 }  // namespace

@@ -81,6 +81,7 @@ TEST_F(PassthroughTest, TakesItsShareOfTheBudgetFromManagedPages) {
   settle();
   EXPECT_LE(device_->device_bytes(), Bytes{5 * kPage}) << "without a launch or an allocation";
   EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{3 * kPage});
+  sample();
   shrink(3);
   sample();
   EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{});

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Measures passes of PyTorch programs on simgpu under auto, against the windowed bound of the same run.
+
+  bench/torch_pass_time.py [--build DIR] [--python PYTHON] [--budget PERCENT]... [--passes N] [--json FILE]
+
+A token of a LLaMA, and a training step of a GPT-2 with an Adam that updates each parameter by itself, each small, over a
+link that is slow in proportion. A budget is a part of what the program takes without superpipe. What a pass takes is modelled by
+simgpu, with driver calls that take as long as a driver's; a run in which more than 1 % of the time for which the engines were busy
+was lateness of the machine is marked invalid. Exit code 1 if a run is invalid, its result differs from that without superpipe,
+or a pass takes more than 1.08 times the bound; 2 where there is no torch for simgpu (scripts/test --frameworks installs it).
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "frameworks"))
+from simulated_torch import Build, Unfit, simulated_run, torch_version  # noqa: E402  (found through the path above)
+
+GOAL = 1.08
+MOST_OVERRUN = 0.01
+MIB = 1 << 20
+PROGRAMS = ("decode", "train")
+DEVICE = {"SIMGPU_CALL_COSTS": "on", "SIMGPU_DEVICE_GBPS": "6"}
+
+
+def run(build: Build, python: Path, program: str, passes: int, link: float, budget: int | None) -> dict:
+    """What simulated_run() answers, and under superpipe its statistics as "statistics"."""
+    command = [python, "-B", ROOT / "bench" / "torch_programs.py", program, passes]
+    with tempfile.TemporaryDirectory() as folder:
+        statistics = Path(folder) / "statistics.json"
+        flags = [] if budget is None else ["--gpu-mem", budget, "--stats", statistics]
+        rates = {"SIMGPU_H2D_GBPS": str(link), "SIMGPU_D2H_GBPS": str(link)}
+        answer = simulated_run(build, command, allocator="async", managed=budget is not None, flags=flags,
+                               environment=DEVICE | rates, limit=600)
+        if "error" in answer:
+            raise RuntimeError(f"{program}: {answer['error']}: {answer.get('said')} {answer.get('output', '')[-500:]}")
+        if budget is not None:
+            answer["statistics"] = json.loads(statistics.read_text())
+    return answer
+
+
+def measure(build: Build, python: Path, program: str, options: argparse.Namespace) -> list[dict]:
+    without = run(build, python, program, options.passes, options.link, None)
+    rows = []
+    for percent in options.budget:
+        budget = without["peak_bytes"] * percent // 100
+        answer = run(build, python, program, options.passes, options.link, budget)
+        found = answer["statistics"]
+        pass_ms, bound_ms = found["pass_ms"], found["windowed_bound_ms"]
+        times = pass_ms / bound_ms if pass_ms and bound_ms else None
+        row = {"program": program, "percent": percent, "budget_bytes": budget, "passes": found["passes"], "pass_ms": pass_ms,
+               "bound_ms": bound_ms, "times_bound": times, "overrun_share": answer["overrun_share"],
+               "same_output": answer["digest"] == without["digest"], "stall_ms": found["stall_ms"], "simulated": True}
+        rows.append(row)
+        ratio = "no pass was found" if times is None else f"{times:.3f} times the windowed bound of {bound_ms:.1f} ms"
+        print(f"{program} with {percent} % ({budget / MIB:.0f} MiB): {ratio}, {found['passes']} passes, overrun "
+              f"{row['overrun_share']:.1%}, {'same output' if row['same_output'] else 'OTHER OUTPUT'}", flush=True)
+    return rows
+
+
+def failures(rows: list[dict]) -> list[str]:
+    found = []
+    for row in rows:
+        name = f"{row['program']} with {row['percent']} %"
+        if not row["same_output"]:
+            found.append(f"{name}: another output than the run without superpipe")
+        if row["overrun_share"] > MOST_OVERRUN:
+            found.append(f"{name}: invalid, this machine was slower than simgpu's model by {row['overrun_share']:.1%} of its "
+                         f"busy time, more than {MOST_OVERRUN:.0%}")
+        if row["times_bound"] is None:
+            found.append(f"{name}: superpipe found no pass")
+        elif row["times_bound"] > GOAL:
+            found.append(f"{name}: {row['times_bound']:.3f} times the bound, the goal is {GOAL}")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "dev")
+    parser.add_argument("--python", type=Path, default=ROOT / "build" / "frameworks-venv" / "bin" / "python")
+    parser.add_argument("--budget", type=int, action="append", metavar="PERCENT", help="default 50; may be given several times")
+    parser.add_argument("--passes", type=int, default=10, help="tokens, or training steps; default %(default)s")
+    parser.add_argument("--link", type=float, default=0.1, metavar="GBPS", help="each way; default %(default)s")
+    parser.add_argument("--program", action="append", choices=PROGRAMS, help="default all")
+    parser.add_argument("--json", type=Path, help="write the figures there, too")
+    options = parser.parse_args()
+    options.budget = options.budget or [50]
+    build = Build(options.build)
+    try:
+        build.check()
+        version, _ = torch_version(options.python)
+    except Unfit as problem:
+        print(f"torch_pass_time: {problem}", file=sys.stderr)
+        return 2
+    print(f"torch {version} on simgpu, a link of {options.link} GB/s each way; times are modelled", flush=True)
+    rows = [row for program in options.program or PROGRAMS for row in measure(build, options.python, program, options)]
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    found = failures(rows)
+    for line in found:
+        print(f"torch_pass_time: {line}", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
