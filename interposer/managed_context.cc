@@ -303,6 +303,19 @@ void ManagedContext::start_trace() noexcept try {
   log_line(LogLevel::kError, std::string(variable_of(SettingId::kTrace)) + ": " + error.what());
 }
 
+// Another thread may have closed the context meanwhile: then nobody else stops what has started.
+template <typename Times>
+void ManagedContext::use_unless_closed(Times* times, std::atomic<Times*>& place) noexcept {
+  {
+    const std::lock_guard lock(times_mutex_);
+    if (!is_closed_.load()) {
+      place.store(times, std::memory_order_release);
+      return;
+    }
+  }
+  times->stop();
+}
+
 void ManagedContext::start_kernel_times() noexcept try {
   if (trace_ == nullptr || is_closed_.load()) return;
   if (configuration_.kernel_times == KernelTimes::kOff) return;
@@ -310,14 +323,16 @@ void ManagedContext::start_kernel_times() noexcept try {
     const InRelaxedContext in_context(context_);
     auto started = open_and_start_cupti(*trace_);
     if (auto* const collector = std::get_if<std::unique_ptr<CuptiCollector>>(&started)) {
-      cupti_collector_.store(collector->release(), std::memory_order_release);
+      use_unless_closed(collector->release(), cupti_collector_);
       return;
     }
     log_line(LogLevel::kWarning, std::string(variable_of(SettingId::kKernelTimes)) +
                                      "=cupti: " + std::get<std::string>(started) +
                                      "; some kernels are timed by events instead");
   }
-  kernel_timer_.store(KernelTimer::start(context_, *trace_).release(), std::memory_order_release);
+  if (auto timer = KernelTimer::start(context_, *trace_)) {
+    use_unless_closed(timer.release(), kernel_timer_);
+  }
 } catch (const std::exception&) {
   // Out of memory: the trace has no times of kernels.
 }
@@ -335,7 +350,10 @@ void ManagedContext::finish_trace() noexcept {
 }
 
 void ManagedContext::close() noexcept {
-  is_closed_.store(true);
+  {
+    const std::lock_guard lock(times_mutex_);
+    is_closed_.store(true);
+  }
   if (requests_ != nullptr) requests_->stop();  // and stays: see requests_
   if (KernelTimer* const timer = kernel_timer()) timer->stop();
   if (CuptiCollector* const collector = cupti_collector()) collector->stop();

@@ -148,6 +148,9 @@ class ManagedContext {
   [[nodiscard]] bool can_order_slowly(StreamHandle stream) const noexcept;
 
   const Configuration& configuration_;
+  template <typename Times>
+  void use_unless_closed(Times* times, std::atomic<Times*>& place) noexcept;
+
   const CUcontext context_;
   const CUdevice device_;
   const Bytes device_total_;
@@ -158,6 +161,7 @@ class ManagedContext {
   DriverDeviceMemory device_memory_;
   std::unique_ptr<TraceRecording> recording_;  ///< null unless a trace is recorded
   TraceRecorder* trace_ = nullptr;             ///< of recording_
+  std::mutex times_mutex_;  ///< between who starts to time kernels, and who closes the context
   // Owned, and never destroyed either: their threads, and CUPTI, may use them.
   std::atomic<KernelTimer*> kernel_timer_{nullptr};
   std::atomic<CuptiCollector*> cupti_collector_{nullptr};

@@ -62,7 +62,8 @@ class AutoPolicy {
   [[nodiscard]] std::optional<Target> next_target();
   /// Whether next_target() has not looked at all expected launches yet, because no call takes long.
   [[nodiscard]] bool is_looking() const {
-    return replay_.are_apart() ? replay_.streams().is_looking() : looked_to_ < last_expected();
+    return read_ahead_.is_looking() ||
+           (replay_.are_apart() ? replay_.streams().is_looking() : looked_to_ < last_expected());
   }
 
   /// The number of the launch that is expected to name the buffer next; LaunchReplay::kNever: none

@@ -1,6 +1,7 @@
 #include "policy/read_ahead.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace superpipe {
 namespace {
@@ -48,10 +49,12 @@ void ReadAhead::name(std::uint32_t id) {
   if (!is_young && near != sequences_.end()) {
     hit(*near, id);
   } else if (!is_young && buffers_[id].behind != kNone) {
-    Sequence& oldest = *std::ranges::min_element(
-        sequences_, {}, [](const Sequence& sequence) { return sequence.last_hit; });
+    // One that has come about by chance gives way to another before one that was confirmed.
+    Sequence& weakest = *std::ranges::min_element(sequences_, {}, [&](const Sequence& sequence) {
+      return std::pair(is_trusted(sequence), sequence.last_hit);
+    });
     const std::uint32_t behind = buffers_[id].behind;
-    oldest = {.next = behind, .seen = behind, .hits = 1, .last_hit = launches_};
+    weakest = {.next = behind, .seen = behind, .hits = 1, .last_hit = launches_};
   }
   remove(id);
 }

@@ -47,6 +47,8 @@ class ReadAhead {
   };
   template <typename IsThere>
   [[nodiscard]] std::optional<Due> next(const IsThere& is_there);
+  /// Whether the last next() has left some out, because no call takes long.
+  [[nodiscard]] bool is_looking() const { return is_looking_; }
   /// A buffer that was there is not there any more.
   void look_again_for(BufferId id);
 
@@ -83,11 +85,13 @@ class ReadAhead {
   std::uint64_t launches_ = 0;
   std::uint64_t allocated_before_ = 0;  ///< up to the launch before
   std::array<Sequence, kSequences> sequences_{};
+  bool is_looking_ = false;
 };
 
 template <typename IsThere>
 std::optional<ReadAhead::Due> ReadAhead::next(const IsThere& is_there) {
   std::optional<Due> first;
+  is_looking_ = false;
   for (Sequence& sequence : sequences_) {
     if (!is_trusted(sequence)) continue;
     std::size_t looked = 0;
@@ -95,6 +99,7 @@ std::optional<ReadAhead::Due> ReadAhead::next(const IsThere& is_there) {
            is_there(BufferId{sequence.seen})) {
       sequence.seen = buffers_[sequence.seen].behind;
     }
+    if (looked > kMostLookedAt) is_looking_ = true;
     if (sequence.seen == kNone || looked > kMostLookedAt) continue;
     const std::uint64_t number = buffers_[sequence.seen].number;
     if (sequence_of(number) != &sequence) continue;  // another one has come to there

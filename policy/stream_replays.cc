@@ -22,7 +22,8 @@ void StreamReplays::on_free(BufferId id) {
 /// What a launch of a program with several streams costs besides.
 void StreamReplays::follow_streams(KernelId kernel, std::span<const BufferId> buffers,
                                    std::uint8_t stream) {
-  if (streams_ == nullptr) {
+  const bool is_first = streams_ == nullptr;
+  if (is_first) {
     streams_ = std::make_unique<MergedReplays>(capacity_ / MergedReplays::kMostStreams);
     foreseen_by_all_ = all_.confidence();
     jumps_ = jumps_of_all_ = all_.jumps();
@@ -37,7 +38,7 @@ void StreamReplays::follow_streams(KernelId kernel, std::span<const BufferId> bu
   note(streams_->latest().foresaw_present(), foreseen_by_streams_);
   choose();
   if (!at_pass_start()) return;
-  if (pass_began_) ++passes_;
+  if (pass_began_ && !is_first) ++passes_;  // the first one is among those of the one log
   pass_began_ = true;
 }
 

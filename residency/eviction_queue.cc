@@ -212,17 +212,19 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
       }
       if (buffer.host.slab || buffer.fresh) {
         add_pieces(id, pages, needed, choice);
+      } else if (!terms.may_pin) {
+        return ++refused < kMostRefused;
       } else if (has_victim(buffer, largest)) {
         costly.push_back(id);
       }
       return choice.bytes < needed && costly.size() < kMostCompared;
     }
-    awaits_victims_ = awaits_victims_ || (may_go(buffer) && completion_.is_awaited(buffer));
+    const bool is_eligible = may_go(buffer) && (terms.may_pin || buffer.host.slab || buffer.fresh);
+    awaits_victims_ = awaits_victims_ || (is_eligible && completion_.is_awaited(buffer));
     // What may wait is urgent: all are looked at.
     return terms.may_wait || ++refused < kMostRefused;
   });
   pages.keep_largest();
-  if (!terms.may_pin) return choice;
   for (const BufferId id : costly) add_pieces(id, pages, needed, choice);
   return choice;
 }

@@ -191,6 +191,8 @@ MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
       buffer.pieces[*piece].page ? Bytes{} : saturating_subtract(bytes, core_.obtainable());
   lacks_room_ = lacking > Bytes{};
   if (lacks_room_ && evictions_.request_bytes_used_after(*target, lacking, bytes) == Bytes{}) {
+    // Nobody's work gives a buffer the slab that it would need.
+    if (target->is_supposed) lacks_room_ = evictions_.awaits_victims();
     return Next::kNothing;
   }
   // Requesting evictions opens the mutex.

@@ -164,6 +164,8 @@ void CuptiCollector::flush() noexcept {
 
 void CuptiCollector::stop() noexcept {
   if (subscriber_ == nullptr || ::getpid() != owner_.load() || of_process() != this) return;
+  // The program destroys its context in a destructor: CUPTI has ended before that.
+  if (is_at_exit_.load()) return;
   const HookScope scope;
   end_thread();
   if (!is_thread_taken_.exchange(true)) thread_.join();
@@ -188,6 +190,7 @@ void CuptiCollector::finish_at_exit() noexcept {
   self->end_thread();
   if (!self->is_thread_taken_.exchange(true)) (void)self->thread_.abandon();
   self->flush();
+  self->is_at_exit_.store(true);
 }
 
 CuptiCollector* CuptiCollector::of_process() noexcept {

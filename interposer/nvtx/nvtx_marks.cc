@@ -103,10 +103,10 @@ class RangesByThread {
   bool has_key_ = false;
 };
 
-// Never destroyed, as above.
+// Has no destructor: the program's may mark.
 const RangesByThread& ranges_by_thread() {
-  static const auto* const ranges = new RangesByThread;
-  return *ranges;
+  static const RangesByThread ranges;
+  return ranges;
 }
 
 std::atomic<std::uint64_t> last_range{0};

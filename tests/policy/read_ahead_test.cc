@@ -121,6 +121,29 @@ TEST_F(ReadAheadTest, FollowsWeightsAndCachesBesideEachOther) {
   EXPECT_EQ(next(), caches[32]);
 }
 
+TEST_F(ReadAheadTest, LosesNoConfirmedOrderToStrays) {
+  const auto weights = allocate_many(64);
+  const auto strays = allocate_many(640);
+  launch_each(weights, 0, kTrusted);
+  for (std::size_t i = kTrusted; i < 32; ++i) {
+    launch(weights[i]);
+    // More of them than there are orders, far from each other.
+    for (std::size_t j = 0; j < 6; ++j) launch(strays[(i * 6 + j) * 37 % 640]);
+  }
+  EXPECT_NE(read_ahead_.due_in(weights[32]), ReadAhead::kNever);
+}
+
+TEST_F(ReadAheadTest, LooksAtABoundedNumberAtATime) {
+  const auto weights = allocate_many(1'000);
+  launch_each(weights, 0, kTrusted);
+  for (std::size_t i = kTrusted; i + 1 < weights.size(); ++i) there_.insert(weights[i]);
+  int calls = 1;
+  while (!next() && read_ahead_.is_looking()) ++calls;
+  EXPECT_EQ(next(), weights.back());
+  EXPECT_GT(calls, 3);
+  EXPECT_LT(calls, 10);
+}
+
 TEST_F(ReadAheadTest, GivesUpWhereNothingNewIsNamedForLong) {
   const auto weights = allocate_many(64);
   launch_each(weights, 0, 32);

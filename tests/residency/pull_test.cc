@@ -258,6 +258,16 @@ TEST_F(FirstPassTest, PinsNothingForIt) {
   EXPECT_EQ(core_.counters.prefetches, 0U);
 }
 
+TEST_F(FirstPassTest, RestsWhileOnlyBuffersWithoutSlabsAreInUse) {
+  const ManagerLock lock(core_.mutex);
+  stream_ = blocked_stream();
+  (void)use_many([this]() REQUIRES(manager_lock) { return make_dirty(1); });
+  for (int i = 0; i < 20; ++i) (void)mover_rounds_.run();
+  EXPECT_TRUE(core_.pull_awaits_launch) << "no end of their work would let any of them go";
+  EXPECT_FALSE(mover_rounds_.is_pending());
+  unblock();
+}
+
 class WaitingPolicyTest : public PullTest {
  protected:
   WaitingPolicyTest() : PullTest(waiting_options()) {}
