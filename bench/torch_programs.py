@@ -14,7 +14,7 @@ import transformers
 def decode(passes: int) -> list[torch.Tensor]:
     """A LLaMA with a cache: a token for each pass."""
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
-        vocab_size=1024, hidden_size=1024, intermediate_size=2048, num_hidden_layers=6, num_attention_heads=8,
+        vocab_size=1024, hidden_size=2048, intermediate_size=5632, num_hidden_layers=5, num_attention_heads=16,
         max_position_embeddings=256, attn_implementation="eager")).eval().cuda()
     ids = torch.arange(8, device="cuda").reshape(1, 8)
     cache, logits = transformers.DynamicCache(), None
