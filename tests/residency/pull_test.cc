@@ -46,7 +46,7 @@ class PullTest : public MovingCoreTest {
 
   /// make_four(), of which policy knows the order and has had done what it wants.
   std::vector<BufferId> make_known_pass() REQUIRES(manager_lock) {
-    const auto pass = make_four();
+    auto pass = make_four();
     learn(pass);
     settle();
     return pass;
