@@ -146,11 +146,10 @@ class ManagedContext {
   void show() noexcept;
   [[nodiscard]] LiveFigures live_figures() const;
   [[nodiscard]] bool can_order_slowly(StreamHandle stream) const noexcept;
-
-  const Configuration& configuration_;
   template <typename Times>
   void use_unless_closed(Times* times, std::atomic<Times*>& place) noexcept;
 
+  const Configuration& configuration_;
   const CUcontext context_;
   const CUdevice device_;
   const Bytes device_total_;
