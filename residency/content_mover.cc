@@ -23,6 +23,13 @@ void forget_writes(Buffer& buffer) REQUIRES(manager_lock) {
   }
 }
 
+// Notes that a digest reads a page which somebody else fills once `vacated` has completed.
+void overtake(RecordedEvent& digest, const EventRef& vacated) {
+  if (digest.is_overtaken) return;
+  digest.is_overtaken = true;
+  digest.overwritten_after = vacated;
+}
+
 }  // namespace
 
 bool ContentMover::fetch(PieceId id, bool demand) {
@@ -58,16 +65,19 @@ bool ContentMover::fetch(PieceId id, bool demand) {
   return true;
 }
 
-// Whether the page was digested a moment ago, so that the result should be there soon: it would be
-// of no use if the page was filled before. But a kernel of the program may keep the digest from
-// running, and the link does not wait for that.
+// Whether the page was digested a moment ago, so that the result should be there soon, and nothing
+// else keeps it from being filled: the result would be of no use then. Behind a write-back, which
+// takes longer, the page may be given on. Nor does the link wait long, because a kernel of the
+// program may keep the digest from running.
 bool ContentMover::is_being_digested(const Page& page) {
   constexpr std::chrono::milliseconds kSoon{1};
   if (page.digest == nullptr || core_.now() - page.digested_at >= kSoon) return false;
   const EventRef digest = page.digest;
   const Unlocked unlocked(core_.mutex);
   const auto complete = core_.events.is_complete(digest);
-  return complete.ok() && !*complete;
+  if (!complete.ok() || *complete) return false;
+  const auto vacated = core_.events.all_complete(page.after);
+  return vacated.ok() && *vacated;
 }
 
 // There is no page for the piece now. A demand waits for one; a prefetch only while one is on its
@@ -106,7 +116,7 @@ Status ContentMover::attach(PieceId id, Page page) noexcept {
   std::vector<EventRef> after = std::exchange(page.after, {});
   const EventRef vacated = after.empty() ? nullptr : after.front();
   if (page.digest != nullptr && page.digest->is_known()) page.digest = nullptr;
-  if (page.digest != nullptr) page.digest->is_spoiled = true;
+  if (page.digest != nullptr) overtake(*page.digest, vacated);
   if (const Status prepared = prepare_fetch(id, after); prepared != Status::kOk) {
     page.after = std::move(after);
     core_.pool->put(std::move(page));

@@ -32,9 +32,11 @@ struct RecordedEvent : Completion {
   std::uint64_t seq;
   /// Of a fetch: its number among those of its engine, which end in that order. 0: it is none.
   std::uint64_t fetch = 0;
-  /// Of a digest: what it reads was given to somebody else before it was known to have ended, so
-  /// that its result is of no use. Under the manager's mutex.
-  bool is_spoiled = false;
+  /// Of a digest: what it reads was given to somebody else before it was known to have ended. Its
+  /// result is of use only if it ended before `overwritten_after` did. Under the manager's mutex.
+  bool is_overtaken = false;
+  /// Who got what the digest reads touches nothing of it before this has completed. Null: at once.
+  std::shared_ptr<RecordedEvent> overwritten_after;
 };
 
 using EventRef = std::shared_ptr<RecordedEvent>;

@@ -235,7 +235,7 @@ bool Evictor::settle_digests() noexcept {
     if (complete.ok() && !*complete) return settle_overdue() || settled;
     std::list<Pending> oldest;
     oldest.splice(oldest.end(), pending_, pending_.begin());
-    settle(oldest.front(), complete.ok());
+    settle(oldest.front(), complete.ok(), is_of_one_owner(*done));
     settled_at_ = core_.now();
     settled = true;
   }
@@ -250,15 +250,27 @@ Piece* Evictor::holder_of(const Pending& pending) const {
   return piece.digest_ticket == pending.ticket ? &piece : nullptr;
 }
 
+// Whether nobody who was given the page since can have filled it before the digest ended, which it
+// has by now.
+bool Evictor::is_of_one_owner(const RecordedEvent& digest) {
+  if (!digest.is_overtaken) return true;
+  const EventRef vacated = digest.overwritten_after;
+  if (vacated == nullptr) return false;
+  const Unlocked unlocked(core_.mutex);
+  const auto complete = core_.events.is_complete(vacated);
+  return complete.ok() && !*complete;
+}
+
 // `is_complete`: false if the device does not tell. Then the slot serves no other digest.
-void Evictor::settle(const Pending& pending, bool is_complete) noexcept {
+// `is_of_one_owner`: false if its result may be that of another's content.
+void Evictor::settle(const Pending& pending, bool is_complete, bool is_of_one_owner) noexcept {
   std::optional<ContentDigest> digest;
   if (is_complete) {
     digest = core_.digester.result(pending.slot);
     core_.digester.give_back(pending.slot);
   }
   if (!digest) ++core_.counters.errors;
-  if (pending.done->is_spoiled) digest.reset();
+  if (!is_of_one_owner) digest.reset();
   Piece* const piece = holder_of(pending);
   if (piece == nullptr) return;
   const bool decides = piece->awaits_digest();

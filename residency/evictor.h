@@ -112,7 +112,9 @@ class Evictor {
       REQUIRES(manager_lock);
 
   [[nodiscard]] Piece* holder_of(const Pending& pending) const REQUIRES(manager_lock);
-  void settle(const Pending& pending, bool is_complete) noexcept REQUIRES(manager_lock);
+  [[nodiscard]] bool is_of_one_owner(const RecordedEvent& digest) REQUIRES(manager_lock);
+  void settle(const Pending& pending, bool is_complete, bool is_of_one_owner) noexcept
+      REQUIRES(manager_lock);
   void finish_unchanged(const Pending& pending) noexcept REQUIRES(manager_lock);
   bool settle_overdue() noexcept REQUIRES(manager_lock);
   [[nodiscard]] std::chrono::nanoseconds patience_for(const Pending& pending) const

@@ -336,6 +336,7 @@ TEST_F(DigestingEvictorTest, TheNextOwnerOfAPageWaitsShortlyForADigestWhichIsThe
   device_.hold_digests(true);
   const BufferId old = make_dirty(1, 9);
   evictor_.evict({old, 0});  // written back, its digest under way
+  device_.drain();
   const BufferId next = make_out(1, 5);
   EXPECT_FALSE(demand(next)) << "the digest may come soon";
   pass(std::chrono::milliseconds{1});
@@ -347,6 +348,46 @@ TEST_F(DigestingEvictorTest, TheNextOwnerOfAPageWaitsShortlyForADigestWhichIsThe
   settle();
   EXPECT_FALSE(piece_of(old).host_digest.has_value()) << "it is that of the next owner's content";
   EXPECT_EQ(host_value(old), 9);
+}
+
+// The fetch waits for the write-back of the former content, which reads the page as the digest
+// does.
+TEST_F(DigestingEvictorTest, ADigestThatEndsBeforeTheWriteBackBehindWhichAPageIsFilledIsOfUse) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId old = make_known(9);
+  launch(old, 8);
+  core_.buffers[old].note_known_write();
+  note_read(old, blocked_event());
+  device_.hold_digests(true);
+  evictor_.evict({old, 0});
+  const BufferId next = make_out(1, 5);
+  ASSERT_TRUE(demand(next)) << "nothing is to be waited for that lasts longer than the write-back";
+  device_.hold_digests(false);
+  device_.drain();
+  while (evictor_.settle_digests()) {
+  }
+  EXPECT_TRUE(piece_of(old).host_digest.has_value());
+  unblock();
+  EXPECT_EQ(host_value(old), 8);
+  EXPECT_EQ(device_value(next), 5);
+  visit(old, 8);
+  EXPECT_EQ(core_.counters.unchanged, 1U);
+}
+
+TEST_F(DigestingEvictorTest, ADigestThatEndsAfterItsPageWasFilledAnewIsOfNoUse) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId old = make_known(9);
+  launch(old, 8);
+  core_.buffers[old].note_known_write();
+  note_read(old, blocked_event());
+  device_.hold_digests(true);
+  evictor_.evict({old, 0});
+  const BufferId next = make_out(1, 5);
+  ASSERT_TRUE(demand(next));
+  unblock();
+  device_.hold_digests(false);
+  settle();
+  EXPECT_FALSE(piece_of(old).host_digest.has_value()) << "it is that of the next owner's content";
 }
 
 TEST_F(DigestingEvictorTest, APageIsNotDestroyedUnderADigest) {
