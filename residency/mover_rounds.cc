@@ -150,7 +150,7 @@ bool MoverRounds::pull() {
   if (core_.policy.puller() == nullptr || !core_.ledger.is_under_pressure()) return false;
   pulls_ = true;
   core_.pull_awaits_launch = false;
-  if (core_.under_way.is_enough()) return false;
+  if (core_.has_link_enough()) return false;
   AutoPolicy* const policy = core_.puller();
   if (policy == nullptr || failed_at_ == attempt_number(*policy)) {
     await_launch();
@@ -264,7 +264,7 @@ bool MoverRounds::note_completed_uses() noexcept {
 // has ended.
 bool MoverRounds::poll_link() noexcept {
   bool ended = false;
-  while (core_.under_way.is_enough() || (awaits_link_ && core_.under_way.has_next())) {
+  while (core_.has_link_enough() || (awaits_link_ && core_.under_way.has_next())) {
     const EventRef oldest = core_.under_way.oldest();
     Result<bool> complete = false;
     {

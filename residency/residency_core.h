@@ -115,11 +115,15 @@ struct ResidencyCore {
   /// not answer within the wait limit.
   bool wait_for_sample() noexcept REQUIRES(manager_lock);
 
-  /// Whether the link has enough to do, where policy is asked for each transfer, and gets on with
-  /// it: a transfer may wait for work of the program that does not end (I7).
+  /// Whether the link has enough to do, where policy is asked for each transfer.
+  [[nodiscard]] bool has_link_enough() const REQUIRES(manager_lock) {
+    return under_way.is_enough(ledger.limit());
+  }
+  /// The same, and it gets on with it: a transfer may wait for work of the program that does not
+  /// end (I7).
   [[nodiscard]] bool is_link_busy() const REQUIRES(manager_lock) {
     constexpr std::chrono::milliseconds kStuck{100};
-    return under_way.is_enough() && now() - link_moved < kStuck;
+    return has_link_enough() && now() - link_moved < kStuck;
   }
 
   /// Bytes that are free of live buffers, or soon will be.

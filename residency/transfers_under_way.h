@@ -1,7 +1,9 @@
 // The fetches that have begun and are not known to have ended.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <utility>
 
@@ -15,11 +17,13 @@ namespace superpipe {
 /// Not thread-safe: under the manager's mutex.
 class TransfersUnderWay {
  public:
-  /// As much as keeps the link busy while the next transfer is prepared: these bytes, which take
-  /// half a millisecond on the fastest links, and so many transfers, of which all but one may still
+  /// As many transfers as keep the link busy while the next one is prepared: all but one may still
   /// wait for what their pages held to be written back.
-  static constexpr std::size_t kEnoughTransfers = 6;
+  static constexpr std::size_t kEnoughTransfers = 3;
+  /// As many bytes, which take half a millisecond on the fastest links.
   static constexpr Bytes kEnoughBytes = 16_MiB;
+  /// But no more than one part in so many of the room: what is on its way is of no use meanwhile.
+  static constexpr std::uint64_t kPartsOfRoom = 64;
 
   /// A transfer of `bytes` has begun, behind all that began before; `done` completes with it. Null:
   /// it takes no time. Throws std::bad_alloc.
@@ -29,9 +33,11 @@ class TransfersUnderWay {
     bytes_ += bytes;
   }
 
-  /// Whether the link is busy for a while even if nothing more begins.
-  [[nodiscard]] bool is_enough() const {
-    return transfers_.size() >= kEnoughTransfers && bytes_ >= kEnoughBytes;
+  /// Whether the link is busy for a while even if nothing more begins, where content may take
+  /// `room` on the device.
+  [[nodiscard]] bool is_enough(Bytes room) const {
+    const Bytes enough = std::min(kEnoughBytes, Bytes{room.count() / kPartsOfRoom});
+    return transfers_.size() >= kEnoughTransfers && bytes_ >= enough;
   }
 
   /// Whether one transfer is on the link and another will follow at once.

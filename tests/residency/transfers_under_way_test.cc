@@ -17,14 +17,18 @@ EventRef event() {
   return prepared.ok() ? *prepared : nullptr;
 }
 
+/// Room of which what is under way takes little.
+constexpr Bytes kLargeRoom{TransfersUnderWay::kPartsOfRoom *
+                           TransfersUnderWay::kEnoughBytes.count()};
+
 TEST(TransfersUnderWay, FewAreNeverEnough) {
   TransfersUnderWay transfers;
   for (std::size_t i = 1; i < TransfersUnderWay::kEnoughTransfers; ++i) {
     transfers.add(event(), TransfersUnderWay::kEnoughBytes);
-    EXPECT_FALSE(transfers.is_enough()) << i;
+    EXPECT_FALSE(transfers.is_enough(kLargeRoom)) << i;
   }
   transfers.add(event(), Bytes{1});
-  EXPECT_TRUE(transfers.is_enough());
+  EXPECT_TRUE(transfers.is_enough(kLargeRoom));
 }
 
 TEST(TransfersUnderWay, OfTwoOneComesNext) {
@@ -39,9 +43,20 @@ TEST(TransfersUnderWay, SmallOnesAreEnoughOnlyTogether) {
   TransfersUnderWay transfers;
   const Bytes part{TransfersUnderWay::kEnoughBytes.count() / 16};
   for (int i = 1; i < 16; ++i) transfers.add(event(), part);
-  EXPECT_FALSE(transfers.is_enough());
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom));
   transfers.add(event(), part);
-  EXPECT_TRUE(transfers.is_enough());
+  EXPECT_TRUE(transfers.is_enough(kLargeRoom));
+}
+
+TEST(TransfersUnderWay, OfLittleRoomTheyTakeAPart) {
+  TransfersUnderWay transfers;
+  const Bytes room{kLargeRoom.count() / 4};
+  const Bytes part{TransfersUnderWay::kEnoughBytes.count() / 16};
+  for (int i = 1; i < 4; ++i) transfers.add(event(), part);
+  EXPECT_FALSE(transfers.is_enough(room));
+  transfers.add(event(), part);
+  EXPECT_TRUE(transfers.is_enough(room));
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom));
 }
 
 TEST(TransfersUnderWay, EndInTheOrderInWhichTheyBegan) {
@@ -60,7 +75,7 @@ TEST(TransfersUnderWay, WhatTakesNoTimeDoesNotCount) {
   for (std::size_t i = 0; i < 2 * TransfersUnderWay::kEnoughTransfers; ++i) {
     transfers.add(nullptr, TransfersUnderWay::kEnoughBytes);
   }
-  EXPECT_FALSE(transfers.is_enough());
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom));
 }
 
 }  // namespace
