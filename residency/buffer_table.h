@@ -66,6 +66,8 @@ struct Piece {
   bool page_is_untracked GUARDED_BY(manager_lock) = false;
   /// Policy has been told that it is on the device, or on its way there.
   bool told_in GUARDED_BY(manager_lock) = false;
+  /// The pool has been told that its page comes back soon.
+  bool told_leaving GUARDED_BY(manager_lock) = false;
   /// Its demand is served over the limit.
   bool may_exceed_limit GUARDED_BY(manager_lock) = false;
   /// Why its last demand failed.
@@ -177,6 +179,10 @@ struct alignas(64) Buffer {
   /// Whether the page of a piece may be newer than the slab.
   [[nodiscard]] bool is_dirty(std::uint32_t piece) const REQUIRES(manager_lock) {
     return !fresh && pieces[piece].clean_at != writes;
+  }
+  /// Whether a slab has to be pinned before a piece can leave, which takes long.
+  [[nodiscard]] bool lacks_slab_for(std::uint32_t piece) const REQUIRES(manager_lock) {
+    return is_dirty(piece) && !host.slab;
   }
   /// Whether a copy or a memset has written to the buffer since the slab had what the piece has.
   [[nodiscard]] bool has_known_write(std::uint32_t piece) const REQUIRES(manager_lock) {

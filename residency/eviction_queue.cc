@@ -89,11 +89,14 @@ Bytes EvictionQueue::queue(const Victim& victim, std::uint64_t seq) {
   }
   // A piece that was fetched and never used has to arrive before it can go.
   if (piece.ready != nullptr) eviction.events.push_back(piece.ready);
+  const bool is_over =
+      std::ranges::all_of(eviction.events, [](const EventRef& event) { return event->is_known(); });
   pending_.push_back(std::move(eviction));
   piece.evict_ticket = tickets_;
   ++buffer.leaving;
   const Bytes bytes = buffer.bytes_of(victim.piece.index);
   core_.ledger.promise(bytes);
+  core_.tell_leaving(victim.piece, is_over && !buffer.lacks_slab_for(victim.piece.index));
   core_.tell_whereabouts(victim.piece);
   return bytes;
 }
@@ -109,6 +112,7 @@ bool EvictionQueue::has_victim(const Buffer& buffer, const PagesLacking& pages) 
 void EvictionQueue::spend_ticket(PieceId id) {
   Buffer& buffer = core_.buffers[id.buffer];
   core_.ledger.withdraw(buffer.bytes_of(id.index));
+  core_.tell_leaving(id, false);
   buffer.pieces[id.index].evict_ticket = 0;
   --buffer.leaving;
 }

@@ -36,6 +36,7 @@ void Evictor::evict(PieceId id) noexcept {
   buffer.uses = 0;  // all have completed
   core_.tell_whereabouts(id);
   core_.ledger.begin_vacating(buffer.bytes_of(id.index));
+  core_.tell_leaving(id, !buffer.lacks_slab_for(id.index));
   Outcome outcome;
   outcome.status = prepare(id, plan);
   if (outcome.status == Status::kOk) {
@@ -194,6 +195,7 @@ void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexc
                                    plan.bytes});
   }
   core_.ledger.end_vacating(plan.bytes);
+  core_.tell_leaving(id, false);
   core_.pool->put(*std::exchange(piece.page, std::nullopt));
   buffer.set_place(id.index, Place::kOut);
   buffer.set_ready(id.index, nullptr);
@@ -207,6 +209,7 @@ void Evictor::give_up(PieceId id, const Plan& plan, const Outcome& outcome) noex
   Piece& piece = buffer.pieces[id.index];
   ++core_.counters.errors;
   core_.ledger.end_vacating(plan.bytes);
+  core_.tell_leaving(id, false);
   buffer.set_place(id.index, outcome.is_mapped ? Place::kIn : Place::kOut);
   piece.evict_failed = core_.turns;
   piece.page_is_untracked =

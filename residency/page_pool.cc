@@ -21,6 +21,22 @@ Bytes PagePool::idle_bytes_of(Bytes size) noexcept {
   return found == by_size_.end() ? Bytes{} : found->second.idle.size() * size;
 }
 
+void PagePool::expect(Bytes size) noexcept {
+  const std::lock_guard lock(mutex_);
+  ++by_size_.find(size)->second.expected;
+}
+
+void PagePool::cease_to_expect(Bytes size) noexcept {
+  const std::lock_guard lock(mutex_);
+  --by_size_.find(size)->second.expected;
+}
+
+bool PagePool::expects(Bytes size) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_size_.find(size);
+  return found != by_size_.end() && found->second.expected > 0;
+}
+
 std::optional<Page> PagePool::take_any() noexcept {
   const std::lock_guard lock(mutex_);
   for (auto same_size = by_size_.rbegin(); same_size != by_size_.rend(); ++same_size) {

@@ -65,6 +65,16 @@ class PagePool {
   void keep_untracked(Page page) noexcept;
   std::optional<Page> take_untracked() noexcept;
 
+  /// @name Pages that come back soon
+  /// @{
+  /// A page of `size` that somebody has will be put back, and that waits for no work of the
+  /// program. O(log sizes), as the others.
+  void expect(Bytes size) noexcept;
+  /// One such page is not expected any more.
+  void cease_to_expect(Bytes size) noexcept;
+  [[nodiscard]] bool expects(Bytes size) noexcept;
+  /// @}
+
   [[nodiscard]] Bytes idle_bytes() const { return idle_bytes_; }
   /// Bytes of idle pages of exactly `size`. O(log sizes).
   [[nodiscard]] Bytes idle_bytes_of(Bytes size) noexcept;
@@ -82,8 +92,9 @@ class PagePool {
   using Pages = std::list<Page>;
   /// The pages of one size.
   struct SameSize {
-    Pages idle;             ///< the longest idle first
-    std::size_t pages = 0;  ///< that exist, idle or not
+    Pages idle;                ///< the longest idle first
+    std::size_t pages = 0;     ///< that exist, idle or not
+    std::size_t expected = 0;  ///< of them, to be put back soon
   };
   std::optional<Page> take_idle(Pages& idle) noexcept;
   std::optional<Page> take_first(Pages& pages) noexcept;

@@ -28,6 +28,8 @@ Result<Page> PageSupply::acquire(Bytes size, bool over_limit) {
         return created;
       }
     }
+    // Of the right size one is on its way, so that none has to be destroyed and another created.
+    if (!over_limit && core_.pool->expects(size)) return Status::kNotYet;
     if (!reclaim_one()) return Status::kNotYet;
   }
 }

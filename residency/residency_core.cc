@@ -273,10 +273,24 @@ bool ResidencyCore::restore_policy() noexcept {
   return asks_policy;
 }
 
+void ResidencyCore::tell_leaving(PieceId id, bool leaves) noexcept {
+  Buffer& buffer = buffers[id.buffer];
+  if (std::exchange(buffer.pieces[id.index].told_leaving, leaves) == leaves) return;
+  const Bytes bytes = buffer.bytes_of(id.index);
+  if (leaves) {
+    pool->expect(bytes);
+  } else {
+    pool->cease_to_expect(bytes);
+  }
+}
+
 void ResidencyCore::drop_digest(PieceId id) noexcept {
   Buffer& buffer = buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
-  if (piece.awaits_digest()) ledger.end_vacating(buffer.bytes_of(id.index));
+  if (piece.awaits_digest()) {
+    ledger.end_vacating(buffer.bytes_of(id.index));
+    tell_leaving(id, false);
+  }
   piece.digest_ticket = 0;
 }
 

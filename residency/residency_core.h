@@ -151,6 +151,10 @@ struct ResidencyCore {
     return !options.policy_waits || must_evict || ledger.live() * 4 > ledger.limit() * 3;
   }
 
+  /// Whether the page of a piece will be idle soon, and that waits for no work of the program:
+  /// those who need a page of that size need not have one created.
+  void tell_leaving(PieceId id, bool leaves) noexcept REQUIRES(manager_lock);
+
   /// Nobody needs the digest of a piece that is under way, if there is one: its page is about to be
   /// mapped again or to be given up, or the slab to be written.
   void drop_digest(PieceId id) noexcept REQUIRES(manager_lock);

@@ -227,6 +227,29 @@ INSTANTIATE_TEST_SUITE_P(
       return word + "_" + std::to_string(goal.param.percent);
     });
 
+// Its matrices end in pieces of other sizes, in which they come and go at the same rate.
+TEST(Experiment, PagesOfUnequalSizesAreUsedAgain) {
+  constexpr int kPasses = 6;
+  const WorkloadEntry* const entry = find_workload("llama-decode");
+  ASSERT_NE(entry, nullptr);
+  Experiment options;
+  const PassTrace trace = record_passes(*entry->make(), kPasses, options.device.granularity);
+  for (const std::uint64_t percent : {10, 30, 50, 70, 90}) {
+    options.policy = PolicyKind::kAuto;
+    options.budget = Bytes{trace.peak().count() / 100 * percent};
+    options.piece_size = piece_size_for(options.budget, options.device.granularity);
+    options.passes = kPasses;
+    const Outcome outcome = run(*entry->make(), options);
+    EXPECT_THAT(outcome.error, IsEmpty());
+    ASSERT_EQ(outcome.passes.size(), static_cast<std::size_t>(kPasses));
+    const CallCounts& calls = outcome.passes.back().calls;
+    const std::uint64_t created = calls[DeviceCall::kCreatePages];
+    const std::uint64_t mapped = calls[DeviceCall::kMap];
+    EXPECT_LE(created, mapped / 100) << percent << " percent";
+    EXPECT_GT(mapped, 50U) << percent << " percent";
+  }
+}
+
 class OnTwoStreams : public ::testing::TestWithParam<int> {};
 
 // Whose launch comes next is drawn, but what each model launches is not. MIN knows both.

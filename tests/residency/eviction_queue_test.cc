@@ -37,6 +37,7 @@ TEST_F(EvictionQueueTest, WaitsForTheLastUseAndPromisesThePageMeanwhile) {
   use(id, blocked_stream());
   EXPECT_EQ(request(id), 2 * kGranule);
   EXPECT_TRUE(core_.ledger.expects_pages());
+  EXPECT_FALSE(core_.pool->expects(2 * kGranule)) << "nobody knows when its use ends";
   device_.drain();
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   EXPECT_EQ(evictions_.size(), 1U);
@@ -109,14 +110,23 @@ TEST_F(EvictionQueueTest, AUseAfterTheRequestMakesItVoid) {
 
 TEST_F(EvictionQueueTest, ARevokedBufferStaysAndCanBeRequestedAgain) {
   const ManagerLock lock(core_.mutex);
-  const BufferId id = make_dirty(1);
+  const BufferId id = make_clean(1);
   EXPECT_EQ(request(id), kGranule);
+  EXPECT_TRUE(core_.pool->expects(kGranule));
   evictions_.revoke(id);
   EXPECT_FALSE(core_.ledger.expects_pages());
+  EXPECT_FALSE(core_.pool->expects(kGranule));
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   expect_nothing_left();
   EXPECT_EQ(request(id), kGranule);
   EXPECT_EQ(evictions_.take_next(), (PieceId{id, 0}));
+}
+
+TEST_F(EvictionQueueTest, APageDoesNotComeBackSoonWhoseBufferLacksASlab) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1);
+  EXPECT_EQ(request(id), kGranule);
+  EXPECT_FALSE(core_.pool->expects(kGranule));
 }
 
 TEST_F(EvictionQueueTest, AVoidEvictionDoesNotSpendTheTicketOfALaterOne) {

@@ -107,6 +107,7 @@ TEST_F(EvictorTest, AnEvictionThatFailsLeavesTheBufferInPlaceUntilTheNextTurn) {
     EXPECT_TRUE(buffer.is_dirty(0)) << name_of(call);
     EXPECT_EQ(device_value(id), 9) << name_of(call);
     EXPECT_FALSE(core_.ledger.expects_pages()) << name_of(call);
+    EXPECT_FALSE(core_.pool->expects(kGranule)) << name_of(call);
     EXPECT_FALSE(evictions_.has_victim(buffer, Bytes{})) << name_of(call);
     ++core_.turns;
     EXPECT_TRUE(evictions_.has_victim(buffer, Bytes{})) << name_of(call);
@@ -287,10 +288,12 @@ TEST_F(DigestingEvictorTest, WhileItsDigestIsUnderWayAPieceIsOutAndKeepsItsPage)
   EXPECT_TRUE(piece_of(id).awaits_digest());
   EXPECT_TRUE(core_.pool->empty());
   EXPECT_TRUE(core_.ledger.expects_pages());
+  EXPECT_TRUE(core_.pool->expects(kGranule));
   EXPECT_TRUE(evictor_.is_pending());
   EXPECT_TRUE(core_.buffers[id].is_dirty(0));
   settle();
   EXPECT_FALSE(piece_of(id).awaits_digest());
+  EXPECT_FALSE(core_.pool->expects(kGranule));
 }
 
 TEST_F(DigestingEvictorTest, ADemandTakesThePageBackBeforeItsDigestHasCome) {
@@ -303,6 +306,7 @@ TEST_F(DigestingEvictorTest, ADemandTakesThePageBackBeforeItsDigestHasCome) {
   EXPECT_EQ(piece_of(id).place, Place::kIn);
   EXPECT_EQ(device_.calls(Call::kCopyToDevice), copies);
   EXPECT_FALSE(core_.ledger.expects_pages());
+  EXPECT_FALSE(core_.pool->expects(kGranule));
   settle();
   EXPECT_EQ(device_value(id), 8);
   EXPECT_EQ(host_value(id), 9);

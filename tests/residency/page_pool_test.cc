@@ -36,6 +36,23 @@ TEST(PagePool, GivesBackExactlyTheSizeAskedForAndDestroysOnDemand) {
   EXPECT_EQ(device.mapped_ranges(), 0U);
 }
 
+TEST(PagePool, ExpectsPagesOfASizeUntilAsManyHaveComeAsItWasTold) {
+  FakeDevice device({});
+  const auto windows = device.reserve(1_MiB);
+  PagePool pool(device, *windows, 1_MiB, 4_KiB);
+  auto page = pool.create(4_KiB);
+  ASSERT_TRUE(page.ok());
+  EXPECT_FALSE(pool.expects(4_KiB));
+  pool.expect(4_KiB);
+  pool.expect(4_KiB);
+  EXPECT_FALSE(pool.expects(8_KiB));
+  pool.cease_to_expect(4_KiB);
+  EXPECT_TRUE(pool.expects(4_KiB));
+  pool.cease_to_expect(4_KiB);
+  EXPECT_FALSE(pool.expects(4_KiB));
+  EXPECT_EQ(pool.destroy(*page), Status::kOk);
+}
+
 TEST(PagePool, LeavesNothingBehindWhenMappingFails) {
   FakeDevice device({});
   const auto windows = device.reserve(1_MiB);

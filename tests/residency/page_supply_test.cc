@@ -88,6 +88,29 @@ TEST_F(PageSupplyTest, DestroysIdlePagesOfOtherSizesForANewOne) {
   EXPECT_EQ(device_.device_bytes(), kGranule);
 }
 
+TEST_F(PageSupplyTest, WaitsForAPageOfTheSizeThatComesBackSoonInsteadOfCreatingOne) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId leaving = make_dirty(1);
+  make_idle_page(2);
+  set_limit(3);
+  core_.tell_leaving({leaving, 0}, true);
+  EXPECT_FALSE(acquires(1));
+  EXPECT_EQ(core_.pool->idle_bytes(), 2 * kGranule);
+  EXPECT_TRUE(acquires(1, true)) << "who may exceed the limit does not wait";
+  core_.tell_leaving({leaving, 0}, false);
+  EXPECT_TRUE(acquires(1));
+  EXPECT_EQ(core_.pool->idle_bytes(), Bytes{});
+}
+
+TEST_F(PageSupplyTest, CreatesWhatFitsWhateverComesBackSoon) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId leaving = make_dirty(1);
+  set_limit(2);
+  core_.tell_leaving({leaving, 0}, true);
+  EXPECT_TRUE(acquires(1));
+  core_.tell_leaving({leaving, 0}, false);
+}
+
 TEST_F(PageSupplyTest, AboveTheLimitIdlePagesAreGivenBackRatherThanUsed) {
   const ManagerLock lock(core_.mutex);
   make_dirty(2);
