@@ -192,8 +192,8 @@ LiveFigures ManagedContext::live_figures() const {
   if (state.last_pass) {
     figures.pass_ns = nanoseconds(state.last_pass->ms);
     figures.pass_stall_ns = nanoseconds(state.last_pass->stall_ms);
-    const auto least =
-        least_pass_ms(*state.last_pass, learned.pass_bytes, counters.managed_limit, link);
+    const auto least = least_pass_ms(*state.last_pass, learned.pass_bytes, counters.managed_limit,
+                                     counters.peak_padding, link);
     figures.bound_ns = nanoseconds(least.value_or(0));
   }
   return figures;

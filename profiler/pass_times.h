@@ -35,12 +35,12 @@ struct PassTimes {
                                                        std::uint64_t first_remembered);
 
 /// The least time, in milliseconds, that `pass` could have taken, as far as it is cheap to tell:
-/// max(its time without stalls, (W - `limit`) / link) for `pass_bytes`, W, the persistent bytes of
-/// a pass; 0: not known. Below the physical bound of pass_times() by what transients take of the
-/// limit. Pure; O(1). @return nullopt if W is not known, or not all fits and the link was never
-/// measured.
+/// max(its time without stalls, (W - `limit` - `padding`) / link) for `pass_bytes`, W, the
+/// persistent bytes of a pass; 0: not known. `padding`: ResidencyCounters::peak_padding. Below the
+/// physical bound of pass_times() by what transients take of the limit. Pure; O(1). @return nullopt
+/// if W is not known, or not all fits and the link was never measured.
 [[nodiscard]] std::optional<double> least_pass_ms(const MeasuredPass& pass, Bytes pass_bytes,
-                                                  Bytes limit,
+                                                  Bytes limit, Bytes padding,
                                                   std::optional<double> link_bytes_per_second);
 
 /// The bounds are policy's (docs/design.md, "Layers and policies"), with what the run itself
@@ -49,7 +49,9 @@ struct PassTimes {
 /// - physical_bound(), max(compute, (W - fit) / link). W are the persistent bytes of the pass whose
 ///   launches are known (PolicyEngine::Learned); fit is the managed limit less the peak of its
 ///   transients, and all of W under policy `resident`; compute is the median pass without its
-///   stalls, so that it contains what the device waits for the program.
+///   stalls, so that it contains what the device waits for the program. W counts whole pages, of
+///   which what is past the ends of buffers never crosses the link: where not all fits, the most
+///   that there was of that (ResidencyCounters::peak_padding) is taken off what has to.
 /// - windowed_bound_per_pass() for those launches and the same compute, which
 ///   PassLaunches::estimated_launches() divides among them. The sum is measured, and who computes
 ///   how long of it is an estimate; so is this bound, as far as compute matters in it.

@@ -19,6 +19,7 @@ void add_earlier(const ResidencyCounters& earlier, ResidencyCounters& sum) {
   sum.peak_device_bytes = std::max(sum.peak_device_bytes, earlier.peak_device_bytes);
   sum.peak_passthrough_bytes = std::max(sum.peak_passthrough_bytes, earlier.peak_passthrough_bytes);
   sum.peak_managed_demand = std::max(sum.peak_managed_demand, earlier.peak_managed_demand);
+  sum.peak_padding = std::max(sum.peak_padding, earlier.peak_padding);
   sum.h2d_bytes += earlier.h2d_bytes;
   sum.d2h_bytes += earlier.d2h_bytes;
   sum.demand_fetches += earlier.demand_fetches;

@@ -23,6 +23,7 @@ struct ResidencyCounters {
   Bytes managed_bytes, passthrough_bytes;
   Bytes peak_passthrough_bytes;
   Bytes peak_managed_demand;  ///< what all live buffers together would have taken
+  Bytes peak_padding;         ///< the most of their pages that was past the buffers' ends
   Bytes h2d_bytes, d2h_bytes;
   std::uint64_t demand_fetches = 0, prefetches = 0;
   std::uint64_t clean_evictions = 0, write_backs = 0;

@@ -88,6 +88,7 @@ class DeviceLedger {
     live_ += footprint;
     managed_ += size;
     peak_live_ = std::max(peak_live_, live_);
+    peak_padding_ = std::max(peak_padding_, saturating_subtract(live_, managed_));
   }
   void end_life(Bytes footprint, Bytes size) {
     live_ -= footprint;
@@ -118,6 +119,9 @@ class DeviceLedger {
     return std::max(peak_device_, std::max(peak_pages_, pages_) + passthrough);
   }
   [[nodiscard]] Bytes peak_live() const { return peak_live_; }
+  /// The most that the pages of live buffers had past the ends of what the program asked for. It
+  /// takes room, and never crosses the link.
+  [[nodiscard]] Bytes peak_padding() const { return peak_padding_; }
   /// @}
 
  private:
@@ -132,6 +136,7 @@ class DeviceLedger {
   Bytes peak_device_;  ///< up to the last sample
   Bytes peak_pages_;   ///< since then
   Bytes peak_live_;
+  Bytes peak_padding_;
 };
 
 }  // namespace superpipe

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "policy/budget.h"
 #include "policy/launch_sequence.h"
@@ -19,6 +20,7 @@ class Recorder : public Program {
   Handle allocate(Bytes size) override {
     const Handle handle{static_cast<std::uint32_t>(buffers_.size())};
     const Bytes footprint = round_up(size, trace_.granule);
+    trace_.sizes.push_back(size);
     trace_.footprints.push_back(footprint);
     buffers_.push_back({trace_.passes.size(), 0});
     live_ += footprint;
@@ -45,7 +47,7 @@ class Recorder : public Program {
       Known& known = buffers_[index_of(handle)];
       if (known.made_in > 0 && known.named_in == 0) pass.launches.back().makes.push_back(handle);
       if (known.made_in != number && known.named_in != number) {
-        pass.persistent += trace_.footprints[index_of(handle)];
+        pass.persistent += trace_.sizes[index_of(handle)];
       }
       known.named_in = number;
     }
@@ -99,13 +101,13 @@ class Recorder : public Program {
   Bytes live_;
 };
 
-/// The launches of some passes, of whose buffers only those count that have handles below a limit.
+/// The launches of some passes, of whose buffers only those count whose bytes are given.
 class CountedLaunches {
  public:
-  /// Passes [first, last) of `trace`.
-  CountedLaunches(const PassTrace& trace, std::size_t first, std::size_t last, std::size_t handles)
-      : bytes_(trace.footprints.begin(),
-               trace.footprints.begin() + static_cast<std::ptrdiff_t>(handles)) {
+  /// Passes [first, last) of `trace`. `bytes`: by handle, of those that count.
+  CountedLaunches(const PassTrace& trace, std::size_t first, std::size_t last,
+                  std::span<const Bytes> bytes)
+      : bytes_(bytes.begin(), bytes.end()) {
     for (std::size_t pass = first; pass < last; ++pass) {
       for (const TracedLaunch& launch : trace.passes[pass].launches) {
         std::vector<BufferId>& buffers = buffers_.emplace_back();
@@ -167,15 +169,15 @@ Bounds bounds_of(const PassTrace& trace, std::size_t first, Bytes budget,
     transients = std::min(transients, trace.passes[i].transients);
   }
   const Bytes fit = saturating_subtract(budget, transients);
-  const CountedLaunches counted(trace, first, trace.passes.size(), trace.footprints.size());
+  const CountedLaunches counted(trace, first, trace.passes.size(), trace.sizes);
   bounds.windowed = std::max(bounds.physical,
                              windowed_bound(counted.sequence(), budget, host_to_device) / passes);
   const std::size_t last = trace.passes.size() - 1;
-  const CountedLaunches one(trace, last, last + 1, trace.footprints.size());
+  const CountedLaunches one(trace, last, last + 1, trace.sizes);
   bounds.repeated = windowed_bound_per_pass(one.sequence(), budget, host_to_device);
-  const std::size_t handles = trace.passes[first].earlier;
-  const CountedLaunches before(trace, 0, first, handles);
-  const CountedLaunches all(trace, 0, trace.passes.size(), handles);
+  const auto earlier = std::span(trace.footprints).first(trace.passes[first].earlier);
+  const CountedLaunches before(trace, 0, first, earlier);
+  const CountedLaunches all(trace, 0, trace.passes.size(), earlier);
   const auto mean_of = [&](Replacement replacement) {
     const Bytes fetched = saturating_subtract(fetched_bytes(all.sequence(), fit, replacement),
                                               fetched_bytes(before.sequence(), fit, replacement));

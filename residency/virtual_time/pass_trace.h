@@ -23,7 +23,7 @@ struct TracedPass {
   std::vector<TracedLaunch> launches;
   std::size_t earlier = 0;  ///< handles below it were made before the pass
   Seconds compute{};        ///< the sum over all launches
-  Bytes persistent;         ///< W: footprints of what was named and had been there before the pass
+  Bytes persistent;         ///< W: sizes of what was named and had been there before the pass
   Bytes peak;               ///< of footprints of all live buffers
   Bytes transients;         ///< peak of footprints of what the pass allocated and freed itself
 };
@@ -31,7 +31,8 @@ struct TracedPass {
 /// A program that runs nowhere.
 struct PassTrace {
   Bytes granule;
-  std::vector<Bytes> footprints;  ///< by handle
+  std::vector<Bytes> sizes;       ///< by handle: what crosses the link
+  std::vector<Bytes> footprints;  ///< by handle: what it takes on the device
   std::vector<TracedPass> passes;
 
   /// The most that all live buffers take in a pass: what the workload needs without superpipe.
@@ -43,8 +44,9 @@ struct PassTrace {
 
 /// What no schedule can beat, and what others move, as means over passes from the `first` on.
 ///
-/// Bounds hold for every schedule: they give buffers the whole budget, and what the program makes
-/// in a pass has to be brought only after that. Reference figures are about buffers that were made
+/// Bounds hold for every schedule: they give buffers the whole budget, let them fill it without the
+/// padding of their last granules, and what the program makes in a pass has to be brought only
+/// after that. Reference figures are about buffers that were made
 /// before the first pass; what passes make themselves takes its peak off the budget there.
 struct Bounds {
   Seconds compute{};   ///< with everything on the device

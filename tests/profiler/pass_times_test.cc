@@ -64,22 +64,37 @@ TEST(PassTimes, HaveNoBoundWithoutAMeasuredLink) {
 
 TEST(LeastPassMs, IsTheLongerOfComputeAndLink) {
   const MeasuredPass pass{100, 40, 0, 8};
-  EXPECT_THAT(least_pass_ms(pass, 100_MiB, 50_MiB, 1024.0 * (1 << 20)),
+  EXPECT_THAT(least_pass_ms(pass, 100_MiB, 50_MiB, {}, 1024.0 * (1 << 20)),
               Optional(DoubleNear(60, kRounding)));
-  EXPECT_THAT(least_pass_ms(pass, 100_MiB, 0_MiB, 1024.0 * (1 << 20)),
+  EXPECT_THAT(least_pass_ms(pass, 100_MiB, 0_MiB, {}, 1024.0 * (1 << 20)),
               Optional(DoubleNear(1000.0 * 100 / 1024, kRounding)));
 }
 
+TEST(LeastPassMs, CountsOnlyWhatCrossesTheLink) {
+  const MeasuredPass pass{100, 100, 0, 8};
+  EXPECT_THAT(least_pass_ms(pass, 100_MiB, 50_MiB, 10_MiB, 1024.0 * (1 << 20)),
+              Optional(DoubleNear(1000.0 * 40 / 1024, kRounding)));
+}
+
 TEST(LeastPassMs, NeedsNoLinkWhereAllFits) {
-  EXPECT_THAT(least_pass_ms({100, 0, 0, 8}, 100_MiB, 100_MiB, std::nullopt), Optional(100.0));
-  EXPECT_THAT(least_pass_ms({100, 120, 0, 8}, 100_MiB, 100_MiB, std::nullopt), Optional(0.0))
+  EXPECT_THAT(least_pass_ms({100, 0, 0, 8}, 100_MiB, 100_MiB, {}, std::nullopt), Optional(100.0));
+  EXPECT_THAT(least_pass_ms({100, 120, 0, 8}, 100_MiB, 100_MiB, {}, std::nullopt), Optional(0.0))
       << "the last stall may be seen in the next pass";
 }
 
 TEST(LeastPassMs, IsNotKnownWithoutThePassOrTheLink) {
-  EXPECT_EQ(least_pass_ms({100, 0, 0, 8}, Bytes{}, 50_MiB, 1e9), std::nullopt);
-  EXPECT_EQ(least_pass_ms({100, 0, 0, 8}, 100_MiB, 50_MiB, std::nullopt), std::nullopt);
-  EXPECT_EQ(least_pass_ms({100, 0, 0, 8}, 100_MiB, 50_MiB, 0.0), std::nullopt);
+  EXPECT_EQ(least_pass_ms({100, 0, 0, 8}, Bytes{}, 50_MiB, {}, 1e9), std::nullopt);
+  EXPECT_EQ(least_pass_ms({100, 0, 0, 8}, 100_MiB, 50_MiB, {}, std::nullopt), std::nullopt);
+  EXPECT_EQ(least_pass_ms({100, 0, 0, 8}, 100_MiB, 50_MiB, {}, 0.0), std::nullopt);
+}
+
+TEST(PassTimes, CountOnlyWhatCrossesTheLink) {
+  RunFigures figures = streaming_run();
+  const PassTimes before = pass_times(figures);
+  figures.residency.peak_padding = 16_MiB;
+  const PassTimes times = pass_times(figures);
+  EXPECT_THAT(times.bound_ms, Optional(DoubleNear(1250, kRounding)));
+  EXPECT_LT(*times.windowed_bound_ms, *before.windowed_bound_ms - 200);
 }
 
 TEST(PassTimes, LeaveRoomForTransients) {

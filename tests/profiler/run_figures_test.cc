@@ -67,12 +67,14 @@ TEST(Merged, TakesTheLargerPeakWhicheverCameFirst) {
   RunFigures high;
   high.residency.peak_device_bytes = 10_MiB;
   high.residency.peak_managed_demand = 20_MiB;
+  high.residency.peak_padding = 25_MiB;
   high.residency.pinned_host_bytes = 30_MiB;
   high.residency.peak_passthrough_bytes = 40_MiB;
   high.headroom = 50_MiB;
   for (const RunFigures& sum : {merged(high, RunFigures{}), merged(RunFigures{}, high)}) {
     EXPECT_EQ(sum.residency.peak_device_bytes, 10_MiB);
     EXPECT_EQ(sum.residency.peak_managed_demand, 20_MiB);
+    EXPECT_EQ(sum.residency.peak_padding, 25_MiB);
     EXPECT_EQ(sum.residency.pinned_host_bytes, 30_MiB);
     EXPECT_EQ(sum.residency.peak_passthrough_bytes, 40_MiB);
     EXPECT_EQ(sum.headroom, 50_MiB);

@@ -171,6 +171,14 @@ TEST_F(DeviceLedgerTest, RemembersTheMostThatLiveBuffersWouldHaveTaken) {
   EXPECT_EQ(ledger_.peak_live(), pages(8));
 }
 
+TEST_F(DeviceLedgerTest, RemembersTheMostThatPagesHadPastTheEndsOfBuffers) {
+  ledger_.begin_life(pages(2), Bytes{pages(2).count() - 5});
+  ledger_.begin_life(pages(1), Bytes{pages(1).count() - 7});
+  ledger_.end_life(pages(2), Bytes{pages(2).count() - 5});
+  ledger_.begin_life(pages(4), pages(4));
+  EXPECT_EQ(ledger_.peak_padding(), Bytes{12});
+}
+
 TEST_F(DeviceLedgerTest, RemembersTheMostThatPagesAndPassThroughTookTogether) {
   create(6);
   ledger_.note_sample(pages(0), pages(1));

@@ -37,7 +37,7 @@ TEST(RecordPasses, CountsWhatWasThereBeforeAndWhatThePassMakes) {
     EXPECT_EQ(pass.launches[0].kernel, KernelId{1});
     EXPECT_EQ(pass.launches[1].buffers.size(), 3U);
     EXPECT_EQ(pass.compute, Seconds{0.75});
-    EXPECT_EQ(pass.persistent, 8_MiB);  // two weights, in whole granules
+    EXPECT_EQ(pass.persistent, 6_MiB);  // two weights
     EXPECT_EQ(pass.transients, 6_MiB);
     EXPECT_EQ(pass.peak, 18_MiB);
   }
@@ -47,9 +47,9 @@ TEST(RecordPasses, CountsWhatWasThereBeforeAndWhatThePassMakes) {
 TEST(BoundsOf, IsWhatHasToCrossTheLinkWhereThatTakesLonger) {
   Small small;
   const PassTrace trace = record_passes(small, 2, 2_MiB);
-  // Of the 8 MiB that the pass names, 4 cannot be there when it begins, and come at 2 MiB/s.
+  // Of the 6 MiB that the pass names, 2 cannot be there when it begins, and come at 2 MiB/s.
   const Bounds bounds = bounds_of(trace, 1, 4_MiB, Bandwidth{2097152});
-  EXPECT_EQ(bounds.physical, Seconds{2});
+  EXPECT_EQ(bounds.physical, Seconds{1});
   EXPECT_EQ(bounds.compute, Seconds{0.75});
   EXPECT_EQ(bounds_of(trace, 1, 8_MiB, Bandwidth{2097152}).physical, Seconds{0.75});
 }
