@@ -11,10 +11,10 @@ import torch
 import transformers
 
 
-def decode(passes: int) -> list[torch.Tensor]:
+def generate(passes: int, layers: int, hidden: int, intermediate: int) -> list[torch.Tensor]:
     """A LLaMA with a cache: a token for each pass."""
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
-        vocab_size=1024, hidden_size=2048, intermediate_size=5632, num_hidden_layers=5, num_attention_heads=16,
+        vocab_size=1024, hidden_size=hidden, intermediate_size=intermediate, num_hidden_layers=layers, num_attention_heads=16,
         max_position_embeddings=256, attn_implementation="eager")).eval().cuda()
     ids = torch.arange(8, device="cuda").reshape(1, 8)
     cache, logits = transformers.DynamicCache(), None
@@ -23,6 +23,17 @@ def decode(passes: int) -> list[torch.Tensor]:
             logits = model(ids, past_key_values=cache, use_cache=True).logits[:, -1]
             ids = logits.argmax(-1, keepdim=True)
     return [logits]
+
+
+def decode(passes: int) -> list[torch.Tensor]:
+    """In about the proportions of LLaMA-2-7B: its largest matrix is 1 % of all."""
+    return generate(passes, layers=20, hidden=1024, intermediate=3072)
+
+
+def decode_few_layers(passes: int) -> list[torch.Tensor]:
+    """The largest matrix is 4 % of all. All of it has to be there at once, and the windowed bound gives what it takes away from
+    the other matrices to them, too."""
+    return generate(passes, layers=5, hidden=2048, intermediate=5632)
 
 
 def train(passes: int) -> list[torch.Tensor]:
@@ -40,14 +51,15 @@ def train(passes: int) -> list[torch.Tensor]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("program", choices=("decode", "train"))
+    programs = {"decode": decode, "decode-few-layers": decode_few_layers, "train": train}
+    parser.add_argument("program", choices=programs)
     parser.add_argument("passes", type=int)
     options = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)
     torch.backends.cudnn.enabled = False  # NVIDIA's own runtime in it refuses simulated drivers
     found = hashlib.sha256()
-    for tensor in {"decode": decode, "train": train}[options.program](options.passes):
+    for tensor in programs[options.program](options.passes):
         found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     print(json.dumps({"digest": found.hexdigest()}))
 
