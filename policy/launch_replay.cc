@@ -17,6 +17,31 @@ constexpr double kLikelihoodStep = 1.0 / 16;
 constexpr std::uint64_t kForesight = 4;
 constexpr double kSurenessStep = 1.0 / 4;
 
+// Where the first of `uses`, which ascend, is that is greater than `place`: the end if none is.
+// Sought from `start` on in steps that double, so that it costs little if it is near.
+std::size_t first_behind(std::size_t place, std::span<const std::uint32_t> uses,
+                         std::size_t start) {
+  std::size_t low = 0;             // all before it are at or before the place
+  std::size_t high = uses.size();  // it, and all behind it, are behind the place
+  std::size_t at = std::min(start, high);
+  if (at < high && uses[at] <= place) {
+    for (std::size_t step = 1; at < high && uses[at] <= place; step *= 2) {
+      low = at + 1;
+      at += step;
+    }
+    high = std::min(at, high);
+  } else {
+    for (std::size_t step = 1; at > 0 && uses[at - 1] > place; step *= 2) {
+      high = at - 1;
+      at -= std::min(step, at);
+    }
+    low = at;
+  }
+  const auto found = std::upper_bound(uses.begin() + static_cast<std::ptrdiff_t>(low),
+                                      uses.begin() + static_cast<std::ptrdiff_t>(high), place);
+  return static_cast<std::size_t>(found - uses.begin());
+}
+
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
   return hash ^ (hash >> 29);
@@ -406,7 +431,8 @@ std::uint64_t LaunchReplay::next_use(BufferId id) const {
   std::size_t next = log_.size();
   const auto look = [&](Name name) {
     const std::vector<std::uint32_t>& uses = buffers_[name].uses;
-    auto found = std::upper_bound(uses.begin(), uses.end(), *place_);
+    buffers_[name].sought = first_behind(*place_, uses, buffers_[name].sought);
+    auto found = uses.begin() + static_cast<std::ptrdiff_t>(buffers_[name].sought);
     for (std::size_t i = 0; i < kMostUsesTried && found != uses.end(); ++i, ++found) {
       if (is_recorded(*place_) && !is_recorded(*found) && own_pass_ && *found < *own_pass_) {
         found = std::lower_bound(found, uses.end(), *own_pass_);

@@ -148,6 +148,9 @@ class LaunchReplay {
     Name predecessor = kNoName;  ///< of which it is the successor
     std::uint64_t bytes = 0;
     std::vector<std::uint32_t> uses;  ///< launches in log_ that name it, ascending
+    /// Where in uses the first one behind the place was when it was sought last: mostly it is still
+    /// there, or the next one.
+    mutable std::size_t sought = 0;
   };
   struct Likeness {
     bool kernel = false;
