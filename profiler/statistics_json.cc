@@ -39,6 +39,7 @@ std::string statistics_json(const RunFigures& figures, const PassTimes& times,
   json["accesses"] = stats.accesses;
   json["peak_device_bytes"] = stats.peak_device_bytes.count();
   json["managed_bytes"] = stats.peak_managed_demand.count();
+  json["padding_bytes"] = stats.peak_padding.count();
   json["passthrough_bytes"] = stats.peak_passthrough_bytes.count();
   json["headroom_bytes"] = figures.headroom.count();
   json["h2d_bytes"] = stats.h2d_bytes.count();

@@ -71,9 +71,7 @@ void Admission::prefetch(BufferId id) {
         piece.want != Want::kNobody) {
       continue;
     }
-    core_.fetches.push(Want::kPrefetch, {id, index, buffer.generation});
-    piece.want = Want::kPrefetch;
-    core_.tell_whereabouts(PieceId{id, index});
+    core_.want({id, index}, Want::kPrefetch);
   }
 }
 
@@ -131,9 +129,7 @@ Status Admission::demand(PieceId id, Attempt& attempt) {
   } else if (failed != Status::kOk) {
     return failed;
   }
-  core_.fetches.push(Want::kDemand, {id.buffer, id.index, buffer.generation});
-  piece.want = Want::kDemand;
-  core_.tell_whereabouts(id);
+  core_.want(id, Want::kDemand);
   core_.wake_worker();
   return Status::kOk;
 }

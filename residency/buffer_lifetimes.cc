@@ -223,17 +223,17 @@ Status BufferLifetimes::attach_first_pages(BufferId id) {
 
 // @return kOutOfDeviceMemory: there is no page to be had without evicting anything.
 Result<Page> BufferLifetimes::acquire_first_page(Bytes bytes) {
-  auto page = pages_.acquire(bytes, false);
+  auto page = pages_.acquire(bytes, PageSupply::Terms::kAtOnce);
   // Where nothing is ever evicted, buffers freed in stream order are what room there will be.
   const auto deadline = core_.now() + core_.options.wait_limit;
   const auto is_lacking = [&page] { return !page.ok() && page.status() != Status::kDeviceError; };
   while (!core_.moves && is_lacking() && core_.cache.bytes() > Bytes{} &&
          core_.wait_change(deadline)) {
-    page = pages_.acquire(bytes, false);
+    page = pages_.acquire(bytes, PageSupply::Terms::kAtOnce);
   }
   // Before such an allocation is refused, the device is asked what the program has freed.
   if (!core_.moves && is_lacking() && core_.sample_passthrough()) {
-    page = pages_.acquire(bytes, false);
+    page = pages_.acquire(bytes, PageSupply::Terms::kAtOnce);
   }
   if (page.status() == Status::kNotYet) return Status::kOutOfDeviceMemory;
   return page;

@@ -41,7 +41,9 @@ bool ContentMover::fetch(PieceId id, bool demand) {
   if (piece.page) {
     status = remap(id);
   } else {
-    auto page = pages_.acquire(buffer.bytes_of(id.index), piece.may_exceed_limit);
+    using Terms = PageSupply::Terms;
+    auto page = pages_.acquire(buffer.bytes_of(id.index),
+                               piece.may_exceed_limit ? Terms::kOverLimit : Terms::kMayWait);
     if (page.status() == Status::kNotYet) return postpone(id, demand);
     if (page.ok() && is_being_digested(*page)) {
       core_.pool->put(std::move(*page));
@@ -65,17 +67,20 @@ bool ContentMover::fetch(PieceId id, bool demand) {
   return true;
 }
 
-// Whether the page was digested a moment ago, so that the result should be there soon, and nothing
-// else keeps it from being filled: the result would be of no use then. Behind a write-back, which
-// takes longer, the page may be given on. Nor does the link wait long, because a kernel of the
-// program may keep the digest from running.
+// Whether the page was digested a moment ago, so that the result should be there soon: it might be
+// of no use if the page was filled before. But a kernel of the program may keep the digest from
+// running, and the link does not wait for that; and behind a write-back, which takes longer than a
+// digest, the page may be given on.
 bool ContentMover::is_being_digested(const Page& page) {
+  constexpr std::chrono::microseconds kAtOnce{100};
   constexpr std::chrono::milliseconds kSoon{1};
-  if (page.digest == nullptr || core_.now() - page.digested_at >= kSoon) return false;
+  const auto age = core_.now() - page.digested_at;
+  if (page.digest == nullptr || age >= kSoon) return false;
   const EventRef digest = page.digest;
   const Unlocked unlocked(core_.mutex);
   const auto complete = core_.events.is_complete(digest);
   if (!complete.ok() || *complete) return false;
+  if (age < kAtOnce) return true;
   const auto vacated = core_.events.all_complete(page.after);
   return vacated.ok() && *vacated;
 }

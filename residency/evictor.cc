@@ -327,7 +327,8 @@ bool Evictor::settle_overdue() noexcept {
   const auto now = core_.now();
   const auto is_overdue = [&](const Pending& pending) REQUIRES(manager_lock) {
     const Piece* const piece = holder_of(pending);
-    return piece != nullptr && piece->awaits_digest() &&
+    // One that is wanted keeps its page, and is mapped again in its turn.
+    return piece != nullptr && piece->awaits_digest() && piece->want == Want::kNobody &&
            now - std::max(pending.since, settled_at_) >= patience_for(pending);
   };
   bool settled = false;

@@ -199,9 +199,7 @@ MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
   if (buffer.generation != wanted.generation || !is_missing(buffer, *piece)) {
     return Next::kAskAgain;
   }
-  core_.fetches.push(Want::kPrefetch, wanted);
-  buffer.pieces[*piece].want = Want::kPrefetch;
-  core_.tell_whereabouts(PieceId{wanted.id, wanted.index});
+  core_.want({target->id, *piece}, Want::kPrefetch);
   return Next::kWanted;
 }
 

@@ -67,8 +67,7 @@ class PagePool {
 
   /// @name Pages that come back soon
   /// @{
-  /// A page of `size` that somebody has will be put back, and that waits for no work of the
-  /// program. O(log sizes), as the others.
+  /// A page of `size` that somebody has will be put back before long. O(log sizes), as the others.
   void expect(Bytes size) noexcept;
   /// One such page is not expected any more.
   void cease_to_expect(Bytes size) noexcept;

@@ -7,7 +7,8 @@
 
 namespace superpipe {
 
-Result<Page> PageSupply::acquire(Bytes size, bool over_limit) {
+Result<Page> PageSupply::acquire(Bytes size, Terms terms) {
+  const bool over_limit = terms == Terms::kOverLimit;
   const auto may_take = [&]() REQUIRES(manager_lock) {
     return over_limit || core_.ledger.is_within_limit();
   };
@@ -23,14 +24,12 @@ Result<Page> PageSupply::acquire(Bytes size, bool over_limit) {
       if (may_create()) {
         auto created = create(size);
         if (created.ok() || created.status() != Status::kOutOfDeviceMemory) return created;
-        if (reclaim_one()) continue;
+        if (reclaim_for(size, terms)) continue;
         if (core_.ledger.expects_pages() || !core_.pool->empty()) return Status::kNotYet;
         return created;
       }
     }
-    // Of the right size one is on its way, so that none has to be destroyed and another created.
-    if (!over_limit && core_.pool->expects(size)) return Status::kNotYet;
-    if (!reclaim_one()) return Status::kNotYet;
+    if (!reclaim_for(size, terms)) return Status::kNotYet;
   }
 }
 
@@ -47,6 +46,18 @@ Result<Page> PageSupply::create(Bytes size) {
   if (created.ok()) core_.ledger.note_peak();
   if (!created.ok() && created.status() != Status::kOutOfDeviceMemory) ++core_.counters.errors;
   return created;
+}
+
+// Like reclaim_one(), but destroys no page so that one of `size` can be created while one of that
+// size is about to come back.
+bool PageSupply::reclaim_for(Bytes size, Terms terms) noexcept {
+  try {
+    if (reclaim_cached()) return true;
+    if (terms == Terms::kMayWait && core_.pool->expects(size)) return false;
+    return destroy_idle();
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 bool PageSupply::reclaim_one() noexcept {

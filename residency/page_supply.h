@@ -17,10 +17,16 @@ class PageSupply {
  public:
   explicit PageSupply(ResidencyCore& core) : core_(core) {}
 
-  /// A page of exactly `size`, counted within the limit unless `over_limit`.
+  /// What somebody does for a page.
+  enum class Terms {
+    kMayWait,    ///< waits for one that is about to come back rather than to have one created
+    kAtOnce,     ///< does not come again
+    kOverLimit,  ///< exceeds the limit, and does not wait either
+  };
+  /// A page of exactly `size`, counted within the limit unless `terms` say otherwise.
   /// @return kNotYet; kOutOfDeviceMemory: the device is full and nothing is coming free;
   /// kOutOfHostMemory; kDeviceError.
-  Result<Page> acquire(Bytes size, bool over_limit) REQUIRES(manager_lock);
+  Result<Page> acquire(Bytes size, Terms terms) REQUIRES(manager_lock);
 
   /// Makes one step towards room: a cached buffer's page becomes idle or, where there is none, an
   /// idle page is destroyed. @return false: there is none whose work has completed, or no host
@@ -33,6 +39,7 @@ class PageSupply {
 
  private:
   Result<Page> create(Bytes size) REQUIRES(manager_lock);
+  bool reclaim_for(Bytes size, Terms terms) noexcept REQUIRES(manager_lock);
   bool reclaim_cached() REQUIRES(manager_lock);
   bool destroy_idle() REQUIRES(manager_lock);
 

@@ -284,6 +284,15 @@ void ResidencyCore::tell_leaving(PieceId id, bool leaves) noexcept {
   }
 }
 
+void ResidencyCore::want(PieceId id, Want want) {
+  Buffer& buffer = buffers[id.buffer];
+  fetches.push(want, {id.buffer, id.index, buffer.generation});
+  buffer.pieces[id.index].want = want;
+  // If it awaits its digest, it keeps its page.
+  tell_leaving(id, false);
+  tell_whereabouts(id);
+}
+
 void ResidencyCore::drop_digest(PieceId id) noexcept {
   Buffer& buffer = buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];

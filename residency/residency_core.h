@@ -151,9 +151,13 @@ struct ResidencyCore {
     return !options.policy_waits || must_evict || ledger.live() * 4 > ledger.limit() * 3;
   }
 
-  /// Whether the page of a piece will be idle soon, and that waits for no work of the program:
-  /// those who need a page of that size need not have one created.
+  /// Whether the page of a piece will be idle soon. That waits for no use of the program's, and for
+  /// a digest no longer than the evictor does: those who need a page of that size need not have one
+  /// created.
   void tell_leaving(PieceId id, bool leaves) noexcept REQUIRES(manager_lock);
+
+  /// Queues the fetch of a piece that is out and that nobody has asked for. Throws std::bad_alloc.
+  void want(PieceId id, Want want) REQUIRES(manager_lock);
 
   /// Nobody needs the digest of a piece that is under way, if there is one: its page is about to be
   /// mapped again or to be given up, or the slab to be written.

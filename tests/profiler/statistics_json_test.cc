@@ -35,6 +35,7 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "accesses",
                                           "peak_device_bytes",
                                           "managed_bytes",
+                                          "padding_bytes",
                                           "passthrough_bytes",
                                           "headroom_bytes",
                                           "h2d_bytes",
@@ -87,6 +88,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.peak_device_bytes = Bytes{109};
   stats.peak_passthrough_bytes = Bytes{103};
   stats.peak_managed_demand = Bytes{110};
+  stats.peak_padding = Bytes{125};
   stats.h2d_bytes = Bytes{111};
   stats.d2h_bytes = Bytes{112};
   stats.demand_fetches = 113;
@@ -116,6 +118,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"accesses", 108},
                                    {"peak_device_bytes", 109},
                                    {"managed_bytes", 110},
+                                   {"padding_bytes", 125},
                                    {"passthrough_bytes", 103},
                                    {"headroom_bytes", 104},
                                    {"h2d_bytes", 111},

@@ -365,6 +365,7 @@ TEST_F(DigestingEvictorTest, ADigestThatEndsBeforeTheWriteBackBehindWhichAPageIs
   device_.hold_digests(true);
   evictor_.evict({old, 0});
   const BufferId next = make_out(1, 5);
+  pass(std::chrono::milliseconds{1});
   ASSERT_TRUE(demand(next)) << "nothing is to be waited for that lasts longer than the write-back";
   device_.hold_digests(false);
   device_.drain();
@@ -387,6 +388,7 @@ TEST_F(DigestingEvictorTest, ADigestThatEndsAfterItsPageWasFilledAnewIsOfNoUse) 
   device_.hold_digests(true);
   evictor_.evict({old, 0});
   const BufferId next = make_out(1, 5);
+  pass(std::chrono::milliseconds{1});
   ASSERT_TRUE(demand(next));
   unblock();
   device_.hold_digests(false);
@@ -510,6 +512,24 @@ TEST_F(DigestingEvictorTest, ContentThatKeepsChangingIsNotWaitedForUntilItStops)
   EXPECT_FALSE(waits(4));
   EXPECT_FALSE(waits(4));  // it was unchanged, as its digest says
   EXPECT_TRUE(waits(4));
+}
+
+TEST_F(DigestingEvictorTest, AWantedPieceIsMappedAgainHoweverLateItsDigestIs) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  launch(id, 8);
+  device_.hold_digests(true);
+  evictor_.evict({id, 0});
+  EXPECT_TRUE(core_.pool->expects(kGranule));
+  core_.want({id, 0}, Want::kDemand);
+  EXPECT_FALSE(core_.pool->expects(kGranule));
+  pass(2 * Evictor::kPatience);
+  EXPECT_FALSE(evictor_.settle_digests());
+  ASSERT_TRUE(mover_.fetch({id, 0}, true));
+  EXPECT_EQ(core_.counters.write_backs, 1U);
+  EXPECT_EQ(device_value(id), 8);
+  device_.hold_digests(false);
+  settle();
 }
 
 TEST_F(DigestingEvictorTest, ADigestThatDoesNotComeIsNotWaitedForLong) {

@@ -11,14 +11,15 @@ namespace {
 class PageSupplyTest : public CoreTest {
  protected:
   using CoreTest::CoreTest;
+  using Terms = PageSupply::Terms;
 
   void set_limit(std::uint64_t pages) REQUIRES(manager_lock) {
     core_.ledger.set_limit(Bytes{pages * kGranule.count()}, true);
   }
   /// Whether a page of that many granules can be had now.
-  bool acquires(std::uint64_t pages, bool over_limit = false) REQUIRES(manager_lock) {
+  bool acquires(std::uint64_t pages, Terms terms = Terms::kMayWait) REQUIRES(manager_lock) {
     const Bytes size{pages * kGranule.count()};
-    const auto page = supply_.acquire(size, over_limit);
+    const auto page = supply_.acquire(size, terms);
     if (!page.ok()) {
       EXPECT_EQ(page.status(), Status::kNotYet);
       return false;
@@ -45,7 +46,7 @@ TEST_F(PageSupplyTest, ExceedsTheLimitOnlyWhenTold) {
   const ManagerLock lock(core_.mutex);
   set_limit(1);
   EXPECT_TRUE(acquires(1));
-  EXPECT_TRUE(acquires(2, true));
+  EXPECT_TRUE(acquires(2, Terms::kOverLimit));
   EXPECT_EQ(core_.ledger.pages(), 3 * kGranule);
 }
 
@@ -62,7 +63,7 @@ TEST_F(PageSupplyTest, HandsAnIdlePageOutWithTheWriteBackThatItWaitsFor) {
   const ManagerLock lock(core_.mutex);
   const EventRef writing = blocked_event();
   make_idle_page(1, writing);
-  const auto page = supply_.acquire(kGranule, false);
+  const auto page = supply_.acquire(kGranule, Terms::kMayWait);
   ASSERT_TRUE(page.ok());
   EXPECT_EQ(page->after, std::vector<EventRef>{writing});
 }
@@ -96,10 +97,31 @@ TEST_F(PageSupplyTest, WaitsForAPageOfTheSizeThatComesBackSoonInsteadOfCreatingO
   core_.tell_leaving({leaving, 0}, true);
   EXPECT_FALSE(acquires(1));
   EXPECT_EQ(core_.pool->idle_bytes(), 2 * kGranule);
-  EXPECT_TRUE(acquires(1, true)) << "who may exceed the limit does not wait";
+  EXPECT_TRUE(acquires(1, Terms::kOverLimit));
   core_.tell_leaving({leaving, 0}, false);
   EXPECT_TRUE(acquires(1));
   EXPECT_EQ(core_.pool->idle_bytes(), Bytes{});
+}
+
+TEST_F(PageSupplyTest, CreatesAPageForThoseWhoDoNotComeAgain) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId leaving = make_dirty(1);
+  make_idle_page(2);
+  set_limit(3);
+  core_.tell_leaving({leaving, 0}, true);
+  EXPECT_TRUE(acquires(1, Terms::kAtOnce));
+  EXPECT_EQ(core_.pool->idle_bytes(), Bytes{});
+  core_.tell_leaving({leaving, 0}, false);
+}
+
+TEST_F(PageSupplyTest, TakesThePagesOfCachedBuffersWhateverComesBackSoon) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId leaving = make_dirty(1);
+  make_cached(1);
+  set_limit(2);
+  core_.tell_leaving({leaving, 0}, true);
+  EXPECT_TRUE(acquires(1));
+  core_.tell_leaving({leaving, 0}, false);
 }
 
 TEST_F(PageSupplyTest, CreatesWhatFitsWhateverComesBackSoon) {
@@ -183,7 +205,7 @@ TEST_F(PageSupplyTest, ACachedBufferThatCannotBeUnmappedStaysTheOldest) {
 TEST_F(PageSupplyTest, ADeviceErrorLeavesNothingCounted) {
   const ManagerLock lock(core_.mutex);
   device_.fail(Call::kCreatePages, 1, Status::kDeviceError);
-  EXPECT_EQ(supply_.acquire(kGranule, false).status(), Status::kDeviceError);
+  EXPECT_EQ(supply_.acquire(kGranule, Terms::kMayWait).status(), Status::kDeviceError);
   EXPECT_EQ(core_.ledger.pages(), Bytes{});
   EXPECT_EQ(core_.counters.errors, 1U);
   EXPECT_TRUE(acquires(1));
@@ -210,7 +232,7 @@ class FullDeviceTest : public PageSupplyTest {
 TEST_F(FullDeviceTest, IsAnErrorWhenNothingIsComingFree) {
   const ManagerLock lock(core_.mutex);
   make_dirty(2);
-  EXPECT_EQ(supply_.acquire(kGranule, false).status(), Status::kOutOfDeviceMemory);
+  EXPECT_EQ(supply_.acquire(kGranule, Terms::kMayWait).status(), Status::kOutOfDeviceMemory);
   EXPECT_EQ(core_.ledger.pages(), 2 * kGranule);
   EXPECT_EQ(core_.counters.errors, 0U);  // the caller's to tell
 }
