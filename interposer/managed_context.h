@@ -67,6 +67,12 @@ class ManagedContext {
   /// Bytes of the whole device.
   [[nodiscard]] Bytes device_total() const noexcept { return device_total_; }
 
+  /// Whether buffers may ever leave the device. Where none does, no buffer has to be kept there
+  /// either, so nothing that the program copies is searched for pointers.
+  [[nodiscard]] bool moves() const noexcept {
+    return configuration_.policy != PolicyKind::kResident;
+  }
+
   /// What a call of the program answers when ours failed with `status`: the error that a kernel
   /// left behind, if that is why, as the driver's own calls do.
   [[nodiscard]] CUresult failure(Status status, CallKind kind) const noexcept {

@@ -35,7 +35,9 @@ bool MoverRounds::run() noexcept {
     worked = note_completed_uses() || worked;
   }
   worked = evictor_.settle_digests() || worked;
-  if (core_.passthrough.is_due(core_.now())) worked = core_.sample_passthrough() || worked;
+  if (core_.samples_passthrough() && core_.passthrough.is_due(core_.now())) {
+    worked = core_.sample_passthrough() || worked;
+  }
   if (core_.ledger.excess() > Bytes{}) {
     worked = pages_.reclaim_one() || worked;
   } else {

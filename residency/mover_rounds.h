@@ -34,7 +34,9 @@ class MoverRounds : public WorkerRounds {
   bool run() noexcept override REQUIRES(manager_lock);
   [[nodiscard]] bool is_pending() const override REQUIRES(manager_lock);
   [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock) {
-    return core_.passthrough.until_due(core_.now());
+    // Without samples nothing comes by itself, and whoever has work wakes the worker.
+    constexpr std::chrono::hours kUntilWoken{1};
+    return core_.samples_passthrough() ? core_.passthrough.until_due(core_.now()) : kUntilWoken;
   }
 
  private:

@@ -143,22 +143,22 @@ void ResidencyManager::Impl::trim() {
 
 ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_free, Bytes device_total) {
   const ManagerLock lock(core.mutex);
+  if (!core.moves) {
+    // Nothing gives way, so the device's answer stands: what the context and other processes hold
+    // is not free. Pages without a buffer are.
+    const Bytes idle = saturating_subtract(core.ledger.pages(), core.ledger.live());
+    return {std::min(device_free + idle, device_total), device_total};
+  }
   if (!core.stopped && !core.abandoned) (void)core.sample_passthrough();
   const Bytes total = total_capacity(device_total);
-  Bytes free = saturating_subtract(total, core.ledger.live() + core.passthrough.bytes());
-  if (core.moves) {
-    // Once not all fit the device, every buffer needs backing: that is what a further allocation
-    // can really have.
-    const Bytes backed = core.backs_buffers ? core.host.reserved() : core.ledger.live();
-    const Bytes on_device =
-        core.backs_buffers ? Bytes{} : saturating_subtract(core.ledger.limit(), core.ledger.live());
-    free = std::min(free, std::max(on_device, saturating_subtract(core.host.limit(), backed)));
-  } else {
-    // Nothing gives way: what other processes hold is not free, but pages without a buffer are.
-    free =
-        std::min(free, device_free + saturating_subtract(core.ledger.pages(), core.ledger.live()));
-  }
-  return {free, total};
+  const Bytes left = saturating_subtract(total, core.ledger.live() + core.passthrough.bytes());
+  // Once not all fit the device, every buffer needs backing: that is what a further allocation
+  // can really have.
+  const Bytes backed = core.backs_buffers ? core.host.reserved() : core.ledger.live();
+  const Bytes on_device =
+      core.backs_buffers ? Bytes{} : saturating_subtract(core.ledger.limit(), core.ledger.live());
+  const Bytes on_host = saturating_subtract(core.host.limit(), backed);
+  return {std::min(left, std::max(on_device, on_host)), total};
 }
 
 ResidencyCounters ResidencyManager::Impl::counters() const {
@@ -481,6 +481,11 @@ bool ResidencyManager::run_worker_once() {
 
 ResidencyManager::Capacity ResidencyManager::capacity(Bytes device_free, Bytes device_total) {
   return impl_->capacity(device_free, device_total);
+}
+
+bool ResidencyManager::has_spare_pages() const {
+  const ManagerLock lock(impl_->core.mutex);
+  return impl_->core.ledger.pages() > impl_->core.ledger.live();
 }
 
 Bytes ResidencyManager::total_capacity(Bytes device_total) const {

@@ -124,13 +124,16 @@ class ResidencyManager {
   /// The same for the thread that pins host memory ahead of need.
   bool run_stocker_once();
 
+  /// Whether there are pages that no live buffer has: cached or idle ones.
+  [[nodiscard]] bool has_spare_pages() const;
+
   /// What a device says of its memory.
   struct Capacity {
     Bytes free, total;
   };
   /// Device plus host bytes still free and in total, where the device says that it has
-  /// `device_free` and `device_total`. Asks the device about pass-through memory, so that the
-  /// program sees what it has just freed.
+  /// `device_free` and `device_total`. Where buffers move, it asks the device about pass-through
+  /// memory, so that the program sees what it has just freed; else the device has just said.
   [[nodiscard]] Capacity capacity(Bytes device_free, Bytes device_total);
   /// The total of capacity(). Asks nobody.
   [[nodiscard]] Bytes total_capacity(Bytes device_total) const;

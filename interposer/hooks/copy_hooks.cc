@@ -89,6 +89,7 @@ CUresult copy_on_host(const ManagedContext& managed, StreamHandle stream, CopyMo
 /// Sees to the pointers among bytes that are about to be device memory.
 Status scan_source(ManagedContext& managed, const void* source, std::size_t size,
                    StreamHandle stream, CopyMode mode) noexcept {
+  if (!managed.moves()) return Status::kOk;
   const Status status = managed.pins().pin_named_by(source, size);
   if (status != Status::kOk || mode == CopyMode::kSynchronous || size > PointerPins::kLargestScan ||
       !managed.can_order(stream)) {

@@ -10,6 +10,7 @@
 #include "interposer/hooks/traced.h"
 #include "interposer/memory_pools.h"
 #include "interposer/passthrough/passthrough_allocation.h"
+#include "interposer/process_configuration.h"
 
 namespace superpipe {
 namespace {
@@ -134,6 +135,14 @@ CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noe
                       [&] { return managed->residency().free_async(dptr, stream); });
 }
 
+/// Whether free memory is what the driver says: where nothing gives way, it is, but for pages that
+/// no buffer has.
+bool device_answer_stands() noexcept {
+  if (process_configuration().policy != PolicyKind::kResident) return false;
+  ManagedContext* const managed = ContextRegistry::managed();
+  return managed == nullptr || !managed->residency().has_spare_pages();
+}
+
 bool is_managed(CUdeviceptr address) noexcept {
   const ManagedContext* const managed = ContextRegistry::managed();
   return managed != nullptr && managed->in_arena(address);
@@ -221,7 +230,9 @@ CUresult hook::cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) noexcept 
 CUresult hook::cuMemGetInfo_v2(size_t* free, size_t* total) noexcept {
   std::size_t device_free = 0;
   std::size_t device_total = 0;
-  if (free == nullptr || total == nullptr) return driver().cuMemGetInfo_v2(free, total);
+  if (free == nullptr || total == nullptr || device_answer_stands()) {
+    return driver().cuMemGetInfo_v2(free, total);
+  }
   ManagedContext* const managed = ContextRegistry::of_process().for_allocation();
   const CUresult result = driver().cuMemGetInfo_v2(&device_free, &device_total);
   if (result != CUDA_SUCCESS) return result;

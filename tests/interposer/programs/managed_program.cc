@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -523,6 +524,44 @@ CUcontext current_context() {
   return context;
 }
 
+/// Passes that do the same each time, and then nothing for a while: what superpipe adds to a pass
+/// or to a moment shows when there are more of them.
+void steady(int passes, int idle_ms, bool small_copies) {
+  const auto weights = load_layers(8);
+  const CUdeviceptr state = allocate();
+  const CUdeviceptr small = allocate(4096);
+  const CUfunction kernel = function("accumulate");
+  CUstream stream = nullptr;
+  CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+  CUevent event = nullptr;
+  CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  void* pinned = nullptr;
+  CHECK(cuMemHostAlloc(&pinned, 4096, 0));
+  std::memset(pinned, 1, 4096);
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  CHECK(cuCtxSynchronize());
+  std::size_t free = 0;
+  std::size_t total = 0;
+  for (int pass = 0; pass < passes; ++pass) {
+    for (CUdeviceptr weight : weights) {
+      float factor = 0.5f;
+      int count = kFloats;
+      CUdeviceptr output = state;
+      void* parameters[] = {&output, &weight, &factor, &count};
+      CHECK(cuLaunchKernel(kernel, kFloats / 256, 1, 1, 256, 1, 1, 0, stream, parameters, nullptr));
+    }
+    if (small_copies) CHECK(cuMemcpyHtoDAsync(small, pinned, 4096, stream));
+    CHECK(cuMemcpyDtoHAsync(pinned, state, 4096, stream));
+    CHECK(cuMemcpyDtoDAsync(weights[0], weights[1], 4096, stream));
+    CHECK(cuEventRecord(event, stream));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuMemGetInfo(&free, &total));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(idle_ms));
+  print_buffer("state", state);
+  std::printf("free %zu of %zu\n", free, total);
+}
+
 /// Opens the driver by its path, past whatever stands before it.
 void second_copy(const char* driver) {
   const void* const opened = dlopen(driver, RTLD_NOW | RTLD_LOCAL);
@@ -569,6 +608,9 @@ int main(int count, char** arguments) {
     late_code(arguments[3]);
   } else if (scenario == "second_copy") {
     second_copy(arguments[3]);
+  } else if (scenario == "steady") {
+    if (count < 6) return 2;
+    steady(std::atoi(arguments[3]), std::atoi(arguments[4]), std::string(arguments[5]) == "yes");
   } else {
     return 2;
   }
