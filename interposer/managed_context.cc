@@ -110,6 +110,7 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
   }
   managed->residency_ = std::move(*residency);
   managed->pins_.emplace(*managed->residency_);
+  managed->noted_words_.emplace(*managed->residency_);
   managed->show();
   log_line(LogLevel::kInfo, "managing device " + std::to_string(device) + ", policy " +
                                 std::string(name_of(configuration.policy)) + ", context " +
@@ -234,8 +235,13 @@ ResidencyOptions ManagedContext::residency_options() const {
   if (configuration_.strict) {
     options.refuse_other_program = [] { ::_exit(kExitBadConfiguration); };
   }
-  options.kernel_name = [this](KernelId kernel) { return layouts_.readable_name(kernel); };
+  options.kernel_name = [this](KernelId kernel) { return name_of_launch(kernel); };
   return options;
+}
+
+// A graph is launched as if it were a kernel.
+std::string ManagedContext::name_of_launch(KernelId kernel) const {
+  return graphs_.name_of(kernel).value_or(layouts_.readable_name(kernel));
 }
 
 bool ManagedContext::can_order_slowly(StreamHandle stream) const noexcept {
@@ -294,9 +300,8 @@ void ManagedContext::start_trace() noexcept try {
   add("buffer.granule_bytes", device_memory_.granularity().count());
   add("buffer.piece_bytes", options.piece_size.count());
   add("host.limit_bytes", options.host_limit.count());
-  recording_ =
-      TraceRecording::start(configuration_.trace_file, std::move(properties),
-                            [this](KernelId kernel) { return layouts_.readable_name(kernel); });
+  recording_ = TraceRecording::start(configuration_.trace_file, std::move(properties),
+                                     [this](KernelId kernel) { return name_of_launch(kernel); });
   if (recording_ == nullptr) return;
   trace_ = &recording_->recorder();
 } catch (const std::exception& error) {

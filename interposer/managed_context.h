@@ -15,6 +15,8 @@
 #include "interposer/driver/context_count.h"
 #include "interposer/driver/cuda_api.h"
 #include "interposer/driver/driver_device_memory.h"
+#include "interposer/graphs/executable_graphs.h"
+#include "interposer/graphs/noted_words.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/kernel_timer.h"
 #include "interposer/pointer_pins.h"
@@ -57,6 +59,9 @@ class ManagedContext {
   }
   [[nodiscard]] KernelLayoutCache& layouts() noexcept { return layouts_; }
   [[nodiscard]] PointerPins& pins() noexcept { return *pins_; }
+  /// What executable graphs use, where buffers move.
+  [[nodiscard]] ExecutableGraphs& graphs() noexcept { return graphs_; }
+  [[nodiscard]] NotedWords& noted_words() noexcept { return *noted_words_; }
   [[nodiscard]] LaunchOverheadMeter& overhead() noexcept { return overhead_; }
 
   [[nodiscard]] const Configuration& configuration() const noexcept { return configuration_; }
@@ -86,7 +91,8 @@ class ManagedContext {
   }
 
   /// Whether events can order work on `stream`: it captures nothing and is of this context. What is
-  /// submitted to another stream has its buffers pinned instead. Nearly always two loads.
+  /// captured becomes a node of a graph, and what is submitted to a stream of another context has
+  /// its buffers pinned. Nearly always two loads.
   [[nodiscard]] bool can_order(StreamHandle stream) const noexcept {
     if (!CaptureCount::any() && !ContextCount::has_several()) [[likely]] {
       return true;
@@ -146,6 +152,7 @@ class ManagedContext {
   };
   ManagedContext(const DeviceFacts& facts, const Configuration& configuration);
 
+  [[nodiscard]] std::string name_of_launch(KernelId kernel) const;
   void start_trace() noexcept;
   [[nodiscard]] ResidencyOptions residency_options() const;
   [[nodiscard]] BudgetAnswer standing_refusal() const noexcept;
@@ -171,8 +178,10 @@ class ManagedContext {
   std::atomic<KernelTimer*> kernel_timer_{nullptr};
   std::atomic<CuptiCollector*> cupti_collector_{nullptr};
   KernelLayoutCache layouts_;
+  ExecutableGraphs graphs_;
   std::unique_ptr<ResidencyManager> residency_;
-  std::optional<PointerPins> pins_;  ///< as long as residency_
+  std::optional<PointerPins> pins_;        ///< as long as residency_
+  std::optional<NotedWords> noted_words_;  ///< as long as residency_
   /// What other processes see of this one, and ask of it; null if there is no shared memory. It
   /// stays after close(): at exit one thread may be in end_progress() while another destroys the
   /// context. abandon() alone lets go of it, which never runs beside close(), since the registry

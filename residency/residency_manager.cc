@@ -420,6 +420,14 @@ Status ResidencyManager::begin_use(std::span<const std::uint64_t> words, bool wr
   return impl_->uses.begin_use(words, writes, stream, token);
 }
 
+Status ResidencyManager::begin_hold(std::span<const std::uint64_t> words, UseToken& token) {
+  return impl_->uses.begin_hold(words, token);
+}
+
+void ResidencyManager::end_hold(UseToken& token) noexcept {
+  impl_->uses.end_use(token, StreamHandle{}, /*submitted=*/false);
+}
+
 Result<CopyRoute> ResidencyManager::begin_copy_in(Address address, Bytes size, StreamHandle stream,
                                                   bool synchronous, UseToken& token) {
   return impl_->copies.begin(address, size, stream, synchronous, true, token);

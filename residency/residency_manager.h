@@ -70,6 +70,11 @@ class ResidencyManager {
   Status begin_use(std::span<const std::uint64_t> words, bool writes, StreamHandle stream,
                    UseToken& token);
 
+  /// Keeps the buffers that `words` name on the device until end_hold(), for a call of the driver
+  /// that looks addresses up and runs nothing. Waits until they are there. @return as begin_use().
+  Status begin_hold(std::span<const std::uint64_t> words, UseToken& token);
+  void end_hold(UseToken& token) noexcept;
+
   /// Decides where a linear copy into / out of [address, address + size) goes, and pins it there.
   /// A buffer may be on the device in part: then the route is that of the first bytes alone.
   ///

@@ -220,6 +220,25 @@ Status UseTracker::begin_use(std::span<const std::uint64_t> words, bool writes, 
   return Status::kOutOfHostMemory;
 }
 
+// Of no stream: what arrives is waited for here, and no use is noted.
+Status UseTracker::begin_hold(std::span<const std::uint64_t> words, UseToken& token) try {
+  token.count_ = 0;
+  if (!names_arena(words)) return Status::kOk;
+  token.slot_ = kNoSlot;
+  token.host_route_ = false;
+  token.writes_ = false;
+  Use use;
+  use.words = words;
+  use.writes = false;
+  const ManagerLock lock(core_.mutex);
+  collect(words, token);
+  if (token.count_ == 0) return Status::kOk;
+  return pin_if_ready(token, use) ? Status::kOk : acquire(token, use, Decision{});
+} catch (const std::bad_alloc&) {
+  token.count_ = 0;
+  return Status::kOutOfHostMemory;
+}
+
 // Pins what `use` names, waits until it is mapped, and orders the stream behind its fetches. On
 // failure nothing is pinned, nor marked as used.
 Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& decision) {

@@ -34,6 +34,7 @@ class UseTracker {
                       UseToken& token) EXCLUDES(manager_lock);
   Status begin_use(std::span<const std::uint64_t> words, bool writes, StreamHandle stream,
                    UseToken& token) EXCLUDES(manager_lock);
+  Status begin_hold(std::span<const std::uint64_t> words, UseToken& token) EXCLUDES(manager_lock);
   void end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept
       EXCLUDES(manager_lock);
   Status pin_forever(std::span<const std::uint64_t> words, const char* reason)

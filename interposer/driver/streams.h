@@ -38,4 +38,13 @@ inline constexpr bool kPerThreadDefault = true;
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+/// Whether an operation that is submitted to `stream` now surely becomes a node of a graph. Any
+/// thread; one load while nothing is captured.
+[[nodiscard]] inline bool is_captured(StreamHandle stream) noexcept {
+  if (!CaptureCount::any()) return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver().cuStreamIsCapturing(driver_stream(stream), &status) == CUDA_SUCCESS &&
+         status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
 }  // namespace superpipe

@@ -733,7 +733,9 @@ SUPERPIPE_EXPORT CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphE
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
-  return superpipe::driver_table.cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph);
+  return superpipe::hook::cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
@@ -797,11 +799,15 @@ SUPERPIPE_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgra
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode * hErrorNode_out, CUgraphExecUpdateResult * updateResult_out) {
-  return superpipe::driver_table.cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+  return superpipe::hook::cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo * resultInfo) {
-  return superpipe::driver_table.cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo);
+  return superpipe::hook::cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo);
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExternalSemaphoresSignalNodeGetParams(CUgraphNode hNode, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS * params_out) {
@@ -3172,7 +3178,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuGraphEventWaitNodeGetEvent), false},
     {reinterpret_cast<void*>(&::cuGraphEventWaitNodeSetEvent), false},
     {reinterpret_cast<void*>(&::cuGraphExecBatchMemOpNodeSetParams), true},
-    {reinterpret_cast<void*>(&::cuGraphExecChildGraphNodeSetParams), false},
+    {reinterpret_cast<void*>(&::cuGraphExecChildGraphNodeSetParams), true},
     {reinterpret_cast<void*>(&::cuGraphExecDestroy), true},
     {reinterpret_cast<void*>(&::cuGraphExecEventRecordNodeSetEvent), false},
     {reinterpret_cast<void*>(&::cuGraphExecEventWaitNodeSetEvent), false},
@@ -3185,8 +3191,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuGraphExecMemcpyNodeSetParams), true},
     {reinterpret_cast<void*>(&::cuGraphExecMemsetNodeSetParams), true},
     {reinterpret_cast<void*>(&::cuGraphExecNodeSetParams), true},
-    {reinterpret_cast<void*>(&::cuGraphExecUpdate), false},
-    {reinterpret_cast<void*>(&::cuGraphExecUpdate_v2), false},
+    {reinterpret_cast<void*>(&::cuGraphExecUpdate), true},
+    {reinterpret_cast<void*>(&::cuGraphExecUpdate_v2), true},
     {reinterpret_cast<void*>(&::cuGraphExternalSemaphoresSignalNodeGetParams), false},
     {reinterpret_cast<void*>(&::cuGraphExternalSemaphoresSignalNodeSetParams), false},
     {reinterpret_cast<void*>(&::cuGraphExternalSemaphoresWaitNodeGetParams), false},

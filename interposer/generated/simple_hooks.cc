@@ -2,6 +2,7 @@
 // clang-format off
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
+#include "interposer/hooks/graph_nodes.h"
 #include "interposer/hooks/named_words.h"
 #include "interposer/hooks/recorded_copy.h"
 #include "interposer/hooks/submit.h"
@@ -30,49 +31,49 @@ CUresult hook::cuFuncLoad(CUfunction function) noexcept {
 CUresult hook::cuGraphAddBatchMemOpNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphAddBatchMemOpNode", [&] { return driver().cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); });
+  return submit_node(named, [&] { return driver().cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); });
 }
 
 CUresult hook::cuGraphAddKernelNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphAddKernelNode", [&] { return driver().cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); });
+  return submit_node(named, [&] { return driver().cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); });
 }
 
 CUresult hook::cuGraphAddKernelNode_v2(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphAddKernelNode_v2", [&] { return driver().cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); });
+  return submit_node(named, [&] { return driver().cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); });
 }
 
 CUresult hook::cuGraphAddMemcpyNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_MEMCPY3D * copyParams, CUcontext ctx) noexcept {
   NamedWords named;
   named.add(copyParams);
-  return submit_pinning(named, "cuGraphAddMemcpyNode", [&] { return driver().cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx); });
+  return submit_node(named, [&] { return driver().cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx); });
 }
 
 CUresult hook::cuGraphAddMemsetNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS * memsetParams, CUcontext ctx) noexcept {
   NamedWords named;
   named.add(memsetParams);
-  return submit_pinning(named, "cuGraphAddMemsetNode", [&] { return driver().cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx); });
+  return submit_node(named, [&] { return driver().cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx); });
 }
 
 CUresult hook::cuGraphAddNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, CUgraphNodeParams * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphAddNode", [&] { return driver().cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); });
+  return submit_node(named, [&] { return driver().cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); });
 }
 
 CUresult hook::cuGraphAddNode_v2(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, const CUgraphEdgeData * dependencyData, size_t numDependencies, CUgraphNodeParams * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphAddNode_v2", [&] { return driver().cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams); });
+  return submit_node(named, [&] { return driver().cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams); });
 }
 
 CUresult hook::cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphBatchMemOpNodeSetParams", [&] { return driver().cuGraphBatchMemOpNodeSetParams(hNode, nodeParams); });
+  return submit_node(named, [&] { return driver().cuGraphBatchMemOpNodeSetParams(hNode, nodeParams); });
 }
 
 CUresult hook::cuGraphDestroy(CUgraph hGraph) noexcept {
@@ -82,91 +83,61 @@ CUresult hook::cuGraphDestroy(CUgraph hGraph) noexcept {
 CUresult hook::cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphExecBatchMemOpNodeSetParams", [&] { return driver().cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams); });
-}
-
-CUresult hook::cuGraphExecDestroy(CUgraphExec hGraphExec) noexcept {
-  return change_passthrough(PassthroughChange::kFree, [&] { return driver().cuGraphExecDestroy(hGraphExec); });
+  return submit_node_of(hGraphExec, hNode, named, [&] { return driver().cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams); });
 }
 
 CUresult hook::cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphExecKernelNodeSetParams", [&] { return driver().cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams); });
+  return submit_node_of(hGraphExec, hNode, named, [&] { return driver().cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams); });
 }
 
 CUresult hook::cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphExecKernelNodeSetParams_v2", [&] { return driver().cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams); });
+  return submit_node_of(hGraphExec, hNode, named, [&] { return driver().cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams); });
 }
 
 CUresult hook::cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D * copyParams, CUcontext ctx) noexcept {
   NamedWords named;
   named.add(copyParams);
-  return submit_pinning(named, "cuGraphExecMemcpyNodeSetParams", [&] { return driver().cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx); });
+  return submit_node_of(hGraphExec, hNode, named, [&] { return driver().cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx); });
 }
 
 CUresult hook::cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS * memsetParams, CUcontext ctx) noexcept {
   NamedWords named;
   named.add(memsetParams);
-  return submit_pinning(named, "cuGraphExecMemsetNodeSetParams", [&] { return driver().cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx); });
-}
-
-CUresult hook::cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams * nodeParams) noexcept {
-  NamedWords named;
-  named.add(nodeParams);
-  return submit_pinning(named, "cuGraphExecNodeSetParams", [&] { return driver().cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams); });
-}
-
-CUresult hook::cuGraphInstantiate(CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode * phErrorNode, char * logBuffer, size_t bufferSize) noexcept {
-  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize); });
-}
-
-CUresult hook::cuGraphInstantiateWithFlags(CUgraphExec * phGraphExec, CUgraph hGraph, unsigned long long flags) noexcept {
-  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags); });
-}
-
-CUresult hook::cuGraphInstantiateWithParams(CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS * instantiateParams) noexcept {
-  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams); });
-}
-
-CUresult hook::cuGraphInstantiateWithParams_ptsz(CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS * instantiateParams) noexcept {
-  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams); });
-}
-
-CUresult hook::cuGraphInstantiate_v2(CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode * phErrorNode, char * logBuffer, size_t bufferSize) noexcept {
-  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize); });
+  return submit_node_of(hGraphExec, hNode, named, [&] { return driver().cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx); });
 }
 
 CUresult hook::cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphKernelNodeSetParams", [&] { return driver().cuGraphKernelNodeSetParams(hNode, nodeParams); });
+  return submit_node(named, [&] { return driver().cuGraphKernelNodeSetParams(hNode, nodeParams); });
 }
 
 CUresult hook::cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphKernelNodeSetParams_v2", [&] { return driver().cuGraphKernelNodeSetParams_v2(hNode, nodeParams); });
+  return submit_node(named, [&] { return driver().cuGraphKernelNodeSetParams_v2(hNode, nodeParams); });
 }
 
 CUresult hook::cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphMemcpyNodeSetParams", [&] { return driver().cuGraphMemcpyNodeSetParams(hNode, nodeParams); });
+  return submit_node(named, [&] { return driver().cuGraphMemcpyNodeSetParams(hNode, nodeParams); });
 }
 
 CUresult hook::cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphMemsetNodeSetParams", [&] { return driver().cuGraphMemsetNodeSetParams(hNode, nodeParams); });
+  return submit_node(named, [&] { return driver().cuGraphMemsetNodeSetParams(hNode, nodeParams); });
 }
 
 CUresult hook::cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams * nodeParams) noexcept {
   NamedWords named;
   named.add(nodeParams);
-  return submit_pinning(named, "cuGraphNodeSetParams", [&] { return driver().cuGraphNodeSetParams(hNode, nodeParams); });
+  return submit_node(named, [&] { return driver().cuGraphNodeSetParams(hNode, nodeParams); });
 }
 
 CUresult hook::cuGraphUpload(CUgraphExec hGraph, CUstream hStream) noexcept {

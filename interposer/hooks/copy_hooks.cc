@@ -122,6 +122,14 @@ CUresult in_parts(std::size_t size, const Copy& copy) noexcept {
   return result;
 }
 
+/// A copy of `size` bytes to or from `buffer`, on a stream on which events cannot order it.
+template <typename Call>
+CUresult copy_unordered(ManagedContext& managed, CUdeviceptr buffer, StreamHandle stream,
+                        std::size_t size, const Call& call) noexcept {
+  const std::uint64_t word = buffer;
+  return submit_unordered(managed, {&word, 1}, {&word, 1}, stream, [&] { return call(0, size); });
+}
+
 /// A copy from the host to the device. `call` hands bytes [offset, offset + size) of it to the
 /// driver, which get all of it where superpipe has no say.
 template <typename Call>
@@ -132,11 +140,7 @@ CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandl
   const Status scanned = scan_source(*managed, from, size, stream, mode);
   if (scanned != Status::kOk) return managed->failure(scanned, CallKind::kSubmission);
   if (!managed->in_arena(to)) return call(0, size);
-  if (!managed->can_order(stream)) {
-    const std::uint64_t word = to;
-    const Status status = managed->pins().pin({&word, 1}, "copied where events cannot order it");
-    return status == Status::kOk ? call(0, size) : managed->failure(status, CallKind::kSubmission);
-  }
+  if (!managed->can_order(stream)) return copy_unordered(*managed, to, stream, size, call);
   return in_parts(size, [&](std::size_t done, Bytes& part) {
     UseToken token;
     const void* const source = at(from, done);
@@ -161,11 +165,7 @@ CUresult submit_copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHan
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr || size == 0 || to == nullptr || !managed->in_arena(from))
     return call(0, size);
-  if (!managed->can_order(stream)) {
-    const std::uint64_t word = from;
-    const Status status = managed->pins().pin({&word, 1}, "copied where events cannot order it");
-    return status == Status::kOk ? call(0, size) : managed->failure(status, CallKind::kSubmission);
-  }
+  if (!managed->can_order(stream)) return copy_unordered(*managed, from, stream, size, call);
   return in_parts(size, [&](std::size_t done, Bytes& part) {
     UseToken token;
     void* const target = at(to, done);

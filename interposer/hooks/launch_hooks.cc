@@ -51,10 +51,7 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
   }
   if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   if (!managed.can_order(stream)) [[unlikely]] {
-    const Status status =
-        managed.pins().pin(words.words(), "launched where events cannot order it");
-    if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
-    return call();
+    return submit_unordered(managed, words.words(), {}, stream, call);
   }
   UseToken token;
   const Status status =
@@ -183,20 +180,6 @@ CUresult hook::cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDim
                       f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
                       sharedMemBytes, hStream, kernelParams);
                 });
-}
-
-CUresult hook::cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) noexcept {
-  if (ManagedContext* const managed = ContextRegistry::managed()) {
-    trace_graph_launch(*managed, stream_handle(hStream, kLegacyDefault));
-  }
-  return driver().cuGraphLaunch(hGraphExec, hStream);
-}
-
-CUresult hook::cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream) noexcept {
-  if (ManagedContext* const managed = ContextRegistry::managed()) {
-    trace_graph_launch(*managed, stream_handle(hStream, kPerThreadDefault));
-  }
-  return driver().cuGraphLaunch_ptsz(hGraphExec, hStream);
 }
 
 CUresult hook::cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList,

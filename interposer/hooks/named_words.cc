@@ -54,8 +54,8 @@ void NamedWords::add(const CUDA_RESOURCE_DESC* resource) noexcept {
   if (resource->resType == CU_RESOURCE_TYPE_PITCH2D) add(resource->res.pitch2D.devPtr);
 }
 
-void NamedWords::add_launch(CUfunction function, void* const* parameters,
-                            void* const* extra) noexcept {
+void NamedWords::add_launch(CUfunction function, void* const* parameters, void* const* extra,
+                            GridSize grid) noexcept {
   if (managed_ == nullptr) return;
   const KernelLayout* layout = managed_->layouts().find(function);
   if (layout == nullptr) {
@@ -63,29 +63,39 @@ void NamedWords::add_launch(CUfunction function, void* const* parameters,
     layout = change_passthrough(PassthroughChange::kGrowth,
                                 [&] { return managed_->layouts().learn(function); });
   }
-  // A node's grid may change without its parameters.
-  add_launch_words(*managed_, layout, parameters, extra, GridSize::unknown(), words_);
+  add_launch_words(*managed_, layout, parameters, extra, grid, words_);
 }
 
 void NamedWords::add(const CUDA_KERNEL_NODE_PARAMS_v1* node) noexcept {
-  if (node != nullptr) add_launch(node->func, node->kernelParams, node->extra);
+  // Its grid may change without its parameters.
+  if (node != nullptr) {
+    add_launch(node->func, node->kernelParams, node->extra, GridSize::unknown());
+  }
 }
 
 void NamedWords::add(const CUDA_KERNEL_NODE_PARAMS_v2* node) noexcept {
   if (node == nullptr) return;
-  const auto function =
-      node->func != nullptr ? node->func : reinterpret_cast<CUfunction>(node->kern);
-  add_launch(function, node->kernelParams, node->extra);
+  add_launch(function_of(*node), node->kernelParams, node->extra, GridSize::unknown());
+}
+
+void NamedWords::add_as_launched(const CUDA_KERNEL_NODE_PARAMS_v2& node) noexcept {
+  add_launch(function_of(node), node.kernelParams, node.extra, {node.gridDimX, node.gridDimY});
 }
 
 void NamedWords::add(const CUDA_MEMCPY3D* copy) noexcept {
   if (copy == nullptr) return;
-  if (has_device_address(copy->srcMemoryType)) add(copy->srcDevice);
-  if (has_device_address(copy->dstMemoryType)) add(copy->dstDevice);
+  if (has_device_address(copy->srcMemoryType)) add_checked(copy->srcDevice);
+  if (has_device_address(copy->dstMemoryType)) add_checked(copy->dstDevice);
 }
 
 void NamedWords::add(const CUDA_MEMSET_NODE_PARAMS_v1* memset) noexcept {
-  if (memset != nullptr) add(memset->dst);
+  if (memset != nullptr) add_checked(memset->dst);
+}
+
+void NamedWords::add_checked(CUdeviceptr address) noexcept {
+  if (managed_ == nullptr || !managed_->in_arena(address)) return;
+  words_.add(address);
+  checked_.add(address);
 }
 
 void NamedWords::add(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1* node) noexcept {
@@ -98,14 +108,14 @@ void NamedWords::add(const CUgraphNodeParams* node) noexcept {
     case CU_GRAPH_NODE_TYPE_KERNEL: {
       const CUDA_KERNEL_NODE_PARAMS_v3& kernel = node->kernel;
       add_launch(kernel.func != nullptr ? kernel.func : reinterpret_cast<CUfunction>(kernel.kern),
-                 kernel.kernelParams, kernel.extra);
+                 kernel.kernelParams, kernel.extra, GridSize::unknown());
       break;
     }
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       add(&node->memcpy.copyParams);
       break;
     case CU_GRAPH_NODE_TYPE_MEMSET:
-      add(node->memset.dst);
+      add_checked(node->memset.dst);
       break;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
       add(node->memOp.paramArray, node->memOp.count);

@@ -6,11 +6,18 @@
 
 #include "interposer/context_registry.h"
 #include "interposer/driver/cuda_api.h"
+#include "interposer/kernel_arguments.h"
 #include "interposer/word_list.h"
 
 namespace superpipe {
 
-/// What a call of class pin names: those buffers have to stay resident until they are freed.
+/// What a kernel node launches, by whichever of the two handles it names it.
+[[nodiscard]] inline CUfunction function_of(const CUDA_KERNEL_NODE_PARAMS_v2& node) noexcept {
+  return node.func != nullptr ? node.func : reinterpret_cast<CUfunction>(node.kern);
+}
+
+/// What a call names that runs nothing by itself: one of class pin, whose buffers have to stay
+/// resident until they are freed, or of class node.
 ///
 /// Every add() keeps only words in the arena, and ignores null. Without a managed context nothing
 /// is kept and nothing is read.
@@ -27,6 +34,8 @@ class NamedWords {
   void add(const CUDA_RESOURCE_DESC* resource) noexcept;
   void add(const CUDA_KERNEL_NODE_PARAMS_v1* node) noexcept;
   void add(const CUDA_KERNEL_NODE_PARAMS_v2* node) noexcept;
+  /// The same for a node that is launched with its grid as it is.
+  void add_as_launched(const CUDA_KERNEL_NODE_PARAMS_v2& node) noexcept;
   void add(const CUDA_MEMCPY3D* copy) noexcept;
   void add(const CUDA_MEMSET_NODE_PARAMS_v1* memset) noexcept;
   void add(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1* node) noexcept;
@@ -34,12 +43,18 @@ class NamedWords {
 
   [[nodiscard]] ManagedContext* managed() const noexcept { return managed_; }
   [[nodiscard]] const WordList& words() const noexcept { return words_; }
+  /// Of these, what nodes of copies and fills name. The driver looks such addresses up when it gets
+  /// a node, where it knows nothing of the words that a kernel's parameters are.
+  [[nodiscard]] const WordList& checked() const noexcept { return checked_; }
 
  private:
-  void add_launch(CUfunction function, void* const* parameters, void* const* extra) noexcept;
+  void add_checked(CUdeviceptr address) noexcept;
+  void add_launch(CUfunction function, void* const* parameters, void* const* extra,
+                  GridSize grid) noexcept;
 
   ManagedContext* managed_;
   WordList words_;
+  WordList checked_;
 };
 
 /// What an operation of class hook reads and writes, submitted to a stream.

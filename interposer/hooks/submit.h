@@ -1,7 +1,11 @@
 // Submitting operations that name managed buffers.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "interposer/driver/streams.h"
+#include "interposer/hooks/graph_nodes.h"
 #include "interposer/hooks/named_words.h"
 #include "interposer/hooks/traced.h"
 #include "interposer/log.h"
@@ -9,23 +13,32 @@
 
 namespace superpipe {
 
+/// Submits an operation that names `words` through `call` to a stream on which events cannot order
+/// it (see ManagedContext::can_order). What is captured becomes a node of a graph; else the buffers
+/// stay on the device until they are freed. `checked`: as for make_node().
+/// @return what `call` returned, or why the buffers could not be made resident.
+template <typename Call>
+[[gnu::noinline]] CUresult submit_unordered(ManagedContext& managed,
+                                            std::span<const std::uint64_t> words,
+                                            std::span<const std::uint64_t> checked,
+                                            StreamHandle stream, const Call& call) noexcept {
+  if (managed.moves() && is_captured(stream)) {
+    return make_node(managed, words, checked, CallKind::kSubmission, call);
+  }
+  const Status status = managed.pins().pin(words, kUnordered);
+  return status == Status::kOk ? call() : managed.failure(status, CallKind::kSubmission);
+}
+
 /// Makes the buffers of `used` resident, calls the driver through `call`, and ends their use.
 ///
-/// Waits only when a buffer is not mapped yet. On a stream that events cannot order (see
-/// ManagedContext::can_order) the buffers are pinned instead, until they are freed.
+/// Waits only when a buffer is not mapped yet. On a stream that events cannot order it does what
+/// submit_unordered() says.
 /// @return what `call` returned, or why the buffers could not be made resident.
 template <typename Call>
 CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& call) noexcept {
   if (used.empty()) return call();
   if (used.reads().failed() || used.writes().failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   ManagedContext& managed = *used.managed();
-  if (!managed.can_order(stream)) {
-    for (const WordList* const list : {&used.reads(), &used.writes()}) {
-      const Status status = managed.pins().pin(list->words(), "used where events cannot order it");
-      if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
-    }
-    return call();
-  }
   ResidencyManager& residency = managed.residency();
   // All in one use: an operation that held some and waited for others could wait for itself. What
   // is only read is then written back as well when it is evicted.
@@ -34,6 +47,9 @@ CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& ca
     for (const std::uint64_t word : list->words()) words.add(word);
   }
   if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (!managed.can_order(stream)) {
+    return submit_unordered(managed, words.words(), words.words(), stream, call);
+  }
   UseToken token;
   const bool writes = !used.writes().empty();
   const Status status = residency.begin_use(words.words(), writes, stream, token);

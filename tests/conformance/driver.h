@@ -35,7 +35,12 @@
   X(cuPointerSetAttribute) X(cuMemcpy2D) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync) \
   X(cuMemcpyPeerAsync) X(cuMemcpyBatchAsync) X(cuMemsetD16Async) X(cuMemsetD2D32Async) \
   X(cuArrayCreate) X(cuArray3DCreate) X(cuArrayDestroy) X(cuMipmappedArrayCreate) \
-  X(cuMipmappedArrayDestroy) X(cuGraphCreate) X(cuStreamBeginCaptureToGraph)
+  X(cuMipmappedArrayDestroy) X(cuGraphCreate) X(cuStreamBeginCaptureToGraph) \
+  X(cuGraphGetNodes) X(cuGraphNodeGetType) X(cuGraphKernelNodeGetParams) X(cuGraphKernelNodeGetAttribute) \
+  X(cuGraphMemcpyNodeGetParams) X(cuGraphMemsetNodeGetParams) X(cuGraphAddChildGraphNode) \
+  X(cuGraphChildGraphNodeGetGraph) X(cuGraphInstantiateWithFlags) X(cuGraphInstantiateWithParams) \
+  X(cuGraphExecKernelNodeSetParams) X(cuGraphExecNodeSetParams) X(cuGraphExecUpdate) \
+  X(cuGraphExecChildGraphNodeSetParams) X(cuGraphExecDestroy) X(cuGraphLaunch)
 // clang-format on
 
 namespace conformance {

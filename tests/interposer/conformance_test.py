@@ -40,6 +40,7 @@ EXCLUDED_WHEN_TIGHT = {
     "DataPath.NeedsTheEventOfTheCopyIn",
     "DataPath.IsMappedUnderCopiesThatRun",
     "DataPath.GivesAPageToAnotherBufferWhenItsContentIsSaved",
+    "ExecutableGraph.NeedsWhatItsKernelsNameOnlyWhenItIsLaunched",
 }
 
 

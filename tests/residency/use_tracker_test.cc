@@ -148,6 +148,19 @@ TEST_F(UseTrackerTest, AReadLeavesABufferCleanAndAWriteGivesItContent) {
   EXPECT_FALSE(core_.buffers[unwritten].fresh);
 }
 
+TEST_F(UseTrackerTest, AHoldKeepsABufferInPlaceUntilItEndsAndIsNoUse) {
+  const BufferId id = out_behind_blocked_work(7);
+  unblock();
+  UseToken token;
+  ASSERT_EQ(uses_.begin_hold(words_of({id}), token), Status::kOk);
+  EXPECT_EQ(core_.buffers[id].missing, 0U) << "it was fetched";
+  EXPECT_EQ(core_.buffers[id].pins, 1U);
+  uses_.end_use(token, StreamHandle{}, false);
+  expect_untouched(id);
+  EXPECT_FALSE(core_.buffers[id].is_dirty(0));
+  EXPECT_TRUE(can_go_at_once(id));
+}
+
 TEST_F(UseTrackerTest, ACopyOrAMemsetIsKnownToWriteAndALaunchIsNot) {
   const BufferId id = clean(1);
   const Buffer& buffer = core_.buffers[id];

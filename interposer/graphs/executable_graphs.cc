@@ -1,0 +1,82 @@
+#include "interposer/graphs/executable_graphs.h"
+
+#include <functional>
+#include <utility>
+
+namespace superpipe {
+
+// Programs make the same graph again and again, which policy then knows by its size, as it knows a
+// kernel by its name. Two of one size are like one kernel that is launched with other buffers.
+// REQUIRES: mutex_ is held.
+KernelId ExecutableGraphs::id_of(std::size_t nodes) {
+  const std::string name =
+      "<CUDA graph of " + std::to_string(nodes) + (nodes == 1 ? " node>" : " nodes>");
+  const KernelId id{std::hash<std::string>{}(name)};
+  names_.emplace(id, name);
+  return id;
+}
+
+void ExecutableGraphs::instantiated(CUgraphExec graph, GraphWords words, std::size_t nodes) {
+  const std::lock_guard lock(mutex_);
+  const KernelId id = id_of(nodes);
+  executables_[graph] = Executable{id, std::move(words), nullptr};
+}
+
+// REQUIRES: mutex_ is held.
+ExecutableGraphs::Executable& ExecutableGraphs::known(CUgraphExec graph) {
+  const auto found = executables_.find(graph);
+  if (found != executables_.end()) return found->second;
+  return executables_.emplace(graph, Executable{id_of(0), {}, nullptr}).first->second;
+}
+
+void ExecutableGraphs::node_changed(CUgraphExec graph, CUgraphNode node, GraphWords::Words words) {
+  const std::lock_guard lock(mutex_);
+  if (words.empty() && !executables_.contains(graph)) return;
+  Executable& executable = known(graph);
+  executable.words.set(node, std::move(words));
+  executable.all = nullptr;
+}
+
+void ExecutableGraphs::child_changed(CUgraphExec graph, CUgraphNode node, GraphWords words) {
+  const std::lock_guard lock(mutex_);
+  Executable& executable = known(graph);
+  executable.words.set_child(node, std::move(words));
+  executable.all = nullptr;
+}
+
+void ExecutableGraphs::updated(CUgraphExec graph, GraphWords words, bool failed) {
+  const std::lock_guard lock(mutex_);
+  Executable& executable = known(graph);
+  if (failed) {
+    executable.words.add(words.all());
+  } else {
+    executable.words = std::move(words);
+  }
+  executable.all = nullptr;
+}
+
+void ExecutableGraphs::destroyed(CUgraphExec graph) noexcept {
+  const std::lock_guard lock(mutex_);
+  executables_.erase(graph);
+}
+
+ExecutableGraphs::Launch ExecutableGraphs::find(CUgraphExec graph) {
+  const std::lock_guard lock(mutex_);
+  const auto found = executables_.find(graph);
+  if (found == executables_.end()) return {};
+  Executable& executable = found->second;
+  if (executable.all == nullptr) {
+    executable.all = std::make_shared<const GraphWords::Words>(executable.words.all());
+  }
+  if (executable.all->empty()) return {};
+  return {executable.id, executable.all};
+}
+
+std::optional<std::string> ExecutableGraphs::name_of(KernelId id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = names_.find(id);
+  if (found == names_.end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace superpipe

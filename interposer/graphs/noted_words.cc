@@ -1,0 +1,33 @@
+#include "interposer/graphs/noted_words.h"
+
+#include <algorithm>
+#include <new>
+
+namespace superpipe {
+
+Status NotedWords::add(std::span<const std::uint64_t> words) noexcept {
+  if (words.empty()) return Status::kOk;
+  try {
+    const std::lock_guard lock(mutex_);
+    if (words_.size() >= forget_at_) forget_freed();
+    words_.insert(words.begin(), words.end());
+    return Status::kOk;
+  } catch (const std::bad_alloc&) {
+    return Status::kOutOfHostMemory;
+  }
+}
+
+// REQUIRES: mutex_ is held.
+void NotedWords::forget_freed() {
+  for (auto word = words_.begin(); word != words_.end();) {
+    word = residency_.find(*word) ? std::next(word) : words_.erase(word);
+  }
+  forget_at_ = std::max<std::size_t>(forget_at_, 2 * words_.size());
+}
+
+std::vector<std::uint64_t> NotedWords::all() const {
+  const std::lock_guard lock(mutex_);
+  return {words_.begin(), words_.end()};
+}
+
+}  // namespace superpipe

@@ -1,0 +1,246 @@
+// Executable graphs: what their nodes name is read when they are made, and used when they are
+// launched.
+#include <new>
+#include <utility>
+
+#include "interposer/context_registry.h"
+#include "interposer/driver/codes.h"
+#include "interposer/driver/streams.h"
+#include "interposer/driver/table.h"
+#include "interposer/generated/hooks.h"
+#include "interposer/graphs/graph_reader.h"
+#include "interposer/hooks/graph_nodes.h"
+#include "interposer/hooks/traced.h"
+#include "interposer/managed_context.h"
+#include "interposer/passthrough/passthrough_allocation.h"
+#include "residency/use_token.h"
+
+namespace superpipe {
+namespace {
+
+constexpr char kIncomplete[] = "a graph has nodes of which the driver does not tell what they use";
+constexpr char kLaunchedByDevice[] = "a graph may be launched by device code";
+
+/// The managed context, if its buffers may leave the device: else nothing has to be known of
+/// graphs.
+ManagedContext* moving_context() noexcept {
+  ManagedContext* const managed = ContextRegistry::managed();
+  return managed != nullptr && managed->moves() ? managed : nullptr;
+}
+
+/// Keeps on the device what launches of the graph that was read as `read` could use unseen.
+Status pin_unseen(ManagedContext& managed, const ReadGraph& read, bool device_launches) {
+  if (device_launches) {
+    const Status status = managed.pins().pin(read.words.all(), kLaunchedByDevice);
+    if (status != Status::kOk) return status;
+  }
+  return read.complete ? Status::kOk : managed.pins().pin(managed.noted_words().all(), kIncomplete);
+}
+
+/// Reads `graph`, has the driver take its nodes through `call`, and hands what was read to
+/// `remember(read, result of the call)`.
+template <typename Call, typename Remember>
+CUresult take_graph(CUgraph graph, bool device_launches, const Call& call,
+                    const Remember& remember) noexcept {
+  ManagedContext* const managed = moving_context();
+  if (managed == nullptr) return call();
+  try {
+    ReadGraph read = read_graph(*managed, graph);
+    const Status status = pin_unseen(*managed, read, device_launches);
+    if (status != Status::kOk) return managed->failure(status, CallKind::kAllocation);
+    // The driver may look the addresses of copies and fills up again. If they do not fit together,
+    // it has to do without.
+    UseToken token;
+    (void)managed->residency().begin_hold(read.checked, token);
+    const CUresult result = call();
+    managed->residency().end_hold(token);
+    remember(*managed, std::move(read), result);
+    return result;
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+template <typename Call>
+CUresult instantiate(CUgraphExec* executable, CUgraph graph, unsigned long long flags,
+                     const Call& call) noexcept {
+  const bool device_launches = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0;
+  return take_graph(
+      graph, device_launches, [&] { return change_passthrough(PassthroughChange::kGrowth, call); },
+      [executable](ManagedContext& managed, ReadGraph read, CUresult result) {
+        if (result != CUDA_SUCCESS) return;
+        try {
+          managed.graphs().instantiated(*executable, std::move(read.words), read.nodes);
+        } catch (const std::bad_alloc&) {
+          // A launch of it would use buffers that nobody knows of.
+          (void)driver().cuGraphExecDestroy(*executable);
+          throw;
+        }
+      });
+}
+
+template <typename Call>
+CUresult update(CUgraphExec executable, CUgraph graph, const Call& call) noexcept {
+  return take_graph(
+      graph, false, call, [executable](ManagedContext& managed, ReadGraph read, CUresult result) {
+        managed.graphs().updated(executable, std::move(read.words), result != CUDA_SUCCESS);
+      });
+}
+
+/// Has the driver give the node `node` the graph `child` through `call`.
+template <typename Call>
+CUresult change_child(CUgraphExec executable, CUgraphNode node, CUgraph child,
+                      const Call& call) noexcept {
+  return take_graph(child, false, call,
+                    [=](ManagedContext& managed, ReadGraph read, CUresult result) {
+                      if (result != CUDA_SUCCESS) return;
+                      managed.graphs().child_changed(executable, node, std::move(read.words));
+                    });
+}
+
+/// Launches through `call`, behind what it has to wait for, and times that for the trace if it is
+/// its turn.
+template <typename Call>
+CUresult timed_graph(ManagedContext& managed, KernelId graph, const UseToken& token,
+                     StreamHandle stream, const Call& call) noexcept {
+  if (managed.kernel_timer() == nullptr) return call();
+  return timed_call(managed, graph, token, stream, call);
+}
+
+/// A launch of a graph uses all buffers that its nodes name, as a launch of a kernel does.
+template <typename Call>
+CUresult launch(CUgraphExec executable, StreamHandle stream, const Call& call) noexcept {
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr) return call();
+  if (managed->pins().has_pending()) [[unlikely]] {
+    const Status status = managed->pins().pin_pending();
+    if (status != Status::kOk) return managed->failure(status, CallKind::kSubmission);
+  }
+  ExecutableGraphs::Launch graph;
+  try {
+    graph = managed->graphs().find(executable);
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  }
+  if (graph.words == nullptr) {
+    trace_graph_launch(*managed, stream);
+    return call();
+  }
+  if (!managed->can_order(stream)) [[unlikely]] {
+    if (is_captured(stream)) {
+      return make_node(*managed, *graph.words, {}, CallKind::kSubmission, call);
+    }
+    const Status status = managed->pins().pin(*graph.words, kUnordered);
+    if (status != Status::kOk) return managed->failure(status, CallKind::kSubmission);
+    return call();
+  }
+  UseToken token;
+  const Status status = managed->residency().begin_launch(graph.id, *graph.words, stream, token);
+  if (status != Status::kOk) return managed->failure(status, CallKind::kSubmission);
+  trace_launch(*managed, graph.id, stream, token);
+  const CUresult result = timed_graph(*managed, graph.id, token, stream, call);
+  managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
+  return result;
+}
+
+}  // namespace
+
+CUresult note_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& named) noexcept {
+  if (named.managed() == nullptr || !named.managed()->moves()) return CUDA_SUCCESS;
+  const auto words = named.words().words();
+  try {
+    named.managed()->graphs().node_changed(graph, node, {words.begin(), words.end()});
+    return CUDA_SUCCESS;
+  } catch (const std::bad_alloc&) {
+    (void)named.managed()->pins().pin(words, kIncomplete);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+CUresult hook::cuGraphInstantiate(CUgraphExec* phGraphExec, CUgraph hGraph,
+                                  CUgraphNode* phErrorNode, char* logBuffer,
+                                  size_t bufferSize) noexcept {
+  return instantiate(phGraphExec, hGraph, 0, [&] {
+    return driver().cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  });
+}
+CUresult hook::cuGraphInstantiate_v2(CUgraphExec* phGraphExec, CUgraph hGraph,
+                                     CUgraphNode* phErrorNode, char* logBuffer,
+                                     size_t bufferSize) noexcept {
+  return instantiate(phGraphExec, hGraph, 0, [&] {
+    return driver().cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  });
+}
+CUresult hook::cuGraphInstantiateWithFlags(CUgraphExec* phGraphExec, CUgraph hGraph,
+                                           unsigned long long flags) noexcept {
+  return instantiate(phGraphExec, hGraph, flags, [&] {
+    return driver().cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags);
+  });
+}
+CUresult hook::cuGraphInstantiateWithParams(
+    CUgraphExec* phGraphExec, CUgraph hGraph,
+    CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams) noexcept {
+  const auto flags = instantiateParams != nullptr ? instantiateParams->flags : 0;
+  return instantiate(phGraphExec, hGraph, flags, [&] {
+    return driver().cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams);
+  });
+}
+CUresult hook::cuGraphInstantiateWithParams_ptsz(
+    CUgraphExec* phGraphExec, CUgraph hGraph,
+    CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams) noexcept {
+  const auto flags = instantiateParams != nullptr ? instantiateParams->flags : 0;
+  return instantiate(phGraphExec, hGraph, flags, [&] {
+    return driver().cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams);
+  });
+}
+
+CUresult hook::cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
+                                 CUgraphNode* hErrorNode_out,
+                                 CUgraphExecUpdateResult* updateResult_out) noexcept {
+  return update(hGraphExec, hGraph, [&] {
+    return driver().cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+  });
+}
+CUresult hook::cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
+                                    CUgraphExecUpdateResultInfo* resultInfo) noexcept {
+  return update(hGraphExec, hGraph,
+                [&] { return driver().cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo); });
+}
+
+CUresult hook::cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                  CUgraph childGraph) noexcept {
+  return change_child(hGraphExec, hNode, childGraph, [&] {
+    return driver().cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph);
+  });
+}
+
+CUresult hook::cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                        CUgraphNodeParams* nodeParams) noexcept {
+  const auto call = [&] {
+    return driver().cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams);
+  };
+  if (nodeParams != nullptr && nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH) {
+    return change_child(hGraphExec, hNode, nodeParams->graph.graph, call);
+  }
+  NamedWords named;
+  named.add(nodeParams);
+  return submit_node_of(hGraphExec, hNode, named, call);
+}
+
+CUresult hook::cuGraphExecDestroy(CUgraphExec hGraphExec) noexcept {
+  // Before: its handle may be another one's as soon as it is gone.
+  if (ManagedContext* const managed = moving_context()) managed->graphs().destroyed(hGraphExec);
+  return change_passthrough(PassthroughChange::kFree,
+                            [&] { return driver().cuGraphExecDestroy(hGraphExec); });
+}
+
+CUresult hook::cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) noexcept {
+  return launch(hGraphExec, stream_handle(hStream, kLegacyDefault),
+                [&] { return driver().cuGraphLaunch(hGraphExec, hStream); });
+}
+CUresult hook::cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream) noexcept {
+  return launch(hGraphExec, stream_handle(hStream, kPerThreadDefault),
+                [&] { return driver().cuGraphLaunch_ptsz(hGraphExec, hStream); });
+}
+
+}  // namespace superpipe

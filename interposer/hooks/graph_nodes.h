@@ -1,0 +1,59 @@
+// Operations that become nodes of graphs, instead of being run.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "interposer/driver/codes.h"
+#include "interposer/driver/cuda_api.h"
+#include "interposer/hooks/named_words.h"
+#include "interposer/managed_context.h"
+#include "residency/use_token.h"
+
+namespace superpipe {
+
+/// Why buffers stay on the device that an operation names which events cannot order.
+inline constexpr char kUnordered[] = "used where events cannot order it";
+
+/// Calls the driver through `call`, which makes a node that names `words`: at a launch of its graph
+/// they will be used. Until then they need not be on the device, but for those that `checked`
+/// names, which the driver looks up in the call. They are noted all the same, for a graph of which
+/// the driver will not tell everything. `kind`: of the call.
+/// @return what `call` returned, or why a buffer could not be had.
+template <typename Call>
+CUresult make_node(ManagedContext& managed, std::span<const std::uint64_t> words,
+                   std::span<const std::uint64_t> checked, CallKind kind,
+                   const Call& call) noexcept {
+  Status status = managed.noted_words().add(words);
+  UseToken token;
+  if (status == Status::kOk) status = managed.residency().begin_hold(checked, token);
+  if (status != Status::kOk) return managed.failure(status, kind);
+  const CUresult result = call();
+  managed.residency().end_hold(token);
+  return result;
+}
+
+/// A call of class node: one that gives a node of a graph its parameters, which name `named`.
+template <typename Call>
+CUresult submit_node(const NamedWords& named, const Call& call) noexcept {
+  if (named.words().empty() || !named.managed()->moves()) return call();
+  if (named.words().failed() || named.checked().failed()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return make_node(*named.managed(), named.words().words(), named.checked().words(),
+                   CallKind::kAllocation, call);
+}
+
+/// The node `node` of the executable graph `graph` has other parameters now, which name `named`.
+/// @return CUDA_ERROR_OUT_OF_MEMORY if that cannot be remembered: its buffers stay on the device.
+CUresult note_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& named) noexcept;
+
+/// The same for the node `node` of the executable graph `graph`, which uses from then on what
+/// `named` has, and no longer what the node named before.
+template <typename Call>
+CUresult submit_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& named,
+                        const Call& call) noexcept {
+  const CUresult result = submit_node(named, call);
+  if (result == CUDA_SUCCESS) return note_node_of(graph, node, named);
+  return result;
+}
+
+}  // namespace superpipe
