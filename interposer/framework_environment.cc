@@ -1,7 +1,7 @@
 #include "interposer/framework_environment.h"
 
+#include <algorithm>
 #include <cstdlib>
-#include <string_view>
 
 namespace superpipe {
 namespace {
@@ -16,7 +16,58 @@ bool agrees(const char* name, std::string_view word) noexcept {
   return value == nullptr || std::string_view(value).find(word) != std::string_view::npos;
 }
 
+// PyTorch ignores blanks.
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n";
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+/// Whether `option` is NAME:VALUE, with any blanks.
+bool is_option(std::string_view option, std::string_view name, std::string_view value) {
+  const std::size_t colon = option.find(':');
+  return colon != std::string_view::npos && trimmed(option.substr(0, colon)) == name &&
+         trimmed(option.substr(colon + 1)) == value;
+}
+
 }  // namespace
+
+// Lists in brackets have commas of their own, and no option that is looked for here.
+std::optional<std::string> without_expandable_segments(std::string_view options, bool async) {
+  const bool has_backend = options.find("backend") != std::string_view::npos;
+  std::string kept;
+  bool changed = false;
+  bool is_first = true;
+  for (std::size_t begin = 0; begin <= options.size();) {
+    const std::size_t end = std::min(options.find(',', begin), options.size());
+    const std::string_view option = options.substr(begin, end - begin);
+    const bool expands = is_option(option, "expandable_segments", "True");
+    const char* const instead =
+        async && !has_backend && !changed ? "backend:cudaMallocAsync" : "expandable_segments:False";
+    if (!is_first) kept += ',';
+    kept += expands ? instead : option;
+    changed = changed || expands;
+    is_first = false;
+    begin = end + 1;
+  }
+  if (!changed) return std::nullopt;
+  return kept;
+}
+
+std::vector<std::string> override_expandable_segments(bool async) {
+  std::vector<std::string> lines;
+  for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
+    const char* const value = std::getenv(name);
+    const auto kept = value != nullptr ? without_expandable_segments(value, async) : std::nullopt;
+    if (!kept) continue;
+    ::setenv(name, kept->c_str(), /*overwrite=*/1);
+    lines.push_back(std::string(name) + " is " + *kept +
+                    " now: with expandable_segments:True tensors would be virtual memory of the "
+                    "program's own, which cannot be moved");
+  }
+  return lines;
+}
 
 bool set_framework_allocators() noexcept {
   const bool agreed = agrees("PYTORCH_ALLOC_CONF", "cudaMallocAsync") &&

@@ -1,7 +1,22 @@
 // The frameworks' own allocators, told to leave the caching to us.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
 namespace superpipe {
+
+/// The value `options` of one of PyTorch's two allocator variables without expandable segments:
+/// these are virtual memory of the program's own, which superpipe cannot move. All other options
+/// stay. `async`: PyTorch shall allocate each tensor by itself, unless the options name a backend.
+/// @return nullopt if there is nothing to change.
+std::optional<std::string> without_expandable_segments(std::string_view options, bool async);
+
+/// Takes expandable segments out of the variables that the user has set. Not thread-safe: called
+/// before the program starts. @return a line for the user for each variable that was changed.
+std::vector<std::string> override_expandable_segments(bool async);
 
 /// Sets the variables that make PyTorch, TensorFlow and JAX allocate each tensor through
 /// cuMemAllocAsync (docs/design.md, "Getting in front of the driver"), where the user has not set

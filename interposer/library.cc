@@ -75,6 +75,9 @@ __attribute__((constructor)) void start() {
       offer_to_nvtx();
       open_libunwind();
     }
+    for (const std::string& line : override_expandable_segments(configuration.async_allocators)) {
+      log_line(LogLevel::kWarning, line);
+    }
     if (configuration.async_allocators) {
       read.configuration.async_allocators = set_framework_allocators();
     }

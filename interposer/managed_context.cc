@@ -392,6 +392,23 @@ void ManagedContext::note_free() noexcept {
   }
 }
 
+void ManagedContext::note_own_pages(Bytes size) noexcept {
+  if (!moves()) return;
+  const std::uint64_t before = own_pages_.fetch_add(size.count(), std::memory_order_relaxed);
+  const std::uint64_t most = headroom_.count();
+  if (before > most || before + size.count() <= most) return;
+  try {
+    log_line(
+        LogLevel::kWarning,
+        "the program asks for virtual memory of its own (cuMemCreate), for more than " +
+            format_bytes(headroom_) +
+            " so far: that counts against the budget and cannot be moved. PyTorch does so with "
+            "expandable_segments:True, where the program sets it itself");
+  } catch (const std::bad_alloc&) {
+    // It goes unsaid.
+  }
+}
+
 RunFigures ManagedContext::figures() const {
   RunFigures figures;
   figures.policy = configuration_.policy;

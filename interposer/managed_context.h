@@ -136,6 +136,10 @@ class ManagedContext {
   /// A managed buffer is about to be freed. Programs free everything before they end, and what was
   /// learned of their layers then describes nothing: remembers it, at most ten times a second.
   void note_free() noexcept;
+  /// The program has asked for `size` bytes of pages of its own on the device. Once it has asked
+  /// for more than the headroom, in all, says that these cannot be moved: its author may not know
+  /// that it has any.
+  void note_own_pages(Bytes size) noexcept;
   void count_launch_without_buffers() noexcept {
     launches_without_buffers_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -190,6 +194,7 @@ class ManagedContext {
   std::unique_ptr<BudgetRequests> requests_;
   LaunchOverheadMeter overhead_;
   std::atomic<std::uint64_t> launches_without_buffers_{0};
+  std::atomic<std::uint64_t> own_pages_{0};  ///< bytes that the program asked for, freed or not
 
   std::atomic<std::int64_t> next_note_ns_{0};
   mutable std::mutex noted_mutex_;

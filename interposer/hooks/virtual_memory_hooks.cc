@@ -25,7 +25,9 @@ CUresult hook::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
   if (managed == nullptr || handle == nullptr || !lie_on_managed_device(*managed, prop)) {
     return call();
   }
-  return allocate_passthrough(managed, Bytes{size}, call);
+  const CUresult result = allocate_passthrough(managed, Bytes{size}, call);
+  managed->note_own_pages(Bytes{size});
+  return result;
 }
 
 CUresult hook::cuMemUnmap(CUdeviceptr ptr, size_t size) noexcept {

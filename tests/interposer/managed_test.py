@@ -102,6 +102,13 @@ class ManagedTest(ManagedCase):
                 self.assert_within_budget(run, mib, unseen=HEADROOM)
                 self.assertEqual(run.statistics["headroom_bytes"], HEADROOM)
 
+    def test_virtual_memory_of_the_programs_own_is_said_once_when_it_is_more_than_the_headroom(self):
+        self.assert_moved(self.assert_same("own_pages", 1, SUPERPIPE_GPU_MEM="14M"))
+        run = self.assert_same("own_pages", 3, says=None, SUPERPIPE_GPU_MEM="18M")
+        self.assertRegex(run.errors, r"\Asuperpipe: the program asks for virtual memory of its own \(cuMemCreate\), for "
+                         r"more than 2 MiB so far: .* cannot be moved.*expandable_segments:True.*\n\Z")
+        self.assert_same("own_pages", 3, SUPERPIPE_POLICY="resident")
+
     def test_the_summary_names_the_allocator_that_frameworks_use(self):
         for name, said in (({}, "async"), ({"PYTORCH_ALLOC_CONF": "backend:native"}, "native"),
                            ({"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, "async"),

@@ -258,6 +258,21 @@ class StartTest(unittest.TestCase):
         result = run("environment", "TF_GPU_ALLOCATOR", TF_GPU_ALLOCATOR="mine")
         self.assertEqual(result.stdout, "mine\n")
 
+    def test_expandable_segments_are_overridden_and_that_is_said(self):
+        for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+            for allocator, instead in (("async", "backend:cudaMallocAsync"), ("native", "expandable_segments:False")):
+                with self.subTest((name, allocator)):
+                    result = run("environment", name, SUPERPIPE_ALLOCATOR=allocator,
+                                 **{name: "max_split_size_mb:64,expandable_segments:True"})
+                    self.assertEqual(result.stdout, f"max_split_size_mb:64,{instead}\n")
+                    self.assert_one_line(result.stderr, f"{name} is max_split_size_mb:64,{instead} now",
+                                         "expandable_segments:True")
+        for variables in ({"PYTORCH_ALLOC_CONF": "expandable_segments:False"},
+                          {"PYTORCH_ALLOC_CONF": "expandable_segments:True", "SUPERPIPE_OFF": 1}):
+            with self.subTest(variables):
+                result = run("environment", "PYTORCH_ALLOC_CONF", **variables)
+                self.assertEqual((result.stdout, result.stderr), (variables["PYTORCH_ALLOC_CONF"] + "\n", ""))
+
     def test_frameworks_are_left_alone_when_native_or_off(self):
         for variables in ({"SUPERPIPE_ALLOCATOR": "native"}, {"SUPERPIPE_OFF": 1}):
             with self.subTest(variables):

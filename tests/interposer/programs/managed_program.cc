@@ -524,6 +524,22 @@ CUcontext current_context() {
   return context;
 }
 
+/// Memory that is made of pages of the program's own, `count` times 2 MiB, beside buffers.
+void own_pages(int count) {
+  const auto weights = load_layers(8);
+  const CUdeviceptr state = allocate();
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  for (int i = 0; i < count; ++i) {
+    CUmemGenericAllocationHandle pages{};
+    CHECK(cuMemCreate(&pages, kBytes, &properties, 0));
+  }
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  for (const CUdeviceptr weight : weights) accumulate(state, weight, 0.5f);
+  print_buffer("state", state);
+}
+
 /// Passes that do the same each time, and then nothing for a while: what superpipe adds to a pass
 /// or to a moment shows when there are more of them.
 void steady(int passes, int idle_ms, bool small_copies) {
@@ -608,6 +624,8 @@ int main(int count, char** arguments) {
     late_code(arguments[3]);
   } else if (scenario == "second_copy") {
     second_copy(arguments[3]);
+  } else if (scenario == "own_pages") {
+    own_pages(std::atoi(arguments[3]));
   } else if (scenario == "steady") {
     if (count < 6) return 2;
     steady(std::atoi(arguments[3]), std::atoi(arguments[4]), std::string(arguments[5]) == "yes");
