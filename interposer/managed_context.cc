@@ -42,6 +42,20 @@ std::string missing_support(CUdevice device) {
   return "";
 }
 
+/// What a context can have taken of the `used` bytes that the device holds as it is made. The
+/// device does not say whose they are. A context takes some hundreds of megabytes, code that was
+/// loaded with it included, unless all code of all libraries is.
+Bytes bytes_of_context(Bytes used, Bytes total) {
+  constexpr Bytes kMostOfAContext = 1_GiB;
+  constexpr std::uint64_t kMostOfEagerCode = 16;  // one part of the device in so many
+  if (used <= kMostOfAContext) return used;
+  CUmoduleLoadingMode mode = CU_MODULE_EAGER_LOADING;
+  const bool is_lazy =
+      driver().cuModuleGetLoadingMode(&mode) == CUDA_SUCCESS && mode == CU_MODULE_LAZY_LOADING;
+  const Bytes with_code = is_lazy ? Bytes{} : Bytes{total.count() / kMostOfEagerCode};
+  return std::min(used, std::max(kMostOfAContext, with_code));
+}
+
 // Of a budget that nobody asked for, no default takes more than one part in eight: a program that
 // finds little free memory shall run all the same.
 Bytes headroom_of(const Configuration& configuration, Bytes device_total, Bytes budget) {
@@ -81,7 +95,7 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
   if (std::string missing = missing_support(device); !missing.empty()) {
     return {nullptr, std::move(missing)};
   }
-  const Bytes context_bytes{total - std::min(free, total)};
+  const Bytes context_bytes = bytes_of_context(Bytes{total - std::min(free, total)}, Bytes{total});
   Bytes budget;
   if (configuration.gpu_mem) {
     const Bytes asked = configuration.gpu_mem->resolve(Bytes{total});

@@ -156,6 +156,17 @@ class ManagedTest(ManagedCase):
         self.assertIn("SUPERPIPE_GPU_MEM is 1 MiB", run.errors)
         self.assertIsNone(run.statistics)
 
+    def test_what_other_processes_hold_is_not_taken_for_the_context(self):
+        # Whose it is the device does not say; a context takes 1 GiB at most. The rest is the budget of other tests.
+        others = {"SIMGPU_MEMORY": "8G", "SIMGPU_OTHER_BYTES": "5G"}
+        run = self.assert_same("forward", SUPERPIPE_GPU_MEM="1036M", **others)
+        self.assert_moved(run)
+        self.assertEqual(run.statistics["context_bytes"], 1024 * MIB)
+        # A context of less than that, and nothing else, is what it is.
+        run = self.assert_same("forward", SUPERPIPE_GPU_MEM="112M", SIMGPU_MEMORY="8G", SIMGPU_CONTEXT_BYTES="100M")
+        self.assert_moved(run)
+        self.assertEqual(run.statistics["context_bytes"], 100 * MIB)
+
     def test_a_budget_below_the_context_fails_allocations_when_strict(self):
         run = self.run_managed("forward", SUPERPIPE_GPU_MEM="1M", SUPERPIPE_STRICT=1)
         self.assertEqual(run.code, 1)
