@@ -4,6 +4,15 @@
 #include <utility>
 
 namespace superpipe {
+namespace {
+
+// Sorts the words and drops those that are there twice.
+void keep_once(GraphWords::Words& words) {
+  std::sort(words.begin(), words.end());
+  words.erase(std::unique(words.begin(), words.end()), words.end());
+}
+
+}  // namespace
 
 void GraphWords::set(CUgraphNode node, Words words) {
   if (!set_known(node, words)) nodes_[node] = std::move(words);
@@ -34,13 +43,13 @@ void GraphWords::set_child(CUgraphNode node, GraphWords graph) {
 void GraphWords::add(const Words& words) {
   Words& unknown = nodes_[nullptr];
   unknown.insert(unknown.end(), words.begin(), words.end());
+  keep_once(unknown);
 }
 
 GraphWords::Words GraphWords::all() const {
   Words words;
   append_to(words);
-  std::sort(words.begin(), words.end());
-  words.erase(std::unique(words.begin(), words.end()), words.end());
+  keep_once(words);
   return words;
 }
 
