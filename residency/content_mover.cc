@@ -50,7 +50,7 @@ bool ContentMover::fetch(PieceId id, bool demand) {
       return postpone(id, demand);
     }
     const bool copies = buffer.has_host_content();
-    status = page.ok() ? attach(id, std::move(*page)) : page.status();
+    status = page.ok() ? attach(id, std::move(*page), demand) : page.status();
     if (status == Status::kOk && copies) {
       core_.counters.h2d_bytes += buffer.content_of(id.index);
       // A launch that came to wait for it meanwhile has made it a demand.
@@ -114,7 +114,7 @@ Status ContentMover::remap(PieceId id) {
   return status;
 }
 
-Status ContentMover::attach(PieceId id, Page page) noexcept {
+Status ContentMover::attach(PieceId id, Page page, bool demand) noexcept {
   Buffer& buffer = core_.buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
   const auto begun = core_.now();
@@ -161,14 +161,13 @@ Status ContentMover::attach(PieceId id, Page page) noexcept {
     core_.timeline->add_when(filled.done, Timeline::Kind::kFetchEnd, core_.now(), id.buffer, bytes);
   }
   if (core_.trace) {
-    const bool demand = piece.want == Want::kDemand;
     core_.trace->add(core_.now(), filled.done,
                      TraceFetch{{},
                                 id.buffer,
                                 buffer.offset_of(id.index),
                                 content ? content.size : Bytes{},
                                 bytes,
-                                demand});
+                                demand || piece.want == Want::kDemand});
     core_.trace_memory();
   }
   piece.clean_at = buffer.writes;

@@ -28,8 +28,9 @@ class ContentMover {
   bool fetch(PieceId id, bool demand) REQUIRES(manager_lock);
 
   /// Fills `page` with the piece's content and maps it. REQUIRES: kFetching; afterwards it is kIn
-  /// or, on failure, kOut, and the page is the pool's.
-  Status attach(PieceId id, Page page) noexcept REQUIRES(manager_lock);
+  /// or, on failure, kOut, and the page is the pool's. `demand`: a launch waited for it when it was
+  /// begun, as traces tell.
+  Status attach(PieceId id, Page page, bool demand = false) noexcept REQUIRES(manager_lock);
 
   /// Makes what is in place of a cached buffer, taken out of the cache, as new for `stream`.
   Status renew(BufferId id, std::optional<StreamHandle> stream) REQUIRES(manager_lock);
