@@ -36,18 +36,28 @@ class InContext {
   bool is_current_ = false;
 };
 
-/// InContext, and in relaxed capture mode: while any thread captures a graph, the driver forbids
-/// calls that are unsafe for captures to threads in another mode.
-class InRelaxedContext {
+/// The thread in relaxed capture mode for calls of our own: while any thread captures a graph, the
+/// driver forbids calls that are unsafe for captures to threads in another mode, and ends the
+/// capture at one.
+class RelaxedCaptureMode {
  public:
-  explicit InRelaxedContext(CUcontext context) noexcept : in_context_(context) {
-    exchanged_ = driver().cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
-  }
-  ~InRelaxedContext() {
+  RelaxedCaptureMode() noexcept
+      : exchanged_(driver().cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS) {}
+  ~RelaxedCaptureMode() {
     if (exchanged_) driver().cuThreadExchangeStreamCaptureMode(&mode_);
   }
-  InRelaxedContext(const InRelaxedContext&) = delete;
-  InRelaxedContext& operator=(const InRelaxedContext&) = delete;
+  RelaxedCaptureMode(const RelaxedCaptureMode&) = delete;
+  RelaxedCaptureMode& operator=(const RelaxedCaptureMode&) = delete;
+
+ private:
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  bool exchanged_;
+};
+
+/// InContext, and in relaxed capture mode.
+class InRelaxedContext {
+ public:
+  explicit InRelaxedContext(CUcontext context) noexcept : in_context_(context) {}
 
   /// False if the driver refused, because the context has been destroyed. (It may also let
   /// destroyed ones be current.)
@@ -55,8 +65,7 @@ class InRelaxedContext {
 
  private:
   InContext in_context_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-  bool exchanged_ = false;
+  RelaxedCaptureMode mode_;
 };
 
 }  // namespace superpipe

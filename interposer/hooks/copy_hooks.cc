@@ -3,6 +3,7 @@
 #include <memory>
 #include <new>
 
+#include "interposer/driver/in_context.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/hooks/memory_kind.h"
@@ -28,6 +29,7 @@ void run_queued_copy(void* user_data) {
 }
 
 bool is_idle(StreamHandle stream) noexcept {
+  const RelaxedCaptureMode mode;
   return driver().cuStreamQuery(driver_stream(stream)) == CUDA_SUCCESS;
 }
 

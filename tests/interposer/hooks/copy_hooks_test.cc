@@ -118,6 +118,25 @@ TEST_F(CopyHooksTest, KeepsWhatAPageableSourceHeldWhenItHasToWait) {
   EXPECT_EQ(back_[0], 'f');
 }
 
+CUstreamCaptureMode capture_mode;
+
+// The driver ends a global capture of another thread at a query in another mode.
+TEST_F(CopyHooksTest, AsksAboutStreamsInRelaxedCaptureMode) {
+  const CUdeviceptr out = buffer_out_of_device();
+  capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  driver().cuThreadExchangeStreamCaptureMode = [](CUstreamCaptureMode* mode) {
+    std::swap(*mode, capture_mode);
+    return CUDA_SUCCESS;
+  };
+  driver().cuStreamQuery = [](CUstream) {
+    EXPECT_EQ(capture_mode, CU_STREAM_CAPTURE_MODE_RELAXED);
+    return CUDA_ERROR_NOT_READY;
+  };
+  EXPECT_EQ(hook::cuMemcpyHtoDAsync_v2(out, content_.data(), content_.size(), kStream),
+            CUDA_SUCCESS);
+  EXPECT_EQ(capture_mode, CU_STREAM_CAPTURE_MODE_GLOBAL) << "it is the program's again";
+}
+
 TEST_F(CopyHooksTest, CopiesAtOnceOnAnIdleStreamThatWaitsForNoOther) {
   const CUdeviceptr out = buffer_out_of_device();
   driver().cuStreamGetFlags = [](CUstream, unsigned* flags) {
