@@ -35,7 +35,7 @@ class TracedProgramBuilder final : public TraceVisitor {
     const auto number = static_cast<std::uint32_t>(program_.footprints_.size());
     live_[event.buffer] = number;
     program_.footprints_.push_back(event.footprint);
-    sizes_.push_back(event.size);
+    program_.sizes_.push_back(event.size);
     copied_in_.emplace_back();
     written_back_.push_back(false);
     live_bytes_ += event.footprint;
@@ -43,7 +43,6 @@ class TracedProgramBuilder final : public TraceVisitor {
     TracedStep step;
     step.kind = TracedStep::Kind::kAllocate;
     step.buffer = number;
-    step.size = event.size;
     add(when, step);
   }
   void on_free(const TraceMoment& when, const TraceFree& event) override {
@@ -82,13 +81,13 @@ class TracedProgramBuilder final : public TraceVisitor {
   void on_copy(const TraceMoment& when, const TraceCopy& event) override {
     const auto buffer = live_.find(event.buffer);
     if (buffer == live_.end()) return;
-    const Bytes whole = sizes_[buffer->second];
+    const Bytes whole = program_.sizes_[buffer->second];
     if (event.offset > whole || event.size > whole - event.offset) return;
     TracedStep step;
     step.kind = event.to_device ? TracedStep::Kind::kCopyIn : TracedStep::Kind::kCopyOut;
     step.buffer = buffer->second;
-    step.offset = event.offset;
-    step.size = event.size;
+    step.part = static_cast<std::uint32_t>(program_.parts_.size());
+    program_.parts_.push_back({event.offset, event.size});
     if (event.to_device) copied_in_[buffer->second] += event.size;
     add(when, step);
   }
@@ -142,8 +141,8 @@ class TracedProgramBuilder final : public TraceVisitor {
     program_.ending_ = ending;
     program_.end_time_ = last_time_;
     program_.run_.seconds = static_cast<double>(last_time_ - first_time_) * 1e-9;
-    for (std::size_t buffer = 0; buffer < sizes_.size(); ++buffer) {
-      const bool is_loaded = copied_in_[buffer].count() >= sizes_[buffer].count() / 2;
+    for (std::size_t buffer = 0; buffer < program_.sizes_.size(); ++buffer) {
+      const bool is_loaded = copied_in_[buffer].count() >= program_.sizes_[buffer].count() / 2;
       program_.written_.push_back(!is_loaded || written_back_[buffer]);
     }
     give_times();
@@ -333,7 +332,6 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::unordered_map<TraceIndex, std::uint32_t> kernels_;  ///< by the trace's index
   std::vector<std::string> kernel_names_;
   std::unordered_map<BufferId, std::uint32_t> live_;
-  std::vector<Bytes> sizes_;      ///< by buffer
   std::vector<Bytes> copied_in_;  ///< by buffer: what the program copied to it
   std::vector<bool> written_back_;
   std::unordered_map<std::uint32_t, std::uint32_t> evictions_;

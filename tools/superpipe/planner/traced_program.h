@@ -26,8 +26,13 @@ struct TracedStep {
   std::uint32_t kernel = 0;  ///< kLaunch: index among the kernels
   float host_us = 0;         ///< what the program's thread did before, without waiting
   float compute_us = 0;      ///< kLaunch and kUse: on the device
-  Bytes offset{};            ///< copies
-  Bytes size{};              ///< copies and kAllocate
+  std::uint32_t part = 0;    ///< kCopyIn and kCopyOut: of the buffer, for TracedProgram::part()
+};
+
+/// What of a buffer is copied.
+struct TracedPart {
+  Bytes offset;
+  Bytes size;
 };
 
 /// What was measured while the trace was recorded.
@@ -70,6 +75,10 @@ class TracedProgram {
   [[nodiscard]] std::span<const std::uint32_t> names(const TracedStep& step) const {
     return std::span(names_).subspan(step.buffer, step.names);
   }
+  /// What a copy copies. REQUIRES: `step` is one.
+  [[nodiscard]] const TracedPart& part(const TracedStep& step) const { return parts_[step.part]; }
+  /// The buffer's bytes, as the program asked for them.
+  [[nodiscard]] Bytes size(std::uint32_t buffer) const { return sizes_[buffer]; }
   /// Whether launches are taken to write the buffer.
   [[nodiscard]] bool is_written(std::uint32_t buffer) const { return written_[buffer]; }
   [[nodiscard]] Bytes footprint(std::uint32_t buffer) const { return footprints_[buffer]; }
@@ -105,6 +114,8 @@ class TracedProgram {
 
   std::vector<TracedStep> steps_;
   std::vector<std::uint32_t> names_;
+  std::vector<TracedPart> parts_;
+  std::vector<Bytes> sizes_;       ///< by buffer
   std::vector<Bytes> footprints_;  ///< by buffer
   std::vector<bool> written_;
   std::vector<std::uint64_t> kernels_;

@@ -123,16 +123,16 @@ void TracedWorkload::run_steps(virtual_time::Program& program, std::size_t begin
     program.work(Microseconds{step.host_us});
     switch (step.kind) {
       case TracedStep::Kind::kAllocate:
-        handles_[step.buffer] = program.allocate(step.size);
+        handles_[step.buffer] = program.allocate(traced_.size(step.buffer));
         break;
       case TracedStep::Kind::kFree:
         program.free(handles_[step.buffer]);
         break;
       case TracedStep::Kind::kCopyIn:
-        program.copy_in(handles_[step.buffer], step.offset, step.size);
+        program.copy_in(handles_[step.buffer], traced_.part(step).offset, traced_.part(step).size);
         break;
       case TracedStep::Kind::kCopyOut:
-        program.copy_out(handles_[step.buffer], step.offset, step.size);
+        program.copy_out(handles_[step.buffer], traced_.part(step).offset, traced_.part(step).size);
         break;
       case TracedStep::Kind::kUse:
         program.use(named(step), Microseconds{step.compute_us});
