@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -40,6 +42,26 @@ std::string name_of_program() {
   std::string name;
   std::getline(file, name);
   return name;
+}
+
+// Launchers of parallel programs give each process its number in one of these: torchrun and what
+// follows it, Open MPI, other implementations of PMI (MPICH), and Slurm.
+constexpr std::array kRankVariables = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                       "SLURM_PROCID"};
+
+// Processes start in another order each time, and have other ids: what is the same is the rank, and
+// the command line, which of ranks may name other ports or folders.
+std::string place_of_process() {
+  for (const char* const variable : kRankVariables) {
+    const char* const rank = std::getenv(variable);
+    if (rank != nullptr && *rank != '\0') {
+      return std::string(variable) + '=' + rank + ' ' + name_of_program();
+    }
+  }
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string command{std::istreambuf_iterator<char>(file), {}};
+  std::ranges::replace(command, '\0', ' ');
+  return command;
 }
 
 std::uint64_t now_in_nanoseconds() {
@@ -176,7 +198,8 @@ void CopyRecorder::write_line(const std::string& line) {
       if (file_ >= 0 || errno != EEXIST) break;
       path_ = name + '.' + std::to_string(n);
     }
-    text = copies_header(::getpid(), now_in_nanoseconds(), name_of_program()) + text;
+    text = copies_header(::getpid(), now_in_nanoseconds(), name_of_program()) +
+           place_line(place_of_process()) + text;
   }
   if (file_ < 0 || !append(text)) {
     has_failed_ = true;

@@ -13,7 +13,7 @@ namespace superpipe {
 namespace {
 
 constexpr std::string_view kCopiesMagic = "superpipe copies ";
-constexpr std::string_view kCopiesVersion = "2";
+constexpr std::string_view kCopiesVersion = "3";
 // More kernels and call sites than any program has: an index beyond is not one of ours.
 constexpr std::size_t kMostIndices = std::size_t{1} << 20;
 constexpr char kFrameSeparator = '\t';
@@ -104,6 +104,10 @@ bool read_copy(Words& words, bool is_seen, ProcessCopies& process) {
 bool read_line(std::string_view line, ProcessCopies& process) {
   Words words(line);
   const std::string_view kind = words.word();
+  if (kind == "place") {
+    process.place = words.rest();
+    return true;
+  }
   if (kind == "kernel") return read_kernel(words, process);
   if (kind == "site") return read_site(words, process);
   return (kind == "copy" || kind == "unseen") && read_copy(words, kind == "copy", process);
@@ -131,6 +135,8 @@ std::string copies_header(int pid, std::uint64_t started, const std::string& pro
   return std::string(kCopiesMagic) + std::string(kCopiesVersion) + ' ' + std::to_string(pid) + ' ' +
          std::to_string(started) + ' ' + on_one_line(program) + '\n';
 }
+
+std::string place_line(const std::string& place) { return "place " + on_one_line(place) + '\n'; }
 
 std::string kernel_line(std::size_t index, const std::string& name) {
   return "kernel " + std::to_string(index) + ' ' + on_one_line(name) + '\n';

@@ -1,9 +1,10 @@
 // What a process copied out of its device: the file that the library writes of it, and reads again
 // for `superpipe verify`.
 //
-// The file is text. Its first line is "superpipe copies 2 PID STARTED PROGRAM"; each other line is
+// The file is text. Its first line is "superpipe copies 3 PID STARTED PROGRAM"; each other line is
 // a fact of its own, so that what a process wrote before it died can be read. A copy that was
 // unseen when it was queued has a second line once it was seen:
+//     place PLACE
 //     kernel INDEX NAME
 //     site INDEX FRAME[<TAB>FRAME...]
 //     copy THREAD NUMBER BYTES SITE DIGEST [OFFSET BUFFER [KERNEL LAUNCH]]
@@ -55,6 +56,9 @@ struct ProcessCopies {
   int pid = 0;
   std::uint64_t started = 0;  ///< nanoseconds of the system's clock
   std::string program;
+  /// What tells the process from the others of its run, and is the same in each run of the program
+  /// if it can be: its rank, else its command line. Processes may have the same; empty: not told.
+  std::string place;
   std::vector<CopyRecord> copies;  ///< by thread, and then by number
   std::vector<std::string> kernels;
   /// Where the program asked for copies: frames, innermost first, as call sites of traces have them
@@ -70,6 +74,7 @@ struct ProcessCopies {
 
 /// The lines of the file, each with its end.
 [[nodiscard]] std::string copies_header(int pid, std::uint64_t started, const std::string& program);
+[[nodiscard]] std::string place_line(const std::string& place);
 [[nodiscard]] std::string kernel_line(std::size_t index, const std::string& name);
 /// `frames`: one a line.
 [[nodiscard]] std::string site_line(std::size_t index, const std::string& frames);

@@ -148,6 +148,27 @@ TEST_F(CopyRecorderTest, ContentDecidesOverTheDigest) {
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
+TEST_F(CopyRecorderTest, AProcessIsToldByItsRankAndElseByItsCommandLine) {
+  const auto place_of = [this](const std::string& prefix) {
+    CopyRecorder recorder(prefix);
+    CopyTarget target;
+    target.base = reinterpret_cast<const std::byte*>(back_.data());
+    target.width = 256;
+    target.source = device();
+    recorder.note_copy(target, StreamHandle{}, CopyMode::kSynchronous);
+    const auto read = read_copies(prefix + "." + std::to_string(::getpid()));
+    return std::holds_alternative<ProcessCopies>(read) ? std::get<ProcessCopies>(read).place : "";
+  };
+  (void)::unsetenv("SLURM_PROCID");
+  EXPECT_NE(place_of(path() + "-alone").find("interposer_test"), std::string::npos);
+  (void)::setenv("SLURM_PROCID", "7", 1);
+  EXPECT_EQ(place_of(path() + "-ranked"), "SLURM_PROCID=7 interposer_test");
+  (void)::setenv("RANK", "3", 1);
+  EXPECT_EQ(place_of(path() + "-launched"), "RANK=3 interposer_test");
+  (void)::unsetenv("RANK");
+  (void)::unsetenv("SLURM_PROCID");
+}
+
 TEST_F(CopyRecorderTest, CallSitesAreKnownAgain) {
   open_libunwind();
   volatile int times = 2;  // so that the compiler makes one call of the two

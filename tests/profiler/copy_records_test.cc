@@ -43,11 +43,12 @@ TEST_F(CopyRecordsTest, WhatIsWrittenIsRead) {
   const CopyRecord plain{1, 1, 3_KiB, 0, CopyDigest{~std::uint64_t{0}, 0}, std::nullopt};
   const CopyRecord unseen{2, 1, 1_KiB, 1, std::nullopt, std::nullopt};
   const ProcessCopies process =
-      read_well(header_ + kernel_line(0, "first") + kernel_line(1, "a\nname (int, float*)") +
-                site_line(2, "f+0x1 m+0x2\ng+0x3 n+0x4") + copy_line(whole) + copy_line(unseen) +
-                copy_line(plain));
+      read_well(header_ + place_line("python3 -m\ntrain") + kernel_line(0, "first") +
+                kernel_line(1, "a\nname (int, float*)") + site_line(2, "f+0x1 m+0x2\ng+0x3 n+0x4") +
+                copy_line(whole) + copy_line(unseen) + copy_line(plain));
   EXPECT_EQ(process.pid, 17);
   EXPECT_EQ(process.started, 1'000'000'007U);
+  EXPECT_EQ(process.place, "python3 -m train");
   EXPECT_EQ(process.program, "python3 -m train");
   EXPECT_EQ(process.kernels, (std::vector<std::string>{"first", "a name (int, float*)"}));
   ASSERT_EQ(process.copies.size(), 3U);  // by thread and number
@@ -75,7 +76,7 @@ TEST_F(CopyRecordsTest, ALineInWhichTheProcessDiedIsLeftOut) {
 TEST_F(CopyRecordsTest, OtherFilesAreRefusedInOneLineThatNamesThem) {
   const std::string digest(32, 'a');
   for (const std::string& text : std::vector<std::string>{
-           "", "\n", "hello\n", "superpipe copies 3 17 5 python3\n", "superpipe copies 2 x 5 p\n",
+           "", "\n", "hello\n", "superpipe copies 2 17 5 python3\n", "superpipe copies 3 x 5 p\n",
            header_ + "move 1 1 4\n", header_ + "copy 1 1 4 0\n",
            header_ + "copy 1 1 4 x " + digest + "\n", header_ + "copy 1 1 4 0 abc\n",
            header_ + "copy 1 1 4 0 " + digest + " 5\n", header_ + "copy 1 1 4 0 " + digest + "x\n",

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace superpipe::cli {
@@ -32,6 +34,40 @@ TEST(CopyComparison, RunsThatCopyTheSameAreTheSame) {
   EXPECT_FALSE(same.first.has_value());
   EXPECT_EQ(baseline.varying(), 0U);
   EXPECT_FALSE(baseline.is_unordered());
+}
+
+ProcessCopies process_at(const std::string& place, std::uint64_t content) {
+  ProcessCopies process;
+  process.place = place;
+  process.copies = {copy(1, 1, content)};
+  return process;
+}
+
+TEST(CopyComparison, ProcessesThatStartInAnotherOrderAreThoseOfTheirPlace) {
+  const RunCopies run = {process_at("RANK=0 python", 10), process_at("RANK=1 python", 20)};
+  const RunCopies swapped = {run[1], run[0]};
+  const CopyBaseline baseline(run, swapped);
+  EXPECT_EQ(baseline.varying(), 0U);
+  EXPECT_EQ(baseline.compare(swapped).compared, 2U);
+  EXPECT_EQ(baseline.compare(swapped).differing, 0U);
+  const RunCopies wrong = {process_at("RANK=1 python", 20), process_at("RANK=0 python", 11)};
+  const CopyComparison other = baseline.compare(wrong);
+  EXPECT_EQ(other.differing, 1U);
+  ASSERT_TRUE(other.first.has_value());
+  EXPECT_EQ(other.first->process, 0U);
+}
+
+TEST(CopyComparison, ProcessesOfOnePlaceOrOfNewOnesAreToldApartByTheirOrder) {
+  const RunCopies run = {process_at("serve", 10), process_at("serve", 20), process_at("at 1", 30)};
+  const RunCopies later = {process_at("at 2", 30), process_at("serve", 10), process_at("serve", 20),
+                           process_at("more", 40)};
+  const CopyBaseline baseline(run, run);
+  const CopyComparison other = baseline.compare(later);
+  EXPECT_EQ(other.compared, 3U);
+  EXPECT_EQ(other.differing, 1U);
+  ASSERT_TRUE(other.first.has_value());
+  EXPECT_EQ(other.first->kind, Kind::kAdditional);
+  EXPECT_EQ(other.first->process, 3U);
 }
 
 TEST(CopyComparison, TheFirstCopyWithOtherContentIsNamed) {

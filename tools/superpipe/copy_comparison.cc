@@ -50,35 +50,61 @@ bool is_earlier(const CopyDifference& a, const CopyDifference& b) {
 }  // namespace
 
 CopyBaseline::CopyBaseline(const RunCopies& first, const RunCopies& second) {
-  for (std::size_t index = 0; index < first.size(); ++index) {
-    Process process{first[index], {}, true};
+  for (const ProcessCopies& process : first) processes_.push_back({process, {}, true});
+  const std::vector<const ProcessCopies*> others_of = paired(second);
+  for (std::size_t index = 0; index < processes_.size(); ++index) {
+    Process& process = processes_[index];
     const std::vector<CopyRecord>& copies = process.copies.copies;
     const std::vector<CopyRecord> none;
-    const std::vector<CopyRecord>& others = index < second.size() ? second[index].copies : none;
+    const ProcessCopies* const same = others_of[index];
+    const std::vector<CopyRecord>& others = same != nullptr ? same->copies : none;
     process.ordered = are_alike(copies, others);
     auto counts = counted(others);
     for (std::size_t i = 0; i < copies.size(); ++i) {
       process.varies.push_back(process.ordered ? copies[i].digest != others[i].digest
                                                : !take(counts, copies[i]));
     }
-    processes_.push_back(std::move(process));
   }
+}
+
+std::vector<const ProcessCopies*> CopyBaseline::paired(const RunCopies& run) const {
+  std::vector<const ProcessCopies*> pairs(processes_.size());
+  std::vector<const ProcessCopies*> others;
+  for (const ProcessCopies& process : run) {
+    std::size_t index = 0;
+    while (index < pairs.size() &&
+           (pairs[index] != nullptr || processes_[index].copies.place != process.place)) {
+      ++index;
+    }
+    if (index < pairs.size()) {
+      pairs[index] = &process;
+    } else {
+      others.push_back(&process);
+    }
+  }
+  auto next = others.begin();
+  for (const ProcessCopies*& pair : pairs) {
+    if (pair == nullptr && next != others.end()) pair = *next++;
+  }
+  pairs.insert(pairs.end(), next, others.end());
+  return pairs;
 }
 
 CopyComparison CopyBaseline::compare(const RunCopies& run) const {
   CopyComparison result;
   const ProcessCopies none;
+  const std::vector<const ProcessCopies*> pairs = paired(run);
   for (std::size_t index = 0; index < processes_.size(); ++index) {
-    const ProcessCopies& other = index < run.size() ? run[index] : none;
+    const ProcessCopies& other = pairs[index] != nullptr ? *pairs[index] : none;
     if (processes_[index].ordered) {
       compare_in_order(index, other, result);
     } else {
       compare_as_set(index, other, result);
     }
   }
-  for (std::size_t index = processes_.size(); index < run.size(); ++index) {
-    for (const CopyRecord& copy : run[index].copies)
-      note(index, Kind::kAdditional, copy, run[index], result);
+  for (std::size_t index = processes_.size(); index < pairs.size(); ++index) {
+    for (const CopyRecord& copy : pairs[index]->copies)
+      note(index, Kind::kAdditional, copy, *pairs[index], result);
   }
   return result;
 }

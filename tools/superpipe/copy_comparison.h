@@ -41,11 +41,13 @@ struct CopyComparison {
 
 /// What a program copies out without superpipe, as far as two runs of it agree.
 ///
-/// Copies are told apart by their process, their thread and their number in it. Where the runs
-/// agree in number and size of all copies, each is compared with that of its place, but for those
-/// whose content is another in the second run. A process whose threads or copies come in another
-/// order, or of which others are made, in the second run is compared without order: what both runs
-/// have must be there.
+/// Copies are told apart by their process, their thread and their number in it. Processes of two
+/// runs are taken to be the same if they have the same place (ProcessCopies::place), in the order
+/// in which they began to copy where several have it; the others, if that order is the same. Where
+/// the runs agree in number and size of all copies, each is compared with that of its place, but
+/// for those whose content is another in the second run. A process whose threads or copies come in
+/// another order, or of which others are made, in the second run is compared without order: what
+/// both runs have must be there.
 class CopyBaseline {
  public:
   CopyBaseline(const RunCopies& first, const RunCopies& second);
@@ -75,6 +77,10 @@ class CopyBaseline {
   /// `of`: the copies of the process that made `copy`.
   static void note(std::size_t process, CopyDifference::Kind kind, const CopyRecord& copy,
                    const ProcessCopies& of, CopyComparison& into);
+
+  /// The processes of `run`: each at the place that the same one has here, and then the others.
+  /// Where there is none for one that is here, nullptr.
+  [[nodiscard]] std::vector<const ProcessCopies*> paired(const RunCopies& run) const;
 
   std::vector<Process> processes_;
 };
