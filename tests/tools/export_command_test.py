@@ -9,8 +9,10 @@ import os
 import pickle
 import pty
 import resource
+import signal
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -424,6 +426,22 @@ class Output(ExportCase):
                                    "csv", "-o", output], preexec_fn=limit_files, capture_output=True, text=True, timeout=60)
         self.assert_one_line(finished, PROBLEM, f"cannot write {output}: File too large")
         self.assertEqual([path.name for path in self.root.iterdir() if path.name.startswith("small")], [])
+
+    def test_signals_that_end_it_leave_nothing(self) -> None:
+        many = self.root / "many.sptrace"
+        self.write_trace(many, "20000")
+        output = self.root / "ended"
+        for ending in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(signal=ending.name):
+                export = subprocess.Popen([self.prefix / "bin" / "superpipe", "export", many, "--format", "csv", "-o", output],
+                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                part = self.root / f"ended.{export.pid}.part"
+                patience = time.monotonic() + 60
+                while not part.exists() and export.poll() is None and time.monotonic() < patience:
+                    time.sleep(0.001)
+                export.send_signal(ending)
+                self.assertEqual(export.wait(timeout=60), -ending)
+                self.assertEqual([path.name for path in self.root.iterdir() if path.name.startswith("ended")], [])
 
 
 class BadInput(ExportCase):

@@ -1,15 +1,59 @@
 #include "tools/superpipe/export_sink.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
 namespace superpipe::cli {
+namespace {
+
+constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+// What a signal that ends this program removes first; null: nothing. Its owner keeps the memory.
+std::atomic<const char*> unfinished_path{nullptr};
+static_assert(std::atomic<const char*>::is_always_lock_free, "a signal's handler reads it");
+std::array<struct sigaction, kEndingSignals.size()> actions_before{};
+
+// Calls nothing but what POSIX lets handlers call. Whoever waits for this program sees the signal.
+void remove_unfinished(int signal) {
+  const char* const path = unfinished_path.load();
+  if (path != nullptr) ::unlink(path);
+  (void)::signal(signal, SIG_DFL);
+  (void)::raise(signal);
+}
+
+// From now on signals that end programs remove the file at `path`; those that are ignored stay so.
+// A file beside another that is unfinished stays as it is.
+void remove_on_signals(const char* path) {
+  const char* none = nullptr;
+  if (!unfinished_path.compare_exchange_strong(none, path)) return;
+  for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
+    struct sigaction removing {};
+    removing.sa_handler = remove_unfinished;
+    (void)::sigaction(kEndingSignals[i], nullptr, &actions_before[i]);
+    if (actions_before[i].sa_handler == SIG_IGN) continue;
+    (void)::sigaction(kEndingSignals[i], &removing, nullptr);
+  }
+}
+
+void keep_on_signals(const char* path) {
+  if (unfinished_path.load() != path) return;
+  for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
+    (void)::sigaction(kEndingSignals[i], &actions_before[i], nullptr);
+  }
+  unfinished_path.store(nullptr);
+}
+
+}  // namespace
 
 std::unique_ptr<ExportFile> ExportFile::open(const std::string& path, std::string& problem) {
   if (path == "-") return std::unique_ptr<ExportFile>(new ExportFile(path, "", STDOUT_FILENO));
@@ -37,12 +81,15 @@ std::unique_ptr<ExportFile> ExportFile::open(const std::string& path, std::strin
 ExportFile::ExportFile(std::string path, std::string target, int file)
     : path_(std::move(path)), target_(std::move(target)), file_(file) {
   buffer_.reserve(kBufferBytes);
+  if (is_part()) remove_on_signals(target_.c_str());
 }
 
 ExportFile::~ExportFile() {
-  if (file_ < 0 || target_.empty()) return;
-  ::close(file_);
-  if (target_ != path_) ::unlink(target_.c_str());
+  if (file_ >= 0 && !target_.empty()) {
+    ::close(file_);
+    if (is_part()) ::unlink(target_.c_str());
+  }
+  keep_on_signals(target_.c_str());
 }
 
 void ExportFile::write(std::string_view bytes) {
@@ -56,7 +103,7 @@ std::optional<std::string> ExportFile::finish() {
   if (problem_ || target_.empty()) return problem_;
   // Some file systems say only now that there is no room.
   if (::close(std::exchange(file_, -1)) != 0) fail("write", errno);
-  if (target_ == path_) return problem_;
+  if (!is_part()) return problem_;
   if (!problem_ && std::rename(target_.c_str(), path_.c_str()) != 0) fail("rename to", errno);
   if (problem_) ::unlink(target_.c_str());
   return problem_;

@@ -20,8 +20,9 @@ class ExportSink {
 /// A file, or standard output.
 ///
 /// A regular file appears at its path when it is complete: until then it lies beside it, with the
-/// process's id and ".part" after its name. What is no regular file (a device, a pipe) is written
-/// as it is. Not thread-safe.
+/// process's id and ".part" after its name, and a signal that ends this program (SIGINT, SIGTERM,
+/// SIGHUP, SIGQUIT) removes it there; of several files at once, that of the first. What is no
+/// regular file (a device, a pipe) is written as it is. Not thread-safe.
 class ExportFile final : public ExportSink {
  public:
   /// Opens `path`; "-" is standard output. @return the file, or a line that says what is wrong.
@@ -40,6 +41,7 @@ class ExportFile final : public ExportSink {
 
  private:
   ExportFile(std::string path, std::string target, int file);
+  [[nodiscard]] bool is_part() const { return !target_.empty() && target_ != path_; }
   void flush();
   void fail(const char* what, int error);
 
