@@ -224,6 +224,25 @@ class Repeated(EndToEndCase):
         self.assertIsNone(looks[0]["rates"])
         self.assertIsNotNone(looks[1]["rates"])
 
+    def test_ends_when_nobody_reads_it_any_longer(self) -> None:
+        # As under a shell or a supervisor that ignores SIGPIPE.
+        for words in (["--interval", "0.1"], ["--once"]):
+            with self.subTest(words=words):
+                ours, theirs = os.pipe()
+                watching = subprocess.Popen([str(SUPERPIPE), "top", "--json", *words], stdout=theirs, stderr=subprocess.PIPE, text=True,
+                                            stdin=subprocess.DEVNULL, restore_signals=False,
+                                            preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN))
+                os.close(theirs)
+                if words != ["--once"]:
+                    self.assertIn(b"processes", os.read(ours, 65536))
+                os.close(ours)
+                try:
+                    _, errors = watching.communicate(timeout=PATIENCE)
+                finally:
+                    watching.kill()
+                self.assertEqual(watching.returncode, 2)
+                self.assert_one_line(errors, "superpipe top: cannot write standard output: Broken pipe")
+
     def test_metrics_for_prometheus(self) -> None:
         with tempfile.TemporaryDirectory() as folder, Program("--gpu-mem", "12M", passes=LONG) as program:
             file = Path(folder) / "superpipe.prom"

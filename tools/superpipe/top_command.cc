@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstring>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -143,6 +147,15 @@ class PrometheusFile {
   const std::string path_;
 };
 
+// Whoever reads standard output may have gone, and SIGPIPE be ignored. @return what went wrong.
+std::optional<std::string> print_line(const std::string& line) {
+  errno = 0;
+  std::cout << line << '\n' << std::flush;
+  if (std::cout.good()) return std::nullopt;
+  const std::string reason = errno != 0 ? std::string(": ") + std::strerror(errno) : "";
+  return "cannot write standard output" + reason;
+}
+
 void print_table(const TopModel& model) {
   if (model.rows().empty()) {
     std::cout << "no process of yours runs under superpipe\n";
@@ -164,7 +177,8 @@ int run_once(const TopOptions& options, Looks& looks, PrometheusFile& file) {
   (void)looks.look(kPatience);
   if (const auto problem = file.write(looks.model())) return fail_top(*problem, kBadUsage);
   if (options.json) {
-    std::cout << top_json(looks.model(), unix_seconds()) << '\n';
+    const auto problem = print_line(top_json(looks.model(), unix_seconds()));
+    if (problem) return fail_top(*problem, kBadUsage);
   } else if (prints) {
     print_table(looks.model());
   }
@@ -185,7 +199,13 @@ int run_without_screen(const TopOptions& options, milliseconds interval, Looks& 
     // Said once, and tried again: a full disk may have room later.
     has_failed = problem.has_value();
     if (!problem) code = kSuccess;
-    if (options.json) std::cout << top_json(looks.model(), unix_seconds()) << '\n' << std::flush;
+    if (options.json) {
+      // Nobody will ever read it: unlike a disk, a pipe does not recover.
+      if (const auto gone = print_line(top_json(looks.model(), unix_seconds()))) {
+        code = fail_top(*gone, kBadUsage);
+        break;
+      }
+    }
     next = std::max(next + interval, TopClock::now());
     if (!sleep_until(next)) break;
   }

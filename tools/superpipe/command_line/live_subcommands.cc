@@ -87,7 +87,8 @@ class TopSubcommand final : public Subcommand {
         .exit_codes = {{std::to_string(kSuccess), "all went well"},
                        {std::to_string(kProblemFound),
                         "the process cannot be looked at, or the terminal is not known"},
-                       {std::to_string(kBadUsage), "bad usage, or a file cannot be written"}}};
+                       {std::to_string(kBadUsage),
+                        "bad usage, or a file or standard output cannot be written"}}};
   }
   std::string too_much(const std::string& word) const override {
     return "'" + word + "' is too much: it takes one process at most";
