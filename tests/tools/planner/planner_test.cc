@@ -85,6 +85,22 @@ TEST_F(PlannerTest, AtHalfOfItAPassTakesWhatTheLinkTakes) {
   EXPECT_GT(slower.pass_ms, 1.8 * half.pass_ms);
 }
 
+TEST_F(PlannerTest, ThePeakLeavesTheHeadroomFree) {
+  constexpr Bytes kHeadroom = 256_MiB;
+  WrittenTrace trace({{"budget.headroom_bytes", std::to_string(kHeadroom.count())}});
+  testing::write_cycle(trace, kLayers, kLayer, 12);
+  const TracedProgram program = program_of(trace);
+  const Planner planner(program, kLink);
+  EXPECT_EQ(planner.overhead(), kContext + kHeadroom);
+  const Bytes budget = kContext + kHeadroom + kLayers / 2 * kLayer;
+  const Prediction half = planner.predict({PolicyKind::kAuto, budget});
+  EXPECT_EQ(half.problem, "");
+  EXPECT_LE(half.peak, budget - kHeadroom);
+  EXPECT_GT(half.peak, budget - kHeadroom - kLayer);
+  const Prediction whole = planner.predict({PolicyKind::kAuto, planner.needed() + 64_MiB});
+  EXPECT_EQ(whole.peak, kContext + program.peak());
+}
+
 TEST_F(PlannerTest, PoliciesThatCountLayersTakeAKOrABudget) {
   const Prediction layers = planner_.predict({PolicyKind::kSuperpipeline, Bytes{}, 4, 2});
   EXPECT_EQ(layers.problem, "");

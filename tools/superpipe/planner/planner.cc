@@ -40,10 +40,9 @@ Planner::Planner(const TracedProgram& program, Bandwidth link)
   resident_pass_ms_ = replay({PolicyKind::kResident, Bytes{}}, Bytes{}).pass_ms;
 }
 
-Bytes Planner::overhead() const {
-  const TracedRun& run = program_.run();
-  return run.context + run.passthrough + run.headroom;
-}
+Bytes Planner::unmanaged() const { return program_.run().context + program_.run().passthrough; }
+
+Bytes Planner::overhead() const { return unmanaged() + program_.run().headroom; }
 
 Prediction Planner::predict(const PlanQuestion& question) const {
   const Bytes managed = saturating_subtract(question.gpu_mem, overhead());
@@ -125,7 +124,7 @@ Prediction Planner::replay(const PlanQuestion& question, Bytes managed) const {
   }
   prediction.pinned_host = outcome.pinned;
   prediction.load_ms = milliseconds(outcome.load);
-  prediction.peak = outcome.peak_pages + overhead();
+  prediction.peak = outcome.peak_pages + unmanaged();  // the headroom stays free
   if (outcome.passes.empty()) return prediction;
   prediction.first_pass_ms = milliseconds(outcome.passes.front().time);
   const std::size_t first = outcome.passes.size() > kFirstSteady ? kFirstSteady : 0;
@@ -174,7 +173,7 @@ std::optional<PlanAccuracy> Planner::accuracy() const {
       static_cast<double>(length) * 1e-6 * share / static_cast<double>(all_passes_);
   accuracy.predicted_pass_ms = replayed.pass_ms;
   accuracy.measured_peak = run.peak_pages;
-  accuracy.predicted_peak = saturating_subtract(replayed.peak, overhead());
+  accuracy.predicted_peak = saturating_subtract(replayed.peak, unmanaged());
   if (accuracy.measured_pass_ms <= 0) return std::nullopt;
   return accuracy;
 }

@@ -67,7 +67,8 @@ class Planner {
   Planner(const TracedProgram& program, Bandwidth link);
 
   [[nodiscard]] const TracedPasses& passes() const { return passes_; }
-  /// What the program takes of the device besides its managed buffers, by what the trace says.
+  /// What of the device managed buffers cannot have, by what the trace says: what the program takes
+  /// of it besides, and the headroom.
   [[nodiscard]] Bytes overhead() const;
   /// What it needs to have all of its buffers on the device.
   [[nodiscard]] Bytes needed() const { return program_.peak() + overhead(); }
@@ -86,6 +87,8 @@ class Planner {
   [[nodiscard]] std::optional<PlanAccuracy> accuracy() const;
 
  private:
+  /// What the program takes besides its managed buffers.
+  [[nodiscard]] Bytes unmanaged() const;
   [[nodiscard]] virtual_time::Experiment experiment_for(const PlanQuestion& question,
                                                         Bytes managed) const;
   [[nodiscard]] Prediction replay(const PlanQuestion& question, Bytes managed) const;
