@@ -15,6 +15,13 @@ std::uint64_t next_recorder() {
   return ++last;
 }
 
+/// `time`, rounded down to a step.
+std::int64_t in_steps(std::int64_t time) {
+  constexpr std::int64_t kStep = TraceRecorder::kTimeStep.count();
+  static_assert((kStep & (kStep - 1)) == 0);
+  return time & -kStep;
+}
+
 }  // namespace
 
 thread_local constinit TraceRecorder::Current TraceRecorder::current_;
@@ -233,7 +240,7 @@ void TraceRecorder::write_record(Recording& from, const std::byte* record) {
 template <typename Event>
 void TraceRecorder::write_event(const RawHeader& header, std::uint32_t thread,
                                 const std::byte* record) {
-  const TraceMoment when{header.time, thread};
+  const TraceMoment when{in_steps(header.time), thread};
   if constexpr (requires(Event event) { event.buffers; }) {
     RawUse raw;
     std::memcpy(&raw, record, sizeof raw);
@@ -283,7 +290,7 @@ void TraceRecorder::note_dropped() {
   std::uint64_t dropped = dropped_of_ended_ + lost_.load(std::memory_order_relaxed);
   for (const Recording& thread : threads_known_) dropped += thread.ring->dropped();
   if (dropped == told_dropped_) return;
-  writer_.add({last_time_, 0}, TraceDropped{dropped - told_dropped_});
+  writer_.add({in_steps(last_time_), 0}, TraceDropped{dropped - told_dropped_});
   told_dropped_ = dropped;
   dropped_.store(dropped, std::memory_order_relaxed);
 }

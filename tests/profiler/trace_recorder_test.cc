@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -29,7 +30,7 @@ using TimePoint = TraceRecorder::TimePoint;
 
 constexpr TimePoint kStart{std::chrono::hours(1)};
 
-TimePoint after(std::int64_t nanoseconds) { return kStart + std::chrono::nanoseconds(nanoseconds); }
+TimePoint after(std::int64_t steps) { return kStart + steps * TraceRecorder::kTimeStep; }
 
 /// Keeps launches, and checks that what they name was defined before.
 class Launches : public TraceVisitor {
@@ -46,8 +47,9 @@ class Launches : public TraceVisitor {
     EXPECT_TRUE(kernels.contains(event.kernel));
     EXPECT_TRUE(streams.contains(event.stream));
     numbers[when.thread].push_back(event.launch.value);
-    times.push_back(when.time);
+    times.push_back(when.time / TraceRecorder::kTimeStep.count());
     names.push_back(kernels[event.kernel]);
+    order.push_back(event.launch.value);
     for (const BufferId id : event.buffers) EXPECT_EQ(index_of(id), event.launch.value % 1000);
     ++count;
   }
@@ -66,8 +68,9 @@ class Launches : public TraceVisitor {
   std::map<TraceIndex, std::string> kernels, texts, sites;
   std::map<TraceIndex, std::uint64_t> streams;
   std::map<std::uint32_t, std::vector<std::uint64_t>> numbers;
-  std::vector<std::int64_t> times;
+  std::vector<std::int64_t> times;  ///< in steps
   std::vector<std::string> names;
+  std::vector<std::uint64_t> order;  ///< the launches' numbers
   std::vector<std::uint64_t> allocations;
   std::uint64_t count = 0, dropped = 0;
 };
@@ -174,6 +177,88 @@ TEST(TraceRecorder, MergesThreadsByTime) {
   read(sink, launches);
   EXPECT_THAT(launches.times, ElementsAre(10, 20, 30, 40, 50));
   EXPECT_EQ(launches.numbers.size(), 2u);
+}
+
+// A step before the first is not time 0: an event may be older than the trace.
+TEST(TraceRecorder, RoundsTimesDownToSteps) {
+  class Times : public TraceVisitor {
+   public:
+    void on_use(const TraceMoment& when, const TraceUse&) override { told.push_back(when.time); }
+    std::vector<std::int64_t> told;
+  };
+  MemorySink sink;
+  TraceRecorder recorder(sink, kStart, {});
+  ASSERT_EQ(recorder.begin({}), std::nullopt);
+  for (const std::int64_t time : {-1, 0, 511, 512, 5000}) {
+    recorder.use(kStart + std::chrono::nanoseconds(time), false, 0, {});
+  }
+  recorder.finish(after(10));
+  auto reader = TraceReader::from(std::make_unique<TraceBytesSource>(sink.bytes), "recorded");
+  ASSERT_TRUE(reader.ok());
+  Times times;
+  ASSERT_EQ(reader->read_all(times), std::nullopt);
+  EXPECT_THAT(times.told, ElementsAre(-512, 0, 0, 512, 4608));
+}
+
+TEST(TraceRecorder, MergesThreadsByTimesThatAreNotRounded) {
+  MemorySink sink;
+  TraceRecorder recorder(sink, kStart, {});
+  ASSERT_EQ(recorder.begin({}), std::nullopt);
+  std::thread([&] {
+    recorder.launch(kStart + std::chrono::nanoseconds(20), 2, KernelId{2}, 0, {});
+  }).join();
+  recorder.launch(kStart + std::chrono::nanoseconds(10), 1, KernelId{1}, 0, {});
+  recorder.launch(kStart + std::chrono::nanoseconds(30), 3, KernelId{1}, 0, {});
+  recorder.finish(after(1));
+  Launches launches;
+  read(sink, launches);
+  EXPECT_EQ(launches.order, (std::vector<std::uint64_t>{1, 2, 3}));
+}
+
+// The buffer that each second launch names comes, and goes with what was written to it, which
+// another thread sees to; a chunk is as short as that of a quarter of a second.
+TEST(TraceRecorder, WritesAtMost24BytesForAnAccessThatMovesItsBuffer) {
+  constexpr std::uint64_t kChunks = 50;
+  constexpr std::uint64_t kAccesses = 200;  // of a chunk
+  constexpr std::uint32_t kBuffers = 64;
+  MemorySink sink;
+  TraceRecorder recorder(sink, kStart, {});
+  ASSERT_EQ(recorder.begin({}), std::nullopt);
+  std::mt19937 random(1);
+  std::exponential_distribution<double> gap(1e-5);  // 100 us, in ns
+  double now = 0;
+  std::uint64_t number = 0;
+  for (std::uint64_t chunk = 0; chunk < kChunks; ++chunk) {
+    std::vector<TimePoint> times;
+    for (std::uint64_t i = 0; i < 6 * kAccesses; ++i) {
+      now += gap(random);
+      times.push_back(kStart + std::chrono::nanoseconds(static_cast<std::int64_t>(now)));
+    }
+    const auto buffer = [&](std::uint64_t i, std::uint64_t ahead) {
+      return BufferId{static_cast<std::uint32_t>((number + i + ahead) % kBuffers)};
+    };
+    std::thread([&] {
+      for (std::uint64_t i = 0; i < kAccesses; ++i) {
+        const std::uint64_t transfer = 2 * (number + i);
+        recorder.add(times[6 * i], TraceEviction{{transfer}, buffer(i, 32), {}, 2_MiB, 2_MiB});
+        recorder.add(times[6 * i + 1],
+                     TraceFetch{{transfer + 1}, buffer(i, 0), {}, 2_MiB, 2_MiB, i % 8 == 0});
+        recorder.add(times[6 * i + 4], TraceTransferEnd{{transfer}});
+        recorder.add(times[6 * i + 5], TraceTransferEnd{{transfer + 1}});
+      }
+    }).join();
+    for (std::uint64_t i = 0; i < kAccesses; ++i) {
+      const BufferId named = buffer(i, 0);
+      const std::uint64_t launch = number + i + 1;
+      recorder.launch(times[6 * i + 2], launch, KernelId{1}, 0, std::span(&named, 1));
+      recorder.launch(times[6 * i + 3], launch, KernelId{2}, 0, {});
+    }
+    number += kAccesses;
+    recorder.write(true);
+  }
+  recorder.finish(after(1));
+  EXPECT_EQ(recorder.totals().dropped, 0u);
+  EXPECT_LE(static_cast<double>(sink.bytes.size()) / (kChunks * kAccesses), 24.0);
 }
 
 TEST(TraceRecorder, CountsWhatIsDroppedAndSaysWhere) {
