@@ -3,10 +3,12 @@
 #include <benchmark/benchmark.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "interposer/context_registry.h"
@@ -57,15 +59,26 @@ const std::vector<CUdeviceptr>& traced_buffers() {
   return buffers;
 }
 
+/// Launches that a ring of the recorder has room for, and a rest in which it is emptied.
+constexpr std::size_t kBatch = 4096;
+constexpr std::chrono::milliseconds kRest{10};
+
 /// Times launches, each of which names other buffers than the last, spread over all live ones.
+/// `rests`: not without a pause, which is not timed.
 template <typename Launch>
 void launches(benchmark::State& state, const std::vector<CUdeviceptr>& buffers,
-              const Launch& launch) {
+              const Launch& launch, bool rests = false) {
   std::array<CUdeviceptr, kArguments> values{};
   std::array<void*, kArguments> parameters{};
   for (std::size_t i = 0; i < kArguments; ++i) parameters[i] = &values[i];
   std::size_t next = 0;
+  std::size_t launched = 0;
   for (auto _ : state) {
+    if (rests && ++launched % kBatch == 0) {
+      state.PauseTiming();
+      std::this_thread::sleep_for(kRest);
+      state.ResumeTiming();
+    }
     for (CUdeviceptr& value : values) {
       value = buffers[next];
       next = (next + 997) % buffers.size();
@@ -89,9 +102,21 @@ BENCHMARK(BM_LaunchWithoutHook);
 void BM_LaunchHook(benchmark::State& state) { launches(state, live_buffers(), hooked); }
 BENCHMARK(BM_LaunchHook);
 
-// The last of all: it ends the context of the others. LAUNCH_HOOK_BENCH_TRACE=FILE keeps the trace.
-// Launches follow each other without a rest, so that the thread that writes competes for the caches
-// all the time.
+void BM_LaunchHookWithRests(benchmark::State& state) {
+  launches(state, live_buffers(), hooked, true);
+}
+BENCHMARK(BM_LaunchHookWithRests);
+
+// From here on the context is another one, and records. LAUNCH_HOOK_BENCH_TRACE=FILE keeps the
+// trace. With rests all is recorded, as in programs, whose launches a driver takes microseconds
+// for.
+void BM_LaunchHookTracedWithRests(benchmark::State& state) {
+  launches(state, traced_buffers(), hooked, true);
+}
+BENCHMARK(BM_LaunchHookTracedWithRests);
+
+// Without rests the thread that writes competes for the caches all the time, does not keep up, and
+// most launches are dropped.
 void BM_LaunchHookTraced(benchmark::State& state) { launches(state, traced_buffers(), hooked); }
 BENCHMARK(BM_LaunchHookTraced);
 
