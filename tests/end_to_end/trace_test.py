@@ -15,6 +15,33 @@ from simulated_run import BUILD, FAST, LAYERS, MIB, SUPERPIPE, EndToEndCase, lay
 READER = BUILD / "tests" / "trace_text"
 LAYER_COUNT, PASSES = 6, 5
 PROGRAM = layers(LAYER_COUNT, 2, passes=PASSES)
+# Uses 4 MiB, forks, and uses 8 MiB when its child has ended: one that ends at once, or is another program by then.
+FORKS = """if True:
+    import ctypes, os, sys
+    cuda = ctypes.CDLL("libcuda.so.1")
+    def call(name, *words):
+        code = getattr(cuda, name)(*words)
+        if code != 0:
+            sys.exit(f"{name}: {code}")
+    def use(size):
+        address = ctypes.c_uint64()
+        call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        call("cuMemsetD8_v2", address, ctypes.c_ubyte(1), ctypes.c_size_t(size))
+        call("cuMemFree_v2", address)
+    context = ctypes.c_void_p()
+    call("cuInit", 0)
+    call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+    call("cuCtxSetCurrent", context)
+    use(4 << 20)
+    child = os.fork()
+    if child == 0:
+        if sys.argv[1:]:
+            os.execv(sys.argv[1], sys.argv[1:])
+        os._exit(0)
+    if os.waitpid(child, 0)[1] != 0:
+        sys.exit("the child failed")
+    use(8 << 20)
+    print(child)"""
 
 
 class Trace:
@@ -199,6 +226,32 @@ class Processes(TraceCase):
         self.assertEqual(traces[0].properties["trace.run"], traces[1].properties["trace.run"])
         self.assertEqual(files[1].name, f"{self.file.name}.{traces[1].properties['process.id'][0]}")
 
+    def forked(self, *command: object) -> int:
+        """The id of the child, which `command` replaces."""
+        outcome = run([sys.executable, "-c", FORKS, *command], "--trace", str(self.file),
+                      environment={"SIMGPU_KERNELS": f"{LAYERS}.simgpu.so"})
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        trace = Trace(self.file)
+        self.assertTrue(trace.is_complete)
+        self.assertEqual([a[2] for a in trace.numbers("allocation") if a[0] > 0], [4 * MIB, 8 * MIB])
+        self.assertEqual(trace.counts["use"], 2)
+        self.assertEqual(len(self.lines(outcome.stderr, str(self.file))), 2 if command else 1, outcome.stderr)
+        return int(outcome.stdout.split()[-1])
+
+    def test_a_forked_child_adds_nothing_to_the_trace(self) -> None:
+        self.forked()
+        self.assertEqual(list(self.folder.iterdir()), [self.file])
+
+    def test_a_program_that_a_forked_child_executes_has_a_file_of_its_own(self) -> None:
+        child = self.forked(*layers(LAYER_COUNT, 2, passes=PASSES)[:7])
+        other = self.folder / f"{self.file.name}.{child}"
+        self.assertEqual(sorted(self.folder.iterdir()), [self.file, other])
+        trace = Trace(other)
+        self.assertTrue(trace.is_complete)
+        self.assertEqual(trace.properties["process.id"], [str(child)])
+        self.assertEqual(trace.properties["trace.run"], Trace(self.file).properties["trace.run"])
+        self.assertGreaterEqual(trace.counts["launch"], LAYER_COUNT * PASSES)
+
     def test_a_process_that_dies_leaves_what_it_did(self) -> None:
         program = subprocess.Popen(
             [str(SUPERPIPE), "profile", "-o", str(self.file), "--simulate", "--k", "3", "--",
@@ -216,7 +269,79 @@ class Processes(TraceCase):
         self.assertGreater(trace.counts["launch"], LAYER_COUNT)
 
 
+class WithoutLibunwind(TraceCase):
+    def test_all_but_call_sites_is_recorded_and_one_line_says_so(self) -> None:
+        # The loader finds this one first, and looks for no other.
+        broken = self.folder / "libraries"
+        broken.mkdir()
+        (broken / "libunwind.so.8").touch()
+        reference = run(PROGRAM, without_superpipe=True)
+        outcome, trace = self.record(PROGRAM, "--k", "3", environment={"LD_LIBRARY_PATH": str(broken)})
+        self.assert_same_output(outcome, reference)
+        self.assert_one_line("\n".join(self.lines(outcome.stderr, "libunwind")), "call sites are not known", "libunwind8")
+        self.assertTrue(trace.is_complete)
+        self.assertEqual(trace.counts["call_site"], 0)
+        self.assertEqual({a[4] for a in trace.numbers("allocation")}, {0})
+        self.assertEqual(trace.counts["stall"] > 0, outcome.stats["stall_ms"] > 0)
+        report = subprocess.run([str(SUPERPIPE), "report", str(self.file), "-o", str(self.folder / "report.html")],
+                                capture_output=True, text=True, timeout=60)
+        self.assertEqual(report.returncode, 0, report.stderr)
+
+
 class BadFiles(TraceCase):
+    def on_a_small_disk(self, kib: int, *command: object) -> subprocess.CompletedProcess:
+        """`command`, whose folder is a file system of so many KiB with nothing in it but what the command writes; that is copied to
+        self.folder behind it."""
+        script = f'mount -t tmpfs -o size={kib}k none "$1" && cd "$1" && shift && "$@"; code=$?; cp -r . "$KEPT"; exit $code'
+        disk, kept = self.folder / "disk", self.folder / "kept"
+        disk.mkdir()
+        inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+        if subprocess.run([*inside, 'mount -t tmpfs none "$1"', "sh", disk], capture_output=True).returncode != 0:
+            self.skipTest("this machine lets nobody mount a file system in a namespace of their own")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_"))}
+        return subprocess.run([*inside, script, "sh", disk, *map(str, command)], env={**inherited, **FAST, "KEPT": str(kept)},
+                              capture_output=True, text=True, timeout=120)
+
+    def test_a_disk_that_fills_up_ends_the_trace_and_not_the_program(self) -> None:
+        program = layers(LAYER_COUNT, 2, passes=400)
+        program[program.index("{out}/digests")] = self.folder / "digests"
+        reference = run(program, without_superpipe=True)
+        digests = (self.folder / "digests").read_bytes()
+        finished = self.on_a_small_disk(40, SUPERPIPE, "run", "--simulate", "--k", "3", "--trace", "run.sptrace", "--", *program)
+        self.assertEqual(finished.returncode, reference.returncode, finished.stderr)
+        self.assertEqual((self.folder / "digests").read_bytes(), digests)
+        self.assert_one_line("\n".join(self.lines(finished.stderr, "cannot write")), "run.sptrace: ", "file system is nearly full",
+                             "the program goes on without being recorded")
+        kept = self.folder / "kept" / "run.sptrace"
+        trace = Trace(kept)
+        self.assertFalse(trace.is_complete)
+        self.assertGreater(trace.counts["launch"], LAYER_COUNT * PASSES)
+        planned = subprocess.run([str(SUPERPIPE), "plan", str(kept)], capture_output=True, text=True, timeout=60)
+        self.assertEqual(planned.returncode, 0, planned.stderr)
+        self.assertIn("died, or the disk was full", planned.stdout)
+
+    def test_files_that_their_user_may_not_write_are_named(self) -> None:
+        closed = self.folder / "closed"
+        closed.mkdir()
+        self.record(PROGRAM)
+        # Nothing is closed to root: then nobody asks.
+        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        self.folder.chmod(0o755)
+        closed.chmod(0o555)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_"))}
+        try:
+            subprocess.run([str(SUPERPIPE), "--version"], capture_output=True, timeout=60, **user)
+        except PermissionError:
+            self.skipTest(f"nobody may not read {BUILD}")
+        for words, code in ((["profile", "--simulate", "-o", closed / "t", "--", *PROGRAM[:7]], 2),
+                            (["report", self.file, "-o", closed / "t"], 2), (["plan", self.file, "-o", closed / "t"], 2),
+                            (["plan", self.file, "--svg", closed / "t"], 2), (["export", self.file, "--format", "csv", "-o", closed / "t"], 1)):
+            with self.subTest(subcommand=words[0]):
+                finished = subprocess.run([str(SUPERPIPE), *map(str, words)], capture_output=True, text=True, timeout=60, env=environment, **user)
+                self.assertEqual(finished.returncode, code, finished.stderr)
+                self.assert_one_line(finished.stderr, f"superpipe {words[0]}: ", str(closed), "Permission denied")
+        self.assertEqual(list(closed.iterdir()), [])
+
     def test_no_permission_is_refused_before_anything_starts(self) -> None:
         finished = subprocess.run([str(SUPERPIPE), "profile", "-o", "/no/such/folder/t", "--", "true"],
                                   capture_output=True, text=True, timeout=60)
