@@ -119,14 +119,29 @@ function(superpipe_python_test name file)
     ENVIRONMENT "SUPERPIPE_BUILD_DIR=${CMAKE_BINARY_DIR};SUPERPIPE_SOURCE_DIR=${PROJECT_SOURCE_DIR};SUPERPIPE_SANITIZER=${SUPERPIPE_SANITIZER}")
 endfunction()
 
-# superpipe_fuzz(NAME SOURCES... [LIBRARIES...]): a libFuzzer binary in fuzz/; nothing without SUPERPIPE_FUZZ.
+# superpipe_fuzz(NAME SOURCES... [LIBRARIES...] [CORPUS folder]): a libFuzzer binary in fuzz/, under SUPERPIPE_FUZZ. With a corpus it is a test
+# too, which begins there and runs for some seconds; in other builds the test runs inputs of the corpus and near them, without a fuzzer.
 function(superpipe_fuzz name)
-  if(NOT SUPERPIPE_FUZZ)
+  cmake_parse_arguments(arg "" "CORPUS" "SOURCES;LIBRARIES" ${ARGN})
+  if(NOT SUPERPIPE_FUZZ AND NOT arg_CORPUS)
     return()
   endif()
-  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE superpipe::options ${arg_LIBRARIES})
-  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+  if(SUPERPIPE_FUZZ)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    # What it finds goes to the first folder.
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz/${name}.found)
+    set(options -max_total_time=10 -timeout=20 -rss_limit_mb=2048 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/
+      ${CMAKE_BINARY_DIR}/fuzz/${name}.found)
+  else()
+    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.cc)
+  endif()
+  if(arg_CORPUS)
+    superpipe_default_label(label)
+    superpipe_timeout(timeout 120)
+    add_test(NAME fuzz.${name} COMMAND ${name} ${options} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_CORPUS})
+    set_tests_properties(fuzz.${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout})
+  endif()
 endfunction()
