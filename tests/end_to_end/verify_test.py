@@ -63,6 +63,16 @@ class VerifyTest(unittest.TestCase):
             self.assertEqual(run["compared_copies"], 7)
             self.assertGreater(run["h2d_bytes"], 0)
 
+    def test_ranks_that_start_in_another_order_each_time_are_themselves(self) -> None:
+        rank = lambda number, passes: f"RANK={number} {self.layers(passes)}"
+        turns = self.folder / "turns"
+        script = self.script(f"echo >> {turns}", f"if [ $(($(wc -l < {turns}) % 2)) = 0 ]; then", rank(0, 2), rank(1, 3), "else",
+                             rank(1, 3), rank(0, 2), "fi")
+        finished = self.simulated("--budget", "8M,10M", "--", script)
+        self.assert_ends(finished, 0, "same with --gpu-mem 8M: 14 copies", "same with --gpu-mem 10M: 14 copies")
+        self.assertNotIn("not compared", finished.stdout)
+        self.assertNotIn("without their order", finished.stdout)
+
     def test_flags_of_run_are_taken(self) -> None:
         finished = self.simulated("--k", "3", "--", self.script(self.layers()))
         self.assert_ends(finished, 0, "run 3 of 3, with superpipe and the flags", "7 copies")
