@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -18,24 +19,25 @@ namespace {
 
 constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-// What a signal that ends this program removes first; null: nothing. Its owner keeps the memory.
-std::atomic<const char*> unfinished_path{nullptr};
-static_assert(std::atomic<const char*>::is_always_lock_free, "a signal's handler reads it");
+// What a signal that ends this program removes first.
+std::array<char, PATH_MAX> unfinished_path;
+std::atomic<bool> is_unfinished{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal's handler reads it");
 std::array<struct sigaction, kEndingSignals.size()> actions_before{};
 
 // Calls nothing but what POSIX lets handlers call. Whoever waits for this program sees the signal.
 void remove_unfinished(int signal) {
-  const char* const path = unfinished_path.load();
-  if (path != nullptr) ::unlink(path);
+  if (is_unfinished.load()) ::unlink(unfinished_path.data());
   (void)::signal(signal, SIG_DFL);
   (void)::raise(signal);
 }
 
 // From now on signals that end programs remove the file at `path`; those that are ignored stay so.
-// A file beside another that is unfinished stays as it is.
-void remove_on_signals(const char* path) {
-  const char* none = nullptr;
-  if (!unfinished_path.compare_exchange_strong(none, path)) return;
+// @return false: they remove another one, or the path is too long.
+bool remove_on_signals(const std::string& path) {
+  if (is_unfinished.load() || path.size() >= unfinished_path.size()) return false;
+  unfinished_path[path.copy(unfinished_path.data(), path.size())] = '\0';
+  is_unfinished.store(true);
   for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
     struct sigaction removing {};
     removing.sa_handler = remove_unfinished;
@@ -43,20 +45,22 @@ void remove_on_signals(const char* path) {
     if (actions_before[i].sa_handler == SIG_IGN) continue;
     (void)::sigaction(kEndingSignals[i], &removing, nullptr);
   }
+  return true;
 }
 
-void keep_on_signals(const char* path) {
-  if (unfinished_path.load() != path) return;
+void keep_on_signals() {
   for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
     (void)::sigaction(kEndingSignals[i], &actions_before[i], nullptr);
   }
-  unfinished_path.store(nullptr);
+  is_unfinished.store(false);
 }
 
 }  // namespace
 
 std::unique_ptr<ExportFile> ExportFile::open(const std::string& path, std::string& problem) {
-  if (path == "-") return std::unique_ptr<ExportFile>(new ExportFile(path, "", STDOUT_FILENO));
+  if (path == "-") {
+    return std::unique_ptr<ExportFile>(new ExportFile(path, "", STDOUT_FILENO, false));
+  }
   struct stat status;
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) {
@@ -67,21 +71,23 @@ std::unique_ptr<ExportFile> ExportFile::open(const std::string& path, std::strin
   const bool is_protected = exists && ::access(path.c_str(), W_OK) != 0;
   const bool replace = !exists || S_ISREG(status.st_mode);
   const std::string target = replace ? path + "." + std::to_string(::getpid()) + ".part" : path;
+  // Before the file is there.
+  const bool is_watched = replace && !is_protected && remove_on_signals(target);
   const int file =
       is_protected
           ? -1
           : ::open(target.c_str(), O_WRONLY | O_CLOEXEC | (replace ? O_CREAT | O_TRUNC : 0), 0666);
   if (file < 0) {
     problem = "cannot write " + path + ": " + std::strerror(errno);
+    if (is_watched) keep_on_signals();
     return nullptr;
   }
-  return std::unique_ptr<ExportFile>(new ExportFile(path, target, file));
+  return std::unique_ptr<ExportFile>(new ExportFile(path, target, file, is_watched));
 }
 
-ExportFile::ExportFile(std::string path, std::string target, int file)
-    : path_(std::move(path)), target_(std::move(target)), file_(file) {
+ExportFile::ExportFile(std::string path, std::string target, int file, bool is_watched)
+    : path_(std::move(path)), target_(std::move(target)), file_(file), is_watched_(is_watched) {
   buffer_.reserve(kBufferBytes);
-  if (is_part()) remove_on_signals(target_.c_str());
 }
 
 ExportFile::~ExportFile() {
@@ -89,7 +95,7 @@ ExportFile::~ExportFile() {
     ::close(file_);
     if (is_part()) ::unlink(target_.c_str());
   }
-  keep_on_signals(target_.c_str());
+  if (is_watched_) keep_on_signals();
 }
 
 void ExportFile::write(std::string_view bytes) {

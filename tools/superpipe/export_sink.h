@@ -40,7 +40,7 @@ class ExportFile final : public ExportSink {
   [[nodiscard]] const std::optional<std::string>& problem() const { return problem_; }
 
  private:
-  ExportFile(std::string path, std::string target, int file);
+  ExportFile(std::string path, std::string target, int file, bool is_watched);
   [[nodiscard]] bool is_part() const { return !target_.empty() && target_ != path_; }
   void flush();
   void fail(const char* what, int error);
@@ -50,6 +50,7 @@ class ExportFile final : public ExportSink {
   const std::string path_;
   const std::string target_;  ///< what is open; empty: standard output
   int file_;
+  const bool is_watched_;  ///< signals that end this program remove it
   std::string buffer_;
   std::optional<std::string> problem_;
 };
