@@ -147,10 +147,11 @@ class PrometheusFile {
   const std::string path_;
 };
 
-// Whoever reads standard output may have gone, and SIGPIPE be ignored. @return what went wrong.
-std::optional<std::string> print_line(const std::string& line) {
+// Whoever reads standard output may have gone, and SIGPIPE be ignored. @return what went wrong with
+// what was printed since the last call.
+std::optional<std::string> flush_output() {
   errno = 0;
-  std::cout << line << '\n' << std::flush;
+  std::cout << std::flush;
   if (std::cout.good()) return std::nullopt;
   const std::string reason = errno != 0 ? std::string(": ") + std::strerror(errno) : "";
   return "cannot write standard output" + reason;
@@ -177,11 +178,11 @@ int run_once(const TopOptions& options, Looks& looks, PrometheusFile& file) {
   (void)looks.look(kPatience);
   if (const auto problem = file.write(looks.model())) return fail_top(*problem, kBadUsage);
   if (options.json) {
-    const auto problem = print_line(top_json(looks.model(), unix_seconds()));
-    if (problem) return fail_top(*problem, kBadUsage);
+    std::cout << top_json(looks.model(), unix_seconds()) << '\n';
   } else if (prints) {
     print_table(looks.model());
   }
+  if (const auto problem = flush_output()) return fail_top(*problem, kBadUsage);
   return kSuccess;
 }
 
@@ -200,8 +201,9 @@ int run_without_screen(const TopOptions& options, milliseconds interval, Looks& 
     has_failed = problem.has_value();
     if (!problem) code = kSuccess;
     if (options.json) {
-      // Nobody will ever read it: unlike a disk, a pipe does not recover.
-      if (const auto gone = print_line(top_json(looks.model(), unix_seconds()))) {
+      std::cout << top_json(looks.model(), unix_seconds()) << '\n';
+      // Unlike a disk, a pipe does not recover.
+      if (const auto gone = flush_output()) {
         code = fail_top(*gone, kBadUsage);
         break;
       }
