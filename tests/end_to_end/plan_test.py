@@ -62,6 +62,22 @@ class PlanTest(unittest.TestCase):
         self.assertIn("predictions in virtual time, no measurements", text)
         self.assertIn("GPU memory  policy", text)
 
+    def test_it_says_whether_the_trace_tells_what_kernels_write(self) -> None:
+        unknown = "does not tell what kernels write"
+        self.assertFalse(json.loads(self.plan("--json"))["writes_are_known"])
+        self.assertIn(unknown, self.plan())
+        trained = self.folder / "trained.sptrace"
+        program = [str(word).replace("{out}", str(self.folder)) for word in layers(N, LAYER, "--mode", "train", passes=PASSES)]
+        recorded = command("run", "--simulate", "--gpu-mem", f"{2 * N * LAYER}M", "--trace", trained, "--", *program)
+        self.assertEqual(recorded.returncode, 0, recorded.stderr)
+        finished = command("plan", trained)
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertNotIn(unknown, finished.stdout)
+        said = json.loads(command("plan", trained, "--gpu-mem", f"{N * LAYER}M", "--json").stdout)
+        self.assertTrue(said["writes_are_known"])
+        # Weights, gradients and optimizer states all change in each pass.
+        self.assertGreater(said["plans"][0]["d2h_bytes"], 0.8 * said["plans"][0]["h2d_bytes"])
+
     def test_budgets_policies_and_links_are_asked_for(self) -> None:
         slow, fast = (self.plans("--gpu-mem", "14M", "--policy", "auto,lru", "--link", link) for link in ("1", "gen5"))
         self.assertEqual([one["policy"] for one in slow], ["auto", "lru"])

@@ -187,6 +187,7 @@ json json_of(const TracedProgram& program, const Planner& planner,
             {"graph_launches", program.graph_launches()},
             {"measured_compute_share", program.measured_share()},
             {"compute_is_fitted", program.times_are_fitted()},
+            {"writes_are_known", program.run().to_host > Bytes{}},
             {"needed_bytes", planner.needed().count()},
             {"least_bytes", planner.least().count()},
             {"overhead_bytes", planner.overhead().count()},
@@ -225,6 +226,12 @@ void say_confidence(const TracedProgram& program, const Planner& planner) {
               << " % measured; the others are estimates, by "
               << (program.times_are_fitted() ? "the trace's length" : "those of the same kernel")
               << " and the bytes that launches name.\n";
+  }
+  if (program.run().to_host == Bytes{}) {
+    std::cout
+        << "Nothing left the device in the traced run, so it does not tell what kernels write: "
+           "what the program copied in is taken to stay as it is. Trace training with a "
+           "budget (--gpu-mem).\n";
   }
   const bool is_fitted = program.times_are_fitted();
   if (const auto accuracy = planner.accuracy()) {
