@@ -121,13 +121,18 @@ PROXY_EXPORT cuMemcpyHtoDAsync(CUdeviceptr address, const void* source, size_t b
                                                             bytes, stream);
 }
 
-// Tensor maps, which simgpu lacks: with the address as it is, or in another form.
-PROXY_EXPORT cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t,
-                                    void* address, const cuuint64_t*, const cuuint64_t*,
-                                    const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
-                                    CUtensorMapSwizzle, CUtensorMapL2promotion,
-                                    CUtensorMapFloatOOBfill) {
-  if (!is("raw-maps") && !is("coded-maps")) return CUDA_ERROR_NOT_SUPPORTED;
+// Tensor maps with the address as it is, or in another form than simgpu's.
+PROXY_EXPORT cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank,
+                                    void* address, const cuuint64_t* extents,
+                                    const cuuint64_t* strides, const cuuint32_t* box,
+                                    const cuuint32_t* steps, CUtensorMapInterleave interleave,
+                                    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                    CUtensorMapFloatOOBfill fill) {
+  if (!is("raw-maps") && !is("coded-maps")) {
+    return behind(&cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled")(
+        map, type, rank, address, extents, strides, box, steps, interleave, swizzle, promotion,
+        fill);
+  }
   std::memset(map, 0x11, sizeof(*map));
   auto value = reinterpret_cast<cuuint64_t>(address);
   if (is("coded-maps")) value = ~value;

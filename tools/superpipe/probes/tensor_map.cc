@@ -90,6 +90,16 @@ void probe_tensor_map(const ProbeSetting& setting, const ProbeReport& report) {
   report.figure("address", addresses.front());
   report.figure("map_hex", hexadecimal(maps.front()));
 
+  report.step("encoding an address at which nothing is mapped");
+  const Range reserved(session, kGranule);
+  bool encodes_unmapped = true;
+  try {
+    (void)encode(cu, reserved.address());
+  } catch (const CallFailed&) {
+    encodes_unmapped = false;
+  }
+  report.figure("encodes_unmapped", encodes_unmapped);
+
   report.step("replacing the address");
   CUtensorMap replaced{};
   std::memcpy(&replaced, maps.front().data(), sizeof(replaced));

@@ -24,6 +24,7 @@
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/log.h"
 #include "tools/simgpu/driver/process/statistics.h"
+#include "tools/simgpu/tensor_map.h"
 
 namespace simgpu {
 namespace {
@@ -39,6 +40,26 @@ std::uint64_t product(const std::array<unsigned, 3>& extents) {
   return std::uint64_t{extents[0]} * extents[1] * extents[2];
 }
 
+/// Writes the address of its tensor into the first 8 bytes of each tensor map among `parameters`, a
+/// launch's in `buffer`: so it is a word like others. @return the offsets of the maps.
+std::vector<std::size_t> resolve_tensor_maps(std::span<const ParameterLayout> parameters,
+                                             std::vector<std::byte>& buffer) {
+  std::vector<std::size_t> maps;
+  for (const ParameterLayout& parameter : parameters) {
+    const std::size_t end = std::min(parameter.offset + parameter.size, buffer.size());
+    // A struct with a map in it is aligned as maps are, wherever the parameters begin.
+    for (std::size_t at = parameter.offset; at + kTensorMapBytes <= end;
+         at += kTensorMapAlignment) {
+      TensorMap map{};
+      map.hidden = address_of_tensor(buffer.data() + at);
+      if (map.hidden == 0) continue;
+      std::memcpy(buffer.data() + at, &map, sizeof(map));
+      maps.push_back(at);
+    }
+  }
+  return maps;
+}
+
 /// The real work of one launch, which its operation shares: Operation::work and Operation::finish
 /// call the functions of the same names.
 class LaunchWork {
@@ -46,6 +67,7 @@ class LaunchWork {
   LaunchWork(FunctionPtr function, const LaunchShape& shape, std::vector<std::byte> buffer)
       : function_(std::move(function)),
         buffer_(std::move(buffer)),
+        maps_(resolve_tensor_maps(function_->code->image().parameters, buffer_)),
         grid_(shape.grid),
         operands_(live_words(), function_->context->device().ordinal()),
         threads_(static_cast<double>(product(shape.grid)) *
@@ -146,9 +168,13 @@ class LaunchWork {
 
   /// What of the parameters are addresses, while the launch is being submitted.
   [[nodiscard]] std::vector<LiveWord> live_words() const {
-    return function_->code->words().live(buffer_, grid_, [](std::uint64_t word) {
-      return AddressSpace::instance().touches_device(word, 1);
-    });
+    std::vector<LiveWord> words = function_->code->words().live(
+        buffer_, grid_,
+        [](std::uint64_t word) { return AddressSpace::instance().touches_device(word, 1); });
+    for (LiveWord& word : words) {
+      word.surely = word.surely || std::ranges::binary_search(maps_, word.offset);
+    }
+    return words;
   }
 
   [[nodiscard]] double estimated_us() const {
@@ -160,6 +186,7 @@ class LaunchWork {
 
   FunctionPtr function_;
   std::vector<std::byte> buffer_;
+  std::vector<std::size_t> maps_;  ///< offsets of tensor maps, with which kernels use the tensors
   std::array<unsigned, 3> grid_;
   Operands operands_;
   double threads_;  ///< of all blocks; more than a 64-bit integer holds, for some valid grids
