@@ -31,6 +31,7 @@ void add_earlier(const ResidencyCounters& earlier, ResidencyCounters& sum) {
   sum.stall_ms += earlier.stall_ms;
   sum.pinned_host_bytes = std::max(sum.pinned_host_bytes, earlier.pinned_host_bytes);
   sum.budget_changes += earlier.budget_changes;
+  sum.pinned_buffers += earlier.pinned_buffers;
   sum.errors += earlier.errors;
 }
 

@@ -34,6 +34,7 @@ struct ResidencyCounters {
   Bytes managed_limit;
   Bytes budget;                      ///< the last one, without the context; 0: none
   std::uint64_t budget_changes = 0;  ///< while the program ran
+  std::uint64_t pinned_buffers = 0;  ///< that had to stay on the device from some time on
   std::uint64_t errors = 0;
 };
 

@@ -90,6 +90,14 @@ void UseTracker::mark_used(Buffer& buffer, const Use& use) {
   if (use.writes) buffer.note_write();
 }
 
+// Counts those that mark_used() is about to pin for good.
+void UseTracker::count_pinned(const UseToken& token, const Use& use) {
+  if (!use.capturing) return;
+  for (const BufferId id : ids(token)) {
+    if (!core_.buffers[id].pinned_forever) ++core_.counters.pinned_buffers;
+  }
+}
+
 // A copy or a memset does write, where a launch only may.
 void UseTracker::note_known_writes(const UseToken& token, const Use& use) {
   if (!use.writes) return;
@@ -140,6 +148,7 @@ Status UseTracker::begin_in_place(BufferId id, const Use& use, UseToken& token) 
     // It stays out of host memory.
   }
   if (status == Status::kOk) {
+    count_pinned(token, use);
     mark_used(token, use);
     note_known_writes(token, use);
   } else {
@@ -270,6 +279,7 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
   turn.end();
   if (probe != nullptr) probe->submitted(core_.now());
   if (status == Status::kOk) {
+    count_pinned(token, use);
     mark_used(token, use);
   } else {
     unpin(token);

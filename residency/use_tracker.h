@@ -80,6 +80,7 @@ class UseTracker {
   }
   void mark_used(const UseToken& token, const Use& use) REQUIRES(manager_lock);
   static void mark_used(Buffer& buffer, const Use& use) REQUIRES(manager_lock);
+  void count_pinned(const UseToken& token, const Use& use) REQUIRES(manager_lock);
   void note_known_writes(const UseToken& token, const Use& use) REQUIRES(manager_lock);
   void unpin(const UseToken& token) REQUIRES(manager_lock);
   bool pin_if_ready(const UseToken& token, const Use& use) REQUIRES(manager_lock);

@@ -48,6 +48,7 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "write_backs",
                                           "digests",
                                           "unchanged_evictions",
+                                          "pinned_buffers",
                                           "stall_ms",
                                           "passes",
                                           "pass_ms",
@@ -97,6 +98,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.write_backs = 116;
   stats.digests = 123;
   stats.unchanged = 124;
+  stats.pinned_buffers = 126;
   stats.stall_ms = 117;
   stats.pinned_host_bytes = Bytes{118};
   stats.errors = 119;
@@ -131,6 +133,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"write_backs", 116},
                                    {"digests", 123},
                                    {"unchanged_evictions", 124},
+                                   {"pinned_buffers", 126},
                                    {"stall_ms", 117.0},
                                    {"passes", 121},
                                    {"pass_ms", 3600.0},
