@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "interposer/driver/table.h"
+#include "interposer/tensor_maps.h"
 
 namespace superpipe {
 namespace {
@@ -113,11 +114,17 @@ void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct*
     for (std::size_t i = 0; i < known->list_count; ++i) {
       append_list(layout, parameter, size, *known, i);
     }
+    layout.has_more = layout.has_more || !layout.counted.empty();
     return;
   }
   for (std::size_t offset = 0; offset + kWord <= size; offset += kStep) {
     layout.probes.push_back({parameter, static_cast<std::uint32_t>(offset)});
   }
+  for (std::size_t offset = 0; offset + TensorMaps::kBytes <= size;
+       offset += TensorMaps::kAlignment) {
+    layout.tensor_maps.push_back({parameter, static_cast<std::uint32_t>(offset)});
+  }
+  layout.has_more = layout.has_more || !layout.tensor_maps.empty();
 }
 
 std::uint32_t count_of(const KernelLayout::CountedProbes& probes, const char* parameter,

@@ -46,16 +46,23 @@ struct KernelLayout {
   std::string name;  ///< mangled; empty if the driver does not tell
   std::vector<Probe> probes;
   std::vector<CountedProbes> counted;
+  /// Where the bytes of a tensor map may lie in by-value structs.
+  std::vector<Probe> tensor_maps;
+  bool has_more = false;       ///< than `probes`
   std::size_t parameters = 0;  ///< how many there are
 
   bool operator==(const KernelLayout&) const = default;
 };
 
-/// Adds to `layout` the probes of one more parameter of `size` bytes.
+/// Adds to `layout` the probes of one more parameter of `size` bytes, and the places for tensor
+/// maps in it.
 ///
 /// A parameter of 8 bytes is one word. Larger ones are by-value structs: looked at where `known`
 /// says that pointers are; if it is null, every 4 bytes, because a packed struct may hold a pointer
-/// at any such offset, and a word too many costs one compare. Smaller ones hold no pointer.
+/// at any such offset, and a word too many costs one compare. Smaller ones hold no pointer. A
+/// tensor map, and so each struct around it, is aligned to 64 bytes: it may lie at every such
+/// offset. (The offset of the struct itself says nothing: it counts from where the parameters
+/// begin, which is no multiple of 64 on sm_90.)
 void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct* known = nullptr);
 
 /// The blocks of a launch in two directions, which say how many of a layout's CountedProbes count.
@@ -142,30 +149,49 @@ class KernelLayoutCache {
 [[nodiscard]] std::uint32_t count_of(const KernelLayout::CountedProbes& probes,
                                      const char* parameter, GridSize grid) noexcept;
 
-/// Adds the words of a launch's parameters for which `is_ours` holds. `parameters` is the launch's
-/// kernelParams. Reads memory of the caller; cost: one compare a probe, and one for each block of a
-/// launch with probes of Count::kTensors.
+/// Adds the word at `place`, if `is_ours` holds for it.
 template <typename IsOurs>
-void collect_parameters(const KernelLayout& layout, void* const* parameters, GridSize grid,
-                        const IsOurs& is_ours, WordList& words) noexcept {
-  const auto add_word_at = [&](const char* place) {
-    std::uint64_t word;
-    std::memcpy(&word, place, sizeof word);
-    if (is_ours(word)) words.add(word);
-  };
+void collect_word(const char* place, const IsOurs& is_ours, WordList& words) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, place, sizeof word);
+  if (is_ours(word)) words.add(word);
+}
+
+/// Adds the words of a launch's parameters for which `is_ours` holds, but for counted ones.
+/// `parameters` is the launch's kernelParams. Reads memory of the caller; cost: one compare a
+/// probe.
+template <typename IsOurs>
+void collect_probes(const KernelLayout& layout, void* const* parameters, const IsOurs& is_ours,
+                    WordList& words) noexcept {
   for (const KernelLayout::Probe& probe : layout.probes) {
-    add_word_at(static_cast<const char*>(parameters[probe.parameter]) + probe.offset);
+    collect_word(static_cast<const char*>(parameters[probe.parameter]) + probe.offset, is_ours,
+                 words);
   }
+}
+
+/// Adds the counted ones. Cost: one compare a probe, and one for each block of a launch with probes
+/// of Count::kTensors.
+template <typename IsOurs>
+void collect_counted(const KernelLayout& layout, void* const* parameters, GridSize grid,
+                     const IsOurs& is_ours, WordList& words) noexcept {
   for (const KernelLayout::CountedProbes& probes : layout.counted) {
     const auto* const parameter = static_cast<const char*>(parameters[probes.parameter]);
     const std::uint32_t count = count_of(probes, parameter, grid);
     for (const KernelLayout::CountedProbes::List& list : probes.lists) {
       const std::uint32_t used = count < list.most ? count : list.most;
       for (std::uint32_t i = 0; i < used; ++i) {
-        add_word_at(parameter + list.first + i * sizeof(std::uint64_t));
+        collect_word(parameter + list.first + i * sizeof(std::uint64_t), is_ours, words);
       }
     }
   }
+}
+
+/// Adds both.
+template <typename IsOurs>
+void collect_parameters(const KernelLayout& layout, void* const* parameters, GridSize grid,
+                        const IsOurs& is_ours, WordList& words) noexcept {
+  collect_probes(layout, parameters, is_ours, words);
+  collect_counted(layout, parameters, grid, is_ours, words);
 }
 
 /// Adds the words of `size` bytes at `data` for which `is_ours` holds, at every 4-byte step.

@@ -123,7 +123,8 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
     return {nullptr, "the managed context could not be set up (the log says why)"};
   }
   managed->residency_ = std::move(*residency);
-  managed->pins_.emplace(*managed->residency_);
+  managed->tensor_maps_.emplace(*managed->residency_);
+  managed->pins_.emplace(*managed->residency_, *managed->tensor_maps_);
   managed->noted_words_.emplace(*managed->residency_);
   managed->show();
   log_line(LogLevel::kInfo, "managing device " + std::to_string(device) + ", policy " +

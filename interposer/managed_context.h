@@ -20,6 +20,7 @@
 #include "interposer/kernel_arguments.h"
 #include "interposer/kernel_timer.h"
 #include "interposer/pointer_pins.h"
+#include "interposer/tensor_maps.h"
 #include "interposer/trace_recording.h"
 #include "profiler/launch_overhead_meter.h"
 #include "profiler/run_figures.h"
@@ -62,6 +63,8 @@ class ManagedContext {
   /// What executable graphs use, where buffers move.
   [[nodiscard]] ExecutableGraphs& graphs() noexcept { return graphs_; }
   [[nodiscard]] NotedWords& noted_words() noexcept { return *noted_words_; }
+  [[nodiscard]] TensorMaps& tensor_maps() noexcept { return *tensor_maps_; }
+  [[nodiscard]] const TensorMaps& tensor_maps() const noexcept { return *tensor_maps_; }
   [[nodiscard]] LaunchOverheadMeter& overhead() noexcept { return overhead_; }
 
   [[nodiscard]] const Configuration& configuration() const noexcept { return configuration_; }
@@ -184,8 +187,10 @@ class ManagedContext {
   KernelLayoutCache layouts_;
   ExecutableGraphs graphs_;
   std::unique_ptr<ResidencyManager> residency_;
-  std::optional<PointerPins> pins_;        ///< as long as residency_
-  std::optional<NotedWords> noted_words_;  ///< as long as residency_
+  // As long as residency_.
+  std::optional<TensorMaps> tensor_maps_;
+  std::optional<PointerPins> pins_;
+  std::optional<NotedWords> noted_words_;
   /// What other processes see of this one, and ask of it; null if there is no shared memory. It
   /// stays after close(): at exit one thread may be in end_progress() while another destroys the
   /// context. abandon() alone lets go of it, which never runs beside close(), since the registry

@@ -14,10 +14,6 @@ namespace {
 
 constexpr char kInDeviceMemory[] = "device memory holds a pointer to them";
 
-bool is_searched(const void* data, std::size_t size) noexcept {
-  return data != nullptr && size >= sizeof(std::uint64_t) && size <= PointerPins::kLargestScan;
-}
-
 }  // namespace
 
 /// What a scan in a stream's order searches. Owned by the stream's host function.
@@ -25,6 +21,7 @@ struct PointerPins::StreamScan {
   PointerPins* pins;
   const void* data;
   std::size_t size;
+  std::uint64_t to;
 };
 
 Status PointerPins::pin(std::span<const std::uint64_t> words, const char* reason) noexcept {
@@ -36,18 +33,27 @@ Status PointerPins::pin(std::span<const std::uint64_t> words, const char* reason
   }
 }
 
-Status PointerPins::pin_named_by(const void* data, std::size_t size) noexcept {
-  if (!is_searched(data, size)) return Status::kOk;
+void PointerPins::collect(const void* data, std::size_t size, std::uint64_t to,
+                          WordList& words) const noexcept {
+  if (size <= kLargestScan) {
+    collect_bytes(
+        data, size, [this](std::uint64_t word) { return residency_.in_arena(word); }, words);
+  }
+  if (size <= kLargestMapScan) maps_.collect_all_copied(data, size, to, words);
+}
+
+Status PointerPins::pin_named_by(const void* data, std::size_t size, std::uint64_t to) noexcept {
+  if (data == nullptr || !is_searched(size)) return Status::kOk;
   WordList words;
-  collect_bytes(
-      data, size, [this](std::uint64_t word) { return residency_.in_arena(word); }, words);
+  collect(data, size, to, words);
   if (words.failed()) return Status::kOutOfHostMemory;
   return pin(words.words(), kInDeviceMemory);
 }
 
-void PointerPins::scan_in_stream(const void* data, std::size_t size, StreamHandle stream) noexcept {
-  if (!is_searched(data, size)) return;
-  auto* const scan = new (std::nothrow) StreamScan{this, data, size};
+void PointerPins::scan_in_stream(const void* data, std::size_t size, std::uint64_t to,
+                                 StreamHandle stream) noexcept {
+  if (data == nullptr || !is_searched(size)) return;
+  auto* const scan = new (std::nothrow) StreamScan{this, data, size, to};
   if (scan == nullptr) return;
   if (driver().cuLaunchHostFunc(driver_stream(stream), run_scan, scan) != CUDA_SUCCESS) delete scan;
 }
@@ -56,9 +62,7 @@ void PointerPins::run_scan(void* scan) noexcept {
   const std::unique_ptr<StreamScan> owned(static_cast<StreamScan*>(scan));
   PointerPins& pins = *owned->pins;
   WordList words;
-  collect_bytes(
-      owned->data, owned->size,
-      [&pins](std::uint64_t word) { return pins.residency_.in_arena(word); }, words);
+  pins.collect(owned->data, owned->size, owned->to, words);
   if (!words.empty()) pins.add_pending(words.words());
 }
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "interposer/tensor_maps.h"
+#include "interposer/word_list.h"
 #include "residency/device_memory.h"
 #include "residency/residency_manager.h"
 
@@ -22,8 +24,12 @@ class PointerPins {
   /// Copies of more bytes are not searched: pointers come in small copies, weights in large ones.
   static constexpr std::size_t kLargestScan = 256 << 10;
 
-  /// `residency` must outlive this.
-  explicit PointerPins(ResidencyManager& residency) noexcept : residency_(residency) {}
+  /// Nor are larger ones for tensor maps, of which 131,072 fit in.
+  static constexpr std::size_t kLargestMapScan = 16 << 20;
+
+  /// Both must outlive this.
+  PointerPins(ResidencyManager& residency, const TensorMaps& maps) noexcept
+      : residency_(residency), maps_(maps) {}
   PointerPins(const PointerPins&) = delete;
   PointerPins& operator=(const PointerPins&) = delete;
 
@@ -31,14 +37,20 @@ class PointerPins {
   /// `reason` is for the log. @return as ResidencyManager::pin_forever(); kOutOfHostMemory.
   Status pin(std::span<const std::uint64_t> words, const char* reason) noexcept;
 
-  /// The same for every word among `size` bytes of host memory at `data`, which are about to be
-  /// copied to device memory. Does nothing for null and past kLargestScan.
-  Status pin_named_by(const void* data, std::size_t size) noexcept;
+  /// The same for every word, and behind every tensor map, among `size` bytes of host memory at
+  /// `data`, which are about to be copied to `to` on the device. Does nothing for null.
+  Status pin_named_by(const void* data, std::size_t size, std::uint64_t to) noexcept;
 
   /// Searches the bytes when `stream` gets there instead, because the program may still change them
   /// until then. `data` must stay readable until then, as it must for the copy itself. What is
   /// found is pinned by pin_pending(): a host function may not call the driver.
-  void scan_in_stream(const void* data, std::size_t size, StreamHandle stream) noexcept;
+  void scan_in_stream(const void* data, std::size_t size, std::uint64_t to,
+                      StreamHandle stream) noexcept;
+
+  /// Whether bytes of a copy of this size are searched.
+  [[nodiscard]] bool is_searched(std::size_t size) const noexcept {
+    return size <= kLargestScan || (size <= kLargestMapScan && maps_.any());
+  }
 
   /// Whether pin_pending() has something to do: one load, for each launch.
   [[nodiscard]] bool has_pending() const noexcept {
@@ -51,9 +63,12 @@ class PointerPins {
  private:
   struct StreamScan;
   static void run_scan(void* scan) noexcept;
+  void collect(const void* data, std::size_t size, std::uint64_t to,
+               WordList& words) const noexcept;
   void add_pending(std::span<const std::uint64_t> words) noexcept;
 
   ResidencyManager& residency_;
+  const TensorMaps& maps_;
   std::atomic<bool> has_pending_{false};
   std::mutex mutex_;
   std::vector<std::uint64_t> pending_;  ///< guarded by mutex_

@@ -752,30 +752,6 @@ CUresult hook::cuSurfObjectCreate(CUsurfObject * pSurfObject, const CUDA_RESOURC
   return submit_pinning(named, "cuSurfObjectCreate", [&] { return driver().cuSurfObjectCreate(pSurfObject, pResDesc); });
 }
 
-CUresult hook::cuTensorMapEncodeIm2col(CUtensorMap * tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void * globalAddress, const cuuint64_t * globalDim, const cuuint64_t * globalStrides, const int * pixelBoxLowerCorner, const int * pixelBoxUpperCorner, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t * elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) noexcept {
-  NamedWords named;
-  named.add(globalAddress);
-  return submit_pinning(named, "cuTensorMapEncodeIm2col", [&] { return driver().cuTensorMapEncodeIm2col(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill); });
-}
-
-CUresult hook::cuTensorMapEncodeIm2colWide(CUtensorMap * tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void * globalAddress, const cuuint64_t * globalDim, const cuuint64_t * globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t * elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) noexcept {
-  NamedWords named;
-  named.add(globalAddress);
-  return submit_pinning(named, "cuTensorMapEncodeIm2colWide", [&] { return driver().cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill); });
-}
-
-CUresult hook::cuTensorMapEncodeTiled(CUtensorMap * tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void * globalAddress, const cuuint64_t * globalDim, const cuuint64_t * globalStrides, const cuuint32_t * boxDim, const cuuint32_t * elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) noexcept {
-  NamedWords named;
-  named.add(globalAddress);
-  return submit_pinning(named, "cuTensorMapEncodeTiled", [&] { return driver().cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, boxDim, elementStrides, interleave, swizzle, l2Promotion, oobFill); });
-}
-
-CUresult hook::cuTensorMapReplaceAddress(CUtensorMap * tensorMap, void * globalAddress) noexcept {
-  NamedWords named;
-  named.add(globalAddress);
-  return submit_pinning(named, "cuTensorMapReplaceAddress", [&] { return driver().cuTensorMapReplaceAddress(tensorMap, globalAddress); });
-}
-
 CUresult hook::cuTexObjectCreate(CUtexObject * pTexObject, const CUDA_RESOURCE_DESC * pResDesc, const CUDA_TEXTURE_DESC * pTexDesc, const CUDA_RESOURCE_VIEW_DESC * pResViewDesc) noexcept {
   NamedWords named;
   named.add(pResDesc);

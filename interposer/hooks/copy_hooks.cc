@@ -89,17 +89,17 @@ CUresult copy_on_host(const ManagedContext& managed, StreamHandle stream, CopyMo
 }
 
 /// Sees to the pointers among bytes that are about to be device memory.
-Status scan_source(ManagedContext& managed, const void* source, std::size_t size,
+Status scan_source(ManagedContext& managed, const void* source, std::size_t size, CUdeviceptr to,
                    StreamHandle stream, CopyMode mode) noexcept {
   if (!managed.moves()) return Status::kOk;
-  const Status status = managed.pins().pin_named_by(source, size);
-  if (status != Status::kOk || mode == CopyMode::kSynchronous || size > PointerPins::kLargestScan ||
+  PointerPins& pins = managed.pins();
+  const Status status = pins.pin_named_by(source, size, to);
+  if (status != Status::kOk || mode == CopyMode::kSynchronous || !pins.is_searched(size) ||
       !managed.can_order(stream)) {
     return status;
   }
   // The program may change a pinned source until the stream gets to the copy.
-  if (!runs_at_once(stream) && is_pinned(source))
-    managed.pins().scan_in_stream(source, size, stream);
+  if (!runs_at_once(stream) && is_pinned(source)) pins.scan_in_stream(source, size, to, stream);
   return status;
 }
 
@@ -139,7 +139,7 @@ CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandl
                  CopyMode mode, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr || size == 0 || from == nullptr) return call(0, size);
-  const Status scanned = scan_source(*managed, from, size, stream, mode);
+  const Status scanned = scan_source(*managed, from, size, to, stream, mode);
   if (scanned != Status::kOk) return managed->failure(scanned, CallKind::kSubmission);
   if (!managed->in_arena(to)) return call(0, size);
   if (!managed->can_order(stream)) return copy_unordered(*managed, to, stream, size, call);

@@ -6,17 +6,28 @@
 #include "interposer/driver/cuda_api.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/managed_context.h"
+#include "interposer/tensor_maps.h"
 #include "interposer/word_list.h"
 
 namespace superpipe {
 
-/// Adds the words among a launch's arguments that lie in the arena of `managed`: of `parameters`,
-/// or of the argument buffer that `extra` names if `parameters` is null. Either may be null; a
+/// Adds the addresses behind the tensor maps among a launch's `parameters`.
+inline void add_tensor_maps(const TensorMaps& maps, const KernelLayout& layout,
+                            void* const* parameters, WordList& words) noexcept {
+  for (const KernelLayout::Probe& place : layout.tensor_maps) {
+    maps.collect(static_cast<const char*>(parameters[place.parameter]) + place.offset, words);
+  }
+}
+
+/// Adds the words among a launch's arguments that lie in the arena of `managed`, and the addresses
+/// behind tensor maps among them: of `parameters`, or of the argument buffer that `extra` names if
+/// `parameters` is null. Either may be null; a
 /// launch with both is refused by the driver. `layout`: the kernel's; null if the driver does not
 /// know it: what `parameters` name is then unknown, an argument buffer is read all the same.
 /// `grid`: the launch's, GridSize::unknown() for what may yet be launched with another.
 ///
-/// Part of the launch path: takes no lock and calls no driver function.
+/// Part of the launch path: calls no driver function, and takes no lock but for what may be a
+/// tensor map.
 inline void add_launch_words(const ManagedContext& managed, const KernelLayout* layout,
                              void* const* parameters, void* const* extra, GridSize grid,
                              WordList& words) noexcept {
@@ -24,8 +35,16 @@ inline void add_launch_words(const ManagedContext& managed, const KernelLayout* 
   if (parameters == nullptr) {
     const ArgumentBuffer buffer = argument_buffer_of(extra);
     collect_bytes(buffer.data, buffer.size, is_ours, words);
+    managed.tensor_maps().collect_all(buffer.data, buffer.size, 0, TensorMaps::kStepInArguments,
+                                      words);
   } else if (layout != nullptr) {
-    collect_parameters(*layout, parameters, grid, is_ours, words);
+    collect_probes(*layout, parameters, is_ours, words);
+    if (layout->has_more) [[unlikely]] {
+      collect_counted(*layout, parameters, grid, is_ours, words);
+      if (managed.tensor_maps().any()) {
+        add_tensor_maps(managed.tensor_maps(), *layout, parameters, words);
+      }
+    }
   }
 }
 

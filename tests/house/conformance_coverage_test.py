@@ -20,6 +20,10 @@ EXCEPTIONS = {
     "cuMemAdvise": "passed on for memory that is not managed; nothing is relied on",
     "cuMemPrefetchAsync": "as cuMemAdvise",
     "cuMemPoolImportFromShareableHandle": "needs a pool of another process",
+    "cuTensorMapEncodeTiled": "passed on, and the bytes are remembered as they are; the doctor's H7 asks what a driver writes",
+    "cuTensorMapEncodeIm2col": "as cuTensorMapEncodeTiled",
+    "cuTensorMapEncodeIm2colWide": "as cuTensorMapEncodeTiled",
+    "cuTensorMapReplaceAddress": "as cuTensorMapEncodeTiled",
 }
 
 

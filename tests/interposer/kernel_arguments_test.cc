@@ -186,6 +186,13 @@ TEST(CollectParameters, FindsPointersInsideStructsPassedByValue) {
   EXPECT_THAT(collected(layout_of({sizeof tensors}), {&tensors}), ElementsAre(kOurs, kOurs + 128));
 }
 
+TEST(AppendParameter, HasPlacesForTensorMapsInStructsThatCanHoldOne) {
+  using Probe = KernelLayout::Probe;
+  EXPECT_TRUE(layout_of({8, 4, 127}).tensor_maps.empty());
+  EXPECT_THAT(layout_of({8, 128}).tensor_maps, ElementsAre(Probe{1, 0}));
+  EXPECT_THAT(layout_of({260}).tensor_maps, ElementsAre(Probe{0, 0}, Probe{0, 64}, Probe{0, 128}));
+}
+
 TEST(CollectParameters, FindsPointersOfPackedStructs) {
   struct __attribute__((packed)) {
     std::uint32_t tag = 7;

@@ -32,6 +32,8 @@ class PointerPinsTest : public testing::ManagedFixture {
     content_[1] = buffer_;
   }
 
+  static constexpr std::uint64_t kTarget = 0x10000;  ///< where the bytes are to go
+
   static PointerPins& pins() { return ContextRegistry::managed()->pins(); }
 
   std::array<std::uint64_t, 4> content_{};
@@ -39,7 +41,7 @@ class PointerPinsTest : public testing::ManagedFixture {
 
 TEST_F(PointerPinsTest, FindsNothingPendingWithoutAPointer) {
   content_[1] = 0x1234;
-  pins().scan_in_stream(content_.data(), sizeof content_, kLegacyStream);
+  pins().scan_in_stream(content_.data(), sizeof content_, kTarget, kLegacyStream);
   ASSERT_NE(release, nullptr);
   release(release_data);
   EXPECT_FALSE(pins().has_pending());
@@ -47,7 +49,7 @@ TEST_F(PointerPinsTest, FindsNothingPendingWithoutAPointer) {
 
 TEST_F(PointerPinsTest, SearchesWhatTheBytesAreWhenTheStreamGetsThere) {
   content_[1] = 0;
-  pins().scan_in_stream(content_.data(), sizeof content_, kLegacyStream);
+  pins().scan_in_stream(content_.data(), sizeof content_, kTarget, kLegacyStream);
   ASSERT_NE(release, nullptr);
   EXPECT_FALSE(pins().has_pending());
   content_[1] = buffer_;
@@ -58,7 +60,7 @@ TEST_F(PointerPinsTest, SearchesWhatTheBytesAreWhenTheStreamGetsThere) {
 }
 
 TEST_F(PointerPinsTest, PinsWhatIsPendingAtTheNextLaunch) {
-  pins().scan_in_stream(content_.data(), sizeof content_, kLegacyStream);
+  pins().scan_in_stream(content_.data(), sizeof content_, kTarget, kLegacyStream);
   release(release_data);
   ASSERT_TRUE(pins().has_pending());
   EXPECT_EQ(launch(testing::null_kernel(1), buffer_, other_), CUDA_SUCCESS);
@@ -69,7 +71,7 @@ TEST_F(PointerPinsTest, SearchesPointersThatAreNotAligned) {
   std::array<char, 20> packed{};
   const std::uint64_t word = buffer_;
   std::memcpy(packed.data() + 4, &word, sizeof word);
-  pins().scan_in_stream(packed.data(), packed.size(), kLegacyStream);
+  pins().scan_in_stream(packed.data(), packed.size(), kTarget, kLegacyStream);
   release(release_data);
   EXPECT_TRUE(pins().has_pending());
   EXPECT_EQ(pins().pin_pending(), Status::kOk);
@@ -77,16 +79,16 @@ TEST_F(PointerPinsTest, SearchesPointersThatAreNotAligned) {
 
 TEST_F(PointerPinsTest, SearchesNoLargeCopiesAndNoNull) {
   const std::vector<std::uint64_t> large(PointerPins::kLargestScan / 8 + 1, buffer_);
-  pins().scan_in_stream(large.data(), 8 * large.size(), kLegacyStream);
-  pins().scan_in_stream(nullptr, 64, kLegacyStream);
+  pins().scan_in_stream(large.data(), 8 * large.size(), kTarget, kLegacyStream);
+  pins().scan_in_stream(nullptr, 64, kTarget, kLegacyStream);
   EXPECT_EQ(release, nullptr);
-  EXPECT_EQ(pins().pin_named_by(large.data(), 8 * large.size()), Status::kOk);
-  EXPECT_EQ(pins().pin_named_by(nullptr, 64), Status::kOk);
+  EXPECT_EQ(pins().pin_named_by(large.data(), 8 * large.size(), kTarget), Status::kOk);
+  EXPECT_EQ(pins().pin_named_by(nullptr, 64, kTarget), Status::kOk);
 }
 
 TEST_F(PointerPinsTest, KeepsNothingOfAScanThatTheDriverRefuses) {
   refuses = true;
-  pins().scan_in_stream(content_.data(), sizeof content_, kLegacyStream);
+  pins().scan_in_stream(content_.data(), sizeof content_, kTarget, kLegacyStream);
   EXPECT_EQ(release, nullptr);
   EXPECT_FALSE(pins().has_pending());
 }
@@ -97,8 +99,8 @@ TEST_F(PointerPinsTest, PinsNothingOnceTheContextIsClosed) {
   CUcontext context = nullptr;
   driver().cuCtxGetCurrent(&context);
   ContextRegistry::of_process().on_destroying(context);
-  EXPECT_EQ(held.pin_named_by(content_.data(), sizeof content_), Status::kOk);
-  held.scan_in_stream(content_.data(), sizeof content_, kLegacyStream);
+  EXPECT_EQ(held.pin_named_by(content_.data(), sizeof content_, kTarget), Status::kOk);
+  held.scan_in_stream(content_.data(), sizeof content_, kTarget, kLegacyStream);
   release(release_data);
   EXPECT_EQ(held.pin_pending(), Status::kOk);
 }

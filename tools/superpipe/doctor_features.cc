@@ -75,7 +75,7 @@ Feature lookup(const Report& report) {
 
 Feature tensor_maps(const Report& report) {
   return {"tensor_maps",
-          "a buffer that a map describes stays on the device: the map hides its use from launches",
+          "a launch uses the buffer that its map describes, known by the bytes of the map",
           told(report, "H7")};
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
 #include <vector>
 
 #include "interposer/hooks/named_words.h"
@@ -54,6 +56,19 @@ TEST_F(AddLaunchWordsTest, KeepsTheParametersThatAreInTheArena) {
 TEST_F(AddLaunchWordsTest, KeepsTheWordsOfAnArgumentBuffer) {
   const Packed packed(buffer_, 0x1234);
   EXPECT_THAT(add(testing::null_kernel(1), nullptr, packed.extra).words, ElementsAre(buffer_));
+}
+
+// Where the parameters begin is no multiple of a map's alignment on every device.
+TEST_F(AddLaunchWordsTest, FindsTensorMapsAnywhereInAnArgumentBuffer) {
+  std::array<std::uint64_t, TensorMaps::kBytes / 8> map{};
+  map.fill(0x1234);
+  ASSERT_TRUE(ContextRegistry::managed()->tensor_maps().remember(map.data(), buffer_ + 16));
+  std::array<char, 112 + sizeof map> bytes{};
+  std::memcpy(bytes.data() + 112, map.data(), sizeof map);
+  std::size_t size = bytes.size();
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, bytes.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                   CU_LAUNCH_PARAM_END};
+  EXPECT_THAT(add(testing::null_kernel(1), nullptr, extra).words, ElementsAre(buffer_ + 16));
 }
 
 TEST_F(AddLaunchWordsTest, AddsNothingForALaunchWithoutArguments) {

@@ -1,4 +1,5 @@
 // Kernels of the end-to-end tests; kernels_plugin.cc computes the same on the host.
+#include <cuda.h>
 
 struct Operands {
   int count;
@@ -16,6 +17,34 @@ extern "C" __global__ void accumulate(float* output, const float* input, float f
 extern "C" __global__ void accumulate_struct(Operands operands, float factor) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < operands.count) operands.output[i] += factor * operands.input[i];
+}
+
+// The same, the input behind a tensor map among the parameters. What a device computes of it is of
+// no interest here: how it is handed over is.
+struct Mapped {
+  int count;
+  CUtensorMap input;
+};
+extern "C" __global__ void accumulate_mapped(const __grid_constant__ CUtensorMap input,
+                                             float* output, float factor, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) output[i] += factor * reinterpret_cast<const float*>(&input)[i & 31];
+}
+
+// The same, the map deep inside a struct.
+extern "C" __global__ void accumulate_mapped_struct(const __grid_constant__ Mapped operands,
+                                                    float* output, float factor) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < operands.count) {
+    output[i] += factor * reinterpret_cast<const float*>(&operands.input)[i & 31];
+  }
+}
+
+// The same, the map in device memory.
+extern "C" __global__ void accumulate_mapped_far(const CUtensorMap* input, float* output,
+                                                 float factor, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) output[i] += factor * reinterpret_cast<const float*>(input)[i & 31];
 }
 
 // The same for every pair of a list of pointers in device memory.

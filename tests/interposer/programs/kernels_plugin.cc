@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "tools/simgpu/kernel_plugin.h"
+#include "tools/simgpu/tensor_map.h"
 
 namespace {
 
@@ -32,6 +33,29 @@ void accumulate_struct(const SimgpuLaunch* launch) {
   add(operands.output, operands.input, argument<float>(launch, 1), operands.count);
 }
 
+// Of a map among the parameters, the first 8 bytes are the tensor's address here.
+void accumulate_mapped(const SimgpuLaunch* launch) {
+  add(argument<float*>(launch, 1), argument<const float*>(launch, 0), argument<float>(launch, 2),
+      argument<int>(launch, 3));
+}
+
+// Where kernels.cu has the map in its struct: CUDA 13 aligns it so.
+constexpr std::size_t kMapInStruct = 128;
+
+void accumulate_mapped_struct(const SimgpuLaunch* launch) {
+  const auto* const operands = static_cast<const char*>(launch->arguments[0]);
+  const float* input = nullptr;
+  std::memcpy(&input, operands + kMapInStruct, sizeof input);
+  add(argument<float*>(launch, 1), input, argument<float>(launch, 2), argument<int>(launch, 0));
+}
+
+void accumulate_mapped_far(const SimgpuLaunch* launch) {
+  const void* const map = argument<const void*>(launch, 0);
+  const auto input = simgpu::address_of_tensor(map);
+  add(argument<float*>(launch, 1), reinterpret_cast<const float*>(input),
+      argument<float>(launch, 2), argument<int>(launch, 3));
+}
+
 void accumulate_listed(const SimgpuLaunch* launch) {
   float** const outputs = argument<float**>(launch, 0);
   float** const inputs = argument<float**>(launch, 1);
@@ -52,6 +76,9 @@ extern "C" const SimgpuKernel* simgpu_kernels(std::size_t* count) {
       {"accumulate", accumulate, 0, nullptr},
       {"accumulate_struct", accumulate_struct, 0, nullptr},
       {"accumulate_listed", accumulate_listed, 0, nullptr},
+      {"accumulate_mapped", accumulate_mapped, 0, nullptr},
+      {"accumulate_mapped_struct", accumulate_mapped_struct, 0, nullptr},
+      {"accumulate_mapped_far", accumulate_mapped_far, 0, nullptr},
       {"_ZN5model12accumulate_2EPfPKffi", accumulate, 0, nullptr},
       {"hold", hold, kHoldUs, nullptr},
   };
