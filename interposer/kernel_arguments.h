@@ -200,9 +200,19 @@ void collect_bytes(const void* data, std::size_t size, const IsOurs& is_ours,
                    WordList& words) noexcept {
   const auto* const bytes = static_cast<const char*>(data);
   for (std::size_t at = 0; at + sizeof(std::uint64_t) <= size; at += 4) {
-    std::uint64_t word;
-    std::memcpy(&word, bytes + at, sizeof word);
-    if (is_ours(word)) words.add(word);
+    collect_word(bytes + at, is_ours, words);
+  }
+}
+
+/// The same for bytes that come to be at `to` on the device: only the words that a device could
+/// load as a pointer, which are aligned there.
+template <typename IsOurs>
+void collect_copied(const void* data, std::size_t size, std::uint64_t to, const IsOurs& is_ours,
+                    WordList& words) noexcept {
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  const auto* const bytes = static_cast<const char*>(data);
+  for (std::size_t at = (kWord - to % kWord) % kWord; at + kWord <= size; at += kWord) {
+    collect_word(bytes + at, is_ours, words);
   }
 }
 

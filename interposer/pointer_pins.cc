@@ -36,8 +36,12 @@ Status PointerPins::pin(std::span<const std::uint64_t> words, const char* reason
 void PointerPins::collect(const void* data, std::size_t size, std::uint64_t to,
                           WordList& words) const noexcept {
   if (size <= kLargestScan) {
-    collect_bytes(
-        data, size, [this](std::uint64_t word) { return residency_.in_arena(word); }, words);
+    // In the arena is not enough: numbers are, too. What the program stores there as a pointer it
+    // has from an allocation, so that a live buffer has it.
+    const auto is_pointer = [this](std::uint64_t word) {
+      return residency_.in_arena(word) && residency_.find(word).has_value();
+    };
+    collect_copied(data, size, to, is_pointer, words);
   }
   if (size <= kLargestMapScan) maps_.collect_all_copied(data, size, to, words);
 }

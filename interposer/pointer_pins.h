@@ -37,8 +37,9 @@ class PointerPins {
   /// `reason` is for the log. @return as ResidencyManager::pin_forever(); kOutOfHostMemory.
   Status pin(std::span<const std::uint64_t> words, const char* reason) noexcept;
 
-  /// The same for every word, and behind every tensor map, among `size` bytes of host memory at
-  /// `data`, which are about to be copied to `to` on the device. Does nothing for null.
+  /// The same for every address of a live buffer that the device could load, and behind every
+  /// tensor map, among `size` bytes of host memory at `data`, which are about to be copied to `to`
+  /// on the device. Does nothing for null.
   Status pin_named_by(const void* data, std::size_t size, std::uint64_t to) noexcept;
 
   /// Searches the bytes when `stream` gets there instead, because the program may still change them

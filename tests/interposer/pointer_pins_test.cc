@@ -67,14 +67,33 @@ TEST_F(PointerPinsTest, PinsWhatIsPendingAtTheNextLaunch) {
   EXPECT_FALSE(pins().has_pending());
 }
 
-TEST_F(PointerPinsTest, SearchesPointersThatAreNotAligned) {
+TEST_F(PointerPinsTest, SearchesWhereTheDeviceCouldLoadAPointer) {
   std::array<char, 20> packed{};
   const std::uint64_t word = buffer_;
   std::memcpy(packed.data() + 4, &word, sizeof word);
   pins().scan_in_stream(packed.data(), packed.size(), kTarget, kLegacyStream);
   release(release_data);
+  EXPECT_FALSE(pins().has_pending()) << "halves of two words";
+  pins().scan_in_stream(packed.data(), packed.size(), kTarget + 4, kLegacyStream);
+  release(release_data);
+  EXPECT_TRUE(pins().has_pending()) << "a word where it comes to be";
+  EXPECT_EQ(pins().pin_pending(), Status::kOk);
+}
+
+// A number in the arena's range is not yet a pointer: nobody has given the program this address.
+TEST_F(PointerPinsTest, TakesOnlyAddressesOfLiveBuffersForPointers) {
+  const CUdeviceptr freed = allocate(64 << 20);
+  ASSERT_EQ(hook::cuMemFree_v2(freed), CUDA_SUCCESS);
+  content_ = {buffer_ + kBytes, freed, other_ + (std::uint64_t{1} << 38), buffer_ - 1};
+  pins().scan_in_stream(content_.data(), sizeof content_, kTarget, kLegacyStream);
+  release(release_data);
+  EXPECT_FALSE(pins().has_pending());
+  content_[2] = buffer_ + kBytes - 1;
+  pins().scan_in_stream(content_.data(), sizeof content_, kTarget, kLegacyStream);
+  release(release_data);
   EXPECT_TRUE(pins().has_pending());
   EXPECT_EQ(pins().pin_pending(), Status::kOk);
+  EXPECT_EQ(ContextRegistry::managed()->residency().stats().pinned_buffers, 1U);
 }
 
 TEST_F(PointerPinsTest, SearchesNoLargeCopiesAndNoNull) {
