@@ -10,8 +10,32 @@
 
 namespace superpipe {
 
+namespace {
+
+// Reservations below are those of tests, or of a device with hardly any address space.
+constexpr Bytes kLeastThatAvoidsIntegers = 64_GiB;
+
+}  // namespace
+
 AddressRanges::AddressRanges(Address base, Bytes size, Bytes granule)
-    : next_(base), end_(base + size.count()), granule_(granule) {}
+    : avoids_integers_(size >= kLeastThatAvoidsIntegers),
+      next_(base),
+      end_(base + size.count()),
+      granule_(granule) {}
+
+// Moves the begin of what is new behind the next addresses that look like two integers, if a range
+// of `want` bytes would have some of them. What is left out before them is free for smaller ones.
+void AddressRanges::step_over_integers(std::uint64_t want) {
+  constexpr std::uint64_t kDistance = std::uint64_t{1} << 32;
+  if (!avoids_integers_ || want > kDistance - 2 * kSmallInteger) return;
+  const Address zero = (next_ + kSmallInteger) & ~(kDistance - 1);  // the last one begun
+  const Address first = looks_like_two_integers(next_) ? zero : zero + kDistance;
+  const Address begin = std::max(next_, first - kSmallInteger);
+  const Address behind = first + kSmallInteger;
+  if (next_ + want <= begin || behind > end_ || end_ - behind < want) return;
+  if (begin > next_) free_by_size_[begin - next_].push_back(next_);
+  next_ = behind;
+}
 
 std::optional<Address> AddressRanges::take(Bytes size) {
   const std::uint64_t want = round_up(size, granule_).count();
@@ -20,6 +44,7 @@ std::optional<Address> AddressRanges::take(Bytes size) {
     merge_free_ranges();
     same_size = &free_by_size_[want];
   }
+  if (same_size->empty()) step_over_integers(want);
   if (!same_size->empty()) {
     const Address address = same_size->back();
     spare_.splice(spare_.end(), *same_size, std::prev(same_size->end()));

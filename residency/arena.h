@@ -13,7 +13,19 @@
 
 namespace superpipe {
 
+/// Whether `address` is such that its two halves of 32 bits are small integers, of which programs
+/// have many: the lower one within kSmallInteger of 0, as a signed number.
+constexpr std::uint64_t kSmallInteger = std::uint64_t{16} << 20;
+constexpr bool looks_like_two_integers(Address address) {
+  return ((address + kSmallInteger) & 0xFFFF'FFFF) < 2 * kSmallInteger;
+}
+
 /// Hands out ranges of one reservation. Not thread-safe; never touches the memory.
+///
+/// A new range has no address that looks_like_two_integers(), as long as it is smaller than the
+/// distance between these and the reservation has room for hundreds of them: a pair of numbers in
+/// data of the program is then no address in a buffer, whatever the upper half of the reservation's
+/// address is.
 class AddressRanges {
  public:
   /// REQUIRES: `granule` divides `base` and `size`.
@@ -31,7 +43,9 @@ class AddressRanges {
 
  private:
   void merge_free_ranges();
+  void step_over_integers(std::uint64_t want);
 
+  const bool avoids_integers_;
   Address next_;
   Address end_;
   Bytes granule_;

@@ -11,7 +11,7 @@ Result<Address> BufferLifetimes::allocate(Bytes size, std::optional<StreamHandle
   if (size == Bytes{}) return Status::kInvalidValue;
   // No device is that large. Programs that find out how much memory there is by asking for too much
   // expect this code.
-  if (size > core_.options.arena_size) return Status::kOutOfDeviceMemory;
+  if (size > core_.arena_size) return Status::kOutOfDeviceMemory;
   if (core_.abandoned) return Status::kDeviceError;
   const ManagerLock lock(core_.mutex);
   if (core_.stopped) return Status::kDeviceError;

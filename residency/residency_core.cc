@@ -40,20 +40,35 @@ ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions
                     REQUIRES(manager_lock) { trace->add(now(), launch, ready, stall); });
 }
 
+// Two ranges of one size, as large as can be had: a window for each page that the arena has.
+Status ResidencyCore::reserve_addresses() {
+  constexpr Bytes kLeast = 16_GiB;
+  Status status = Status::kOk;
+  for (Bytes size = options.arena_size;; size = Bytes{size.count() / 2}) {
+    const auto range = device.reserve(size);
+    const auto windows = range.ok() ? device.reserve(size) : range;
+    if (windows.ok()) {
+      arena_size = size;
+      arena_base = *range;
+      windows_base = *windows;
+      return Status::kOk;
+    }
+    status = windows.status();
+    if (range.ok()) (void)device.release_reservation(*range, size);
+    if (status != Status::kOutOfDeviceMemory || size <= 2 * kLeast) return status;
+  }
+}
+
 Status ResidencyCore::start() {
-  const auto arena_range = device.reserve(options.arena_size);
-  if (!arena_range.ok()) return arena_range.status();
-  arena_base = *arena_range;
-  const auto windows = device.reserve(options.arena_size);
-  if (!windows.ok()) return windows.status();
-  windows_base = *windows;
+  const Status answer = reserve_addresses();
+  if (answer != Status::kOk) return answer;
   if (compares_digests) (void)digester.prepare();
   const auto usage = device.usage();
   if (!usage.ok()) return usage.status();
   passthrough.start(usage->used);
-  arena = std::make_unique<Arena>(arena_base, options.arena_size, granule);
+  arena = std::make_unique<Arena>(arena_base, arena_size, granule);
   if (!arena->ok()) return Status::kOutOfHostMemory;
-  pool = std::make_unique<PagePool>(device, windows_base, options.arena_size, granule);
+  pool = std::make_unique<PagePool>(device, windows_base, arena_size, granule);
   {
     const ManagerLock lock(mutex);
     refresh_limit();

@@ -199,6 +199,7 @@ struct ResidencyCore {
   const bool moves;             ///< whether the policy ever moves anything
   const bool compares_digests;  ///< whether the policy moves only what a digest finds changed
   const Bytes granule;
+  Bytes arena_size;  ///< of the arena, and of the windows
   Address arena_base = 0;
   Address windows_base = 0;
 
@@ -266,6 +267,7 @@ struct ResidencyCore {
   Worker stocker;  ///< pins host memory ahead of need
 
  private:
+  Status reserve_addresses();
   bool hold_pages_still() noexcept REQUIRES(manager_lock);
   void yield(const DevicePressure& before, bool shifted) noexcept REQUIRES(manager_lock);
 };

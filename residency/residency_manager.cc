@@ -356,7 +356,7 @@ void ResidencyManager::Impl::give_back_pages_and_addresses() {
     if (!page) break;
     (void)core.pool->destroy(*page);
   }
-  const Bytes size = core.options.arena_size;
+  const Bytes size = core.arena_size;
   if (core.windows_base != 0) (void)core.device.release_reservation(core.windows_base, size);
   if (core.arena_base != 0) (void)core.device.release_reservation(core.arena_base, size);
 }
@@ -387,7 +387,7 @@ Result<std::unique_ptr<ResidencyManager>> ResidencyManager::create(
     manager->impl_ = std::make_unique<Impl>(device, options);
     if (const Status status = manager->impl_->core.start(); status != Status::kOk) return status;
     manager->arena_base_ = manager->impl_->core.arena_base;
-    manager->arena_size_ = options.arena_size.count();
+    manager->arena_size_ = manager->impl_->core.arena_size.count();
     return manager;
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;

@@ -24,6 +24,7 @@ struct ResidencyOptions {
   /// The size of the pieces that a policy which counts bytes moves: a multiple of the granule. 0:
   /// buffers move whole, as under all other policies.
   Bytes piece_size;
+  /// Address space to reserve; a half, a quarter, ... where the device has not that much.
   Bytes arena_size = 1024_GiB;
   Bytes host_limit;                             ///< cap of the host store
   std::chrono::milliseconds wait_limit{30000};  ///< SUPERPIPE_WAIT_MS

@@ -34,7 +34,7 @@ void add_arrival(const EventRef& arrival, std::vector<EventRef>& arrivals) {
 
 bool UseTracker::names_arena(std::span<const std::uint64_t> words) const {
   return std::any_of(words.begin(), words.end(), [this](std::uint64_t word) {
-    return word - core_.arena_base < core_.options.arena_size.count();
+    return word - core_.arena_base < core_.arena_size.count();
   });
 }
 

@@ -1,6 +1,7 @@
 #include "interposer/driver/driver_device_memory.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <thread>
 
@@ -33,6 +34,9 @@ Status checked(CUresult result, const char* call) {
 CUevent driver_event(EventHandle event) {
   return reinterpret_cast<CUevent>(static_cast<std::uint64_t>(event));
 }
+
+// Addresses from here on have upper halves that are larger than most numbers of programs.
+constexpr CUdeviceptr kLeastHigh = CUdeviceptr{1} << 44;
 
 CUmemAllocationProp pages_of(CUdevice device) {
   CUmemAllocationProp properties{};
@@ -163,10 +167,28 @@ CUresult DriverDeviceMemory::sticky_error() const noexcept {
 
 Result<Address> DriverDeviceMemory::reserve(Bytes size) {
   const InRelaxedContext in_context(context_);
+  // Left to themselves drivers were seen to begin at 0x3_0200_0000, where each pair of small
+  // integers is an address. Upper halves that are neither common numbers nor, as halves of floating
+  // point numbers or as bytes of text, common data; and that a process of 47 bits of address space
+  // has nothing near.
+  for (const CUdeviceptr hint : {0x6B00'8100'0000, 0x5B00'8100'0000, 0x4B00'8100'0000}) {
+    CUdeviceptr address = 0;
+    if (driver().cuMemAddressReserve(&address, size.count(), 0, hint, 0) != CUDA_SUCCESS) continue;
+    if (address >= kLeastHigh) return Address{address};
+    (void)driver().cuMemAddressFree(address, size.count());
+  }
   CUdeviceptr address = 0;
   const Status status =
       checked(driver().cuMemAddressReserve(&address, size.count(), 0, 0, 0), "cuMemAddressReserve");
   if (status != Status::kOk) return status;
+  if (address < kLeastHigh) {
+    char line[128];
+    std::snprintf(
+        line, sizeof line,
+        "the driver reserves addresses at 0x%llx only: numbers in data may look like them",
+        static_cast<unsigned long long>(address));
+    log_line(LogLevel::kInfo, line);
+  }
   return Address{address};
 }
 

@@ -28,6 +28,7 @@ class DriverDeviceMemory final : public DeviceMemory {
 
   Result<Usage> usage() override;
   [[nodiscard]] Bytes granularity() const override { return granularity_; }
+  /// As high as the driver lets it, where numbers in data hardly look like addresses.
   Result<Address> reserve(Bytes size) override;
   Status release_reservation(Address address, Bytes size) override;
   Result<PageHandle> create_pages(Bytes size) override;

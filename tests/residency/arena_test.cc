@@ -49,6 +49,40 @@ TEST(AddressRanges, SplitsALargerRangeWhenNothingElseIsLeft) {
   EXPECT_EQ(ranges.take(4_KiB), std::nullopt);
 }
 
+// Wherever the reservation lies, a pair of small integers is no address in a buffer.
+TEST(AddressRanges, LeavesOutAddressesThatLookLikeTwoIntegers) {
+  for (const Address base : {Address{0x3'0200'0000}, Address{0x6B00'0000'0000}, Address{1} << 40}) {
+    AddressRanges ranges(base, 1024_GiB, 2_MiB);
+    Address end = base;
+    for (int i = 0; i < 300; ++i) {
+      const Bytes size = i % 3 == 0 ? 1000_MiB : 30_MiB;
+      const auto range = ranges.take(size);
+      ASSERT_TRUE(range);
+      EXPECT_GE(*range, end) << i;
+      end = *range + size.count();
+      for (Address at = *range; at < end; at += std::uint64_t{2} << 20) {
+        ASSERT_FALSE(looks_like_two_integers(at)) << std::hex << at;
+      }
+      ASSERT_FALSE(looks_like_two_integers(end - 1)) << std::hex << end;
+    }
+  }
+}
+
+TEST(AddressRanges, GivesLargeRangesAllTheSame) {
+  AddressRanges ranges(Address{1} << 40, 64_GiB, 2_MiB);
+  EXPECT_EQ(ranges.take(63_GiB), Address{1} << 40);
+  EXPECT_TRUE(ranges.take(1_GiB)) << "the last of it";
+  EXPECT_EQ(ranges.take(2_MiB), std::nullopt);
+}
+
+TEST(AddressRanges, UsesWhatWasLeftOutForSmallerRanges) {
+  AddressRanges ranges(Address{1} << 40, 64_GiB, 2_MiB);
+  Bytes taken;
+  while (ranges.take(3_GiB)) taken += 3_GiB;
+  while (ranges.take(2_MiB)) taken += 2_MiB;
+  EXPECT_GE(taken, 64_GiB - 16 * 32_MiB);
+}
+
 TEST(Arena, FindsTheOwnerOfEveryGranuleAndNobodyInTheGuard) {
   Arena arena(kBase, 1_MiB, 4_KiB);
   ASSERT_TRUE(arena.ok());

@@ -487,6 +487,30 @@ TEST_F(ResidencyManagerTest, WritesNothingBackThatWasOnlyRead) {
   EXPECT_GE(manager_->stats().clean_evictions, 2U);
 }
 
+TEST(ResidencyManagerCreate, ReservesLessWhereTheDeviceHasNotThatMuch) {
+  for (const int nth : {1, 2}) {
+    FakeDevice device({});
+    device.fail(Call::kReserve, nth, Status::kOutOfDeviceMemory);
+    ResidencyOptions options;
+    options.worker_thread = false;
+    const auto manager = ResidencyManager::create(device, options);
+    ASSERT_TRUE(manager.ok()) << nth;
+    EXPECT_EQ(device.calls(Call::kReserve), nth + 2) << "twice the half of it";
+    EXPECT_EQ(device.calls(Call::kReleaseReservation), nth - 1);
+    const auto address = (*manager)->allocate(2_MiB, std::nullopt);
+    ASSERT_TRUE(address.ok());
+    EXPECT_TRUE((*manager)->in_arena(*address));
+    EXPECT_FALSE((*manager)->in_arena(*address + (512_GiB).count()));
+    EXPECT_EQ((*manager)->allocate(600_GiB, std::nullopt).status(), Status::kOutOfDeviceMemory);
+    (*manager)->shut_down();
+    EXPECT_EQ(device.violations(), std::vector<std::string>{});
+  }
+  FakeDevice device({});
+  device.fail(Call::kReserve, 1, Status::kOutOfDeviceMemory, /*repeat=*/true);
+  EXPECT_EQ(ResidencyManager::create(device, ResidencyOptions{}).status(),
+            Status::kOutOfDeviceMemory);
+}
+
 TEST(ResidencyManagerCreate, FailsCleanlyWhenTheDeviceRefuses) {
   for (const Call call : {Call::kReserve, Call::kCreateStream}) {
     for (int nth = 1; nth <= 2; ++nth) {

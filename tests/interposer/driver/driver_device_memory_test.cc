@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <vector>
 
 #include "interposer/driver/capture_count.h"
 #include "interposer/driver/hook_scope.h"
@@ -45,6 +46,54 @@ class DriverDeviceMemoryTest : public ::testing::Test {
 
 TEST_F(DriverDeviceMemoryTest, TakesTheGranularityOfTheDriver) {
   EXPECT_EQ(memory_.granularity(), 2_MiB);
+}
+
+CUdeviceptr taken_below = 0;  ///< hints below it are not followed
+std::vector<CUdeviceptr> hints;
+int reservations = 0;
+
+CUresult reserve_by_hint(CUdeviceptr* address, std::size_t, std::size_t, CUdeviceptr hint,
+                         unsigned long long) {
+  constexpr CUdeviceptr kLow = 0x3'0200'0000;
+  hints.push_back(hint);
+  ++reservations;
+  *address = hint >= taken_below && hint != 0 ? hint : kLow;
+  return CUDA_SUCCESS;
+}
+
+class ReservationTest : public DriverDeviceMemoryTest {
+ protected:
+  void SetUp() override {
+    DriverDeviceMemoryTest::SetUp();
+    hints.clear();
+    taken_below = 0;
+    reservations = 0;
+    driver().cuMemAddressReserve = &reserve_by_hint;
+    driver().cuMemAddressFree = [](CUdeviceptr, std::size_t) {
+      --reservations;
+      return CUDA_SUCCESS;
+    };
+  }
+};
+
+TEST_F(ReservationTest, LiesHighWhereTheDriverFollowsAHint) {
+  EXPECT_GE(*memory_.reserve(1024_GiB), Address{1} << 44);
+  EXPECT_EQ(hints.size(), 1U);
+  EXPECT_NE(hints[0], 0U);
+}
+
+TEST_F(ReservationTest, TriesOtherHintsAndKeepsOneReservation) {
+  taken_below = ~CUdeviceptr{0};
+  EXPECT_EQ(*memory_.reserve(1024_GiB), 0x3'0200'0000U) << "better low than not at all";
+  EXPECT_GT(hints.size(), 2U);
+  EXPECT_EQ(hints.back(), 0U);
+  EXPECT_EQ(reservations, 1);
+}
+
+TEST_F(ReservationTest, SaysThatThereIsNoRoomWhereTheDriverHasNone) {
+  driver().cuMemAddressReserve = [](CUdeviceptr*, std::size_t, std::size_t, CUdeviceptr,
+                                    unsigned long long) { return CUDA_ERROR_OUT_OF_MEMORY; };
+  EXPECT_EQ(memory_.reserve(1024_GiB).status(), Status::kOutOfDeviceMemory);
 }
 
 TEST_F(DriverDeviceMemoryTest, TellsHowMuchOfTheDeviceIsUsedByAnybody) {
