@@ -48,7 +48,9 @@ struct KernelLayout {
   std::vector<CountedProbes> counted;
   /// Where the bytes of a tensor map may lie in by-value structs.
   std::vector<Probe> tensor_maps;
-  bool has_more = false;       ///< than `probes`
+  bool has_more = false;  ///< than `probes`
+  /// Parameters that are structs of which nothing is known, in ascending order.
+  std::vector<std::uint32_t> unknown_structs;
   std::size_t parameters = 0;  ///< how many there are
 
   bool operator==(const KernelLayout&) const = default;

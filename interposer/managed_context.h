@@ -19,6 +19,7 @@
 #include "interposer/graphs/noted_words.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/kernel_timer.h"
+#include "interposer/leftover_words.h"
 #include "interposer/pointer_pins.h"
 #include "interposer/tensor_maps.h"
 #include "interposer/trace_recording.h"
@@ -63,6 +64,7 @@ class ManagedContext {
   /// What executable graphs use, where buffers move.
   [[nodiscard]] ExecutableGraphs& graphs() noexcept { return graphs_; }
   [[nodiscard]] NotedWords& noted_words() noexcept { return *noted_words_; }
+  [[nodiscard]] LeftoverWords& leftovers() noexcept { return leftovers_; }
   [[nodiscard]] TensorMaps& tensor_maps() noexcept { return *tensor_maps_; }
   [[nodiscard]] const TensorMaps& tensor_maps() const noexcept { return *tensor_maps_; }
   [[nodiscard]] LaunchOverheadMeter& overhead() noexcept { return overhead_; }
@@ -186,6 +188,7 @@ class ManagedContext {
   std::atomic<CuptiCollector*> cupti_collector_{nullptr};
   KernelLayoutCache layouts_;
   ExecutableGraphs graphs_;
+  LeftoverWords leftovers_;
   std::unique_ptr<ResidencyManager> residency_;
   // As long as residency_.
   std::optional<TensorMaps> tensor_maps_;
