@@ -23,6 +23,7 @@
 #include "interposer/pointer_pins.h"
 #include "interposer/tensor_maps.h"
 #include "interposer/trace_recording.h"
+#include "interposer/unknown_kernels.h"
 #include "profiler/launch_overhead_meter.h"
 #include "profiler/run_figures.h"
 #include "residency/residency_manager.h"
@@ -55,6 +56,7 @@ class ManagedContext {
   ManagedContext& operator=(const ManagedContext&) = delete;
 
   [[nodiscard]] ResidencyManager& residency() noexcept { return *residency_; }
+  [[nodiscard]] const ResidencyManager& residency() const noexcept { return *residency_; }
   /// Whether `word` may be an address in a managed buffer: one compare.
   [[nodiscard]] bool in_arena(std::uint64_t word) const noexcept {
     return residency_->in_arena(word);
@@ -65,6 +67,7 @@ class ManagedContext {
   [[nodiscard]] ExecutableGraphs& graphs() noexcept { return graphs_; }
   [[nodiscard]] NotedWords& noted_words() noexcept { return *noted_words_; }
   [[nodiscard]] LeftoverWords& leftovers() noexcept { return leftovers_; }
+  [[nodiscard]] UnknownKernels& unknown_kernels() noexcept { return unknown_kernels_; }
   [[nodiscard]] TensorMaps& tensor_maps() noexcept { return *tensor_maps_; }
   [[nodiscard]] const TensorMaps& tensor_maps() const noexcept { return *tensor_maps_; }
   [[nodiscard]] LaunchOverheadMeter& overhead() noexcept { return overhead_; }
@@ -189,6 +192,7 @@ class ManagedContext {
   KernelLayoutCache layouts_;
   ExecutableGraphs graphs_;
   LeftoverWords leftovers_;
+  UnknownKernels unknown_kernels_;
   std::unique_ptr<ResidencyManager> residency_;
   // As long as residency_.
   std::optional<TensorMaps> tensor_maps_;

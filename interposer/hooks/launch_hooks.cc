@@ -140,6 +140,23 @@ template <typename Call>
   }
 }
 
+/// Launches a kernel of which the driver does not tell the parameters. Nothing shows what it uses,
+/// so that what it may use stays on the device.
+template <typename Call>
+[[gnu::noinline]] CUresult launch_unknown(ManagedContext& managed, CUfunction function,
+                                          void* const* parameters, void* const* extra,
+                                          const Call& call) noexcept {
+  WordList words;
+  add_launch_words(managed, nullptr, parameters, extra, GridSize::unknown(), words);
+  if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  const Status status = managed.pins().pin(words.words(), "an unknown kernel may use them");
+  if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
+  const CUresult result = call();
+  // A handle that the driver does not know at all is the program's affair.
+  if (result == CUDA_SUCCESS) managed.unknown_kernels().say(function);
+  return result;
+}
+
 /// Finds the layout of `function`, or learns it at the first launch, and launches it. A function
 /// that the driver does not know is not ours to judge.
 template <typename Call>
@@ -155,7 +172,7 @@ CUresult launch(CUfunction function, void* const* parameters, void* const* extra
     // The driver loads the function's code for its first use.
     return change_passthrough(PassthroughChange::kGrowth, [&] {
       layout = managed->layouts().learn(function);
-      if (layout == nullptr) return call();
+      if (layout == nullptr) return launch_unknown(*managed, function, parameters, extra, call);
       return launch_traced(*managed, *layout, parameters, extra, grid, stream, call);
     });
   }

@@ -34,7 +34,7 @@ inline void add_more_launch_words(const ManagedContext& managed, const KernelLay
 /// behind tensor maps among them: of `parameters`, or of the argument buffer that `extra` names if
 /// `parameters` is null. Either may be null; a
 /// launch with both is refused by the driver. `layout`: the kernel's; null if the driver does not
-/// know it: what `parameters` name is then unknown, an argument buffer is read all the same.
+/// know it: then `parameters` are followed as far as they can be read, which takes long.
 /// `grid`: the launch's, GridSize::unknown() for what may yet be launched with another.
 ///
 /// Part of the launch path: calls no driver function, and takes no lock but for what may be a
@@ -53,6 +53,8 @@ inline void add_launch_words(const ManagedContext& managed, const KernelLayout* 
     if (layout->has_more) [[unlikely]] {
       add_more_launch_words(managed, *layout, parameters, grid, words);
     }
+  } else {
+    UnknownKernels::collect(managed.residency(), parameters, words);
   }
 }
 

@@ -84,14 +84,14 @@ TEST_F(AddLaunchWordsTest, ReadsTheArgumentBufferOfAFunctionThatTheDriverDoesNot
     return CUDA_ERROR_INVALID_HANDLE;
   };
   CUdeviceptr first = buffer_;
-  void* parameters[] = {&first, &first};
+  void* parameters[] = {&first, &first, nullptr};
   const Packed packed(buffer_, other_);
   const Added from_buffer = add(testing::null_kernel(9), nullptr, packed.extra);
   const Added from_parameters = add(testing::null_kernel(9), parameters, nullptr);
   EXPECT_EQ(from_buffer.layout, nullptr);
   EXPECT_THAT(from_buffer.words, ElementsAre(buffer_, other_));
   EXPECT_EQ(from_parameters.layout, nullptr);
-  EXPECT_THAT(from_parameters.words, IsEmpty());
+  EXPECT_THAT(from_parameters.words, ::testing::Contains(buffer_)) << "as far as they can be read";
 }
 
 using FirstUseTest = testing::BudgetFixture;

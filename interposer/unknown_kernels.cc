@@ -1,0 +1,48 @@
+#include "interposer/unknown_kernels.h"
+
+#include <array>
+#include <exception>
+#include <string>
+
+#include "interposer/driver/table.h"
+#include "interposer/kernel_arguments.h"
+#include "interposer/log.h"
+#include "interposer/readable_memory.h"
+
+namespace superpipe {
+
+void UnknownKernels::say(CUfunction function) noexcept try {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!said_.insert(function).second) return;
+  }
+  const char* name = nullptr;
+  if (driver().cuFuncGetName(&name, function) != CUDA_SUCCESS) name = nullptr;
+  log_line(LogLevel::kWarning,
+           std::string("the driver does not tell the parameters of kernel ") +
+               (name == nullptr ? "without a name" : name) +
+               ": all that its arguments may name stays on the device from now on; what it finds "
+               "through pointers in device memory may not be there");
+} catch (const std::exception&) {
+  // Out of memory: it is said at another launch.
+}
+
+void UnknownKernels::collect(const ResidencyManager& residency, void* const* parameters,
+                             WordList& words) noexcept {
+  const auto is_pointer = [&residency](std::uint64_t word) {
+    return residency.in_arena(word) && residency.find(word).has_value();
+  };
+  for (std::size_t i = 0; i < kParameters; ++i) {
+    const void* place = nullptr;
+    if (read_if_readable(&parameters[i], static_cast<void*>(&place), sizeof place) !=
+        sizeof place) {
+      return;
+    }
+    std::array<char, kParameterBytes> bytes;
+    const std::size_t read = read_if_readable(place, bytes.data(), bytes.size());
+    if (read == 0) return;  // no parameter any more
+    collect_bytes(bytes.data(), read, is_pointer, words);
+  }
+}
+
+}  // namespace superpipe
