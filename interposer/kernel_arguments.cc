@@ -117,7 +117,6 @@ void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct*
     layout.has_more = layout.has_more || !layout.counted.empty();
     return;
   }
-  if (size > kWord) layout.unknown_structs.push_back(parameter);
   for (std::size_t offset = 0; offset + kWord <= size; offset += kStep) {
     layout.probes.push_back({parameter, static_cast<std::uint32_t>(offset)});
   }

@@ -48,9 +48,7 @@ struct KernelLayout {
   std::vector<CountedProbes> counted;
   /// Where the bytes of a tensor map may lie in by-value structs.
   std::vector<Probe> tensor_maps;
-  bool has_more = false;  ///< than `probes`
-  /// Parameters that are structs of which nothing is known, in ascending order.
-  std::vector<std::uint32_t> unknown_structs;
+  bool has_more = false;       ///< than `probes`
   std::size_t parameters = 0;  ///< how many there are
 
   bool operator==(const KernelLayout&) const = default;

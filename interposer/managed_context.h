@@ -19,7 +19,6 @@
 #include "interposer/graphs/noted_words.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/kernel_timer.h"
-#include "interposer/leftover_words.h"
 #include "interposer/pointer_pins.h"
 #include "interposer/tensor_maps.h"
 #include "interposer/trace_recording.h"
@@ -66,7 +65,6 @@ class ManagedContext {
   /// What executable graphs use, where buffers move.
   [[nodiscard]] ExecutableGraphs& graphs() noexcept { return graphs_; }
   [[nodiscard]] NotedWords& noted_words() noexcept { return *noted_words_; }
-  [[nodiscard]] LeftoverWords& leftovers() noexcept { return leftovers_; }
   [[nodiscard]] UnknownKernels& unknown_kernels() noexcept { return unknown_kernels_; }
   [[nodiscard]] TensorMaps& tensor_maps() noexcept { return *tensor_maps_; }
   [[nodiscard]] const TensorMaps& tensor_maps() const noexcept { return *tensor_maps_; }
@@ -191,7 +189,6 @@ class ManagedContext {
   std::atomic<CuptiCollector*> cupti_collector_{nullptr};
   KernelLayoutCache layouts_;
   ExecutableGraphs graphs_;
-  LeftoverWords leftovers_;
   UnknownKernels unknown_kernels_;
   std::unique_ptr<ResidencyManager> residency_;
   // As long as residency_.

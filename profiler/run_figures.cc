@@ -32,7 +32,6 @@ void add_earlier(const ResidencyCounters& earlier, ResidencyCounters& sum) {
   sum.pinned_host_bytes = std::max(sum.pinned_host_bytes, earlier.pinned_host_bytes);
   sum.budget_changes += earlier.budget_changes;
   sum.pinned_buffers += earlier.pinned_buffers;
-  sum.launches_without_leftovers += earlier.launches_without_leftovers;
   sum.errors += earlier.errors;
 }
 

@@ -35,8 +35,6 @@ struct ResidencyCounters {
   Bytes budget;                      ///< the last one, without the context; 0: none
   std::uint64_t budget_changes = 0;  ///< while the program ran
   std::uint64_t pinned_buffers = 0;  ///< that had to stay on the device from some time on
-  /// Launches that could only run without buffers that rather nobody names.
-  std::uint64_t launches_without_leftovers = 0;
   std::uint64_t errors = 0;
 };
 

@@ -53,7 +53,6 @@ std::string statistics_json(const RunFigures& figures, const PassTimes& times,
   json["digests"] = stats.digests;
   json["unchanged_evictions"] = stats.unchanged;
   json["pinned_buffers"] = stats.pinned_buffers;
-  json["launches_without_leftovers"] = stats.launches_without_leftovers;
   json["stall_ms"] = stats.stall_ms;
   json["passes"] = stats.learned.passes;
   json["pass_ms"] = times.pass_ms;

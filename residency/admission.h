@@ -20,8 +20,7 @@ namespace superpipe {
 /// The buffers that one operation needs on the device together.
 struct WorkingSet {
   std::span<const BufferId> buffers;
-  KernelId kernel{};        ///< of a launch; KernelId{}: another operation
-  bool may_shrink = false;  ///< if it is too large, the caller tries a smaller one: no word of it
+  KernelId kernel{};  ///< of a launch; KernelId{}: another operation
 };
 
 /// Demands what a working set lacks, and has room made for it, until all of it is in place.

@@ -409,8 +409,8 @@ Status ResidencyManager::free_async(Address base, StreamHandle stream) {
 }
 
 Status ResidencyManager::begin_launch(KernelId kernel, std::span<const std::uint64_t> words,
-                                      StreamHandle stream, UseToken& token, SpareWords* spare) {
-  return impl_->uses.begin_launch(kernel, words, stream, token, spare);
+                                      StreamHandle stream, UseToken& token) {
+  return impl_->uses.begin_launch(kernel, words, stream, token);
 }
 
 std::uint64_t ResidencyManager::launches() const noexcept { return impl_->uses.launches(); }

@@ -58,11 +58,10 @@ class ResidencyManager {
   /// Makes every live buffer that `words` name resident and its content ordered before what is next
   /// submitted to `stream`, and pins them until end_use(). Words outside live buffers are ignored.
   ///
-  /// Waits only when a buffer is not mapped yet. On failure nothing is pinned. `spare`: what may
-  /// give way before the launch fails with kWorkingSetTooLarge; null: nothing.
+  /// Waits only when a buffer is not mapped yet. On failure nothing is pinned.
   /// @return kWorkingSetTooLarge (I4), kOutOfDeviceMemory, kDeviceError, kTimedOut.
   Status begin_launch(KernelId kernel, std::span<const std::uint64_t> words, StreamHandle stream,
-                      UseToken& token, SpareWords* spare = nullptr);
+                      UseToken& token);
 
   /// How many launches were announced. Any thread; one load.
   [[nodiscard]] std::uint64_t launches() const noexcept;

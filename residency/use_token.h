@@ -46,22 +46,6 @@ class UseToken {
   std::vector<BufferId> more_;  // all of them, if they are more than kInline
 };
 
-/// What a launch may do without where the budget has no room for all that its words name.
-class SpareWords {
- public:
-  SpareWords(const SpareWords&) = delete;
-  SpareWords& operator=(const SpareWords&) = delete;
-
-  /// The launch's words, at each call without one more of those that rather are no pointers; empty
-  /// when no more can be left out. Called under the manager's lock: it may neither come back nor
-  /// call the driver. Valid until the next call.
-  virtual std::span<const std::uint64_t> without_next() noexcept = 0;
-
- protected:
-  SpareWords() = default;
-  ~SpareWords() = default;
-};
-
 /// Where a linear copy to or from a managed buffer has to go, or the first part of it.
 struct CopyRoute {
   /// Null: use the device address; the buffer is pinned there, its content ordered before `stream`.

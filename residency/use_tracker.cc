@@ -159,7 +159,7 @@ Status UseTracker::begin_in_place(BufferId id, const Use& use, UseToken& token) 
 }
 
 Status UseTracker::begin_launch(KernelId kernel, std::span<const std::uint64_t> words,
-                                StreamHandle stream, UseToken& token, SpareWords* spare) try {
+                                StreamHandle stream, UseToken& token) try {
   token.count_ = 0;
   token.launch_ = launches_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (!names_arena(words)) return Status::kOk;
@@ -167,20 +167,20 @@ Status UseTracker::begin_launch(KernelId kernel, std::span<const std::uint64_t> 
   const auto capturing = streams_.is_capturing(stream);
   if (!capturing.ok()) return capturing.status();
   const ManagerLock lock(core_.mutex);
-  Use use{words, stream, true, *capturing, kernel, token.launch_, kNoSlot, spare};
+  Use use{words, stream, true, *capturing, kernel, token.launch_};
   prepare(use, token);
   collect(words, token);
   if (token.count_ == 0) return Status::kOk;
   core_.counters.accesses += token.count_;
   if (core_.may_ask_policy()) return begin_advised(use, token);
-  return pin_if_ready(token, use) ? Status::kOk : acquire_what_fits(token, use, Decision{});
+  return pin_if_ready(token, use) ? Status::kOk : acquire(token, use, Decision{});
 } catch (const std::bad_alloc&) {
   token.count_ = 0;
   return Status::kOutOfHostMemory;
 }
 
 // A launch that policy is told of, and gives advice for.
-Status UseTracker::begin_advised(Use& use, UseToken& token) {
+Status UseTracker::begin_advised(const Use& use, UseToken& token) {
   const Decision decision = ask_policy(use, token);
   if (core_.policy.at_pass_start()) [[unlikely]] {
     note_pass(use);
@@ -193,7 +193,7 @@ Status UseTracker::begin_advised(Use& use, UseToken& token) {
       !decision.fetch.empty() || (!decision.evict.empty() && core_.ledger.is_under_pressure());
   Status status = Status::kOk;
   if (advised || !core_.ledger.is_within_limit() || !pin_if_ready(token, use)) {
-    status = acquire_what_fits(token, use, decision);
+    status = acquire(token, use, decision);
   }
   if (core_.timeline != nullptr && status == Status::kOk) note_launch(token);
   return status;
@@ -248,46 +248,6 @@ Status UseTracker::begin_hold(std::span<const std::uint64_t> words, UseToken& to
   return Status::kOutOfHostMemory;
 }
 
-// As acquire(). What the launch may do without gives way before it fails, and no more than has to.
-Status UseTracker::acquire_what_fits(UseToken& token, Use& use, const Decision& decision) {
-  Status status = acquire(token, use, decision);
-  if (status != Status::kWorkingSetTooLarge || use.spare == nullptr) return status;
-  const std::span<const std::uint64_t> all = use.words;
-  while (status == Status::kWorkingSetTooLarge && use.spare != nullptr) {
-    use.words = use.spare->without_next();
-    if (use.words.empty()) {
-      use.words = all;
-      use.spare = nullptr;  // it fails, and says why
-    }
-    collect(use.words, token);
-    status = acquire(token, use, decision);
-  }
-  if (status == Status::kOk && use.spare != nullptr) note_given_way(all, use.kernel);
-  core_.flush_warnings();
-  return status;
-}
-
-// A launch runs without some of what `words` name. Should it write to what is on the device all the
-// same, that is not lost. REQUIRES: the rest was collected last, or is collected no more.
-void UseTracker::note_given_way(std::span<const std::uint64_t> words, KernelId kernel) {
-  Bytes given;
-  for (const std::uint64_t word : words) {
-    const std::uint32_t index = core_.arena->index_at(word);
-    if (index == Arena::kNobody) continue;
-    Buffer& buffer = core_.buffers[BufferId{index}];
-    if (buffer.pins > 0 || std::exchange(buffer.mark, mark_) == mark_) continue;
-    given += buffer.footprint;
-    if (buffer.bytes_in_place() > Bytes{}) buffer.note_write();
-  }
-  ++core_.counters.launches_without_leftovers;
-  core_.warnings.once("leftovers " + std::to_string(static_cast<std::uint64_t>(kernel)), [&] {
-    return "launches of kernel " + core_.options.kernel_name(kernel) + " run without " +
-           exact_bytes(given) +
-           " that only words in their structs name which are always the same, leftovers of the "
-           "stack most likely: with them the budget is too small (--gpu-mem, SUPERPIPE_GPU_MEM)";
-  });
-}
-
 // Pins what `use` names, waits until it is mapped, and orders the stream behind its fetches. On
 // failure nothing is pinned, nor marked as used.
 Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& decision) {
@@ -333,7 +293,7 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
 // are mapped.
 Status UseTracker::get_in_place(const UseToken& token, const Use& use, const Decision& decision,
                                 StallMeter::Probe* probe, Turn& turn) {
-  Status status = admission_.bring_in({ids(token), use.kernel, use.spare != nullptr}, decision);
+  Status status = admission_.bring_in({ids(token), use.kernel}, decision);
   if (status != Status::kOk) return status;
   turn.end();
   status = order_behind_fetches(ids(token), use, probe);

@@ -31,7 +31,7 @@ class UseTracker {
       : core_(core), streams_(streams), evictions_(evictions), admission_(admission) {}
 
   Status begin_launch(KernelId kernel, std::span<const std::uint64_t> words, StreamHandle stream,
-                      UseToken& token, SpareWords* spare = nullptr) EXCLUDES(manager_lock);
+                      UseToken& token) EXCLUDES(manager_lock);
   Status begin_use(std::span<const std::uint64_t> words, bool writes, StreamHandle stream,
                    UseToken& token) EXCLUDES(manager_lock);
   Status begin_hold(std::span<const std::uint64_t> words, UseToken& token) EXCLUDES(manager_lock);
@@ -50,9 +50,8 @@ class UseTracker {
     bool writes = true;
     bool capturing = false;  ///< the stream is being captured: no event of ours may touch it
     KernelId kernel{};
-    std::uint64_t launch = 0;     ///< UseToken::launch(); 0: it is none
-    Slot slot = kNoSlot;          ///< by prepare()
-    SpareWords* spare = nullptr;  ///< what may give way, as long as it has not
+    std::uint64_t launch = 0;  ///< UseToken::launch(); 0: it is none
+    Slot slot = kNoSlot;       ///< by prepare()
   };
 
   /// Finds the slot of the stream of `use` (none while it is captured: the buffers are pinned
@@ -86,11 +85,8 @@ class UseTracker {
   void unpin(const UseToken& token) REQUIRES(manager_lock);
   bool pin_if_ready(const UseToken& token, const Use& use) REQUIRES(manager_lock);
 
-  Status begin_advised(Use& use, UseToken& token) REQUIRES(manager_lock);
+  Status begin_advised(const Use& use, UseToken& token) REQUIRES(manager_lock);
   Decision ask_policy(const Use& use, const UseToken& token) REQUIRES(manager_lock);
-  Status acquire_what_fits(UseToken& token, Use& use, const Decision& decision)
-      REQUIRES(manager_lock);
-  void note_given_way(std::span<const std::uint64_t> words, KernelId kernel) REQUIRES(manager_lock);
   Status acquire(UseToken& token, const Use& use, const Decision& decision) REQUIRES(manager_lock);
   Status get_in_place(const UseToken& token, const Use& use, const Decision& decision,
                       StallMeter::Probe* probe, Turn& turn) REQUIRES(manager_lock);

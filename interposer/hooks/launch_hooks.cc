@@ -1,8 +1,6 @@
 // Kernel launches: the hot path. While all is resident nothing here logs or allocates, and the only
 // driver call is the launch itself; residency takes its mutex twice, briefly.
 #include <chrono>
-#include <optional>
-#include <span>
 
 #include "interposer/context_registry.h"
 #include "interposer/copy_recorder.h"
@@ -16,7 +14,6 @@
 #include "interposer/hooks/submit.h"
 #include "interposer/hooks/traced.h"
 #include "interposer/kernel_arguments.h"
-#include "interposer/leftover_words.h"
 #include "interposer/managed_context.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 #include "interposer/word_list.h"
@@ -28,52 +25,6 @@ namespace superpipe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-struct LaunchArguments {
-  const KernelLayout& layout;
-  void* const* parameters;
-  GridSize grid;
-};
-
-/// The words of a launch without those that are leftovers of the stack most likely.
-class WithoutLeftovers final : public SpareWords {
- public:
-  WithoutLeftovers(ManagedContext& managed, const LaunchArguments& arguments)
-      : managed_(managed), arguments_(arguments) {}
-
-  std::span<const std::uint64_t> without_next() noexcept override {
-    const auto is_ours = [this](std::uint64_t word) { return managed_.in_arena(word); };
-    const auto& [layout, parameters, grid] = arguments_;
-    words_.emplace();
-    if (!managed_.leftovers().collect_without(layout, parameters, ++left_out_, is_ours, *words_)) {
-      return {};
-    }
-    add_more_launch_words(managed_, layout, parameters, grid, *words_);
-    return words_->failed() ? std::span<const std::uint64_t>() : words_->words();
-  }
-
- private:
-  ManagedContext& managed_;
-  const LaunchArguments& arguments_;
-  std::size_t left_out_ = 0;
-  std::optional<WordList> words_;
-};
-
-/// As ResidencyManager::begin_launch(), of a kernel with structs of which nothing is known. Apart
-/// from the launches of other kernels, so that those take no longer.
-[[gnu::noinline]] Status begin_with_unknown_structs(ManagedContext& managed,
-                                                    const LaunchArguments& arguments,
-                                                    const WordList& words, StreamHandle stream,
-                                                    UseToken& token) noexcept {
-  const KernelLayout& layout = arguments.layout;
-  if (managed.configuration().policy == PolicyKind::kResident) {
-    return managed.residency().begin_launch(layout.kernel, words.words(), stream, token);
-  }
-  managed.leftovers().note(layout, arguments.parameters,
-                           [&managed](std::uint64_t word) { return managed.in_arena(word); });
-  WithoutLeftovers spare(managed, arguments);
-  return managed.residency().begin_launch(layout.kernel, words.words(), stream, token, &spare);
-}
 
 /// Announces a launch of a kernel with `layout`, submits it through `call`, ends the use.
 /// `kTraced`: whether a trace is recorded, which is asked for once.
@@ -104,9 +55,7 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
   }
   UseToken token;
   const Status status =
-      layout.unknown_structs.empty() || parameters == nullptr
-          ? managed.residency().begin_launch(layout.kernel, words.words(), stream, token)
-          : begin_with_unknown_structs(managed, {layout, parameters, grid}, words, stream, token);
+      managed.residency().begin_launch(layout.kernel, words.words(), stream, token);
   if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
   if constexpr (kTraced) trace_launch(managed, layout.kernel, stream, token);
   const auto submitting = sampled ? Clock::now() : Clock::time_point();

@@ -19,17 +19,6 @@ inline void add_tensor_maps(const TensorMaps& maps, const KernelLayout& layout,
   }
 }
 
-/// Adds what a layout has more than probes: counted words and tensor maps.
-inline void add_more_launch_words(const ManagedContext& managed, const KernelLayout& layout,
-                                  void* const* parameters, GridSize grid,
-                                  WordList& words) noexcept {
-  const auto is_ours = [&managed](std::uint64_t word) { return managed.in_arena(word); };
-  collect_counted(layout, parameters, grid, is_ours, words);
-  if (managed.tensor_maps().any()) {
-    add_tensor_maps(managed.tensor_maps(), layout, parameters, words);
-  }
-}
-
 /// Adds the words among a launch's arguments that lie in the arena of `managed`, and the addresses
 /// behind tensor maps among them: of `parameters`, or of the argument buffer that `extra` names if
 /// `parameters` is null. Either may be null; a
@@ -51,7 +40,10 @@ inline void add_launch_words(const ManagedContext& managed, const KernelLayout* 
   } else if (layout != nullptr) {
     collect_probes(*layout, parameters, is_ours, words);
     if (layout->has_more) [[unlikely]] {
-      add_more_launch_words(managed, *layout, parameters, grid, words);
+      collect_counted(*layout, parameters, grid, is_ours, words);
+      if (managed.tensor_maps().any()) {
+        add_tensor_maps(managed.tensor_maps(), *layout, parameters, words);
+      }
     }
   } else {
     UnknownKernels::collect(managed.residency(), parameters, words);

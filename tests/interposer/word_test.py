@@ -17,22 +17,6 @@ class WordTest(ManagedCase):
                     self.assert_moved(run)
                     self.assertEqual(run.statistics["pinned_buffers"], 0)
 
-    def test_leftovers_in_structs_give_way_before_a_launch_is_refused(self):
-        for policy in ("auto", "lru"):
-            with self.subTest(policy):
-                run = self.assert_same("leftovers", says=None, SUPERPIPE_GPU_MEM="16M", SUPERPIPE_POLICY=policy)
-                self.assert_moved(run)
-                self.assertEqual(run.statistics["launches_without_leftovers"], 3)
-                self.assertRegex(run.errors, r"\Asuperpipe: launches of kernel accumulate_padded run without 2097152 bytes"
-                                             r".*leftovers of the stack.*\n\Z")
-
-    def test_operands_in_structs_do_not_give_way(self):
-        # Nothing says that they are leftovers: the launch is refused, and no kernel runs without its operands.
-        run = self.run_managed("operands", SUPERPIPE_GPU_MEM="16M")
-        self.assertIn("launch 701", run.output)
-        self.assertIn("accumulate_struct needs", run.errors)
-        self.assertEqual(run.statistics["launches_without_leftovers"], 0)
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -37,7 +37,6 @@ RunFigures figures_of(unsigned scale) {
   stats.unchanged = 15 * scale;
   stats.stall_ms = 9.0 * scale;
   stats.pinned_buffers = 16 * scale;
-  stats.launches_without_leftovers = 17 * scale;
   stats.errors = 10 * scale;
   stats.learned.passes = 11 * scale;
   stats.learned.mispredictions = 12 * scale;
@@ -59,7 +58,6 @@ TEST(Merged, AddsUpCounts) {
   EXPECT_EQ(sum.residency.unchanged, 1515U);
   EXPECT_DOUBLE_EQ(sum.residency.stall_ms, 909);
   EXPECT_EQ(sum.residency.pinned_buffers, 1616U);
-  EXPECT_EQ(sum.residency.launches_without_leftovers, 1717U);
   EXPECT_EQ(sum.residency.errors, 1010U);
   EXPECT_EQ(sum.residency.learned.passes, 1111U);
   EXPECT_EQ(sum.residency.learned.mispredictions, 1212U);

@@ -49,7 +49,6 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "digests",
                                           "unchanged_evictions",
                                           "pinned_buffers",
-                                          "launches_without_leftovers",
                                           "stall_ms",
                                           "passes",
                                           "pass_ms",
@@ -100,7 +99,6 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.digests = 123;
   stats.unchanged = 124;
   stats.pinned_buffers = 126;
-  stats.launches_without_leftovers = 127;
   stats.stall_ms = 117;
   stats.pinned_host_bytes = Bytes{118};
   stats.errors = 119;
@@ -136,7 +134,6 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"digests", 123},
                                    {"unchanged_evictions", 124},
                                    {"pinned_buffers", 126},
-                                   {"launches_without_leftovers", 127},
                                    {"stall_ms", 117.0},
                                    {"passes", 121},
                                    {"pass_ms", 3600.0},

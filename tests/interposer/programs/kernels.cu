@@ -47,18 +47,6 @@ extern "C" __global__ void accumulate_mapped_far(const CUtensorMap* input, float
   if (i < count) output[i] += factor * reinterpret_cast<const float*>(input)[i & 31];
 }
 
-// The same, with words in the struct that it does not use.
-struct PaddedOperands {
-  int count;
-  float* output;
-  const float* input;
-  void* unused[2];
-};
-extern "C" __global__ void accumulate_padded(PaddedOperands operands, float factor) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < operands.count) operands.output[i] += factor * operands.input[i];
-}
-
 // The same for every pair of a list of pointers in device memory.
 extern "C" __global__ void accumulate_listed(float** outputs, float** inputs, int pairs,
                                              int count) {

@@ -75,7 +75,6 @@ extern "C" const SimgpuKernel* simgpu_kernels(std::size_t* count) {
   static const SimgpuKernel kKernels[] = {
       {"accumulate", accumulate, 0, nullptr},
       {"accumulate_struct", accumulate_struct, 0, nullptr},
-      {"accumulate_padded", accumulate_struct, 0, nullptr},
       {"accumulate_listed", accumulate_listed, 0, nullptr},
       {"accumulate_mapped", accumulate_mapped, 0, nullptr},
       {"accumulate_mapped_struct", accumulate_mapped_struct, 0, nullptr},

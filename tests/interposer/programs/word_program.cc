@@ -13,7 +13,6 @@
 using programs::accumulate;
 using programs::allocate;
 using programs::kBytes;
-using programs::kFloats;
 using programs::load_layers;
 using programs::print_buffer;
 
@@ -43,59 +42,6 @@ void numbers() {
   print_buffer("state", state);
 }
 
-/// Structs whose last bytes no member covers, where the stack has the addresses of two buffers that
-/// an earlier call used. The layers grow, until one launch with all of that exceeds the budget.
-void leftovers() {
-  struct Operands {
-    int count;
-    CUdeviceptr output;
-    CUdeviceptr input;
-    CUdeviceptr left[2];
-  };
-  const auto weights = load_layers(6);
-  const CUdeviceptr state = allocate();
-  CHECK(cuMemsetD8(state, 0, kBytes));
-  Operands operands{kFloats, state, 0, {allocate(), allocate()}};
-  for (const CUdeviceptr left : operands.left) CHECK(cuMemsetD8(left, 1, kBytes));
-  const auto use = [&](CUdeviceptr weight) {
-    operands.input = weight;
-    float factor = 0.5f;
-    void* parameters[] = {&operands, &factor};
-    CHECK(cuLaunchKernel(programs::function("accumulate_padded"), kFloats / 256, 1, 1, 256, 1, 1, 0,
-                         nullptr, parameters, nullptr));
-  };
-  for (int pass = 0; pass < 2; ++pass) {
-    for (const CUdeviceptr weight : weights) use(weight);
-  }
-  constexpr std::size_t kLarge = 4 * kBytes;
-  for (int i = 0; i < 3; ++i) {
-    const CUdeviceptr large = allocate(kLarge);
-    CHECK(cuMemsetD32(large, 0x3F000000, kLarge / sizeof(float)));
-    use(large);
-    for (const CUdeviceptr weight : weights) use(weight);
-  }
-  print_buffer("state", state);
-  for (const CUdeviceptr left : operands.left) print_buffer("left", left);
-}
-
-/// Two operands in a struct that exceed a budget of 16 MiB, once others of that kernel did not.
-void large_operands() {
-  struct Operands {
-    int count;
-    CUdeviceptr output;
-    CUdeviceptr input;
-  };
-  constexpr std::size_t kLarge = 5 * kBytes;
-  for (const std::size_t size : {kBytes, kBytes, kLarge}) {
-    Operands operands{kFloats, allocate(size), allocate(size)};
-    float factor = 1;
-    void* parameters[] = {&operands, &factor};
-    const CUresult result = cuLaunchKernel(programs::function("accumulate_struct"), kFloats / 256,
-                                           1, 1, 256, 1, 1, 0, nullptr, parameters, nullptr);
-    std::printf("launch %d\n", static_cast<int>(result));
-  }
-}
-
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -105,10 +51,6 @@ int main(int count, char** arguments) {
   programs::use_primary_context(arguments[2]);
   if (scenario == "numbers") {
     numbers();
-  } else if (scenario == "operands") {
-    large_operands();
-  } else if (scenario == "leftovers") {
-    leftovers();
   } else {
     return 2;
   }

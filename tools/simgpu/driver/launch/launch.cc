@@ -111,8 +111,8 @@ class LaunchWork {
 
   /// At the modelled start: the whole host kernel, or a mixer's reads.
   void work() {
+    operands_.start();
     const KernelCode& code = *function_->code;
-    operands_.start(/*shows_accesses=*/code.host_kernel() != nullptr);
     if (const SimgpuKernel* const host = code.host_kernel(); host != nullptr) {
       run(*host);
       return;

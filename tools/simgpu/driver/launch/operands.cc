@@ -41,8 +41,8 @@ bool Operands::names(std::uint64_t word) const {
   });
 }
 
-void Operands::start(bool shows_accesses) {
-  for (Range& range : ranges_) start(range, shows_accesses);
+void Operands::start() {
+  for (Range& range : ranges_) start(range);
 }
 
 bool Operands::is_suspect(const Operand& operand) const {
@@ -66,7 +66,7 @@ void Operands::guard_doubtful(PrivateOperands& operands) const {
   }
 }
 
-void Operands::start(Range& range, bool shows_accesses) const {
+void Operands::start(Range& range) const {
   if (range.doubtful) return;
   AddressSpace& space = AddressSpace::instance();
   Resolution memory;
@@ -83,8 +83,7 @@ void Operands::start(Range& range, bool shows_accesses) const {
     // Programs hand structs over as they lie on their stack, with what was there before in the
     // bytes that no member covers: there, a word that names memory which was never mapped is rather
     // half of an old pointer beside a small number.
-    if (found.kind == MemoryKind::kReserved &&
-        (range.surely || (found.once_mapped && !shows_accesses))) {
+    if (found.kind == MemoryKind::kReserved && (found.once_mapped || range.surely)) {
       throw AccessFault{.address = range.claim.address};
     }
     if (found.kind != MemoryKind::kMapped) return;

@@ -28,11 +28,9 @@ class Operands final : public MixerMemory {
   /// and guard_doubtful() are about.
   [[nodiscard]] bool names(std::uint64_t word) const;
 
-  /// The kernel starts: finds the memory behind the words. `shows_accesses`: it is a host kernel,
-  /// which faults by itself where it uses what is not there; so that words of structs, which may be
-  /// leftovers, need not be there.
+  /// The kernel starts: finds the memory behind the words.
   /// @throws AccessFault if a word is an address at which nothing is mapped.
-  void start(bool shows_accesses);
+  void start();
   /// A kernel ends that has touched all of its memory. @throws AccessFault if memory that start()
   /// found has been unmapped, remapped or freed since.
   void end() const;
@@ -83,7 +81,7 @@ class Operands final : public MixerMemory {
     std::size_t range = 0;
   };
 
-  void start(Range& range, bool shows_accesses) const;
+  void start(Range& range) const;
   /// Whether it is a doubtful address that nothing says is an end.
   [[nodiscard]] bool is_suspect(const Operand& operand) const;
   template <typename IsTouched>
