@@ -37,7 +37,11 @@ TEST_F(ModuleHooksTest, HasTheDeviceLookedAtWhenCodeIsLoadedAndUnloaded) {
 }
 
 TEST_F(ModuleHooksTest, HasTheDeviceLookedAtWhenAKernelIsLaunchedForTheFirstTime) {
-  testing::change_device_usage(2 << 20);  // as the driver takes for the kernel's code
+  // Not before: what the worker finds taken while nothing goes on is another process's.
+  driver().cuFuncGetParamInfo = [](CUfunction, std::size_t, std::size_t*, std::size_t*) {
+    testing::change_device_usage(2 << 20);  // for the kernel's code
+    return CUDA_ERROR_INVALID_VALUE;
+  };
   ASSERT_EQ(launch(testing::null_kernel(1), buffer_, other_), CUDA_SUCCESS);
   wait_for_passthrough(2_MiB);
   testing::change_device_usage(-(2 << 20));

@@ -25,10 +25,10 @@ CUresult encode(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void* address
 }
 
 /// Kernels take a map and a pointer. Only `pinned_` is pinned host memory.
-class TensorMapHooksTest : public testing::ManagedFixture {
+class TensorMapHooksTest : public testing::BudgetFixture {
  protected:
   void SetUp() override {
-    ManagedFixture::SetUp();
+    BudgetFixture::SetUp();
     encoded = 0;
     encode_result = CUDA_SUCCESS;
     pinned = &pinned_;
