@@ -64,6 +64,7 @@ class ManagedContext {
   [[nodiscard]] PointerPins& pins() noexcept { return *pins_; }
   /// What executable graphs use, where buffers move.
   [[nodiscard]] ExecutableGraphs& graphs() noexcept { return graphs_; }
+  [[nodiscard]] const ExecutableGraphs& graphs() const noexcept { return graphs_; }
   [[nodiscard]] NotedWords& noted_words() noexcept { return *noted_words_; }
   [[nodiscard]] UnknownKernels& unknown_kernels() noexcept { return unknown_kernels_; }
   [[nodiscard]] TensorMaps& tensor_maps() noexcept { return *tensor_maps_; }

@@ -16,17 +16,25 @@ KernelId ExecutableGraphs::id_of(std::size_t nodes) {
   return id;
 }
 
-void ExecutableGraphs::instantiated(CUgraphExec graph, GraphWords words, std::size_t nodes) {
+void ExecutableGraphs::instantiated(CUgraphExec graph, GraphWords words, std::size_t nodes,
+                                    Launcher launcher) {
   const std::lock_guard lock(mutex_);
   const KernelId id = id_of(nodes);
-  executables_[graph] = Executable{id, std::move(words), nullptr};
+  executables_[graph] = Executable{id, std::move(words), nullptr, launcher};
+}
+
+ExecutableGraphs::Launcher ExecutableGraphs::launcher_of(CUgraphExec graph) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = executables_.find(graph);
+  return found == executables_.end() ? Launcher::kHost : found->second.launcher;
 }
 
 // REQUIRES: mutex_ is held.
 ExecutableGraphs::Executable& ExecutableGraphs::known(CUgraphExec graph) {
   const auto found = executables_.find(graph);
   if (found != executables_.end()) return found->second;
-  return executables_.emplace(graph, Executable{id_of(0), {}, nullptr}).first->second;
+  return executables_.emplace(graph, Executable{id_of(0), {}, nullptr, Launcher::kHost})
+      .first->second;
 }
 
 void ExecutableGraphs::node_changed(CUgraphExec graph, CUgraphNode node, GraphWords::Words words) {

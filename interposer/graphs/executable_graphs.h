@@ -30,8 +30,16 @@ class ExecutableGraphs {
     std::shared_ptr<const GraphWords::Words> words;
   };
 
+  /// Who may launch a graph.
+  enum class Launcher {
+    kHost,
+    kDevice,  ///< device code as well, which nobody sees
+  };
   /// `graph` was made of a graph of `nodes` nodes, which name `words`.
-  void instantiated(CUgraphExec graph, GraphWords words, std::size_t nodes);
+  void instantiated(CUgraphExec graph, GraphWords words, std::size_t nodes,
+                    Launcher launcher = Launcher::kHost);
+  /// That of a graph that is not known is the host.
+  [[nodiscard]] Launcher launcher_of(CUgraphExec graph) const;
   /// One of its nodes has other parameters. What the node named before counts as well if it came by
   /// an update with another graph, whose nodes have other handles. A graph that is not known yet
   /// was made before any buffer was managed: it names none but what is told here.
@@ -55,6 +63,7 @@ class ExecutableGraphs {
     KernelId id{};
     GraphWords words;
     std::shared_ptr<const GraphWords::Words> all;  ///< of words; null: to be found anew
+    Launcher launcher = Launcher::kHost;
   };
   Executable& known(CUgraphExec graph);
   KernelId id_of(std::size_t nodes);

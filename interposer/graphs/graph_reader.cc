@@ -132,6 +132,9 @@ class Reader {
 
 ReadGraph read_graph(ManagedContext& managed, CUgraph graph) {
   ReadGraph read;
+  std::size_t count = 0;
+  read.exists = driver().cuGraphGetNodes(graph, nullptr, &count) == CUDA_SUCCESS;
+  if (!read.exists) return read;
   read.words = Reader(managed, read).graph(graph);
   return read;
 }

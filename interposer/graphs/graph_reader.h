@@ -19,6 +19,8 @@ struct ReadGraph {
   /// Whether that is all. If not, there is a node of a kind that is not known here, a kernel whose
   /// parameters the driver does not tell, or one that device code may change.
   bool complete = true;
+  /// False: it is no graph that the driver knows.
+  bool exists = true;
 };
 
 /// Reads the nodes of `graph`, and of the graphs in them, as they are now: however they came to be,

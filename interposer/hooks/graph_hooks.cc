@@ -28,25 +28,32 @@ ManagedContext* moving_context() noexcept {
   return managed != nullptr && managed->moves() ? managed : nullptr;
 }
 
-/// Keeps on the device what launches of the graph that was read as `read` could use unseen.
-Status pin_unseen(ManagedContext& managed, const ReadGraph& read, bool device_launches) {
-  if (device_launches) {
+using Launcher = ExecutableGraphs::Launcher;
+
+/// Keeps on the device what launches of the graph that was read as `read` could use unseen. A pin
+/// ends with its buffer; of what is allocated there later, launches of the graph show the use.
+Status pin_unseen(ManagedContext& managed, ReadGraph& read, Launcher launcher) {
+  if (launcher == Launcher::kDevice) {
     const Status status = managed.pins().pin(read.words.all(), kLaunchedByDevice);
     if (status != Status::kOk) return status;
   }
-  return read.complete ? Status::kOk : managed.pins().pin(managed.noted_words().all(), kIncomplete);
+  if (read.complete) return Status::kOk;
+  const GraphWords::Words noted = managed.noted_words().all();
+  read.words.add(noted);
+  return managed.pins().pin(noted, kIncomplete);
 }
 
 /// Reads `graph`, has the driver take its nodes through `call`, and hands what was read to
 /// `remember(read, result of the call)`.
 template <typename Call, typename Remember>
-CUresult take_graph(CUgraph graph, bool device_launches, const Call& call,
+CUresult take_graph(CUgraph graph, Launcher launcher, const Call& call,
                     const Remember& remember) noexcept {
   ManagedContext* const managed = moving_context();
   if (managed == nullptr) return call();
   try {
     ReadGraph read = read_graph(*managed, graph);
-    const Status status = pin_unseen(*managed, read, device_launches);
+    if (!read.exists) return call();
+    const Status status = pin_unseen(*managed, read, launcher);
     if (status != Status::kOk) return managed->failure(status, CallKind::kAllocation);
     // The driver may look the addresses of copies and fills up again. If they do not fit together,
     // it has to do without.
@@ -64,13 +71,15 @@ CUresult take_graph(CUgraph graph, bool device_launches, const Call& call,
 template <typename Call>
 CUresult instantiate(CUgraphExec* executable, CUgraph graph, unsigned long long flags,
                      const Call& call) noexcept {
-  const bool device_launches = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0;
+  const Launcher launcher = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0
+                                ? Launcher::kDevice
+                                : Launcher::kHost;
   return take_graph(
-      graph, device_launches, [&] { return change_passthrough(PassthroughChange::kGrowth, call); },
-      [executable](ManagedContext& managed, ReadGraph read, CUresult result) {
+      graph, launcher, [&] { return change_passthrough(PassthroughChange::kGrowth, call); },
+      [=](ManagedContext& managed, ReadGraph read, CUresult result) {
         if (result != CUDA_SUCCESS) return;
         try {
-          managed.graphs().instantiated(*executable, std::move(read.words), read.nodes);
+          managed.graphs().instantiated(*executable, std::move(read.words), read.nodes, launcher);
         } catch (const std::bad_alloc&) {
           // A launch of it would use buffers that nobody knows of.
           (void)driver().cuGraphExecDestroy(*executable);
@@ -79,19 +88,26 @@ CUresult instantiate(CUgraphExec* executable, CUgraph graph, unsigned long long 
       });
 }
 
+/// Who may launch `executable`, if anything has to be known of it.
+Launcher launcher_of(CUgraphExec executable) noexcept {
+  const ManagedContext* const managed = moving_context();
+  return managed == nullptr ? Launcher::kHost : managed->graphs().launcher_of(executable);
+}
+
 template <typename Call>
 CUresult update(CUgraphExec executable, CUgraph graph, const Call& call) noexcept {
-  return take_graph(
-      graph, false, call, [executable](ManagedContext& managed, ReadGraph read, CUresult result) {
-        managed.graphs().updated(executable, std::move(read.words), result != CUDA_SUCCESS);
-      });
+  return take_graph(graph, launcher_of(executable), call,
+                    [executable](ManagedContext& managed, ReadGraph read, CUresult result) {
+                      managed.graphs().updated(executable, std::move(read.words),
+                                               result != CUDA_SUCCESS);
+                    });
 }
 
 /// Has the driver give the node `node` the graph `child` through `call`.
 template <typename Call>
 CUresult change_child(CUgraphExec executable, CUgraphNode node, CUgraph child,
                       const Call& call) noexcept {
-  return take_graph(child, false, call,
+  return take_graph(child, launcher_of(executable), call,
                     [=](ManagedContext& managed, ReadGraph read, CUresult result) {
                       if (result != CUDA_SUCCESS) return;
                       managed.graphs().child_changed(executable, node, std::move(read.words));
@@ -146,15 +162,18 @@ CUresult launch(CUgraphExec executable, StreamHandle stream, const Call& call) n
 }  // namespace
 
 CUresult note_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& named) noexcept {
-  if (named.managed() == nullptr || !named.managed()->moves()) return CUDA_SUCCESS;
+  ManagedContext* const managed = named.managed();
+  if (managed == nullptr || !managed->moves()) return CUDA_SUCCESS;
   const auto words = named.words().words();
   try {
-    named.managed()->graphs().node_changed(graph, node, {words.begin(), words.end()});
-    return CUDA_SUCCESS;
+    managed->graphs().node_changed(graph, node, {words.begin(), words.end()});
   } catch (const std::bad_alloc&) {
-    (void)named.managed()->pins().pin(words, kIncomplete);
+    (void)managed->pins().pin(words, kIncomplete);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  if (managed->graphs().launcher_of(graph) == Launcher::kHost) return CUDA_SUCCESS;
+  const Status status = managed->pins().pin(words, kLaunchedByDevice);
+  return status == Status::kOk ? CUDA_SUCCESS : managed->failure(status, CallKind::kAllocation);
 }
 
 CUresult hook::cuGraphInstantiate(CUgraphExec* phGraphExec, CUgraph hGraph,

@@ -198,6 +198,18 @@ TEST_F(GraphHooksTest, WhatDeviceCodeMayLaunchStays) {
   EXPECT_TRUE(stays(buffer_));
 }
 
+TEST_F(GraphHooksTest, WhatDeviceCodeMayLaunchStaysAfterAChange) {
+  const CUgraphNode node = add(kFakeGraph, kernel(buffer_, 0));
+  ASSERT_EQ(instantiate(CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH), CUDA_SUCCESS);
+  EXPECT_FALSE(stays(other_));
+  void* parameters[] = {&other_, &other_};
+  CUDA_KERNEL_NODE_PARAMS changed{};
+  changed.func = testing::null_kernel(1);
+  changed.kernelParams = parameters;
+  ASSERT_EQ(hook::cuGraphExecKernelNodeSetParams_v2(kExecutable, node, &changed), CUDA_SUCCESS);
+  EXPECT_TRUE(stays(other_));
+}
+
 TEST_F(GraphHooksTest, WhatWasCapturedStaysIfANodeDoesNotTellWhatItUses) {
   testing::set_captured_stream(kGraphStream);
   ASSERT_EQ(hook::cuStreamBeginCapture_v2(kGraphStream, CU_STREAM_CAPTURE_MODE_GLOBAL),
@@ -213,6 +225,7 @@ TEST_F(GraphHooksTest, WhatWasCapturedStaysIfANodeDoesNotTellWhatItUses) {
   ASSERT_EQ(instantiate(), CUDA_SUCCESS);
   EXPECT_TRUE(stays(buffer_));
   EXPECT_FALSE(stays(other_)) << "it was never captured";
+  EXPECT_EQ(used(), 1U) << "or what comes to lie there later would not be used";
 }
 
 TEST_F(GraphHooksTest, ReadsWhetherItIsComplete) {
