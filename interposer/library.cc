@@ -75,8 +75,12 @@ __attribute__((constructor)) void start() {
       offer_to_nvtx();
       open_libunwind();
     }
-    for (const std::string& line : override_expandable_segments(configuration.async_allocators)) {
-      log_line(LogLevel::kWarning, line);
+    if (configuration.policy != PolicyKind::kResident) {
+      std::string lines;
+      for (const std::string& line : override_expandable_segments(configuration.async_allocators)) {
+        lines += (lines.empty() ? "" : "\nsuperpipe: ") + line;
+      }
+      say_when_driver_loads(lines);
     }
     if (configuration.async_allocators) {
       read.configuration.async_allocators = set_framework_allocators();

@@ -262,13 +262,17 @@ class StartTest(unittest.TestCase):
         for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
             for allocator, instead in (("async", "backend:cudaMallocAsync"), ("native", "expandable_segments:False")):
                 with self.subTest((name, allocator)):
-                    result = run("environment", name, SUPERPIPE_ALLOCATOR=allocator,
+                    result = run("environment", name, SUPERPIPE_ALLOCATOR=allocator, SUPERPIPE_POLICY="auto",
                                  **{name: "max_split_size_mb:64,expandable_segments:True"})
                     self.assertEqual(result.stdout, f"max_split_size_mb:64,{instead}\n")
+                    self.assertEqual(result.stderr, "", "a program without CUDA is told nothing")
+                    result = run("init", SUPERPIPE_ALLOCATOR=allocator, SUPERPIPE_POLICY="auto",
+                                 **{name: "max_split_size_mb:64,expandable_segments:True"})
                     self.assert_one_line(result.stderr, f"{name} is max_split_size_mb:64,{instead} now",
                                          "expandable_segments:True")
         for variables in ({"PYTORCH_ALLOC_CONF": "expandable_segments:False"},
-                          {"PYTORCH_ALLOC_CONF": "expandable_segments:True", "SUPERPIPE_OFF": 1}):
+                          {"PYTORCH_ALLOC_CONF": "expandable_segments:True", "SUPERPIPE_OFF": 1},
+                          {"PYTORCH_ALLOC_CONF": "expandable_segments:True", "SUPERPIPE_POLICY": "resident"}):
             with self.subTest(variables):
                 result = run("environment", "PYTORCH_ALLOC_CONF", **variables)
                 self.assertEqual((result.stdout, result.stderr), (variables["PYTORCH_ALLOC_CONF"] + "\n", ""))
