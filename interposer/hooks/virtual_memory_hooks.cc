@@ -26,7 +26,7 @@ CUresult hook::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
     return call();
   }
   const CUresult result = allocate_passthrough(managed, Bytes{size}, call);
-  managed->note_own_pages(Bytes{size});
+  if (result == CUDA_SUCCESS) managed->note_own_pages(Bytes{size});
   return result;
 }
 

@@ -16,6 +16,8 @@ namespace {
 
 class EvictionQueueTest : public CoreTest {
  protected:
+  using CoreTest::CoreTest;
+
   Bytes request(BufferId id) REQUIRES(manager_lock) {
     const std::array<BufferId, 1> victims{id};
     return evictions_.request(victims);
@@ -267,6 +269,23 @@ TEST_F(EvictionQueueTest, ARequestIgnoresIdsThatDoNotExist) {
   const ManagerLock lock(core_.mutex);
   make_dirty(1);
   EXPECT_EQ(request(BufferId{99}), Bytes{});
+}
+
+class ResidentEvictionQueueTest : public EvictionQueueTest {
+ protected:
+  static ResidencyOptions resident_options() {
+    ResidencyOptions options = options_of(1024);
+    options.policy.kind = PolicyKind::kResident;
+    return options;
+  }
+  ResidentEvictionQueueTest() : EvictionQueueTest(resident_options()) {}
+};
+
+TEST_F(ResidentEvictionQueueTest, NobodyGoes) {
+  const ManagerLock lock(core_.mutex);
+  make_clean(1);
+  EXPECT_EQ(evictions_.request_bytes(kGranule, kGranule), Bytes{});
+  EXPECT_TRUE(evictions_.empty());
 }
 
 }  // namespace
