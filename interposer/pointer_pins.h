@@ -24,8 +24,8 @@ class PointerPins {
   /// Copies of more bytes are not searched: pointers come in small copies, weights in large ones.
   static constexpr std::size_t kLargestScan = 256 << 10;
 
-  /// Nor are larger ones for tensor maps, of which 131,072 fit in.
-  static constexpr std::size_t kLargestMapScan = 16 << 20;
+  /// Nor are larger ones for tensor maps, of which 8,192 fit in.
+  static constexpr std::size_t kLargestMapScan = 1 << 20;
 
   /// Both must outlive this.
   PointerPins(ResidencyManager& residency, const TensorMaps& maps) noexcept

@@ -19,9 +19,9 @@ bool read_within_page(const int (&pipe)[2], const void* from, void* to, std::siz
 
 }  // namespace
 
-std::size_t read_if_readable(const void* from, void* to, std::size_t size) noexcept {
+std::optional<std::size_t> read_if_readable(const void* from, void* to, std::size_t size) noexcept {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return 0;
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return std::nullopt;
   size = std::min(size, kPage);
   const std::size_t to_page_end = kPage - reinterpret_cast<std::uintptr_t>(from) % kPage;
   const std::size_t first = std::min(size, to_page_end);

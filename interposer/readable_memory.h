@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 namespace superpipe {
 
@@ -9,7 +10,9 @@ namespace superpipe {
 ///
 /// Asks the kernel, by a pipe of its own, so that no signal is raised. Thread-safe. Some system
 /// calls.
-/// @return how many bytes were copied, from the first one on.
-[[nodiscard]] std::size_t read_if_readable(const void* from, void* to, std::size_t size) noexcept;
+/// @return how many bytes were copied, from the first one on; nullopt: the kernel could not be
+/// asked.
+[[nodiscard]] std::optional<std::size_t> read_if_readable(const void* from, void* to,
+                                                          std::size_t size) noexcept;
 
 }  // namespace superpipe

@@ -27,21 +27,21 @@ void UnknownKernels::say(CUfunction function) noexcept try {
   // Out of memory: it is said at another launch.
 }
 
-void UnknownKernels::collect(const ResidencyManager& residency, void* const* parameters,
-                             WordList& words) noexcept {
+void UnknownKernels::collect(const ResidencyManager& residency, const TensorMaps& maps,
+                             void* const* parameters, WordList& words) noexcept {
   const auto is_pointer = [&residency](std::uint64_t word) {
     return residency.in_arena(word) && residency.find(word).has_value();
   };
   for (std::size_t i = 0; i < kParameters; ++i) {
     const void* place = nullptr;
-    if (read_if_readable(&parameters[i], static_cast<void*>(&place), sizeof place) !=
-        sizeof place) {
-      return;
-    }
     std::array<char, kParameterBytes> bytes;
-    const std::size_t read = read_if_readable(place, bytes.data(), bytes.size());
-    if (read == 0) return;  // no parameter any more
-    collect_bytes(bytes.data(), read, is_pointer, words);
+    const auto pointer = read_if_readable(&parameters[i], static_cast<void*>(&place), sizeof place);
+    if (pointer && *pointer != sizeof place) return;
+    const auto read = pointer ? read_if_readable(place, bytes.data(), bytes.size()) : std::nullopt;
+    if (!read) return words.fail();
+    if (*read == 0) return;  // no parameter any more
+    collect_bytes(bytes.data(), *read, is_pointer, words);
+    maps.collect_all(bytes.data(), *read, 0, TensorMaps::kStepInArguments, words);
   }
 }
 

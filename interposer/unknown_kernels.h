@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "interposer/driver/cuda_api.h"
+#include "interposer/tensor_maps.h"
 #include "interposer/word_list.h"
 #include "residency/residency_manager.h"
 
@@ -16,9 +17,10 @@ namespace superpipe {
 /// call throws.
 class UnknownKernels {
  public:
-  /// So many pointers to parameters are followed, each to so many bytes, as far as there are any.
+  /// So many pointers to parameters are followed, each to so many bytes, as far as there are any:
+  /// what parameters take together on most devices.
   static constexpr std::size_t kParameters = 64;
-  static constexpr std::size_t kParameterBytes = 512;
+  static constexpr std::size_t kParameterBytes = 4096;
 
   /// Says once for each kernel that nothing is known of it. Asks the driver for its name.
   void say(CUfunction function) noexcept;
@@ -26,8 +28,10 @@ class UnknownKernels {
   /// Adds every address of a live buffer of `residency` among the bytes that `parameters`, a
   /// launch's kernelParams, lead to and that can be read. What lies behind the last parameter is
   /// read as well, so that there may be too many. Some hundred system calls.
-  static void collect(const ResidencyManager& residency, void* const* parameters,
-                      WordList& words) noexcept;
+  /// The same for addresses behind `maps`. `words` has failed if memory could not be read that may
+  /// be readable.
+  static void collect(const ResidencyManager& residency, const TensorMaps& maps,
+                      void* const* parameters, WordList& words) noexcept;
 
  private:
   std::mutex mutex_;

@@ -32,6 +32,8 @@ class WordList {
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   /// Whether words were lost for want of memory: the operation must then fail.
   [[nodiscard]] bool failed() const noexcept { return failed_; }
+  /// There may be words that could not be looked for.
+  void fail() noexcept { failed_ = true; }
   /// All words, in the order of adding. Valid until the next add().
   [[nodiscard]] std::span<const std::uint64_t> words() const noexcept {
     return size_ <= kInline ? std::span(inline_.data(), size_) : std::span(more_);

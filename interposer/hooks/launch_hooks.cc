@@ -95,6 +95,11 @@ template <typename Call>
 [[gnu::noinline]] CUresult launch_unknown(ManagedContext& managed, CUfunction function,
                                           void* const* parameters, void* const* extra,
                                           const Call& call) noexcept {
+  if (!managed.moves()) return call();
+  if (managed.pins().has_pending()) {
+    const Status status = managed.pins().pin_pending();
+    if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
+  }
   WordList words;
   add_launch_words(managed, nullptr, parameters, extra, GridSize::unknown(), words);
   if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;

@@ -46,7 +46,7 @@ inline void add_launch_words(const ManagedContext& managed, const KernelLayout* 
       }
     }
   } else {
-    UnknownKernels::collect(managed.residency(), parameters, words);
+    UnknownKernels::collect(managed.residency(), managed.tensor_maps(), parameters, words);
   }
 }
 

@@ -33,10 +33,10 @@ TEST(ReadIfReadable, ReadsUpToTheFirstPageThatIsNotThere) {
 }
 
 /// A driver that tells no kernel's parameters.
-class UnknownKernelsTest : public testing::ManagedFixture {
+class UnknownKernelsTest : public testing::BudgetFixture {
  protected:
   void SetUp() override {
-    ManagedFixture::SetUp();
+    BudgetFixture::SetUp();
     driver().cuFuncGetParamInfo = [](CUfunction, std::size_t, std::size_t*, std::size_t*) {
       return CUDA_ERROR_NOT_SUPPORTED;
     };
@@ -58,7 +58,8 @@ TEST_F(UnknownKernelsTest, FollowsParametersAsFarAsTheyCanBeRead) {
   CUdeviceptr first = buffer_;
   void* parameters[] = {&first, &operands, nullptr};
   WordList words;
-  UnknownKernels::collect(ContextRegistry::managed()->residency(), parameters, words);
+  ManagedContext& managed = *ContextRegistry::managed();
+  UnknownKernels::collect(managed.residency(), managed.tensor_maps(), parameters, words);
   EXPECT_THAT(words.words(), ::testing::IsSupersetOf({buffer_, other_ + 8}));
 }
 
