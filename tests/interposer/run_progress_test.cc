@@ -29,7 +29,7 @@ using Time = TerminalLine::Clock::time_point;
 
 constexpr const char* kAbove = "\033[A\r\033[K";
 // The terminal itself writes a carriage return before a line feed.
-constexpr const char* kEnd = "\r\r\n";
+constexpr const char* kLineEnd = "\r\r\n";
 
 TEST(ProgressText, TellsWhatIsLoadedWhatWasLearnedAndWhatMoved) {
   LiveFigures figures;
@@ -114,9 +114,9 @@ TEST_F(TerminalLineTest, IsReplacedInPlaceWhileNobodyElseWrites) {
     const auto line = open();
     ASSERT_NE(line, nullptr);
     line->show("one", after(milliseconds{1000}));
-    EXPECT_EQ(seen(), begin() + "one" + kEnd);
+    EXPECT_EQ(seen(), begin() + "one" + kLineEnd);
     line->show("two", after(milliseconds{1100}));
-    EXPECT_EQ(seen(), std::string(kAbove) + "two" + kEnd);
+    EXPECT_EQ(seen(), std::string(kAbove) + "two" + kLineEnd);
     line->erase();
     EXPECT_EQ(seen(), kAbove);
     line->erase();
@@ -130,7 +130,7 @@ TEST_F(TerminalLineTest, BeginsAfterARestAndIsCutToTheWidth) {
     line->show("early", after(milliseconds{999}));
     EXPECT_EQ(seen(), "");
     line->show(std::string(60, 'x'), after(milliseconds{1000}));
-    EXPECT_EQ(seen(), begin() + std::string(39, 'x') + kEnd);
+    EXPECT_EQ(seen(), begin() + std::string(39, 'x') + kLineEnd);
   });
 }
 
@@ -143,7 +143,7 @@ TEST_F(TerminalLineTest, StaysWhereItIsOnceOthersHaveWritten) {
     line->show("two", after(milliseconds{1500}));
     EXPECT_EQ(seen(), "");
     line->show("three", after(milliseconds{2500}));
-    EXPECT_EQ(seen(), begin() + "three" + kEnd);
+    EXPECT_EQ(seen(), begin() + "three" + kLineEnd);
     program_writes("more\n");
     (void)seen();
     line->erase();
@@ -165,7 +165,7 @@ TEST_F(TerminalLineTest, DoesNotReplaceWhatItCouldNotWrite) {
     line->erase();
     EXPECT_EQ(seen(), "");
     line->show("two", after(milliseconds{1100}));
-    EXPECT_EQ(seen(), begin() + "two" + kEnd);
+    EXPECT_EQ(seen(), begin() + "two" + kLineEnd);
     ::close(descriptor);
   });
 }
