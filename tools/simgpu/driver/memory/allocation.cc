@@ -62,13 +62,17 @@ CUresult mem_free(CUdeviceptr address) {
     if (result == CUDA_SUCCESS) GraphAllocation::free_at(address, nullptr, &result);
     return result;
   }
-  auto allocation = AddressSpace::instance().allocations().find_at(address);
-  if (!allocation) return CUDA_ERROR_INVALID_VALUE;
-  const PoolPtr pool = allocation->pool;
-  Context& owner = *allocation->context;
-  allocation.reset();  // its life is to end with the free
+  PoolPtr pool;
+  Context* owner = nullptr;
+  {
+    // Nobody here may hold it any more when it is freed.
+    const auto allocation = AddressSpace::instance().allocations().find_at(address);
+    if (!allocation) return CUDA_ERROR_INVALID_VALUE;
+    pool = allocation->pool;
+    owner = &*allocation->context;
+  }
   if (pool != nullptr) return pool->free_now(address);
-  if (const CUresult result = synchronize(owner); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = synchronize(*owner); result != CUDA_SUCCESS) return result;
   return free_device(address);
 }
 
