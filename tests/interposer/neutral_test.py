@@ -20,6 +20,8 @@ CALLS_OF_A_SAMPLE = {"cuMemGetInfo", "cuCtxGetCurrent", "cuCtxPushCurrent", "cuC
 
 
 class DriverCallsTest(ManagedCase):
+    PROGRAM = "neutral_program"
+
     def added_calls(self, *arguments, **variables):
         """Calls that the driver gets more than without superpipe, by name; negative: that it gets less."""
         plain = self.without_superpipe("steady", *arguments).simgpu["api_calls"]
@@ -76,6 +78,8 @@ class DriverCallsTest(ManagedCase):
 
 
 class FreeMemoryTest(ManagedCase):
+    PROGRAM = "neutral_program"
+
     def test_where_nothing_can_move_free_memory_is_what_the_driver_says(self):
         """The context and what other processes hold are not free, whatever superpipe holds."""
         others = {"SIMGPU_OTHER_BYTES": 50 * MIB, "SIMGPU_CONTEXT_BYTES": 20 * MIB}

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "tests/interposer/programs/program.h"
@@ -298,24 +297,12 @@ void too_large() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 3) return 2;
-  const std::string scenario = arguments[1];
-  CHECK(cuInit(0));
-  programs::use_primary_context(arguments[2]);
-  if (scenario == "captured") {
-    captured();
-  } else if (scenario == "memory_nodes") {
-    memory_nodes();
-  } else if (scenario == "changed") {
-    changed();
-  } else if (scenario == "launched_in_capture") {
-    launched_in_capture();
-  } else if (scenario == "conditional") {
-    conditional();
-  } else if (scenario == "too_large") {
-    too_large();
-  } else {
-    return 2;
-  }
-  return 0;
+  using programs::without_words;
+  return programs::run_scenario(count, arguments,
+                                {{"captured", without_words<captured>},
+                                 {"memory_nodes", without_words<memory_nodes>},
+                                 {"changed", without_words<changed>},
+                                 {"launched_in_capture", without_words<launched_in_capture>},
+                                 {"conditional", without_words<conditional>},
+                                 {"too_large", without_words<too_large>}});
 }

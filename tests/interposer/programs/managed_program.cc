@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -540,44 +539,6 @@ void own_pages(int count) {
   print_buffer("state", state);
 }
 
-/// Passes that do the same each time, and then nothing for a while: what superpipe adds to a pass
-/// or to a moment shows when there are more of them.
-void steady(int passes, int idle_ms, bool small_copies) {
-  const auto weights = load_layers(8);
-  const CUdeviceptr state = allocate();
-  const CUdeviceptr small = allocate(4096);
-  const CUfunction kernel = function("accumulate");
-  CUstream stream = nullptr;
-  CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
-  CUevent event = nullptr;
-  CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-  void* pinned = nullptr;
-  CHECK(cuMemHostAlloc(&pinned, 4096, 0));
-  std::memset(pinned, 1, 4096);
-  CHECK(cuMemsetD8(state, 0, kBytes));
-  CHECK(cuCtxSynchronize());
-  std::size_t free = 0;
-  std::size_t total = 0;
-  for (int pass = 0; pass < passes; ++pass) {
-    for (CUdeviceptr weight : weights) {
-      float factor = 0.5f;
-      int count = kFloats;
-      CUdeviceptr output = state;
-      void* parameters[] = {&output, &weight, &factor, &count};
-      CHECK(cuLaunchKernel(kernel, kFloats / 256, 1, 1, 256, 1, 1, 0, stream, parameters, nullptr));
-    }
-    if (small_copies) CHECK(cuMemcpyHtoDAsync(small, pinned, 4096, stream));
-    CHECK(cuMemcpyDtoHAsync(pinned, state, 4096, stream));
-    CHECK(cuMemcpyDtoDAsync(weights[0], weights[1], 4096, stream));
-    CHECK(cuEventRecord(event, stream));
-    CHECK(cuStreamSynchronize(stream));
-    CHECK(cuMemGetInfo(&free, &total));
-  }
-  std::this_thread::sleep_for(std::chrono::milliseconds(idle_ms));
-  print_buffer("state", state);
-  std::printf("free %zu of %zu\n", free, total);
-}
-
 /// Opens the driver by its path, past whatever stands before it.
 void second_copy(const char* driver) {
   const void* const opened = dlopen(driver, RTLD_NOW | RTLD_LOCAL);
@@ -588,49 +549,30 @@ void second_copy(const char* driver) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 3) return 2;
-  const std::string scenario = arguments[1];
-  CHECK(cuInit(0));
-  programs::use_primary_context(arguments[2]);
-  if (scenario == "forward") {
-    forward();
-  } else if (scenario == "training") {
-    training();
-  } else if (scenario == "asynchronous") {
-    asynchronous();
-  } else if (scenario == "hidden_pointers") {
-    hidden_pointers();
-  } else if (scenario == "copies") {
-    copies();
-  } else if (scenario == "attributes") {
-    attributes();
-  } else if (scenario == "reset") {
-    reset(arguments[2]);
-  } else if (scenario == "fork") {
-    fork_child();
-  } else if (scenario == "too_large") {
-    too_large();
-  } else if (scenario == "small_pools") {
-    small_pools();
-  } else if (scenario == "pools_in_threads") {
-    pools_in_threads(current_context());
-  } else if (scenario == "destroyed_pools") {
-    destroyed_pools(arguments[3]);
-  } else if (scenario == "pools_destroyed_in_threads") {
-    pools_destroyed_in_threads(arguments[3], current_context());
-  } else if (scenario == "lookup_while_busy") {
-    lookup_while_busy();
-  } else if (scenario == "late_code") {
-    late_code(arguments[3]);
-  } else if (scenario == "second_copy") {
-    second_copy(arguments[3]);
-  } else if (scenario == "own_pages") {
-    own_pages(std::atoi(arguments[3]));
-  } else if (scenario == "steady") {
-    if (count < 6) return 2;
-    steady(std::atoi(arguments[3]), std::atoi(arguments[4]), std::string(arguments[5]) == "yes");
-  } else {
-    return 2;
-  }
-  return 0;
+  using programs::without_words;
+  using programs::Words;
+  return programs::run_scenario(
+      count, arguments,
+      {
+          {"forward", without_words<forward>},
+          {"training", without_words<training>},
+          {"asynchronous", without_words<asynchronous>},
+          {"hidden_pointers", without_words<hidden_pointers>},
+          {"copies", without_words<copies>},
+          {"attributes", without_words<attributes>},
+          {"reset", [](const Words& words) { reset(words.at(0).c_str()); }},
+          {"fork", without_words<fork_child>},
+          {"too_large", without_words<too_large>},
+          {"small_pools", without_words<small_pools>},
+          {"pools_in_threads", [](const Words& /*words*/) { pools_in_threads(current_context()); }},
+          {"destroyed_pools", [](const Words& words) { destroyed_pools(words.at(1).c_str()); }},
+          {"pools_destroyed_in_threads",
+           [](const Words& words) {
+             pools_destroyed_in_threads(words.at(1).c_str(), current_context());
+           }},
+          {"lookup_while_busy", without_words<lookup_while_busy>},
+          {"late_code", [](const Words& words) { late_code(words.at(1).c_str()); }},
+          {"second_copy", [](const Words& words) { second_copy(words.at(1).c_str()); }},
+          {"own_pages", [](const Words& words) { own_pages(std::stoi(words.at(1))); }},
+      });
 }

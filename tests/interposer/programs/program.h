@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace programs {
@@ -104,6 +106,31 @@ inline CUcontext use_primary_context(const char* kernels) {
   CHECK(cuCtxSetCurrent(context));
   CHECK(cuModuleLoad(&module, kernels));
   return context;
+}
+
+/// The words of a command behind the scenario's name: the file of the kernels, and what the
+/// scenario takes.
+using Words = std::vector<std::string>;
+
+/// What programs do, by name.
+using Scenarios = std::map<std::string, void (*)(const Words&)>;
+
+/// A scenario that takes nothing.
+template <void (*kScenario)()>
+void without_words(const Words& /*words*/) {
+  kScenario();
+}
+
+/// Runs one of `scenarios`, with the kernels loaded: PROGRAM SCENARIO KERNELS [WORD...].
+/// @return the exit code; 2: there is no such scenario.
+inline int run_scenario(int count, char** arguments, const Scenarios& scenarios) {
+  if (count < 3) return 2;
+  const auto found = scenarios.find(arguments[1]);
+  if (found == scenarios.end()) return 2;
+  CHECK(cuInit(0));
+  use_primary_context(arguments[2]);
+  found->second({arguments + 2, arguments + count});
+  return 0;
 }
 
 }  // namespace programs

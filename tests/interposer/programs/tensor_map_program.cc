@@ -7,7 +7,6 @@
 #include <array>
 #include <cstring>
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -196,24 +195,12 @@ void in_pinned_memory() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 3) return 2;
-  const std::string scenario = arguments[1];
-  CHECK(cuInit(0));
-  programs::use_primary_context(arguments[2]);
-  if (scenario == "encoded_each_time") {
-    encoded_each_time();
-  } else if (scenario == "replaced") {
-    replaced();
-  } else if (scenario == "kept") {
-    kept();
-  } else if (scenario == "freed_and_back") {
-    freed_and_back();
-  } else if (scenario == "in_device_memory") {
-    in_device_memory();
-  } else if (scenario == "in_pinned_memory") {
-    in_pinned_memory();
-  } else {
-    return 2;
-  }
-  return 0;
+  using programs::without_words;
+  return programs::run_scenario(count, arguments,
+                                {{"encoded_each_time", without_words<encoded_each_time>},
+                                 {"replaced", without_words<replaced>},
+                                 {"kept", without_words<kept>},
+                                 {"freed_and_back", without_words<freed_and_back>},
+                                 {"in_device_memory", without_words<in_device_memory>},
+                                 {"in_pinned_memory", without_words<in_pinned_memory>}});
 }

@@ -5,7 +5,6 @@
 #include <cuda.h>
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "tests/interposer/programs/program.h"
@@ -45,14 +44,6 @@ void numbers() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 3) return 2;
-  const std::string scenario = arguments[1];
-  CHECK(cuInit(0));
-  programs::use_primary_context(arguments[2]);
-  if (scenario == "numbers") {
-    numbers();
-  } else {
-    return 2;
-  }
-  return 0;
+  using programs::without_words;
+  return programs::run_scenario(count, arguments, {{"numbers", without_words<numbers>}});
 }
