@@ -10,6 +10,7 @@
 #include "interposer/generated/hooks.h"
 #include "interposer/graphs/graph_reader.h"
 #include "interposer/hooks/graph_nodes.h"
+#include "interposer/hooks/submit.h"
 #include "interposer/hooks/traced.h"
 #include "interposer/managed_context.h"
 #include "interposer/passthrough/passthrough_allocation.h"
@@ -143,12 +144,7 @@ CUresult launch(CUgraphExec executable, StreamHandle stream, const Call& call) n
     return call();
   }
   if (!managed->can_order(stream)) [[unlikely]] {
-    if (is_captured(stream)) {
-      return make_node(*managed, *graph.words, {}, CallKind::kSubmission, call);
-    }
-    const Status status = managed->pins().pin(*graph.words, kUnordered);
-    if (status != Status::kOk) return managed->failure(status, CallKind::kSubmission);
-    return call();
+    return submit_unordered(*managed, *graph.words, {}, stream, call);
   }
   UseToken token;
   const Status status = managed->residency().begin_launch(graph.id, *graph.words, stream, token);
@@ -161,19 +157,23 @@ CUresult launch(CUgraphExec executable, StreamHandle stream, const Call& call) n
 
 }  // namespace
 
-CUresult note_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& named) noexcept {
+CUresult keep_for_device(CUgraphExec graph, const NamedWords& named) noexcept {
   ManagedContext* const managed = named.managed();
-  if (managed == nullptr || !managed->moves()) return CUDA_SUCCESS;
+  if (managed == nullptr || launcher_of(graph) == Launcher::kHost) return CUDA_SUCCESS;
+  const Status status = managed->pins().pin(named.words().words(), kLaunchedByDevice);
+  return status == Status::kOk ? CUDA_SUCCESS : managed->failure(status, CallKind::kAllocation);
+}
+
+CUresult note_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& named) noexcept {
+  if (named.managed() == nullptr || !named.managed()->moves()) return CUDA_SUCCESS;
   const auto words = named.words().words();
   try {
-    managed->graphs().node_changed(graph, node, {words.begin(), words.end()});
+    named.managed()->graphs().node_changed(graph, node, {words.begin(), words.end()});
+    return CUDA_SUCCESS;
   } catch (const std::bad_alloc&) {
-    (void)managed->pins().pin(words, kIncomplete);
+    (void)named.managed()->pins().pin(words, kIncomplete);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  if (managed->graphs().launcher_of(graph) == Launcher::kHost) return CUDA_SUCCESS;
-  const Status status = managed->pins().pin(words, kLaunchedByDevice);
-  return status == Status::kOk ? CUDA_SUCCESS : managed->failure(status, CallKind::kAllocation);
 }
 
 CUresult hook::cuGraphInstantiate(CUgraphExec* phGraphExec, CUgraph hGraph,

@@ -42,6 +42,10 @@ CUresult submit_node(const NamedWords& named, const Call& call) noexcept {
                    CallKind::kAllocation, call);
 }
 
+/// Before a node of the executable graph `graph` is given what `named` has: if device code may
+/// launch the graph, unseen, that stays on the device. @return why it cannot.
+CUresult keep_for_device(CUgraphExec graph, const NamedWords& named) noexcept;
+
 /// The node `node` of the executable graph `graph` has other parameters now, which name `named`.
 /// @return CUDA_ERROR_OUT_OF_MEMORY if that cannot be remembered: its buffers stay on the device.
 CUresult note_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& named) noexcept;
@@ -51,9 +55,9 @@ CUresult note_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& nam
 template <typename Call>
 CUresult submit_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& named,
                         const Call& call) noexcept {
-  const CUresult result = submit_node(named, call);
-  if (result == CUDA_SUCCESS) return note_node_of(graph, node, named);
-  return result;
+  CUresult result = keep_for_device(graph, named);
+  if (result == CUDA_SUCCESS) result = submit_node(named, call);
+  return result == CUDA_SUCCESS ? note_node_of(graph, node, named) : result;
 }
 
 }  // namespace superpipe

@@ -112,15 +112,23 @@ class GraphHooksTest : public testing::BudgetFixture {
   }
   /// Whether the buffer could not leave the device if all others came.
   bool stays(CUdeviceptr buffer) {
-    launch(testing::null_kernel(1), buffer, 0);  // which writes it
-    std::vector<CUdeviceptr> others;
-    for (int i = 0; i < 40; ++i) others.push_back(allocate(2 << 20));
-    for (const CUdeviceptr other : others) launch(testing::null_kernel(1), other, 0);
+    const std::vector<CUdeviceptr> others = use_others_after(buffer);
     const std::uint64_t before = fetches();
     launch(testing::null_kernel(1), buffer, 0);
     const bool stayed = fetches() == before;
     for (const CUdeviceptr other : others) hook::cuMemFree_v2(other);
     return stayed;
+  }
+  /// Launches name the buffer, and then others that leave it no room.
+  static std::vector<CUdeviceptr> use_others_after(CUdeviceptr buffer) {
+    launch(testing::null_kernel(1), buffer, 0);  // which writes it
+    std::vector<CUdeviceptr> others;
+    for (int i = 0; i < 40; ++i) others.push_back(allocate(2 << 20));
+    for (const CUdeviceptr other : others) launch(testing::null_kernel(1), other, 0);
+    return others;
+  }
+  static std::uint64_t pinned() {
+    return ContextRegistry::managed()->residency().stats().pinned_buffers;
   }
   static std::uint64_t fetches() {
     const auto stats = ContextRegistry::managed()->residency().stats();
@@ -192,6 +200,24 @@ TEST_F(GraphHooksTest, BuffersMayLeaveBetweenLaunches) {
   EXPECT_FALSE(stays(buffer_));
 }
 
+// Drivers look the addresses of copies and fills up when they take a node.
+TEST_F(GraphHooksTest, WhatAFillNamesIsThereWhenTheDriverTakesItsNode) {
+  use_others_after(buffer_);
+  FakeNode fill;
+  fill.type = CU_GRAPH_NODE_TYPE_MEMSET;
+  fill.parameters = {buffer_, 0};
+  add(kFakeGraph, fill);
+  static std::uint64_t before;
+  before = fetches();
+  driver_table.cuGraphInstantiateWithFlags = [](CUgraphExec* executable, CUgraph,
+                                                unsigned long long) {
+    EXPECT_EQ(fetches(), before + 1);
+    *executable = kExecutable;
+    return CUDA_SUCCESS;
+  };
+  EXPECT_EQ(instantiate(), CUDA_SUCCESS);
+}
+
 TEST_F(GraphHooksTest, WhatDeviceCodeMayLaunchStays) {
   add(kFakeGraph, kernel(buffer_, 0));
   ASSERT_EQ(instantiate(CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH), CUDA_SUCCESS);
@@ -206,6 +232,11 @@ TEST_F(GraphHooksTest, WhatDeviceCodeMayLaunchStaysAfterAChange) {
   CUDA_KERNEL_NODE_PARAMS changed{};
   changed.func = testing::null_kernel(1);
   changed.kernelParams = parameters;
+  driver_table.cuGraphExecKernelNodeSetParams_v2 = [](CUgraphExec, CUgraphNode,
+                                                      const CUDA_KERNEL_NODE_PARAMS*) {
+    EXPECT_EQ(pinned(), 2U) << "device code may launch it at once";
+    return CUDA_SUCCESS;
+  };
   ASSERT_EQ(hook::cuGraphExecKernelNodeSetParams_v2(kExecutable, node, &changed), CUDA_SUCCESS);
   EXPECT_TRUE(stays(other_));
 }
