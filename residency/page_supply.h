@@ -17,11 +17,11 @@ class PageSupply {
  public:
   explicit PageSupply(ResidencyCore& core) : core_(core) {}
 
-  /// What somebody does for a page.
+  /// What the caller does if there is no page.
   enum class Terms {
-    kMayWait,    ///< waits for one that is about to come back rather than to have one created
-    kAtOnce,     ///< does not come again
-    kOverLimit,  ///< exceeds the limit, and does not wait either
+    kMayWait,    ///< asks again, so that a page which is about to come back need not be created
+    kAtOnce,     ///< does without one
+    kOverLimit,  ///< exceeds the limit
   };
   /// A page of exactly `size`, counted within the limit unless `terms` say otherwise.
   /// @return kNotYet; kOutOfDeviceMemory: the device is full and nothing is coming free;

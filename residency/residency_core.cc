@@ -60,8 +60,7 @@ Status ResidencyCore::reserve_addresses() {
 }
 
 Status ResidencyCore::start() {
-  const Status answer = reserve_addresses();
-  if (answer != Status::kOk) return answer;
+  if (const Status status = reserve_addresses(); status != Status::kOk) return status;
   if (compares_digests) (void)digester.prepare();
   const auto usage = device.usage();
   if (!usage.ok()) return usage.status();

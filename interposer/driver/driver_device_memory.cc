@@ -168,9 +168,9 @@ CUresult DriverDeviceMemory::sticky_error() const noexcept {
 Result<Address> DriverDeviceMemory::reserve(Bytes size) {
   const InRelaxedContext in_context(context_);
   // Left to themselves drivers were seen to begin at 0x3_0200_0000, where each pair of small
-  // integers is an address. Upper halves that are neither common numbers nor, as halves of floating
-  // point numbers or as bytes of text, common data; and that a process of 47 bits of address space
-  // has nothing near.
+  // integers is an address. The upper halves of these hints are rare in data: they are no common
+  // integers, halves of floating point numbers or text. And a process has mapped nothing there,
+  // whose address space has 47 bits.
   for (const CUdeviceptr hint : {0x6B00'8100'0000, 0x5B00'8100'0000, 0x4B00'8100'0000}) {
     CUdeviceptr address = 0;
     if (driver().cuMemAddressReserve(&address, size.count(), 0, hint, 0) != CUDA_SUCCESS) continue;

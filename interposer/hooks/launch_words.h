@@ -21,9 +21,9 @@ inline void add_tensor_maps(const TensorMaps& maps, const KernelLayout& layout,
 
 /// Adds the words among a launch's arguments that lie in the arena of `managed`, and the addresses
 /// behind tensor maps among them: of `parameters`, or of the argument buffer that `extra` names if
-/// `parameters` is null. Either may be null; a
-/// launch with both is refused by the driver. `layout`: the kernel's; null if the driver does not
-/// know it: then `parameters` are followed as far as they can be read, which takes long.
+/// `parameters` is null. Either may be null; a launch with both is refused by the driver. `layout`:
+/// the kernel's; null if the driver does not know it: then `parameters` are followed as far as they
+/// can be read, which takes long.
 /// `grid`: the launch's, GridSize::unknown() for what may yet be launched with another.
 ///
 /// Part of the launch path: calls no driver function, and takes no lock but for what may be a
