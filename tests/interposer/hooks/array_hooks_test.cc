@@ -29,7 +29,7 @@ class ArrayHooksTest : public testing::BudgetFixture {
 TEST_F(ArrayHooksTest, CountsAnArrayUntilItIsDestroyed) {
   CUarray array = nullptr;
   ASSERT_EQ(hook::cuArrayCreate_v2(&array, &flat_), CUDA_SUCCESS);
-  EXPECT_EQ(passthrough(), 8_MiB);
+  wait_for_passthrough(8_MiB);
   ASSERT_EQ(hook::cuArrayDestroy(array), CUDA_SUCCESS);
   wait_for_passthrough(Bytes{});
 }

@@ -97,7 +97,10 @@ TEST_F(AddLaunchWordsTest, ReadsTheArgumentBufferOfAFunctionThatTheDriverDoesNot
 using FirstUseTest = testing::BudgetFixture;
 
 TEST_F(FirstUseTest, HasTheDeviceLookedAtWhenAGraphNodeIsWhatUsesAFunctionFirst) {
-  testing::change_device_usage(2 << 20);  // as the driver takes for the kernel's code
+  driver().cuFuncGetParamInfo = [](CUfunction, std::size_t, std::size_t*, std::size_t*) {
+    testing::change_device_usage(2 << 20);  // for the kernel's code
+    return CUDA_ERROR_INVALID_VALUE;
+  };
   CUdeviceptr first = buffer_;
   CUdeviceptr second = other_;
   void* parameters[] = {&first, &second};

@@ -20,7 +20,7 @@ class VirtualMemoryHooksTest : public testing::BudgetFixture {
 TEST_F(VirtualMemoryHooksTest, CountsPagesUntilTheyAreReleased) {
   CUmemGenericAllocationHandle handle = 0;
   ASSERT_EQ(create(4 << 20, &handle), CUDA_SUCCESS);
-  EXPECT_EQ(passthrough(), 4_MiB);
+  wait_for_passthrough(4_MiB);
   ASSERT_EQ(hook::cuMemRelease(handle), CUDA_SUCCESS);
   wait_for_passthrough(Bytes{});
 }
