@@ -266,8 +266,8 @@ void Admission::warn_immovable(const Attempt& attempt) {
   const Bytes limit = core_.ledger.limit();
   core_.warnings.once("immovable", [&] {
     return "one launch needs " + exact_bytes(attempt.working_set) +
-           " beside buffers that cannot be moved (captured, exported or pinned), more than the "
-           "budget leaves: " +
+           " beside buffers that cannot be moved (captured, exported, pinned, or without host "
+           "memory), more than the budget leaves: " +
            exact_bytes(limit);
   });
 }

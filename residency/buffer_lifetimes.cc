@@ -15,14 +15,16 @@ Result<Address> BufferLifetimes::allocate(Bytes size, std::optional<StreamHandle
   if (core_.abandoned) return Status::kDeviceError;
   const ManagerLock lock(core_.mutex);
   if (core_.stopped) return Status::kDeviceError;
-  const auto backing = reserve_backing(size);
-  if (!backing) {
+  const auto share = reserve_share(size);
+  if (!share) {
     const Bytes together = core_.ledger.live() + size;
     core_.warnings.once("host", [&] {
-      return "out of host memory: " + std::to_string(together.count() >> 20) +
-             " MiB of buffers do not fit the device, and the host store is limited to " +
-             std::to_string(core_.host.limit().count() >> 20) +
-             " MiB (SUPERPIPE_HOST_MEM, memory available, cgroup limit); an allocation of " +
+      return "out of host memory: buffers of " + exact_bytes(together) +
+             " are more than the host store holds, which is limited to " +
+             exact_bytes(core_.host.limit()) +
+             " (SUPERPIPE_HOST_MEM, memory available, cgroup limit), and the device besides, which "
+             "has room for " +
+             exact_bytes(core_.ledger.limit()) + "; an allocation of " +
              std::to_string(size.count()) + " bytes fails";
     });
     core_.flush_warnings();
@@ -30,35 +32,39 @@ Result<Address> BufferLifetimes::allocate(Bytes size, std::optional<StreamHandle
   }
   Result<Address> allocated = Status::kOutOfHostMemory;
   try {
-    allocated = allocate_backed(size, *backing, stream);
+    allocated = allocate_with(*share, size, stream);
   } catch (const std::bad_alloc&) {
     // It stays out of host memory.
   }
-  if (!allocated.ok()) core_.host.unreserve(*backing);
+  if (!allocated.ok()) core_.backing.give_back(*share, round_up(size, core_.granule));
   return allocated;
 }
 
-// Sets aside what a buffer's content takes on the host. Until the live buffers exceed the limit
-// none has to leave the device, and none needs any; from then on all do, because any of them may
-// leave.
-// @return what was set aside, which may be nothing; nullopt: the host store has not enough.
-std::optional<Bytes> BufferLifetimes::reserve_backing(Bytes size) {
-  if (!core_.moves) return Bytes{};
-  const Bytes live = core_.ledger.live() + round_up(size, core_.granule);
-  if (!core_.backs_buffers && live <= core_.ledger.limit()) return Bytes{};
-  const Bytes backing = HostStore::backing_of(size);
-  if (core_.host.reserve(backing)) {
-    if (core_.backs_buffers || core_.back_all()) return backing;
-    core_.host.unreserve(backing);
+// Sets aside what a buffer's content takes on the host, which is nothing until the live buffers
+// exceed the limit.
+// @return nullopt: host and device have not enough together.
+std::optional<HostBacking::Share> BufferLifetimes::reserve_share(Bytes size) {
+  if (!core_.moves) return HostBacking::Share{};
+  const bool had_begun = core_.backing.has_begun();
+  const Bytes footprint = round_up(size, core_.granule);
+  const Bytes live = core_.ledger.live() + footprint;
+  if (!had_begun && live <= core_.ledger.limit()) return HostBacking::Share{};
+  const auto share = core_.backing.reserve(size, footprint, core_.ledger.limit());
+  if (share && core_.backing.staying() > Bytes{}) {
+    core_.warnings.once("staying", [&] {
+      return "the host store is full at " + exact_bytes(core_.host.limit()) +
+             " (SUPERPIPE_HOST_MEM, memory available, cgroup limit): buffers stay on the device "
+             "instead, so that less of it is left for the others";
+    });
   }
   // What was left to other processes may be room enough after all.
-  const bool fits = !core_.backs_buffers && core_.claim(live) && live <= core_.ledger.limit();
-  return fits ? std::optional(Bytes{}) : std::nullopt;
+  const bool fits = !share && !had_begun && core_.claim(live) && live <= core_.ledger.limit();
+  return fits ? HostBacking::Share{} : share;
 }
 
 // Throws std::bad_alloc, with nothing changed.
-Result<Address> BufferLifetimes::allocate_backed(Bytes size, Bytes backing,
-                                                 std::optional<StreamHandle> stream) {
+Result<Address> BufferLifetimes::allocate_with(const HostBacking::Share& share, Bytes size,
+                                               std::optional<StreamHandle> stream) {
   const Bytes footprint = round_up(size, core_.granule);
   Result<BufferId> id = Status::kOutOfDeviceMemory;
   if (const auto cached = claim_cached(footprint, stream)) {
@@ -68,7 +74,7 @@ Result<Address> BufferLifetimes::allocate_backed(Bytes size, Bytes backing,
     id = create(size, footprint);
   }
   if (!id.ok()) return id.status();
-  begin_life(*id, size, backing);
+  begin_life(*id, size, share);
   return core_.buffers[*id].base.load();
 }
 
@@ -239,11 +245,11 @@ Result<Page> BufferLifetimes::acquire_first_page(Bytes bytes) {
   return page;
 }
 
-void BufferLifetimes::begin_life(BufferId id, Bytes size, Bytes backing) {
+void BufferLifetimes::begin_life(BufferId id, Bytes size, const HostBacking::Share& share) {
   Buffer& buffer = core_.buffers[id];
   buffer.live = true;
   buffer.is_beginning = false;
-  buffer.host.backing = backing;
+  HostBacking::begin_life(buffer, share);
   // From the first buffer on, the worker looks at what other processes take.
   if (core_.ledger.live() == Bytes{} && core_.samples_passthrough()) core_.wake_worker();
   core_.ledger.begin_life(buffer.footprint, size);
@@ -324,7 +330,7 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) {
   if (core_.asks_policy) core_.policy.on_free(id);
   core_.refresh_limit();
   core_.ledger.end_life(buffer.footprint, Bytes{buffer.size.load()});
-  core_.host.unreserve(buffer.host.backing);
+  core_.backing.end_life(buffer);
   buffer.live = false;
   buffer.pinned_forever = false;
   ++buffer.generation;

@@ -32,9 +32,9 @@ class BufferLifetimes {
     std::uint64_t generation;
   };
 
-  std::optional<Bytes> reserve_backing(Bytes size) REQUIRES(manager_lock);
-  Result<Address> allocate_backed(Bytes size, Bytes backing, std::optional<StreamHandle> stream)
-      REQUIRES(manager_lock);
+  std::optional<HostBacking::Share> reserve_share(Bytes size) REQUIRES(manager_lock);
+  Result<Address> allocate_with(const HostBacking::Share& share, Bytes size,
+                                std::optional<StreamHandle> stream) REQUIRES(manager_lock);
   std::optional<BufferId> claim_cached(Bytes footprint, std::optional<StreamHandle> stream)
       REQUIRES(manager_lock);
   bool claim(const Candidate& candidate, Bytes footprint) REQUIRES(manager_lock);
@@ -44,7 +44,7 @@ class BufferLifetimes {
   void tell_of(BufferId id) REQUIRES(manager_lock);
   Status attach_first_pages(BufferId id) REQUIRES(manager_lock);
   Result<Page> acquire_first_page(Bytes bytes) REQUIRES(manager_lock);
-  void begin_life(BufferId id, Bytes size, Bytes backing) REQUIRES(manager_lock);
+  void begin_life(BufferId id, Bytes size, const HostBacking::Share& share) REQUIRES(manager_lock);
   std::optional<BufferId> find_base(Address base) const REQUIRES(manager_lock);
   void take_back_wants(BufferId id) noexcept REQUIRES(manager_lock);
   void end_life(BufferId id, EventRef freed, Slot slot) REQUIRES(manager_lock);

@@ -98,7 +98,7 @@ void BufferTable::destroy(BufferId id) noexcept {
   buffer.pins = buffer.leaving = 0;
   buffer.live = buffer.is_beginning = false;
   buffer.fresh = true;
-  buffer.pinned_forever = false;
+  buffer.pinned_forever = buffer.stays = false;
   ++buffer.generation;
   buffer.host = HostCopy{};
   buffer.freed = nullptr;

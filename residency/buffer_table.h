@@ -130,6 +130,8 @@ struct alignas(64) Buffer {
   bool fresh GUARDED_BY(manager_lock) = true;
   /// Never to be moved again.
   bool pinned_forever GUARDED_BY(manager_lock) = false;
+  /// It stays on the device because no host memory is set aside for its content (HostBacking).
+  bool stays GUARDED_BY(manager_lock) = false;
   /// Counts lives of the id, so that stale jobs are seen.
   std::uint64_t generation GUARDED_BY(manager_lock) = 0;
   HostCopy host GUARDED_BY(manager_lock);

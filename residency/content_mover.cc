@@ -227,7 +227,7 @@ void ContentMover::give_up_attach(PieceId id, Page page, const Transferred& fill
 
 Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed, HostStore::User user) {
   if (buffer.host.slab) return Status::kOk;
-  if (!core_.back(buffer)) {
+  if (!core_.backing.back(buffer)) {
     core_.warnings.once("unbacked", [&] {
       return "a buffer of " + exact_bytes(Bytes{buffer.size.load()}) +
              " stays on the device: the host store is full, with " +

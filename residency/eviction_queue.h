@@ -57,7 +57,7 @@ class EvictionQueue {
   /// Whether pieces of the buffer may go, as far as is known before its streams are marked.
   [[nodiscard]] static bool may_go(const Buffer& buffer) REQUIRES(manager_lock) {
     return buffer.live && buffer.pins == 0 && buffer.host.pins == 0 && !buffer.pinned_forever &&
-           buffer.missing < buffer.pieces.size();
+           !buffer.stays && buffer.missing < buffer.pieces.size();
   }
   /// Whether this piece may go. REQUIRES: may_go() of its buffer.
   [[nodiscard]] bool may_go(const Piece& piece) const REQUIRES(manager_lock) {

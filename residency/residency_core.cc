@@ -31,6 +31,7 @@ ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions
       pressure(manager_options.headroom, granule),
       policy(manager_options.policy),
       asks_policy(moves && !manager_options.policy_waits),
+      backing(buffers, host, granule),
       timeline(manager_options.record_timeline ? std::make_unique<Timeline>() : nullptr),
       worker(mutex, manager_options.worker_thread, manager_options.worker_clock),
       stocker(mutex, manager_options.worker_thread, manager_options.stocker_clock) {
@@ -120,8 +121,7 @@ BudgetAnswer ResidencyCore::set_budget(Bytes budget) noexcept {
   }
   passthrough.set_budget(budget);
   passthrough.set_yielded(pressure.yielded(passthrough.allowed()));
-  if (!backs_buffers && ledger.live() > passthrough.allowed() - passthrough.yielded() &&
-      !back_all()) {
+  if (!can_shrink_to(passthrough.allowed() - passthrough.yielded())) {
     passthrough.set_budget(*before);
     passthrough.set_yielded(pressure.yielded(passthrough.allowed()));
     return BudgetAnswer::kHostMemoryShort;
@@ -132,6 +132,11 @@ BudgetAnswer ResidencyCore::set_budget(Bytes budget) noexcept {
   refresh_limit();
   limit_lowered = limit_lowered || !ledger.is_within_limit();
   return BudgetAnswer::kChanged;
+}
+
+bool ResidencyCore::can_shrink_to(Bytes limit) noexcept {
+  if (!backing.has_begun() && ledger.live() <= limit) return true;
+  return backing.begin(backing.most_staying(limit));
 }
 
 bool ResidencyCore::claim(Bytes bytes) noexcept {
@@ -148,8 +153,7 @@ bool ResidencyCore::claim(Bytes bytes) noexcept {
 void ResidencyCore::yield(const DevicePressure& before, bool shifted) noexcept {
   const Bytes allowed = passthrough.allowed();
   const Bytes yielded = pressure.yielded(allowed);
-  const bool needs_backing = !backs_buffers && ledger.live() > allowed - yielded;
-  if (yielded > passthrough.yielded() && needs_backing && !back_all()) {
+  if (yielded > passthrough.yielded() && !can_shrink_to(allowed - yielded)) {
     pressure = before;
     warnings.once("unyielding", [] {
       return std::string(
@@ -342,30 +346,6 @@ void ResidencyCore::tell_whereabouts(PieceId id) noexcept {
   } catch (const std::bad_alloc&) {
     asks_policy = false;  // may_ask_policy() replaces it, and tells the new one all again
   }
-}
-
-bool ResidencyCore::back(Buffer& buffer) {
-  if (buffer.host.backing > Bytes{}) return true;
-  const Bytes backing = HostStore::backing_of(Bytes{buffer.size.load()});
-  if (!host.reserve(backing)) return false;
-  buffer.host.backing = backing;
-  return true;
-}
-
-bool ResidencyCore::back_all() {
-  for (std::uint32_t i = 0; i < buffers.end(); ++i) {
-    Buffer& buffer = buffers[BufferId{i}];
-    if (!buffer.live || back(buffer)) continue;
-    for (std::uint32_t j = 0; j < i; ++j) {
-      Buffer& other = buffers[BufferId{j}];
-      // What has a slab, or is getting it, stays backed.
-      if (!other.live || other.host.slab || other.host.is_mapping) continue;
-      host.unreserve(std::exchange(other.host.backing, Bytes{}));
-    }
-    return false;
-  }
-  backs_buffers = true;
-  return true;
 }
 
 void ResidencyCore::forget_buffer(BufferId id) noexcept {

@@ -33,6 +33,7 @@
 #include "residency/digester.h"
 #include "residency/event_pool.h"
 #include "residency/fetch_queue.h"
+#include "residency/host_backing.h"
 #include "residency/host_store.h"
 #include "residency/manager_mutex.h"
 #include "residency/page_pool.h"
@@ -181,11 +182,9 @@ struct ResidencyCore {
     return cuts ? std::min(options.piece_size, footprint) : footprint;
   }
 
-  /// Sets host memory aside for the content of a buffer, if it has none yet. @return false: the
-  /// host store has not enough.
-  bool back(Buffer& buffer) REQUIRES(manager_lock);
-  /// The same for each live buffer. @return false if there is not enough: then all is as it was.
-  bool back_all() REQUIRES(manager_lock);
+  /// Whether what does not fit `limit` bytes of pages can leave the device: then host memory is set
+  /// aside for it.
+  bool can_shrink_to(Bytes limit) noexcept REQUIRES(manager_lock);
 
   /// Gives the address range and the id of a buffer back. REQUIRES: not mapped, no page.
   void forget_buffer(BufferId id) noexcept REQUIRES(manager_lock);
@@ -233,8 +232,7 @@ struct ResidencyCore {
   WarningQueue warnings GUARDED_BY(manager_lock);
   PolicyEngine policy GUARDED_BY(manager_lock);
   bool asks_policy GUARDED_BY(manager_lock);
-  /// The live buffers have exceeded the limit, and each has host memory set aside since.
-  bool backs_buffers GUARDED_BY(manager_lock) = false;
+  HostBacking backing GUARDED_BY(manager_lock);
   bool must_evict GUARDED_BY(manager_lock) = false;  ///< evictions have been asked for
   /// The limit was lowered, by a new budget or by what a sample found, and the pages have not
   /// fitted it since: the worker evicts for that even where a launch may exceed the limit, and

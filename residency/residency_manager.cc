@@ -152,13 +152,8 @@ ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_free, B
   if (!core.stopped && !core.abandoned) (void)core.sample_passthrough();
   const Bytes total = total_capacity(device_total);
   const Bytes left = saturating_subtract(total, core.ledger.live() + core.passthrough.bytes());
-  // Once not all fit the device, every buffer needs backing: that is what a further allocation
-  // can really have.
-  const Bytes backed = core.backs_buffers ? core.host.reserved() : core.ledger.live();
-  const Bytes on_device =
-      core.backs_buffers ? Bytes{} : saturating_subtract(core.ledger.limit(), core.ledger.live());
-  const Bytes on_host = saturating_subtract(core.host.limit(), backed);
-  return {std::min(left, std::max(on_device, on_host)), total};
+  const Bytes backed = core.backing.obtainable(core.ledger.live(), core.ledger.limit());
+  return {std::min(left, backed), total};
 }
 
 ResidencyCounters ResidencyManager::Impl::counters() const {
@@ -263,13 +258,15 @@ void ResidencyManager::Impl::warn_of_pinned() {
   Bytes pinned;
   for (std::uint32_t i = 0; i < core.buffers.end(); ++i) {
     const Buffer& buffer = core.buffers[BufferId{i}];
-    if (buffer.live && buffer.pinned_forever) pinned += buffer.footprint;
+    if (buffer.live && (buffer.pinned_forever || buffer.stays)) pinned += buffer.footprint;
   }
   const Bytes limit = core.ledger.limit();
   if (pinned <= limit) return;
   core.warnings.once("pinned", [&] {
     return "the budget now leaves " + exact_bytes(limit) + ", but buffers of " +
-           exact_bytes(pinned) + " cannot be moved (captured, exported or pinned)";
+           exact_bytes(pinned) +
+           " cannot be moved (captured, exported, pinned, or without "
+           "host memory)";
   });
 }
 

@@ -36,6 +36,23 @@ class Budget(EndToEndCase):
     def test_training(self) -> None:
         self.check(layers(N, LAYER, "--mode", "train"), [16, 24, 40])
 
+    def test_device_and_host_hold_together_what_neither_does(self) -> None:
+        command = layers(N, LAYER)
+        reference = run(command, without_superpipe=True)
+        for policy in ("auto", "superpipeline"):
+            with self.subTest(policy=policy):
+                outcome = run(command, "--gpu-mem", "14M", "--host-mem", "12M", "--headroom", "1M", "--policy", policy)
+                self.assert_same_output(outcome, reference)
+                self.assertGreater(reference.peak, 14 * MIB, "the device would have held all")
+                self.assertGreater(outcome.stats["h2d_bytes"], 0)
+                self.assertEqual(len(self.lines(outcome.stderr, "the host store is full at 12582912 bytes")), 1)
+
+    def test_more_than_device_and_host_hold_fails_with_a_line(self) -> None:
+        outcome = run(layers(N, LAYER), "--gpu-mem", "10M", "--host-mem", "6M", "--headroom", "1M")
+        self.assertNotEqual(outcome.returncode, 0)
+        self.assertEqual(len(self.lines(outcome.stderr, "out of host memory: ")), 1, outcome.stderr)
+        self.assertIn("SUPERPIPE_HOST_MEM", outcome.stderr)
+
     def test_percentage_of_the_device(self) -> None:
         device = {"SIMGPU_MEMORY": "40M"}
         outcome = run(layers(N, LAYER), "--gpu-mem", "25%", environment=device)

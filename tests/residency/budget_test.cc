@@ -243,7 +243,7 @@ TEST_F(BudgetTest, AManagerThatHasEndedRefuses) {
 
 // While everything fits no host memory is set aside, so it can be short when it is needed.
 TEST_F(BudgetTest, StaysAsItWasWhereHostMemoryIsShort) {
-  options_.host_limit = Bytes{6 * kPage};
+  options_.host_limit = Bytes{5 * kPage};
   make(budget_of(16, PolicyKind::kAuto));
   load_buffers(12);
   EXPECT_EQ(set_pages(8), BudgetAnswer::kHostMemoryShort);
@@ -262,8 +262,40 @@ TEST_F(BudgetTest, SetsHostMemoryAsideForAllThatLivesWhenItNoLongerFits) {
   make(budget_of(16, PolicyKind::kAuto));
   load_buffers(12);
   ASSERT_EQ(set_pages(8), BudgetAnswer::kChanged);
-  EXPECT_TRUE(manager_->allocate(Bytes{kPage}, std::nullopt).ok());
+  // One more, and as many as may stay on the device.
+  for (int i = 0; i < 1 + 6; ++i) {
+    EXPECT_TRUE(manager_->allocate(Bytes{kPage}, std::nullopt).ok()) << i;
+  }
   EXPECT_EQ(manager_->allocate(Bytes{kPage}, std::nullopt).status(), Status::kOutOfHostMemory);
+}
+
+TEST_F(BudgetTest, DeviceAndHostHoldTogetherWhatNeitherDoes) {
+  for (const PolicyKind kind : {PolicyKind::kAuto, PolicyKind::kSuperpipeline}) {
+    options_.host_limit = Bytes{6 * kPage};
+    make(budget_of(8, kind));
+    load_buffers(12);
+    for (int pass = 0; pass < 5; ++pass) run_pass();
+    expect_contents(5);
+    EXPECT_LE(pages(), 8U);
+    EXPECT_EQ(manager_->stats().errors, 0U);
+    EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{});
+    EXPECT_THAT(warnings_, Contains(HasSubstr("SUPERPIPE_HOST_MEM")));
+    TearDown();
+    buffers_.clear();
+    warnings_.clear();
+  }
+}
+
+TEST_F(BudgetTest, WhatHostMemoryIsShortOfStaysOnTheDevice) {
+  options_.host_limit = Bytes{6 * kPage};
+  make(budget_of(16, PolicyKind::kAuto));
+  load_buffers(12);
+  ASSERT_EQ(set_pages(8), BudgetAnswer::kChanged);
+  settle();
+  EXPECT_EQ(pages(), 8U);
+  EXPECT_EQ(manager_->stats().errors, 0U);
+  expect_contents(0);
+  EXPECT_EQ(set_pages(7), BudgetAnswer::kHostMemoryShort) << "six stay, too much of seven";
 }
 
 TEST_F(BudgetTest, SaysThatPinnedBuffersDoNotFit) {
