@@ -249,7 +249,7 @@ void BufferLifetimes::begin_life(BufferId id, Bytes size, const HostBacking::Sha
   Buffer& buffer = core_.buffers[id];
   buffer.live = true;
   buffer.is_beginning = false;
-  HostBacking::begin_life(buffer, share);
+  core_.backing.begin_life(buffer, share);
   // From the first buffer on, the worker looks at what other processes take.
   if (core_.ledger.live() == Bytes{} && core_.samples_passthrough()) core_.wake_worker();
   core_.ledger.begin_life(buffer.footprint, size);

@@ -52,8 +52,10 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
     const bool is_broken =
         run.empty() && !pieces.front().is_moving() && !pieces.front().awaits_digest();
     // There is no host memory for what a copy would leave there: it goes to the device.
-    const bool stays = !run.empty() && is_on_host(run.front()) && !core_.backing.back(buffer);
-    if (use.capturing || is_broken || stays) {
+    const auto stays = [&]() REQUIRES(manager_lock) {
+      return is_on_host(run.front()) && (buffer.stays || !core_.backing.back(buffer));
+    };
+    if (use.capturing || is_broken || (!run.empty() && stays())) {
       const Status status = uses_.begin(use, token);
       if (status != Status::kOk) return status;
       if (in) core_.policy.on_host_write(id);

@@ -130,6 +130,8 @@ namespace {
 
 /// Buffers that may be looked at in vain for what is not urgent: launches wait for the mutex.
 constexpr int kMostRefused = 256;
+/// And so many that cannot be moved at all: to pass one by takes less.
+constexpr int kMostImmovable = 4096;
 /// Buffers that are compared by what their eviction costs before one is taken that costs much.
 constexpr std::size_t kMostCompared = 64;
 
@@ -199,8 +201,10 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
   std::vector<BufferId> costly;
   std::uint64_t furthest = 0;
   int refused = 0;
+  int immovable = 0;
   policy.visit_victims(terms.launch, [&](BufferId id) NO_THREAD_SAFETY_ANALYSIS {
     const Buffer& buffer = core_.buffers[id];
+    if (buffer.stays) return terms.may_wait || ++immovable < kMostImmovable;
     if (may_go(buffer) && (terms.may_wait || completion_.is_over(buffer))) {
       const std::uint64_t next_use = policy.next_use(id);
       if (furthest == 0) furthest = next_use;

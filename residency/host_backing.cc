@@ -5,17 +5,30 @@
 
 namespace superpipe {
 
-bool HostBacking::begin(Bytes most_staying) {
-  if (has_begun_) return staying_ <= most_staying;
+bool HostBacking::shrink_to(Bytes limit) {
+  if (!has_begun_) return begin(most_staying(limit));
+  for (std::uint32_t i = 0; i < buffers_.end() && staying_ > most_staying(limit); ++i) {
+    Buffer& buffer = buffers_[BufferId{i}];
+    if (buffer.live && buffer.stays) (void)back(buffer);
+  }
+  return staying_ <= most_staying(limit);
+}
+
+// @return false if more than `most` bytes of pages would stay: then all is as it was.
+bool HostBacking::begin(Bytes most) {
   for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
     Buffer& buffer = buffers_[BufferId{i}];
-    if (!buffer.live || back(buffer)) continue;
-    buffer.stays = true;
-    staying_ += buffer.footprint;
+    if (buffer.live) back_or_keep(buffer);
   }
-  has_begun_ = staying_ <= most_staying;
+  has_begun_ = staying_ <= most;
   if (!has_begun_) take_all_back();
   return has_begun_;
+}
+
+void HostBacking::back_or_keep(Buffer& buffer) {
+  if (back(buffer)) return;
+  buffer.stays = true;
+  staying_ += buffer.footprint;
 }
 
 void HostBacking::take_all_back() noexcept {
@@ -32,13 +45,16 @@ void HostBacking::take_all_back() noexcept {
 std::optional<HostBacking::Share> HostBacking::reserve(Bytes size, Bytes footprint, Bytes limit) {
   Share share{HostStore::backing_of(size), false};
   if (!host_.reserve(share.backing)) share = {Bytes{}, true};
+  const Bytes largest_before = std::exchange(largest_, std::max(largest_, footprint));
   const Bytes own = share.stays ? footprint : Bytes{};
   const Bytes most = most_staying(limit);
-  if (own <= most && begin(most - own)) {
+  const bool others_have_room = has_begun_ || (own <= most && begin(most - own));
+  if (others_have_room && (!share.stays || staying_ + own <= most)) {
     staying_ += own;
     return share;
   }
   host_.unreserve(share.backing);
+  largest_ = largest_before;
   return std::nullopt;
 }
 
@@ -50,21 +66,15 @@ void HostBacking::give_back(const Share& share, Bytes footprint) noexcept {
 void HostBacking::begin_life(Buffer& buffer, const Share& share) {
   buffer.host.backing = share.backing;
   buffer.stays = share.stays;
+  largest_ = std::max(largest_, buffer.footprint);
+  // It may have begun since the share was reserved.
+  const bool has_share = share.stays || share.backing > Bytes{};
+  if (has_begun_ && !has_share) back_or_keep(buffer);
 }
 
 void HostBacking::end_life(Buffer& buffer) noexcept {
   const Bytes backing = std::exchange(buffer.host.backing, Bytes{});
   give_back({backing, std::exchange(buffer.stays, false)}, buffer.footprint);
-  if (backing > Bytes{} && staying_ > Bytes{}) back_some();
-}
-
-// A free must not take longer the more buffers there are: the next ones are looked at by the next.
-void HostBacking::back_some() noexcept {
-  for (std::uint32_t n = std::min(kMostLookedAt, buffers_.end()); n > 0; --n) {
-    if (next_ >= buffers_.end()) next_ = 0;
-    Buffer& buffer = buffers_[BufferId{next_++}];
-    if (buffer.live && buffer.stays) (void)back(buffer);
-  }
 }
 
 bool HostBacking::back(Buffer& buffer) {

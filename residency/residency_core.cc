@@ -121,7 +121,7 @@ BudgetAnswer ResidencyCore::set_budget(Bytes budget) noexcept {
   }
   passthrough.set_budget(budget);
   passthrough.set_yielded(pressure.yielded(passthrough.allowed()));
-  if (!can_shrink_to(passthrough.allowed() - passthrough.yielded())) {
+  if (budget < *before && !can_shrink_to(passthrough.allowed() - passthrough.yielded())) {
     passthrough.set_budget(*before);
     passthrough.set_yielded(pressure.yielded(passthrough.allowed()));
     return BudgetAnswer::kHostMemoryShort;
@@ -136,7 +136,7 @@ BudgetAnswer ResidencyCore::set_budget(Bytes budget) noexcept {
 
 bool ResidencyCore::can_shrink_to(Bytes limit) noexcept {
   if (!backing.has_begun() && ledger.live() <= limit) return true;
-  return backing.begin(backing.most_staying(limit));
+  return backing.shrink_to(limit);
 }
 
 bool ResidencyCore::claim(Bytes bytes) noexcept {

@@ -34,7 +34,7 @@ class HostBackingTest : public ::testing::Test {
     const auto share = backing_.reserve(pages(page_count), pages(page_count), kLimit);
     EXPECT_TRUE(share.has_value());
     const BufferId id = make(page_count);
-    if (share) HostBacking::begin_life(buffers_[id], *share);
+    if (share) backing_.begin_life(buffers_[id], *share);
     return id;
   }
   bool is_refused(std::uint64_t page_count) REQUIRES(manager_lock) {
@@ -58,7 +58,7 @@ TEST_F(HostBackingTest, BacksWhatLivesWhenItBegins) {
   const ManagerLock lock(mutex_);
   const BufferId first = make(2);
   const BufferId second = make(3);
-  EXPECT_TRUE(backing_.begin(Bytes{}));
+  EXPECT_TRUE(backing_.shrink_to(Bytes{}));
   EXPECT_EQ(host_.reserved(), pages(5));
   EXPECT_FALSE(stays(first) || stays(second));
 }
@@ -67,7 +67,7 @@ TEST_F(HostBackingTest, WhatHostMemoryIsShortOfStays) {
   const ManagerLock lock(mutex_);
   const BufferId first = make(4);
   const BufferId second = make(4);
-  ASSERT_TRUE(backing_.begin(pages(4)));
+  ASSERT_TRUE(backing_.shrink_to(pages(6)));
   EXPECT_FALSE(stays(first));
   EXPECT_TRUE(stays(second));
   EXPECT_EQ(backing_.staying(), pages(4));
@@ -77,7 +77,7 @@ TEST_F(HostBackingTest, DoesNotBeginWhereTooMuchWouldStay) {
   const ManagerLock lock(mutex_);
   make(4);
   const BufferId second = make(4);
-  EXPECT_FALSE(backing_.begin(pages(3)));
+  EXPECT_FALSE(backing_.shrink_to(pages(5)));
   EXPECT_FALSE(backing_.has_begun());
   EXPECT_EQ(host_.reserved(), Bytes{});
   EXPECT_EQ(backing_.staying(), Bytes{});
@@ -95,56 +95,93 @@ TEST_F(HostBackingTest, HostAndDeviceHoldTogetherWhatNeitherDoes) {
   EXPECT_EQ(backing_.staying(), pages(6)) << "a refusal leaves nothing behind";
 }
 
+TEST_F(HostBackingTest, TheLargestBufferFitsBesideWhatStays) {
+  const ManagerLock lock(mutex_);
+  admit(5);
+  for (int i = 0; i < 1 + 3; ++i) admit(1);
+  EXPECT_EQ(backing_.staying(), pages(3));
+  EXPECT_TRUE(is_refused(1)) << "a launch that names the first would find no room";
+}
+
+TEST_F(HostBackingTest, ARefusedBufferTakesNoRoomFromOthers) {
+  const ManagerLock lock(mutex_);
+  admit(6);
+  EXPECT_TRUE(is_refused(8));
+  EXPECT_TRUE(stays(admit(2)));
+}
+
 TEST_F(HostBackingTest, TheNewBufferIsBackedRatherThanTheOldOnes) {
   const ManagerLock lock(mutex_);
-  const BufferId old = make(5);
-  EXPECT_FALSE(stays(admit(6)));
+  const BufferId old = make(3);
+  EXPECT_FALSE(stays(admit(5)));
   EXPECT_TRUE(stays(old));
 }
 
-TEST_F(HostBackingTest, HostMemoryThatComesFreeGoesToWhatStays) {
+TEST_F(HostBackingTest, WhatIsFreedCanBeHadAgain) {
   const ManagerLock lock(mutex_);
-  const BufferId backed = admit(4);
-  const BufferId staying = admit(3);
-  const BufferId large = admit(3);
-  ASSERT_TRUE(stays(staying) && stays(large));
-  end(backed);
-  EXPECT_FALSE(stays(staying));
-  EXPECT_FALSE(stays(large));
-  EXPECT_EQ(backing_.staying(), Bytes{});
-  end(staying);
-  end(large);
-  EXPECT_EQ(host_.reserved(), Bytes{});
+  for (int pass = 0; pass < 3; ++pass) {
+    const BufferId first = admit(3);
+    const BufferId second = admit(3);
+    for (int i = 0; i < 2 && pass == 0; ++i) EXPECT_TRUE(stays(admit(2)));
+    end(first);
+    end(second);
+    EXPECT_EQ(host_.reserved(), Bytes{});
+  }
 }
 
-TEST_F(HostBackingTest, AFreeLooksAtFewOfManyBuffers) {
+TEST_F(HostBackingTest, WhatHostMemoryBacksIsAdmittedHoweverMuchStays) {
   const ManagerLock lock(mutex_);
-  const BufferId backed = admit(6);
-  for (int i = 0; i < 200; ++i) make(1);
-  const BufferId staying = admit(1);
-  ASSERT_TRUE(stays(staying));
+  const BufferId backed = admit(3);
+  admit(3);
+  EXPECT_TRUE(stays(admit(3)));
   end(backed);
-  EXPECT_TRUE(stays(staying)) << "it lies behind 200 others";
-  // Each further free looks at the next ones.
-  for (int i = 0; i < 200 && stays(staying); ++i) end(admit(1));
+  EXPECT_FALSE(backing_.reserve(pages(4), pages(4), pages(4)).has_value());
+  EXPECT_TRUE(backing_.reserve(pages(2), pages(2), pages(4)).has_value());
+}
+
+TEST_F(HostBackingTest, ShrinkingBacksWhatStaysFirst) {
+  const ManagerLock lock(mutex_);
+  const BufferId backed = admit(5);
+  admit(1);
+  const BufferId staying = admit(3);
+  ASSERT_TRUE(stays(staying));
+  EXPECT_FALSE(backing_.shrink_to(pages(7)));
+  end(backed);
+  EXPECT_TRUE(backing_.shrink_to(pages(7)));
   EXPECT_FALSE(stays(staying));
+  EXPECT_EQ(backing_.staying(), Bytes{});
+}
+
+TEST_F(HostBackingTest, ABufferWhoseLifeBeginsAfterwardsIsBackedOrStays) {
+  const ManagerLock lock(mutex_);
+  make(4);
+  ASSERT_TRUE(backing_.shrink_to(pages(6)));
+  for (const bool is_backed : {true, false}) {
+    const BufferId id = make(2);
+    backing_.begin_life(buffers_[id], {});
+    EXPECT_EQ(stays(id), !is_backed);
+  }
+  EXPECT_EQ(backing_.staying(), pages(2));
 }
 
 TEST_F(HostBackingTest, WhatStaysGivesItsRoomBackAtItsEnd) {
   const ManagerLock lock(mutex_);
-  admit(6);
-  end(admit(6));
-  EXPECT_EQ(backing_.staying(), Bytes{});
-  EXPECT_TRUE(stays(admit(6)));
+  for (int i = 0; i < 2; ++i) admit(3);
+  for (int i = 0; i < 2; ++i) {
+    const BufferId staying = admit(4);
+    EXPECT_TRUE(stays(staying));
+    end(staying);
+    EXPECT_EQ(backing_.staying(), Bytes{});
+  }
 }
 
 TEST_F(HostBackingTest, ABufferThatCameToNothingGivesItsShareBack) {
   const ManagerLock lock(mutex_);
-  const auto backed = backing_.reserve(pages(6), pages(6), kLimit);
+  const auto backed = backing_.reserve(pages(5), pages(5), kLimit);
   const auto staying = backing_.reserve(pages(2), pages(2), kLimit);
   ASSERT_TRUE(backed && staying && staying->stays);
   backing_.give_back(*staying, pages(2));
-  backing_.give_back(*backed, pages(6));
+  backing_.give_back(*backed, pages(5));
   EXPECT_EQ(host_.reserved(), Bytes{});
   EXPECT_EQ(backing_.staying(), Bytes{});
 }
@@ -154,10 +191,10 @@ TEST_F(HostBackingTest, SaysWhatAnAllocationCanHave) {
   EXPECT_EQ(backing_.obtainable(Bytes{}, kLimit), pages(8)) << "all of the device";
   EXPECT_EQ(backing_.obtainable(pages(4), kLimit), pages(6)) << "all of the host store";
   EXPECT_EQ(backing_.obtainable(pages(8), kLimit), pages(4)) << "six of eight can stay";
-  admit(4);
+  for (int i = 0; i < 4; ++i) admit(1);
   EXPECT_EQ(backing_.obtainable(pages(4), kLimit), pages(6)) << "what may stay";
-  admit(5);
-  EXPECT_EQ(backing_.obtainable(pages(9), kLimit), pages(2)) << "what is left of the host store";
+  for (int i = 0; i < 5; ++i) admit(1);
+  EXPECT_EQ(backing_.obtainable(pages(9), kLimit), pages(3));
 }
 
 }  // namespace
