@@ -166,6 +166,7 @@ TEST_F(ExecutableGraph, NeedsWhatItsKernelsNameOnlyWhenItIsLaunched) {
   for (const Pages* const pages : {&first, &second}) {
     CU_ASSERT(map(reserved.address(), kGranule, pages->handle()));
     CU_ASSERT(cu().cuMemsetD32(reserved.address(), 0, kCount));
+    CU_ASSERT(cu().cuCtxSynchronize());  // the graph's stream does not wait for the null stream
     run(executable);
     EXPECT_EQ(word_at(reserved.address()), 41U);
     CU_ASSERT(cu().cuMemUnmap(reserved.address(), kGranule));

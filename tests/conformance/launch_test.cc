@@ -73,6 +73,7 @@ void expect_combined(Body&& body) {
   const Buffer out(kElements);
   CU_ASSERT(cu().cuMemsetD32(in.address(), 7, kElements));
   CU_ASSERT(cu().cuMemsetD32(out.address(), 0, kElements));
+  CU_ASSERT(cu().cuCtxSynchronize());
   Operands operands{3, reinterpret_cast<const unsigned*>(in.address()), 'x',
                     reinterpret_cast<unsigned*>(out.address())};
   unsigned addend = 5;
