@@ -19,7 +19,8 @@ sys.path.insert(0, str(SOURCE / "scripts"))
 from measurements.open_questions import listed  # noqa: E402  (found through the path above)
 from measurements.plots import Series, line_plot, ticks  # noqa: E402
 
-ALL = [f"H{number}" for number in range(12)] + ["H12a", "H12b", "H13"]
+PROBES = (*range(11), *range(14, 19))
+ALL = [f"H{number}" for number in range(12)] + ["H12a", "H12b"] + [f"H{number}" for number in range(13, 19)]
 
 
 def cell(**figures: object) -> dict:
@@ -43,7 +44,7 @@ def a_check() -> dict[str, dict]:
              for script in ("inference", "training") for name in (100, 50, 25)}
     torch |= {f"{script}/without": cell(digests=["a"], pass_ms=4.0) for script in ("inference", "training")}
     probes = [{"id": f"H{number}", "question": "does it?", "outcome": "answered", "answer": "yes | no",
-               "figures": {"gigabytes_per_second": 1.5, "sizes": [1, 2]}} for number in range(11)]
+               "figures": {"gigabytes_per_second": 1.5, "sizes": [1, 2]}} for number in PROBES]
     return {
         "summary": {**base, "package_version": "0.1.0", "started": "2026-11-21T10:00:00+00:00", "driver": {"cuda": [13, 0]},
                     "steps": {"doctor": {"status": "passed", "seconds": 60.0, "reason": ""}},
@@ -141,7 +142,7 @@ class MeasurementsToDocs(unittest.TestCase):
         before = (self.docs / "OPEN.md").read_text()
         finished = self.convert(self.write(content))
         self.assertEqual(self.still_open(), ["H2", "H3", "H5", "H6", "H12b", "H13"])
-        self.assertIn("answered now: H0, H1, H4, H7, H8, H9, H10, H11, H12a", finished.stdout)
+        self.assertIn("answered now: H0, H1, H4, H7, H8, H9, H10, H11, H12a, H14, H15, H16, H17, H18", finished.stdout)
         after = (self.docs / "OPEN.md").read_text()
         self.assertEqual([line for line in before.splitlines() if line in after.splitlines()], after.splitlines())
 

@@ -39,7 +39,7 @@ class Questions(unittest.TestCase):
         return probe
 
     def test_each_question_gets_its_answer_on_simgpu(self) -> None:
-        wanted = [f"H{i}" for i in range(11) if not (SANITIZED and f"H{i}" in IN_PROGRAMS)]
+        wanted = [f"H{i}" for i in (*range(11), *range(14, 19)) if not (SANITIZED and f"H{i}" in IN_PROGRAMS)]
         code, report = self.ask(probes=",".join(wanted))
         self.assertEqual(code, 0)
         self.assertTrue(report["simulated"])
@@ -66,6 +66,14 @@ class Questions(unittest.TestCase):
         self.assertGreater(figures["H3"]["unmapped_while_running"], 0)
         self.assertEqual(figures["H5"]["different"], 0)
         self.assertGreater(figures["H5"]["same"], 400)
+        # As simgpu is modelled: what unpins host memory waits for the device, and 1,023 launches may be queued.
+        self.assertGreater(figures["H14"]["longest_unregister_us"], 100_000)
+        self.assertLess(figures["H14"]["longest_map_us"], 100_000)
+        self.assertEqual(figures["H14"]["rounds"], 4)
+        self.assertEqual([row["got"] for row in figures["H15"]["hints"]], [row["hint"] for row in figures["H15"]["hints"]])
+        self.assertGreater(figures["H16"]["behind_one_us"], figures["H16"]["alone_us"])
+        self.assertEqual(figures["H17"]["launches_queued"], 1023)
+        self.assertGreater(min(figures["H18"]["ordinary_pin_gbps"], figures["H18"]["large_pin_gbps"]), 0)
         self.assertTrue(figures["H9"]["equals_the_hosts"] and figures["H9"]["sees_one_flipped_bit"])
         if not SANITIZED:
             self.assertEqual(figures["H0"]["runtime_is"], "simgpu's")

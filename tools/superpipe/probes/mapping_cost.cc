@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "tools/superpipe/probes/busy_kernel.h"
 #include "tools/superpipe/probes/session.h"
 
 namespace superpipe::cli {
@@ -32,38 +33,17 @@ class NoLoad : public Load {
   bool still_running() override { return true; }
 };
 
-/// One kernel that reads and writes device memory until it is told to stop. Should a driver call
-/// wait for running kernels, the kernel's own limit ends that wait, and the figure shows it.
+/// Should a driver call wait for running kernels, the kernel's own limit ends that wait, and the
+/// figure shows it.
 class KernelLoad : public Load {
  public:
   KernelLoad(Session& session, const DeviceMemory& memory, unsigned long long words,
              unsigned long long limit_ns)
-      : session_(session), stream_(session) {
-    // Under unified addressing the device knows such memory by the host's address.
-    void* memory_of_flag = nullptr;
-    session.cu().cuMemHostAlloc.must(&memory_of_flag, 4096, CU_MEMHOSTALLOC_DEVICEMAP);
-    stop_ = static_cast<unsigned*>(memory_of_flag);
-    *stop_ = 0;
-    // Few threads: each looks at the flag, across the link, again and again.
-    constexpr unsigned long long kLoadThreads = 8192;
-    session.launch("probe_busy", stream_.get(), kLoadThreads, memory.address(), words,
-                   reinterpret_cast<CUdeviceptr>(stop_), limit_ns);
-  }
-  ~KernelLoad() override {
-    __atomic_store_n(stop_, 1U, __ATOMIC_RELEASE);
-    try {
-      stream_.wait();
-    } catch (const std::exception&) {
-      // The next call says the same.
-    }
-    session_.cu().cuMemFreeHost(stop_);
-  }
-  bool still_running() override { return stream_.busy(); }
+      : kernel_(session, memory, words, limit_ns) {}
+  bool still_running() override { return kernel_.running(); }
 
  private:
-  Session& session_;
-  unsigned* stop_ = nullptr;
-  Stream stream_;
+  BusyKernel kernel_;
 };
 
 /// Copies to the device without a pause: a thread keeps a few of them queued.

@@ -53,6 +53,21 @@ const std::vector<Probe>& all_probes() {
        probe_digest_bandwidth},
       {"H10", "launch", "how much time does superpipe's library add to a launch?",
        probe_launch_overhead},
+      // H11 to H13 are asked by whole programs (scripts/gpu_check.sh).
+      {"H14", "beside launches",
+       "do the calls that bring and evict buffers hold up the launches of another thread?",
+       probe_launches_beside},
+      {"H15", "addresses",
+       "where does the driver put a large range of addresses, and does it follow a hint?",
+       probe_arena_addresses},
+      {"H16", "demand",
+       "how long does a copy that a launch waits for take, behind copies asked for earlier?",
+       probe_demand_latency},
+      {"H17", "queue", "how many launches may a program be ahead of the device before one waits?",
+       probe_launch_queue},
+      {"H18", "registration",
+       "how fast is host memory pinned, of ordinary and of large memory pages?",
+       probe_registration},
   };
   return kAll;
 }

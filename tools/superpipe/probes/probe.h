@@ -90,5 +90,10 @@ void probe_tensor_map(const ProbeSetting& setting, const ProbeReport& report);  
 void probe_alias_coherence(const ProbeSetting& setting, const ProbeReport& report);      // H8
 void probe_digest_bandwidth(const ProbeSetting& setting, const ProbeReport& report);     // H9
 void probe_launch_overhead(const ProbeSetting& setting, const ProbeReport& report);      // H10
+void probe_launches_beside(const ProbeSetting& setting, const ProbeReport& report);      // H14
+void probe_arena_addresses(const ProbeSetting& setting, const ProbeReport& report);      // H15
+void probe_demand_latency(const ProbeSetting& setting, const ProbeReport& report);       // H16
+void probe_launch_queue(const ProbeSetting& setting, const ProbeReport& report);         // H17
+void probe_registration(const ProbeSetting& setting, const ProbeReport& report);         // H18
 
 }  // namespace superpipe::cli

@@ -22,7 +22,7 @@ constexpr char kPtx[] = {
 #include "tools/superpipe/probes/generated/superpipe_probe_ptx.inc"
 };
 
-constexpr unsigned kThreads = 256;
+constexpr unsigned kThreadsPerBlock = 256;
 
 }  // namespace
 
@@ -76,11 +76,12 @@ CUfunction Session::kernel_of(const void* fat_binary, const char* ptx, const cha
 
 void Session::launch_with(const char* name, CUstream stream, unsigned long long items,
                           void** arguments) {
-  const unsigned long long needed = std::max(1ULL, (items + kThreads - 1) / kThreads);
+  const unsigned long long needed =
+      std::max(1ULL, (items + kThreadsPerBlock - 1) / kThreadsPerBlock);
   const auto blocks =
       static_cast<unsigned>(std::min<unsigned long long>(needed, multiprocessors_ * 8ULL));
-  driver_.cuLaunchKernel.must(kernel(name), blocks, 1, 1, kThreads, 1, 1, 0, stream, arguments,
-                              nullptr);
+  driver_.cuLaunchKernel.must(kernel(name), blocks, 1, 1, kThreadsPerBlock, 1, 1, 0, stream,
+                              arguments, nullptr);
 }
 
 CUmemAllocationProp properties_at(CUmemLocation location) {
@@ -126,6 +127,16 @@ void Range::unmap(std::size_t offset, std::size_t bytes) {
   session_.cu().cuMemUnmap.must(address_ + offset, bytes);
   std::erase_if(mapped_, [offset](const Mapped& mapped) { return mapped.offset == offset; });
 }
+
+UnpinnedMemory::UnpinnedMemory(std::size_t bytes)
+    : bytes_(bytes),
+      data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+  if (data_ == MAP_FAILED) {
+    throw Skipped("the system has no " + format_bytes(Bytes{bytes}) + " of host memory");
+  }
+}
+
+UnpinnedMemory::~UnpinnedMemory() { munmap(data_, bytes_); }
 
 PinnedMemory::PinnedMemory(Session& session, std::size_t bytes)
     : session_(session),

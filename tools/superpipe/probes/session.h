@@ -117,6 +117,20 @@ class DeviceMemory {
   Range range_;
 };
 
+/// Anonymous host memory that nobody has touched yet. Throws Skipped if the system has none.
+class UnpinnedMemory {
+ public:
+  explicit UnpinnedMemory(std::size_t bytes);
+  ~UnpinnedMemory();
+  UnpinnedMemory(const UnpinnedMemory&) = delete;
+  UnpinnedMemory& operator=(const UnpinnedMemory&) = delete;
+  [[nodiscard]] void* data() const { return data_; }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
 /// Host memory pinned as superpipe pins it: mapped, touched, then registered with the driver.
 class PinnedMemory {
  public:
