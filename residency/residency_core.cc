@@ -108,7 +108,10 @@ void ResidencyCore::refresh_limit() {
     reserved = now_reserved;
     policy.on_passthrough_bytes(reserved);
   }
+  const Bytes before = ledger.limit();
   ledger.set_limit(std::min(policy.managed_limit(), kUnlimited), policy.limit_is_hard());
+  // Pass-through memory has grown: what makes room for it needs host memory from now on.
+  if (moves && ledger.limit() < before) (void)can_shrink_to(ledger.limit());
 }
 
 BudgetAnswer ResidencyCore::set_budget(Bytes budget) noexcept {

@@ -74,6 +74,23 @@ class PassthroughTest : public ManagerTest {
   Bytes passthrough_;
 };
 
+TEST_F(PassthroughTest, WhatHasToMakeRoomForItStaysIfHostMemoryIsShort) {
+  options_.host_limit = Bytes{6 * kPage};
+  make(budget_of(16));
+  std::vector<Address> buffers;
+  for (int i = 0; i < 12; ++i) buffers.push_back(load(1, i));
+  grow(8);
+  sample();
+  for (int pass = 0; pass < 3; ++pass) {
+    for (const Address buffer : buffers) EXPECT_EQ(launch({buffer}), Status::kOk);
+  }
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    EXPECT_EQ(copy_out(buffers[i], kPage), static_cast<int>(i) + 3);
+  }
+  EXPECT_EQ(manager_->stats().errors, 0U);
+  EXPECT_LE(device_->device_bytes(), Bytes{8 * kPage});
+}
+
 TEST_F(PassthroughTest, TakesItsShareOfTheBudgetFromManagedPages) {
   make(budget_of(8));
   const auto buffers = fill_eight_pages();
