@@ -18,14 +18,15 @@ Result<Address> BufferLifetimes::allocate(Bytes size, std::optional<StreamHandle
   const auto share = reserve_share(size);
   if (!share) {
     const Bytes together = core_.ledger.live() + size;
+    const Bytes limit = core_.ledger.limit();
     core_.warnings.once("host", [&] {
       return "out of host memory: buffers of " + exact_bytes(together) +
              " are more than the host store holds, which is limited to " +
              exact_bytes(core_.host.limit()) +
              " (SUPERPIPE_HOST_MEM, memory available, cgroup limit), and the device besides, which "
              "has room for " +
-             exact_bytes(core_.ledger.limit()) + "; an allocation of " +
-             std::to_string(size.count()) + " bytes fails";
+             exact_bytes(limit) + "; an allocation of " + std::to_string(size.count()) +
+             " bytes fails";
     });
     core_.flush_warnings();
     return Status::kOutOfHostMemory;
