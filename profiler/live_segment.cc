@@ -14,14 +14,13 @@
 #include <climits>
 #include <cstddef>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <new>
 #include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
+
+#include "profiler/process_identity.h"
 
 namespace superpipe {
 
@@ -196,27 +195,6 @@ bool count_up_and_wake(std::atomic<std::uint32_t>& word) noexcept {
 // Whether what has the number `sequence` is among the first `settled`; numbers wrap around.
 bool is_settled(std::uint32_t settled, std::uint32_t sequence) {
   return static_cast<std::int32_t>(settled - sequence) >= 0;
-}
-
-// Field 22 of /proc/PID/stat; the name before it may hold anything, a parenthesis included. A
-// process that has ended and that nobody has waited for has none.
-std::optional<std::uint64_t> start_time_of(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t end = text.rfind(')');
-  if (end == std::string::npos) return std::nullopt;
-  const char* at = text.c_str() + end + 1;
-  if (at[0] != ' ' || at[1] == 'Z' || at[1] == 'X') return std::nullopt;
-  for (int field = 3; field < 22; ++field) {
-    at = std::strchr(at + 1, ' ');
-    if (at == nullptr) return std::nullopt;
-  }
-  return std::strtoull(at, nullptr, 10);
-}
-
-std::uint64_t own_pid_namespace() {
-  struct stat status {};
-  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
 /// What the names of `user`'s segments in this namespace begin with.
