@@ -1,5 +1,7 @@
 #include "residency/host_memory.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
@@ -35,12 +37,19 @@ void read_hierarchy(HostMemory& memory, const CgroupFiles& files, std::string gr
     const std::string folder = files.mount + (group == "/" ? "" : group) + "/";
     const auto limit = bytes_in(folder + files.limit);
     if (limit && (!memory.cgroup || *limit < memory.cgroup->limit)) {
-      memory.cgroup = CgroupLimit{*limit, bytes_in(folder + files.used), files.version};
+      struct stat status {};
+      const std::uint64_t id = ::stat(folder.c_str(), &status) == 0 ? status.st_ino : 0;
+      memory.cgroup = CgroupLimit{*limit, bytes_in(folder + files.used), files.version, id};
     }
     const std::size_t slash = group.rfind('/');
     if (group == "/" || slash == std::string::npos) return;
     group = slash == 0 ? "/" : group.substr(0, slash);
   }
+}
+
+/// What host stores may take of `usable` bytes.
+Bytes without_the_programs_part(Bytes usable) {
+  return usable - Bytes{usable.count() / kLeftToProgramDivisor};
 }
 
 void read_meminfo(HostMemory& memory, const std::string& path) {
@@ -77,9 +86,11 @@ void read_cgroups(HostMemory& memory, const std::string& root) {
 
 }  // namespace
 
+Bytes CgroupLimit::left() const { return saturating_subtract(limit, used.value_or(Bytes{})); }
+
 std::optional<Bytes> HostMemory::usable() const {
   if (!cgroup) return available;
-  const Bytes left = saturating_subtract(cgroup->limit, cgroup->used.value_or(Bytes{}));
+  const Bytes left = cgroup->left();
   return available ? std::min(*available, left) : left;
 }
 
@@ -95,7 +106,17 @@ Bytes host_store_limit(const HostMemory& memory, const std::optional<SizeSpec>& 
   if (!usable && !allowed) return Bytes{};
   const Bytes asked = allowed ? allowed->resolve(memory.total.value_or(Bytes{})) : *usable;
   if (!usable) return asked;
-  return std::min(asked, *usable - Bytes{usable->count() / kLeftToProgramDivisor});
+  return std::min(asked, without_the_programs_part(*usable));
+}
+
+HostCaps host_caps(const HostMemory& memory) {
+  HostCaps caps;
+  if (memory.available) caps.host = without_the_programs_part(*memory.available);
+  if (memory.cgroup && memory.cgroup->id != 0) {
+    caps.group = memory.cgroup->id;
+    caps.in_group = without_the_programs_part(memory.cgroup->left());
+  }
+  return caps;
 }
 
 }  // namespace superpipe

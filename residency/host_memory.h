@@ -1,6 +1,7 @@
 // What the machine says about host memory, and how much of it the host store may take.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,10 @@ struct CgroupLimit {
   Bytes limit;                ///< the least limit among the process's group and the groups above it
   std::optional<Bytes> used;  ///< bytes used by the group with that limit; nullopt if not known
   int version = 2;            ///< of that group: 1 or 2
+  std::uint64_t id = 0;       ///< the inode of that group's folder, which names it for all; 0: none
+
+  /// What the group may still use. What is not known to be used counts as free.
+  [[nodiscard]] Bytes left() const;
 };
 
 /// Host memory at the moment of reading; nullopt where the machine says nothing.
@@ -40,5 +45,21 @@ struct HostMemory {
 /// Where the usable bytes are unknown it is what the user allows, and zero without that. Pure.
 [[nodiscard]] Bytes host_store_limit(const HostMemory& memory,
                                      const std::optional<SizeSpec>& allowed);
+
+/// What the host stores of several processes may take together.
+struct HostCaps {
+  /// No cap: more than any machine has.
+  static constexpr Bytes kNone{std::uint64_t{1} << 56};
+
+  Bytes host = kNone;       ///< those of all processes
+  std::uint64_t group = 0;  ///< the control group that limits this process, by its inode; 0: none
+  Bytes in_group = kNone;   ///< those of the processes in that group
+
+  bool operator==(const HostCaps&) const = default;
+};
+
+/// The caps that follow from what the host and the control group leave: fifteen sixteenths of each.
+/// What is not known caps nothing. Pure.
+[[nodiscard]] HostCaps host_caps(const HostMemory& memory);
 
 }  // namespace superpipe

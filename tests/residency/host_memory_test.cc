@@ -107,5 +107,15 @@ TEST(HostStoreLimit, TakesTheUsersWordWhereTheMachineSaysNothing) {
   EXPECT_EQ(host_store_limit({}, std::nullopt), Bytes{});
 }
 
+TEST(HostCaps, FollowFromWhatTheHostAndTheGroupLeave) {
+  EXPECT_EQ(host_caps({16_GiB, 8_GiB, CgroupLimit{3_GiB, 1_GiB, 2, 7}}),
+            (HostCaps{7_GiB + 512_MiB, 7, 1_GiB + 896_MiB}));
+}
+
+TEST(HostCaps, CapNothingThatIsNotKnown) {
+  EXPECT_EQ(host_caps({}), HostCaps{});
+  EXPECT_EQ(host_caps({{}, {}, CgroupLimit{3_GiB, 1_GiB}}), HostCaps{}) << "a group without a name";
+}
+
 }  // namespace
 }  // namespace superpipe
