@@ -27,6 +27,10 @@ KernelTimes kernel_times_from_name(std::string_view name) {
   return name == "off" ? KernelTimes::kOff : KernelTimes::kEvents;
 }
 
+std::string host_ledger_from(std::string folder) {
+  return folder == "none" ? std::string() : std::move(folder);
+}
+
 /// Sets policy, k, k' and budget, with the defaults that follow from each other.
 void set_schedule(const SettingValues& values, Configuration& configuration) {
   const auto named = policy_from_name(values.choice(SettingId::kPolicy));
@@ -66,6 +70,7 @@ Configuration::Configuration(const SettingValues& values)
       policy(PolicyKind::kResident),
       headroom(values.size(SettingId::kHeadroom)),
       host_mem(values.size(SettingId::kHostMem)),
+      host_ledger(host_ledger_from(values.text(SettingId::kHostLedger))),
       min_buffer(values.size(SettingId::kMinBuffer)->resolve(Bytes{})),
       async_allocators(values.choice(SettingId::kAllocator) == "async"),
       wait_limit(*values.count(SettingId::kWaitMs)),

@@ -48,6 +48,7 @@ struct Configuration {
   /// nullopt: default_headroom().
   std::optional<SizeSpec> headroom;
   std::optional<SizeSpec> host_mem;      ///< SUPERPIPE_HOST_MEM, of the host's memory
+  std::string host_ledger;               ///< SUPERPIPE_HOST_LEDGER; empty: none
   Bytes min_buffer;                      ///< SUPERPIPE_MIN_BUFFER
   bool async_allocators;                 ///< SUPERPIPE_ALLOCATOR=async|native
   std::chrono::milliseconds wait_limit;  ///< SUPERPIPE_WAIT_MS

@@ -23,6 +23,7 @@
 #include "interposer/trace_recording.h"
 #include "interposer/version.h"
 #include "profiler/live_segment.h"
+#include "residency/host_ledger.h"
 
 #define SUPERPIPE_EXPORT __attribute__((visibility("default")))
 
@@ -47,6 +48,7 @@ __attribute__((constructor)) void start() {
     LiveSegment::remove_former();
     ReadConfiguration read = read_configuration([](const char* name) { return std::getenv(name); });
     const Configuration& configuration = read.configuration;
+    if (!configuration.host_ledger.empty()) HostLedger::remove_former(configuration.host_ledger);
     const bool records_copies = !configuration.copies_file.empty();
     if (configuration.off && !records_copies && read.ok()) return;
     configure_log(configuration.log_level, configuration.log_file);

@@ -118,6 +118,7 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
   const DeviceFacts facts{context, device, Bytes{total}, context_bytes, budget};
   std::unique_ptr<ManagedContext> managed(new ManagedContext(facts, configuration));
   managed->start_trace();
+  managed->join_host_ledger();
   auto residency = ResidencyManager::create(managed->device_memory_, managed->residency_options());
   if (!residency.ok()) {
     return {nullptr, "the managed context could not be set up (the log says why)"};
@@ -163,6 +164,21 @@ void ManagedContext::show() noexcept {
     problem = error.what();
   }
   log_line(LogLevel::kInfo, "superpipe budget and top will not find this process: " + problem);
+}
+
+// Where nothing moves, nothing is reserved either. Without a ledger the process has its own cap.
+void ManagedContext::join_host_ledger() noexcept {
+  if (!moves() || configuration_.host_ledger.empty()) return;
+  std::string problem = "out of memory";
+  try {
+    host_ledger_ =
+        HostLedger::join(host_caps(read_host_memory("")), configuration_.host_ledger, problem);
+    if (host_ledger_ != nullptr) return;
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  log_line(LogLevel::kWarning, "host memory is not shared with your other processes: " + problem +
+                                   "; this one may take all that is available");
 }
 
 LiveFigures ManagedContext::live_figures() const {
@@ -240,6 +256,7 @@ ResidencyOptions ManagedContext::residency_options() const {
                          configuration_.timeline_file.empty() && configuration_.recorded == nullptr;
   options.headroom = headroom_;
   options.host_limit = host_store_limit(read_host_memory(""), configuration_.host_mem);
+  options.host_ledger = host_ledger_.get();
   options.wait_limit = configuration_.wait_limit;
   options.zero_fill = configuration_.zero_fill;
   options.overflow_allowed = configuration_.overflow_allowed;
@@ -378,6 +395,7 @@ void ManagedContext::close() noexcept {
   if (KernelTimer* const timer = kernel_timer()) timer->stop();
   if (CuptiCollector* const collector = cupti_collector()) collector->stop();
   residency_->shut_down();
+  if (host_ledger_ != nullptr) host_ledger_->leave();
   finish_trace();
 }
 
@@ -389,6 +407,7 @@ void ManagedContext::abandon() noexcept {
   if (KernelTimer* const timer = kernel_timer()) (void)timer->abandon();
   if (CuptiCollector* const collector = cupti_collector()) collector->abandon();
   residency_->abandon();
+  if (host_ledger_ != nullptr) host_ledger_->leave();
   if (recording_ != nullptr) recording_->abandon();
 }
 

@@ -25,6 +25,7 @@
 #include "interposer/unknown_kernels.h"
 #include "profiler/launch_overhead_meter.h"
 #include "profiler/run_figures.h"
+#include "residency/host_ledger.h"
 #include "residency/residency_manager.h"
 
 namespace superpipe {
@@ -165,6 +166,7 @@ class ManagedContext {
 
   [[nodiscard]] std::string name_of_launch(KernelId kernel) const;
   void start_trace() noexcept;
+  void join_host_ledger() noexcept;
   [[nodiscard]] ResidencyOptions residency_options() const;
   [[nodiscard]] BudgetAnswer standing_refusal() const noexcept;
   void show() noexcept;
@@ -191,6 +193,7 @@ class ManagedContext {
   KernelLayoutCache layouts_;
   ExecutableGraphs graphs_;
   UnknownKernels unknown_kernels_;
+  std::unique_ptr<HostLedger> host_ledger_;  ///< null: no memory is shared; left at the end
   std::unique_ptr<ResidencyManager> residency_;
   // As long as residency_.
   std::optional<TensorMaps> tensor_maps_;

@@ -116,6 +116,7 @@ std::optional<std::string> reason_against(const GivenValue& given) {
       return what_is_wrong_with_log(its, text);
     case SettingKind::kOutputFile:
     case SettingKind::kInputFile:
+    case SettingKind::kFolder:
     case SettingKind::kLibraryFile:
       break;  // whether it can be opened is not for policy to find out
   }

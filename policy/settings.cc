@@ -244,6 +244,13 @@ Table make_table() {
        .help =
            "Write a digest of each copy out of the device to FILE.PID, also with SUPERPIPE_OFF=1; "
            "superpipe verify sets it"},
+      {.id = Id::kHostLedger,
+       .kind = Kind::kFolder,
+       .variable = "SUPERPIPE_HOST_LEDGER",
+       .placeholder = "FOLDER",
+       .default_value = "/dev/shm",
+       .help = "Where your processes on this host keep the ledger by which they share its memory; "
+               "none: they do not, and each may take all"},
   }};
 }
 

@@ -44,9 +44,10 @@ enum class SettingId : std::size_t {
   kDriver,
   kSummary,
   kCopies,
+  kHostLedger,
 };
 
-inline constexpr std::size_t kSettingCount = static_cast<std::size_t>(SettingId::kCopies) + 1;
+inline constexpr std::size_t kSettingCount = static_cast<std::size_t>(SettingId::kHostLedger) + 1;
 
 /// The position of `id` in a table indexed by settings.
 constexpr std::size_t index_of(SettingId id) { return static_cast<std::size_t>(id); }
@@ -60,6 +61,7 @@ enum class SettingKind {
   kSwitch,       ///< the flag takes no value, the variable takes 1 or 0
   kOutputFile,   ///< the path of a file that is written
   kInputFile,    ///< the path of a file that is read
+  kFolder,       ///< the path of a folder, or `none`
   kLibraryFile,  ///< the path of a library, or a name that the loader looks up
   kLog,          ///< LEVEL or LEVEL:FILE, LEVEL one of `choices`
 };

@@ -23,8 +23,8 @@ Result<Address> BufferLifetimes::allocate(Bytes size, std::optional<StreamHandle
       return "out of host memory: buffers of " + exact_bytes(together) +
              " are more than the host store holds, which is limited to " +
              exact_bytes(core_.host.limit()) +
-             " (SUPERPIPE_HOST_MEM, memory available, cgroup limit), and the device besides, which "
-             "has room for " +
+             " (SUPERPIPE_HOST_MEM, memory available, cgroup limit" +
+             core_.host.words_of_others() + "), and the device besides, which has room for " +
              exact_bytes(limit) + "; an allocation of " + std::to_string(size.count()) +
              " bytes fails";
     });

@@ -231,7 +231,8 @@ Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed, HostStore::User us
     core_.warnings.once("unbacked", [&] {
       return "a buffer of " + exact_bytes(Bytes{buffer.size.load()}) +
              " stays on the device: the host store is full, with " +
-             exact_bytes(core_.host.reserved()) + " (SUPERPIPE_HOST_MEM)";
+             exact_bytes(core_.host.reserved()) + " (SUPERPIPE_HOST_MEM" +
+             core_.host.words_of_others() + ")";
     });
     return Status::kOutOfHostMemory;
   }

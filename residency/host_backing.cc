@@ -88,12 +88,13 @@ bool HostBacking::back(Buffer& buffer) {
 
 Bytes HostBacking::obtainable(Bytes live, Bytes limit) const {
   const Bytes most = most_staying(limit);
+  const Bytes host = host_.reachable();
   const Bytes may_stay = saturating_subtract(most, staying_);
   if (has_begun_) {
-    return std::max(saturating_subtract(host_.limit(), host_.reserved()), may_stay);
+    return std::max(saturating_subtract(host, host_.reserved()), may_stay);
   }
   // Of the live ones, so many can stay; the others leave the rest of the host store.
-  const Bytes on_host = std::min(host_.limit(), saturating_subtract(host_.limit() + most, live));
+  const Bytes on_host = std::min(host, saturating_subtract(host + most, live));
   return std::max(saturating_subtract(limit, live), on_host);
 }
 

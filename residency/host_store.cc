@@ -11,19 +11,44 @@
 namespace superpipe {
 
 HostStore::HostStore(DeviceMemory& device, EventPool& events, Bytes limit,
-                     std::chrono::milliseconds wait_limit)
-    : device_(device), events_(events), limit_(limit), wait_limit_(wait_limit) {}
+                     std::chrono::milliseconds wait_limit, HostLedger* ledger)
+    : device_(device), events_(events), limit_(limit), wait_limit_(wait_limit), ledger_(ledger) {}
 
 bool HostStore::reserve(Bytes size) {
+  {
+    const std::lock_guard lock(mutex_);
+    ledger_refused_ = false;
+    if (size > limit_ || reserved_ > limit_ - size) return false;
+    reserved_ += size;
+  }
+  // The ledger may read a file, for which nobody should wait who needs a slab.
+  if (ledger_ == nullptr || ledger_->take(size)) return true;
   const std::lock_guard lock(mutex_);
-  if (size > limit_ || reserved_ > limit_ - size) return false;
-  reserved_ += size;
-  return true;
+  reserved_ -= size;
+  ledger_refused_ = true;
+  return false;
 }
 
 void HostStore::unreserve(Bytes size) {
+  {
+    const std::lock_guard lock(mutex_);
+    reserved_ -= size;
+  }
+  if (ledger_ != nullptr) ledger_->give_back(size);
+}
+
+Bytes HostStore::reachable() const {
+  const std::optional<Bytes> room = ledger_ != nullptr ? ledger_->room() : std::nullopt;
   const std::lock_guard lock(mutex_);
-  reserved_ -= size;
+  return room ? std::min(limit_, reserved_ + *room) : limit_;
+}
+
+std::string HostStore::words_of_others() const {
+  const auto refusal = ledger_ != nullptr ? ledger_->last_refusal() : std::nullopt;
+  const std::lock_guard lock(mutex_);
+  if (!ledger_refused_ || !refusal) return "";
+  return "; your other processes have reserved " + std::to_string(refusal->others.count() >> 20) +
+         " MiB of the " + std::to_string(refusal->cap.count() >> 20) + " MiB that all share";
 }
 
 Result<Slab> HostStore::acquire(Bytes size, bool zeroed, User user) {

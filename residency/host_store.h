@@ -11,11 +11,13 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "policy/units.h"
 #include "residency/device_memory.h"
 #include "residency/event_pool.h"
+#include "residency/host_ledger.h"
 #include "residency/result.h"
 
 namespace superpipe {
@@ -36,15 +38,18 @@ struct Slab {
 /// has time for it may stock() a slab of a size that is asked for again and again.
 class HostStore {
  public:
+  /// `ledger`: in which what is reserved is entered, and which may refuse it; null: there is none.
+  /// It must outlive the store.
   HostStore(DeviceMemory& device, EventPool& events, Bytes limit,
-            std::chrono::milliseconds wait_limit);
+            std::chrono::milliseconds wait_limit, HostLedger* ledger = nullptr);
   HostStore(const HostStore&) = delete;
   HostStore& operator=(const HostStore&) = delete;
 
   /// The bytes that backing of `size` takes: whole memory pages, never a power of two.
   [[nodiscard]] static Bytes backing_of(Bytes size) { return round_up(size, Bytes{4096}); }
 
-  /// Sets `size` (as backing_of gives it) aside. @return false: over the cap.
+  /// Sets `size` (as backing_of gives it) aside. @return false: over the cap, or over the one that
+  /// the user's processes share. Takes as long as HostLedger::take().
   bool reserve(Bytes size);
   void unreserve(Bytes size);
 
@@ -92,6 +97,12 @@ class HostStore {
   void trim();
 
   [[nodiscard]] Bytes limit() const { return limit_; }
+  /// The most that could be reserved in all just now: the cap, or less where other processes have
+  /// the rest. Takes as long as HostLedger::room().
+  [[nodiscard]] Bytes reachable() const;
+  /// What other processes had to do with the last refusal of reserve(), to stand behind a message's
+  /// reasons; empty: nothing.
+  [[nodiscard]] std::string words_of_others() const;
   [[nodiscard]] Bytes reserved() const;
   [[nodiscard]] Bytes pinned() const;
 
@@ -135,6 +146,7 @@ class HostStore {
   EventPool& events_;
   const Bytes limit_;
   const std::chrono::milliseconds wait_limit_;
+  HostLedger* const ledger_;
   mutable std::mutex mutex_;
   std::condition_variable returned_;
   bool taken_ = false;
@@ -150,6 +162,7 @@ class HostStore {
   std::map<Bytes, std::size_t> pinned_for_evictions_;  ///< slabs, as long as some are expected
   std::vector<Bytes> noted_;
   Bytes reserved_;
+  bool ledger_refused_ = false;  ///< the last reserve()
   Bytes pinned_;
   Slabs idle_;   // released last at the back
   Slabs spare_;  // as many nodes as slabs are out, so that giving one back allocates nothing

@@ -11,6 +11,7 @@
 
 namespace superpipe {
 
+class HostLedger;
 class TraceRecorder;
 class WorkerClock;
 
@@ -26,7 +27,9 @@ struct ResidencyOptions {
   Bytes piece_size;
   /// Address space to reserve; a half, a quarter, ... where the device has not that much.
   Bytes arena_size = 1024_GiB;
-  Bytes host_limit;                             ///< cap of the host store
+  Bytes host_limit;  ///< cap of the host store
+  /// What it shares with other processes of the user; null: nothing. Must outlive the manager.
+  HostLedger* host_ledger = nullptr;
   std::chrono::milliseconds wait_limit{30000};  ///< SUPERPIPE_WAIT_MS
   bool zero_fill = false;                       ///< SUPERPIPE_FILL=zero
   bool overflow_allowed = false;                ///< SUPERPIPE_OVERFLOW=allow

@@ -52,7 +52,7 @@ class Suite:
             report, statistics = Path(folder) / "report.json", Path(folder) / "superpipe.json"
             environment = {name: value for name, value in os.environ.items()
                            if not name.startswith(("SUPERPIPE_", "SIMGPU_", "GTEST_", "LD_PRELOAD"))}
-            environment.update(SUPERPIPE_DRIVER=str(SIMGPU), SUPERPIPE_STATS=str(statistics), SUPERPIPE_FILL="zero",
+            environment.update(SUPERPIPE_DRIVER=str(SIMGPU), SUPERPIPE_STATS=str(statistics), SUPERPIPE_FILL="zero", SUPERPIPE_HOST_LEDGER="none",
                                SIMGPU_KERNELS=str(BUILD / "bin" / "conformance.simgpu.so"),
                                ASAN_OPTIONS="detect_leaks=0", **variables)  # at exit the managed state stays
             positive = ":".join(sorted(only)) or "*"

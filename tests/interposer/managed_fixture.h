@@ -23,6 +23,7 @@ class ManagedFixture : public ::testing::Test {
     free_device();  // an earlier test may have left something behind
     Configuration configuration;
     configuration.min_buffer = Bytes{kBytes};
+    configuration.host_ledger.clear();  // that of this machine is not for tests
     configure(configuration);
     set_process_configuration(configuration);
     buffer_ = allocate();

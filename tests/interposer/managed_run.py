@@ -17,26 +17,33 @@ MIB = 1 << 20
 HEADROOM = 2 * MIB
 
 
+def environment_in(folder, *, managed=True, **variables):
+    """The environment of a run whose statistics go to `folder`. Its ledger lies there too: it shares the host's memory with
+    no other test."""
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_PRELOAD"))}
+    environment.update(
+        LD_LIBRARY_PATH=str(SIMGPU), SIMGPU_STATS=f"{folder}/simgpu.json",
+        SIMGPU_KERNELS=str(PROGRAMS / "kernels_plugin.so"), SIMGPU_MEMORY="256M")
+    if managed:
+        environment.update(
+            LD_PRELOAD=str(LIBRARY), SUPERPIPE_DRIVER=str(SIMGPU / "libcuda.so.1"),
+            SUPERPIPE_FILL="zero", SUPERPIPE_HEADROOM=str(HEADROOM), SUPERPIPE_STATS=f"{folder}/superpipe.json",
+            SUPERPIPE_HOST_LEDGER=str(folder))
+    # The preload comes before the program's own sanitizer runtime, which is the same one.
+    environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
+    environment.update({name: str(value) for name, value in variables.items()})
+    return environment
+
+
 class Run:
     """One run of a program's scenario, with what it and simgpu and superpipe say about it."""
 
     def __init__(self, program, scenario, *arguments, managed=True, **variables):
         with tempfile.TemporaryDirectory() as folder:
-            environment = {name: value for name, value in os.environ.items()
-                           if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_PRELOAD"))}
-            environment.update(
-                LD_LIBRARY_PATH=str(SIMGPU), SIMGPU_STATS=f"{folder}/simgpu.json",
-                SIMGPU_KERNELS=str(PROGRAMS / "kernels_plugin.so"), SIMGPU_MEMORY="256M")
-            if managed:
-                environment.update(
-                    LD_PRELOAD=str(LIBRARY), SUPERPIPE_DRIVER=str(SIMGPU / "libcuda.so.1"),
-                    SUPERPIPE_FILL="zero", SUPERPIPE_HEADROOM=str(HEADROOM), SUPERPIPE_STATS=f"{folder}/superpipe.json")
-            # The preload comes before the program's own sanitizer runtime, which is the same one.
-            environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
-            environment.update({name: str(value) for name, value in variables.items()})
             result = subprocess.run(
                 [str(PROGRAMS / program), scenario, str(KERNELS), *map(str, arguments)],
-                env=environment, capture_output=True, text=True, check=False, timeout=100)
+                env=environment_in(folder, managed=managed, **variables), capture_output=True, text=True, check=False, timeout=100)
             self.code, self.output, self.errors = (result.returncode, result.stdout, result.stderr)
             self.simgpu = self._read(f"{folder}/simgpu.json")
             self.statistics = self._read(f"{folder}/superpipe.json")

@@ -1,14 +1,19 @@
 // Pinned host memory within its cap.
 #include "residency/host_store.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <latch>
+#include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,6 +21,9 @@
 
 namespace superpipe::testing {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class HostStoreTest : public ::testing::Test {
  protected:
@@ -58,6 +66,46 @@ TEST_F(HostStoreTest, ReusesASlabOnlyWhenItsTransfersAreDone) {
   EXPECT_EQ(again->data, slab->data);
   EXPECT_EQ(again->data[5], std::byte{0}) << "asked for zeroes";
   EXPECT_EQ(store_.pinned(), 8_KiB);
+}
+
+/// A store whose ledger has a cap of 12 KiB, below its own.
+class SharingStoreTest : public HostStoreTest {
+ protected:
+  SharingStoreTest() {
+    char name[] = "/tmp/host-store-XXXXXX";
+    folder_ = ::mkdtemp(name);
+    ledger_ = HostLedger::join({.host = 12_KiB}, folder_, problem_);
+    peer_ = HostLedger::join({.host = 12_KiB}, folder_, problem_);
+    store_.emplace(device_, events_, 16_KiB, std::chrono::milliseconds{100}, ledger_.get());
+  }
+  ~SharingStoreTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_;
+  std::string problem_;
+  std::unique_ptr<HostLedger> ledger_;
+  std::unique_ptr<HostLedger> peer_;
+  std::optional<HostStore> store_;
+};
+
+TEST_F(SharingStoreTest, ReservesNoMoreThanOthersLeave) {
+  ASSERT_TRUE(peer_->take(4_KiB));
+  EXPECT_EQ(store_->reachable(), 8_KiB);
+  EXPECT_FALSE(store_->reserve(12_KiB));
+  EXPECT_EQ(store_->reserved(), Bytes{});
+  EXPECT_THAT(store_->words_of_others(), HasSubstr("other processes have reserved"));
+  EXPECT_TRUE(store_->reserve(8_KiB));
+  EXPECT_EQ(store_->reachable(), 8_KiB);
+  EXPECT_FALSE(peer_->take(4_KiB));
+  store_->unreserve(8_KiB);
+  EXPECT_TRUE(store_->reserve(8_KiB)) << "what it gave back";
+  EXPECT_THAT(store_->words_of_others(), IsEmpty());
+}
+
+TEST_F(SharingStoreTest, ItsOwnCapIsNotTheOthersFault) {
+  ASSERT_TRUE(peer_->take(4_KiB));
+  ASSERT_FALSE(store_->reserve(12_KiB));
+  EXPECT_FALSE(store_->reserve(20_KiB));
+  EXPECT_THAT(store_->words_of_others(), IsEmpty());
 }
 
 /// A cap that leaves room for what is stocked.

@@ -539,6 +539,24 @@ void own_pages(int count) {
   print_buffer("state", state);
 }
 
+/// Has eight layers until its standard input ends, and says when it has them.
+void hold() {
+  const auto weights = load_layers(8);
+  std::printf("holds\n");
+  std::fflush(stdout);
+  while (std::getchar() != EOF) {
+  }
+  for (const CUdeviceptr weight : weights) print_buffer("weight", weight);
+}
+
+/// Has eight layers, and then becomes another program, which waits in the same way.
+void hold_and_exec() {
+  (void)load_layers(8);
+  std::printf("execs\n");
+  std::fflush(stdout);
+  ::execlp("cat", "cat", static_cast<char*>(nullptr));
+}
+
 /// Opens the driver by its path, past whatever stands before it.
 void second_copy(const char* driver) {
   const void* const opened = dlopen(driver, RTLD_NOW | RTLD_LOCAL);
@@ -574,5 +592,7 @@ int main(int count, char** arguments) {
           {"late_code", [](const Words& words) { late_code(words.at(1).c_str()); }},
           {"second_copy", [](const Words& words) { second_copy(words.at(1).c_str()); }},
           {"own_pages", [](const Words& words) { own_pages(std::stoi(words.at(1))); }},
+          {"hold", without_words<hold>},
+          {"hold_and_exec", without_words<hold_and_exec>},
       });
 }

@@ -38,6 +38,7 @@ Values values_of_setting(const Setting& setting) {
       break;
     case SettingKind::kOutputFile:
     case SettingKind::kInputFile:
+    case SettingKind::kFolder:
     case SettingKind::kLibraryFile:
       values.kind = ValueKind::kFile;
       break;
