@@ -30,6 +30,7 @@ class ManagedContextTest : public ::testing::Test {
   void TearDown() override { testing::install_null_driver(1); }
 
   ManagedContext::Created create() {
+    configuration_.host_ledger.clear();  // that of this machine is not for tests
     CUcontext context = nullptr;
     driver().cuCtxGetCurrent(&context);
     return ManagedContext::create(context, 0, configuration_);
