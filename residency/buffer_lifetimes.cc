@@ -23,10 +23,9 @@ Result<Address> BufferLifetimes::allocate(Bytes size, std::optional<StreamHandle
       return "out of host memory: buffers of " + exact_bytes(together) +
              " are more than the host store holds, which is limited to " +
              exact_bytes(core_.host.limit()) +
-             " (SUPERPIPE_HOST_MEM, memory available, cgroup limit" +
-             core_.host.words_of_others() + "), and the device besides, which has room for " +
-             exact_bytes(limit) + "; an allocation of " + std::to_string(size.count()) +
-             " bytes fails";
+             " (SUPERPIPE_HOST_MEM, memory available, cgroup limit" + core_.host.words_of_others() +
+             "), and the device besides, which has room for " + exact_bytes(limit) +
+             "; an allocation of " + std::to_string(size.count()) + " bytes fails";
     });
     core_.flush_warnings();
     return Status::kOutOfHostMemory;
@@ -54,7 +53,8 @@ std::optional<HostBacking::Share> BufferLifetimes::reserve_share(Bytes size) {
   if (share && core_.backing.staying() > Bytes{}) {
     core_.warnings.once("staying", [&] {
       return "the host store is full at " + exact_bytes(core_.host.limit()) +
-             " (SUPERPIPE_HOST_MEM, memory available, cgroup limit): buffers stay on the device "
+             " (SUPERPIPE_HOST_MEM, memory available, cgroup limit" + core_.host.words_of_others() +
+             "): buffers stay on the device "
              "instead, so that less of it is left for the others";
     });
   }
