@@ -68,8 +68,13 @@ class HostLedgerTest(unittest.TestCase):
         second, said = self.start()
         self.assertEqual(said, "cuMemAlloc(&address, size): CUDA_ERROR_OUT_OF_MEMORY\n")
         _, errors = second.communicate(timeout=60)
-        self.assertRegex(errors, r"\Asuperpipe: out of host memory: .*; your other processes have reserved 16 MiB of the 24 MiB "
-                         r"that all share\); an allocation of 2097152 bytes fails\n\Z")
+        lines = errors.splitlines()
+        others = "; your other processes have reserved 16 MiB of the 24 MiB that all share)"
+        self.assertEqual([line.split(":")[1].split(" at ")[0] for line in lines],
+                         [" the host store is full", " out of host memory"], errors)
+        for line in lines:
+            self.assertIn(others, line)
+        self.assertTrue(lines[1].endswith("; an allocation of 2097152 bytes fails"), errors)
         self.finish(first)
         third, said = self.start()
         self.assertEqual(said, "holds\n", "the first has given back what it had")
