@@ -32,6 +32,14 @@ std::string ledger_error() { return std::generic_category().message(errno); }
 
 }  // namespace
 
+std::string why_not_alone(const struct stat& status, uid_t user) {
+  if (!S_ISREG(status.st_mode)) return "it is no regular file";
+  if (status.st_uid != user) return "it belongs to another user";
+  if ((status.st_mode & 0077) != 0) return "other users may open it";
+  if (status.st_nlink > 1) return "it has a second name";
+  return "";
+}
+
 /// A process's entry; all zero: free.
 struct HostLedger::Entry {
   std::uint64_t pid;
@@ -122,19 +130,9 @@ class HostLedger::File {
       return Opened::kUnusable;
     }
     struct stat status {};
-    if (::fstat(descriptor_, &status) != 0) {
-      problem = ledger_error();
-    } else if (!S_ISREG(status.st_mode)) {
-      problem = "it is no regular file";
-    } else if (status.st_uid != ::geteuid()) {
-      problem = "it belongs to another user";
-    } else if ((status.st_mode & 0077) != 0) {
-      problem = "other users may open it";
-    } else if (status.st_nlink > 1) {
-      problem = "it has a second name";
-    } else {
-      return Opened::kYes;
-    }
+    problem =
+        ::fstat(descriptor_, &status) == 0 ? why_not_alone(status, ::geteuid()) : ledger_error();
+    if (problem.empty()) return Opened::kYes;
     close();
     return Opened::kUnusable;
   }

@@ -1,6 +1,7 @@
 // How much host memory the processes of one user have reserved together, and what they share.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -20,6 +21,10 @@ namespace superpipe {
 /// "superpipe-host-", the user's id, "-" and the namespace's inode. No live segment is named like
 /// that: behind "superpipe-" those have a number.
 [[nodiscard]] std::string host_ledger_path(uid_t user, const std::string& folder);
+
+/// Why a file with that status is not `user`'s alone, in words that follow its path; empty: it is.
+/// Pure.
+[[nodiscard]] std::string why_not_alone(const struct stat& status, uid_t user);
 
 /// This process's entry in a table in shared memory, in which all processes of the user write what
 /// their host stores have reserved.
