@@ -7,26 +7,37 @@ namespace superpipe {
 
 bool HostBacking::shrink_to(Bytes limit) {
   if (!has_begun_) return begin(most_staying(limit));
+  Bytes refused = kNeverRefused;
   for (std::uint32_t i = 0; i < buffers_.end() && staying_ > most_staying(limit); ++i) {
     Buffer& buffer = buffers_[BufferId{i}];
-    if (buffer.live && buffer.stays) (void)back(buffer);
+    if (buffer.live && buffer.stays) (void)back_below(refused, buffer);
   }
   return staying_ <= most_staying(limit);
 }
 
 // @return false if more than `most` bytes of pages would stay: then all is as it was.
 bool HostBacking::begin(Bytes most) {
+  Bytes refused = kNeverRefused;
   for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
     Buffer& buffer = buffers_[BufferId{i}];
-    if (buffer.live) back_or_keep(buffer);
+    if (buffer.live && !back_below(refused, buffer)) keep(buffer);
   }
   has_begun_ = staying_ <= most;
   if (!has_begun_) take_all_back();
   return has_begun_;
 }
 
-void HostBacking::back_or_keep(Buffer& buffer) {
-  if (back(buffer)) return;
+// To be refused takes long where processes share host memory, so what is as large as what was
+// `refused` before is not asked for.
+bool HostBacking::back_below(Bytes& refused, Buffer& buffer) {
+  const Bytes size{buffer.size.load()};
+  if (buffer.host.backing == Bytes{} && size >= refused) return false;
+  if (back(buffer)) return true;
+  refused = size;
+  return false;
+}
+
+void HostBacking::keep(Buffer& buffer) {
   buffer.stays = true;
   staying_ += buffer.footprint;
 }
@@ -69,7 +80,7 @@ void HostBacking::begin_life(Buffer& buffer, const Share& share) {
   largest_ = std::max(largest_, buffer.footprint);
   // It may have begun since the share was reserved.
   const bool has_share = share.stays || share.backing > Bytes{};
-  if (has_begun_ && !has_share) back_or_keep(buffer);
+  if (has_begun_ && !has_share && !back(buffer)) keep(buffer);
 }
 
 void HostBacking::end_life(Buffer& buffer) noexcept {

@@ -71,8 +71,11 @@ class HostBacking {
   [[nodiscard]] Bytes obtainable(Bytes live, Bytes limit) const REQUIRES(manager_lock);
 
  private:
+  static constexpr Bytes kNeverRefused{~std::uint64_t{0}};
+
   bool begin(Bytes most) REQUIRES(manager_lock);
-  void back_or_keep(Buffer& buffer) REQUIRES(manager_lock);
+  bool back_below(Bytes& refused, Buffer& buffer) REQUIRES(manager_lock);
+  void keep(Buffer& buffer) REQUIRES(manager_lock);
   void take_all_back() noexcept REQUIRES(manager_lock);
 
   BufferTable& buffers_;

@@ -73,6 +73,16 @@ TEST_F(HostBackingTest, WhatHostMemoryIsShortOfStays) {
   EXPECT_EQ(backing_.staying(), pages(4));
 }
 
+TEST_F(HostBackingTest, ASmallerBufferIsBackedAfterALargerOneWasRefused) {
+  const ManagerLock lock(mutex_);
+  make(5);
+  const BufferId large = make(3);
+  const BufferId small = make(1);
+  ASSERT_TRUE(backing_.shrink_to(pages(6)));
+  EXPECT_TRUE(stays(large));
+  EXPECT_FALSE(stays(small));
+}
+
 TEST_F(HostBackingTest, DoesNotBeginWhereTooMuchWouldStay) {
   const ManagerLock lock(mutex_);
   make(4);
