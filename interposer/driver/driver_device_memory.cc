@@ -169,8 +169,8 @@ Result<Address> DriverDeviceMemory::reserve(Bytes size) {
   const InRelaxedContext in_context(context_);
   // Left to themselves drivers were seen to begin at 0x3_0200_0000, where each pair of small
   // integers is an address. The upper halves of these hints are rare in data: they are no common
-  // integers, halves of floating point numbers or text. And a process has mapped nothing there,
-  // whose address space has 47 bits.
+  // integers, halves of floating point numbers or text. Nor has a process with 47 bits of
+  // address space anything else there.
   for (const CUdeviceptr hint : {0x6B00'8100'0000, 0x5B00'8100'0000, 0x4B00'8100'0000}) {
     CUdeviceptr address = 0;
     if (driver().cuMemAddressReserve(&address, size.count(), 0, hint, 0) != CUDA_SUCCESS) continue;
