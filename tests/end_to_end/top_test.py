@@ -229,13 +229,15 @@ class Repeated(EndToEndCase):
         for words in (["--json", "--interval", "0.1"], ["--json", "--once"], ["--once"]):
             with self.subTest(words=words):
                 ours, theirs = os.pipe()
+                if "--once" in words:  # It writes as soon as it has begun: nobody may read even then.
+                    os.close(ours)
                 watching = subprocess.Popen([str(SUPERPIPE), "top", *words], stdout=theirs, stderr=subprocess.PIPE, text=True,
                                             stdin=subprocess.DEVNULL, restore_signals=False,
                                             preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN))
                 os.close(theirs)
                 if "--once" not in words:
                     self.assertIn(b"processes", os.read(ours, 65536))
-                os.close(ours)
+                    os.close(ours)
                 try:
                     _, errors = watching.communicate(timeout=PATIENCE)
                 finally:
