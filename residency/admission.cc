@@ -109,6 +109,7 @@ Result<Admission::Missing> Admission::demand_missing(const WorkingSet& set, Atte
       piece.may_exceed_limit = attempt.over_limit;
       if (piece.page) continue;
       missing.pages += buffer.bytes_of(index);
+      if (buffer.has_host_content()) missing.fetched += buffer.bytes_of(index);
       missing.sizes.add(buffer.bytes_of(index));
     }
   }
@@ -160,16 +161,24 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   const bool impatient = core_.now() >= attempt.patience;
   if (impatient) attempt.patience += attempt.patience_step;
   const Bytes have = impatient ? core_.obtainable_now() : core_.obtainable();
-  if (needed <= have) return Next::kWait;
+  const Bytes lacking = saturating_subtract(needed, have);
+  const bool chooses_at_once = core_.policy.puller() != nullptr && !impatient;
+  // What crosses the link need not wait for the work of the program that uses freed buffers.
+  const Bytes lacking_at_once =
+      chooses_at_once ? saturating_subtract(missing.fetched, evictions_.obtainable_at_once())
+                      : Bytes{};
+  if (std::max(lacking, lacking_at_once) == Bytes{}) return Next::kWait;
   // While the link is busy nothing is gained by choosing who leaves. What has been used by the time
   // that it runs dry may then go: mostly that is what is needed last.
   if (!impatient && core_.is_link_busy()) return Next::kWait;
-  if (core_.policy.puller() != nullptr && !impatient) {
-    // A victim whose use is not over would hold up the link for as long as that takes.
-    const Bytes at_once = evictions_.request_bytes_at_once(needed - have, missing.sizes);
+  if (chooses_at_once) {
+    // A page whose use is not over would hold up the link for as long as that takes.
+    const Bytes at_once =
+        evictions_.request_bytes_at_once(std::max(lacking, lacking_at_once), missing.sizes);
     if (at_once > Bytes{} || evictions_.awaits_victims()) return Next::kWait;
   }
-  if (evictions_.request_bytes(needed - have, missing.sizes) > Bytes{}) return Next::kWait;
+  if (lacking == Bytes{}) return Next::kWait;
+  if (evictions_.request_bytes(lacking, missing.sizes) > Bytes{}) return Next::kWait;
   if (pages_are_coming(needed)) return Next::kWait;
   // Nobody can go and nothing is on its way. But the pins of other operations end soon.
   if (!too_large && others_move(set)) return Next::kWait;

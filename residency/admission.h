@@ -67,6 +67,7 @@ class Admission {
   struct Missing {
     bool any = false;    ///< a buffer is not in place
     Bytes pages;         ///< that have to be found
+    Bytes fetched;       ///< those of `pages` whose content crosses the link
     PagesLacking sizes;  ///< of those pages
   };
   enum class Next { kWait, kLookAgain };

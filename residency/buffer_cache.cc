@@ -18,9 +18,14 @@ void BufferCache::unexpect(Bytes footprint) noexcept {
 }
 
 void BufferCache::insert(BufferId id, Bytes footprint, Bytes bytes, bool oldest) noexcept {
-  auto& cached = by_footprint_.find(footprint.count())->second.cached;
+  SameSize& same_size = by_footprint_.find(footprint.count())->second;
+  auto& cached = same_size.cached;
   cached.insert(oldest ? cached.begin() : cached.end(), id);
   bytes_ += bytes;
+  if (oldest && same_size.over > 0) {  // younger ones are in no use any more
+    ++same_size.over;
+    over_bytes_ += bytes;
+  }
 }
 
 bool BufferCache::erase(BufferId id, Bytes footprint, Bytes bytes) noexcept {
@@ -29,6 +34,10 @@ bool BufferCache::erase(BufferId id, Bytes footprint, Bytes bytes) noexcept {
   auto& cached = found->second.cached;
   const auto at = std::find(cached.begin(), cached.end(), id);
   if (at == cached.end()) return false;
+  if (static_cast<std::size_t>(at - cached.begin()) < found->second.over) {
+    --found->second.over;
+    over_bytes_ -= bytes;
+  }
   cached.erase(at);
   bytes_ -= bytes;
   return true;
@@ -49,8 +58,11 @@ std::vector<BufferId> BufferCache::oldest_of_each_size() const {
 }
 
 void BufferCache::clear() noexcept {
-  for (auto& [footprint, same_size] : by_footprint_) same_size.cached.clear();
-  bytes_ = Bytes{};
+  for (auto& [footprint, same_size] : by_footprint_) {
+    same_size.cached.clear();
+    same_size.over = 0;
+  }
+  bytes_ = over_bytes_ = Bytes{};
 }
 
 }  // namespace superpipe

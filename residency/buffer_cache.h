@@ -45,6 +45,22 @@ class BufferCache {
   /// What the pages of all cached buffers in place take.
   [[nodiscard]] Bytes bytes() const { return bytes_; }
 
+  /// Finds out which buffers nothing uses any more: `is_over(id)` says it of one, and says it from
+  /// then on; `bytes_of(id)` is what it was cached with. O(footprints), and amortised O(1) for each
+  /// buffer.
+  template <typename IsOver, typename BytesOf>
+  void settle(const IsOver& is_over, const BytesOf& bytes_of) {
+    for (auto& [footprint, same_size] : by_footprint_) {
+      for (; same_size.over < same_size.cached.size(); ++same_size.over) {
+        const BufferId id = same_size.cached[same_size.over];
+        if (!is_over(id)) break;
+        over_bytes_ += bytes_of(id);
+      }
+    }
+  }
+  /// Of bytes(), those that something may still use, as far as settle() has found out.
+  [[nodiscard]] Bytes busy_bytes() const { return bytes_ - over_bytes_; }
+
   /// Forgets all cached buffers; the room for them stays.
   void clear() noexcept;
 
@@ -52,12 +68,14 @@ class BufferCache {
   struct SameSize {
     std::vector<BufferId> cached;  ///< oldest first; has room for all that exist
     std::size_t buffers = 0;       ///< that exist, cached or not
+    std::size_t over = 0;          ///< so many of `cached`, the oldest, are known to be in no use
   };
 
   void insert(BufferId id, Bytes footprint, Bytes bytes, bool oldest) noexcept;
 
   std::unordered_map<std::uint64_t, SameSize> by_footprint_;
   Bytes bytes_;
+  Bytes over_bytes_;
 };
 
 }  // namespace superpipe

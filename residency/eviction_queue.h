@@ -50,6 +50,11 @@ class EvictionQueue {
   Bytes request_bytes_used_after(const AutoPolicy::Target& target, Bytes needed, Bytes size)
       REQUIRES(manager_lock);
 
+  /// Of core.obtainable(), what does not wait for work of the program that uses freed buffers.
+  [[nodiscard]] Bytes obtainable_at_once() REQUIRES(manager_lock) {
+    return saturating_subtract(core_.obtainable(), completion_.busy_cached());
+  }
+
   /// Whether the last choice of victims left one out whose uses are about to complete, as far as
   /// that can be known.
   [[nodiscard]] bool awaits_victims() const REQUIRES(manager_lock) { return awaits_victims_; }

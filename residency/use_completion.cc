@@ -67,6 +67,13 @@ bool UseCompletion::is_over(const Buffer& buffer) const {
   return true;
 }
 
+Bytes UseCompletion::busy_cached() {
+  core_.cache.settle(
+      [this](BufferId id) NO_THREAD_SAFETY_ANALYSIS { return is_over(core_.buffers[id]); },
+      [this](BufferId id) NO_THREAD_SAFETY_ANALYSIS { return core_.buffers[id].bytes_in_place(); });
+  return core_.cache.busy_bytes();
+}
+
 bool UseCompletion::is_awaited(const Buffer& buffer) const {
   for (std::uint64_t left = buffer.uses; left != 0; left &= left - 1) {
     const auto slot = static_cast<Slot>(std::countr_zero(left));

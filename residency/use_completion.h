@@ -28,6 +28,9 @@ class UseCompletion {
   /// Whether an event is awaited, so that asking again helps.
   [[nodiscard]] bool is_awaiting() const REQUIRES(manager_lock) { return awaiting_; }
 
+  /// What freed buffers keep that work of the program may still use. O(sizes of freed buffers).
+  [[nodiscard]] Bytes busy_cached() REQUIRES(manager_lock);
+
   /// Whether all uses of the buffer are known to have completed. Its content may still be coming,
   /// which takes no more than its time on the link.
   [[nodiscard]] bool is_over(const Buffer& buffer) const REQUIRES(manager_lock);

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "residency/buffer_lifetimes.h"
 #include "residency/eviction_queue.h"
 #include "residency/page_supply.h"
 #include "residency/stream_marker.h"
@@ -327,6 +329,57 @@ TEST_F(OverflowTest, ASetAboveTheBudgetRunsOverItAfterAllElseHasGone) {
   EXPECT_EQ(place_of(other), Place::kOut);
   EXPECT_EQ(core_.ledger.pages(), 3 * kGranule);
   EXPECT_TRUE(warned("running over the budget"));
+}
+
+/// The policy auto with a budget of three pages, all of them taken: by two buffers that nothing
+/// uses and a freed one that a kernel still uses.
+class FreedBufferTest : public UsingCoreTest {
+ protected:
+  FreedBufferTest() : UsingCoreTest(auto_options()) {
+    const BufferId freed = clean(1, 3);
+    const Address address = core_.buffers[freed].base;
+    const StreamHandle stream = blocked_stream();
+    EXPECT_EQ(launch(freed, stream), Status::kOk);
+    EXPECT_EQ(lifetimes_.free(address, stream), Status::kOk);
+  }
+  static ResidencyOptions auto_options() {
+    ResidencyOptions options = options_of(3);
+    options.policy.kind = PolicyKind::kAuto;
+    return options;
+  }
+
+  Status launch(BufferId id, StreamHandle stream) {
+    const std::array<std::uint64_t, 1> words{core_.buffers[id].base};
+    UseToken token;
+    const Status status = uses_.begin_launch(KernelId{7}, words, stream, token);
+    if (status == Status::kOk) uses_.end_use(token, stream, true);
+    return status;
+  }
+  [[nodiscard]] int idle_in() const {
+    return static_cast<int>(std::ranges::count_if(
+        idle_, [this](BufferId id) { return core_.buffers[id].pieces[0].place == Place::kIn; }));
+  }
+
+  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_};
+  const std::array<BufferId, 2> idle_{clean(1, 1), clean(1, 2)};
+};
+
+TEST_F(FreedBufferTest, HoldsUpNoContentThatCanComeForWhatIsIdle) {
+  const BufferId needed = out(1, 4);
+  const auto begun = core_.now();
+  EXPECT_EQ(launch(needed, device_.program_stream()), Status::kOk);
+  EXPECT_LT(core_.now() - begun, core_.options.wait_limit / 8) << "before patience is lost";
+  EXPECT_EQ(idle_in(), 1);
+  EXPECT_EQ(device_value(needed), 4);
+  unblock();
+}
+
+// The kernel that names it first is behind the work that uses the freed one in any case.
+TEST_F(FreedBufferTest, IsWaitedForByWhatHasNoContent) {
+  const BufferId needed = fresh(1);
+  in_round(5, [this] { unblock(); });
+  EXPECT_EQ(launch(needed, device_.program_stream()), Status::kOk);
+  EXPECT_EQ(idle_in(), 2);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 namespace superpipe::testing {
@@ -120,12 +121,60 @@ TEST_F(BufferCacheTest, KnowsNothingOfAFootprintWithoutBuffers) {
   EXPECT_THAT(cache_.of(4_KiB), ElementsAre(id(2)));
 }
 
+class BusyBufferCacheTest : public BufferCacheTest {
+ protected:
+  /// What is busy once it is known that the buffers of `over` are in no use.
+  Bytes busy_after(const std::set<std::uint32_t>& over) {
+    cache_.settle([&](BufferId buffer) { return over.count(index_of(buffer)) > 0; },
+                  [](BufferId) { return 4_KiB; });
+    return cache_.busy_bytes();
+  }
+};
+
+TEST_F(BusyBufferCacheTest, TakesBuffersToBeBusyUntilToldOtherwise) {
+  insert(1, 4_KiB);
+  insert(2, 4_KiB);
+  EXPECT_EQ(cache_.busy_bytes(), 8_KiB);
+  EXPECT_EQ(busy_after({1}), 4_KiB);
+  EXPECT_EQ(busy_after({}), 4_KiB) << "nothing uses a freed buffer again";
+  EXPECT_EQ(busy_after({2}), Bytes{});
+  insert(3, 4_KiB);
+  EXPECT_EQ(cache_.busy_bytes(), 4_KiB);
+}
+
+TEST_F(BusyBufferCacheTest, ForgetsBuffersThatAreTakenOut) {
+  insert(1, 4_KiB);
+  insert(2, 4_KiB);
+  EXPECT_EQ(busy_after({1}), 4_KiB);
+  EXPECT_TRUE(cache_.erase(id(2), 4_KiB, 4_KiB));
+  EXPECT_EQ(cache_.busy_bytes(), Bytes{});
+  EXPECT_TRUE(cache_.erase(id(1), 4_KiB, 4_KiB));
+  EXPECT_EQ(cache_.busy_bytes(), Bytes{});
+  cache_.insert(id(2), 4_KiB, 4_KiB);
+  EXPECT_EQ(cache_.busy_bytes(), 4_KiB) << "it was used again since";
+}
+
+TEST_F(BusyBufferCacheTest, WhatIsPutBackAsTheOldestIsAsBusyAsTheNext) {
+  insert(1, 4_KiB);
+  cache_.expect(4_KiB);
+  cache_.insert_oldest(id(2), 4_KiB, 4_KiB);
+  EXPECT_EQ(cache_.busy_bytes(), 8_KiB);
+  EXPECT_EQ(busy_after({1, 2}), Bytes{});
+  cache_.expect(4_KiB);
+  cache_.insert_oldest(id(3), 4_KiB, 4_KiB);
+  EXPECT_EQ(cache_.busy_bytes(), Bytes{});
+  EXPECT_TRUE(cache_.erase(id(3), 4_KiB, 4_KiB));
+  EXPECT_EQ(cache_.busy_bytes(), Bytes{});
+}
+
 TEST_F(BufferCacheTest, ForgetsAllButTheRoomWhenCleared) {
   insert(1, 4_KiB);
   insert(2, 4_KiB);
   insert(3, 8_KiB);
+  cache_.settle([](BufferId) { return true; }, [](BufferId) { return 4_KiB; });
   cache_.clear();
   EXPECT_EQ(cache_.bytes(), Bytes{});
+  EXPECT_EQ(cache_.busy_bytes(), Bytes{});
   EXPECT_THAT(cache_.of(4_KiB), IsEmpty());
   EXPECT_THAT(cache_.oldest_of_each_size(), IsEmpty());
   EXPECT_GE(cache_.of(4_KiB).capacity(), 2U);
