@@ -36,6 +36,7 @@ struct Options {
   double pin_rate = 5;
   bool planned = false;
   std::string json;
+  std::string launches;
 };
 
 /// What pinned memory achieves one way over PCIe x16, in GB/s.
@@ -117,9 +118,17 @@ Row run_row(const WorkloadEntry& entry, const PassTrace& trace, Experiment exper
   return row;
 }
 
+bool write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text << std::endl;
+  if (!file) std::cerr << "virtual_time: cannot write " << path << '\n';
+  return static_cast<bool>(file);
+}
+
 // @return whether every row came to its end with nothing wrong.
 bool run_all(const Options& options) {
   std::vector<Row> rows;
+  std::vector<TracedWorkload> traced;
   write_titles(std::cout);
   for (const WorkloadEntry& entry : all_workloads()) {
     const auto is_named = [&](const std::string& name) {
@@ -140,15 +149,10 @@ bool run_all(const Options& options) {
         }
       }
     }
+    if (!options.launches.empty()) traced.push_back({entry.name, trace});
   }
-  if (!options.json.empty()) {
-    std::ofstream file(options.json);
-    file << to_json(rows) << '\n';
-    if (!file) {
-      std::cerr << "virtual_time: cannot write " << options.json << '\n';
-      return false;
-    }
-  }
+  if (!options.json.empty() && !write_file(options.json, to_json(rows))) return false;
+  if (!options.launches.empty() && !write_file(options.launches, to_json(traced))) return false;
   return std::all_of(rows.begin(), rows.end(),
                      [](const Row& row) { return row.error.empty() && row.violations.empty(); });
 }
@@ -203,6 +207,8 @@ int main_of(int argc, char** argv) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--json", options.json, "Writes all figures to this file");
+  app.add_option("--launches", options.launches,
+                 "Writes what passes launch to this file, for fluid_bound.py");
   const auto list = [] {
     for (const WorkloadEntry& entry : all_workloads()) {
       std::cout << entry.name << ": " << entry.what << '\n';

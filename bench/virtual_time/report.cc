@@ -240,4 +240,32 @@ std::string to_json(std::span<const Row> rows) {
   return all.dump(2);
 }
 
+std::string to_json(std::span<const TracedWorkload> workloads) {
+  nlohmann::json all = nlohmann::json::array();
+  const auto counts = [](std::span<const Bytes> sizes) {
+    nlohmann::json numbers = nlohmann::json::array();
+    for (const Bytes size : sizes) numbers.push_back(size.count());
+    return numbers;
+  };
+  for (const auto& [name, trace] : workloads) {
+    nlohmann::json passes = nlohmann::json::array();
+    for (const TracedPass& pass : trace.passes) {
+      nlohmann::json launches = nlohmann::json::array();
+      for (const TracedLaunch& launch : pass.launches) {
+        launches.push_back({{"compute_ms", milliseconds(launch.compute)},
+                            {"buffers", launch.buffers},
+                            {"makes", launch.makes},
+                            {"writes", launch.writes}});
+      }
+      passes.push_back(std::move(launches));
+    }
+    all.push_back({{"workload", name},
+                   {"peak_bytes", trace.peak().count()},
+                   {"sizes", counts(trace.sizes)},
+                   {"footprints", counts(trace.footprints)},
+                   {"passes", std::move(passes)}});
+  }
+  return all.dump();
+}
+
 }  // namespace superpipe::bench

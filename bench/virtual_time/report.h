@@ -65,4 +65,15 @@ void write(std::ostream& out, const Row& row);
 /// @return an array of objects, one a row, with all that is known.
 [[nodiscard]] std::string to_json(std::span<const Row> rows);
 
+/// A workload and what it does in its passes.
+struct TracedWorkload {
+  std::string name;
+  PassTrace trace;
+};
+
+/// @return an array of objects: the "workload", its "peak_bytes", for each handle "sizes" and
+/// "footprints" in bytes, and "passes", each a list of launches with "compute_ms" and the handles
+/// that it names ("buffers"), "makes" and "writes" (residency/virtual_time/pass_trace.h).
+[[nodiscard]] std::string to_json(std::span<const TracedWorkload> workloads);
+
 }  // namespace superpipe::bench

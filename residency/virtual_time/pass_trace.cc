@@ -39,13 +39,18 @@ class Recorder : public Program {
   void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) override {
     if (trace_.passes.empty()) return;  // still loading
     TracedPass& pass = trace_.passes.back();
-    pass.launches.push_back({kernel, {}, {}, compute});
-    for (const Named& named : buffers) pass.launches.back().buffers.push_back(named.buffer);
+    TracedLaunch& launch = pass.launches.emplace_back();
+    launch.kernel = kernel;
+    launch.compute = compute;
+    for (const Named& named : buffers) {
+      launch.buffers.push_back(named.buffer);
+      if (named.is_written) launch.writes.push_back(named.buffer);
+    }
     pass.compute += compute;
     const std::size_t number = trace_.passes.size();
-    for (const Handle handle : pass.launches.back().buffers) {
+    for (const Handle handle : launch.buffers) {
       Known& known = buffers_[index_of(handle)];
-      if (known.made_in > 0 && known.named_in == 0) pass.launches.back().makes.push_back(handle);
+      if (known.made_in > 0 && known.named_in == 0) launch.makes.push_back(handle);
       if (known.made_in != number && known.named_in != number) {
         pass.persistent += trace_.sizes[index_of(handle)];
       }

@@ -14,7 +14,8 @@ namespace superpipe::virtual_time {
 struct TracedLaunch {
   KernelId kernel{};
   std::vector<Handle> buffers;
-  std::vector<Handle> makes;  ///< those that it is the first to name, of what passes allocate
+  std::vector<Handle> makes;   ///< those that it is the first to name, of what passes allocate
+  std::vector<Handle> writes;  ///< those whose content it changes
   Seconds compute{};
 };
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <sstream>
+#include <vector>
 
 namespace superpipe::bench {
 
@@ -72,6 +73,22 @@ TEST(Report, SaysWhatWasWrong) {
   outcome.violations = {"memory was unmapped under a kernel"};
   EXPECT_THAT(line_of(row_of(outcome)), HasSubstr("ended: a launch failed"));
   EXPECT_THAT(line_of(row_of(outcome)), HasSubstr("WRONG: memory was unmapped"));
+}
+
+TEST(Report, JsonOfLaunchesNamesWhatEachDoes) {
+  const Handle read{0};
+  const Handle made{1};
+  PassTrace trace;
+  trace.sizes = {Bytes{100}, Bytes{200}};
+  trace.footprints = {4_KiB, 4_KiB};
+  trace.passes.resize(1);
+  trace.passes[0].peak = 8_KiB;
+  trace.passes[0].launches.push_back({KernelId{7}, {read, made}, {made}, {made}, Seconds{0.003}});
+  const std::vector<TracedWorkload> workloads{{"small", trace}};
+  EXPECT_EQ(to_json(workloads),
+            R"([{"footprints":[4096,4096],"passes":[[{"buffers":[0,1],"compute_ms":3.0,)"
+            R"("makes":[1],"writes":[1]}]],"peak_bytes":8192,"sizes":[100,200],)"
+            R"("workload":"small"}])");
 }
 
 TEST(Report, JsonHasNullForWhatIsNotKnown) {
