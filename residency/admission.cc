@@ -83,10 +83,8 @@ Admission::Attempt Admission::begin(const WorkingSet& set) const {
     pieces += core_.buffers[id].pieces.size();
   }
   const auto now = core_.now();
-  // Work that does not end may be waiting for the program itself (I7): other victims are taken long
-  // before the wait is given up.
-  const auto patience_step = std::min<std::chrono::nanoseconds>(core_.options.wait_limit / 4,
-                                                                std::chrono::milliseconds{500});
+  // Other victims are taken long before the wait is given up.
+  const auto patience_step = core_.options.patience();
   return {working_set,   now + core_.options.wait_limit, now + patience_step,
           patience_step, core_.counters.errors,          kMostFullDevices + pieces};
 }

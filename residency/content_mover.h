@@ -15,9 +15,9 @@ namespace superpipe {
 /// Gets pieces in place, with the device calls that this takes.
 ///
 /// A part of the manager, under its mutex, which it opens for each call of the device. Waits for no
-/// work of the program: transfers are enqueued, and events mark their ends. It may wait for a
-/// sample of the device and, bounded, for a slab. Whatever fails, the newest content
-/// stays in at least one place (I3).
+/// work of the program: transfers are enqueued, and events mark their ends. It may wait, bounded,
+/// for a sample of the device, and for a slab that is being pinned. Whatever fails, the newest
+/// content stays in at least one place (I3).
 class ContentMover {
  public:
   ContentMover(ResidencyCore& core, StreamMarker& streams, PageSupply& pages)
@@ -36,9 +36,15 @@ class ContentMover {
   Status renew(BufferId id, std::optional<StreamHandle> stream) REQUIRES(manager_lock);
 
   /// Gets the buffer its slab, if it has none. REQUIRES: nobody else is getting it
-  /// (host.is_mapping). @return kOutOfHostMemory, kDeviceError.
+  /// (host.is_mapping). @return kOutOfHostMemory, kDeviceError; kNotYet: HostStore::acquire().
   Status ensure_slab(Buffer& buffer, bool zeroed, HostStore::User user = HostStore::User::kEviction)
       REQUIRES(manager_lock);
+  /// The same for the eviction of a piece of it.
+  Status ensure_slab_to_leave(Buffer& buffer) REQUIRES(manager_lock) {
+    // The other pieces may never be written to it.
+    const bool zeroed = core_.options.zero_fill && buffer.pieces.size() > 1;
+    return ensure_slab(buffer, zeroed, HostStore::User::kEviction);
+  }
 
  private:
   Status prepare_fetch(PieceId id, std::vector<EventRef>& after) noexcept REQUIRES(manager_lock);

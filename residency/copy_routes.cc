@@ -37,7 +37,10 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
   UseTracker::Use use{{&address, 1}, stream, in, *capturing};
   uses_.prepare(use, token);
   token.synchronous_ = synchronous;
-  const auto deadline = core_.now() + core_.options.wait_limit;
+  const auto begun = core_.now();
+  const auto deadline = begun + core_.options.wait_limit;
+  const auto patience = begun + core_.options.patience();
+  bool lacks_slab = false;  // and is not getting one soon
   for (;;) {
     const std::uint32_t index = core_.arena->index_at(address);
     if (index == Arena::kNobody) return Status::kInvalidValue;
@@ -53,7 +56,8 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
         run.empty() && !pieces.front().is_moving() && !pieces.front().awaits_digest();
     // There is no host memory for what a copy would leave there: it goes to the device.
     const auto stays = [&]() REQUIRES(manager_lock) {
-      return is_on_host(run.front()) && (buffer.stays || !core_.backing.back(buffer));
+      if (!is_on_host(run.front())) return false;
+      return buffer.stays || !core_.backing.back(buffer) || (lacks_slab && !buffer.host.slab);
     };
     if (use.capturing || is_broken || (!run.empty() && stays())) {
       const Status status = uses_.begin(use, token);
@@ -67,6 +71,11 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
       const bool on_host = is_on_host(run.front());
       const Status status =
           on_host ? begin_host_route(id, run, use, token) : uses_.begin_in_place(id, use, token);
+      if (status == Status::kNotYet) {
+        // What would make room for its slab is in use still, by work that may not end (I7).
+        lacks_slab = !core_.wait_change(patience);
+        continue;
+      }
       if (status != Status::kOk) return status;
       if (in) core_.policy.on_host_write(id);
       return CopyRoute{on_host ? buffer.host.slab.data + offset : nullptr, end - Bytes{offset}};
@@ -95,7 +104,7 @@ void CopyRoutes::end(UseToken& token, StreamHandle stream, bool submitted) noexc
 }
 
 // Gets the host copy of a buffer that is out ready for an operation of the program, and holds off
-// transfers of ours until its end.
+// transfers of ours until its end. @return kNotYet: no slab can be had before something changes.
 Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
                                     const UseTracker::Use& use, UseToken& token) {
   Buffer& buffer = core_.buffers[id];
@@ -108,7 +117,7 @@ Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
   }
   if (status == Status::kOk && !copy.slab) {
     status = mover_.ensure_slab(buffer, core_.options.zero_fill, HostStore::User::kProgram);
-    if (status != Status::kOk) ++core_.counters.errors;
+    if (status != Status::kOk && status != Status::kNotYet) ++core_.counters.errors;
     core_.announce_change();
   }
   if (status == Status::kOk) {

@@ -296,10 +296,25 @@ bool EvictionQueue::is_void(const Eviction& eviction) const {
          buffer.pinned_forever || buffer.stays || buffer.last_use > eviction.seq;
 }
 
+// Whether the piece has the slab that it needs to leave, or cannot have any, which the eviction then
+// finds. `refused`: the least size that others have to wait for at this moment.
+bool EvictionQueue::has_slab_in_time(PieceId id, std::optional<Bytes>& refused) {
+  Buffer& buffer = core_.buffers[id.buffer];
+  if (buffer.host.is_mapping) return false;  // another thread is getting it
+  if (!buffer.lacks_slab_for(id.index)) return true;
+  const Bytes size{buffer.size.load()};
+  if (refused && size >= *refused) return false;
+  if (mover_.ensure_slab_to_leave(buffer) != Status::kNotYet) return true;
+  refused = size;
+  return false;
+}
+
 std::optional<PieceId> EvictionQueue::take_next() {
   // Many evictions wait for the same event: it is asked about once.
   const RecordedEvent* incomplete = nullptr;
+  std::optional<Bytes> refused;
   for (auto it = pending_.begin(); it != pending_.end();) {
+    const PieceId id = it->victim.piece;
     const auto waits_for_it = [incomplete](const EventRef& event) {
       return event.get() == incomplete && !event->is_known();
     };
@@ -310,15 +325,17 @@ std::optional<PieceId> EvictionQueue::take_next() {
       const Unlocked unlocked(core_.mutex);
       complete = core_.events.all_complete(it->events);
     }
-    const bool expired = core_.now() - it->since > core_.options.wait_limit;
-    const bool dropped = is_void(*it) || !complete.ok() || (!*complete && expired);
-    const PieceId id = it->victim.piece;
-    // A thread is getting the buffer its slab.
-    const bool is_blocked = !dropped && *complete && core_.buffers[id.buffer].host.is_mapping;
-    if (!dropped && (!*complete || is_blocked)) {
+    bool waits = complete.ok() && !*complete;
+    if (waits) {
       const auto waiting = std::ranges::find_if(
           it->events, [](const EventRef& event) { return !event->is_known(); });
       if (waiting != it->events.end()) incomplete = waiting->get();
+    } else if (complete.ok() && !is_void(*it)) {
+      waits = !has_slab_in_time(id, refused);
+    }
+    const bool expired = core_.now() - it->since > core_.options.wait_limit;
+    const bool dropped = is_void(*it) || !complete.ok() || (waits && expired);
+    if (waits && !dropped) {
       ++it;
       continue;
     }

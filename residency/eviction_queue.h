@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "residency/content_mover.h"
 #include "residency/manager_mutex.h"
 #include "residency/pages_lacking.h"
 #include "residency/residency_core.h"
@@ -23,8 +24,9 @@ namespace superpipe {
 /// nothing.
 class EvictionQueue {
  public:
-  EvictionQueue(ResidencyCore& core, StreamMarker& streams, UseCompletion& completion)
-      : core_(core), streams_(streams), completion_(completion) {}
+  EvictionQueue(ResidencyCore& core, StreamMarker& streams, ContentMover& mover,
+                UseCompletion& completion)
+      : core_(core), streams_(streams), mover_(mover), completion_(completion) {}
 
   /// Queues evictions of those pieces of `victims` that may go, until they free `needed` bytes,
   /// after marking the present end of every stream that used them. The operation that is about to
@@ -80,8 +82,9 @@ class EvictionQueue {
   }
 
   /// A piece of a buffer whose last uses have completed, so that it can be taken out at once; its
-  /// ticket is spent. Drops what is void or has waited too long. Asks the device once about each
-  /// event that evictions wait for. Opens the mutex. nullopt: none.
+  /// ticket is spent, and it has the slab that it needs, unless there can be none. Drops what is
+  /// void or has waited too long. Asks the device once about each event that evictions wait for.
+  /// Opens the mutex, and takes as long as a slab may take. nullopt: none.
   std::optional<PieceId> take_next() REQUIRES(manager_lock);
 
   [[nodiscard]] bool empty() const REQUIRES(manager_lock) { return pending_.empty(); }
@@ -134,9 +137,11 @@ class EvictionQueue {
   void spend_ticket(PieceId id) REQUIRES(manager_lock);
   bool is_void(const Eviction& eviction) const REQUIRES(manager_lock);
   [[nodiscard]] bool holds_its_ticket(const Eviction& eviction) const REQUIRES(manager_lock);
+  bool has_slab_in_time(PieceId id, std::optional<Bytes>& refused) REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;
+  ContentMover& mover_;
   UseCompletion& completion_;
   std::list<Eviction> pending_ GUARDED_BY(manager_lock);
   std::uint64_t tickets_ GUARDED_BY(manager_lock) = 0;

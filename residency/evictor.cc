@@ -96,9 +96,7 @@ Status Evictor::prepare(PieceId id, Plan& plan) noexcept {
 // Gets the slab, and what the write-back has to wait for.
 Status Evictor::prepare_write_back(PieceId id, Plan& plan) {
   Buffer& buffer = core_.buffers[id.buffer];
-  // The other pieces may never be written to it.
-  const bool zeroed = core_.options.zero_fill && buffer.pieces.size() > 1;
-  Status status = mover_.ensure_slab(buffer, zeroed, HostStore::User::kEviction);
+  Status status = mover_.ensure_slab_to_leave(buffer);
   if (status == Status::kOk) status = streams_.resolve(buffer.host, false, plan.after);
   if (status != Status::kOk) return status;
   plan.slab = buffer.slab_of(id.index);

@@ -28,7 +28,8 @@ namespace superpipe {
 ///
 /// A part of the manager, under its mutex, which it opens for each call of the device. Waits for no
 /// work of the program: write-backs and digests are enqueued, and events mark their ends. It may
-/// wait, bounded, for a slab. Whatever fails, the newest content stays in at least one place (I3).
+/// wait, bounded, for a slab that is being pinned. Whatever fails, the newest content stays in at
+/// least one place (I3).
 class Evictor {
  public:
   /// A digest that has not come so long after the one before it, and some nanoseconds for its

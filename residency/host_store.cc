@@ -69,10 +69,12 @@ Result<Slab> HostStore::acquire(Bytes size, bool zeroed, User user) {
     lock.unlock();
     if (was_stocking) found = take_idle_of(size, user);
   }
+  if (!found.slab) {
+    if (const Status status = make_room(size); status != Status::kOk) return status;
+  }
   note_wanted(size);
   if (!found.slab || found.is_new) note_new(size, user, !found.is_expected);
   if (!found.slab) {
-    if (!make_room(size, false) && !make_room(size, true)) return Status::kOutOfHostMemory;
     const Result<Slab> pinned = pin(size);
     if (!pinned.ok()) return pinned.status();
     found.slab = *pinned;
@@ -93,17 +95,18 @@ HostStore::Idle HostStore::take_idle_of(Bytes size, User user) {
     const std::lock_guard lock(mutex_);
     return user == User::kEviction || !expects_;
   }();
-  Slabs idle = take_idle();
+  auto idle = take_idle();
   Idle found;
-  for (auto it = idle.rbegin(); it != idle.rend() && !found.slab; ++it) {
+  if (!idle) return found;
+  for (auto it = idle->rbegin(); it != idle->rend() && !found.slab; ++it) {
     if (it->slab.size != size || (it->is_expected && !may_take_expected)) continue;
     const auto complete = events_.all_complete(it->after);
     if (!complete.ok() || !*complete) continue;
     found = {it->slab, {}, it->is_new, it->is_expected};
-    idle.erase(std::next(it).base());
+    idle->erase(std::next(it).base());
     break;
   }
-  put_idle(std::move(idle));
+  put_idle(std::move(*idle));
   return found;
 }
 
@@ -213,14 +216,15 @@ bool HostStore::stock(Bytes size) noexcept {
 // Counts `size` as pinned, unless a slab of it is idle, or the stock would take too much. Idle
 // slabs of sizes that nobody asks for, of which loading a model may leave many, are not in stock.
 bool HostStore::begin_stocking(Bytes size, bool is_expected) {
-  Slabs idle = take_idle();
+  auto idle = take_idle();
+  if (!idle) return false;
   Bytes idle_bytes;
-  for (const Idle& entry : idle) idle_bytes += entry.slab.size;
+  for (const Idle& entry : *idle) idle_bytes += entry.slab.size;
   const auto counted = [&] {
     const std::lock_guard lock(mutex_);
     Bytes stocked;
     bool has_one = false;
-    for (const Idle& entry : idle) {
+    for (const Idle& entry : *idle) {
       if (entry.is_expected && expects_) continue;  // in stock for certain evictions alone
       has_one = has_one || entry.slab.size == size;
       if (std::ranges::find(lately_, entry.slab.size) != lately_.end()) stocked += entry.slab.size;
@@ -240,7 +244,7 @@ bool HostStore::begin_stocking(Bytes size, bool is_expected) {
     return true;
   };
   const bool begun = counted();
-  put_idle(std::move(idle));
+  put_idle(std::move(*idle));
   return begun;
 }
 
@@ -262,16 +266,7 @@ void HostStore::release_untracked() noexcept {
   idle_.splice(idle_.end(), untracked_);
 }
 
-void HostStore::trim() {
-  Slabs idle = take_idle();
-  for (auto it = idle.begin(); it != idle.end();) {
-    const auto complete = events_.all_complete(it->after);
-    const bool over = complete.ok() && *complete;
-    if (over) destroy(it->slab);
-    it = over ? idle.erase(it) : std::next(it);
-  }
-  put_idle(std::move(idle));
-}
+void HostStore::trim() { destroy(take_complete(~std::size_t{0})); }
 
 Bytes HostStore::reserved() const {
   const std::lock_guard lock(mutex_);
@@ -283,9 +278,10 @@ Bytes HostStore::pinned() const {
   return pinned_;
 }
 
-HostStore::Slabs HostStore::take_idle() {
+// @return nullopt: another thread has the list, and its calls of the device do not come back.
+std::optional<HostStore::Slabs> HostStore::take_idle() {
   std::unique_lock lock(mutex_);
-  returned_.wait(lock, [this] { return !taken_; });
+  if (!returned_.wait_for(lock, wait_limit_, [this] { return !taken_; })) return std::nullopt;
   taken_ = true;
   return std::exchange(idle_, {});
 }
@@ -297,52 +293,66 @@ void HostStore::put_idle(Slabs idle) {
   idle_.splice(idle_.begin(), idle);
 }
 
-void HostStore::destroy(const Slab& slab) {
-  // Memory that the device still has registered must stay mapped: better leaked than reused under
-  // it.
-  if (device_.unpin(slab.data) != Status::kOk) return;
-  munmap(slab.data, slab.size.count());
-  const std::lock_guard lock(mutex_);
-  pinned_ -= slab.size;
+// Takes out the oldest idle slabs whose transfers have completed, `most` at most. They are the
+// caller's to destroy.
+HostStore::Slabs HostStore::take_complete(std::size_t most) {
+  Slabs taken;
+  auto idle = take_idle();
+  if (!idle) return taken;
+  for (auto it = idle->begin(); it != idle->end() && taken.size() < most;) {
+    const auto entry = it++;
+    const auto complete = events_.all_complete(entry->after);
+    if (complete.ok() && *complete) taken.splice(taken.end(), *idle, entry);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_ += taken.size();
+  }
+  put_idle(std::move(*idle));
+  return taken;
 }
 
-// Counts `size` as pinned if the cap allows, after destroying idle slabs, oldest first. `wait`: for
-// the transfers of idle slabs, and for what is being stocked.
-bool HostStore::make_room(Bytes size, bool wait) {
-  const auto counted = [&] {
+// REQUIRES: take_complete() gave them.
+void HostStore::destroy(const Slabs& slabs) {
+  for (const Idle& entry : slabs) {
+    const Slab& slab = entry.slab;
+    // Memory that the device still has registered must stay mapped: better leaked than reused under
+    // it.
+    const bool unpinned = device_.unpin(slab.data) == Status::kOk;
+    if (unpinned) munmap(slab.data, slab.size.count());
     const std::lock_guard lock(mutex_);
-    if (size > limit_ || pinned_ > limit_ - size) return false;
-    pinned_ += size;
-    return true;
-  };
-  if (counted()) return true;
-  if (wait) {
-    // What is being stocked can be destroyed when it is there.
-    std::unique_lock lock(mutex_);
-    returned_.wait_for(lock, wait_limit_, [this] { return !stocking_; });
+    --leaving_;
+    if (unpinned) pinned_ -= slab.size;
   }
-  Slabs idle = take_idle();
-  bool done = counted();
-  while (!done && !idle.empty()) {
-    const auto victim = std::find_if(idle.begin(), idle.end(), [this](const Idle& entry) {
-      const auto complete = events_.all_complete(entry.after);
-      return complete.ok() && *complete;
-    });
-    if (victim == idle.end()) {
-      if (!wait) break;
-      bool completed = true;
-      for (const EventRef& event : idle.front().after) {
-        completed = completed && events_.wait(event, wait_limit_) == Status::kOk;
-      }
-      if (!completed) break;
+}
+
+// @return false: over the cap.
+bool HostStore::count_pinned(Bytes size) {
+  const std::lock_guard lock(mutex_);
+  if (size > limit_ || pinned_ > limit_ - size) return false;
+  pinned_ += size;
+  return true;
+}
+
+// Counts `size` as pinned if the cap allows, after destroying idle slabs, oldest first. Waits,
+// bounded, for what is being stocked, which can be destroyed when it is there.
+// @return kNotYet, kOutOfHostMemory.
+Status HostStore::make_room(Bytes size) {
+  bool has_waited = false;
+  while (!count_pinned(size)) {
+    if (const Slabs oldest = take_complete(1); !oldest.empty()) {
+      destroy(oldest);
       continue;
     }
-    destroy(victim->slab);
-    idle.erase(victim);
-    done = counted();
+    std::unique_lock lock(mutex_);
+    if (stocking_ && !std::exchange(has_waited, true)) {
+      returned_.wait_for(lock, wait_limit_, [this] { return !stocking_; });
+      continue;
+    }
+    const bool is_coming = !idle_.empty() || taken_ || stocking_ || leaving_ > 0;
+    return is_coming && size <= limit_ ? Status::kNotYet : Status::kOutOfHostMemory;
   }
-  put_idle(std::move(idle));
-  return done;
+  return Status::kOk;
 }
 
 }  // namespace superpipe

@@ -58,10 +58,11 @@ class HostStore {
 
   /// A pinned slab of exactly `size` bytes within what was reserved; `zeroed`: it reads as zero.
   ///
-  /// Waits, bounded, for a slab of that size that is being stocked, and for transfers of slabs
-  /// released earlier if the cap demands it.
+  /// Takes as long as pinning does, and waits, bounded, for a slab that is being stocked. Waits for
+  /// no transfer, since that may come behind work of the program that does not end (I7).
   /// `user`: an eviction may have what expect() had pinned.
-  /// @return kOutOfHostMemory (also when pinning is refused), kDeviceError.
+  /// @return kNotYet: the cap has room only when transfers of slabs that were released have
+  /// completed; kOutOfHostMemory (also when pinning is refused), kDeviceError.
   Result<Slab> acquire(Bytes size, bool zeroed, User user = User::kEviction);
 
   /// Evictions will need new slabs of these sizes, in this order, as an earlier run did. lacking()
@@ -135,12 +136,14 @@ class HostStore {
   void note_wanted(Bytes size) noexcept;
   bool begin_stocking(Bytes size, bool is_expected);
 
-  // The list of idle slabs is taken out to be worked on without the lock, by one thread at a time:
-  // to another it would look as if there were none.
-  Slabs take_idle();
+  // The list of idle slabs is taken out to be asked about without the lock, by one thread at a
+  // time: to another it would look as if there were none.
+  std::optional<Slabs> take_idle();
   void put_idle(Slabs idle);
-  void destroy(const Slab& slab);
-  bool make_room(Bytes size, bool wait);
+  Slabs take_complete(std::size_t most);
+  void destroy(const Slabs& slabs);
+  bool count_pinned(Bytes size);
+  Status make_room(Bytes size);
 
   DeviceMemory& device_;
   EventPool& events_;
@@ -150,6 +153,7 @@ class HostStore {
   mutable std::mutex mutex_;
   std::condition_variable returned_;
   bool taken_ = false;
+  std::size_t leaving_ = 0;        ///< slabs that are being destroyed
   std::optional<Bytes> stocking_;  ///< what stock() is pinning
   bool stocks_expected_ = false;   ///< for an eviction that is expected
   std::optional<Bytes> lacking_;

@@ -60,7 +60,7 @@ class ResidencyManager::Impl {
   ContentMover mover{core, streams, pages};
   Evictor evictor{core, streams, mover};
   UseCompletion completion{core, streams};
-  EvictionQueue evictions{core, streams, completion};
+  EvictionQueue evictions{core, streams, mover, completion};
   Admission admission{core, pages, evictions};
   UseTracker uses{core, streams, evictions, admission};
   CopyRoutes copies{core, streams, mover, uses};

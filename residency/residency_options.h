@@ -1,6 +1,7 @@
 // What a residency manager is told once, at its creation.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -31,9 +32,14 @@ struct ResidencyOptions {
   /// What it shares with other processes of the user; null: nothing. Must outlive the manager.
   HostLedger* host_ledger = nullptr;
   std::chrono::milliseconds wait_limit{30000};  ///< SUPERPIPE_WAIT_MS
-  bool zero_fill = false;                       ///< SUPERPIPE_FILL=zero
-  bool overflow_allowed = false;                ///< SUPERPIPE_OVERFLOW=allow
-  bool record_timeline = false;                 ///< SUPERPIPE_TIMELINE
+  /// How long an operation of the program counts on work of the program to come to its end, where
+  /// there is something else that it can do. That work may be waiting for the program itself (I7).
+  [[nodiscard]] std::chrono::nanoseconds patience() const {
+    return std::min<std::chrono::nanoseconds>(wait_limit / 4, std::chrono::milliseconds{500});
+  }
+  bool zero_fill = false;         ///< SUPERPIPE_FILL=zero
+  bool overflow_allowed = false;  ///< SUPERPIPE_OVERFLOW=allow
+  bool record_timeline = false;   ///< SUPERPIPE_TIMELINE
   /// Told of transfers, stalls, passes and what memory is in use; null: nobody is. Must outlive the
   /// manager.
   TraceRecorder* trace = nullptr;

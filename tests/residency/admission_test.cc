@@ -85,8 +85,9 @@ class AdmissionTest : public CoreTest {
   std::vector<BufferId> fetched_;      ///< that the worker has carried out, failed ones too
   StreamMarker streams_{core_};
   PageSupply pages_{core_};
+  ContentMover mover_{core_, streams_, pages_};
   UseCompletion completion_{core_, streams_};
-  EvictionQueue evictions_{core_, streams_, completion_};
+  EvictionQueue evictions_{core_, streams_, mover_, completion_};
   Admission admission_{core_, pages_, evictions_};
 };
 

@@ -73,6 +73,45 @@ TEST_F(CopyRoutesTest, ACopyOfABufferInPlaceUsesTheDeviceAndPinsIt) {
   expect_unpinned(id);
 }
 
+/// Host memory for one page, which is in a slab that was given back and is in use.
+class ShortOfSlabsCopyTest : public CopyRoutesTest {
+ protected:
+  static ResidencyOptions short_options() {
+    ResidencyOptions options = options_of(1024);
+    options.host_limit = kGranule;
+    return options;
+  }
+  ShortOfSlabsCopyTest() : CopyRoutesTest(short_options()) {
+    const auto slab = core_.host.acquire(kGranule, false);
+    EXPECT_TRUE(slab.ok());
+    if (slab.ok()) core_.host.release(*slab, {blocked_event()});
+  }
+};
+
+TEST_F(ShortOfSlabsCopyTest, ACopyGoesToTheDeviceLongBeforeTheWaitLimit) {
+  const BufferId id = fresh(1);
+  const auto begun = core_.now();
+  UseToken token;
+  const auto route = begin(id, kIn, kAsynchronous, token);
+  EXPECT_LT(core_.now() - begun, core_.options.wait_limit / 2);
+  ASSERT_TRUE(route.ok());
+  EXPECT_EQ(route->host, nullptr);
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
+  EXPECT_EQ(device_.calls(Call::kWait), 0);
+  EXPECT_EQ(counters().errors, 0U);
+  uses_.end_use(token, stream_, true);
+  expect_unpinned(id);
+}
+
+TEST_F(ShortOfSlabsCopyTest, ACopyGetsTheSlabThatSoonComesFree) {
+  const BufferId id = fresh(1);
+  in_round(3, [&] { unblock(); });
+  EXPECT_EQ(copy_now(id, kIn), Status::kOk);
+  EXPECT_TRUE(core_.buffers[id].host.slab);
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
+  expect_unpinned(id);
+}
+
 class DigestingCopyRoutesTest : public CopyRoutesTest {
  protected:
   static ResidencyOptions digesting_options() {

@@ -284,8 +284,8 @@ class MovingCoreTest : public CoreTest {
   StreamMarker streams_{core_};
   PageSupply pages_{core_};
   UseCompletion completion_{core_, streams_};
-  EvictionQueue evictions_{core_, streams_, completion_};
   ContentMover mover_{core_, streams_, pages_};
+  EvictionQueue evictions_{core_, streams_, mover_, completion_};
   Evictor evictor_{core_, streams_, mover_};
   MoverRounds mover_rounds_{core_, pages_, mover_, evictor_, completion_, evictions_};
 };

@@ -29,8 +29,10 @@ class EvictionQueueTest : public CoreTest {
   }
 
   StreamMarker streams_{core_};
+  PageSupply pages_{core_};
+  ContentMover mover_{core_, streams_, pages_};
   UseCompletion completion_{core_, streams_};
-  EvictionQueue evictions_{core_, streams_, completion_};
+  EvictionQueue evictions_{core_, streams_, mover_, completion_};
 };
 
 TEST_F(EvictionQueueTest, WaitsForTheLastUseAndPromisesThePageMeanwhile) {
@@ -210,6 +212,73 @@ TEST_F(EvictionQueueTest, IsGivenUpAtTheWaitLimit) {
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   expect_nothing_left();
   EXPECT_EQ(core_.buffers[id].pieces[0].evict_ticket, 0U);
+}
+
+/// Host memory for two pages, both of them in a slab that was given back and is in use.
+class ShortOfSlabsTest : public EvictionQueueTest {
+ protected:
+  static ResidencyOptions short_options() {
+    ResidencyOptions options = options_of(1024);
+    options.host_limit = 2 * kGranule;
+    return options;
+  }
+  ShortOfSlabsTest() : EvictionQueueTest(short_options()) {
+    const auto slab = core_.host.acquire(2 * kGranule, false);
+    EXPECT_TRUE(slab.ok());
+    if (slab.ok()) core_.host.release(*slab, {blocked_event()});
+  }
+};
+
+TEST_F(ShortOfSlabsTest, WaitsForNothingButStaysQueuedUntilASlabCanBeHad) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1);
+  EXPECT_EQ(request(id), kGranule);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  EXPECT_EQ(evictions_.size(), 1U);
+  EXPECT_TRUE(core_.ledger.expects_pages());
+  EXPECT_EQ(device_.calls(Call::kWait), 0);
+  EXPECT_FALSE(core_.buffers[id].host.is_busy());
+  unblock();
+  EXPECT_EQ(evictions_.take_next(), (PieceId{id, 0}));
+  EXPECT_TRUE(core_.buffers[id].host.slab);
+  EXPECT_EQ(core_.counters.errors, 0U);
+  expect_nothing_left();
+}
+
+TEST_F(ShortOfSlabsTest, HoldsUpNobodyWhoNeedsNoSlab) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId lacking = make_dirty(1);
+  const BufferId fresh = make_dirty(1);
+  core_.buffers[fresh].fresh = true;
+  EXPECT_EQ(evictions_.request(std::array{lacking, fresh}), 2 * kGranule);
+  EXPECT_EQ(evictions_.take_next(), (PieceId{fresh, 0}));
+  EXPECT_EQ(evictions_.size(), 1U);
+}
+
+TEST_F(ShortOfSlabsTest, IsGivenUpAtTheWaitLimit) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1);
+  EXPECT_EQ(request(id), kGranule);
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  pass(2 * core_.options.wait_limit);
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  expect_nothing_left();
+}
+
+TEST_F(ShortOfSlabsTest, AUseWhileASlabIsBeingPinnedMakesItVoid) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1);
+  EXPECT_EQ(request(id), kGranule);
+  unblock();
+  device_.on_call = [this, id](Call call) {
+    if (call != Call::kPin) return;
+    const ManagerLock other(core_.mutex);
+    evictions_.revoke(id);
+  };
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  device_.on_call = nullptr;
+  expect_nothing_left();
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
 }
 
 TEST_F(EvictionQueueTest, AFailedQueryDropsItForThisTurn) {

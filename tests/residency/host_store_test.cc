@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <future>
 #include <latch>
 #include <memory>
 #include <optional>
@@ -66,6 +67,52 @@ TEST_F(HostStoreTest, ReusesASlabOnlyWhenItsTransfersAreDone) {
   EXPECT_EQ(again->data, slab->data);
   EXPECT_EQ(again->data[5], std::byte{0}) << "asked for zeroes";
   EXPECT_EQ(store_.pinned(), 8_KiB);
+}
+
+TEST_F(HostStoreTest, WaitsForNoTransferOfASlabThatIsInItsWay) {
+  const StreamHandle stream = device_.program_stream();
+  const auto slab = store_.acquire(12_KiB, false, HostStore::User::kProgram);
+  ASSERT_TRUE(slab.ok());
+  device_.submit_blocking_host_function(stream);
+  const auto event = events_.record(stream, 0);
+  ASSERT_TRUE(event.ok());
+  store_.release(*slab, {*event});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(store_.acquire(8_KiB, false).status(), Status::kNotYet);
+  }
+  EXPECT_EQ(device_.calls(Call::kWait), 0);
+  EXPECT_EQ(store_.pinned(), 12_KiB);
+  EXPECT_THAT(store_.needed_for_evictions(), IsEmpty()) << "nobody got one";
+  EXPECT_EQ(store_.lacking(), std::nullopt);
+  EXPECT_EQ(store_.acquire(20_KiB, false).status(), Status::kOutOfHostMemory)
+      << "there will never be so much";
+  device_.release_host_functions();
+  device_.drain();
+  EXPECT_TRUE(store_.acquire(8_KiB, false).ok());
+  EXPECT_EQ(store_.pinned(), 8_KiB);
+}
+
+TEST_F(HostStoreTest, WhoAsksAboutIdleSlabsHoldsUpOthersNoLongerThanTheWaitLimit) {
+  const auto slab = store_.acquire(4_KiB, false);
+  const auto event = events_.record(device_.program_stream(), 0);
+  ASSERT_TRUE(slab.ok() && event.ok());
+  store_.release(*slab, {*event});
+  std::latch asks{1};
+  std::latch may_go_on{1};
+  device_.on_call = [&](Call call) {
+    if (call != Call::kIsComplete) return;
+    asks.count_down();
+    may_go_on.wait();
+  };
+  std::thread stuck([&] { EXPECT_TRUE(store_.acquire(4_KiB, false).ok()); });
+  asks.wait();
+  auto other =
+      std::async(std::launch::async, [&] { return store_.acquire(8_KiB, false).status(); });
+  EXPECT_EQ(other.wait_for(std::chrono::seconds{10}), std::future_status::ready);
+  may_go_on.count_down();
+  stuck.join();
+  EXPECT_EQ(other.get(), Status::kOk);
+  device_.on_call = nullptr;
 }
 
 /// A store whose ledger has a cap of 12 KiB, below its own.

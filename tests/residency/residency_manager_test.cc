@@ -302,6 +302,31 @@ TEST_F(ResidencyManagerTest, RefusesAnAllocationThatTheHostStoreCannotBack) {
   EXPECT_TRUE(manager_->allocate(Bytes{3 * kPage}, std::nullopt).ok());
 }
 
+// The slab of what was freed behind work that does not end is in the way of another one.
+TEST_F(ResidencyManagerTest, RunsOverTheBudgetRatherThanWaitForAStreamOfTheProgramForHostMemory) {
+  options_.host_limit = Bytes{3 * kPage};
+  make(budget_of(2));
+  const Address a = load(1, 1);
+  const Address b = load(1, 2);
+  const Address freed = load(1, 3);
+  const StreamHandle blocked = device_->program_stream();
+  device_->submit_blocking_host_function(blocked);
+  ASSERT_EQ(manager_->free_async(freed, blocked), Status::kOk);
+  const Address d = load(1, 4);
+  // Each of these but the last one leaves a buffer on the device that has a slab.
+  ASSERT_EQ(launch({d}), Status::kOk);
+  ASSERT_EQ(launch({a, d}), Status::kOk);
+  ASSERT_EQ(launch({b, d}), Status::kOk);
+  ASSERT_EQ(launch({a, b}), Status::kOk);
+  EXPECT_EQ(device_->calls(Call::kWait), 0) << "a thread waited for the program's work";
+  EXPECT_EQ(manager_->stats().errors, 0U);
+  device_->release_host_functions();
+  device_->drain();
+  EXPECT_EQ(copy_out(a, kPage), 3);
+  EXPECT_EQ(copy_out(b, kPage), 4);
+  EXPECT_EQ(copy_out(d, kPage), 7);
+}
+
 TEST_F(ResidencyManagerTest, KeepsTheOnlyCopyWhenAWriteBackFails) {
   make(budget_of(2));
   const Address a = load(2, 1);
