@@ -1,6 +1,7 @@
 // The pieces that are to be brought in: those that somebody waits for, and those to come.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -26,7 +27,6 @@ struct WantedPiece {
 /// generation and the `want` of the piece. Not thread-safe: under the manager's mutex.
 class FetchQueue {
  public:
-  /// The first entry.
   struct Entry {
     WantedPiece piece;
     Want want = Want::kNobody;
@@ -36,14 +36,20 @@ class FetchQueue {
   void push(Want want, const WantedPiece& piece) { queue_of(want).push_back(piece); }
 
   [[nodiscard]] bool empty() const { return demands_.empty() && prefetches_.empty(); }
-  /// nullopt if there is none.
-  [[nodiscard]] std::optional<Entry> front() const {
-    if (!demands_.empty()) return Entry{demands_.front(), Want::kDemand};
-    if (!prefetches_.empty()) return Entry{prefetches_.front(), Want::kPrefetch};
+  /// The entry that has `place` others before it; nullopt if there are not so many.
+  [[nodiscard]] std::optional<Entry> at(std::size_t place) const {
+    if (place < demands_.size()) return Entry{demands_[place], Want::kDemand};
+    place -= demands_.size();
+    if (place < prefetches_.size()) return Entry{prefetches_[place], Want::kPrefetch};
     return std::nullopt;
   }
-  /// REQUIRES: front() is of `want`.
-  void pop(Want want) { queue_of(want).pop_front(); }
+  /// Takes it out. REQUIRES: there is one. Allocates nothing.
+  void erase(std::size_t place) noexcept {
+    const bool is_demand = place < demands_.size();
+    auto& queue = is_demand ? demands_ : prefetches_;
+    const std::size_t before = is_demand ? place : place - demands_.size();
+    queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(before));
+  }
 
   /// Takes the first prefetch out; nullopt if there is none. Allocates nothing.
   std::optional<WantedPiece> take_prefetch() noexcept {

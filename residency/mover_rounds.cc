@@ -113,9 +113,12 @@ bool MoverRounds::relieve() noexcept {
   return false;
 }
 
-// Carries out the first fetch that is still wanted: demands in order, then prefetches.
+// Carries out the first fetch that is still wanted: demands in order, then prefetches. Leaves those
+// for later whose buffers' slabs the program is copying into or out of at this moment: that takes as
+// long as the copy, or what the copy waits for.
 bool MoverRounds::fetch_next() {
-  while (const auto entry = core_.fetches.front()) {
+  std::size_t busy = 0;
+  while (const auto entry = core_.fetches.at(busy)) {
     const PieceId id{entry->piece.id, entry->piece.index};
     Buffer& buffer = core_.buffers[id.buffer];
     const bool is_valid =
@@ -125,13 +128,14 @@ bool MoverRounds::fetch_next() {
         buffer.pieces[id.index].want = Want::kNobody;
         core_.tell_whereabouts(id);
       }
-      core_.fetches.pop(entry->want);
+      core_.fetches.erase(busy);
       core_.announce_change();
       continue;
     }
-    // The program is copying into or out of its slab at this moment. Other fetches wait as well:
-    // for as long as the copy takes, or the stream that it waits for.
-    if (buffer.host.is_busy()) return false;
+    if (buffer.host.is_busy()) {
+      ++busy;
+      continue;
+    }
     if (!mover_.fetch(id, entry->want == Want::kDemand)) return false;
     if (AutoPolicy* const policy = core_.policy.puller()) {
       if (buffer.pieces[id.index].place == Place::kIn) {

@@ -54,14 +54,14 @@ class AdmissionTest : public CoreTest {
     buffer.set_place(0, Place::kIn);
   }
   bool fetch_one() REQUIRES(manager_lock) {
-    const auto entry = core_.fetches.front();
+    const auto entry = core_.fetches.at(0);
     if (!entry) return false;
     Buffer& buffer = core_.buffers[entry->piece.id];
     if (fetches_fail_ == Status::kOk && !buffer.pieces[0].may_exceed_limit &&
         !core_.ledger.admits(buffer.footprint)) {
       return false;
     }
-    core_.fetches.pop(entry->want);
+    core_.fetches.erase(0);
     fetched_.push_back(entry->piece.id);
     if (fetches_fail_ == Status::kOk) {
       arrive(buffer);
@@ -269,7 +269,7 @@ TEST_F(AdmissionTest, PrefetchesAreQueuedOnceAndNotWaitedFor) {
   EXPECT_EQ(bring_in({}, decision), Status::kOk);
   EXPECT_EQ(rounds_.rounds, 0);
   EXPECT_EQ(core_.buffers[later].pieces[0].want, Want::kPrefetch);
-  core_.fetches.pop(Want::kPrefetch);
+  core_.fetches.erase(0);
   EXPECT_TRUE(core_.fetches.empty());
 }
 

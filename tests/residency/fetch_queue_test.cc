@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -16,9 +17,9 @@ WantedPiece piece(std::uint32_t id, std::uint64_t generation = 0) {
 /// The ids in the order in which the queue gives them; the queue is empty afterwards.
 std::vector<std::uint32_t> take_all(FetchQueue& queue) {
   std::vector<std::uint32_t> ids;
-  while (const auto entry = queue.front()) {
+  while (const auto entry = queue.at(0)) {
     ids.push_back(index_of(entry->piece.id));
-    queue.pop(entry->want);
+    queue.erase(0);
   }
   return ids;
 }
@@ -35,25 +36,25 @@ TEST(FetchQueue, GivesDemandsBeforePrefetches) {
 TEST(FetchQueue, SaysForWhatTheFirstBufferIsWanted) {
   FetchQueue queue;
   queue.push(Want::kPrefetch, piece(1, 10));
-  ASSERT_TRUE(queue.front());
-  EXPECT_EQ(queue.front()->want, Want::kPrefetch);
-  EXPECT_EQ(queue.front()->piece.generation, 10U);
+  ASSERT_TRUE(queue.at(0));
+  EXPECT_EQ(queue.at(0)->want, Want::kPrefetch);
+  EXPECT_EQ(queue.at(0)->piece.generation, 10U);
   queue.push(Want::kDemand, piece(2, 20));
-  EXPECT_EQ(queue.front()->want, Want::kDemand);
-  EXPECT_EQ(queue.front()->piece.generation, 20U);
+  EXPECT_EQ(queue.at(0)->want, Want::kDemand);
+  EXPECT_EQ(queue.at(0)->piece.generation, 20U);
 }
 
 TEST(FetchQueue, KeepsAnEntryUntilItIsTakenOut) {
   FetchQueue queue;
   EXPECT_TRUE(queue.empty());
-  EXPECT_FALSE(queue.front());
+  EXPECT_FALSE(queue.at(0));
   queue.push(Want::kPrefetch, piece(1));
-  EXPECT_TRUE(queue.front());
-  EXPECT_TRUE(queue.front()) << "to look at the first entry changes nothing";
+  EXPECT_TRUE(queue.at(0));
+  EXPECT_TRUE(queue.at(0)) << "to look at the first entry changes nothing";
   EXPECT_FALSE(queue.empty());
-  queue.pop(Want::kPrefetch);
+  queue.erase(0);
   EXPECT_TRUE(queue.empty());
-  EXPECT_FALSE(queue.front());
+  EXPECT_FALSE(queue.at(0));
 }
 
 TEST(FetchQueue, GivesBackItsPrefetchesAndKeepsItsDemands) {
@@ -70,13 +71,29 @@ TEST(FetchQueue, GivesBackItsPrefetchesAndKeepsItsDemands) {
   EXPECT_EQ(take_all(queue), std::vector<std::uint32_t>{2});
 }
 
+TEST(FetchQueue, CountsDemandsAndThenPrefetches) {
+  FetchQueue queue;
+  queue.push(Want::kPrefetch, piece(1));
+  queue.push(Want::kDemand, piece(2));
+  queue.push(Want::kPrefetch, piece(3));
+  queue.push(Want::kDemand, piece(4));
+  const auto id_at = [&queue](std::size_t place) { return queue.at(place)->piece.id; };
+  EXPECT_EQ(id_at(1), BufferId{4});
+  EXPECT_EQ(id_at(2), BufferId{1});
+  EXPECT_EQ(id_at(3), BufferId{3});
+  EXPECT_FALSE(queue.at(4));
+  queue.erase(1);
+  queue.erase(1);
+  EXPECT_EQ(take_all(queue), (std::vector<std::uint32_t>{2, 3}));
+}
+
 TEST(FetchQueue, KeepsEveryLifeOfAnIdApart) {
   FetchQueue queue;
   queue.push(Want::kDemand, piece(7, 1));
   queue.push(Want::kDemand, piece(7, 2));
-  EXPECT_EQ(queue.front()->piece.generation, 1U) << "void entries stay until they are taken out";
-  queue.pop(Want::kDemand);
-  EXPECT_EQ(queue.front()->piece.generation, 2U);
+  EXPECT_EQ(queue.at(0)->piece.generation, 1U) << "void entries stay until they are taken out";
+  queue.erase(0);
+  EXPECT_EQ(queue.at(0)->piece.generation, 2U);
 }
 
 TEST(FetchQueue, IsEmptyOnceCleared) {
@@ -85,7 +102,7 @@ TEST(FetchQueue, IsEmptyOnceCleared) {
   queue.push(Want::kDemand, piece(2));
   queue.clear();
   EXPECT_TRUE(queue.empty());
-  EXPECT_FALSE(queue.front());
+  EXPECT_FALSE(queue.at(0));
 }
 
 }  // namespace

@@ -176,6 +176,22 @@ TEST_F(MoverRoundsTest, ABufferWhoseHostCopyIsInUseIsFetchedLater) {
   EXPECT_EQ(device_value(busy), 7);
 }
 
+TEST_F(MoverRoundsTest, ABufferWhoseHostCopyIsInUseHoldsUpNoOtherFetch) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId busy = make_out(1, 7);
+  const BufferId demanded = make_out(1, 8);
+  const BufferId prefetched = make_out(1, 9);
+  core_.buffers[busy].host.pins = 1;
+  want(busy, Want::kDemand);
+  want(demanded, Want::kDemand);
+  want(prefetched, Want::kPrefetch);
+  run_rounds();
+  EXPECT_EQ(device_value(demanded), 8);
+  EXPECT_EQ(device_value(prefetched), 9);
+  EXPECT_EQ(place_of(busy), Place::kOut);
+  EXPECT_TRUE(mover_rounds_.is_pending());
+}
+
 TEST_F(MoverRoundsTest, FetchesThatNobodyWantsAnyMoreAreDropped) {
   const ManagerLock lock(core_.mutex);
   const BufferId freed = make_out(1);
