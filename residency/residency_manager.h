@@ -79,8 +79,8 @@ class ResidencyManager {
   /// A buffer may be on the device in part: then the route is that of the first bytes alone.
   ///
   /// A host route (evicted buffer) is given only when it is safe to touch the host copy in the
-  /// order of `stream`: for `synchronous` copies it waits for pending operations on that host copy
-  /// first.
+  /// order of `stream`. `synchronous`: the caller touches it itself, before end_use(), and so this
+  /// waits, bounded, for pending operations on it; others wait for the caller.
   Result<CopyRoute> begin_copy_in(Address address, Bytes size, StreamHandle stream,
                                   bool synchronous, UseToken& token);
   Result<CopyRoute> begin_copy_out(Address address, Bytes size, StreamHandle stream,

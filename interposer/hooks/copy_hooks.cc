@@ -69,10 +69,11 @@ CUresult queue_copy(StreamHandle stream, void* to, const void* from, std::size_t
 }
 
 /// Moves `size` bytes between host memory of the program and the host copy of an evicted buffer, in
-/// the order of `stream`.
+/// the order of `stream`. `*waits`: whether the call may return only when that is done.
 CUresult copy_on_host(const ManagedContext& managed, StreamHandle stream, CopyMode mode, void* to,
                       const void* from, std::size_t size, const void* program_memory,
-                      bool into_buffer) noexcept {
+                      bool into_buffer, bool* waits) noexcept {
+  *waits = false;
   if (runs_at_once(stream)) {
     std::memcpy(to, from, size);
     return CUDA_SUCCESS;
@@ -83,8 +84,19 @@ CUresult copy_on_host(const ManagedContext& managed, StreamHandle stream, CopyMo
   const bool snapshot = pageable && into_buffer && !has_nothing_before(managed, stream);
   // Synchronous copies too come behind what was submitted to their stream before.
   const CUresult result = queue_copy(stream, to, from, size, snapshot);
-  const bool waits = mode == CopyMode::kSynchronous || (pageable && !snapshot);
-  if (result != CUDA_SUCCESS || !waits) return result;
+  *waits = result == CUDA_SUCCESS && (mode == CopyMode::kSynchronous || (pageable && !snapshot));
+  return result;
+}
+
+/// Ends the use of a copy that was submitted with `result` and, if it `waits`, comes to its end
+/// before it returns. Only then does it wait, which it may do for as long as other threads need:
+/// they find the buffer used by a stream, as behind an asynchronous copy.
+CUresult end_copy(ManagedContext& managed, UseToken& token, StreamHandle stream, CUresult result,
+                  bool waits) noexcept {
+  managed.residency().end_use(token, stream, result == CUDA_SUCCESS);
+  if (!waits) return result;
+  // A capture of another thread is none of its business.
+  const RelaxedCaptureMode mode;
   return driver().cuStreamSynchronize(driver_stream(stream));
 }
 
@@ -147,17 +159,17 @@ CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandl
     UseToken token;
     const void* const source = at(from, done);
     const auto route = managed->residency().begin_copy_in(to + done, part, stream,
-                                                          mode == CopyMode::kSynchronous, token);
+                                                          /*synchronous=*/false, token);
     if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
     part = route->size;
     trace_copy(*managed, to + done, *route, /*to_device=*/true, stream);
+    bool waits = false;
     const CUresult result =
         route->host == nullptr
             ? call(done, part.count())
             : copy_on_host(*managed, stream, mode, route->host, source, part.count(), source,
-                           /*into_buffer=*/true);
-    managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
-    return result;
+                           /*into_buffer=*/true, &waits);
+    return end_copy(*managed, token, stream, result, waits);
   });
 }
 
@@ -172,16 +184,17 @@ CUresult submit_copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHan
     UseToken token;
     void* const target = at(to, done);
     const auto route = managed->residency().begin_copy_out(from + done, part, stream,
-                                                           mode == CopyMode::kSynchronous, token);
+                                                           /*synchronous=*/false, token);
     if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
     part = route->size;
     trace_copy(*managed, from + done, *route, /*to_device=*/false, stream);
-    const CUresult result = route->host == nullptr ? call(done, part.count())
-                                                   : copy_on_host(*managed, stream, mode, target,
-                                                                  route->host, part.count(), target,
-                                                                  /*into_buffer=*/false);
-    managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
-    return result;
+    bool waits = false;
+    const CUresult result =
+        route->host == nullptr
+            ? call(done, part.count())
+            : copy_on_host(*managed, stream, mode, target, route->host, part.count(), target,
+                           /*into_buffer=*/false, &waits);
+    return end_copy(*managed, token, stream, result, waits);
   });
 }
 

@@ -20,6 +20,7 @@ bool holds_back = false;
 bool is_pinned = false;
 bool is_busy = false;
 std::vector<std::pair<CUhostFn, void*>> queued;
+CUstreamCaptureMode capture_mode;
 
 void run_queued() {
   for (const auto& [function, data] : queued) function(data);
@@ -92,6 +93,26 @@ TEST_F(CopyHooksTest, CopiesToAndFromABufferThatIsOutWithoutTheDevice) {
   EXPECT_EQ(synchronisations, 2) << "synchronous copies return when they are done";
 }
 
+CUdeviceptr to_be_freed = 0;
+
+// What it waits for may itself wait for another thread that needs the buffer.
+TEST_F(CopyHooksTest, ASynchronousCopyHoldsNothingWhileItWaitsForItsStream) {
+  to_be_freed = buffer_out_of_device();
+  driver().cuStreamSynchronize = [](CUstream) {
+    ++synchronisations;
+    EXPECT_EQ(capture_mode, CU_STREAM_CAPTURE_MODE_RELAXED);
+    EXPECT_EQ(ContextRegistry::managed()->residency().free(to_be_freed), Status::kOk);
+    return CUDA_SUCCESS;
+  };
+  driver().cuThreadExchangeStreamCaptureMode = [](CUstreamCaptureMode* mode) {
+    std::swap(*mode, capture_mode);
+    return CUDA_SUCCESS;
+  };
+  capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  EXPECT_EQ(hook::cuMemcpyHtoD_v2(to_be_freed, content_.data(), content_.size()), CUDA_SUCCESS);
+  EXPECT_EQ(synchronisations, 1);
+}
+
 TEST_F(CopyHooksTest, ReadsAPinnedSourceWhenTheStreamGetsThere) {
   const CUdeviceptr out = buffer_out_of_device();
   is_pinned = holds_back = true;
@@ -117,8 +138,6 @@ TEST_F(CopyHooksTest, KeepsWhatAPageableSourceHeldWhenItHasToWait) {
   EXPECT_EQ(hook::cuMemcpyDtoH_v2(back_.data(), out, back_.size()), CUDA_SUCCESS);
   EXPECT_EQ(back_[0], 'f');
 }
-
-CUstreamCaptureMode capture_mode;
 
 // The driver ends a global capture of another thread at a query in another mode.
 TEST_F(CopyHooksTest, AsksAboutStreamsInRelaxedCaptureMode) {
