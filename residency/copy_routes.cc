@@ -60,9 +60,8 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
       return buffer.stays || !core_.backing.back(buffer) || (lacks_slab && !buffer.host.slab);
     };
     if (use.capturing || is_broken || (!run.empty() && stays())) {
-      const Status status = uses_.begin(use, token);
+      const Status status = begin_on_device(id, use, token);
       if (status != Status::kOk) return status;
-      if (in) core_.policy.on_host_write(id);
       return CopyRoute{nullptr, size};
     }
     if (!run.empty()) {
@@ -85,6 +84,30 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
 } catch (const std::bad_alloc&) {
   token.count_ = 0;
   return Status::kOutOfHostMemory;
+}
+
+Result<CopyRoute> CopyRoutes::begin_in_place(Address address, Bytes size, StreamHandle stream,
+                                             UseToken& token) try {
+  token.count_ = 0;
+  const auto capturing = streams_.is_capturing(stream);
+  if (!capturing.ok()) return capturing.status();
+  const ManagerLock lock(core_.mutex);
+  UseTracker::Use use{{&address, 1}, stream, true, *capturing};
+  uses_.prepare(use, token);
+  const std::uint32_t index = core_.arena->index_at(address);
+  if (index == Arena::kNobody) return Status::kInvalidValue;
+  const Status status = begin_on_device(BufferId{index}, use, token);
+  if (status != Status::kOk) return status;
+  return CopyRoute{nullptr, size};
+} catch (const std::bad_alloc&) {
+  token.count_ = 0;
+  return Status::kOutOfHostMemory;
+}
+
+Status CopyRoutes::begin_on_device(BufferId id, const UseTracker::Use& use, UseToken& token) {
+  const Status status = uses_.begin(use, token);
+  if (status == Status::kOk && use.writes) core_.policy.on_host_write(id);
+  return status;
 }
 
 void CopyRoutes::end(UseToken& token, StreamHandle stream, bool submitted) noexcept {

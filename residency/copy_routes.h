@@ -18,7 +18,8 @@ namespace superpipe {
 /// Decides the route of a copy and pins the buffer there until its end. A copy to or from a buffer
 /// that is out goes to its host copy, so that nothing has to be fetched for it.
 ///
-/// A part of the manager. begin() is ResidencyManager's begin_copy_in() and begin_copy_out().
+/// A part of the manager. begin() is ResidencyManager's begin_copy_in() and begin_copy_out(), and
+/// begin_in_place() its begin_copy_in_place().
 class CopyRoutes {
  public:
   CopyRoutes(ResidencyCore& core, StreamMarker& streams, ContentMover& mover, UseTracker& uses)
@@ -28,10 +29,16 @@ class CopyRoutes {
   Result<CopyRoute> begin(Address address, Bytes size, StreamHandle stream, bool synchronous,
                           bool in, UseToken& token) EXCLUDES(manager_lock);
 
+  /// A copy that writes the buffer, on the device: it comes in if it is out.
+  Result<CopyRoute> begin_in_place(Address address, Bytes size, StreamHandle stream,
+                                   UseToken& token) EXCLUDES(manager_lock);
+
   /// Ends a copy with a host route. REQUIRES: token.is_host_route().
   void end(UseToken& token, StreamHandle stream, bool submitted) noexcept EXCLUDES(manager_lock);
 
  private:
+  Status begin_on_device(BufferId id, const UseTracker::Use& use, UseToken& token)
+      REQUIRES(manager_lock);
   Status begin_host_route(BufferId id, std::span<const Piece> pieces, const UseTracker::Use& use,
                           UseToken& token) REQUIRES(manager_lock);
   Status order_host_route(HostCopy& copy, std::span<const Piece> pieces, const UseTracker::Use& use,

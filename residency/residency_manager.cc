@@ -430,6 +430,11 @@ Result<CopyRoute> ResidencyManager::begin_copy_in(Address address, Bytes size, S
   return impl_->copies.begin(address, size, stream, synchronous, true, token);
 }
 
+Result<CopyRoute> ResidencyManager::begin_copy_in_place(Address address, Bytes size,
+                                                        StreamHandle stream, UseToken& token) {
+  return impl_->copies.begin_in_place(address, size, stream, token);
+}
+
 Result<CopyRoute> ResidencyManager::begin_copy_out(Address address, Bytes size, StreamHandle stream,
                                                    bool synchronous, UseToken& token) {
   return impl_->copies.begin(address, size, stream, synchronous, false, token);

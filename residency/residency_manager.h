@@ -86,6 +86,11 @@ class ResidencyManager {
   Result<CopyRoute> begin_copy_out(Address address, Bytes size, StreamHandle stream,
                                    bool synchronous, UseToken& token);
 
+  /// The same as begin_copy_in(), of a copy for which the buffer comes in if it is out.
+  /// @return a route of no host copy; as begin_use().
+  Result<CopyRoute> begin_copy_in_place(Address address, Bytes size, StreamHandle stream,
+                                        UseToken& token);
+
   /// The operation has been submitted to `stream` (or has failed: `submitted` false), or, for a
   /// synchronous host route, is done. Unpins.
   void end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept;

@@ -1,32 +1,19 @@
 // Linear copies between the host and managed buffers, wherever their bytes are.
 #include <cstring>
-#include <memory>
-#include <new>
+#include <utility>
 
 #include "interposer/driver/in_context.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/hooks/memory_kind.h"
 #include "interposer/hooks/named_words.h"
+#include "interposer/hooks/queued_copy.h"
 #include "interposer/hooks/recorded_copy.h"
 #include "interposer/hooks/submit.h"
 #include "interposer/hooks/traced.h"
 
 namespace superpipe {
 namespace {
-
-/// A memcpy that a stream runs when it gets there. Owned by the stream's host function.
-struct QueuedCopy {
-  void* to;
-  const void* from;
-  std::size_t size;
-  std::unique_ptr<char[]> snapshot;  ///< the source, where it was pageable
-};
-
-void run_queued_copy(void* user_data) {
-  const std::unique_ptr<QueuedCopy> copy(static_cast<QueuedCopy*>(user_data));
-  std::memcpy(copy->to, copy->from, copy->size);
-}
 
 bool is_idle(StreamHandle stream) noexcept {
   const RelaxedCaptureMode mode;
@@ -50,51 +37,41 @@ bool has_nothing_before(const ManagedContext& managed, StreamHandle stream) noex
          (stream == kLegacyStream || (managed.can_order(kLegacyStream) && is_idle(kLegacyStream)));
 }
 
-/// Queues a memcpy on `stream`. The driver's own host-to-host copies are synchronous with the host,
-/// so a host function does it.
-CUresult queue_copy(StreamHandle stream, void* to, const void* from, std::size_t size,
-                    bool snapshot) noexcept {
-  std::unique_ptr<QueuedCopy> copy(new (std::nothrow) QueuedCopy{to, from, size, nullptr});
-  if (copy == nullptr) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-  if (snapshot) {
-    copy->snapshot.reset(new (std::nothrow) char[size]);
-    if (copy->snapshot == nullptr) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-    std::memcpy(copy->snapshot.get(), from, size);
-    copy->from = copy->snapshot.get();
-  }
-  const CUresult result =
-      driver().cuLaunchHostFunc(driver_stream(stream), run_queued_copy, copy.get());
-  if (result == CUDA_SUCCESS) (void)copy.release();
-  return result;
+/// How a copy to or from the host copy of an evicted buffer is made.
+enum class Way {
+  kNow,          ///< by the calling thread
+  kQueued,       ///< when the stream gets there
+  kAwaited,      ///< the same, and the call returns only then
+  kOfASnapshot,  ///< the same, of what the program's memory holds now
+};
+
+/// The way of a copy in the order of `stream`. The program may change or free pageable memory as
+/// soon as the call returns, unless that waits. So a copy of it that has to run behind other work
+/// takes a snapshot first, and one that has not is waited for. Synchronous copies too come behind
+/// what was submitted to their stream before.
+Way way_of(const ManagedContext& managed, StreamHandle stream, CopyMode mode,
+           const void* program_memory, bool into_buffer) noexcept {
+  if (runs_at_once(stream)) return Way::kNow;
+  if (mode == CopyMode::kSynchronous) return Way::kAwaited;
+  if (is_pinned(program_memory)) return Way::kQueued;
+  return into_buffer && !has_nothing_before(managed, stream) ? Way::kOfASnapshot : Way::kAwaited;
 }
 
-/// Moves `size` bytes between host memory of the program and the host copy of an evicted buffer, in
-/// the order of `stream`. `*waits`: whether the call may return only when that is done.
-CUresult copy_on_host(const ManagedContext& managed, StreamHandle stream, CopyMode mode, void* to,
-                      const void* from, std::size_t size, const void* program_memory,
-                      bool into_buffer, bool* waits) noexcept {
-  *waits = false;
-  if (runs_at_once(stream)) {
-    std::memcpy(to, from, size);
-    return CUDA_SUCCESS;
-  }
-  // The program may change or free pageable memory as soon as the call returns. So a copy of it
-  // that has to run behind other work takes a snapshot first, and one that has not is waited for.
-  const bool pageable = mode != CopyMode::kSynchronous && !is_pinned(program_memory);
-  const bool snapshot = pageable && into_buffer && !has_nothing_before(managed, stream);
-  // Synchronous copies too come behind what was submitted to their stream before.
-  const CUresult result = queue_copy(stream, to, from, size, snapshot);
-  *waits = result == CUDA_SUCCESS && (mode == CopyMode::kSynchronous || (pageable && !snapshot));
-  return result;
+/// Moves `size` bytes that way. `snapshot`: of `from`, where one was taken.
+CUresult copy_on_host(StreamHandle stream, Way way, void* to, const void* from, std::size_t size,
+                      Snapshot snapshot) noexcept {
+  if (way != Way::kNow) return queue_copy(stream, to, from, size, std::move(snapshot));
+  std::memcpy(to, from, size);
+  return CUDA_SUCCESS;
 }
 
-/// Ends the use of a copy that was submitted with `result` and, if it `waits`, comes to its end
-/// before it returns. Only then does it wait, which it may do for as long as other threads need:
-/// they find the buffer used by a stream, as behind an asynchronous copy.
+/// Ends the use of a copy that was submitted `way`, with `result`, and waits for it if it is to be
+/// awaited. That may take for as long as other threads need: they find the buffer used by a stream,
+/// as behind an asynchronous copy.
 CUresult end_copy(ManagedContext& managed, UseToken& token, StreamHandle stream, CUresult result,
-                  bool waits) noexcept {
+                  Way way) noexcept {
   managed.residency().end_use(token, stream, result == CUDA_SUCCESS);
-  if (!waits) return result;
+  if (result != CUDA_SUCCESS || way != Way::kAwaited) return result;
   // A capture of another thread is none of its business.
   const RelaxedCaptureMode mode;
   return driver().cuStreamSynchronize(driver_stream(stream));
@@ -155,21 +132,32 @@ CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandl
   if (scanned != Status::kOk) return managed->failure(scanned, CallKind::kSubmission);
   if (!managed->in_arena(to)) return call(0, size);
   if (!managed->can_order(stream)) return copy_unordered(*managed, to, stream, size, call);
+  ResidencyManager& residency = managed->residency();
   return in_parts(size, [&](std::size_t done, Bytes& part) {
     UseToken token;
     const void* const source = at(from, done);
-    const auto route = managed->residency().begin_copy_in(to + done, part, stream,
-                                                          /*synchronous=*/false, token);
+    auto route = residency.begin_copy_in(to + done, part, stream, /*synchronous=*/false, token);
     if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
+    Way way = Way::kQueued;
+    Snapshot snapshot;
+    if (route->host != nullptr) way = way_of(*managed, stream, mode, source, /*into_buffer=*/true);
+    if (way == Way::kOfASnapshot) {
+      snapshot = Snapshot::take(source, route->size.count());
+      if (snapshot.empty()) {
+        // The driver stages what is copied to the device, a part at a time.
+        residency.end_use(token, stream, /*submitted=*/false);
+        route = residency.begin_copy_in_place(to + done, part, stream, token);
+        if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
+      }
+    }
     part = route->size;
     trace_copy(*managed, to + done, *route, /*to_device=*/true, stream);
-    bool waits = false;
+    const void* const content = snapshot.empty() ? source : snapshot.data();
     const CUresult result =
         route->host == nullptr
             ? call(done, part.count())
-            : copy_on_host(*managed, stream, mode, route->host, source, part.count(), source,
-                           /*into_buffer=*/true, &waits);
-    return end_copy(*managed, token, stream, result, waits);
+            : copy_on_host(stream, way, route->host, content, part.count(), std::move(snapshot));
+    return end_copy(*managed, token, stream, result, way);
   });
 }
 
@@ -188,13 +176,12 @@ CUresult submit_copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHan
     if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
     part = route->size;
     trace_copy(*managed, from + done, *route, /*to_device=*/false, stream);
-    bool waits = false;
-    const CUresult result =
-        route->host == nullptr
-            ? call(done, part.count())
-            : copy_on_host(*managed, stream, mode, target, route->host, part.count(), target,
-                           /*into_buffer=*/false, &waits);
-    return end_copy(*managed, token, stream, result, waits);
+    Way way = Way::kQueued;
+    if (route->host != nullptr) way = way_of(*managed, stream, mode, target, /*into_buffer=*/false);
+    const CUresult result = route->host == nullptr ? call(done, part.count())
+                                                   : copy_on_host(stream, way, target, route->host,
+                                                                  part.count(), Snapshot{});
+    return end_copy(*managed, token, stream, result, way);
   });
 }
 

@@ -193,6 +193,24 @@ TEST_F(CopyRoutesTest, ACopyOfABufferThatIsOutUsesTheHostCopyAndFetchesNothing) 
   expect_unpinned(id);
 }
 
+TEST_F(CopyRoutesTest, ACopyInPlaceBringsTheBufferInWithItsContent) {
+  const BufferId id = out(1, 7);
+  const Address base = core_.buffers[id].base;
+  UseToken token;
+  const auto route = routes_.begin_in_place(base + 5, Bytes{3}, stream_, token);
+  ASSERT_TRUE(route.ok());
+  EXPECT_EQ(route->host, nullptr);
+  EXPECT_EQ(route->size, Bytes{3});
+  EXPECT_FALSE(token.is_host_route());
+  EXPECT_TRUE(core_.buffers[id].has_known_write(0));
+  uses_.end_use(token, stream_, true);
+  device_.drain();
+  EXPECT_EQ(device_value(id), 7);
+  expect_unpinned(id);
+  EXPECT_EQ(routes_.begin_in_place(base + 2 * kGranule.count(), Bytes{3}, stream_, token).status(),
+            Status::kInvalidValue);
+}
+
 TEST_F(CopyRoutesTest, ARangeOutsideOneLiveBufferIsAnInvalidValue) {
   const BufferId id = out(1);
   const Address base = core_.buffers[id].base;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "interposer/hooks/queued_copy.h"
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {
@@ -137,6 +138,34 @@ TEST_F(CopyHooksTest, KeepsWhatAPageableSourceHeldWhenItHasToWait) {
   is_busy = holds_back = false;
   EXPECT_EQ(hook::cuMemcpyDtoH_v2(back_.data(), out, back_.size()), CUDA_SUCCESS);
   EXPECT_EQ(back_[0], 'f');
+}
+
+const void* pageable_source = nullptr;
+
+TEST_F(CopyHooksTest, KeepsNoMoreOfPageableSourcesThanSomeMegabytes) {
+  const CUdeviceptr out = buffer_out_of_device();
+  const CUdeviceptr other = allocate(kLarge);
+  const std::vector<char> source(kLarge, 'x');
+  pageable_source = source.data();
+  driver().cuMemcpyHtoDAsync_v2 = [](CUdeviceptr, const void* from, std::size_t, CUstream) {
+    device_copies += from == pageable_source ? 1 : 0;  // a fetch copies from elsewhere
+    return CUDA_SUCCESS;
+  };
+  const auto copy = [&] {
+    return hook::cuMemcpyHtoDAsync_v2(out, source.data(), source.size(), kStream);
+  };
+  is_busy = holds_back = true;
+  for (std::size_t held = 0; held < Snapshot::kMostBytes; held += kLarge) {
+    EXPECT_EQ(copy(), CUDA_SUCCESS);
+  }
+  EXPECT_EQ(device_copies, 0);
+  EXPECT_EQ(copy(), CUDA_SUCCESS);
+  EXPECT_EQ(device_copies, 1) << "the driver stages it, or waits";
+  EXPECT_EQ(synchronisations, 0);
+  run_queued();
+  EXPECT_EQ(hook::cuMemcpyHtoDAsync_v2(other, source.data(), source.size(), kStream), CUDA_SUCCESS);
+  EXPECT_EQ(device_copies, 1) << "what was kept is done with";
+  run_queued();
 }
 
 // The driver ends a global capture of another thread at a query in another mode.
