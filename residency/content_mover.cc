@@ -4,6 +4,7 @@
 #include <chrono>
 #include <new>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "policy/budget.h"
@@ -32,7 +33,7 @@ void overtake(RecordedEvent& digest, const EventRef& vacated) {
 
 }  // namespace
 
-bool ContentMover::fetch(PieceId id, bool demand) {
+ContentMover::Fetched ContentMover::fetch(PieceId id, bool demand) {
   Buffer& buffer = core_.buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
   if (piece.page) core_.drop_digest(id);
@@ -41,6 +42,7 @@ bool ContentMover::fetch(PieceId id, bool demand) {
   if (piece.page) {
     status = remap(id);
   } else {
+    if (!may_copy(buffer, demand)) return leave_for_later(id, demand);
     using Terms = PageSupply::Terms;
     auto page = pages_.acquire(buffer.bytes_of(id.index),
                                piece.may_exceed_limit ? Terms::kOverLimit : Terms::kMayWait);
@@ -64,7 +66,46 @@ bool ContentMover::fetch(PieceId id, bool demand) {
   piece.may_exceed_limit = false;
   core_.tell_whereabouts(id);
   core_.announce_change();
-  return true;
+  return Fetched::kSettled;
+}
+
+bool ContentMover::awaits_operations(const HostCopy& copy, bool writes_only) noexcept {
+  for (;;) {
+    // Looked for anew each time, since the list may change while the mutex is open.
+    const auto found = std::ranges::find_if(copy.operations, [&](const HostOperation& operation) {
+      return (operation.writes || !writes_only) && operation.done != nullptr &&
+             !operation.done->is_known();
+    });
+    if (found == copy.operations.end()) return false;
+    const EventRef end = found->done;
+    const Unlocked unlocked(core_.mutex);
+    const auto complete = core_.events.is_complete(end);
+    if (!complete.ok() || !*complete) return true;
+  }
+}
+
+// Whether the copy from the slab can be enqueued: other transfers are not to wait for work of the
+// program.
+bool ContentMover::may_copy(const Buffer& buffer, bool demand) noexcept {
+  const HostCopy& copy = buffer.host;
+  if (copy.operations.empty() || !buffer.has_host_content()) return true;
+  const bool lacks_event = std::ranges::any_of(copy.operations, [](const HostOperation& operation) {
+    return operation.writes && operation.done == nullptr;
+  });
+  if (!lacks_event && !awaits_operations(copy, /*writes_only=*/true)) return true;
+  if (!demand) return false;
+  const Unlocked unlocked(core_.mutex);
+  return core_.transfers.may_fetch_apart();
+}
+
+// The program still writes the slab.
+ContentMover::Fetched ContentMover::leave_for_later(PieceId id, bool demand) {
+  Buffer& buffer = core_.buffers[id.buffer];
+  buffer.set_place(id.index, Place::kOut);
+  if (!demand) buffer.pieces[id.index].want = Want::kNobody;
+  core_.tell_whereabouts(id);
+  core_.announce_change();
+  return demand ? Fetched::kInUse : Fetched::kSettled;
 }
 
 // Whether the page was digested a moment ago, so that the result should be there soon: it might be
@@ -87,15 +128,15 @@ bool ContentMover::is_being_digested(const Page& page) {
 
 // There is no page for the piece now. A demand waits for one; a prefetch only while one is on its
 // way, for it becomes a demand when a launch names the buffer.
-// @return whether the fetch is settled, because it was dropped.
-bool ContentMover::postpone(PieceId id, bool demand) {
+// @return kSettled: it was dropped.
+ContentMover::Fetched ContentMover::postpone(PieceId id, bool demand) {
   Buffer& buffer = core_.buffers[id.buffer];
   buffer.set_place(id.index, Place::kOut);
   core_.announce_change();
-  if (demand || core_.coming() > Bytes{}) return false;
+  if (demand || core_.coming() > Bytes{}) return Fetched::kNoPage;
   buffer.pieces[id.index].want = Want::kNobody;
   core_.tell_whereabouts(id);
-  return true;
+  return Fetched::kSettled;
 }
 
 // Its eviction has not come to its end, or failed half-way: the page has the content still.
@@ -122,7 +163,8 @@ Status ContentMover::attach(PieceId id, Page page, bool demand) noexcept {
   const EventRef vacated = after.empty() ? nullptr : after.front();
   if (page.digest != nullptr && page.digest->is_known()) page.digest = nullptr;
   if (page.digest != nullptr) overtake(*page.digest, vacated);
-  if (const Status prepared = prepare_fetch(id, after); prepared != Status::kOk) {
+  std::size_t own = 0;
+  if (const Status prepared = prepare_fetch(id, after, own); prepared != Status::kOk) {
     page.after = std::move(after);
     core_.pool->put(std::move(page));
     buffer.set_place(id.index, Place::kOut);
@@ -141,7 +183,7 @@ Status ContentMover::attach(PieceId id, Page page, bool demand) noexcept {
     const Unlocked unlocked(core_.mutex);
     // So that operations which are over need not be waited for by the next piece.
     if (asks_operations) (void)core_.events.all_complete(after);
-    filled = fill(page, content, after);
+    filled = fill(page, content, after, own);
     status = filled.status;
     if (status == Status::kOk) status = core_.device.map(address, bytes, page.handle);
   }
@@ -176,15 +218,19 @@ Status ContentMover::attach(PieceId id, Page page, bool demand) noexcept {
 }
 
 // Appends what a fetch has to wait for, and makes room for what one that fails half-way leaves, so
-// that nothing can run out of memory afterwards.
-Status ContentMover::prepare_fetch(PieceId id, std::vector<EventRef>& after) noexcept {
+// that nothing can run out of memory afterwards. `own`: so many of them are transfers of ours, the
+// others work of the program.
+Status ContentMover::prepare_fetch(PieceId id, std::vector<EventRef>& after,
+                                   std::size_t& own) noexcept {
   Buffer& buffer = core_.buffers[id.buffer];
+  own = after.size();
   try {
     after.reserve(std::max(Page::kMostAfter, after.size() + 1));
     if (!buffer.has_host_content()) return Status::kOk;
     buffer.host.reserve_operations();
     const EventRef& write_back = buffer.pieces[id.index].write_back;
     if (write_back != nullptr) after.push_back(write_back);
+    own = after.size();
     return streams_.resolve(buffer.host, true, after);
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
@@ -193,10 +239,16 @@ Status ContentMover::prepare_fetch(PieceId id, std::vector<EventRef>& after) noe
 
 // Enqueues what gives the page its content; with nothing to copy and nothing to zero it only joins
 // what the page waits for.
-Transferred ContentMover::fill(const Page& page, const Slab& content,
-                               std::vector<EventRef>& after) {
+Transferred ContentMover::fill(const Page& page, const Slab& content, std::vector<EventRef>& after,
+                               std::size_t own) {
   const Bytes zero_to = core_.options.zero_fill ? page.extent : Bytes{};
-  if (content) return core_.transfers.fetch(page.window, content, content.size, zero_to, after);
+  const auto is_over = [](const EventRef& event) { return event->is_known(); };
+  if (content && std::ranges::all_of(std::span(after).subspan(own), is_over)) {
+    return core_.transfers.fetch(page.window, content, content.size, zero_to, after);
+  }
+  if (content) {
+    return core_.transfers.fetch_apart(page.window, content, content.size, zero_to, after);
+  }
   if (core_.options.zero_fill || after.size() > 1) {
     return core_.transfers.fill(page.window, zero_to, after);
   }

@@ -296,12 +296,14 @@ bool EvictionQueue::is_void(const Eviction& eviction) const {
          buffer.pinned_forever || buffer.stays || buffer.last_use > eviction.seq;
 }
 
-// Whether the piece has the slab that it needs to leave, or cannot have any, which the eviction then
-// finds. `refused`: the least size that others have to wait for at this moment.
-bool EvictionQueue::has_slab_in_time(PieceId id, std::optional<Bytes>& refused) {
+// Whether the content of a piece can be written back, if it has to be: there is a slab, or none can
+// be had, which the eviction then finds; and the program does not work on it. `refused`: the least
+// size of which there is no slab at this moment.
+bool EvictionQueue::can_write_back(PieceId id, std::optional<Bytes>& refused) {
   Buffer& buffer = core_.buffers[id.buffer];
-  if (buffer.host.is_mapping) return false;  // another thread is getting it
-  if (!buffer.lacks_slab_for(id.index)) return true;
+  if (buffer.host.is_mapping) return false;  // another thread is getting the slab
+  if (!buffer.is_dirty(id.index)) return true;
+  if (buffer.host.slab) return !mover_.awaits_operations(buffer.host, /*writes_only=*/false);
   const Bytes size{buffer.size.load()};
   if (refused && size >= *refused) return false;
   if (mover_.ensure_slab_to_leave(buffer) != Status::kNotYet) return true;
@@ -331,7 +333,7 @@ std::optional<PieceId> EvictionQueue::take_next() {
           it->events, [](const EventRef& event) { return !event->is_known(); });
       if (waiting != it->events.end()) incomplete = waiting->get();
     } else if (complete.ok() && !is_void(*it)) {
-      waits = !has_slab_in_time(id, refused);
+      waits = !can_write_back(id, refused);
     }
     const bool expired = core_.now() - it->since > core_.options.wait_limit;
     const bool dropped = is_void(*it) || !complete.ok() || (waits && expired);

@@ -82,7 +82,8 @@ class EvictionQueue {
   }
 
   /// A piece of a buffer whose last uses have completed, so that it can be taken out at once; its
-  /// ticket is spent, and it has the slab that it needs, unless there can be none. Drops what is
+  /// ticket is spent. It has the slab that it needs, unless there can be none, and the program does
+  /// not work on that, so that its write-back waits for nothing of the program's. Drops what is
   /// void or has waited too long. Asks the device once about each event that evictions wait for.
   /// Opens the mutex, and takes as long as a slab may take. nullopt: none.
   std::optional<PieceId> take_next() REQUIRES(manager_lock);
@@ -137,7 +138,7 @@ class EvictionQueue {
   void spend_ticket(PieceId id) REQUIRES(manager_lock);
   bool is_void(const Eviction& eviction) const REQUIRES(manager_lock);
   [[nodiscard]] bool holds_its_ticket(const Eviction& eviction) const REQUIRES(manager_lock);
-  bool has_slab_in_time(PieceId id, std::optional<Bytes>& refused) REQUIRES(manager_lock);
+  bool can_write_back(PieceId id, std::optional<Bytes>& refused) REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;

@@ -114,8 +114,7 @@ bool MoverRounds::relieve() noexcept {
 }
 
 // Carries out the first fetch that is still wanted: demands in order, then prefetches. Leaves those
-// for later whose buffers' slabs the program is copying into or out of at this moment: that takes as
-// long as the copy, or what the copy waits for.
+// for later whose slabs the program works on: that takes as long as its work.
 bool MoverRounds::fetch_next() {
   std::size_t busy = 0;
   while (const auto entry = core_.fetches.at(busy)) {
@@ -136,7 +135,12 @@ bool MoverRounds::fetch_next() {
       ++busy;
       continue;
     }
-    if (!mover_.fetch(id, entry->want == Want::kDemand)) return false;
+    const ContentMover::Fetched fetched = mover_.fetch(id, entry->want == Want::kDemand);
+    if (fetched == ContentMover::Fetched::kNoPage) return false;
+    if (fetched == ContentMover::Fetched::kInUse) {
+      ++busy;
+      continue;
+    }
     if (AutoPolicy* const policy = core_.policy.puller()) {
       if (buffer.pieces[id.index].place == Place::kIn) {
         note_under_way(id);

@@ -1,5 +1,6 @@
 #include "residency/transfer_engine.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace superpipe {
@@ -14,32 +15,90 @@ Status TransferEngine::start() {
 }
 
 Status TransferEngine::stop(std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
   Status result = Status::kOk;
-  for (StreamHandle* const stream : {&to_device_, &to_host_, &fill_}) {
-    if (*stream == StreamHandle{}) continue;
-    auto end = events_.record(*stream, 0);
-    Status status = end.ok() ? events_.wait(*end, limit) : end.status();
-    if (status == Status::kOk) status = device_.destroy_stream(*stream);
-    if (status != Status::kOk) result = status;
-    *stream = StreamHandle{};
+  const auto stop_one = [&](StreamHandle& stream) {
+    if (const Status status = stop(stream, deadline); status != Status::kOk) result = status;
+  };
+  for (StreamHandle* const stream : {&to_device_, &to_host_, &fill_}) stop_one(*stream);
+  const std::lock_guard lock(fetching_);
+  for (Apart& one : apart_) {
+    stop_one(one.stream);
+    one.last = nullptr;
   }
   return result;
+}
+
+// Waits for one stream until `deadline`, and destroys it.
+Status TransferEngine::stop(StreamHandle& stream, std::chrono::steady_clock::time_point deadline) {
+  if (stream == StreamHandle{}) return Status::kOk;
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - std::chrono::steady_clock::now());
+  const auto end = events_.record(stream, 0);
+  Status status =
+      end.ok() ? events_.wait(*end, std::max(left, std::chrono::milliseconds{0})) : end.status();
+  if (status == Status::kOk) status = device_.destroy_stream(stream);
+  stream = StreamHandle{};
+  return status;
 }
 
 Transferred TransferEngine::fetch(Address window, const Slab& slab, Bytes size, Bytes zero_to,
                                   std::span<const EventRef> after) {
   // So that fetches are numbered as they are enqueued.
   const std::lock_guard lock(fetching_);
-  const auto done = prepare(to_device_, after);
-  if (!done.ok()) return {done.status(), nullptr, false};
-  const Transfer transfer{window, slab.data, size};
-  Status status = device_.copy_to_device({&transfer, 1}, to_device_);
-  if (status == Status::kOk && zero_to > size) {
-    status = device_.zero(window + size.count(), zero_to - size, to_device_);
-  }
-  Transferred fetched = finish(to_device_, *done, status);
+  Transferred fetched = copy_in(to_device_, window, slab, size, zero_to, after);
   if (fetched.done != nullptr) fetched.done->fetch = ++fetches_;
   return fetched;
+}
+
+Transferred TransferEngine::fetch_apart(Address window, const Slab& slab, Bytes size, Bytes zero_to,
+                                        std::span<const EventRef> after) {
+  {
+    const std::lock_guard lock(fetching_);
+    if (Apart* const apart = idle_apart()) {
+      Transferred fetched = copy_in(apart->stream, window, slab, size, zero_to, after);
+      apart->last = fetched.done;
+      apart->is_lost = fetched.untracked;
+      return fetched;
+    }
+  }
+  return fetch(window, slab, size, zero_to, after);
+}
+
+bool TransferEngine::may_fetch_apart() {
+  const std::lock_guard lock(fetching_);
+  return idle_apart() != nullptr;
+}
+
+// A stream on which no fetch is under way; null: there is none.
+TransferEngine::Apart* TransferEngine::idle_apart() {
+  for (Apart& one : apart_) {
+    if (one.is_lost) continue;
+    if (one.last != nullptr) {
+      const auto complete = events_.is_complete(one.last);
+      if (!complete.ok() || !*complete) continue;
+      one.last = nullptr;
+    }
+    if (one.stream == StreamHandle{}) {
+      const auto created = device_.create_stream();
+      if (!created.ok()) return nullptr;
+      one.stream = *created;
+    }
+    return &one;
+  }
+  return nullptr;
+}
+
+Transferred TransferEngine::copy_in(StreamHandle stream, Address window, const Slab& slab,
+                                    Bytes size, Bytes zero_to, std::span<const EventRef> after) {
+  auto done = prepare(stream, after);
+  if (!done.ok()) return {done.status(), nullptr, false};
+  const Transfer transfer{window, slab.data, size};
+  Status status = device_.copy_to_device({&transfer, 1}, stream);
+  if (status == Status::kOk && zero_to > size) {
+    status = device_.zero(window + size.count(), zero_to - size, stream);
+  }
+  return finish(stream, std::move(*done), status);
 }
 
 Transferred TransferEngine::write_back(Address window, const Slab& slab, Bytes size,

@@ -1,6 +1,9 @@
 // Our own copy streams: what moves content between pages and the host store, and in which order.
 #pragma once
 
+#include <array>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -26,9 +29,13 @@ struct Transferred {
 };
 
 /// One stream per direction (the device has a copy engine for each) and one for filling, so that
-/// new buffers do not queue behind prefetches. Thread-safe; waits on nothing by itself.
+/// new buffers do not queue behind prefetches. What is behind work of the program, which may not
+/// end, gets a stream of its own. Thread-safe; waits on nothing by itself.
 class TransferEngine {
  public:
+  /// So many fetches may be under way apart from the others.
+  static constexpr std::size_t kMostApart = 4;
+
   TransferEngine(DeviceMemory& device, EventPool& events) : device_(device), events_(events) {}
 
   /// Creates the streams. @return kDeviceError; what was created is destroyed by stop().
@@ -40,6 +47,12 @@ class TransferEngine {
   /// from `size` to `zero_to`.
   Transferred fetch(Address window, const Slab& slab, Bytes size, Bytes zero_to,
                     std::span<const EventRef> after);
+  /// The same where `after` comes behind work of the program: no other transfer waits for it. If
+  /// there is no stream for that, behind other fetches after all.
+  Transferred fetch_apart(Address window, const Slab& slab, Bytes size, Bytes zero_to,
+                          std::span<const EventRef> after);
+  /// Whether there is a stream for fetch_apart(). Asks the device whether earlier ones have ended.
+  bool may_fetch_apart();
   /// Copies window[0, size) to the slab once `after` has completed.
   Transferred write_back(Address window, const Slab& slab, Bytes size,
                          std::span<const EventRef> after);
@@ -47,6 +60,17 @@ class TransferEngine {
   Transferred fill(Address window, Bytes size, std::span<const EventRef> after);
 
  private:
+  /// A stream for one fetch at a time.
+  struct Apart {
+    StreamHandle stream{};  ///< created when it is needed first
+    EventRef last;          ///< null: it is idle
+    bool is_lost = false;   ///< nobody knows when its last fetch ends
+  };
+
+  Apart* idle_apart();
+  Transferred copy_in(StreamHandle stream, Address window, const Slab& slab, Bytes size,
+                      Bytes zero_to, std::span<const EventRef> after);
+  Status stop(StreamHandle& stream, std::chrono::steady_clock::time_point deadline);
   Result<EventRef> prepare(StreamHandle stream, std::span<const EventRef> after);
   Transferred finish(StreamHandle stream, EventRef done, Status enqueued);
 
@@ -56,7 +80,8 @@ class TransferEngine {
   StreamHandle to_host_{};
   StreamHandle fill_{};
   std::mutex fetching_;
-  std::uint64_t fetches_ = 0;  ///< that were enqueued; under fetching_
+  std::uint64_t fetches_ = 0;  ///< that were enqueued; under fetching_, as what follows
+  std::array<Apart, kMostApart> apart_;
 };
 
 }  // namespace superpipe

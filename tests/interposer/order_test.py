@@ -18,6 +18,11 @@ class OrderTest(ManagedCase):
         # Most of the copies were the host's own: the buffer they name was not there.
         self.assertLess(run.simgpu["d2h_bytes"], self.without_superpipe("copies").simgpu["d2h_bytes"] / 4)
 
+    def test_nothing_waits_for_a_copy_that_waits_for_the_program(self):
+        run = self.assert_same("behind_a_gate", SUPERPIPE_GPU_MEM="12M")
+        self.assert_moved(run)
+        self.assertNotIn("waited for the gate", run.output)
+
     def test_copies_between_buffers_hold_both_or_neither(self):
         # Room for two buffers; a thread that held one and waited for another would meet one that does the same.
         run = self.assert_same("device_copies", SUPERPIPE_GPU_MEM="8M")

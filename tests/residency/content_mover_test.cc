@@ -28,12 +28,12 @@ class ContentMoverTest : public MovingCoreTest {
   /// Tries to fetch a buffer for a launch that waits for it.
   bool demand(BufferId id) REQUIRES(manager_lock) {
     core_.buffers[id].pieces[0].want = Want::kDemand;
-    return mover_.fetch({id, 0}, true);
+    return mover_.fetch({id, 0}, true) == ContentMover::Fetched::kSettled;
   }
   /// Tries to fetch a buffer that policy wants.
   bool prefetch(BufferId id) REQUIRES(manager_lock) {
     core_.buffers[id].pieces[0].want = Want::kPrefetch;
-    return mover_.fetch({id, 0}, false);
+    return mover_.fetch({id, 0}, false) == ContentMover::Fetched::kSettled;
   }
   /// The program's operation on the host copy of a buffer, which ends with `done`.
   void note(BufferId id, bool writes, EventRef done) REQUIRES(manager_lock) {
@@ -221,6 +221,59 @@ TEST_F(ContentMoverTest, APageAndASlabUnderATransferWithoutAKnownEndServeNobody)
   EXPECT_TRUE(core_.pool->empty());
   EXPECT_TRUE(core_.pool->take_untracked().has_value());
   EXPECT_EQ(core_.ledger.pages(), kGranule);
+}
+
+TEST_F(ContentMoverTest, ADemandBehindAWriteOfTheProgramHoldsUpNoOther) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId written = make_out(1, 7);
+  const BufferId other = make_out(1, 8);
+  note(written, kWrites, blocked_event());
+  ASSERT_TRUE(demand(written));
+  ASSERT_TRUE(demand(other));
+  device_.drain();
+  EXPECT_TRUE(is_complete(core_.buffers[other].pieces[0].ready));
+  EXPECT_EQ(device_value(other), 8);
+  EXPECT_FALSE(is_complete(core_.buffers[written].pieces[0].ready));
+  unblock();
+  EXPECT_EQ(device_value(written), 7);
+}
+
+TEST_F(ContentMoverTest, APrefetchBehindAWriteOfTheProgramIsDropped) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId written = make_out(1, 7);
+  const BufferId read = make_out(1, 8);
+  note(written, kWrites, blocked_event());
+  note(read, kReads, blocked_event());
+  EXPECT_TRUE(prefetch(written));
+  EXPECT_EQ(core_.buffers[written].pieces[0].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[written].pieces[0].want, Want::kNobody);
+  EXPECT_EQ(core_.counters.errors, 0U);
+  EXPECT_TRUE(prefetch(read));
+  EXPECT_EQ(core_.buffers[read].pieces[0].place, Place::kIn) << "to read beside it is no harm";
+  unblock();
+  EXPECT_TRUE(prefetch(written));
+  device_.drain();
+  EXPECT_EQ(device_value(written), 7);
+}
+
+TEST_F(ContentMoverTest, SoManyDemandsWaitForTheProgramAtATimeAndOthersGoOn) {
+  const ManagerLock lock(core_.mutex);
+  std::vector<BufferId> written;
+  for (std::size_t i = 0; i <= TransferEngine::kMostApart; ++i) {
+    written.push_back(make_out(1, 7));
+    note(written.back(), kWrites, blocked_event());
+    core_.want({written.back(), 0}, Want::kDemand);
+  }
+  const BufferId other = make_out(1, 8);
+  core_.want({other, 0}, Want::kDemand);
+  run_rounds();
+  EXPECT_EQ(device_value(other), 8);
+  EXPECT_EQ(core_.buffers[written.back()].pieces[0].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[written.back()].pieces[0].want, Want::kDemand);
+  EXPECT_TRUE(mover_rounds_.is_pending());
+  unblock();
+  run_rounds();
+  EXPECT_EQ(device_value(written.back()), 7);
 }
 
 TEST_F(ContentMoverTest, ABufferGetsOneZeroedSlabOfItsBacking) {

@@ -334,7 +334,7 @@ TEST_F(CopyRoutesTest, AFetchWaitsForAnAsynchronousCopyThatHasEnded) {
   copy_on(blocked_stream(), id, kIn, 9);
   {
     const ManagerLock lock(core_.mutex);
-    ASSERT_TRUE(mover_.fetch({id, 0}, true));
+    ASSERT_EQ(mover_.fetch({id, 0}, true), ContentMover::Fetched::kSettled);
   }
   device_.drain();
   unblock();

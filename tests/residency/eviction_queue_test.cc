@@ -214,6 +214,23 @@ TEST_F(EvictionQueueTest, IsGivenUpAtTheWaitLimit) {
   EXPECT_EQ(core_.buffers[id].pieces[0].evict_ticket, 0U);
 }
 
+// Its write-back would have to come behind that, and other write-backs behind it.
+TEST_F(EvictionQueueTest, DirtyContentWaitsForWhatTheProgramDoesWithTheHostCopy) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId dirty = make_clean(1);
+  const BufferId clean = make_clean(1);
+  core_.buffers[dirty].note_write();
+  for (const BufferId id : {dirty, clean}) {
+    core_.buffers[id].host.operations.push_back(
+        {kNoSlot, StreamHandle{}, false, blocked_event(), ++core_.seq});
+  }
+  EXPECT_EQ(evictions_.request(std::array{dirty, clean}), 2 * kGranule);
+  EXPECT_EQ(evictions_.take_next(), (PieceId{clean, 0}));
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  unblock();
+  EXPECT_EQ(evictions_.take_next(), (PieceId{dirty, 0}));
+}
+
 /// Host memory for two pages, both of them in a slab that was given back and is in use.
 class ShortOfSlabsTest : public EvictionQueueTest {
  protected:

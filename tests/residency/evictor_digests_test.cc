@@ -399,7 +399,7 @@ TEST_F(DigestingEvictorTest, AWantedPieceIsMappedAgainHoweverLateItsDigestIs) {
   EXPECT_FALSE(core_.pool->expects(kGranule));
   pass(2 * Evictor::kPatience);
   EXPECT_FALSE(evictor_.settle_digests());
-  ASSERT_TRUE(mover_.fetch({id, 0}, true));
+  ASSERT_EQ(mover_.fetch({id, 0}, true), ContentMover::Fetched::kSettled);
   EXPECT_EQ(core_.counters.write_backs, 1U);
   EXPECT_EQ(device_value(id), 8);
   device_.hold_digests(false);

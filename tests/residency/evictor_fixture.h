@@ -16,7 +16,7 @@ class EvictorTest : public MovingCoreTest {
   /// Fetches a buffer for a launch that waits for it.
   bool demand(BufferId id) REQUIRES(manager_lock) {
     core_.buffers[id].pieces[0].want = Want::kDemand;
-    return mover_.fetch({id, 0}, true);
+    return mover_.fetch({id, 0}, true) == ContentMover::Fetched::kSettled;
   }
   /// The program reads the host copy of a buffer, until `done`.
   void note_read(BufferId id, EventRef done) REQUIRES(manager_lock) {

@@ -86,7 +86,7 @@ class PiecesTest : public UsingCoreTest {
   /// Fetches a piece for a launch that waits for it.
   bool fetch(PieceId id) REQUIRES(manager_lock) {
     core_.buffers[id.buffer].pieces[id.index].want = Want::kDemand;
-    return mover_.fetch(id, true);
+    return mover_.fetch(id, true) == ContentMover::Fetched::kSettled;
   }
   /// Takes pieces out, and lets their write-backs end if they can.
   void take_out(BufferId id, const std::vector<std::uint32_t>& pieces) EXCLUDES(manager_lock) {

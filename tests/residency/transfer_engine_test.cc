@@ -79,6 +79,48 @@ class TransferEngineTest : public ::testing::Test {
   Slab slab_;
 };
 
+TEST_F(TransferEngineTest, NothingWaitsForAFetchApart) {
+  std::vector<EventRef> apart;
+  for (std::size_t i = 0; i < TransferEngine::kMostApart; ++i) {
+    EXPECT_TRUE(engine_.may_fetch_apart());
+    const EventRef after = blocked_event();
+    const auto fetched = engine_.fetch_apart(window_, slab_, kSize, Bytes{}, {&after, 1});
+    ASSERT_EQ(fetched.status, Status::kOk);
+    EXPECT_EQ(fetched.done->fetch, 0U) << "it ends in no order with others";
+    apart.push_back(fetched.done);
+  }
+  EXPECT_FALSE(engine_.may_fetch_apart());
+  fill_slab(7);
+  const auto fetched = engine_.fetch(window_, slab_, kSize, Bytes{}, {});
+  ASSERT_EQ(fetched.status, Status::kOk);
+  device_.drain();
+  EXPECT_TRUE(is_complete(fetched.done));
+  EXPECT_EQ(page(), 7);
+  for (const EventRef& done : apart) EXPECT_FALSE(is_complete(done));
+  fill_slab(8);
+  device_.release_host_functions();
+  device_.drain();
+  EXPECT_EQ(page(), 8);
+  EXPECT_TRUE(engine_.may_fetch_apart());
+}
+
+TEST_F(TransferEngineTest, AStreamWhoseFetchHasNoKnownEndServesNoOther) {
+  device_.fail(Call::kRecord, 1, Status::kDeviceError);
+  EXPECT_TRUE(engine_.fetch_apart(window_, slab_, kSize, Bytes{}, {}).untracked);
+  const int created = device_.calls(Call::kCreateStream);
+  EXPECT_EQ(engine_.fetch_apart(window_, slab_, kSize, Bytes{}, {}).status, Status::kOk);
+  EXPECT_EQ(device_.calls(Call::kCreateStream), created + 1);
+}
+
+TEST_F(TransferEngineTest, WithoutAStreamOfItsOwnAFetchGoesWithTheOthers) {
+  device_.fail(Call::kCreateStream, 1, Status::kDeviceError);
+  fill_slab(7);
+  const auto fetched = engine_.fetch_apart(window_, slab_, kSize, Bytes{}, {});
+  ASSERT_EQ(fetched.status, Status::kOk);
+  device_.drain();
+  EXPECT_EQ(page(), 7);
+}
+
 TEST_F(TransferEngineTest, FetchesOnlyAfterWhatItWasToldToWaitFor) {
   fill_page(1);
   fill_slab(5);

@@ -234,6 +234,31 @@ class Copies {
   float* pinned_ = nullptr;
 };
 
+/// A copy to an evicted buffer, and a launch that uses it, come behind a gate, which is opened only
+/// when launches on another stream have ended. Those need other buffers.
+void behind_a_gate() {
+  EvictedBuffer evicted(8 << 20);
+  const auto weights = load_layers(3);
+  const CUdeviceptr state = allocate();
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  for (const CUdeviceptr weight : weights) accumulate(state, weight, 1);
+  void* pinned = nullptr;
+  CHECK(cuMemHostAlloc(&pinned, kBytes, 0));
+  std::memcpy(pinned, content(10).data(), kBytes);
+  const CUstream gated = make_stream(CU_STREAM_NON_BLOCKING);
+  const CUstream other = make_stream(CU_STREAM_NON_BLOCKING);
+  const CUdeviceptr buffer = evicted.get();
+  Gate gate(gated, [] {});
+  CHECK(cuMemcpyHtoDAsync(buffer, pinned, kBytes, gated));
+  accumulate(buffer, buffer, 1, gated);
+  for (const CUdeviceptr weight : weights) accumulate(state, weight, 0.5f, other);
+  CHECK(cuStreamSynchronize(other));
+  gate.open();
+  CHECK(cuCtxSynchronize());
+  print_buffer("behind the gate", buffer);
+  print_buffer("beside it", state);
+}
+
 /// Three threads that copy between buffers, of which two fit: forwards, backwards, and elsewhere.
 ///
 /// When they start, both destinations are there and in use, and no source is: who took what is
@@ -400,6 +425,8 @@ int main(int count, char** arguments) {
   programs::use_primary_context(arguments[2]);
   if (scenario == "copies") {
     Copies().run();
+  } else if (scenario == "behind_a_gate") {
+    behind_a_gate();
   } else if (scenario == "device_copies") {
     device_copies();
   } else if (scenario == "late_pointers") {
