@@ -1,6 +1,7 @@
 // Short times, counted so that their quantiles can be told afterwards.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -11,18 +12,19 @@
 namespace superpipe {
 
 /// A histogram of times from 0 to kRange, whose buckets are an eighth of a power of two wide: a
-/// quantile is at most an eighth above the true one.
+/// quantile is at most an eighth above the true one. Longer times count as just below kRange.
 ///
 /// Thread-safe and lock-free; a quantile taken while others add sees some of their samples.
 class LatencyHistogram {
  public:
-  /// The first time that is too long to be counted.
+  /// The first time that is too long to be told from longer ones.
   static constexpr std::chrono::nanoseconds kRange{1 << 18};
 
-  /// Counts one sample; leaves out one that is negative or not below kRange.
+  /// Counts one sample; leaves out one that is negative.
   void add(std::chrono::nanoseconds time) noexcept {
-    if (time.count() < 0 || time >= kRange) return;
-    buckets_[bucket_of(static_cast<std::uint64_t>(time.count()))].fetch_add(
+    if (time.count() < 0) return;
+    const auto counted = std::min(time, kRange - std::chrono::nanoseconds{1});
+    buckets_[bucket_of(static_cast<std::uint64_t>(counted.count()))].fetch_add(
         1, std::memory_order_relaxed);
   }
 

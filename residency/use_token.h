@@ -30,6 +30,8 @@ class UseToken {
     if (count_ > kInline) return more_;
     return {inline_.data(), count_};
   }
+  /// Whether the operation waited until buffers were in place; valid until end_use().
+  [[nodiscard]] bool has_waited() const { return count_ > 0 && waited_; }
   /// Of a launch: its number among those that were announced, from 1.
   [[nodiscard]] std::uint64_t launch() const { return launch_; }
 
@@ -41,6 +43,7 @@ class UseToken {
   bool host_route_;    // see is_host_route()
   bool writes_;
   bool synchronous_;
+  bool waited_;           // see has_waited()
   std::uint64_t launch_;  // see launch()
   std::array<BufferId, kInline> inline_;
   std::vector<BufferId> more_;  // all of them, if they are more than kInline

@@ -126,6 +126,7 @@ void UseTracker::prepare(Use& use, UseToken& token) {
   token.count_ = 0;
   token.slot_ = use.slot;
   token.host_route_ = false;
+  token.waited_ = false;
   token.writes_ = use.writes;
 }
 
@@ -235,6 +236,7 @@ Status UseTracker::begin_hold(std::span<const std::uint64_t> words, UseToken& to
   if (!names_arena(words)) return Status::kOk;
   token.slot_ = kNoSlot;
   token.host_route_ = false;
+  token.waited_ = false;
   token.writes_ = false;
   Use use;
   use.words = words;
@@ -260,6 +262,7 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
   Turn turn(core_);
   if (decision.fetch_before_launch || core_.limit_lowered ||
       std::any_of(named.begin(), named.end(), is_not_in)) {
+    token.waited_ = true;
     if (!turn.take(core_.now() + core_.options.wait_limit)) {
       token.count_ = 0;
       core_.flush_warnings();

@@ -66,8 +66,9 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
     result = call();
   }
   const auto submitted = sampled ? Clock::now() : Clock::time_point();
+  const bool counts = sampled && !token.has_waited();
   managed.residency().end_use(token, stream, result == CUDA_SUCCESS);
-  if (sampled) [[unlikely]] {
+  if (counts) [[unlikely]] {
     managed.overhead().add((submitting - start) + (Clock::now() - submitted));
   }
   return result;

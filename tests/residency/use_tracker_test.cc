@@ -70,6 +70,19 @@ class UseTrackerTest : public UsingCoreTest {
   const StreamHandle stream_ = device_.program_stream();
 };
 
+TEST_F(UseTrackerTest, TellsWhetherALaunchWaited) {
+  const BufferId id = out(1);
+  for (const bool waits : {true, false}) {
+    UseToken token;
+    ASSERT_EQ(begin_launch({id}, stream_, token), Status::kOk);
+    EXPECT_EQ(token.has_waited(), waits);
+    uses_.end_use(token, stream_, true);
+  }
+  UseToken token;
+  ASSERT_EQ(uses_.begin_launch(KernelId{7}, {}, stream_, token), Status::kOk);
+  EXPECT_FALSE(token.has_waited()) << "it names nothing";
+}
+
 TEST_F(UseTrackerTest, ALaunchPinsWhatIsInPlaceOnceAndAsksTheDeviceForNothingMore) {
   const BufferId id = dirty(1);
   const BufferId other = clean(1);

@@ -83,6 +83,26 @@ TEST_F(LaunchHooksTest, EndsTheUseOfALaunchThatTheDriverRefused) {
   EXPECT_EQ(hook::cuMemFree_v2(buffer_), CUDA_ERROR_INVALID_VALUE);
 }
 
+class WaitingLaunchTest : public testing::BudgetFixture {
+ protected:
+  static constexpr std::size_t kLarge = 40 << 20;  // one fits the budget, and not two
+
+  /// So many launches that one of them is sampled. @return the longest overhead of all so far.
+  static double overhead_of(CUdeviceptr first, CUdeviceptr second) {
+    for (unsigned i = 0; i < LaunchOverheadMeter::kOneIn; ++i) {
+      EXPECT_EQ(launch(testing::null_kernel(1), i % 2 == 0 ? first : second, 0), CUDA_SUCCESS);
+    }
+    return ContextRegistry::managed()->overhead().quantile(1.0);
+  }
+};
+
+TEST_F(WaitingLaunchTest, TheirWaitsAreNoOverhead) {
+  const CUdeviceptr first = allocate(kLarge);
+  const CUdeviceptr second = allocate(kLarge);
+  EXPECT_EQ(overhead_of(first, second), 0);
+  EXPECT_GT(overhead_of(first, first), 0);
+}
+
 TEST(HookScope, PassesThroughWhenNestedOrDisabled) {
   hooks_disabled = false;
   {
