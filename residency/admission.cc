@@ -200,7 +200,10 @@ Status Admission::wait(Bytes needed, Attempt& attempt) {
       attempt.over_limit ? attempt.deadline + core_.options.wait_limit : attempt.deadline;
   if (core_.wait_change(deadline)) return Status::kOk;
   if (core_.stopped || core_.abandoned) return Status::kDeviceError;
-  if (attempt.over_limit) return Status::kTimedOut;
+  if (attempt.over_limit) {
+    core_.warn_gave_up("for buffers of one operation to get in place");
+    return Status::kTimedOut;
+  }
   attempt.over_limit = true;
   warn_expired(needed);
   return Status::kOk;

@@ -299,7 +299,11 @@ Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) t
     // The worker shall not begin to move more of it.
     take_back_wants(*id);
     evictions_.revoke(*id);
-    if (!core_.wait_change(deadline)) return Status::kTimedOut;
+    if (!core_.wait_change(deadline)) {
+      core_.warn_gave_up("for another thread to be done with a buffer that is freed");
+      core_.flush_warnings();
+      return Status::kTimedOut;
+    }
   }
 } catch (const std::bad_alloc&) {
   return Status::kOutOfHostMemory;

@@ -79,7 +79,11 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
       if (in) core_.policy.on_host_write(id);
       return CopyRoute{on_host ? buffer.host.slab.data + offset : nullptr, end - Bytes{offset}};
     }
-    if (!core_.wait_change(deadline)) return Status::kTimedOut;
+    if (!core_.wait_change(deadline)) {
+      core_.warn_gave_up("for a buffer to stop moving, so that it can be copied");
+      core_.flush_warnings();
+      return Status::kTimedOut;
+    }
   }
 } catch (const std::bad_alloc&) {
   token.count_ = 0;
@@ -138,6 +142,7 @@ Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
   while (copy.is_mapping && status == Status::kOk) {
     if (!core_.wait_change(deadline)) status = Status::kTimedOut;
   }
+  if (status == Status::kTimedOut) core_.warn_gave_up("for another thread to pin host memory");
   if (status == Status::kOk && !copy.slab) {
     status = mover_.ensure_slab(buffer, core_.options.zero_fill, HostStore::User::kProgram);
     if (status != Status::kOk && status != Status::kNotYet) ++core_.counters.errors;

@@ -359,6 +359,14 @@ void ResidencyCore::forget_buffer(BufferId id) noexcept {
   buffers.destroy(id);
 }
 
+void ResidencyCore::warn_gave_up(const char* awaited) noexcept {
+  if (stopped || abandoned) return;
+  warnings.once(awaited, [&] {
+    return "gave up waiting after " + std::to_string(options.wait_limit.count()) + " ms " +
+           awaited + " (does a stream wait for the program?)";
+  });
+}
+
 void ResidencyCore::flush_warnings() noexcept {
   if (warnings.empty()) return;
   const auto waiting = warnings.take();

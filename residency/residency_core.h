@@ -189,6 +189,9 @@ struct ResidencyCore {
   /// Gives the address range and the id of a buffer back. REQUIRES: not mapped, no page.
   void forget_buffer(BufferId id) noexcept REQUIRES(manager_lock);
 
+  /// Tells the user that a wait has come to the wait limit (I7); once for each `awaited`, which
+  /// says for what. Not where it ended because the manager does.
+  void warn_gave_up(const char* awaited) noexcept REQUIRES(manager_lock);
   /// Writes the queued warnings to the log. Opens the mutex.
   void flush_warnings() noexcept REQUIRES(manager_lock);
 

@@ -265,6 +265,7 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
     token.waited_ = true;
     if (!turn.take(core_.now() + core_.options.wait_limit)) {
       token.count_ = 0;
+      core_.warn_gave_up("for another operation that needs room on the device to get it");
       core_.flush_warnings();
       return Status::kTimedOut;
     }
@@ -335,6 +336,7 @@ Status UseTracker::order_behind_fetches(std::span<const BufferId> buffers, const
   }
   if (status != Status::kOk) {
     ++core_.counters.errors;
+    if (status == Status::kTimedOut) core_.warn_gave_up("for content to arrive on the device");
     return status;
   }
   for (const BufferId id : buffers) note_ordered(core_.buffers[id], use.slot, arrivals);

@@ -192,6 +192,7 @@ TEST_F(BufferLifetimesTest, AFreeWaitsNoLongerThanTheWaitLimit) {
   core_.buffers[id_of(address)].pins = 1;
   EXPECT_EQ(lifetimes_.free(address, std::nullopt), Status::kTimedOut);
   EXPECT_TRUE(is_live(address));
+  EXPECT_TRUE(told_of_giving_up("for another thread to be done with a buffer"));
 }
 
 TEST_F(BufferLifetimesTest, AFreedBufferIsNeitherEvictedNorFetched) {

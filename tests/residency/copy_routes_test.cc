@@ -263,6 +263,7 @@ TEST_F(CopyRoutesTest, WaitsForAMovingBufferNoLongerThanTheWaitLimit) {
   EXPECT_EQ(copy_now(id, kOut), Status::kTimedOut);
   EXPECT_GE(core_.now() - begun, core_.options.wait_limit);
   EXPECT_LT(core_.now() - begun, 2 * core_.options.wait_limit);
+  EXPECT_TRUE(told_of_giving_up("for a buffer to stop moving"));
   expect_unpinned(id);
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -204,6 +205,13 @@ class CoreTest : public ::testing::Test {
       if (rounds_.rounds == number) change();
       return rest();
     };
+  }
+
+  /// Whether the user was told that a wait was given up, and for what.
+  [[nodiscard]] bool told_of_giving_up(const std::string& awaited) const {
+    return std::any_of(told_.begin(), told_.end(), [&awaited](const std::string& warning) {
+      return warning.find("gave up waiting after 400 ms " + awaited) != std::string::npos;
+    });
   }
 
   /// Advances the clock by at least `time`.

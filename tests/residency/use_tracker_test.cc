@@ -288,6 +288,7 @@ TEST_F(UseTrackerTest, WithoutATurnItTimesOutUnlessAllIsInPlace) {
   }
   UseToken token;
   EXPECT_EQ(begin_launch({in, id}, stream_, token), Status::kTimedOut);
+  EXPECT_TRUE(told_of_giving_up("for another operation that needs room"));
   EXPECT_TRUE(token.empty());
   expect_untouched(in);
   expect_untouched(id);
@@ -314,6 +315,7 @@ TEST_F(UseTrackerTest, ACapturedLaunchWaitsForContentNoLongerThanTheWaitLimit) {
   device_.set_capturing(stream_, true);
   UseToken token;
   EXPECT_EQ(begin_launch({id}, stream_, token), Status::kTimedOut);
+  EXPECT_TRUE(told_of_giving_up("for content to arrive"));
   EXPECT_TRUE(token.empty());
   expect_untouched(id);
 }
