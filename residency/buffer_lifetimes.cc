@@ -267,18 +267,18 @@ std::optional<BufferId> BufferLifetimes::find_base(Address base) const {
   return BufferId{index};
 }
 
-Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) try {
+Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) noexcept {
   const ManagerLock lock(core_.mutex);
   if (!find_base(base)) return Status::kInvalidValue;
   EventRef freed;
-  Slot slot = 0;
+  Slot slot = kNoSlot;
   if (stream) {
-    slot = streams_.slot_of(*stream);
+    slot = slot_of_free(*stream);
     const std::uint64_t seq = core_.seq;
     Result<EventRef> event = Status::kDeviceError;
     {
       const Unlocked unlocked(core_.mutex);
-      event = core_.events.record(*stream, seq);
+      event = core_.events.record_now(*stream, seq);
     }
     if (!event.ok()) {
       ++core_.counters.errors;
@@ -305,8 +305,15 @@ Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) t
       return Status::kTimedOut;
     }
   }
-} catch (const std::bad_alloc&) {
-  return Status::kOutOfHostMemory;
+}
+
+// Without host memory for a slot, no allocation reuses the buffer before the free has completed.
+Slot BufferLifetimes::slot_of_free(StreamHandle stream) noexcept {
+  try {
+    return streams_.slot_of(stream);
+  } catch (const std::bad_alloc&) {
+    return kNoSlot;
+  }
 }
 
 void BufferLifetimes::take_back_wants(BufferId id) noexcept {
@@ -314,22 +321,28 @@ void BufferLifetimes::take_back_wants(BufferId id) noexcept {
   core_.tell_whereabouts(id);
 }
 
-// Ends the buffer's life: it goes into the cache if it has pages in place, else it is forgotten.
-// Throws std::bad_alloc, with nothing changed.
-void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) {
-  Buffer& buffer = core_.buffers[id];
-  // What the slab's next owner has to wait for, as far as it is known.
-  std::vector<EventRef> after;
-  bool known = !buffer.is_untracked();
-  if (buffer.host.slab) {
+// Appends what the slab of a buffer that is freed in the order of `freed` waits for before it has
+// another owner. @return false: that is not known, or there is no host memory to tell it.
+bool BufferLifetimes::append_ends_on_slab(const Buffer& buffer, const EventRef& freed,
+                                          std::vector<EventRef>& after) noexcept {
+  try {
     after.reserve(1 + 2 * buffer.pieces.size() + buffer.host.operations.size());
-    for (const Piece& piece : buffer.pieces) {
-      for (const EventRef& event : {piece.ready, piece.write_back}) {
-        if (event != nullptr) after.push_back(event);
-      }
-    }
-    known = buffer.host.append_ends(freed, after) && known;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
+  for (const Piece& piece : buffer.pieces) {
+    for (const EventRef& event : {piece.ready, piece.write_back}) {
+      if (event != nullptr) after.push_back(event);
+    }
+  }
+  return buffer.host.append_ends(freed, after) && !buffer.is_untracked();
+}
+
+// Ends the buffer's life: it goes into the cache if it has pages in place, else it is forgotten.
+void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept {
+  Buffer& buffer = core_.buffers[id];
+  std::vector<EventRef> after;
+  const bool known = buffer.host.slab && append_ends_on_slab(buffer, freed, after);
   core_.arena->set_owner(buffer.base.load(), buffer.footprint, Arena::kNobody);
   evictions_.revoke(id);
   if (core_.asks_policy) core_.policy.on_free(id);

@@ -23,7 +23,7 @@ class BufferLifetimes {
       : core_(core), streams_(streams), pages_(pages), mover_(mover), evictions_(evictions) {}
 
   Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream) EXCLUDES(manager_lock);
-  Status free(Address base, std::optional<StreamHandle> stream) EXCLUDES(manager_lock);
+  Status free(Address base, std::optional<StreamHandle> stream) noexcept EXCLUDES(manager_lock);
 
  private:
   /// A cached buffer, as it was when it was seen: the id may have come to name another since.
@@ -47,7 +47,10 @@ class BufferLifetimes {
   void begin_life(BufferId id, Bytes size, const HostBacking::Share& share) REQUIRES(manager_lock);
   std::optional<BufferId> find_base(Address base) const REQUIRES(manager_lock);
   void take_back_wants(BufferId id) noexcept REQUIRES(manager_lock);
-  void end_life(BufferId id, EventRef freed, Slot slot) REQUIRES(manager_lock);
+  Slot slot_of_free(StreamHandle stream) noexcept REQUIRES(manager_lock);
+  static bool append_ends_on_slab(const Buffer& buffer, const EventRef& freed,
+                                  std::vector<EventRef>& after) noexcept REQUIRES(manager_lock);
+  void end_life(BufferId id, EventRef freed, Slot slot) noexcept REQUIRES(manager_lock);
   void put_away(BufferId id) noexcept REQUIRES(manager_lock);
 
   ResidencyCore& core_;

@@ -52,7 +52,7 @@ class ResidencyManager {
   /// Frees the buffer at `base`. REQUIRES: all work that names it has completed (the hook has
   /// synchronised, as cuMemFree does). @return kInvalidValue if no live buffer starts there.
   Status free(Address base);
-  /// Frees in the order of `stream`; does not wait.
+  /// Frees in the order of `stream`; waits for none of its work. Frees need no host memory.
   Status free_async(Address base, StreamHandle stream);
 
   /// Makes every live buffer that `words` name resident and its content ordered before what is next

@@ -9,7 +9,7 @@ namespace superpipe {
 /// What kind of call answers: the driver documents different codes for each.
 enum class CallKind {
   kAllocation,  ///< may return CUDA_ERROR_OUT_OF_MEMORY
-  kSubmission,  ///< launches, copies, memsets: those document it not, but "error codes from
+  kSubmission,  ///< launches, copies, memsets, frees: those document it not, but "error codes from
                 ///< previous, asynchronous launches"
 };
 

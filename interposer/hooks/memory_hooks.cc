@@ -107,7 +107,7 @@ CUresult free_managed(ManagedContext& managed, CUdeviceptr dptr, std::optional<S
   const auto allocation = memory_pools().take(dptr);
   const Status status = trace_free(managed, dptr, stream, Status::kOk, free);
   if (status != Status::kOk && allocation) memory_pools().on_allocate(dptr, *allocation);
-  return managed.failure(status, CallKind::kAllocation);
+  return managed.failure(status, CallKind::kSubmission);
 }
 
 /// Frees in a process whose memory superpipe leaves to the driver.

@@ -89,6 +89,24 @@ TEST_P(AllocationFailure, LosesNothingWhenMemoryStaysAwayForAWhile) {
 INSTANTIATE_TEST_SUITE_P(Programs, AllocationFailure, ::testing::ValuesIn(settings()),
                          [](const auto& setting) { return setting.param.name; });
 
+using FreeAllocationFailure = ManagerTest;
+
+// The driver documents no such error of a free, and a program could do nothing about it.
+TEST_F(FreeAllocationFailure, AFreeNeedsNoHostMemory) {
+  make(budget_of(2));
+  const Address kept = load(2, 5);
+  for (int i = 0; i < 40; ++i) ASSERT_EQ(manager_->free_async(load(1, i), stream_), Status::kOk);
+  for (std::uint64_t first = 1; first <= 8; ++first) {
+    const Address out = load(1, 1);
+    AllocationFaults::mine() = {0, first, 1000, 1};
+    const Status status = manager_->free_async(out, stream_);
+    AllocationFaults::mine() = {};
+    EXPECT_EQ(status, Status::kOk) << "allocation " << first;
+  }
+  device_->drain();
+  EXPECT_EQ(copy_out(kept, 2 * kPage), 5);
+}
+
 using WorkerAllocationFailure = ManagerTest;
 
 TEST_F(WorkerAllocationFailure, IsSurvivedByTheWorkersThread) {

@@ -103,6 +103,11 @@ TEST_F(MemoryHooksTest, AnswersWithTheErrorThatAKernelLeftBehind) {
   EXPECT_EQ(hook::cuMemFreeAsync(buffer_, nullptr), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+TEST_F(MemoryHooksTest, AFreeIsNeverOutOfMemory) {
+  driver().cuEventRecord = [](CUevent, CUstream) { return CUDA_ERROR_UNKNOWN; };
+  EXPECT_EQ(hook::cuMemFreeAsync(buffer_, nullptr), CUDA_ERROR_LAUNCH_FAILED);
+}
+
 TEST_F(MemoryHooksTest, AnswersWhatTheDriverSaysOfAFree) {
   driver().cuMemFree_v2 = [](CUdeviceptr) { return CUDA_ERROR_INVALID_CONTEXT; };
   EXPECT_EQ(hook::cuMemFree_v2(kDriverAddress), CUDA_ERROR_INVALID_CONTEXT);
