@@ -12,8 +12,10 @@ Slot StreamMarker::slot_of(StreamHandle stream) {
   return slot != StreamTable::kShared ? slot : reuse_slot(stream);
 }
 
-// All slots are taken: asks whether destroyed streams have come to their end.
+// All slots are taken: asks whether destroyed streams, and those of threads that have ended, have
+// come to their end.
 Slot StreamMarker::reuse_slot(StreamHandle stream) {
+  core_.streams.retire_ended();
   std::vector<EventRef> ends;
   for (Slot i = 0; i < StreamTable::kShared; ++i) {
     const auto& entry = core_.streams.entry(i);

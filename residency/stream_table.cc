@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
+#include <new>
 #include <utility>
 
 namespace superpipe {
@@ -13,6 +15,42 @@ std::uint64_t this_thread_number() {
 }
 
 namespace {
+
+/// Tells when its thread ends. What the thread does after that, as it destroys other things of its
+/// own, is not told from what a thread does that never ends.
+class ThreadEnd {
+ public:
+  ThreadEnd() {
+    try {
+      flag_ = std::make_shared<std::atomic<bool>>(false);
+    } catch (const std::bad_alloc&) {
+      // Then nobody is told.
+    }
+  }
+  ~ThreadEnd() {
+    if (flag_ != nullptr) flag_->store(true, std::memory_order_release);
+    has_passed_ = true;
+  }
+  ThreadEnd(const ThreadEnd&) = delete;
+  ThreadEnd& operator=(const ThreadEnd&) = delete;
+
+  /// Of the calling thread; null if it is about to end, or could not be watched.
+  static std::shared_ptr<const std::atomic<bool>> of_this_thread() {
+    if (has_passed_) return nullptr;
+    thread_local const ThreadEnd end;
+    return end.flag_;
+  }
+
+ private:
+  static constinit thread_local bool has_passed_;
+  std::shared_ptr<std::atomic<bool>> flag_;
+};
+
+constinit thread_local bool ThreadEnd::has_passed_ = false;
+
+bool has_ended(const StreamTable::Entry& entry) {
+  return entry.has_ended != nullptr && entry.has_ended->load(std::memory_order_acquire);
+}
 
 std::uint64_t thread_of(StreamHandle stream) {
   return stream == kPerThreadStream ? this_thread_number() : 0;
@@ -38,6 +76,7 @@ Slot StreamTable::slot_of(StreamHandle stream) {
   entries_[unused] = Entry{};
   entries_[unused].stream = stream;
   entries_[unused].thread = thread_of(stream);
+  if (stream == kPerThreadStream) entries_[unused].has_ended = ThreadEnd::of_this_thread();
   entries_[unused].used = true;
   return unused;
 }
@@ -46,7 +85,9 @@ std::optional<Slot> StreamTable::find(StreamHandle stream) const {
   const std::uint64_t thread = thread_of(stream);
   for (Slot i = 0; i < end_; ++i) {
     const Entry& entry = entries_[i];
-    if (entry.used && !entry.retired && entry.stream == stream && entry.thread == thread) return i;
+    if (!entry.used || entry.retired || entry.stream != stream || entry.thread != thread) continue;
+    // What a thread does at its very end has another slot than what it did before.
+    if (thread == 0 || !has_ended(entry)) return i;
   }
   return std::nullopt;
 }
@@ -118,6 +159,12 @@ bool StreamTable::covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& e
 void StreamTable::note_event(Slot slot, EventRef event) noexcept {
   Entry& entry = entries_[slot];
   if (entry.latest == nullptr || entry.latest->seq < event->seq) entry.latest = std::move(event);
+}
+
+void StreamTable::retire_ended() noexcept {
+  for (Slot i = 0; i < end_; ++i) {
+    if (entries_[i].used && has_ended(entries_[i])) entries_[i].retired = true;
+  }
 }
 
 std::uint64_t StreamTable::recycle() {

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -33,8 +35,10 @@ class StreamTable {
   struct Entry {
     StreamHandle stream{};
     std::uint64_t thread = 0;  ///< for kPerThreadStream: whose; else 0
+    /// Set once that thread has ended; null for other streams, or if nobody will tell.
+    std::shared_ptr<const std::atomic<bool>> has_ended;
     bool used = false;
-    bool retired = false;        ///< destroyed by the program; waits for its last uses
+    bool retired = false;        ///< destroyed, or its thread has ended; waits for its last uses
     std::uint64_t last_use = 0;  ///< sequence of the last use submitted to it
     EventRef latest;             ///< covers uses up to latest->seq
     /// Each moves `completed` on once it has completed; the earliest first, kMostAwaited at most.
@@ -103,7 +107,10 @@ class StreamTable {
   /// recycled when its last uses have completed.
   void retire(Slot slot) { entries_[slot].retired = true; }
 
-  /// Slots of destroyed streams whose uses have completed, now free; the caller must clear their
+  /// Retires the per-thread streams of threads that have ended: nobody submits to them any more.
+  void retire_ended() noexcept;
+
+  /// Slots of retired streams whose uses have completed, now free; the caller must clear their
   /// bits in all masks before it calls slot_of() again.
   std::uint64_t recycle();
 

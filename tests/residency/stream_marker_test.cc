@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
 #include <vector>
 
 #include "tests/residency/core_fixture.h"
@@ -48,6 +49,15 @@ TEST_F(StreamMarkerTest, MarksWhatWasSubmittedSoFar) {
   // A use from now on lies behind the event.
   use(id, stream);
   EXPECT_TRUE(covering(id, slot).empty());
+}
+
+TEST_F(StreamMarkerTest, SlotsOfThreadsThatHaveEndedServeOthers) {
+  for (int i = 0; i < 3 * StreamTable::kShared; ++i) {
+    std::thread([this, i] {
+      const ManagerLock lock(core_.mutex);
+      EXPECT_NE(marker_.slot_of(kPerThreadStream), StreamTable::kShared) << "thread " << i;
+    }).join();
+  }
 }
 
 TEST_F(StreamMarkerTest, MarksOnlyTheStreamsThatItIsGiven) {

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -43,6 +45,50 @@ TEST_F(StreamTableTest, GivesEachStreamASlotAndTheRestTheSharedOne) {
   EXPECT_FALSE(slots.contains(StreamTable::kShared));
   EXPECT_EQ(table_.slot_of(StreamHandle{999}), StreamTable::kShared);
   EXPECT_EQ(table_.slot_of(StreamHandle{100}), 0);
+}
+
+/// In the order in which a thread makes them, the last one is destroyed first.
+class AtTheVeryEnd {
+ public:
+  explicit AtTheVeryEnd(std::function<void()> what) : what_(std::move(what)) {}
+  ~AtTheVeryEnd() { what_(); }
+  AtTheVeryEnd(const AtTheVeryEnd&) = delete;
+  AtTheVeryEnd& operator=(const AtTheVeryEnd&) = delete;
+
+ private:
+  std::function<void()> what_;
+};
+
+TEST_F(StreamTableTest, ThePerThreadStreamOfAThreadThatHasEndedIsRetired) {
+  const Slot mine = table_.slot_of(kPerThreadStream);
+  Slot ended = 0;
+  std::thread([&] {
+    ended = table_.slot_of(kPerThreadStream);
+    EXPECT_EQ(table_.slot_of(kPerThreadStream), ended);
+    table_.note_use(ended, kPerThreadStream, 1, nullptr);
+  }).join();
+  EXPECT_EQ(table_.recycle(), 0U) << "it is not looked for threads each time";
+  table_.retire_ended();
+  EXPECT_FALSE(table_.entry(mine).retired);
+  EXPECT_TRUE(table_.entry(ended).retired);
+  EXPECT_EQ(table_.recycle(), 0U) << "its last use has no event";
+  table_.note_event(ended, event(1));
+  EXPECT_TRUE(*events_.is_complete(table_.entry(ended).latest));
+  EXPECT_EQ(table_.recycle(), std::uint64_t{1} << ended);
+  EXPECT_EQ(table_.slot_of(StreamHandle{100}), ended);
+}
+
+TEST_F(StreamTableTest, WhatAThreadDoesAtItsVeryEndHasASlotThatStays) {
+  Slot before = 0;
+  Slot at_end = 0;
+  std::thread([&] {
+    thread_local const AtTheVeryEnd last([&] { at_end = table_.slot_of(kPerThreadStream); });
+    before = table_.slot_of(kPerThreadStream);
+  }).join();
+  EXPECT_NE(at_end, before);
+  table_.retire_ended();
+  EXPECT_TRUE(table_.entry(before).retired);
+  EXPECT_FALSE(table_.entry(at_end).retired);
 }
 
 TEST_F(StreamTableTest, KnowsWhichUsesAnEventCovers) {
