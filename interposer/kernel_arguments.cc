@@ -170,9 +170,10 @@ const KernelLayout* KernelLayoutCache::learn(CUfunction function) noexcept {
     append_parameters(layout, *sizes, struct_words_ == StructWords::kKnown);
     layout.kernel = KernelId{layout.name.empty() ? reinterpret_cast<std::uintptr_t>(function)
                                                  : hash_of(layout.name)};
+    const Owner owner = owner_of(function, is_kernel);
     const std::lock_guard lock(mutex_);
     const KernelLayout* const interned = intern(std::move(layout));
-    insert(function, interned);
+    insert(function, interned, owner);
     return interned;
   } catch (const std::bad_alloc&) {
     return nullptr;
@@ -195,7 +196,19 @@ std::string KernelLayoutCache::readable_name(KernelId kernel) const {
   return "without a name";
 }
 
-void KernelLayoutCache::insert(CUfunction function, const KernelLayout* layout) {
+KernelLayoutCache::Owner KernelLayoutCache::owner_of(CUfunction function, bool is_kernel) noexcept {
+  if (is_kernel) {
+    CUlibrary library = nullptr;
+    const CUresult result =
+        driver().cuKernelGetLibrary(&library, reinterpret_cast<CUkernel>(function));
+    return {result == CUDA_SUCCESS ? library : nullptr, true};
+  }
+  CUmodule module = nullptr;
+  const CUresult result = driver().cuFuncGetModule(&module, function);
+  return {result == CUDA_SUCCESS ? module : nullptr, false};
+}
+
+void KernelLayoutCache::insert(CUfunction function, const KernelLayout* layout, Owner owner) {
   Table* table = table_.load(std::memory_order_relaxed);
   if (2 * (table->used + 1) > table->mask + 1) {
     auto larger = std::make_unique<Table>(2 * (table->mask + 1));
@@ -207,6 +220,7 @@ void KernelLayoutCache::insert(CUfunction function, const KernelLayout* layout) 
       while (larger->slots[at].function.load(std::memory_order_relaxed) != nullptr) {
         at = (at + 1) & larger->mask;
       }
+      larger->slots[at].owner = table->slots[i].owner;
       larger->slots[at].layout.store(kept, std::memory_order_relaxed);
       larger->slots[at].function.store(held, std::memory_order_relaxed);
       ++larger->used;
@@ -219,23 +233,44 @@ void KernelLayoutCache::insert(CUfunction function, const KernelLayout* layout) 
   for (;; at = (at + 1) & table->mask) {
     const CUfunction held = table->slots[at].function.load(std::memory_order_relaxed);
     if (held == function) {
+      table->slots[at].owner = owner;
       table->slots[at].layout.store(layout, std::memory_order_release);
       return;
     }
     if (held == nullptr) break;
   }
+  table->slots[at].owner = owner;
   // The layout first: a reader that sees the handle must see what belongs to it.
   table->slots[at].layout.store(layout, std::memory_order_release);
   table->slots[at].function.store(function, std::memory_order_release);
   ++table->used;
 }
 
+void KernelLayoutCache::forget_module(CUmodule module) noexcept {
+  forget([module](const Owner& owner) {
+    return owner.handle == nullptr || (!owner.is_library && owner.handle == module);
+  });
+}
+
+// Which of the driver's own modules are the library's, nobody tells without loading them.
+void KernelLayoutCache::forget_library(CUlibrary library) noexcept {
+  forget([library](const Owner& owner) {
+    return owner.handle == nullptr || !owner.is_library || owner.handle == library;
+  });
+}
+
 void KernelLayoutCache::clear() noexcept {
+  forget([](const Owner&) { return true; });
+}
+
+template <typename Goes>
+void KernelLayoutCache::forget(const Goes& goes) noexcept {
   const std::lock_guard lock(mutex_);
   Table* const table = table_.load(std::memory_order_relaxed);
   // The handles stay, so that readers' probe sequences do; growing leaves them behind.
   for (std::size_t i = 0; i <= table->mask; ++i) {
-    table->slots[i].layout.store(nullptr, std::memory_order_release);
+    Slot& slot = table->slots[i];
+    if (goes(slot.owner)) slot.layout.store(nullptr, std::memory_order_release);
   }
 }
 

@@ -111,14 +111,25 @@ class KernelLayoutCache {
   /// The demangled name of a kernel that was learned, for messages. Takes a lock, calls no driver.
   [[nodiscard]] std::string readable_name(KernelId kernel) const;
 
-  /// Forgets all handles. To be called BEFORE a module or library is unloaded: its handles may come
-  /// again for other functions as soon as it is gone. Layouts found earlier stay valid.
+  /// Forgets the handles of a module or a library, and those of which the driver does not tell what
+  /// they belong to. To be called BEFORE it is unloaded: its handles may come again for other
+  /// functions as soon as it is gone. Layouts found earlier stay valid. O(handles).
+  void forget_module(CUmodule module) noexcept;
+  void forget_library(CUlibrary library) noexcept;
+  /// Forgets all handles.
   void clear() noexcept;
 
  private:
+  /// What a handle goes with. A function that was made from a library's kernel belongs to a module
+  /// of the driver's own.
+  struct Owner {
+    const void* handle = nullptr;  ///< of a module or a library; null: not known
+    bool is_library = false;
+  };
   struct Slot {
     std::atomic<CUfunction> function{nullptr};
     std::atomic<const KernelLayout*> layout{nullptr};
+    Owner owner;  ///< under the mutex
   };
   struct Table {
     explicit Table(std::size_t capacity) : mask(capacity - 1), slots(new Slot[capacity]) {}
@@ -132,7 +143,10 @@ class KernelLayoutCache {
     const auto bits = reinterpret_cast<std::uintptr_t>(function);
     return ((bits >> 4) * 0x9E3779B97F4A7C15ULL >> 32) & mask;
   }
-  void insert(CUfunction function, const KernelLayout* layout);
+  static Owner owner_of(CUfunction function, bool is_kernel) noexcept;
+  template <typename Goes>
+  void forget(const Goes& goes) noexcept;
+  void insert(CUfunction function, const KernelLayout* layout, Owner owner);
   const KernelLayout* intern(KernelLayout layout);
 
   const StructWords struct_words_;

@@ -8,12 +8,12 @@
 namespace superpipe {
 namespace {
 
-/// Unloads code through `call`.
-template <typename Call>
-CUresult unload(const Call& call) noexcept {
+/// Unloads code through `call`; `forget` has its layouts forgotten.
+template <typename Forget, typename Call>
+CUresult unload(const Forget& forget, const Call& call) noexcept {
   // First, because the driver may give the same handles to other functions as soon as it has freed
   // them.
-  if (ManagedContext* const managed = ContextRegistry::managed()) managed->layouts().clear();
+  if (ManagedContext* const managed = ContextRegistry::managed()) forget(managed->layouts());
   if (CopyRecorder* const recorder = CopyRecorder::of_process()) recorder->forget_kernels();
   return change_passthrough(PassthroughChange::kFree, call);
 }
@@ -21,10 +21,12 @@ CUresult unload(const Call& call) noexcept {
 }  // namespace
 
 CUresult hook::cuModuleUnload(CUmodule hmod) noexcept {
-  return unload([&] { return driver().cuModuleUnload(hmod); });
+  return unload([&](KernelLayoutCache& layouts) { layouts.forget_module(hmod); },
+                [&] { return driver().cuModuleUnload(hmod); });
 }
 CUresult hook::cuLibraryUnload(CUlibrary library) noexcept {
-  return unload([&] { return driver().cuLibraryUnload(library); });
+  return unload([&](KernelLayoutCache& layouts) { layouts.forget_library(library); },
+                [&] { return driver().cuLibraryUnload(library); });
 }
 
 }  // namespace superpipe

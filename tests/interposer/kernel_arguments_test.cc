@@ -34,6 +34,24 @@ std::map<const void*, FakeFunction>& functions() {
   static std::map<const void*, FakeFunction> all;
   return all;
 }
+/// The module or library of each handle of which the fake driver tells it.
+std::map<const void*, void*>& owners() {
+  static std::map<const void*, void*> all;
+  return all;
+}
+template <typename Handle>
+Handle owner(std::uintptr_t number) {
+  return reinterpret_cast<Handle>(0x90000 + 16 * number);
+}
+template <typename Handle>
+CUresult find_owner(Handle* found, const void* handle, bool kernel) {
+  const auto known = owners().find(handle);
+  if (known == owners().end() || functions()[handle].is_kernel != kernel) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *found = static_cast<Handle>(known->second);
+  return CUDA_SUCCESS;
+}
 std::atomic<int> questions{0};
 
 CUresult param_info(const void* handle, bool kernel, std::size_t index, std::size_t* size) {
@@ -51,7 +69,14 @@ class KernelLayoutCacheTest : public ::testing::Test {
  protected:
   void SetUp() override {
     functions().clear();
+    owners().clear();
     questions = 0;
+    driver().cuFuncGetModule = [](CUmodule* module, CUfunction function) {
+      return find_owner(module, function, false);
+    };
+    driver().cuKernelGetLibrary = [](CUlibrary* library, CUkernel kernel) {
+      return find_owner(library, kernel, true);
+    };
     driver().cuFuncGetParamInfo = [](CUfunction function, std::size_t index, std::size_t*,
                                      std::size_t* size) {
       return param_info(function, false, index, size);
@@ -118,6 +143,48 @@ TEST_F(KernelLayoutCacheTest, AsksAgainAfterAnUnloadReusedTheHandle) {
   functions()[handle(1)] = {"after", {16}};
   ASSERT_NE(cache_.learn(handle(1)), nullptr);
   EXPECT_EQ(cache_.find(handle(1))->parameters, 1U);
+}
+
+TEST_F(KernelLayoutCacheTest, ForgetsWhatAModuleTakesAlongAndKeepsTheRest) {
+  auto* const module = owner<CUmodule>(1);
+  for (std::uintptr_t i = 1; i <= 3; ++i) functions()[handle(i)] = {"function", {8}};
+  functions()[handle(4)] = {"kernel", {8}, /*is_kernel=*/true};
+  owners()[handle(1)] = module;
+  owners()[handle(2)] = owner<CUmodule>(2);
+  owners()[handle(4)] = module;  // a library may have a module's number
+  for (std::uintptr_t i = 1; i <= 4; ++i) ASSERT_NE(cache_.learn(handle(i)), nullptr);
+  cache_.forget_module(module);
+  EXPECT_EQ(cache_.find(handle(1)), nullptr);
+  EXPECT_NE(cache_.find(handle(2)), nullptr);
+  EXPECT_EQ(cache_.find(handle(3)), nullptr) << "nobody tells whose it is";
+  EXPECT_NE(cache_.find(handle(4)), nullptr);
+}
+
+TEST_F(KernelLayoutCacheTest, ForgetsWhatALibraryMayTakeAlongAndKeepsTheRest) {
+  functions()[handle(1)] = {"function", {8}};
+  owners()[handle(1)] = owner<CUmodule>(1);
+  for (std::uintptr_t i = 2; i <= 4; ++i) functions()[handle(i)] = {"kernel", {8}, true};
+  owners()[handle(2)] = owner<CUlibrary>(2);
+  owners()[handle(3)] = owner<CUlibrary>(3);
+  for (std::uintptr_t i = 1; i <= 4; ++i) ASSERT_NE(cache_.learn(handle(i)), nullptr);
+  cache_.forget_library(owner<CUlibrary>(2));
+  EXPECT_EQ(cache_.find(handle(1)), nullptr) << "it may have been made from a kernel";
+  EXPECT_EQ(cache_.find(handle(2)), nullptr);
+  EXPECT_NE(cache_.find(handle(3)), nullptr);
+  EXPECT_EQ(cache_.find(handle(4)), nullptr) << "nobody tells whose it is";
+}
+
+TEST_F(KernelLayoutCacheTest, KnowsWhoseAHandleIsAfterItHasGrown) {
+  constexpr std::uintptr_t kCount = 5000;
+  for (std::uintptr_t i = 0; i < kCount; ++i) {
+    functions()[handle(i)] = {"function", {8}};
+    owners()[handle(i)] = owner<CUmodule>(1 + i % 2);
+    ASSERT_NE(cache_.learn(handle(i)), nullptr);
+  }
+  cache_.forget_module(owner<CUmodule>(1));
+  for (std::uintptr_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(cache_.find(handle(i)) == nullptr, i % 2 == 0) << i;
+  }
 }
 
 TEST_F(KernelLayoutCacheTest, KeepsEveryFunctionWhenItGrows) {

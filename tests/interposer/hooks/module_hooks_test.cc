@@ -54,6 +54,20 @@ TEST_F(ModuleHooksTest, ForgetsLayoutsBeforeTheDriverUnloadsTheirFunctions) {
   ASSERT_EQ(hook::cuModuleUnload(nullptr), CUDA_SUCCESS);
 }
 
+TEST_F(ModuleHooksTest, KeepsLayoutsOfOtherModules) {
+  driver().cuFuncGetModule = [](CUmodule* module, CUfunction) {
+    *module = reinterpret_cast<CUmodule>(0x8880);
+    return CUDA_SUCCESS;
+  };
+  driver().cuModuleUnload = [](CUmodule) { return CUDA_SUCCESS; };
+  const KernelLayoutCache& layouts = ContextRegistry::managed()->layouts();
+  ASSERT_EQ(launch(testing::null_kernel(1), buffer_, other_), CUDA_SUCCESS);
+  ASSERT_EQ(hook::cuModuleUnload(reinterpret_cast<CUmodule>(0x9990)), CUDA_SUCCESS);
+  EXPECT_NE(layouts.find(testing::null_kernel(1)), nullptr);
+  ASSERT_EQ(hook::cuModuleUnload(reinterpret_cast<CUmodule>(0x8880)), CUDA_SUCCESS);
+  EXPECT_EQ(layouts.find(testing::null_kernel(1)), nullptr);
+}
+
 TEST_F(ModuleHooksTest, AnswersWhatTheDriverSays) {
   driver().cuLibraryUnload = [](CUlibrary) { return CUDA_ERROR_INVALID_HANDLE; };
   EXPECT_EQ(hook::cuLibraryUnload(nullptr), CUDA_ERROR_INVALID_HANDLE);
