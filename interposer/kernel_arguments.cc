@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "interposer/driver/table.h"
+#include "interposer/kernel_handles.h"
 #include "interposer/tensor_maps.h"
 
 namespace superpipe {
@@ -156,10 +157,12 @@ const KernelLayout* KernelLayoutCache::learn(CUfunction function) noexcept {
       return driver().cuKernelGetParamInfo(reinterpret_cast<CUkernel>(function), index, offset,
                                            size);
     };
-    // A CUkernel may be refused as a CUfunction, or look like one without parameters.
-    auto sizes = parameter_sizes(function_info);
-    bool is_kernel = false;
-    if (!sizes || sizes->empty()) {
+    // Of a handle that may be either, a kernel may be refused as a function, or look like one
+    // without parameters.
+    bool is_kernel = KernelHandles::of_process().contains(function);
+    auto sizes = is_kernel ? parameter_sizes(kernel_info) : parameter_sizes(function_info);
+    if (is_kernel && !sizes) return nullptr;
+    if (!is_kernel && (!sizes || sizes->empty())) {
       auto other = parameter_sizes(kernel_info);
       is_kernel = other && (!sizes || !other->empty());
       if (is_kernel) sizes = std::move(other);

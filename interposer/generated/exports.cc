@@ -1221,7 +1221,9 @@ SUPERPIPE_EXPORT CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDim
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel * kernels, unsigned int numKernels, CUlibrary lib) {
-  return superpipe::driver_table.cuLibraryEnumerateKernels(kernels, numKernels, lib);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuLibraryEnumerateKernels(kernels, numKernels, lib);
+  return superpipe::hook::cuLibraryEnumerateKernels(kernels, numKernels, lib);
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) {
@@ -1231,7 +1233,9 @@ SUPERPIPE_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr * dptr, size_t * bytes,
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetKernel(CUkernel * pKernel, CUlibrary library, const char * name) {
-  return superpipe::driver_table.cuLibraryGetKernel(pKernel, library, name);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuLibraryGetKernel(pKernel, library, name);
+  return superpipe::hook::cuLibraryGetKernel(pKernel, library, name);
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetKernelCount(unsigned int * count, CUlibrary lib) {
@@ -3284,9 +3288,9 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuLaunchKernelEx), true},
     {reinterpret_cast<void*>(&::cuLaunchKernelEx_ptsz), true},
     {reinterpret_cast<void*>(&::cuLaunchKernel_ptsz), true},
-    {reinterpret_cast<void*>(&::cuLibraryEnumerateKernels), false},
+    {reinterpret_cast<void*>(&::cuLibraryEnumerateKernels), true},
     {reinterpret_cast<void*>(&::cuLibraryGetGlobal), true},
-    {reinterpret_cast<void*>(&::cuLibraryGetKernel), false},
+    {reinterpret_cast<void*>(&::cuLibraryGetKernel), true},
     {reinterpret_cast<void*>(&::cuLibraryGetKernelCount), false},
     {reinterpret_cast<void*>(&::cuLibraryGetManaged), true},
     {reinterpret_cast<void*>(&::cuLibraryGetModule), true},

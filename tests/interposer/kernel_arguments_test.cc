@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "interposer/driver/table.h"
+#include "interposer/kernel_handles.h"
 
 namespace superpipe {
 namespace {
@@ -120,6 +121,27 @@ TEST_F(KernelLayoutCacheTest, AcceptsKernelHandleCastToFunction) {
   functions()[handle(2)] = {"gemm", {8}, /*is_kernel=*/true};
   ASSERT_NE(cache_.learn(handle(2)), nullptr);
   EXPECT_EQ(cache_.find(handle(2))->probes.size(), 1U);
+}
+
+// What a driver answers is not defined.
+TEST_F(KernelLayoutCacheTest, AsksNothingOfAFunctionAboutAKernelOfALibrary) {
+  functions()[handle(2)] = {"gemm", {8}, /*is_kernel=*/true};
+  functions()[handle(3)] = {"barrier", {}, /*is_kernel=*/true};
+  for (const std::uintptr_t i : {2, 3}) {
+    KernelHandles::of_process().note(reinterpret_cast<CUkernel>(handle(i)), owner<CUlibrary>(1));
+  }
+  driver().cuFuncGetParamInfo = [](CUfunction, std::size_t, std::size_t*, std::size_t*) {
+    ADD_FAILURE();
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  };
+  driver().cuFuncGetName = [](const char**, CUfunction) {
+    ADD_FAILURE();
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  };
+  EXPECT_NE(cache_.learn(handle(2)), nullptr);
+  ASSERT_NE(cache_.learn(handle(3)), nullptr);
+  EXPECT_EQ(cache_.find(handle(3))->parameters, 0U);
+  KernelHandles::of_process().forget(owner<CUlibrary>(1));
 }
 
 TEST_F(KernelLayoutCacheTest, RefusesHandleThatTheDriverDoesNotKnow) {

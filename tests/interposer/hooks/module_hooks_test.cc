@@ -1,6 +1,7 @@
 // Code that comes and goes: cached layouts, and the memory that it takes.
 #include <gtest/gtest.h>
 
+#include "interposer/kernel_handles.h"
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {
@@ -66,6 +67,43 @@ TEST_F(ModuleHooksTest, KeepsLayoutsOfOtherModules) {
   EXPECT_NE(layouts.find(testing::null_kernel(1)), nullptr);
   ASSERT_EQ(hook::cuModuleUnload(reinterpret_cast<CUmodule>(0x8880)), CUDA_SUCCESS);
   EXPECT_EQ(layouts.find(testing::null_kernel(1)), nullptr);
+}
+
+TEST_F(ModuleHooksTest, KnowsTheKernelsOfALibraryUntilItIsUnloaded) {
+  static auto* const library = reinterpret_cast<CUlibrary>(0x7770);
+  const auto is_known = [](CUkernel kernel) {
+    return KernelHandles::of_process().contains(reinterpret_cast<CUfunction>(kernel));
+  };
+  driver().cuLibraryGetKernel = [](CUkernel* kernel, CUlibrary, const char* name) {
+    *kernel = reinterpret_cast<CUkernel>(0x7780);
+    return name == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+  };
+  driver().cuLibraryGetKernelCount = [](unsigned* count, CUlibrary) {
+    *count = 1;
+    return CUDA_SUCCESS;
+  };
+  driver().cuLibraryEnumerateKernels = [](CUkernel* kernels, unsigned, CUlibrary) {
+    kernels[0] = reinterpret_cast<CUkernel>(0x7790);
+    return CUDA_SUCCESS;
+  };
+  driver().cuLibraryUnload = [](CUlibrary unloaded) {
+    if (unloaded != library) return CUDA_SUCCESS;
+    EXPECT_FALSE(KernelHandles::of_process().contains(reinterpret_cast<CUfunction>(0x7780)));
+    return CUDA_SUCCESS;
+  };
+  CUkernel kernel = nullptr;
+  ASSERT_EQ(hook::cuLibraryGetKernel(&kernel, library, nullptr), CUDA_ERROR_NOT_FOUND);
+  EXPECT_FALSE(is_known(kernel));
+  ASSERT_EQ(hook::cuLibraryGetKernel(&kernel, library, "gemm"), CUDA_SUCCESS);
+  EXPECT_TRUE(is_known(kernel));
+  CUkernel listed[2] = {nullptr, reinterpret_cast<CUkernel>(0x7795)};
+  ASSERT_EQ(hook::cuLibraryEnumerateKernels(listed, 2, library), CUDA_SUCCESS);
+  EXPECT_TRUE(is_known(listed[0]));
+  EXPECT_FALSE(is_known(listed[1])) << "the library has one";
+  ASSERT_EQ(hook::cuLibraryUnload(reinterpret_cast<CUlibrary>(0x6660)), CUDA_SUCCESS);
+  EXPECT_TRUE(is_known(kernel));
+  ASSERT_EQ(hook::cuLibraryUnload(library), CUDA_SUCCESS);
+  EXPECT_FALSE(is_known(listed[0]));
 }
 
 TEST_F(ModuleHooksTest, AnswersWhatTheDriverSays) {
