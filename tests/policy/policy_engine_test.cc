@@ -65,6 +65,19 @@ TEST(PolicyEngine, LearnsForwardPassInItsSecondRound) {
   EXPECT_EQ(engine.learned().largest_piece, 16_MiB);
 }
 
+// It is told at each free, under the lock of all launches.
+TEST(PolicyEngine, TellsThePassThatItHasLearnedWithoutACopyOfIt) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(32);
+  residency.load(program);
+  for (int pass = 0; pass < 4; ++pass) residency.run(program);
+  const auto launches = engine.learned().launches;
+  ASSERT_NE(launches, nullptr);
+  EXPECT_GE(launches->size(), 32U);
+  EXPECT_EQ(engine.learned().launches, launches);
+}
+
 TEST(PolicyEngine, FetchesEachLayerOncePerPassAndNothingOnDemandWhenSteady) {
   PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
   ObedientResidency residency(engine);
