@@ -365,6 +365,7 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
     piece.fetch_status = Status::kOk;
     piece.write_back = nullptr;
     piece.host_digest.reset();
+    piece.is_zero = false;
     piece.changes = 0;
   }
   // Where a transfer may still run on a page, pages and address stay as they are, so that it finds

@@ -26,10 +26,12 @@ namespace superpipe {
 
 /// Where a piece of a buffer stands. With what else is known of it this gives the states of
 /// docs/residency.md, "Buffers and pieces":
-///   Fresh    : its buffer is `fresh`, or was not written since there is no slab, wherever it
-///   stands Host     : kOut, its write-back complete Fetching : kFetching, and kIn until `ready`
-///   has completed (launches may be submitted then) Resident : kIn, `ready` complete Evicting :
-///   kEvicting, and kOut until `write_back` has completed
+/// - Fresh: its buffer is `fresh`, or was not written since there is no slab, wherever it stands;
+///   what a kernel may have written there unseen is on its page alone.
+/// - Host: kOut, its write-back complete.
+/// - Fetching: kFetching, and kIn until `ready` has completed (launches may be submitted then).
+/// - Resident: kIn, `ready` complete.
+/// - Evicting: kEvicting, and kOut until `write_back` has completed.
 enum class Place : std::uint8_t {
   kOut,       ///< not mapped; the newest content is in the slab (or there is none yet)
   kFetching,  ///< the worker (or its allocator) is bringing it in, with calls under way
@@ -53,6 +55,9 @@ struct Piece {
   /// more. While it decides whether there is anything to write back, the piece is out and keeps its
   /// page.
   std::uint64_t digest_ticket GUARDED_BY(manager_lock) = 0;
+  /// It is out, and its content is known to be zero: no page has it, and a slab only if that was
+  /// zeroed.
+  bool is_zero GUARDED_BY(manager_lock) = false;
   /// How many digests in a row found its content changed, as far as it matters to the evictor.
   std::uint8_t changes GUARDED_BY(manager_lock) = 0;
   /// Of the eviction that is to take it; 0: none.
@@ -178,9 +183,18 @@ struct alignas(64) Buffer {
   }
   /// The operation that was noted last does write it.
   void note_known_write() REQUIRES(manager_lock) { known_write = writes; }
+  /// The slab has nothing of what a piece has, whether or not anything that is known of wrote it.
+  void note_slab_lacks(std::uint32_t piece) REQUIRES(manager_lock) {
+    pieces[piece].clean_at = ~std::uint64_t{0};
+  }
   /// Whether the page of a piece may be newer than the slab.
   [[nodiscard]] bool is_dirty(std::uint32_t piece) const REQUIRES(manager_lock) {
     return !fresh && pieces[piece].clean_at != writes;
+  }
+  /// Whether nothing that is known of has written to a piece that is in place, and the host has no
+  /// content of it either.
+  [[nodiscard]] bool is_fresh(std::uint32_t piece) const REQUIRES(manager_lock) {
+    return fresh || (!host.slab && pieces[piece].clean_at == writes);
   }
   /// Whether a slab has to be pinned before a piece can leave, which takes long.
   [[nodiscard]] bool lacks_slab_for(std::uint32_t piece) const REQUIRES(manager_lock) {
@@ -192,6 +206,11 @@ struct alignas(64) Buffer {
   }
   /// Whether a fetch has to copy what the slab has.
   [[nodiscard]] bool has_host_content() const REQUIRES(manager_lock) { return !fresh && host.slab; }
+  /// Whether the content of a piece that is out is known to be zero.
+  [[nodiscard]] bool has_zeros() const REQUIRES(manager_lock) {
+    return std::ranges::any_of(
+        pieces, [](const Piece& piece) REQUIRES(manager_lock) { return piece.is_zero; });
+  }
   /// Whether any piece has a page, in place or not.
   [[nodiscard]] bool has_pages() const REQUIRES(manager_lock);
   /// What the pieces in place take.

@@ -101,6 +101,15 @@ ContentDigest digest_by(SumsFunction sums_of_chunk, const DigestKey& key,
   return {values[0], values[1]};
 }
 
+// 1 + ratio + ... + ratio^(terms - 1), modulo kDigestPrime.
+std::uint64_t geometric_sum(std::uint64_t ratio, std::uint64_t terms) {
+  if (terms == 0) return 0;
+  const std::uint64_t half = geometric_sum(ratio, terms / 2);
+  const std::uint64_t even =
+      digest_add(half, digest_multiply(half, digest_power(ratio, terms / 2)));
+  return terms % 2 == 0 ? even : digest_add(digest_multiply(even, ratio), 1);
+}
+
 }  // namespace
 
 ContentDigest sum_of(std::span<const ContentDigest> parts) {
@@ -126,6 +135,19 @@ DigestKey draw_digest_key() {
 
 ContentDigest digest_of(const DigestKey& key, std::span<const std::byte> content) {
   return digest_by(fastest_sums(), key, content);
+}
+
+// All chunks have the same sums, and count with powers of the points.
+ContentDigest digest_of_zeros(const DigestKey& key, std::uint64_t size) {
+  const std::array<std::byte, kChunkBytes> zeros{};
+  const Sums sums = sums_of(key, zeros.data());
+  const std::uint64_t chunks = (size + kChunkBytes - 1) / kChunkBytes;
+  std::array<std::uint64_t, 2> values{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::uint64_t value = polynomial(sums[2 * i], sums[2 * i + 1], key.points[i]);
+    values[i] = digest_multiply(value, geometric_sum(digest_power(key.points[i], 4), chunks));
+  }
+  return {values[0], values[1]};
 }
 
 ContentDigest portable_digest_of(const DigestKey& key, std::span<const std::byte> content) {

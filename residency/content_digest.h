@@ -74,6 +74,9 @@ ContentDigest digest_of(const DigestKey& key, std::span<const std::byte> content
 /// The same, at about 2.5 GB/s, as digest_of() computes it on processors that have no AVX2.
 ContentDigest portable_digest_of(const DigestKey& key, std::span<const std::byte> content);
 
+/// The digest of `size` zero bytes. Cost: logarithmic in the size.
+ContentDigest digest_of_zeros(const DigestKey& key, std::uint64_t size);
+
 /// What a pair of words adds to a sum of NH.
 SUPERPIPE_HOST_DEVICE inline std::uint64_t digest_product(std::uint32_t word0, std::uint32_t word1,
                                                           std::uint32_t key0, std::uint32_t key1) {

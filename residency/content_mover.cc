@@ -176,6 +176,7 @@ Status ContentMover::attach(PieceId id, Page page, bool demand) noexcept {
   const Bytes bytes = buffer.bytes_of(id.index);
   const Bytes visible = buffer.content_of(id.index);
   const Slab content = buffer.has_host_content() ? buffer.slab_of(id.index) : Slab{};
+  const bool is_zero = piece.is_zero && !content;
   const bool asks_operations = content && !buffer.host.operations.empty();
   Transferred filled;
   Status status = Status::kOk;
@@ -183,7 +184,7 @@ Status ContentMover::attach(PieceId id, Page page, bool demand) noexcept {
     const Unlocked unlocked(core_.mutex);
     // So that operations which are over need not be waited for by the next piece.
     if (asks_operations) (void)core_.events.all_complete(after);
-    filled = fill(page, content, after, own);
+    filled = fill(page, content, is_zero, after, own);
     status = filled.status;
     if (status == Status::kOk) status = core_.device.map(address, bytes, page.handle);
   }
@@ -191,6 +192,7 @@ Status ContentMover::attach(PieceId id, Page page, bool demand) noexcept {
     give_up_attach(id, std::move(page), filled, std::move(after));
     return status;
   }
+  piece.is_zero = false;
   page.extent = core_.options.zero_fill ? visible : page.size;
   after.clear();
   page.after = std::move(after);  // its room, for the event that its next owner waits for
@@ -213,6 +215,7 @@ Status ContentMover::attach(PieceId id, Page page, bool demand) noexcept {
     core_.trace_memory();
   }
   piece.clean_at = buffer.writes;
+  if (!content && buffer.host.slab) buffer.note_slab_lacks(id.index);
   if (content) forget_writes(buffer);
   return Status::kOk;
 }
@@ -239,9 +242,10 @@ Status ContentMover::prepare_fetch(PieceId id, std::vector<EventRef>& after,
 
 // Enqueues what gives the page its content; with nothing to copy and nothing to zero it only joins
 // what the page waits for.
-Transferred ContentMover::fill(const Page& page, const Slab& content, std::vector<EventRef>& after,
-                               std::size_t own) {
-  const Bytes zero_to = core_.options.zero_fill ? page.extent : Bytes{};
+Transferred ContentMover::fill(const Page& page, const Slab& content, bool is_zero,
+                               std::vector<EventRef>& after, std::size_t own) {
+  const bool zeroes = core_.options.zero_fill || is_zero;
+  const Bytes zero_to = zeroes ? page.extent : Bytes{};
   const auto is_over = [](const EventRef& event) { return event->is_known(); };
   if (content && std::ranges::all_of(std::span(after).subspan(own), is_over)) {
     return core_.transfers.fetch(page.window, content, content.size, zero_to, after);
@@ -249,7 +253,7 @@ Transferred ContentMover::fill(const Page& page, const Slab& content, std::vecto
   if (content) {
     return core_.transfers.fetch_apart(page.window, content, content.size, zero_to, after);
   }
-  if (core_.options.zero_fill || after.size() > 1) {
+  if (zeroes || after.size() > 1) {
     return core_.transfers.fill(page.window, zero_to, after);
   }
   Transferred nothing;
@@ -288,6 +292,8 @@ Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed, HostStore::User us
     });
     return Status::kOutOfHostMemory;
   }
+  // No page has the content of pieces that are known to be zero: from now on the slab has it.
+  zeroed = zeroed || buffer.has_zeros();
   const Bytes backing = buffer.host.backing;
   Result<Slab> slab = Status::kOutOfHostMemory;
   buffer.host.is_mapping = true;
@@ -297,7 +303,12 @@ Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed, HostStore::User us
   }
   buffer.host.is_mapping = false;
   core_.announce_to_waiters();
-  if (slab.ok()) buffer.host.slab = *slab;
+  if (slab.ok()) {
+    buffer.host.slab = *slab;
+    for (std::uint32_t piece = 0; piece < buffer.pieces.size(); ++piece) {
+      if (buffer.pieces[piece].page) buffer.note_slab_lacks(piece);
+    }
+  }
   core_.wake_stocker();
   return slab.status();
 }

@@ -63,8 +63,8 @@ class ContentMover {
  private:
   Status prepare_fetch(PieceId id, std::vector<EventRef>& after, std::size_t& own) noexcept
       REQUIRES(manager_lock);
-  Transferred fill(const Page& page, const Slab& content, std::vector<EventRef>& after,
-                   std::size_t own) EXCLUDES(manager_lock);
+  Transferred fill(const Page& page, const Slab& content, bool is_zero,
+                   std::vector<EventRef>& after, std::size_t own) EXCLUDES(manager_lock);
   void give_up_attach(PieceId id, Page page, const Transferred& filled,
                       std::vector<EventRef> after) noexcept REQUIRES(manager_lock);
   Status remap(PieceId id) REQUIRES(manager_lock);

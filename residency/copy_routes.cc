@@ -158,7 +158,8 @@ Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
     return status;
   }
   if (use.writes) {
-    buffer.fresh = false;
+    // What pieces in place have is content from now on.
+    if (buffer.fresh) buffer.note_write();
     const auto first = static_cast<std::uint32_t>(pieces.data() - buffer.pieces.data());
     for (std::uint32_t index = first; index < first + pieces.size(); ++index) {
       core_.drop_digest({id, index});

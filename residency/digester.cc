@@ -25,13 +25,16 @@ bool Digester::get_ready() {
   results_ = std::make_unique<Results>();
   free_.reserve(kSlots);
   for (std::size_t slot = kSlots; slot-- > 0;) free_.push_back(static_cast<Slot>(slot));
-  if (device_.prepare_digests(draw_digest_key()) != Status::kOk) return false;
+  key_ = draw_digest_key();
+  if (device_.prepare_digests(key_) != Status::kOk) return false;
   if (device_.pin(results_.get(), Bytes{sizeof(Results)}) != Status::kOk) return false;
   pinned_ = true;
   const auto stream = device_.create_stream();
   if (stream.ok()) stream_ = *stream;
   return stream.ok();
 }
+
+ContentDigest Digester::of_zeros(Bytes size) const { return digest_of_zeros(key_, size.count()); }
 
 Digester::Enqueued Digester::enqueue(Address window, Bytes size) {
   if (free_.empty()) return {Status::kNotYet, nullptr, false, 0};

@@ -41,6 +41,9 @@ class Digester {
   /// Whether digests can be had: prepare() said so, and no call of the device has failed since.
   [[nodiscard]] bool is_ready() const { return ready_; }
 
+  /// The digest of `size` zero bytes. REQUIRES: prepare() was true once.
+  [[nodiscard]] ContentDigest of_zeros(Bytes size) const;
+
   /// What became of a digest.
   struct Enqueued {
     Status status = Status::kOk;
@@ -78,6 +81,7 @@ class Digester {
   DeviceMemory& device_;
   EventPool& events_;
   bool ready_ = false;
+  DigestKey key_{};
   StreamHandle stream_{};
   std::unique_ptr<Results> results_;  ///< pinned while there is a stream
   bool pinned_ = false;

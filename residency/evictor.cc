@@ -24,6 +24,10 @@ void forget_operations(Buffer& buffer) REQUIRES(manager_lock) {
   }
 }
 
+// A fresh piece of the buffer is about to be written back. All of its pieces count as written: the
+// slab would else be taken for what the others have.
+void note_unseen_writes(Buffer& buffer) REQUIRES(manager_lock) { buffer.note_write(); }
+
 }  // namespace
 
 void Evictor::evict(PieceId id) noexcept {
@@ -31,6 +35,8 @@ void Evictor::evict(PieceId id) noexcept {
   core_.drop_digest(id);
   Plan plan{};
   plan.begun = core_.now();
+  const bool may_be_zero = core_.digester.is_ready() && !buffer.host.slab;
+  if (buffer.is_fresh(id.index) && !may_be_zero) note_unseen_writes(buffer);
   plan.purpose = purpose_for(id);
   buffer.set_place(id.index, Place::kEvicting);
   buffer.uses = 0;  // all have completed
@@ -51,8 +57,10 @@ void Evictor::evict(PieceId id) noexcept {
   }
   if (outcome.status != Status::kOk) {
     give_up(id, plan, outcome);
-  } else if (plan.purpose == Purpose::kDecide && outcome.has_digest()) {
-    await_digest(id, outcome.digest);
+  } else if (waits(plan, outcome)) {
+    await_digest(id, plan, outcome.digest);
+  } else if (plan.purpose == Purpose::kZeros) {
+    write_back_late(id, plan.begun);
   } else {
     finish(id, plan, outcome);
   }
@@ -63,7 +71,9 @@ void Evictor::evict(PieceId id) noexcept {
 Evictor::Purpose Evictor::purpose_for(PieceId id) const {
   const Buffer& buffer = core_.buffers[id.buffer];
   const Piece& piece = buffer.pieces[id.index];
-  if (!core_.digester.is_ready() || !buffer.is_dirty(id.index)) return Purpose::kNone;
+  if (!core_.digester.is_ready()) return Purpose::kNone;
+  if (buffer.is_fresh(id.index)) return Purpose::kZeros;
+  if (!buffer.is_dirty(id.index)) return Purpose::kNone;
   const bool is_open = piece.host_digest && piece.changes < kMostChanges;
   return is_open && !buffer.has_known_write(id.index) ? Purpose::kDecide : Purpose::kKnow;
 }
@@ -83,10 +93,14 @@ Status Evictor::prepare(PieceId id, Plan& plan) noexcept {
   const Buffer& buffer = core_.buffers[id.buffer];
   plan.address = buffer.address_of(id.index);
   plan.bytes = buffer.bytes_of(id.index);
+  plan.content = buffer.content_of(id.index);
   plan.handle = buffer.pieces[id.index].page->handle;
   plan.window = buffer.pieces[id.index].page->window;
   try {
-    if (buffer.is_dirty(id.index)) return prepare_write_back(id, plan);
+    if (plan.purpose != Purpose::kZeros && buffer.is_dirty(id.index)) {
+      return prepare_write_back(id, plan);
+    }
+    if (plan.purpose == Purpose::kZeros && spare_.empty()) spare_.emplace_back();
     return Status::kOk;
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
@@ -113,14 +127,13 @@ Evictor::Outcome Evictor::take_out(Plan& plan) {
   outcome.status = core_.device.unmap(plan.address, plan.bytes);
   outcome.is_mapped = outcome.status != Status::kOk;
   if (outcome.is_mapped) return outcome;
-  if (digests) outcome.digest = core_.digester.enqueue(plan.window, plan.slab.size);
+  if (digests) outcome.digest = core_.digester.enqueue(plan.window, plan.content);
   if (outcome.digest.untracked) {
     outcome.status = outcome.digest.status;
     outcome.is_mapped = core_.device.map(plan.address, plan.bytes, plan.handle) == Status::kOk;
     return outcome;
   }
-  const bool waits = plan.purpose == Purpose::kDecide && outcome.has_digest();
-  if (plan.slab && !waits) write_back(plan, outcome);
+  if (plan.slab && !waits(plan, outcome)) write_back(plan, outcome);
   return outcome;
 }
 
@@ -136,9 +149,13 @@ void Evictor::write_back(Plan& plan, Outcome& outcome) {
 }
 
 // The piece is out with its page until its digest has come.
-void Evictor::await_digest(PieceId id, const Digester::Enqueued& digest) noexcept {
+void Evictor::await_digest(PieceId id, const Plan& plan,
+                           const Digester::Enqueued& digest) noexcept {
   Buffer& buffer = core_.buffers[id.buffer];
-  note_digest(id, digest).ticket = ++tickets_;
+  Pending& pending = note_digest(id, digest);
+  pending.ticket = ++tickets_;
+  pending.of_fresh = plan.purpose == Purpose::kZeros;
+  if (pending.of_fresh) pending.former = core_.digester.of_zeros(plan.content);
   buffer.pieces[id.index].digest_ticket = tickets_;
   buffer.set_place(id.index, Place::kOut);
   buffer.set_ready(id.index, nullptr);
@@ -151,7 +168,7 @@ Evictor::Pending& Evictor::note_digest(PieceId id, const Digester::Enqueued& dig
   Buffer& buffer = core_.buffers[id.buffer];
   pending_.splice(pending_.end(), spare_, spare_.begin());
   Pending& pending = pending_.back();
-  pending = {id, buffer.generation, 0, digest.slot, digest.done, std::nullopt, core_.now()};
+  pending = {id, buffer.generation, 0, digest.slot, digest.done, std::nullopt, false, core_.now()};
   ++core_.counters.digests;
   return pending;
 }
@@ -275,6 +292,7 @@ void Evictor::settle(const Pending& pending, bool is_complete, bool is_of_one_ow
   Piece* const piece = holder_of(pending);
   if (piece == nullptr) return;
   const bool decides = piece->awaits_digest();
+  if (decides && pending.of_fresh) return settle_fresh(pending, digest);
   const auto former = decides ? piece->host_digest : pending.former;
   const bool is_unchanged = digest && former == digest;
   if (digest && former) {
@@ -294,8 +312,26 @@ void Evictor::settle(const Pending& pending, bool is_complete, bool is_of_one_ow
     finish_unchanged(pending);
   } else {
     piece->digest_ticket = 0;
-    write_back_late(pending);
+    write_back_late(pending.piece, pending.since);
     if (!piece->page) piece->host_digest = digest;
+  }
+}
+
+// Drops the content of a fresh piece if it is zero, or writes it back. A slab that has come since
+// has something else for it.
+void Evictor::settle_fresh(const Pending& pending,
+                           const std::optional<ContentDigest>& digest) noexcept {
+  Buffer& buffer = core_.buffers[pending.piece.buffer];
+  Piece& piece = buffer.pieces[pending.piece.index];
+  if (piece.want != Want::kNobody) return core_.drop_digest(pending.piece);
+  const bool has_slab = buffer.host.slab || buffer.host.is_mapping;
+  piece.digest_ticket = 0;
+  if (digest && digest == pending.former && !has_slab) {
+    piece.is_zero = true;
+    finish_unchanged(pending);
+  } else {
+    write_back_late(pending.piece, pending.since);
+    if (!piece.page) piece.host_digest = digest;
   }
 }
 
@@ -335,18 +371,19 @@ bool Evictor::settle_overdue() noexcept {
     const auto overdue = std::ranges::find_if(pending_, is_overdue);
     if (overdue == pending_.end()) return settled;
     overdue->former = holder_of(*overdue)->host_digest;
-    write_back_late(*overdue);
+    write_back_late(overdue->piece, overdue->since);
     settled = true;
   }
 }
 
 // Writes back a piece that is out and has its page, or maps it again.
-void Evictor::write_back_late(const Pending& pending) noexcept {
-  const PieceId id = pending.piece;
+void Evictor::write_back_late(PieceId id, ResidencyCore::Clock::time_point begun) noexcept {
+  Buffer& buffer = core_.buffers[id.buffer];
   Plan plan{};
-  plan.begun = pending.since;
+  plan.begun = begun;
   Outcome outcome;
-  core_.buffers[id.buffer].set_place(id.index, Place::kEvicting);
+  if (buffer.is_fresh(id.index)) note_unseen_writes(buffer);
+  buffer.set_place(id.index, Place::kEvicting);
   outcome.status = prepare(id, plan);
   outcome.is_mapped = false;
   {

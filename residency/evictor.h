@@ -26,6 +26,10 @@ namespace superpipe {
 /// next time. Content that was found changed twice in a row is not waited for any more, until a
 /// digest finds it unchanged.
 ///
+/// A fresh piece, which nothing that is known of has written, may have been written through a
+/// pointer that nobody saw. So it is dropped only if its digest is that of zeros, and reads as zero
+/// when it comes back; else it is written back.
+///
 /// A part of the manager, under its mutex, which it opens for each call of the device. Waits for no
 /// work of the program: write-backs and digests are enqueued, and events mark their ends. It may
 /// wait, bounded, for a slab that is being pinned. Whatever fails, the newest content stays in at
@@ -65,8 +69,9 @@ class Evictor {
     std::uint64_t ticket;  ///< 0: nobody needs it
     Digester::Slot slot;
     EventRef done;
-    /// Of what the slab had before, if that was known.
+    /// Of what the slab had before, if that was known; of zeros, if `of_fresh`.
     std::optional<ContentDigest> former;
+    bool of_fresh;  ///< whether a fresh piece may be dropped is to be decided
     ResidencyCore::Clock::time_point since;
   };
   /// What a digest is computed for.
@@ -74,12 +79,14 @@ class Evictor {
     kNone,    ///< there is none
     kDecide,  ///< whether there is anything to write back
     kKnow,    ///< to be compared with at the next eviction
+    kZeros,   ///< whether a fresh piece may be dropped
   };
   /// What the calls of an eviction need to know of the piece: nobody else changes it meanwhile.
   struct Plan {
     ResidencyCore::Clock::time_point begun;
     Address address;
     Bytes bytes;
+    Bytes content;  ///< of these bytes
     PageHandle handle;
     Address window;
     Slab slab;  ///< of no size: nothing is to be written back
@@ -100,11 +107,16 @@ class Evictor {
   };
 
   [[nodiscard]] Purpose purpose_for(PieceId id) const REQUIRES(manager_lock);
+  [[nodiscard]] static bool waits(const Plan& plan, const Outcome& outcome) {
+    return (plan.purpose == Purpose::kDecide || plan.purpose == Purpose::kZeros) &&
+           outcome.has_digest();
+  }
   Status prepare(PieceId id, Plan& plan) noexcept REQUIRES(manager_lock);
   Status prepare_write_back(PieceId id, Plan& plan) REQUIRES(manager_lock);
   Outcome take_out(Plan& plan) EXCLUDES(manager_lock);
   void write_back(Plan& plan, Outcome& outcome) EXCLUDES(manager_lock);
-  void await_digest(PieceId id, const Digester::Enqueued& digest) noexcept REQUIRES(manager_lock);
+  void await_digest(PieceId id, const Plan& plan, const Digester::Enqueued& digest) noexcept
+      REQUIRES(manager_lock);
   Pending& note_digest(PieceId id, const Digester::Enqueued& digest) noexcept
       REQUIRES(manager_lock);
   void warn_once() noexcept REQUIRES(manager_lock);
@@ -117,10 +129,13 @@ class Evictor {
   void settle(const Pending& pending, bool is_complete, bool is_of_one_owner) noexcept
       REQUIRES(manager_lock);
   void finish_unchanged(const Pending& pending) noexcept REQUIRES(manager_lock);
+  void settle_fresh(const Pending& pending, const std::optional<ContentDigest>& digest) noexcept
+      REQUIRES(manager_lock);
   bool settle_overdue() noexcept REQUIRES(manager_lock);
   [[nodiscard]] std::chrono::nanoseconds patience_for(const Pending& pending) const
       REQUIRES(manager_lock);
-  void write_back_late(const Pending& pending) noexcept REQUIRES(manager_lock);
+  void write_back_late(PieceId id, ResidencyCore::Clock::time_point begun) noexcept
+      REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;

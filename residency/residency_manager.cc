@@ -35,6 +35,7 @@ class ResidencyManager::Impl {
   Impl& operator=(const Impl&) = delete;
 
   std::optional<BufferRange> find(Address address) const noexcept;
+  Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream) EXCLUDES(manager_lock);
   bool begin_passthrough_allocation(Bytes size) noexcept EXCLUDES(manager_lock);
   void wake_for_sample() noexcept EXCLUDES(manager_lock);
   bool make_room(Bytes size) noexcept EXCLUDES(manager_lock);
@@ -69,6 +70,7 @@ class ResidencyManager::Impl {
   StockRounds stock_rounds{core};
 
  private:
+  bool is_to_be_pinned(Address address) EXCLUDES(manager_lock);
   ResidencyCounters counters() const REQUIRES(manager_lock);
   void add_layers(LiveState& state) const REQUIRES(manager_lock);
   void warn_of_pinned() REQUIRES(manager_lock);
@@ -87,6 +89,24 @@ std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const n
   const Bytes size{buffer.size.load(std::memory_order_relaxed)};
   if (address - base >= size.count()) return std::nullopt;
   return BufferRange{base, size, BufferId{index}};
+}
+
+// Buffers on the user's list are in place before the program knows their address.
+Result<Address> ResidencyManager::Impl::allocate(Bytes size, std::optional<StreamHandle> stream) {
+  const auto address = lifetimes.allocate(size, stream);
+  if (!address.ok() || core.options.pins.empty() || !is_to_be_pinned(*address)) return address;
+  const Status pinned = uses.pin_forever({&*address, 1}, "SUPERPIPE_PIN names them");
+  if (pinned == Status::kOk) return address;
+  (void)lifetimes.free(*address, std::nullopt);
+  return pinned;
+}
+
+bool ResidencyManager::Impl::is_to_be_pinned(Address address) {
+  const ManagerLock lock(core.mutex);
+  const std::uint32_t index = core.arena->index_at(address);
+  if (index == Arena::kNobody) return false;
+  const Buffer& buffer = core.buffers[BufferId{index}];
+  return core.moves && core.options.pins.includes(buffer.number, Bytes{buffer.size.load()});
 }
 
 bool ResidencyManager::Impl::begin_passthrough_allocation(Bytes size) noexcept {
@@ -396,7 +416,7 @@ std::optional<BufferRange> ResidencyManager::find(Address address) const noexcep
 }
 
 Result<Address> ResidencyManager::allocate(Bytes size, std::optional<StreamHandle> stream) {
-  return impl_->lifetimes.allocate(size, stream);
+  return impl_->allocate(size, stream);
 }
 
 Status ResidencyManager::free(Address base) { return impl_->lifetimes.free(base, std::nullopt); }

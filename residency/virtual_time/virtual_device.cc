@@ -358,13 +358,16 @@ Status VirtualDevice::zero(Address address, Bytes size, StreamHandle stream) {
   (void)for_each_mapping(address, size, [&](Mapping& mapping) {
     Content& content = pages_[static_cast<std::uint64_t>(mapping.page)].content;
     content.written = queue.busy_until;
-    content.version = ++versions_;
+    const bool is_whole = mapping.size == size;
+    if (!is_whole && content.version != 0) content.version = ++versions_;
+    if (is_whole) content.version = 0;
   });
   return Status::kOk;
 }
 
-Status VirtualDevice::prepare_digests(const DigestKey& /*key*/) {
+Status VirtualDevice::prepare_digests(const DigestKey& key) {
   enter(DeviceCall::kOther, options_.costs.load_code);
+  digest_key_ = key;
   return Status::kOk;
 }
 
@@ -385,7 +388,8 @@ Result<std::size_t> VirtualDevice::digest(Address address, Bytes size, DigestPar
     Content& content = pages_[static_cast<std::uint64_t>(mapping.page)].content;
     if (content.written > begin) violate("a digest began before its content was there");
     content.digested = queue.busy_until;
-    parts->front() = {content.version, 0};
+    parts->front() = content.version == 0 ? digest_of_zeros(digest_key_, size.count())
+                                          : ContentDigest{content.version, 0};
   });
   if (!mapped) violate("a digest was enqueued of memory that is not mapped");
   return std::size_t{1};

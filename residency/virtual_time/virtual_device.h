@@ -197,7 +197,7 @@ class VirtualDevice : public DeviceMemory {
     Time written{0};   ///< the last write ends
     Time read{0};      ///< the last read ends
     Time digested{0};  ///< the last digest of it ends: no harm if others write meanwhile
-    /// Which content it is: each write makes a new one, and a copy carries it on.
+    /// Which content it is: each write makes a new one, and a copy carries it on. 0: zeros.
     std::uint64_t version = 0;
   };
   struct Page {
@@ -244,6 +244,7 @@ class VirtualDevice : public DeviceMemory {
   std::map<const void*, Time> pinned_;  ///< when the call that pinned the memory returned
   CallCounts calls_;
   std::uint64_t versions_ = 0;
+  DigestKey digest_key_{};
   std::vector<std::string> violations_;
 };
 

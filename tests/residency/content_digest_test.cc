@@ -208,5 +208,20 @@ TEST(DigestOf, TakesMissingBytesOfAChunkForZero) {
   EXPECT_NE(digest_of(key, content), before);
 }
 
+TEST(DigestOfZeros, IsThatOfAsManyZeroBytes) {
+  const DigestKey key = random_key(8);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, kChunkBytes - 1, kChunkBytes,
+                                 kChunkBytes + 1, 2 * kChunkBytes, 3 * kChunkBytes, 7 * kChunkBytes,
+                                 100 * kChunkBytes, 1000 * kChunkBytes + 5}) {
+    const std::vector<std::byte> zeros(size);
+    EXPECT_EQ(digest_of_zeros(key, size), digest_of(key, zeros)) << size;
+  }
+}
+
+TEST(DigestOfZeros, DependsOnHowManyChunksThereAre) {
+  const DigestKey key = random_key(8);
+  EXPECT_NE(digest_of_zeros(key, kChunkBytes), digest_of_zeros(key, 2 * kChunkBytes));
+}
+
 }  // namespace
 }  // namespace superpipe
