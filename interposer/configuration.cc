@@ -76,6 +76,8 @@ Configuration::Configuration(const SettingValues& values)
       wait_limit(*values.count(SettingId::kWaitMs)),
       zero_fill(values.choice(SettingId::kFill) == "zero"),
       known_kernel_words(values.choice(SettingId::kKernelWords) == "known"),
+      pins(values.pins(SettingId::kPin)),
+      pins_text(values.text(SettingId::kPin)),
       overflow_allowed(values.choice(SettingId::kOverflow) == "allow"),
       compares_digests(values.choice(SettingId::kWriteback) == "digest"),
       report_real_memory(values.choice(SettingId::kReportMem) == "real"),

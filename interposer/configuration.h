@@ -10,6 +10,7 @@
 
 #include "interposer/log.h"
 #include "policy/budget.h"
+#include "policy/pin_list.h"
 #include "policy/policy_engine.h"
 #include "policy/recorded_run.h"
 #include "policy/setting_values.h"
@@ -54,6 +55,8 @@ struct Configuration {
   std::chrono::milliseconds wait_limit;  ///< SUPERPIPE_WAIT_MS
   bool zero_fill;                        ///< SUPERPIPE_FILL=zero
   bool known_kernel_words;               ///< SUPERPIPE_KERNEL_WORDS=known
+  PinList pins;                          ///< SUPERPIPE_PIN
+  std::string pins_text;                 ///< the same, as it was given
   bool overflow_allowed;                 ///< SUPERPIPE_OVERFLOW=allow
   bool compares_digests;                 ///< SUPERPIPE_WRITEBACK=digest
   bool report_real_memory;               ///< SUPERPIPE_REPORT_MEM=real

@@ -261,6 +261,7 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.zero_fill = configuration_.zero_fill;
   options.overflow_allowed = configuration_.overflow_allowed;
   options.compares_digests = configuration_.compares_digests;
+  options.pins = configuration_.pins;
   options.record_timeline = !configuration_.timeline_file.empty();
   options.trace = trace_;
   options.warn = [](const std::string& line) { log_line(LogLevel::kWarning, line); };

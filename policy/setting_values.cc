@@ -111,6 +111,10 @@ std::optional<std::string> reason_against(const GivenValue& given) {
     case SettingKind::kSwitch:
       if (text == "1" || text == "0") return std::nullopt;
       return "must be 1 or 0";
+    case SettingKind::kPinList:
+      if (PinList::parse(text)) return std::nullopt;
+      return "must be numbers of buffers (12,15-17), counted from 1, or sizes with a unit "
+             "(8M,1M-2M,33554432B)";
     case SettingKind::kLog:
       if (parse_log(its, text)) return std::nullopt;
       return what_is_wrong_with_log(its, text);
@@ -167,6 +171,10 @@ std::string_view SettingValues::choice(SettingId id) const {
 }
 
 bool SettingValues::is_on(SettingId id) const { return text(id) == "1"; }
+
+PinList SettingValues::pins(SettingId id) const {
+  return PinList::parse(text(id)).value_or(PinList());
+}
 
 LogValue SettingValues::log(SettingId id) const {
   const Setting& its = setting(id);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "policy/budget.h"
+#include "policy/pin_list.h"
 #include "policy/settings.h"
 
 namespace superpipe {
@@ -68,6 +69,8 @@ class SettingValues {
   [[nodiscard]] std::string_view choice(SettingId id) const;
   /// kSwitch.
   [[nodiscard]] bool is_on(SettingId id) const;
+  /// kPinList; empty without a value.
+  [[nodiscard]] PinList pins(SettingId id) const;
   /// kLog.
   [[nodiscard]] LogValue log(SettingId id) const;
   /// The text that was given or is the default, unchecked; may be empty.

@@ -134,6 +134,14 @@ Table make_table() {
            "Which words of the structs that PyTorch hands to its kernels may be pointers: those "
            "that are known to be, or all, should a kernel fail for memory that superpipe did "
            "not bring"},
+      {.id = Id::kPin,
+       .kind = Kind::kPinList,
+       .variable = "SUPERPIPE_PIN",
+       .flag = "--pin",
+       .placeholder = "LIST",
+       .help = "Buffers that never leave the device, should a kernel use them in a way that nobody "
+               "sees: numbers, as the report of its failure has them (12,15-17), or sizes "
+               "(8M,1M-2M,33554432B)"},
       {.id = Id::kEvicted,
        .kind = Kind::kChoice,
        .variable = "SUPERPIPE_EVICTED",

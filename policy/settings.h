@@ -29,6 +29,7 @@ enum class SettingId : std::size_t {
   kWaitMs,
   kFill,
   kKernelWords,
+  kPin,
   kEvicted,
   kWriteback,
   kReportMem,
@@ -63,6 +64,7 @@ enum class SettingKind {
   kInputFile,    ///< the path of a file that is read
   kFolder,       ///< the path of a folder, or `none`
   kLibraryFile,  ///< the path of a library, or a name that the loader looks up
+  kPinList,      ///< buffers, by numbers and sizes (PinList in policy/pin_list.h)
   kLog,          ///< LEVEL or LEVEL:FILE, LEVEL one of `choices`
 };
 

@@ -118,6 +118,8 @@ struct alignas(64) Buffer {
   /// The number of the last of the `writes` that was no launch: a copy or a memset, which does
   /// write.
   std::uint64_t known_write GUARDED_BY(manager_lock) = 0;
+  /// How many buffers the program had asked for by then, this one included.
+  std::uint64_t number GUARDED_BY(manager_lock) = 0;
   /// As the program asked, in bytes.
   std::atomic<std::uint64_t> size{0};
   /// Bytes of its pages.

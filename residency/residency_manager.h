@@ -45,8 +45,9 @@ class ResidencyManager {
   [[nodiscard]] std::optional<BufferRange> find(Address address) const noexcept;
 
   /// Reserves a managed buffer. `stream`: the stream of a stream-ordered allocation, whose reuse of
-  /// a freed buffer is ordered; nullopt for a synchronous one.
-  /// @return kOutOfHostMemory, kOutOfDeviceMemory.
+  /// a freed buffer is ordered; nullopt for a synchronous one. One on the list of buffers to pin
+  /// is brought in, for which others may have to leave, and stays.
+  /// @return kOutOfHostMemory, kOutOfDeviceMemory; of one to be pinned also as pin_forever().
   Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream);
 
   /// Frees the buffer at `base`. REQUIRES: all work that names it has completed (the hook has

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "policy/pin_list.h"
 #include "policy/policy_engine.h"
 #include "policy/units.h"
 
@@ -38,6 +39,7 @@ struct ResidencyOptions {
     return std::min<std::chrono::nanoseconds>(wait_limit / 4, std::chrono::milliseconds{500});
   }
   bool zero_fill = false;         ///< SUPERPIPE_FILL=zero
+  PinList pins;                   ///< SUPERPIPE_PIN
   bool overflow_allowed = false;  ///< SUPERPIPE_OVERFLOW=allow
   bool record_timeline = false;   ///< SUPERPIPE_TIMELINE
   /// Told of transfers, stalls, passes and what memory is in use; null: nobody is. Must outlive the

@@ -49,6 +49,7 @@ TEST(ReadConfiguration, HasTheSameDefaultsAsAConfigurationThatNobodyRead) {
   EXPECT_EQ(read_back.wait_limit, unread.wait_limit);
   EXPECT_EQ(read_back.zero_fill, unread.zero_fill);
   EXPECT_EQ(read_back.known_kernel_words, unread.known_kernel_words);
+  EXPECT_EQ(read_back.pins.empty(), unread.pins.empty());
   EXPECT_EQ(read_back.overflow_allowed, unread.overflow_allowed);
   EXPECT_EQ(read_back.compares_digests, unread.compares_digests);
   EXPECT_EQ(read_back.report_real_memory, unread.report_real_memory);
@@ -72,6 +73,7 @@ TEST(ReadConfiguration, TakesEveryVariableThatChangesSomething) {
                                {"SUPERPIPE_WAIT_MS", "10"},
                                {"SUPERPIPE_FILL", "zero"},
                                {"SUPERPIPE_KERNEL_WORDS", "all"},
+                               {"SUPERPIPE_PIN", "2,8M"},
                                {"SUPERPIPE_OVERFLOW", "allow"},
                                {"SUPERPIPE_WRITEBACK", "always"},
                                {"SUPERPIPE_REPORT_MEM", "real"},
@@ -93,6 +95,7 @@ TEST(ReadConfiguration, TakesEveryVariableThatChangesSomething) {
   EXPECT_EQ(configuration.wait_limit, std::chrono::milliseconds(10));
   EXPECT_TRUE(configuration.zero_fill);
   EXPECT_FALSE(configuration.known_kernel_words);
+  EXPECT_TRUE(configuration.pins.includes(2, 1_MiB));
   EXPECT_TRUE(configuration.overflow_allowed);
   EXPECT_FALSE(configuration.compares_digests);
   EXPECT_TRUE(configuration.report_real_memory);

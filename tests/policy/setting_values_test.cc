@@ -45,6 +45,7 @@ TEST(SettingValues, HaveDefaultsWhereNothingIsGiven) {
   EXPECT_EQ(none.choice(SettingId::kAllocator), "async");
   EXPECT_EQ(none.choice(SettingId::kPolicy), "");
   EXPECT_FALSE(none.is_on(SettingId::kOff));
+  EXPECT_TRUE(none.pins(SettingId::kPin).empty());
   EXPECT_EQ(none.log(SettingId::kLog).level, "warning");
   EXPECT_EQ(none.text(SettingId::kStats), "");
   EXPECT_THAT(none.problems(), IsEmpty());
@@ -55,6 +56,7 @@ TEST(SettingValues, GiveBackWhatWasGiven) {
                                           {SettingId::kHeadroom, "2%"},
                                           {SettingId::kAllocator, "native"},
                                           {SettingId::kOff, "1"},
+                                          {SettingId::kPin, "3,8M"},
                                           {SettingId::kLog, "warn:out/a:b.log"},
                                           {SettingId::kStats, "stats.json"}});
   EXPECT_THAT(values.problems(), IsEmpty());
@@ -62,6 +64,8 @@ TEST(SettingValues, GiveBackWhatWasGiven) {
   EXPECT_EQ(values.size(SettingId::kHeadroom)->resolve(100_MiB), 2_MiB);
   EXPECT_EQ(values.choice(SettingId::kAllocator), "native");
   EXPECT_TRUE(values.is_on(SettingId::kOff));
+  EXPECT_TRUE(values.pins(SettingId::kPin).includes(3, 1_MiB));
+  EXPECT_FALSE(values.pins(SettingId::kPin).includes(2, 1_MiB));
   EXPECT_EQ(values.log(SettingId::kLog).level, "warning");
   EXPECT_EQ(values.log(SettingId::kLog).file, "out/a:b.log");
   EXPECT_EQ(values.text(SettingId::kStats), "stats.json");
@@ -139,6 +143,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"Choice", SettingId::kAllocator, "mine", "must be one of async, native"},
         BadText{"LaterChoice", SettingId::kEvicted, "host-mapped",
                 "not available in this version; must be one of auto, unmapped"},
+        BadText{"Pins", SettingId::kPin, "2-1",
+                "must be numbers of buffers (12,15-17), counted from 1, or sizes with a unit "
+                "(8M,1M-2M,33554432B)"},
         BadText{"Switch", SettingId::kStrict, "yes", "must be 1 or 0"},
         BadText{"SwitchWithoutFlag", SettingId::kOff, "yes", "must be 1 or 0"},
         BadText{"LogLevel", SettingId::kLog, "loud",

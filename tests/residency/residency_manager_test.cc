@@ -186,6 +186,50 @@ TEST_F(ResidencyManagerTest, RefusesWhatDoesNotFitBesidePinnedBuffers) {
   EXPECT_EQ(copy_out(other, 2 * kPage), 1);
 }
 
+TEST_F(ResidencyManagerTest, BuffersOnTheUsersListNeverLeave) {
+  options_.pins = *PinList::parse("2,12288B");
+  make(budget_of(6));
+  const Address first = load(1, 1);
+  const Address second = load(1, 2);
+  const Address third = load(3, 3);
+  EXPECT_EQ(manager_->stats().pinned_buffers, 2U);
+  const Address rest[] = {load(1, 4), load(1, 5), load(1, 6)};
+  for (const Address address : rest) ASSERT_EQ(launch({address, first}, stream_), Status::kOk);
+  for (int pass = 0; pass < 3; ++pass) {
+    for (const Address address : rest) {
+      ASSERT_EQ(launch({address}, stream_), Status::kOk);
+      device_->drain();
+      std::byte byte{};
+      EXPECT_TRUE(device_->read(second, 1, &byte)) << "it is mapped";
+      EXPECT_TRUE(device_->read(third, 1, &byte));
+    }
+  }
+  EXPECT_GT(manager_->stats().clean_evictions + manager_->stats().write_backs, 0U);
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_NE(warnings_[0].find("SUPERPIPE_PIN"), std::string::npos) << warnings_[0];
+}
+
+TEST_F(ResidencyManagerTest, ABufferOnTheUsersListIsInPlaceWhenItsAddressIsKnown) {
+  options_.pins = *PinList::parse("3");
+  make(budget_of(2));
+  const Address first = load(1, 1);
+  const Address second = load(1, 2);
+  const Address third = allocate(1);
+  std::byte byte{};
+  EXPECT_TRUE(device_->read(third, 1, &byte));
+  EXPECT_EQ(copy_out(first, kPage), 1);
+  EXPECT_EQ(copy_out(second, kPage), 2);
+}
+
+TEST_F(ResidencyManagerTest, ABufferOnTheUsersListForWhichThereIsNoRoomIsRefused) {
+  options_.pins = *PinList::parse("1-9");
+  make(budget_of(3));
+  (void)allocate(2);
+  EXPECT_EQ(manager_->allocate(Bytes{2 * kPage}, std::nullopt).status(),
+            Status::kWorkingSetTooLarge);
+  (void)allocate(1);
+}
+
 TEST_F(ResidencyManagerTest, EvictsOnlyAfterAllOfAHundredStreamsAreDone) {
   make(budget_of(2));
   const Address shared = load(2, 0);

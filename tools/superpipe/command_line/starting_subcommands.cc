@@ -46,6 +46,7 @@ Values values_of_setting(const Setting& setting) {
       values.kind = ValueKind::kLog;
       break;
     case SettingKind::kCount:
+    case SettingKind::kPinList:
       break;
   }
   return values;
