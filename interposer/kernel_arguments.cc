@@ -118,14 +118,15 @@ void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct*
     layout.has_more = layout.has_more || !layout.counted.empty();
     return;
   }
+  auto& probes = size > kWord ? layout.struct_probes : layout.probes;
   for (std::size_t offset = 0; offset + kWord <= size; offset += kStep) {
-    layout.probes.push_back({parameter, static_cast<std::uint32_t>(offset)});
+    probes.push_back({parameter, static_cast<std::uint32_t>(offset)});
   }
   for (std::size_t offset = 0; offset + TensorMaps::kBytes <= size;
        offset += TensorMaps::kAlignment) {
     layout.tensor_maps.push_back({parameter, static_cast<std::uint32_t>(offset)});
   }
-  layout.has_more = layout.has_more || !layout.tensor_maps.empty();
+  layout.has_more = layout.has_more || size > kWord;
 }
 
 std::uint32_t count_of(const KernelLayout::CountedProbes& probes, const char* parameter,

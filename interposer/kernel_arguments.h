@@ -46,6 +46,9 @@ struct KernelLayout {
   std::string name;  ///< mangled; empty if the driver does not tell
   std::vector<Probe> probes;
   std::vector<CountedProbes> counted;
+  /// The same as `probes`, in by-value structs of which nobody knows what the kernel looks at: what
+  /// is there may be left over from before the struct was filled.
+  std::vector<Probe> struct_probes;
   /// Where the bytes of a tensor map may lie in by-value structs.
   std::vector<Probe> tensor_maps;
   bool has_more = false;       ///< than `probes`
@@ -58,11 +61,11 @@ struct KernelLayout {
 /// maps in it.
 ///
 /// A parameter of 8 bytes is one word. Larger ones are by-value structs: looked at where `known`
-/// says that pointers are; if it is null, every 4 bytes, because a packed struct may hold a pointer
-/// at any such offset, and a word too many costs one compare. Smaller ones hold no pointer. A
-/// tensor map, and so each struct around it, is aligned to 64 bytes: it may lie at every such
-/// offset. (The offset of the struct itself says nothing: it counts from where the parameters
-/// begin, which is no multiple of 64 on sm_90.)
+/// says that pointers are; if it is null, every 4 bytes (`struct_probes`), because a packed struct
+/// may hold a pointer at any such offset, and a word too many costs one compare. Smaller ones hold
+/// no pointer. A tensor map, and so each struct around it, is aligned to 64 bytes: it may lie at
+/// every such offset. (The offset of the struct itself says nothing: it counts from where the
+/// parameters begin, which is no multiple of 64 on sm_90.)
 void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct* known = nullptr);
 
 /// The blocks of a launch in two directions, which say how many of a layout's CountedProbes count.
@@ -171,13 +174,13 @@ void collect_word(const char* place, const IsOurs& is_ours, WordList& words) noe
   if (is_ours(word)) words.add(word);
 }
 
-/// Adds the words of a launch's parameters for which `is_ours` holds, but for counted ones.
-/// `parameters` is the launch's kernelParams. Reads memory of the caller; cost: one compare a
-/// probe.
+/// Adds the words of a launch's parameters at `probes` for which `is_ours` holds. `parameters` is
+/// the launch's kernelParams. Reads memory of the caller; cost: one compare a probe.
 template <typename IsOurs>
-void collect_probes(const KernelLayout& layout, void* const* parameters, const IsOurs& is_ours,
-                    WordList& words) noexcept {
-  for (const KernelLayout::Probe& probe : layout.probes) {
+[[gnu::always_inline]] inline void collect_probes(const std::vector<KernelLayout::Probe>& probes,
+                                                  void* const* parameters, const IsOurs& is_ours,
+                                                  WordList& words) noexcept {
+  for (const KernelLayout::Probe& probe : probes) {
     collect_word(static_cast<const char*>(parameters[probe.parameter]) + probe.offset, is_ours,
                  words);
   }
@@ -200,12 +203,13 @@ void collect_counted(const KernelLayout& layout, void* const* parameters, GridSi
   }
 }
 
-/// Adds both.
+/// Adds those of all probes.
 template <typename IsOurs>
 void collect_parameters(const KernelLayout& layout, void* const* parameters, GridSize grid,
                         const IsOurs& is_ours, WordList& words) noexcept {
-  collect_probes(layout, parameters, is_ours, words);
+  collect_probes(layout.probes, parameters, is_ours, words);
   collect_counted(layout, parameters, grid, is_ours, words);
+  collect_probes(layout.struct_probes, parameters, is_ours, words);
 }
 
 /// Adds the words of `size` bytes at `data` for which `is_ours` holds, at every 4-byte step.

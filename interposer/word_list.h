@@ -30,6 +30,7 @@ class WordList {
   }
 
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
   /// Whether words were lost for want of memory: the operation must then fail.
   [[nodiscard]] bool failed() const noexcept { return failed_; }
   /// There may be words that could not be looked for.

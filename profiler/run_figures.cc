@@ -32,6 +32,7 @@ void add_earlier(const ResidencyCounters& earlier, ResidencyCounters& sum) {
   sum.pinned_host_bytes = std::max(sum.pinned_host_bytes, earlier.pinned_host_bytes);
   sum.budget_changes += earlier.budget_changes;
   sum.pinned_buffers += earlier.pinned_buffers;
+  sum.left_out_launches += earlier.left_out_launches;
   sum.errors += earlier.errors;
 }
 

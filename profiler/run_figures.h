@@ -35,6 +35,8 @@ struct ResidencyCounters {
   Bytes budget;                      ///< the last one, without the context; 0: none
   std::uint64_t budget_changes = 0;  ///< while the program ran
   std::uint64_t pinned_buffers = 0;  ///< that had to stay on the device from some time on
+  /// Launches that were begun without buffers which only words of structs name.
+  std::uint64_t left_out_launches = 0;
   std::uint64_t errors = 0;
 };
 

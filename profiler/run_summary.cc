@@ -105,6 +105,12 @@ std::string summary_text(const RunFigures& figures, const PassTimes& times) {
             (stats.budget_changes == 1 ? " time" : " times") + ", at last to " +
             format_bytes(figures.budget + figures.context_bytes) + "\n";
   }
+  if (stats.left_out_launches > 0) {
+    text += "superpipe: " + std::to_string(stats.left_out_launches) +
+            (stats.left_out_launches == 1 ? " launch" : " launches") +
+            " did without buffers for which the budget had no room, because only words of structs "
+            "named them\n";
+  }
   if (const auto& refusal = stats.worst_refusal) {
     const Bytes budget = figures.budget + figures.context_bytes;
     text += "superpipe: the budget of " + exact_bytes(budget) + " was too small for " +

@@ -53,6 +53,7 @@ std::string statistics_json(const RunFigures& figures, const PassTimes& times,
   json["digests"] = stats.digests;
   json["unchanged_evictions"] = stats.unchanged;
   json["pinned_buffers"] = stats.pinned_buffers;
+  json["left_out_launches"] = stats.left_out_launches;
   json["stall_ms"] = stats.stall_ms;
   json["passes"] = stats.learned.passes;
   json["pass_ms"] = times.pass_ms;

@@ -144,7 +144,7 @@ Status Admission::refuse_too_large(const WorkingSet& set, Attempt& attempt) {
   // What was freed since the last sample may be all that is lacking.
   if (!std::exchange(attempt.sampled, true)) (void)core_.sample_passthrough();
   if (!is_too_large()) return Status::kOk;
-  note_refusal(set, attempt);
+  if (!set.may_shrink) note_refusal(set, attempt);
   return Status::kWorkingSetTooLarge;
 }
 
@@ -184,7 +184,7 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   if (core_.counters.errors > attempt.errors_before) return Status::kDeviceError;
   if (core_.claim(core_.passthrough.allowed())) return Next::kLookAgain;
   if (core_.must_keep_limit()) {
-    warn_immovable(attempt);
+    if (!set.may_shrink) warn_immovable(attempt);
     return Status::kWorkingSetTooLarge;
   }
   attempt.over_limit = true;

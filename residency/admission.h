@@ -21,6 +21,8 @@ namespace superpipe {
 struct WorkingSet {
   std::span<const BufferId> buffers;
   KernelId kernel{};  ///< of a launch; KernelId{}: another operation
+  /// A part of it can be left out, so that nobody need be told if it is too large.
+  bool may_shrink = false;
 };
 
 /// Demands what a working set lacks, and has room made for it, until all of it is in place.

@@ -293,7 +293,8 @@ Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) n
     const auto id = find_base(base);
     if (!id) return Status::kInvalidValue;
     const Buffer& buffer = core_.buffers[*id];
-    if (buffer.moving == 0 && !buffer.host.is_busy() && buffer.pins == 0) {
+    const bool is_named = buffer.pins > 0 || buffer.left_out > 0;
+    if (buffer.moving == 0 && !buffer.host.is_busy() && !is_named) {
       end_life(*id, std::move(freed), slot);
       return Status::kOk;
     }
@@ -352,6 +353,8 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
   core_.backing.end_life(buffer);
   buffer.live = false;
   buffer.pinned_forever = false;
+  buffer.left_out_until.clear();
+  buffer.left_out_by = KernelId{};
   ++buffer.generation;
   buffer.freed = std::move(freed);
   buffer.freed_on = slot;

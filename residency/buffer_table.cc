@@ -95,7 +95,9 @@ void BufferTable::destroy(BufferId id) noexcept {
   buffer.uncut();
   buffer.uses = buffer.waited = buffer.last_use = 0;
   buffer.writes = buffer.known_write = 0;
-  buffer.pins = buffer.leaving = 0;
+  buffer.pins = buffer.leaving = buffer.left_out = 0;
+  buffer.left_out_until.clear();
+  buffer.left_out_by = KernelId{};
   buffer.live = buffer.is_beginning = false;
   buffer.fresh = true;
   buffer.pinned_forever = buffer.stays = false;

@@ -139,12 +139,21 @@ struct alignas(64) Buffer {
   bool pinned_forever GUARDED_BY(manager_lock) = false;
   /// It stays on the device because no host memory is set aside for its content (HostBacking).
   bool stays GUARDED_BY(manager_lock) = false;
+  /// Cached: the slot of the stream on which it was freed.
+  Slot freed_on GUARDED_BY(manager_lock) = kNoSlot;
+  /// Launches between begin and end that named it and were begun without it: until they have
+  /// completed nothing of it may come in, for a kernel that does use it shall fault and not read
+  /// what is still arriving.
+  std::uint32_t left_out GUARDED_BY(manager_lock) = 0;
+  /// The ends of such launches; those that are known to have completed may be missing.
+  std::vector<EventRef> left_out_until GUARDED_BY(manager_lock);
+  /// The last kernel that was launched without it; KernelId{}: none was.
+  KernelId left_out_by GUARDED_BY(manager_lock){};
   /// Counts lives of the id, so that stale jobs are seen.
   std::uint64_t generation GUARDED_BY(manager_lock) = 0;
   HostCopy host GUARDED_BY(manager_lock);
   /// Cached: what must complete before others use it; null: all has.
   EventRef freed GUARDED_BY(manager_lock);
-  Slot freed_on GUARDED_BY(manager_lock) = kNoSlot;
 
   /// Cuts it into pieces of `bytes` each, all out. `bytes`: a multiple of the granule. Throws
   /// std::bad_alloc, with nothing changed.
@@ -198,6 +207,10 @@ struct alignas(64) Buffer {
   [[nodiscard]] bool is_fresh(std::uint32_t piece) const REQUIRES(manager_lock) {
     return fresh || (!host.slab && pieces[piece].clean_at == writes);
   }
+  /// Whether a launch that was begun without it may not have completed.
+  [[nodiscard]] bool is_left_out() const REQUIRES(manager_lock) {
+    return left_out > 0 || !left_out_until.empty();
+  }
   /// Whether a slab has to be pinned before a piece can leave, which takes long.
   [[nodiscard]] bool lacks_slab_for(std::uint32_t piece) const REQUIRES(manager_lock) {
     return is_dirty(piece) && !host.slab;
@@ -235,6 +248,9 @@ struct alignas(64) Buffer {
     return slot < StreamTable::kShared && (waited >> slot & 1) != 0;
   }
 };
+
+// A launch finds each of its buffers several times, in a table: by a shift, at this size.
+static_assert(sizeof(Buffer) == 256);
 
 /// A piece, by its buffer's id and its number there.
 struct PieceId {

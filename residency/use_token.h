@@ -32,6 +32,12 @@ class UseToken {
   }
   /// Whether the operation waited until buffers were in place; valid until end_use().
   [[nodiscard]] bool has_waited() const { return count_ > 0 && waited_; }
+  /// Of a launch, before it is announced: only the first `count` of its words are more than
+  /// leftovers in structs. What only the others name may be left out.
+  void set_certain_words(std::size_t count) { certain_words_ = count; }
+  /// Of a launch: how many of its buffers, the last ones, were left out: what was not on the device
+  /// has not come for it.
+  [[nodiscard]] std::size_t left_out() const { return left_out_; }
   /// Of a launch: its number among those that were announced, from 1.
   [[nodiscard]] std::uint64_t launch() const { return launch_; }
 
@@ -43,8 +49,10 @@ class UseToken {
   bool host_route_;    // see is_host_route()
   bool writes_;
   bool synchronous_;
-  bool waited_;           // see has_waited()
-  std::uint64_t launch_;  // see launch()
+  bool waited_;                                  // see has_waited()
+  std::uint64_t launch_;                         // see launch()
+  std::size_t certain_words_ = ~std::size_t{0};  // see set_certain_words()
+  std::uint32_t left_out_ = 0;                   // see left_out()
   std::array<BufferId, kInline> inline_;
   std::vector<BufferId> more_;  // all of them, if they are more than kInline
 };

@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "policy/budget.h"
+#include "policy/pin_list.h"
+
 namespace superpipe {
 
 namespace {
@@ -128,6 +131,7 @@ void UseTracker::prepare(Use& use, UseToken& token) {
   token.host_route_ = false;
   token.waited_ = false;
   token.writes_ = use.writes;
+  token.left_out_ = 0;
 }
 
 Status UseTracker::begin(const Use& use, UseToken& token) {
@@ -169,6 +173,7 @@ Status UseTracker::begin_launch(KernelId kernel, std::span<const std::uint64_t> 
   if (!capturing.ok()) return capturing.status();
   const ManagerLock lock(core_.mutex);
   Use use{words, stream, true, *capturing, kernel, token.launch_};
+  use.certain_words = token.certain_words_;
   prepare(use, token);
   collect(words, token);
   if (token.count_ == 0) return Status::kOk;
@@ -238,6 +243,7 @@ Status UseTracker::begin_hold(std::span<const std::uint64_t> words, UseToken& to
   token.host_route_ = false;
   token.waited_ = false;
   token.writes_ = false;
+  token.left_out_ = 0;
   Use use;
   use.words = words;
   use.writes = false;
@@ -286,6 +292,7 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
     count_pinned(token, use);
     mark_used(token, use);
   } else {
+    if (token.left_out_ > 0) end_absence(token, false, nullptr);
     unpin(token);
     token.count_ = 0;
   }
@@ -295,9 +302,9 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
 
 // Gets pinned buffers mapped, and orders the stream behind their arrival. Ends the turn when all
 // are mapped.
-Status UseTracker::get_in_place(const UseToken& token, const Use& use, const Decision& decision,
+Status UseTracker::get_in_place(UseToken& token, const Use& use, const Decision& decision,
                                 StallMeter::Probe* probe, Turn& turn) {
-  Status status = admission_.bring_in({ids(token), use.kernel}, decision);
+  Status status = bring_in(token, use, decision);
   if (status != Status::kOk) return status;
   turn.end();
   status = order_behind_fetches(ids(token), use, probe);
@@ -308,6 +315,127 @@ Status UseTracker::get_in_place(const UseToken& token, const Use& use, const Dec
     if (core_.buffers[id].live && core_.buffers[id].missing == 0) in.push_back(id);
   }
   return order_behind_fetches(in, use, probe);
+}
+
+// Gets what the operation names mapped. A launch that would need too much is begun without buffers
+// that only words of structs name, as many as it takes: most such words are left over from before
+// the struct was filled. What is in place of them counts as used, and may be; the rest stays out
+// until the launch has completed, so that a kernel which does use it faults. On failure all are
+// pinned, as before.
+Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& decision) {
+  const std::span<BufferId> buffers = ids(token);
+  std::size_t kept = buffers.size();
+  // What is captured cannot be left out of later launches.
+  const std::size_t certain = use.slot == kNoSlot ? kept : certain_buffers(use);
+  Status status = Status::kOutOfHostMemory;
+  try {
+    status = admission_.bring_in({buffers, use.kernel, kept > certain}, decision);
+    while (status == Status::kWorkingSetTooLarge && kept > certain) {
+      admission_.give_up({buffers.first(kept), use.kernel});
+      kept = leave_out(buffers.first(kept), certain);
+      status = admission_.bring_in({buffers.first(kept), use.kernel, kept > certain}, decision);
+    }
+    if (status == Status::kOk) status = stay_out(buffers.subspan(kept), use);
+  } catch (const std::bad_alloc&) {
+    status = Status::kOutOfHostMemory;
+  }
+  const auto left_out = buffers.subspan(kept);
+  for (const BufferId id : left_out) pin(id);
+  if (status == Status::kOk) {
+    token.left_out_ = static_cast<std::uint32_t>(left_out.size());
+    if (!left_out.empty()) say_left_out(buffers, kept, use);
+  } else {
+    for (const BufferId id : left_out) --core_.buffers[id].left_out;
+  }
+  return status;
+}
+
+// How many buffers the certain words of a launch name: those come first.
+std::size_t UseTracker::certain_buffers(const Use& use) {
+  const std::uint64_t mark = ++mark_;
+  std::size_t count = 0;
+  for (const std::uint64_t word : use.words.first(std::min(use.certain_words, use.words.size()))) {
+    const std::uint32_t index = core_.arena->index_at(word);
+    if (index == Arena::kNobody || core_.buffers[BufferId{index}].mark == mark) continue;
+    core_.buffers[BufferId{index}].mark = mark;
+    ++count;
+  }
+  return count;
+}
+
+// Sorts what is left out behind the rest, and unpins it: of what comes behind the `certain` first
+// ones the largest, as few as do not fit the limit with them or, if all fit and there is no room
+// all the same, all. @return how many buffers are kept.
+std::size_t UseTracker::leave_out(std::span<BufferId> buffers, std::size_t certain) {
+  const auto footprint = [this](BufferId id)
+                             REQUIRES(manager_lock) { return core_.buffers[id].footprint; };
+  Bytes room = core_.ledger.limit();
+  for (const BufferId id : buffers.first(certain)) room = saturating_subtract(room, footprint(id));
+  const auto others = buffers.subspan(certain);
+  std::ranges::stable_sort(others, {}, footprint);
+  std::size_t kept = certain;
+  for (; kept < buffers.size() && footprint(buffers[kept]) <= room; ++kept) {
+    room -= footprint(buffers[kept]);
+  }
+  if (kept == buffers.size()) kept = certain;
+  for (const BufferId id : buffers.subspan(kept)) {
+    --core_.buffers[id].pins;
+    ++core_.buffers[id].left_out;
+  }
+  return kept;
+}
+
+// Waits until nothing of `buffers` is on its way in, and makes room for noting when it may be
+// again. @return kTimedOut.
+Status UseTracker::stay_out(std::span<const BufferId> buffers, const Use& use) {
+  const auto deadline = core_.now() + core_.options.wait_limit;
+  const auto is_moving = [this](BufferId id)
+                             REQUIRES(manager_lock) { return core_.buffers[id].moving > 0; };
+  while (std::ranges::any_of(buffers, is_moving)) {
+    if (!core_.wait_change(deadline)) return Status::kTimedOut;
+  }
+  for (const BufferId id : buffers) {
+    Buffer& buffer = core_.buffers[id];
+    std::erase_if(buffer.left_out_until, [](const EventRef& end) { return end->is_known(); });
+    buffer.left_out_until.reserve(buffer.left_out_until.size() + buffer.left_out);
+    buffer.left_out_by = use.kernel;
+  }
+  return Status::kOk;
+}
+
+void UseTracker::say_left_out(std::span<const BufferId> buffers, std::size_t kept,
+                              const Use& use) noexcept try {
+  ++core_.counters.left_out_launches;
+  const auto text = [&]() NO_THREAD_SAFETY_ANALYSIS {
+    Bytes all;
+    for (const BufferId id : buffers) all += core_.buffers[id].footprint;
+    std::vector<std::uint64_t> numbers;
+    for (const BufferId id : buffers.subspan(kept)) numbers.push_back(core_.buffers[id].number);
+    std::ranges::sort(numbers);
+    return "a launch of kernel " + core_.options.kernel_name(use.kernel) + " names " +
+           exact_bytes(all) + " of managed buffers, but the budget leaves " +
+           exact_bytes(core_.ledger.limit()) + ": it runs without buffers " +
+           pin_list_text(numbers) +
+           ", which only words in its structs name that are mostly left over from earlier use; a "
+           "kernel that does use them fails with an illegal address, and needs a budget larger "
+           "by " +
+           exact_bytes(saturating_subtract(all, core_.ledger.limit())) +
+           " (--gpu-mem, SUPERPIPE_GPU_MEM)";
+  };
+  core_.warnings.once("left out " + std::to_string(static_cast<std::uint64_t>(use.kernel)), text);
+} catch (const std::bad_alloc&) {
+  // It goes unsaid.
+}
+
+// From now on the end of the launch says when what was left out of it may come in. If nothing marks
+// that end, it never may.
+void UseTracker::end_absence(const UseToken& token, bool submitted, const EventRef& end) noexcept {
+  for (const BufferId id : ids(token).last(token.left_out_)) {
+    Buffer& buffer = core_.buffers[id];
+    if (submitted && end == nullptr) continue;
+    --buffer.left_out;
+    if (submitted) buffer.left_out_until.push_back(end);
+  }
 }
 
 // Makes the stream wait for the arrival of `buffers`, or waits here where no stream may be touched.
@@ -388,13 +516,18 @@ void UseTracker::end_use(UseToken& token, StreamHandle stream, bool submitted) n
   const bool tracked = submitted && token.slot_ != kNoSlot;
   // Streams that only their own thread can record on get their event now.
   const bool marks =
-      tracked && core_.moves && (token.slot_ == StreamTable::kShared || stream == kPerThreadStream);
+      tracked && core_.moves &&
+      (token.slot_ == StreamTable::kShared || stream == kPerThreadStream || token.left_out_ > 0);
   const ManagerLock lock(core_.mutex);
   auto end = streams_.end_operation(stream, token.slot_, marks);
   if (tracked) {
     const BufferTable& buffers = core_.buffers;
     for (const BufferId id : ids(token)) buffers[id].last_use = end.seq;
+    if (token.left_out_ > 0) [[unlikely]]
+      end_absence(token, true, end.event);
     core_.streams.note_use(token.slot_, stream, end.seq, std::move(end.event));
+  } else if (token.left_out_ > 0) {
+    end_absence(token, false, nullptr);
   }
   unpin(token);
   token.count_ = 0;

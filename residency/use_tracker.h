@@ -52,6 +52,8 @@ class UseTracker {
     KernelId kernel{};
     std::uint64_t launch = 0;  ///< UseToken::launch(); 0: it is none
     Slot slot = kNoSlot;       ///< by prepare()
+    /// The first of the words, which are more than leftovers in structs.
+    std::size_t certain_words = ~std::size_t{0};
   };
 
   /// Finds the slot of the stream of `use` (none while it is captured: the buffers are pinned
@@ -70,6 +72,10 @@ class UseTracker {
 
  private:
   static std::span<const BufferId> ids(const UseToken& token) { return token.buffers(); }
+  static std::span<BufferId> ids(UseToken& token) {
+    if (token.count_ > UseToken::kInline) return token.more_;
+    return {token.inline_.data(), token.count_};
+  }
   [[nodiscard]] bool names_arena(std::span<const std::uint64_t> words) const;
   void collect(std::span<const std::uint64_t> words, UseToken& token) REQUIRES(manager_lock);
   [[nodiscard]] bool all_ready(const UseToken& token, const Use& use) const REQUIRES(manager_lock);
@@ -88,8 +94,16 @@ class UseTracker {
   Status begin_advised(const Use& use, UseToken& token) REQUIRES(manager_lock);
   Decision ask_policy(const Use& use, const UseToken& token) REQUIRES(manager_lock);
   Status acquire(UseToken& token, const Use& use, const Decision& decision) REQUIRES(manager_lock);
-  Status get_in_place(const UseToken& token, const Use& use, const Decision& decision,
+  Status get_in_place(UseToken& token, const Use& use, const Decision& decision,
                       StallMeter::Probe* probe, Turn& turn) REQUIRES(manager_lock);
+  Status bring_in(UseToken& token, const Use& use, const Decision& decision) REQUIRES(manager_lock);
+  std::size_t certain_buffers(const Use& use) REQUIRES(manager_lock);
+  std::size_t leave_out(std::span<BufferId> buffers, std::size_t certain) REQUIRES(manager_lock);
+  Status stay_out(std::span<const BufferId> buffers, const Use& use) REQUIRES(manager_lock);
+  void say_left_out(std::span<const BufferId> buffers, std::size_t kept, const Use& use) noexcept
+      REQUIRES(manager_lock);
+  void end_absence(const UseToken& token, bool submitted, const EventRef& end) noexcept
+      REQUIRES(manager_lock);
   Status order_behind_fetches(std::span<const BufferId> buffers, const Use& use,
                               StallMeter::Probe* probe) REQUIRES(manager_lock);
   static void note_ordered(Buffer& buffer, Slot slot, std::span<const EventRef> arrivals)

@@ -1,6 +1,7 @@
 // Kernel launches: the hot path. While all is resident nothing here logs or allocates, and the only
 // driver call is the launch itself; residency takes its mutex twice, briefly.
 #include <chrono>
+#include <cstddef>
 
 #include "interposer/context_registry.h"
 #include "interposer/copy_recorder.h"
@@ -40,7 +41,7 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
     if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
   }
   WordList words;
-  add_launch_words(managed, &layout, parameters, extra, grid, words);
+  const std::size_t certain = add_launch_words(managed, &layout, parameters, extra, grid, words);
   if (words.empty()) {
     managed.count_launch_without_buffers();
     if constexpr (kTraced) {
@@ -54,6 +55,7 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
     return submit_unordered(managed, words.words(), {}, stream, call);
   }
   UseToken token;
+  token.set_certain_words(certain);
   const Status status =
       managed.residency().begin_launch(layout.kernel, words.words(), stream, token);
   if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
@@ -102,7 +104,7 @@ template <typename Call>
     if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
   }
   WordList words;
-  add_launch_words(managed, nullptr, parameters, extra, GridSize::unknown(), words);
+  (void)add_launch_words(managed, nullptr, parameters, extra, GridSize::unknown(), words);
   if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   const Status status = managed.pins().pin(words.words(), "an unknown kernel may use them");
   if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);

@@ -1,6 +1,7 @@
 // Which managed buffers a kernel launch names.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "interposer/driver/cuda_api.h"
@@ -19,18 +20,34 @@ inline void add_tensor_maps(const TensorMaps& maps, const KernelLayout& layout,
   }
 }
 
+/// Adds what add_launch_words() finds besides the words of `layout.probes`. @return the same.
+[[gnu::noinline]] inline std::size_t add_further_words(const ManagedContext& managed,
+                                                       const KernelLayout& layout,
+                                                       void* const* parameters, GridSize grid,
+                                                       WordList& words) noexcept {
+  const auto is_ours = [&managed](std::uint64_t word) { return managed.in_arena(word); };
+  collect_counted(layout, parameters, grid, is_ours, words);
+  if (managed.tensor_maps().any()) {
+    add_tensor_maps(managed.tensor_maps(), layout, parameters, words);
+  }
+  const std::size_t certain = words.size();
+  collect_probes(layout.struct_probes, parameters, is_ours, words);
+  return certain;
+}
+
 /// Adds the words among a launch's arguments that lie in the arena of `managed`, and the addresses
 /// behind tensor maps among them: of `parameters`, or of the argument buffer that `extra` names if
 /// `parameters` is null. Either may be null; a launch with both is refused by the driver. `layout`:
 /// the kernel's; null if the driver does not know it: then `parameters` are followed as far as they
 /// can be read, which takes long.
 /// `grid`: the launch's, GridSize::unknown() for what may yet be launched with another.
+/// @return how many of the words are more than leftovers in structs: the first ones.
 ///
 /// Part of the launch path: calls no driver function, and takes no lock but for what may be a
 /// tensor map.
-inline void add_launch_words(const ManagedContext& managed, const KernelLayout* layout,
-                             void* const* parameters, void* const* extra, GridSize grid,
-                             WordList& words) noexcept {
+inline std::size_t add_launch_words(const ManagedContext& managed, const KernelLayout* layout,
+                                    void* const* parameters, void* const* extra, GridSize grid,
+                                    WordList& words) noexcept {
   const auto is_ours = [&managed](std::uint64_t word) { return managed.in_arena(word); };
   if (parameters == nullptr) {
     const ArgumentBuffer buffer = argument_buffer_of(extra);
@@ -38,16 +55,14 @@ inline void add_launch_words(const ManagedContext& managed, const KernelLayout* 
     managed.tensor_maps().collect_all(buffer.data, buffer.size, 0, TensorMaps::kStepInArguments,
                                       words);
   } else if (layout != nullptr) {
-    collect_probes(*layout, parameters, is_ours, words);
+    collect_probes(layout->probes, parameters, is_ours, words);
     if (layout->has_more) [[unlikely]] {
-      collect_counted(*layout, parameters, grid, is_ours, words);
-      if (managed.tensor_maps().any()) {
-        add_tensor_maps(managed.tensor_maps(), *layout, parameters, words);
-      }
+      return add_further_words(managed, *layout, parameters, grid, words);
     }
   } else {
     UnknownKernels::collect(managed.residency(), managed.tensor_maps(), parameters, words);
   }
+  return words.size();
 }
 
 }  // namespace superpipe

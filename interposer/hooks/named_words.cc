@@ -63,7 +63,7 @@ void NamedWords::add_launch(CUfunction function, void* const* parameters, void* 
     layout = change_passthrough(PassthroughChange::kGrowth,
                                 [&] { return managed_->layouts().learn(function); });
   }
-  add_launch_words(*managed_, layout, parameters, extra, grid, words_);
+  (void)add_launch_words(*managed_, layout, parameters, extra, grid, words_);
 }
 
 void NamedWords::add(const CUDA_KERNEL_NODE_PARAMS_v1* node) noexcept {

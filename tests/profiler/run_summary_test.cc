@@ -92,6 +92,15 @@ TEST(SummaryText, SaysThatTheBudgetChanged) {
   EXPECT_THAT(summary_text(figures), HasSubstr("the budget changed 2 times, at last to 42 MiB\n"));
 }
 
+TEST(SummaryText, SaysHowManyLaunchesDidWithoutWhatStructsNamed) {
+  RunFigures figures = streaming_run();
+  EXPECT_THAT(summary_text(figures), Not(HasSubstr("did without")));
+  figures.residency.left_out_launches = 1;
+  EXPECT_THAT(summary_text(figures), HasSubstr("superpipe: 1 launch did without buffers"));
+  figures.residency.left_out_launches = 2;
+  EXPECT_THAT(summary_text(figures), HasSubstr("superpipe: 2 launches did without buffers"));
+}
+
 TEST(SummaryText, NamesNoKUnderPolicyResident) {
   RunFigures figures = streaming_run();
   figures.policy = PolicyKind::kResident;

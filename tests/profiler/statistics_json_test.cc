@@ -49,6 +49,7 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "digests",
                                           "unchanged_evictions",
                                           "pinned_buffers",
+                                          "left_out_launches",
                                           "stall_ms",
                                           "passes",
                                           "pass_ms",
@@ -99,6 +100,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.digests = 123;
   stats.unchanged = 124;
   stats.pinned_buffers = 126;
+  stats.left_out_launches = 127;
   stats.stall_ms = 117;
   stats.pinned_host_bytes = Bytes{118};
   stats.errors = 119;
@@ -134,6 +136,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"digests", 123},
                                    {"unchanged_evictions", 124},
                                    {"pinned_buffers", 126},
+                                   {"left_out_launches", 127},
                                    {"stall_ms", 117.0},
                                    {"passes", 121},
                                    {"pass_ms", 3600.0},

@@ -83,6 +83,25 @@ TEST_F(PullTest, BringsWhatIsUsedNextForWhatIsUsedLast) {
   EXPECT_LE(core_.ledger.pages(), 3 * kGranule);
 }
 
+TEST_F(PullTest, BringsWhatALaunchWasBegunWithoutWhenThatHasCompletedAndRestsUntilThen) {
+  const ManagerLock lock(core_.mutex);
+  const auto pass = make_four();
+  core_.buffers[pass[3]].left_out = 1;
+  begin_fourth_pass(pass);
+  int rounds = 0;
+  for (; rounds < 100 && mover_rounds_.run(); ++rounds) device_.drain();
+  EXPECT_LT(rounds, 100);
+  EXPECT_EQ(place_of(pass[3]), Place::kOut);
+  core_.buffers[pass[3]].left_out = 0;
+  core_.buffers[pass[3]].left_out_until.push_back(blocked_event());
+  for (rounds = 0; rounds < 100 && mover_rounds_.run(); ++rounds) device_.drain();
+  EXPECT_LT(rounds, 100);
+  EXPECT_EQ(place_of(pass[3]), Place::kOut);
+  unblock();
+  settle();
+  EXPECT_EQ(place_of(pass[3]), Place::kIn);
+}
+
 TEST_F(PullTest, BringsNothingWhenItCannotForesee) {
   const ManagerLock lock(core_.mutex);
   const auto buffers = make_four();

@@ -26,7 +26,7 @@ Added add(CUfunction function, void* const* parameters, void* const* extra) {
   WordList words;
   ManagedContext& managed = *ContextRegistry::managed();
   const KernelLayout* const layout = managed.layouts().learn(function);
-  add_launch_words(managed, layout, parameters, extra, {1, 1}, words);
+  (void)add_launch_words(managed, layout, parameters, extra, {1, 1}, words);
   return {layout, {words.words().begin(), words.words().end()}};
 }
 
@@ -51,6 +51,25 @@ TEST_F(AddLaunchWordsTest, KeepsTheParametersThatAreInTheArena) {
   const Added added = add(testing::null_kernel(1), parameters, nullptr);
   EXPECT_THAT(added.words, ElementsAre(other_ + 8));
   EXPECT_EQ(added.layout, ContextRegistry::managed()->layouts().find(testing::null_kernel(1)));
+}
+
+// A struct may have old pointers in it: its words come last.
+TEST_F(AddLaunchWordsTest, TellsWhichWordsOnlyStructsHave) {
+  driver().cuFuncGetParamInfo = [](CUfunction, std::size_t index, std::size_t* offset,
+                                   std::size_t* size) {
+    *offset = 24 * index;
+    *size = index == 0 ? 24 : 8;
+    return index < 2 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  };
+  std::array<CUdeviceptr, 3> members{other_, 0, other_ + 16};
+  CUdeviceptr second = buffer_;
+  void* parameters[] = {members.data(), &second};
+  WordList words;
+  ManagedContext& managed = *ContextRegistry::managed();
+  const KernelLayout* const layout = managed.layouts().learn(testing::null_kernel(5));
+  ASSERT_NE(layout, nullptr);
+  EXPECT_EQ(add_launch_words(managed, layout, parameters, nullptr, {1, 1}, words), 1U);
+  EXPECT_THAT(words.words(), ElementsAre(buffer_, other_, other_ + 16));
 }
 
 TEST_F(AddLaunchWordsTest, KeepsTheWordsOfAnArgumentBuffer) {
