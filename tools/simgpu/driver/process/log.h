@@ -1,6 +1,8 @@
 // Lines on standard error. Off the hot path; SIMGPU_LOG chooses the level (default: warning).
 #pragma once
 
+#include <string>
+
 namespace simgpu {
 
 enum class LogLevel { kError, kWarning, kInfo, kDebug };
@@ -9,6 +11,10 @@ enum class LogLevel { kError, kWarning, kInfo, kDebug };
 /// that lines of threads do not mix. printf-style. Thread-safe.
 __attribute__((format(printf, 2, 3))) void log_line(LogLevel level, const char* format,
                                                     ...) noexcept;
+
+/// The latest lines of kError, written or not, each with its newline: what cuLogsDumpToMemory
+/// gives. Thread-safe. Throws std::bad_alloc.
+std::string logged_errors();
 
 /// Whether lines of `level` are written.
 bool log_enabled(LogLevel level) noexcept;
