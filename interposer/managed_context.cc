@@ -14,6 +14,8 @@
 #include "interposer/driver/in_context.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
+#include "interposer/fault_report.h"
+#include "interposer/fault_watch.h"
 #include "interposer/log.h"
 #include "policy/budget.h"
 #include "policy/piece_size.h"
@@ -259,9 +261,9 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.host_ledger = host_ledger_.get();
   options.wait_limit = configuration_.wait_limit;
   options.zero_fill = configuration_.zero_fill;
+  options.pins = configuration_.pins;
   options.overflow_allowed = configuration_.overflow_allowed;
   options.compares_digests = configuration_.compares_digests;
-  options.pins = configuration_.pins;
   options.record_timeline = !configuration_.timeline_file.empty();
   options.trace = trace_;
   options.warn = [](const std::string& line) { log_line(LogLevel::kWarning, line); };
@@ -442,6 +444,45 @@ void ManagedContext::note_own_pages(Bytes size) noexcept {
   } catch (const std::bad_alloc&) {
     // It goes unsaid.
   }
+}
+
+namespace {
+
+/// What the driver has logged; empty if it has no log.
+std::string driver_log() {
+  std::string log(std::size_t{32} << 10, '\0');
+  std::size_t size = log.size();
+  if (driver().cuLogsDumpToMemory(nullptr, log.data(), &size, 0) != CUDA_SUCCESS) size = 0;
+  log.resize(std::min(size, log.size()));
+  return log;
+}
+
+std::string error_name(CUresult error) {
+  const char* name = nullptr;
+  if (driver().cuGetErrorName(error, &name) != CUDA_SUCCESS || name == nullptr) {
+    return std::to_string(static_cast<int>(error));
+  }
+  return name;
+}
+
+}  // namespace
+
+void ManagedContext::report_access_fault() noexcept try {
+  if (!moves() || has_reported_fault_.load()) return;
+  const CUresult error = sticky_error();
+  if (!may_be_access_fault(error) || has_reported_fault_.exchange(true)) return;
+  Fault fault;
+  fault.error = error_name(error);
+  fault.address = address_in(driver_log(), *residency_);
+  for (const KernelId kernel : recent_launches_.kernels()) {
+    fault.kernels.push_back(name_of_launch(kernel));
+  }
+  fault.pins = configuration_.pins_text;
+  fault.absent = residency_->absent_buffers();
+  if (fault.address) fault.near = residency_->near(*fault.address);
+  for (const std::string& line : fault_report(fault)) log_line(LogLevel::kError, line);
+} catch (const std::exception&) {
+  log_line(LogLevel::kError, "out of memory while reporting a fault of the program");
 }
 
 RunFigures ManagedContext::figures() const {

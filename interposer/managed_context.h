@@ -20,6 +20,7 @@
 #include "interposer/kernel_arguments.h"
 #include "interposer/kernel_timer.h"
 #include "interposer/pointer_pins.h"
+#include "interposer/recent_launches.h"
 #include "interposer/tensor_maps.h"
 #include "interposer/trace_recording.h"
 #include "interposer/unknown_kernels.h"
@@ -141,6 +142,13 @@ class ManagedContext {
   /// for. Calls no driver function. Waits for the disk, at most the wait limit.
   void finish_trace() noexcept;
 
+  /// A kernel is about to be launched. Part of the launch path.
+  void note_launch(KernelId kernel) noexcept { recent_launches_.note(kernel); }
+  /// A call of the program was answered with what may_be_access_fault() holds for: if the context
+  /// has met a fault, says once what is known of it. Asks the driver. REQUIRES: the calling thread
+  /// holds no lock of superpipe's.
+  void report_access_fault() noexcept;
+
   /// A managed buffer is about to be freed. Programs free everything before they end, and what was
   /// learned of their layers then describes nothing: remembers it, at most ten times a second.
   void note_free() noexcept;
@@ -206,6 +214,8 @@ class ManagedContext {
   /// before.
   std::unique_ptr<BudgetRequests> requests_;
   LaunchOverheadMeter overhead_;
+  RecentLaunches recent_launches_;
+  std::atomic<bool> has_reported_fault_{false};
   std::atomic<std::uint64_t> launches_without_buffers_{0};
   std::atomic<std::uint64_t> own_pages_{0};  ///< bytes that the program asked for, freed or not
 

@@ -47,6 +47,8 @@ class ResidencyManager::Impl {
   ResidencyStats stats() const EXCLUDES(manager_lock);
   std::optional<LearnedSnapshot> learned_layers() const EXCLUDES(manager_lock);
   std::shared_ptr<const PassLaunches> foreseen_pass() const EXCLUDES(manager_lock);
+  std::vector<AbsentBuffer> absent_buffers() const EXCLUDES(manager_lock);
+  std::optional<NearBuffer> near(Address address) const noexcept EXCLUDES(manager_lock);
   LiveState live_state() const EXCLUDES(manager_lock);
   BudgetAnswer set_budget(Bytes budget) noexcept EXCLUDES(manager_lock);
   void shut_down() noexcept EXCLUDES(manager_lock);
@@ -223,6 +225,41 @@ std::shared_ptr<const PassLaunches> ResidencyManager::Impl::foreseen_pass() cons
   return pass ? replay.pass(pass->begin, pass->end) : nullptr;
 } catch (const std::bad_alloc&) {
   return nullptr;
+}
+
+std::vector<AbsentBuffer> ResidencyManager::Impl::absent_buffers() const {
+  const ManagerLock lock(core.mutex);
+  std::vector<const Buffer*> absent;
+  for (std::uint32_t i = 0; i < core.buffers.end(); ++i) {
+    const Buffer& buffer = core.buffers[BufferId{i}];
+    if (buffer.live && buffer.missing > 0) absent.push_back(&buffer);
+  }
+  std::ranges::stable_sort(absent, [](const Buffer* a, const Buffer* b) REQUIRES(manager_lock) {
+    return a->last_use > b->last_use;
+  });
+  std::vector<AbsentBuffer> told;
+  for (const Buffer* const buffer : absent) {
+    const bool is_left_out = buffer->left_out_by != KernelId{};
+    told.push_back({buffer->number, Bytes{buffer->size.load()},
+                    is_left_out ? core.options.kernel_name(buffer->left_out_by) : std::string()});
+  }
+  return told;
+}
+
+std::optional<NearBuffer> ResidencyManager::Impl::near(Address address) const noexcept {
+  const ManagerLock lock(core.mutex);
+  std::uint32_t index = core.arena->index_at(address);
+  if (index == Arena::kNobody) index = core.arena->index_at(address - core.granule.count());
+  if (index == Arena::kNobody) return std::nullopt;
+  const Buffer& buffer = core.buffers[BufferId{index}];
+  const Bytes size{buffer.size.load()};
+  const Bytes offset{address - buffer.base.load()};
+  if (offset >= size) {
+    return NearBuffer{buffer.number, size, offset - size + Bytes{1}, false};
+  }
+  const std::span<const Piece> piece = buffer.pieces_at(offset, Bytes{1});
+  return NearBuffer{buffer.number, size, Bytes{},
+                    piece.empty() || piece.front().place != Place::kIn};
 }
 
 ResidencyManager::LiveState ResidencyManager::Impl::live_state() const {
@@ -529,6 +566,14 @@ std::optional<LearnedSnapshot> ResidencyManager::learned_layers() const {
 
 std::vector<Bytes> ResidencyManager::slabs_for_evictions() const {
   return impl_->core.host.needed_for_evictions();
+}
+
+std::vector<AbsentBuffer> ResidencyManager::absent_buffers() const {
+  return impl_->absent_buffers();
+}
+
+std::optional<NearBuffer> ResidencyManager::near(Address address) const noexcept {
+  return impl_->near(address);
 }
 
 std::shared_ptr<const PassLaunches> ResidencyManager::foreseen_pass() const {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "policy/policy_engine.h"
 #include "policy/units.h"
@@ -23,6 +24,21 @@
 #include "residency/use_token.h"
 
 namespace superpipe {
+
+/// A live buffer that is not, or not all, on the device.
+struct AbsentBuffer {
+  std::uint64_t number;  ///< counted from 1 in the order of allocation (PinList)
+  Bytes size;
+  std::string left_out_by;  ///< the last kernel that was launched without it; empty: none was
+};
+
+/// The live buffer in or before which an address lies.
+struct NearBuffer {
+  std::uint64_t number;
+  Bytes size;
+  Bytes past_end;  ///< by how much the address lies behind it, and one byte; 0: it does not
+  bool is_out;     ///< the buffer is not on the device at the address
+};
 
 /// Keeps the invariants I1 to I7 of docs/design.md for the buffers of one device.
 ///
@@ -164,6 +180,13 @@ class ResidencyManager {
   /// The sizes of the slabs that evictions have needed so far and that no earlier user had given
   /// back, in order: RecordedRun::slabs. Throws std::bad_alloc. Any thread.
   [[nodiscard]] std::vector<Bytes> slabs_for_evictions() const;
+
+  /// Buffers that are not, or not all, on the device at this moment, last used first. Throws
+  /// std::bad_alloc. Any thread; other calls wait meanwhile, for some nanoseconds per buffer.
+  [[nodiscard]] std::vector<AbsentBuffer> absent_buffers() const;
+  /// The buffer that has `address`, or that it lies behind within a granule; nullopt: none. Any
+  /// thread.
+  [[nodiscard]] std::optional<NearBuffer> near(Address address) const noexcept;
 
   /// What is cheap to tell at any moment.
   struct LiveState {

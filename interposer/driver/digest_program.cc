@@ -16,7 +16,7 @@
 namespace superpipe {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kCheckedPage = 4096;
 
 /// One digest of the check. All contents end before the check's memory does, so that the kernel
 /// would show if it took in what lies behind them.
@@ -49,7 +49,7 @@ std::string problem_of(CUresult result, const char* call) {
 }  // namespace
 
 /// Host memory of the check. Whole pages: they are pinned.
-struct alignas(kPage) DigestProgram::CheckedMemory {
+struct alignas(kCheckedPage) DigestProgram::CheckedMemory {
   std::array<std::byte, kCheckedBytes> content;
   std::array<DigestParts, kChecks.size()> results;
 };

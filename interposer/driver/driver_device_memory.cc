@@ -1,6 +1,7 @@
 #include "interposer/driver/driver_device_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "interposer/driver/in_context.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
+#include "interposer/fault_watch.h"
 #include "interposer/log.h"
 
 namespace superpipe {
@@ -23,8 +25,11 @@ Status checked(CUresult result, const char* call) {
   if (result == CUDA_SUCCESS) return Status::kOk;
   const char* name = nullptr;
   driver().cuGetErrorName(result, &name);
-  // Out of memory is an answer: residency evicts and asks again.
-  const bool expected = result == CUDA_ERROR_OUT_OF_MEMORY;
+  // Out of memory is an answer: residency evicts and asks again. And behind a fault of the program
+  // all calls fail alike, of which one line tells.
+  static std::atomic<bool> has_told_of_fault{false};
+  const bool expected = result == CUDA_ERROR_OUT_OF_MEMORY ||
+                        (may_be_access_fault(result) && has_told_of_fault.exchange(true));
   log_line(expected ? LogLevel::kDebug : LogLevel::kError,
            std::string(call) + " failed: " +
                (name == nullptr ? std::to_string(static_cast<int>(result)) : std::string(name)));

@@ -2,6 +2,7 @@
 // clang-format off
 #include "interposer/driver/cuda_api.h"
 #include "interposer/driver/table.h"
+#include "interposer/fault_watch.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/driver/hook_scope.h"
 #include "interposer/hooks/lookup.h"
@@ -19,7 +20,7 @@ SUPERPIPE_EXPORT CUresult cuArray3DCreate(CUarray * pHandle, const CUDA_ARRAY3D_
 SUPERPIPE_EXPORT CUresult cuArray3DCreate_v2(CUarray * pHandle, const CUDA_ARRAY3D_DESCRIPTOR * pAllocateArray) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuArray3DCreate_v2(pHandle, pAllocateArray);
-  return superpipe::hook::cuArray3DCreate_v2(pHandle, pAllocateArray);
+  return superpipe::watched(superpipe::hook::cuArray3DCreate_v2(pHandle, pAllocateArray));
 }
 
 SUPERPIPE_EXPORT CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR_v1 * pArrayDescriptor, CUarray hArray) {
@@ -37,13 +38,13 @@ SUPERPIPE_EXPORT CUresult cuArrayCreate(CUarray * pHandle, const CUDA_ARRAY_DESC
 SUPERPIPE_EXPORT CUresult cuArrayCreate_v2(CUarray * pHandle, const CUDA_ARRAY_DESCRIPTOR * pAllocateArray) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuArrayCreate_v2(pHandle, pAllocateArray);
-  return superpipe::hook::cuArrayCreate_v2(pHandle, pAllocateArray);
+  return superpipe::watched(superpipe::hook::cuArrayCreate_v2(pHandle, pAllocateArray));
 }
 
 SUPERPIPE_EXPORT CUresult cuArrayDestroy(CUarray hArray) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuArrayDestroy(hArray);
-  return superpipe::hook::cuArrayDestroy(hArray);
+  return superpipe::watched(superpipe::hook::cuArrayDestroy(hArray));
 }
 
 SUPERPIPE_EXPORT CUresult cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR_v1 * pArrayDescriptor, CUarray hArray) {
@@ -109,49 +110,49 @@ SUPERPIPE_EXPORT CUresult cuCoredumpSetAttributeGlobal(CUcoredumpSettings attrib
 SUPERPIPE_EXPORT CUresult cuCtxAttach(CUcontext * pctx, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuCtxAttach(pctx, flags);
-  return superpipe::hook::cuCtxAttach(pctx, flags);
+  return superpipe::watched(superpipe::hook::cuCtxAttach(pctx, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxCreate(CUcontext * pctx, unsigned int flags, CUdevice dev) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuCtxCreate(pctx, flags, dev);
-  return superpipe::hook::cuCtxCreate(pctx, flags, dev);
+  return superpipe::watched(superpipe::hook::cuCtxCreate(pctx, flags, dev));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxCreate_v2(CUcontext * pctx, unsigned int flags, CUdevice dev) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuCtxCreate_v2(pctx, flags, dev);
-  return superpipe::hook::cuCtxCreate_v2(pctx, flags, dev);
+  return superpipe::watched(superpipe::hook::cuCtxCreate_v2(pctx, flags, dev));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxCreate_v3(CUcontext * pctx, CUexecAffinityParam * paramsArray, int numParams, unsigned int flags, CUdevice dev) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
-  return superpipe::hook::cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
+  return superpipe::watched(superpipe::hook::cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxCreate_v4(CUcontext * pctx, CUctxCreateParams * ctxCreateParams, unsigned int flags, CUdevice dev) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
-  return superpipe::hook::cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
+  return superpipe::watched(superpipe::hook::cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxDestroy(CUcontext ctx) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuCtxDestroy(ctx);
-  return superpipe::hook::cuCtxDestroy(ctx);
+  return superpipe::watched(superpipe::hook::cuCtxDestroy(ctx));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuCtxDestroy_v2(ctx);
-  return superpipe::hook::cuCtxDestroy_v2(ctx);
+  return superpipe::watched(superpipe::hook::cuCtxDestroy_v2(ctx));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxDetach(CUcontext ctx) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuCtxDetach(ctx);
-  return superpipe::hook::cuCtxDetach(ctx);
+  return superpipe::watched(superpipe::hook::cuCtxDetach(ctx));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
@@ -165,7 +166,7 @@ SUPERPIPE_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned 
 SUPERPIPE_EXPORT CUresult cuCtxFromGreenCtx(CUcontext * pContext, CUgreenCtx hCtx) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuCtxFromGreenCtx(pContext, hCtx);
-  return superpipe::hook::cuCtxFromGreenCtx(pContext, hCtx);
+  return superpipe::watched(superpipe::hook::cuCtxFromGreenCtx(pContext, hCtx));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int * version) {
@@ -255,7 +256,7 @@ SUPERPIPE_EXPORT CUresult cuCtxSetFlags(unsigned int flags) {
 SUPERPIPE_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuCtxSetLimit(limit, value);
-  return superpipe::hook::cuCtxSetLimit(limit, value);
+  return superpipe::watched(superpipe::hook::cuCtxSetLimit(limit, value));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
@@ -263,11 +264,11 @@ SUPERPIPE_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxSynchronize() {
-  return superpipe::driver_table.cuCtxSynchronize();
+  return superpipe::watched(superpipe::driver_table.cuCtxSynchronize());
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) {
-  return superpipe::driver_table.cuCtxSynchronize_v2(ctx);
+  return superpipe::watched(superpipe::driver_table.cuCtxSynchronize_v2(ctx));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
@@ -381,7 +382,7 @@ SUPERPIPE_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid * uuid, CUdevice dev) {
 SUPERPIPE_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuDeviceGraphMemTrim(device);
-  return superpipe::hook::cuDeviceGraphMemTrim(device);
+  return superpipe::watched(superpipe::hook::cuDeviceGraphMemTrim(device));
 }
 
 SUPERPIPE_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int * flags, int * active) {
@@ -391,31 +392,31 @@ SUPERPIPE_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int 
 SUPERPIPE_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuDevicePrimaryCtxRelease(dev);
-  return superpipe::hook::cuDevicePrimaryCtxRelease(dev);
+  return superpipe::watched(superpipe::hook::cuDevicePrimaryCtxRelease(dev));
 }
 
 SUPERPIPE_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuDevicePrimaryCtxRelease_v2(dev);
-  return superpipe::hook::cuDevicePrimaryCtxRelease_v2(dev);
+  return superpipe::watched(superpipe::hook::cuDevicePrimaryCtxRelease_v2(dev));
 }
 
 SUPERPIPE_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuDevicePrimaryCtxReset(dev);
-  return superpipe::hook::cuDevicePrimaryCtxReset(dev);
+  return superpipe::watched(superpipe::hook::cuDevicePrimaryCtxReset(dev));
 }
 
 SUPERPIPE_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuDevicePrimaryCtxReset_v2(dev);
-  return superpipe::hook::cuDevicePrimaryCtxReset_v2(dev);
+  return superpipe::watched(superpipe::hook::cuDevicePrimaryCtxReset_v2(dev));
 }
 
 SUPERPIPE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext * pctx, CUdevice dev) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuDevicePrimaryCtxRetain(pctx, dev);
-  return superpipe::hook::cuDevicePrimaryCtxRetain(pctx, dev);
+  return superpipe::watched(superpipe::hook::cuDevicePrimaryCtxRetain(pctx, dev));
 }
 
 SUPERPIPE_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
@@ -445,7 +446,7 @@ SUPERPIPE_EXPORT CUresult cuDeviceTotalMem(unsigned int * bytes, CUdevice dev) {
 SUPERPIPE_EXPORT CUresult cuDeviceTotalMem_v2(size_t * bytes, CUdevice dev) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuDeviceTotalMem_v2(bytes, dev);
-  return superpipe::hook::cuDeviceTotalMem_v2(bytes, dev);
+  return superpipe::watched(superpipe::hook::cuDeviceTotalMem_v2(bytes, dev));
 }
 
 SUPERPIPE_EXPORT CUresult cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHandle callback) {
@@ -477,7 +478,7 @@ SUPERPIPE_EXPORT CUresult cuEventElapsedTime_v2(float * pMilliseconds, CUevent h
 }
 
 SUPERPIPE_EXPORT CUresult cuEventQuery(CUevent hEvent) {
-  return superpipe::driver_table.cuEventQuery(hEvent);
+  return superpipe::watched(superpipe::driver_table.cuEventQuery(hEvent));
 }
 
 SUPERPIPE_EXPORT CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
@@ -497,7 +498,7 @@ SUPERPIPE_EXPORT CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
 }
 
 SUPERPIPE_EXPORT CUresult cuEventSynchronize(CUevent hEvent) {
-  return superpipe::driver_table.cuEventSynchronize(hEvent);
+  return superpipe::watched(superpipe::driver_table.cuEventSynchronize(hEvent));
 }
 
 SUPERPIPE_EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr * devPtr, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC * bufferDesc) {
@@ -535,7 +536,7 @@ SUPERPIPE_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState * state, CUfunct
 SUPERPIPE_EXPORT CUresult cuFuncLoad(CUfunction function) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuFuncLoad(function);
-  return superpipe::hook::cuFuncLoad(function);
+  return superpipe::watched(superpipe::hook::cuFuncLoad(function));
 }
 
 SUPERPIPE_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
@@ -569,25 +570,25 @@ SUPERPIPE_EXPORT CUresult cuGetErrorString(CUresult error, const char ** pStr) {
 SUPERPIPE_EXPORT CUresult cuGetExportTable(const void ** ppExportTable, const CUuuid * pExportTableId) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGetExportTable(ppExportTable, pExportTableId);
-  return superpipe::hook::cuGetExportTable(ppExportTable, pExportTableId);
+  return superpipe::watched(superpipe::hook::cuGetExportTable(ppExportTable, pExportTableId));
 }
 
 SUPERPIPE_EXPORT CUresult cuGetProcAddress(const char * symbol, void ** pfn, int cudaVersion, cuuint64_t flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGetProcAddress(symbol, pfn, cudaVersion, flags);
-  return superpipe::hook::cuGetProcAddress(symbol, pfn, cudaVersion, flags);
+  return superpipe::watched(superpipe::hook::cuGetProcAddress(symbol, pfn, cudaVersion, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuGetProcAddress_v2(const char * symbol, void ** pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult * symbolStatus) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
-  return superpipe::hook::cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
+  return superpipe::watched(superpipe::hook::cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphAddBatchMemOpNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-  return superpipe::hook::cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, CUgraph childGraph) {
@@ -629,13 +630,13 @@ SUPERPIPE_EXPORT CUresult cuGraphAddHostNode(CUgraphNode * phGraphNode, CUgraph 
 SUPERPIPE_EXPORT CUresult cuGraphAddKernelNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-  return superpipe::hook::cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-  return superpipe::hook::cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS * nodeParams) {
@@ -649,25 +650,25 @@ SUPERPIPE_EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode * phGraphNode, CUgra
 SUPERPIPE_EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_MEMCPY3D * copyParams, CUcontext ctx) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
-  return superpipe::hook::cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
+  return superpipe::watched(superpipe::hook::cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphAddMemsetNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS * memsetParams, CUcontext ctx) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
-  return superpipe::hook::cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
+  return superpipe::watched(superpipe::hook::cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphAddNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, CUgraphNodeParams * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-  return superpipe::hook::cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, const CUgraphEdgeData * dependencyData, size_t numDependencies, CUgraphNodeParams * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
-  return superpipe::hook::cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS * nodeParams_out) {
@@ -677,7 +678,7 @@ SUPERPIPE_EXPORT CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA
 SUPERPIPE_EXPORT CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphBatchMemOpNodeSetParams(hNode, nodeParams);
-  return superpipe::hook::cuGraphBatchMemOpNodeSetParams(hNode, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphBatchMemOpNodeSetParams(hNode, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph * phGraph) {
@@ -703,7 +704,7 @@ SUPERPIPE_EXPORT CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char * path
 SUPERPIPE_EXPORT CUresult cuGraphDestroy(CUgraph hGraph) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphDestroy(hGraph);
-  return superpipe::hook::cuGraphDestroy(hGraph);
+  return superpipe::watched(superpipe::hook::cuGraphDestroy(hGraph));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphDestroyNode(CUgraphNode hNode) {
@@ -729,19 +730,19 @@ SUPERPIPE_EXPORT CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUeven
 SUPERPIPE_EXPORT CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams);
-  return superpipe::hook::cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph);
-  return superpipe::hook::cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph);
+  return superpipe::watched(superpipe::hook::cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphExecDestroy(hGraphExec);
-  return superpipe::hook::cuGraphExecDestroy(hGraphExec);
+  return superpipe::watched(superpipe::hook::cuGraphExecDestroy(hGraphExec));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
@@ -771,43 +772,43 @@ SUPERPIPE_EXPORT CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, C
 SUPERPIPE_EXPORT CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams);
-  return superpipe::hook::cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams);
-  return superpipe::hook::cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D * copyParams, CUcontext ctx) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx);
-  return superpipe::hook::cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx);
+  return superpipe::watched(superpipe::hook::cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS * memsetParams, CUcontext ctx) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx);
-  return superpipe::hook::cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx);
+  return superpipe::watched(superpipe::hook::cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams);
-  return superpipe::hook::cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode * hErrorNode_out, CUgraphExecUpdateResult * updateResult_out) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
-  return superpipe::hook::cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+  return superpipe::watched(superpipe::hook::cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo * resultInfo) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo);
-  return superpipe::hook::cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo);
+  return superpipe::watched(superpipe::hook::cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExternalSemaphoresSignalNodeGetParams(CUgraphNode hNode, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS * params_out) {
@@ -853,31 +854,31 @@ SUPERPIPE_EXPORT CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA
 SUPERPIPE_EXPORT CUresult cuGraphInstantiate(CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode * phErrorNode, char * logBuffer, size_t bufferSize) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
-  return superpipe::hook::cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  return superpipe::watched(superpipe::hook::cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec * phGraphExec, CUgraph hGraph, unsigned long long flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags);
-  return superpipe::hook::cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags);
+  return superpipe::watched(superpipe::hook::cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS * instantiateParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams);
-  return superpipe::hook::cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams);
+  return superpipe::watched(superpipe::hook::cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS * instantiateParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams);
-  return superpipe::hook::cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams);
+  return superpipe::watched(superpipe::hook::cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode * phErrorNode, char * logBuffer, size_t bufferSize) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
-  return superpipe::hook::cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  return superpipe::watched(superpipe::hook::cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
@@ -903,25 +904,25 @@ SUPERPIPE_EXPORT CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUker
 SUPERPIPE_EXPORT CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphKernelNodeSetParams(hNode, nodeParams);
-  return superpipe::hook::cuGraphKernelNodeSetParams(hNode, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphKernelNodeSetParams(hNode, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphKernelNodeSetParams_v2(hNode, nodeParams);
-  return superpipe::hook::cuGraphKernelNodeSetParams_v2(hNode, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphKernelNodeSetParams_v2(hNode, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphLaunch(hGraph, hStream);
-  return superpipe::hook::cuGraphLaunch(hGraph, hStream);
+  return superpipe::watched(superpipe::hook::cuGraphLaunch(hGraph, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphLaunch_ptsz(hGraphExec, hStream);
-  return superpipe::hook::cuGraphLaunch_ptsz(hGraphExec, hStream);
+  return superpipe::watched(superpipe::hook::cuGraphLaunch_ptsz(hGraphExec, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS * params_out) {
@@ -939,7 +940,7 @@ SUPERPIPE_EXPORT CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEM
 SUPERPIPE_EXPORT CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphMemcpyNodeSetParams(hNode, nodeParams);
-  return superpipe::hook::cuGraphMemcpyNodeSetParams(hNode, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphMemcpyNodeSetParams(hNode, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS * nodeParams) {
@@ -949,7 +950,7 @@ SUPERPIPE_EXPORT CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEM
 SUPERPIPE_EXPORT CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphMemsetNodeSetParams(hNode, nodeParams);
-  return superpipe::hook::cuGraphMemsetNodeSetParams(hNode, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphMemsetNodeSetParams(hNode, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphNodeFindInClone(CUgraphNode * phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph) {
@@ -987,7 +988,7 @@ SUPERPIPE_EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphN
 SUPERPIPE_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams * nodeParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphNodeSetParams(hNode, nodeParams);
-  return superpipe::hook::cuGraphNodeSetParams(hNode, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphNodeSetParams(hNode, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
@@ -1009,13 +1010,13 @@ SUPERPIPE_EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject ob
 SUPERPIPE_EXPORT CUresult cuGraphUpload(CUgraphExec hGraph, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphUpload(hGraph, hStream);
-  return superpipe::hook::cuGraphUpload(hGraph, hStream);
+  return superpipe::watched(superpipe::hook::cuGraphUpload(hGraph, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuGraphUpload_ptsz(hGraphExec, hStream);
-  return superpipe::hook::cuGraphUpload_ptsz(hGraphExec, hStream);
+  return superpipe::watched(superpipe::hook::cuGraphUpload_ptsz(hGraphExec, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource * resources, CUstream hStream) {
@@ -1113,7 +1114,7 @@ SUPERPIPE_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle * pHandle, CUeven
 SUPERPIPE_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle * pHandle, CUdeviceptr dptr) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuIpcGetMemHandle(pHandle, dptr);
-  return superpipe::hook::cuIpcGetMemHandle(pHandle, dptr);
+  return superpipe::watched(superpipe::hook::cuIpcGetMemHandle(pHandle, dptr));
 }
 
 SUPERPIPE_EXPORT CUresult cuIpcOpenEventHandle(CUevent * phEvent, CUipcEventHandle handle) {
@@ -1135,7 +1136,7 @@ SUPERPIPE_EXPORT CUresult cuKernelGetAttribute(int * pi, CUfunction_attribute at
 SUPERPIPE_EXPORT CUresult cuKernelGetFunction(CUfunction * pFunc, CUkernel kernel) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuKernelGetFunction(pFunc, kernel);
-  return superpipe::hook::cuKernelGetFunction(pFunc, kernel);
+  return superpipe::watched(superpipe::hook::cuKernelGetFunction(pFunc, kernel));
 }
 
 SUPERPIPE_EXPORT CUresult cuKernelGetLibrary(CUlibrary * pLib, CUkernel kernel) {
@@ -1165,19 +1166,19 @@ SUPERPIPE_EXPORT CUresult cuLaunch(CUfunction f) {
 SUPERPIPE_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void ** kernelParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
-  return superpipe::hook::cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
+  return superpipe::watched(superpipe::hook::cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS * launchParamsList, unsigned int numDevices, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLaunchCooperativeKernelMultiDevice(launchParamsList, numDevices, flags);
-  return superpipe::hook::cuLaunchCooperativeKernelMultiDevice(launchParamsList, numDevices, flags);
+  return superpipe::watched(superpipe::hook::cuLaunchCooperativeKernelMultiDevice(launchParamsList, numDevices, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void ** kernelParams) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLaunchCooperativeKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
-  return superpipe::hook::cuLaunchCooperativeKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
+  return superpipe::watched(superpipe::hook::cuLaunchCooperativeKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
@@ -1199,25 +1200,25 @@ SUPERPIPE_EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, v
 SUPERPIPE_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void ** kernelParams, void ** extra) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
-  return superpipe::hook::cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
+  return superpipe::watched(superpipe::hook::cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra));
 }
 
 SUPERPIPE_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig * config, CUfunction f, void ** kernelParams, void ** extra) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLaunchKernelEx(config, f, kernelParams, extra);
-  return superpipe::hook::cuLaunchKernelEx(config, f, kernelParams, extra);
+  return superpipe::watched(superpipe::hook::cuLaunchKernelEx(config, f, kernelParams, extra));
 }
 
 SUPERPIPE_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig * config, CUfunction f, void ** kernelParams, void ** extra) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLaunchKernelEx_ptsz(config, f, kernelParams, extra);
-  return superpipe::hook::cuLaunchKernelEx_ptsz(config, f, kernelParams, extra);
+  return superpipe::watched(superpipe::hook::cuLaunchKernelEx_ptsz(config, f, kernelParams, extra));
 }
 
 SUPERPIPE_EXPORT CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void ** kernelParams, void ** extra) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLaunchKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
-  return superpipe::hook::cuLaunchKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
+  return superpipe::watched(superpipe::hook::cuLaunchKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra));
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel * kernels, unsigned int numKernels, CUlibrary lib) {
@@ -1229,7 +1230,7 @@ SUPERPIPE_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel * kernels, unsigned
 SUPERPIPE_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLibraryGetGlobal(dptr, bytes, library, name);
-  return superpipe::hook::cuLibraryGetGlobal(dptr, bytes, library, name);
+  return superpipe::watched(superpipe::hook::cuLibraryGetGlobal(dptr, bytes, library, name));
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetKernel(CUkernel * pKernel, CUlibrary library, const char * name) {
@@ -1245,13 +1246,13 @@ SUPERPIPE_EXPORT CUresult cuLibraryGetKernelCount(unsigned int * count, CUlibrar
 SUPERPIPE_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLibraryGetManaged(dptr, bytes, library, name);
-  return superpipe::hook::cuLibraryGetManaged(dptr, bytes, library, name);
+  return superpipe::watched(superpipe::hook::cuLibraryGetManaged(dptr, bytes, library, name));
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetModule(CUmodule * pMod, CUlibrary library) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLibraryGetModule(pMod, library);
-  return superpipe::hook::cuLibraryGetModule(pMod, library);
+  return superpipe::watched(superpipe::hook::cuLibraryGetModule(pMod, library));
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetUnifiedFunction(void ** fptr, CUlibrary library, const char * symbol) {
@@ -1261,19 +1262,19 @@ SUPERPIPE_EXPORT CUresult cuLibraryGetUnifiedFunction(void ** fptr, CUlibrary li
 SUPERPIPE_EXPORT CUresult cuLibraryLoadData(CUlibrary * library, const void * code, CUjit_option * jitOptions, void ** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption * libraryOptions, void** libraryOptionValues, unsigned int numLibraryOptions) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
-  return superpipe::hook::cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+  return superpipe::watched(superpipe::hook::cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions));
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary * library, const char * fileName, CUjit_option * jitOptions, void ** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption * libraryOptions, void ** libraryOptionValues, unsigned int numLibraryOptions) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
-  return superpipe::hook::cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+  return superpipe::watched(superpipe::hook::cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions));
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLibraryUnload(library);
-  return superpipe::hook::cuLibraryUnload(library);
+  return superpipe::watched(superpipe::hook::cuLibraryUnload(library));
 }
 
 SUPERPIPE_EXPORT CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void * data, size_t size, const char * name, unsigned int numOptions, CUjit_option * options, void ** optionValues) {
@@ -1339,13 +1340,13 @@ SUPERPIPE_EXPORT CUresult cuMemAddressReserve(CUdeviceptr * ptr, size_t size, si
 SUPERPIPE_EXPORT CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemAdvise(devPtr, count, advice, device);
-  return superpipe::hook::cuMemAdvise(devPtr, count, advice, device);
+  return superpipe::watched(superpipe::hook::cuMemAdvise(devPtr, count, advice, device));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemAdvise_v2(devPtr, count, advice, location);
-  return superpipe::hook::cuMemAdvise_v2(devPtr, count, advice, location);
+  return superpipe::watched(superpipe::hook::cuMemAdvise_v2(devPtr, count, advice, location));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 * dptr, unsigned int bytesize) {
@@ -1355,25 +1356,25 @@ SUPERPIPE_EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 * dptr, unsigned int bytesiz
 SUPERPIPE_EXPORT CUresult cuMemAllocAsync(CUdeviceptr * dptr, size_t bytesize, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemAllocAsync(dptr, bytesize, hStream);
-  return superpipe::hook::cuMemAllocAsync(dptr, bytesize, hStream);
+  return superpipe::watched(superpipe::hook::cuMemAllocAsync(dptr, bytesize, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr * dptr, size_t bytesize, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemAllocAsync_ptsz(dptr, bytesize, hStream);
-  return superpipe::hook::cuMemAllocAsync_ptsz(dptr, bytesize, hStream);
+  return superpipe::watched(superpipe::hook::cuMemAllocAsync_ptsz(dptr, bytesize, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream);
-  return superpipe::hook::cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream);
+  return superpipe::watched(superpipe::hook::cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream);
-  return superpipe::hook::cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream);
+  return superpipe::watched(superpipe::hook::cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemAllocHost(void ** pp, unsigned int bytesize) {
@@ -1395,31 +1396,31 @@ SUPERPIPE_EXPORT CUresult cuMemAllocPitch(CUdeviceptr_v1 * dptr, unsigned int * 
 SUPERPIPE_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr * dptr, size_t * pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
-  return superpipe::hook::cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+  return superpipe::watched(superpipe::hook::cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr * dptr, size_t bytesize) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemAlloc_v2(dptr, bytesize);
-  return superpipe::hook::cuMemAlloc_v2(dptr, bytesize);
+  return superpipe::watched(superpipe::hook::cuMemAlloc_v2(dptr, bytesize));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemBatchDecompressAsync(CUmemDecompressParams * paramsArray, size_t count, unsigned int flags, size_t * errorIndex, CUstream stream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemBatchDecompressAsync(paramsArray, count, flags, errorIndex, stream);
-  return superpipe::hook::cuMemBatchDecompressAsync(paramsArray, count, flags, errorIndex, stream);
+  return superpipe::watched(superpipe::hook::cuMemBatchDecompressAsync(paramsArray, count, flags, errorIndex, stream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams * paramsArray, size_t count, unsigned int flags, size_t * errorIndex, CUstream stream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemBatchDecompressAsync_ptsz(paramsArray, count, flags, errorIndex, stream);
-  return superpipe::hook::cuMemBatchDecompressAsync_ptsz(paramsArray, count, flags, errorIndex, stream);
+  return superpipe::watched(superpipe::hook::cuMemBatchDecompressAsync_ptsz(paramsArray, count, flags, errorIndex, stream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle * handle, size_t size, const CUmemAllocationProp * prop, unsigned long long flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemCreate(handle, size, prop, flags);
-  return superpipe::hook::cuMemCreate(handle, size, prop, flags);
+  return superpipe::watched(superpipe::hook::cuMemCreate(handle, size, prop, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr * dptrs, size_t * sizes, size_t count, CUmemLocation * prefetchLocs, size_t * prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream) {
@@ -1449,13 +1450,13 @@ SUPERPIPE_EXPORT CUresult cuMemFree(CUdeviceptr_v1 dptr) {
 SUPERPIPE_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemFreeAsync(dptr, hStream);
-  return superpipe::hook::cuMemFreeAsync(dptr, hStream);
+  return superpipe::watched(superpipe::hook::cuMemFreeAsync(dptr, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemFreeAsync_ptsz(dptr, hStream);
-  return superpipe::hook::cuMemFreeAsync_ptsz(dptr, hStream);
+  return superpipe::watched(superpipe::hook::cuMemFreeAsync_ptsz(dptr, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemFreeHost(void * p) {
@@ -1465,7 +1466,7 @@ SUPERPIPE_EXPORT CUresult cuMemFreeHost(void * p) {
 SUPERPIPE_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemFree_v2(dptr);
-  return superpipe::hook::cuMemFree_v2(dptr);
+  return superpipe::watched(superpipe::hook::cuMemFree_v2(dptr));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemGetAccess(unsigned long long * flags, const CUmemLocation * location, CUdeviceptr ptr) {
@@ -1479,7 +1480,7 @@ SUPERPIPE_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr_v1 * pbase, unsigned 
 SUPERPIPE_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr * pbase, size_t * psize, CUdeviceptr dptr) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemGetAddressRange_v2(pbase, psize, dptr);
-  return superpipe::hook::cuMemGetAddressRange_v2(pbase, psize, dptr);
+  return superpipe::watched(superpipe::hook::cuMemGetAddressRange_v2(pbase, psize, dptr));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemGetAllocationGranularity(size_t * granularity, const CUmemAllocationProp * prop, CUmemAllocationGranularity_flags option) {
@@ -1497,7 +1498,7 @@ SUPERPIPE_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool * pool_out, CUmemL
 SUPERPIPE_EXPORT CUresult cuMemGetHandleForAddressRange(void * handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, unsigned long long flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);
-  return superpipe::hook::cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);
+  return superpipe::watched(superpipe::hook::cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemGetInfo(unsigned int * free, unsigned int * total) {
@@ -1507,7 +1508,7 @@ SUPERPIPE_EXPORT CUresult cuMemGetInfo(unsigned int * free, unsigned int * total
 SUPERPIPE_EXPORT CUresult cuMemGetInfo_v2(size_t * free, size_t * total) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemGetInfo_v2(free, total);
-  return superpipe::hook::cuMemGetInfo_v2(free, total);
+  return superpipe::watched(superpipe::hook::cuMemGetInfo_v2(free, total));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemGetMemPool(CUmemoryPool * pool, CUmemLocation * location, CUmemAllocationType type) {
@@ -1561,19 +1562,19 @@ SUPERPIPE_EXPORT CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo * mapInfoList, 
 SUPERPIPE_EXPORT CUresult cuMemPoolCreate(CUmemoryPool * pool, const CUmemPoolProps * poolProps) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemPoolCreate(pool, poolProps);
-  return superpipe::hook::cuMemPoolCreate(pool, poolProps);
+  return superpipe::watched(superpipe::hook::cuMemPoolCreate(pool, poolProps));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemPoolDestroy(pool);
-  return superpipe::hook::cuMemPoolDestroy(pool);
+  return superpipe::watched(superpipe::hook::cuMemPoolDestroy(pool));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData * shareData_out, CUdeviceptr ptr) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemPoolExportPointer(shareData_out, ptr);
-  return superpipe::hook::cuMemPoolExportPointer(shareData_out, ptr);
+  return superpipe::watched(superpipe::hook::cuMemPoolExportPointer(shareData_out, ptr));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPoolExportToShareableHandle(void * handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, unsigned long long flags) {
@@ -1587,13 +1588,13 @@ SUPERPIPE_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags * flags, CUmemory
 SUPERPIPE_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void * value) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemPoolGetAttribute(pool, attr, value);
-  return superpipe::hook::cuMemPoolGetAttribute(pool, attr, value);
+  return superpipe::watched(superpipe::hook::cuMemPoolGetAttribute(pool, attr, value));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool * pool_out, void * handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
-  return superpipe::hook::cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
+  return superpipe::watched(superpipe::hook::cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr * ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData * shareData) {
@@ -1607,37 +1608,37 @@ SUPERPIPE_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAcces
 SUPERPIPE_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void * value) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemPoolSetAttribute(pool, attr, value);
-  return superpipe::hook::cuMemPoolSetAttribute(pool, attr, value);
+  return superpipe::watched(superpipe::hook::cuMemPoolSetAttribute(pool, attr, value));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemPoolTrimTo(pool, minBytesToKeep);
-  return superpipe::hook::cuMemPoolTrimTo(pool, minBytesToKeep);
+  return superpipe::watched(superpipe::hook::cuMemPoolTrimTo(pool, minBytesToKeep));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemPrefetchAsync(devPtr, count, dstDevice, hStream);
-  return superpipe::hook::cuMemPrefetchAsync(devPtr, count, dstDevice, hStream);
+  return superpipe::watched(superpipe::hook::cuMemPrefetchAsync(devPtr, count, dstDevice, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice, hStream);
-  return superpipe::hook::cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice, hStream);
+  return superpipe::watched(superpipe::hook::cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream);
-  return superpipe::hook::cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream);
+  return superpipe::watched(superpipe::hook::cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream);
-  return superpipe::hook::cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream);
+  return superpipe::watched(superpipe::hook::cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPrefetchBatchAsync(CUdeviceptr * dptrs, size_t * sizes, size_t count, CUmemLocation * prefetchLocs, size_t * prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream) {
@@ -1659,13 +1660,13 @@ SUPERPIPE_EXPORT CUresult cuMemRangeGetAttributes(void ** data, size_t * dataSiz
 SUPERPIPE_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemRelease(handle);
-  return superpipe::hook::cuMemRelease(handle);
+  return superpipe::watched(superpipe::hook::cuMemRelease(handle));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle * handle, void * addr) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemRetainAllocationHandle(handle, addr);
-  return superpipe::hook::cuMemRetainAllocationHandle(handle, addr);
+  return superpipe::watched(superpipe::hook::cuMemRetainAllocationHandle(handle, addr));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc * desc, size_t count) {
@@ -1679,13 +1680,13 @@ SUPERPIPE_EXPORT CUresult cuMemSetMemPool(CUmemLocation * location, CUmemAllocat
 SUPERPIPE_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemUnmap(ptr, size);
-  return superpipe::hook::cuMemUnmap(ptr, size);
+  return superpipe::watched(superpipe::hook::cuMemUnmap(ptr, size));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy(dst, src, ByteCount);
-  return superpipe::hook::cuMemcpy(dst, src, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpy(dst, src, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy2D(const CUDA_MEMCPY2D_v1 * pCopy) {
@@ -1699,13 +1700,13 @@ SUPERPIPE_EXPORT CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D_v1 * pCopy, CUstre
 SUPERPIPE_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D * pCopy, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy2DAsync_v2(pCopy, hStream);
-  return superpipe::hook::cuMemcpy2DAsync_v2(pCopy, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpy2DAsync_v2(pCopy, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D * pCopy, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy2DAsync_v2_ptsz(pCopy, hStream);
-  return superpipe::hook::cuMemcpy2DAsync_v2_ptsz(pCopy, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpy2DAsync_v2_ptsz(pCopy, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D_v1 * pCopy) {
@@ -1715,25 +1716,25 @@ SUPERPIPE_EXPORT CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D_v1 * pCopy) {
 SUPERPIPE_EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D * pCopy) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy2DUnaligned_v2(pCopy);
-  return superpipe::hook::cuMemcpy2DUnaligned_v2(pCopy);
+  return superpipe::watched(superpipe::hook::cuMemcpy2DUnaligned_v2(pCopy));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D * pCopy) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy2DUnaligned_v2_ptds(pCopy);
-  return superpipe::hook::cuMemcpy2DUnaligned_v2_ptds(pCopy);
+  return superpipe::watched(superpipe::hook::cuMemcpy2DUnaligned_v2_ptds(pCopy));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D * pCopy) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy2D_v2(pCopy);
-  return superpipe::hook::cuMemcpy2D_v2(pCopy);
+  return superpipe::watched(superpipe::hook::cuMemcpy2D_v2(pCopy));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D * pCopy) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy2D_v2_ptds(pCopy);
-  return superpipe::hook::cuMemcpy2D_v2_ptds(pCopy);
+  return superpipe::watched(superpipe::hook::cuMemcpy2D_v2_ptds(pCopy));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy3D(const CUDA_MEMCPY3D_v1 * pCopy) {
@@ -1747,85 +1748,85 @@ SUPERPIPE_EXPORT CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D_v1 * pCopy, CUstre
 SUPERPIPE_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D * pCopy, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy3DAsync_v2(pCopy, hStream);
-  return superpipe::hook::cuMemcpy3DAsync_v2(pCopy, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpy3DAsync_v2(pCopy, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D * pCopy, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy3DAsync_v2_ptsz(pCopy, hStream);
-  return superpipe::hook::cuMemcpy3DAsync_v2_ptsz(pCopy, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpy3DAsync_v2_ptsz(pCopy, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP * opList, size_t * failIdx, unsigned long long flags, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream);
-  return superpipe::hook::cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy3DBatchAsync_ptsz(size_t numOps, CUDA_MEMCPY3D_BATCH_OP * opList, size_t * failIdx, unsigned long long flags, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx, flags, hStream);
-  return superpipe::hook::cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx, flags, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx, flags, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP * opList, unsigned long long flags, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream);
-  return superpipe::hook::cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t numOps, CUDA_MEMCPY3D_BATCH_OP * opList, unsigned long long flags, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList, flags, hStream);
-  return superpipe::hook::cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList, flags, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList, flags, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER * pCopy) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy3DPeer(pCopy);
-  return superpipe::hook::cuMemcpy3DPeer(pCopy);
+  return superpipe::watched(superpipe::hook::cuMemcpy3DPeer(pCopy));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER * pCopy, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy3DPeerAsync(pCopy, hStream);
-  return superpipe::hook::cuMemcpy3DPeerAsync(pCopy, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpy3DPeerAsync(pCopy, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER * pCopy, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy3DPeerAsync_ptsz(pCopy, hStream);
-  return superpipe::hook::cuMemcpy3DPeerAsync_ptsz(pCopy, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpy3DPeerAsync_ptsz(pCopy, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER * pCopy) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy3DPeer_ptds(pCopy);
-  return superpipe::hook::cuMemcpy3DPeer_ptds(pCopy);
+  return superpipe::watched(superpipe::hook::cuMemcpy3DPeer_ptds(pCopy));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D * pCopy) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy3D_v2(pCopy);
-  return superpipe::hook::cuMemcpy3D_v2(pCopy);
+  return superpipe::watched(superpipe::hook::cuMemcpy3D_v2(pCopy));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D * pCopy) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy3D_v2_ptds(pCopy);
-  return superpipe::hook::cuMemcpy3D_v2_ptds(pCopy);
+  return superpipe::watched(superpipe::hook::cuMemcpy3D_v2_ptds(pCopy));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyAsync(dst, src, ByteCount, hStream);
-  return superpipe::hook::cuMemcpyAsync(dst, src, ByteCount, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyAsync(dst, src, ByteCount, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream);
-  return superpipe::hook::cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyAtoA(CUarray dstArray, unsigned int dstOffset, CUarray srcArray, unsigned int srcOffset, unsigned int ByteCount) {
@@ -1847,13 +1848,13 @@ SUPERPIPE_EXPORT CUresult cuMemcpyAtoD(CUdeviceptr_v1 dstDevice, CUarray srcArra
 SUPERPIPE_EXPORT CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount);
-  return superpipe::hook::cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyAtoD_v2_ptds(dstDevice, srcArray, srcOffset, ByteCount);
-  return superpipe::hook::cuMemcpyAtoD_v2_ptds(dstDevice, srcArray, srcOffset, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpyAtoD_v2_ptds(dstDevice, srcArray, srcOffset, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyAtoH(void * dstHost, CUarray srcArray, unsigned int srcOffset, unsigned int ByteCount) {
@@ -1883,25 +1884,25 @@ SUPERPIPE_EXPORT CUresult cuMemcpyAtoH_v2_ptds(void * dstHost, CUarray srcArray,
 SUPERPIPE_EXPORT CUresult cuMemcpyBatchAsync(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count, CUmemcpyAttributes * attrs, size_t * attrsIdxs, size_t numAttrs, size_t * failIdx, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
-  return superpipe::hook::cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count, CUmemcpyAttributes * attrs, size_t * attrsIdxs, size_t numAttrs, size_t * failIdx, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyBatchAsync_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
-  return superpipe::hook::cuMemcpyBatchAsync_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyBatchAsync_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyBatchAsync_v2(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count, CUmemcpyAttributes * attrs, size_t * attrsIdxs, size_t numAttrs, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
-  return superpipe::hook::cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count, CUmemcpyAttributes * attrs, size_t * attrsIdxs, size_t numAttrs, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyBatchAsync_v2_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
-  return superpipe::hook::cuMemcpyBatchAsync_v2_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyBatchAsync_v2_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyDtoA(CUarray dstArray, unsigned int dstOffset, CUdeviceptr_v1 srcDevice, unsigned int ByteCount) {
@@ -1911,13 +1912,13 @@ SUPERPIPE_EXPORT CUresult cuMemcpyDtoA(CUarray dstArray, unsigned int dstOffset,
 SUPERPIPE_EXPORT CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount);
-  return superpipe::hook::cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyDtoA_v2_ptds(dstArray, dstOffset, srcDevice, ByteCount);
-  return superpipe::hook::cuMemcpyDtoA_v2_ptds(dstArray, dstOffset, srcDevice, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpyDtoA_v2_ptds(dstArray, dstOffset, srcDevice, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyDtoD(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDevice, unsigned int ByteCount) {
@@ -1931,25 +1932,25 @@ SUPERPIPE_EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr_v1 dstDevice, CUdevicept
 SUPERPIPE_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
-  return superpipe::hook::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream);
-  return superpipe::hook::cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
-  return superpipe::hook::cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount);
-  return superpipe::hook::cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyDtoH(void * dstHost, CUdeviceptr_v1 srcDevice, unsigned int ByteCount) {
@@ -1963,25 +1964,25 @@ SUPERPIPE_EXPORT CUresult cuMemcpyDtoHAsync(void * dstHost, CUdeviceptr_v1 srcDe
 SUPERPIPE_EXPORT CUresult cuMemcpyDtoHAsync_v2(void * dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream);
-  return superpipe::hook::cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyDtoHAsync_v2_ptsz(void * dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount, hStream);
-  return superpipe::hook::cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyDtoH_v2(void * dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount);
-  return superpipe::hook::cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyDtoH_v2_ptds(void * dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount);
-  return superpipe::hook::cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyHtoA(CUarray dstArray, unsigned int dstOffset, const void * srcHost, unsigned int ByteCount) {
@@ -2019,55 +2020,55 @@ SUPERPIPE_EXPORT CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 dstDevice, const void
 SUPERPIPE_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void * srcHost, size_t ByteCount, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream);
-  return superpipe::hook::cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void * srcHost, size_t ByteCount, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount, hStream);
-  return superpipe::hook::cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void * srcHost, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount);
-  return superpipe::hook::cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void * srcHost, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount);
-  return superpipe::hook::cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
-  return superpipe::hook::cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
-  return superpipe::hook::cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyPeerAsync_ptsz(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
-  return superpipe::hook::cuMemcpyPeerAsync_ptsz(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
+  return superpipe::watched(superpipe::hook::cuMemcpyPeerAsync_ptsz(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpyPeer_ptds(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
-  return superpipe::hook::cuMemcpyPeer_ptds(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpyPeer_ptds(dstDevice, dstContext, srcDevice, srcContext, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemcpy_ptds(dst, src, ByteCount);
-  return superpipe::hook::cuMemcpy_ptds(dst, src, ByteCount);
+  return superpipe::watched(superpipe::hook::cuMemcpy_ptds(dst, src, ByteCount));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD16(CUdeviceptr_v1 dstDevice, unsigned short us, unsigned int N) {
@@ -2077,25 +2078,25 @@ SUPERPIPE_EXPORT CUresult cuMemsetD16(CUdeviceptr_v1 dstDevice, unsigned short u
 SUPERPIPE_EXPORT CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD16Async(dstDevice, us, N, hStream);
-  return superpipe::hook::cuMemsetD16Async(dstDevice, us, N, hStream);
+  return superpipe::watched(superpipe::hook::cuMemsetD16Async(dstDevice, us, N, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD16Async_ptsz(dstDevice, us, N, hStream);
-  return superpipe::hook::cuMemsetD16Async_ptsz(dstDevice, us, N, hStream);
+  return superpipe::watched(superpipe::hook::cuMemsetD16Async_ptsz(dstDevice, us, N, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD16_v2(dstDevice, us, N);
-  return superpipe::hook::cuMemsetD16_v2(dstDevice, us, N);
+  return superpipe::watched(superpipe::hook::cuMemsetD16_v2(dstDevice, us, N));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD16_v2_ptds(CUdeviceptr dstDevice, unsigned short us, size_t N) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD16_v2_ptds(dstDevice, us, N);
-  return superpipe::hook::cuMemsetD16_v2_ptds(dstDevice, us, N);
+  return superpipe::watched(superpipe::hook::cuMemsetD16_v2_ptds(dstDevice, us, N));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD2D16(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, unsigned short us, unsigned int Width, unsigned int Height) {
@@ -2105,25 +2106,25 @@ SUPERPIPE_EXPORT CUresult cuMemsetD2D16(CUdeviceptr_v1 dstDevice, unsigned int d
 SUPERPIPE_EXPORT CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream);
-  return superpipe::hook::cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream);
+  return superpipe::watched(superpipe::hook::cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us, Width, Height, hStream);
-  return superpipe::hook::cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us, Width, Height, hStream);
+  return superpipe::watched(superpipe::hook::cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us, Width, Height, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height);
-  return superpipe::hook::cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height);
+  return superpipe::watched(superpipe::hook::cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD2D16_v2_ptds(dstDevice, dstPitch, us, Width, Height);
-  return superpipe::hook::cuMemsetD2D16_v2_ptds(dstDevice, dstPitch, us, Width, Height);
+  return superpipe::watched(superpipe::hook::cuMemsetD2D16_v2_ptds(dstDevice, dstPitch, us, Width, Height));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD2D32(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, unsigned int ui, unsigned int Width, unsigned int Height) {
@@ -2133,25 +2134,25 @@ SUPERPIPE_EXPORT CUresult cuMemsetD2D32(CUdeviceptr_v1 dstDevice, unsigned int d
 SUPERPIPE_EXPORT CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream);
-  return superpipe::hook::cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream);
+  return superpipe::watched(superpipe::hook::cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui, Width, Height, hStream);
-  return superpipe::hook::cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui, Width, Height, hStream);
+  return superpipe::watched(superpipe::hook::cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui, Width, Height, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height);
-  return superpipe::hook::cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height);
+  return superpipe::watched(superpipe::hook::cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD2D32_v2_ptds(dstDevice, dstPitch, ui, Width, Height);
-  return superpipe::hook::cuMemsetD2D32_v2_ptds(dstDevice, dstPitch, ui, Width, Height);
+  return superpipe::watched(superpipe::hook::cuMemsetD2D32_v2_ptds(dstDevice, dstPitch, ui, Width, Height));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD2D8(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, unsigned char uc, unsigned int Width, unsigned int Height) {
@@ -2161,25 +2162,25 @@ SUPERPIPE_EXPORT CUresult cuMemsetD2D8(CUdeviceptr_v1 dstDevice, unsigned int ds
 SUPERPIPE_EXPORT CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream);
-  return superpipe::hook::cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream);
+  return superpipe::watched(superpipe::hook::cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc, Width, Height, hStream);
-  return superpipe::hook::cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc, Width, Height, hStream);
+  return superpipe::watched(superpipe::hook::cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc, Width, Height, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height);
-  return superpipe::hook::cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height);
+  return superpipe::watched(superpipe::hook::cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD2D8_v2_ptds(dstDevice, dstPitch, uc, Width, Height);
-  return superpipe::hook::cuMemsetD2D8_v2_ptds(dstDevice, dstPitch, uc, Width, Height);
+  return superpipe::watched(superpipe::hook::cuMemsetD2D8_v2_ptds(dstDevice, dstPitch, uc, Width, Height));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD32(CUdeviceptr_v1 dstDevice, unsigned int ui, unsigned int N) {
@@ -2189,25 +2190,25 @@ SUPERPIPE_EXPORT CUresult cuMemsetD32(CUdeviceptr_v1 dstDevice, unsigned int ui,
 SUPERPIPE_EXPORT CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD32Async(dstDevice, ui, N, hStream);
-  return superpipe::hook::cuMemsetD32Async(dstDevice, ui, N, hStream);
+  return superpipe::watched(superpipe::hook::cuMemsetD32Async(dstDevice, ui, N, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD32Async_ptsz(dstDevice, ui, N, hStream);
-  return superpipe::hook::cuMemsetD32Async_ptsz(dstDevice, ui, N, hStream);
+  return superpipe::watched(superpipe::hook::cuMemsetD32Async_ptsz(dstDevice, ui, N, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD32_v2(dstDevice, ui, N);
-  return superpipe::hook::cuMemsetD32_v2(dstDevice, ui, N);
+  return superpipe::watched(superpipe::hook::cuMemsetD32_v2(dstDevice, ui, N));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD32_v2_ptds(CUdeviceptr dstDevice, unsigned int ui, size_t N) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD32_v2_ptds(dstDevice, ui, N);
-  return superpipe::hook::cuMemsetD32_v2_ptds(dstDevice, ui, N);
+  return superpipe::watched(superpipe::hook::cuMemsetD32_v2_ptds(dstDevice, ui, N));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD8(CUdeviceptr_v1 dstDevice, unsigned char uc, unsigned int N) {
@@ -2217,37 +2218,37 @@ SUPERPIPE_EXPORT CUresult cuMemsetD8(CUdeviceptr_v1 dstDevice, unsigned char uc,
 SUPERPIPE_EXPORT CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD8Async(dstDevice, uc, N, hStream);
-  return superpipe::hook::cuMemsetD8Async(dstDevice, uc, N, hStream);
+  return superpipe::watched(superpipe::hook::cuMemsetD8Async(dstDevice, uc, N, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream);
-  return superpipe::hook::cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream);
+  return superpipe::watched(superpipe::hook::cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD8_v2(dstDevice, uc, N);
-  return superpipe::hook::cuMemsetD8_v2(dstDevice, uc, N);
+  return superpipe::watched(superpipe::hook::cuMemsetD8_v2(dstDevice, uc, N));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemsetD8_v2_ptds(dstDevice, uc, N);
-  return superpipe::hook::cuMemsetD8_v2_ptds(dstDevice, uc, N);
+  return superpipe::watched(superpipe::hook::cuMemsetD8_v2_ptds(dstDevice, uc, N));
 }
 
 SUPERPIPE_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray * pHandle, const CUDA_ARRAY3D_DESCRIPTOR * pMipmappedArrayDesc, unsigned int numMipmapLevels) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels);
-  return superpipe::hook::cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels);
+  return superpipe::watched(superpipe::hook::cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels));
 }
 
 SUPERPIPE_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMipmappedArrayDestroy(hMipmappedArray);
-  return superpipe::hook::cuMipmappedArrayDestroy(hMipmappedArray);
+  return superpipe::watched(superpipe::hook::cuMipmappedArrayDestroy(hMipmappedArray));
 }
 
 SUPERPIPE_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray * pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level) {
@@ -2269,7 +2270,7 @@ SUPERPIPE_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction * functions, uns
 SUPERPIPE_EXPORT CUresult cuModuleGetFunction(CUfunction * hfunc, CUmodule hmod, const char * name) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuModuleGetFunction(hfunc, hmod, name);
-  return superpipe::hook::cuModuleGetFunction(hfunc, hmod, name);
+  return superpipe::watched(superpipe::hook::cuModuleGetFunction(hfunc, hmod, name));
 }
 
 SUPERPIPE_EXPORT CUresult cuModuleGetFunctionCount(unsigned int * count, CUmodule mod) {
@@ -2299,31 +2300,31 @@ SUPERPIPE_EXPORT CUresult cuModuleGetTexRef(CUtexref * pTexRef, CUmodule hmod, c
 SUPERPIPE_EXPORT CUresult cuModuleLoad(CUmodule * module, const char * fname) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuModuleLoad(module, fname);
-  return superpipe::hook::cuModuleLoad(module, fname);
+  return superpipe::watched(superpipe::hook::cuModuleLoad(module, fname));
 }
 
 SUPERPIPE_EXPORT CUresult cuModuleLoadData(CUmodule * module, const void * image) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuModuleLoadData(module, image);
-  return superpipe::hook::cuModuleLoadData(module, image);
+  return superpipe::watched(superpipe::hook::cuModuleLoadData(module, image));
 }
 
 SUPERPIPE_EXPORT CUresult cuModuleLoadDataEx(CUmodule * module, const void * image, unsigned int numOptions, CUjit_option * options, void ** optionValues) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
-  return superpipe::hook::cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
+  return superpipe::watched(superpipe::hook::cuModuleLoadDataEx(module, image, numOptions, options, optionValues));
 }
 
 SUPERPIPE_EXPORT CUresult cuModuleLoadFatBinary(CUmodule * module, const void * fatCubin) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuModuleLoadFatBinary(module, fatCubin);
-  return superpipe::hook::cuModuleLoadFatBinary(module, fatCubin);
+  return superpipe::watched(superpipe::hook::cuModuleLoadFatBinary(module, fatCubin));
 }
 
 SUPERPIPE_EXPORT CUresult cuModuleUnload(CUmodule hmod) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuModuleUnload(hmod);
-  return superpipe::hook::cuModuleUnload(hmod);
+  return superpipe::watched(superpipe::hook::cuModuleUnload(hmod));
 }
 
 SUPERPIPE_EXPORT CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev) {
@@ -2333,7 +2334,7 @@ SUPERPIPE_EXPORT CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHa
 SUPERPIPE_EXPORT CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMulticastBindAddr(mcHandle, mcOffset, memptr, size, flags);
-  return superpipe::hook::cuMulticastBindAddr(mcHandle, mcOffset, memptr, size, flags);
+  return superpipe::watched(superpipe::hook::cuMulticastBindAddr(mcHandle, mcOffset, memptr, size, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, unsigned long long flags) {
@@ -2399,25 +2400,25 @@ SUPERPIPE_EXPORT CUresult cuParamSeti(CUfunction hfunc, int offset, unsigned int
 SUPERPIPE_EXPORT CUresult cuParamSetv(CUfunction hfunc, int offset, void * ptr, unsigned int numbytes) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuParamSetv(hfunc, offset, ptr, numbytes);
-  return superpipe::hook::cuParamSetv(hfunc, offset, ptr, numbytes);
+  return superpipe::watched(superpipe::hook::cuParamSetv(hfunc, offset, ptr, numbytes));
 }
 
 SUPERPIPE_EXPORT CUresult cuPointerGetAttribute(void * data, CUpointer_attribute attribute, CUdeviceptr ptr) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuPointerGetAttribute(data, attribute, ptr);
-  return superpipe::hook::cuPointerGetAttribute(data, attribute, ptr);
+  return superpipe::watched(superpipe::hook::cuPointerGetAttribute(data, attribute, ptr));
 }
 
 SUPERPIPE_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute * attributes, void ** data, CUdeviceptr ptr) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuPointerGetAttributes(numAttributes, attributes, data, ptr);
-  return superpipe::hook::cuPointerGetAttributes(numAttributes, attributes, data, ptr);
+  return superpipe::watched(superpipe::hook::cuPointerGetAttributes(numAttributes, attributes, data, ptr));
 }
 
 SUPERPIPE_EXPORT CUresult cuPointerSetAttribute(const void * value, CUpointer_attribute attribute, CUdeviceptr ptr) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuPointerSetAttribute(value, attribute, ptr);
-  return superpipe::hook::cuPointerSetAttribute(value, attribute, ptr);
+  return superpipe::watched(superpipe::hook::cuPointerSetAttribute(value, attribute, ptr));
 }
 
 SUPERPIPE_EXPORT CUresult cuProfilerInitialize(const char * configFile, const char * outputFile, CUoutput_mode outputMode) {
@@ -2459,61 +2460,61 @@ SUPERPIPE_EXPORT CUresult cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdevice
 SUPERPIPE_EXPORT CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams * paramArray, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamBatchMemOp(stream, count, paramArray, flags);
-  return superpipe::hook::cuStreamBatchMemOp(stream, count, paramArray, flags);
+  return superpipe::watched(superpipe::hook::cuStreamBatchMemOp(stream, count, paramArray, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams * paramArray, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamBatchMemOp_ptsz(stream, count, paramArray, flags);
-  return superpipe::hook::cuStreamBatchMemOp_ptsz(stream, count, paramArray, flags);
+  return superpipe::watched(superpipe::hook::cuStreamBatchMemOp_ptsz(stream, count, paramArray, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams * paramArray, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamBatchMemOp_v2(stream, count, paramArray, flags);
-  return superpipe::hook::cuStreamBatchMemOp_v2(stream, count, paramArray, flags);
+  return superpipe::watched(superpipe::hook::cuStreamBatchMemOp_v2(stream, count, paramArray, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams * paramArray, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags);
-  return superpipe::hook::cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags);
+  return superpipe::watched(superpipe::hook::cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamBeginCapture(CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamBeginCapture(hStream);
-  return superpipe::hook::cuStreamBeginCapture(hStream);
+  return superpipe::watched(superpipe::hook::cuStreamBeginCapture(hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode * dependencies, const CUgraphEdgeData * dependencyData, size_t numDependencies, CUstreamCaptureMode mode) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
-  return superpipe::hook::cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
+  return superpipe::watched(superpipe::hook::cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, const CUgraphNode * dependencies, const CUgraphEdgeData * dependencyData, size_t numDependencies, CUstreamCaptureMode mode) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamBeginCaptureToGraph_ptsz(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
-  return superpipe::hook::cuStreamBeginCaptureToGraph_ptsz(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
+  return superpipe::watched(superpipe::hook::cuStreamBeginCaptureToGraph_ptsz(hStream, hGraph, dependencies, dependencyData, numDependencies, mode));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamBeginCapture_ptsz(CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamBeginCapture_ptsz(hStream);
-  return superpipe::hook::cuStreamBeginCapture_ptsz(hStream);
+  return superpipe::watched(superpipe::hook::cuStreamBeginCapture_ptsz(hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamBeginCapture_v2(hStream, mode);
-  return superpipe::hook::cuStreamBeginCapture_v2(hStream, mode);
+  return superpipe::watched(superpipe::hook::cuStreamBeginCapture_v2(hStream, mode));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamBeginCapture_v2_ptsz(hStream, mode);
-  return superpipe::hook::cuStreamBeginCapture_v2_ptsz(hStream, mode);
+  return superpipe::watched(superpipe::hook::cuStreamBeginCapture_v2_ptsz(hStream, mode));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream) {
@@ -2535,25 +2536,25 @@ SUPERPIPE_EXPORT CUresult cuStreamCreateWithPriority(CUstream * phStream, unsign
 SUPERPIPE_EXPORT CUresult cuStreamDestroy(CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamDestroy(hStream);
-  return superpipe::hook::cuStreamDestroy(hStream);
+  return superpipe::watched(superpipe::hook::cuStreamDestroy(hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamDestroy_v2(hStream);
-  return superpipe::hook::cuStreamDestroy_v2(hStream);
+  return superpipe::watched(superpipe::hook::cuStreamDestroy_v2(hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph * phGraph) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamEndCapture(hStream, phGraph);
-  return superpipe::hook::cuStreamEndCapture(hStream, phGraph);
+  return superpipe::watched(superpipe::hook::cuStreamEndCapture(hStream, phGraph));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamEndCapture_ptsz(CUstream hStream, CUgraph * phGraph) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamEndCapture_ptsz(hStream, phGraph);
-  return superpipe::hook::cuStreamEndCapture_ptsz(hStream, phGraph);
+  return superpipe::watched(superpipe::hook::cuStreamEndCapture_ptsz(hStream, phGraph));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue * value) {
@@ -2649,11 +2650,11 @@ SUPERPIPE_EXPORT CUresult cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCap
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamQuery(CUstream hStream) {
-  return superpipe::driver_table.cuStreamQuery(hStream);
+  return superpipe::watched(superpipe::driver_table.cuStreamQuery(hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamQuery_ptsz(CUstream hStream) {
-  return superpipe::driver_table.cuStreamQuery_ptsz(hStream);
+  return superpipe::watched(superpipe::driver_table.cuStreamQuery_ptsz(hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue * param) {
@@ -2665,11 +2666,11 @@ SUPERPIPE_EXPORT CUresult cuStreamSetAttribute_ptsz(CUstream hStream, CUstreamAt
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamSynchronize(CUstream hStream) {
-  return superpipe::driver_table.cuStreamSynchronize(hStream);
+  return superpipe::watched(superpipe::driver_table.cuStreamSynchronize(hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamSynchronize_ptsz(CUstream hStream) {
-  return superpipe::driver_table.cuStreamSynchronize_ptsz(hStream);
+  return superpipe::watched(superpipe::driver_table.cuStreamSynchronize_ptsz(hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode * dependencies, size_t numDependencies, unsigned int flags) {
@@ -2699,103 +2700,103 @@ SUPERPIPE_EXPORT CUresult cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEven
 SUPERPIPE_EXPORT CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWaitValue32(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWaitValue32(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWaitValue32(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWaitValue32_ptsz(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWaitValue32_ptsz(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWaitValue32_ptsz(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWaitValue32_v2(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWaitValue32_v2(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWaitValue32_v2(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWaitValue64(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWaitValue64(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWaitValue64(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWaitValue64_ptsz(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWaitValue64_ptsz(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWaitValue64_ptsz(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWaitValue64_v2(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWaitValue64_v2(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWaitValue64_v2(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWriteValue32(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWriteValue32(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWriteValue32(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWriteValue32_ptsz(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWriteValue32_ptsz(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWriteValue32_ptsz(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWriteValue32_v2(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWriteValue32_v2(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWriteValue32_v2(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWriteValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWriteValue64(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWriteValue64(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWriteValue64(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWriteValue64_ptsz(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWriteValue64_ptsz(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWriteValue64_ptsz(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWriteValue64_v2(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWriteValue64_v2(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWriteValue64_v2(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamWriteValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags);
-  return superpipe::hook::cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags);
+  return superpipe::watched(superpipe::hook::cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuSurfObjectCreate(CUsurfObject * pSurfObject, const CUDA_RESOURCE_DESC * pResDesc) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuSurfObjectCreate(pSurfObject, pResDesc);
-  return superpipe::hook::cuSurfObjectCreate(pSurfObject, pResDesc);
+  return superpipe::watched(superpipe::hook::cuSurfObjectCreate(pSurfObject, pResDesc));
 }
 
 SUPERPIPE_EXPORT CUresult cuSurfObjectDestroy(CUsurfObject surfObject) {
@@ -2817,31 +2818,31 @@ SUPERPIPE_EXPORT CUresult cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, 
 SUPERPIPE_EXPORT CUresult cuTensorMapEncodeIm2col(CUtensorMap * tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void * globalAddress, const cuuint64_t * globalDim, const cuuint64_t * globalStrides, const int * pixelBoxLowerCorner, const int * pixelBoxUpperCorner, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t * elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuTensorMapEncodeIm2col(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill);
-  return superpipe::hook::cuTensorMapEncodeIm2col(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill);
+  return superpipe::watched(superpipe::hook::cuTensorMapEncodeIm2col(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill));
 }
 
 SUPERPIPE_EXPORT CUresult cuTensorMapEncodeIm2colWide(CUtensorMap * tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void * globalAddress, const cuuint64_t * globalDim, const cuuint64_t * globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t * elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill);
-  return superpipe::hook::cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill);
+  return superpipe::watched(superpipe::hook::cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill));
 }
 
 SUPERPIPE_EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap * tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void * globalAddress, const cuuint64_t * globalDim, const cuuint64_t * globalStrides, const cuuint32_t * boxDim, const cuuint32_t * elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, boxDim, elementStrides, interleave, swizzle, l2Promotion, oobFill);
-  return superpipe::hook::cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, boxDim, elementStrides, interleave, swizzle, l2Promotion, oobFill);
+  return superpipe::watched(superpipe::hook::cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, boxDim, elementStrides, interleave, swizzle, l2Promotion, oobFill));
 }
 
 SUPERPIPE_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap * tensorMap, void * globalAddress) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuTensorMapReplaceAddress(tensorMap, globalAddress);
-  return superpipe::hook::cuTensorMapReplaceAddress(tensorMap, globalAddress);
+  return superpipe::watched(superpipe::hook::cuTensorMapReplaceAddress(tensorMap, globalAddress));
 }
 
 SUPERPIPE_EXPORT CUresult cuTexObjectCreate(CUtexObject * pTexObject, const CUDA_RESOURCE_DESC * pResDesc, const CUDA_TEXTURE_DESC * pTexDesc, const CUDA_RESOURCE_VIEW_DESC * pResViewDesc) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc);
-  return superpipe::hook::cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc);
+  return superpipe::watched(superpipe::hook::cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc));
 }
 
 SUPERPIPE_EXPORT CUresult cuTexObjectDestroy(CUtexObject texObject) {
@@ -2931,13 +2932,13 @@ SUPERPIPE_EXPORT CUresult cuTexRefSetAddress2D(CUtexref hTexRef, const CUDA_ARRA
 SUPERPIPE_EXPORT CUresult cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR * desc, CUdeviceptr dptr, size_t Pitch) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch);
-  return superpipe::hook::cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch);
+  return superpipe::watched(superpipe::hook::cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch));
 }
 
 SUPERPIPE_EXPORT CUresult cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR * desc, CUdeviceptr dptr, size_t Pitch) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch);
-  return superpipe::hook::cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch);
+  return superpipe::watched(superpipe::hook::cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch));
 }
 
 SUPERPIPE_EXPORT CUresult cuTexRefSetAddressMode(CUtexref hTexRef, int dim, CUaddress_mode am) {
@@ -2947,7 +2948,7 @@ SUPERPIPE_EXPORT CUresult cuTexRefSetAddressMode(CUtexref hTexRef, int dim, CUad
 SUPERPIPE_EXPORT CUresult cuTexRefSetAddress_v2(size_t * ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes);
-  return superpipe::hook::cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes);
+  return superpipe::watched(superpipe::hook::cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes));
 }
 
 SUPERPIPE_EXPORT CUresult cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, unsigned int Flags) {
@@ -3075,8 +3076,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuCtxSetFlags), false},
     {reinterpret_cast<void*>(&::cuCtxSetLimit), true},
     {reinterpret_cast<void*>(&::cuCtxSetSharedMemConfig), false},
-    {reinterpret_cast<void*>(&::cuCtxSynchronize), false},
-    {reinterpret_cast<void*>(&::cuCtxSynchronize_v2), false},
+    {reinterpret_cast<void*>(&::cuCtxSynchronize), true},
+    {reinterpret_cast<void*>(&::cuCtxSynchronize_v2), true},
     {reinterpret_cast<void*>(&::cuCtxWaitEvent), false},
     {reinterpret_cast<void*>(&::cuDestroyExternalMemory), false},
     {reinterpret_cast<void*>(&::cuDestroyExternalSemaphore), false},
@@ -3125,12 +3126,12 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuEventDestroy_v2), false},
     {reinterpret_cast<void*>(&::cuEventElapsedTime), false},
     {reinterpret_cast<void*>(&::cuEventElapsedTime_v2), false},
-    {reinterpret_cast<void*>(&::cuEventQuery), false},
+    {reinterpret_cast<void*>(&::cuEventQuery), true},
     {reinterpret_cast<void*>(&::cuEventRecord), false},
     {reinterpret_cast<void*>(&::cuEventRecordWithFlags), false},
     {reinterpret_cast<void*>(&::cuEventRecordWithFlags_ptsz), false},
     {reinterpret_cast<void*>(&::cuEventRecord_ptsz), false},
-    {reinterpret_cast<void*>(&::cuEventSynchronize), false},
+    {reinterpret_cast<void*>(&::cuEventSynchronize), true},
     {reinterpret_cast<void*>(&::cuExternalMemoryGetMappedBuffer), false},
     {reinterpret_cast<void*>(&::cuExternalMemoryGetMappedMipmappedArray), false},
     {reinterpret_cast<void*>(&::cuFlushGPUDirectRDMAWrites), false},
@@ -3577,12 +3578,12 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuStreamGetPriority_ptsz), false},
     {reinterpret_cast<void*>(&::cuStreamIsCapturing), false},
     {reinterpret_cast<void*>(&::cuStreamIsCapturing_ptsz), false},
-    {reinterpret_cast<void*>(&::cuStreamQuery), false},
-    {reinterpret_cast<void*>(&::cuStreamQuery_ptsz), false},
+    {reinterpret_cast<void*>(&::cuStreamQuery), true},
+    {reinterpret_cast<void*>(&::cuStreamQuery_ptsz), true},
     {reinterpret_cast<void*>(&::cuStreamSetAttribute), false},
     {reinterpret_cast<void*>(&::cuStreamSetAttribute_ptsz), false},
-    {reinterpret_cast<void*>(&::cuStreamSynchronize), false},
-    {reinterpret_cast<void*>(&::cuStreamSynchronize_ptsz), false},
+    {reinterpret_cast<void*>(&::cuStreamSynchronize), true},
+    {reinterpret_cast<void*>(&::cuStreamSynchronize_ptsz), true},
     {reinterpret_cast<void*>(&::cuStreamUpdateCaptureDependencies), false},
     {reinterpret_cast<void*>(&::cuStreamUpdateCaptureDependencies_ptsz), false},
     {reinterpret_cast<void*>(&::cuStreamUpdateCaptureDependencies_v2), false},

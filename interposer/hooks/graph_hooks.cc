@@ -147,6 +147,7 @@ CUresult launch(CUgraphExec executable, StreamHandle stream, const Call& call) n
     return submit_unordered(*managed, *graph.words, {}, stream, call);
   }
   UseToken token;
+  managed->note_launch(graph.id);
   const Status status = managed->residency().begin_launch(graph.id, *graph.words, stream, token);
   if (status != Status::kOk) return managed->failure(status, CallKind::kSubmission);
   trace_launch(*managed, graph.id, stream, token);

@@ -42,6 +42,7 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
   }
   WordList words;
   const std::size_t certain = add_launch_words(managed, &layout, parameters, extra, grid, words);
+  managed.note_launch(layout.kernel);
   if (words.empty()) {
     managed.count_launch_without_buffers();
     if constexpr (kTraced) {

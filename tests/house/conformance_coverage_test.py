@@ -17,6 +17,7 @@ EXCEPTIONS = {
     "cuLaunchCooperativeKernelMultiDevice": "deprecated, and needs several devices; what it names stays on the device",
     "cuGraphBatchMemOpNodeGetParams": "simgpu has no such nodes; where it fails, buffers stay on the device",
     "cuGraphInstantiate": "as cuGraphInstantiateWithFlags",
+    "cuLogsDumpToMemory": "asked once, when a kernel has failed, for what it tells of that; nothing is relied on",
     "cuMemAdvise": "passed on for memory that is not managed; nothing is relied on",
     "cuMemPrefetchAsync": "as cuMemAdvise",
     "cuMemPoolImportFromShareableHandle": "needs a pool of another process",
