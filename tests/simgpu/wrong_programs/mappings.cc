@@ -327,6 +327,93 @@ const WrongProgram kAnotherDevicesMemory{
     },
     {"SIMGPU_DEVICES=2"}};
 
+/// The primary context of device 1, made current while `body` runs.
+template <typename Body>
+CUcontext in_second_context(Run& run, const Body& body) {
+  CUcontext first = nullptr;
+  CUcontext second = nullptr;
+  run.check(cuCtxGetCurrent(&first));
+  run.check(cuDevicePrimaryCtxRetain(&second, 1));
+  run.check(cuCtxSetCurrent(second));
+  body();
+  run.check(cuCtxSetCurrent(first));
+  return second;
+}
+
+const WrongProgram kPeerAccessNotEnabled{
+    "peer_access_not_enabled",
+    "A kernel uses memory of another device before cuCtxEnablePeerAccess.",
+    Rejection::kIllegalAddress,
+    [](Run& run) {
+      CUdeviceptr far = 0;
+      const CUcontext second = in_second_context(run, [&] { far = run.buffer(kNew); });
+      const CUdeviceptr near = run.buffer(kOld);
+      const CUstream compute = run.stream();
+      if (run.ordered()) run.check(cuCtxEnablePeerAccess(second, 0));
+      run.copy_words(compute, near, far);
+      run.synchronize(compute);
+      run.expect(near, kNew);
+    },
+    {"SIMGPU_DEVICES=2"}};
+
+const WrongProgram kPoolOfAnotherDevice{
+    "pool_of_another_device",
+    "A kernel uses memory of another device's pool, for which cuCtxEnablePeerAccess says nothing.",
+    Rejection::kIllegalAddress,
+    [](Run& run) {
+      CUdeviceptr far = 0;
+      const CUcontext second = in_second_context(run, [&] {
+        run.check(cuMemAllocAsync(&far, kBytes, nullptr));
+        run.check(cuMemsetD32(far, kNew, kWords));
+        run.check(cuCtxSynchronize());
+      });
+      const CUdeviceptr near = run.buffer(kOld);
+      const CUstream compute = run.stream();
+      run.check(cuCtxEnablePeerAccess(second, 0));
+      if (run.ordered()) {
+        CUmemoryPool pool = nullptr;
+        run.check(cuDeviceGetDefaultMemPool(&pool, 1));
+        CUmemAccessDesc access{};
+        access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        access.location.id = 0;
+        access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        run.check(cuMemPoolSetAccess(pool, &access, 1));
+      }
+      run.copy_words(compute, near, far);
+      run.synchronize(compute);
+      run.expect(near, kNew);
+    },
+    {"SIMGPU_DEVICES=2"}};
+
+const WrongProgram kPageForItsOwnDevice{
+    "page_for_its_own_device",
+    "A kernel uses a page of another device, which may access it alone, whatever peers there are.",
+    Rejection::kIllegalAddress,
+    [](Run& run) {
+      const CUdeviceptr data = run.reserve();
+      const CUstream compute = run.stream();
+      const CUcontext second = in_second_context(run, [] {});
+      run.check(cuCtxEnablePeerAccess(second, 0));
+      CUmemAllocationProp prop{};
+      prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+      prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+      prop.location.id = 1;
+      CUmemGenericAllocationHandle page = 0;
+      run.check(cuMemCreate(&page, kPage, &prop, 0));
+      run.check(cuMemMap(data, kPage, 0, page, 0));
+      CUmemAccessDesc access[2] = {};
+      for (int device = 0; device < 2; ++device) {
+        access[device].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        access[device].location.id = 1 - device;
+        access[device].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+      }
+      run.check(cuMemSetAccess(data, kPage, access, run.ordered() ? 2 : 1));
+      run.fill_words(compute, data, kNew);
+      run.synchronize(compute);
+      run.expect(data, kNew);
+    },
+    {"SIMGPU_DEVICES=2"}};
+
 const WrongProgram kAnotherDevicesPage{
     "another_devices_page",
     "A kernel uses a mapping that only another device may access.",

@@ -73,4 +73,25 @@ TEST_F(Context, IdsAreUnique) {
   EXPECT_SUCCESS(cuCtxDestroy(second));
 }
 
+TEST_F(Context, PeerAccessIsEnabledOnceAndEndsWithTheContext) {
+  int can_access = -1;
+  EXPECT_SUCCESS(cuDeviceCanAccessPeer(&can_access, 0, 1));
+  EXPECT_EQ(can_access, 1);
+  EXPECT_SUCCESS(cuDeviceCanAccessPeer(&can_access, 0, 0));
+  EXPECT_EQ(can_access, 0);
+  CUcontext far = nullptr;
+  ASSERT_SUCCESS(cuCtxCreate(&far, nullptr, 0, 1));
+  ASSERT_SUCCESS(cuCtxPopCurrent(nullptr));
+  EXPECT_EQ(cuCtxEnablePeerAccess(context_, 0), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuCtxEnablePeerAccess(far, 1), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuCtxDisablePeerAccess(far), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  EXPECT_SUCCESS(cuCtxEnablePeerAccess(far, 0));
+  EXPECT_EQ(cuCtxEnablePeerAccess(far, 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+  EXPECT_SUCCESS(cuCtxDisablePeerAccess(far));
+  EXPECT_SUCCESS(cuCtxEnablePeerAccess(far, 0));
+  EXPECT_SUCCESS(cuCtxDestroy(far));
+  EXPECT_EQ(cuCtxDisablePeerAccess(far), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  EXPECT_EQ(cuCtxEnablePeerAccess(far, 0), CUDA_ERROR_INVALID_CONTEXT);
+}
+
 }  // namespace

@@ -4,6 +4,7 @@
 
 namespace {
 
+using simgpu_test::kGranule;
 using simgpu_test::kMiB;
 
 class Copy : public simgpu_test::DriverTest {
@@ -218,6 +219,61 @@ TEST_F(Copy, BetweenDevicesKeepsBytes) {
   ASSERT_SUCCESS(cuCtxSetCurrent(context_));
   EXPECT_SUCCESS(cuMemcpyPeer(here, context_, there, second, kMiB));
   EXPECT_EQ(read(here, kMiB), std::vector<unsigned char>(kMiB, 0x33));
+  // The driver knows whose memory cuMemAlloc made.
+  fill(here, 0x44, kMiB);
+  EXPECT_SUCCESS(cuMemcpyDtoD(there, here, kMiB));
+  EXPECT_EQ(read(there, kMiB), std::vector<unsigned char>(kMiB, 0x44));
+}
+
+TEST_F(Copy, OfMappedMemoryBetweenDevicesNeedsAccessOrNamesTheContexts) {
+  CUcontext second = nullptr;
+  ASSERT_SUCCESS(cuDevicePrimaryCtxRetain(&second, 1));
+  ASSERT_SUCCESS(cuCtxSetCurrent(second));
+  const CUdeviceptr there = allocate(kMiB);
+  ASSERT_SUCCESS(cuCtxSetCurrent(context_));
+  const CUmemGenericAllocationHandle page = create(kGranule);
+  const CUdeviceptr here = reserve_and_map(kGranule, page, kGranule);
+  fill(here, 0x55, kGranule);
+  EXPECT_EQ(cuMemcpyDtoD(there, here, kMiB), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemcpy(here, there, kMiB), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_SUCCESS(cuMemcpyPeer(there, second, here, context_, kMiB));
+  EXPECT_EQ(read(there, kMiB), std::vector<unsigned char>(kMiB, 0x55));
+  CUmemAccessDesc access{};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  ASSERT_SUCCESS(cuMemSetAccess(here, kGranule, &access, 1));
+  EXPECT_SUCCESS(cuMemcpyDtoD(there, here, kMiB));
+  EXPECT_SUCCESS(cuMemUnmap(here, kGranule));
+  EXPECT_SUCCESS(cuMemRelease(page));
+  EXPECT_SUCCESS(cuMemAddressFree(here, kGranule));
+}
+
+TEST_F(Copy, OfPoolMemoryBetweenDevicesNeedsAccess) {
+  CUcontext second = nullptr;
+  ASSERT_SUCCESS(cuDevicePrimaryCtxRetain(&second, 1));
+  ASSERT_SUCCESS(cuCtxSetCurrent(second));
+  const CUdeviceptr there = allocate(kMiB);
+  ASSERT_SUCCESS(cuCtxSetCurrent(context_));
+  CUdeviceptr here = 0;
+  ASSERT_SUCCESS(cuMemAllocAsync(&here, kMiB, nullptr));
+  fill(here, 0x66, kMiB);
+  EXPECT_EQ(cuMemcpyDtoD(there, here, kMiB), CUDA_ERROR_INVALID_VALUE);
+  CUmemoryPool pool = nullptr;
+  ASSERT_SUCCESS(cuDeviceGetDefaultMemPool(&pool, 0));
+  CUmemAccessDesc access{};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+  EXPECT_EQ(cuMemPoolSetAccess(pool, &access, 1), CUDA_ERROR_INVALID_VALUE);
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  EXPECT_SUCCESS(cuMemPoolSetAccess(pool, &access, 1));
+  CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  EXPECT_SUCCESS(cuMemPoolGetAccess(&flags, pool, &access.location));
+  EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  EXPECT_SUCCESS(cuMemcpyDtoD(there, here, kMiB));
+  EXPECT_EQ(read(there, kMiB), std::vector<unsigned char>(kMiB, 0x66));
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  EXPECT_SUCCESS(cuMemPoolSetAccess(pool, &access, 1));
+  EXPECT_SUCCESS(cuMemFreeAsync(here, nullptr));
 }
 
 }  // namespace

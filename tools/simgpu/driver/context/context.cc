@@ -23,6 +23,21 @@ void Context::set_sticky_error(CUresult error) {
   sticky_.compare_exchange_strong(none, error);
 }
 
+bool Context::is_peer_of(const Context& owner) const {
+  const std::lock_guard lock{peers_mutex_};
+  return owners_.count(&owner) != 0;
+}
+
+bool Context::become_peer_of(const Context& owner) {
+  const std::lock_guard lock{peers_mutex_};
+  return owners_.insert(&owner).second;
+}
+
+bool Context::cease_peer_of(const Context& owner) {
+  const std::lock_guard lock{peers_mutex_};
+  return owners_.erase(&owner) != 0;
+}
+
 Context* current_context() noexcept {
   return current_stack.depth == 0 ? nullptr : current_stack.contexts[current_stack.depth - 1];
 }

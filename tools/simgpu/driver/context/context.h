@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "tools/simgpu/driver/entry/api.h"
@@ -34,6 +35,14 @@ class Context {
   /// Makes `error` sticky unless one already is.
   void set_sticky_error(CUresult error);
 
+  /// Whether kernels of this context may access memory that was allocated in `owner`, a context of
+  /// another device (cuCtxEnablePeerAccess).
+  [[nodiscard]] bool is_peer_of(const Context& owner) const;
+  /// Lets them. @return false if they might before.
+  bool become_peer_of(const Context& owner);
+  /// Forbids it. @return false if it was not allowed.
+  bool cease_peer_of(const Context& owner);
+
   /// The context's handle as programs see it.
   [[nodiscard]] CUcontext handle() { return reinterpret_cast<CUcontext>(this); }
 
@@ -46,6 +55,8 @@ class Context {
   std::atomic<unsigned> flags_;
   std::atomic<bool> alive_{false};
   std::atomic<CUresult> sticky_{CUDA_SUCCESS};
+  mutable std::mutex peers_mutex_;
+  std::set<const Context*> owners_;  ///< whose peer it is; guarded by peers_mutex_
 
  public:
   /// Orders enqueues of this context's streams against each other (legacy-stream semantics); the

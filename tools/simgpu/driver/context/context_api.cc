@@ -297,16 +297,17 @@ SIMGPU_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int
   SIMGPU_CONTEXT(context);
   Context* const peer = find_context(peerContext);
   if (peer == nullptr || peer == context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!peer->alive() || &peer->device() == &context->device()) return CUDA_ERROR_INVALID_CONTEXT;
   if (Flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  return &peer->device() == &context->device() ? CUDA_ERROR_INVALID_CONTEXT
-                                               : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  return context->become_peer_of(*peer) ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 }
 
 SIMGPU_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
   SIMGPU_ENTER(cuCtxDisablePeerAccess);
   SIMGPU_CONTEXT(context);
-  if (find_context(peerContext) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  Context* const peer = find_context(peerContext);
+  if (peer == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  return context->cease_peer_of(*peer) ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }
 
 }  // namespace simgpu

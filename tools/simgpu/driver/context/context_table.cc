@@ -99,11 +99,20 @@ CUresult ContextTable::destroy(Context& context) {
 
 void ContextTable::activate(Context& context) { context.alive_ = true; }
 
+void ContextTable::forget_peers_of(Context& context) {
+  const std::lock_guard lock{mutex_};
+  for (const auto& other : contexts_) {
+    context.cease_peer_of(*other);
+    other->cease_peer_of(context);
+  }
+}
+
 void ContextTable::tear_down(Context& context) {
   forget_captures_of(context);
   synchronize(context);
   run_hooks(context);
   context.alive_ = false;
+  forget_peers_of(context);
   close_streams_of(context);
   destroy_events_of(context);
   release_pool_memory_of(context);

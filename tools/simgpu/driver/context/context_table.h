@@ -36,7 +36,9 @@ class ContextTable {
 
  private:
   static void activate(Context& context);
-  static void tear_down(Context& context);
+  void tear_down(Context& context);
+  /// Ends peer access of `context`, and to it.
+  void forget_peers_of(Context& context);
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Context>> contexts_;

@@ -8,6 +8,7 @@
 #include "tools/simgpu/driver/faults/access_fault.h"
 #include "tools/simgpu/driver/graphs/capture.h"
 #include "tools/simgpu/driver/graphs/graph_allocation.h"
+#include "tools/simgpu/driver/memory/memory_pool.h"
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/statistics.h"
 
@@ -181,6 +182,38 @@ bool needs_wait(const End& target, const End& source, const Box& box, Wait wait)
   return !source.pinned && source.extent(box) > kLargestStaged;
 }
 
+/// The ordinal of the device that the memory at `address` lies on; -1 if nothing is mapped there.
+int device_at(std::uint64_t address) {
+  AddressSpace& space = AddressSpace::instance();
+  if (const auto allocation = space.allocations().find(address)) {
+    return allocation->device().ordinal();
+  }
+  const auto mapping = space.mappings().find_mapping(address);
+  return mapping ? mapping->device : -1;
+}
+
+/// Whether a copy from or to memory of `device` can be made with the memory at `address`, of
+/// another device, by a call that does not say whose memory it is. What cuMemAlloc made can be
+/// copied so; mapped memory and that of pools only where `device` was given access to it.
+bool is_in_reach(std::uint64_t address, int device) {
+  AddressSpace& space = AddressSpace::instance();
+  if (const auto allocation = space.allocations().find(address)) {
+    return allocation->pool == nullptr || allocation->pool->is_open_to(device);
+  }
+  unsigned long long flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  (void)space.mappings().get_access(address, device, &flags);
+  return flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
+/// Whether the call that named both ends can copy between their devices.
+bool can_reach(const End& target, const End& source) {
+  if (target.side != Side::kDevice || source.side != Side::kDevice || target.is_placed) return true;
+  const int to = device_at(target.address);
+  const int from = device_at(source.address);
+  if (to < 0 || from < 0 || to == from) return true;
+  return is_in_reach(target.address, from) && is_in_reach(source.address, to);
+}
+
 }  // namespace
 
 Nanoseconds latest_begin(std::uint64_t bytes, Nanoseconds start, Nanoseconds end) {
@@ -251,6 +284,7 @@ CUresult copy(const char* name, const StreamPtr& stream, End target, End source,
   if (box.bytes() == 0) return CUDA_SUCCESS;
   if (const CUresult result = classify(target, box, true); result != CUDA_SUCCESS) return result;
   if (const CUresult result = classify(source, box, false); result != CUDA_SUCCESS) return result;
+  if (!can_reach(target, source)) return CUDA_ERROR_INVALID_VALUE;
   const CopyWork work{name, target, source, box};
   if (const auto answer = wait == Wait::kSync ? refuse_synchronous(stream) : capture(stream, [&] {
         return seal(work, *stream);

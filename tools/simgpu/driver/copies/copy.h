@@ -29,6 +29,7 @@ struct End {
   std::uint64_t slice = 0;  ///< bytes from slice to slice
   Side side = Side::kAny;   ///< after classify(): kHost or kDevice
   bool pinned = false;      ///< host memory that the driver knows
+  bool is_placed = false;   ///< the call says whose memory it is (cuMemcpyPeer)
   Claim claim;              ///< of device memory, by classify()
 
   /// Bytes from the first to one past the last of `box`.

@@ -30,12 +30,30 @@ SIMGPU_LINEAR_COPY(htod, cuMemcpyHtoD, Side::kDevice, Side::kHost, Wait::kSync);
 SIMGPU_LINEAR_COPY(dtoh, cuMemcpyDtoH, Side::kHost, Side::kDevice, Wait::kSync);
 SIMGPU_LINEAR_COPY(dtod, cuMemcpyDtoD, Side::kDevice, Side::kDevice, Wait::kSync);
 SIMGPU_LINEAR_COPY(any, cuMemcpy, Side::kAny, Side::kAny, Wait::kSync);
-SIMGPU_LINEAR_COPY(peer, cuMemcpyPeer, Side::kDevice, Side::kDevice, Wait::kSync);
 SIMGPU_LINEAR_COPY(htod_async, cuMemcpyHtoDAsync, Side::kDevice, Side::kHost, Wait::kAsync);
 SIMGPU_LINEAR_COPY(dtoh_async, cuMemcpyDtoHAsync, Side::kHost, Side::kDevice, Wait::kAsync);
 SIMGPU_LINEAR_COPY(dtod_async, cuMemcpyDtoDAsync, Side::kDevice, Side::kDevice, Wait::kAsync);
 SIMGPU_LINEAR_COPY(any_async, cuMemcpyAsync, Side::kAny, Side::kAny, Wait::kAsync);
-SIMGPU_LINEAR_COPY(peer_async, cuMemcpyPeerAsync, Side::kDevice, Side::kDevice, Wait::kAsync);
+
+End placed(std::uint64_t address) {
+  End end = linear(address, Side::kDevice);
+  end.is_placed = true;
+  return end;
+}
+
+CUresult peer(std::uint64_t target, std::uint64_t source, std::uint64_t size, CUstream stream,
+              NullStream null_stream) {
+  SIMGPU_ENTER(cuMemcpyPeer);
+  return copy_on("cuMemcpyPeer", stream, null_stream, placed(target), placed(source), Box{size},
+                 Wait::kSync);
+}
+
+CUresult peer_async(std::uint64_t target, std::uint64_t source, std::uint64_t size, CUstream stream,
+                    NullStream null_stream) {
+  SIMGPU_ENTER(cuMemcpyPeerAsync);
+  return copy_on("cuMemcpyPeerAsync", stream, null_stream, placed(target), placed(source),
+                 Box{size}, Wait::kAsync);
+}
 
 bool are_live(CUcontext first, CUcontext second) {
   return check_context(find_context(first)) == CUDA_SUCCESS &&

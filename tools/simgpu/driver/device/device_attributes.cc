@@ -234,7 +234,7 @@ SIMGPU_EXPORT CUresult cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, C
   if (find_device(dev) == nullptr || find_device(peerDev) == nullptr) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
-  *canAccessPeer = 0;
+  *canAccessPeer = dev == peerDev ? 0 : 1;
   return CUDA_SUCCESS;
 }
 
@@ -249,7 +249,7 @@ SIMGPU_EXPORT CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute
       find_device(dstDevice) == nullptr) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
-  *value = 0;
+  *value = attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ? 1 : 0;
   return CUDA_SUCCESS;
 }
 

@@ -69,7 +69,7 @@ class LaunchWork {
         buffer_(std::move(buffer)),
         maps_(resolve_tensor_maps(function_->code->image().parameters, buffer_)),
         grid_(shape.grid),
-        operands_(live_words(), function_->context->device().ordinal()),
+        operands_(live_words(), *function_->context),
         threads_(static_cast<double>(product(shape.grid)) *
                  static_cast<double>(product(shape.block))) {
     const KernelImage& image = function_->code->image();

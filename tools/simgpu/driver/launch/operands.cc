@@ -4,11 +4,26 @@
 #include <cstring>
 #include <utility>
 
+#include "tools/simgpu/driver/context/context.h"
+#include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/faults/access_fault.h"
+#include "tools/simgpu/driver/memory/memory_pool.h"
 
 namespace simgpu {
+namespace {
 
-Operands::Operands(std::span<const LiveWord> words, int device) : device_(device) {
+/// Whether kernels of `context` may access `allocation`.
+bool may_access(const Context& context, const Allocation& allocation) {
+  const int device = context.device().ordinal();
+  if (allocation.device().ordinal() == device) return true;
+  return allocation.pool != nullptr ? allocation.pool->is_open_to(device)
+                                    : context.is_peer_of(*allocation.context);
+}
+
+}  // namespace
+
+Operands::Operands(std::span<const LiveWord> words, const Context& context)
+    : device_(context.device().ordinal()) {
   AddressSpace& space = AddressSpace::instance();
   for (const LiveWord& word : words) {
     Range range;
@@ -16,6 +31,7 @@ Operands::Operands(std::span<const LiveWord> words, int device) : device_(device
     if (const auto allocation = space.allocations().find(word.value)) {
       range.claim = space.claim(allocation->base);
       range.size = allocation->size;
+      range.is_foreign = !may_access(context, *allocation);
     } else {
       range.claim.address = word.value;
       // A block that was freed is claimed like one whose free is executed before the kernel starts.
@@ -72,10 +88,7 @@ void Operands::start(Range& range) const {
   Resolution memory;
   if (range.claim.allocated) {
     memory = space.resolve(range.claim, range.size, false, device_);
-    // No device is another one's peer.
-    for (const Segment& segment : memory.segments) {
-      memory.accessible = memory.accessible && segment.physical->device().ordinal() == device_;
-    }
+    memory.accessible = memory.accessible && !range.is_foreign;
   } else {
     // At one moment: what adjoins the memory may come and go at any time.
     const AddressRange found =

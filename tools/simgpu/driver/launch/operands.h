@@ -21,8 +21,8 @@ namespace simgpu {
 /// has to stay until the kernel ends. Used by one thread at a time.
 class Operands final : public MixerMemory {
  public:
-  /// Of the `words` of a launch on `device`, those that are device addresses.
-  Operands(std::span<const LiveWord> words, int device);
+  /// Of the `words` of a launch in `context`, those that are device addresses.
+  Operands(std::span<const LiveWord> words, const Context& context);
 
   /// Whether `word` is one of the device addresses. Not counted are those that refuse_doubtful()
   /// and guard_doubtful() are about.
@@ -67,10 +67,11 @@ class Operands final : public MixerMemory {
   struct Range {
     Claim claim;             ///< of the first byte
     std::uint64_t size = 0;  ///< bytes; of an allocation, as the program was told
-    bool surely = false;    ///< a whole parameter names it, so that the kernel surely may access it
-    bool doubtful = false;  ///< a freed block's address, or the end of another one
-    bool live = false;      ///< start() found it
-    bool writable = true;   ///< all of it
+    bool surely = false;  ///< a whole parameter names it, so that the kernel surely may access it
+    bool is_foreign = false;  ///< an allocation of another device, which was not opened to this one
+    bool doubtful = false;    ///< a freed block's address, or the end of another one
+    bool live = false;        ///< start() found it
+    bool writable = true;     ///< all of it
     std::vector<Segment> segments;
 
     [[nodiscard]] std::uint64_t begin() const { return claim.address; }

@@ -326,7 +326,7 @@ std::optional<AddressRange> MappingTable::find(std::uint64_t address, int device
   const std::shared_lock lock{mutex_};
   std::optional<AddressRange> range = find_locked(address);
   if (range && range->kind == MemoryKind::kMapped) {
-    *memory = resolve_locked(range->base, range->size, false, device);
+    *memory = resolve_locked(range->base, range->size, false, device, User::kKernel);
   }
   return range;
 }
@@ -357,29 +357,30 @@ bool MappingTable::touches(std::uint64_t address, std::uint64_t size) {
 
 bool MappingTable::Mapping::allows(bool write, int device) const {
   if (device < 0) return write ? writable : readable;
-  const auto is_allowed = [&](int ordinal) {
-    const unsigned flags = access[static_cast<std::size_t>(ordinal)];
-    return write ? flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE : flags != 0;
-  };
-  return is_allowed(device) || is_allowed(handle->physical->device().ordinal());
+  const unsigned flags = access[static_cast<std::size_t>(device)];
+  return write ? flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE : flags != 0;
+}
+
+bool MappingTable::Mapping::allows_copies(bool write, int device) const {
+  return allows(write, device) || allows(write, handle->physical->device().ordinal());
 }
 
 Resolution MappingTable::resolve(std::uint64_t address, std::uint64_t size, bool write,
                                  int device) {
   const std::shared_lock lock{mutex_};
-  return resolve_locked(address, size, write, device);
+  return resolve_locked(address, size, write, device, User::kCopy);
 }
 
 Resolution MappingTable::resolve_locked(std::uint64_t address, std::uint64_t size, bool write,
-                                        int device) {
+                                        int device, User user) {
   Resolution result;
   std::uint64_t position = address;
   for (auto mapping = mapping_at(address); size != 0; ++mapping) {
     result.first_bad = position;
-    if (mapping == mappings_.end() || mapping->first > position ||
-        !mapping->second.allows(write, device)) {
-      return result;
-    }
+    if (mapping == mappings_.end() || mapping->first > position) return result;
+    const bool is_allowed = user == User::kKernel ? mapping->second.allows(write, device)
+                                                  : mapping->second.allows_copies(write, device);
+    if (!is_allowed) return result;
     const PhysicalPtr& physical = mapping->second.handle->physical;
     const std::uint64_t offset = position - mapping->first;
     const std::uint64_t length = std::min(size, mapping->second.size - offset);

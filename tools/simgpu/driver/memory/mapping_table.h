@@ -54,8 +54,8 @@ class MappingTable {
   std::optional<AddressRange> find(std::uint64_t address, int device, Resolution* memory);
   /// Whether [address, address + size) touches a reservation.
   bool touches(std::uint64_t address, std::uint64_t size);
-  /// The memory behind [address, address + size), as far as `device` may access it; a negative
-  /// `device`: as far as any may.
+  /// The memory behind [address, address + size), as far as `device`, or the device that it lies
+  /// on, may access it: the engines of both copy. A negative `device`: as far as any may.
   Resolution resolve(std::uint64_t address, std::uint64_t size, bool write, int device);
 
  private:
@@ -68,7 +68,11 @@ class MappingTable {
     bool writable = false;
 
     [[nodiscard]] bool allows(bool write, int device) const;
+    /// Of `device` or the one that the memory lies on.
+    [[nodiscard]] bool allows_copies(bool write, int device) const;
   };
+  /// What touches memory.
+  enum class User { kKernel, kCopy };
   using Mappings = std::map<std::uint64_t, Mapping>;
   using Reservation = std::map<std::uint64_t, std::uint64_t>::const_iterator;
 
@@ -76,7 +80,8 @@ class MappingTable {
   /// @name find() and resolve() for callers that hold the lock
   /// @{
   std::optional<AddressRange> find_locked(std::uint64_t address);
-  Resolution resolve_locked(std::uint64_t address, std::uint64_t size, bool write, int device);
+  Resolution resolve_locked(std::uint64_t address, std::uint64_t size, bool write, int device,
+                            User user);
   /// @}
   /// The reservation that `address` lies in, or the end.
   [[nodiscard]] Reservation reservation_at(std::uint64_t address) const;

@@ -1,6 +1,8 @@
 // Memory pools: stream-ordered allocation.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -48,6 +50,12 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   CUresult get_attribute(CUmemPool_attribute attribute, void* value);
   CUresult set_attribute(CUmemPool_attribute attribute, const void* value);
 
+  /// Whether kernels of the device with this ordinal may access its memory (cuMemPoolSetAccess).
+  [[nodiscard]] bool is_open_to(int device) const {
+    return device == device_.ordinal() || peers_[static_cast<std::size_t>(device)];
+  }
+  void open_to(int device, bool is_open) { peers_[static_cast<std::size_t>(device)] = is_open; }
+
   [[nodiscard]] Device& device() const { return device_; }
   [[nodiscard]] bool is_default() const { return is_default_; }
 
@@ -80,6 +88,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
 
   Device& device_;
   const bool is_default_;
+  std::array<std::atomic<bool>, kMaxDevices> peers_{};
   std::mutex mutex_;
   PoolBlocks blocks_;
   std::map<std::uint64_t, PhysicalPtr> chunks_;  ///< by address

@@ -140,11 +140,14 @@ SIMGPU_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDe
     if (map[index].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
     if (find_device(map[index].location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
     const bool own = map[index].location.id == found->device().ordinal();
-    // The owner's access cannot be taken away, and there is no peer access to give.
-    if (own && map[index].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+    // The owner's access cannot be taken away, and other devices have all access or none.
+    const bool is_open = map[index].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    if (!is_open && (own || map[index].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)) {
       return CUDA_ERROR_INVALID_VALUE;
     }
-    if (!own && map[index].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  for (size_t index = 0; index < count; ++index) {
+    found->open_to(map[index].location.id, map[index].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
   }
   return CUDA_SUCCESS;
 }
@@ -157,8 +160,9 @@ SIMGPU_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool
       location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  *flags = location->id == found->device().ordinal() ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                                                     : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  if (find_device(location->id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  *flags = found->is_open_to(location->id) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
 
