@@ -63,8 +63,12 @@ class DeviceMemory {
   /// `size`: as created. Source: cuMemRelease.
   virtual Status destroy_pages(PageHandle pages, Bytes size) = 0;
 
-  /// Maps `pages` whole at `address`, readable and writable. Source: cuMemMap, cuMemSetAccess.
+  /// Maps `pages` whole at `address`, readable and writable for this device and for those whose
+  /// access to its memory the program has enabled. Source: cuMemMap, cuMemSetAccess.
   virtual Status map(Address address, Bytes size, PageHandle pages) = 0;
+  /// Makes what map() has mapped at `address` accessible also to devices that the program has
+  /// enabled since. Source: cuMemSetAccess. @return kDeviceError also if nothing is mapped there.
+  virtual Status renew_access(Address address, Bytes size) = 0;
   /// Does not wait for kernels: the caller has (I2). Source: cuMemUnmap.
   virtual Status unmap(Address address, Bytes size) = 0;
 

@@ -15,6 +15,7 @@
 #include "residency/evictor.h"
 #include "residency/mover_rounds.h"
 #include "residency/page_supply.h"
+#include "residency/piece_access.h"
 #include "residency/residency_core.h"
 #include "residency/stock_rounds.h"
 #include "residency/stream_marker.h"
@@ -70,6 +71,7 @@ class ResidencyManager::Impl {
   BufferLifetimes lifetimes{core, streams, pages, mover, evictions};
   MoverRounds rounds{core, pages, mover, evictor, completion, evictions};
   StockRounds stock_rounds{core};
+  PieceAccess access{core};
 
  private:
   bool is_to_be_pinned(Address address) EXCLUDES(manager_lock);
@@ -508,6 +510,8 @@ void ResidencyManager::end_use(UseToken& token, StreamHandle stream, bool submit
 Status ResidencyManager::pin_forever(std::span<const std::uint64_t> words, const char* reason) {
   return impl_->uses.pin_forever(words, reason);
 }
+
+Status ResidencyManager::renew_access() noexcept { return impl_->access.renew(); }
 
 void ResidencyManager::on_stream_destroy(StreamHandle stream) noexcept {
   const ManagerLock lock(impl_->core.mutex);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -233,15 +234,32 @@ Status DriverDeviceMemory::map(Address address, Bytes size, PageHandle pages) {
       checked(driver().cuMemMap(address, size.count(), 0, static_cast<std::uint64_t>(pages), 0),
               "cuMemMap");
   if (mapped != Status::kOk) return mapped;
-  CUmemAccessDesc access{};
-  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  access.location.id = device_;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  const Status accessible =
-      checked(driver().cuMemSetAccess(address, size.count(), &access, 1), "cuMemSetAccess");
+  const Status accessible = checked(set_access(address, size), "cuMemSetAccess");
   // Half a mapping would fault at the next launch: take it back.
   if (accessible != Status::kOk) driver().cuMemUnmap(address, size.count());
   return accessible;
+}
+
+// For all devices in one call, which costs less than one for each.
+CUresult DriverDeviceMemory::set_access(Address address, Bytes size) const {
+  std::array<CUmemAccessDesc, kMostDevices + 1> access;
+  std::size_t count = 0;
+  const auto add = [&access, &count](int device) {
+    access[count] = {};
+    access[count].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access[count].location.id = device;
+    access[count].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    ++count;
+  };
+  add(device_);
+  for (DeviceMask left = peers(); left != 0; left &= left - 1) add(std::countr_zero(left));
+  return driver().cuMemSetAccess(address, size.count(), access.data(), count);
+}
+
+Status DriverDeviceMemory::renew_access(Address address, Bytes size) {
+  const InRelaxedContext in_context(context_);
+  // The caller asks again where the pages may have gone under the call, so that it is no error yet.
+  return to_status(set_access(address, size));
 }
 
 Status DriverDeviceMemory::unmap(Address address, Bytes size) {

@@ -10,6 +10,7 @@
 
 #include "interposer/driver/cuda_api.h"
 #include "interposer/driver/digest_program.h"
+#include "interposer/peer_contexts.h"
 #include "residency/device_memory.h"
 
 namespace superpipe {
@@ -34,6 +35,7 @@ class DriverDeviceMemory final : public DeviceMemory {
   Result<PageHandle> create_pages(Bytes size) override;
   Status destroy_pages(PageHandle pages, Bytes size) override;
   Status map(Address address, Bytes size, PageHandle pages) override;
+  Status renew_access(Address address, Bytes size) override;
   Status unmap(Address address, Bytes size) override;
   Result<StreamHandle> create_stream() override;
   Status destroy_stream(StreamHandle stream) override;
@@ -54,6 +56,10 @@ class DriverDeviceMemory final : public DeviceMemory {
   Status pin(void* host, Bytes size) override;
   Status unpin(void* host) override;
 
+  /// The other devices for which map() and renew_access() open pages.
+  [[nodiscard]] DeviceMask peers() const noexcept { return peers_.load(); }
+  void set_peers(DeviceMask peers) noexcept { peers_.store(peers); }
+
   /// The error that a kernel or copy of the program has left behind, which the driver answers every
   /// call with from then on; CUDA_SUCCESS if there is none. Waits for nothing.
   [[nodiscard]] CUresult sticky_error() const noexcept;
@@ -67,10 +73,12 @@ class DriverDeviceMemory final : public DeviceMemory {
   class LinkMeter;
 
   Status copy(std::span<const Transfer> transfers, StreamHandle stream, bool to_device);
+  [[nodiscard]] CUresult set_access(Address address, Bytes size) const;
 
   CUcontext context_;
   CUdevice device_;
   Bytes granularity_;
+  std::atomic<DeviceMask> peers_{0};
   std::unique_ptr<LinkMeter> meter_;
   std::unique_ptr<DigestProgram> digests_;  ///< null before prepare_digests() has succeeded
   CUevent never_recorded_ = nullptr;  ///< complete, so that a query fails for other reasons only

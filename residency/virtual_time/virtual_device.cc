@@ -221,6 +221,9 @@ Status VirtualDevice::map(Address address, Bytes size, PageHandle pages) {
   return Status::kOk;
 }
 
+// There is no other device.
+Status VirtualDevice::renew_access(Address /*address*/, Bytes /*size*/) { return Status::kOk; }
+
 Status VirtualDevice::unmap(Address address, Bytes size) {
   enter(DeviceCall::kUnmap, options_.costs.unmap);
   const auto at = mappings_.find(address);

@@ -167,6 +167,7 @@ class VirtualDevice : public DeviceMemory {
   Result<PageHandle> create_pages(Bytes size) override;
   Status destroy_pages(PageHandle pages, Bytes size) override;
   Status map(Address address, Bytes size, PageHandle pages) override;
+  Status renew_access(Address address, Bytes size) override;
   Status unmap(Address address, Bytes size) override;
   Result<StreamHandle> create_stream() override;
   Status destroy_stream(StreamHandle stream) override;

@@ -7,12 +7,30 @@
 namespace superpipe::testing {
 
 const char* name_of(Call call) {
-  static constexpr const char* kNames[] = {
-      "reserve",        "release_reservation", "create_pages",   "destroy_pages", "map",
-      "unmap",          "create_stream",       "destroy_stream", "create_event",  "destroy_event",
-      "record",         "stream_wait",         "is_complete",    "wait",          "is_capturing",
-      "copy_to_device", "copy_to_host",        "zero",           "pin",           "unpin",
-      "usage",          "prepare_digests",     "digest"};
+  static constexpr const char* kNames[] = {"reserve",
+                                           "release_reservation",
+                                           "create_pages",
+                                           "destroy_pages",
+                                           "map",
+                                           "renew_access",
+                                           "unmap",
+                                           "create_stream",
+                                           "destroy_stream",
+                                           "create_event",
+                                           "destroy_event",
+                                           "record",
+                                           "stream_wait",
+                                           "is_complete",
+                                           "wait",
+                                           "is_capturing",
+                                           "copy_to_device",
+                                           "copy_to_host",
+                                           "zero",
+                                           "pin",
+                                           "unpin",
+                                           "usage",
+                                           "prepare_digests",
+                                           "digest"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(Call::kCount));
   return kNames[static_cast<std::size_t>(call)];
 }
@@ -330,6 +348,11 @@ Status FakeDevice::destroy_pages(PageHandle pages, Bytes size) {
 }
 
 Status FakeDevice::map(Address address, Bytes size, PageHandle pages) {
+  int peers = 0;  // a driver is told of them when the call begins
+  {
+    const Guard guard(mutex_);
+    peers = peers_;
+  }
   if (const Status status = enter(Call::kMap); status != Status::kOk) return status;
   const Guard guard(mutex_);
   advance_some();
@@ -347,8 +370,36 @@ Status FakeDevice::map(Address address, Bytes size, PageHandle pages) {
     return Status::kDeviceError;
   }
   ++found->second->mappings;
-  mappings_[address] = {size.count(), found->second};
+  mappings_[address] = {size.count(), found->second, peers};
   return Status::kOk;
+}
+
+Status FakeDevice::renew_access(Address address, Bytes size) {
+  if (const Status status = enter(Call::kRenewAccess); status != Status::kOk) return status;
+  const Guard guard(mutex_);
+  advance_some();
+  const auto found = mappings_.find(address);
+  if (found == mappings_.end() || found->second.size != size.count()) return Status::kDeviceError;
+  found->second.peers = peers_;
+  return Status::kOk;
+}
+
+void FakeDevice::add_peer() {
+  const Guard guard(mutex_);
+  ++peers_;
+}
+
+int FakeDevice::peers_without_access(Address address, std::size_t size) {
+  const Guard guard(mutex_);
+  int least = peers_;
+  std::size_t done = 0;
+  while (done < size) {
+    const auto found = mappings_.find(address + done);
+    if (found == mappings_.end()) return peers_;
+    least = std::min(least, found->second.peers);
+    done += found->second.size;
+  }
+  return peers_ - least;
 }
 
 Status FakeDevice::unmap(Address address, Bytes size) {

@@ -33,6 +33,7 @@ enum class Call {
   kCreatePages,
   kDestroyPages,
   kMap,
+  kRenewAccess,
   kUnmap,
   kCreateStream,
   kDestroyStream,
@@ -95,6 +96,10 @@ class FakeDevice : public DeviceMemory {
   /// The results of digests that run while it is true are not written.
   void lose_digests(bool lost) { digests_lost_ = lost; }
   void set_capturing(StreamHandle stream, bool capturing);
+  /// One more device may access what is mapped from now on.
+  void add_peer();
+  /// How many such devices there are that may not access all of [address, address + size).
+  int peers_without_access(Address address, std::size_t size);
   /// What the device holds besides the manager's pages: it counts against the capacity.
   void set_passthrough(Bytes bytes);
   /// What other processes hold: it counts as the manager's pages do, but not in peak_bytes().
@@ -137,6 +142,7 @@ class FakeDevice : public DeviceMemory {
   Result<PageHandle> create_pages(Bytes size) override;
   Status destroy_pages(PageHandle pages, Bytes size) override;
   Status map(Address address, Bytes size, PageHandle pages) override;
+  Status renew_access(Address address, Bytes size) override;
   Status unmap(Address address, Bytes size) override;
   Result<StreamHandle> create_stream() override;
   Status destroy_stream(StreamHandle stream) override;
@@ -179,6 +185,7 @@ class FakeDevice : public DeviceMemory {
   struct Mapping {
     std::size_t size;
     std::shared_ptr<Physical> pages;
+    int peers;  ///< that may access it: the first so many of peers_
   };
   struct Fault {
     int nth = 0;
@@ -225,6 +232,7 @@ class FakeDevice : public DeviceMemory {
   bool host_functions_released_ = false;
   std::shared_ptr<Recording> digests_held_;  ///< null: they are not
   bool digests_lost_ = false;
+  int peers_ = 0;
   std::optional<DigestKey> digest_key_;
   Bytes device_bytes_;
   Bytes passthrough_;

@@ -1,0 +1,91 @@
+// Another device is allowed to access buffers: those that are mapped, and those that will be.
+#include "residency/piece_access.h"
+
+#include <future>
+
+#include "tests/residency/manager_fixture.h"
+
+namespace superpipe::testing {
+namespace {
+
+class PieceAccessTest : public ManagerTest {
+ protected:
+  [[nodiscard]] bool is_for_all(Address address) {
+    return device_->peers_without_access(address, kPage) == 0;
+  }
+  /// Of the two kinds of waits, the one of programs: with the lock open.
+  void make_with_worker() {
+    device_ = std::make_unique<FakeDevice>(FakeDevice::Options{});
+    options_.arena_size = Bytes{64 << 20};
+    options_.host_limit = Bytes{1 << 30};
+    options_.wait_limit = std::chrono::minutes{1};
+    auto created = ResidencyManager::create(*device_, options_);
+    ASSERT_TRUE(created.ok());
+    manager_ = std::move(*created);
+  }
+};
+
+TEST_F(PieceAccessTest, RenewsWhatIsMappedAndMapsTheRestForAll) {
+  make(budget_of(3, PolicyKind::kAuto));
+  const Address first = load(2, 1);
+  const Address second = load(2, 2);
+  ASSERT_EQ(launch({first}), Status::kOk);
+  device_->drain();
+  device_->add_peer();
+  ASSERT_FALSE(is_for_all(first)) << "it was mapped before";
+  EXPECT_EQ(manager_->renew_access(), Status::kOk);
+  EXPECT_TRUE(is_for_all(first));
+  const int renewals = device_->calls(Call::kRenewAccess);
+  ASSERT_EQ(launch({second}), Status::kOk);
+  device_->drain();
+  EXPECT_TRUE(is_for_all(second));
+  EXPECT_EQ(device_->calls(Call::kRenewAccess), renewals);
+}
+
+TEST_F(PieceAccessTest, RenewsCachedBuffersWhichComeBackAsTheyAre) {
+  make({});
+  const Address address = load(1, 1);
+  ASSERT_EQ(manager_->free(address), Status::kOk);
+  device_->add_peer();
+  EXPECT_EQ(manager_->renew_access(), Status::kOk);
+  EXPECT_EQ(allocate(1), address);
+  EXPECT_TRUE(is_for_all(address));
+}
+
+TEST_F(PieceAccessTest, WaitsForAPieceThatIsBeingMapped) {
+  make_with_worker();
+  std::future<Status> renewed;
+  int maps = 0;
+  device_->on_call = [&](Call call) {
+    // The first is that of the page's window.
+    if (call != Call::kMap || ++maps != 2) return;
+    device_->add_peer();
+    renewed = std::async(std::launch::async, [this] { return manager_->renew_access(); });
+    // The call comes back with what it was begun with. Who does not wait for it is done by then.
+    EXPECT_EQ(renewed.wait_for(std::chrono::milliseconds{20}), std::future_status::timeout);
+  };
+  const Address address = allocate(1);
+  ASSERT_TRUE(renewed.valid());
+  EXPECT_EQ(renewed.get(), Status::kOk);
+  EXPECT_TRUE(is_for_all(address));
+}
+
+TEST_F(PieceAccessTest, AsksAgainWhenAPieceMayHaveGoneUnderTheCall) {
+  make({});
+  const Address address = load(1, 1);
+  device_->add_peer();
+  device_->fail(Call::kRenewAccess, 1, Status::kDeviceError);
+  EXPECT_EQ(manager_->renew_access(), Status::kOk);
+  EXPECT_TRUE(is_for_all(address));
+}
+
+TEST_F(PieceAccessTest, SaysWhenTheDeviceDoesNotGiveAccess) {
+  make({});
+  (void)load(1, 1);
+  device_->add_peer();
+  device_->fail(Call::kRenewAccess, 1, Status::kDeviceError, /*repeat=*/true);
+  EXPECT_EQ(manager_->renew_access(), Status::kDeviceError);
+}
+
+}  // namespace
+}  // namespace superpipe::testing
