@@ -80,11 +80,25 @@ ManagedContext* ContextRegistry::start() noexcept {
     ManagedContext* const started = created.context.release();
     managed_.store(started, std::memory_order_release);
     lock.unlock();
+    (void)open_to_peers();  // what it could not do is in the log
     started->start_kernel_times();
     return started;
   } catch (...) {
     return nullptr;  // out of host memory: the allocation that asked will find out too
   }
+}
+
+Status ContextRegistry::open_to_peers() noexcept {
+  ManagedContext* const context = managed();
+  if (context == nullptr) return Status::kOk;
+  const CUdevice device = context->device();
+  CUmemoryPool default_pool = nullptr;
+  if (memory_pools().has_peers() &&
+      driver().cuDeviceGetDefaultMemPool(&default_pool, device) != CUDA_SUCCESS) {
+    default_pool = nullptr;  // the device has no pools
+  }
+  return context->open_to(peers_.of(context->context()) |
+                          memory_pools().peers_of(device, default_pool));
 }
 
 // Says why no context will be managed, once. REQUIRES: mutex_ is held.

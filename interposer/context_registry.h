@@ -10,6 +10,7 @@
 #include "interposer/context_references.h"
 #include "interposer/driver/cuda_api.h"
 #include "interposer/managed_context.h"
+#include "interposer/peer_contexts.h"
 #include "profiler/run_figures.h"
 
 namespace superpipe {
@@ -53,6 +54,13 @@ class ContextRegistry {
   /// The program's references; the two functions below see to the managed context beside them.
   [[nodiscard]] ContextReferences& references() noexcept { return references_; }
 
+  /// Which devices the program has given access to its contexts' memory.
+  [[nodiscard]] PeerContexts& peers() noexcept { return peers_; }
+  /// Gives the devices access to buffers that the program has given access to the managed context's
+  /// memory or to a pool of its device. @return as ManagedContext::open_to(); kOk if no context is
+  /// managed.
+  Status open_to_peers() noexcept;
+
   /// The driver is about to destroy `context`: closes it if it is the managed one. Waits for the
   /// work in it, as the driver will.
   void on_destroying(CUcontext context) noexcept;
@@ -77,6 +85,7 @@ class ContextRegistry {
   static inline constinit std::atomic<ManagedContext*> managed_{nullptr};
 
   ContextReferences references_;
+  PeerContexts peers_;
   std::atomic<bool> refuses_{false};
   mutable std::mutex mutex_;             ///< guards what follows, and changes of managed_
   bool is_closing_ = false;              ///< a managed context gives its memory back

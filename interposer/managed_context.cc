@@ -289,6 +289,17 @@ bool ManagedContext::can_order_slowly(StreamHandle stream) const noexcept {
   return result == CUDA_SUCCESS && context == context_;
 }
 
+Status ManagedContext::open_to(DeviceMask devices) noexcept {
+  const std::lock_guard lock(peers_mutex_);
+  const DeviceMask before = device_memory_.peers();
+  const DeviceMask all = before | (devices & ~mask_of(device_));
+  if (all == before || is_closed_.load()) return Status::kOk;
+  device_memory_.set_peers(all);
+  const Status status = residency_->renew_access();
+  if (status != Status::kOk) device_memory_.set_peers(before);
+  return status;
+}
+
 void ManagedContext::synchronize() noexcept {
   if (driver().cuCtxPushCurrent_v2(context_) != CUDA_SUCCESS) return;
   (void)driver().cuCtxSynchronize();

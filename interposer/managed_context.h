@@ -19,6 +19,7 @@
 #include "interposer/graphs/noted_words.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/kernel_timer.h"
+#include "interposer/peer_contexts.h"
 #include "interposer/pointer_pins.h"
 #include "interposer/recent_launches.h"
 #include "interposer/tensor_maps.h"
@@ -109,6 +110,16 @@ class ManagedContext {
     return can_order_slowly(stream);
   }
 
+  /// Gives `devices` access to buffers, those that are mapped and those that will be. They keep it:
+  /// who may access more than the program wants does no harm. Waits as
+  /// ResidencyManager::renew_access() does. @return what that answered if some were new; then they
+  /// have access to some buffers at most.
+  Status open_to(DeviceMask devices) noexcept;
+  /// Whether `device` has access to buffers by open_to().
+  [[nodiscard]] bool is_open_to(CUdevice device) const noexcept {
+    return (device_memory_.peers() & mask_of(device)) != 0;
+  }
+
   /// Allows the process `budget` bytes of the device from now on, the context included
   /// (ResidencyManager::set_budget()). Any thread.
   BudgetAnswer set_budget(Bytes budget) noexcept;
@@ -194,6 +205,7 @@ class ManagedContext {
   DriverDeviceMemory device_memory_;
   std::unique_ptr<TraceRecording> recording_;  ///< null unless a trace is recorded
   TraceRecorder* trace_ = nullptr;             ///< of recording_
+  std::mutex peers_mutex_;                     ///< open_to() runs once at a time
   std::mutex times_mutex_;  ///< between who starts to time kernels, and who closes the context
   // Owned, and never destroyed either: their threads, and CUPTI, may use them.
   std::atomic<KernelTimer*> kernel_timer_{nullptr};

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "interposer/driver/cuda_api.h"
+#include "interposer/peer_contexts.h"
 
 namespace superpipe {
 
@@ -41,6 +42,16 @@ class MemoryPool {
   [[nodiscard]] bool can_serve(int device) const {
     return device_.value_or(device) == device && !is_destroyed_.load();
   }
+  /// Whether it lies on `device`, whose default pool is `default_pool`.
+  [[nodiscard]] bool lies_on(int device, CUmemoryPool default_pool) const {
+    return !is_destroyed_.load() && (device_ ? *device_ == device : handle_ == default_pool);
+  }
+  /// @name Other devices that may access its memory (cuMemPoolSetAccess)
+  /// @{
+  void open_to(DeviceMask devices) { peers_.fetch_or(devices); }
+  void close_to(DeviceMask devices) { peers_.fetch_and(~devices); }
+  [[nodiscard]] DeviceMask peers() const { return peers_.load(); }
+  /// @}
   /// The driver has destroyed it.
   void on_destroyed() { is_destroyed_.store(true); }
 
@@ -72,6 +83,7 @@ class MemoryPool {
   const CUmemoryPool handle_;
   const std::optional<int> device_;
   std::atomic<bool> is_destroyed_{false};
+  std::atomic<DeviceMask> peers_{0};
   mutable std::mutex usage_mutex_;
   Usage usage_;
 };
@@ -103,6 +115,23 @@ class MemoryPools {
     } catch (const std::bad_alloc&) {
       return nullptr;
     }
+  }
+
+  /// Whether another device may access memory of any pool.
+  [[nodiscard]] bool has_peers() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(pools_.begin(), pools_.end(),
+                       [](const auto& entry) { return entry.second->peers() != 0; });
+  }
+  /// The devices that may access memory of any pool of `device`, whose default pool is
+  /// `default_pool`.
+  [[nodiscard]] DeviceMask peers_of(int device, CUmemoryPool default_pool) const noexcept {
+    const std::lock_guard lock(mutex_);
+    DeviceMask peers = 0;
+    for (const auto& [handle, pool] : pools_) {
+      if (pool->lies_on(device, default_pool)) peers |= pool->peers();
+    }
+    return peers;
   }
 
   /// One allocation that we serve.

@@ -156,11 +156,15 @@ SUPERPIPE_EXPORT CUresult cuCtxDetach(CUcontext ctx) {
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
-  return superpipe::driver_table.cuCtxDisablePeerAccess(peerContext);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuCtxDisablePeerAccess(peerContext);
+  return superpipe::hook::cuCtxDisablePeerAccess(peerContext);
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
-  return superpipe::driver_table.cuCtxEnablePeerAccess(peerContext, Flags);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuCtxEnablePeerAccess(peerContext, Flags);
+  return superpipe::hook::cuCtxEnablePeerAccess(peerContext, Flags);
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxFromGreenCtx(CUcontext * pContext, CUgreenCtx hCtx) {
@@ -1602,7 +1606,9 @@ SUPERPIPE_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr * ptr_out, CUmemory
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc * map, size_t count) {
-  return superpipe::driver_table.cuMemPoolSetAccess(pool, map, count);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuMemPoolSetAccess(pool, map, count);
+  return superpipe::hook::cuMemPoolSetAccess(pool, map, count);
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void * value) {
@@ -3050,8 +3056,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuCtxDestroy), true},
     {reinterpret_cast<void*>(&::cuCtxDestroy_v2), true},
     {reinterpret_cast<void*>(&::cuCtxDetach), true},
-    {reinterpret_cast<void*>(&::cuCtxDisablePeerAccess), false},
-    {reinterpret_cast<void*>(&::cuCtxEnablePeerAccess), false},
+    {reinterpret_cast<void*>(&::cuCtxDisablePeerAccess), true},
+    {reinterpret_cast<void*>(&::cuCtxEnablePeerAccess), true},
     {reinterpret_cast<void*>(&::cuCtxFromGreenCtx), true},
     {reinterpret_cast<void*>(&::cuCtxGetApiVersion), false},
     {reinterpret_cast<void*>(&::cuCtxGetCacheConfig), false},
@@ -3369,7 +3375,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuMemPoolGetAttribute), true},
     {reinterpret_cast<void*>(&::cuMemPoolImportFromShareableHandle), true},
     {reinterpret_cast<void*>(&::cuMemPoolImportPointer), false},
-    {reinterpret_cast<void*>(&::cuMemPoolSetAccess), false},
+    {reinterpret_cast<void*>(&::cuMemPoolSetAccess), true},
     {reinterpret_cast<void*>(&::cuMemPoolSetAttribute), true},
     {reinterpret_cast<void*>(&::cuMemPoolTrimTo), true},
     {reinterpret_cast<void*>(&::cuMemPrefetchAsync), true},

@@ -19,6 +19,8 @@ CUresult cuCtxCreate_v4(CUcontext * pctx, CUctxCreateParams * ctxCreateParams, u
 CUresult cuCtxDestroy(CUcontext ctx) noexcept;
 CUresult cuCtxDestroy_v2(CUcontext ctx) noexcept;
 CUresult cuCtxDetach(CUcontext ctx) noexcept;
+CUresult cuCtxDisablePeerAccess(CUcontext peerContext) noexcept;
+CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) noexcept;
 CUresult cuCtxFromGreenCtx(CUcontext * pContext, CUgreenCtx hCtx) noexcept;
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) noexcept;
 CUresult cuDeviceGraphMemTrim(CUdevice device) noexcept;
@@ -104,6 +106,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) noexcept;
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData * shareData_out, CUdeviceptr ptr) noexcept;
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void * value) noexcept;
 CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool * pool_out, void * handle, CUmemAllocationHandleType handleType, unsigned long long flags) noexcept;
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc * map, size_t count) noexcept;
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void * value) noexcept;
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) noexcept;
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) noexcept;

@@ -390,34 +390,6 @@ CUresult hook::cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUdevice
   return submit_using(used, stream_handle(nullptr, kPerThreadDefault), [&] { return driver().cuMemcpyDtoA_v2_ptds(dstArray, dstOffset, srcDevice, ByteCount); });
 }
 
-CUresult hook::cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) noexcept {
-  UsedWords used;
-  used.add_reads(srcDevice);
-  used.add_writes(dstDevice);
-  return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream); });
-}
-
-CUresult hook::cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) noexcept {
-  UsedWords used;
-  used.add_reads(srcDevice);
-  used.add_writes(dstDevice);
-  return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream); });
-}
-
-CUresult hook::cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) noexcept {
-  UsedWords used;
-  used.add_reads(srcDevice);
-  used.add_writes(dstDevice);
-  return submit_using(used, stream_handle(nullptr, kLegacyDefault), [&] { return driver().cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount); });
-}
-
-CUresult hook::cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) noexcept {
-  UsedWords used;
-  used.add_reads(srcDevice);
-  used.add_writes(dstDevice);
-  return submit_using(used, stream_handle(nullptr, kPerThreadDefault), [&] { return driver().cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount); });
-}
-
 CUresult hook::cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount) noexcept {
   UsedWords used;
   used.add_reads(srcDevice);

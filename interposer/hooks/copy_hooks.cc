@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "interposer/driver/context_count.h"
 #include "interposer/driver/in_context.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
@@ -194,6 +195,61 @@ CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle str
       size);
 }
 
+/// The context that the memory at `address` was allocated in, if that is of another device which
+/// buffers are not open to; else null. Asks the driver.
+CUcontext context_of_closed_device(const ManagedContext& managed, CUdeviceptr address) noexcept {
+  int device = 0;
+  CUcontext context = nullptr;
+  const bool is_known = is_device_memory(address) && !is_unified_memory(address) &&
+                        driver().cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                                       address) == CUDA_SUCCESS &&
+                        driver().cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT,
+                                                       address) == CUDA_SUCCESS;
+  const bool is_closed = is_known && device != managed.device() && !managed.is_open_to(device);
+  return is_closed ? context : nullptr;
+}
+
+CUresult copy_between_contexts(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                               CUcontext from_context, std::size_t size, StreamHandle stream,
+                               CopyMode mode) noexcept {
+  if (mode == CopyMode::kAsynchronous) {
+    return driver().cuMemcpyPeerAsync(to, to_context, from, from_context, size,
+                                      driver_stream(stream));
+  }
+  return stream == kPerThreadStream
+             ? driver().cuMemcpyPeer_ptds(to, to_context, from, from_context, size)
+             : driver().cuMemcpyPeer(to, to_context, from, from_context, size);
+}
+
+/// Hands a copy between device addresses to the driver: through `call`, which does not say whose
+/// memory it is, as long as that is enough. Between devices it is for what the driver allocated,
+/// but for a buffer, which is mapped memory, only if the other device may access it.
+template <typename Call>
+CUresult copy_on_device(const ManagedContext* managed, CUdeviceptr to, CUdeviceptr from,
+                        std::size_t size, StreamHandle stream, CopyMode mode,
+                        const Call& call) noexcept {
+  if (managed == nullptr || !ContextCount::has_several()) return call();
+  const bool into_ours = managed->in_arena(to);
+  if (into_ours == managed->in_arena(from)) return call();
+  const CUcontext ours = managed->context();
+  const CUcontext other = context_of_closed_device(*managed, into_ours ? from : to);
+  if (other == nullptr) return call();
+  return into_ours ? copy_between_contexts(to, ours, from, other, size, stream, mode)
+                   : copy_between_contexts(to, other, from, ours, size, stream, mode);
+}
+
+/// A copy from device memory to device memory.
+template <typename Call>
+CUresult copy_device(CUdeviceptr to, CUdeviceptr from, std::size_t size, StreamHandle stream,
+                     CopyMode mode, const Call& call) noexcept {
+  UsedWords used;
+  used.add_reads(from);
+  used.add_writes(to);
+  return submit_using(used, stream, [&] {
+    return copy_on_device(used.managed(), to, from, size, stream, mode, call);
+  });
+}
+
 template <typename Call>
 CUresult submit_copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size,
                              StreamHandle stream, CopyMode mode, const Call& call) noexcept {
@@ -209,10 +265,7 @@ CUresult submit_copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size,
   if (out_of_ours && !into_ours && !is_device_memory(to)) {
     return submit_copy_out(reinterpret_cast<void*>(to), from, size, stream, mode, call);
   }
-  UsedWords used;
-  used.add_reads(from);
-  used.add_writes(to);
-  return submit_using(used, stream, [&] { return call(0, size); });
+  return copy_device(to, from, size, stream, mode, [&] { return call(0, size); });
 }
 
 /// A copy whose direction the addresses tell.
@@ -287,6 +340,32 @@ CUresult hook::cuMemcpyDtoHAsync_v2_ptsz(void* dstHost, CUdeviceptr srcDevice, s
                     return driver().cuMemcpyDtoHAsync_v2_ptsz(at(dstHost, offset),
                                                               srcDevice + offset, size, hStream);
                   });
+}
+
+CUresult hook::cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
+                               size_t ByteCount) noexcept {
+  return copy_device(dstDevice, srcDevice, ByteCount, kLegacyStream, CopyMode::kSynchronous,
+                     [&] { return driver().cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount); });
+}
+CUresult hook::cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
+                                    size_t ByteCount) noexcept {
+  return copy_device(
+      dstDevice, srcDevice, ByteCount, kPerThreadStream, CopyMode::kSynchronous,
+      [&] { return driver().cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount); });
+}
+CUresult hook::cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
+                                    CUstream hStream) noexcept {
+  return copy_device(
+      dstDevice, srcDevice, ByteCount, stream_handle(hStream, kLegacyDefault),
+      CopyMode::kAsynchronous,
+      [&] { return driver().cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream); });
+}
+CUresult hook::cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
+                                         size_t ByteCount, CUstream hStream) noexcept {
+  return copy_device(
+      dstDevice, srcDevice, ByteCount, stream_handle(hStream, kPerThreadDefault),
+      CopyMode::kAsynchronous,
+      [&] { return driver().cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream); });
 }
 
 CUresult hook::cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) noexcept {

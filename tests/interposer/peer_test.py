@@ -1,0 +1,64 @@
+"""Programs that use two devices on simgpu, with and without superpipe."""
+
+import unittest
+
+from managed_run import MIB, ManagedCase, Run
+
+
+class TwoDevicesCase(ManagedCase):
+    """Runs with two devices. Buffers lie on device 0."""
+
+    PROGRAM = "peer_program"
+
+    def without_superpipe(self, scenario, *arguments):
+        key = (self.PROGRAM, scenario, *arguments)
+        if key not in self._without_superpipe:
+            self._without_superpipe[key] = Run(*key, managed=False, SIMGPU_DEVICES=2)
+        run = self._without_superpipe[key]
+        self.assertEqual(run.code, 0, run.output + run.errors)
+        return run
+
+    def run_managed(self, scenario, *arguments, **variables):
+        return super().run_managed(scenario, *arguments, SIMGPU_DEVICES=2, **variables)
+
+
+class PeerTest(TwoDevicesCase):
+    """What the program lets device 1 do with buffers, it can do."""
+
+    # A buffer is 2 MiB, as the context and the headroom are. Eight layers and a state do not fit.
+    BUDGET = {"SUPERPIPE_GPU_MEM": "16M"}
+
+    def assert_same_everywhere(self, scenario, says=None):
+        """Without a budget, where nothing moves, and where buffers come and go."""
+        self.assert_same(scenario, SUPERPIPE_POLICY="resident")
+        run = self.assert_same(scenario, says=says, **self.BUDGET)
+        self.assert_moved(run)
+        self.assertLessEqual(run.simgpu["peak_bytes_per_device"][0], 16 * MIB)
+        return run
+
+    def test_a_peer_that_was_enabled_before_the_first_allocation_uses_buffers(self):
+        self.assert_same_everywhere("enabled_early")
+
+    def test_a_peer_that_was_enabled_later_uses_buffers(self):
+        run = self.assert_same_everywhere("enabled_late")
+        # What another context used cannot be ordered by events; only that stays.
+        self.assertEqual(run.statistics["pinned_buffers"], 2)
+
+    def test_a_device_that_a_pool_was_opened_to_uses_its_buffers(self):
+        self.assert_same_everywhere("pool")
+
+    def test_copies_between_devices_that_do_not_name_contexts_copy_buffers(self):
+        self.assert_same_everywhere("copies")
+
+    def test_copies_between_devices_that_name_contexts_copy_buffers(self):
+        self.assert_same_everywhere("peer_copies")
+
+    def test_access_that_the_driver_does_not_give_is_refused(self):
+        run = self.run_managed("enabled_late", SUPERPIPE_POLICY="resident",
+                               SIMGPU_FAULTS="cuMemSetAccess:fail@20+")
+        self.assertEqual((run.code, run.output), (1, "cuCtxEnablePeerAccess(first.context, 0): "
+                                                  "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,221 @@
+// A CUDA program on the driver API that uses two devices and knows nothing of superpipe. Each
+// scenario prints what it computed.
+//
+//     peer_program SCENARIO KERNELS.cubin
+//
+// Its buffers on device 0 are those that superpipe manages.
+#include <cuda.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/interposer/programs/program.h"
+
+using programs::allocate;
+using programs::content;
+using programs::function;
+using programs::kBytes;
+using programs::kFloats;
+using programs::load_layers;
+using programs::print_buffer;
+
+namespace {
+
+constexpr int kLayers = 8;
+
+/// A device with its primary context, and the kernels loaded there.
+struct Device {
+  CUcontext context = nullptr;
+  CUmodule module = nullptr;
+  CUstream stream = nullptr;
+};
+Device first;
+Device second;
+
+/// Makes the context of `device` current, and the functions of its module those to launch.
+void use(const Device& device) {
+  CHECK(cuCtxSetCurrent(device.context));
+  programs::module = device.module;
+}
+
+void accumulate_on(const Device& device, CUdeviceptr output, CUdeviceptr input, float factor) {
+  use(device);
+  programs::accumulate(output, input, factor, device.stream);
+}
+
+CUdeviceptr allocate_on(const Device& device) {
+  use(device);
+  const CUdeviceptr address = allocate();
+  CHECK(cuMemsetD8(address, 0, kBytes));
+  CHECK(cuCtxSynchronize());
+  return address;
+}
+
+void synchronize(const Device& device) {
+  use(device);
+  CHECK(cuCtxSynchronize());
+}
+
+/// Uses all layers on the device that has them, in turn, so that under a budget they come and go.
+void run_pass(const std::vector<CUdeviceptr>& layers, CUdeviceptr state, float factor) {
+  for (const CUdeviceptr layer : layers) accumulate_on(first, state, layer, factor);
+  synchronize(first);
+}
+
+/// Device 1 reads and writes layers of device 0 between passes of that.
+void use_from_second(const std::vector<CUdeviceptr>& layers) {
+  const CUdeviceptr state = allocate_on(first);
+  const CUdeviceptr sum = allocate_on(second);
+  for (int pass = 0; pass < 3; ++pass) {
+    run_pass(layers, state, 0.5f);
+    // Two layers, which another device may use at any time from then on.
+    for (const CUdeviceptr layer : {layers[0], layers[5]}) {
+      accumulate_on(second, sum, layer, 2.0f);
+      accumulate_on(second, layer, sum, 0.25f);
+      synchronize(second);
+    }
+  }
+  use(first);
+  print_buffer("state", state);
+  for (const CUdeviceptr layer : layers) print_buffer("layer", layer);
+  use(second);
+  print_buffer("sum", sum);
+}
+
+void enable_peer_access() {
+  use(second);
+  CHECK(cuCtxEnablePeerAccess(first.context, 0));
+  std::printf("again %d\n", cuCtxEnablePeerAccess(first.context, 0));
+  use(first);
+}
+
+/// The program's first call that concerns memory allows the access.
+void enabled_early() {
+  enable_peer_access();
+  use_from_second(load_layers(kLayers));
+}
+
+/// Buffers are mapped already, and under a budget most have been evicted since they were.
+void enabled_late() {
+  const std::vector<CUdeviceptr> layers = load_layers(kLayers);
+  const CUdeviceptr warm = allocate_on(first);
+  run_pass(layers, warm, 1.0f);
+  enable_peer_access();
+  use_from_second(layers);
+}
+
+CUmemAccessDesc access_of(int device) {
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return access;
+}
+
+std::vector<CUdeviceptr> allocate_layers_in_order() {
+  use(first);
+  std::vector<CUdeviceptr> layers;
+  for (int i = 0; i < kLayers; ++i) {
+    CUdeviceptr layer = 0;
+    CHECK(cuMemAllocAsync(&layer, kBytes, first.stream));
+    CHECK(cuStreamSynchronize(first.stream));
+    CHECK(cuMemcpyHtoD(layer, content(i).data(), kBytes));
+    layers.push_back(layer);
+  }
+  CHECK(cuCtxSynchronize());
+  return layers;
+}
+
+/// Memory of a pool, which peer access of contexts does not open.
+void pool() {
+  const std::vector<CUdeviceptr> layers = allocate_layers_in_order();
+  CUmemoryPool default_pool = nullptr;
+  CHECK(cuDeviceGetDefaultMemPool(&default_pool, 0));
+  const CUmemAccessDesc access = access_of(1);
+  CHECK(cuMemPoolSetAccess(default_pool, &access, 1));
+  use_from_second(layers);
+}
+
+/// Copies between devices by calls that do not say whose memory it is. No access is given.
+void copies() {
+  const std::vector<CUdeviceptr> layers = load_layers(kLayers);
+  const CUdeviceptr state = allocate_on(first);
+  const CUdeviceptr there = allocate_on(second);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      accumulate_on(first, state, layers[i], 0.5f);
+      switch (i % 4) {
+        case 0:
+          CHECK(cuMemcpyDtoDAsync(there, layers[i], kBytes, first.stream));
+          break;
+        case 1:
+          CHECK(cuMemcpyDtoD(there, layers[i], kBytes));
+          break;
+        case 2:
+          CHECK(cuMemcpyAsync(there, layers[i], kBytes, first.stream));
+          break;
+        default:
+          CHECK(cuMemcpy(there, layers[i], kBytes));
+          break;
+      }
+      synchronize(first);
+      accumulate_on(second, there, there, 1.0f);
+      synchronize(second);
+      use(first);
+      CHECK(cuMemcpyDtoD(layers[(i + 3) % layers.size()], there, kBytes));
+      synchronize(first);
+    }
+  }
+  print_buffer("state", state);
+  for (const CUdeviceptr layer : layers) print_buffer("layer", layer);
+}
+
+/// Copies that say whose memory it is, on either device's stream.
+void peer_copies() {
+  const std::vector<CUdeviceptr> layers = load_layers(kLayers);
+  const CUdeviceptr state = allocate_on(first);
+  const CUdeviceptr there = allocate_on(second);
+  for (int pass = 0; pass < 2; ++pass) {
+    run_pass(layers, state, 0.5f);
+    for (const int i : {1, 6}) {
+      const CUdeviceptr layer = layers[static_cast<std::size_t>(i)];
+      CHECK(cuMemcpyPeerAsync(there, second.context, layer, first.context, kBytes, first.stream));
+      synchronize(first);
+      accumulate_on(second, there, there, 1.0f);
+      CHECK(cuMemcpyPeerAsync(layer, first.context, there, second.context, kBytes, second.stream));
+      synchronize(second);
+    }
+  }
+  use(first);
+  print_buffer("state", state);
+  for (const CUdeviceptr layer : layers) print_buffer("layer", layer);
+}
+
+void enter(Device* device, int ordinal, const char* kernels) {
+  CHECK(cuDevicePrimaryCtxRetain(&device->context, ordinal));
+  CHECK(cuCtxSetCurrent(device->context));
+  CHECK(cuModuleLoad(&device->module, kernels));
+  CHECK(cuStreamCreate(&device->stream, CU_STREAM_NON_BLOCKING));
+}
+
+template <void (*kScenario)()>
+void on_two_devices(const programs::Words& words) {
+  enter(&second, 1, words[0].c_str());
+  enter(&first, 0, words[0].c_str());
+  use(first);
+  kScenario();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return programs::run_scenario(argc, argv,
+                                {{"enabled_early", on_two_devices<enabled_early>},
+                                 {"enabled_late", on_two_devices<enabled_late>},
+                                 {"pool", on_two_devices<pool>},
+                                 {"copies", on_two_devices<copies>},
+                                 {"peer_copies", on_two_devices<peer_copies>}});
+}
