@@ -1552,7 +1552,9 @@ SUPERPIPE_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationH
 }
 
 SUPERPIPE_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
-  return superpipe::driver_table.cuMemMap(ptr, size, offset, handle, flags);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuMemMap(ptr, size, offset, handle, flags);
+  return superpipe::hook::cuMemMap(ptr, size, offset, handle, flags);
 }
 
 SUPERPIPE_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo * mapInfoList, unsigned int count, CUstream hStream) {
@@ -1676,7 +1678,9 @@ SUPERPIPE_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHand
 }
 
 SUPERPIPE_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc * desc, size_t count) {
-  return superpipe::driver_table.cuMemSetAccess(ptr, size, desc, count);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuMemSetAccess(ptr, size, desc, count);
+  return superpipe::hook::cuMemSetAccess(ptr, size, desc, count);
 }
 
 SUPERPIPE_EXPORT CUresult cuMemSetMemPool(CUmemLocation * location, CUmemAllocationType type, CUmemoryPool pool) {
@@ -3364,7 +3368,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuMemHostRegister_v2), false},
     {reinterpret_cast<void*>(&::cuMemHostUnregister), false},
     {reinterpret_cast<void*>(&::cuMemImportFromShareableHandle), false},
-    {reinterpret_cast<void*>(&::cuMemMap), false},
+    {reinterpret_cast<void*>(&::cuMemMap), true},
     {reinterpret_cast<void*>(&::cuMemMapArrayAsync), false},
     {reinterpret_cast<void*>(&::cuMemMapArrayAsync_ptsz), false},
     {reinterpret_cast<void*>(&::cuMemPoolCreate), true},
@@ -3388,7 +3392,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuMemRangeGetAttributes), false},
     {reinterpret_cast<void*>(&::cuMemRelease), true},
     {reinterpret_cast<void*>(&::cuMemRetainAllocationHandle), true},
-    {reinterpret_cast<void*>(&::cuMemSetAccess), false},
+    {reinterpret_cast<void*>(&::cuMemSetAccess), true},
     {reinterpret_cast<void*>(&::cuMemSetMemPool), false},
     {reinterpret_cast<void*>(&::cuMemUnmap), true},
     {reinterpret_cast<void*>(&::cuMemcpy), true},

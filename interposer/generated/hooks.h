@@ -101,6 +101,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) noexcept;
 CUresult cuMemGetAddressRange_v2(CUdeviceptr * pbase, size_t * psize, CUdeviceptr dptr) noexcept;
 CUresult cuMemGetHandleForAddressRange(void * handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, unsigned long long flags) noexcept;
 CUresult cuMemGetInfo_v2(size_t * free, size_t * total) noexcept;
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) noexcept;
 CUresult cuMemPoolCreate(CUmemoryPool * pool, const CUmemPoolProps * poolProps) noexcept;
 CUresult cuMemPoolDestroy(CUmemoryPool pool) noexcept;
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData * shareData_out, CUdeviceptr ptr) noexcept;
@@ -115,6 +116,7 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation l
 CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream) noexcept;
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) noexcept;
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle * handle, void * addr) noexcept;
+CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc * desc, size_t count) noexcept;
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) noexcept;
 CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) noexcept;
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D * pCopy, CUstream hStream) noexcept;

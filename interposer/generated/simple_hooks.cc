@@ -148,12 +148,6 @@ CUresult hook::cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream) noex
   return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphUpload_ptsz(hGraphExec, hStream); });
 }
 
-CUresult hook::cuIpcGetMemHandle(CUipcMemHandle * pHandle, CUdeviceptr dptr) noexcept {
-  NamedWords named;
-  named.add(dptr);
-  return submit_pinning(named, "cuIpcGetMemHandle", [&] { return driver().cuIpcGetMemHandle(pHandle, dptr); });
-}
-
 CUresult hook::cuKernelGetFunction(CUfunction * pFunc, CUkernel kernel) noexcept {
   return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuKernelGetFunction(pFunc, kernel); });
 }
@@ -196,20 +190,8 @@ CUresult hook::cuMemGetHandleForAddressRange(void * handle, CUdeviceptr dptr, si
   return submit_pinning(named, "cuMemGetHandleForAddressRange", [&] { return driver().cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags); });
 }
 
-CUresult hook::cuMemPoolExportPointer(CUmemPoolPtrExportData * shareData_out, CUdeviceptr ptr) noexcept {
-  NamedWords named;
-  named.add(ptr);
-  return submit_pinning(named, "cuMemPoolExportPointer", [&] { return driver().cuMemPoolExportPointer(shareData_out, ptr); });
-}
-
 CUresult hook::cuMemRelease(CUmemGenericAllocationHandle handle) noexcept {
   return change_passthrough(PassthroughChange::kFree, [&] { return driver().cuMemRelease(handle); });
-}
-
-CUresult hook::cuMemRetainAllocationHandle(CUmemGenericAllocationHandle * handle, void * addr) noexcept {
-  NamedWords named;
-  named.add(addr);
-  return submit_pinning(named, "cuMemRetainAllocationHandle", [&] { return driver().cuMemRetainAllocationHandle(handle, addr); });
 }
 
 CUresult hook::cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D * pCopy, CUstream hStream) noexcept {

@@ -14,6 +14,13 @@ bool lie_on_managed_device(const ManagedContext& managed,
          prop->location.id == managed.device();
 }
 
+/// Whether `address` is a buffer's. The program has it from cuMemAlloc, or from a pool, and the
+/// driver refuses what such memory is not good for.
+bool is_managed_address(CUdeviceptr address) noexcept {
+  const ManagedContext* const managed = ContextRegistry::managed();
+  return managed != nullptr && managed->in_arena(address);
+}
+
 }  // namespace
 
 CUresult hook::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
@@ -31,11 +38,27 @@ CUresult hook::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
 }
 
 CUresult hook::cuMemUnmap(CUdeviceptr ptr, size_t size) noexcept {
-  const ManagedContext* const managed = ContextRegistry::managed();
-  // The mappings of managed buffers are not the program's to take away.
-  if (managed != nullptr && managed->in_arena(ptr)) return CUDA_ERROR_INVALID_VALUE;
+  if (is_managed_address(ptr)) return CUDA_ERROR_INVALID_VALUE;
   return change_passthrough(PassthroughChange::kFree,
                             [&] { return driver().cuMemUnmap(ptr, size); });
+}
+
+CUresult hook::cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
+                        CUmemGenericAllocationHandle handle, unsigned long long flags) noexcept {
+  if (is_managed_address(ptr)) return CUDA_ERROR_INVALID_VALUE;
+  return driver().cuMemMap(ptr, size, offset, handle, flags);
+}
+
+CUresult hook::cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc,
+                              size_t count) noexcept {
+  if (is_managed_address(ptr)) return CUDA_ERROR_INVALID_VALUE;
+  return driver().cuMemSetAccess(ptr, size, desc, count);
+}
+
+CUresult hook::cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle,
+                                           void* addr) noexcept {
+  if (is_managed_address(reinterpret_cast<CUdeviceptr>(addr))) return CUDA_ERROR_INVALID_VALUE;
+  return driver().cuMemRetainAllocationHandle(handle, addr);
 }
 
 }  // namespace superpipe

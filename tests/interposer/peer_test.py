@@ -1,4 +1,4 @@
-"""Programs that use two devices on simgpu, with and without superpipe."""
+"""Programs that use two devices, or share memory with other processes, on simgpu, with and without superpipe."""
 
 import unittest
 
@@ -58,6 +58,25 @@ class PeerTest(TwoDevicesCase):
                                SIMGPU_FAULTS="cuMemSetAccess:fail@20+")
         self.assertEqual((run.code, run.output), (1, "cuCtxEnablePeerAccess(first.context, 0): "
                                                   "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED\n"))
+
+
+class SharedMemoryTest(TwoDevicesCase):
+    """Memory for other processes, which mapped memory cannot be."""
+
+    def test_a_buffer_cannot_be_shared_and_the_log_says_what_to_set(self):
+        for variables in ({}, {"SUPERPIPE_GPU_MEM": "16M"}):
+            with self.subTest(variables):
+                run = self.run_managed("share", **variables)
+                self.assertEqual((run.code, run.output), (0, "handle 1\ninside 1\nfreed 1\npool 1\n"))
+                self.assertEqual(
+                    run.errors, "superpipe: cuIpcGetMemHandle fails: superpipe maps buffers itself, and those cannot be shared "
+                    "with other processes. SUPERPIPE_MIN_BUFFER=2097153 leaves this one, of 2 MiB, and all that are not larger "
+                    "to the driver, which then can\n")
+                self.assertEqual(run.statistics["pinned_buffers"], 0)
+
+    def test_what_the_log_says_helps(self):
+        run = self.assert_same("share", SUPERPIPE_MIN_BUFFER="2097153")
+        self.assertIn("handle 0\n", run.output)
 
 
 if __name__ == "__main__":

@@ -62,13 +62,29 @@ TEST_F(VirtualMemoryHooksTest, RefusesToUnmapABufferUnderItself) {
   driver().cuMemUnmap = [](CUdeviceptr, std::size_t) { return CUDA_SUCCESS; };
 }
 
-TEST_F(VirtualMemoryHooksTest, PinsABufferWhosePagesTheProgramTakesHoldOf) {
+TEST_F(VirtualMemoryHooksTest, AnswersForBuffersAsADriverDoesForWhatItAllocated) {
+  driver().cuMemMap = [](CUdeviceptr, std::size_t, std::size_t, CUmemGenericAllocationHandle,
+                         unsigned long long) {
+    ADD_FAILURE() << "the driver was asked";
+    return CUDA_SUCCESS;
+  };
   driver().cuMemRetainAllocationHandle = [](CUmemGenericAllocationHandle*, void*) {
+    ADD_FAILURE() << "the driver was asked";
+    return CUDA_SUCCESS;
+  };
+  const auto set_access = driver().cuMemSetAccess;
+  driver().cuMemSetAccess = [](CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t) {
+    ADD_FAILURE() << "the driver was asked";
     return CUDA_SUCCESS;
   };
   CUmemGenericAllocationHandle handle = 0;
+  CUmemAccessDesc access{};
+  EXPECT_EQ(hook::cuMemMap(buffer_, kBytes, 0, 1, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(hook::cuMemSetAccess(buffer_, kBytes, &access, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(hook::cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(buffer_)),
-            CUDA_SUCCESS);
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(ContextRegistry::managed()->residency().stats().pinned_buffers, 0U);
+  driver().cuMemSetAccess = set_access;
 }
 
 }  // namespace

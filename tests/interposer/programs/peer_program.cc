@@ -194,6 +194,20 @@ void peer_copies() {
   for (const CUdeviceptr layer : layers) print_buffer("layer", layer);
 }
 
+/// Asks for what other processes would open.
+void share() {
+  const CUdeviceptr buffer = allocate();
+  CUipcMemHandle handle{};
+  std::printf("handle %d\n", cuIpcGetMemHandle(&handle, buffer));
+  std::printf("inside %d\n", cuIpcGetMemHandle(&handle, buffer + 4096));
+  CHECK(cuMemFree(buffer));
+  std::printf("freed %d\n", cuIpcGetMemHandle(&handle, buffer));
+  CUdeviceptr of_pool = 0;
+  CHECK(cuMemAllocAsync(&of_pool, kBytes, nullptr));
+  std::printf("pool %d\n", cuIpcGetMemHandle(&handle, of_pool));
+  CHECK(cuMemFreeAsync(of_pool, nullptr));
+}
+
 void enter(Device* device, int ordinal, const char* kernels) {
   CHECK(cuDevicePrimaryCtxRetain(&device->context, ordinal));
   CHECK(cuCtxSetCurrent(device->context));
@@ -217,5 +231,6 @@ int main(int argc, char** argv) {
                                  {"enabled_late", on_two_devices<enabled_late>},
                                  {"pool", on_two_devices<pool>},
                                  {"copies", on_two_devices<copies>},
-                                 {"peer_copies", on_two_devices<peer_copies>}});
+                                 {"peer_copies", on_two_devices<peer_copies>},
+                                 {"share", programs::without_words<share>}});
 }
