@@ -15,6 +15,7 @@
 #include "interposer/driver/context_count.h"
 #include "interposer/driver/cuda_api.h"
 #include "interposer/driver/driver_device_memory.h"
+#include "interposer/foreign_streams.h"
 #include "interposer/graphs/executable_graphs.h"
 #include "interposer/graphs/noted_words.h"
 #include "interposer/kernel_arguments.h"
@@ -68,6 +69,7 @@ class ManagedContext {
   /// What executable graphs use, where buffers move.
   [[nodiscard]] ExecutableGraphs& graphs() noexcept { return graphs_; }
   [[nodiscard]] const ExecutableGraphs& graphs() const noexcept { return graphs_; }
+  [[nodiscard]] ForeignStreams& foreign_streams() noexcept { return foreign_streams_; }
   [[nodiscard]] NotedWords& noted_words() noexcept { return *noted_words_; }
   [[nodiscard]] UnknownKernels& unknown_kernels() noexcept { return unknown_kernels_; }
   [[nodiscard]] TensorMaps& tensor_maps() noexcept { return *tensor_maps_; }
@@ -203,6 +205,7 @@ class ManagedContext {
   const Bytes headroom_;
   std::atomic<bool> is_closed_{false};
   DriverDeviceMemory device_memory_;
+  ForeignStreams foreign_streams_{device_memory_};
   std::unique_ptr<TraceRecording> recording_;  ///< null unless a trace is recorded
   TraceRecorder* trace_ = nullptr;             ///< of recording_
   std::mutex peers_mutex_;                     ///< open_to() runs once at a time

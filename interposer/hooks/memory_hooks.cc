@@ -131,6 +131,12 @@ CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noe
     if (!managed->can_order(stream)) return free();
     return trace_free(*managed, dptr, stream, CUDA_SUCCESS, free);
   }
+  // Another device, or another context of this one, has used it, and frees it in its own order.
+  if (!managed->can_order(stream)) {
+    const auto behind = managed->foreign_streams().behind(stream);
+    if (!behind.ok()) return managed->failure(behind.status(), CallKind::kAllocation);
+    stream = *behind;
+  }
   return free_managed(*managed, dptr, stream,
                       [&] { return managed->residency().free_async(dptr, stream); });
 }

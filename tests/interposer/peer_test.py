@@ -47,6 +47,12 @@ class PeerTest(TwoDevicesCase):
     def test_a_device_that_a_pool_was_opened_to_uses_its_buffers(self):
         self.assert_same_everywhere("pool")
 
+    def test_buffers_that_another_device_frees_in_its_order_come_again(self):
+        for variables in ({"SUPERPIPE_POLICY": "resident"}, {"SUPERPIPE_GPU_MEM": "24M"}):
+            with self.subTest(variables):
+                run = self.assert_same("freed_by_peer", says=None, **variables)
+                self.assertLessEqual(run.simgpu["peak_bytes_per_device"][0], 20 * MIB)
+
     def test_copies_between_devices_that_do_not_name_contexts_copy_buffers(self):
         self.assert_same_everywhere("copies")
 

@@ -139,6 +139,25 @@ void pool() {
   use_from_second(layers);
 }
 
+/// Memory of a pool that is freed in the order of the other device's stream, and comes again.
+void freed_by_peer() {
+  CUmemoryPool default_pool = nullptr;
+  CHECK(cuDeviceGetDefaultMemPool(&default_pool, 0));
+  const CUmemAccessDesc access = access_of(1);
+  CHECK(cuMemPoolSetAccess(default_pool, &access, 1));
+  std::vector<CUdeviceptr> layers = allocate_layers_in_order();
+  const CUdeviceptr sum = allocate_on(second);
+  for (int pass = 0; pass < 3; ++pass) {
+    for (const CUdeviceptr layer : layers) {
+      accumulate_on(second, sum, layer, 0.5f);
+      CHECK(cuMemFreeAsync(layer, second.stream));
+    }
+    layers = allocate_layers_in_order();
+  }
+  synchronize(second);
+  print_buffer("sum", sum);
+}
+
 /// Copies between devices by calls that do not say whose memory it is. No access is given.
 void copies() {
   const std::vector<CUdeviceptr> layers = load_layers(kLayers);
@@ -230,6 +249,7 @@ int main(int argc, char** argv) {
                                 {{"enabled_early", on_two_devices<enabled_early>},
                                  {"enabled_late", on_two_devices<enabled_late>},
                                  {"pool", on_two_devices<pool>},
+                                 {"freed_by_peer", on_two_devices<freed_by_peer>},
                                  {"copies", on_two_devices<copies>},
                                  {"peer_copies", on_two_devices<peer_copies>},
                                  {"share", programs::without_words<share>}});
