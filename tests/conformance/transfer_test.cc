@@ -91,6 +91,11 @@ TEST_F(Transfer, BetweenContextsOfOneDeviceIsACopy) {
                                    stream.get()));
   CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
   EXPECT_EQ(word_at(to.address() + kAreaBytes - 4), 43U);
+  const Buffer third(kAreaWords);
+  const Buffer fourth(kAreaWords);
+  CU_ASSERT(cu().cuMemcpyPeer(third.address(), context, to.address(), context, kAreaBytes));
+  CU_ASSERT(cu().cuMemcpyDtoD(fourth.address(), third.address(), kAreaBytes));
+  EXPECT_EQ(word_at(fourth.address() + kAreaBytes - 4), 43U);
 }
 
 TEST_F(Transfer, OfABatchIsInStreamOrder) {

@@ -277,6 +277,18 @@ TEST_F(VirtualMemory, MapsAndUnmapsWhileKernelsUseOtherAddresses) {
   CU_EXPECT(CUDA_SUCCESS, cu().cuMemUnmap(range.address(), kGranule));
 }
 
+TEST_F(VirtualMemory, CannotBeSharedAsWhatCuMemAllocMadeCan) {
+  const Buffer ordinary(256);
+  CUipcMemHandle handle{};
+  CU_ASSERT(cu().cuIpcGetMemHandle(&handle, ordinary.address()));
+  const Reservation range(kGranule);
+  const Pages pages(kGranule);
+  CU_ASSERT(pages.status());
+  CU_ASSERT(map(range.address(), kGranule, pages.handle()));
+  CU_EXPECT(CUDA_ERROR_INVALID_VALUE, cu().cuIpcGetMemHandle(&handle, range.address()));
+  CU_ASSERT(cu().cuMemUnmap(range.address(), kGranule));
+}
+
 TEST_F(VirtualMemory, RefusesToFreeAPartOfAReservation) {
   const Reservation range(4 * kGranule);
   CU_ASSERT(range.status());

@@ -27,6 +27,8 @@ EXCLUDED = {
 EXCLUDED_WHEN_MANAGED = {
     # cuMemFree of a managed buffer waits for the context, which a driver refuses while any stream of it is captured.
     "Capture.AllowsARelaxedThreadToWorkBesideAGlobalOne",
+    # A managed buffer is mapped memory, which cannot be shared with other processes (decision 20).
+    "VirtualMemory.CannotBeSharedAsWhatCuMemAllocMadeCan",
 }
 
 # Where every allocation is managed and two fit.
