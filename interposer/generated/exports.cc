@@ -158,13 +158,13 @@ SUPERPIPE_EXPORT CUresult cuCtxDetach(CUcontext ctx) {
 SUPERPIPE_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuCtxDisablePeerAccess(peerContext);
-  return superpipe::hook::cuCtxDisablePeerAccess(peerContext);
+  return superpipe::watched(superpipe::hook::cuCtxDisablePeerAccess(peerContext));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuCtxEnablePeerAccess(peerContext, Flags);
-  return superpipe::hook::cuCtxEnablePeerAccess(peerContext, Flags);
+  return superpipe::watched(superpipe::hook::cuCtxEnablePeerAccess(peerContext, Flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxFromGreenCtx(CUcontext * pContext, CUgreenCtx hCtx) {
@@ -1228,7 +1228,7 @@ SUPERPIPE_EXPORT CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDim
 SUPERPIPE_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel * kernels, unsigned int numKernels, CUlibrary lib) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLibraryEnumerateKernels(kernels, numKernels, lib);
-  return superpipe::hook::cuLibraryEnumerateKernels(kernels, numKernels, lib);
+  return superpipe::watched(superpipe::hook::cuLibraryEnumerateKernels(kernels, numKernels, lib));
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) {
@@ -1240,7 +1240,7 @@ SUPERPIPE_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr * dptr, size_t * bytes,
 SUPERPIPE_EXPORT CUresult cuLibraryGetKernel(CUkernel * pKernel, CUlibrary library, const char * name) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuLibraryGetKernel(pKernel, library, name);
-  return superpipe::hook::cuLibraryGetKernel(pKernel, library, name);
+  return superpipe::watched(superpipe::hook::cuLibraryGetKernel(pKernel, library, name));
 }
 
 SUPERPIPE_EXPORT CUresult cuLibraryGetKernelCount(unsigned int * count, CUlibrary lib) {
@@ -1554,7 +1554,7 @@ SUPERPIPE_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationH
 SUPERPIPE_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemMap(ptr, size, offset, handle, flags);
-  return superpipe::hook::cuMemMap(ptr, size, offset, handle, flags);
+  return superpipe::watched(superpipe::hook::cuMemMap(ptr, size, offset, handle, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo * mapInfoList, unsigned int count, CUstream hStream) {
@@ -1610,7 +1610,7 @@ SUPERPIPE_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr * ptr_out, CUmemory
 SUPERPIPE_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc * map, size_t count) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemPoolSetAccess(pool, map, count);
-  return superpipe::hook::cuMemPoolSetAccess(pool, map, count);
+  return superpipe::watched(superpipe::hook::cuMemPoolSetAccess(pool, map, count));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void * value) {
@@ -1680,7 +1680,7 @@ SUPERPIPE_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHand
 SUPERPIPE_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc * desc, size_t count) {
   const superpipe::HookScope scope;
   if (scope.passes_through()) return superpipe::driver_table.cuMemSetAccess(ptr, size, desc, count);
-  return superpipe::hook::cuMemSetAccess(ptr, size, desc, count);
+  return superpipe::watched(superpipe::hook::cuMemSetAccess(ptr, size, desc, count));
 }
 
 SUPERPIPE_EXPORT CUresult cuMemSetMemPool(CUmemLocation * location, CUmemAllocationType type, CUmemoryPool pool) {

@@ -9,7 +9,7 @@
 namespace superpipe {
 namespace {
 
-ContextRegistry& registry() noexcept { return ContextRegistry::of_process(); }
+ContextRegistry& contexts() noexcept { return ContextRegistry::of_process(); }
 
 /// Of the `count` devices in `map`, those that get access (or, `opens` false, lose it).
 DeviceMask devices_in(const CUmemAccessDesc* map, std::size_t count, bool opens) noexcept {
@@ -39,9 +39,9 @@ CUresult hook::cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) 
   const CUresult result = driver().cuCtxEnablePeerAccess(peerContext, Flags);
   CUdevice device = 0;
   if (result != CUDA_SUCCESS || driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) return result;
-  PeerContexts& peers = registry().peers();
+  PeerContexts& peers = contexts().peers();
   peers.on_enabled(peerContext, device);
-  if (registry().open_to_peers() == Status::kOk) return result;
+  if (contexts().open_to_peers() == Status::kOk) return result;
   peers.on_disabled(peerContext, device);
   (void)driver().cuCtxDisablePeerAccess(peerContext);
   return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
@@ -51,7 +51,7 @@ CUresult hook::cuCtxDisablePeerAccess(CUcontext peerContext) noexcept {
   const CUresult result = driver().cuCtxDisablePeerAccess(peerContext);
   CUdevice device = 0;
   if (result == CUDA_SUCCESS && driver().cuCtxGetDevice(&device) == CUDA_SUCCESS) {
-    registry().peers().on_disabled(peerContext, device);
+    contexts().peers().on_disabled(peerContext, device);
   }
   return result;
 }
@@ -64,7 +64,7 @@ CUresult hook::cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map,
   const DeviceMask opened = devices_in(map, count, true);
   known->close_to(devices_in(map, count, false));
   known->open_to(opened);
-  if (registry().open_to_peers() == Status::kOk) return result;
+  if (contexts().open_to_peers() == Status::kOk) return result;
   known->close_to(opened);
   close_pool(pool, map, count);
   return CUDA_ERROR_INVALID_VALUE;

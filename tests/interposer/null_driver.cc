@@ -14,7 +14,7 @@ constexpr std::size_t kDeviceBytes = std::size_t{1} << 40;
 constexpr CUdeviceptr kFirstReservation = 0x300000000000;
 
 std::size_t pointer_parameter_count = 0;
-std::uint64_t launches = 0;
+std::uint64_t launched = 0;
 CUstream captured_stream = nullptr;
 std::map<CUstream, std::uint64_t> recorded;
 std::atomic<std::uint64_t> next_handle{0x1000};
@@ -30,7 +30,7 @@ T handle() {
 
 CUresult launch(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                 CUstream, void**, void**) {
-  ++launches;
+  ++launched;
   return CUDA_SUCCESS;
 }
 
@@ -60,7 +60,7 @@ CUfunction null_kernel(std::uintptr_t number) {
   return reinterpret_cast<CUfunction>(0x10000 + 64 * number);
 }
 
-std::uint64_t null_driver_launches() { return launches; }
+std::uint64_t null_driver_launches() { return launched; }
 
 void set_captured_stream(CUstream stream) { captured_stream = stream; }
 
@@ -82,7 +82,7 @@ void forget_contexts() {
 
 void install_null_driver(std::size_t pointer_parameters) {
   pointer_parameter_count = pointer_parameters;
-  launches = 0;
+  launched = 0;
   captured_stream = nullptr;
   recorded.clear();
   forget_contexts();
