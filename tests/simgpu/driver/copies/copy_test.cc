@@ -239,7 +239,8 @@ TEST_F(Copy, OfMappedMemoryBetweenDevicesNeedsAccessOrNamesTheContexts) {
   EXPECT_SUCCESS(cuMemcpyPeer(there, second, here, context_, kMiB));
   EXPECT_EQ(read(there, kMiB), std::vector<unsigned char>(kMiB, 0x55));
   CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = 1;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   ASSERT_SUCCESS(cuMemSetAccess(here, kGranule, &access, 1));
   EXPECT_SUCCESS(cuMemcpyDtoD(there, here, kMiB));
@@ -261,7 +262,8 @@ TEST_F(Copy, OfPoolMemoryBetweenDevicesNeedsAccess) {
   CUmemoryPool pool = nullptr;
   ASSERT_SUCCESS(cuDeviceGetDefaultMemPool(&pool, 0));
   CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = 1;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
   EXPECT_EQ(cuMemPoolSetAccess(pool, &access, 1), CUDA_ERROR_INVALID_VALUE);
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
