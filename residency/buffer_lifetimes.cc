@@ -290,6 +290,7 @@ Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) n
   // The worker never keeps a buffer long: its calls do not wait on the device.
   const auto deadline = core_.now() + core_.options.wait_limit;
   for (;;) {
+    if (const auto named = find_base(base)) (void)core_.may_return(*named);  // may open the mutex
     const auto id = find_base(base);
     if (!id) return Status::kInvalidValue;
     const Buffer& buffer = core_.buffers[*id];
@@ -351,6 +352,8 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
   core_.refresh_limit();
   core_.ledger.end_life(buffer.footprint, Bytes{buffer.size.load()});
   core_.backing.end_life(buffer);
+  // A launch that was begun without it may still run, and shall fault if it uses the addresses.
+  const bool is_left_out = buffer.is_left_out();
   buffer.live = false;
   buffer.pinned_forever = false;
   buffer.left_out_until.clear();
@@ -373,8 +376,8 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
     piece.changes = 0;
   }
   // Where a transfer may still run on a page, pages and address stay as they are, so that it finds
-  // them.
-  if (!buffer.is_untracked()) put_away(id);
+  // them; and where nobody else may have the address.
+  if (!buffer.is_untracked() && !is_left_out) put_away(id);
   core_.announce_change();
   core_.wake_worker();
 }

@@ -139,13 +139,16 @@ struct alignas(64) Buffer {
   bool pinned_forever GUARDED_BY(manager_lock) = false;
   /// It stays on the device because no host memory is set aside for its content (HostBacking).
   bool stays GUARDED_BY(manager_lock) = false;
+  /// Nothing marks the end of a launch that was begun without it.
+  bool stays_left_out GUARDED_BY(manager_lock) = false;
   /// Cached: the slot of the stream on which it was freed.
   Slot freed_on GUARDED_BY(manager_lock) = kNoSlot;
   /// Launches between begin and end that named it and were begun without it: until they have
   /// completed nothing of it may come in, for a kernel that does use it shall fault and not read
   /// what is still arriving.
   std::uint32_t left_out GUARDED_BY(manager_lock) = 0;
-  /// The ends of such launches; those that are known to have completed may be missing.
+  /// The ends of such launches, in the order in which they were submitted; those that are known to
+  /// have completed may be missing.
   std::vector<EventRef> left_out_until GUARDED_BY(manager_lock);
   /// The last kernel that was launched without it; KernelId{}: none was.
   KernelId left_out_by GUARDED_BY(manager_lock){};
@@ -209,7 +212,7 @@ struct alignas(64) Buffer {
   }
   /// Whether a launch that was begun without it may not have completed.
   [[nodiscard]] bool is_left_out() const REQUIRES(manager_lock) {
-    return left_out > 0 || !left_out_until.empty();
+    return left_out > 0 || stays_left_out || !left_out_until.empty();
   }
   /// Whether a slab has to be pinned before a piece can leave, which takes long.
   [[nodiscard]] bool lacks_slab_for(std::uint32_t piece) const REQUIRES(manager_lock) {

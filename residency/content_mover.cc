@@ -104,8 +104,9 @@ ContentMover::Fetched ContentMover::leave_for_later(PieceId id, bool demand) {
   buffer.set_place(id.index, Place::kOut);
   if (!demand) buffer.pieces[id.index].want = Want::kNobody;
   core_.tell_whereabouts(id);
+  if (demand) return Fetched::kInUse;
   core_.announce_change();
-  return demand ? Fetched::kInUse : Fetched::kSettled;
+  return Fetched::kSettled;
 }
 
 // Whether the page was digested a moment ago, so that the result should be there soon: it might be
@@ -302,7 +303,8 @@ Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed, HostStore::User us
     slab = core_.host.acquire(backing, zeroed, user);
   }
   buffer.host.is_mapping = false;
-  core_.announce_to_waiters();
+  // Those who wait for more than the end of this attempt are told once it has come to something.
+  if (slab.status() != Status::kNotYet) core_.announce_to_waiters();
   if (slab.ok()) {
     buffer.host.slab = *slab;
     for (std::uint32_t piece = 0; piece < buffer.pieces.size(); ++piece) {

@@ -334,6 +334,8 @@ std::optional<PieceId> EvictionQueue::take_next() {
       if (waiting != it->events.end()) incomplete = waiting->get();
     } else if (complete.ok() && !is_void(*it)) {
       waits = !can_write_back(id, refused);
+      // Nobody counts on its page any more.
+      if (waits && holds_its_ticket(*it)) core_.tell_leaving(id, false);
     }
     const bool expired = core_.now() - it->since > core_.options.wait_limit;
     const bool dropped = is_void(*it) || !complete.ok() || (waits && expired);

@@ -88,14 +88,19 @@ void Evictor::warn_once() noexcept {
   });
 }
 
-// Has all that can run out of host memory, or needs it, before anything is changed.
-Status Evictor::prepare(PieceId id, Plan& plan) noexcept {
+void Evictor::note_place(PieceId id, Plan& plan) const {
   const Buffer& buffer = core_.buffers[id.buffer];
   plan.address = buffer.address_of(id.index);
   plan.bytes = buffer.bytes_of(id.index);
   plan.content = buffer.content_of(id.index);
   plan.handle = buffer.pieces[id.index].page->handle;
   plan.window = buffer.pieces[id.index].page->window;
+}
+
+// Has all that can run out of host memory, or needs it, before anything is changed.
+Status Evictor::prepare(PieceId id, Plan& plan) noexcept {
+  const Buffer& buffer = core_.buffers[id.buffer];
+  note_place(id, plan);
   try {
     if (plan.purpose != Purpose::kZeros && buffer.is_dirty(id.index)) {
       return prepare_write_back(id, plan);
@@ -110,6 +115,8 @@ Status Evictor::prepare(PieceId id, Plan& plan) noexcept {
 // Gets the slab, and what the write-back has to wait for.
 Status Evictor::prepare_write_back(PieceId id, Plan& plan) {
   Buffer& buffer = core_.buffers[id.buffer];
+  // Another thread is getting it.
+  if (!buffer.host.slab && buffer.host.is_mapping) return Status::kNotYet;
   Status status = mover_.ensure_slab_to_leave(buffer);
   if (status == Status::kOk) status = streams_.resolve(buffer.host, false, plan.after);
   if (status != Status::kOk) return status;
@@ -222,11 +229,13 @@ void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexc
 void Evictor::give_up(PieceId id, const Plan& plan, const Outcome& outcome) noexcept {
   Buffer& buffer = core_.buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
-  ++core_.counters.errors;
   core_.ledger.end_vacating(plan.bytes);
   core_.tell_leaving(id, false);
   buffer.set_place(id.index, outcome.is_mapped ? Place::kIn : Place::kOut);
-  piece.evict_failed = core_.turns;
+  if (outcome.status != Status::kNotYet || !outcome.is_mapped) {
+    ++core_.counters.errors;
+    piece.evict_failed = core_.turns;
+  }
   piece.page_is_untracked =
       piece.page_is_untracked || outcome.written.untracked || outcome.digest.untracked;
   piece.digest_ticket = 0;
@@ -384,7 +393,10 @@ void Evictor::write_back_late(PieceId id, ResidencyCore::Clock::time_point begun
   Outcome outcome;
   if (buffer.is_fresh(id.index)) note_unseen_writes(buffer);
   buffer.set_place(id.index, Place::kEvicting);
-  outcome.status = prepare(id, plan);
+  note_place(id, plan);
+  // Nothing of ours shall wait for the program, which works on the slab (I7).
+  outcome.status = mover_.awaits_operations(buffer.host, /*writes_only=*/false) ? Status::kNotYet
+                                                                                : prepare(id, plan);
   outcome.is_mapped = false;
   {
     const Unlocked unlocked(core_.mutex);

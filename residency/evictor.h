@@ -111,6 +111,7 @@ class Evictor {
     return (plan.purpose == Purpose::kDecide || plan.purpose == Purpose::kZeros) &&
            outcome.has_digest();
   }
+  void note_place(PieceId id, Plan& plan) const REQUIRES(manager_lock);
   Status prepare(PieceId id, Plan& plan) noexcept REQUIRES(manager_lock);
   Status prepare_write_back(PieceId id, Plan& plan) REQUIRES(manager_lock);
   Outcome take_out(Plan& plan) EXCLUDES(manager_lock);

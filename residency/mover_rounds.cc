@@ -132,7 +132,7 @@ bool MoverRounds::fetch_next() {
       continue;
     }
     if (buffer.is_left_out()) {
-      if (may_return(id.buffer)) continue;  // the mutex was open
+      if (core_.may_return(id.buffer)) continue;  // the mutex was open
       if (entry->want == Want::kDemand) {
         ++busy;
       } else if (buffer.generation == entry->piece.generation &&
@@ -162,22 +162,6 @@ bool MoverRounds::fetch_next() {
     return true;
   }
   return false;
-}
-
-// Whether the launches that were begun without a buffer have all completed. Opens the mutex.
-bool MoverRounds::may_return(BufferId id) {
-  Buffer& buffer = core_.buffers[id];
-  while (buffer.left_out == 0 && !buffer.left_out_until.empty()) {
-    const EventRef end = buffer.left_out_until.back();
-    Result<bool> complete = false;
-    {
-      const Unlocked unlocked(core_.mutex);
-      complete = core_.events.is_complete(end);
-    }
-    if (!complete.ok() || !*complete) return false;
-    std::erase(buffer.left_out_until, end);
-  }
-  return buffer.left_out == 0;
 }
 
 // Asks policy for the next transfer, where it wants to be asked. @return whether there is one, or
@@ -220,7 +204,7 @@ MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
   awaits_link_ = target->is_supposed && core_.under_way.has_next();
   if (awaits_link_) return Next::kLater;
   Buffer& buffer = core_.buffers[target->id];
-  if (buffer.is_left_out()) return may_return(target->id) ? Next::kAskAgain : Next::kLater;
+  if (buffer.is_left_out()) return core_.may_return(target->id) ? Next::kAskAgain : Next::kLater;
   const std::optional<std::uint32_t> piece = missing_piece(buffer);
   if (!piece) return Next::kNothing;  // it is about to leave, and can come back only then
   const WantedPiece wanted{target->id, *piece, buffer.generation};

@@ -46,7 +46,6 @@ class MoverRounds : public WorkerRounds {
   [[nodiscard]] bool must_relieve() const REQUIRES(manager_lock);
   bool relieve() noexcept REQUIRES(manager_lock);
   bool fetch_next() REQUIRES(manager_lock);
-  bool may_return(BufferId id) REQUIRES(manager_lock);
   bool pull() REQUIRES(manager_lock);
   enum class Next {
     kWanted,    ///< there is work for the next round

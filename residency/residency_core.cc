@@ -359,6 +359,21 @@ void ResidencyCore::forget_buffer(BufferId id) noexcept {
   buffers.destroy(id);
 }
 
+bool ResidencyCore::may_return(BufferId id) noexcept {
+  Buffer& buffer = buffers[id];
+  while (!buffer.left_out_until.empty()) {
+    const EventRef oldest = buffer.left_out_until.front();
+    Result<bool> complete = false;
+    {
+      const Unlocked unlocked(mutex);
+      complete = events.is_complete(oldest);
+    }
+    if (!complete.ok() || !*complete) return false;
+    std::erase(buffer.left_out_until, oldest);
+  }
+  return !buffer.is_left_out();
+}
+
 void ResidencyCore::warn_gave_up(const char* awaited) noexcept {
   if (stopped || abandoned) return;
   warnings.once(awaited, [&] {

@@ -127,6 +127,10 @@ struct ResidencyCore {
     return has_link_enough() && now() - link_moved < kStuck;
   }
 
+  /// Whether the launches that were begun without a buffer have all completed, so that it may come
+  /// in. Asks the device about the oldest of them, until one has not completed. Opens the mutex.
+  bool may_return(BufferId id) noexcept REQUIRES(manager_lock);
+
   /// Bytes that are free of live buffers, or soon will be.
   [[nodiscard]] Bytes coming() const REQUIRES(manager_lock) {
     return ledger.coming(pool->idle_bytes() + cache.bytes());

@@ -101,7 +101,7 @@ Result<Address> ResidencyManager::Impl::allocate(Bytes size, std::optional<Strea
   if (!address.ok() || core.options.pins.empty() || !is_to_be_pinned(*address)) return address;
   const Status pinned = uses.pin_forever({&*address, 1}, "SUPERPIPE_PIN names them");
   if (pinned == Status::kOk) return address;
-  (void)lifetimes.free(*address, std::nullopt);
+  (void)lifetimes.free(*address, stream);
   return pinned;
 }
 
@@ -241,7 +241,7 @@ std::vector<AbsentBuffer> ResidencyManager::Impl::absent_buffers() const {
   });
   std::vector<AbsentBuffer> told;
   for (const Buffer* const buffer : absent) {
-    const bool is_left_out = buffer->left_out_by != KernelId{};
+    const bool is_left_out = buffer->is_left_out();
     told.push_back({buffer->number, Bytes{buffer->size.load()},
                     is_left_out ? core.options.kernel_name(buffer->left_out_by) : std::string()});
   }

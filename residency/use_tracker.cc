@@ -396,7 +396,7 @@ Status UseTracker::stay_out(std::span<const BufferId> buffers, const Use& use) {
   }
   for (const BufferId id : buffers) {
     Buffer& buffer = core_.buffers[id];
-    std::erase_if(buffer.left_out_until, [](const EventRef& end) { return end->is_known(); });
+    (void)core_.may_return(id);  // so that those which have completed are forgotten
     buffer.left_out_until.reserve(buffer.left_out_until.size() + buffer.left_out);
     buffer.left_out_by = use.kernel;
   }
@@ -432,9 +432,13 @@ void UseTracker::say_left_out(std::span<const BufferId> buffers, std::size_t kep
 void UseTracker::end_absence(const UseToken& token, bool submitted, const EventRef& end) noexcept {
   for (const BufferId id : ids(token).last(token.left_out_)) {
     Buffer& buffer = core_.buffers[id];
-    if (submitted && end == nullptr) continue;
     --buffer.left_out;
-    if (submitted) buffer.left_out_until.push_back(end);
+    if (!submitted) continue;
+    if (end == nullptr) {
+      buffer.stays_left_out = true;
+    } else {
+      buffer.left_out_until.push_back(end);
+    }
   }
 }
 
