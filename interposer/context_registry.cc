@@ -140,18 +140,23 @@ void ContextRegistry::close_managed() noexcept {
 
 void ContextRegistry::on_destroying(CUcontext context) noexcept {
   references_.on_destroying(context);
-  const ManagedContext* const current = managed();
+  ManagedContext* const current = managed();
+  if (current == nullptr) return;
   // The driver refuses to destroy a primary context in this way: its buffers live on.
-  if (current != nullptr && current->context() == context &&
-      !is_primary(context, current->device())) {
+  if (current->context() == context && !is_primary(context, current->device())) {
     close_managed();
+  } else {
+    current->layouts().clear();  // handles of its modules may come again
   }
 }
 
 void ContextRegistry::on_primary_destroying(CUdevice device) noexcept {
-  const ManagedContext* const current = managed();
-  if (current != nullptr && current->device() == device && is_primary(current->context(), device)) {
+  ManagedContext* const current = managed();
+  if (current == nullptr) return;
+  if (current->device() == device && is_primary(current->context(), device)) {
     close_managed();
+  } else {
+    current->layouts().clear();  // handles of its modules may come again
   }
 }
 

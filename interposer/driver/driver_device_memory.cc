@@ -234,14 +234,25 @@ Status DriverDeviceMemory::map(Address address, Bytes size, PageHandle pages) {
       checked(driver().cuMemMap(address, size.count(), 0, static_cast<std::uint64_t>(pages), 0),
               "cuMemMap");
   if (mapped != Status::kOk) return mapped;
-  const Status accessible = checked(set_access(address, size), "cuMemSetAccess");
+  CUresult answer = set_access(address, size, peers());
+  if (answer != CUDA_SUCCESS && peers() != 0 &&
+      set_access(address, size, DeviceMask{0}) == CUDA_SUCCESS) {
+    // The driver lets other devices reach what it allocates, but not what is mapped.
+    if (!warned_of_peers_.exchange(true)) {
+      log_line(LogLevel::kWarning,
+               "the driver gives no other device access to mapped memory: a kernel of another "
+               "device that uses a buffer will fault (SUPERPIPE_OFF=1 runs without superpipe)");
+    }
+    answer = CUDA_SUCCESS;
+  }
+  const Status accessible = checked(answer, "cuMemSetAccess");
   // Half a mapping would fault at the next launch: take it back.
   if (accessible != Status::kOk) driver().cuMemUnmap(address, size.count());
   return accessible;
 }
 
 // For all devices in one call, which costs less than one for each.
-CUresult DriverDeviceMemory::set_access(Address address, Bytes size) const {
+CUresult DriverDeviceMemory::set_access(Address address, Bytes size, DeviceMask others) const {
   std::array<CUmemAccessDesc, kMostDevices + 1> access;
   std::size_t count = 0;
   const auto add = [&access, &count](int device) {
@@ -252,14 +263,14 @@ CUresult DriverDeviceMemory::set_access(Address address, Bytes size) const {
     ++count;
   };
   add(device_);
-  for (DeviceMask left = peers(); left != 0; left &= left - 1) add(std::countr_zero(left));
+  for (DeviceMask left = others; left != 0; left &= left - 1) add(std::countr_zero(left));
   return driver().cuMemSetAccess(address, size.count(), access.data(), count);
 }
 
 Status DriverDeviceMemory::renew_access(Address address, Bytes size) {
   const InRelaxedContext in_context(context_);
   // The caller asks again where the pages may have gone under the call, so that it is no error yet.
-  return to_status(set_access(address, size));
+  return to_status(set_access(address, size, peers()));
 }
 
 Status DriverDeviceMemory::unmap(Address address, Bytes size) {

@@ -73,12 +73,13 @@ class DriverDeviceMemory final : public DeviceMemory {
   class LinkMeter;
 
   Status copy(std::span<const Transfer> transfers, StreamHandle stream, bool to_device);
-  [[nodiscard]] CUresult set_access(Address address, Bytes size) const;
+  [[nodiscard]] CUresult set_access(Address address, Bytes size, DeviceMask others) const;
 
   CUcontext context_;
   CUdevice device_;
   Bytes granularity_;
   std::atomic<DeviceMask> peers_{0};
+  std::atomic<bool> warned_of_peers_{false};
   std::unique_ptr<LinkMeter> meter_;
   std::unique_ptr<DigestProgram> digests_;  ///< null before prepare_digests() has succeeded
   CUevent never_recorded_ = nullptr;  ///< complete, so that a query fails for other reasons only

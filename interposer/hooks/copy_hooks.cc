@@ -209,16 +209,12 @@ CUcontext context_of_closed_device(const ManagedContext& managed, CUdeviceptr ad
   return is_closed ? context : nullptr;
 }
 
+/// In the order of `stream` alone: cuMemcpyPeer would wait for all work of both devices.
 CUresult copy_between_contexts(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                               CUcontext from_context, std::size_t size, StreamHandle stream,
-                               CopyMode mode) noexcept {
-  if (mode == CopyMode::kAsynchronous) {
-    return driver().cuMemcpyPeerAsync(to, to_context, from, from_context, size,
-                                      driver_stream(stream));
-  }
-  return stream == kPerThreadStream
-             ? driver().cuMemcpyPeer_ptds(to, to_context, from, from_context, size)
-             : driver().cuMemcpyPeer(to, to_context, from, from_context, size);
+                               CUcontext from_context, std::size_t size,
+                               StreamHandle stream) noexcept {
+  return driver().cuMemcpyPeerAsync(to, to_context, from, from_context, size,
+                                    driver_stream(stream));
 }
 
 /// Hands a copy between device addresses to the driver: through `call`, which does not say whose
@@ -226,28 +222,26 @@ CUresult copy_between_contexts(CUdeviceptr to, CUcontext to_context, CUdeviceptr
 /// but for a buffer, which is mapped memory, only if the other device may access it.
 template <typename Call>
 CUresult copy_on_device(const ManagedContext* managed, CUdeviceptr to, CUdeviceptr from,
-                        std::size_t size, StreamHandle stream, CopyMode mode,
-                        const Call& call) noexcept {
+                        std::size_t size, StreamHandle stream, const Call& call) noexcept {
   if (managed == nullptr || !ContextCount::has_several()) return call();
   const bool into_ours = managed->in_arena(to);
   if (into_ours == managed->in_arena(from)) return call();
   const CUcontext ours = managed->context();
   const CUcontext other = context_of_closed_device(*managed, into_ours ? from : to);
   if (other == nullptr) return call();
-  return into_ours ? copy_between_contexts(to, ours, from, other, size, stream, mode)
-                   : copy_between_contexts(to, other, from, ours, size, stream, mode);
+  return into_ours ? copy_between_contexts(to, ours, from, other, size, stream)
+                   : copy_between_contexts(to, other, from, ours, size, stream);
 }
 
 /// A copy from device memory to device memory.
 template <typename Call>
 CUresult copy_device(CUdeviceptr to, CUdeviceptr from, std::size_t size, StreamHandle stream,
-                     CopyMode mode, const Call& call) noexcept {
+                     const Call& call) noexcept {
   UsedWords used;
   used.add_reads(from);
   used.add_writes(to);
-  return submit_using(used, stream, [&] {
-    return copy_on_device(used.managed(), to, from, size, stream, mode, call);
-  });
+  return submit_using(used, stream,
+                      [&] { return copy_on_device(used.managed(), to, from, size, stream, call); });
 }
 
 template <typename Call>
@@ -265,7 +259,7 @@ CUresult submit_copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size,
   if (out_of_ours && !into_ours && !is_device_memory(to)) {
     return submit_copy_out(reinterpret_cast<void*>(to), from, size, stream, mode, call);
   }
-  return copy_device(to, from, size, stream, mode, [&] { return call(0, size); });
+  return copy_device(to, from, size, stream, [&] { return call(0, size); });
 }
 
 /// A copy whose direction the addresses tell.
@@ -344,27 +338,25 @@ CUresult hook::cuMemcpyDtoHAsync_v2_ptsz(void* dstHost, CUdeviceptr srcDevice, s
 
 CUresult hook::cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                                size_t ByteCount) noexcept {
-  return copy_device(dstDevice, srcDevice, ByteCount, kLegacyStream, CopyMode::kSynchronous,
+  return copy_device(dstDevice, srcDevice, ByteCount, kLegacyStream,
                      [&] { return driver().cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount); });
 }
 CUresult hook::cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                                     size_t ByteCount) noexcept {
-  return copy_device(
-      dstDevice, srcDevice, ByteCount, kPerThreadStream, CopyMode::kSynchronous,
-      [&] { return driver().cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount); });
+  return copy_device(dstDevice, srcDevice, ByteCount, kPerThreadStream, [&] {
+    return driver().cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount);
+  });
 }
 CUresult hook::cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
                                     CUstream hStream) noexcept {
-  return copy_device(
-      dstDevice, srcDevice, ByteCount, stream_handle(hStream, kLegacyDefault),
-      CopyMode::kAsynchronous,
-      [&] { return driver().cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream); });
+  return copy_device(dstDevice, srcDevice, ByteCount, stream_handle(hStream, kLegacyDefault), [&] {
+    return driver().cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
+  });
 }
 CUresult hook::cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                                          size_t ByteCount, CUstream hStream) noexcept {
   return copy_device(
       dstDevice, srcDevice, ByteCount, stream_handle(hStream, kPerThreadDefault),
-      CopyMode::kAsynchronous,
       [&] { return driver().cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream); });
 }
 

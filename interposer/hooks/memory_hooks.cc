@@ -134,7 +134,7 @@ CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noe
   // Another device, or another context of this one, has used it, and frees it in its own order.
   if (!managed->can_order(stream)) {
     const auto behind = managed->foreign_streams().behind(stream);
-    if (!behind.ok()) return managed->failure(behind.status(), CallKind::kAllocation);
+    if (!behind.ok()) return managed->failure(behind.status(), CallKind::kSubmission);
     stream = *behind;
   }
   return free_managed(*managed, dptr, stream,

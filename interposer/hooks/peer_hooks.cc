@@ -23,11 +23,13 @@ DeviceMask devices_in(const CUmemAccessDesc* map, std::size_t count, bool opens)
   return devices;
 }
 
-/// Takes the access to `pool` away again that `map` has given.
-void close_pool(CUmemoryPool pool, const CUmemAccessDesc* map, std::size_t count) noexcept {
+/// Takes the access to `pool` away again that `map` has given to `devices`.
+void close_pool(CUmemoryPool pool, const CUmemAccessDesc* map, std::size_t count,
+                DeviceMask devices) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     CUmemAccessDesc none = map[i];
     if (none.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) continue;
+    if ((mask_of(none.location.id) & devices) == 0) continue;
     none.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     (void)driver().cuMemPoolSetAccess(pool, &none, 1);
   }
@@ -61,12 +63,12 @@ CUresult hook::cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map,
   const CUresult result = driver().cuMemPoolSetAccess(pool, map, count);
   const MemoryPoolPtr known = memory_pools().at(pool);
   if (result != CUDA_SUCCESS || map == nullptr || known == nullptr) return result;
-  const DeviceMask opened = devices_in(map, count, true);
+  const DeviceMask opened = devices_in(map, count, true) & ~known->peers();
   known->close_to(devices_in(map, count, false));
   known->open_to(opened);
   if (contexts().open_to_peers() == Status::kOk) return result;
   known->close_to(opened);
-  close_pool(pool, map, count);
+  close_pool(pool, map, count, opened);
   return CUDA_ERROR_INVALID_VALUE;
 }
 

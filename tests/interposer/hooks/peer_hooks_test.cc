@@ -163,9 +163,11 @@ TEST_F(PeerHooksTest, NamesTheContextsOfACopyToADeviceThatBuffersAreClosedTo) {
     return CUDA_SUCCESS;
   };
   table.cuMemcpyDtoD_v2 = [](CUdeviceptr, CUdeviceptr, std::size_t) { return CUDA_SUCCESS; };
-  table.cuMemcpyPeer = [](CUdeviceptr, CUcontext to, CUdeviceptr, CUcontext from, std::size_t) {
+  table.cuMemcpyPeerAsync = [](CUdeviceptr, CUcontext to, CUdeviceptr, CUcontext from, std::size_t,
+                               CUstream stream) {
     EXPECT_EQ(to, kFar);
     EXPECT_EQ(from, managed_context());
+    EXPECT_EQ(stream, CU_STREAM_LEGACY);
     ++peer_copies;
     return CUDA_SUCCESS;
   };
