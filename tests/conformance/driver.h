@@ -27,7 +27,8 @@
   X(cuLaunchKernelEx) X(cuLaunchHostFunc) X(cuModuleLoadData) X(cuModuleGetFunction) \
   X(cuModuleUnload) X(cuLibraryLoadData) X(cuLibraryGetKernel) X(cuLibraryUnload) \
   X(cuKernelGetFunction) X(cuKernelGetParamInfo) X(cuFuncGetParamInfo) X(cuFuncLoad) \
-  X(cuFuncGetName) X(cuKernelGetName) X(cuLibraryGetModule) X(cuLaunchCooperativeKernel) \
+  X(cuFuncGetName) X(cuFuncGetModule) X(cuKernelGetLibrary) X(cuLibraryGetKernelCount) \
+  X(cuLibraryEnumerateKernels) X(cuKernelGetName) X(cuLibraryGetModule) X(cuLaunchCooperativeKernel) \
   X(cuModuleLoadDataEx) X(cuModuleGetLoadingMode) X(cuCtxCreate) X(cuCtxDestroy) \
   X(cuDevicePrimaryCtxGetState) X(cuDevicePrimaryCtxReset) X(cuStreamGetCtx) X(cuStreamGetFlags) \
   X(cuGetExportTable) X(cuDeviceGetMemPool) X(cuMemPoolCreate) X(cuMemPoolDestroy) \

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/conformance/fixture.h"
 
@@ -154,6 +155,32 @@ TEST_F(LoadedCode, HasNamesThatTellItsKernels) {
   CU_ASSERT(cu().cuModuleGetFunction(&of_module, module, "copy_words"));
   CU_ASSERT(cu().cuFuncGetName(&name, of_module));
   EXPECT_STREQ(name, "copy_words");
+  CU_EXPECT(CUDA_SUCCESS, cu().cuLibraryUnload(library));
+}
+
+TEST_F(LoadedCode, TellsWhoseItsKernelsAre) {
+  CUmodule module = nullptr;
+  CU_ASSERT(cu().cuModuleLoadData(&module, fat_binary()));
+  CUfunction of_module = nullptr;
+  CU_ASSERT(cu().cuModuleGetFunction(&of_module, module, "copy_words"));
+  CUmodule owner = nullptr;
+  CU_ASSERT(cu().cuFuncGetModule(&owner, of_module));
+  EXPECT_EQ(owner, module);
+  CU_EXPECT(CUDA_SUCCESS, cu().cuModuleUnload(module));
+
+  CUlibrary library = nullptr;
+  CU_ASSERT(
+      cu().cuLibraryLoadData(&library, fat_binary(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+  CUkernel kernel = nullptr;
+  CU_ASSERT(cu().cuLibraryGetKernel(&kernel, library, "copy_words"));
+  CUlibrary of_kernel = nullptr;
+  CU_ASSERT(cu().cuKernelGetLibrary(&of_kernel, kernel));
+  EXPECT_EQ(of_kernel, library);
+  unsigned int count = 0;
+  CU_ASSERT(cu().cuLibraryGetKernelCount(&count, library));
+  std::vector<CUkernel> kernels(count);
+  CU_ASSERT(cu().cuLibraryEnumerateKernels(kernels.data(), count, library));
+  EXPECT_NE(std::ranges::find(kernels, kernel), kernels.end());
   CU_EXPECT(CUDA_SUCCESS, cu().cuLibraryUnload(library));
 }
 
