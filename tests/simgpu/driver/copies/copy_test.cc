@@ -244,6 +244,7 @@ TEST_F(Copy, OfMappedMemoryBetweenDevicesNeedsAccessOrNamesTheContexts) {
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   ASSERT_SUCCESS(cuMemSetAccess(here, kGranule, &access, 1));
   EXPECT_SUCCESS(cuMemcpyDtoD(there, here, kMiB));
+  EXPECT_SUCCESS(cuCtxSynchronize());  // the copy does not
   EXPECT_SUCCESS(cuMemUnmap(here, kGranule));
   EXPECT_SUCCESS(cuMemRelease(page));
   EXPECT_SUCCESS(cuMemAddressFree(here, kGranule));
