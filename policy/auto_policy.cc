@@ -13,6 +13,8 @@ constexpr int kLeastTrust = 0;
 // Buffers whose next use is looked up anew at each launch, in turn: after a jump all are out of
 // date.
 constexpr std::size_t kRefreshedPerLaunch = 4;
+// So many entries of candidates_ there may be for each buffer, most of them out of date.
+constexpr std::size_t kMostCandidates = 4;
 // One in so many buffers that come without a next use is kept as if it had been used.
 constexpr std::uint64_t kKeptOneIn = 32;
 // Orders above it are of buffers that were not used since they came, those below of buffers that
@@ -56,13 +58,22 @@ void AutoPolicy::on_launch(KernelId kernel, std::span<const BufferId> buffers,
     // Without a next use the order of the last uses counts, for those that were used twice.
     if (buffer.was_used) buffer.order = kNoOrder - present();
     buffer.was_used = true;
-    offer(id);
+    if (buffer.brought > 0) offer(id, next_use(id));
   }
+  refresh_in_turn();
+  if (candidates_.size() > kMostCandidates * buffers_.size() + 64) drop_old_candidates();
+}
+
+/// A buffer that was not named may be used later than it was when it became a candidate: it would
+/// not come to the top by itself.
+void AutoPolicy::refresh_in_turn() {
   for (std::size_t i = 0; i < std::min(kRefreshedPerLaunch, buffers_.size()); ++i) {
-    refreshed_ = (refreshed_ + 1) % buffers_.size();
-    offer(BufferId{static_cast<std::uint32_t>(refreshed_)});
+    refreshed_ = refreshed_ + 1 < buffers_.size() ? refreshed_ + 1 : 0;
+    const BufferId id{static_cast<std::uint32_t>(refreshed_)};
+    const Buffer& buffer = buffers_[refreshed_];
+    if (buffer.brought == 0) continue;
+    if (const std::uint64_t next = next_use(id); next != buffer.next_use) offer(id, next);
   }
-  if (candidates_.size() > 2 * buffers_.size() + 64) drop_old_candidates();
 }
 
 void AutoPolicy::on_brought(BufferId id) {
@@ -72,7 +83,7 @@ void AutoPolicy::on_brought(BufferId id) {
     buffer.was_used = foresight_ == Foresight::kNone || arrivals_ % kKeptOneIn == 0;
     buffer.order = buffer.was_used ? kNoOrder - present() : kNoOrder + arrivals_;
   }
-  if (buffer.stamp == 0) offer(id);
+  if (buffer.stamp == 0) offer(id, next_use(id));
 }
 
 void AutoPolicy::on_left(BufferId id) {
@@ -141,21 +152,24 @@ std::optional<BufferId> AutoPolicy::missing_of_expected() const {
   return std::nullopt;
 }
 
-/// Makes the buffer a candidate with its present next use.
-void AutoPolicy::offer(BufferId id) {
+/// Makes the buffer, of which there is something to go, a candidate with its present next use.
+void AutoPolicy::offer(BufferId id, std::uint64_t next_use) {
   Buffer& buffer = buffers_[index_of(id)];
-  if (buffer.brought == 0) return;
-  buffer.next_use = next_use(id);
+  buffer.next_use = next_use;
   buffer.stamp = ++stamps_;
   candidates_.push({buffer.next_use, buffer.order, buffer.stamp, id});
 }
 
 /// Candidates that are out of date do not come to the top by themselves if they are not to go soon.
 void AutoPolicy::drop_old_candidates() {
-  candidates_ = {};
+  std::vector<Candidate> latest;
   for (std::size_t at = 0; at < buffers_.size(); ++at) {
-    offer(BufferId{static_cast<std::uint32_t>(at)});
+    const Buffer& buffer = buffers_[at];
+    if (buffer.stamp == 0) continue;
+    latest.push_back(
+        {buffer.next_use, buffer.order, buffer.stamp, BufferId{static_cast<std::uint32_t>(at)}});
   }
+  candidates_ = std::priority_queue<Candidate>({}, std::move(latest));
 }
 
 /// Brings a candidate up to date. @return false if it is none any more.

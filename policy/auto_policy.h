@@ -113,10 +113,11 @@ class AutoPolicy {
   };
 
   [[nodiscard]] std::optional<Target> next_due();
-  void offer(BufferId id);
+  void offer(BufferId id, std::uint64_t next_use);
   void look_again_for(BufferId id, std::uint64_t next_use);
   [[nodiscard]] std::optional<BufferId> missing_of_expected() const;
   [[nodiscard]] std::optional<Target> next_target_of_streams();
+  void refresh_in_turn();
   void drop_old_candidates();
   [[nodiscard]] bool refresh(Candidate& candidate);
 
