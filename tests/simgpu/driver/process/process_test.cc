@@ -89,7 +89,8 @@ TEST(Process, MalformedVariableFailsInitWithOneLine) {
                                "SIMGPU_QUEUE_DEPTH=0",
                                "SIMGPU_D2D_GBPS=0",
                                "SIMGPU_MIXERS=no",
-                               "SIMGPU_OPERANDS=1"}) {
+                               "SIMGPU_OPERANDS=1",
+                               "SIMGPU_MAPPED_PEERS=no"}) {
     const Outcome outcome = run("initialise", variable);
     EXPECT_THAT(outcome.output, HasSubstr("init=1\ncount=3\n")) << variable;
     EXPECT_THAT(outcome.output, HasSubstr(std::string("simgpu: ") + variable)) << outcome.output;

@@ -187,6 +187,27 @@ void meet_in_host_functions() {
   std::printf("in all=%d\n", meeting.arrived.load());
 }
 
+/// Access of both devices to a page of device 0, asked for together and for each alone.
+void open_page() {
+  start();
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemGenericAllocationHandle page = 0;
+  CUdeviceptr address = 0;
+  cuMemCreate(&page, 2 * kMiB, &properties, 0);
+  cuMemAddressReserve(&address, 2 * kMiB, 0, 0, 0);
+  cuMemMap(address, 2 * kMiB, 0, page, 0);
+  CUmemAccessDesc access[2] = {};
+  for (int device = 0; device < 2; ++device) {
+    access[device].location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+    access[device].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  say("both", cuMemSetAccess(address, 2 * kMiB, access, 2));
+  say("own", cuMemSetAccess(address, 2 * kMiB, &access[0], 1));
+  say("other", cuMemSetAccess(address, 2 * kMiB, &access[1], 1));
+}
+
 CUfunction load_kernel() {
   constexpr char kPtx[] =
       ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry nothing()\n{ ret; }\n";
@@ -292,6 +313,8 @@ int main(int argc, char** argv) {
     launch_by_priority();
   } else if (name == "meet_in_host_functions") {
     meet_in_host_functions();
+  } else if (name == "open_page") {
+    open_page();
   } else {
     std::fprintf(stderr, "no such scenario\n");
     return 2;

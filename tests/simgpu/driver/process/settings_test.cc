@@ -84,4 +84,10 @@ TEST(HostFunctions, OfTwoStreamsRunAtOnceOrOneAfterTheOther) {
             "at once=1\nin all=2\n");
 }
 
+TEST(MappedPeers, HaveAccessToPagesUnlessTheDriverGivesThemNone) {
+  EXPECT_EQ(output_of("open_page", "SIMGPU_DEVICES=2"), "both=0\nown=0\nother=0\n");
+  EXPECT_EQ(output_of("open_page", "SIMGPU_DEVICES=2 SIMGPU_MAPPED_PEERS=off"),
+            "both=801\nown=0\nother=801\n");
+}
+
 }  // namespace

@@ -238,6 +238,14 @@ CUresult MappingTable::set_access(std::uint64_t address, std::uint64_t size,
   Mappings::iterator first;
   Mappings::iterator last;
   if (!whole_mappings(address, size, &first, &last)) return CUDA_ERROR_INVALID_VALUE;
+  const auto is_of_its_device = [&](const auto& entry) {
+    return std::all_of(access, access + count, [&](const CUmemAccessDesc& one) {
+      return one.location.id == entry.second.handle->properties.location.id;
+    });
+  };
+  if (!configuration().mapped_peers && !std::all_of(first, last, is_of_its_device)) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   for (auto each = first; each != last; ++each) {
     Mapping& mapping = each->second;
     for (std::size_t index = 0; index < count; ++index) {

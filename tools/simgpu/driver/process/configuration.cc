@@ -228,6 +228,7 @@ bool read_environment(Configuration* out) {
   good &= read_choice("SIMGPU_HOST_FUNCTIONS", {"parallel", "serial"}, &out->serial_host_functions);
   good &= read_choice("SIMGPU_MIXERS", {"off", "on"}, &out->mixers_write);
   good &= read_choice("SIMGPU_OPERANDS", {"copied", "live"}, &out->live_operands);
+  good &= read_choice("SIMGPU_MAPPED_PEERS", {"off", "on"}, &out->mapped_peers);
   if (const char* const path = value_of("SIMGPU_STATS")) out->statistics_path = path;
   if (const char* const plugins = value_of("SIMGPU_KERNELS")) out->kernel_plugins = plugins;
   if (const char* const faults = value_of("SIMGPU_FAULTS")) {

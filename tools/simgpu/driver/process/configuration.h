@@ -44,6 +44,7 @@ struct Configuration {
   bool mixers_write = true;                ///< SIMGPU_MIXERS
   bool host_access = false;                ///< SIMGPU_HOST_ACCESS
   bool live_operands = false;              ///< SIMGPU_OPERANDS
+  bool mapped_peers = true;                ///< SIMGPU_MAPPED_PEERS
   std::string statistics_path;             ///< SIMGPU_STATS
   std::string faults;                      ///< SIMGPU_FAULTS
   std::string kernel_plugins;              ///< SIMGPU_KERNELS, colon-separated
