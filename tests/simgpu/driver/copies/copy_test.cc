@@ -1,4 +1,6 @@
+#include <atomic>
 #include <numeric>
+#include <thread>
 
 #include "tests/simgpu/driver/support/driver_fixture.h"
 
@@ -223,6 +225,29 @@ TEST_F(Copy, BetweenDevicesKeepsBytes) {
   fill(here, 0x44, kMiB);
   EXPECT_SUCCESS(cuMemcpyDtoD(there, here, kMiB));
   EXPECT_EQ(read(there, kMiB), std::vector<unsigned char>(kMiB, 0x44));
+}
+
+// Streams that wait for nobody else's work; cuMemcpyPeerAsync on them does not, either.
+TEST_F(Copy, BetweenContextsWaitsForTheWorkOfBothUnlessItIsAsynchronous) {
+  CUcontext second = nullptr;
+  ASSERT_SUCCESS(cuDevicePrimaryCtxRetain(&second, 1));
+  const CUdeviceptr here = allocate(kMiB);
+  ASSERT_SUCCESS(cuCtxSetCurrent(second));
+  const CUdeviceptr there = allocate(kMiB);
+  CUstream far = nullptr;
+  ASSERT_SUCCESS(cuStreamCreate(&far, CU_STREAM_NON_BLOCKING));
+  std::atomic<bool> may_go_on{false};
+  const auto hold = [](void* data) {
+    while (!static_cast<std::atomic<bool>*>(data)->load()) std::this_thread::yield();
+  };
+  ASSERT_SUCCESS(cuLaunchHostFunc(far, hold, &may_go_on));
+  ASSERT_SUCCESS(cuCtxSetCurrent(context_));
+  EXPECT_SUCCESS(cuMemcpyPeerAsync(here, context_, there, second, kMiB, nullptr));
+  EXPECT_SUCCESS(cuStreamSynchronize(nullptr));
+  EXPECT_SUCCESS(cuMemcpyPeer(here, context_, there, second, kMiB));
+  EXPECT_EQ(cuStreamQuery(nullptr), CUDA_ERROR_NOT_READY);
+  may_go_on = true;
+  EXPECT_SUCCESS(cuStreamSynchronize(nullptr));
 }
 
 TEST_F(Copy, OfMappedMemoryBetweenDevicesNeedsAccessOrNamesTheContexts) {

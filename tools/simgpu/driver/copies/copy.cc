@@ -280,7 +280,7 @@ Operation operation_of(const CopyWork& work, const Context& context) {
 }
 
 CUresult copy(const char* name, const StreamPtr& stream, End target, End source, const Box& box,
-              Wait wait) {
+              Wait wait, std::vector<CompletionPtr> before) {
   if (box.bytes() == 0) return CUDA_SUCCESS;
   if (const CUresult result = classify(target, box, true); result != CUDA_SUCCESS) return result;
   if (const CUresult result = classify(source, box, false); result != CUDA_SUCCESS) return result;
@@ -300,21 +300,23 @@ CUresult copy(const char* name, const StreamPtr& stream, End target, End source,
   const auto task = std::make_shared<CopyTask>(work, context.device().ordinal());
   if (!waits && source.side == Side::kHost && !source.pinned) task->stage();
   await_room(stream);
-  const CompletionPtr completion = enqueue(stream, operation_with(work, task));
+  Operation operation = operation_with(work, task);
+  operation.waits = std::move(before);
+  const CompletionPtr completion = enqueue(stream, std::move(operation));
   if (!waits) return CUDA_SUCCESS;
   completion->wait();
   return context.sticky_error();
 }
 
 CUresult copy_on(const char* name, CUstream handle, NullStream null_stream, const End& target,
-                 const End& source, const Box& box, Wait wait) {
+                 const End& source, const Box& box, Wait wait, std::vector<CompletionPtr> before) {
   SIMGPU_CONTEXT(context);
   StreamPtr stream;
   if (const CUresult result = resolve_stream(*context, handle, null_stream, &stream);
       result != CUDA_SUCCESS) {
     return result;
   }
-  return copy(name, stream, target, source, box, wait);
+  return copy(name, stream, target, source, box, wait, std::move(before));
 }
 
 }  // namespace simgpu

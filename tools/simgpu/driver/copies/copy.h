@@ -58,15 +58,16 @@ CUresult classify(End& end, const Box& box, bool write);
 /// between device memory, and whatever involves pageable memory that cannot be staged. Where
 /// SIMGPU_PAGEABLE_STAGED says so, a synchronous call with a pageable source waits for the stream's
 /// earlier work and for the staging, but not for the copy to the device. `name` is the function,
-/// for fault lines; a literal.
+/// for fault lines; a literal. The copy begins behind `before` as well.
 /// @return CUDA_ERROR_INVALID_VALUE, or the context's sticky error once it has waited.
 CUresult copy(const char* name, const StreamPtr& stream, End target, End source, const Box& box,
-              Wait wait);
+              Wait wait, std::vector<CompletionPtr> before = {});
 
 /// copy() on the stream that `handle` names in the current context.
 /// @return also what resolve_stream() and SIMGPU_CONTEXT refuse with.
 CUresult copy_on(const char* name, CUstream handle, NullStream null_stream, const End& target,
-                 const End& source, const Box& box, Wait wait);
+                 const End& source, const Box& box, Wait wait,
+                 std::vector<CompletionPtr> before = {});
 
 /// The operation that does `work`, whose ends classify() accepted, on a stream of `context`. It
 /// names device memory as of now, and reads pageable memory when it runs.

@@ -41,11 +41,18 @@ End placed(std::uint64_t address) {
   return end;
 }
 
+/// Behind all that is pending in both contexts, and in the current one. That later work waits for
+/// it, as the manual says, holds for its stream alone.
 CUresult peer(std::uint64_t target, std::uint64_t source, std::uint64_t size, CUstream stream,
-              NullStream null_stream) {
+              NullStream null_stream, CUcontext target_context, CUcontext source_context) {
   SIMGPU_ENTER(cuMemcpyPeer);
+  SIMGPU_CONTEXT(context);
+  std::vector<CompletionPtr> before;
+  for (Context* const one : {context, find_context(target_context), find_context(source_context)}) {
+    for (CompletionPtr& pending : pending_of(*one)) before.push_back(std::move(pending));
+  }
   return copy_on("cuMemcpyPeer", stream, null_stream, placed(target), placed(source), Box{size},
-                 Wait::kSync);
+                 Wait::kSync, std::move(before));
 }
 
 CUresult peer_async(std::uint64_t target, std::uint64_t source, std::uint64_t size, CUstream stream,
@@ -64,7 +71,7 @@ CUresult peer_of(CUcontext target_context, CUcontext source_context, std::uint64
                  std::uint64_t source, std::uint64_t size, CUstream stream,
                  NullStream null_stream) {
   if (!are_live(target_context, source_context)) return CUDA_ERROR_INVALID_CONTEXT;
-  return peer(target, source, size, stream, null_stream);
+  return peer(target, source, size, stream, null_stream, target_context, source_context);
 }
 
 CUresult peer_async_of(CUcontext target_context, CUcontext source_context, std::uint64_t target,

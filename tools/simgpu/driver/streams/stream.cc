@@ -62,14 +62,6 @@ void add_blocking_streams(const Context& context, std::vector<CompletionPtr>& li
 }
 
 /// The last operations of all streams of `context`.
-std::vector<CompletionPtr> pending_of(Context& context) {
-  std::vector<CompletionPtr> list;
-  const std::lock_guard lock{context.enqueue_mutex};
-  for (const StreamPtr& stream : context.streams) keep_pending(list, stream->last);
-  if (context.legacy_stream != nullptr) keep_pending(list, context.legacy_stream->last);
-  return list;
-}
-
 /// What comes before the next operation of `stream`, besides the stream's own: what its events made
 /// it wait for and, of a blocking stream, what the legacy stream has made it wait for.
 /// REQUIRES: the enqueue mutex.
@@ -280,6 +272,14 @@ std::vector<CompletionPtr> pending_of(const StreamPtr& stream) {
   const std::lock_guard lock{context.enqueue_mutex};
   keep_pending(list, stream->last);
   if (stream->kind == StreamKind::kLegacy) add_blocking_streams(context, list);
+  return list;
+}
+
+std::vector<CompletionPtr> pending_of(Context& context) {
+  std::vector<CompletionPtr> list;
+  const std::lock_guard lock{context.enqueue_mutex};
+  for (const StreamPtr& stream : context.streams) keep_pending(list, stream->last);
+  if (context.legacy_stream != nullptr) keep_pending(list, context.legacy_stream->last);
   return list;
 }
 

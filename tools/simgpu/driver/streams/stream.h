@@ -64,6 +64,9 @@ void await_room(const StreamPtr& stream);
 /// stream those of all blocking streams.
 std::vector<CompletionPtr> pending_of(const StreamPtr& stream);
 
+/// All that was enqueued in `context` and is not complete.
+std::vector<CompletionPtr> pending_of(Context& context);
+
 /// Whether everything now on `stream` is complete (for the legacy stream: on all blocking streams
 /// of its context too).
 bool is_complete(const StreamPtr& stream);
