@@ -117,9 +117,9 @@ class ManagedContext {
   /// ResidencyManager::renew_access() does. @return what that answered if some were new; then they
   /// have access to some buffers at most.
   Status open_to(DeviceMask devices) noexcept;
-  /// Whether `device` has access to buffers by open_to().
+  /// Whether `device` has access to all buffers by open_to(), which the driver may refuse for some.
   [[nodiscard]] bool is_open_to(CUdevice device) const noexcept {
-    return (device_memory_.peers() & mask_of(device)) != 0;
+    return (device_memory_.peers() & mask_of(device)) != 0 && !device_memory_.refuses_peers();
   }
 
   /// Allows the process `budget` bytes of the device from now on, the context included

@@ -238,7 +238,7 @@ Status DriverDeviceMemory::map(Address address, Bytes size, PageHandle pages) {
   if (answer != CUDA_SUCCESS && peers() != 0 &&
       set_access(address, size, DeviceMask{0}) == CUDA_SUCCESS) {
     // The driver lets other devices reach what it allocates, but not what is mapped.
-    if (!warned_of_peers_.exchange(true)) {
+    if (!refuses_peers_.exchange(true)) {
       log_line(LogLevel::kWarning,
                "the driver gives no other device access to mapped memory: a kernel of another "
                "device that uses a buffer will fault (SUPERPIPE_OFF=1 runs without superpipe)");

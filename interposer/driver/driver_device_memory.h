@@ -59,6 +59,8 @@ class DriverDeviceMemory final : public DeviceMemory {
   /// The other devices for which map() and renew_access() open pages.
   [[nodiscard]] DeviceMask peers() const noexcept { return peers_.load(); }
   void set_peers(DeviceMask peers) noexcept { peers_.store(peers); }
+  /// Whether the driver has refused them pages that map() has mapped.
+  [[nodiscard]] bool refuses_peers() const noexcept { return refuses_peers_.load(); }
 
   /// The error that a kernel or copy of the program has left behind, which the driver answers every
   /// call with from then on; CUDA_SUCCESS if there is none. Waits for nothing.
@@ -79,7 +81,7 @@ class DriverDeviceMemory final : public DeviceMemory {
   CUdevice device_;
   Bytes granularity_;
   std::atomic<DeviceMask> peers_{0};
-  std::atomic<bool> warned_of_peers_{false};
+  std::atomic<bool> refuses_peers_{false};
   std::unique_ptr<LinkMeter> meter_;
   std::unique_ptr<DigestProgram> digests_;  ///< null before prepare_digests() has succeeded
   CUevent never_recorded_ = nullptr;  ///< complete, so that a query fails for other reasons only

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <string>
 #include <vector>
 
 #include "interposer/driver/capture_count.h"
@@ -137,6 +139,35 @@ TEST_F(DriverDeviceMemoryTest, TakesAMappingBackThatCannotBeAccessed) {
   };
   EXPECT_EQ(memory_.map(0x1000, 2_MiB, PageHandle{1}), Status::kDeviceError);
   EXPECT_EQ(unmaps, 1);
+}
+
+int refused = 0;
+
+// Buffers of a driver that shares what it allocates, but not what is mapped.
+TEST_F(DriverDeviceMemoryTest, MapsForItsOwnDeviceAloneWhereOthersAreRefused) {
+  refused = 0;
+  driver().cuMemSetAccess = [](CUdeviceptr, std::size_t, const CUmemAccessDesc* access,
+                               std::size_t count) {
+    EXPECT_EQ(access[0].location.id, 0);
+    refused += count > 1 ? 1 : 0;
+    return count > 1 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+  };
+  driver().cuMemUnmap = [](CUdeviceptr, std::size_t) {
+    ++unmaps;
+    return CUDA_SUCCESS;
+  };
+  EXPECT_EQ(memory_.map(0x1000, 2_MiB, PageHandle{1}), Status::kOk);
+  EXPECT_FALSE(memory_.refuses_peers());
+  memory_.set_peers(mask_of(1) | mask_of(2));
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(memory_.map(0x1000, 2_MiB, PageHandle{1}), Status::kOk);
+  EXPECT_EQ(memory_.map(0x2000, 2_MiB, PageHandle{2}), Status::kOk);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(refused, 2);
+  EXPECT_EQ(unmaps, 0);
+  EXPECT_TRUE(memory_.refuses_peers());
+  EXPECT_NE(said.find("gives no other device access to mapped memory"), std::string::npos) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
 TEST_F(DriverDeviceMemoryTest, TellsWhichMemoryIsOut) {
