@@ -97,6 +97,20 @@ TEST_F(ContextRegistryTest, ClosesAPrimaryContextWithItsLastReferenceOnly) {
   EXPECT_EQ(ContextRegistry::managed(), nullptr);
 }
 
+// Handles of its functions may come again for others; some may be of the managed context's device.
+TEST_F(ContextRegistryTest, ForgetsTheLayoutsOfKernelsWithAnyContextThatGoes) {
+  const CUfunction kernel = testing::null_kernel(1);
+  const KernelLayoutCache& layouts = ContextRegistry::managed()->layouts();
+  ASSERT_EQ(launch(kernel, buffer_, other_), CUDA_SUCCESS);
+  ASSERT_NE(layouts.find(kernel), nullptr);
+  registry().on_destroying(reinterpret_cast<CUcontext>(0x20));
+  EXPECT_EQ(layouts.find(kernel), nullptr);
+  ASSERT_EQ(launch(kernel, buffer_, other_), CUDA_SUCCESS);
+  ASSERT_NE(layouts.find(kernel), nullptr);
+  registry().on_primary_destroying(1);
+  EXPECT_EQ(layouts.find(kernel), nullptr);
+}
+
 TEST_F(ContextRegistryTest, AddsUpWhatHappenedInContextsOneAfterAnother) {
   const std::uint64_t before = launches();
   ASSERT_EQ(launch(testing::null_kernel(1), buffer_, other_), CUDA_SUCCESS);

@@ -53,11 +53,42 @@ class PeerTest(TwoDevicesCase):
                 run = self.assert_same("freed_by_peer", says=None, **variables)
                 self.assertLessEqual(run.simgpu["peak_bytes_per_device"][0], 20 * MIB)
 
+    def test_a_free_that_cannot_be_ordered_fails_as_work_does_and_not_for_want_of_memory(self):
+        run = self.run_managed("freed_by_peer", SUPERPIPE_POLICY="resident", SIMGPU_FAULTS="cuEventCreate:oom@20+")
+        self.assertEqual((run.code, run.output),
+                         (1, "cuMemFreeAsync(layer, second.stream): CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES\n"))
+
     def test_copies_between_devices_that_do_not_name_contexts_copy_buffers(self):
         self.assert_same_everywhere("copies")
 
+    # Copies take so long that what comes behind them would overtake them.
+    SLOW = {"SIMGPU_D2D_GBPS": "0.5", "SIMGPU_FILL": "poison"}
+
+    def test_copies_between_devices_are_in_the_order_of_their_stream_and_of_evictions(self):
+        for scenario in ("copies_in_order", "default_copies", "copies_aside"):
+            with self.subTest(scenario):
+                self.assert_moved(self.assert_same(scenario, SUPERPIPE_GPU_MEM="12M", **self.SLOW))
+                self.assert_same(scenario, SUPERPIPE_POLICY="resident", **self.SLOW)
+
+    def test_a_copy_between_devices_waits_for_no_work_that_its_stream_does_not_wait_for(self):
+        self.assert_same("held_copies", SUPERPIPE_GPU_MEM="12M")
+
     def test_copies_between_devices_that_name_contexts_copy_buffers(self):
         self.assert_same_everywhere("peer_copies")
+
+    REFUSED = ("superpipe: the driver gives no other device access to mapped memory: a kernel of another device that uses a "
+               "buffer will fault (SUPERPIPE_OFF=1 runs without superpipe)\n")
+
+    def test_a_driver_that_shares_no_mapped_memory_runs_what_needs_none(self):
+        for variables in ({"SUPERPIPE_POLICY": "resident"}, self.BUDGET):
+            with self.subTest(variables):
+                self.assert_same("open_copies", says=self.REFUSED, SIMGPU_MAPPED_PEERS="off", SIMGPU_FILL="poison", **variables)
+
+    def test_a_kernel_of_a_device_that_gets_no_access_to_mapped_memory_faults(self):
+        run = self.run_managed("enabled_early", SIMGPU_MAPPED_PEERS="off", **self.BUDGET)
+        self.assertEqual(run.code, 1)
+        self.assertRegex(run.output, r"^again 704\n[^\n]*: CUDA_ERROR_ILLEGAL_ADDRESS\n$")
+        self.assertIn(self.REFUSED, run.errors)
 
     def test_access_that_the_driver_does_not_give_is_refused(self):
         run = self.run_managed("enabled_late", SUPERPIPE_POLICY="resident",

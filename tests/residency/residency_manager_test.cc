@@ -556,6 +556,35 @@ TEST_F(ResidencyManagerTest, WritesNothingBackThatWasOnlyRead) {
   EXPECT_GE(manager_->stats().clean_evictions, 2U);
 }
 
+// A report of a fault names what the kernel may have lacked, not what others once did.
+TEST_F(ResidencyManagerTest, SaysThatABufferWasLeftOutUntilItHasComeInAgain) {
+  options_.kernel_name = [](KernelId kernel) {
+    return "kernel " + std::to_string(static_cast<std::uint64_t>(kernel));
+  };
+  make(budget_of(4));
+  const Address named = load(2, 1);
+  const Address stale = load(3, 2);
+  const Address other = load(2, 3);
+  const auto left_out_by = [&] {
+    std::vector<std::string> kernels;
+    for (const AbsentBuffer& one : manager_->absent_buffers()) {
+      if (one.number == 2) kernels.push_back(one.left_out_by);
+    }
+    return kernels;
+  };
+  UseToken token;
+  token.set_certain_words(1);
+  ASSERT_EQ(announce({named, stale}, stream_, token), Status::kOk);
+  manager_->end_use(token, stream_, true);
+  EXPECT_EQ(left_out_by(), std::vector<std::string>{"kernel 7"});
+  device_->synchronize(stream_);
+  ASSERT_EQ(launch({stale}), Status::kOk);
+  EXPECT_EQ(left_out_by(), std::vector<std::string>{});
+  device_->synchronize(stream_);
+  ASSERT_EQ(launch({named, other}), Status::kOk);
+  EXPECT_EQ(left_out_by(), std::vector<std::string>{""});
+}
+
 TEST(ResidencyManagerCreate, ReservesLessWhereTheDeviceHasNotThatMuch) {
   for (const int nth : {1, 2}) {
     FakeDevice device({});

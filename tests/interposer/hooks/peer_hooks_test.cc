@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "interposer/memory_pools.h"
+#include "interposer/peer_contexts.h"
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {
@@ -18,8 +20,10 @@ struct Opened {
   std::vector<int> devices;
 };
 std::vector<Opened> opened;
-/// The calls that took access away again, and that copied between contexts.
+/// The calls that took access away again, for which devices those to pools did, and the calls that
+/// copied between contexts.
 int closed = 0;
+std::vector<int> closed_to;
 int peer_copies = 0;
 CUdevice current_device = 0;
 
@@ -37,6 +41,7 @@ class PeerHooksTest : public testing::ManagedFixture {
     ManagedFixture::SetUp();
     opened.clear();
     closed = 0;
+    closed_to.clear();
     peer_copies = 0;
     current_device = 0;
     DriverTable& table = driver();
@@ -61,14 +66,19 @@ class PeerHooksTest : public testing::ManagedFixture {
       return CUDA_SUCCESS;
     };
     table.cuMemPoolSetAccess = [](CUmemoryPool, const CUmemAccessDesc* map, std::size_t count) {
-      if (count > 0 && map[0].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) ++closed;
+      for (std::size_t i = 0; i < count; ++i) {
+        if (map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) continue;
+        ++closed;
+        closed_to.push_back(map[i].location.id);
+      }
       return CUDA_SUCCESS;
     };
   }
   void TearDown() override {
     // The pools of the process outlive the test.
-    const CUmemAccessDesc none = access_of(1, CU_MEM_ACCESS_FLAGS_PROT_NONE);
-    (void)hook::cuMemPoolSetAccess(kPool, &none, 1);
+    const CUmemAccessDesc none[] = {access_of(1, CU_MEM_ACCESS_FLAGS_PROT_NONE),
+                                    access_of(2, CU_MEM_ACCESS_FLAGS_PROT_NONE)};
+    (void)hook::cuMemPoolSetAccess(kPool, none, 2);
     current_device = 1;
     (void)hook::cuCtxDisablePeerAccess(managed_context());
     current_device = 0;
@@ -131,6 +141,23 @@ TEST_F(PeerHooksTest, OpensBuffersWithAPoolOfTheirDevice) {
   EXPECT_EQ(hook::cuMemPoolSetAccess(kPool, &access, 1), CUDA_SUCCESS);
   ASSERT_EQ(opened.size(), 2U);
   EXPECT_EQ(opened[1].devices, (std::vector<int>{0, 1}));
+}
+
+// Device 1 was let in before; device 2, which the driver does not let in, is named together with
+// it.
+TEST_F(PeerHooksTest, ARefusedGrantOnAPoolKeepsWhatWasGrantedBefore) {
+  const CUmemAccessDesc both[] = {access_of(1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
+                                  access_of(2, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)};
+  ASSERT_EQ(hook::cuMemPoolSetAccess(kPool, both, 1), CUDA_SUCCESS);
+  driver().cuMemSetAccess = [](CUdeviceptr, std::size_t, const CUmemAccessDesc* access,
+                               std::size_t count) {
+    return access[count - 1].location.id == 2 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+  };
+  EXPECT_EQ(hook::cuMemPoolSetAccess(kPool, both, 2), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(closed_to, std::vector<int>{2});
+  EXPECT_EQ(memory_pools().at(kPool)->peers(), mask_of(1));
+  EXPECT_TRUE(ContextRegistry::managed()->is_open_to(1));
+  EXPECT_FALSE(ContextRegistry::managed()->is_open_to(2));
 }
 
 TEST_F(PeerHooksTest, OpensTheNextManagedContextFromItsFirstBufferOn) {

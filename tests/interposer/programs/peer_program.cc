@@ -6,9 +6,11 @@
 // Its buffers on device 0 are those that superpipe manages.
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -192,6 +194,85 @@ void copies() {
   for (const CUdeviceptr layer : layers) print_buffer("layer", layer);
 }
 
+/// Copies between devices for which nobody waits: behind kernels that write their source, before
+/// others that write it again, and while their source has to leave for the buffers that those name.
+/// In the order of a stream that waits for no other, or of the default stream, which those that
+/// were made with `flags` wait for, as it does for them.
+void copies_between(unsigned int flags) {
+  const std::vector<CUdeviceptr> layers = load_layers(kLayers);
+  std::vector<CUdeviceptr> there;
+  for (int i = 0; i < kLayers; ++i) there.push_back(allocate_on(second));
+  use(first);
+  CUstream compute = nullptr;
+  CHECK(cuStreamCreate(&compute, flags));
+  for (int pass = 0; pass < 2; ++pass) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const CUdeviceptr other = layers[(i + 3) % layers.size()];
+      programs::accumulate(layers[i], other, 0.5f, compute);
+      if (flags == CU_STREAM_NON_BLOCKING) {
+        CHECK(cuMemcpyDtoDAsync(there[i], layers[i], kBytes, compute));
+      } else if (i % 2 == 0) {
+        CHECK(cuMemcpyDtoD(there[i], layers[i], kBytes));
+      } else {
+        CHECK(cuMemcpy(there[i], layers[i], kBytes));
+      }
+      programs::accumulate(layers[i], other, 0.25f, compute);
+    }
+  }
+  synchronize(first);
+  for (const CUdeviceptr layer : layers) print_buffer("layer", layer);
+  use(second);
+  for (const CUdeviceptr copy : there) print_buffer("there", copy);
+}
+void copies_in_order() { copies_between(CU_STREAM_NON_BLOCKING); }
+void default_copies() { copies_between(CU_STREAM_DEFAULT); }
+
+/// The same on a stream that does nothing else: nothing behind the copies tells when they are done.
+void copies_aside() {
+  const std::vector<CUdeviceptr> layers = load_layers(kLayers);
+  std::vector<CUdeviceptr> there;
+  for (int i = 0; i < kLayers; ++i) there.push_back(allocate_on(second));
+  use(first);
+  CUstream aside = nullptr;
+  CHECK(cuStreamCreate(&aside, CU_STREAM_NON_BLOCKING));
+  CUevent ready = nullptr;
+  CHECK(cuEventCreate(&ready, CU_EVENT_DISABLE_TIMING));
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    programs::accumulate(layers[i], layers[(i + 1) % layers.size()], 0.5f, first.stream);
+    CHECK(cuEventRecord(ready, first.stream));
+    CHECK(cuStreamWaitEvent(aside, ready, 0));
+    CHECK(cuMemcpyDtoDAsync(there[i], layers[i], kBytes, aside));
+  }
+  synchronize(first);
+  for (const CUdeviceptr layer : layers) print_buffer("layer", layer);
+  use(second);
+  for (const CUdeviceptr copy : there) print_buffer("there", copy);
+}
+
+/// A copy between devices while both have work that goes on only when the copy has been asked for.
+void held_copies() {
+  const CUdeviceptr layer = load_layers(1).front();
+  std::atomic<bool> may_go_on{false};
+  const auto hold = [](void* data) {
+    while (!static_cast<std::atomic<bool>*>(data)->load()) std::this_thread::yield();
+  };
+  const CUdeviceptr there = allocate_on(second);
+  CHECK(cuLaunchHostFunc(second.stream, hold, &may_go_on));
+  use(first);
+  CHECK(cuLaunchHostFunc(first.stream, hold, &may_go_on));
+  CHECK(cuMemcpyDtoD(there, layer, kBytes));
+  CHECK(cuStreamSynchronize(nullptr));
+  may_go_on = true;
+  use(second);
+  print_buffer("there", there);
+}
+
+/// copies() once device 1 may use buffers, which it does not.
+void open_copies() {
+  enable_peer_access();
+  copies();
+}
+
 /// Copies that say whose memory it is, on either device's stream.
 void peer_copies() {
   const std::vector<CUdeviceptr> layers = load_layers(kLayers);
@@ -251,6 +332,11 @@ int main(int argc, char** argv) {
                                  {"pool", on_two_devices<pool>},
                                  {"freed_by_peer", on_two_devices<freed_by_peer>},
                                  {"copies", on_two_devices<copies>},
+                                 {"copies_in_order", on_two_devices<copies_in_order>},
+                                 {"copies_aside", on_two_devices<copies_aside>},
+                                 {"default_copies", on_two_devices<default_copies>},
+                                 {"held_copies", on_two_devices<held_copies>},
+                                 {"open_copies", on_two_devices<open_copies>},
                                  {"peer_copies", on_two_devices<peer_copies>},
                                  {"share", programs::without_words<share>}});
 }
