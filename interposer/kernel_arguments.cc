@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "interposer/driver/loader.h"
 #include "interposer/driver/table.h"
 #include "interposer/kernel_handles.h"
 #include "interposer/tensor_maps.h"
@@ -29,6 +30,7 @@ std::uint64_t hash_of(std::string_view text) {
 
 /// The mangled name; empty if the driver does not tell.
 std::string name_of(CUfunction function, bool is_kernel) {
+  const OptionalCalls optional;  // since CUDA 12.3
   const char* name = nullptr;
   const CUresult result =
       is_kernel ? driver().cuKernelGetName(&name, reinterpret_cast<CUkernel>(function))
@@ -202,10 +204,12 @@ std::string KernelLayoutCache::readable_name(KernelId kernel) const {
 
 KernelLayoutCache::Owner KernelLayoutCache::owner_of(CUfunction function, bool is_kernel) noexcept {
   if (is_kernel) {
+    const OptionalCalls optional;  // since CUDA 12.5
     CUlibrary library = nullptr;
     const CUresult result =
         driver().cuKernelGetLibrary(&library, reinterpret_cast<CUkernel>(function));
-    return {result == CUDA_SUCCESS ? library : nullptr, true};
+    if (result != CUDA_SUCCESS) library = KernelHandles::of_process().library_of(function);
+    return {library, true};
   }
   CUmodule module = nullptr;
   const CUresult result = driver().cuFuncGetModule(&module, function);

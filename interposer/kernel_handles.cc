@@ -26,4 +26,10 @@ bool KernelHandles::contains(CUfunction function) const noexcept {
   return libraries_.contains(function);
 }
 
+CUlibrary KernelHandles::library_of(CUfunction function) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto known = libraries_.find(function);
+  return known == libraries_.end() ? nullptr : known->second;
+}
+
 }  // namespace superpipe

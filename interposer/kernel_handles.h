@@ -23,6 +23,8 @@ class KernelHandles {
   void forget(CUlibrary library) noexcept;
 
   [[nodiscard]] bool contains(CUfunction function) const noexcept;
+  /// The library of the kernel that `function` is; null if it is not known to be one.
+  [[nodiscard]] CUlibrary library_of(CUfunction function) const noexcept;
 
  private:
   mutable std::mutex mutex_;

@@ -12,6 +12,7 @@
 #include "interposer/cupti/cupti_api.h"
 #include "interposer/cupti/cupti_collector.h"
 #include "interposer/driver/in_context.h"
+#include "interposer/driver/loader.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/fault_report.h"
@@ -461,6 +462,7 @@ namespace {
 
 /// What the driver has logged; empty if it has no log.
 std::string driver_log() {
+  const OptionalCalls optional;  // since CUDA 12.9
   std::string log(std::size_t{32} << 10, '\0');
   std::size_t size = log.size();
   if (driver().cuLogsDumpToMemory(nullptr, log.data(), &size, 0) != CUDA_SUCCESS) size = 0;

@@ -4,6 +4,7 @@
 #include <exception>
 #include <string>
 
+#include "interposer/driver/loader.h"
 #include "interposer/driver/table.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/log.h"
@@ -16,6 +17,7 @@ void UnknownKernels::say(CUfunction function) noexcept try {
     const std::lock_guard lock(mutex_);
     if (!said_.insert(function).second) return;
   }
+  const OptionalCalls optional;  // since CUDA 12.3
   const char* name = nullptr;
   if (driver().cuFuncGetName(&name, function) != CUDA_SUCCESS) name = nullptr;
   log_line(LogLevel::kWarning,

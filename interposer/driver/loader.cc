@@ -100,6 +100,8 @@ std::string& pending_line() {
 // The driver's own constructors may call cu* functions while dlopen runs in this thread.
 constinit thread_local bool loading_in_this_thread = false;
 
+constinit thread_local int optional_calls = 0;
+
 /// Opens `path` and takes all functions from it. @return what is wrong with it, if anything.
 std::optional<std::string> open_driver(const std::string& path, LoadedDriver& driver) {
   int flags = RTLD_NOW | RTLD_LOCAL;
@@ -289,13 +291,16 @@ CUresult answer_without_function(std::size_t index) noexcept {
     return name == "cuInit" ? CUDA_ERROR_NO_DEVICE : CUDA_ERROR_NOT_INITIALIZED;
   }
   static std::array<std::atomic<bool>, kDriverFunctionCount> said{};
-  if (!said[index].exchange(true)) {
+  if (optional_calls == 0 && !said[index].exchange(true)) {
     log_line(LogLevel::kWarning,
              std::string(kDriverFunctionNames[index]) +
                  " was called, but the driver does not have it: CUDA_ERROR_NOT_SUPPORTED");
   }
   return CUDA_ERROR_NOT_SUPPORTED;
 }
+
+OptionalCalls::OptionalCalls() noexcept { ++optional_calls; }
+OptionalCalls::~OptionalCalls() { --optional_calls; }
 
 void say_when_driver_loads(std::string text) { pending_line() = std::move(text); }
 

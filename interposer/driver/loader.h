@@ -50,8 +50,19 @@ struct FoundDriver {
 
 /// What a call to a function that could not be resolved returns: CUDA_ERROR_NO_DEVICE from cuInit,
 /// CUDA_ERROR_NOT_INITIALIZED from the rest when there is no driver, CUDA_ERROR_NOT_SUPPORTED when
-/// the driver is older than the function. One line says so, once per function.
+/// the driver is older than the function. One line says so, once per function, unless OptionalCalls
+/// are made.
 [[nodiscard]] CUresult answer_without_function(std::size_t index) noexcept;
+
+/// While one lives, what the calling thread calls of the driver is optional: where an older one
+/// lacks a function, answer_without_function() says nothing of it.
+class OptionalCalls {
+ public:
+  OptionalCalls() noexcept;
+  ~OptionalCalls();
+  OptionalCalls(const OptionalCalls&) = delete;
+  OptionalCalls& operator=(const OptionalCalls&) = delete;
+};
 
 /// Keeps `text` to be logged as an error when the driver is loaded: what concerns only programs
 /// that use CUDA stays unsaid in others. Not thread-safe: called before the program starts.

@@ -69,6 +69,34 @@ TEST_F(ModuleHooksTest, KeepsLayoutsOfOtherModules) {
   EXPECT_EQ(layouts.find(testing::null_kernel(1)), nullptr);
 }
 
+// As drivers before CUDA 12.5, which do not tell the library of a kernel.
+TEST_F(ModuleHooksTest, ALibrarysLayoutsGoWithItWhereTheDriverDoesNotTellTheLibrary) {
+  static auto* const library = reinterpret_cast<CUlibrary>(0x7770);
+  const CUfunction kernel = testing::null_kernel(1);
+  driver().cuKernelGetLibrary = [](CUlibrary*, CUkernel) { return CUDA_ERROR_NOT_SUPPORTED; };
+  driver().cuKernelGetParamInfo = [](CUkernel asked, std::size_t index, std::size_t* offset,
+                                     std::size_t* size) {
+    return driver().cuFuncGetParamInfo(reinterpret_cast<CUfunction>(asked), index, offset, size);
+  };
+  driver().cuLibraryGetKernel = [](CUkernel* got, CUlibrary, const char*) {
+    *got = reinterpret_cast<CUkernel>(testing::null_kernel(1));
+    return CUDA_SUCCESS;
+  };
+  driver().cuModuleUnload = [](CUmodule) { return CUDA_SUCCESS; };
+  driver().cuLibraryUnload = [](CUlibrary) { return CUDA_SUCCESS; };
+  CUkernel got = nullptr;
+  ASSERT_EQ(hook::cuLibraryGetKernel(&got, library, "kernel"), CUDA_SUCCESS);
+  ASSERT_EQ(launch(kernel, buffer_, other_), CUDA_SUCCESS);
+  const KernelLayoutCache& layouts = ContextRegistry::managed()->layouts();
+  ASSERT_NE(layouts.find(kernel), nullptr);
+  ASSERT_EQ(hook::cuModuleUnload(reinterpret_cast<CUmodule>(0x9990)), CUDA_SUCCESS);
+  EXPECT_NE(layouts.find(kernel), nullptr);
+  ASSERT_EQ(hook::cuLibraryUnload(reinterpret_cast<CUlibrary>(0x6660)), CUDA_SUCCESS);
+  EXPECT_NE(layouts.find(kernel), nullptr);
+  ASSERT_EQ(hook::cuLibraryUnload(library), CUDA_SUCCESS);
+  EXPECT_EQ(layouts.find(kernel), nullptr);
+}
+
 TEST_F(ModuleHooksTest, KnowsTheKernelsOfALibraryUntilItIsUnloaded) {
   static auto* const library = reinterpret_cast<CUlibrary>(0x7770);
   const auto is_known = [](CUkernel kernel) {

@@ -539,6 +539,32 @@ void own_pages(int count) {
   print_buffer("state", state);
 }
 
+/// Launches a kernel of a library again and again, while other code comes and goes.
+void library_kernels(const char* kernels) {
+  CUlibrary library = nullptr;
+  CHECK(cuLibraryLoadFromFile(&library, kernels, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  CUkernel kernel = nullptr;
+  CHECK(cuLibraryGetKernel(&kernel, library, "accumulate"));
+  const auto weights = load_layers(8);
+  const CUdeviceptr state = allocate();
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  for (int pass = 0; pass < 3; ++pass) {
+    for (CUdeviceptr weight : weights) {
+      CUdeviceptr output = state;
+      float factor = 0.5f;
+      int floats = kFloats;
+      void* parameters[] = {&output, &weight, &factor, &floats};
+      CHECK(cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), kFloats / 256, 1, 1, 256, 1, 1, 0,
+                           nullptr, parameters, nullptr));
+    }
+    CUmodule other = nullptr;
+    CHECK(cuModuleLoad(&other, kernels));
+    CHECK(cuModuleUnload(other));
+  }
+  print_buffer("state", state);
+  CHECK(cuLibraryUnload(library));
+}
+
 /// Has eight layers until its standard input ends, and says when it has them.
 void hold() {
   const auto weights = load_layers(8);
@@ -592,6 +618,7 @@ int main(int count, char** arguments) {
           {"late_code", [](const Words& words) { late_code(words.at(1).c_str()); }},
           {"second_copy", [](const Words& words) { second_copy(words.at(1).c_str()); }},
           {"own_pages", [](const Words& words) { own_pages(std::stoi(words.at(1))); }},
+          {"library_kernels", [](const Words& words) { library_kernels(words.at(0).c_str()); }},
           {"hold", without_words<hold>},
           {"hold_and_exec", without_words<hold_and_exec>},
       });
