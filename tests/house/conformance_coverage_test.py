@@ -13,8 +13,6 @@ ROOT = Path(__file__).resolve().parents[2]
 EXCEPTIONS = {
     "cuCtxAttach": "deprecated; passed on, and the reference that it takes is counted",
     "cuCtxDetach": "as cuCtxAttach",
-    "cuCtxEnablePeerAccess": "needs several devices; passed on, and says nothing of mapped memory, of which SetAccess is asked",
-    "cuCtxDisablePeerAccess": "as cuCtxEnablePeerAccess",
     "cuCtxFromGreenCtx": "needs a green context; passed on, and its context is one of the program's",
     "cuLaunchCooperativeKernelMultiDevice": "deprecated, and needs several devices; what it names stays on the device",
     "cuGraphBatchMemOpNodeGetParams": "simgpu has no such nodes; where it fails, buffers stay on the device",
@@ -22,7 +20,6 @@ EXCEPTIONS = {
     "cuLogsDumpToMemory": "asked once, when a kernel has failed, for what it tells of that; nothing is relied on",
     "cuMemAdvise": "passed on for memory that is not managed; nothing is relied on",
     "cuMemPrefetchAsync": "as cuMemAdvise",
-    "cuMemPoolSetAccess": "as cuCtxEnablePeerAccess",
     "cuMemPoolExportPointer": "passed on for memory that is not managed; nothing is relied on",
     "cuMemPoolImportFromShareableHandle": "needs a pool of another process",
     "cuTensorMapEncodeTiled": "passed on, and the bytes are remembered as they are; the doctor's H7 asks what a driver writes",
