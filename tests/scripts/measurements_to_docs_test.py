@@ -19,8 +19,8 @@ sys.path.insert(0, str(SOURCE / "scripts"))
 from measurements.open_questions import listed  # noqa: E402  (found through the path above)
 from measurements.plots import Series, line_plot, ticks  # noqa: E402
 
-PROBES = (*range(11), *range(14, 19))
-ALL = [f"H{number}" for number in range(12)] + ["H12a", "H12b"] + [f"H{number}" for number in range(13, 19)]
+PROBES = (*range(11), *range(14, 20))
+ALL = [f"H{number}" for number in range(12)] + ["H12a", "H12b"] + [f"H{number}" for number in range(13, 20)]
 
 
 def cell(**figures: object) -> dict:
@@ -142,7 +142,7 @@ class MeasurementsToDocs(unittest.TestCase):
         before = (self.docs / "OPEN.md").read_text()
         finished = self.convert(self.write(content))
         self.assertEqual(self.still_open(), ["H2", "H3", "H5", "H6", "H12b", "H13"])
-        self.assertIn("answered now: H0, H1, H4, H7, H8, H9, H10, H11, H12a, H14, H15, H16, H17, H18", finished.stdout)
+        self.assertIn("answered now: H0, H1, H4, H7, H8, H9, H10, H11, H12a, H14, H15, H16, H17, H18, H19", finished.stdout)
         after = (self.docs / "OPEN.md").read_text()
         self.assertEqual([line for line in before.splitlines() if line in after.splitlines()], after.splitlines())
 

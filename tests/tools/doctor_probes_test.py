@@ -39,7 +39,7 @@ class Questions(unittest.TestCase):
         return probe
 
     def test_each_question_gets_its_answer_on_simgpu(self) -> None:
-        wanted = [f"H{i}" for i in (*range(11), *range(14, 19)) if not (SANITIZED and f"H{i}" in IN_PROGRAMS)]
+        wanted = [f"H{i}" for i in (*range(11), *range(14, 20)) if not (SANITIZED and f"H{i}" in IN_PROGRAMS)]
         code, report = self.ask(probes=",".join(wanted))
         self.assertEqual(code, 0)
         self.assertTrue(report["simulated"])
@@ -48,8 +48,8 @@ class Questions(unittest.TestCase):
         for probe in report["probes"]:
             with self.subTest(probe["id"], reason=probe["reason"], answer=probe["answer"]):
                 self.assertEqual(list(probe), KEYS)
-                # What simgpu does not have is no failure.
-                expected = "not_supported" if probe["id"] == "H4" else "answered"
+                # What simgpu does not have is no failure; it has one device.
+                expected = {"H4": "not_supported", "H19": "skipped"}.get(probe["id"], "answered")
                 self.assertEqual(probe["outcome"], expected)
                 # Its tensor maps hide their addresses, so that nobody comes to rely on finding them.
                 self.assertIn(probe["holds"], (False,) if probe["id"] == "H7" else (True, None))
@@ -117,6 +117,19 @@ class Questions(unittest.TestCase):
                 probe = self.only(probe_id, proxy=proxy)
                 self.assertEqual(probe["outcome"], "answered", probe["reason"])
                 self.assertIs(probe["holds"], False, probe["answer"])
+                self.assertIn(says, probe["answer"])
+
+    def test_access_for_another_device_is_asked_where_there_is_one(self) -> None:
+        probe = self.only("H19", environment={"SIMGPU_DEVICES": "2"})
+        self.assertEqual((probe["outcome"], probe["holds"]), ("answered", True), probe["reason"])
+        figures = probe["figures"]
+        self.assertEqual((figures["devices"], figures["mapped"], figures["pool"], figures["wrong_words"]), (2, "open", "open", 0))
+        self.assertGreater(min(figures["set_access_alone_median_us"], figures["set_access_for_both_median_us"]), 0)
+        for refusal, says in (({"SIMGPU_MAPPED_PEERS": "off"}, "mapped memory (CUDA_ERROR_NOT_SUPPORTED)"),
+                              ({"SIMGPU_FAULTS": "cuMemPoolSetAccess:unsupported@1"}, "pools (CUDA_ERROR_NOT_SUPPORTED)")):
+            with self.subTest(refusal):
+                probe = self.only("H19", environment={"SIMGPU_DEVICES": "2", **refusal})
+                self.assertEqual((probe["outcome"], probe["holds"]), ("answered", False), probe["reason"])
                 self.assertIn(says, probe["answer"])
 
     def test_names_of_different_functions_are_given(self) -> None:

@@ -68,6 +68,8 @@ const std::vector<Probe>& all_probes() {
       {"H18", "registration",
        "how fast is host memory pinned, of ordinary and of large memory pages?",
        probe_registration},
+      {"H19", "peers", "can another device be given access to mapped memory and to a pool?",
+       probe_peer_access},
   };
   return kAll;
 }

@@ -95,5 +95,6 @@ void probe_arena_addresses(const ProbeSetting& setting, const ProbeReport& repor
 void probe_demand_latency(const ProbeSetting& setting, const ProbeReport& report);       // H16
 void probe_launch_queue(const ProbeSetting& setting, const ProbeReport& report);         // H17
 void probe_registration(const ProbeSetting& setting, const ProbeReport& report);         // H18
+void probe_peer_access(const ProbeSetting& setting, const ProbeReport& report);          // H19
 
 }  // namespace superpipe::cli

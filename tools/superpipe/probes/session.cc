@@ -26,20 +26,18 @@ constexpr unsigned kThreadsPerBlock = 256;
 
 }  // namespace
 
-Session::Session(const ProbeSetting& setting) : driver_(setting.driver_path) {
+Session::Session(const ProbeSetting& setting, CUdevice device) : driver_(setting.driver_path) {
   driver_.cuInit.must(0);
-  CUdevice device = 0;
-  CUcontext context = nullptr;
-  driver_.cuDeviceGet.must(&device, 0);
-  driver_.cuDevicePrimaryCtxRetain.must(&context, device);
-  driver_.cuCtxSetCurrent.must(context);
+  driver_.cuDeviceGet.must(&device_, device);
+  driver_.cuDevicePrimaryCtxRetain.must(&context_, device_);
+  make_current();
   multiprocessors_ =
       static_cast<unsigned>(std::max(1, attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)));
 }
 
 int Session::attribute(CUdevice_attribute which) const {
   int value = 0;
-  return driver_.cuDeviceGetAttribute(&value, which, 0) == CUDA_SUCCESS ? value : 0;
+  return driver_.cuDeviceGetAttribute(&value, which, device_) == CUDA_SUCCESS ? value : 0;
 }
 
 void Session::need_device_memory(std::size_t bytes) const {

@@ -16,11 +16,14 @@ inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 /// superpipe's unit of mapping.
 inline constexpr std::size_t kGranule = 2 * kMiB;
 
-/// Device 0 with its primary context current. One thread; it ends with the process.
+/// A device with its primary context current. One thread; it ends with the process.
 class Session {
  public:
-  /// Throws CallFailed or NotSupported.
-  explicit Session(const ProbeSetting& setting);
+  /// Of the device of that number. Throws CallFailed or NotSupported.
+  explicit Session(const ProbeSetting& setting, CUdevice device = 0);
+
+  /// Makes its context the current one, where another session's is.
+  void make_current() const { driver_.cuCtxSetCurrent.must(context_); }
 
   [[nodiscard]] const Driver& cu() const { return driver_; }
   [[nodiscard]] int attribute(CUdevice_attribute which) const;  ///< 0 if the driver knows it not
@@ -46,6 +49,8 @@ class Session {
   void launch_with(const char* name, CUstream stream, unsigned long long items, void** arguments);
 
   Driver driver_;
+  CUdevice device_ = 0;
+  CUcontext context_ = nullptr;
   CUmodule module_ = nullptr;
   unsigned multiprocessors_ = 1;
 };
