@@ -41,15 +41,18 @@ Feature write_back(const Report& report) {
 
 Feature copies(const Report& report) {
   return {
-      "copies", "one call a buffer, on a stream of their own each way",
-      std::string("batches of several buffers in one call are not in this version; the driver ") +
+      "copies", "one call a piece, on a stream of their own each way",
+      std::string("batches of several pieces in one call are not in this version; the driver ") +
           (report.driver.batch_copies ? "has" : "does not have") + " cuMemcpyBatchAsync. " +
           told(report, "H1")};
 }
 
 Feature handles(const Report& report) {
-  return {"handle_sizes", "one physical handle a buffer, of its size rounded up to 2 MiB",
-          "costs are per handle. " + told(report, "H2")};
+  return {
+      "handle_sizes",
+      "one physical handle a piece: buffers move in pieces of 2 to 32 MiB, by the budget; whole, "
+      "rounded up to 2 MiB, under policies that move layers",
+      "costs are per handle. " + told(report, "H2")};
 }
 
 Feature unmapping(const Report& report) {
@@ -59,7 +62,7 @@ Feature unmapping(const Report& report) {
 
 Feature windows(const Report& report) {
   return {"windows",
-          "every page is mapped twice: at its buffer's address while that is resident, and for "
+          "every page is mapped twice: at its piece's address while that is resident, and for "
           "copies always",
           told(report, "H8")};
 }
@@ -81,6 +84,11 @@ Feature tensor_maps(const Report& report) {
 
 Feature read_only(const Report& report) {
   return {"read_only_mappings", "not used: every mapping is writable", told(report, "H6")};
+}
+
+Feature other_devices(const Report& report) {
+  return {"other_devices", "buffers are opened to the devices that the program lets in",
+          told(report, "H19")};
 }
 
 Feature host_memory(const Report& report) {
@@ -113,6 +121,7 @@ std::vector<Feature> features_of(const Report& report) {
           lookup(report),
           tensor_maps(report),
           read_only(report),
+          other_devices(report),
           {"allocator", "async: frameworks are told to allocate each tensor by itself",
            report.driver.devices.empty() || report.driver.devices.front().memory_pools
                ? "the device has memory pools"
