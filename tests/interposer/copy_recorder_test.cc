@@ -30,6 +30,22 @@ bool stream_is_captured = false;
 bool refuses_host_functions = false;
 std::vector<std::pair<CUhostFn, void*>> queued;
 
+/// A folder of its own, which goes with the object.
+class Folder {
+ public:
+  Folder() {
+    char name[] = "/tmp/copy-recorder-XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] std::string prefix() const { return path_ / "copies"; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 /// A recorder for the process, which each test empties; the context is unmanaged.
 class CopyRecorderTest : public ::testing::Test {
  protected:
@@ -117,11 +133,8 @@ class CopyRecorderTest : public ::testing::Test {
 
  private:
   static std::string prefix() {
-    static const std::string folder = [] {
-      char name[] = "/tmp/copy-recorder-XXXXXX";
-      return std::string(::mkdtemp(name));
-    }();
-    return folder + "/copies";
+    static const Folder folder;
+    return folder.prefix();
   }
   // The process has one from its first test on.
   static CopyRecorder& recorder() {
@@ -309,8 +322,8 @@ TEST_F(CopyRecorderTest, TheLaunchThatNamedItsAllocationLastIsWrittenDown) {
 }
 
 TEST(CopyRecorderAfterAnExec, LeavesTheFileOfTheProgramBefore) {
-  char name[] = "/tmp/copy-recorder-XXXXXX";
-  const std::string prefix = std::string(::mkdtemp(name)) + "/copies";
+  const Folder folder;
+  const std::string prefix = folder.prefix();
   const std::string path = prefix + "." + std::to_string(::getpid());
   const std::array<std::byte, 8> content{};
   CopyTarget target;
