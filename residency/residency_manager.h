@@ -108,8 +108,8 @@ class ResidencyManager {
   Result<CopyRoute> begin_copy_in_place(Address address, Bytes size, StreamHandle stream,
                                         UseToken& token);
 
-  /// The operation has been submitted to `stream` (or has failed: `submitted` false), or, for a
-  /// synchronous host route, is done. Unpins.
+  /// The operation has been submitted to `stream`; or, `submitted` false, it has failed or, with a
+  /// host route, is done. Unpins.
   void end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept;
 
   /// Makes the buffers that `words` name resident for the rest of their lives: captured in a graph,

@@ -66,12 +66,13 @@ CUresult copy_on_host(StreamHandle stream, Way way, void* to, const void* from, 
   return CUDA_SUCCESS;
 }
 
-/// Ends the use of a copy that was submitted `way`, with `result`, and waits for it if it is to be
-/// awaited. That may take for as long as other threads need: they find the buffer used by a stream,
-/// as behind an asynchronous copy.
+/// Ends the use of a copy that was made `way`, with `result`. What the calling thread has copied is
+/// done, and nothing of it is on the stream. A copy that is to be awaited is waited for then: that
+/// may take for as long as other threads need, and they find the buffer used by a stream, as behind
+/// an asynchronous copy.
 CUresult end_copy(ManagedContext& managed, UseToken& token, StreamHandle stream, CUresult result,
                   Way way) noexcept {
-  managed.residency().end_use(token, stream, result == CUDA_SUCCESS);
+  managed.residency().end_use(token, stream, result == CUDA_SUCCESS && way != Way::kNow);
   if (result != CUDA_SUCCESS || way != Way::kAwaited) return result;
   // A capture of another thread is none of its business.
   const RelaxedCaptureMode mode;

@@ -200,6 +200,31 @@ TEST_F(CopyHooksTest, CopiesAtOnceOnAnIdleStreamThatWaitsForNoOther) {
   EXPECT_EQ(back_, content_);
 }
 
+// What the stream is given later would else hold up the fetch.
+TEST_F(CopyHooksTest, AFetchNeedsNoMarkOfACopyThatWasMadeAtOnce) {
+  const CUdeviceptr out = buffer_out_of_device();
+  driver().cuStreamGetFlags = [](CUstream, unsigned* flags) {
+    *flags = CU_STREAM_NON_BLOCKING;
+    return CUDA_SUCCESS;
+  };
+  // Device memory must not be touched here.
+  driver().cuMemcpyHtoDAsync_v2 = [](CUdeviceptr, const void*, std::size_t, CUstream) {
+    return CUDA_SUCCESS;
+  };
+  EXPECT_EQ(hook::cuMemcpyHtoDAsync_v2(out, content_.data(), content_.size(), kStream),
+            CUDA_SUCCESS);
+  EXPECT_EQ(hook::cuMemcpyDtoHAsync_v2(back_.data(), out, back_.size(), kStream), CUDA_SUCCESS);
+  EXPECT_EQ(back_, content_);
+  const auto fetches = [] {
+    const ResidencyStats stats = ContextRegistry::managed()->residency().stats();
+    return stats.demand_fetches + stats.prefetches;
+  };
+  const std::uint64_t before = fetches();
+  ASSERT_EQ(launch(testing::null_kernel(1), out, out), CUDA_SUCCESS);
+  EXPECT_GT(fetches(), before);
+  EXPECT_EQ(testing::events_recorded_on(kStream), 0U);
+}
+
 TEST_F(CopyHooksTest, RefusesACopyPastTheEndOfABuffer) {
   EXPECT_EQ(hook::cuMemcpyHtoD_v2(buffer_ + kBytes - 8, content_.data(), content_.size()),
             CUDA_ERROR_INVALID_VALUE);
