@@ -516,6 +516,7 @@ RunFigures ManagedContext::figures() const {
   figures.context_bytes = context_bytes_;
   figures.headroom = headroom_;
   figures.launches_without_buffers = launches_without_buffers_.load();
+  figures.tensor_maps = tensor_maps_->encoded();
   figures.link_bytes_per_second = device_memory_.measured_link();
   figures.overhead_ns_p50 = overhead_.quantile(0.5);
   figures.overhead_ns_p99 = overhead_.quantile(0.99);

@@ -25,6 +25,7 @@ std::size_t TensorMaps::Hash::operator()(const Key& key) const noexcept {
 }
 
 bool TensorMaps::remember(const void* map, std::uint64_t address) noexcept try {
+  encoded_.fetch_add(1, std::memory_order_relaxed);
   Key key;
   std::memcpy(key.data(), map, kBytes);
   const std::size_t bit = filter_bit(Hash{}(key));

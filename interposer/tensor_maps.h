@@ -62,6 +62,10 @@ class TensorMaps {
 
   /// How many are known.
   [[nodiscard]] std::size_t size() const noexcept;
+  /// How many were encoded so far, known or not.
+  [[nodiscard]] std::uint64_t encoded() const noexcept {
+    return encoded_.load(std::memory_order_relaxed);
+  }
 
  private:
   using Key = std::array<std::uint64_t, kBytes / sizeof(std::uint64_t)>;
@@ -77,6 +81,7 @@ class TensorMaps {
 
   const ResidencyManager& residency_;
   std::atomic<bool> any_{false};
+  std::atomic<std::uint64_t> encoded_{0};
   /// Has the bit of every map that was ever known: most bytes are told from a map without the lock.
   std::array<std::atomic<std::uint64_t>, kFilterBits / 64> filter_{};
   mutable std::mutex mutex_;

@@ -56,6 +56,13 @@ TEST_F(TensorMapsTest, FindsTheAddressBehindTheBytes) {
   EXPECT_THAT(found(map(3)), IsEmpty());
 }
 
+TEST_F(TensorMapsTest, CountsEachEncoding) {
+  EXPECT_EQ(maps_->encoded(), 0U);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(maps_->remember(map(1).data(), buffer_));
+  EXPECT_EQ(maps_->encoded(), 3U);
+  EXPECT_EQ(maps_->size(), 1U);
+}
+
 TEST_F(TensorMapsTest, TellsMapsApartThatDifferInOneBit) {
   ASSERT_TRUE(maps_->remember(map(1).data(), buffer_));
   for (std::size_t bit = 0; bit < 8 * TensorMaps::kBytes; ++bit) {

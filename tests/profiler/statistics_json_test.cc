@@ -50,6 +50,7 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "unchanged_evictions",
                                           "pinned_buffers",
                                           "left_out_launches",
+                                          "tensor_maps",
                                           "stall_ms",
                                           "passes",
                                           "pass_ms",
@@ -101,6 +102,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.unchanged = 124;
   stats.pinned_buffers = 126;
   stats.left_out_launches = 127;
+  figures.tensor_maps = 128;
   stats.stall_ms = 117;
   stats.pinned_host_bytes = Bytes{118};
   stats.errors = 119;
@@ -137,6 +139,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"unchanged_evictions", 124},
                                    {"pinned_buffers", 126},
                                    {"left_out_launches", 127},
+                                   {"tensor_maps", 128},
                                    {"stall_ms", 117.0},
                                    {"passes", 121},
                                    {"pass_ms", 3600.0},
