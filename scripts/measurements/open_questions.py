@@ -17,6 +17,8 @@ def answered(steps: dict[str, dict]) -> set[str]:
     torch = steps.get("torch", {}).get("cells", {})
     if all(torch.get(name, {}).get("digests") and torch[name].get("stats") for name in FRAMEWORK_CELLS):
         found.add("H11")
+        if "tensor_maps" in torch[FRAMEWORK_CELLS[0]]["stats"]:
+            found.add("H23")
     examples = steps.get("examples", {}).get("cells", {})
     cells = [examples.get(f"layers/{load}/budget{percent}", {}) for load in ("memory", "balanced") for percent in BUDGETS]
     if all(cell.get("pass_ms") and cell.get("times_physical") and not cell.get("problem") for cell in cells):

@@ -19,8 +19,8 @@ sys.path.insert(0, str(SOURCE / "scripts"))
 from measurements.open_questions import listed  # noqa: E402  (found through the path above)
 from measurements.plots import Series, line_plot, ticks  # noqa: E402
 
-PROBES = (*range(11), *range(14, 20))
-ALL = [f"H{number}" for number in range(12)] + ["H12a", "H12b"] + [f"H{number}" for number in range(13, 20)]
+PROBES = (*range(11), *range(14, 23))
+ALL = [f"H{number}" for number in range(12)] + ["H12a", "H12b"] + [f"H{number}" for number in range(13, 24)]
 
 
 def cell(**figures: object) -> dict:
@@ -40,7 +40,7 @@ def a_check() -> dict[str, dict]:
     examples |= {f"layers/{load}/k{k}-{k // 2}": layers_cell(k=k, k_prime=k // 2) for load in loads for k in (2, 4, 8)}
     examples |= {f"layers/{load}/budget{percent}": layers_cell(percent=percent) for load in loads
                  for percent in (10, 25, 50, 75, 90, 100)}
-    torch = {f"{script}/{name}": cell(digests=["a"], pass_ms=5.0, stats={"h2d_bytes": 1 << 20}, percent=name)
+    torch = {f"{script}/{name}": cell(digests=["a"], pass_ms=5.0, stats={"h2d_bytes": 1 << 20, "tensor_maps": 3}, percent=name)
              for script in ("inference", "training") for name in (100, 50, 25)}
     torch |= {f"{script}/without": cell(digests=["a"], pass_ms=4.0) for script in ("inference", "training")}
     probes = [{"id": f"H{number}", "question": "does it?", "outcome": "answered", "answer": "yes | no",
@@ -142,7 +142,7 @@ class MeasurementsToDocs(unittest.TestCase):
         before = (self.docs / "OPEN.md").read_text()
         finished = self.convert(self.write(content))
         self.assertEqual(self.still_open(), ["H2", "H3", "H5", "H6", "H12b", "H13"])
-        self.assertIn("answered now: H0, H1, H4, H7, H8, H9, H10, H11, H12a, H14, H15, H16, H17, H18, H19", finished.stdout)
+        self.assertIn("answered now: H0, H1, H4, H7, H8, H9, H10, H11, H12a, H14, H15, H16, H17, H18, H19, H20, H21, H22, H23", finished.stdout)
         after = (self.docs / "OPEN.md").read_text()
         self.assertEqual([line for line in before.splitlines() if line in after.splitlines()], after.splitlines())
 

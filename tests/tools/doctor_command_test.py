@@ -119,7 +119,7 @@ class Doctor(CommandCase):
     def test_list_names_every_question(self) -> None:
         finished = self.run_superpipe("doctor", "--list")
         self.assertEqual(finished.returncode, 0)
-        self.assertEqual([line.split()[0] for line in finished.stdout.splitlines()], [f"H{i}" for i in (*range(11), *range(14, 20))])
+        self.assertEqual([line.split()[0] for line in finished.stdout.splitlines()], [f"H{i}" for i in (*range(11), *range(14, 23))])
 
     def test_without_a_usable_device_each_question_is_skipped(self) -> None:
         for how in ({"fake": "none"}, {"driver": "/no/such/libcuda.so.1"}):
@@ -130,7 +130,7 @@ class Doctor(CommandCase):
                 probes = json.loads(finished.stdout)["probes"]
                 self.assertEqual({probe["outcome"] for probe in probes}, {"skipped"})
                 self.assertEqual({probe["reason"] for probe in probes}, {"there is no usable device"})
-                self.assertEqual(len(probes), 17)
+                self.assertEqual(len(probes), 20)
 
     def test_a_driver_that_lacks_functions_does_not_support_what_needs_them(self) -> None:
         finished = self.run_superpipe("doctor", "--json", "--probe", "H1", environment={

@@ -39,7 +39,7 @@ class Questions(unittest.TestCase):
         return probe
 
     def test_each_question_gets_its_answer_on_simgpu(self) -> None:
-        wanted = [f"H{i}" for i in (*range(11), *range(14, 20)) if not (SANITIZED and f"H{i}" in IN_PROGRAMS)]
+        wanted = [f"H{i}" for i in (*range(11), *range(14, 23)) if not (SANITIZED and f"H{i}" in IN_PROGRAMS)]
         code, report = self.ask(probes=",".join(wanted))
         self.assertEqual(code, 0)
         self.assertTrue(report["simulated"])
@@ -51,8 +51,9 @@ class Questions(unittest.TestCase):
                 # What simgpu does not have is no failure; it has one device.
                 expected = {"H4": "not_supported", "H19": "skipped"}.get(probe["id"], "answered")
                 self.assertEqual(probe["outcome"], expected)
-                # Its tensor maps hide their addresses, so that nobody comes to rely on finding them.
-                self.assertIn(probe["holds"], (False,) if probe["id"] == "H7" else (True, None))
+                # Its tensor maps hide their addresses, so that nobody comes to rely on finding them. And an event on its
+                # legacy stream waits for all blocking streams, which wait for that.
+                self.assertIn(probe["holds"], (False,) if probe["id"] in ("H7", "H22") else (True, None))
                 if probe["id"] in ("H0", "H3", "H5", "H6", "H8", "H9") and expected == "answered":
                     self.assertIs(probe["holds"], True)
         figures = {probe["id"]: probe["figures"] for probe in report["probes"]}
@@ -75,6 +76,8 @@ class Questions(unittest.TestCase):
         self.assertGreater(min(figures["H16"]["behind_one_us"], figures["H16"]["alone_us"]), 0)
         self.assertGreater(2 * figures["H16"]["behind_one_us"], figures["H16"]["alone_us"])
         self.assertEqual(figures["H17"]["launches_queued"], 1023)
+        self.assertGreater(figures["H20"]["same_size_pairs_per_second"], 0)
+        self.assertLess(figures["H21"]["first_launch_beside_a_kernel_us"], figures["H21"]["kernel_limit_us"])
         self.assertGreater(min(figures["H18"]["ordinary_pin_gbps"], figures["H18"]["large_pin_gbps"]), 0)
         self.assertTrue(figures["H9"]["equals_the_hosts"] and figures["H9"]["sees_one_flipped_bit"])
         if not SANITIZED:
@@ -142,6 +145,19 @@ class Questions(unittest.TestCase):
         self.assertIs(probe["holds"], True, probe["reason"])
         self.assertEqual(probe["figures"]["offset_bytes"], 24)
         self.assertTrue(probe["figures"]["nothing_else_depends_on_the_address"])
+
+    def test_a_first_launch_that_waits_for_other_kernels_is_told(self) -> None:
+        probe = self.only("H21", environment={"SIMGPU_IMPLICIT_SYNC": "on"})
+        self.assertEqual((probe["outcome"], probe["holds"]), ("answered", False), probe["reason"])
+        self.assertGreaterEqual(probe["figures"]["first_launch_beside_a_kernel_us"], 100_000)
+
+    def test_an_event_on_the_legacy_stream_joins_blocking_streams(self) -> None:
+        probe = self.only("H22", environment={"SIMGPU_COMPUTE_ENGINES": "2"})
+        self.assertEqual((probe["outcome"], probe["holds"]), ("answered", False), probe["answer"])
+        figures = probe["figures"]
+        self.assertEqual([figures["blocking_streams_run_side_by_side"], figures["with_an_event_on_one_of_them"],
+                          figures["with_an_event_on_the_legacy_stream"],
+                          figures["non_blocking_streams_with_an_event_on_the_legacy_stream"]], [True, True, False, True])
 
     def test_host_pages_are_measured_where_the_driver_has_them(self) -> None:
         # The proxy's host pages are simgpu's device memory.

@@ -5,8 +5,8 @@
 namespace superpipe::cli {
 
 BusyKernel::BusyKernel(Session& session, const DeviceMemory& memory, unsigned long long words,
-                       unsigned long long limit_ns)
-    : session_(session), stream_(session) {
+                       unsigned long long limit_ns, unsigned flags)
+    : session_(session), stream_(session, flags) {
   // Under unified addressing the device knows such memory by the host's address.
   void* memory_of_flag = nullptr;
   session.cu().cuMemHostAlloc.must(&memory_of_flag, 4096, CU_MEMHOSTALLOC_DEVICEMAP);

@@ -9,9 +9,10 @@ namespace superpipe::cli {
 /// limit: a driver call that waits for running kernels waits no longer than that.
 class BusyKernel {
  public:
-  /// Launches it on a stream of its own, over `words` words of `memory`. Throws CallFailed.
+  /// Launches it on a stream of its own, made with `flags`, over `words` words of `memory`. Throws
+  /// CallFailed.
   BusyKernel(Session& session, const DeviceMemory& memory, unsigned long long words,
-             unsigned long long limit_ns);
+             unsigned long long limit_ns, unsigned flags = CU_STREAM_NON_BLOCKING);
   ~BusyKernel();
   BusyKernel(const BusyKernel&) = delete;
   BusyKernel& operator=(const BusyKernel&) = delete;

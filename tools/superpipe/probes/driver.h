@@ -20,6 +20,7 @@
   X(cuInit) X(cuDriverGetVersion) X(cuGetProcAddress) X(cuDeviceGet) X(cuDeviceGetName) \
   X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuCtxSynchronize) \
   X(cuDeviceGetCount) X(cuDeviceCanAccessPeer) X(cuDeviceGetDefaultMemPool) X(cuMemPoolSetAccess) \
+  X(cuMemPoolSetAttribute) \
   X(cuMemAllocAsync) X(cuMemFreeAsync) \
   X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) \
   X(cuMemHostGetDevicePointer) X(cuMemHostRegister) X(cuMemHostUnregister) \

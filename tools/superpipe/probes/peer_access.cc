@@ -39,8 +39,8 @@ unsigned long long wrong_words(Session& second, CUdeviceptr address, unsigned se
 }
 
 /// Gives `devices` access to a mapped granule again and again. @return what the driver answers.
-CUresult open(const Session& session, CUdeviceptr address,
-              const std::vector<CUmemAccessDesc>& devices, std::vector<double>& seconds) {
+CUresult give_access(const Session& session, CUdeviceptr address,
+                     const std::vector<CUmemAccessDesc>& devices, std::vector<double>& seconds) {
   CUresult answer = CUDA_SUCCESS;
   for (int i = 0; i < 64 && answer == CUDA_SUCCESS; ++i) {
     seconds.push_back(host_seconds([&] {
@@ -73,8 +73,8 @@ void probe_peer_access(const ProbeSetting& setting, const ProbeReport& report) {
   Range range(first, kGranule);
   range.map(pages);
   std::vector<double> alone, both;
-  (void)open(first, range.address(), {access_of(0)}, alone);
-  const CUresult mapped = open(first, range.address(), {access_of(0), access_of(1)}, both);
+  (void)give_access(first, range.address(), {access_of(0)}, alone);
+  const CUresult mapped = give_access(first, range.address(), {access_of(0), access_of(1)}, both);
   report.figure("mapped", mapped == CUDA_SUCCESS ? "open" : cu.name_of(mapped));
   report.figure("set_access_alone_median_us", quantile(alone, 0.5) * 1e6);
   report.figure("set_access_for_both_median_us", quantile(both, 0.5) * 1e6);

@@ -53,7 +53,7 @@ const std::vector<Probe>& all_probes() {
        probe_digest_bandwidth},
       {"H10", "launch", "how much time does superpipe's library add to a launch?",
        probe_launch_overhead},
-      // H11 to H13 are asked by whole programs (scripts/gpu_check.sh).
+      // H11 to H13, and H23, are asked by whole programs (scripts/gpu_check.sh).
       {"H14", "beside launches",
        "do the calls that bring and evict buffers hold up the launches of another thread?",
        probe_launches_beside},
@@ -70,6 +70,15 @@ const std::vector<Probe>& all_probes() {
        probe_registration},
       {"H19", "peers", "can another device be given access to mapped memory and to a pool?",
        probe_peer_access},
+      {"H20", "allocation",
+       "how many stream-ordered allocations does the driver serve in a second?",
+       probe_stream_ordered_allocation},
+      {"H21", "lazy loading",
+       "what does lazy loading add to a kernel's first launch, and does that wait for others?",
+       probe_lazy_loading},
+      {"H22", "legacy",
+       "does an event on the legacy stream make blocking streams wait for each other?",
+       probe_legacy_events},
   };
   return kAll;
 }

@@ -96,5 +96,9 @@ void probe_demand_latency(const ProbeSetting& setting, const ProbeReport& report
 void probe_launch_queue(const ProbeSetting& setting, const ProbeReport& report);         // H17
 void probe_registration(const ProbeSetting& setting, const ProbeReport& report);         // H18
 void probe_peer_access(const ProbeSetting& setting, const ProbeReport& report);          // H19
+void probe_stream_ordered_allocation(const ProbeSetting& setting,
+                                     const ProbeReport& report);                   // H20
+void probe_lazy_loading(const ProbeSetting& setting, const ProbeReport& report);   // H21
+void probe_legacy_events(const ProbeSetting& setting, const ProbeReport& report);  // H22
 
 }  // namespace superpipe::cli

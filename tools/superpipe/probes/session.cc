@@ -158,8 +158,8 @@ CUdeviceptr PinnedMemory::device_address() const {
   return address;
 }
 
-Stream::Stream(Session& session) : session_(session) {
-  session_.cu().cuStreamCreate.must(&stream_, CU_STREAM_NON_BLOCKING);
+Stream::Stream(Session& session, unsigned flags) : session_(session) {
+  session_.cu().cuStreamCreate.must(&stream_, flags);
 }
 Stream::~Stream() { session_.cu().cuStreamDestroy(stream_); }
 

@@ -159,10 +159,10 @@ class PinnedMemory {
   double register_seconds_ = 0;
 };
 
-/// A stream that does not wait for the default stream.
+/// A stream, by default one that does not wait for the default stream.
 class Stream {
  public:
-  explicit Stream(Session& session);
+  explicit Stream(Session& session, unsigned flags = CU_STREAM_NON_BLOCKING);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
