@@ -10,19 +10,17 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "residency/device_memory.h"
 #include "tests/residency/allocation_faults.h"
+#include "tests/residency/fake_memory.h"
+#include "tests/residency/fake_streams.h"
 
 namespace superpipe::testing {
 
@@ -163,30 +161,10 @@ class FakeDevice : public DeviceMemory {
   Status unpin(void* host) override;
 
  private:
-  /// One recording of an event. Whoever waits, waits for the recording that was the last then.
-  struct Recording {
-    bool complete = false;
-  };
-  struct Operation {
-    enum class Kind { kWork, kRecord, kWait, kHostFunction } kind;
-    std::function<void()> work;
-    std::shared_ptr<Recording> recording;
-  };
-  struct Stream {
-    bool own = false;
-    bool capturing = false;
-    std::deque<Operation> queue;
-  };
-  struct Physical {
-    std::vector<std::byte> bytes;
-    int mappings = 0;
-    bool destroyed = false;
-  };
-  struct Mapping {
-    std::size_t size;
-    std::shared_ptr<Physical> pages;
-    int peers;  ///< that may access it: the first so many of peers_
-  };
+  using Stream = FakeStreams::Stream;
+  using Recording = FakeStreams::Recording;
+  using Kind = FakeStreams::Operation::Kind;
+
   struct Fault {
     int nth = 0;
     Status status = Status::kOk;
@@ -207,37 +185,21 @@ class FakeDevice : public DeviceMemory {
   Status record_now(EventHandle event, StreamHandle stream);
   void violate(const std::string& what);
   Stream* stream_of(StreamHandle handle, const char* who);
-  std::shared_ptr<Recording>* event_of(EventHandle handle, const char* who);
-  void enqueue(StreamHandle handle, const char* who, Operation operation);
-  bool advance_one();
-  bool run_head(Stream& stream);
-  void advance_some();
-  bool transfer_bytes(Address address, std::size_t size, std::byte* out, const std::byte* in);
-  bool pinned(const void* host, std::size_t size) const;
+  FakeStreams::RecordingRef* event_of(EventHandle handle, const char* who);
+  void enqueue(StreamHandle handle, const char* who, FakeStreams::Operation operation);
 
   const Options options_;
   mutable std::recursive_mutex mutex_;
-  std::mt19937_64 random_;
-  std::map<StreamHandle, Stream> streams_;
-  std::map<EventHandle, std::shared_ptr<Recording>> events_;
-  std::map<PageHandle, std::shared_ptr<Physical>> pages_;
-  std::map<Address, Mapping> mappings_;
-  std::map<Address, std::size_t> reservations_;
-  std::map<const std::byte*, std::size_t> pinned_;
+  FakeStreams streams_;
+  FakeMemory memory_;
+  std::map<EventHandle, FakeStreams::RecordingRef> events_;
   std::map<Call, Fault> faults_;
   std::map<Call, int> calls_;
   std::vector<std::string> violations_;
   std::uint64_t next_handle_ = 0x1000;
-  Address next_address_ = Address{1} << 44;
-  bool host_functions_released_ = false;
-  std::shared_ptr<Recording> digests_held_;  ///< null: they are not
+  FakeStreams::RecordingRef digests_held_;  ///< null: they are not
   bool digests_lost_ = false;
-  int peers_ = 0;
   std::optional<DigestKey> digest_key_;
-  Bytes device_bytes_;
-  Bytes passthrough_;
-  Bytes others_;
-  Bytes peak_bytes_;
   std::atomic<std::int64_t> clock_us_{0};
 };
 
