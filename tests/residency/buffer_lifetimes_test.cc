@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -347,6 +348,64 @@ TEST_F(TightLifetimesTest, ABufferThatHostMemoryCannotBackIsRefusedWithAWarning)
   EXPECT_EQ(core_.host.reserved(), 2 * kGranule);
   ASSERT_EQ(lifetimes_.free(second, std::nullopt), Status::kOk);
   allocate(1);
+}
+
+/// A budget of four pages, and a launch of two that was begun without a buffer of three.
+class LeftOutLifetimesTest : public BufferLifetimesTest {
+ protected:
+  LeftOutLifetimesTest() : BufferLifetimesTest(options_of(4)) {}
+
+  /// Begins the launch: only words of structs name the buffer of three pages.
+  void begin_without() {
+    token_.set_certain_words(1);
+    const std::array<std::uint64_t, 2> words{kept_, stale_};
+    ASSERT_EQ(uses_.begin_launch(KernelId{7}, words, stream_, token_), Status::kOk);
+    ASSERT_EQ(token_.left_out(), 1U);
+  }
+  void submit() { uses_.end_use(token_, stream_, true); }
+  /// Frees the buffer in an order that says nothing of the launch.
+  Status free_stale() { return lifetimes_.free(stale_, device_.program_stream()); }
+
+  const StreamHandle stream_ = blocked_stream();
+  const Address kept_ = allocate(2);
+  const Address stale_ = allocate(3);
+  UseToken token_;
+};
+
+// The kernel shall fault there, not read what another buffer has.
+TEST_F(LeftOutLifetimesTest, AFreedBufferKeepsItsAddressWhileALaunchRunsThatWasBegunWithoutIt) {
+  begin_without();
+  submit();
+  ASSERT_EQ(free_stale(), Status::kOk);
+  EXPECT_NE(allocate(3), stale_);
+}
+
+TEST_F(LeftOutLifetimesTest, AFreedBufferGivesItsAddressOnWhereTheLaunchHasCompleted) {
+  begin_without();
+  submit();
+  unblock();
+  ASSERT_EQ(free_stale(), Status::kOk);
+  EXPECT_EQ(allocate(3), stale_);
+}
+
+TEST_F(LeftOutLifetimesTest, AFreeWaitsForTheEndOfABeginningLaunchAndForNoMore) {
+  begin_without();
+  in_round(2, [this]() NO_THREAD_SAFETY_ANALYSIS {
+    const Unlocked unlocked(core_.mutex);
+    submit();
+  });
+  EXPECT_EQ(free_stale(), Status::kOk);
+  EXPECT_EQ(rounds_.rounds, 2);
+}
+
+// Nothing tells when the kernel has ended, so the address is nobody's any more.
+TEST_F(LeftOutLifetimesTest, ABufferThatIsLeftOutForGoodCanBeFreedAndKeepsItsAddress) {
+  begin_without();
+  device_.fail(Call::kRecord, 1, Status::kDeviceError);
+  submit();
+  ASSERT_EQ(free_stale(), Status::kOk);
+  unblock();
+  EXPECT_NE(allocate(3), stale_);
 }
 
 /// Buffers read as zero until they are written.

@@ -276,6 +276,23 @@ TEST_F(ContentMoverTest, SoManyDemandsWaitForTheProgramAtATimeAndOthersGoOn) {
   EXPECT_EQ(device_value(written.back()), 7);
 }
 
+// The worker tries each demand in each round: whoever waits for one would wake as often.
+TEST_F(ContentMoverTest, ADemandThatHasToWaitForTheProgramAnnouncesNoChange) {
+  const ManagerLock lock(core_.mutex);
+  std::vector<BufferId> written;
+  for (std::size_t i = 0; i <= TransferEngine::kMostApart; ++i) {
+    written.push_back(make_out(1, 7));
+    note(written.back(), kWrites, blocked_event());
+    EXPECT_EQ(demand(written.back()), i < TransferEngine::kMostApart);
+  }
+  std::uint64_t changes = core_.changes;
+  EXPECT_FALSE(demand(written.back()));
+  EXPECT_EQ(core_.changes, changes);
+  EXPECT_TRUE(prefetch(written.back()));
+  EXPECT_GT(core_.changes, changes) << "it was dropped: a launch may wait for what was wanted";
+  unblock();
+}
+
 TEST_F(ContentMoverTest, ABufferGetsOneZeroedSlabOfItsBacking) {
   const ManagerLock lock(core_.mutex);
   const auto used = core_.host.acquire(kGranule, false);

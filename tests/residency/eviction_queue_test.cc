@@ -231,6 +231,27 @@ TEST_F(EvictionQueueTest, DirtyContentWaitsForWhatTheProgramDoesWithTheHostCopy)
   EXPECT_EQ(evictions_.take_next(), (PieceId{dirty, 0}));
 }
 
+// Others of that size would go on waiting for it.
+TEST_F(EvictionQueueTest, APageDoesNotComeBackSoonWhoseWriteBackHasToWait) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId worked_on = make_clean(1);
+  core_.buffers[worked_on].note_write();
+  core_.buffers[worked_on].host.operations.push_back(
+      {kNoSlot, StreamHandle{}, false, blocked_event(), ++core_.seq});
+  const BufferId mapping = make_dirty(2);
+  core_.buffers[mapping].fresh = true;
+  core_.buffers[mapping].host.is_mapping = true;  // another thread is getting its slab
+  EXPECT_EQ(evictions_.request(std::array{worked_on, mapping}), 3 * kGranule);
+  for (const Bytes size : {kGranule, 2 * kGranule}) EXPECT_TRUE(core_.pool->expects(size));
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  EXPECT_FALSE(core_.pool->expects(kGranule));
+  EXPECT_FALSE(core_.pool->expects(2 * kGranule));
+  core_.buffers[mapping].host.is_mapping = false;
+  unblock();
+  EXPECT_EQ(evictions_.take_next(), (PieceId{worked_on, 0}));
+  EXPECT_EQ(evictions_.take_next(), (PieceId{mapping, 0}));
+}
+
 /// Host memory for two pages, both of them in a slab that was given back and is in use.
 class ShortOfSlabsTest : public EvictionQueueTest {
  protected:
@@ -250,7 +271,11 @@ TEST_F(ShortOfSlabsTest, WaitsForNothingButStaysQueuedUntilASlabCanBeHad) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_dirty(1);
   EXPECT_EQ(request(id), kGranule);
+  ++core_.waiters;
+  const std::uint64_t changes = core_.changes;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  EXPECT_EQ(core_.changes, changes) << "nobody is woken for nothing";
+  --core_.waiters;
   EXPECT_EQ(evictions_.size(), 1U);
   EXPECT_TRUE(core_.ledger.expects_pages());
   EXPECT_EQ(device_.calls(Call::kWait), 0);

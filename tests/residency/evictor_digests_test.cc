@@ -320,6 +320,42 @@ TEST_F(DigestingEvictorTest, ALateWriteBackThatCannotBePreparedMapsThePieceAgain
   core_.buffers[id].host.operations.clear();
 }
 
+// Its write-back would have to come behind that, and others behind it (I7).
+TEST_F(DigestingEvictorTest, APieceThatTurnsOutToBeChangedWhileTheProgramUsesTheSlabIsMappedAgain) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  launch(id, 8);
+  evictor_.evict({id, 0});
+  note_read(id, blocked_event());
+  settle();
+  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_EQ(device_value(id), 8);
+  EXPECT_EQ(core_.counters.errors, 0U);
+  const BufferId other = make_dirty(1, 5);
+  evict(other);
+  EXPECT_EQ(host_value(other), 5) << "nothing is queued before it";
+  EXPECT_EQ(host_value(id), 9);
+  unblock();
+  evict(id);
+  EXPECT_EQ(host_value(id), 8);
+}
+
+// The end of that work could not be marked when it was submitted.
+TEST_F(DigestingEvictorTest, ALateWriteBackComesBehindWhatTheProgramDoesWithTheSlab) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(9);
+  launch(id, 8);
+  evictor_.evict({id, 0});
+  const StreamHandle stream = blocked_stream();
+  core_.buffers[id].host.operations.push_back(
+      {streams_.slot_of(stream), stream, false, nullptr, ++core_.seq});
+  settle();
+  EXPECT_EQ(piece_of(id).place, Place::kOut);
+  EXPECT_EQ(host_value(id), 9) << "the program still reads it";
+  unblock();
+  EXPECT_EQ(host_value(id), 8);
+}
+
 TEST_F(DigestingEvictorTest, TheTimeThatADigestHasGrowsWithItsBytesAndBeginsWithTheOneBefore) {
   const ManagerLock lock(core_.mutex);
   const BufferId first = make_known(1);

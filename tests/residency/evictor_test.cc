@@ -91,6 +91,25 @@ TEST_F(EvictorTest, AnEvictionThatFailsLeavesTheBufferInPlaceUntilTheNextTurn) {
   }
 }
 
+// A copy of the program to other pieces needs it, or the eviction of one.
+TEST_F(EvictorTest, AnEvictionWhoseSlabAnotherThreadIsGettingIsPutOff) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  Buffer& buffer = core_.buffers[id];
+  buffer.host.is_mapping = true;
+  evictor_.evict({id, 0});
+  buffer.host.is_mapping = false;
+  EXPECT_EQ(device_.calls(Call::kPin), 0) << "one of both slabs would be lost";
+  EXPECT_EQ(device_.calls(Call::kUnmap), 0);
+  EXPECT_EQ(buffer.pieces[0].place, Place::kIn);
+  EXPECT_EQ(core_.counters.errors, 0U);
+  EXPECT_FALSE(core_.ledger.expects_pages());
+  EXPECT_TRUE(evictions_.has_victim(buffer, Bytes{})) << "nothing has failed";
+  evictor_.evict({id, 0});
+  device_.drain();
+  EXPECT_EQ(host_value(id), 9);
+}
+
 TEST_F(EvictorTest, APageThatCannotBeMappedAgainKeepsTheOnlyContent) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_dirty(1, 9);

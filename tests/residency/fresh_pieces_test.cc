@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "residency/copy_routes.h"
@@ -25,7 +26,8 @@ class FreshPiecesTest : public PiecesTest {
     options.compares_digests = compares_digests;
     return options;
   }
-  explicit FreshPiecesTest(bool compares_digests = true) : PiecesTest(options(compares_digests)) {}
+  explicit FreshPiecesTest(const ResidencyOptions& options = FreshPiecesTest::options(true))
+      : PiecesTest(options) {}
 
   /// A fresh buffer that is in; the bytes of its pieces are `values`.
   BufferId make_in(const std::array<int, 3>& values) REQUIRES(manager_lock) {
@@ -190,6 +192,54 @@ TEST_F(FreshPiecesTest, AreMappedAgainWhereThereIsNoSlabForThem) {
   EXPECT_EQ(value_back({id, 0}), 7);
 }
 
+// A copy of the program to another piece gets the buffer its slab just when the digest has come.
+TEST_F(FreshPiecesTest, AreNotWrittenBackToASlabBesideTheOneThatAnotherThreadIsGetting) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_in({7, 0, 0});
+  evictor_.evict({id, 0});
+  device_.drain();
+  bool has_settled = false;
+  device_.on_call = [&](Call call) {
+    if (call != Call::kPin || std::exchange(has_settled, true)) return;
+    const ManagerLock other(core_.mutex);
+    EXPECT_TRUE(evictor_.settle_digests());
+  };
+  ASSERT_EQ(mover_.ensure_slab(core_.buffers[id], true), Status::kOk);
+  device_.on_call = nullptr;
+  ASSERT_TRUE(has_settled);
+  EXPECT_THAT(device_values(id), ElementsAre(7, 0, 0)) << "no slab has its only content";
+  EXPECT_EQ(core_.counters.errors, 0U);
+  evict({id, 0});
+  EXPECT_EQ(value_back({id, 0}), 7);
+}
+
+/// There is host memory for one buffer, in a slab of another size that is still in use.
+class ShortOfSlabsFreshPiecesTest : public FreshPiecesTest {
+ protected:
+  static ResidencyOptions short_options() {
+    ResidencyOptions options = FreshPiecesTest::options(true);
+    options.host_limit = kPages;
+    return options;
+  }
+  ShortOfSlabsFreshPiecesTest() : FreshPiecesTest(short_options()) {
+    const auto slab = core_.host.acquire(kGranule, false);
+    EXPECT_TRUE(slab.ok());
+    if (slab.ok()) core_.host.release(*slab, {blocked_event()});
+  }
+};
+
+TEST_F(ShortOfSlabsFreshPiecesTest, AreMappedAgainWithoutAnErrorUntilASlabCanBeHad) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_in({7, 0, 0});
+  evict({id, 0});
+  EXPECT_THAT(device_values(id), ElementsAre(7, 0, 0));
+  EXPECT_EQ(core_.counters.errors, 0U) << "a launch that needs room would fail for it";
+  EXPECT_TRUE(evictions_.has_victim(core_.buffers[id], kPiece)) << "in the same turn";
+  unblock();
+  evict({id, 0});
+  EXPECT_EQ(value_back({id, 0}), 7);
+}
+
 // The copy makes the host copy what the buffer has, but not of the pieces that are in.
 TEST_F(FreshPiecesTest, ThatAreInKeepTheirContentWhenTheProgramCopiesToOthersOnTheHost) {
   BufferId id{};
@@ -237,7 +287,7 @@ TEST_F(FreshPiecesTest, OfABufferWithASlabAreWrittenBack) {
 
 class UndigestedFreshPiecesTest : public FreshPiecesTest {
  protected:
-  UndigestedFreshPiecesTest() : FreshPiecesTest(false) {}
+  UndigestedFreshPiecesTest() : FreshPiecesTest(options(false)) {}
 };
 
 TEST_F(UndigestedFreshPiecesTest, AreWrittenBackWhateverTheyHave) {

@@ -230,6 +230,35 @@ TEST_F(ResidencyManagerTest, ABufferOnTheUsersListForWhichThereIsNoRoomIsRefused
   (void)allocate(1);
 }
 
+// What was freed on the stream that allocates is given out again at once, with work on it.
+TEST_F(ResidencyManagerTest, ABufferThatCannotBePinnedGoesBackInTheOrderOfItsStream) {
+  options_.pins = *PinList::parse("3");
+  options_.piece_size = Bytes{kPage};
+  make(budget_of(3, PolicyKind::kAuto));
+  const Address freed = load(2, 1);
+  const Address other = load(2, 2);
+  ASSERT_EQ(launch({other}), Status::kOk);
+  device_->drain();
+  std::byte byte{};
+  ASSERT_TRUE(device_->read(freed, 1, &byte));
+  device_->submit_blocking_host_function(stream_);
+  ASSERT_EQ(manager_->free_async(freed, stream_), Status::kOk);
+  device_->fail(Call::kMap, 1, Status::kDeviceError, /*repeat=*/true);
+  ASSERT_EQ(manager_->allocate(Bytes{2 * kPage}, stream_).status(), Status::kDeviceError);
+  device_->clear_faults();
+  const StreamHandle next = device_->program_stream();
+  const auto again = manager_->allocate(Bytes{2 * kPage}, next);
+  ASSERT_TRUE(again.ok());
+  ASSERT_EQ(*again, freed);
+  bool has_run = false;
+  device_->submit(next, [&] { has_run = true; });
+  device_->drain();
+  EXPECT_FALSE(has_run) << "work that was submitted before the free uses the buffer still";
+  device_->release_host_functions();
+  device_->drain();
+  EXPECT_TRUE(has_run);
+}
+
 TEST_F(ResidencyManagerTest, EvictsOnlyAfterAllOfAHundredStreamsAreDone) {
   make(budget_of(2));
   const Address shared = load(2, 0);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "tests/residency/core_fixture.h"
@@ -504,6 +505,71 @@ TEST_F(LeftOutTest, WhatGaveWayComesInOnlyWhenTheLaunchHasCompleted) {
   device_.drain();
   EXPECT_EQ(device_value(stale), 4);
   EXPECT_TRUE(core_.buffers[stale].left_out_until.empty());
+}
+
+// It may be named by thousands of launches, of which some are always under way.
+TEST_F(LeftOutTest, TheEndsOfLaunchesAreForgottenAsTheyCome) {
+  const BufferId named = dirty(2, 7);
+  const BufferId stale = out(3, 4);
+  const auto launch = [&] {
+    UseToken token;
+    ASSERT_EQ(begin({named}, {stale}, token), Status::kOk);
+    uses_.end_use(token, stream_, true);
+  };
+  for (int i = 0; i < 3; ++i) launch();
+  device_.drain();
+  device_.submit_blocking_host_function(stream_);
+  launch();
+  launch();
+  EXPECT_EQ(core_.buffers[stale].left_out_until.size(), 2U) << "two launches have not completed";
+}
+
+// A page that is mapped under the kernel could be read before its content has arrived.
+TEST_F(LeftOutTest, WhatGaveWayStaysOutForGoodWhereNothingMarksTheEndOfTheLaunch) {
+  const BufferId named = out(2, 7);
+  const BufferId stale = out(3, 4);
+  UseToken token;
+  ASSERT_EQ(begin({named}, {stale}, token), Status::kOk);
+  device_.submit_blocking_host_function(stream_);
+  device_.fail(Call::kRecord, 1, Status::kDeviceError);
+  uses_.end_use(token, stream_, true);
+  EXPECT_EQ(core_.buffers[stale].left_out, 0U) << "the launch is submitted";
+  {
+    const ManagerLock lock(core_.mutex);
+    core_.want({stale, 0}, Want::kPrefetch);
+    run_rounds();
+    EXPECT_EQ(core_.buffers[stale].pieces[0].want, Want::kNobody);
+  }
+  UseToken next;
+  EXPECT_EQ(begin_launch({stale}, device_.program_stream(), next), Status::kTimedOut);
+  EXPECT_EQ(place_of(stale), Place::kOut);
+  EXPECT_TRUE(told_of_giving_up("for buffers of one operation to get in place"));
+}
+
+// Another launch is begun without it while the device is asked about the last one.
+TEST_F(LeftOutTest, WhatGaveWayDoesNotComeInUnderALaunchThatIsBegunMeanwhile) {
+  const BufferId named = out(2, 7);
+  const BufferId stale = out(3, 4);
+  UseToken token;
+  ASSERT_EQ(begin({named}, {stale}, token), Status::kOk);
+  uses_.end_use(token, stream_, true);
+  device_.drain();
+  UseToken next;
+  bool has_begun = false;
+  device_.on_call = [&](Call call) {
+    if (call != Call::kIsComplete || std::exchange(has_begun, true)) return;
+    EXPECT_EQ(begin({named}, {stale}, next), Status::kOk);
+  };
+  const ManagerLock lock(core_.mutex);
+  EXPECT_FALSE(core_.may_return(stale));
+  device_.on_call = nullptr;
+  ASSERT_TRUE(has_begun);
+  {
+    const Unlocked unlocked(core_.mutex);
+    uses_.end_use(next, stream_, true);
+  }
+  device_.drain();
+  EXPECT_TRUE(core_.may_return(stale));
 }
 
 TEST_F(LeftOutTest, ALaunchThatFailsAfterwardsHoldsNothingOut) {
