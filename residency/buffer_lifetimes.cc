@@ -140,7 +140,7 @@ Status BufferLifetimes::reuse(BufferId id, Bytes size, std::optional<StreamHandl
   if (status == Status::kOk) return status;
   ++core_.counters.errors;
   buffer.is_beginning = false;
-  if (!buffer.is_untracked()) put_away(id);
+  if (!buffer.is_untracked()) core_.put_away(id);
   return status;
 }
 
@@ -290,7 +290,8 @@ Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) n
   // The worker never keeps a buffer long: its calls do not wait on the device.
   const auto deadline = core_.now() + core_.options.wait_limit;
   for (;;) {
-    if (const auto named = find_base(base)) (void)core_.may_return(*named);  // may open the mutex
+    if (const auto named = find_base(base))
+      (void)left_out_.may_return(*named);  // may open the mutex
     const auto id = find_base(base);
     if (!id) return Status::kInvalidValue;
     const Buffer& buffer = core_.buffers[*id];
@@ -352,11 +353,8 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
   core_.refresh_limit();
   core_.ledger.end_life(buffer.footprint, Bytes{buffer.size.load()});
   core_.backing.end_life(buffer);
-  // A launch that was begun without it may still run, and shall fault if it uses the addresses.
-  const bool is_left_out = buffer.is_left_out();
   buffer.live = false;
   buffer.pinned_forever = false;
-  buffer.left_out_until.clear();
   buffer.left_out_by = KernelId{};
   ++buffer.generation;
   buffer.freed = std::move(freed);
@@ -376,26 +374,10 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
     piece.changes = 0;
   }
   // Where a transfer may still run on a page, pages and address stay as they are, so that it finds
-  // them; and where nobody else may have the address.
-  if (!buffer.is_untracked() && !is_left_out) put_away(id);
+  // them; and until no launch may run that shall fault where it uses them.
+  if (!buffer.is_untracked() && !left_out_.hold_back(id)) core_.put_away(id);
   core_.announce_change();
   core_.wake_worker();
-}
-
-// Caches a buffer that nobody has, or forgets it if nothing of it is in place.
-void BufferLifetimes::put_away(BufferId id) noexcept {
-  Buffer& buffer = core_.buffers[id];
-  for (Piece& piece : buffer.pieces) {
-    // Its eviction had not come to its end, or failed half-way.
-    if (piece.page && piece.place == Place::kOut) {
-      core_.pool->put(*std::exchange(piece.page, std::nullopt));
-    }
-  }
-  if (buffer.missing < buffer.pieces.size()) {
-    core_.cache.insert(id, buffer.footprint, buffer.bytes_in_place());
-  } else {
-    core_.forget_buffer(id);
-  }
 }
 
 }  // namespace superpipe

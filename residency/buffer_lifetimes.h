@@ -6,6 +6,7 @@
 
 #include "residency/content_mover.h"
 #include "residency/eviction_queue.h"
+#include "residency/left_out_buffers.h"
 #include "residency/manager_mutex.h"
 #include "residency/page_supply.h"
 #include "residency/residency_core.h"
@@ -19,8 +20,13 @@ namespace superpipe {
 class BufferLifetimes {
  public:
   BufferLifetimes(ResidencyCore& core, StreamMarker& streams, PageSupply& pages,
-                  ContentMover& mover, EvictionQueue& evictions)
-      : core_(core), streams_(streams), pages_(pages), mover_(mover), evictions_(evictions) {}
+                  ContentMover& mover, EvictionQueue& evictions, LeftOutBuffers& left_out)
+      : core_(core),
+        streams_(streams),
+        pages_(pages),
+        mover_(mover),
+        evictions_(evictions),
+        left_out_(left_out) {}
 
   Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream) EXCLUDES(manager_lock);
   Status free(Address base, std::optional<StreamHandle> stream) noexcept EXCLUDES(manager_lock);
@@ -51,13 +57,13 @@ class BufferLifetimes {
   static bool append_ends_on_slab(const Buffer& buffer, const EventRef& freed,
                                   std::vector<EventRef>& after) noexcept REQUIRES(manager_lock);
   void end_life(BufferId id, EventRef freed, Slot slot) noexcept REQUIRES(manager_lock);
-  void put_away(BufferId id) noexcept REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;
   PageSupply& pages_;
   ContentMover& mover_;
   EvictionQueue& evictions_;
+  LeftOutBuffers& left_out_;
 };
 
 }  // namespace superpipe

@@ -97,7 +97,7 @@ void BufferTable::destroy(BufferId id) noexcept {
   buffer.writes = buffer.known_write = 0;
   buffer.pins = buffer.leaving = buffer.left_out = 0;
   buffer.left_out_until.clear();
-  buffer.stays_left_out = false;
+  buffer.stays_left_out = buffer.is_held_back = false;
   buffer.left_out_by = KernelId{};
   buffer.live = buffer.is_beginning = false;
   buffer.fresh = true;

@@ -141,6 +141,8 @@ struct alignas(64) Buffer {
   bool stays GUARDED_BY(manager_lock) = false;
   /// Nothing marks the end of a launch that was begun without it.
   bool stays_left_out GUARDED_BY(manager_lock) = false;
+  /// It was freed while such a launch may run, and is neither cached nor forgotten before it ends.
+  bool is_held_back GUARDED_BY(manager_lock) = false;
   /// Cached: the slot of the stream on which it was freed.
   Slot freed_on GUARDED_BY(manager_lock) = kNoSlot;
   /// Launches between begin and end that named it and were begun without it: until they have

@@ -35,6 +35,7 @@ bool MoverRounds::run() noexcept {
     worked = note_completed_uses() || worked;
   }
   worked = evictor_.settle_digests() || worked;
+  worked = left_out_.settle() || worked;
   if (core_.samples_passthrough() && core_.passthrough.is_due(core_.now())) {
     worked = core_.sample_passthrough() || worked;
   }
@@ -55,8 +56,8 @@ bool MoverRounds::is_pending() const {
                         (core_.trace && core_.trace->is_waiting());
   const bool reclaims =
       core_.ledger.excess() > Bytes{} && (!core_.pool->empty() || core_.cache.bytes() > Bytes{});
-  return !core_.fetches.empty() || !evictions_.empty() || evictor_.is_pending() || pulls_ ||
-         measures || reclaims || must_relieve();
+  return !core_.fetches.empty() || !evictions_.empty() || evictor_.is_pending() ||
+         left_out_.is_pending() || pulls_ || measures || reclaims || must_relieve();
 }
 
 // Brings the meters up to date. Without host memory for that they are brought up to date later, or
@@ -132,7 +133,7 @@ bool MoverRounds::fetch_next() {
       continue;
     }
     if (buffer.is_left_out()) {
-      if (core_.may_return(id.buffer)) continue;  // the mutex was open
+      if (left_out_.may_return(id.buffer)) continue;  // the mutex was open
       if (entry->want == Want::kDemand) {
         ++busy;
       } else if (buffer.generation == entry->piece.generation &&
@@ -204,7 +205,8 @@ MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
   awaits_link_ = target->is_supposed && core_.under_way.has_next();
   if (awaits_link_) return Next::kLater;
   Buffer& buffer = core_.buffers[target->id];
-  if (buffer.is_left_out()) return core_.may_return(target->id) ? Next::kAskAgain : Next::kLater;
+  if (buffer.is_left_out())
+    return left_out_.may_return(target->id) ? Next::kAskAgain : Next::kLater;
   const std::optional<std::uint32_t> piece = missing_piece(buffer);
   if (!piece) return Next::kNothing;  // it is about to leave, and can come back only then
   const WantedPiece wanted{target->id, *piece, buffer.generation};

@@ -7,6 +7,7 @@
 #include "residency/content_mover.h"
 #include "residency/eviction_queue.h"
 #include "residency/evictor.h"
+#include "residency/left_out_buffers.h"
 #include "residency/manager_mutex.h"
 #include "residency/page_supply.h"
 #include "residency/residency_core.h"
@@ -23,13 +24,14 @@ namespace superpipe {
 class MoverRounds : public WorkerRounds {
  public:
   MoverRounds(ResidencyCore& core, PageSupply& pages, ContentMover& mover, Evictor& evictor,
-              UseCompletion& completion, EvictionQueue& evictions)
+              UseCompletion& completion, EvictionQueue& evictions, LeftOutBuffers& left_out)
       : core_(core),
         pages_(pages),
         mover_(mover),
         evictor_(evictor),
         completion_(completion),
-        evictions_(evictions) {}
+        evictions_(evictions),
+        left_out_(left_out) {}
 
   bool run() noexcept override REQUIRES(manager_lock);
   [[nodiscard]] bool is_pending() const override REQUIRES(manager_lock);
@@ -68,6 +70,7 @@ class MoverRounds : public WorkerRounds {
   Evictor& evictor_;
   UseCompletion& completion_;
   EvictionQueue& evictions_;
+  LeftOutBuffers& left_out_;
   /// Whether policy may want a transfer, or would if more launches had come: else the next launch
   /// wakes the worker.
   bool pulls_ GUARDED_BY(manager_lock) = false;

@@ -359,19 +359,19 @@ void ResidencyCore::forget_buffer(BufferId id) noexcept {
   buffers.destroy(id);
 }
 
-bool ResidencyCore::may_return(BufferId id) noexcept {
+void ResidencyCore::put_away(BufferId id) noexcept {
   Buffer& buffer = buffers[id];
-  while (!buffer.left_out_until.empty()) {
-    const EventRef oldest = buffer.left_out_until.front();
-    Result<bool> complete = false;
-    {
-      const Unlocked unlocked(mutex);
-      complete = events.is_complete(oldest);
+  for (Piece& piece : buffer.pieces) {
+    // Its eviction had not come to its end, or failed half-way.
+    if (piece.page && piece.place == Place::kOut) {
+      pool->put(*std::exchange(piece.page, std::nullopt));
     }
-    if (!complete.ok() || !*complete) return false;
-    std::erase(buffer.left_out_until, oldest);
   }
-  return !buffer.is_left_out();
+  if (buffer.missing < buffer.pieces.size()) {
+    cache.insert(id, buffer.footprint, buffer.bytes_in_place());
+  } else {
+    forget_buffer(id);
+  }
 }
 
 void ResidencyCore::warn_gave_up(const char* awaited) noexcept {

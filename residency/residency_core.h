@@ -127,10 +127,6 @@ struct ResidencyCore {
     return has_link_enough() && now() - link_moved < kStuck;
   }
 
-  /// Whether the launches that were begun without a buffer have all completed, so that it may come
-  /// in. Asks the device about the oldest of them, until one has not completed. Opens the mutex.
-  bool may_return(BufferId id) noexcept REQUIRES(manager_lock);
-
   /// Bytes that are free of live buffers, or soon will be.
   [[nodiscard]] Bytes coming() const REQUIRES(manager_lock) {
     return ledger.coming(pool->idle_bytes() + cache.bytes());
@@ -192,6 +188,8 @@ struct ResidencyCore {
 
   /// Gives the address range and the id of a buffer back. REQUIRES: not mapped, no page.
   void forget_buffer(BufferId id) noexcept REQUIRES(manager_lock);
+  /// Caches a buffer that nobody has, or forgets it if nothing of it is in place.
+  void put_away(BufferId id) noexcept REQUIRES(manager_lock);
 
   /// Tells the user that a wait has come to the wait limit (I7); once for each `awaited`, which
   /// says for what. Not where it ended because the manager does.

@@ -13,6 +13,7 @@
 #include "residency/copy_routes.h"
 #include "residency/eviction_queue.h"
 #include "residency/evictor.h"
+#include "residency/left_out_buffers.h"
 #include "residency/mover_rounds.h"
 #include "residency/page_supply.h"
 #include "residency/piece_access.h"
@@ -66,10 +67,11 @@ class ResidencyManager::Impl {
   UseCompletion completion{core, streams};
   EvictionQueue evictions{core, streams, mover, completion};
   Admission admission{core, pages, evictions};
-  UseTracker uses{core, streams, evictions, admission};
+  LeftOutBuffers left_out{core};
+  UseTracker uses{core, streams, evictions, admission, left_out};
   CopyRoutes copies{core, streams, mover, uses};
-  BufferLifetimes lifetimes{core, streams, pages, mover, evictions};
-  MoverRounds rounds{core, pages, mover, evictor, completion, evictions};
+  BufferLifetimes lifetimes{core, streams, pages, mover, evictions, left_out};
+  MoverRounds rounds{core, pages, mover, evictor, completion, evictions, left_out};
   StockRounds stock_rounds{core};
   PieceAccess access{core};
 
@@ -382,6 +384,7 @@ void ResidencyManager::Impl::forget_everything() {
   core.fetches.clear();
   evictions.clear();
   evictor.clear();
+  left_out.clear();
   core.under_way.clear();
   core.stalls.clear();
   core.passes.clear();

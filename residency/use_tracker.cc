@@ -347,7 +347,7 @@ Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& dec
     token.left_out_ = static_cast<std::uint32_t>(left_out.size());
     if (!left_out.empty()) say_left_out(buffers, kept, use);
   } else {
-    for (const BufferId id : left_out) --core_.buffers[id].left_out;
+    for (const BufferId id : left_out) left_out_.end(id, false, nullptr);
   }
   return status;
 }
@@ -382,13 +382,12 @@ std::size_t UseTracker::leave_out(std::span<BufferId> buffers, std::size_t certa
   if (kept == buffers.size()) kept = certain;
   for (const BufferId id : buffers.subspan(kept)) {
     --core_.buffers[id].pins;
-    ++core_.buffers[id].left_out;
+    left_out_.begin(id);
   }
   return kept;
 }
 
-// Waits until nothing of `buffers` is on its way in, and makes room for noting when it may be
-// again. @return kTimedOut.
+// Waits until nothing of `buffers` is on its way in. @return kTimedOut.
 Status UseTracker::stay_out(std::span<const BufferId> buffers, const Use& use) {
   const auto deadline = core_.now() + core_.options.wait_limit;
   const auto is_moving = [this](BufferId id)
@@ -396,12 +395,7 @@ Status UseTracker::stay_out(std::span<const BufferId> buffers, const Use& use) {
   while (std::ranges::any_of(buffers, is_moving)) {
     if (!core_.wait_change(deadline)) return Status::kTimedOut;
   }
-  for (const BufferId id : buffers) {
-    Buffer& buffer = core_.buffers[id];
-    (void)core_.may_return(id);  // so that those which have completed are forgotten
-    buffer.left_out_until.reserve(buffer.left_out_until.size() + buffer.left_out);
-    buffer.left_out_by = use.kernel;
-  }
+  left_out_.prepare_end(buffers, use.kernel);
   return Status::kOk;
 }
 
@@ -429,19 +423,8 @@ void UseTracker::say_left_out(std::span<const BufferId> buffers, std::size_t kep
   // It goes unsaid.
 }
 
-// From now on the end of the launch says when what was left out of it may come in. If nothing marks
-// that end, it never may.
 void UseTracker::end_absence(const UseToken& token, bool submitted, const EventRef& end) noexcept {
-  for (const BufferId id : ids(token).last(token.left_out_)) {
-    Buffer& buffer = core_.buffers[id];
-    --buffer.left_out;
-    if (!submitted) continue;
-    if (end == nullptr) {
-      buffer.stays_left_out = true;
-    } else {
-      buffer.left_out_until.push_back(end);
-    }
-  }
+  for (const BufferId id : ids(token).last(token.left_out_)) left_out_.end(id, submitted, end);
 }
 
 // Makes the stream wait for the arrival of `buffers`, or waits here where no stream may be touched.

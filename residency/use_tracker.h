@@ -9,6 +9,7 @@
 #include "policy/policy_engine.h"
 #include "residency/admission.h"
 #include "residency/eviction_queue.h"
+#include "residency/left_out_buffers.h"
 #include "residency/manager_mutex.h"
 #include "residency/residency_core.h"
 #include "residency/result.h"
@@ -27,8 +28,12 @@ namespace superpipe {
 class UseTracker {
  public:
   UseTracker(ResidencyCore& core, StreamMarker& streams, EvictionQueue& evictions,
-             Admission& admission)
-      : core_(core), streams_(streams), evictions_(evictions), admission_(admission) {}
+             Admission& admission, LeftOutBuffers& left_out)
+      : core_(core),
+        streams_(streams),
+        evictions_(evictions),
+        admission_(admission),
+        left_out_(left_out) {}
 
   Status begin_launch(KernelId kernel, std::span<const std::uint64_t> words, StreamHandle stream,
                       UseToken& token) EXCLUDES(manager_lock);
@@ -116,6 +121,7 @@ class UseTracker {
   StreamMarker& streams_;
   EvictionQueue& evictions_;
   Admission& admission_;
+  LeftOutBuffers& left_out_;
   std::atomic<std::uint64_t> launches_{0};
   std::uint64_t mark_ GUARDED_BY(manager_lock) = 0;  ///< of the last collection
 };

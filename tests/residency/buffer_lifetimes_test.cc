@@ -44,7 +44,7 @@ class BufferLifetimesTest : public UsingCoreTest {
     EXPECT_EQ(core_.host.reserved(), Bytes{});
   }
 
-  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_};
+  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_, left_out_};
 };
 
 TEST_F(BufferLifetimesTest, ABufferBeginsOnTheDevice) {
@@ -350,10 +350,17 @@ TEST_F(TightLifetimesTest, ABufferThatHostMemoryCannotBackIsRefusedWithAWarning)
   allocate(1);
 }
 
-/// A budget of four pages, and a launch of two that was begun without a buffer of three.
+/// A budget of four pages, and a launch of two that was begun without a buffer of three, of which
+/// two are in place.
 class LeftOutLifetimesTest : public BufferLifetimesTest {
  protected:
-  LeftOutLifetimesTest() : BufferLifetimesTest(options_of(4)) {}
+  LeftOutLifetimesTest() : BufferLifetimesTest(in_pieces()) {}
+  static ResidencyOptions in_pieces() {
+    ResidencyOptions options = options_of(4);
+    options.policy.kind = PolicyKind::kAuto;
+    options.piece_size = kGranule;
+    return options;
+  }
 
   /// Begins the launch: only words of structs name the buffer of three pages.
   void begin_without() {
@@ -361,14 +368,21 @@ class LeftOutLifetimesTest : public BufferLifetimesTest {
     const std::array<std::uint64_t, 2> words{kept_, stale_};
     ASSERT_EQ(uses_.begin_launch(KernelId{7}, words, stream_, token_), Status::kOk);
     ASSERT_EQ(token_.left_out(), 1U);
+    ASSERT_EQ(core_.buffers[id_of(stale_)].missing, 1U);
   }
   void submit() { uses_.end_use(token_, stream_, true); }
   /// Frees the buffer in an order that says nothing of the launch.
   Status free_stale() { return lifetimes_.free(stale_, device_.program_stream()); }
+  /// Runs rounds. @return whether there may be work later.
+  bool work() EXCLUDES(manager_lock) {
+    const ManagerLock lock(core_.mutex);
+    run_rounds();
+    return mover_rounds_.is_pending();
+  }
 
   const StreamHandle stream_ = blocked_stream();
-  const Address kept_ = allocate(2);
   const Address stale_ = allocate(3);
+  const Address kept_ = allocate(2);
   UseToken token_;
 };
 
@@ -377,7 +391,23 @@ TEST_F(LeftOutLifetimesTest, AFreedBufferKeepsItsAddressWhileALaunchRunsThatWasB
   begin_without();
   submit();
   ASSERT_EQ(free_stale(), Status::kOk);
+  const Address other = allocate(3);
+  EXPECT_NE(other, stale_);
+  ASSERT_EQ(lifetimes_.free(other, std::nullopt), Status::kOk);
+  EXPECT_TRUE(work());
   EXPECT_NE(allocate(3), stale_);
+}
+
+TEST_F(LeftOutLifetimesTest, AFreedBufferGivesAddressAndPagesOnWhenTheLaunchHasCompleted) {
+  begin_without();
+  submit();
+  ASSERT_EQ(free_stale(), Status::kOk);
+  EXPECT_TRUE(work());
+  EXPECT_EQ(core_.cache.bytes(), Bytes{}) << "nobody may have its pages";
+  unblock();
+  EXPECT_FALSE(work());
+  EXPECT_EQ(core_.cache.bytes(), 2 * kGranule);
+  EXPECT_EQ(allocate(3), stale_);
 }
 
 TEST_F(LeftOutLifetimesTest, AFreedBufferGivesItsAddressOnWhereTheLaunchHasCompleted) {
@@ -390,12 +420,13 @@ TEST_F(LeftOutLifetimesTest, AFreedBufferGivesItsAddressOnWhereTheLaunchHasCompl
 
 TEST_F(LeftOutLifetimesTest, AFreeWaitsForTheEndOfABeginningLaunchAndForNoMore) {
   begin_without();
-  in_round(2, [this]() NO_THREAD_SAFETY_ANALYSIS {
+  const int before = rounds_.rounds;
+  in_round(before + 2, [this]() NO_THREAD_SAFETY_ANALYSIS {
     const Unlocked unlocked(core_.mutex);
     submit();
   });
   EXPECT_EQ(free_stale(), Status::kOk);
-  EXPECT_EQ(rounds_.rounds, 2);
+  EXPECT_EQ(rounds_.rounds, before + 2);
 }
 
 // Nothing tells when the kernel has ended, so the address is nobody's any more.

@@ -17,6 +17,7 @@
 #include "residency/content_mover.h"
 #include "residency/eviction_queue.h"
 #include "residency/evictor.h"
+#include "residency/left_out_buffers.h"
 #include "residency/mover_rounds.h"
 #include "residency/page_supply.h"
 #include "residency/residency_core.h"
@@ -295,7 +296,8 @@ class MovingCoreTest : public CoreTest {
   ContentMover mover_{core_, streams_, pages_};
   EvictionQueue evictions_{core_, streams_, mover_, completion_};
   Evictor evictor_{core_, streams_, mover_};
-  MoverRounds mover_rounds_{core_, pages_, mover_, evictor_, completion_, evictions_};
+  LeftOutBuffers left_out_{core_};
+  MoverRounds mover_rounds_{core_, pages_, mover_, evictor_, completion_, evictions_, left_out_};
 };
 
 /// A core with all that an operation of the program needs. The part under test takes the mutex
@@ -325,7 +327,7 @@ class UsingCoreTest : public MovingCoreTest {
     return core_.counters;
   }
   Admission admission_{core_, pages_, evictions_};
-  UseTracker uses_{core_, streams_, evictions_, admission_};
+  UseTracker uses_{core_, streams_, evictions_, admission_, left_out_};
 };
 
 }  // namespace superpipe::testing

@@ -50,7 +50,7 @@ class PiecesLifetimesTest : public PiecesTest {
     }
   }
 
-  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_};
+  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_, left_out_};
 };
 
 TEST_F(PiecesLifetimesTest, ANewBufferBeginsWithAllItsPiecesInPlace) {

@@ -59,6 +59,21 @@ class PullTest : public MovingCoreTest {
     launch(pass[1]);
   }
 
+  /// A launch is begun without the buffer.
+  void begin_without(BufferId id) REQUIRES(manager_lock) {
+    left_out_.begin(id);
+    left_out_.prepare_end(std::array{id}, KernelId{7});
+  }
+  /// Whether rounds have nothing to do soon, while work of the program that is blocked goes on.
+  bool comes_to_rest() REQUIRES(manager_lock) {
+    constexpr int kMostRounds = 100;
+    for (int rounds = 0; rounds < kMostRounds; ++rounds) {
+      device_.drain();
+      if (!mover_rounds_.run() && !mover_rounds_.run()) return true;
+    }
+    return false;
+  }
+
   /// Lets all work end, and runs rounds until nothing is left to do even with what has completed.
   void settle() REQUIRES(manager_lock) {
     for (int i = 0; i < 4; ++i) run_rounds();
@@ -86,16 +101,12 @@ TEST_F(PullTest, BringsWhatIsUsedNextForWhatIsUsedLast) {
 TEST_F(PullTest, BringsWhatALaunchWasBegunWithoutWhenThatHasCompletedAndRestsUntilThen) {
   const ManagerLock lock(core_.mutex);
   const auto pass = make_four();
-  core_.buffers[pass[3]].left_out = 1;
+  begin_without(pass[3]);
   begin_fourth_pass(pass);
-  int rounds = 0;
-  for (; rounds < 100 && mover_rounds_.run(); ++rounds) device_.drain();
-  EXPECT_LT(rounds, 100);
+  EXPECT_TRUE(comes_to_rest());
   EXPECT_EQ(place_of(pass[3]), Place::kOut);
-  core_.buffers[pass[3]].left_out = 0;
-  core_.buffers[pass[3]].left_out_until.push_back(blocked_event());
-  for (rounds = 0; rounds < 100 && mover_rounds_.run(); ++rounds) device_.drain();
-  EXPECT_LT(rounds, 100);
+  left_out_.end(pass[3], true, blocked_event());
+  EXPECT_TRUE(comes_to_rest());
   EXPECT_EQ(place_of(pass[3]), Place::kOut);
   unblock();
   settle();

@@ -507,23 +507,6 @@ TEST_F(LeftOutTest, WhatGaveWayComesInOnlyWhenTheLaunchHasCompleted) {
   EXPECT_TRUE(core_.buffers[stale].left_out_until.empty());
 }
 
-// It may be named by thousands of launches, of which some are always under way.
-TEST_F(LeftOutTest, TheEndsOfLaunchesAreForgottenAsTheyCome) {
-  const BufferId named = dirty(2, 7);
-  const BufferId stale = out(3, 4);
-  const auto launch = [&] {
-    UseToken token;
-    ASSERT_EQ(begin({named}, {stale}, token), Status::kOk);
-    uses_.end_use(token, stream_, true);
-  };
-  for (int i = 0; i < 3; ++i) launch();
-  device_.drain();
-  device_.submit_blocking_host_function(stream_);
-  launch();
-  launch();
-  EXPECT_EQ(core_.buffers[stale].left_out_until.size(), 2U) << "two launches have not completed";
-}
-
 // A page that is mapped under the kernel could be read before its content has arrived.
 TEST_F(LeftOutTest, WhatGaveWayStaysOutForGoodWhereNothingMarksTheEndOfTheLaunch) {
   const BufferId named = out(2, 7);
@@ -561,7 +544,7 @@ TEST_F(LeftOutTest, WhatGaveWayDoesNotComeInUnderALaunchThatIsBegunMeanwhile) {
     EXPECT_EQ(begin({named}, {stale}, next), Status::kOk);
   };
   const ManagerLock lock(core_.mutex);
-  EXPECT_FALSE(core_.may_return(stale));
+  EXPECT_FALSE(left_out_.may_return(stale));
   device_.on_call = nullptr;
   ASSERT_TRUE(has_begun);
   {
@@ -569,7 +552,7 @@ TEST_F(LeftOutTest, WhatGaveWayDoesNotComeInUnderALaunchThatIsBegunMeanwhile) {
     uses_.end_use(next, stream_, true);
   }
   device_.drain();
-  EXPECT_TRUE(core_.may_return(stale));
+  EXPECT_TRUE(left_out_.may_return(stale));
 }
 
 TEST_F(LeftOutTest, ALaunchThatFailsAfterwardsHoldsNothingOut) {
