@@ -6,7 +6,10 @@
 
 namespace superpipe {
 
-void LeftOutBuffers::begin(BufferId id) noexcept { ++core_.buffers[id].left_out; }
+void LeftOutBuffers::begin(BufferId id) noexcept {
+  ++core_.buffers[id].left_out;
+  core_.tell_whereabouts(id);
+}
 
 void LeftOutBuffers::prepare_end(std::span<const BufferId> ids, KernelId kernel) {
   for (const BufferId id : ids) {
@@ -24,6 +27,7 @@ void LeftOutBuffers::end(BufferId id, bool submitted, const EventRef& end) noexc
   --buffer.left_out;
   if (submitted && end != nullptr) buffer.left_out_until.push_back(end);
   if (submitted && end == nullptr) buffer.stays_left_out = true;
+  core_.tell_whereabouts(id);
 }
 
 bool LeftOutBuffers::may_return(BufferId id) noexcept {
@@ -38,7 +42,9 @@ bool LeftOutBuffers::may_return(BufferId id) noexcept {
     if (!complete.ok() || !*complete) return false;
     std::erase(buffer.left_out_until, oldest);
   }
-  return !buffer.is_left_out();
+  if (buffer.is_left_out()) return false;
+  core_.tell_whereabouts(id);
+  return true;
 }
 
 bool LeftOutBuffers::hold_back(BufferId id) noexcept {

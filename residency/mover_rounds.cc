@@ -205,8 +205,6 @@ MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
   awaits_link_ = target->is_supposed && core_.under_way.has_next();
   if (awaits_link_) return Next::kLater;
   Buffer& buffer = core_.buffers[target->id];
-  if (buffer.is_left_out())
-    return left_out_.may_return(target->id) ? Next::kAskAgain : Next::kLater;
   const std::optional<std::uint32_t> piece = missing_piece(buffer);
   if (!piece) return Next::kNothing;  // it is about to leave, and can come back only then
   const WantedPiece wanted{target->id, *piece, buffer.generation};

@@ -336,8 +336,9 @@ void ResidencyCore::tell_whereabouts(PieceId id) noexcept {
   const Buffer& buffer = buffers[id.buffer];
   Piece& piece = buffers[id.buffer].pieces[id.index];
   const bool stays = piece.place == Place::kIn && piece.evict_ticket == 0;
-  const bool comes = piece.place == Place::kFetching ||
-                     (piece.place == Place::kOut && piece.want != Want::kNobody);
+  const bool comes =
+      piece.place == Place::kFetching ||
+      (piece.place == Place::kOut && (piece.want != Want::kNobody || buffer.is_left_out()));
   const bool is_in = buffer.live && (stays || comes);
   if (is_in == piece.told_in) return;
   piece.told_in = is_in;

@@ -165,8 +165,10 @@ struct ResidencyCore {
   void drop_digest(PieceId id) noexcept REQUIRES(manager_lock);
 
   /// Tells a policy that is asked for each transfer whether the piece is on the device or on its
-  /// way there, if that has changed. To be called after each change of what it depends on: `live`,
-  /// `place`, `want`, `evict_ticket`. Amortised O(log buffers).
+  /// way there, if that has changed. What launches were begun without counts as on its way: it
+  /// cannot be brought before they have completed, and what is used next can. To be called after
+  /// each change of what it depends on: `live`, `place`, `want`, `evict_ticket`, is_left_out().
+  /// Amortised O(log buffers).
   void tell_whereabouts(PieceId id) noexcept REQUIRES(manager_lock);
   /// The same for all pieces of a buffer.
   void tell_whereabouts(BufferId id) noexcept REQUIRES(manager_lock);

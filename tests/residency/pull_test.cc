@@ -113,6 +113,21 @@ TEST_F(PullTest, BringsWhatALaunchWasBegunWithoutWhenThatHasCompletedAndRestsUnt
   EXPECT_EQ(place_of(pass[3]), Place::kIn);
 }
 
+// Launches of its kernel may be under way all the time.
+TEST_F(PullTest, BringsWhatIsUsedAfterABufferThatALaunchWasBegunWithout) {
+  const ManagerLock lock(core_.mutex);
+  auto pass = make_four();
+  pass.push_back(make_out(1, 5));
+  begin_without(pass[3]);
+  begin_fourth_pass(pass);
+  EXPECT_TRUE(comes_to_rest());
+  EXPECT_EQ(place_of(pass[3]), Place::kOut);
+  EXPECT_EQ(place_of(pass[4]), Place::kIn);
+  left_out_.end(pass[3], false, nullptr);
+  settle();
+  EXPECT_EQ(place_of(pass[3]), Place::kIn) << "policy hears of it when the launch comes to nothing";
+}
+
 TEST_F(PullTest, BringsNothingWhenItCannotForesee) {
   const ManagerLock lock(core_.mutex);
   const auto buffers = make_four();
