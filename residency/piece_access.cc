@@ -5,13 +5,12 @@ namespace superpipe {
 Status PieceAccess::renew() {
   if (core_.abandoned) return Status::kOk;
   const ManagerLock lock(core_.mutex);
-  const auto deadline = core_.now() + core_.options.wait_limit;
   // Cached buffers, too: they come back as they are. Buffers and pieces that come to be meanwhile
   // are mapped for all devices from the start.
   for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
     const BufferId id{i};
     for (std::uint32_t index = 0; index < core_.buffers[id].pieces.size(); ++index) {
-      const Status status = renew({id, index}, deadline);
+      const Status status = renew({id, index});
       if (status != Status::kOk) return status;
     }
   }
@@ -20,8 +19,10 @@ Status PieceAccess::renew() {
 
 // A piece that moves at this moment may have been mapped for the devices of before, which shows
 // when it is in place.
-Status PieceAccess::renew(PieceId id, ResidencyCore::Clock::time_point deadline) {
+Status PieceAccess::renew(PieceId id) {
   constexpr int kAttempts = 3;
+  // Of thousands of pieces, the calls alone may take longer than the wait for any one of them may.
+  const auto deadline = core_.now() + core_.options.wait_limit;
   const Buffer& buffer = core_.buffers[id.buffer];
   for (int attempt = 1;; ++attempt) {
     while (id.index < buffer.pieces.size() && buffer.pieces[id.index].is_moving()) {

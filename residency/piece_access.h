@@ -18,7 +18,7 @@ class PieceAccess {
   Status renew() EXCLUDES(manager_lock);
 
  private:
-  Status renew(PieceId id, ResidencyCore::Clock::time_point deadline) REQUIRES(manager_lock);
+  Status renew(PieceId id) REQUIRES(manager_lock);
 
   ResidencyCore& core_;
 };

@@ -3,6 +3,7 @@
 
 #include <future>
 
+#include "tests/residency/core_fixture.h"
 #include "tests/residency/manager_fixture.h"
 
 namespace superpipe::testing {
@@ -85,6 +86,43 @@ TEST_F(PieceAccessTest, SaysWhenTheDeviceDoesNotGiveAccess) {
   device_->add_peer();
   device_->fail(Call::kRenewAccess, 1, Status::kDeviceError, /*repeat=*/true);
   EXPECT_EQ(manager_->renew_access(), Status::kDeviceError);
+}
+
+/// Pieces of buffers in states that the test makes.
+class SlowPieceAccessTest : public UsingCoreTest {
+ protected:
+  PieceAccess access_{core_};
+};
+
+// As where thousands of them are opened to a device.
+TEST_F(SlowPieceAccessTest, APieceIsWaitedForHoweverLongThoseBeforeItTook) {
+  const BufferId first = clean(1);
+  const BufferId moving = clean(1);
+  {
+    const ManagerLock lock(core_.mutex);
+    core_.buffers[moving].set_place(0, Place::kFetching);
+  }
+  device_.add_peer();
+  device_.on_call = [this](Call call) {
+    if (call == Call::kRenewAccess) pass(2 * core_.options.wait_limit);
+  };
+  in_round(3, [&]() NO_THREAD_SAFETY_ANALYSIS { core_.buffers[moving].set_place(0, Place::kIn); });
+  EXPECT_EQ(access_.renew(), Status::kOk);
+  device_.on_call = nullptr;
+  for (const BufferId id : {first, moving}) {
+    EXPECT_EQ(device_.peers_without_access(core_.buffers[id].base, kGranule.count()), 0);
+  }
+}
+
+TEST_F(SlowPieceAccessTest, APieceThatGoesOnMovingIsWaitedForNoLongerThanTheWaitLimit) {
+  const BufferId moving = clean(1);
+  {
+    const ManagerLock lock(core_.mutex);
+    core_.buffers[moving].set_place(0, Place::kFetching);
+  }
+  EXPECT_EQ(access_.renew(), Status::kTimedOut);
+  const ManagerLock lock(core_.mutex);
+  core_.buffers[moving].set_place(0, Place::kIn);
 }
 
 }  // namespace
