@@ -68,7 +68,8 @@ ManagedContext* ContextRegistry::start() noexcept {
     // context of a green context is the primary one in disguise, and ends without its memory.
     if (is_closing_ || references_.is_green(context)) return nullptr;
     const Configuration& configuration = process_configuration();
-    ManagedContext::Created created = ManagedContext::create(context, device, configuration);
+    ManagedContext::Created created =
+        ManagedContext::create(context, device, configuration, buffers_so_far_);
     if (created.context == nullptr) {
       if (!created.problem.empty()) give_up(created.problem, configuration.strict);
       return nullptr;
@@ -131,6 +132,7 @@ void ContextRegistry::close_managed() noexcept {
   context->close();
   const std::lock_guard lock(mutex_);
   is_closing_ = false;
+  buffers_so_far_ = context->residency().buffers_so_far();
   try {
     closed_.push_back(context);
   } catch (...) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -89,6 +90,7 @@ class ContextRegistry {
   std::atomic<bool> refuses_{false};
   mutable std::mutex mutex_;             ///< guards what follows, and changes of managed_
   bool is_closing_ = false;              ///< a managed context gives its memory back
+  std::uint64_t buffers_so_far_ = 0;     ///< that closed contexts had
   bool has_given_up_ = false;            ///< no context can be managed
   std::vector<ManagedContext*> closed_;  ///< never destroyed; see ManagedContext
   std::optional<RunFigures> finished_;   ///< of the closed ones

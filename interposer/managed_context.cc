@@ -85,13 +85,15 @@ ManagedContext::ManagedContext(const DeviceFacts& facts, const Configuration& co
       device_total_(facts.total),
       context_bytes_(facts.context_bytes),
       budget_(facts.budget),
+      buffers_before_(facts.buffers_before),
       headroom_(headroom_of(configuration, facts.total, facts.budget)),
       device_memory_(facts.context, facts.device),
       layouts_(configuration.known_kernel_words ? KernelLayoutCache::StructWords::kKnown
                                                 : KernelLayoutCache::StructWords::kAll) {}
 
 ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice device,
-                                               const Configuration& configuration) {
+                                               const Configuration& configuration,
+                                               std::uint64_t buffers_before) {
   std::size_t free = 0;
   std::size_t total = 0;
   if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return {};
@@ -118,7 +120,7 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
                            variable_of(SettingId::kHeadroom)};
     }
   }
-  const DeviceFacts facts{context, device, Bytes{total}, context_bytes, budget};
+  const DeviceFacts facts{context, device, Bytes{total}, context_bytes, budget, buffers_before};
   std::unique_ptr<ManagedContext> managed(new ManagedContext(facts, configuration));
   managed->start_trace();
   managed->join_host_ledger();
@@ -263,6 +265,7 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.wait_limit = configuration_.wait_limit;
   options.zero_fill = configuration_.zero_fill;
   options.pins = configuration_.pins;
+  options.buffers_before = buffers_before_;
   options.overflow_allowed = configuration_.overflow_allowed;
   options.compares_digests = configuration_.compares_digests;
   options.record_timeline = !configuration_.timeline_file.empty();

@@ -50,9 +50,11 @@ class ManagedContext {
 
   /// Checks that the driver and the device of `context` offer what is needed, and reserves the
   /// arena. `context` must be current and have no managed buffers yet. Takes milliseconds.
-  /// `configuration` must outlive the result.
+  /// `configuration` must outlive the result. `buffers_before`: how many buffers the process had in
+  /// earlier managed contexts.
   [[nodiscard]] static Created create(CUcontext context, CUdevice device,
-                                      const Configuration& configuration);
+                                      const Configuration& configuration,
+                                      std::uint64_t buffers_before = 0);
 
   ~ManagedContext() = default;
   ManagedContext(const ManagedContext&) = delete;
@@ -182,6 +184,7 @@ class ManagedContext {
     Bytes total;
     Bytes context_bytes;
     Bytes budget;  ///< 0: none
+    std::uint64_t buffers_before;
   };
   ManagedContext(const DeviceFacts& facts, const Configuration& configuration);
 
@@ -202,6 +205,7 @@ class ManagedContext {
   const Bytes device_total_;
   const Bytes context_bytes_;
   const Bytes budget_;
+  const std::uint64_t buffers_before_;
   const Bytes headroom_;
   std::atomic<bool> is_closed_{false};
   DriverDeviceMemory device_memory_;

@@ -14,7 +14,8 @@ namespace superpipe {
 
 /// A list of buffers, by their numbers or by their sizes.
 ///
-/// A process counts its buffers from 1, in the order in which they are allocated. A size is what
+/// A process counts its buffers from 1, in the order in which they are allocated: those of all its
+/// contexts together, and no allocation that failed or that was left to the driver. A size is what
 /// the program asks for, and names all buffers of that size.
 class PinList {
  public:

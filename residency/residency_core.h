@@ -259,8 +259,8 @@ struct ResidencyCore {
   TurnQueue turn GUARDED_BY(manager_lock);
   /// Grows with each turn, and whenever buffers that could not go are to be asked again.
   std::uint64_t turns GUARDED_BY(manager_lock) = 1;
-  std::uint64_t seq GUARDED_BY(manager_lock) = 0;          ///< of the last submitted use
-  std::uint64_t allocations GUARDED_BY(manager_lock) = 0;  ///< of buffers, so far
+  std::uint64_t seq GUARDED_BY(manager_lock) = 0;      ///< of the last submitted use
+  std::uint64_t allocations GUARDED_BY(manager_lock);  ///< of buffers, so far in the process
 
   ResidencyCounters counters GUARDED_BY(manager_lock);
   std::optional<Refusal> worst_refusal GUARDED_BY(manager_lock);  ///< the one that lacked most

@@ -76,7 +76,8 @@ class ResidencyManager::Impl {
   PieceAccess access{core};
 
  private:
-  bool is_to_be_pinned(Address address) EXCLUDES(manager_lock);
+  std::uint64_t number_of(Address address) EXCLUDES(manager_lock);
+  void take_back(std::uint64_t number) EXCLUDES(manager_lock);
   ResidencyCounters counters() const REQUIRES(manager_lock);
   void add_layers(LiveState& state) const REQUIRES(manager_lock);
   void warn_of_pinned() REQUIRES(manager_lock);
@@ -100,19 +101,26 @@ std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const n
 // Buffers on the user's list are in place before the program knows their address.
 Result<Address> ResidencyManager::Impl::allocate(Bytes size, std::optional<StreamHandle> stream) {
   const auto address = lifetimes.allocate(size, stream);
-  if (!address.ok() || core.options.pins.empty() || !is_to_be_pinned(*address)) return address;
+  if (!address.ok() || core.options.pins.empty() || !core.moves) return address;
+  const std::uint64_t number = number_of(*address);
+  if (!core.options.pins.includes(number, size)) return address;
   const Status pinned = uses.pin_forever({&*address, 1}, "SUPERPIPE_PIN names them");
   if (pinned == Status::kOk) return address;
-  (void)lifetimes.free(*address, stream);
+  if (lifetimes.free(*address, stream) == Status::kOk) take_back(number);
   return pinned;
 }
 
-bool ResidencyManager::Impl::is_to_be_pinned(Address address) {
+std::uint64_t ResidencyManager::Impl::number_of(Address address) {
   const ManagerLock lock(core.mutex);
   const std::uint32_t index = core.arena->index_at(address);
-  if (index == Arena::kNobody) return false;
-  const Buffer& buffer = core.buffers[BufferId{index}];
-  return core.moves && core.options.pins.includes(buffer.number, Bytes{buffer.size.load()});
+  return index == Arena::kNobody ? 0 : core.buffers[BufferId{index}].number;
+}
+
+// The program never had the buffer of that number. Where another thread has allocated since, the
+// number is nobody's.
+void ResidencyManager::Impl::take_back(std::uint64_t number) {
+  const ManagerLock lock(core.mutex);
+  if (core.allocations == number) --core.allocations;
 }
 
 bool ResidencyManager::Impl::begin_passthrough_allocation(Bytes size) noexcept {
@@ -577,6 +585,11 @@ std::vector<Bytes> ResidencyManager::slabs_for_evictions() const {
 
 std::vector<AbsentBuffer> ResidencyManager::absent_buffers() const {
   return impl_->absent_buffers();
+}
+
+std::uint64_t ResidencyManager::buffers_so_far() const noexcept {
+  const ManagerLock lock(impl_->core.mutex);
+  return impl_->core.allocations;
 }
 
 std::optional<NearBuffer> ResidencyManager::near(Address address) const noexcept {

@@ -62,7 +62,8 @@ class ResidencyManager {
 
   /// Reserves a managed buffer. `stream`: the stream of a stream-ordered allocation, whose reuse of
   /// a freed buffer is ordered; nullopt for a synchronous one. One on the list of buffers to pin
-  /// is brought in, for which others may have to leave, and stays.
+  /// is brought in, for which others may have to leave, and stays. Only allocations that succeed
+  /// count, so that a program which tries again gets the number that it did not get.
   /// @return kOutOfHostMemory, kOutOfDeviceMemory; of one to be pinned also as pin_forever().
   Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream);
 
@@ -190,6 +191,8 @@ class ResidencyManager {
   /// Buffers that are not, or not all, on the device at this moment, last used first. Throws
   /// std::bad_alloc. Any thread; other calls wait meanwhile, for some nanoseconds per buffer.
   [[nodiscard]] std::vector<AbsentBuffer> absent_buffers() const;
+  /// How many buffers the process has had so far (ResidencyOptions::buffers_before). Any thread.
+  [[nodiscard]] std::uint64_t buffers_so_far() const noexcept;
   /// The buffer that has `address`, or that it lies behind within a granule; nullopt: none. Any
   /// thread.
   [[nodiscard]] std::optional<NearBuffer> near(Address address) const noexcept;

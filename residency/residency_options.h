@@ -38,8 +38,10 @@ struct ResidencyOptions {
   [[nodiscard]] std::chrono::nanoseconds patience() const {
     return std::min<std::chrono::nanoseconds>(wait_limit / 4, std::chrono::milliseconds{500});
   }
-  bool zero_fill = false;         ///< SUPERPIPE_FILL=zero
-  PinList pins;                   ///< SUPERPIPE_PIN
+  bool zero_fill = false;  ///< SUPERPIPE_FILL=zero
+  PinList pins;            ///< SUPERPIPE_PIN
+  /// How many buffers the process had before, in managers that have ended: it counts them on.
+  std::uint64_t buffers_before = 0;
   bool overflow_allowed = false;  ///< SUPERPIPE_OVERFLOW=allow
   bool record_timeline = false;   ///< SUPERPIPE_TIMELINE
   /// Told of transfers, stalls, passes and what memory is in use; null: nobody is. Must outlive the

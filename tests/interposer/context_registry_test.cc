@@ -121,6 +121,18 @@ TEST_F(ContextRegistryTest, AddsUpWhatHappenedInContextsOneAfterAnother) {
   EXPECT_EQ(launches(), before + 2);
 }
 
+// SUPERPIPE_PIN takes the numbers that a fault report of an earlier run gave.
+TEST_F(ContextRegistryTest, CountsTheBuffersOfContextsOneAfterAnother) {
+  const auto number_of = [](CUdeviceptr address) {
+    const auto near = ContextRegistry::managed()->residency().near(address);
+    return near ? near->number : 0;
+  };
+  const std::uint64_t last = number_of(allocate());
+  ASSERT_GT(last, 0U);
+  registry().on_destroying(context());
+  EXPECT_EQ(number_of(allocate()), last + 1);
+}
+
 TEST_F(ContextRegistryTest, AThreadThatExitsMayEndProgressWhileAnotherDestroysTheContext) {
   ManagedContext* const managed = ContextRegistry::managed();
   ASSERT_NE(managed, nullptr);

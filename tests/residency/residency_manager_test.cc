@@ -230,6 +230,28 @@ TEST_F(ResidencyManagerTest, ABufferOnTheUsersListForWhichThereIsNoRoomIsRefused
   (void)allocate(1);
 }
 
+// A program that is out of memory frees what it can and tries again.
+TEST_F(ResidencyManagerTest, AnAllocationThatFailedDoesNotCount) {
+  options_.pins = *PinList::parse("2");
+  make(budget_of(2));
+  (void)allocate(1);
+  ASSERT_EQ(manager_->allocate(Bytes{3 * kPage}, std::nullopt).status(),
+            Status::kWorkingSetTooLarge);
+  EXPECT_EQ(manager_->buffers_so_far(), 1U);
+  EXPECT_EQ(manager_->near(allocate(1))->number, 2U);
+  EXPECT_EQ(manager_->stats().pinned_buffers, 1U) << "the second buffer is the one that is named";
+}
+
+TEST_F(ResidencyManagerTest, CountsBuffersOnFromEarlierOnes) {
+  options_.pins = *PinList::parse("8");
+  options_.buffers_before = 6;
+  make(budget_of(2));
+  EXPECT_EQ(manager_->near(allocate(1))->number, 7U);
+  EXPECT_EQ(manager_->stats().pinned_buffers, 0U);
+  EXPECT_EQ(manager_->near(allocate(1))->number, 8U);
+  EXPECT_EQ(manager_->stats().pinned_buffers, 1U);
+}
+
 // What was freed on the stream that allocates is given out again at once, with work on it.
 TEST_F(ResidencyManagerTest, ABufferThatCannotBePinnedGoesBackInTheOrderOfItsStream) {
   options_.pins = *PinList::parse("3");
