@@ -56,7 +56,11 @@ TEST_F(LeftOutBuffersTest, LaunchesAreForgottenAsTheyComplete) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_out(1);
   const std::array earlier{completed_event(), completed_event(), blocked_event()};
-  for (const EventRef& end : earlier) launch_without(id, end);
+  for (std::size_t i = 0; i < earlier.size(); ++i) {
+    left_out_.begin(id);
+    left_out_.prepare_end(std::array{id}, KernelId{7});
+  }
+  for (const EventRef& end : earlier) left_out_.end(id, true, end);
   launch_without(id, blocked_event());
   EXPECT_EQ(core_.buffers[id].left_out_until.size(), 2U);
   unblock();

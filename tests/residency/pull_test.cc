@@ -128,6 +128,17 @@ TEST_F(PullTest, BringsWhatIsUsedAfterABufferThatALaunchWasBegunWithout) {
   EXPECT_EQ(place_of(pass[3]), Place::kIn) << "policy hears of it when the launch comes to nothing";
 }
 
+TEST_F(PullTest, PolicyHearsWhatALaunchIsBegunWithoutAndThatItCameToNothing) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_out(1, 4);
+  const Piece& piece = core_.buffers[id].pieces[0];
+  ASSERT_FALSE(piece.told_in);
+  left_out_.begin(id);
+  EXPECT_TRUE(piece.told_in) << "it cannot come before others";
+  left_out_.end(id, false, nullptr);
+  EXPECT_FALSE(piece.told_in);
+}
+
 TEST_F(PullTest, BringsNothingWhenItCannotForesee) {
   const ManagerLock lock(core_.mutex);
   const auto buffers = make_four();
