@@ -50,7 +50,7 @@ std::optional<HostBacking::Share> BufferLifetimes::reserve_share(Bytes size) {
   const Bytes live = core_.ledger.live() + footprint;
   if (!had_begun && live <= core_.ledger.limit()) return HostBacking::Share{};
   const auto share = core_.backing.reserve(size, footprint, core_.ledger.limit());
-  if (share && core_.backing.staying() > Bytes{}) {
+  if (share && core_.backing.was_short()) {
     core_.warnings.once("staying", [&] {
       return "the host store is full at " + exact_bytes(core_.host.limit()) +
              " (SUPERPIPE_HOST_MEM, memory available, cgroup limit" + core_.host.words_of_others() +

@@ -137,7 +137,7 @@ struct alignas(64) Buffer {
   bool fresh GUARDED_BY(manager_lock) = true;
   /// Never to be moved again.
   bool pinned_forever GUARDED_BY(manager_lock) = false;
-  /// It stays on the device because no host memory is set aside for its content (HostBacking).
+  /// No host memory is set aside for its content, so that it stays on the device (HostBacking).
   bool stays GUARDED_BY(manager_lock) = false;
   /// Nothing marks the end of a launch that was begun without it.
   bool stays_left_out GUARDED_BY(manager_lock) = false;

@@ -7,12 +7,20 @@ namespace superpipe {
 
 bool HostBacking::shrink_to(Bytes limit) {
   if (!has_begun_) return begin(most_staying(limit));
+  const Bytes most = most_staying(limit);
+  // Host memory for what can leave then makes room on the device.
+  for (const bool pinned : {false, true}) back_until(most, pinned);
+  return staying_ <= most;
+}
+
+void HostBacking::back_until(Bytes most, bool pinned) {
   Bytes refused = kNeverRefused;
-  for (std::uint32_t i = 0; i < buffers_.end() && staying_ > most_staying(limit); ++i) {
+  for (std::uint32_t i = 0; i < buffers_.end() && staying_ > most; ++i) {
     Buffer& buffer = buffers_[BufferId{i}];
-    if (buffer.live && buffer.stays) (void)back_below(refused, buffer);
+    if (buffer.live && buffer.stays && buffer.pinned_forever == pinned) {
+      (void)back_below(refused, buffer);
+    }
   }
-  return staying_ <= most_staying(limit);
 }
 
 // @return false if more than `most` bytes of pages would stay: then all is as it was.
@@ -20,7 +28,12 @@ bool HostBacking::begin(Bytes most) {
   Bytes refused = kNeverRefused;
   for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
     Buffer& buffer = buffers_[BufferId{i}];
-    if (buffer.live && !back_below(refused, buffer)) keep(buffer);
+    if (!buffer.live) continue;
+    const bool is_needless = buffer.pinned_forever && buffer.host.backing == Bytes{} &&
+                             staying_ + buffer.footprint <= most;
+    if (!is_needless && back_below(refused, buffer)) continue;
+    was_short_ = was_short_ || !is_needless;
+    keep(buffer);
   }
   has_begun_ = staying_ <= most;
   if (!has_begun_) take_all_back();
@@ -51,6 +64,7 @@ void HostBacking::take_all_back() noexcept {
     host_.unreserve(std::exchange(buffer.host.backing, Bytes{}));
   }
   staying_ = Bytes{};
+  was_short_ = false;
 }
 
 std::optional<HostBacking::Share> HostBacking::reserve(Bytes size, Bytes footprint, Bytes limit) {
@@ -62,6 +76,7 @@ std::optional<HostBacking::Share> HostBacking::reserve(Bytes size, Bytes footpri
   const bool others_have_room = has_begun_ || (own <= most && begin(most - own));
   if (others_have_room && (!share.stays || staying_ + own <= most)) {
     staying_ += own;
+    was_short_ = was_short_ || share.stays;
     return share;
   }
   host_.unreserve(share.backing);
@@ -80,7 +95,17 @@ void HostBacking::begin_life(Buffer& buffer, const Share& share) {
   largest_ = std::max(largest_, buffer.footprint);
   // It may have begun since the share was reserved.
   const bool has_share = share.stays || share.backing > Bytes{};
-  if (has_begun_ && !has_share && !back(buffer)) keep(buffer);
+  if (has_begun_ && !has_share && !back(buffer)) {
+    was_short_ = true;
+    keep(buffer);
+  }
+}
+
+void HostBacking::keep_pinned(Buffer& buffer, Bytes limit) noexcept {
+  if (!has_begun_ || buffer.stays || buffer.host.slab || buffer.host.is_mapping) return;
+  if (staying_ + buffer.footprint > most_staying(limit)) return;
+  host_.unreserve(std::exchange(buffer.host.backing, Bytes{}));
+  keep(buffer);
 }
 
 void HostBacking::end_life(Buffer& buffer) noexcept {

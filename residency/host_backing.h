@@ -16,7 +16,8 @@ namespace superpipe {
 /// Sets host memory aside for buffers, from when the live ones no longer fit the device together.
 ///
 /// Until then none has to leave, and none needs any. From then on a live buffer is *backed*, so
-/// that it can leave at any time, or *stays* on the device. So a program may have as much as the
+/// that it can leave at any time, or *stays* on the device, as those do that are pinned for good
+/// wherever there is room for them. So a program may have as much as the
 /// device and the host store hold together, but for a part of the device that is kept for what
 /// comes and goes. Host memory that comes free is not handed to what stays, or a program that frees
 /// a buffer and makes it anew in each pass might not get it again.
@@ -59,12 +60,19 @@ class HostBacking {
   void begin_life(Buffer& buffer, const Share& share) REQUIRES(manager_lock);
   void end_life(Buffer& buffer) noexcept REQUIRES(manager_lock);
 
+  /// The buffer is pinned for the rest of its life: it stays, and what was set aside for its
+  /// content is given back, as far as buffers that stay may take so much of `limit` bytes of pages.
+  /// Not where the host has content of it, or is about to.
+  void keep_pinned(Buffer& buffer, Bytes limit) noexcept REQUIRES(manager_lock);
+
   /// Sets host memory aside for the content of a buffer, if it has none yet. @return false: the
   /// host store has not enough.
   bool back(Buffer& buffer) REQUIRES(manager_lock);
 
   /// What buffers that stay take, in bytes of pages.
   [[nodiscard]] Bytes staying() const REQUIRES(manager_lock) { return staying_; }
+  /// Whether any buffer had to stay because host memory was short.
+  [[nodiscard]] bool was_short() const REQUIRES(manager_lock) { return was_short_; }
 
   /// The largest allocation that would be admitted beside `live` bytes of buffers, as far as host
   /// memory is concerned, where pages may take `limit` bytes and no buffer is larger than before.
@@ -75,6 +83,7 @@ class HostBacking {
 
   bool begin(Bytes most) REQUIRES(manager_lock);
   bool back_below(Bytes& refused, Buffer& buffer) REQUIRES(manager_lock);
+  void back_until(Bytes most, bool pinned) REQUIRES(manager_lock);
   void keep(Buffer& buffer) REQUIRES(manager_lock);
   void take_all_back() noexcept REQUIRES(manager_lock);
 
@@ -82,6 +91,7 @@ class HostBacking {
   HostStore& host_;
   const Bytes granule_;
   bool has_begun_ GUARDED_BY(manager_lock) = false;
+  bool was_short_ GUARDED_BY(manager_lock) = false;
   Bytes staying_ GUARDED_BY(manager_lock);
   Bytes largest_ GUARDED_BY(manager_lock);  ///< footprint of a buffer so far
 };

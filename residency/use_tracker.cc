@@ -570,7 +570,11 @@ Status UseTracker::pin_forever(std::span<const std::uint64_t> words, const char*
     });
   }
   const Status status = acquire(token, use, Decision{});
-  if (status == Status::kOk) unpin(token);
+  if (status != Status::kOk) return status;
+  for (const BufferId id : ids(token)) {
+    core_.backing.keep_pinned(core_.buffers[id], core_.ledger.limit());
+  }
+  unpin(token);
   return status;
 } catch (const std::bad_alloc&) {
   return Status::kOutOfHostMemory;

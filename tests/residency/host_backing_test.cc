@@ -196,6 +196,74 @@ TEST_F(HostBackingTest, ABufferThatCameToNothingGivesItsShareBack) {
   EXPECT_EQ(backing_.staying(), Bytes{});
 }
 
+TEST_F(HostBackingTest, APinnedBufferGivesBackWhatItNeverNeeds) {
+  const ManagerLock lock(mutex_);
+  admit(3);
+  const BufferId pinned = admit(3);
+  buffers_[pinned].pinned_forever = true;
+  backing_.keep_pinned(buffers_[pinned], kLimit);
+  EXPECT_TRUE(stays(pinned));
+  EXPECT_EQ(host_.reserved(), pages(3));
+  EXPECT_EQ(backing_.staying(), pages(3));
+  EXPECT_FALSE(backing_.was_short()) << "nobody is to be told of it";
+  backing_.keep_pinned(buffers_[pinned], kLimit);
+  EXPECT_EQ(backing_.staying(), pages(3)) << "once";
+  end(pinned);
+  EXPECT_EQ(host_.reserved(), pages(3));
+  EXPECT_EQ(backing_.staying(), Bytes{});
+}
+
+// Else others, which host memory cannot back, would be refused for it.
+TEST_F(HostBackingTest, APinnedBufferForWhichThereIsNoRoomBesideWhatStaysIsBackedAsBefore) {
+  const ManagerLock lock(mutex_);
+  const BufferId pinned = admit(5);
+  EXPECT_TRUE(stays(admit(3)));
+  EXPECT_TRUE(backing_.was_short());
+  buffers_[pinned].pinned_forever = true;
+  backing_.keep_pinned(buffers_[pinned], kLimit);
+  EXPECT_FALSE(stays(pinned));
+  EXPECT_EQ(host_.reserved(), pages(5));
+}
+
+TEST_F(HostBackingTest, APinnedBufferKeepsAHostCopyThatItHas) {
+  const ManagerLock lock(mutex_);
+  const BufferId pinned = admit(3);
+  admit(3);
+  buffers_[pinned].pinned_forever = true;
+  buffers_[pinned].host.is_mapping = true;
+  backing_.keep_pinned(buffers_[pinned], kLimit);
+  EXPECT_FALSE(stays(pinned));
+  EXPECT_EQ(host_.reserved(), pages(6));
+}
+
+TEST_F(HostBackingTest, WhenItBeginsItBacksNoPinnedBufferForWhichThereIsRoom) {
+  const ManagerLock lock(mutex_);
+  const BufferId small = make(2);
+  const BufferId large = make(4);
+  const BufferId other = make(2);
+  for (const BufferId id : {small, large}) buffers_[id].pinned_forever = true;
+  ASSERT_TRUE(backing_.shrink_to(pages(6)));
+  EXPECT_TRUE(stays(small));
+  EXPECT_FALSE(stays(large)) << "of six pages four may stay";
+  EXPECT_FALSE(stays(other));
+  EXPECT_EQ(host_.reserved(), pages(6));
+  EXPECT_FALSE(backing_.was_short());
+}
+
+TEST_F(HostBackingTest, ShrinkingBacksPinnedBuffersLast) {
+  const ManagerLock lock(mutex_);
+  const BufferId pinned = make(2);
+  buffers_[pinned].pinned_forever = true;
+  const BufferId backed = make(6);
+  const BufferId staying = make(2);
+  ASSERT_TRUE(backing_.shrink_to(kLimit));
+  ASSERT_TRUE(stays(pinned) && stays(staying));
+  end(backed);
+  EXPECT_TRUE(backing_.shrink_to(pages(4)));
+  EXPECT_TRUE(stays(pinned));
+  EXPECT_FALSE(stays(staying));
+}
+
 TEST_F(HostBackingTest, SaysWhatAnAllocationCanHave) {
   const ManagerLock lock(mutex_);
   EXPECT_EQ(backing_.obtainable(Bytes{}, kLimit), pages(8)) << "all of the device";

@@ -230,6 +230,19 @@ TEST_F(ResidencyManagerTest, ABufferOnTheUsersListForWhichThereIsNoRoomIsRefused
   (void)allocate(1);
 }
 
+TEST_F(ResidencyManagerTest, ABufferOnTheUsersListTakesNoHostMemory) {
+  options_.pins = *PinList::parse("3");
+  options_.host_limit = Bytes{6 * kPage};
+  make(budget_of(5));
+  (void)load(2, 1);
+  (void)load(2, 2);
+  (void)load(2, 3);
+  const Address last = load(2, 4);
+  ASSERT_EQ(warnings_.size(), 1U) << "the host store backs all that moves";
+  EXPECT_NE(warnings_[0].find("SUPERPIPE_PIN"), std::string::npos) << warnings_[0];
+  EXPECT_EQ(copy_out(last, 2 * kPage), 4);
+}
+
 // A program that is out of memory frees what it can and tries again.
 TEST_F(ResidencyManagerTest, AnAllocationThatFailedDoesNotCount) {
   options_.pins = *PinList::parse("2");
