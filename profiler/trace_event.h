@@ -156,6 +156,9 @@ struct TraceAllocation {
   Bytes footprint;        ///< what its pages take; 0 where it is the driver's own
   TraceIndex stream = 0;  ///< in whose order; 0: at once
   TraceIndex call_site = 0;
+  /// Since minor version 2; of a buffer: counted from 1 in the process, as fault reports have it
+  /// and SUPERPIPE_PIN takes it.
+  std::uint64_t number = 0;
 
   template <typename Self, typename Field>
   static void fields(Self& self, Field&& field) {
@@ -165,6 +168,7 @@ struct TraceAllocation {
     field("footprint", self.footprint);
     field("stream", self.stream);
     field("call_site", self.call_site);
+    field("number", self.number);
   }
 };
 

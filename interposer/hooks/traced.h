@@ -45,6 +45,7 @@ inline void trace_allocation(ManagedContext& managed, CUdeviceptr address, std::
     if (!range) return;
     event.buffer = range->id;
     event.footprint = round_up(range->size, managed.granule());
+    if (const auto near = managed.residency().near(address)) event.number = near->number;
   }
   event.call_site = call_site_of_hook(*trace);
   trace->add(std::chrono::steady_clock::now(), event, handle_of(stream));

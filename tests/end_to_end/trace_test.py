@@ -97,6 +97,9 @@ class Recording(TraceCase):
         # What was allocated: the layers as buffers, smaller things as the driver's own; all were freed.
         self.assertEqual(len([a for a in trace.numbers("allocation") if a[0] > 0]), LAYER_COUNT)
         self.assertGreater(len([a for a in trace.numbers("allocation") if a[0] == 0]), 0)
+        # Buffers have the numbers that SUPERPIPE_PIN takes, and what is left to the driver has none.
+        self.assertEqual([a[5] for a in trace.numbers("allocation") if a[0] > 0], list(range(1, LAYER_COUNT + 1)))
+        self.assertEqual({a[5] for a in trace.numbers("allocation") if a[0] == 0}, {0})
         self.assertEqual(trace.counts["free"], trace.counts["allocation"])
         # Each was made somewhere in the program, outside superpipe's library; the layers all in one place.
         sites = {line[1]: " ".join(line[2:]) for line in trace.of("call_site")}

@@ -36,7 +36,7 @@ class Printer final : public TraceVisitor {
   void on_allocation(const Moment& when, const TraceAllocation& event) override {
     line("allocation", when,
          {id_of(event.buffer), event.size.count(), event.footprint.count(), event.stream,
-          event.call_site});
+          event.call_site, event.number});
   }
   void on_free(const Moment& when, const TraceFree& event) override {
     line("free", when, {id_of(event.buffer)});

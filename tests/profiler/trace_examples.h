@@ -44,8 +44,8 @@ inline void write_example(TraceWriter& writer, std::uint64_t launches) {
   writer.define(TraceText{1, "epoch"});
   const BufferId first{0};
   const BufferId second{7};
-  writer.add({100, 1}, TraceAllocation{first, 0x7F00'0000'0000, Bytes{5'000'000}, 6_MiB, 1, 1});
-  writer.add({150, 1}, TraceAllocation{second, 0x7F00'0060'0000, 1_MiB, 2_MiB, 0, 0});
+  writer.add({100, 1}, TraceAllocation{first, 0x7F00'0000'0000, Bytes{5'000'000}, 6_MiB, 1, 1, 1});
+  writer.add({150, 1}, TraceAllocation{second, 0x7F00'0060'0000, 1_MiB, 2_MiB, 0, 0, 2});
   writer.add({160, 1}, TraceAllocation{kNoBuffer, 0x7E00'0000'0000, 4_KiB, Bytes{}, 0, 1});
   writer.add({170, 1}, TraceBudget{1_GiB, 900_MiB});
   writer.add({180, 1}, TraceMark{TraceMark::kBegin, 1, 0});

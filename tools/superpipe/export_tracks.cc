@@ -173,10 +173,11 @@ void TrackExporter::on_allocation(const TraceMoment& when, const TraceAllocation
   const auto& frames = names().frames(event.call_site);
   std::string_view function;
   if (!frames.empty()) function = frames.front().function;
-  std::array<TrackArgument, 4> arguments = {TrackArgument{"bytes", event.size.count()},
+  std::array<TrackArgument, 5> arguments = {TrackArgument{"bytes", event.size.count()},
                                             TrackArgument{"address", event.address}};
   std::size_t count = 2;
   if (event.buffer != kNoBuffer) arguments[count++] = {"buffer", id_of(event.buffer)};
+  if (event.number != 0) arguments[count++] = {"number", event.number};
   if (!function.empty()) arguments[count++] = {"call site", function};
   sink_.instant(
       event_on(thread_track(when.thread), time, "allocation", std::span(arguments).first(count)));
