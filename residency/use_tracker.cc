@@ -320,15 +320,13 @@ Status UseTracker::get_in_place(UseToken& token, const Use& use, const Decision&
 // Gets what the operation names mapped. A launch that would need too much is begun without buffers
 // that only words of structs name, as many as it takes: most such words are left over from before
 // the struct was filled. What is in place of them counts as used, and may be; the rest stays out
-// until the launch has completed, so that a kernel which does use it faults. Where all that it
-// names is in structs, the kernel uses some of it, and nobody knows which: nothing gives way. On
-// failure all are pinned, as before.
+// until the launch has completed, so that a kernel which does use it faults. On failure all are
+// pinned, as before.
 Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& decision) {
   const std::span<BufferId> buffers = ids(token);
   std::size_t kept = buffers.size();
   // What is captured cannot be left out of later launches.
-  std::size_t certain = use.slot == kNoSlot ? kept : certain_buffers(use);
-  if (certain == 0) certain = kept;
+  const std::size_t certain = use.slot == kNoSlot ? kept : certain_buffers(use);
   Status status = Status::kOutOfHostMemory;
   try {
     status = admission_.bring_in({buffers, use.kernel, kept > certain}, decision);

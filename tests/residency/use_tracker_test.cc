@@ -463,22 +463,6 @@ TEST_F(LeftOutTest, ALaunchThatIsSureToNeedTooMuchIsRefusedForThatAlone) {
   EXPECT_EQ(counters().left_out_launches, 0U);
 }
 
-// Its kernel uses some of that, or would not have been launched.
-TEST_F(LeftOutTest, ALaunchThatNamesAllInStructsIsRefusedWhereItNeedsTooMuch) {
-  const BufferId large = out(3);
-  const BufferId small = out(2);
-  UseToken token;
-  EXPECT_EQ(begin({}, {large, small}, token), Status::kWorkingSetTooLarge);
-  EXPECT_TRUE(token.empty());
-  for (const BufferId id : {large, small}) {
-    expect_untouched(id);
-    EXPECT_EQ(core_.buffers[id].left_out, 0U);
-  }
-  EXPECT_EQ(counters().left_out_launches, 0U);
-  UseToken next;
-  EXPECT_EQ(begin({}, {small}, next), Status::kOk) << "it fits";
-}
-
 // The content of a page that is mapped under a running kernel may still be on its way.
 TEST_F(LeftOutTest, WhatGaveWayComesInOnlyWhenTheLaunchHasCompleted) {
   const BufferId named = out(2, 7);

@@ -19,12 +19,6 @@ extern "C" __global__ void accumulate_struct(Operands operands, float factor) {
   if (i < operands.count) operands.output[i] += factor * operands.input[i];
 }
 
-// The same, the input inside a struct whose other pointer it does not look at.
-extern "C" __global__ void accumulate_from_struct(float* output, Operands operands, float factor) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < operands.count) output[i] += factor * operands.input[i];
-}
-
 // The same, the input behind a tensor map among the parameters. What a device computes of it is of
 // no interest here: how it is handed over is.
 struct Mapped {

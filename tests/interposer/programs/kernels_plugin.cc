@@ -33,11 +33,6 @@ void accumulate_struct(const SimgpuLaunch* launch) {
   add(operands.output, operands.input, argument<float>(launch, 1), operands.count);
 }
 
-void accumulate_from_struct(const SimgpuLaunch* launch) {
-  const auto operands = argument<Operands>(launch, 1);
-  add(argument<float*>(launch, 0), operands.input, argument<float>(launch, 2), operands.count);
-}
-
 // Of a map among the parameters, the first 8 bytes are the tensor's address here.
 void accumulate_mapped(const SimgpuLaunch* launch) {
   add(argument<float*>(launch, 1), argument<const float*>(launch, 0), argument<float>(launch, 2),
@@ -89,7 +84,6 @@ extern "C" const SimgpuKernel* simgpu_kernels(std::size_t* count) {
   static const SimgpuKernel kKernels[] = {
       {"accumulate", accumulate, 0, nullptr},
       {"accumulate_struct", accumulate_struct, 0, nullptr},
-      {"accumulate_from_struct", accumulate_from_struct, 0, nullptr},
       {"accumulate_listed", accumulate_listed, 0, nullptr},
       {"accumulate_mapped", accumulate_mapped, 0, nullptr},
       {"accumulate_mapped_struct", accumulate_mapped_struct, 0, nullptr},

@@ -74,48 +74,6 @@ void use_absent() {
 
 constexpr std::size_t kLargeBytes = 4 * kBytes;
 
-struct Operands {
-  int count;
-  CUdeviceptr output;
-  CUdeviceptr input;
-};
-
-/// output += factor * the struct's input, `count` numbers. The kernel does not look at the struct's
-/// output.
-void accumulate_from_struct(CUdeviceptr output, Operands operands, float factor) {
-  void* parameters[] = {&output, &operands, &factor};
-  CHECK(cuLaunchKernel(programs::function("accumulate_from_struct"),
-                       static_cast<unsigned>(operands.count) / 256, 1, 1, 256, 1, 1, 0, nullptr,
-                       parameters, nullptr));
-}
-
-/// A struct in which a pointer to a large buffer is left over.
-void stale_struct() {
-  const CUdeviceptr input = load_layers(1).front();
-  const CUdeviceptr output = allocate();
-  CHECK(cuMemsetD8(output, 0, kBytes));
-  const CUdeviceptr large = allocate(kLargeBytes);
-  for (int pass = 0; pass < 3; ++pass) {
-    accumulate_from_struct(output, {kFloats, large, input}, 0.5f);
-    CHECK(cuMemsetD8(large, static_cast<unsigned char>(pass), kLargeBytes));
-    accumulate(output, large, 0.5f);
-  }
-  print_buffer("input", input);
-  print_buffer("output", output);
-}
-
-/// The same, but the kernel uses the large buffer, which nobody has written.
-void used_struct() {
-  const CUdeviceptr output = allocate();
-  CHECK(cuMemsetD8(output, 0, kBytes));
-  const CUdeviceptr other = allocate();
-  CHECK(cuMemsetD8(other, 2, kBytes));
-  const CUdeviceptr input = allocate(2 * kLargeBytes);
-  accumulate_from_struct(output, {kFloats, other, input}, 0.5f);
-  CHECK(cuCtxSynchronize());
-  print_buffer("output", output);
-}
-
 /// Copies through a struct of PyTorch's, in words of which its kernel does not look at there are
 /// pointers to a large buffer.
 void stale_words() {
@@ -147,6 +105,12 @@ void stale_words() {
               static_cast<unsigned long long>(programs::hash_of(bytes.data(), bytes.size())));
 }
 
+struct Operands {
+  int count;
+  CUdeviceptr output;
+  CUdeviceptr input;
+};
+
 /// A kernel that uses all that its struct names, which is much.
 void used_words() {
   const CUdeviceptr output = allocate(kLargeBytes);
@@ -169,8 +133,6 @@ int main(int count, char** arguments) {
   return programs::run_scenario(count, arguments,
                                 {{"write_fresh", without_words<write_fresh>},
                                  {"use_absent", without_words<use_absent>},
-                                 {"stale_struct", without_words<stale_struct>},
-                                 {"used_struct", without_words<used_struct>},
                                  {"stale_words", without_words<stale_words>},
                                  {"used_words", without_words<used_words>}});
 }
