@@ -1,6 +1,7 @@
 #include "interposer/context_registry.h"
 
 #include "interposer/driver/loader.h"
+#include "interposer/driver/primary_context.h"
 #include "interposer/driver/table.h"
 #include "interposer/log.h"
 #include "interposer/memory_pools.h"
@@ -9,18 +10,8 @@
 namespace superpipe {
 namespace {
 
-/// Whether `context` is the primary context of `device`.
 bool is_primary(CUcontext context, CUdevice device) {
-  unsigned int flags = 0;
-  int active = 0;
-  if (driver().cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || active == 0) {
-    return false;
-  }
-  // Only a retain tells the handle. It creates no context here, because the primary one is active.
-  CUcontext primary = nullptr;
-  if (driver().cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS) return false;
-  driver().cuDevicePrimaryCtxRelease_v2(device);
-  return primary == context;
+  return active_primary_context(device) == context;
 }
 
 }  // namespace

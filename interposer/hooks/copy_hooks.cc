@@ -4,6 +4,7 @@
 
 #include "interposer/driver/context_count.h"
 #include "interposer/driver/in_context.h"
+#include "interposer/driver/primary_context.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/hooks/memory_kind.h"
@@ -196,8 +197,9 @@ CUresult copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle str
       size);
 }
 
-/// The context that the memory at `address` was allocated in, if that is of another device which
-/// buffers are not open to; else null. Asks the driver.
+/// The context to name for the memory at `address`, if that is of another device which buffers are
+/// not open to; else null. That of a pool was allocated in none, so that it is the primary one of
+/// the device. Asks the driver.
 CUcontext context_of_closed_device(const ManagedContext& managed, CUdeviceptr address) noexcept {
   int device = 0;
   CUcontext context = nullptr;
@@ -207,7 +209,8 @@ CUcontext context_of_closed_device(const ManagedContext& managed, CUdeviceptr ad
                         driver().cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT,
                                                        address) == CUDA_SUCCESS;
   const bool is_closed = is_known && device != managed.device() && !managed.is_open_to(device);
-  return is_closed ? context : nullptr;
+  if (!is_closed) return nullptr;
+  return context != nullptr ? context : active_primary_context(device);
 }
 
 /// In the order of `stream` alone: cuMemcpyPeer would wait for all work of both devices.

@@ -213,5 +213,51 @@ TEST_F(PeerHooksTest, NamesTheContextsOfACopyToADeviceThatBuffersAreClosedTo) {
   ContextCount::remove();
 }
 
+// The driver tells of no context for what came from a pool.
+TEST_F(PeerHooksTest, NamesThePrimaryContextOfADeviceForMemoryOfItsPools) {
+  DriverTable& table = driver();
+  table.cuPointerGetAttribute = [](void* data, CUpointer_attribute attribute, CUdeviceptr) {
+    switch (attribute) {
+      case CU_POINTER_ATTRIBUTE_CONTEXT:
+        *static_cast<CUcontext*>(data) = nullptr;
+        break;
+      case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *static_cast<unsigned*>(data) = CU_MEMORYTYPE_DEVICE;
+        break;
+      case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *static_cast<int*>(data) = 1;
+        break;
+      default:
+        *static_cast<unsigned char*>(data) = 0;
+        break;
+    }
+    return CUDA_SUCCESS;
+  };
+  table.cuDevicePrimaryCtxGetState = [](CUdevice device, unsigned* flags, int* active) {
+    *flags = 0;
+    *active = device == 1 ? 1 : 0;
+    return CUDA_SUCCESS;
+  };
+  table.cuDevicePrimaryCtxRetain = [](CUcontext* context, CUdevice) {
+    *context = kFar;
+    return CUDA_SUCCESS;
+  };
+  table.cuDevicePrimaryCtxRelease_v2 = [](CUdevice) { return CUDA_SUCCESS; };
+  table.cuMemcpyPeerAsync = [](CUdeviceptr, CUcontext to, CUdeviceptr, CUcontext from, std::size_t,
+                               CUstream) {
+    EXPECT_EQ(to, kFar);
+    EXPECT_EQ(from, managed_context());
+    ++peer_copies;
+    return CUDA_SUCCESS;
+  };
+  ContextCount::add();
+  ContextCount::add();
+  const int before = peer_copies;
+  EXPECT_EQ(hook::cuMemcpyDtoD_v2(kFarMemory, buffer_, kBytes), CUDA_SUCCESS);
+  EXPECT_EQ(peer_copies, before + 1);
+  ContextCount::remove();
+  ContextCount::remove();
+}
+
 }  // namespace
 }  // namespace superpipe

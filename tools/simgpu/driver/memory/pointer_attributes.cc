@@ -34,9 +34,12 @@ int ordinal_of(const PointerFacts& facts) {
   return facts.pinned ? facts.pinned->context->device().ordinal() : CU_DEVICE_INVALID;
 }
 
-/// Memory mapped by cuMemMap belongs to no context.
+/// Memory mapped by cuMemMap belongs to no context, nor does a pool's (CUDA C++ Programming Guide,
+/// "Stream Ordered Memory Allocator": the query succeeds, and tells of none).
 CUcontext context_of(const PointerFacts& facts) {
-  if (facts.allocation) return facts.allocation->context->handle();
+  if (facts.allocation) {
+    return facts.allocation->pool == nullptr ? facts.allocation->context->handle() : nullptr;
+  }
   return facts.pinned ? facts.pinned->context->handle() : nullptr;
 }
 
