@@ -17,7 +17,7 @@ def answered(steps: dict[str, dict]) -> set[str]:
     torch = steps.get("torch", {}).get("cells", {})
     if all(torch.get(name, {}).get("digests") and torch[name].get("stats") for name in FRAMEWORK_CELLS):
         found.add("H11")
-        if "tensor_maps" in torch[FRAMEWORK_CELLS[0]]["stats"]:
+        if torch[FRAMEWORK_CELLS[0]]["stats"].get("tensor_maps"):  # none: perhaps the device has no such maps
             found.add("H23")
     examples = steps.get("examples", {}).get("cells", {})
     cells = [examples.get(f"layers/{load}/budget{percent}", {}) for load in ("memory", "balanced") for percent in BUDGETS]

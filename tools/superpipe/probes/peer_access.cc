@@ -38,11 +38,14 @@ unsigned long long wrong_words(Session& second, CUdeviceptr address, unsigned se
   return wrong;
 }
 
-/// Gives `devices` access to a mapped granule again and again. @return what the driver answers.
-CUresult give_access(const Session& session, CUdeviceptr address,
+/// Maps `pages`, which are mapped at `address`, anew again and again, and gives `devices` access.
+/// @return what the driver answers.
+CUresult give_access(const Session& session, const Pages& pages, CUdeviceptr address,
                      const std::vector<CUmemAccessDesc>& devices, std::vector<double>& seconds) {
   CUresult answer = CUDA_SUCCESS;
   for (int i = 0; i < 64 && answer == CUDA_SUCCESS; ++i) {
+    session.cu().cuMemUnmap.must(address, kGranule);
+    session.cu().cuMemMap.must(address, kGranule, 0, pages.handle(), 0);
     seconds.push_back(host_seconds([&] {
       answer = session.cu().cuMemSetAccess(address, kGranule, devices.data(), devices.size());
     }));
@@ -64,7 +67,7 @@ void probe_peer_access(const ProbeSetting& setting, const ProbeReport& report) {
   int reaches = 0;
   cu.cuDeviceCanAccessPeer.must(&reaches, 1, 0);
   report.figure("device_1_reaches_device_0", reaches != 0);
-  if (reaches == 0) throw NotSupported("device 1 does not reach the memory of device 0");
+  if (reaches == 0) throw Skipped("device 1 does not reach the memory of device 0");
   Session second(setting, 1);
 
   report.step("opening mapped memory");
@@ -73,8 +76,9 @@ void probe_peer_access(const ProbeSetting& setting, const ProbeReport& report) {
   Range range(first, kGranule);
   range.map(pages);
   std::vector<double> alone, both;
-  (void)give_access(first, range.address(), {access_of(0)}, alone);
-  const CUresult mapped = give_access(first, range.address(), {access_of(0), access_of(1)}, both);
+  (void)give_access(first, pages, range.address(), {access_of(0)}, alone);
+  const CUresult mapped =
+      give_access(first, pages, range.address(), {access_of(0), access_of(1)}, both);
   report.figure("mapped", mapped == CUDA_SUCCESS ? "open" : cu.name_of(mapped));
   report.figure("set_access_alone_median_us", quantile(alone, 0.5) * 1e6);
   report.figure("set_access_for_both_median_us", quantile(both, 0.5) * 1e6);

@@ -66,6 +66,8 @@ CUfunction Session::kernel(const char* name) {
   return found;
 }
 
+void Session::load_again() { module_ = load(kFatBinary, kPtx); }
+
 CUfunction Session::kernel_of(const void* fat_binary, const char* ptx, const char* name) const {
   CUfunction found = nullptr;
   driver_.cuModuleGetFunction.must(&found, load(fat_binary, ptx), name);

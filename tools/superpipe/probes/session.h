@@ -32,6 +32,8 @@ class Session {
 
   /// A kernel of kernels.cu. The module is loaded when the first one is asked for.
   CUfunction kernel(const char* name);
+  /// Loads that module once more: kernels that are asked for later are the new one's.
+  void load_again();
   /// Kernel `name` of an image that is given as a fat binary and as text of an old version, which
   /// drivers older than the toolkit take. Loads it each time.
   CUfunction kernel_of(const void* fat_binary, const char* ptx, const char* name) const;

@@ -1,5 +1,6 @@
 // H20: how many stream-ordered allocations does the driver serve in a second?
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ void probe_stream_ordered_allocation(const ProbeSetting& setting, const ProbeRep
 
   report.step("opening the device");
   Session session(setting);
-  session.need_device_memory(4 * sizes.back());
+  session.need_device_memory(2 * *std::max_element(sizes.begin(), sizes.end()));
   const Driver& cu = session.cu();
   CUmemoryPool pool = nullptr;
   cu.cuDeviceGetDefaultMemPool.must(&pool, 0);
