@@ -61,7 +61,6 @@ void add_blocking_streams(const Context& context, std::vector<CompletionPtr>& li
   }
 }
 
-/// The last operations of all streams of `context`.
 /// What comes before the next operation of `stream`, besides the stream's own: what its events made
 /// it wait for and, of a blocking stream, what the legacy stream has made it wait for.
 /// REQUIRES: the enqueue mutex.
