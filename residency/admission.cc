@@ -224,11 +224,13 @@ void Admission::wait_for(const std::vector<BufferId>& prefetched,
 }
 
 // Whether room may still come about by itself: another thread's operation holds buffers between its
-// begin and its end, or is bringing one in, or has just used what was to be evicted.
+// begin and its end, or is bringing one in, or has just used what was to be evicted; or a launch
+// still runs that was begun without a buffer which was freed since.
 bool Admission::others_move(const WorkingSet& set) const {
   for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
     const Buffer& buffer = core_.buffers[BufferId{i}];
-    const bool moves = buffer.is_beginning || buffer.moving > 0 ||
+    const bool returns = buffer.is_held_back && !buffer.stays_left_out && buffer.has_pages();
+    const bool moves = buffer.is_beginning || buffer.moving > 0 || returns ||
                        (buffer.pins > 0 && !buffer.pinned_forever) ||
                        evictions_.has_victim(buffer, Bytes{});
     if (moves &&

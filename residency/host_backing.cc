@@ -35,6 +35,8 @@ bool HostBacking::begin(Bytes most) {
     was_short_ = was_short_ || !is_needless;
     keep(buffer);
   }
+  // Others may need the room of those that need no host memory.
+  back_until(most, /*pinned=*/true);
   has_begun_ = staying_ <= most;
   if (!has_begun_) take_all_back();
   return has_begun_;
@@ -74,6 +76,7 @@ std::optional<HostBacking::Share> HostBacking::reserve(Bytes size, Bytes footpri
   const Bytes own = share.stays ? footprint : Bytes{};
   const Bytes most = most_staying(limit);
   const bool others_have_room = has_begun_ || (own <= most && begin(most - own));
+  if (has_begun_ && own <= most) back_until(most - own, /*pinned=*/true);
   if (others_have_room && (!share.stays || staying_ + own <= most)) {
     staying_ += own;
     was_short_ = was_short_ || share.stays;

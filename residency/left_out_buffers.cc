@@ -39,8 +39,13 @@ bool LeftOutBuffers::may_return(BufferId id) noexcept {
       const Unlocked unlocked(core_.mutex);
       complete = core_.events.is_complete(oldest);
     }
-    if (!complete.ok() || !*complete) return false;
-    std::erase(buffer.left_out_until, oldest);
+    if (complete.ok() && !*complete) return false;
+    // An event that the device tells nothing of never completes for anybody.
+    const bool was_there = std::erase(buffer.left_out_until, oldest) > 0;
+    if (!complete.ok() && was_there) {
+      ++core_.counters.errors;
+      buffer.stays_left_out = true;
+    }
   }
   if (buffer.is_left_out()) return false;
   core_.tell_whereabouts(id);

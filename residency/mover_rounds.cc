@@ -10,10 +10,11 @@ namespace superpipe {
 
 namespace {
 
-// Whether nobody has asked for the piece, which is out.
+// Whether nobody has asked for the piece, which is out, and may come in.
 bool is_missing(const Buffer& buffer, std::uint32_t index) REQUIRES(manager_lock) {
   const Piece& piece = buffer.pieces[index];
-  return buffer.live && piece.place == Place::kOut && piece.want == Want::kNobody;
+  return buffer.live && !buffer.is_left_out() && piece.place == Place::kOut &&
+         piece.want == Want::kNobody;
 }
 
 // The first piece of a buffer that is missing.
@@ -133,11 +134,9 @@ bool MoverRounds::fetch_next() {
       continue;
     }
     if (buffer.is_left_out()) {
-      if (left_out_.may_return(id.buffer)) continue;  // the mutex was open
       if (entry->want == Want::kDemand) {
         ++busy;
-      } else if (buffer.generation == entry->piece.generation &&
-                 buffer.pieces[id.index].want == Want::kPrefetch) {
+      } else {
         buffer.pieces[id.index].want = Want::kNobody;
         core_.tell_whereabouts(id);
       }

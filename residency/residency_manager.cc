@@ -106,7 +106,10 @@ Result<Address> ResidencyManager::Impl::allocate(Bytes size, std::optional<Strea
   if (!core.options.pins.includes(number, size)) return address;
   const Status pinned = uses.pin_forever({&*address, 1}, "SUPERPIPE_PIN names them");
   if (pinned == Status::kOk) return address;
-  if (lifetimes.free(*address, stream) == Status::kOk) take_back(number);
+  // Nothing of the program has used it, so that no order is lost where it cannot be freed in one.
+  const bool is_freed = lifetimes.free(*address, stream) == Status::kOk ||
+                        lifetimes.free(*address, std::nullopt) == Status::kOk;
+  if (is_freed) take_back(number);
   return pinned;
 }
 

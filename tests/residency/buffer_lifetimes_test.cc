@@ -410,6 +410,24 @@ TEST_F(LeftOutLifetimesTest, AFreedBufferGivesAddressAndPagesOnWhenTheLaunchHasC
   EXPECT_EQ(allocate(3), stale_);
 }
 
+// Its pages are nobody's before, but they are not lost.
+TEST_F(LeftOutLifetimesTest, ALaunchWaitsForThePagesThatAFreedBufferGivesOn) {
+  begin_without();
+  submit();
+  ASSERT_EQ(free_stale(), Status::kOk);
+  const std::array<std::uint64_t, 2> words{kept_, allocate(2)};
+  const int before = rounds_.rounds;
+  rounds_.round = [this, before]() NO_THREAD_SAFETY_ANALYSIS {
+    if (rounds_.rounds == before + 8) unblock();
+    return mover_rounds_.run();
+  };
+  UseToken token;
+  const StreamHandle stream = device_.program_stream();
+  EXPECT_EQ(uses_.begin_launch(KernelId{8}, words, stream, token), Status::kOk);
+  EXPECT_GE(rounds_.rounds, before + 8);
+  uses_.end_use(token, stream, true);
+}
+
 TEST_F(LeftOutLifetimesTest, AFreedBufferGivesItsAddressOnWhereTheLaunchHasCompleted) {
   begin_without();
   submit();

@@ -225,6 +225,28 @@ TEST_F(HostBackingTest, APinnedBufferForWhichThereIsNoRoomBesideWhatStaysIsBacke
   EXPECT_EQ(host_.reserved(), pages(5));
 }
 
+TEST_F(HostBackingTest, APinnedBufferIsBackedWhereAnotherOneNeedsItsRoom) {
+  const ManagerLock lock(mutex_);
+  admit(3);
+  const BufferId pinned = admit(3);
+  buffers_[pinned].pinned_forever = true;
+  backing_.keep_pinned(buffers_[pinned], kLimit);
+  ASSERT_TRUE(stays(pinned));
+  EXPECT_TRUE(stays(admit(4))) << "host memory has three pages left, and four of eight may stay";
+  EXPECT_FALSE(stays(pinned));
+  EXPECT_EQ(host_.reserved(), pages(6));
+}
+
+TEST_F(HostBackingTest, WhenItBeginsItBacksAPinnedBufferWhereAnotherOneNeedsItsRoom) {
+  const ManagerLock lock(mutex_);
+  const BufferId pinned = make(2);
+  buffers_[pinned].pinned_forever = true;
+  const BufferId other = make(4);
+  EXPECT_FALSE(stays(admit(3)));
+  EXPECT_FALSE(stays(pinned));
+  EXPECT_TRUE(stays(other)) << "host memory has three pages for both";
+}
+
 TEST_F(HostBackingTest, APinnedBufferKeepsAHostCopyThatItHas) {
   const ManagerLock lock(mutex_);
   const BufferId pinned = admit(3);

@@ -79,6 +79,19 @@ TEST_F(LeftOutBuffersTest, NothingReturnsWhereNothingMarksTheEndOfTheLaunch) {
   EXPECT_TRUE(core_.buffers[id].is_left_out());
 }
 
+TEST_F(LeftOutBuffersTest, NothingReturnsWhereTheDeviceDoesNotTellOfTheLaunch) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_out(1);
+  launch_without(id, blocked_event());
+  device_.fail(Call::kIsComplete, 1, Status::kDeviceError);
+  const std::uint64_t errors = core_.counters.errors;
+  EXPECT_TRUE(left_out_.settle());
+  EXPECT_FALSE(left_out_.is_pending()) << "nobody asks again";
+  EXPECT_EQ(core_.counters.errors, errors + 1);
+  unblock();
+  EXPECT_FALSE(left_out_.may_return(id));
+}
+
 TEST_F(LeftOutBuffersTest, AWorkerAsksOnceAboutALaunchThatManyBuffersWaitFor) {
   const ManagerLock lock(core_.mutex);
   const std::array ids{make_out(1), make_out(1), make_out(1)};
