@@ -61,6 +61,7 @@ class Package(unittest.TestCase):
     @unittest.skipIf(os.environ.get("SUPERPIPE_SANITIZER"), "a sanitizer's library cannot be preloaded into other programs")
     def test_installed_command_finds_its_parts(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SUPERPIPE_", "LD_"))}
+        environment["SIMGPU_DEVICES"] = "2"  # one question is about two
         finished = subprocess.run([self.prefix / "bin" / "superpipe", "doctor", "--simulate", "--quick"],
                                   env=environment, capture_output=True, text=True, timeout=100)
         self.assertEqual(finished.returncode, 0, finished.stdout + finished.stderr)
