@@ -35,6 +35,28 @@ CUmemAccessDesc access_of(int device, CUmemAccess_flags flags) {
   return access;
 }
 
+/// What the driver says of the context of memory of the other device.
+CUcontext context_of_far_memory = nullptr;
+
+/// Of memory of the other device.
+CUresult CUDAAPI far_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr) {
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      *static_cast<CUcontext*>(data) = context_of_far_memory;
+      break;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      *static_cast<unsigned*>(data) = CU_MEMORYTYPE_DEVICE;
+      break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      *static_cast<int*>(data) = 1;
+      break;
+    default:
+      *static_cast<unsigned char*>(data) = 0;
+      break;
+  }
+  return CUDA_SUCCESS;
+}
+
 class PeerHooksTest : public testing::ManagedFixture {
  protected:
   void SetUp() override {
@@ -172,23 +194,8 @@ TEST_F(PeerHooksTest, OpensTheNextManagedContextFromItsFirstBufferOn) {
 
 TEST_F(PeerHooksTest, NamesTheContextsOfACopyToADeviceThatBuffersAreClosedTo) {
   DriverTable& table = driver();
-  table.cuPointerGetAttribute = [](void* data, CUpointer_attribute attribute, CUdeviceptr) {
-    switch (attribute) {
-      case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *static_cast<CUcontext*>(data) = kFar;
-        break;
-      case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *static_cast<unsigned*>(data) = CU_MEMORYTYPE_DEVICE;
-        break;
-      case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *static_cast<int*>(data) = 1;
-        break;
-      default:
-        *static_cast<unsigned char*>(data) = 0;
-        break;
-    }
-    return CUDA_SUCCESS;
-  };
+  context_of_far_memory = kFar;
+  table.cuPointerGetAttribute = far_attribute;
   table.cuMemcpyDtoD_v2 = [](CUdeviceptr, CUdeviceptr, std::size_t) { return CUDA_SUCCESS; };
   table.cuMemcpyPeerAsync = [](CUdeviceptr, CUcontext to, CUdeviceptr, CUcontext from, std::size_t,
                                CUstream stream) {
@@ -216,23 +223,8 @@ TEST_F(PeerHooksTest, NamesTheContextsOfACopyToADeviceThatBuffersAreClosedTo) {
 // The driver tells of no context for what came from a pool.
 TEST_F(PeerHooksTest, NamesThePrimaryContextOfADeviceForMemoryOfItsPools) {
   DriverTable& table = driver();
-  table.cuPointerGetAttribute = [](void* data, CUpointer_attribute attribute, CUdeviceptr) {
-    switch (attribute) {
-      case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *static_cast<CUcontext*>(data) = nullptr;
-        break;
-      case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *static_cast<unsigned*>(data) = CU_MEMORYTYPE_DEVICE;
-        break;
-      case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *static_cast<int*>(data) = 1;
-        break;
-      default:
-        *static_cast<unsigned char*>(data) = 0;
-        break;
-    }
-    return CUDA_SUCCESS;
-  };
+  context_of_far_memory = nullptr;
+  table.cuPointerGetAttribute = far_attribute;
   table.cuDevicePrimaryCtxGetState = [](CUdevice device, unsigned* flags, int* active) {
     *flags = 0;
     *active = device == 1 ? 1 : 0;
