@@ -9,7 +9,7 @@
 namespace superpipe::cli {
 namespace {
 
-constexpr unsigned long long kWords = kGranule / sizeof(unsigned);
+constexpr unsigned long long kGranuleWords = kGranule / sizeof(unsigned);
 
 CUmemAccessDesc access_of(int device) {
   CUmemAccessDesc access{};
@@ -21,7 +21,7 @@ CUmemAccessDesc access_of(int device) {
 /// Fills a granule at `address` with a pattern on the first device.
 void fill(Session& first, CUdeviceptr address, unsigned seed) {
   first.make_current();
-  first.launch("probe_fill", nullptr, kWords, address, kWords, seed);
+  first.launch("probe_fill", nullptr, kGranuleWords, address, kGranuleWords, seed);
   first.cu().cuCtxSynchronize.must();
 }
 
@@ -32,7 +32,7 @@ unsigned long long wrong_words(Session& second, CUdeviceptr address, unsigned se
   unsigned long long wrong = 0;
   second.cu().cuMemAlloc.must(&counter, sizeof(wrong));
   second.cu().cuMemcpyHtoD.must(counter, &wrong, sizeof(wrong));
-  second.launch("probe_check", nullptr, kWords, address, kWords, seed, counter);
+  second.launch("probe_check", nullptr, kGranuleWords, address, kGranuleWords, seed, counter);
   second.cu().cuMemcpyDtoH.must(&wrong, counter, sizeof(wrong));
   second.cu().cuMemFree.must(counter);
   return wrong;

@@ -27,6 +27,7 @@ void probe_stream_ordered_allocation(const ProbeSetting& setting, const ProbeRep
   // The seconds that each pair of calls takes, the sizes in turn.
   const auto time_pairs = [&](const std::vector<std::size_t>& in_turn) {
     std::vector<double> seconds;
+    seconds.reserve(static_cast<std::size_t>(pairs));
     for (int i = 0; i < pairs; ++i) {
       seconds.push_back(host_seconds([&] {
         CUdeviceptr address = 0;

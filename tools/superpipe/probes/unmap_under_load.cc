@@ -27,10 +27,10 @@ unsigned advanced_by(unsigned word, unsigned long long steps) {
 }
 
 // A kernel and a copy that run while chunks come and go between the pages that they use.
-class Load {
+class Traffic {
  public:
   // The kernel gets the first `bytes` of `range`, the copy as many at `copied_at`.
-  Load(Session& session, Range& range, std::size_t bytes, std::size_t copied_at)
+  Traffic(Session& session, Range& range, std::size_t bytes, std::size_t copied_at)
       : session_(session),
         bytes_(bytes),
         words_(bytes / sizeof(unsigned)),
@@ -146,7 +146,7 @@ class Churn {
   }
 
   // One chunk comes and goes.
-  void remap(const Load& load) {
+  void remap(const Traffic& load) {
     const std::size_t offset = offset_ + (remapped_ % kPlaces) * chunk_;
     const CUdeviceptr address = range_.address() + offset;
     const Pages pages(session_, chunk_);
@@ -203,7 +203,7 @@ void probe_unmap_under_load(const ProbeSetting& setting, const ProbeReport& repo
   // One reservation: what a kernel works on, what comes and goes, what a copy fills.
   const std::size_t copied_at = bytes + Churn::kPlaces * chunk;
   Range range(session, copied_at + bytes);
-  Load load(session, range, bytes, copied_at);
+  Traffic load(session, range, bytes, copied_at);
   Churn churn(session, range, bytes, chunk);
 
   report.step("timing the kernel");
