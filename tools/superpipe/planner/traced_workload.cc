@@ -6,6 +6,7 @@
 
 #include "policy/timing_model.h"
 #include "residency/virtual_time/experiment.h"
+#include "tools/superpipe/planner/landmarks.h"
 
 namespace superpipe::cli {
 namespace {
@@ -50,6 +51,8 @@ bool are_alike(const TracedProgram& program, std::size_t a, std::size_t b, std::
 
 TracedPasses find_passes(const TracedProgram& program, std::size_t most_launches) {
   const std::size_t launches = std::min(program.launches(), most_launches);
+  TracedPasses by_landmarks{passes_by_landmarks(program, launches)};
+  if (by_landmarks.size() > 0) return by_landmarks;
   Beginning beginning(program, launches);
   virtual_time::Experiment experiment;
   experiment.policy = PolicyKind::kAuto;

@@ -19,9 +19,10 @@ struct TracedPasses {
   [[nodiscard]] std::size_t size() const { return begins.empty() ? 0 : begins.size() - 1; }
 };
 
-/// Finds the passes of `program` as superpipe itself does while a program runs under policy auto
-/// with room for all; those that went by before it knew them are the ones before with the same
-/// kernels. Looks at the first `most_launches` launches. Takes microseconds a launch.
+/// The passes of `program` by its landmarks (passes_by_landmarks()). Where it has none, as
+/// superpipe itself finds them while a program runs under policy auto with room for all; those that
+/// went by before it knew them are the ones before with the same kernels. Looks at the first
+/// `most_launches` launches. Takes microseconds a launch.
 [[nodiscard]] TracedPasses find_passes(const TracedProgram& program, std::size_t most_launches);
 
 /// The steps of a program from its beginning to the end of a pass.
