@@ -255,6 +255,30 @@ TEST(TracedProgramTest, WhatWasWrittenBackAgainAndAgainIsWritten) {
   EXPECT_TRUE(program_of(trace).is_written(0));
 }
 
+// Whichever of the two parts leaves first.
+TEST(TracedProgramTest, TheFirstWriteBackOfEachPartSaysNothing) {
+  WrittenTrace trace;
+  const BufferId buffer = trace.allocate(4_MiB);
+  trace.copy(buffer, 4_MiB, true);
+  trace.launch(1, {buffer}, 1000);
+  trace.add(TraceEviction{{1}, buffer, {}, 2_MiB, 2_MiB});
+  trace.add(TraceEviction{{2}, buffer, 2_MiB, 2_MiB, 2_MiB});
+  EXPECT_FALSE(program_of(trace).is_written(0));
+}
+
+TEST(TracedProgramTest, WhatMostlyLeavesWithoutAWriteBackIsNotWritten) {
+  for (const bool is_written_again : {false, true}) {
+    WrittenTrace trace;
+    const BufferId buffer = trace.allocate(2_MiB);  // a kernel made its content
+    trace.launch(1, {buffer}, 1000);
+    trace.add(TraceEviction{{1}, buffer, {}, 2_MiB, 2_MiB});
+    trace.add(TraceEviction{{1}, buffer, {}, {}, 2_MiB});
+    trace.add(TraceEviction{{2}, buffer, {}, 2_MiB, 2_MiB});  // its digest had not come in time
+    if (is_written_again) trace.add(TraceEviction{{3}, buffer, {}, 2_MiB, 2_MiB});
+    EXPECT_EQ(program_of(trace).is_written(0), is_written_again);
+  }
+}
+
 TEST(TracedProgramTest, AReusedIdIsAnotherBuffer) {
   WrittenTrace trace;
   const BufferId first = trace.allocate(4_MiB);

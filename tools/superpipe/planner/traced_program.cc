@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -37,7 +38,7 @@ class TracedProgramBuilder final : public TraceVisitor {
     program_.footprints_.push_back(event.footprint);
     program_.sizes_.push_back(event.size);
     copied_in_.emplace_back();
-    written_back_.push_back(false);
+    leavings_.emplace_back();
     live_bytes_ += event.footprint;
     program_.peak_ = std::max(program_.peak_, live_bytes_);
     TracedStep step;
@@ -97,9 +98,13 @@ class TracedProgramBuilder final : public TraceVisitor {
   void on_eviction(const TraceMoment& /*when*/, const TraceEviction& event) override {
     program_.run_.to_host += event.size;
     const auto buffer = live_.find(event.buffer);
-    if (buffer == live_.end() || event.size == Bytes{}) return;
-    // The first one of each part says nothing: the host had no content before.
-    if (++evictions_[buffer->second] > kFirstEvictions) written_back_[buffer->second] = true;
+    if (buffer == live_.end()) return;
+    Leavings& leavings = leavings_[buffer->second];
+    if (event.size == Bytes{}) {
+      ++leavings.clean;
+    } else if (!written_parts_.emplace(buffer->second, event.offset).second) {
+      ++leavings.written;
+    }
   }
   void on_stall(const TraceMoment& /*when*/, const TraceStall& event) override {
     program_.run_.stall_seconds += static_cast<double>(event.duration_ns) * 1e-9;
@@ -143,14 +148,22 @@ class TracedProgramBuilder final : public TraceVisitor {
     program_.run_.seconds = static_cast<double>(last_time_ - first_time_) * 1e-9;
     for (std::size_t buffer = 0; buffer < program_.sizes_.size(); ++buffer) {
       const bool is_loaded = copied_in_[buffer].count() >= program_.sizes_[buffer].count() / 2;
-      program_.written_.push_back(!is_loaded || written_back_[buffer]);
+      const Leavings& leavings = leavings_[buffer];
+      program_.written_.push_back(leavings.written > leavings.clean ||
+                                  (leavings.clean == 0 && !is_loaded));
     }
     give_times();
     return std::move(program_);
   }
 
  private:
-  static constexpr std::uint32_t kFirstEvictions = 1;
+  /// How often parts of a buffer left the device. The first write-back of each says nothing: the
+  /// host had no content before. Nor does a single later one: it may have been done because nobody
+  /// knew in time that it was not needed.
+  struct Leavings {
+    std::uint32_t clean = 0;    ///< without a write-back
+    std::uint32_t written = 0;  ///< with one
+  };
 
   /// Launches whose times may still come: seconds of them.
   static constexpr std::size_t kMostRecent = std::size_t{1} << 18;
@@ -332,9 +345,9 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::unordered_map<TraceIndex, std::uint32_t> kernels_;  ///< by the trace's index
   std::vector<std::string> kernel_names_;
   std::unordered_map<BufferId, std::uint32_t> live_;
-  std::vector<Bytes> copied_in_;  ///< by buffer: what the program copied to it
-  std::vector<bool> written_back_;
-  std::unordered_map<std::uint32_t, std::uint32_t> evictions_;
+  std::vector<Bytes> copied_in_;    ///< by buffer: what the program copied to it
+  std::vector<Leavings> leavings_;  ///< by buffer
+  std::set<std::pair<std::uint32_t, Bytes>> written_parts_;  ///< that were written back: offsets
   std::unordered_map<std::uint32_t, std::int64_t> last_of_thread_;
   TraceIndex graph_launch_ = 0;          ///< the text of its marks
   std::vector<std::uint32_t> launches_;  ///< steps, of those that name nothing, too

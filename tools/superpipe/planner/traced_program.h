@@ -60,8 +60,8 @@ struct TracedRun {
 ///
 /// Compute times are those that the trace has; a kernel whose time was not taken has the mean of
 /// its other launches, and one of which nothing is known what the trace's length leaves, by the
-/// bytes that it names. A launch is taken to write what the program never copied in, and what
-/// superpipe wrote back in the traced run: nobody tells what kernels write.
+/// bytes that it names. Nobody tells what kernels write. A launch is taken to write what
+/// had mostly changed when it left the device, and what never left and was not copied in.
 class TracedProgram {
  public:
   /// Reads all of `reader`. @return what is wrong, in one line: the trace cannot be read, or there
