@@ -58,6 +58,7 @@ std::string statistics_json(const RunFigures& figures, const PassTimes& times,
   json["stall_ms"] = stats.stall_ms;
   json["passes"] = stats.learned.passes;
   json["pass_ms"] = times.pass_ms;
+  json["pass_launches"] = times.pass_launches;
   json["bound_ms"] = times.bound_ms.value_or(0);
   json["windowed_bound_ms"] = or_null(times.windowed_bound_ms);
   json["avoidable_stall_share"] = or_null(times.avoidable_stall_share);

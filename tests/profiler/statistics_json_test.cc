@@ -54,6 +54,7 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "stall_ms",
                                           "passes",
                                           "pass_ms",
+                                          "pass_launches",
                                           "bound_ms",
                                           "windowed_bound_ms",
                                           "avoidable_stall_share",
@@ -110,7 +111,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.learned.layer_bytes = {Bytes{50}, Bytes{70}};
   stats.learned.passes = 121;
   stats.learned.mispredictions = 122;
-  const PassTimes times{3600, 3200, 1000, 2400, 0.375};
+  const PassTimes times{3600, 24, 3200, 1000, 2400, 0.375};
   const nlohmann::json expected = {{"version", "1.2.3"},
                                    {"policy", "naive"},
                                    {"k", 3},
@@ -143,6 +144,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"stall_ms", 117.0},
                                    {"passes", 121},
                                    {"pass_ms", 3600.0},
+                                   {"pass_launches", 24},
                                    {"bound_ms", 1000.0},
                                    {"windowed_bound_ms", 2400.0},
                                    {"avoidable_stall_share", 0.375},

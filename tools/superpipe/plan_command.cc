@@ -182,6 +182,7 @@ json json_of(const TracedProgram& program, const Planner& planner,
             {"device", program.run().device_name},
             {"launches", program.launches()},
             {"passes", planner.passes().size()},
+            {"pass_launches", planner.launches_of_pass()},
             {"complete", program.ending().is_complete},
             {"dropped_events", program.ending().dropped},
             {"graph_launches", program.graph_launches()},
@@ -260,11 +261,8 @@ void say_facts(const TracedProgram& program, const Planner& planner, const std::
   std::cout << program.run().command << (program.run().command.empty() ? "" : ": ")
             << program.launches() << " launches";
   if (planner.passes().size() > 0) {
-    std::cout << "; a pass has "
-              << (planner.passes().begins.back() - planner.passes().begins.front()) /
-                     planner.passes().size()
-              << " and takes " << milliseconds_text(planner.resident_pass_ms())
-              << " with all on the device";
+    std::cout << "; a pass has " << planner.launches_of_pass() << " and takes "
+              << milliseconds_text(planner.resident_pass_ms()) << " with all on the device";
   }
   std::cout << ".\nIt needs " << format_bytes(planner.needed()) << " of the device for all of it, "
             << format_bytes(planner.overhead())

@@ -159,12 +159,12 @@ std::optional<PlanAccuracy> Planner::accuracy() const {
   const Prediction replayed =
       replay(question, saturating_subtract(run.budget, run.headroom + run.passthrough));
   if (!replayed.problem.empty()) return std::nullopt;
-  // Passes of which only the beginning was looked at do not end with the trace.
-  if (program_.launches() - last_launch_ > (last_launch_ - passes_.begins.front()) / all_passes_) {
-    return std::nullopt;
-  }
   const std::size_t first = passes_.begins.front();
   const auto in_passes = static_cast<double>(last_launch_ - first);
+  // Passes of which only the beginning was looked at do not end with the trace. The last pass is
+  // none of them, since no other begins behind it.
+  const double behind = static_cast<double>(program_.launches() - last_launch_);
+  if (behind > 2 * in_passes / static_cast<double>(all_passes_)) return std::nullopt;
   // The trace may end within a pass.
   const double share = in_passes / static_cast<double>(program_.launches() - first);
   const std::int64_t length = program_.end_time() - program_.time_of_launch(first);

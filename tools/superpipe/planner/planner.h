@@ -67,6 +67,11 @@ class Planner {
   Planner(const TracedProgram& program, Bandwidth link);
 
   [[nodiscard]] const TracedPasses& passes() const { return passes_; }
+  /// How many launches those have on an average; 0: there are none.
+  [[nodiscard]] std::size_t launches_of_pass() const {
+    if (passes_.size() == 0) return 0;
+    return (passes_.begins.back() - passes_.begins.front()) / passes_.size();
+  }
   /// What of the device managed buffers cannot have, by what the trace says: what the program takes
   /// of it besides, and the headroom.
   [[nodiscard]] Bytes overhead() const;
