@@ -35,12 +35,14 @@ std::uint64_t blocks_for(std::uint64_t bytes) { return (bytes + kBlock - 1) / kB
 
 }  // namespace
 
-Device::Device(int ordinal, const Card& card, std::uint64_t others, int compute_engines)
+Device::Device(int ordinal, const Card& card, std::uint64_t others, int compute_engines,
+               SharedDevice* shared)
     : ordinal_(ordinal),
       capacity_(card.memory_bytes),
+      shared_(shared),
       others_(others),
       compute_(compute_engines),
-      link_(card.duplex) {}
+      link_(card.duplex, shared) {}
 
 Slot Device::reserve(Engine engine, Nanoseconds ready, Nanoseconds duration, int priority) {
   Slot slot;
@@ -75,10 +77,20 @@ std::uint64_t Device::used_by_others() const {
     if (file >> text && parse_size(text, &bytes)) others_.store(bytes, std::memory_order_relaxed);
   }
   const std::uint64_t left = capacity_ - std::min(capacity_, used());
-  return std::min(others_.load(std::memory_order_relaxed), left);
+  const std::uint64_t sharing = shared_ == nullptr ? 0 : shared_->used_by_others();
+  return std::min(others_.load(std::memory_order_relaxed) + sharing, left);
 }
 
 bool Device::take(std::uint64_t bytes) {
+  // Before the others are looked at: of two that take the last bytes at once one may be refused in
+  // vain, but never do both get them.
+  if (shared_ != nullptr && !shared_->take(bytes)) return false;
+  if (take_of_own(bytes)) return true;
+  if (shared_ != nullptr) shared_->give_back(bytes);
+  return false;
+}
+
+bool Device::take_of_own(std::uint64_t bytes) {
   const std::uint64_t others = used_by_others();
   std::uint64_t before = used_.load(std::memory_order_relaxed);
   do {
@@ -90,6 +102,7 @@ bool Device::take(std::uint64_t bytes) {
 }
 
 void Device::give_back(std::uint64_t bytes) {
+  if (shared_ != nullptr) shared_->give_back(bytes);
   used_.fetch_sub(bytes, std::memory_order_relaxed);
   used_by_all.fetch_sub(bytes, std::memory_order_relaxed);
 }
@@ -122,7 +135,8 @@ void create_devices() {
   const Configuration& settings = configuration();
   for (int ordinal = 0; ordinal < settings.devices; ++ordinal) {
     devices[static_cast<std::size_t>(ordinal)] =
-        new Device(ordinal, settings.card, settings.other_bytes, settings.compute_engines);
+        new Device(ordinal, settings.card, settings.other_bytes, settings.compute_engines,
+                   settings.shared == nullptr ? nullptr : settings.shared + ordinal);
   }
   devices_created.store(settings.devices, std::memory_order_release);
 }

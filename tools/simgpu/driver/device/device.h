@@ -9,6 +9,7 @@
 #include "tools/simgpu/driver/device/card.h"
 #include "tools/simgpu/driver/device/compute_timeline.h"
 #include "tools/simgpu/driver/device/link_timeline.h"
+#include "tools/simgpu/driver/device/shared_devices.h"
 #include "tools/simgpu/driver/device/timeline.h"
 #include "tools/simgpu/driver/entry/api.h"
 
@@ -40,12 +41,14 @@ class SmallBlocks {
 class Device {
  public:
   /// A device of the size and the link of `card`; `others` bytes are in use by other processes.
-  Device(int ordinal, const Card& card, std::uint64_t others, int compute_engines);
+  /// `shared`: what processes know of each other that use it, and must outlive it; null: none do.
+  Device(int ordinal, const Card& card, std::uint64_t others, int compute_engines,
+         SharedDevice* shared = nullptr);
 
   [[nodiscard]] int ordinal() const { return ordinal_; }
   [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
-  /// By other processes: what SIMGPU_OTHER_FILE says at this moment, if it is set and has a size.
-  /// Never more than this process leaves.
+  /// By other processes: what SIMGPU_OTHER_FILE says at this moment, if it is set and has a size,
+  /// and what those have that share the device. Never more than this process leaves.
   [[nodiscard]] std::uint64_t used_by_others() const;
 
   /// Takes `bytes` of physical memory. @return false, and nothing taken, if they do not fit.
@@ -74,8 +77,11 @@ class Device {
   /// @}
 
  private:
+  bool take_of_own(std::uint64_t bytes);
+
   const int ordinal_;
   const std::uint64_t capacity_;
+  SharedDevice* const shared_;
   mutable std::atomic<std::uint64_t> others_;  ///< as last read
   std::atomic<std::uint64_t> used_{0};
   std::atomic<std::uint64_t> peak_{0};

@@ -220,6 +220,10 @@ bool read_environment(Configuration* out) {
                      "a size that is not above SIMGPU_MEMORY");
   }
   if (const char* const file = value_of("SIMGPU_OTHER_FILE")) out->other_file = file;
+  if (const char* const file = value_of("SIMGPU_SHARED_FILE")) {
+    out->shared = map_shared_devices(file, out->devices);
+    if (out->shared == nullptr) good = complain("SIMGPU_SHARED_FILE", file, "a file of one's own");
+  }
   good &= read_size("SIMGPU_POOL_CHUNK", 1, &out->pool_chunk_bytes);
   good &= read_choice("SIMGPU_FILL", {"zero", "poison"}, &out->fill);
   good &= read_choice("SIMGPU_ARENA", {"high", "low"}, &out->arena);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "tools/simgpu/driver/device/card.h"
+#include "tools/simgpu/driver/device/shared_devices.h"
 #include "tools/simgpu/driver/entry/call_costs.h"
 
 namespace simgpu {
@@ -35,6 +36,7 @@ struct Configuration {
   std::uint64_t context_bytes = std::uint64_t{2} << 20;  ///< SIMGPU_CONTEXT_BYTES
   std::uint64_t other_bytes = 0;           ///< SIMGPU_OTHER_BYTES, in use by other processes
   std::string other_file;                  ///< SIMGPU_OTHER_FILE, says it anew
+  SharedDevice* shared = nullptr;          ///< SIMGPU_SHARED_FILE, of each device; null: not shared
   std::uint64_t pool_chunk_bytes = 0;      ///< SIMGPU_POOL_CHUNK; 0: by what the pool holds
   FillPolicy fill = FillPolicy::kZero;     ///< SIMGPU_FILL
   ArenaPolicy arena = ArenaPolicy::kHigh;  ///< SIMGPU_ARENA
