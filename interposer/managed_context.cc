@@ -13,6 +13,7 @@
 #include "interposer/cupti/cupti_collector.h"
 #include "interposer/driver/in_context.h"
 #include "interposer/driver/loader.h"
+#include "interposer/driver/process_memory.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/fault_report.h"
@@ -46,7 +47,7 @@ std::string missing_support(CUdevice device) {
 }
 
 /// What a context can have taken of the `used` bytes that the device holds as it is made. The
-/// device does not say whose they are. A context takes some hundreds of megabytes, code that was
+/// driver does not say whose they are. A context takes some hundreds of megabytes, code that was
 /// loaded with it included, unless all code of all libraries is.
 Bytes bytes_of_context(Bytes used, Bytes total) {
   constexpr Bytes kMostOfAContext = 1_GiB;
@@ -100,7 +101,10 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
   if (std::string missing = missing_support(device); !missing.empty()) {
     return {nullptr, std::move(missing)};
   }
-  const Bytes context_bytes = bytes_of_context(Bytes{total - std::min(free, total)}, Bytes{total});
+  Bytes context_bytes = bytes_of_context(Bytes{total - std::min(free, total)}, Bytes{total});
+  if (configuration.gpu_mem || configuration.budget_is_free_memory()) {
+    context_bytes = std::min(context_bytes, memory_of_this_process(device).value_or(context_bytes));
+  }
   Bytes budget;
   if (configuration.gpu_mem) {
     const Bytes asked = configuration.gpu_mem->resolve(Bytes{total});

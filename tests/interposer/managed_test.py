@@ -157,13 +157,19 @@ class ManagedTest(ManagedCase):
         self.assertIsNone(run.statistics)
 
     def test_what_other_processes_hold_is_not_taken_for_the_context(self):
-        # Whose it is the device does not say; a context takes 1 GiB at most. The rest is the budget of other tests.
-        others = {"SIMGPU_MEMORY": "8G", "SIMGPU_OTHER_BYTES": "5G"}
+        others = {"SIMGPU_MEMORY": "8G", "SIMGPU_OTHER_BYTES": "5G", "SIMGPU_CONTEXT_BYTES": "100M"}
+        run = self.assert_same("forward", SUPERPIPE_GPU_MEM="112M", **others)
+        self.assert_moved(run)
+        self.assertEqual(run.statistics["context_bytes"], 100 * MIB)
+
+    def test_where_nobody_says_whose_memory_is_a_context_takes_1_gib_at_most(self):
+        others = {"SIMGPU_MEMORY": "8G", "SIMGPU_OTHER_BYTES": "5G", "SIMGPU_PROCESSES": "hidden"}
         run = self.assert_same("forward", SUPERPIPE_GPU_MEM="1036M", **others)
         self.assert_moved(run)
         self.assertEqual(run.statistics["context_bytes"], 1024 * MIB)
         # A context of less than that, and nothing else, is what it is.
-        run = self.assert_same("forward", SUPERPIPE_GPU_MEM="112M", SIMGPU_MEMORY="8G", SIMGPU_CONTEXT_BYTES="100M")
+        run = self.assert_same("forward", SUPERPIPE_GPU_MEM="112M", SIMGPU_MEMORY="8G", SIMGPU_CONTEXT_BYTES="100M",
+                               SIMGPU_PROCESSES="hidden")
         self.assert_moved(run)
         self.assertEqual(run.statistics["context_bytes"], 100 * MIB)
 

@@ -224,6 +224,7 @@ bool read_environment(Configuration* out) {
     out->shared = map_shared_devices(file, out->devices);
     if (out->shared == nullptr) good = complain("SIMGPU_SHARED_FILE", file, "a file of one's own");
   }
+  good &= read_choice("SIMGPU_PROCESSES", {"told", "hidden"}, &out->processes_hidden);
   good &= read_size("SIMGPU_POOL_CHUNK", 1, &out->pool_chunk_bytes);
   good &= read_choice("SIMGPU_FILL", {"zero", "poison"}, &out->fill);
   good &= read_choice("SIMGPU_ARENA", {"high", "low"}, &out->arena);

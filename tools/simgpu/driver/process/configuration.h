@@ -37,6 +37,7 @@ struct Configuration {
   std::uint64_t other_bytes = 0;           ///< SIMGPU_OTHER_BYTES, in use by other processes
   std::string other_file;                  ///< SIMGPU_OTHER_FILE, says it anew
   SharedDevice* shared = nullptr;          ///< SIMGPU_SHARED_FILE, of each device; null: not shared
+  bool processes_hidden = false;           ///< SIMGPU_PROCESSES
   std::uint64_t pool_chunk_bytes = 0;      ///< SIMGPU_POOL_CHUNK; 0: by what the pool holds
   FillPolicy fill = FillPolicy::kZero;     ///< SIMGPU_FILL
   ArenaPolicy arena = ArenaPolicy::kHigh;  ///< SIMGPU_ARENA

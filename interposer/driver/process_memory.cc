@@ -1,0 +1,110 @@
+#include "interposer/driver/process_memory.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "interposer/driver/loader.h"
+#include "interposer/driver/table.h"
+
+namespace superpipe {
+namespace {
+
+/// As NVML lays it out. Source: NVML API Reference Guide, nvmlProcessInfo_t.
+struct ProcessInfo {
+  unsigned int pid;
+  unsigned long long used_bytes;
+  unsigned int gpu_instance;
+  unsigned int compute_instance;
+};
+static_assert(sizeof(ProcessInfo) == 24);
+
+// nvmlReturn_t.
+constexpr int kSuccess = 0;
+constexpr int kInsufficientSize = 7;
+// Where the system does not tell what a process has.
+constexpr unsigned long long kNotAvailable = ~0ULL;
+
+/// NVML while one lives; its functions are null where there is none.
+class Nvml {
+ public:
+  using Device = struct Opaque*;
+
+  Nvml() {
+    // simgpu has it in its driver.
+    library_ = ::dlopen(loaded_driver_path().c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (!find_functions()) {
+      close();
+      library_ = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+      if (!find_functions()) return;
+    }
+    is_begun_ = begin_() == kSuccess;
+  }
+  ~Nvml() {
+    if (is_begun_) end_();
+    close();
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  /// Of the device at `bus_id`; empty where it does not tell.
+  [[nodiscard]] std::vector<ProcessInfo> processes(const char* bus_id) const {
+    Device device = nullptr;
+    if (!is_begun_ || device_at_(bus_id, &device) != kSuccess) return {};
+    std::vector<ProcessInfo> found(kProcesses);
+    auto count = static_cast<unsigned int>(found.size());
+    if (processes_(device, &count, found.data()) == kInsufficientSize) {
+      found.resize(count + kProcesses);  // more may have come meanwhile
+      count = static_cast<unsigned int>(found.size());
+      if (processes_(device, &count, found.data()) != kSuccess) return {};
+    }
+    found.resize(count < found.size() ? count : 0);
+    return found;
+  }
+
+ private:
+  static constexpr std::size_t kProcesses = 32;
+
+  bool find_functions() {
+    if (library_ == nullptr) return false;
+    return find("nvmlInit_v2", begin_) && find("nvmlShutdown", end_) &&
+           find("nvmlDeviceGetHandleByPciBusId_v2", device_at_) &&
+           find("nvmlDeviceGetComputeRunningProcesses_v3", processes_);
+  }
+  template <typename Function>
+  bool find(const char* name, Function& function) {
+    function = reinterpret_cast<Function>(::dlsym(library_, name));
+    return function != nullptr;
+  }
+  void close() {
+    if (library_ != nullptr) ::dlclose(library_);
+    library_ = nullptr;
+  }
+
+  void* library_ = nullptr;
+  bool is_begun_ = false;
+  int (*begin_)() = nullptr;
+  int (*end_)() = nullptr;
+  int (*device_at_)(const char*, Device*) = nullptr;
+  int (*processes_)(Device, unsigned int*, ProcessInfo*) = nullptr;
+};
+
+}  // namespace
+
+std::optional<Bytes> memory_of_this_process(CUdevice device) {
+  std::array<char, 32> bus_id{};
+  if (driver().cuDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device) !=
+      CUDA_SUCCESS) {
+    return std::nullopt;
+  }
+  const auto own = static_cast<unsigned int>(::getpid());
+  for (const ProcessInfo& process : Nvml().processes(bus_id.data())) {
+    if (process.pid == own && process.used_bytes != kNotAvailable) return Bytes{process.used_bytes};
+  }
+  return std::nullopt;
+}
+
+}  // namespace superpipe
