@@ -1,0 +1,146 @@
+// Linear copies between the host and managed buffers: to the device, or to the host copies of what
+// is evicted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "interposer/context_registry.h"
+#include "interposer/copy_recorder.h"
+#include "interposer/driver/cuda_api.h"
+#include "interposer/hooks/queued_copy.h"
+#include "interposer/hooks/submit.h"
+#include "interposer/hooks/traced.h"
+#include "interposer/managed_context.h"
+#include "residency/use_token.h"
+
+namespace superpipe {
+
+/// How a copy to or from the host copy of an evicted buffer is made.
+enum class Way {
+  kNow,          ///< by the calling thread
+  kQueued,       ///< when the stream gets there
+  kAwaited,      ///< the same, and the call returns only then
+  kOfASnapshot,  ///< the same, of what the program's memory holds now
+};
+
+/// The way of a copy in the order of `stream`. The program may change or free pageable memory as
+/// soon as the call returns, unless that waits. So a copy of it that has to run behind other work
+/// takes a snapshot first, and one that has not is waited for. Synchronous copies too come behind
+/// what was submitted to their stream before. Asks the driver.
+[[nodiscard]] Way way_of(const ManagedContext& managed, StreamHandle stream, CopyMode mode,
+                         const void* program_memory, bool into_buffer) noexcept;
+
+/// Moves `size` bytes that way. `snapshot`: of `from`, where one was taken. @return as
+/// queue_copy().
+CUresult copy_on_host(StreamHandle stream, Way way, void* to, const void* from, std::size_t size,
+                      Snapshot snapshot) noexcept;
+
+/// Ends the use of a copy that was made `way`, with `result`. What the calling thread has copied is
+/// done, and nothing of it is on the stream. A copy that is to be awaited is waited for then: that
+/// may take for as long as other threads need, and they find the buffer used by a stream, as behind
+/// an asynchronous copy. @return `result`, or what the driver answers to whoever waits.
+CUresult end_copy(ManagedContext& managed, UseToken& token, StreamHandle stream, CUresult result,
+                  Way way) noexcept;
+
+/// Sees to the pointers among bytes that are about to be device memory. @return as
+/// PointerPins::pin_named_by().
+Status scan_source(ManagedContext& managed, const void* source, std::size_t size, CUdeviceptr to,
+                   StreamHandle stream, CopyMode mode) noexcept;
+
+inline const void* at(const void* address, std::size_t offset) noexcept {
+  return static_cast<const char*>(address) + offset;
+}
+inline void* at(void* address, std::size_t offset) noexcept {
+  return static_cast<char*>(address) + offset;
+}
+
+/// Calls `copy` with how much is done and what is left, which it lowers to what it has done, until
+/// all is done or a part fails: a buffer may be on the device in part.
+template <typename Copy>
+CUresult in_parts(std::size_t size, const Copy& copy) noexcept {
+  std::size_t done = 0;
+  CUresult result = CUDA_SUCCESS;
+  while (done < size && result == CUDA_SUCCESS) {
+    Bytes part{size - done};
+    result = copy(done, part);
+    done += part.count();
+  }
+  return result;
+}
+
+/// A copy of `size` bytes to or from `buffer`, on a stream on which events cannot order it.
+template <typename Call>
+CUresult copy_unordered(ManagedContext& managed, CUdeviceptr buffer, StreamHandle stream,
+                        std::size_t size, const Call& call) noexcept {
+  const std::uint64_t word = buffer;
+  return submit_unordered(managed, {&word, 1}, {&word, 1}, stream, [&] { return call(0, size); });
+}
+
+/// A copy from the host to the device. `call` hands bytes [offset, offset + size) of it to the
+/// driver, which get all of it where superpipe has no say.
+template <typename Call>
+CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandle stream,
+                 CopyMode mode, const Call& call) noexcept {
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr || size == 0 || from == nullptr) return call(0, size);
+  const Status scanned = scan_source(*managed, from, size, to, stream, mode);
+  if (scanned != Status::kOk) return managed->failure(scanned, CallKind::kSubmission);
+  if (!managed->in_arena(to)) return call(0, size);
+  if (!managed->can_order(stream)) return copy_unordered(*managed, to, stream, size, call);
+  ResidencyManager& residency = managed->residency();
+  return in_parts(size, [&](std::size_t done, Bytes& part) {
+    UseToken token;
+    const void* const source = at(from, done);
+    auto route = residency.begin_copy_in(to + done, part, stream, /*synchronous=*/false, token);
+    if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
+    Way way = Way::kQueued;
+    Snapshot snapshot;
+    if (route->host != nullptr) way = way_of(*managed, stream, mode, source, /*into_buffer=*/true);
+    if (way == Way::kOfASnapshot) {
+      snapshot = Snapshot::take(source, route->size.count());
+      if (snapshot.empty()) {
+        // The driver stages what is copied to the device, a part at a time.
+        residency.end_use(token, stream, /*submitted=*/false);
+        route = residency.begin_copy_in_place(to + done, part, stream, token);
+        if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
+      }
+    }
+    part = route->size;
+    trace_copy(*managed, to + done, *route, /*to_device=*/true, stream);
+    const void* const content = snapshot.empty() ? source : snapshot.data();
+    const CUresult result =
+        route->host == nullptr
+            ? call(done, part.count())
+            : copy_on_host(stream, way, route->host, content, part.count(), std::move(snapshot));
+    return end_copy(*managed, token, stream, result, way);
+  });
+}
+
+/// The same from the device to the host.
+template <typename Call>
+CUresult submit_copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle stream,
+                         CopyMode mode, const Call& call) noexcept {
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr || size == 0 || to == nullptr || !managed->in_arena(from))
+    return call(0, size);
+  if (!managed->can_order(stream)) return copy_unordered(*managed, from, stream, size, call);
+  return in_parts(size, [&](std::size_t done, Bytes& part) {
+    UseToken token;
+    void* const target = at(to, done);
+    const auto route = managed->residency().begin_copy_out(from + done, part, stream,
+                                                           /*synchronous=*/false, token);
+    if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
+    part = route->size;
+    trace_copy(*managed, from + done, *route, /*to_device=*/false, stream);
+    Way way = Way::kQueued;
+    if (route->host != nullptr) way = way_of(*managed, stream, mode, target, /*into_buffer=*/false);
+    const CUresult result = route->host == nullptr ? call(done, part.count())
+                                                   : copy_on_host(stream, way, target, route->host,
+                                                                  part.count(), Snapshot{});
+    return end_copy(*managed, token, stream, result, way);
+  });
+}
+
+}  // namespace superpipe
