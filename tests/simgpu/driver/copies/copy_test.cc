@@ -132,6 +132,53 @@ TEST_F(Copy, BatchMovesAllOfItAndRefusesTheLegacyStream) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(Copy, BatchReadsASourceDuringTheCallWhereItHasTo) {
+  const CUdeviceptr device = allocate(kMiB);
+  unsigned char* const host = allocate_host(kMiB);
+  std::fill(host, host + kMiB, static_cast<unsigned char>(7));
+  CUdeviceptr target = device;
+  auto source = reinterpret_cast<CUdeviceptr>(host);
+  std::size_t size = kMiB;
+  CUmemcpyAttributes attributes{};
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+  std::size_t start = 0;
+  const CUstream stream = make_stream();
+  EXPECT_SUCCESS(cuMemcpyBatchAsync(&target, &source, &size, 1, &attributes, &start, 1, stream));
+  std::fill(host, host + kMiB, static_cast<unsigned char>(8));
+  EXPECT_SUCCESS(cuStreamSynchronize(stream));
+  EXPECT_EQ(read(device, kMiB), std::vector<unsigned char>(kMiB, 7));
+}
+
+TEST_F(Copy, BatchOfBoxesMovesRowsAndLayersAndRefusesTheLegacyStream) {
+  const CUdeviceptr device = allocate(kMiB);
+  std::vector<unsigned char> bytes(4096);
+  std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(0));
+  CUDA_MEMCPY3D_BATCH_OP operation{};
+  operation.src.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+  operation.src.op.ptr.ptr = reinterpret_cast<CUdeviceptr>(bytes.data());
+  operation.src.op.ptr.rowLength = 64;
+  operation.src.op.ptr.layerHeight = 4;
+  operation.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+  operation.dst.op.ptr.ptr = device;
+  operation.extent = {10, 3, 2};
+  operation.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  const CUstream stream = make_stream();
+  EXPECT_EQ(cuMemcpy3DBatchAsync(1, &operation, 0, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemcpy3DBatchAsync(1, &operation, 1, stream), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_SUCCESS(cuMemcpy3DBatchAsync(1, &operation, 0, stream));
+  EXPECT_SUCCESS(cuStreamSynchronize(stream));
+  std::vector<unsigned char> expected;
+  for (std::size_t layer = 0; layer < 2; ++layer) {
+    for (std::size_t row = 0; row < 3; ++row) {
+      const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(layer * 256 + row * 64);
+      expected.insert(expected.end(), begin, begin + 10);
+    }
+  }
+  EXPECT_EQ(read(device, expected.size()), expected);
+  operation.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
+  EXPECT_EQ(cuMemcpy3DBatchAsync(1, &operation, 0, stream), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(Copy, RowsLandAtTheirPitch) {
   constexpr std::size_t kPitch = 512;
   const CUdeviceptr device = allocate(16 * kPitch);

@@ -135,10 +135,15 @@ CUresult batch(const CUdeviceptr* targets, const CUdeviceptr* sources, const std
       return CUDA_ERROR_INVALID_VALUE;
     }
   }
+  std::size_t attribute = 0;
   for (std::size_t index = 0; index < count; ++index) {
-    const CUresult result =
-        copy("cuMemcpyBatchAsync", stream, linear(targets[index], Side::kAny),
-             linear(sources[index], Side::kAny), Box{sizes[index]}, Wait::kAsync);
+    while (attribute + 1 < attribute_count && starts[attribute + 1] <= index) ++attribute;
+    // A source that has to be read during the call is, and the copy done besides.
+    const bool waits =
+        attributes[attribute].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+    const CUresult result = copy("cuMemcpyBatchAsync", stream, linear(targets[index], Side::kAny),
+                                 linear(sources[index], Side::kAny), Box{sizes[index]},
+                                 waits ? Wait::kSync : Wait::kAsync);
     if (result != CUDA_SUCCESS) {
       if (failed != nullptr) *failed = index;
       return result;

@@ -1,5 +1,8 @@
 // The driver functions of two- and three-dimensional copies between linear memory.
+#include <vector>
+
 #include "tools/simgpu/driver/copies/copy.h"
+#include "tools/simgpu/driver/graphs/capture.h"
 
 namespace simgpu {
 namespace {
@@ -89,6 +92,73 @@ SIMGPU_BOX_COPY(async_2d, cuMemcpy2DAsync, copy_2d, CUDA_MEMCPY2D, Wait::kAsync)
 SIMGPU_BOX_COPY(sync_3d, cuMemcpy3D, copy_3d, CUDA_MEMCPY3D, Wait::kSync);
 SIMGPU_BOX_COPY(async_3d, cuMemcpy3DAsync, copy_3d, CUDA_MEMCPY3D, Wait::kAsync);
 
+/// What a batch reports as the copy that failed if it is none of them.
+constexpr std::size_t kNoSpecificBox = ~std::size_t{0};
+
+/// Where `operand` begins, if it is memory with an address. @return CUDA_ERROR_INVALID_VALUE,
+/// CUDA_ERROR_NOT_SUPPORTED (arrays).
+CUresult end_of(const CUmemcpy3DOperand& operand, const Box& box, End* end) {
+  if (operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) return CUDA_ERROR_NOT_SUPPORTED;
+  if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return CUDA_ERROR_INVALID_VALUE;
+  const auto& where = operand.op.ptr;
+  const std::uint64_t pitch = where.rowLength == 0 ? box.width : where.rowLength;
+  const std::uint64_t height = where.layerHeight == 0 ? box.height : where.layerHeight;
+  if (pitch < box.width || height < box.height) return CUDA_ERROR_INVALID_VALUE;
+  end->side = Side::kAny;
+  end->address = where.ptr;
+  end->pitch = pitch;
+  end->slice = pitch * height;
+  return CUDA_SUCCESS;
+}
+
+/// The copy that `operation` describes, all of which is there.
+CUresult batched_work_of(const CUDA_MEMCPY3D_BATCH_OP& operation, CopyWork* work) {
+  const auto& extent = operation.extent;
+  const bool has_order = operation.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+                         operation.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ||
+                         operation.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
+  if (!has_order || extent.width == 0 || extent.height == 0 || extent.depth == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *work = CopyWork{"cuMemcpy3DBatchAsync", {}, {}, Box{extent.width, extent.height, extent.depth}};
+  CUresult result = end_of(operation.src, work->box, &work->source);
+  if (result == CUDA_SUCCESS) result = end_of(operation.dst, work->box, &work->target);
+  End source = work->source;
+  End target = work->target;
+  if (result == CUDA_SUCCESS) result = classify(target, work->box, true);
+  return result == CUDA_SUCCESS ? classify(source, work->box, false) : result;
+}
+
+CUresult box_batch(std::size_t count, const CUDA_MEMCPY3D_BATCH_OP* operations, std::size_t* failed,
+                   unsigned long long flags, CUstream handle, NullStream null_stream) {
+  SIMGPU_ENTER(cuMemcpy3DBatchAsync);
+  SIMGPU_CONTEXT(context);
+  if (failed != nullptr) *failed = kNoSpecificBox;
+  const bool legacy =
+      handle == CU_STREAM_LEGACY || (handle == nullptr && null_stream == NullStream::kLegacy);
+  if (legacy || operations == nullptr || count == 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  StreamPtr stream;
+  if (const CUresult result = resolve_stream(*context, handle, null_stream, &stream);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (const auto answer = refuse_captured(stream)) return *answer;
+  // All are checked before any is enqueued.
+  std::vector<CopyWork> works(count);
+  CUresult result = CUDA_SUCCESS;
+  std::size_t at = 0;
+  for (; result == CUDA_SUCCESS && at < count; ++at)
+    result = batched_work_of(operations[at], &works[at]);
+  if (result == CUDA_SUCCESS) {
+    for (at = 0; result == CUDA_SUCCESS && at < count; ++at) {
+      result = copy(works[at].name, stream, works[at].target, works[at].source, works[at].box,
+                    Wait::kAsync);
+    }
+  }
+  if (result != CUDA_SUCCESS && failed != nullptr) *failed = at - 1;
+  return result;
+}
+
 }  // namespace
 
 CUresult work_of(const char* name, const CUDA_MEMCPY3D& what, CopyWork* work) {
@@ -114,5 +184,13 @@ SIMGPU_STREAM_VARIANTS(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D* pCopy, C
 SIMGPU_STREAM_VARIANTS(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D* pCopy), sync_3d, pCopy, nullptr);
 SIMGPU_STREAM_VARIANTS(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D* pCopy, CUstream hStream),
                        async_3d, pCopy, hStream);
+SIMGPU_STREAM_VARIANTS(cuMemcpy3DBatchAsync, _ptsz,
+                       (size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, size_t* failIdx,
+                        unsigned long long flags, CUstream hStream),
+                       box_batch, numOps, opList, failIdx, flags, hStream);
+SIMGPU_STREAM_VARIANTS(cuMemcpy3DBatchAsync_v2, _ptsz,
+                       (size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, unsigned long long flags,
+                        CUstream hStream),
+                       box_batch, numOps, opList, nullptr, flags, hStream);
 
 }  // namespace simgpu
