@@ -242,8 +242,6 @@ def _recorded(entry, function, stream, submit):
     copies = ", ".join(entry.get("copies", ()))
     if not copies:
         return submit
-    if "*" in copies:
-        return f"recorded_copies({stream}, [&] {{ return {submit}; }}, {copies.replace('*', ', ')})"
     mode = "kAsynchronous" if "Async" in function.name else "kSynchronous"
     return f"recorded_copy({stream}, CopyMode::{mode}, [&] {{ return {submit}; }}, {copies})"
 

@@ -486,8 +486,8 @@ Status ResidencyManager::begin_launch(KernelId kernel, std::span<const std::uint
 std::uint64_t ResidencyManager::launches() const noexcept { return impl_->uses.launches(); }
 
 Status ResidencyManager::begin_use(std::span<const std::uint64_t> words, bool writes,
-                                   StreamHandle stream, UseToken& token) {
-  return impl_->uses.begin_use(words, writes, stream, token);
+                                   StreamHandle stream, UseToken& token, bool may_shrink) {
+  return impl_->uses.begin_use(words, writes, stream, token, may_shrink);
 }
 
 Status ResidencyManager::begin_hold(std::span<const std::uint64_t> words, UseToken& token) {

@@ -84,9 +84,10 @@ class ResidencyManager {
   /// How many launches were announced. Any thread; one load.
   [[nodiscard]] std::uint64_t launches() const noexcept;
   /// The same as begin_launch() for operations that are not launches (copies in 2D, memsets, ...):
-  /// policy is not told. `writes`: whether the operation may write the buffers.
+  /// policy is not told. `writes`: whether the operation may write the buffers. `may_shrink`: where
+  /// the buffers do not fit together, the caller asks for fewer, so that nobody need be told.
   Status begin_use(std::span<const std::uint64_t> words, bool writes, StreamHandle stream,
-                   UseToken& token);
+                   UseToken& token, bool may_shrink = false);
 
   /// Keeps the buffers that `words` name on the device until end_hold(), for a call of the driver
   /// that looks addresses up and runs nothing. Waits until they are there. @return as begin_use().

@@ -221,13 +221,14 @@ Decision UseTracker::ask_policy(const Use& use, const UseToken& token) {
 }
 
 Status UseTracker::begin_use(std::span<const std::uint64_t> words, bool writes, StreamHandle stream,
-                             UseToken& token) try {
+                             UseToken& token, bool may_shrink) try {
   token.count_ = 0;
   if (!names_arena(words)) return Status::kOk;
   const auto capturing = streams_.is_capturing(stream);
   if (!capturing.ok()) return capturing.status();
   const ManagerLock lock(core_.mutex);
   Use use{words, stream, writes, *capturing};
+  use.may_shrink = may_shrink;
   prepare(use, token);
   return begin(use, token);
 } catch (const std::bad_alloc&) {
@@ -329,7 +330,7 @@ Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& dec
   const std::size_t certain = use.slot == kNoSlot ? kept : certain_buffers(use);
   Status status = Status::kOutOfHostMemory;
   try {
-    status = admission_.bring_in({buffers, use.kernel, kept > certain}, decision);
+    status = admission_.bring_in({buffers, use.kernel, use.may_shrink || kept > certain}, decision);
     while (status == Status::kWorkingSetTooLarge && kept > certain) {
       admission_.give_up({buffers.first(kept), use.kernel});
       kept = leave_out(buffers.first(kept), certain);

@@ -38,7 +38,7 @@ class UseTracker {
   Status begin_launch(KernelId kernel, std::span<const std::uint64_t> words, StreamHandle stream,
                       UseToken& token) EXCLUDES(manager_lock);
   Status begin_use(std::span<const std::uint64_t> words, bool writes, StreamHandle stream,
-                   UseToken& token) EXCLUDES(manager_lock);
+                   UseToken& token, bool may_shrink = false) EXCLUDES(manager_lock);
   Status begin_hold(std::span<const std::uint64_t> words, UseToken& token) EXCLUDES(manager_lock);
   void end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept
       EXCLUDES(manager_lock);
@@ -59,6 +59,7 @@ class UseTracker {
     Slot slot = kNoSlot;       ///< by prepare()
     /// The first of the words, which are more than leftovers in structs.
     std::size_t certain_words = ~std::size_t{0};
+    bool may_shrink = false;  ///< the caller asks for fewer buffers if these do not fit
   };
 
   /// Finds the slot of the stream of `use` (none while it is captured: the buffers are pinned

@@ -250,34 +250,6 @@ CUresult hook::cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D * pCopy, CUstream hSt
   return recorded_copy(stream_handle(hStream, kPerThreadDefault), CopyMode::kAsynchronous, [&] { return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpy3DAsync_v2_ptsz(pCopy, hStream); }); }, pCopy);
 }
 
-CUresult hook::cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP * opList, size_t * failIdx, unsigned long long flags, CUstream hStream) noexcept {
-  UsedWords used;
-  used.add_reads(opList, numOps);
-  used.add_writes(opList, numOps);
-  return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream); });
-}
-
-CUresult hook::cuMemcpy3DBatchAsync_ptsz(size_t numOps, CUDA_MEMCPY3D_BATCH_OP * opList, size_t * failIdx, unsigned long long flags, CUstream hStream) noexcept {
-  UsedWords used;
-  used.add_reads(opList, numOps);
-  used.add_writes(opList, numOps);
-  return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx, flags, hStream); });
-}
-
-CUresult hook::cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP * opList, unsigned long long flags, CUstream hStream) noexcept {
-  UsedWords used;
-  used.add_reads(opList, numOps);
-  used.add_writes(opList, numOps);
-  return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream); });
-}
-
-CUresult hook::cuMemcpy3DBatchAsync_v2_ptsz(size_t numOps, CUDA_MEMCPY3D_BATCH_OP * opList, unsigned long long flags, CUstream hStream) noexcept {
-  UsedWords used;
-  used.add_reads(opList, numOps);
-  used.add_writes(opList, numOps);
-  return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList, flags, hStream); });
-}
-
 CUresult hook::cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER * pCopy) noexcept {
   UsedWords used;
   used.add_reads(pCopy);
@@ -330,34 +302,6 @@ CUresult hook::cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray, siz
   UsedWords used;
   used.add_writes(dstDevice);
   return submit_using(used, stream_handle(nullptr, kPerThreadDefault), [&] { return driver().cuMemcpyAtoD_v2_ptds(dstDevice, srcArray, srcOffset, ByteCount); });
-}
-
-CUresult hook::cuMemcpyBatchAsync(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count, CUmemcpyAttributes * attrs, size_t * attrsIdxs, size_t numAttrs, size_t * failIdx, CUstream hStream) noexcept {
-  UsedWords used;
-  used.add_reads(srcs, count);
-  used.add_writes(dsts, count);
-  return recorded_copies(stream_handle(hStream, kLegacyDefault), [&] { return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream); }); }, dsts, srcs, sizes, count);
-}
-
-CUresult hook::cuMemcpyBatchAsync_ptsz(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count, CUmemcpyAttributes * attrs, size_t * attrsIdxs, size_t numAttrs, size_t * failIdx, CUstream hStream) noexcept {
-  UsedWords used;
-  used.add_reads(srcs, count);
-  used.add_writes(dsts, count);
-  return recorded_copies(stream_handle(hStream, kPerThreadDefault), [&] { return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpyBatchAsync_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream); }); }, dsts, srcs, sizes, count);
-}
-
-CUresult hook::cuMemcpyBatchAsync_v2(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count, CUmemcpyAttributes * attrs, size_t * attrsIdxs, size_t numAttrs, CUstream hStream) noexcept {
-  UsedWords used;
-  used.add_reads(srcs, count);
-  used.add_writes(dsts, count);
-  return recorded_copies(stream_handle(hStream, kLegacyDefault), [&] { return submit_using(used, stream_handle(hStream, kLegacyDefault), [&] { return driver().cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream); }); }, dsts, srcs, sizes, count);
-}
-
-CUresult hook::cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count, CUmemcpyAttributes * attrs, size_t * attrsIdxs, size_t numAttrs, CUstream hStream) noexcept {
-  UsedWords used;
-  used.add_reads(srcs, count);
-  used.add_writes(dsts, count);
-  return recorded_copies(stream_handle(hStream, kPerThreadDefault), [&] { return submit_using(used, stream_handle(hStream, kPerThreadDefault), [&] { return driver().cuMemcpyBatchAsync_v2_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream); }); }, dsts, srcs, sizes, count);
 }
 
 CUresult hook::cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) noexcept {

@@ -35,11 +35,14 @@ bool has_nothing_before(const ManagedContext& managed, StreamHandle stream) noex
 }  // namespace
 
 Way way_of(const ManagedContext& managed, StreamHandle stream, CopyMode mode,
-           const void* program_memory, bool into_buffer) noexcept {
+           const void* program_memory, bool into_buffer, SourceAccess access) noexcept {
   if (runs_at_once(stream)) return Way::kNow;
   if (mode == CopyMode::kSynchronous) return Way::kAwaited;
-  if (is_pinned(program_memory)) return Way::kQueued;
-  return into_buffer && !has_nothing_before(managed, stream) ? Way::kOfASnapshot : Way::kAwaited;
+  if (into_buffer && access == SourceAccess::kWhenever) return Way::kQueued;
+  const bool at_once = into_buffer && access == SourceAccess::kAtOnce;
+  if (!at_once && is_pinned(program_memory)) return Way::kQueued;
+  const bool in_order = !into_buffer || access == SourceAccess::kInOrder;
+  return in_order || has_nothing_before(managed, stream) ? Way::kAwaited : Way::kOfASnapshot;
 }
 
 CUresult copy_on_host(StreamHandle stream, Way way, void* to, const void* from, std::size_t size,

@@ -25,12 +25,22 @@ enum class Way {
   kOfASnapshot,  ///< the same, of what the program's memory holds now
 };
 
-/// The way of a copy in the order of `stream`. The program may change or free pageable memory as
-/// soon as the call returns, unless that waits. So a copy of it that has to run behind other work
-/// takes a snapshot first, and one that has not is waited for. Synchronous copies too come behind
-/// what was submitted to their stream before. Asks the driver.
+/// When a copy to the device may read host memory.
+enum class SourceAccess {
+  kByKind,    ///< pinned memory when its stream gets there, other memory before the call returns
+  kInOrder,   ///< when its stream gets there, whatever memory it is
+  kAtOnce,    ///< before the call returns
+  kWhenever,  ///< until its stream has got there
+};
+
+/// The way of a copy in the order of `stream`. What has to be read before the call returns, and
+/// has to be written behind other work, is copied aside first; where there is no such work, and
+/// where the program might free pageable memory too soon, the copy is waited for. Synchronous
+/// copies too come behind what was submitted to their stream before. Asks the driver. `access`: of
+/// a copy `into_buffer`.
 [[nodiscard]] Way way_of(const ManagedContext& managed, StreamHandle stream, CopyMode mode,
-                         const void* program_memory, bool into_buffer) noexcept;
+                         const void* program_memory, bool into_buffer,
+                         SourceAccess access = SourceAccess::kByKind) noexcept;
 
 /// Moves `size` bytes that way. `snapshot`: of `from`, where one was taken. @return as
 /// queue_copy().
@@ -78,16 +88,15 @@ CUresult copy_unordered(ManagedContext& managed, CUdeviceptr buffer, StreamHandl
   return submit_unordered(managed, {&word, 1}, {&word, 1}, stream, [&] { return call(0, size); });
 }
 
-/// A copy from the host to the device. `call` hands bytes [offset, offset + size) of it to the
-/// driver, which get all of it where superpipe has no say.
+/// A copy from the host to the device, after scan_source(). `call` hands bytes [offset,
+/// offset + size) of it to the driver, which get all of it where superpipe has no say.
 template <typename Call>
-CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandle stream,
-                 CopyMode mode, const Call& call) noexcept {
+CUresult copy_scanned_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandle stream,
+                         CopyMode mode, SourceAccess access, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
-  if (managed == nullptr || size == 0 || from == nullptr) return call(0, size);
-  const Status scanned = scan_source(*managed, from, size, to, stream, mode);
-  if (scanned != Status::kOk) return managed->failure(scanned, CallKind::kSubmission);
-  if (!managed->in_arena(to)) return call(0, size);
+  if (managed == nullptr || size == 0 || from == nullptr || !managed->in_arena(to)) {
+    return call(0, size);
+  }
   if (!managed->can_order(stream)) return copy_unordered(*managed, to, stream, size, call);
   ResidencyManager& residency = managed->residency();
   return in_parts(size, [&](std::size_t done, Bytes& part) {
@@ -97,7 +106,9 @@ CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandl
     if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
     Way way = Way::kQueued;
     Snapshot snapshot;
-    if (route->host != nullptr) way = way_of(*managed, stream, mode, source, /*into_buffer=*/true);
+    if (route->host != nullptr) {
+      way = way_of(*managed, stream, mode, source, /*into_buffer=*/true, access);
+    }
     if (way == Way::kOfASnapshot) {
       snapshot = Snapshot::take(source, route->size.count());
       if (snapshot.empty()) {
@@ -118,7 +129,18 @@ CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandl
   });
 }
 
-/// The same from the device to the host.
+/// A copy from the host to the device.
+template <typename Call>
+CUresult copy_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandle stream,
+                 CopyMode mode, const Call& call) noexcept {
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr || size == 0 || from == nullptr) return call(0, size);
+  const Status scanned = scan_source(*managed, from, size, to, stream, mode);
+  if (scanned != Status::kOk) return managed->failure(scanned, CallKind::kSubmission);
+  return copy_scanned_in(to, from, size, stream, mode, SourceAccess::kByKind, call);
+}
+
+/// A copy from the device to the host.
 template <typename Call>
 CUresult submit_copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle stream,
                          CopyMode mode, const Call& call) noexcept {

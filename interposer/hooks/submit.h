@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "interposer/driver/streams.h"
 #include "interposer/hooks/graph_nodes.h"
@@ -29,13 +30,19 @@ template <typename Call>
   return status == Status::kOk ? call() : managed.failure(status, CallKind::kSubmission);
 }
 
+/// Stands for what an operation that does not fit on the device could do instead: nothing.
+struct NoOtherWay {};
+
 /// Makes the buffers of `used` resident, calls the driver through `call`, and ends their use.
 ///
 /// Waits only when a buffer is not mapped yet. On a stream that events cannot order it does what
-/// submit_unordered() says.
-/// @return what `call` returned, or why the buffers could not be made resident.
-template <typename Call>
-CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& call) noexcept {
+/// submit_unordered() says. `otherwise`: called instead where the buffers do not fit on the device
+/// together, about which nobody is told then.
+/// @return what was called returned, or why the buffers could not be made resident.
+template <typename Call, typename Otherwise = NoOtherWay>
+CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& call,
+                      const Otherwise& otherwise = {}) noexcept {
+  constexpr bool kHasOtherWay = !std::is_same_v<Otherwise, NoOtherWay>;
   if (used.empty()) return call();
   if (used.reads().failed() || used.writes().failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   ManagedContext& managed = *used.managed();
@@ -52,7 +59,13 @@ CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& ca
   }
   UseToken token;
   const bool writes = !used.writes().empty();
-  const Status status = residency.begin_use(words.words(), writes, stream, token);
+  const Status status =
+      residency.begin_use(words.words(), writes, stream, token, /*may_shrink=*/kHasOtherWay);
+  if constexpr (kHasOtherWay) {
+    const bool does_not_fit =
+        status == Status::kWorkingSetTooLarge || status == Status::kOutOfDeviceMemory;
+    if (does_not_fit) return otherwise();
+  }
   if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
   trace_use(managed, token, writes, stream);
   const CUresult result = call();

@@ -34,7 +34,7 @@
   X(cuGetExportTable) X(cuDeviceGetMemPool) X(cuMemPoolCreate) X(cuMemPoolDestroy) \
   X(cuMemAllocFromPoolAsync) X(cuMemRetainAllocationHandle) X(cuPointerGetAttributes) \
   X(cuPointerSetAttribute) X(cuMemcpy2D) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync) \
-  X(cuMemcpyPeer) X(cuMemcpyPeerAsync) X(cuIpcGetMemHandle) X(cuMemcpyBatchAsync) X(cuMemsetD16Async) X(cuMemsetD2D32Async) \
+  X(cuMemcpyPeer) X(cuMemcpyPeerAsync) X(cuIpcGetMemHandle) X(cuMemcpyBatchAsync) X(cuMemcpy3DBatchAsync) X(cuMemsetD16Async) X(cuMemsetD2D32Async) \
   X(cuArrayCreate) X(cuArray3DCreate) X(cuArrayDestroy) X(cuMipmappedArrayCreate) \
   X(cuMipmappedArrayDestroy) X(cuGraphCreate) X(cuStreamBeginCaptureToGraph) \
   X(cuGraphGetNodes) X(cuGraphNodeGetType) X(cuGraphKernelNodeGetParams) X(cuGraphKernelNodeGetAttribute) \

@@ -121,6 +121,28 @@ TEST_F(Transfer, OfABatchIsInStreamOrder) {
   EXPECT_EQ(word_at(first.address()), 44U);
 }
 
+TEST_F(Transfer, OfABatchOfBoxesIsInStreamOrder) {
+  constexpr uint32_t kWords = 64;
+  const Buffer from(kWords);
+  const Buffer to(kWords);
+  const Stream stream;
+  CU_ASSERT(fill(stream.get(), to.address(), 0, kWords));
+  CU_ASSERT(fill(stream.get(), from.address(), 83, kWords, long_time()));
+  CUDA_MEMCPY3D_BATCH_OP box{};
+  box.src.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+  box.src.op.ptr.ptr = from.address();
+  box.src.op.ptr.rowLength = 128;
+  box.dst = box.src;
+  box.dst.op.ptr.ptr = to.address();
+  box.extent = {4, 2, 1};
+  box.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  CU_ASSERT(cu().cuMemcpy3DBatchAsync(1, &box, 0, stream.get()));
+  CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
+  EXPECT_EQ(word_at(to.address()), 83U);
+  EXPECT_EQ(word_at(to.address() + 4), 0U);
+  EXPECT_EQ(word_at(to.address() + 128), 83U);
+}
+
 TEST_F(Transfer, FillsOfOtherWidthsAndOfRowsAreInStreamOrder) {
   const Buffer data(kAreaWords);
   const Stream stream;

@@ -1,0 +1,120 @@
+// What of a batch of copies goes to the driver.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "tests/interposer/managed_fixture.h"
+
+namespace superpipe {
+namespace {
+
+/// A batch as it came to the driver.
+struct SeenBatch {
+  std::vector<CUdeviceptr> to;
+  std::vector<CUdeviceptr> from;
+  std::vector<std::size_t> sizes;
+  std::vector<unsigned> flags;  ///< one for each copy, of its attributes
+};
+std::vector<SeenBatch> seen_batches;
+std::size_t refused_size = 0;
+
+class BatchHooksTest : public testing::BudgetFixture {
+ protected:
+  /// Two such do not fit within the budget beside each other.
+  static constexpr std::size_t kManyCopies = 24;
+
+  void SetUp() override {
+    BudgetFixture::SetUp();
+    seen_batches.clear();
+    refused_size = 0;
+    driver().cuMemcpyBatchAsync = [](CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes,
+                                     std::size_t count, CUmemcpyAttributes* attributes,
+                                     std::size_t* starts, std::size_t attribute_count,
+                                     std::size_t* failed, CUstream) {
+      SeenBatch& seen = seen_batches.emplace_back();
+      std::size_t attribute = 0;
+      EXPECT_EQ(starts[0], 0U);
+      EXPECT_LE(attribute_count, count);
+      for (std::size_t i = 0; i < count; ++i) {
+        if (attribute + 1 < attribute_count && starts[attribute + 1] == i) ++attribute;
+        seen.to.push_back(to[i]);
+        seen.from.push_back(from[i]);
+        seen.sizes.push_back(sizes[i]);
+        seen.flags.push_back(attributes[attribute].flags);
+        if (sizes[i] == refused_size) {
+          *failed = i;
+          return CUDA_ERROR_INVALID_VALUE;
+        }
+      }
+      EXPECT_EQ(attribute + 1, attribute_count);
+      return CUDA_SUCCESS;
+    };
+    for (std::size_t i = 0; i < kManyCopies; ++i) {
+      to_.push_back(allocate());
+      from_.push_back(allocate());
+      sizes_.push_back(100 + i);
+    }
+    for (unsigned i = 0; i < starts_.size(); ++i) {
+      attributes_.push_back({});
+      attributes_.back().srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+      attributes_.back().flags = i;
+    }
+  }
+  CUresult copy(std::size_t count, std::size_t* failed = nullptr) {
+    return hook::cuMemcpyBatchAsync(to_.data(), from_.data(), sizes_.data(), count,
+                                    attributes_.data(), starts_.data(), attributes_.size(), failed,
+                                    stream_);
+  }
+
+  CUstream stream_ = reinterpret_cast<CUstream>(0x5550);
+  std::vector<CUdeviceptr> to_;
+  std::vector<CUdeviceptr> from_;
+  std::vector<std::size_t> sizes_;
+  std::vector<CUmemcpyAttributes> attributes_;
+  std::vector<std::size_t> starts_ = {0, 1, 7, 13};
+};
+
+TEST_F(BatchHooksTest, HandsOverWhatFitsAsItIs) {
+  attributes_.resize(2);
+  ASSERT_EQ(copy(4), CUDA_SUCCESS);
+  ASSERT_EQ(seen_batches.size(), 1U);
+  EXPECT_EQ(seen_batches[0].to.size(), 4U);
+}
+
+TEST_F(BatchHooksTest, GivesEachPartTheAttributesOfItsCopies) {
+  ASSERT_EQ(copy(kManyCopies), CUDA_SUCCESS);
+  ASSERT_GT(seen_batches.size(), 1U);
+  std::size_t i = 0;
+  for (const SeenBatch& part : seen_batches) {
+    EXPECT_LE(part.to.size() * 2 * (2_MiB).count(), kBudget.count());
+    for (std::size_t k = 0; k < part.to.size(); ++k, ++i) {
+      ASSERT_LT(i, kManyCopies);
+      EXPECT_EQ(part.to[k], to_[i]);
+      EXPECT_EQ(part.from[k], from_[i]);
+      EXPECT_EQ(part.sizes[k], sizes_[i]);
+      EXPECT_EQ(part.flags[k], i < 1 ? 0U : i < 7 ? 1U : i < 13 ? 2U : 3U) << i;
+    }
+  }
+  EXPECT_EQ(i, kManyCopies);
+}
+
+TEST_F(BatchHooksTest, NamesTheCopyThatFailedByItsPlaceInTheWholeBatch) {
+  refused_size = sizes_[17];
+  std::size_t failed = 0;
+  EXPECT_EQ(copy(kManyCopies, &failed), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(failed, 17U);
+  EXPECT_GT(seen_batches.size(), 1U);
+}
+
+TEST_F(BatchHooksTest, DoesNothingOfABatchThatIsNotWellFormed) {
+  starts_[2] = 0;
+  EXPECT_EQ(copy(kManyCopies), CUDA_ERROR_INVALID_VALUE);
+  starts_[2] = 7;
+  stream_ = nullptr;
+  EXPECT_EQ(copy(kManyCopies), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_TRUE(seen_batches.empty());
+}
+
+}  // namespace
+}  // namespace superpipe
