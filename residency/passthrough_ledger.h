@@ -89,6 +89,19 @@ class PassthroughLedger {
     return soon;
   }
 
+  /// A call of the driver is about to take `size` bytes that it was not asked for as such. They
+  /// count from now on, so that managed pages leave room for them.
+  void begin_foreseen(Bytes size) noexcept {
+    foreseen_.fetch_add(size.count(), std::memory_order_acq_rel);
+    grown_.fetch_add(size.count(), std::memory_order_acq_rel);
+  }
+  /// The call has `taken` them, or failed.
+  void end_foreseen(Bytes size, bool taken) noexcept {
+    if (!taken) grown_.fetch_sub(size.count(), std::memory_order_acq_rel);
+    // Only now: a sample may find them twice, and never not at all.
+    foreseen_.fetch_sub(size.count(), std::memory_order_release);
+  }
+
   /// A call of the driver is about to change pass-through memory by an unknown amount. A sample
   /// that is taken before its end takes what it finds for this process's.
   void begin_change(PassthroughChange change) noexcept {
@@ -194,8 +207,9 @@ class PassthroughLedger {
   std::optional<Bytes> budget_;
   const Bytes headroom_;
   const Bytes block_;
-  const std::uint64_t sample_above_;     ///< growth since the last sample that calls for another
-  std::atomic<std::uint64_t> grown_{0};  ///< bytes allocated since the last sample
+  const std::uint64_t sample_above_;        ///< growth since the last sample that calls for another
+  std::atomic<std::uint64_t> grown_{0};     ///< bytes allocated since the last sample, or foreseen
+  std::atomic<std::uint64_t> foreseen_{0};  ///< of these, what the driver is yet to take
   std::atomic<std::uint64_t> in_flight_{0};  ///< bytes that the driver is being asked for
   std::atomic<std::uint8_t> changes_{0};     ///< one bit_of() each: since the last sample
   std::array<std::atomic<std::uint32_t>, kPassthroughChanges> changes_under_way_{};

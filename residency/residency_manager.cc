@@ -40,6 +40,8 @@ class ResidencyManager::Impl {
   Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream) EXCLUDES(manager_lock);
   bool begin_passthrough_allocation(Bytes size) noexcept EXCLUDES(manager_lock);
   void wake_for_sample() noexcept EXCLUDES(manager_lock);
+  bool begin_foreseen_growth(Bytes size) noexcept EXCLUDES(manager_lock);
+  void end_foreseen_growth(Bytes size, bool taken) noexcept EXCLUDES(manager_lock);
   bool make_room(Bytes size) noexcept EXCLUDES(manager_lock);
   void trim() EXCLUDES(manager_lock);
   Capacity capacity(Bytes device_free, Bytes device_total) EXCLUDES(manager_lock);
@@ -158,6 +160,24 @@ void ResidencyManager::Impl::wake_for_sample() noexcept {
   core.refresh_limit();
   core.ledger.note_peak();
   core.wake_worker();
+}
+
+bool ResidencyManager::Impl::begin_foreseen_growth(Bytes size) noexcept {
+  if (!admits_passthrough(size)) return false;
+  core.passthrough.begin_foreseen(size);
+  const ManagerLock lock(core.mutex);
+  if (core.stopped || core.abandoned) return true;
+  core.refresh_limit();
+  (void)admission.shrink_to(core.ledger.limit(), core.options.wait_limit);
+  core.flush_warnings();
+  return true;
+}
+
+void ResidencyManager::Impl::end_foreseen_growth(Bytes size, bool taken) noexcept {
+  core.passthrough.end_foreseen(size, taken);
+  if (taken) return;
+  const ManagerLock lock(core.mutex);
+  if (!core.stopped && !core.abandoned) core.refresh_limit();
 }
 
 bool ResidencyManager::Impl::make_room(Bytes size) noexcept {
@@ -539,6 +559,14 @@ bool ResidencyManager::begin_passthrough_allocation(Bytes size) noexcept {
 void ResidencyManager::end_passthrough_allocation(Bytes size, bool made) noexcept {
   const bool wants_sample = impl_->core.passthrough.end_allocation(size, made);
   if (wants_sample && impl_->core.samples_passthrough()) impl_->wake_for_sample();
+}
+
+bool ResidencyManager::begin_foreseen_growth(Bytes size) noexcept {
+  return impl_->begin_foreseen_growth(size);
+}
+
+void ResidencyManager::end_foreseen_growth(Bytes size, bool taken) noexcept {
+  impl_->end_foreseen_growth(size, taken);
 }
 
 void ResidencyManager::begin_passthrough_change(PassthroughChange change) noexcept {

@@ -127,9 +127,9 @@ class ResidencyManager {
   /// The program is about to destroy `stream`: marks its end while that can still be done.
   void on_stream_destroy(StreamHandle stream) noexcept;
 
-  /// @name Pass-through memory (I4). None of these waits for room, and but for
-  /// begin_passthrough_allocation() before a refusal and make_room(), none asks the device
-  /// anything.
+  /// @name Pass-through memory (I4). But for begin_foreseen_growth() and make_room(), none of these
+  /// waits for room, and but for these and begin_passthrough_allocation() before a refusal, none
+  /// asks the device anything.
   /// @{
   /// The driver is about to be asked for a pass-through allocation of `size` bytes. Mostly a load
   /// and an atomic add.
@@ -139,6 +139,13 @@ class ResidencyManager {
   /// The driver has `made` it, or has failed. REQUIRES: begin_passthrough_allocation(size) was
   /// true. Mostly two atomic adds.
   void end_passthrough_allocation(Bytes size, bool made) noexcept;
+  /// A call of the driver is about to take about `size` bytes that it is not asked for as such.
+  /// They count from now on, and pages of buffers leave room for them first, evicted if need be:
+  /// waits for that, at most the wait limit; work that does not end is not waited for long (I7).
+  /// @return as begin_passthrough_allocation().
+  bool begin_foreseen_growth(Bytes size) noexcept;
+  /// The call has `taken` them, or failed. REQUIRES: begin_foreseen_growth(size) was true.
+  void end_foreseen_growth(Bytes size, bool taken) noexcept;
   /// A call of the driver is about to change pass-through memory by an amount that only the device
   /// knows. One atomic add.
   void begin_passthrough_change(PassthroughChange change) noexcept;

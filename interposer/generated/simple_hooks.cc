@@ -20,10 +20,6 @@ CUresult hook::cuCtxSetLimit(CUlimit limit, size_t value) noexcept {
   return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuCtxSetLimit(limit, value); });
 }
 
-CUresult hook::cuDeviceGraphMemTrim(CUdevice device) noexcept {
-  return change_passthrough(PassthroughChange::kFree, [&] { return driver().cuDeviceGraphMemTrim(device); });
-}
-
 CUresult hook::cuFuncLoad(CUfunction function) noexcept {
   return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuFuncLoad(function); });
 }
@@ -138,14 +134,6 @@ CUresult hook::cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams * nodeP
   NamedWords named;
   named.add(nodeParams);
   return submit_node(named, [&] { return driver().cuGraphNodeSetParams(hNode, nodeParams); });
-}
-
-CUresult hook::cuGraphUpload(CUgraphExec hGraph, CUstream hStream) noexcept {
-  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphUpload(hGraph, hStream); });
-}
-
-CUresult hook::cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream) noexcept {
-  return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuGraphUpload_ptsz(hGraphExec, hStream); });
 }
 
 CUresult hook::cuKernelGetFunction(CUfunction * pFunc, CUkernel kernel) noexcept {

@@ -17,10 +17,21 @@ KernelId ExecutableGraphs::id_of(std::size_t nodes) {
 }
 
 void ExecutableGraphs::instantiated(CUgraphExec graph, GraphWords words, std::size_t nodes,
-                                    Launcher launcher) {
+                                    Launcher launcher, Bytes allocates) {
   const std::lock_guard lock(mutex_);
   const KernelId id = id_of(nodes);
-  executables_[graph] = Executable{id, std::move(words), nullptr, launcher};
+  executables_[graph] = Executable{id, std::move(words), nullptr, launcher, allocates, false};
+}
+
+void ExecutableGraphs::backed(CUgraphExec graph) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = executables_.find(graph);
+  if (found != executables_.end()) found->second.is_backed = true;
+}
+
+void ExecutableGraphs::trimmed() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (auto& [graph, executable] : executables_) executable.is_backed = false;
 }
 
 ExecutableGraphs::Launcher ExecutableGraphs::launcher_of(CUgraphExec graph) const {
@@ -33,7 +44,7 @@ ExecutableGraphs::Launcher ExecutableGraphs::launcher_of(CUgraphExec graph) cons
 ExecutableGraphs::Executable& ExecutableGraphs::known(CUgraphExec graph) {
   const auto found = executables_.find(graph);
   if (found != executables_.end()) return found->second;
-  return executables_.emplace(graph, Executable{id_of(0), {}, nullptr, Launcher::kHost})
+  return executables_.emplace(graph, Executable{id_of(0), {}, nullptr, Launcher::kHost, {}, false})
       .first->second;
 }
 
@@ -52,9 +63,13 @@ void ExecutableGraphs::child_changed(CUgraphExec graph, CUgraphNode node, GraphW
   executable.all = nullptr;
 }
 
-void ExecutableGraphs::updated(CUgraphExec graph, GraphWords words, bool failed) {
+void ExecutableGraphs::updated(CUgraphExec graph, GraphWords words, bool failed, Bytes allocates) {
   const std::lock_guard lock(mutex_);
   Executable& executable = known(graph);
+  if (allocates > executable.allocates) {
+    executable.allocates = allocates;
+    executable.is_backed = false;
+  }
   if (failed) {
     executable.words.add(words.all());
   } else {
@@ -76,8 +91,9 @@ ExecutableGraphs::Launch ExecutableGraphs::find(CUgraphExec graph) {
   if (executable.all == nullptr) {
     executable.all = std::make_shared<const GraphWords::Words>(executable.words.all());
   }
-  if (executable.all->empty()) return {};
-  return {executable.id, executable.all};
+  const Bytes takes = executable.is_backed ? Bytes{} : executable.allocates;
+  if (executable.all->empty()) return {executable.id, nullptr, takes};
+  return {executable.id, executable.all, takes};
 }
 
 std::optional<std::string> ExecutableGraphs::name_of(KernelId id) const {

@@ -28,6 +28,7 @@ class ExecutableGraphs {
   struct Launch {
     KernelId id{};  ///< under which policy and a trace know it, as if it were a kernel
     std::shared_ptr<const GraphWords::Words> words;
+    Bytes takes;  ///< of device memory, for its own allocations: it has none for them yet
   };
 
   /// Who may launch a graph.
@@ -35,9 +36,14 @@ class ExecutableGraphs {
     kHost,
     kDevice,  ///< device code as well, which nobody sees
   };
-  /// `graph` was made of a graph of `nodes` nodes, which name `words`.
+  /// `graph` was made of a graph of `nodes` nodes, which name `words` and allocate up to
+  /// `allocates` at once.
   void instantiated(CUgraphExec graph, GraphWords words, std::size_t nodes,
-                    Launcher launcher = Launcher::kHost);
+                    Launcher launcher = Launcher::kHost, Bytes allocates = {});
+  /// The driver has taken memory for the allocations of `graph`, which stays with it.
+  void backed(CUgraphExec graph) noexcept;
+  /// The driver may have given such memory of all graphs back.
+  void trimmed() noexcept;
   /// That of a graph that is not known is the host.
   [[nodiscard]] Launcher launcher_of(CUgraphExec graph) const;
   /// One of its nodes has other parameters. What the node named before counts as well if it came by
@@ -47,8 +53,8 @@ class ExecutableGraphs {
   /// One of its nodes has another graph.
   void child_changed(CUgraphExec graph, CUgraphNode node, GraphWords words);
   /// All of its nodes have the parameters of another graph's, which name `words`; if that `failed`,
-  /// some may have, so that what it named before counts as well.
-  void updated(CUgraphExec graph, GraphWords words, bool failed);
+  /// some may have, so that what it named before counts as well. They allocate `allocates`.
+  void updated(CUgraphExec graph, GraphWords words, bool failed, Bytes allocates = {});
   /// The program has destroyed it, or is about to.
   void destroyed(CUgraphExec graph) noexcept;
 
@@ -64,6 +70,8 @@ class ExecutableGraphs {
     GraphWords words;
     std::shared_ptr<const GraphWords::Words> all;  ///< of words; null: to be found anew
     Launcher launcher = Launcher::kHost;
+    Bytes allocates;
+    bool is_backed = false;
   };
   Executable& known(CUgraphExec graph);
   KernelId id_of(std::size_t nodes);

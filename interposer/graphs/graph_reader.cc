@@ -1,6 +1,7 @@
 #include "interposer/graphs/graph_reader.h"
 
 #include <algorithm>
+#include <map>
 #include <new>
 #include <utility>
 #include <vector>
@@ -69,14 +70,18 @@ class Reader {
       case CU_GRAPH_NODE_TYPE_GRAPH:
         understood = add_child(node, words);
         break;
+      case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+        note_allocation(node);
+        break;
+      case CU_GRAPH_NODE_TYPE_MEM_FREE:
+        note_free(node);
+        break;
       case CU_GRAPH_NODE_TYPE_EMPTY:
       case CU_GRAPH_NODE_TYPE_HOST:
       case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
       case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
       case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
       case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-      case CU_GRAPH_NODE_TYPE_MEM_ALLOC:  // memory of the graph's own
-      case CU_GRAPH_NODE_TYPE_MEM_FREE:
         break;
       default:
         // Conditional nodes have graphs that the driver does not tell about; others are newer than
@@ -117,6 +122,28 @@ class Reader {
     return true;
   }
 
+  /// Memory of the graph's own, which names no buffer.
+  void note_allocation(CUgraphNode node) {
+    CUDA_MEM_ALLOC_NODE_PARAMS allocation{};
+    const bool is_here = driver().cuGraphMemAllocNodeGetParams(node, &allocation) == CUDA_SUCCESS &&
+                         allocation.poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                         allocation.poolProps.location.id == managed_.device();
+    if (!is_here) return;
+    const Bytes size = round_up(Bytes{allocation.bytesize}, managed_.granule());
+    allocated_[allocation.dptr] = size;
+    live_ += size;
+    read_.allocates = std::max(read_.allocates, live_);
+  }
+
+  void note_free(CUgraphNode node) {
+    CUdeviceptr address = 0;
+    if (driver().cuGraphMemFreeNodeGetParams(node, &address) != CUDA_SUCCESS) return;
+    const auto found = allocated_.find(address);
+    if (found == allocated_.end()) return;
+    live_ -= found->second;
+    allocated_.erase(found);
+  }
+
   bool add_child(CUgraphNode node, GraphWords& words) {
     CUgraph child = nullptr;
     if (driver().cuGraphChildGraphNodeGetGraph(node, &child) != CUDA_SUCCESS) return false;
@@ -126,6 +153,8 @@ class Reader {
 
   ManagedContext& managed_;
   ReadGraph& read_;
+  std::map<CUdeviceptr, Bytes> allocated_;  ///< by nodes so far, and not freed by others
+  Bytes live_;                              ///< all of these
 };
 
 }  // namespace

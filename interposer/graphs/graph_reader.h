@@ -5,6 +5,7 @@
 
 #include "interposer/driver/cuda_api.h"
 #include "interposer/graphs/graph_words.h"
+#include "policy/units.h"
 
 namespace superpipe {
 
@@ -16,6 +17,10 @@ struct ReadGraph {
   /// Of these, what copies and fills name: the driver looks such addresses up when it takes a node.
   GraphWords::Words checked;
   std::size_t nodes = 0;  ///< those of graphs in nodes too
+  /// How much of the managed device is allocated at once by nodes that allocate, one after the
+  /// other in the order in which they came to be: the driver uses memory again that a node has
+  /// freed.
+  Bytes allocates;
   /// Whether that is all. If not, there is a node of a kind that is not known here, a kernel whose
   /// parameters the driver does not tell, or one that device code may change.
   bool complete = true;

@@ -44,23 +44,23 @@ Status pin_unseen(ManagedContext& managed, ReadGraph& read, Launcher launcher) {
   return managed.pins().pin(noted, kIncomplete);
 }
 
-/// Reads `graph`, has the driver take its nodes through `call`, and hands what was read to
-/// `remember(read, result of the call)`.
+/// Reads `graph`, has the driver take its nodes through `call(read)`, and hands what was read to
+/// `remember(read, result of the call)`. Where nothing has to be known, `read` is that of no graph.
 template <typename Call, typename Remember>
 CUresult take_graph(CUgraph graph, Launcher launcher, const Call& call,
                     const Remember& remember) noexcept {
   ManagedContext* const managed = moving_context();
-  if (managed == nullptr) return call();
+  if (managed == nullptr) return call(ReadGraph{});
   try {
     ReadGraph read = read_graph(*managed, graph);
-    if (!read.exists) return call();
+    if (!read.exists) return call(read);
     const Status status = pin_unseen(*managed, read, launcher);
     if (status != Status::kOk) return managed->failure(status, CallKind::kAllocation);
     // The driver may look the addresses of copies and fills up again. If they do not fit together,
     // it has to do without.
     UseToken token;
     (void)managed->residency().begin_hold(read.checked, token);
-    const CUresult result = call();
+    const CUresult result = call(read);
     managed->residency().end_hold(token);
     remember(*managed, std::move(read), result);
     return result;
@@ -69,18 +69,33 @@ CUresult take_graph(CUgraph graph, Launcher launcher, const Call& call,
   }
 }
 
+/// Calls the driver through `call`, which takes `size` bytes for allocations of a graph, and
+/// perhaps memory for its nodes.
+template <typename Call>
+CUresult take_memory(Bytes size, const Call& call) noexcept {
+  ManagedContext* const managed = moving_context();
+  if (managed == nullptr || size == Bytes{}) {
+    return change_passthrough(PassthroughChange::kGrowth, call);
+  }
+  return grow_passthrough(*managed, size, call);
+}
+
 template <typename Call>
 CUresult instantiate(CUgraphExec* executable, CUgraph graph, unsigned long long flags,
                      const Call& call) noexcept {
   const Launcher launcher = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0
                                 ? Launcher::kDevice
                                 : Launcher::kHost;
+  const bool uploads = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0;
   return take_graph(
-      graph, launcher, [&] { return change_passthrough(PassthroughChange::kGrowth, call); },
+      graph, launcher,
+      [&](const ReadGraph& read) { return take_memory(uploads ? read.allocates : Bytes{}, call); },
       [=](ManagedContext& managed, ReadGraph read, CUresult result) {
         if (result != CUDA_SUCCESS) return;
         try {
-          managed.graphs().instantiated(*executable, std::move(read.words), read.nodes, launcher);
+          managed.graphs().instantiated(*executable, std::move(read.words), read.nodes, launcher,
+                                        read.allocates);
+          if (uploads) managed.graphs().backed(*executable);
         } catch (const std::bad_alloc&) {
           // A launch of it would use buffers that nobody knows of.
           (void)driver().cuGraphExecDestroy(*executable);
@@ -97,22 +112,24 @@ Launcher launcher_of(CUgraphExec executable) noexcept {
 
 template <typename Call>
 CUresult update(CUgraphExec executable, CUgraph graph, const Call& call) noexcept {
-  return take_graph(graph, launcher_of(executable), call,
-                    [executable](ManagedContext& managed, ReadGraph read, CUresult result) {
-                      managed.graphs().updated(executable, std::move(read.words),
-                                               result != CUDA_SUCCESS);
-                    });
+  return take_graph(
+      graph, launcher_of(executable), [&](const ReadGraph& /*read*/) { return call(); },
+      [executable](ManagedContext& managed, ReadGraph read, CUresult result) {
+        managed.graphs().updated(executable, std::move(read.words), result != CUDA_SUCCESS,
+                                 read.allocates);
+      });
 }
 
 /// Has the driver give the node `node` the graph `child` through `call`.
 template <typename Call>
 CUresult change_child(CUgraphExec executable, CUgraphNode node, CUgraph child,
                       const Call& call) noexcept {
-  return take_graph(child, launcher_of(executable), call,
-                    [=](ManagedContext& managed, ReadGraph read, CUresult result) {
-                      if (result != CUDA_SUCCESS) return;
-                      managed.graphs().child_changed(executable, node, std::move(read.words));
-                    });
+  return take_graph(
+      child, launcher_of(executable), [&](const ReadGraph& /*read*/) { return call(); },
+      [=](ManagedContext& managed, ReadGraph read, CUresult result) {
+        if (result != CUDA_SUCCESS) return;
+        managed.graphs().child_changed(executable, node, std::move(read.words));
+      });
 }
 
 /// Launches through `call`, behind what it has to wait for, and times that for the trace if it is
@@ -125,6 +142,27 @@ CUresult timed_graph(ManagedContext& managed, KernelId graph, const UseToken& to
 }
 
 /// A launch of a graph uses all buffers that its nodes name, as a launch of a kernel does.
+template <typename Call>
+CUresult launch_using(ManagedContext& managed, const ExecutableGraphs::Launch& graph,
+                      StreamHandle stream, const Call& call) noexcept {
+  if (graph.words == nullptr) {
+    trace_graph_launch(managed, stream);
+    return call();
+  }
+  if (!managed.can_order(stream)) [[unlikely]] {
+    return submit_unordered(managed, *graph.words, {}, stream, call);
+  }
+  UseToken token;
+  managed.note_launch(graph.id);
+  const Status status = managed.residency().begin_launch(graph.id, *graph.words, stream, token);
+  if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
+  trace_launch(managed, graph.id, stream, token);
+  const CUresult result = timed_graph(managed, graph.id, token, stream, call);
+  managed.residency().end_use(token, stream, result == CUDA_SUCCESS);
+  return result;
+}
+
+/// The same, and the first one takes memory for what its nodes allocate.
 template <typename Call>
 CUresult launch(CUgraphExec executable, StreamHandle stream, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
@@ -139,20 +177,28 @@ CUresult launch(CUgraphExec executable, StreamHandle stream, const Call& call) n
   } catch (const std::bad_alloc&) {
     return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   }
-  if (graph.words == nullptr) {
-    trace_graph_launch(*managed, stream);
-    return call();
+  const auto launch_it = [&] { return launch_using(*managed, graph, stream, call); };
+  // In a capture it becomes a part of another graph, which takes the memory.
+  if (graph.takes == Bytes{} || is_captured(stream)) [[likely]] {
+    return launch_it();
   }
-  if (!managed->can_order(stream)) [[unlikely]] {
-    return submit_unordered(*managed, *graph.words, {}, stream, call);
+  const CUresult result = take_memory(graph.takes, launch_it);
+  if (result == CUDA_SUCCESS) managed->graphs().backed(executable);
+  return result;
+}
+
+/// Has the driver get a graph ready through `call`.
+template <typename Call>
+CUresult upload(CUgraphExec executable, const Call& call) noexcept {
+  ManagedContext* const managed = moving_context();
+  Bytes takes;
+  try {
+    if (managed != nullptr) takes = managed->graphs().find(executable).takes;
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  UseToken token;
-  managed->note_launch(graph.id);
-  const Status status = managed->residency().begin_launch(graph.id, *graph.words, stream, token);
-  if (status != Status::kOk) return managed->failure(status, CallKind::kSubmission);
-  trace_launch(*managed, graph.id, stream, token);
-  const CUresult result = timed_graph(*managed, graph.id, token, stream, call);
-  managed->residency().end_use(token, stream, result == CUDA_SUCCESS);
+  const CUresult result = take_memory(takes, call);
+  if (result == CUDA_SUCCESS && takes > Bytes{}) managed->graphs().backed(executable);
   return result;
 }
 
@@ -252,6 +298,20 @@ CUresult hook::cuGraphExecDestroy(CUgraphExec hGraphExec) noexcept {
   if (ManagedContext* const managed = moving_context()) managed->graphs().destroyed(hGraphExec);
   return change_passthrough(PassthroughChange::kFree,
                             [&] { return driver().cuGraphExecDestroy(hGraphExec); });
+}
+
+CUresult hook::cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) noexcept {
+  return upload(hGraphExec, [&] { return driver().cuGraphUpload(hGraphExec, hStream); });
+}
+CUresult hook::cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream) noexcept {
+  return upload(hGraphExec, [&] { return driver().cuGraphUpload_ptsz(hGraphExec, hStream); });
+}
+CUresult hook::cuDeviceGraphMemTrim(CUdevice device) noexcept {
+  const CUresult result = change_passthrough(
+      PassthroughChange::kFree, [device] { return driver().cuDeviceGraphMemTrim(device); });
+  ManagedContext* const managed = moving_context();
+  if (managed != nullptr && managed->device() == device) managed->graphs().trimmed();
+  return result;
 }
 
 CUresult hook::cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) noexcept {

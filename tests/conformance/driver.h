@@ -41,7 +41,8 @@
   X(cuGraphMemcpyNodeGetParams) X(cuGraphMemsetNodeGetParams) X(cuGraphAddChildGraphNode) \
   X(cuGraphChildGraphNodeGetGraph) X(cuGraphInstantiateWithFlags) X(cuGraphInstantiateWithParams) \
   X(cuGraphExecKernelNodeSetParams) X(cuGraphExecNodeSetParams) X(cuGraphExecUpdate) \
-  X(cuGraphExecChildGraphNodeSetParams) X(cuGraphExecDestroy) X(cuGraphLaunch)
+  X(cuGraphExecChildGraphNodeSetParams) X(cuGraphExecDestroy) X(cuGraphLaunch) \
+  X(cuGraphMemAllocNodeGetParams) X(cuGraphMemFreeNodeGetParams) X(cuGraphUpload) X(cuDeviceGraphMemTrim)
 // clang-format on
 
 namespace conformance {

@@ -233,6 +233,43 @@ TEST_F(ExecutableGraph, DoesWhatTheGraphDoesThatItIsUpdatedWith) {
   CU_EXPECT(CUDA_SUCCESS, cu().cuGraphDestroy(graph));
 }
 
+TEST_F(GraphNodes, TellWhatTheyAllocateAndFree) {
+  CUdeviceptr memory = 0;
+  const CUgraph graph = capture([&](CUstream stream) {
+    CUresult result = cu().cuMemAllocAsync(&memory, 5000, stream);
+    if (result == CUDA_SUCCESS) result = cu().cuMemsetD8Async(memory, 1, 5000, stream);
+    return result == CUDA_SUCCESS ? cu().cuMemFreeAsync(memory, stream) : result;
+  });
+  int told = 0;
+  for (const CUgraphNode node : nodes_of(graph)) {
+    if (type_of(node) == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+      CUDA_MEM_ALLOC_NODE_PARAMS allocation{};
+      CU_ASSERT(cu().cuGraphMemAllocNodeGetParams(node, &allocation));
+      EXPECT_EQ(allocation.dptr, memory);
+      EXPECT_GE(allocation.bytesize, 5000U);
+      EXPECT_EQ(allocation.poolProps.location.type, CU_MEM_LOCATION_TYPE_DEVICE);
+      EXPECT_EQ(allocation.poolProps.location.id, 0);
+      ++told;
+    } else if (type_of(node) == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+      CUdeviceptr freed = 0;
+      CU_ASSERT(cu().cuGraphMemFreeNodeGetParams(node, &freed));
+      EXPECT_EQ(freed, memory);
+      ++told;
+    }
+  }
+  EXPECT_EQ(told, 2);
+  CUgraphExec executable = nullptr;
+  CU_ASSERT(cu().cuGraphInstantiateWithFlags(&executable, graph, 0));
+  const Stream stream;
+  CU_ASSERT(cu().cuGraphUpload(executable, stream.get()));
+  run(executable);
+  CU_ASSERT(cu().cuDeviceGraphMemTrim(0));
+  run(executable);
+  CU_EXPECT(CUDA_SUCCESS, cu().cuGraphExecDestroy(executable));
+  CU_EXPECT(CUDA_SUCCESS, cu().cuGraphDestroy(graph));
+  CU_EXPECT(CUDA_SUCCESS, cu().cuDeviceGraphMemTrim(0));
+}
+
 TEST_F(ExecutableGraph, TakesAnotherGraphForOneInANode) {
   const Buffer in(kCount);
   const Buffer first(kCount);

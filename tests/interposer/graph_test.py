@@ -39,6 +39,21 @@ class GraphTest(ManagedCase):
         self.assertIn("buffers stay on the device from now on: a graph has nodes of which the driver does not tell "
                       "what they use\n", run.errors)
 
+    def test_memory_that_graphs_allocate_is_within_the_budget(self):
+        # 16 MiB are left to buffers and graphs, and a graph takes 6 of them, which come back.
+        for variables in ({}, {"SUPERPIPE_POLICY": "lru"}, {"SUPERPIPE_POLICY": "superpipeline"}):
+            with self.subTest(variables):
+                run = self.assert_same("own_memory", SUPERPIPE_GPU_MEM="20M", **variables)
+                self.assert_moved(run)
+                self.assertLessEqual(run.simgpu["peak_bytes"], 20 * MIB)
+                self.assertGreaterEqual(run.statistics["passthrough_bytes"], 6 * MIB)
+
+    def test_memory_of_a_graph_that_no_budget_has_is_refused_in_one_line(self):
+        run = self.run_managed("own_memory_too_large", SUPERPIPE_GPU_MEM="20M")
+        self.assertEqual((run.code, run.output.splitlines()[0]), (0, "launch 2"), run.output + run.errors)
+        self.assertRegex(run.errors, rf"\Asuperpipe: a pass-through allocation of {32 * MIB} bytes [^\n]*\n\Z")
+        self.assertLessEqual(run.simgpu["peak_bytes"], 20 * MIB)
+
     def test_a_graph_above_the_budget_fails_its_launch_and_says_what_it_needs(self):
         run = self.run_managed("too_large", SUPERPIPE_GPU_MEM="20M")
         output = self.without_superpipe("too_large").output.replace("launch 0", "launch 701")

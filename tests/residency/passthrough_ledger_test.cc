@@ -58,6 +58,25 @@ TEST_F(PassthroughLedgerTest, TakesASampleForTheTruth) {
   EXPECT_FALSE(sample(100_MiB + 50_MiB));
 }
 
+TEST_F(PassthroughLedgerTest, CountsWhatIsForeseenThroughSamplesUntilItIsTaken) {
+  ledger_.begin_foreseen(80_MiB);
+  EXPECT_EQ(ledger_.reserved(), 80_MiB);
+  sample(100_MiB);
+  EXPECT_EQ(ledger_.reserved(), 80_MiB) << "the driver has not taken it yet";
+  ledger_.end_foreseen(80_MiB, /*taken=*/true);
+  EXPECT_EQ(ledger_.reserved(), 80_MiB);
+  EXPECT_TRUE(sample(100_MiB + 50_MiB)) << "it took less";
+  EXPECT_EQ(ledger_.bytes(), 50_MiB);
+  EXPECT_EQ(ledger_.reserved(), 50_MiB + 64_MiB);
+}
+
+TEST_F(PassthroughLedgerTest, ForgetsWhatWasForeseenInVain) {
+  ledger_.begin_foreseen(80_MiB);
+  ledger_.end_foreseen(80_MiB, /*taken=*/false);
+  EXPECT_EQ(ledger_.bytes(), Bytes{});
+  EXPECT_EQ(ledger_.reserved(), 64_MiB);
+}
+
 TEST_F(PassthroughLedgerTest, GuessesTheBlocksThatTheDriverHasTaken) {
   allocate(9_MiB);
   EXPECT_EQ(ledger_.likely(), 10_MiB) << "whole blocks";

@@ -65,6 +65,20 @@ TEST_F(ExecutableGraphsTest, FollowAnUpdateAndKeepBothWhereItFailed) {
   EXPECT_THAT(words(), ElementsAre(20, 30, 40));
 }
 
+TEST_F(ExecutableGraphsTest, TellWhatAGraphIsYetToTakeForItsAllocations) {
+  graphs_.instantiated(kMadeGraph, GraphWords{}, 1, ExecutableGraphs::Launcher::kHost, 6_MiB);
+  EXPECT_EQ(graphs_.find(kMadeGraph).takes, 6_MiB) << "though it names no buffer";
+  graphs_.backed(kMadeGraph);
+  EXPECT_EQ(graphs_.find(kMadeGraph).takes, Bytes{});
+  graphs_.updated(kMadeGraph, naming(kMadeNode, 10), /*failed=*/false, 6_MiB);
+  EXPECT_EQ(graphs_.find(kMadeGraph).takes, Bytes{});
+  graphs_.trimmed();
+  EXPECT_EQ(graphs_.find(kMadeGraph).takes, 6_MiB);
+  graphs_.backed(kMadeGraph);
+  graphs_.updated(kMadeGraph, naming(kMadeNode, 10), /*failed=*/false, 8_MiB);
+  EXPECT_EQ(graphs_.find(kMadeGraph).takes, 8_MiB);
+}
+
 TEST_F(ExecutableGraphsTest, LearnOfAGraphThatWasMadeBefore) {
   graphs_.node_changed(kMadeGraph, kMadeNode, {});
   EXPECT_EQ(graphs_.find(kMadeGraph).words, nullptr);

@@ -282,6 +282,63 @@ void conditional() {
   print_all(state, weights);
 }
 
+/// What a graph allocates as it runs: `count` allocations of 2 MiB that are there at once.
+CUgraph with_memory_of_its_own(CUdeviceptr state, CUdeviceptr weight, int count) {
+  return capture([=](CUstream stream) {
+    std::vector<CUdeviceptr> own(static_cast<std::size_t>(count));
+    for (CUdeviceptr& memory : own) {
+      CHECK(cuMemAllocAsync(&memory, kBytes, stream));
+      CHECK(cuMemsetD32Async(memory, 0, kFloats, stream));
+      accumulate(memory, weight, 0.5f, stream);
+    }
+    for (const CUdeviceptr memory : own) {
+      accumulate(state, memory, 0.25f, stream);
+      CHECK(cuMemFreeAsync(memory, stream));
+    }
+  });
+}
+
+void pass_over(CUdeviceptr state, const std::vector<CUdeviceptr>& weights, CUstream stream) {
+  for (const CUdeviceptr weight : weights) accumulate(weight, state, 0.0625f, stream);
+  CHECK(cuStreamSynchronize(stream));
+}
+
+/// Graphs that allocate, launched and uploaded while buffers fill the device, whose memory is given
+/// back between.
+void own_memory() {
+  const auto weights = load_layers(kLayers);
+  const CUdeviceptr state = make_state();
+  const CUstream stream = make_stream();
+  const CUgraph graph = with_memory_of_its_own(state, weights[0], 3);
+  const CUgraphExec executable = instantiate(graph);
+  for (int round = 0; round < 3; ++round) {
+    for (int pass = 0; pass < 3; ++pass) pass_over(state, weights, stream);
+    if (round == 1) CHECK(cuGraphUpload(executable, stream));
+    for (int pass = 0; pass < kPasses; ++pass) {
+      CHECK(cuGraphLaunch(executable, stream));
+      CHECK(cuGraphLaunch(executable, stream));
+      pass_over(state, weights, stream);
+    }
+    CHECK(cuDeviceGraphMemTrim(0));
+  }
+  CHECK(cuGraphExecDestroy(executable));
+  CHECK(cuGraphDestroy(graph));
+  CHECK(cuDeviceGraphMemTrim(0));
+  pass_over(state, weights, stream);
+  print_all(state, weights);
+}
+
+/// A graph that allocates more than a budget below 32 MiB.
+void own_memory_too_large() {
+  const auto weights = load_layers(2);
+  const CUdeviceptr state = make_state();
+  const CUgraphExec executable = instantiate(with_memory_of_its_own(state, weights[0], 16));
+  std::printf("launch %d\n", static_cast<int>(cuGraphLaunch(executable, make_stream())));
+  CHECK(cuCtxSynchronize());
+  pass_over(state, weights, make_stream());
+  print_buffer("weight", weights[0]);
+}
+
 /// One graph that names everything.
 void too_large() {
   const auto weights = load_layers(16);
@@ -304,5 +361,7 @@ int main(int count, char** arguments) {
                                  {"changed", without_words<changed>},
                                  {"launched_in_capture", without_words<launched_in_capture>},
                                  {"conditional", without_words<conditional>},
+                                 {"own_memory", without_words<own_memory>},
+                                 {"own_memory_too_large", without_words<own_memory_too_large>},
                                  {"too_large", without_words<too_large>}});
 }
