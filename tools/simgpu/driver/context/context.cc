@@ -1,14 +1,16 @@
 // One context, and the calling thread's stack of current ones.
 #include "tools/simgpu/driver/context/context.h"
 
+#include "tools/simgpu/driver/context/green_context.h"
+
 namespace simgpu {
 namespace {
 
 /// The calling thread's stack of current contexts. Without a destructor: calls may come while the
 /// thread ends.
 struct CurrentStack {
-  static constexpr int kDeepest = 128;
-  Context* contexts[kDeepest];
+  static constexpr int kDeepest = 64;  // static TLS, of which a late library gets little
+  Current entries[kDeepest];
   int depth;
 };
 thread_local CurrentStack current_stack{};
@@ -38,8 +40,17 @@ bool Context::cease_peer_of(const Context& owner) {
   return owners_.erase(&owner) != 0;
 }
 
-Context* current_context() noexcept {
-  return current_stack.depth == 0 ? nullptr : current_stack.contexts[current_stack.depth - 1];
+Current current() noexcept {
+  return current_stack.depth == 0 ? Current{} : current_stack.entries[current_stack.depth - 1];
+}
+
+Context* current_context() noexcept { return current().context; }
+
+GreenContext* current_green_context() noexcept { return current().green; }
+
+CUcontext Current::handle() const {
+  if (green != nullptr) return green->context_handle();
+  return context == nullptr ? nullptr : context->handle();
 }
 
 CUresult check_context(const Context* context) noexcept {
@@ -48,14 +59,14 @@ CUresult check_context(const Context* context) noexcept {
   return context->sticky_error();
 }
 
-bool push_current(Context* context) noexcept {
+bool push_current(Current current) noexcept {
   if (current_stack.depth == CurrentStack::kDeepest) return false;
-  current_stack.contexts[current_stack.depth++] = context;
+  current_stack.entries[current_stack.depth++] = current;
   return true;
 }
 
-Context* pop_current() noexcept {
-  return current_stack.depth == 0 ? nullptr : current_stack.contexts[--current_stack.depth];
+Current pop_current() noexcept {
+  return current_stack.depth == 0 ? Current{} : current_stack.entries[--current_stack.depth];
 }
 
 }  // namespace simgpu

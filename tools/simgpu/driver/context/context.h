@@ -13,6 +13,7 @@
 namespace simgpu {
 
 class Device;
+class GreenContext;
 class Stream;
 
 /// One context: a primary one, or one made by cuCtxCreate. Contexts are never deleted, only marked
@@ -78,9 +79,20 @@ Context* current_context() noexcept;
 /// the sticky error.
 CUresult check_context(const Context* context) noexcept;
 
-/// Makes `context` current on the calling thread. @return false if the stack is full.
-bool push_current(Context* context) noexcept;
-/// Takes the current context off the stack. @return it, or null.
-Context* pop_current() noexcept;
+/// What is current on a thread: a context or, with its primary context, a green one.
+struct Current {
+  Context* context = nullptr;
+  GreenContext* green = nullptr;
+
+  /// As programs see it.
+  [[nodiscard]] CUcontext handle() const;
+};
+
+/// Makes `current` current on the calling thread. @return false if the stack is full.
+bool push_current(Current current) noexcept;
+/// Takes what is current off the stack. @return it; a null context if there was none.
+Current pop_current() noexcept;
+/// What is current; a null context: nothing.
+Current current() noexcept;
 
 }  // namespace simgpu

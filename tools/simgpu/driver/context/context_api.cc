@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "tools/simgpu/driver/context/context_table.h"
+#include "tools/simgpu/driver/context/green_context.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/graphs/capture.h"
 #include "tools/simgpu/driver/streams/stream.h"
@@ -26,7 +27,7 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice ordinal) {
       result != CUDA_SUCCESS) {
     return result;
   }
-  if (!push_current(context)) {
+  if (!push_current({context})) {
     ContextTable::instance().destroy(*context);
     return CUDA_ERROR_INVALID_CONTEXT;
   }
@@ -44,18 +45,25 @@ CUresult destroy(CUcontext handle) {
   return result;
 }
 
+/// What `handle` names, for a thread that makes it current. @return CUDA_ERROR_INVALID_CONTEXT.
+CUresult find_current(CUcontext handle, Current* found) {
+  *found = {find_context(handle), GreenContext::find(handle)};
+  if (found->green != nullptr && !found->green->alive()) return CUDA_ERROR_INVALID_CONTEXT;
+  return found->context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
 CUresult push(CUcontext handle) {
   SIMGPU_ENTER(cuCtxPushCurrent);
-  Context* const context = find_context(handle);
-  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  return push_current(context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  Current found;
+  if (const CUresult result = find_current(handle, &found); result != CUDA_SUCCESS) return result;
+  return push_current(found) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult pop(CUcontext* out) {
   SIMGPU_ENTER(cuCtxPopCurrent);
-  Context* const context = pop_current();
-  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (out != nullptr) *out = context->handle();
+  const Current popped = pop_current();
+  if (popped.context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out != nullptr) *out = popped.handle();
   return CUDA_SUCCESS;
 }
 
@@ -154,18 +162,17 @@ SIMGPU_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx) {
     pop_current();
     return CUDA_SUCCESS;
   }
-  Context* const context = find_context(ctx);
-  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  Current found;
+  if (const CUresult result = find_current(ctx, &found); result != CUDA_SUCCESS) return result;
   pop_current();
-  push_current(context);
+  push_current(found);
   return CUDA_SUCCESS;
 }
 
 SIMGPU_EXPORT CUresult cuCtxGetCurrent(CUcontext* pctx) {
   SIMGPU_ENTER(cuCtxGetCurrent);
   if (pctx == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Context* const context = current_context();
-  *pctx = context == nullptr ? nullptr : context->handle();
+  *pctx = current().handle();
   return CUDA_SUCCESS;
 }
 

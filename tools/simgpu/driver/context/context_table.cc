@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tools/simgpu/driver/context/green_context.h"
 #include "tools/simgpu/driver/entry/handle_table.h"
 #include "tools/simgpu/driver/graphs/capture.h"
 #include "tools/simgpu/driver/memory/address_space.h"
@@ -121,7 +122,10 @@ void ContextTable::tear_down(Context& context) {
   context.device().give_back(configuration().context_bytes);
 }
 
-Context* find_context(CUcontext handle) noexcept { return ContextTable::instance().find(handle); }
+Context* find_context(CUcontext handle) noexcept {
+  if (GreenContext* const green = GreenContext::find(handle)) return &green->primary();
+  return ContextTable::instance().find(handle);
+}
 
 void on_context_destroy(std::function<void(Context&)> hook) {
   const std::lock_guard lock{hooks_mutex()};

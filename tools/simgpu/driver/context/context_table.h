@@ -46,7 +46,8 @@ class ContextTable {
   std::array<int, kMaxDevices> retained_{};
 };
 
-/// The context that `handle` names, or null if no such context was ever made. It may be dead.
+/// The context that `handle` names, or null if no such context was ever made. It may be dead. That
+/// of a green context is the primary one.
 Context* find_context(CUcontext handle) noexcept;
 
 /// Calls `hook(context)` before a context's memory and streams go (destroy, last release, reset),

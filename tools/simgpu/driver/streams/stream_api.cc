@@ -1,6 +1,7 @@
 // The driver functions of streams.
 #include <algorithm>
 
+#include "tools/simgpu/driver/context/green_context.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/graphs/capture.h"
 #include "tools/simgpu/driver/streams/event.h"
@@ -17,7 +18,9 @@ CUresult create(CUstream* handle, unsigned flags, int priority) {
   if (handle == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  *handle = create_stream(*context, flags, std::clamp(priority, kGreatestPriority, 0));
+  GreenContext* const green = current_green_context();
+  if (green != nullptr && flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  *handle = create_stream(*context, flags, std::clamp(priority, kGreatestPriority, 0), green);
   return CUDA_SUCCESS;
 }
 
@@ -37,9 +40,9 @@ CUresult destroy(CUstream handle) {
   SIMGPU_ENTER(cuStreamDestroy);
   SIMGPU_CONTEXT(context);
   StreamPtr stream;
-  if (resolve_stream(*context, handle, NullStream::kLegacy, &stream) == CUDA_SUCCESS) {
-    forget_captures_of(stream);
-  }
+  const CUresult found = resolve_stream(*context, handle, NullStream::kLegacy, &stream);
+  if (found == CUDA_ERROR_CONTEXT_IS_DESTROYED) return found;
+  if (found == CUDA_SUCCESS) forget_captures_of(stream);
   return destroy_stream(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -107,16 +110,28 @@ CUresult get_id(CUstream handle, unsigned long long* id, NullStream null_stream)
 
 CUresult get_context(CUstream handle, CUcontext* out, NullStream null_stream) {
   SIMGPU_ENTER(cuStreamGetCtx);
-  return read_stream(handle, null_stream, out,
-                     [](const Stream& stream) { return stream.context.handle(); });
+  return read_stream(handle, null_stream, out, [](const Stream& stream) {
+    return Current{&stream.context, stream.green}.handle();
+  });
 }
 
-/// No stream here belongs to a green context.
+CUresult get_green_context(CUstream handle, CUgreenCtx* out, NullStream null_stream) {
+  SIMGPU_ENTER(cuStreamGetGreenCtx);
+  return read_stream(handle, null_stream, out, [](const Stream& stream) {
+    return stream.green == nullptr ? nullptr : stream.green->handle();
+  });
+}
+
+/// Of a stream of a green context, the primary context and that one.
 CUresult get_contexts(CUstream handle, CUcontext* out, CUgreenCtx* green, NullStream null_stream) {
+  SIMGPU_ENTER(cuStreamGetCtx_v2);
   if (green == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult result = get_context(handle, out, null_stream);
-  if (result == CUDA_SUCCESS) *green = nullptr;
-  return result;
+  const CUresult result = read_stream(handle, null_stream, out,
+                                      [](const Stream& stream) { return stream.context.handle(); });
+  if (result != CUDA_SUCCESS) return result;
+  return read_stream(handle, null_stream, green, [](const Stream& stream) {
+    return stream.green == nullptr ? nullptr : stream.green->handle();
+  });
 }
 
 CUresult get_device(CUstream handle, CUdevice* device, NullStream null_stream) {
@@ -178,6 +193,10 @@ SIMGPU_EXPORT CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned i
                                                   int priority) {
   SIMGPU_ENTER(cuStreamCreateWithPriority);
   return create(phStream, flags, priority);
+}
+
+SIMGPU_EXPORT CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx* phCtx) {
+  return get_green_context(hStream, phCtx, NullStream::kLegacy);
 }
 
 SIMGPU_EXPORT CUresult cuStreamDestroy(CUstream hStream) { return destroy(hStream); }

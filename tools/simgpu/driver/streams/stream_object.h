@@ -26,6 +26,7 @@ class Stream {
   void close();
 
   Context& context;
+  GreenContext* green = nullptr;  ///< whose it is; null: the context's own. Set as it is made
   const StreamKind kind;
   const unsigned flags;
   const int priority;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/simgpu/driver/context/green_context.h"
 #include "tools/simgpu/driver/entry/handle_table.h"
 #include "tools/simgpu/driver/streams/stream_object.h"
 
@@ -82,23 +83,31 @@ CUresult resolve_stream(Context& context, CUstream handle, NullStream null_strea
   if (handle == nullptr) {
     handle = null_stream == NullStream::kLegacy ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD;
   }
-  if (handle == CU_STREAM_LEGACY) {
+  GreenContext* const green = current_green_context();
+  if (green != nullptr && handle == CU_STREAM_PER_THREAD) return CUDA_ERROR_INVALID_HANDLE;
+  if (green != nullptr && handle == CU_STREAM_LEGACY) {
+    if (!green->alive()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *out = green->default_stream();
+  } else if (handle == CU_STREAM_LEGACY) {
     *out = legacy_stream(context);
   } else if (handle == CU_STREAM_PER_THREAD) {
     *out = per_thread_stream(context);
   } else {
     StreamPtr found = made_streams().find(handle);
     if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (found->green != nullptr && !found->green->alive()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *out = std::move(found);
   }
   return CUDA_SUCCESS;
 }
 
-CUstream create_stream(Context& context, unsigned flags, int priority) {
+CUstream create_stream(Context& context, unsigned flags, int priority, GreenContext* green) {
   const StreamKind kind =
       (flags & CU_STREAM_NON_BLOCKING) != 0 ? StreamKind::kNonBlocking : StreamKind::kBlocking;
   release_handles_of_done_streams();
-  return made_streams().add(make_stream(context, kind, flags, priority));
+  StreamPtr made = make_stream(context, kind, flags, priority);
+  made->green = green;
+  return made_streams().add(std::move(made));
 }
 
 bool destroy_stream(CUstream handle) {

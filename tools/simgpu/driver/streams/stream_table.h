@@ -11,11 +11,16 @@ enum class NullStream { kLegacy, kPerThread };
 /// Finds the stream that `handle` names in `context`: null by `null_stream`, CU_STREAM_LEGACY,
 /// CU_STREAM_PER_THREAD, or one that cuStreamCreate made (of any context: see context_of()). The
 /// first use of a default stream makes it. Thread-safe, never waits.
-/// @return CUDA_ERROR_INVALID_HANDLE if there is no such stream (destroyed ones included).
+/// Where a green context is current, null is the stream that this has for it.
+/// @return CUDA_ERROR_INVALID_HANDLE if there is no such stream (destroyed ones included, and the
+///     per-thread one of a green context), CUDA_ERROR_CONTEXT_IS_DESTROYED if its green context is
+///     gone.
 CUresult resolve_stream(Context& context, CUstream handle, NullStream null_stream, StreamPtr* out);
 
-/// Makes a stream of `context`; `flags` and `priority` are what its getters answer.
-CUstream create_stream(Context& context, unsigned flags, int priority);
+/// Makes a stream of `context`, or of its green context `green`; `flags` and `priority` are what
+/// its getters answer.
+CUstream create_stream(Context& context, unsigned flags, int priority,
+                       GreenContext* green = nullptr);
 
 /// Closes the stream and invalidates its handle; pending work still completes. @return false if
 /// there is no such stream.
