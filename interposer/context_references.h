@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 #include <new>
-#include <set>
+#include <optional>
 
 #include "interposer/driver/context_count.h"
 #include "interposer/driver/cuda_api.h"
@@ -18,24 +18,56 @@ namespace superpipe {
 /// earlier than needed, which is safe.
 class ContextReferences {
  public:
-  /// A context was created (cuCtxCreate), or given by a green context.
+  /// A context was created (cuCtxCreate).
   void on_created() noexcept { ContextCount::add(); }
   /// A context was destroyed.
   void on_destroyed() noexcept { ContextCount::remove(); }
 
-  /// `context` came from a green context (cuCtxFromGreenCtx).
-  void on_green(CUcontext context) noexcept {
-    on_created();
+  /// A green context of `device` was created, which retains the primary context there.
+  void on_green_created(CUgreenCtx green, CUdevice device) noexcept {
+    on_primary_retained(device);
     const std::lock_guard lock(mutex_);
     try {
-      green_.insert(context);
+      green_devices_[green] = device;
     } catch (const std::bad_alloc&) {
-      // It is then managed like any other context.
+      // See the class.
     }
   }
+  /// `green` is about to be destroyed, and what cuCtxFromGreenCtx gave for it is no context then.
+  /// @return its device if the primary context there ends with it.
+  std::optional<CUdevice> on_green_destroying(CUgreenCtx green) noexcept {
+    std::optional<CUdevice> device;
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto converted = converted_.begin(); converted != converted_.end();) {
+        if (converted->second != green) {
+          ++converted;
+          continue;
+        }
+        converted = converted_.erase(converted);
+        ContextCount::remove();
+      }
+      const auto found = green_devices_.find(green);
+      if (found == green_devices_.end()) return std::nullopt;
+      device = found->second;
+      green_devices_.erase(found);
+    }
+    return on_primary_releasing(*device) ? device : std::nullopt;
+  }
+  /// `context` came from `green` (cuCtxFromGreenCtx).
+  void on_converted(CUcontext context, CUgreenCtx green) noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+      if (converted_.insert_or_assign(context, green).second) on_created();
+    } catch (const std::bad_alloc&) {
+      on_created();  // and it is taken for a context of its own
+    }
+  }
+  /// Whether `context` came from a green context: it is the primary context of its device, but that
+  /// its null stream is another one.
   [[nodiscard]] bool is_green(CUcontext context) const noexcept {
     const std::lock_guard lock(mutex_);
-    return green_.count(context) > 0;
+    return converted_.count(context) > 0;
   }
 
   /// One more reference to `context` (cuCtxAttach).
@@ -96,7 +128,8 @@ class ContextReferences {
   mutable std::mutex mutex_;
   std::map<CUdevice, int> primary_;
   std::map<CUcontext, int> attached_;  ///< references beyond the first
-  std::set<CUcontext> green_;
+  std::map<CUgreenCtx, CUdevice> green_devices_;
+  std::map<CUcontext, CUgreenCtx> converted_;
 };
 
 }  // namespace superpipe

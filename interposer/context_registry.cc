@@ -1,5 +1,6 @@
 #include "interposer/context_registry.h"
 
+#include "interposer/driver/in_context.h"
 #include "interposer/driver/loader.h"
 #include "interposer/driver/primary_context.h"
 #include "interposer/driver/table.h"
@@ -26,10 +27,15 @@ ManagedContext* ContextRegistry::for_allocation() noexcept {
   if (context == nullptr) context = start();
   if (context == nullptr) return nullptr;
   CUcontext current = nullptr;
-  if (driver().cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != context->context()) {
-    return nullptr;
-  }
-  return context;
+  if (driver().cuCtxGetCurrent(&current) != CUDA_SUCCESS) return nullptr;
+  return current == context->context() || is_green_of(*context, current) ? context : nullptr;
+}
+
+// What is allocated where a green context is current belongs to the primary context.
+bool ContextRegistry::is_green_of(const ManagedContext& context, CUcontext current) const noexcept {
+  CUdevice device = 0;
+  return references_.is_green(current) && driver().cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+         device == context.device() && is_primary(context.context(), device);
 }
 
 ManagedContext* ContextRegistry::for_current_device() noexcept {
@@ -55,9 +61,12 @@ ManagedContext* ContextRegistry::start() noexcept {
         driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) {
       return nullptr;  // the driver will tell the program what is wrong
     }
-    // While an earlier one still holds memory, the driver does not tell what a context takes. The
-    // context of a green context is the primary one in disguise, and ends without its memory.
-    if (is_closing_ || references_.is_green(context)) return nullptr;
+    // While an earlier one still holds memory, the driver does not tell what a context takes.
+    if (is_closing_) return nullptr;
+    // The context of a green context is the primary one in disguise, and ends without its memory.
+    if (references_.is_green(context)) context = active_primary_context(device);
+    if (context == nullptr) return nullptr;
+    const InContext in_context(context);
     const Configuration& configuration = process_configuration();
     ManagedContext::Created created =
         ManagedContext::create(context, device, configuration, buffers_so_far_);

@@ -38,7 +38,8 @@ class ContextRegistry {
   }
 
   /// The managed context for an allocation of the calling thread, made so if there is none; null if
-  /// the thread's current context is not the managed one. The first call takes milliseconds.
+  /// the thread's current context is not the managed one, or a green context of it. The first call
+  /// takes milliseconds.
   [[nodiscard]] ManagedContext* for_allocation() noexcept;
   /// The managed context if the calling thread's current context is on its device, managed or not:
   /// what is allocated there takes memory of the managed device. Null also if no context is managed
@@ -80,6 +81,7 @@ class ContextRegistry {
   ContextRegistry() = default;
 
   ManagedContext* start() noexcept;
+  [[nodiscard]] bool is_green_of(const ManagedContext& context, CUcontext current) const noexcept;
   void give_up(const std::string& why, bool strict);
   void close_managed() noexcept;
 

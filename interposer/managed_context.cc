@@ -291,10 +291,21 @@ bool ManagedContext::can_order_slowly(StreamHandle stream) const noexcept {
   if (is_capturing(stream)) return false;
   if (!ContextCount::has_several()) return true;
   CUcontext context = nullptr;
-  const bool is_special = stream == kLegacyStream || stream == kPerThreadStream;
-  const CUresult result = is_special ? driver().cuCtxGetCurrent(&context)
-                                     : driver().cuStreamGetCtx(driver_stream(stream), &context);
-  return result == CUDA_SUCCESS && context == context_;
+  if (stream == kLegacyStream || stream == kPerThreadStream) {
+    // Where a green context is current these are streams of its own, which the same handles name.
+    return driver().cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == context_;
+  }
+  return driver().cuStreamGetCtx(driver_stream(stream), &context) == CUDA_SUCCESS &&
+         (context == context_ || is_green_stream(stream));
+}
+
+// Whether `stream` is of a green context of this one: then events of this one order it.
+bool ManagedContext::is_green_stream(StreamHandle stream) const noexcept {
+  const OptionalCalls optional;  // since CUDA 12.5
+  CUcontext context = nullptr;
+  CUgreenCtx green = nullptr;
+  return driver().cuStreamGetCtx_v2(driver_stream(stream), &context, &green) == CUDA_SUCCESS &&
+         green != nullptr && context == context_;
 }
 
 Status ManagedContext::open_to(DeviceMask devices) noexcept {

@@ -104,7 +104,8 @@ class ManagedContext {
     return is_closed_.load() ? CUDA_SUCCESS : device_memory_.sticky_error();
   }
 
-  /// Whether events can order work on `stream`: it captures nothing and is of this context. What is
+  /// Whether events can order work on `stream`: it captures nothing and is of this context, or of a
+  /// green one of it, but not the latter's default stream. What is
   /// captured becomes a node of a graph, and what is submitted to a stream of another context has
   /// its buffers pinned. Nearly always two loads.
   [[nodiscard]] bool can_order(StreamHandle stream) const noexcept {
@@ -196,6 +197,7 @@ class ManagedContext {
   void show() noexcept;
   [[nodiscard]] LiveFigures live_figures() const;
   [[nodiscard]] bool can_order_slowly(StreamHandle stream) const noexcept;
+  [[nodiscard]] bool is_green_stream(StreamHandle stream) const noexcept;
   template <typename Times>
   void use_unless_closed(Times* times, std::atomic<Times*>& place) noexcept;
 

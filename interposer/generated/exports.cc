@@ -1068,11 +1068,15 @@ SUPERPIPE_EXPORT CUresult cuGraphicsUnregisterResource(CUgraphicsResource resour
 }
 
 SUPERPIPE_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags) {
-  return superpipe::driver_table.cuGreenCtxCreate(phCtx, desc, dev, flags);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGreenCtxCreate(phCtx, desc, dev, flags);
+  return superpipe::watched(superpipe::hook::cuGreenCtxCreate(phCtx, desc, dev, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
-  return superpipe::driver_table.cuGreenCtxDestroy(hCtx);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGreenCtxDestroy(hCtx);
+  return superpipe::watched(superpipe::hook::cuGreenCtxDestroy(hCtx));
 }
 
 SUPERPIPE_EXPORT CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource* resource, CUdevResourceType type) {
@@ -3264,8 +3268,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuGraphicsUnmapResources), false},
     {reinterpret_cast<void*>(&::cuGraphicsUnmapResources_ptsz), false},
     {reinterpret_cast<void*>(&::cuGraphicsUnregisterResource), false},
-    {reinterpret_cast<void*>(&::cuGreenCtxCreate), false},
-    {reinterpret_cast<void*>(&::cuGreenCtxDestroy), false},
+    {reinterpret_cast<void*>(&::cuGreenCtxCreate), true},
+    {reinterpret_cast<void*>(&::cuGreenCtxDestroy), true},
     {reinterpret_cast<void*>(&::cuGreenCtxGetDevResource), false},
     {reinterpret_cast<void*>(&::cuGreenCtxGetId), false},
     {reinterpret_cast<void*>(&::cuGreenCtxRecordEvent), false},

@@ -67,6 +67,8 @@ CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PA
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams * nodeParams) noexcept;
 CUresult cuGraphUpload(CUgraphExec hGraph, CUstream hStream) noexcept;
 CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream) noexcept;
+CUresult cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags) noexcept;
+CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) noexcept;
 CUresult cuIpcGetMemHandle(CUipcMemHandle * pHandle, CUdeviceptr dptr) noexcept;
 CUresult cuKernelGetFunction(CUfunction * pFunc, CUkernel kernel) noexcept;
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void ** kernelParams) noexcept;

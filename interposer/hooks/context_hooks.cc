@@ -56,9 +56,24 @@ CUresult hook::cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParam
                               unsigned int flags, CUdevice dev) noexcept {
   return create([&] { return driver().cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev); });
 }
+
+CUresult hook::cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev,
+                                unsigned int flags) noexcept {
+  const CUresult result = change_passthrough(PassthroughChange::kGrowth, [&] {
+    return driver().cuGreenCtxCreate(phCtx, desc, dev, flags);
+  });
+  if (result == CUDA_SUCCESS) references().on_green_created(*phCtx, dev);
+  return result;
+}
+CUresult hook::cuGreenCtxDestroy(CUgreenCtx hCtx) noexcept {
+  const auto ends_on = references().on_green_destroying(hCtx);
+  if (ends_on) registry().on_primary_destroying(*ends_on);
+  return change_passthrough(PassthroughChange::kFree,
+                            [hCtx] { return driver().cuGreenCtxDestroy(hCtx); });
+}
 CUresult hook::cuCtxFromGreenCtx(CUcontext* pContext, CUgreenCtx hCtx) noexcept {
   const CUresult result = driver().cuCtxFromGreenCtx(pContext, hCtx);
-  if (result == CUDA_SUCCESS) references().on_green(*pContext);
+  if (result == CUDA_SUCCESS) references().on_converted(*pContext, hCtx);
   return result;
 }
 

@@ -34,7 +34,7 @@
   X(cuGetExportTable) X(cuDeviceGetMemPool) X(cuMemPoolCreate) X(cuMemPoolDestroy) \
   X(cuMemAllocFromPoolAsync) X(cuMemRetainAllocationHandle) X(cuPointerGetAttributes) \
   X(cuPointerSetAttribute) X(cuMemcpy2D) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync) \
-  X(cuMemcpyPeer) X(cuMemcpyPeerAsync) X(cuIpcGetMemHandle) X(cuMemcpyBatchAsync) X(cuMemcpy3DBatchAsync) X(cuMemsetD16Async) X(cuMemsetD2D32Async) \
+  X(cuMemcpyPeer) X(cuMemcpyPeerAsync) X(cuIpcGetMemHandle) X(cuMemcpyBatchAsync) X(cuMemsetD16Async) X(cuMemsetD2D32Async) \
   X(cuArrayCreate) X(cuArray3DCreate) X(cuArrayDestroy) X(cuMipmappedArrayCreate) \
   X(cuMipmappedArrayDestroy) X(cuGraphCreate) X(cuStreamBeginCaptureToGraph) \
   X(cuGraphGetNodes) X(cuGraphNodeGetType) X(cuGraphKernelNodeGetParams) X(cuGraphKernelNodeGetAttribute) \
@@ -42,7 +42,10 @@
   X(cuGraphChildGraphNodeGetGraph) X(cuGraphInstantiateWithFlags) X(cuGraphInstantiateWithParams) \
   X(cuGraphExecKernelNodeSetParams) X(cuGraphExecNodeSetParams) X(cuGraphExecUpdate) \
   X(cuGraphExecChildGraphNodeSetParams) X(cuGraphExecDestroy) X(cuGraphLaunch) \
-  X(cuGraphMemAllocNodeGetParams) X(cuGraphMemFreeNodeGetParams) X(cuGraphUpload) X(cuDeviceGraphMemTrim)
+  X(cuGraphMemAllocNodeGetParams) X(cuGraphMemFreeNodeGetParams) X(cuGraphUpload) X(cuDeviceGraphMemTrim) \
+  X(cuMemcpy3DBatchAsync) X(cuDeviceGetDevResource) X(cuDevSmResourceSplitByCount) \
+  X(cuDevResourceGenerateDesc) X(cuGreenCtxCreate) X(cuGreenCtxDestroy) X(cuGreenCtxStreamCreate) \
+  X(cuCtxFromGreenCtx) X(cuStreamGetCtx_v2)
 // clang-format on
 
 namespace conformance {

@@ -13,7 +13,6 @@ ROOT = Path(__file__).resolve().parents[2]
 EXCEPTIONS = {
     "cuCtxAttach": "deprecated; passed on, and the reference that it takes is counted",
     "cuCtxDetach": "as cuCtxAttach",
-    "cuCtxFromGreenCtx": "needs a green context; passed on, and its context is one of the program's",
     "cuLaunchCooperativeKernelMultiDevice": "deprecated, and needs several devices; what it names stays on the device",
     "cuGraphBatchMemOpNodeGetParams": "simgpu has no such nodes; where it fails, buffers stay on the device",
     "cuGraphInstantiate": "as cuGraphInstantiateWithFlags",

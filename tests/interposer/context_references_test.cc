@@ -15,6 +15,10 @@ class ContextReferencesTest : public ::testing::Test {
     return reinterpret_cast<CUcontext>(16 * number);
   }
 
+  static CUgreenCtx green(std::uintptr_t number) {
+    return reinterpret_cast<CUgreenCtx>(16 * number);
+  }
+
   ContextReferences references_;
 };
 
@@ -77,11 +81,27 @@ TEST_F(ContextReferencesTest, ForgetsAttachesWithTheContext) {
   EXPECT_TRUE(references_.is_last(context(1)));
 }
 
-TEST_F(ContextReferencesTest, KnowsTheContextsOfGreenContexts) {
-  references_.on_green(context(1));
+TEST_F(ContextReferencesTest, KnowsTheContextsOfGreenContextsUntilTheseGo) {
+  references_.on_primary_retained(0);
+  references_.on_green_created(green(1), 0);
+  EXPECT_FALSE(ContextCount::has_several()) << "nothing but the primary context can be current";
+  references_.on_converted(context(1), green(1));
+  references_.on_converted(context(1), green(1));
   EXPECT_TRUE(references_.is_green(context(1)));
   EXPECT_FALSE(references_.is_green(context(2)));
-  references_.on_destroyed();
+  EXPECT_TRUE(ContextCount::has_several());
+  EXPECT_EQ(references_.on_green_destroying(green(1)), std::nullopt) << "the program retains it";
+  EXPECT_FALSE(references_.is_green(context(1))) << "the handle may be another context's now";
+  EXPECT_FALSE(ContextCount::has_several());
+  EXPECT_TRUE(references_.on_primary_releasing(0));
+}
+
+TEST_F(ContextReferencesTest, EndsThePrimaryContextWithItsLastGreenOne) {
+  references_.on_green_created(green(1), 0);
+  references_.on_green_created(green(2), 0);
+  EXPECT_EQ(references_.on_green_destroying(green(1)), std::nullopt);
+  EXPECT_EQ(references_.on_green_destroying(green(1)), std::nullopt) << "which the driver refuses";
+  EXPECT_EQ(references_.on_green_destroying(green(2)), std::optional<CUdevice>(0));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What happens to the managed context when the program's contexts come and go.
 #include <gtest/gtest.h>
 
+#include "interposer/driver/streams.h"
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {
@@ -21,6 +22,7 @@ class ContextHooksTest : public testing::ManagedFixture {
     driver().cuCtxGetCurrent(&current);
     return current;
   }
+  static ContextRegistry& registry() { return ContextRegistry::of_process(); }
 };
 
 TEST_F(ContextHooksTest, ForgetsItsBuffersWhenTheContextGoes) {
@@ -93,27 +95,101 @@ TEST_F(ContextHooksTest, KeepsItsBuffersWhenTheDriverRefusesADetach) {
   EXPECT_NE(ContextRegistry::managed(), nullptr);
 }
 
-TEST_F(ContextHooksTest, ManagesNoContextOfAGreenContext) {
-  ASSERT_EQ(hook::cuCtxDestroy_v2(context()), CUDA_SUCCESS);
-  driver().cuCtxGetCurrent = [](CUcontext* current) {
-    *current = reinterpret_cast<CUcontext>(0x30);
-    return CUDA_SUCCESS;
+/// Where a green context is current, of a device whose primary context is that of the null driver.
+class GreenContextHooksTest : public ContextHooksTest {
+ protected:
+  void SetUp() override {
+    ContextHooksTest::SetUp();
+    driver().cuDevicePrimaryCtxGetState = [](CUdevice, unsigned* flags, int* active) {
+      *flags = 0;
+      *active = 1;
+      return CUDA_SUCCESS;
+    };
+    driver().cuDevicePrimaryCtxRetain = [](CUcontext* primary, CUdevice) {
+      *primary = reinterpret_cast<CUcontext>(0x10);
+      return CUDA_SUCCESS;
+    };
+    driver().cuDevicePrimaryCtxRelease_v2 = [](CUdevice) { return CUDA_SUCCESS; };
+    driver().cuGreenCtxCreate = [](CUgreenCtx* green, CUdevResourceDesc, CUdevice, unsigned) {
+      *green = kGreen;
+      return CUDA_SUCCESS;
+    };
+    driver().cuGreenCtxDestroy = [](CUgreenCtx) { return CUDA_SUCCESS; };
+    driver().cuCtxFromGreenCtx = [](CUcontext* converted, CUgreenCtx) {
+      *converted = kConverted;
+      return CUDA_SUCCESS;
+    };
+    driver().cuStreamGetCtx = [](CUstream stream, CUcontext* owner) {
+      *owner = stream == kGreenStream ? kConverted : kForeign;
+      return CUDA_SUCCESS;
+    };
+    driver().cuStreamGetCtx_v2 = [](CUstream stream, CUcontext* owner, CUgreenCtx* green) {
+      *owner = stream == kGreenStream ? reinterpret_cast<CUcontext>(0x10) : kForeign;
+      *green = stream == kGreenStream ? kGreen : nullptr;
+      return CUDA_SUCCESS;
+    };
+    CUgreenCtx green = nullptr;
+    ASSERT_EQ(hook::cuGreenCtxCreate(&green, nullptr, 0, CU_GREEN_CTX_DEFAULT_STREAM),
+              CUDA_SUCCESS);
+    CUcontext converted = nullptr;
+    ASSERT_EQ(hook::cuCtxFromGreenCtx(&converted, green), CUDA_SUCCESS);
+  }
+  void TearDown() override {
+    testing::install_null_driver(2);
+    driver().cuGreenCtxDestroy = [](CUgreenCtx) { return CUDA_SUCCESS; };
+    (void)hook::cuGreenCtxDestroy(kGreen);
+    ContextHooksTest::TearDown();
+  }
+  static void make_current(CUcontext context) {
+    current_ = context;
+    driver().cuCtxGetCurrent = [](CUcontext* current) {
+      *current = current_;
+      return CUDA_SUCCESS;
+    };
+  }
+
+  static inline auto* const kGreen = reinterpret_cast<CUgreenCtx>(0x40);
+  static inline auto* const kConverted = reinterpret_cast<CUcontext>(0x30);
+  static inline auto* const kForeign = reinterpret_cast<CUcontext>(0x50);
+  static inline auto* const kGreenStream = reinterpret_cast<CUstream>(0x6660);
+  static inline CUcontext current_ = nullptr;
+};
+
+TEST_F(GreenContextHooksTest, AllocationsBelongToThePrimaryContext) {
+  make_current(kConverted);
+  EXPECT_TRUE(ContextRegistry::managed()->in_arena(allocate()));
+}
+
+TEST_F(GreenContextHooksTest, TheFirstAllocationStartsThePrimaryContext) {
+  auto* const primary = context();
+  ASSERT_EQ(hook::cuCtxDestroy_v2(primary), CUDA_SUCCESS);
+  registry().on_primary_destroying(0);
+  ASSERT_EQ(ContextRegistry::managed(), nullptr);
+  make_current(kConverted);
+  const CUdeviceptr buffer = allocate();
+  ASSERT_NE(ContextRegistry::managed(), nullptr);
+  EXPECT_EQ(ContextRegistry::managed()->context(), primary);
+  EXPECT_TRUE(ContextRegistry::managed()->in_arena(buffer));
+}
+
+TEST_F(GreenContextHooksTest, EventsOrderItsStreamsButNotItsDefaultOne) {
+  const ManagedContext& managed = *ContextRegistry::managed();
+  EXPECT_TRUE(managed.can_order(stream_handle(kGreenStream, kLegacyDefault)));
+  EXPECT_FALSE(managed.can_order(StreamHandle{0x7770})) << "of another context";
+  EXPECT_TRUE(managed.can_order(kLegacyStream));
+  make_current(kConverted);
+  EXPECT_FALSE(managed.can_order(kLegacyStream));
+  EXPECT_TRUE(managed.can_order(stream_handle(kGreenStream, kLegacyDefault)));
+  driver().cuStreamGetCtx_v2 = [](CUstream, CUcontext*, CUgreenCtx*) {
+    return CUDA_ERROR_NOT_SUPPORTED;
   };
-  driver().cuCtxFromGreenCtx = [](CUcontext* out, CUgreenCtx) {
-    return driver().cuCtxGetCurrent(out);
-  };
-  driver().cuMemAlloc_v2 = [](CUdeviceptr* address, std::size_t) {
-    *address = 0x7700000000;
-    return CUDA_SUCCESS;
-  };
-  CUcontext green = nullptr;
-  ASSERT_EQ(hook::cuCtxFromGreenCtx(&green, nullptr), CUDA_SUCCESS);
-  EXPECT_EQ(allocate(8 << 20), 0x7700000000);
+  EXPECT_FALSE(managed.can_order(stream_handle(kGreenStream, kLegacyDefault)))
+      << "the driver is too old to tell";
+}
+
+TEST_F(GreenContextHooksTest, ThePrimaryContextGoesWithItsLastReference) {
+  EXPECT_EQ(hook::cuGreenCtxDestroy(kGreen), CUDA_SUCCESS);
   EXPECT_EQ(ContextRegistry::managed(), nullptr);
-  // Another context is managed as ever.
-  testing::install_null_driver(2);
-  EXPECT_NE(allocate(8 << 20), 0x7700000000);
-  EXPECT_NE(ContextRegistry::managed(), nullptr);
 }
 
 TEST_F(ContextHooksTest, StartsOnlyWhenWhatWasBeforeIsGone) {
