@@ -20,7 +20,8 @@ void ExecutableGraphs::instantiated(CUgraphExec graph, GraphWords words, std::si
                                     Launcher launcher, Bytes allocates) {
   const std::lock_guard lock(mutex_);
   const KernelId id = id_of(nodes);
-  executables_[graph] = Executable{id, std::move(words), nullptr, launcher, allocates, false};
+  executables_[graph] =
+      Executable{id, std::move(words), nullptr, launcher, allocates, false, false, false};
 }
 
 void ExecutableGraphs::backed(CUgraphExec graph) noexcept {
@@ -44,13 +45,26 @@ ExecutableGraphs::Launcher ExecutableGraphs::launcher_of(CUgraphExec graph) cons
 ExecutableGraphs::Executable& ExecutableGraphs::known(CUgraphExec graph) {
   const auto found = executables_.find(graph);
   if (found != executables_.end()) return found->second;
-  return executables_.emplace(graph, Executable{id_of(0), {}, nullptr, Launcher::kHost, {}, false})
+  return executables_
+      .emplace(graph, Executable{id_of(0), {}, nullptr, Launcher::kHost, {}, false, false, false})
       .first->second;
+}
+
+void ExecutableGraphs::begin_change(CUgraphExec graph) {
+  const std::lock_guard lock(mutex_);
+  Executable& executable = known(graph);
+  executable.is_lost = executable.is_lost || executable.is_changing;
+  executable.is_changing = true;
+}
+
+void ExecutableGraphs::end_change(CUgraphExec graph) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = executables_.find(graph);
+  if (found != executables_.end()) found->second.is_changing = false;
 }
 
 void ExecutableGraphs::node_changed(CUgraphExec graph, CUgraphNode node, GraphWords::Words words) {
   const std::lock_guard lock(mutex_);
-  if (words.empty() && !executables_.contains(graph)) return;
   Executable& executable = known(graph);
   executable.words.set(node, std::move(words));
   executable.all = nullptr;
@@ -74,6 +88,7 @@ void ExecutableGraphs::updated(CUgraphExec graph, GraphWords words, bool failed,
     executable.words.add(words.all());
   } else {
     executable.words = std::move(words);
+    executable.is_lost = false;
   }
   executable.all = nullptr;
 }
@@ -88,12 +103,14 @@ ExecutableGraphs::Launch ExecutableGraphs::find(CUgraphExec graph) {
   const auto found = executables_.find(graph);
   if (found == executables_.end()) return {};
   Executable& executable = found->second;
+  if (executable.is_changing || executable.is_lost)
+    return {executable.id, nullptr, {}, /*is_known=*/false};
   if (executable.all == nullptr) {
     executable.all = std::make_shared<const GraphWords::Words>(executable.words.all());
   }
   const Bytes takes = executable.is_backed ? Bytes{} : executable.allocates;
-  if (executable.all->empty()) return {executable.id, nullptr, takes};
-  return {executable.id, executable.all, takes};
+  if (executable.all->empty()) return {executable.id, nullptr, takes, true};
+  return {executable.id, executable.all, takes, true};
 }
 
 std::optional<std::string> ExecutableGraphs::name_of(KernelId id) const {

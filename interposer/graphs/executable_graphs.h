@@ -28,7 +28,8 @@ class ExecutableGraphs {
   struct Launch {
     KernelId id{};  ///< under which policy and a trace know it, as if it were a kernel
     std::shared_ptr<const GraphWords::Words> words;
-    Bytes takes;  ///< of device memory, for its own allocations: it has none for them yet
+    Bytes takes;           ///< of device memory, for its own allocations: it has none for them yet
+    bool is_known = true;  ///< false: nobody knows what it uses since a change went unnoted
   };
 
   /// Who may launch a graph.
@@ -46,6 +47,11 @@ class ExecutableGraphs {
   void trimmed() noexcept;
   /// That of a graph that is not known is the host.
   [[nodiscard]] Launcher launcher_of(CUgraphExec graph) const;
+  /// The driver is about to change nodes of it. Nobody knows what it uses until end_change(); where
+  /// that does not come before the next change, until all of its nodes are updated.
+  void begin_change(CUgraphExec graph);
+  /// What the driver has changed was noted, or it has changed nothing.
+  void end_change(CUgraphExec graph) noexcept;
   /// One of its nodes has other parameters. What the node named before counts as well if it came by
   /// an update with another graph, whose nodes have other handles. A graph that is not known yet
   /// was made before any buffer was managed: it names none but what is told here.
@@ -72,6 +78,8 @@ class ExecutableGraphs {
     Launcher launcher = Launcher::kHost;
     Bytes allocates;
     bool is_backed = false;
+    bool is_changing = false;  ///< between begin_change() and end_change()
+    bool is_lost = false;      ///< an earlier change has no end_change()
   };
   Executable& known(CUgraphExec graph);
   KernelId id_of(std::size_t nodes);

@@ -20,6 +20,9 @@ namespace superpipe {
 namespace {
 
 constexpr char kIncomplete[] = "a graph has nodes of which the driver does not tell what they use";
+constexpr char kChangedUnnoted[] =
+    "a graph was changed while host memory was out, so that nobody knows what it uses: launches of "
+    "it fail until it is instantiated anew";
 constexpr char kLaunchedByDevice[] = "a graph may be launched by device code";
 
 /// The managed context, if its buffers may leave the device: else nothing has to be known of
@@ -110,26 +113,51 @@ Launcher launcher_of(CUgraphExec executable) noexcept {
   return managed == nullptr ? Launcher::kHost : managed->graphs().launcher_of(executable);
 }
 
+/// Has the driver change `executable` by the graph `graph` through `call`, and hands what was read
+/// to `remember(graphs, read, result)`. If host memory is out then, nobody knows what the graph
+/// uses, and launches of it are refused.
+template <typename Call, typename Remember>
+CUresult change(CUgraphExec executable, CUgraph graph, const Call& call,
+                const Remember& remember) noexcept {
+  ManagedContext* const changing = moving_context();
+  try {
+    if (changing != nullptr) changing->graphs().begin_change(executable);
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  bool may_go_unnoted = false;
+  const CUresult answer = take_graph(
+      graph, launcher_of(executable),
+      [&](const ReadGraph& read) {
+        may_go_unnoted = read.exists;
+        return call();
+      },
+      [&](ManagedContext& managed, ReadGraph read, CUresult result) {
+        remember(managed.graphs(), std::move(read), result);
+        managed.graphs().end_change(executable);
+      });
+  if (changing != nullptr && !may_go_unnoted) changing->graphs().end_change(executable);
+  return answer;
+}
+
 template <typename Call>
 CUresult update(CUgraphExec executable, CUgraph graph, const Call& call) noexcept {
-  return take_graph(
-      graph, launcher_of(executable), [&](const ReadGraph& /*read*/) { return call(); },
-      [executable](ManagedContext& managed, ReadGraph read, CUresult result) {
-        managed.graphs().updated(executable, std::move(read.words), result != CUDA_SUCCESS,
+  return change(executable, graph, call,
+                [executable](ExecutableGraphs& graphs, ReadGraph read, CUresult result) {
+                  graphs.updated(executable, std::move(read.words), result != CUDA_SUCCESS,
                                  read.allocates);
-      });
+                });
 }
 
 /// Has the driver give the node `node` the graph `child` through `call`.
 template <typename Call>
 CUresult change_child(CUgraphExec executable, CUgraphNode node, CUgraph child,
                       const Call& call) noexcept {
-  return take_graph(
-      child, launcher_of(executable), [&](const ReadGraph& /*read*/) { return call(); },
-      [=](ManagedContext& managed, ReadGraph read, CUresult result) {
-        if (result != CUDA_SUCCESS) return;
-        managed.graphs().child_changed(executable, node, std::move(read.words));
-      });
+  return change(executable, child, call,
+                [=](ExecutableGraphs& graphs, ReadGraph read, CUresult result) {
+                  if (result != CUDA_SUCCESS) return;
+                  graphs.child_changed(executable, node, std::move(read.words));
+                });
 }
 
 /// Launches through `call`, behind what it has to wait for, and times that for the trace if it is
@@ -177,6 +205,10 @@ CUresult launch(CUgraphExec executable, StreamHandle stream, const Call& call) n
   } catch (const std::bad_alloc&) {
     return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   }
+  if (!graph.is_known) [[unlikely]] {
+    log_line(LogLevel::kError, kChangedUnnoted);
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  }
   const auto launch_it = [&] { return launch_using(*managed, graph, stream, call); };
   // In a capture it becomes a part of another graph, which takes the memory.
   if (graph.takes == Bytes{} || is_captured(stream)) [[likely]] {
@@ -211,16 +243,28 @@ CUresult keep_for_device(CUgraphExec graph, const NamedWords& named) noexcept {
   return status == Status::kOk ? CUDA_SUCCESS : managed->failure(status, CallKind::kAllocation);
 }
 
-CUresult note_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& named) noexcept {
+CUresult begin_node_of(CUgraphExec graph, const NamedWords& named) noexcept {
   if (named.managed() == nullptr || !named.managed()->moves()) return CUDA_SUCCESS;
-  const auto words = named.words().words();
   try {
-    named.managed()->graphs().node_changed(graph, node, {words.begin(), words.end()});
+    named.managed()->graphs().begin_change(graph);
     return CUDA_SUCCESS;
   } catch (const std::bad_alloc&) {
-    (void)named.managed()->pins().pin(words, kIncomplete);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+}
+
+CUresult end_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& named,
+                     CUresult result) noexcept {
+  if (named.managed() == nullptr || !named.managed()->moves()) return result;
+  ExecutableGraphs& graphs = named.managed()->graphs();
+  const auto words = named.words().words();
+  try {
+    if (result == CUDA_SUCCESS) graphs.node_changed(graph, node, {words.begin(), words.end()});
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;  // and launches of the graph are refused
+  }
+  graphs.end_change(graph);
+  return result;
 }
 
 CUresult hook::cuGraphInstantiate(CUgraphExec* phGraphExec, CUgraph hGraph,

@@ -46,9 +46,15 @@ CUresult submit_node(const NamedWords& named, const Call& call) noexcept {
 /// launch the graph, unseen, that stays on the device. @return why it cannot.
 CUresult keep_for_device(CUgraphExec graph, const NamedWords& named) noexcept;
 
-/// The node `node` of the executable graph `graph` has other parameters now, which name `named`.
-/// @return CUDA_ERROR_OUT_OF_MEMORY if that cannot be remembered: its buffers stay on the device.
-CUresult note_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& named) noexcept;
+/// The driver is about to give a node of the executable graph `graph` what `named` has. Until
+/// end_node_of() nobody knows what the graph uses, and a launch of it is refused.
+/// @return CUDA_ERROR_OUT_OF_MEMORY.
+CUresult begin_node_of(CUgraphExec graph, const NamedWords& named) noexcept;
+/// The driver answered with `result`: if that is success, the node `node` names `named` now. If
+/// host memory is out then, launches of the graph stay refused. @return `result`, or
+/// CUDA_ERROR_OUT_OF_MEMORY.
+CUresult end_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& named,
+                     CUresult result) noexcept;
 
 /// The same for the node `node` of the executable graph `graph`, which uses from then on what
 /// `named` has, and no longer what the node named before.
@@ -56,8 +62,9 @@ template <typename Call>
 CUresult submit_node_of(CUgraphExec graph, CUgraphNode node, const NamedWords& named,
                         const Call& call) noexcept {
   CUresult result = keep_for_device(graph, named);
-  if (result == CUDA_SUCCESS) result = submit_node(named, call);
-  return result == CUDA_SUCCESS ? note_node_of(graph, node, named) : result;
+  if (result == CUDA_SUCCESS) result = begin_node_of(graph, named);
+  if (result != CUDA_SUCCESS) return result;
+  return end_node_of(graph, node, named, submit_node(named, call));
 }
 
 }  // namespace superpipe
