@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
+
+#include "interposer/log.h"
 
 namespace superpipe {
 
@@ -41,9 +44,14 @@ bool TensorMaps::remember(const void* map, std::uint64_t address) noexcept try {
 }
 
 void TensorMaps::forget_dead() noexcept {
-  std::erase_if(addresses_, [this](const auto& known) { return !residency_.find(known.second); });
+  const std::size_t forgotten = std::erase_if(
+      addresses_, [this](const auto& known) { return !residency_.find(known.second); });
   // As many again before the next time, so that each map pays for it once.
   limit_ = std::max(kKept, 2 * addresses_.size());
+  if (forgotten == 0 || std::exchange(has_forgotten_, true)) return;
+  log_line(LogLevel::kWarning,
+           "the program has so many tensor maps that those of freed memory are forgotten: a kernel "
+           "that uses one of them again for memory that it gets back may fail");
 }
 
 void TensorMaps::collect(const void* bytes, WordList& words) const noexcept {

@@ -21,7 +21,7 @@ namespace superpipe {
 /// bytes. A map names an address and not a buffer: it stays good for whatever the program allocates
 /// there next, and programs keep maps for memory that they free and get again. So nothing is
 /// forgotten when a buffer is freed; but when more maps are known than ever before, those go whose
-/// addresses no live buffer has.
+/// addresses no live buffer has, and a line says what may follow.
 ///
 /// Thread-safe. No call throws, or calls the driver.
 class TensorMaps {
@@ -86,7 +86,8 @@ class TensorMaps {
   std::array<std::atomic<std::uint64_t>, kFilterBits / 64> filter_{};
   mutable std::mutex mutex_;
   std::unordered_map<Key, std::uint64_t, Hash> addresses_;  ///< guarded by mutex_
-  std::size_t limit_ = kKept;  ///< maps before dead ones are forgotten; guarded by mutex_
+  std::size_t limit_ = kKept;   ///< maps before dead ones are forgotten; guarded by mutex_
+  bool has_forgotten_ = false;  ///< a line has said so; guarded by mutex_
 };
 
 }  // namespace superpipe

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "tests/interposer/managed_fixture.h"
@@ -102,7 +104,8 @@ TEST_F(TensorMapsTest, StaysGoodForMemoryThatComesAgain) {
 }
 
 // Programs may encode new maps for ever: what is kept is bounded by what lives.
-TEST_F(TensorMapsTest, ForgetsMapsOfFreedBuffersWhenThereAreVeryMany) {
+TEST_F(TensorMapsTest, ForgetsMapsOfFreedBuffersWhenThereAreVeryManyAndSaysSoOnce) {
+  ::testing::internal::CaptureStderr();
   const CUdeviceptr freed = allocate();
   ASSERT_EQ(hook::cuMemFree_v2(freed), CUDA_SUCCESS);
   for (std::uint64_t i = 0; i < 3 * TensorMaps::kKept; ++i) {
@@ -112,6 +115,8 @@ TEST_F(TensorMapsTest, ForgetsMapsOfFreedBuffersWhenThereAreVeryMany) {
   for (std::uint64_t i = 0; i < 3 * TensorMaps::kKept; i += 4) {
     ASSERT_THAT(found(map(i)), ElementsAre(buffer_)) << i;
   }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
 }
 
 }  // namespace
