@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -101,9 +102,18 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
   if (std::string missing = missing_support(device); !missing.empty()) {
     return {nullptr, std::move(missing)};
   }
-  Bytes context_bytes = bytes_of_context(Bytes{total - std::min(free, total)}, Bytes{total});
+  const Bytes used{total - std::min(free, total)};
+  std::optional<Bytes> own;
   if (configuration.gpu_mem || configuration.budget_is_free_memory()) {
-    context_bytes = std::min(context_bytes, memory_of_this_process(device).value_or(context_bytes));
+    own = memory_of_this_process(device);
+  }
+  const Bytes context_bytes = own ? std::min(*own, used) : bytes_of_context(used, Bytes{total});
+  if (!own && context_bytes < used) {
+    log_line(LogLevel::kInfo,
+             "the device held " + format_bytes(used) + " when the context was there; " +
+                 format_bytes(context_bytes) +
+                 " of it are taken for the context, and the rest for other processes': if there "
+                 "are none, the process takes more than its budget by as much");
   }
   Bytes budget;
   if (configuration.gpu_mem) {

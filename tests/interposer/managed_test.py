@@ -167,9 +167,14 @@ class ManagedTest(ManagedCase):
         run = self.assert_same("forward", SUPERPIPE_GPU_MEM="1036M", **others)
         self.assert_moved(run)
         self.assertEqual(run.statistics["context_bytes"], 1024 * MIB)
+        # Whoever asks is told, for it may have been the context after all.
+        run = self.assert_same("forward", says=None, SUPERPIPE_GPU_MEM="1036M", SUPERPIPE_LOG="info", **others)
+        self.assertRegex(run.errors, r"superpipe: the device held 5\S* GiB when the context was there; 1 GiB of it are taken "
+                         r"for the context, and the rest for other processes'")
         # A context of less than that, and nothing else, is what it is.
-        run = self.assert_same("forward", SUPERPIPE_GPU_MEM="112M", SIMGPU_MEMORY="8G", SIMGPU_CONTEXT_BYTES="100M",
-                               SIMGPU_PROCESSES="hidden")
+        run = self.assert_same("forward", says=None, SUPERPIPE_GPU_MEM="112M", SUPERPIPE_LOG="info", SIMGPU_MEMORY="8G",
+                               SIMGPU_CONTEXT_BYTES="100M", SIMGPU_PROCESSES="hidden")
+        self.assertNotIn("when the context was there", run.errors)
         self.assert_moved(run)
         self.assertEqual(run.statistics["context_bytes"], 100 * MIB)
 
