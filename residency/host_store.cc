@@ -11,8 +11,14 @@
 namespace superpipe {
 
 HostStore::HostStore(DeviceMemory& device, EventPool& events, Bytes limit,
-                     std::chrono::milliseconds wait_limit, HostLedger* ledger)
-    : device_(device), events_(events), limit_(limit), wait_limit_(wait_limit), ledger_(ledger) {}
+                     std::chrono::milliseconds wait_limit, HostLedger* ledger,
+                     std::function<Clock::time_point()> now)
+    : device_(device),
+      events_(events),
+      limit_(limit),
+      wait_limit_(wait_limit),
+      ledger_(ledger),
+      now_(std::move(now)) {}
 
 bool HostStore::reserve(Bytes size) {
   {
@@ -72,7 +78,7 @@ Result<Slab> HostStore::acquire(Bytes size, bool zeroed, User user) {
   if (!found.slab) {
     if (const Status status = make_room(size); status != Status::kOk) return status;
   }
-  note_wanted(size);
+  note_wanted(size, found);
   if (!found.slab || found.is_new) note_new(size, user, !found.is_expected);
   if (!found.slab) {
     const Result<Slab> pinned = pin(size);
@@ -100,9 +106,8 @@ HostStore::Idle HostStore::take_idle_of(Bytes size, User user) {
   if (!idle) return found;
   for (auto it = idle->rbegin(); it != idle->rend() && !found.slab; ++it) {
     if (it->slab.size != size || (it->is_expected && !may_take_expected)) continue;
-    const auto complete = events_.all_complete(it->after);
-    if (!complete.ok() || !*complete) continue;
-    found = {it->slab, {}, it->is_new, it->is_expected};
+    if (!is_over(*it)) continue;
+    found = {it->slab, {}, it->since, it->is_new, it->is_expected};
     idle->erase(std::next(it).base());
     break;
   }
@@ -123,6 +128,8 @@ void HostStore::stop_expecting() noexcept {
   const std::lock_guard lock(mutex_);
   expects_ = false;
   next_expected_ = expected_.size();
+  expected_until_ = now_();
+  is_watched_ = false;
 }
 
 std::vector<Bytes> HostStore::needed_for_evictions() const {
@@ -169,9 +176,16 @@ Result<Slab> HostStore::pin(Bytes size) noexcept {
   return status;
 }
 
-// Remembers that a slab of `size` was acquired, and whether another one should be stocked.
-void HostStore::note_wanted(Bytes size) noexcept {
+// Remembers that a slab of `size` was acquired, `found` among the idle ones if it has a slab, and
+// whether another one should be stocked.
+void HostStore::note_wanted(Bytes size, const Idle& found) noexcept {
+  const Clock::time_point now = now_();
   const std::lock_guard lock(mutex_);
+  if (!found.slab) {
+    patience_.note_missing(size, now);
+  } else if (!found.is_expected) {
+    patience_.note_asked_for(now - found.since);
+  }
   if (std::ranges::find(lately_, size) != lately_.end()) lacking_ = size;
   lately_[next_] = size;
   next_ = (next_ + 1) % lately_.size();
@@ -206,6 +220,7 @@ bool HostStore::stock(Bytes size) noexcept {
   may_stock_ = slab.ok();
   if (!slab.ok()) return false;
   node.front().slab = *slab;
+  node.front().since = now_();
   node.front().is_new = true;
   node.front().is_expected = is_expected;
   if (is_expected) count_for_eviction(size);
@@ -252,13 +267,13 @@ void HostStore::release(Slab slab, std::vector<EventRef> after) noexcept {
   if (!slab) return;
   const std::lock_guard lock(mutex_);
   idle_.splice(idle_.end(), spare_, spare_.begin());
-  idle_.back() = {slab, std::move(after)};
+  idle_.back() = {slab, std::move(after), now_()};
 }
 
 void HostStore::keep_untracked(Slab slab) noexcept {
   const std::lock_guard lock(mutex_);
   untracked_.splice(untracked_.end(), spare_, spare_.begin());
-  untracked_.back() = {slab, {}};
+  untracked_.back() = {slab, {}, now_()};
 }
 
 void HostStore::release_untracked() noexcept {
@@ -267,6 +282,38 @@ void HostStore::release_untracked() noexcept {
 }
 
 void HostStore::trim() { destroy(take_complete(~std::size_t{0})); }
+
+// Slabs that certain evictions alone may have wait for these, however long they take to come.
+HostStore::Clock::time_point HostStore::expiry_of(const Idle& entry) const {
+  if (entry.is_expected && expects_) return now_() + IdlePatience::kLongest;
+  const Clock::time_point since =
+      entry.is_expected ? std::max(entry.since, expected_until_) : entry.since;
+  return since + patience_.length();
+}
+
+std::optional<HostStore::Clock::time_point> HostStore::next_expiry() {
+  const std::lock_guard lock(mutex_);
+  std::optional<Clock::time_point> next;
+  // While another thread has the list, nobody knows.
+  if (taken_) next = now_() + patience_.length();
+  for (const Idle& entry : idle_) {
+    const Clock::time_point expiry = expiry_of(entry);
+    next = next ? std::min(*next, expiry) : expiry;
+  }
+  is_watched_ = next.has_value();
+  return next;
+}
+
+bool HostStore::has_unwatched() const {
+  const std::lock_guard lock(mutex_);
+  return !is_watched_ && (taken_ || !idle_.empty());
+}
+
+bool HostStore::unpin_expired() noexcept {
+  const Slabs expired = take_expired();
+  destroy(expired);
+  return !expired.empty();
+}
 
 Bytes HostStore::reserved() const {
   const std::lock_guard lock(mutex_);
@@ -293,6 +340,16 @@ void HostStore::put_idle(Slabs idle) {
   idle_.splice(idle_.begin(), idle);
 }
 
+// Whether the transfers of an idle slab are known to have completed.
+bool HostStore::is_over(const Idle& entry) noexcept {
+  try {
+    const auto complete = events_.all_complete(entry.after);
+    return complete.ok() && *complete;
+  } catch (const std::bad_alloc&) {
+    return false;  // the device could not even say what is wrong
+  }
+}
+
 // Takes out the oldest idle slabs whose transfers have completed, `most` at most. They are the
 // caller's to destroy.
 HostStore::Slabs HostStore::take_complete(std::size_t most) {
@@ -301,8 +358,7 @@ HostStore::Slabs HostStore::take_complete(std::size_t most) {
   if (!idle) return taken;
   for (auto it = idle->begin(); it != idle->end() && taken.size() < most;) {
     const auto entry = it++;
-    const auto complete = events_.all_complete(entry->after);
-    if (complete.ok() && *complete) taken.splice(taken.end(), *idle, entry);
+    if (is_over(*entry)) taken.splice(taken.end(), *idle, entry);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -312,13 +368,47 @@ HostStore::Slabs HostStore::take_complete(std::size_t most) {
   return taken;
 }
 
-// REQUIRES: take_complete() gave them.
-void HostStore::destroy(const Slabs& slabs) {
+// Takes out one slab that has been idle for too long, if its transfers have completed. It is the
+// caller's to destroy.
+HostStore::Slabs HostStore::take_expired() {
+  Slabs taken;
+  auto idle = take_idle();
+  if (!idle) return taken;
+  const Clock::time_point now = now_();
+  const auto is_expired = [&](const Idle& entry) {
+    const std::lock_guard lock(mutex_);
+    return expiry_of(entry) <= now;
+  };
+  for (auto it = idle->begin(); it != idle->end() && taken.empty();) {
+    const auto entry = it++;
+    if (!is_expired(*entry)) continue;
+    if (is_over(*entry)) {
+      taken.splice(taken.end(), *idle, entry);
+    } else {
+      entry->since = now;
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_ += taken.size();
+    for (const Idle& entry : taken) patience_.note_unpinned(entry.slab.size, entry.since);
+  }
+  put_idle(std::move(*idle));
+  return taken;
+}
+
+// REQUIRES: take_complete() or take_expired() gave them.
+void HostStore::destroy(const Slabs& slabs) noexcept {
   for (const Idle& entry : slabs) {
     const Slab& slab = entry.slab;
     // Memory that the device still has registered must stay mapped: better leaked than reused under
     // it.
-    const bool unpinned = device_.unpin(slab.data) == Status::kOk;
+    bool unpinned = false;
+    try {
+      unpinned = device_.unpin(slab.data) == Status::kOk;
+    } catch (const std::bad_alloc&) {
+      // It could not even say why it was refused.
+    }
     if (unpinned) munmap(slab.data, slab.size.count());
     const std::lock_guard lock(mutex_);
     --leaving_;

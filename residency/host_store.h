@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include "residency/device_memory.h"
 #include "residency/event_pool.h"
 #include "residency/host_ledger.h"
+#include "residency/idle_patience.h"
 #include "residency/result.h"
 
 namespace superpipe {
@@ -34,14 +36,19 @@ struct Slab {
 ///
 /// Backing is reserved when a buffer is allocated (so that it is never missing at an eviction), but
 /// mapped and pinned only when first needed. Slabs keep their pin when released, for the next
-/// buffer of that size, as long as the cap allows. Pinning takes long (5 GB/s), so a thread that
-/// has time for it may stock() a slab of a size that is asked for again and again.
+/// buffer of that size, as long as the cap allows and nobody has called unpin_expired() after they
+/// were idle for long. Pinning takes long (5 GB/s), so a thread that has time for it may stock() a
+/// slab of a size that is asked for again and again.
 class HostStore {
  public:
+  using Clock = IdlePatience::Clock;
+
   /// `ledger`: in which what is reserved is entered, and which may refuse it; null: there is none.
-  /// It must outlive the store.
+  /// It must outlive the store. `now`: the clock by which slabs are idle; it may be asked under any
+  /// lock.
   HostStore(DeviceMemory& device, EventPool& events, Bytes limit,
-            std::chrono::milliseconds wait_limit, HostLedger* ledger = nullptr);
+            std::chrono::milliseconds wait_limit, HostLedger* ledger = nullptr,
+            std::function<Clock::time_point()> now = Clock::now);
   HostStore(const HostStore&) = delete;
   HostStore& operator=(const HostStore&) = delete;
 
@@ -97,6 +104,19 @@ class HostStore {
   /// Unpins and unmaps every idle slab whose transfers have completed.
   void trim();
 
+  /// When the first of the idle slabs will have been idle for as long as IdlePatience allows, if
+  /// nobody takes it: unpin_expired() may be called then. That may have passed. nullopt: none is
+  /// idle. Takes some nanoseconds per idle slab.
+  [[nodiscard]] std::optional<Clock::time_point> next_expiry();
+  /// Whether slabs may be idle of which the latest next_expiry() did not know: it said that there
+  /// were none, or was never called.
+  [[nodiscard]] bool has_unwatched() const;
+  /// Unpins and unmaps one slab that has been idle for so long. One whose transfers have not
+  /// completed counts as released just now. Takes as long as unpinning does, which may wait for
+  /// other calls of the driver; holds up nobody who does not need the room that it makes.
+  /// @return whether there was one.
+  bool unpin_expired() noexcept;
+
   [[nodiscard]] Bytes limit() const { return limit_; }
   /// The most that could be reserved in all just now: the cap, or less where other processes have
   /// the rest. Takes as long as HostLedger::room().
@@ -111,6 +131,7 @@ class HostStore {
   struct Idle {
     Slab slab;
     std::vector<EventRef> after;
+    Clock::time_point since;   ///< when it was released, or pinned ahead
     bool is_new = false;       ///< pinned ahead, and never used
     bool is_expected = false;  ///< and for an eviction that is expected
   };
@@ -133,7 +154,7 @@ class HostStore {
   void note_new(Bytes size, User user, bool counts) noexcept;
   void count_for_eviction(Bytes size) noexcept;
   Result<Slab> pin(Bytes size) noexcept;
-  void note_wanted(Bytes size) noexcept;
+  void note_wanted(Bytes size, const Idle& found) noexcept;
   bool begin_stocking(Bytes size, bool is_expected);
 
   // The list of idle slabs is taken out to be asked about without the lock, by one thread at a
@@ -141,7 +162,10 @@ class HostStore {
   std::optional<Slabs> take_idle();
   void put_idle(Slabs idle);
   Slabs take_complete(std::size_t most);
-  void destroy(const Slabs& slabs);
+  Slabs take_expired();
+  bool is_over(const Idle& entry) noexcept;
+  [[nodiscard]] Clock::time_point expiry_of(const Idle& entry) const;
+  void destroy(const Slabs& slabs) noexcept;
   bool count_pinned(Bytes size);
   Status make_room(Bytes size);
 
@@ -150,6 +174,7 @@ class HostStore {
   const Bytes limit_;
   const std::chrono::milliseconds wait_limit_;
   HostLedger* const ledger_;
+  const std::function<Clock::time_point()> now_;
   mutable std::mutex mutex_;
   std::condition_variable returned_;
   bool taken_ = false;
@@ -168,6 +193,10 @@ class HostStore {
   Bytes reserved_;
   bool ledger_refused_ = false;  ///< the last reserve()
   Bytes pinned_;
+  IdlePatience patience_;
+  bool is_watched_ = false;  ///< next_expiry() told when the first idle slab expires
+  /// When what was pinned for evictions became free for everybody.
+  Clock::time_point expected_until_;
   Slabs idle_;   // released last at the back
   Slabs spare_;  // as many nodes as slabs are out, so that giving one back allocates nothing
   Slabs untracked_;

@@ -25,7 +25,7 @@ ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions
       granule(device_memory.granularity()),
       events(device_memory),
       host(device_memory, events, manager_options.host_limit, manager_options.wait_limit,
-           manager_options.host_ledger),
+           manager_options.host_ledger, manager_options.now),
       transfers(device_memory, events),
       digester(device_memory, events),
       passthrough(manager_options.policy.budget, manager_options.headroom, granule),
@@ -252,6 +252,7 @@ void ResidencyCore::follow_recorded() noexcept {
   if (following.goes_on()) return;
   follows_recorded = false;
   host.stop_expecting();
+  wake_stocker();
   if (!following.is_left) return;
   const bool is_other = following.is_other_program();
   is_other_program = is_other;

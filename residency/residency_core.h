@@ -82,11 +82,11 @@ struct ResidencyCore {
     if (!worker.wake()) ++counters.errors;
   }
 
-  /// Host memory may be wanted ahead of need.
   /// Notes when a launch was the last of the recorded run, or leaves it.
   void follow_recorded() noexcept REQUIRES(manager_lock);
+  /// Host memory may be wanted ahead of need, or may be idle from now on.
   void wake_stocker() noexcept REQUIRES(manager_lock) {
-    if (host.lacking()) (void)stocker.wake();
+    if (host.lacking() || host.has_unwatched()) (void)stocker.wake();
   }
 
   /// Whether the user forbade to exceed the limit, not even for one launch.

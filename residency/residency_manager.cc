@@ -74,7 +74,7 @@ class ResidencyManager::Impl {
   CopyRoutes copies{core, streams, mover, uses};
   BufferLifetimes lifetimes{core, streams, pages, mover, evictions, left_out};
   MoverRounds rounds{core, pages, mover, evictor, completion, evictions, left_out};
-  StockRounds stock_rounds{core};
+  StockRounds stock_rounds{core, evictions};
   PieceAccess access{core};
 
  private:

@@ -128,6 +128,8 @@ class FakeDevice : public DeviceMemory {
   std::function<void()> after_record;
   /// A clock that goes on only with calls.
   [[nodiscard]] std::chrono::steady_clock::time_point now();
+  /// The clock is later by `time`. Nothing has happened meanwhile.
+  void let_time_pass(std::chrono::microseconds time) { clock_us_ += time.count(); }
   [[nodiscard]] std::size_t live_events() const;
   [[nodiscard]] std::size_t mapped_ranges() const;
   [[nodiscard]] std::size_t pinned_ranges() const;

@@ -385,6 +385,145 @@ TEST_F(WhileStockingAtTheCapTest, WhoNeedsItsRoomWaitsForItToo) {
   EXPECT_EQ(store_.pinned(), 24_KiB) << "what was stocked has given way";
 }
 
+/// A store with a clock that stands still, but when the test lets time pass.
+class IdleStoreTest : public HostStoreTest {
+ protected:
+  static constexpr std::chrono::seconds kPatience =
+      std::chrono::duration_cast<std::chrono::seconds>(IdlePatience::kShortest);
+
+  Slab acquire(Bytes size = 4_KiB) {
+    const auto slab = store_.acquire(size, false);
+    EXPECT_TRUE(slab.ok());
+    return slab.ok() ? *slab : Slab{};
+  }
+  /// Unpins all that has expired. @return how many slabs that were.
+  int unpin() {
+    int unpinned = 0;
+    while (store_.unpin_expired()) ++unpinned;
+    return unpinned;
+  }
+  [[nodiscard]] int pins() const { return device_.calls(Call::kPin); }
+
+  HostStore::Clock::time_point now_{std::chrono::hours{1}};
+  HostStore store_{
+      device_, events_, 64_KiB, std::chrono::milliseconds{100}, nullptr, [this] { return now_; }};
+};
+
+TEST_F(IdleStoreTest, UnpinsOneByOneWhatNobodyHasTakenForLong) {
+  const Slab slabs[] = {acquire(), acquire(), acquire()};
+  EXPECT_EQ(store_.next_expiry(), std::nullopt) << "none is idle";
+  store_.release(slabs[0], {});
+  store_.release(slabs[1], {});
+  EXPECT_EQ(store_.next_expiry(), now_ + kPatience);
+  now_ += kPatience - std::chrono::milliseconds{1};
+  EXPECT_FALSE(store_.unpin_expired());
+  now_ += std::chrono::milliseconds{1};
+  EXPECT_TRUE(store_.unpin_expired());
+  EXPECT_EQ(store_.pinned(), 8_KiB);
+  EXPECT_TRUE(store_.unpin_expired());
+  EXPECT_FALSE(store_.unpin_expired()) << "the third one is in use";
+  EXPECT_EQ(store_.pinned(), 4_KiB);
+  EXPECT_EQ(device_.pinned_ranges(), 1U);
+  EXPECT_EQ(store_.next_expiry(), std::nullopt);
+}
+
+TEST_F(IdleStoreTest, LeavesTheSlabsThatAreTakenInTurn) {
+  const Slab slabs[] = {acquire(), acquire()};
+  store_.release(slabs[0], {});
+  store_.release(slabs[1], {});
+  for (int i = 0; i < 10; ++i) {
+    now_ += kPatience / 2;
+    (void)unpin();
+    store_.release(acquire(), {});
+  }
+  EXPECT_EQ(store_.pinned(), 4_KiB) << "one was enough for all";
+  EXPECT_EQ(pins(), 2);
+}
+
+TEST_F(IdleStoreTest, IsPatientForTwiceAsLongAsASlabWasIdleBeforeItWasTaken) {
+  store_.release(acquire(), {});
+  now_ += kPatience * 2 / 3;
+  store_.release(acquire(), {});
+  EXPECT_EQ(store_.next_expiry(), now_ + kPatience * 4 / 3);
+}
+
+TEST_F(IdleStoreTest, ASlabWithATransferUnderWayCountsAsReleasedJustNow) {
+  const StreamHandle stream = device_.program_stream();
+  const Slab slab = acquire();
+  device_.submit_blocking_host_function(stream);
+  const auto event = events_.record(stream, 0);
+  ASSERT_TRUE(event.ok());
+  store_.release(slab, {*event});
+  now_ += kPatience;
+  EXPECT_FALSE(store_.unpin_expired());
+  EXPECT_EQ(store_.next_expiry(), now_ + kPatience);
+  device_.release_host_functions();
+  device_.drain();
+  now_ += kPatience;
+  EXPECT_TRUE(store_.unpin_expired());
+}
+
+TEST_F(IdleStoreTest, PassesThatTakeLongerThanItsPatiencePinAgainOnce) {
+  for (int pass = 0; pass < 10; ++pass) {
+    const Slab slabs[] = {acquire(4_KiB), acquire(8_KiB)};
+    for (const Slab& slab : slabs) store_.release(slab, {});
+    now_ += kPatience * 4;
+    (void)unpin();
+  }
+  EXPECT_EQ(pins(), 4);
+  EXPECT_EQ(store_.pinned(), 12_KiB);
+  now_ += kPatience * 8;
+  EXPECT_EQ(unpin(), 2) << "when the passes are over";
+}
+
+TEST_F(IdleStoreTest, WhatIsStockedExpiresAsWell) {
+  for (int i = 0; i < 4; ++i) (void)acquire();
+  now_ += kPatience;
+  ASSERT_TRUE(store_.stock(4_KiB));
+  EXPECT_EQ(store_.next_expiry(), now_ + kPatience);
+  now_ += kPatience;
+  EXPECT_EQ(unpin(), 1);
+  EXPECT_EQ(store_.lacking(), std::nullopt) << "not pinned again before somebody asks";
+}
+
+TEST_F(IdleStoreTest, WhatCertainEvictionsAloneMayHaveStaysUntilTheyAreNotExpected) {
+  store_.expect(std::vector{4_KiB, 8_KiB});
+  ASSERT_TRUE(store_.stock(4_KiB));
+  now_ += 2 * kPatience;
+  EXPECT_FALSE(store_.unpin_expired());
+  store_.stop_expecting();
+  EXPECT_TRUE(store_.has_unwatched());
+  EXPECT_EQ(store_.next_expiry(), now_ + kPatience);
+  now_ += kPatience;
+  EXPECT_TRUE(store_.unpin_expired());
+}
+
+TEST_F(IdleStoreTest, TellsWhetherAnIdleSlabIsUnwatched) {
+  const Slab slabs[] = {acquire(), acquire()};
+  EXPECT_FALSE(store_.has_unwatched());
+  store_.release(slabs[0], {});
+  EXPECT_TRUE(store_.has_unwatched());
+  (void)store_.next_expiry();
+  store_.release(slabs[1], {});
+  EXPECT_FALSE(store_.has_unwatched()) << "that one expires no sooner";
+  now_ += kPatience;
+  EXPECT_EQ(unpin(), 2);
+  (void)store_.next_expiry();
+  EXPECT_FALSE(store_.has_unwatched());
+  store_.release(acquire(), {});
+  EXPECT_TRUE(store_.has_unwatched());
+}
+
+TEST_F(IdleStoreTest, ASlabThatCannotBeUnpinnedIsNotTriedAgain) {
+  store_.release(acquire(), {});
+  device_.fail(Call::kUnpin, 1, Status::kDeviceError);
+  now_ += kPatience;
+  EXPECT_EQ(unpin(), 1);
+  EXPECT_EQ(device_.calls(Call::kUnpin), 1);
+  EXPECT_EQ(store_.pinned(), 4_KiB) << "the device has it still";
+  EXPECT_EQ(store_.next_expiry(), std::nullopt);
+}
+
 TEST_F(HostStoreTest, DestroysIdleSlabsOfOtherSizesBeforeItRefuses) {
   for (int i = 0; i < 3; ++i) {
     const auto slab = store_.acquire(12_KiB, false);

@@ -1,6 +1,7 @@
 #include "tests/residency/random_program.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -266,8 +267,15 @@ class Program {
       launch(draw(5), chosen);
     }
     for (std::uint64_t n = draw(4); n > 0; --n) (void)armed()->run_worker_once();
-    (void)armed()->run_stocker_once();
+    run_stocker();
     check_limit();
+  }
+
+  // Now and then so much time has passed that idle slabs are unpinned, one in each round.
+  void run_stocker() {
+    constexpr int kOften = 8;
+    if (++stocker_rounds_ % kOften == 0) device_.let_time_pass(std::chrono::minutes{1});
+    (void)armed()->run_stocker_once();
   }
 
   // Layers of two buffers, passes in order, a transient beside: what the policies are made for.
@@ -286,7 +294,7 @@ class Program {
         if (draw(30) == 0) copy_out(draw(buffers_.size()), draw(2) == 0);
         launch(layer + 100, {2 * layer, 2 * layer + 1});
         for (std::uint64_t n = draw(6); n > 0; --n) (void)armed()->run_worker_once();
-        (void)armed()->run_stocker_once();
+        run_stocker();
         check_limit();
       }
     }
@@ -546,6 +554,7 @@ class Program {
   const ProgramOptions options_;
   std::mt19937_64 random_;
   Bytes passthrough_;
+  int stocker_rounds_ = 0;
   Bytes budget_;
   FakeDevice device_;
   std::unique_ptr<ResidencyManager> manager_;

@@ -1,7 +1,11 @@
-// Host memory that is pinned ahead of need.
+// Host memory that is pinned ahead of need, and unpinned when nobody needs it any more.
 #include "residency/stock_rounds.h"
 
 #include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
 
 #include "residency/buffer_lifetimes.h"
 #include "tests/residency/core_fixture.h"
@@ -11,7 +15,13 @@ namespace {
 
 class StockRoundsTest : public UsingCoreTest {
  protected:
-  StockRoundsTest() : UsingCoreTest(options_of(1024)) { core_.stocker.attach(rounds_); }
+  static constexpr auto kPatience =
+      std::chrono::duration_cast<std::chrono::seconds>(IdlePatience::kShortest);
+
+  explicit StockRoundsTest(const ResidencyOptions& options = options_of(1024))
+      : UsingCoreTest(options) {
+    core_.stocker.attach(rounds_);
+  }
 
   /// Buffers of one page that leave the device, each for the first time.
   void evict(int buffers) REQUIRES(manager_lock) {
@@ -21,7 +31,20 @@ class StockRoundsTest : public UsingCoreTest {
     }
   }
 
-  StockRounds rounds_{core_};
+  /// Slabs of one page that are idle.
+  void leave_idle(int slabs) REQUIRES(manager_lock) {
+    std::vector<Slab> pinned;
+    for (int i = 0; i < slabs; ++i) {
+      const auto slab = core_.host.acquire(kGranule, false);
+      ASSERT_TRUE(slab.ok());
+      pinned.push_back(*slab);
+    }
+    for (const Slab& slab : pinned) core_.host.release(slab, {});
+    // What the acquisitions made lacking is there.
+    while (core_.host.lacking()) (void)core_.stocker.run_once();
+  }
+
+  StockRounds rounds_{core_, evictions_};
 };
 
 TEST_F(StockRoundsTest, PinsASlabOfASizeThatEvictionsAskForAgainAndAgain) {
@@ -47,6 +70,101 @@ TEST_F(StockRoundsTest, GoesOnWithoutHostMemory) {
   EXPECT_FALSE(core_.stocker.run_once());
   EXPECT_EQ(core_.host.pinned(), 4 * kGranule);
   EXPECT_EQ(core_.counters.errors, 0U) << "nobody needed it yet";
+}
+
+TEST_F(StockRoundsTest, UnpinsIdleSlabsOneInARound) {
+  const ManagerLock lock(core_.mutex);
+  EXPECT_EQ(rounds_.longest_rest(), std::chrono::hours{1}) << "none is idle";
+  leave_idle(2);
+  EXPECT_FALSE(core_.stocker.run_once()) << "somebody may take them yet";
+  EXPECT_EQ(core_.host.pinned(), 2 * kGranule);
+  EXPECT_GT(rounds_.longest_rest(), kPatience - std::chrono::seconds{1});
+  EXPECT_LE(rounds_.longest_rest(), kPatience);
+  device_.let_time_pass(kPatience);
+  device_.on_call = [&](Call call) NO_THREAD_SAFETY_ANALYSIS {
+    if (call != Call::kUnpin) return;
+    EXPECT_EQ(core_.mutex.open_sections(), 1) << "held meanwhile";
+  };
+  EXPECT_TRUE(core_.stocker.run_once());
+  EXPECT_EQ(core_.host.pinned(), kGranule);
+  EXPECT_TRUE(core_.stocker.run_once());
+  EXPECT_FALSE(core_.stocker.run_once());
+  EXPECT_EQ(core_.host.pinned(), Bytes{});
+  EXPECT_EQ(rounds_.longest_rest(), std::chrono::hours{1});
+  device_.on_call = nullptr;
+}
+
+TEST_F(StockRoundsTest, UnpinsNothingWhileAnEvictionWaits) {
+  const ManagerLock lock(core_.mutex);
+  leave_idle(1);
+  const BufferId victim = make_dirty(1);
+  ASSERT_GT(evictions_.request(std::vector{victim}), Bytes{});
+  device_.let_time_pass(kPatience);
+  EXPECT_FALSE(core_.stocker.run_once());
+  EXPECT_EQ(rounds_.longest_rest(), StockRounds::kShortestRest) << "it looks again";
+  EXPECT_EQ(device_.calls(Call::kUnpin), 0);
+  evictions_.revoke(victim);
+  while (evictions_.take_next()) {
+  }
+  EXPECT_TRUE(core_.stocker.run_once());
+}
+
+TEST_F(StockRoundsTest, UnpinsNothingWhileAFetchWaits) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId wanted = make_out(1);
+  leave_idle(1);
+  core_.want({wanted, 0}, Want::kPrefetch);
+  device_.let_time_pass(kPatience);
+  EXPECT_FALSE(core_.stocker.run_once());
+  run_rounds();
+  EXPECT_TRUE(core_.stocker.run_once());
+}
+
+/// Counts how often the stocker is woken.
+class CountingClock : public WorkerClock {
+ public:
+  void wake() noexcept override { ++wakes; }
+  void begin_round() noexcept override {}
+  void end_round(std::chrono::nanoseconds /*rest*/) noexcept override {}
+  int wakes = 0;
+};
+
+class WakingTheStockerTest : public StockRoundsTest {
+ protected:
+  WakingTheStockerTest() : StockRoundsTest(with_clock(&clock_)) {}
+
+  static ResidencyOptions with_clock(WorkerClock* clock) {
+    ResidencyOptions options = options_of(1024);
+    options.stocker_clock = clock;
+    return options;
+  }
+  void free_one_with_a_slab(std::uint64_t pages) EXCLUDES(manager_lock) {
+    const BufferId id = out(pages);
+    ASSERT_EQ(lifetimes_.free(core_.buffers[id].base, std::nullopt), Status::kOk);
+  }
+
+  CountingClock clock_;
+  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_, left_out_};
+};
+
+TEST_F(WakingTheStockerTest, TheFirstFreeThatLeavesASlabIdleWakesIt) {
+  const BufferId without = dirty(1);
+  ASSERT_EQ(lifetimes_.free(core_.buffers[without].base, std::nullopt), Status::kOk);
+  const int before = clock_.wakes;
+  free_one_with_a_slab(1);
+  EXPECT_EQ(clock_.wakes, before + 1);
+}
+
+TEST_F(WakingTheStockerTest, LaterOnesDoNotWhileItRestsUntilThatExpires) {
+  free_one_with_a_slab(1);
+  {
+    const ManagerLock lock(core_.mutex);
+    while (core_.stocker.run_once()) {
+    }
+  }
+  const int before = clock_.wakes;
+  for (const std::uint64_t pages : {2, 3, 4}) free_one_with_a_slab(pages);
+  EXPECT_EQ(clock_.wakes, before);
 }
 
 }  // namespace

@@ -1,0 +1,62 @@
+// How long pinned host memory may lie idle before it is given back to the system.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+
+#include "policy/units.h"
+
+namespace superpipe {
+
+/// Tells how long a slab may be idle before it is unpinned: at least kShortest, and at least twice
+/// as long as any slab was idle, or would have been, before one of its size was asked for again. So
+/// a program whose passes take longer than that pins again what was unpinned in one of them, and no
+/// more. Not thread-safe. Allocates nothing.
+class IdlePatience {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Pinning runs at some 5 GB/s. So a gigabyte that is unpinned in vain, and pinned again, costs
+  /// about a hundredth of the time for which it was idle.
+  static constexpr Clock::duration kShortest = std::chrono::seconds{30};
+  /// Beyond this, pinning again is too cheap beside the time between to keep the memory for it.
+  static constexpr Clock::duration kLongest = std::chrono::hours{1};
+
+  [[nodiscard]] Clock::duration length() const { return length_; }
+
+  /// A slab that had been idle for `idle` was asked for.
+  void note_asked_for(Clock::duration idle) {
+    if (idle <= kLongest / 2) length_ = std::max(length_, 2 * idle);
+  }
+
+  /// A slab of `size` that has been idle since `since` is unpinned.
+  void note_unpinned(Bytes size, Clock::time_point since) {
+    const auto known = std::ranges::find(unpinned_, size, &Unpinned::size);
+    Unpinned& noted = known != unpinned_.end() ? *known : unpinned_[next_++ % kRemembered];
+    noted = {size, since};
+  }
+
+  /// A slab of `size` has to be pinned: if one was unpinned, it would be needed now.
+  void note_missing(Bytes size, Clock::time_point now) {
+    const auto known = std::ranges::find(unpinned_, size, &Unpinned::size);
+    if (known == unpinned_.end()) return;
+    note_asked_for(now - known->since);
+    *known = {};
+  }
+
+ private:
+  struct Unpinned {
+    Bytes size;  ///< 0: none
+    Clock::time_point since;
+  };
+  /// One size that is asked for again is enough to learn from, so that few are remembered.
+  static constexpr std::size_t kRemembered = 16;
+
+  Clock::duration length_ = kShortest;
+  std::array<Unpinned, kRemembered> unpinned_{};  ///< a ring of different sizes
+  std::size_t next_ = 0;
+};
+
+}  // namespace superpipe
