@@ -1,12 +1,12 @@
 #include "residency/host_store.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <new>
 #include <utility>
+
+#include "residency/slab_memory.h"
 
 namespace superpipe {
 
@@ -161,16 +161,15 @@ void HostStore::count_for_eviction(Bytes size) noexcept {
 
 // Maps and pins a slab that is counted as pinned already, and uncounts it if that fails.
 Result<Slab> HostStore::pin(Bytes size) noexcept {
-  void* const data = mmap(nullptr, size.count(), PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  std::byte* const data = map_slab_memory(size);
   Status status = Status::kOutOfHostMemory;
   try {
-    if (data != MAP_FAILED) status = device_.pin(data, size);
+    if (data != nullptr) status = device_.pin(data, size);
   } catch (const std::bad_alloc&) {
     // It could not even say why it was refused.
   }
-  if (status == Status::kOk) return Slab{static_cast<std::byte*>(data), size};
-  if (data != MAP_FAILED) munmap(data, size.count());
+  if (status == Status::kOk) return Slab{data, size};
+  if (data != nullptr) unmap_slab_memory(data, size);
   const std::lock_guard lock(mutex_);
   pinned_ -= size;
   return status;
@@ -409,7 +408,7 @@ void HostStore::destroy(const Slabs& slabs) noexcept {
     } catch (const std::bad_alloc&) {
       // It could not even say why it was refused.
     }
-    if (unpinned) munmap(slab.data, slab.size.count());
+    if (unpinned) unmap_slab_memory(slab.data, slab.size);
     const std::lock_guard lock(mutex_);
     --leaving_;
     if (unpinned) pinned_ -= slab.size;

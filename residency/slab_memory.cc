@@ -1,0 +1,44 @@
+#include "residency/slab_memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+
+namespace superpipe {
+
+namespace {
+
+std::byte* map_anywhere(Bytes size) {
+  void* const data = mmap(nullptr, size.count(), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);
+}
+
+void unmap(std::byte* data, std::size_t size) {
+  if (size > 0) munmap(data, size);
+}
+
+// The range begins at a multiple of a large page: more is mapped, and what is too much unmapped.
+std::byte* map_aligned(Bytes size) {
+  constexpr std::size_t kAlignment = kLargeMemoryPage.count();
+  std::byte* const data = map_anywhere(size + kLargeMemoryPage);
+  if (data == nullptr) return nullptr;
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(data) % kAlignment;
+  unmap(data, before);
+  unmap(data + before + size.count(), kAlignment - before);
+  return data + before;
+}
+
+}  // namespace
+
+std::byte* map_slab_memory(Bytes size) noexcept {
+  if (size < kLargeMemoryPage) return map_anywhere(size);
+  std::byte* const data = map_aligned(size);
+  if (data == nullptr) return map_anywhere(size);
+  (void)madvise(data, size.count(), MADV_HUGEPAGE);
+  return data;
+}
+
+void unmap_slab_memory(std::byte* data, Bytes size) noexcept { munmap(data, size.count()); }
+
+}  // namespace superpipe
