@@ -32,10 +32,12 @@ std::byte* map_aligned(Bytes size) {
 }  // namespace
 
 std::byte* map_slab_memory(Bytes size) noexcept {
-  if (size < kLargeMemoryPage) return map_anywhere(size);
-  std::byte* const data = map_aligned(size);
-  if (data == nullptr) return map_anywhere(size);
-  (void)madvise(data, size.count(), MADV_HUGEPAGE);
+  const bool is_large = size >= kLargeMemoryPage;
+  std::byte* data = is_large ? map_aligned(size) : nullptr;
+  if (data == nullptr) data = map_anywhere(size);
+  if (data == nullptr) return nullptr;
+  if (is_large) (void)madvise(data, size.count(), MADV_HUGEPAGE);
+  (void)madvise(data, size.count(), MADV_DONTFORK);
   return data;
 }
 

@@ -18,6 +18,9 @@ inline constexpr Bytes kLargeMemoryPage = 2_MiB;
 /// (madvise(2), MADV_HUGEPAGE), which take fewer steps to touch and to pin. What is behind the last
 /// whole one has ordinary pages, so that no byte more is taken than `size`. A kernel that has none,
 /// or none to spare, gives ordinary ones.
+///
+/// The child of a fork has nothing there (MADV_DONTFORK). It could not use it, and the kernel would
+/// copy all that is pinned while the program forks, since pinned pages cannot be shared.
 /// @return null if the system has no such range.
 [[nodiscard]] std::byte* map_slab_memory(Bytes size) noexcept;
 

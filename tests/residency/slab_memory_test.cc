@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -133,6 +135,22 @@ TEST(SlabMemoryTest, HasLargePagesWhereTheKernelHasThem) {
   EXPECT_TRUE(mapped(slab.data(), size).asks_for_large);
   std::memset(slab.data(), 1, size.count());
   EXPECT_GT(mapped(slab.data(), size).in_large_pages, Bytes{});
+}
+
+TEST(SlabMemoryTest, TheChildOfAForkHasNoCopy) {
+  for (const Bytes size : {8_KiB, 4_MiB}) {
+    const SlabMemory slab{size};
+    ASSERT_NE(slab.data(), nullptr);
+    std::memset(slab.data(), 1, size.count());
+    const pid_t child = fork();
+    if (child == 0) {
+      unsigned char there = 0;
+      _exit(mincore(slab.data(), kPage.count(), &there) == -1 && errno == ENOMEM ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "it has";
+  }
 }
 
 }  // namespace
