@@ -249,7 +249,7 @@ Result<Page> BufferLifetimes::acquire_first_page(Bytes bytes) {
 void BufferLifetimes::begin_life(BufferId id, Bytes size, const HostBacking::Share& share) {
   Buffer& buffer = core_.buffers[id];
   buffer.live = true;
-  buffer.number = ++core_.allocations;
+  buffer.number = core_.numbers.next();
   buffer.is_beginning = false;
   core_.backing.begin_life(buffer, share);
   // From the first buffer on, the worker looks at what other processes take.

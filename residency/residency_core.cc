@@ -33,7 +33,7 @@ ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions
       policy(manager_options.policy),
       asks_policy(moves && !manager_options.policy_waits),
       backing(buffers, host, granule),
-      allocations(manager_options.buffers_before),
+      numbers(manager_options.buffers_before),
       timeline(manager_options.record_timeline ? std::make_unique<Timeline>() : nullptr),
       worker(mutex, manager_options.worker_thread, manager_options.worker_clock),
       stocker(mutex, manager_options.worker_thread, manager_options.stocker_clock) {

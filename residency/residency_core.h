@@ -26,6 +26,7 @@
 #include "profiler/timeline.h"
 #include "residency/arena.h"
 #include "residency/buffer_cache.h"
+#include "residency/buffer_numbers.h"
 #include "residency/buffer_table.h"
 #include "residency/device_ledger.h"
 #include "residency/device_memory.h"
@@ -259,8 +260,8 @@ struct ResidencyCore {
   TurnQueue turn GUARDED_BY(manager_lock);
   /// Grows with each turn, and whenever buffers that could not go are to be asked again.
   std::uint64_t turns GUARDED_BY(manager_lock) = 1;
-  std::uint64_t seq GUARDED_BY(manager_lock) = 0;      ///< of the last submitted use
-  std::uint64_t allocations GUARDED_BY(manager_lock);  ///< of buffers, so far in the process
+  std::uint64_t seq GUARDED_BY(manager_lock) = 0;  ///< of the last submitted use
+  BufferNumbers numbers GUARDED_BY(manager_lock);
 
   ResidencyCounters counters GUARDED_BY(manager_lock);
   std::optional<Refusal> worst_refusal GUARDED_BY(manager_lock);  ///< the one that lacked most

@@ -14,6 +14,7 @@
 #include "residency/eviction_queue.h"
 #include "residency/evictor.h"
 #include "residency/left_out_buffers.h"
+#include "residency/listed_buffers.h"
 #include "residency/mover_rounds.h"
 #include "residency/page_supply.h"
 #include "residency/piece_access.h"
@@ -37,7 +38,6 @@ class ResidencyManager::Impl {
   Impl& operator=(const Impl&) = delete;
 
   std::optional<BufferRange> find(Address address) const noexcept;
-  Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream) EXCLUDES(manager_lock);
   bool begin_passthrough_allocation(Bytes size) noexcept EXCLUDES(manager_lock);
   void wake_for_sample() noexcept EXCLUDES(manager_lock);
   bool begin_foreseen_growth(Bytes size) noexcept EXCLUDES(manager_lock);
@@ -73,13 +73,12 @@ class ResidencyManager::Impl {
   UseTracker uses{core, streams, evictions, admission, left_out};
   CopyRoutes copies{core, streams, mover, uses};
   BufferLifetimes lifetimes{core, streams, pages, mover, evictions, left_out};
+  ListedBuffers listed{core, uses, lifetimes};
   MoverRounds rounds{core, pages, mover, evictor, completion, evictions, left_out};
   StockRounds stock_rounds{core, evictions};
   PieceAccess access{core};
 
  private:
-  std::uint64_t number_of(Address address) EXCLUDES(manager_lock);
-  void take_back(std::uint64_t number) EXCLUDES(manager_lock);
   ResidencyCounters counters() const REQUIRES(manager_lock);
   void add_layers(LiveState& state) const REQUIRES(manager_lock);
   void warn_of_pinned() REQUIRES(manager_lock);
@@ -98,34 +97,6 @@ std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const n
   const Bytes size{buffer.size.load(std::memory_order_relaxed)};
   if (address - base >= size.count()) return std::nullopt;
   return BufferRange{base, size, BufferId{index}};
-}
-
-// Buffers on the user's list are in place before the program knows their address.
-Result<Address> ResidencyManager::Impl::allocate(Bytes size, std::optional<StreamHandle> stream) {
-  const auto address = lifetimes.allocate(size, stream);
-  if (!address.ok() || core.options.pins.empty() || !core.moves) return address;
-  const std::uint64_t number = number_of(*address);
-  if (!core.options.pins.includes(number, size)) return address;
-  const Status pinned = uses.pin_forever({&*address, 1}, "SUPERPIPE_PIN names them");
-  if (pinned == Status::kOk) return address;
-  // Nothing of the program has used it, so that no order is lost where it cannot be freed in one.
-  const bool is_freed = lifetimes.free(*address, stream) == Status::kOk ||
-                        lifetimes.free(*address, std::nullopt) == Status::kOk;
-  if (is_freed) take_back(number);
-  return pinned;
-}
-
-std::uint64_t ResidencyManager::Impl::number_of(Address address) {
-  const ManagerLock lock(core.mutex);
-  const std::uint32_t index = core.arena->index_at(address);
-  return index == Arena::kNobody ? 0 : core.buffers[BufferId{index}].number;
-}
-
-// The program never had the buffer of that number. Where another thread has allocated since, the
-// number is nobody's.
-void ResidencyManager::Impl::take_back(std::uint64_t number) {
-  const ManagerLock lock(core.mutex);
-  if (core.allocations == number) --core.allocations;
 }
 
 bool ResidencyManager::Impl::begin_passthrough_allocation(Bytes size) noexcept {
@@ -489,7 +460,7 @@ std::optional<BufferRange> ResidencyManager::find(Address address) const noexcep
 }
 
 Result<Address> ResidencyManager::allocate(Bytes size, std::optional<StreamHandle> stream) {
-  return impl_->allocate(size, stream);
+  return impl_->listed.allocate(size, stream);
 }
 
 Status ResidencyManager::free(Address base) { return impl_->lifetimes.free(base, std::nullopt); }
@@ -620,7 +591,7 @@ std::vector<AbsentBuffer> ResidencyManager::absent_buffers() const {
 
 std::uint64_t ResidencyManager::buffers_so_far() const noexcept {
   const ManagerLock lock(impl_->core.mutex);
-  return impl_->core.allocations;
+  return impl_->core.numbers.so_far();
 }
 
 std::optional<NearBuffer> ResidencyManager::near(Address address) const noexcept {

@@ -27,7 +27,7 @@ namespace superpipe {
 
 /// A live buffer that is not, or not all, on the device.
 struct AbsentBuffer {
-  std::uint64_t number;  ///< counted from 1 in the order of allocation (PinList)
+  std::uint64_t number;  ///< counted from 1 in the order of allocation (BufferNumbers)
   Bytes size;
   std::string left_out_by;  ///< the last kernel that was launched without it; empty: none was
 };
