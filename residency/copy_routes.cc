@@ -28,15 +28,14 @@ std::span<const Piece> first_run(std::span<const Piece> pieces) REQUIRES(manager
 
 }  // namespace
 
-Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle stream,
-                                    bool synchronous, bool in, UseToken& token) try {
+Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle stream, bool in,
+                                    UseToken& token) try {
   token.count_ = 0;
   const auto capturing = streams_.is_capturing(stream);
   if (!capturing.ok()) return capturing.status();
   const ManagerLock lock(core_.mutex);
   UseTracker::Use use{{&address, 1}, stream, in, *capturing};
   uses_.prepare(use, token);
-  token.synchronous_ = synchronous;
   const auto begun = core_.now();
   const auto deadline = begun + core_.options.wait_limit;
   const auto patience = begun + core_.options.patience();
@@ -115,8 +114,7 @@ Status CopyRoutes::begin_on_device(BufferId id, const UseTracker::Use& use, UseT
 }
 
 void CopyRoutes::end(UseToken& token, StreamHandle stream, bool submitted) noexcept {
-  // A synchronous copy is done.
-  const bool marks = submitted && token.slot_ != kNoSlot && !token.synchronous_;
+  const bool marks = submitted && token.slot_ != kNoSlot;
   const ManagerLock lock(core_.mutex);
   const auto end = streams_.end_operation(stream, token.slot_, marks);
   HostCopy& copy = core_.buffers[token.inline_[0]].host;
@@ -149,7 +147,7 @@ Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
     core_.announce_change();
   }
   if (status == Status::kOk) {
-    status = order_host_route(copy, pieces, use, token.synchronous_);
+    status = order_host_route(copy, pieces, use);
     if (status != Status::kOk) ++core_.counters.errors;
   }
   if (status != Status::kOk) {
@@ -172,11 +170,10 @@ Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
   return Status::kOk;
 }
 
-// The program orders its streams, but cannot know of our write-back. An asynchronous copy has its
-// stream wait for that. A synchronous one is done when it returns, so it waits here, on the host,
-// for the write-back and for earlier operations on the copy.
+// The program orders its streams, but cannot know of our write-back: the copy's stream waits for
+// it.
 Status CopyRoutes::order_host_route(HostCopy& copy, std::span<const Piece> pieces,
-                                    const UseTracker::Use& use, bool synchronous) {
+                                    const UseTracker::Use& use) {
   std::vector<EventRef> events;
   try {
     for (const Piece& piece : pieces) {
@@ -187,19 +184,8 @@ Status CopyRoutes::order_host_route(HostCopy& copy, std::span<const Piece> piece
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
   }
-  if (synchronous) {
-    const Status status = streams_.resolve(copy, !use.writes, events);
-    if (status != Status::kOk) return status;
-  }
   if (events.empty()) return Status::kOk;
   const Unlocked unlocked(core_.mutex);
-  if (synchronous) {
-    for (const EventRef& event : events) {
-      const Status status = core_.events.wait(event, core_.options.wait_limit);
-      if (status != Status::kOk) return status;
-    }
-    return Status::kOk;
-  }
   const auto complete = core_.events.all_complete(events);
   if (!complete.ok()) return complete.status();
   return *complete ? Status::kOk : core_.events.stream_wait(use.stream, events);

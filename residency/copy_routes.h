@@ -26,8 +26,8 @@ class CopyRoutes {
       : core_(core), streams_(streams), mover_(mover), uses_(uses) {}
 
   /// `in`: the copy writes the buffer.
-  Result<CopyRoute> begin(Address address, Bytes size, StreamHandle stream, bool synchronous,
-                          bool in, UseToken& token) EXCLUDES(manager_lock);
+  Result<CopyRoute> begin(Address address, Bytes size, StreamHandle stream, bool in,
+                          UseToken& token) EXCLUDES(manager_lock);
 
   /// A copy that writes the buffer, on the device: it comes in if it is out.
   Result<CopyRoute> begin_in_place(Address address, Bytes size, StreamHandle stream,
@@ -41,8 +41,8 @@ class CopyRoutes {
       REQUIRES(manager_lock);
   Status begin_host_route(BufferId id, std::span<const Piece> pieces, const UseTracker::Use& use,
                           UseToken& token) REQUIRES(manager_lock);
-  Status order_host_route(HostCopy& copy, std::span<const Piece> pieces, const UseTracker::Use& use,
-                          bool synchronous) REQUIRES(manager_lock);
+  Status order_host_route(HostCopy& copy, std::span<const Piece> pieces, const UseTracker::Use& use)
+      REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;

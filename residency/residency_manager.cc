@@ -490,8 +490,8 @@ void ResidencyManager::end_hold(UseToken& token) noexcept {
 }
 
 Result<CopyRoute> ResidencyManager::begin_copy_in(Address address, Bytes size, StreamHandle stream,
-                                                  bool synchronous, UseToken& token) {
-  return impl_->copies.begin(address, size, stream, synchronous, true, token);
+                                                  UseToken& token) {
+  return impl_->copies.begin(address, size, stream, true, token);
 }
 
 Result<CopyRoute> ResidencyManager::begin_copy_in_place(Address address, Bytes size,
@@ -500,8 +500,8 @@ Result<CopyRoute> ResidencyManager::begin_copy_in_place(Address address, Bytes s
 }
 
 Result<CopyRoute> ResidencyManager::begin_copy_out(Address address, Bytes size, StreamHandle stream,
-                                                   bool synchronous, UseToken& token) {
-  return impl_->copies.begin(address, size, stream, synchronous, false, token);
+                                                   UseToken& token) {
+  return impl_->copies.begin(address, size, stream, false, token);
 }
 
 void ResidencyManager::end_use(UseToken& token, StreamHandle stream, bool submitted) noexcept {

@@ -98,12 +98,12 @@ class ResidencyManager {
   /// A buffer may be on the device in part: then the route is that of the first bytes alone.
   ///
   /// A host route (evicted buffer) is given only when it is safe to touch the host copy in the
-  /// order of `stream`. `synchronous`: the caller touches it itself, before end_use(), and so this
-  /// waits, bounded, for pending operations on it; others wait for the caller.
+  /// order of `stream`. A caller that touches it by itself, before end_use(), has to find `stream`
+  /// idle first.
   Result<CopyRoute> begin_copy_in(Address address, Bytes size, StreamHandle stream,
-                                  bool synchronous, UseToken& token);
+                                  UseToken& token);
   Result<CopyRoute> begin_copy_out(Address address, Bytes size, StreamHandle stream,
-                                   bool synchronous, UseToken& token);
+                                   UseToken& token);
 
   /// The same as begin_copy_in(), of a copy for which the buffer comes in if it is out.
   /// @return a route of no host copy; as begin_use().

@@ -48,7 +48,6 @@ class UseToken {
   std::uint8_t slot_;  // of the stream; kNoSlot if its uses are not tracked
   bool host_route_;    // see is_host_route()
   bool writes_;
-  bool synchronous_;
   bool waited_;                                  // see has_waited()
   std::uint64_t launch_;                         // see launch()
   std::size_t certain_words_ = ~std::size_t{0};  // see set_certain_words()

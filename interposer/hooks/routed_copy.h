@@ -102,7 +102,7 @@ CUresult copy_scanned_in(CUdeviceptr to, const void* from, std::size_t size, Str
   return in_parts(size, [&](std::size_t done, Bytes& part) {
     UseToken token;
     const void* const source = at(from, done);
-    auto route = residency.begin_copy_in(to + done, part, stream, /*synchronous=*/false, token);
+    auto route = residency.begin_copy_in(to + done, part, stream, token);
     if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
     Way way = Way::kQueued;
     Snapshot snapshot;
@@ -151,8 +151,7 @@ CUresult submit_copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHan
   return in_parts(size, [&](std::size_t done, Bytes& part) {
     UseToken token;
     void* const target = at(to, done);
-    const auto route = managed->residency().begin_copy_out(from + done, part, stream,
-                                                           /*synchronous=*/false, token);
+    const auto route = managed->residency().begin_copy_out(from + done, part, stream, token);
     if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
     part = route->size;
     trace_copy(*managed, from + done, *route, /*to_device=*/false, stream);

@@ -79,15 +79,16 @@ class VirtualProgram : public Program {
     for (Bytes done; done < size;) {
       const Address address = begin + done.count();
       UseToken token;
-      const auto route = manager_->begin_copy_in(address, size - done, stream(), true, token);
+      const auto route = manager_->begin_copy_in(address, size - done, stream(), token);
       if (!route.ok()) throw CallFailed("a copy from the host", route.status(), warning_);
       if (route->host == nullptr) {
         device_.upload(stream(), address, route->size);
       } else {
+        sleep_until(device_.end_of(stream()));
         copy_on_host(route->size);
         device_.note_host_write(route->host);
       }
-      manager_->end_use(token, stream(), true);
+      manager_->end_use(token, stream(), route->host == nullptr);
       done += route->size;
     }
   }
@@ -98,7 +99,7 @@ class VirtualProgram : public Program {
     for (Bytes done; done < size;) {
       const Address address = begin + done.count();
       UseToken token;
-      const auto route = manager_->begin_copy_out(address, size - done, stream(), true, token);
+      const auto route = manager_->begin_copy_out(address, size - done, stream(), token);
       if (!route.ok()) throw CallFailed("a copy to the host", route.status(), warning_);
       if (route->host == nullptr) {
         sleep_until(device_.download(stream(), address, route->size));
@@ -106,7 +107,7 @@ class VirtualProgram : public Program {
         sleep_until(device_.end_of(stream()));
         copy_on_host(route->size);
       }
-      manager_->end_use(token, stream(), true);
+      manager_->end_use(token, stream(), route->host == nullptr);
       done += route->size;
     }
   }

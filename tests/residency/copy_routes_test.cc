@@ -16,34 +16,32 @@ using ::testing::SizeIs;
 
 constexpr bool kOut = false;
 constexpr bool kIn = true;
-constexpr bool kAsynchronous = false;
-constexpr bool kSynchronous = true;
 
 class CopyRoutesTest : public UsingCoreTest {
  protected:
   using UsingCoreTest::UsingCoreTest;
 
   /// Begins a copy of the whole buffer.
-  Result<CopyRoute> begin(BufferId id, bool in, bool synchronous, UseToken& token) {
-    return begin(id, in, synchronous, token, stream_);
+  Result<CopyRoute> begin(BufferId id, bool in, UseToken& token) {
+    return begin(id, in, token, stream_);
   }
-  Result<CopyRoute> begin(BufferId id, bool in, bool synchronous, UseToken& token,
-                          StreamHandle stream) {
+  Result<CopyRoute> begin(BufferId id, bool in, UseToken& token, StreamHandle stream) {
     const Buffer& buffer = core_.buffers[id];
-    return routes_.begin(buffer.base, Bytes{buffer.size.load()}, stream, synchronous, in, token);
+    return routes_.begin(buffer.base, Bytes{buffer.size.load()}, stream, in, token);
   }
-  /// Why a synchronous copy of the whole buffer is not given a route, or kOk. It has ended.
+  /// Why a copy of the whole buffer is not given a host route, or kOk. It has ended, and nothing of
+  /// it was submitted.
   Status copy_now(BufferId id, bool in) {
     UseToken token;
-    const auto route = begin(id, in, kSynchronous, token);
-    if (route.ok()) routes_.end(token, stream_, true);
+    const auto route = begin(id, in, token);
+    if (route.ok()) routes_.end(token, stream_, false);
     return route.status();
   }
-  /// An asynchronous copy between the host copy and the program's memory, all of it in the order of
-  /// `stream`. `value`: what a copy into the buffer writes.
+  /// A copy between the host copy and the program's memory in the order of `stream`. `value`: what
+  /// a copy into the buffer writes.
   void copy_on(StreamHandle stream, BufferId id, bool in, int value = 0) {
     UseToken token;
-    const auto route = begin(id, in, kAsynchronous, token, stream);
+    const auto route = begin(id, in, token, stream);
     ASSERT_TRUE(route.ok() && route->host != nullptr);
     if (in) submit_host_write(stream, id, value);
     routes_.end(token, stream, true);
@@ -62,7 +60,7 @@ class CopyRoutesTest : public UsingCoreTest {
 TEST_F(CopyRoutesTest, ACopyOfABufferInPlaceUsesTheDeviceAndPinsIt) {
   const BufferId id = clean(1);
   UseToken token;
-  const auto route = begin(id, kIn, kSynchronous, token);
+  const auto route = begin(id, kIn, token);
   ASSERT_TRUE(route.ok());
   EXPECT_EQ(route->host, nullptr);
   EXPECT_FALSE(token.is_host_route());
@@ -92,7 +90,7 @@ TEST_F(ShortOfSlabsCopyTest, ACopyGoesToTheDeviceLongBeforeTheWaitLimit) {
   const BufferId id = fresh(1);
   const auto begun = core_.now();
   UseToken token;
-  const auto route = begin(id, kIn, kAsynchronous, token);
+  const auto route = begin(id, kIn, token);
   EXPECT_LT(core_.now() - begun, core_.options.wait_limit / 2);
   ASSERT_TRUE(route.ok());
   EXPECT_EQ(route->host, nullptr);
@@ -170,7 +168,7 @@ TEST_F(DigestingCopyRoutesTest, ACopyWaitsUntilADigestHasDecidedWhereTheContentI
   visit(id);
   ASSERT_TRUE(core_.buffers[id].pieces[0].awaits_digest());
   UseToken token;
-  const auto route = begin(id, kOut, kSynchronous, token);
+  const auto route = begin(id, kOut, token);
   ASSERT_TRUE(route.ok());
   EXPECT_NE(route->host, nullptr);
   EXPECT_FALSE(core_.buffers[id].pieces[0].awaits_digest());
@@ -181,8 +179,7 @@ TEST_F(CopyRoutesTest, ACopyOfABufferThatIsOutUsesTheHostCopyAndFetchesNothing) 
   const BufferId id = out(2, 7);
   const HostCopy& copy = core_.buffers[id].host;
   UseToken token;
-  const auto route =
-      routes_.begin(core_.buffers[id].base + 100, kGranule, stream_, kSynchronous, kOut, token);
+  const auto route = routes_.begin(core_.buffers[id].base + 100, kGranule, stream_, kOut, token);
   ASSERT_TRUE(route.ok());
   EXPECT_EQ(route->host, copy.slab.data + 100);
   EXPECT_TRUE(token.is_host_route());
@@ -216,7 +213,7 @@ TEST_F(CopyRoutesTest, ARangeOutsideOneLiveBufferIsAnInvalidValue) {
   const Address base = core_.buffers[id].base;
   UseToken token;
   const auto begin_at = [&](Address address, Bytes size) {
-    return routes_.begin(address, size, stream_, kSynchronous, kIn, token).status();
+    return routes_.begin(address, size, stream_, kIn, token).status();
   };
   EXPECT_EQ(begin_at(base, kGranule + Bytes{1}), Status::kInvalidValue);
   EXPECT_EQ(begin_at(base + 1, kGranule), Status::kInvalidValue);
@@ -279,25 +276,13 @@ TEST_F(CopyRoutesTest, WaitsForTheThreadThatGetsTheSlab) {
   EXPECT_EQ(copy.pins, 0U);
 }
 
-TEST_F(CopyRoutesTest, ASynchronousCopyWaitsForTheWriteBack) {
-  const BufferId id = out(1, 7);
-  const StreamHandle blocked = blocked_stream();
-  core_.buffers[id].pieces[0].write_back = end_of(blocked);
-  EXPECT_EQ(copy_now(id, kOut), Status::kTimedOut);
-  expect_unpinned(id);
-  EXPECT_EQ(counters().errors, 1U);
-  device_.release_host_functions();
-  EXPECT_EQ(copy_now(id, kOut), Status::kOk);
-  EXPECT_TRUE(core_.buffers[id].pieces[0].write_back->is_known());
-}
-
-TEST_F(CopyRoutesTest, TheStreamOfAnAsynchronousCopyWaitsForTheWriteBack) {
+TEST_F(CopyRoutesTest, TheStreamOfACopyWaitsForTheWriteBack) {
   const BufferId id = out(1, 7);
   const StreamHandle blocked = blocked_stream();
   submit_host_write(blocked, id, 9);
   core_.buffers[id].pieces[0].write_back = end_of(blocked);
   UseToken token;
-  ASSERT_TRUE(begin(id, kOut, kAsynchronous, token).ok());
+  ASSERT_TRUE(begin(id, kOut, token).ok());
   int seen = -2;
   device_.submit(stream_, [&] { seen = host_value(id); });
   routes_.end(token, stream_, true);
@@ -307,22 +292,7 @@ TEST_F(CopyRoutesTest, TheStreamOfAnAsynchronousCopyWaitsForTheWriteBack) {
   EXPECT_EQ(seen, 9);
 }
 
-TEST_F(CopyRoutesTest, ASynchronousReadWaitsForEarlierWritesAndASynchronousWriteForReadsToo) {
-  const BufferId written = out(1, 7);
-  const BufferId read = out(1, 7);
-  const StreamHandle blocked = blocked_stream();
-  copy_on(blocked, written, kIn, 9);
-  copy_on(blocked, read, kOut);
-  EXPECT_EQ(copy_now(read, kOut), Status::kOk);
-  EXPECT_EQ(copy_now(read, kIn), Status::kTimedOut);
-  EXPECT_EQ(copy_now(written, kOut), Status::kTimedOut);
-  device_.release_host_functions();
-  EXPECT_EQ(copy_now(read, kIn), Status::kOk);
-  EXPECT_EQ(copy_now(written, kOut), Status::kOk);
-  EXPECT_EQ(host_value(written), 9);
-}
-
-TEST_F(CopyRoutesTest, AnAsynchronousCopyIsNotOrderedBehindOtherOperationsOfTheProgram) {
+TEST_F(CopyRoutesTest, ACopyIsNotOrderedBehindOtherOperationsOfTheProgram) {
   const BufferId id = out(1, 7);
   copy_on(blocked_stream(), id, kIn, 9);
   copy_on(device_.program_stream(), id, kOut);
@@ -330,7 +300,7 @@ TEST_F(CopyRoutesTest, AnAsynchronousCopyIsNotOrderedBehindOtherOperationsOfTheP
   EXPECT_EQ(device_.calls(Call::kWait), 0);
 }
 
-TEST_F(CopyRoutesTest, AFetchWaitsForAnAsynchronousCopyThatHasEnded) {
+TEST_F(CopyRoutesTest, AFetchWaitsForACopyThatHasEnded) {
   const BufferId id = out(1, 7);
   copy_on(blocked_stream(), id, kIn, 9);
   {
@@ -342,14 +312,12 @@ TEST_F(CopyRoutesTest, AFetchWaitsForAnAsynchronousCopyThatHasEnded) {
   EXPECT_EQ(device_value(id), 9);
 }
 
-TEST_F(CopyRoutesTest, ACopyThatIsDoneOrWasNotSubmittedIsNotWaitedFor) {
+TEST_F(CopyRoutesTest, ACopyThatWasNotSubmittedIsNotWaitedFor) {
   const BufferId id = out(1, 7);
   const StreamHandle blocked = blocked_stream();
   UseToken token;
-  ASSERT_TRUE(begin(id, kIn, kAsynchronous, token, blocked).ok());
+  ASSERT_TRUE(begin(id, kIn, token, blocked).ok());
   routes_.end(token, blocked, false);
-  ASSERT_TRUE(begin(id, kIn, kSynchronous, token, blocked).ok());
-  routes_.end(token, blocked, true);
   EXPECT_THAT(core_.buffers[id].host.operations, IsEmpty());
   expect_unpinned(id);
 }
@@ -358,22 +326,25 @@ TEST_F(CopyRoutesTest, ACopyWhoseEndCannotBeMarkedIsRememberedAllTheSame) {
   const BufferId id = out(1, 7);
   const StreamHandle blocked = blocked_stream();
   UseToken token;
-  ASSERT_TRUE(begin(id, kIn, kAsynchronous, token, blocked).ok());
+  ASSERT_TRUE(begin(id, kIn, token, blocked).ok());
   submit_host_write(blocked, id, 9);
   device_.fail(Call::kRecord, 1, Status::kDeviceError);
   routes_.end(token, blocked, true);
   ASSERT_THAT(core_.buffers[id].host.operations, SizeIs(1));
-  EXPECT_EQ(copy_now(id, kOut), Status::kTimedOut);
-  device_.release_host_functions();
-  EXPECT_EQ(copy_now(id, kOut), Status::kOk);
-  EXPECT_EQ(host_value(id), 9);
+  {
+    const ManagerLock lock(core_.mutex);
+    ASSERT_EQ(mover_.fetch({id, 0}, true), ContentMover::Fetched::kSettled);
+  }
+  device_.drain();
+  unblock();
+  EXPECT_EQ(device_value(id), 9);
 }
 
 TEST_F(CopyRoutesTest, ACapturedCopyUsesTheDeviceForEver) {
   const BufferId id = out(1, 7);
   device_.set_capturing(stream_, true);
   UseToken token;
-  const auto route = begin(id, kOut, kAsynchronous, token);
+  const auto route = begin(id, kOut, token);
   ASSERT_TRUE(route.ok());
   EXPECT_EQ(route->host, nullptr);
   EXPECT_EQ(device_value(id), 7);
@@ -390,7 +361,7 @@ TEST_F(CopyRoutesTest, ABufferWhosePageHasTheOnlyContentIsMappedAgain) {
   }
   ASSERT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
   UseToken token;
-  const auto route = begin(id, kOut, kSynchronous, token);
+  const auto route = begin(id, kOut, token);
   ASSERT_TRUE(route.ok());
   EXPECT_EQ(route->host, nullptr);
   EXPECT_EQ(device_value(id), 9);

@@ -250,7 +250,7 @@ TEST_F(FreshPiecesTest, ThatAreInKeepTheirContentWhenTheProgramCopiesToOthersOnT
   }
   CopyRoutes routes{core_, streams_, mover_, uses_};
   UseToken token;
-  const auto route = routes.begin(core_.buffers[id].base, kPiece, stream_, true, true, token);
+  const auto route = routes.begin(core_.buffers[id].base, kPiece, stream_, true, token);
   ASSERT_TRUE(route.ok());
   ASSERT_NE(route->host, nullptr);
   std::memset(route->host, 5, kPiece.count());

@@ -64,33 +64,35 @@ class ManagerTest : public ::testing::Test {
 
   Status copy_in(Address address, std::size_t size, int value) {
     UseToken token;
-    const auto route = manager_->begin_copy_in(address, Bytes{size}, stream_, true, token);
+    const auto route = manager_->begin_copy_in(address, Bytes{size}, stream_, token);
     if (!route.ok()) return route.status();
     const std::vector<std::byte> bytes(size, static_cast<std::byte>(value));
     if (route->host != nullptr) {
+      device_->synchronize(stream_);
       std::memcpy(route->host, bytes.data(), size);
     } else {
       device_->submit(
           stream_, [this, address, bytes] { device_->write(address, bytes.size(), bytes.data()); });
       device_->synchronize(stream_);
     }
-    manager_->end_use(token, stream_, true);
+    manager_->end_use(token, stream_, route->host == nullptr);
     return Status::kOk;
   }
 
   /// The value of every byte of the buffer, or -1 if they differ, -2 if the copy failed.
   int copy_out(Address address, std::size_t size) {
     UseToken token;
-    const auto route = manager_->begin_copy_out(address, Bytes{size}, stream_, true, token);
+    const auto route = manager_->begin_copy_out(address, Bytes{size}, stream_, token);
     if (!route.ok()) return -2;
     std::vector<std::byte> bytes(size);
     if (route->host != nullptr) {
+      device_->synchronize(stream_);
       std::memcpy(bytes.data(), route->host, size);
     } else {
       device_->submit(stream_, [&] { device_->read(address, size, bytes.data()); });
       device_->synchronize(stream_);
     }
-    manager_->end_use(token, stream_, true);
+    manager_->end_use(token, stream_, route->host == nullptr);
     for (const std::byte byte : bytes) {
       if (byte != bytes.front()) return -1;
     }

@@ -28,36 +28,37 @@ class PiecesCopyTest : public PiecesTest {
 
   using PiecesTest::PiecesTest;
 
-  Result<CopyRoute> begin(BufferId id, const Part& part, Way way, bool synchronous, UseToken& token,
+  Result<CopyRoute> begin(BufferId id, const Part& part, Way way, UseToken& token,
                           StreamHandle stream) EXCLUDES(manager_lock) {
     return routes_.begin(core_.buffers[id].base + part.offset.count(), part.size, stream,
-                         synchronous, way == Way::kIntoBuffer, token);
+                         way == Way::kIntoBuffer, token);
   }
-  /// A synchronous copy. `value`: what one into the buffer writes, if it has a host route.
-  /// @return why it is not given a route, or kOk. It has ended.
+  /// A copy that the calling thread makes by itself. `value`: what one into the buffer writes, if
+  /// it has a host route. @return why it is not given a route, or kOk. It has ended.
   Status copy_now(BufferId id, const Part& part, Way way, int value = 0) EXCLUDES(manager_lock) {
     UseToken token;
-    const auto route = begin(id, part, way, true, token, stream_);
+    const auto route = begin(id, part, way, token, stream_);
     if (!route.ok()) return route.status();
+    device_.drain();
     const bool writes = route->host != nullptr && way == Way::kIntoBuffer;
     if (writes) std::memset(route->host, value, part.size.count());
-    end(token, stream_);
+    end(token, stream_, /*submitted=*/route->host == nullptr);
     return Status::kOk;
   }
-  /// An asynchronous copy with a host route, which does not end before unblock().
+  /// A copy with a host route, which does not end before unblock().
   void copy_blocked(BufferId id, const Part& part, Way way) EXCLUDES(manager_lock) {
     const StreamHandle blocked = blocked_stream();
     UseToken token;
-    const auto route = begin(id, part, way, false, token, blocked);
+    const auto route = begin(id, part, way, token, blocked);
     ASSERT_TRUE(route.ok());
     ASSERT_NE(route->host, nullptr);
     end(token, blocked);
   }
-  void end(UseToken& token, StreamHandle stream) EXCLUDES(manager_lock) {
+  void end(UseToken& token, StreamHandle stream, bool submitted = true) EXCLUDES(manager_lock) {
     if (token.is_host_route()) {
-      routes_.end(token, stream, true);
+      routes_.end(token, stream, submitted);
     } else {
-      uses_.end_use(token, stream, true);
+      uses_.end_use(token, stream, submitted);
     }
   }
 
@@ -69,7 +70,7 @@ TEST_F(PiecesCopyTest, ACopyIntoPiecesThatAreOutGoesToTheHostCopyThoughOthersAre
   take_out(id, {1, 2});
   const Part part{kPiece, 2 * kPiece};
   UseToken token;
-  const auto route = begin(id, part, Way::kIntoBuffer, true, token, stream_);
+  const auto route = begin(id, part, Way::kIntoBuffer, token, stream_);
   ASSERT_TRUE(route.ok());
   ASSERT_EQ(route->host, core_.buffers[id].host.slab.data + kPiece.count());
   EXPECT_TRUE(core_.buffers[id].host.is_busy());
@@ -101,7 +102,7 @@ TEST_F(PiecesCopyTest, ACopyThatBeginsInAPieceInPlaceGoesToTheDevice) {
     }
     for (const Way way : {Way::kOutOfBuffer, Way::kIntoBuffer}) {
       UseToken token;
-      const auto route = begin(id, part, way, true, token, stream_);
+      const auto route = begin(id, part, way, token, stream_);
       ASSERT_TRUE(route.ok());
       EXPECT_EQ(route->host, nullptr);
       EXPECT_FALSE(token.is_host_route());
@@ -121,7 +122,7 @@ TEST_F(PiecesCopyTest, ACopyThatBeginsInAPieceThatIsOutGoesToTheHostCopyUpToTheP
   const Part most{Bytes{10}, kSize - Bytes{10}};
   for (const Way way : {Way::kOutOfBuffer, Way::kIntoBuffer}) {
     UseToken token;
-    const auto route = begin(id, most, way, true, token, stream_);
+    const auto route = begin(id, most, way, token, stream_);
     ASSERT_TRUE(route.ok());
     EXPECT_EQ(route->host, core_.buffers[id].host.slab.data + 10);
     EXPECT_EQ(route->size, kPiece - Bytes{10});
@@ -131,20 +132,7 @@ TEST_F(PiecesCopyTest, ACopyThatBeginsInAPieceThatIsOutGoesToTheHostCopyUpToTheP
   }
 }
 
-TEST_F(PiecesCopyTest, ASynchronousCopyWaitsForTheWriteBacksOfThePiecesThatItNamesAlone) {
-  for (const Way way : {Way::kOutOfBuffer, Way::kIntoBuffer}) {
-    const BufferId id = pieces_clean(kSize, 10);
-    take_out(id, {0, 1, 2});
-    core_.buffers[id].pieces[0].write_back = blocked_event();
-    EXPECT_EQ(copy_now(id, kSecond, way, 11), Status::kOk);
-    EXPECT_EQ(copy_now(id, kFirst, way), Status::kTimedOut);
-    EXPECT_EQ(copy_now(id, kFirstTwo, way), Status::kTimedOut);
-    unblock();
-    EXPECT_EQ(copy_now(id, kFirstTwo, way), Status::kOk);
-  }
-}
-
-TEST_F(PiecesCopyTest, TheStreamOfAnAsynchronousCopyWaitsForTheWriteBacksOfThePiecesThatItNames) {
+TEST_F(PiecesCopyTest, TheStreamOfACopyWaitsForTheWriteBacksOfThePiecesThatItNames) {
   const BufferId id = pieces_clean(kSize, 10);
   take_out(id, {0, 1, 2});
   const auto [first, second] = two_blocked_events();
@@ -153,7 +141,7 @@ TEST_F(PiecesCopyTest, TheStreamOfAnAsynchronousCopyWaitsForTheWriteBacksOfThePi
   const auto copy = [&](const Part& part, bool& has_run) {
     const StreamHandle stream = device_.program_stream();
     UseToken token;
-    ASSERT_TRUE(begin(id, part, Way::kOutOfBuffer, false, token, stream).ok());
+    ASSERT_TRUE(begin(id, part, Way::kOutOfBuffer, token, stream).ok());
     device_.submit(stream, [&has_run] { has_run = true; });
     end(token, stream);
   };
@@ -205,9 +193,14 @@ TEST_F(PiecesCopyTest, AFetchOfAnotherPieceDoesNotForgetAWriteOfTheProgram) {
     const ManagerLock lock(core_.mutex);
     EXPECT_TRUE(fetch({id, 0}));
   }
-  EXPECT_EQ(copy_now(id, kSecond, Way::kOutOfBuffer), Status::kTimedOut);
+  {
+    const ManagerLock lock(core_.mutex);
+    EXPECT_TRUE(fetch({id, 1}));
+  }
+  device_.drain();
+  EXPECT_FALSE(is_complete(core_.buffers[id].pieces[1].ready)) << "the program has not written";
   unblock();
-  EXPECT_EQ(copy_now(id, kSecond, Way::kOutOfBuffer), Status::kOk);
+  EXPECT_TRUE(is_complete(core_.buffers[id].pieces[1].ready));
 }
 
 TEST_F(PiecesCopyTest, AWriteBackOfAnotherPieceDoesNotForgetAReadOfTheProgram) {
@@ -216,9 +209,8 @@ TEST_F(PiecesCopyTest, AWriteBackOfAnotherPieceDoesNotForgetAReadOfTheProgram) {
   copy_blocked(id, kSecond, Way::kOutOfBuffer);
   take_out(id, {0});
   ASSERT_THAT(places(id), ElementsAre(Place::kOut, Place::kOut, Place::kIn));
-  EXPECT_EQ(copy_now(id, kSecond, Way::kIntoBuffer), Status::kTimedOut);
+  EXPECT_THAT(core_.buffers[id].host.operations, SizeIs(1)) << "the next one has to wait for it";
   unblock();
-  EXPECT_EQ(copy_now(id, kSecond, Way::kIntoBuffer), Status::kOk);
   EXPECT_EQ(host_values(id).front(), 20);
 }
 

@@ -245,7 +245,7 @@ TEST_F(ZeroFillPiecesTest, ACopyIntoOnePieceLeavesTheOthersZero) {
   ASSERT_EQ(allocate(kSize), id);
   UseToken token;
   const auto route =
-      routes_.begin(core_.buffers[id].base + kPiece.count(), kPiece, stream_, true, true, token);
+      routes_.begin(core_.buffers[id].base + kPiece.count(), kPiece, stream_, true, token);
   ASSERT_TRUE(route.ok());
   ASSERT_NE(route->host, nullptr);
   std::memset(route->host, 77, kPiece.count());

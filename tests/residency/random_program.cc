@@ -371,7 +371,7 @@ class Program {
     UseToken token;
     const Address address = buffer.address + offset;
     const auto route =
-        operate()->begin_copy_in(address, Bytes{source.size() - done}, stream, synchronous, token);
+        operate()->begin_copy_in(address, Bytes{source.size() - done}, stream, token);
     if (!route.ok()) {
       ++outcome_.refused;
       return 0;
@@ -380,7 +380,9 @@ class Program {
     auto bytes =
         std::make_shared<Content>(begin, begin + static_cast<std::ptrdiff_t>(route->size.count()));
     void* const host = route->host;
-    if (synchronous && host != nullptr) {
+    const bool copies_itself = synchronous && host != nullptr;
+    if (copies_itself) {
+      device_.synchronize(stream);
       std::memcpy(host, bytes->data(), bytes->size());
     } else {
       device_.submit(stream, [this, host, address, bytes] {
@@ -392,7 +394,7 @@ class Program {
       });
       if (synchronous) device_.synchronize(stream);
     }
-    armed()->end_use(token, stream, true);
+    armed()->end_use(token, stream, !copies_itself);
     std::copy(bytes->begin(), bytes->end(),
               buffer.expected.begin() + static_cast<std::ptrdiff_t>(offset));
     return bytes->size();
@@ -418,7 +420,7 @@ class Program {
     UseToken token;
     const Address address = buffer.address + offset;
     const auto route =
-        operate()->begin_copy_out(address, Bytes{buffer.size - offset}, stream, synchronous, token);
+        operate()->begin_copy_out(address, Bytes{buffer.size - offset}, stream, token);
     if (!route.ok()) {
       ++outcome_.refused;
       if (refusals_are_mistakes()) mistake("a copy out was refused");
@@ -437,13 +439,15 @@ class Program {
       }
       if (got != *expected) mistake("wrong bytes were read back");
     };
-    if (synchronous && host != nullptr) {
+    const bool copies_itself = synchronous && host != nullptr;
+    if (copies_itself) {
+      device_.synchronize(stream);
       check();
     } else {
       device_.submit(stream, check);
       if (synchronous) device_.synchronize(stream);
     }
-    armed()->end_use(token, stream, true);
+    armed()->end_use(token, stream, !copies_itself);
     return size;
   }
 

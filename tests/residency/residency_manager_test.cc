@@ -361,31 +361,13 @@ TEST_F(ResidencyManagerTest, DoesNotSpinOnADeviceThatFailsForGood) {
   EXPECT_EQ(copy_out(b, kPage), 50);
 }
 
-TEST_F(ResidencyManagerTest, GivesTheHostCopyToASynchronousCopyOnlyWhenEarlierOnesAreDone) {
-  make(budget_of(2));
-  (void)load(2, 1);
-  const Address out = load(2, 5);  // no room on the device
-  const StreamHandle blocked = device_->program_stream();
-  UseToken token;
-  const auto route = manager_->begin_copy_in(out, Bytes{kPage}, blocked, false, token);
-  ASSERT_TRUE(route.ok());
-  ASSERT_NE(route->host, nullptr);
-  device_->submit_blocking_host_function(blocked);
-  device_->submit(blocked, [&] { std::memset(route->host, 6, kPage); });
-  manager_->end_use(token, blocked, true);
-  EXPECT_EQ(manager_->begin_copy_out(out, Bytes{kPage}, stream_, true, token).status(),
-            Status::kTimedOut);
-  device_->release_host_functions();
-  EXPECT_EQ(copy_out(out, kPage), 6);
-}
-
 TEST_F(ResidencyManagerTest, RefusesCopiesThatLeaveTheBuffer) {
   make(budget_of(4));
   const Address a = load(1, 1);
   UseToken token;
-  EXPECT_EQ(manager_->begin_copy_in(a + 1, Bytes{kPage}, stream_, true, token).status(),
+  EXPECT_EQ(manager_->begin_copy_in(a + 1, Bytes{kPage}, stream_, token).status(),
             Status::kInvalidValue);
-  EXPECT_EQ(manager_->begin_copy_out(a - 1, Bytes{1}, stream_, true, token).status(),
+  EXPECT_EQ(manager_->begin_copy_out(a - 1, Bytes{1}, stream_, token).status(),
             Status::kInvalidValue);
   EXPECT_TRUE(token.empty());
 }

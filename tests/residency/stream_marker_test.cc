@@ -1,6 +1,7 @@
 // Events behind what the program submitted: on which streams, when, and when there are none.
 #include "residency/stream_marker.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -10,6 +11,8 @@
 
 namespace superpipe::testing {
 namespace {
+
+using ::testing::Contains;
 
 class StreamMarkerTest : public CoreTest {
  protected:
@@ -144,6 +147,29 @@ TEST_F(StreamMarkerTest, ResolvesAnOperationWithoutAnEventByALaterOne) {
   EXPECT_EQ(marker_.resolve(copy, false, events), Status::kOk);
   EXPECT_EQ(device_.calls(Call::kRecord), recorded);
   EXPECT_EQ(events, (std::vector<EventRef>{events[0], events[0]}));
+}
+
+// A thread that ends another copy meanwhile puts it in the place of the one that is being marked.
+TEST_F(StreamMarkerTest, ResolvesEveryOperationThoughOthersEndMeanwhile) {
+  const ManagerLock lock(core_.mutex);
+  const StreamHandle stream = device_.program_stream();
+  const EventRef blocked = blocked_event();
+  HostCopy copy;
+  copy.pins = 1;
+  copy.operations.push_back(operation_on(stream, true));
+  const auto last = core_.events.record(stream, core_.seq);
+  ASSERT_TRUE(last.ok());
+  copy.operations.push_back(operation_on(device_.program_stream(), true, blocked));
+  copy.reserve_operations();
+  const HostOperation later = operation_on(stream, true, *last);
+  device_.on_call = [&](Call call) {
+    if (call == Call::kRecord) copy.note(later);
+  };
+  std::vector<EventRef> events;
+  EXPECT_EQ(marker_.resolve(copy, false, events), Status::kOk);
+  device_.on_call = nullptr;
+  EXPECT_THAT(events, Contains(blocked));
+  EXPECT_THAT(events, Contains(*last));
 }
 
 TEST_F(StreamMarkerTest, AnOperationWhoseStreamIsGoneNeedsNoEvent) {

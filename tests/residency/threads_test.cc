@@ -74,12 +74,12 @@ class ThreadProgram {
     buffer.address = *address;
     buffer.value = static_cast<int>(random_() % 200);
     UseToken token;
-    const auto route =
-        manager_.begin_copy_in(buffer.address, Bytes{buffer.size}, stream_, true, token);
+    const auto route = manager_.begin_copy_in(buffer.address, Bytes{buffer.size}, stream_, token);
     if (!expect(route.status(), "copy in")) {
       return buffer;
     }
     if (route->host != nullptr) {
+      device_.synchronize(stream_);
       std::memset(route->host, buffer.value, buffer.size);
     } else {
       device_.submit(stream_, [this, buffer] {
@@ -88,26 +88,26 @@ class ThreadProgram {
       });
       device_.synchronize(stream_);
     }
-    manager_.end_use(token, stream_, true);
+    manager_.end_use(token, stream_, route->host == nullptr);
     return buffer;
   }
 
   void check(const Buffer& buffer) {
     device_.synchronize(stream_);
     UseToken token;
-    const auto route =
-        manager_.begin_copy_out(buffer.address, Bytes{buffer.size}, stream_, true, token);
+    const auto route = manager_.begin_copy_out(buffer.address, Bytes{buffer.size}, stream_, token);
     if (!expect(route.status(), "copy out")) {
       return;
     }
     std::vector<std::byte> bytes(buffer.size);
     if (route->host != nullptr) {
+      device_.synchronize(stream_);
       std::memcpy(bytes.data(), route->host, buffer.size);
     } else {
       device_.submit(stream_, [&] { device_.read(buffer.address, buffer.size, bytes.data()); });
       device_.synchronize(stream_);
     }
-    manager_.end_use(token, stream_, true);
+    manager_.end_use(token, stream_, route->host == nullptr);
     for (const std::byte byte : bytes) {
       if (byte != static_cast<std::byte>(buffer.value)) {
         ++mistakes;
