@@ -118,5 +118,17 @@ TEST_F(ListedBuffersTest, ABufferThatCannotBePinnedGoesBackInTheOrderOfItsStream
   EXPECT_TRUE(has_run);
 }
 
+TEST_F(ListedBuffersTest, ABufferThatCannotBePinnedGoesBackInAnyOrderIfNotInThatOfItsStream) {
+  options_.pins = *PinList::parse("2");
+  make(budget_of(2));
+  (void)allocate(1);
+  const Bytes before = manager_->stats().managed_bytes;
+  device_->fail(Call::kRecord, 1, Status::kDeviceError, /*repeat=*/true);
+  ASSERT_EQ(manager_->allocate(Bytes{3 * kPage}, stream_).status(), Status::kWorkingSetTooLarge);
+  device_->clear_faults();
+  EXPECT_EQ(manager_->stats().managed_bytes, before) << "nobody knows its address to free it";
+  EXPECT_EQ(manager_->buffers_so_far(), 1U);
+}
+
 }  // namespace
 }  // namespace superpipe::testing

@@ -324,6 +324,40 @@ TEST_F(FirstPassTest, RestsWhileOnlyBuffersWithoutSlabsAreInUse) {
   unblock();
 }
 
+/// Buffers of two pages come and go by halves.
+class PullPiecesTest : public PullTest {
+ protected:
+  PullPiecesTest() : PullTest(options_in_pages()) {}
+
+ private:
+  static ResidencyOptions options_in_pages() {
+    ResidencyOptions options = auto_options();
+    options.piece_size = kGranule;
+    return options;
+  }
+};
+
+// Policy hears that a piece of it is not to stay, and wants the buffer.
+TEST_F(PullPiecesTest, RestsWhileAPieceOfWhatALaunchWasBegunWithoutIsAboutToLeave) {
+  const ManagerLock lock(core_.mutex);
+  const std::vector<BufferId> pass = {make_clean(1, 1), make_clean(1, 2), make_out(2, 3)};
+  const BufferId id = pass[2];
+  ASSERT_EQ(mover_.fetch({id, 0}, true), ContentMover::Fetched::kSettled);
+  learn(pass);
+  const StreamHandle running = blocked_stream();
+  use(id, running);
+  begin_without(id);
+  left_out_.end(id, true, end_of(running));
+  ASSERT_EQ(evictions_.request(std::array{id}), kGranule);
+  launch(pass[0]);
+  launch(pass[1]);
+  EXPECT_TRUE(comes_to_rest());
+  const Piece& missing = core_.buffers[id].pieces[1];
+  EXPECT_EQ(missing.place, Place::kOut);
+  EXPECT_EQ(missing.want, Want::kNobody);
+  unblock();
+}
+
 class WaitingPolicyTest : public PullTest {
  protected:
   WaitingPolicyTest() : PullTest(waiting_options()) {}
