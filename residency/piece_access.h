@@ -1,6 +1,8 @@
 // Which devices may access the pieces that are mapped.
 #pragma once
 
+#include <chrono>
+
 #include "residency/buffer_table.h"
 #include "residency/manager_mutex.h"
 #include "residency/residency_core.h"
@@ -18,7 +20,8 @@ class PieceAccess {
   Status renew() EXCLUDES(manager_lock);
 
  private:
-  Status renew(PieceId id) REQUIRES(manager_lock);
+  Status renew(PieceId id, std::chrono::nanoseconds& patience) REQUIRES(manager_lock);
+  bool wait_change(std::chrono::nanoseconds& patience) REQUIRES(manager_lock);
 
   ResidencyCore& core_;
 };

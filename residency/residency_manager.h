@@ -119,8 +119,8 @@ class ResidencyManager {
   Status pin_forever(std::span<const std::uint64_t> words, const char* reason);
 
   /// The device's map() gives further devices access from now on: gives it to what is mapped, too.
-  /// Waits for transfers that begin at this moment, at most the wait limit for each piece; not for
-  /// work of the program. One call of the device for each piece in place.
+  /// Waits for transfers that begin at this moment, at most the wait limit in all; not for work of
+  /// the program. One call of the device for each piece in place.
   /// @return kTimedOut, or what the device answered: then not all of it is accessible to them.
   Status renew_access() noexcept;
 

@@ -1,7 +1,9 @@
 // Another device is allowed to access buffers: those that are mapped, and those that will be.
 #include "residency/piece_access.h"
 
+#include <cstddef>
 #include <future>
+#include <vector>
 
 #include "tests/residency/core_fixture.h"
 #include "tests/residency/manager_fixture.h"
@@ -112,6 +114,29 @@ TEST_F(SlowPieceAccessTest, APieceIsWaitedForHoweverLongThoseBeforeItTook) {
   for (const BufferId id : {first, moving}) {
     EXPECT_EQ(device_.peers_without_access(core_.buffers[id].base, kGranule.count()), 0);
   }
+}
+
+TEST_F(SlowPieceAccessTest, AllPiecesTogetherAreWaitedForNoLongerThanTheWaitLimit) {
+  const std::vector<BufferId> ids{clean(1), clean(1), clean(1)};
+  {
+    const ManagerLock lock(core_.mutex);
+    for (const BufferId id : ids) core_.buffers[id].set_place(0, Place::kFetching);
+  }
+  // One after the other stops moving when most of the wait limit has passed since the one before.
+  std::size_t next = 0;
+  auto since = core_.now();
+  rounds_.round = [&]() NO_THREAD_SAFETY_ANALYSIS {
+    if (next < ids.size() && core_.now() - since > core_.options.wait_limit * 3 / 4) {
+      core_.buffers[ids[next++]].set_place(0, Place::kIn);
+      since = core_.now();
+    }
+    return false;
+  };
+  const auto begun = core_.now();
+  EXPECT_EQ(access_.renew(), Status::kTimedOut);
+  EXPECT_LT(core_.now() - begun, core_.options.wait_limit * 3 / 2);
+  const ManagerLock lock(core_.mutex);
+  for (const BufferId id : ids) core_.buffers[id].set_place(0, Place::kIn);
 }
 
 TEST_F(SlowPieceAccessTest, APieceThatGoesOnMovingIsWaitedForNoLongerThanTheWaitLimit) {
