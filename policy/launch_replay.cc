@@ -159,9 +159,12 @@ void LaunchReplay::follow_recorded(bool as_expected) {
   if (place_ && is_recorded(*place_)) {
     if (as_expected) ++following_.followed;
     if (forgotten_ + *place_ == recorded_pass_) own_pass_ = log_.size() - 1;
+    // A launch of another program may fit the last one by chance. Whether it does is seen later.
     const bool is_at_end = forgotten_ + *place_ + 1 == recorded_;
-    following_.is_over = is_at_end && passed_over_ == 0;
-    following_.is_left = is_at_end && passed_over_ > 0;
+    const bool was_followed = 2 * following_.followed >= following_.recorded;
+    const bool was_long = present() + 1 >= following_.recorded;
+    following_.is_over = is_at_end && passed_over_ == 0 && was_followed;
+    following_.is_left = is_at_end && !following_.is_over && (passed_over_ > 0 || was_long);
   } else {
     following_.is_left = true;
   }
