@@ -119,6 +119,18 @@ TEST_F(LandmarksTest, AProgramThatDoesNotRepeatItselfHasNone) {
   EXPECT_THAT(passes(), IsEmpty());
 }
 
+// What all layers share comes back with each of them.
+TEST_F(LandmarksTest, AFewPassesAreNotTakenForOneOfEachLayer) {
+  const BufferId shared = trace_.allocate(2_MiB);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (const BufferId weight : weights_) {
+      launch(kForward, {weight, shared});
+      launch(kOther, {shared});
+    }
+  }
+  EXPECT_THAT(passes(), IsEmpty());
+}
+
 TEST_F(LandmarksTest, UnevenRepetitionsAreNone) {
   std::size_t between = 1;
   for (int time = 0; time < 8; ++time, between *= 2) {

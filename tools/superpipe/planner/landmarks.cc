@@ -82,20 +82,25 @@ class Landmarks {
       of_kernel_[kernel].push_back(launch);
       const std::uint64_t mark = std::uint64_t{kernel} << 32 | *rarest;
       const auto [index, is_new] = known.try_emplace(mark, marks_.size());
-      if (is_new) marks_.emplace_back();
-      marks_[index->second].push_back(launch);
+      if (is_new) marks_.push_back({*rarest, {}});
+      marks_[index->second].places.push_back(launch);
     }
   }
 
   [[nodiscard]] Places passes() const {
     const auto period = main_period();
     if (!period) return {};
-    const Places& marks = *first_mark(*period);
+    const Places& marks = first_mark(*period)->places;
     const auto ends = longer_pass(*period);
     return without_strays(ends ? marks_after(marks, *ends) : marks);
   }
 
  private:
+  struct Mark {
+    std::uint32_t buffer;
+    Places places;
+  };
+
   [[nodiscard]] const TracedStep& step_of(std::size_t launch) const {
     return program_.steps()[program_.step_of_launch(launch)];
   }
@@ -133,16 +138,24 @@ class Landmarks {
     return rarest;
   }
 
-  /// The period that half of the launches with an even one do not exceed.
+  /// The period that half of the launches with an even one do not exceed; nullopt if most of what
+  /// lives long has none.
   [[nodiscard]] std::optional<double> main_period() const {
     std::vector<std::pair<double, std::size_t>> periods;  // and launches
     std::size_t all = 0;
-    for (const Places& mark : marks_) {
-      const auto period = period_of(mark);
+    std::vector<bool> is_even(uses_.size());  // by buffer
+    for (const Mark& mark : marks_) {
+      const auto period = period_of(mark.places);
       if (!period) continue;
-      periods.emplace_back(*period, mark.size());
-      all += mark.size();
+      periods.emplace_back(*period, mark.places.size());
+      all += mark.places.size();
+      is_even[mark.buffer] = true;
     }
+    Bytes even;
+    for (std::uint32_t buffer = 0; buffer < uses_.size(); ++buffer) {
+      if (is_even[buffer]) even += program_.footprint(buffer);
+    }
+    if (2 * even < persistent_bytes_) return std::nullopt;
     std::ranges::sort(periods);
     std::size_t counted = 0;
     for (const auto& [period, count] : periods) {
@@ -153,12 +166,12 @@ class Landmarks {
   }
 
   /// The landmark of about that period that comes first in the program. REQUIRES: there is one.
-  [[nodiscard]] const Places* first_mark(double period) const {
-    const Places* first = nullptr;
-    for (const Places& mark : marks_) {
-      const auto own = period_of(mark);
+  [[nodiscard]] const Mark* first_mark(double period) const {
+    const Mark* first = nullptr;
+    for (const Mark& mark : marks_) {
+      const auto own = period_of(mark.places);
       if (!own || std::abs(*own - period) > kMostUneven * period) continue;
-      if (first == nullptr || mark.front() < first->front()) first = &mark;
+      if (first == nullptr || mark.places.front() < first->places.front()) first = &mark;
     }
     return first;
   }
@@ -209,7 +222,7 @@ class Landmarks {
   const std::size_t launches_;
   std::vector<std::size_t> uses_;  // by buffer: launches that name it; 0: it does not live long
   Bytes persistent_bytes_;
-  std::vector<Places> marks_;
+  std::vector<Mark> marks_;
   std::unordered_map<std::uint32_t, Places> of_kernel_;  // of launches that have a landmark
 };
 
