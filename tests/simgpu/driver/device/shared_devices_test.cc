@@ -55,8 +55,12 @@ TEST_F(SharedDevicesTest, MemoryOfAllProcessesCountsUntilTheyEnd) {
   ASSERT_TRUE(device->take(100));
   EXPECT_EQ(device->used_by_others(), 0U);
   EXPECT_TRUE(in_child([&] { return device->used_by_others() == 100; }));
-  EXPECT_TRUE(in_child([&] { return device->take(30) && device->used_by_others() == 100; }));
+  EXPECT_TRUE(in_child([&] { return map()->take(30) && device->used_by_others() == 100; }));
   EXPECT_EQ(device->used_by_others(), 0U) << "the child has ended";
+  EXPECT_TRUE(in_child([&] {
+    device->give_back(60);  // as the child of a fork, which has none of it
+    return !device->take(1) && device->used_by_others() == 100;
+  }));
   device->give_back(60);
   EXPECT_TRUE(in_child([&] { return device->used_by_others() == 40; }));
   EXPECT_TRUE(in_child([&] { return device[1].used_by_others() == 0; }));
@@ -65,15 +69,16 @@ TEST_F(SharedDevicesTest, MemoryOfAllProcessesCountsUntilTheyEnd) {
 TEST_F(SharedDevicesTest, MoreProcessesThanAreKnownAtATimeMayComeOneAfterTheOther) {
   SharedDevice* const device = map();
   for (int i = 0; i < 200; ++i) {
-    ASSERT_TRUE(in_child([&] { return device->take(1) && device->used_by_others() == 0; })) << i;
+    ASSERT_TRUE(in_child([&] { return map()->take(1) && device->used_by_others() == 0; })) << i;
   }
 }
 
 TEST_F(SharedDevicesTest, CopiesFollowThoseOfOtherProcesses) {
   constexpr auto down = LinkTimeline::Direction::kHostToDevice;
   constexpr auto up = LinkTimeline::Direction::kDeviceToHost;
-  LinkTimeline mine(1, map());
-  LinkTimeline others(1, map());
+  SharedDevice* const devices = map();
+  LinkTimeline mine(1, devices);
+  LinkTimeline others(1, devices);
   EXPECT_EQ(mine.reserve(down, 100, 50).end, 150);
   EXPECT_EQ(others.reserve(down, 120, 50).start, 150);
   EXPECT_EQ(others.reserve(up, 120, 50).start, 120);

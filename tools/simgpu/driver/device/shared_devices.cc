@@ -27,20 +27,33 @@ void SharedDevice::give_back(std::uint64_t bytes) noexcept {
   if (own != nullptr) own->bytes.fetch_sub(bytes);
 }
 
-// The process's own; if it has none, one that nobody has any more.
 SharedDevice::Entry* SharedDevice::own_entry() noexcept {
   const std::int32_t process = ::getpid();
   for (Entry& entry : entries_) {
     if (entry.process.load() == process) return &entry;
   }
-  for (Entry& entry : entries_) {
-    std::int32_t holder = entry.process.load();
-    if (holder != 0 && !is_gone(holder)) continue;
-    if (!entry.process.compare_exchange_strong(holder, process)) continue;
-    entry.bytes.store(0);
-    return &entry;
-  }
   return nullptr;
+}
+
+// Gives an entry that is `from`'s to another one, without what was in use. Whoever dies meanwhile
+// leaves an entry that serves nobody any more.
+bool SharedDevice::pass_on(Entry& entry, std::int32_t from, std::int32_t to) noexcept {
+  if (!entry.process.compare_exchange_strong(from, kChanging)) return false;
+  entry.bytes.store(0);
+  entry.process.store(to);
+  return true;
+}
+
+bool SharedDevice::join() noexcept {
+  const std::int32_t process = ::getpid();
+  for (Entry& entry : entries_) {
+    const std::int32_t holder = entry.process.load();
+    if (holder == kChanging) continue;
+    // An earlier process may have had the same number.
+    const bool is_free = holder == kNobody || holder == process || is_gone(holder);
+    if (is_free && pass_on(entry, holder, process)) return true;
+  }
+  return false;
 }
 
 std::uint64_t SharedDevice::used_by_others() noexcept {
@@ -54,11 +67,10 @@ void SharedDevice::for_each_other(
     const std::function<void(std::int32_t process, std::uint64_t bytes)>& tell) noexcept {
   const std::int32_t own = ::getpid();
   for (Entry& entry : entries_) {
-    std::int32_t holder = entry.process.load();
-    if (holder == 0 || holder == own) continue;
+    const std::int32_t holder = entry.process.load();
+    if (holder == kNobody || holder == kChanging || holder == own) continue;
     if (is_gone(holder)) {
-      entry.bytes.store(0);
-      entry.process.compare_exchange_strong(holder, 0);
+      (void)pass_on(entry, holder, kNobody);
     } else {
       tell(holder, entry.bytes.load());
     }
@@ -86,7 +98,15 @@ SharedDevice* map_shared_devices(const char* path, int devices) noexcept {
   const int problem = errno;
   ::close(file);
   errno = problem;
-  return mapped == MAP_FAILED ? nullptr : static_cast<SharedDevice*>(mapped);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* const all = static_cast<SharedDevice*>(mapped);
+  for (int device = 0; device < devices; ++device) {
+    if (!all[device].join()) {
+      errno = EUSERS;
+      return nullptr;
+    }
+  }
+  return all;
 }
 
 }  // namespace simgpu

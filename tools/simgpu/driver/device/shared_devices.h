@@ -17,8 +17,11 @@ class SharedDevice {
  public:
   static constexpr int kDirections = 2;
 
-  /// This process takes so many bytes, or gives them back. @return false if there are too many
-  /// processes for it to be known: then nothing was taken.
+  /// This process uses the device from now on. @return false if there are too many processes.
+  /// To be called once in a process.
+  bool join() noexcept;
+  /// This process takes so many bytes, or gives them back. @return false if it has not joined, as
+  /// the child of a fork: then nothing was taken.
   bool take(std::uint64_t bytes) noexcept;
   void give_back(std::uint64_t bytes) noexcept;
   /// What all other living processes have in use.
@@ -42,12 +45,15 @@ class SharedDevice {
 
  private:
   struct Entry {
-    std::atomic<std::int32_t> process{0};  // 0: nobody's
+    std::atomic<std::int32_t> process{kNobody};
     std::atomic<std::uint64_t> bytes{0};
   };
   static constexpr int kMostProcesses = 128;
+  static constexpr std::int32_t kNobody = 0;
+  static constexpr std::int32_t kChanging = -1;  // its bytes become 0
 
   Entry* own_entry() noexcept;
+  static bool pass_on(Entry& entry, std::int32_t from, std::int32_t to) noexcept;
 
   std::array<std::atomic<Nanoseconds>, kDirections> free_at_{};
   std::array<Entry, kMostProcesses> entries_{};
@@ -56,7 +62,8 @@ class SharedDevice {
 };
 
 /// The parts of all devices, by ordinal, in the file at `path`, which is made if there is none.
-/// They stay mapped. @return null if the file cannot be made, opened or mapped; errno says why.
+/// They stay mapped, and the process has joined all of them. To be called once. @return null if the
+/// file cannot be made, opened or mapped; errno says why.
 SharedDevice* map_shared_devices(const char* path, int devices) noexcept;
 
 }  // namespace simgpu
