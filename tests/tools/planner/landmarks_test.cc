@@ -120,15 +120,22 @@ TEST_F(LandmarksTest, AProgramThatDoesNotRepeatItselfHasNone) {
 }
 
 // What all layers share comes back with each of them.
-TEST_F(LandmarksTest, AFewPassesAreNotTakenForOneOfEachLayer) {
-  const BufferId shared = trace_.allocate(2_MiB);
-  for (int pass = 0; pass < 2; ++pass) {
-    for (const BufferId weight : weights_) {
-      launch(kForward, {weight, shared});
-      launch(kOther, {shared});
+TEST_F(LandmarksTest, ALayerIsNotTakenForAPass) {
+  for (const std::size_t count : {2U, 12U}) {
+    WrittenTrace trace;
+    const BufferId shared = trace.allocate(2_MiB);
+    std::vector<BufferId> weights;
+    for (int i = 0; i < 4; ++i) weights.push_back(trace.allocate(4_MiB));
+    for (std::size_t pass = 0; pass < count; ++pass) {
+      for (const BufferId weight : weights) {
+        trace.launch(kForward, {weight, shared}, 1000);
+        trace.launch(kBackward, {shared}, 1000);
+        trace.launch(kBackward, {shared}, 1000);
+      }
     }
+    const auto program = std::get<TracedProgram>(trace.program());
+    EXPECT_THAT(passes_by_landmarks(program, 12 * count), SizeIs(count < 3 ? 0 : count));
   }
-  EXPECT_THAT(passes(), IsEmpty());
 }
 
 TEST_F(LandmarksTest, UnevenRepetitionsAreNone) {

@@ -138,29 +138,31 @@ class Landmarks {
     return rarest;
   }
 
-  /// The period that half of the launches with an even one do not exceed; nullopt if most of what
-  /// lives long has none.
+  /// The period that half of the bytes do not exceed, each with that of what is launched with it
+  /// most often; nullopt if most of what lives long has none. What all layers share comes back with
+  /// each of them, but is little.
   [[nodiscard]] std::optional<double> main_period() const {
-    std::vector<std::pair<double, std::size_t>> periods;  // and launches
-    std::size_t all = 0;
-    std::vector<bool> is_even(uses_.size());  // by buffer
+    constexpr double kNone = std::numeric_limits<double>::infinity();
+    std::vector<double> period_of_buffer(uses_.size(), kNone);
+    std::vector<std::size_t> launches(uses_.size());
     for (const Mark& mark : marks_) {
       const auto period = period_of(mark.places);
-      if (!period) continue;
-      periods.emplace_back(*period, mark.places.size());
-      all += mark.places.size();
-      is_even[mark.buffer] = true;
+      if (!period || mark.places.size() <= launches[mark.buffer]) continue;
+      launches[mark.buffer] = mark.places.size();
+      period_of_buffer[mark.buffer] = *period;
     }
-    Bytes even;
+    std::vector<std::pair<double, Bytes>> periods;
     for (std::uint32_t buffer = 0; buffer < uses_.size(); ++buffer) {
-      if (is_even[buffer]) even += program_.footprint(buffer);
+      if (uses_[buffer] == 0) continue;
+      periods.emplace_back(period_of_buffer[buffer], program_.footprint(buffer));
     }
-    if (2 * even < persistent_bytes_) return std::nullopt;
     std::ranges::sort(periods);
-    std::size_t counted = 0;
-    for (const auto& [period, count] : periods) {
-      counted += count;
-      if (2 * counted > all) return period;
+    Bytes counted;
+    for (const auto& [period, bytes] : periods) {
+      counted += bytes;
+      if (2 * counted >= persistent_bytes_) {
+        return period == kNone ? std::nullopt : std::optional(period);
+      }
     }
     return std::nullopt;
   }
