@@ -22,19 +22,29 @@ struct Length {
   std::uint64_t launches;
 };
 
-/// The time that passes of half of all launches do not exceed, of a pass that took it; 0 without
-/// passes. What is found to repeat before a program's real pass is known, or within it, has few
-/// launches; a pass in which the user thinks is long, and has as many as others.
-Length median(std::vector<Length> lengths) {
+/// The time that passes of half of all launches do not exceed; 0 without passes. What is found to
+/// repeat before a program's real pass is known, or within it, has few launches; a pass in which
+/// the user thinks is long, and has as many as others.
+double median(std::vector<Length> lengths) {
   std::ranges::sort(lengths, {}, &Length::ms);
   std::uint64_t all = 0;
   for (const Length& length : lengths) all += length.launches;
   std::uint64_t counted = 0;
   for (const Length& length : lengths) {
     counted += length.launches;
-    if (2 * counted > all) return length;
+    if (2 * counted > all) return length.ms;
   }
-  return {0, 0};
+  return 0;
+}
+
+double launches_of_millisecond(const std::vector<Length>& lengths) {
+  double ms = 0;
+  std::uint64_t launches = 0;
+  for (const Length& length : lengths) {
+    ms += length.ms;
+    launches += length.launches;
+  }
+  return ms > 0 ? static_cast<double>(launches) / ms : 0;
 }
 
 // By how much the time of the pass that stands for all may be off the median: with more, it is
@@ -64,7 +74,7 @@ std::optional<MeasuredPass> typical_pass(std::span<const MeasuredPass> passes,
                                          std::uint64_t first_remembered) {
   std::vector<Length> lengths;
   for (const MeasuredPass& pass : passes) lengths.push_back({pass.ms, pass.launches()});
-  const double typical = median(std::move(lengths)).ms;
+  const double typical = median(std::move(lengths));
   std::optional<MeasuredPass> nearest;
   double least = kMostDeviation * typical;
   for (const MeasuredPass& pass : passes) {
@@ -96,10 +106,10 @@ PassTimes pass_times(const RunFigures& figures) {
     lengths.push_back({pass.ms, pass.launches()});
     computes.push_back({std::max(0.0, pass.ms - pass.stall_ms), pass.launches()});
   }
-  const Length typical = median(std::move(lengths));
-  times.pass_ms = typical.ms;
-  times.pass_launches = typical.launches;
-  const double compute_ms = std::min(median(std::move(computes)).ms, times.pass_ms);
+  const double rate = launches_of_millisecond(lengths);
+  times.pass_ms = median(std::move(lengths));
+  times.pass_launches = times.pass_ms * rate;
+  const double compute_ms = std::min(median(std::move(computes)), times.pass_ms);
   times.stall_ms = times.pass_ms - compute_ms;
   const auto& pass = stats.learned.launches;
   if (stats.measured_passes.empty() || pass == nullptr) return times;

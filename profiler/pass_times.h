@@ -15,9 +15,9 @@ namespace superpipe {
 /// a program's real pass is not known, or within it, does not count for much, nor does a pass in
 /// which the program waited for its user.
 struct PassTimes {
-  double pass_ms = 0;               ///< 0 if no pass was seen
-  std::uint64_t pass_launches = 0;  ///< what policy was told of in a pass of that time
-  double stall_ms = 0;              ///< of that, how long launches waited for fetches
+  double pass_ms = 0;        ///< 0 if no pass was seen
+  double pass_launches = 0;  ///< that policy was told of in such a time, at the mean rate
+  double stall_ms = 0;       ///< of that, how long launches waited for fetches
   /// The physical bound; nullopt if no pass was seen, if its launches are not known, or if not all
   /// fits and the link was never measured.
   std::optional<double> bound_ms;

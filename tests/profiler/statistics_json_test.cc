@@ -144,7 +144,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"stall_ms", 117.0},
                                    {"passes", 121},
                                    {"pass_ms", 3600.0},
-                                   {"pass_launches", 24},
+                                   {"pass_launches", 24.0},
                                    {"bound_ms", 1000.0},
                                    {"windowed_bound_ms", 2400.0},
                                    {"avoidable_stall_share", 0.375},
