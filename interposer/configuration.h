@@ -44,6 +44,8 @@ struct Configuration {
   /// Whether the budget is what the device has free when the context is made: a policy that counts
   /// bytes was asked for, and no budget.
   [[nodiscard]] bool budget_is_free_memory() const { return counts_bytes(policy) && !gpu_mem; }
+  /// Whether there is a budget, asked for or not.
+  [[nodiscard]] bool limits_memory() const { return gpu_mem || budget_is_free_memory(); }
   /// SUPERPIPE_HEADROOM, of the device: the part of the budget that is kept free for what the
   /// driver takes without being asked (module loads, memory pools that grow) between two samples.
   /// nullopt: default_headroom().

@@ -1,8 +1,11 @@
 #include "interposer/context_registry.h"
 
+#include <optional>
+
 #include "interposer/driver/in_context.h"
 #include "interposer/driver/loader.h"
 #include "interposer/driver/primary_context.h"
+#include "interposer/driver/process_memory.h"
 #include "interposer/driver/table.h"
 #include "interposer/log.h"
 #include "interposer/memory_pools.h"
@@ -50,26 +53,35 @@ ManagedContext* ContextRegistry::if_on_current_device() const noexcept {
   return device == context->device() ? context : nullptr;
 }
 
+bool ContextRegistry::may_start() noexcept {
+  const std::lock_guard lock(mutex_);
+  return managed() == nullptr && !has_given_up_ && !is_closing_ && !process_configuration().off;
+}
+
 ManagedContext* ContextRegistry::start() noexcept {
   try {
-    std::unique_lock lock(mutex_);
-    if (ManagedContext* const other = managed()) return other;
-    if (has_given_up_ || process_configuration().off) return nullptr;
+    const Configuration& configuration = process_configuration();
     CUcontext context = nullptr;
     CUdevice device = 0;
-    if (driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr ||
+    if (!may_start() || driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr ||
         driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) {
-      return nullptr;  // the driver will tell the program what is wrong
+      return managed();  // or the driver will tell the program what is wrong
     }
+    // Without the mutex: a library is opened for that, and who initialises another one may be
+    // waiting for the mutex.
+    std::optional<Bytes> own;
+    if (configuration.limits_memory()) own = memory_of_this_process(device);
+    std::unique_lock lock(mutex_);
+    if (ManagedContext* const other = managed()) return other;
+    if (has_given_up_) return nullptr;
     // While an earlier one still holds memory, the driver does not tell what a context takes.
     if (is_closing_) return nullptr;
     // The context of a green context is the primary one in disguise, and ends without its memory.
     if (references_.is_green(context)) context = active_primary_context(device);
     if (context == nullptr) return nullptr;
     const InContext in_context(context);
-    const Configuration& configuration = process_configuration();
     ManagedContext::Created created =
-        ManagedContext::create(context, device, configuration, buffers_so_far_);
+        ManagedContext::create(context, device, configuration, buffers_so_far_, own);
     if (created.context == nullptr) {
       if (!created.problem.empty()) give_up(created.problem, configuration.strict);
       return nullptr;

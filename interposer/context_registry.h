@@ -81,6 +81,7 @@ class ContextRegistry {
   ContextRegistry() = default;
 
   ManagedContext* start() noexcept;
+  [[nodiscard]] bool may_start() noexcept;
   [[nodiscard]] bool is_green_of(const ManagedContext& context, CUcontext current) const noexcept;
   void give_up(const std::string& why, bool strict);
   void close_managed() noexcept;

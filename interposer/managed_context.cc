@@ -14,7 +14,6 @@
 #include "interposer/cupti/cupti_collector.h"
 #include "interposer/driver/in_context.h"
 #include "interposer/driver/loader.h"
-#include "interposer/driver/process_memory.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/fault_report.h"
@@ -95,7 +94,8 @@ ManagedContext::ManagedContext(const DeviceFacts& facts, const Configuration& co
 
 ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice device,
                                                const Configuration& configuration,
-                                               std::uint64_t buffers_before) {
+                                               std::uint64_t buffers_before,
+                                               std::optional<Bytes> own) {
   std::size_t free = 0;
   std::size_t total = 0;
   if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return {};
@@ -103,10 +103,6 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
     return {nullptr, std::move(missing)};
   }
   const Bytes used{total - std::min(free, total)};
-  std::optional<Bytes> own;
-  if (configuration.gpu_mem || configuration.budget_is_free_memory()) {
-    own = memory_of_this_process(device);
-  }
   const Bytes context_bytes = own ? std::min(*own, used) : bytes_of_context(used, Bytes{total});
   if (!own && context_bytes < used) {
     log_line(LogLevel::kInfo,

@@ -51,10 +51,12 @@ class ManagedContext {
   /// Checks that the driver and the device of `context` offer what is needed, and reserves the
   /// arena. `context` must be current and have no managed buffers yet. Takes milliseconds.
   /// `configuration` must outlive the result. `buffers_before`: how many buffers the process had in
-  /// earlier managed contexts.
+  /// earlier managed contexts. `own`: what the process has of the device's memory, if that is known
+  /// (memory_of_this_process()).
   [[nodiscard]] static Created create(CUcontext context, CUdevice device,
                                       const Configuration& configuration,
-                                      std::uint64_t buffers_before = 0);
+                                      std::uint64_t buffers_before = 0,
+                                      std::optional<Bytes> own = std::nullopt);
 
   ~ManagedContext() = default;
   ManagedContext(const ManagedContext&) = delete;

@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cstdint>
+#include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "interposer/driver/loader.h"
@@ -36,12 +38,12 @@ class Nvml {
   Nvml() {
     // simgpu has it in its driver.
     library_ = ::dlopen(loaded_driver_path().c_str(), RTLD_NOW | RTLD_NOLOAD);
-    if (!find_functions()) {
+    if (!find_functions() && numbers_are_the_systems()) {
       close();
       library_ = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-      if (!find_functions()) return;
+      (void)find_functions();
     }
-    is_begun_ = begin_() == kSuccess;
+    is_begun_ = processes_ != nullptr && begin_() == kSuccess;
   }
   ~Nvml() {
     if (is_begun_) end_();
@@ -56,17 +58,27 @@ class Nvml {
     if (!is_begun_ || device_at_(bus_id, &device) != kSuccess) return {};
     std::vector<ProcessInfo> found(kProcesses);
     auto count = static_cast<unsigned int>(found.size());
-    if (processes_(device, &count, found.data()) == kInsufficientSize) {
+    int result = processes_(device, &count, found.data());
+    if (result == kInsufficientSize) {
       found.resize(count + kProcesses);  // more may have come meanwhile
       count = static_cast<unsigned int>(found.size());
-      if (processes_(device, &count, found.data()) != kSuccess) return {};
+      result = processes_(device, &count, found.data());
     }
-    found.resize(count < found.size() ? count : 0);
+    found.resize(result == kSuccess ? std::min<std::size_t>(count, found.size()) : 0);
     return found;
   }
 
  private:
   static constexpr std::size_t kProcesses = 32;
+
+  /// Whether getpid() is what NVML knows a process by: in a namespace of its own it may be the
+  /// number of another one. Source: Linux, PROC_PID_INIT_INO.
+  static bool numbers_are_the_systems() {
+    std::array<char, 32> name{};
+    const ::ssize_t length = ::readlink("/proc/self/ns/pid", name.data(), name.size());
+    return std::string_view(name.data(), length > 0 ? static_cast<std::size_t>(length) : 0) ==
+           "pid:[4026531836]";
+  }
 
   bool find_functions() {
     if (library_ == nullptr) return false;
@@ -102,7 +114,8 @@ std::optional<Bytes> memory_of_this_process(CUdevice device) {
   }
   const auto own = static_cast<unsigned int>(::getpid());
   for (const ProcessInfo& process : Nvml().processes(bus_id.data())) {
-    if (process.pid == own && process.used_bytes != kNotAvailable) return Bytes{process.used_bytes};
+    if (process.pid != own || process.used_bytes == kNotAvailable) continue;
+    if (process.used_bytes > 0) return Bytes{process.used_bytes};
   }
   return std::nullopt;
 }

@@ -10,8 +10,8 @@ namespace superpipe {
 
 /// What this process has of the memory of `device`, its contexts included; nullopt: that is not to
 /// be had. The driver tells only what all processes have together. NVML is opened where it is, and
-/// closed again; in a container it may know processes by numbers that they do not have there.
-/// REQUIRES: the driver is initialised. Thread-safe. On a real driver tens of milliseconds.
+/// closed again. It knows processes by their numbers outside of containers, and is not asked in
+/// one. REQUIRES: the driver is initialised. Thread-safe. On a real driver tens of milliseconds.
 [[nodiscard]] std::optional<Bytes> memory_of_this_process(CUdevice device);
 
 }  // namespace superpipe
