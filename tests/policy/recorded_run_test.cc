@@ -123,15 +123,19 @@ TEST_F(RecordedRunTest, GoesOnWithItsOwnPassBehindTheRecordedOne) {
 }
 
 // Its launches look like the recorded ones but for their buffers.
-TEST_F(RecordedRunTest, LeavesItForAnotherProgramOfTheSameKernels) {
+TEST_F(RecordedRunTest, LeavesItForAnotherProgramOfTheSameKernel) {
+  recorded_ = {};
+  for (std::uint32_t i = 0; i < kLayers; ++i) {
+    recorded_.footprints.push_back(4_MiB);
+    add(1, {i});
+  }
   LaunchReplay replay;
   replay.begin_with(recorded_);
   for (std::uint32_t i = 0; i < kLayers; ++i) {
     layers_.push_back(BufferId{i});
     replay.on_allocate(layers_.back(), 10_MiB);
   }
-  load_launch(replay);
-  for (std::size_t i = 0; i < kLayers; ++i) launch(replay, 1 + i % 2, {layers_[i]});
+  for (const BufferId layer : layers_) launch(replay, 1, {layer});
   EXPECT_FALSE(replay.following().is_over);
   EXPECT_TRUE(replay.following().is_left);
   EXPECT_TRUE(replay.following().is_other_program());
