@@ -40,9 +40,7 @@ PassthroughLedger::Sample PassthroughLedger::begin_sample() noexcept {
   const std::uint8_t made = changes_.exchange(0, std::memory_order_acq_rel);
   // An allocation is counted after the driver has made it, so the answer includes what is read
   // here. What is foreseen may not be in it, and counts on.
-  const std::uint64_t grown = grown_.load(std::memory_order_acquire);
-  const std::uint64_t foreseen = foreseen_.load(std::memory_order_acquire);
-  return {grown - std::min(grown, foreseen), made, going_on};
+  return {grown_.load(std::memory_order_acquire), made, going_on};
 }
 
 bool PassthroughLedger::end_sample(const Sample& sample, Bytes used, TimePoint now) noexcept {

@@ -64,9 +64,9 @@ class PassthroughLedger {
   void start(Bytes used) { baseline_ = used; }
 
   /// Whether an allocation of `size` bytes would leave pass-through bytes within the budget, as far
-  /// as known. One load.
+  /// as known. Three loads.
   [[nodiscard]] bool admits(Bytes size) const noexcept {
-    const std::uint64_t grown = grown_.load(std::memory_order_relaxed);
+    const std::uint64_t grown = this->grown().count();
     const std::uint64_t most = most_growth_.load(std::memory_order_relaxed);
     return grown <= most && size.count() <= most - grown;
   }
@@ -93,12 +93,11 @@ class PassthroughLedger {
   /// count from now on, so that managed pages leave room for them.
   void begin_foreseen(Bytes size) noexcept {
     foreseen_.fetch_add(size.count(), std::memory_order_acq_rel);
-    grown_.fetch_add(size.count(), std::memory_order_acq_rel);
   }
   /// The call has `taken` them, or failed.
   void end_foreseen(Bytes size, bool taken) noexcept {
-    if (!taken) grown_.fetch_sub(size.count(), std::memory_order_acq_rel);
-    // Only now: a sample may find them twice, and never not at all.
+    if (taken) grown_.fetch_add(size.count(), std::memory_order_acq_rel);
+    // Only now: who adds them up may find them twice, and never not at all.
     foreseen_.fetch_sub(size.count(), std::memory_order_release);
   }
 
@@ -196,20 +195,23 @@ class PassthroughLedger {
 
   /// The time of the next sample: soon if much has grown or anything has changed.
   [[nodiscard]] TimePoint due_at() const noexcept {
-    const bool soon = grown_.load(std::memory_order_relaxed) > sample_above_ ||
-                      changes_.load(std::memory_order_relaxed) != 0;
+    const bool soon =
+        grown().count() > sample_above_ || changes_.load(std::memory_order_relaxed) != 0;
     return sampled_at_ + (soon ? kShortestInterval : interval_);
   }
+  /// What was allocated since the last sample, and what is foreseen.
   [[nodiscard]] Bytes grown() const noexcept {
-    return Bytes{grown_.load(std::memory_order_acquire)};
+    // In this order: what is foreseen goes from the one to the other when the driver has taken it.
+    const std::uint64_t foreseen = foreseen_.load(std::memory_order_acquire);
+    return Bytes{foreseen + grown_.load(std::memory_order_acquire)};
   }
 
   std::optional<Bytes> budget_;
   const Bytes headroom_;
   const Bytes block_;
   const std::uint64_t sample_above_;        ///< growth since the last sample that calls for another
-  std::atomic<std::uint64_t> grown_{0};     ///< bytes allocated since the last sample, or foreseen
-  std::atomic<std::uint64_t> foreseen_{0};  ///< of these, what the driver is yet to take
+  std::atomic<std::uint64_t> grown_{0};     ///< bytes allocated since the last sample
+  std::atomic<std::uint64_t> foreseen_{0};  ///< bytes that the driver is yet to take
   std::atomic<std::uint64_t> in_flight_{0};  ///< bytes that the driver is being asked for
   std::atomic<std::uint8_t> changes_{0};     ///< one bit_of() each: since the last sample
   std::array<std::atomic<std::uint32_t>, kPassthroughChanges> changes_under_way_{};

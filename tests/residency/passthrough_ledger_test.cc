@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
 namespace superpipe {
 namespace {
 
@@ -75,6 +79,33 @@ TEST_F(PassthroughLedgerTest, ForgetsWhatWasForeseenInVain) {
   ledger_.end_foreseen(80_MiB, /*taken=*/false);
   EXPECT_EQ(ledger_.bytes(), Bytes{});
   EXPECT_EQ(ledger_.reserved(), 64_MiB);
+}
+
+TEST_F(PassthroughLedgerTest, NeverCountsBelowZeroWhatIsForeseenInVainDuringASample) {
+  std::atomic<bool> is_over{false};
+  std::thread other([&] {
+    while (!is_over.load()) {
+      ledger_.begin_foreseen(1_MiB);
+      ledger_.end_foreseen(1_MiB, /*taken=*/false);
+    }
+  });
+  Bytes most;
+  for (int i = 0; i < 5'000'000; ++i) {
+    sample(100_MiB);
+    most = std::max(most, ledger_.bytes());
+  }
+  is_over = true;
+  other.join();
+  EXPECT_LE(most, 1_MiB);
+  EXPECT_EQ(ledger_.bytes(), Bytes{});
+}
+
+TEST_F(PassthroughLedgerTest, AdmitsNothingInTheRoomOfWhatIsForeseen) {
+  ledger_.begin_foreseen(1000_MiB);
+  EXPECT_TRUE(ledger_.admits(24_MiB));
+  EXPECT_FALSE(ledger_.admits(25_MiB));
+  ledger_.end_foreseen(1000_MiB, /*taken=*/true);
+  EXPECT_FALSE(ledger_.admits(25_MiB));
 }
 
 TEST_F(PassthroughLedgerTest, GuessesTheBlocksThatTheDriverHasTaken) {
