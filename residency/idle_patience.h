@@ -10,10 +10,11 @@
 
 namespace superpipe {
 
-/// Tells how long a slab may be idle before it is unpinned: at least kShortest, and at least twice
-/// as long as any slab was idle, or would have been, before one of its size was asked for again. So
-/// a program whose passes take longer than that pins again what was unpinned in one of them, and no
-/// more. Not thread-safe. Allocates nothing.
+/// Tells how long a slab may be idle before it is unpinned: at least kShortest. When one of a size
+/// has to be pinned again soon after one was unpinned, or is asked for when it was about to be, the
+/// time was too short: it becomes twice as long as that slab was, or would have been, idle, for all
+/// sizes. So a program whose passes take longer than that pins again what was unpinned in one of
+/// them, and no more. Not thread-safe. Allocates nothing.
 class IdlePatience {
  public:
   using Clock = std::chrono::steady_clock;
@@ -26,9 +27,10 @@ class IdlePatience {
 
   [[nodiscard]] Clock::duration length() const { return length_; }
 
-  /// A slab that had been idle for `idle` was asked for.
+  /// A slab that had been idle for `idle` was asked for. Where that is longer than length(), it was
+  /// only not unpinned yet.
   void note_asked_for(Clock::duration idle) {
-    if (idle <= kLongest / 2) length_ = std::max(length_, 2 * idle);
+    if (idle >= length_) lengthen(idle);
   }
 
   /// A slab of `size` that has been idle since `since` is unpinned.
@@ -42,7 +44,7 @@ class IdlePatience {
   void note_missing(Bytes size, Clock::time_point now) {
     const auto known = std::ranges::find(unpinned_, size, &Unpinned::size);
     if (known == unpinned_.end()) return;
-    note_asked_for(now - known->since);
+    lengthen(now - known->since);
     *known = {};
   }
 
@@ -51,6 +53,11 @@ class IdlePatience {
     Bytes size;  ///< 0: none
     Clock::time_point since;
   };
+  // A slab would have had to be kept while it was idle for `idle`.
+  void lengthen(Clock::duration idle) {
+    if (idle <= kLongest / 2) length_ = std::max(length_, 2 * idle);
+  }
+
   /// One size that is asked for again is enough to learn from, so that few are remembered.
   static constexpr std::size_t kRemembered = 16;
 

@@ -440,11 +440,20 @@ TEST_F(IdleStoreTest, LeavesTheSlabsThatAreTakenInTurn) {
   EXPECT_EQ(pins(), 2);
 }
 
-TEST_F(IdleStoreTest, IsPatientForTwiceAsLongAsASlabWasIdleBeforeItWasTaken) {
+TEST_F(IdleStoreTest, ASlabThatIsTakenInTimeMakesItNoMorePatient) {
+  for (int i = 0; i < 3; ++i) {
+    store_.release(acquire(), {});
+    now_ += kPatience * 2 / 3;
+  }
   store_.release(acquire(), {});
-  now_ += kPatience * 2 / 3;
+  EXPECT_EQ(store_.next_expiry(), now_ + kPatience);
+}
+
+TEST_F(IdleStoreTest, IsPatientForTwiceAsLongAsASlabWasIdleThatCouldNotBeUnpinned) {
   store_.release(acquire(), {});
-  EXPECT_EQ(store_.next_expiry(), now_ + kPatience * 4 / 3);
+  now_ += kPatience * 2;
+  store_.release(acquire(), {});
+  EXPECT_EQ(store_.next_expiry(), now_ + kPatience * 4);
 }
 
 TEST_F(IdleStoreTest, ASlabWithATransferUnderWayCountsAsReleasedJustNow) {
@@ -496,6 +505,23 @@ TEST_F(IdleStoreTest, WhatCertainEvictionsAloneMayHaveStaysUntilTheyAreNotExpect
   EXPECT_EQ(store_.next_expiry(), now_ + kPatience);
   now_ += kPatience;
   EXPECT_TRUE(store_.unpin_expired());
+}
+
+TEST_F(IdleStoreTest, LooksAgainForTheFirstToExpireWhenThatWasTaken) {
+  const Slab slabs[] = {acquire(4_KiB), acquire(8_KiB), acquire(12_KiB)};
+  for (const Slab& slab : slabs) {
+    store_.release(slab, {});
+    now_ += std::chrono::seconds{1};
+  }
+  const auto first = now_ - std::chrono::seconds{3};
+  EXPECT_EQ(store_.next_expiry(), first + kPatience);
+  (void)acquire(4_KiB);
+  now_ = first + kPatience;
+  EXPECT_FALSE(store_.unpin_expired()) << "it was taken";
+  EXPECT_EQ(store_.next_expiry(), first + std::chrono::seconds{1} + kPatience);
+  now_ += std::chrono::seconds{1};
+  EXPECT_EQ(unpin(), 1);
+  EXPECT_EQ(store_.next_expiry(), first + std::chrono::seconds{2} + kPatience);
 }
 
 TEST_F(IdleStoreTest, TellsWhetherAnIdleSlabIsUnwatched) {

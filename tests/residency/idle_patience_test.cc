@@ -14,14 +14,21 @@ using std::chrono::seconds;
 
 constexpr IdlePatience::Clock::time_point kStart{hours{1}};
 
-TEST(IdlePatience, IsTwiceTheLongestTimeBeforeASlabWasAskedForAgain) {
+TEST(IdlePatience, LearnsNothingFromASlabThatWasTakenInTime) {
   IdlePatience patience;
   EXPECT_EQ(patience.length(), IdlePatience::kShortest);
-  patience.note_asked_for(seconds{1});
+  patience.note_asked_for(seconds{29});
   EXPECT_EQ(patience.length(), IdlePatience::kShortest);
+}
+
+TEST(IdlePatience, LearnsFromASlabThatOnlyABusyDeviceHasKept) {
+  IdlePatience patience;
   patience.note_asked_for(seconds{40});
-  patience.note_asked_for(seconds{20});
   EXPECT_EQ(patience.length(), seconds{80});
+  patience.note_asked_for(seconds{70});
+  EXPECT_EQ(patience.length(), seconds{80}) << "it was not to be unpinned yet";
+  patience.note_asked_for(seconds{100});
+  EXPECT_EQ(patience.length(), seconds{200});
 }
 
 TEST(IdlePatience, LearnsFromWhatWasUnpinnedInVain) {
