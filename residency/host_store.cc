@@ -130,6 +130,7 @@ void HostStore::stop_expecting() noexcept {
   next_expected_ = expected_.size();
   expected_until_ = now_();
   is_watched_ = false;
+  if (!idle_.empty() || taken_) note_expiry(expected_until_ + patience_.length());
 }
 
 std::vector<Bytes> HostStore::needed_for_evictions() const {
@@ -223,6 +224,7 @@ bool HostStore::stock(Bytes size) noexcept {
   node.front().is_new = true;
   node.front().is_expected = is_expected;
   if (is_expected) count_for_eviction(size);
+  note_expiry(expiry_of(node.front(), terms()));
   idle_.splice(idle_.begin(), node);
   return true;
 }
@@ -267,6 +269,7 @@ void HostStore::release(Slab slab, std::vector<EventRef> after) noexcept {
   const std::lock_guard lock(mutex_);
   idle_.splice(idle_.end(), spare_, spare_.begin());
   idle_.back() = {slab, std::move(after), now_()};
+  note_expiry(idle_.back().since + patience_.length());
 }
 
 void HostStore::keep_untracked(Slab slab) noexcept {
@@ -277,28 +280,33 @@ void HostStore::keep_untracked(Slab slab) noexcept {
 
 void HostStore::release_untracked() noexcept {
   const std::lock_guard lock(mutex_);
+  for (const Idle& entry : untracked_) note_expiry(entry.since + patience_.length());
   idle_.splice(idle_.end(), untracked_);
 }
 
 void HostStore::trim() { destroy(take_complete(~std::size_t{0})); }
 
+HostStore::Terms HostStore::terms() const {
+  return {now_(), patience_.length(), expects_, expected_until_};
+}
+
 // Slabs that certain evictions alone may have wait for these, however long they take to come.
-HostStore::Clock::time_point HostStore::expiry_of(const Idle& entry) const {
-  if (entry.is_expected && expects_) return now_() + IdlePatience::kLongest;
+HostStore::Clock::time_point HostStore::expiry_of(const Idle& entry, const Terms& terms) {
+  if (entry.is_expected && terms.expects) return terms.now + IdlePatience::kLongest;
   const Clock::time_point since =
-      entry.is_expected ? std::max(entry.since, expected_until_) : entry.since;
-  return since + patience_.length();
+      entry.is_expected ? std::max(entry.since, terms.expected_until) : entry.since;
+  return since + terms.patience;
+}
+
+// A slab that is idle from now on expires at that time.
+void HostStore::note_expiry(Clock::time_point expiry) noexcept {
+  earliest_ = earliest_ ? std::min(*earliest_, expiry) : expiry;
 }
 
 std::optional<HostStore::Clock::time_point> HostStore::next_expiry() {
   const std::lock_guard lock(mutex_);
-  std::optional<Clock::time_point> next;
-  // While another thread has the list, nobody knows.
-  if (taken_) next = now_() + patience_.length();
-  for (const Idle& entry : idle_) {
-    const Clock::time_point expiry = expiry_of(entry);
-    next = next ? std::min(*next, expiry) : expiry;
-  }
+  std::optional<Clock::time_point> next = earliest_;
+  if (taken_ && earliest_taken_) next = next ? std::min(*next, *earliest_taken_) : earliest_taken_;
   is_watched_ = next.has_value();
   return next;
 }
@@ -329,6 +337,7 @@ std::optional<HostStore::Slabs> HostStore::take_idle() {
   std::unique_lock lock(mutex_);
   if (!returned_.wait_for(lock, wait_limit_, [this] { return !taken_; })) return std::nullopt;
   taken_ = true;
+  earliest_taken_ = std::exchange(earliest_, std::nullopt);
   return std::exchange(idle_, {});
 }
 
@@ -337,6 +346,9 @@ void HostStore::put_idle(Slabs idle) {
   taken_ = false;
   returned_.notify_all();
   idle_.splice(idle_.begin(), idle);
+  if (earliest_taken_) note_expiry(*earliest_taken_);
+  earliest_taken_.reset();
+  if (idle_.empty()) earliest_.reset();
 }
 
 // Whether the transfers of an idle slab are known to have completed.
@@ -373,24 +385,29 @@ HostStore::Slabs HostStore::take_expired() {
   Slabs taken;
   auto idle = take_idle();
   if (!idle) return taken;
-  const Clock::time_point now = now_();
-  const auto is_expired = [&](const Idle& entry) {
+  const Terms terms = [this] {
     const std::lock_guard lock(mutex_);
-    return expiry_of(entry) <= now;
-  };
+    return this->terms();
+  }();
+  std::optional<Clock::time_point> next;
   for (auto it = idle->begin(); it != idle->end() && taken.empty();) {
     const auto entry = it++;
-    if (!is_expired(*entry)) continue;
-    if (is_over(*entry)) {
-      taken.splice(taken.end(), *idle, entry);
-    } else {
-      entry->since = now;
+    if (expiry_of(*entry, terms) <= terms.now) {
+      if (is_over(*entry)) {
+        taken.splice(taken.end(), *idle, entry);
+        continue;
+      }
+      entry->since = terms.now;
     }
+    const Clock::time_point expiry = expiry_of(*entry, terms);
+    next = next ? std::min(*next, expiry) : expiry;
   }
   {
     const std::lock_guard lock(mutex_);
     leaving_ += taken.size();
     for (const Idle& entry : taken) patience_.note_unpinned(entry.slab.size, entry.since);
+    // Only who has looked at all of them knows which one is the first.
+    if (taken.empty()) earliest_taken_ = next;
   }
   put_idle(std::move(*idle));
   return taken;

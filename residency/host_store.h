@@ -105,8 +105,8 @@ class HostStore {
   void trim();
 
   /// When the first of the idle slabs will have been idle for as long as IdlePatience allows, if
-  /// nobody takes it: unpin_expired() may be called then. That may have passed. nullopt: none is
-  /// idle. Takes some nanoseconds per idle slab.
+  /// nobody takes it: unpin_expired() may be called then. That may have passed, and be too early
+  /// where that slab was taken, until unpin_expired() finds none. nullopt: none is idle. O(1).
   [[nodiscard]] std::optional<Clock::time_point> next_expiry();
   /// Whether slabs may be idle of which the latest next_expiry() did not know: it said that there
   /// were none, or was never called.
@@ -160,11 +160,20 @@ class HostStore {
   // The list of idle slabs is taken out to be asked about without the lock, by one thread at a
   // time: to another it would look as if there were none.
   std::optional<Slabs> take_idle();
+  void note_expiry(Clock::time_point expiry) noexcept;
   void put_idle(Slabs idle);
   Slabs take_complete(std::size_t most);
   Slabs take_expired();
   bool is_over(const Idle& entry) noexcept;
-  [[nodiscard]] Clock::time_point expiry_of(const Idle& entry) const;
+  /// What decides when idle slabs expire.
+  struct Terms {
+    Clock::time_point now;
+    Clock::duration patience;
+    bool expects;
+    Clock::time_point expected_until;
+  };
+  [[nodiscard]] Terms terms() const;
+  [[nodiscard]] static Clock::time_point expiry_of(const Idle& entry, const Terms& terms);
   void destroy(const Slabs& slabs) noexcept;
   bool count_pinned(Bytes size);
   Status make_room(Bytes size);
@@ -195,6 +204,9 @@ class HostStore {
   Bytes pinned_;
   IdlePatience patience_;
   bool is_watched_ = false;  ///< next_expiry() told when the first idle slab expires
+  /// None of idle_, or of those that a thread has taken out to ask about, expires before.
+  std::optional<Clock::time_point> earliest_;
+  std::optional<Clock::time_point> earliest_taken_;
   /// When what was pinned for evictions became free for everybody.
   Clock::time_point expected_until_;
   Slabs idle_;   // released last at the back
