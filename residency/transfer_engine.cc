@@ -1,7 +1,9 @@
 #include "residency/transfer_engine.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
+#include <vector>
 
 namespace superpipe {
 
@@ -26,6 +28,8 @@ Status TransferEngine::stop(std::chrono::milliseconds limit) {
     stop_one(one.stream);
     one.last = nullptr;
   }
+  const std::lock_guard ending(ending_);
+  ends_ = {};
   return result;
 }
 
@@ -68,6 +72,27 @@ Transferred TransferEngine::fetch_apart(Address window, const Slab& slab, Bytes 
 bool TransferEngine::may_fetch_apart() {
   const std::lock_guard lock(fetching_);
   return idle_apart() != nullptr;
+}
+
+bool TransferEngine::is_idle() noexcept try {
+  std::vector<EventRef> ends;
+  {
+    const std::lock_guard lock(ending_);
+    if (is_lost_) return false;
+    ends.assign(ends_.begin(), ends_.end());
+  }
+  {
+    const std::lock_guard lock(fetching_);
+    for (const Apart& one : apart_) {
+      if (one.is_lost) return false;
+      ends.push_back(one.last);
+    }
+  }
+  std::erase(ends, nullptr);
+  const auto complete = events_.all_complete(ends);
+  return complete.ok() && *complete;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 // A stream on which no fetch is under way; null: there is none.
@@ -127,8 +152,19 @@ Result<EventRef> TransferEngine::prepare(StreamHandle stream, std::span<const Ev
 // A copy that the driver refused may still have been enqueued in part, so its end is marked too.
 Transferred TransferEngine::finish(StreamHandle stream, EventRef done, Status enqueued) {
   const Status recorded = events_.record(done, stream);
+  note_end(stream, recorded == Status::kOk ? done : nullptr);
   if (recorded != Status::kOk) return {recorded, nullptr, true};
   return {enqueued, std::move(done), false};
+}
+
+// `end` completes with what was enqueued last on `stream`; null: nobody knows when that ends.
+void TransferEngine::note_end(StreamHandle stream, const EventRef& end) noexcept {
+  const std::array<StreamHandle, 3> streams{to_device_, to_host_, fill_};
+  const auto found = std::ranges::find(streams, stream);
+  if (found == streams.end()) return;  // one of apart_
+  const std::lock_guard lock(ending_);
+  if (end == nullptr) is_lost_ = true;
+  ends_[static_cast<std::size_t>(found - streams.begin())] = end;
 }
 
 }  // namespace superpipe

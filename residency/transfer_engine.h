@@ -53,6 +53,8 @@ class TransferEngine {
                           std::span<const EventRef> after);
   /// Whether there is a stream for fetch_apart(). Asks the device whether earlier ones have ended.
   bool may_fetch_apart();
+  /// Whether all transfers are known to have ended. Asks the device; waits for no transfer.
+  bool is_idle() noexcept;
   /// Copies window[0, size) to the slab once `after` has completed.
   Transferred write_back(Address window, const Slab& slab, Bytes size,
                          std::span<const EventRef> after);
@@ -73,6 +75,7 @@ class TransferEngine {
   Status stop(StreamHandle& stream, std::chrono::steady_clock::time_point deadline);
   Result<EventRef> prepare(StreamHandle stream, std::span<const EventRef> after);
   Transferred finish(StreamHandle stream, EventRef done, Status enqueued);
+  void note_end(StreamHandle stream, const EventRef& end) noexcept;
 
   DeviceMemory& device_;
   EventPool& events_;
@@ -82,6 +85,10 @@ class TransferEngine {
   std::mutex fetching_;
   std::uint64_t fetches_ = 0;  ///< that were enqueued; under fetching_, as what follows
   std::array<Apart, kMostApart> apart_;
+  std::mutex ending_;
+  /// Of what was enqueued last, to the device, to the host and to fill; under ending_.
+  std::array<EventRef, 3> ends_;
+  bool is_lost_ = false;  ///< nobody knows when a transfer of these ends; under ending_
 };
 
 }  // namespace superpipe

@@ -333,6 +333,38 @@ TEST_F(TransferEngineTest, StopsOnce) {
   EXPECT_EQ(device_.calls(Call::kDestroyStream), 3);
 }
 
+TEST_F(TransferEngineTest, IsIdleWhenAllTransfersHaveEnded) {
+  EXPECT_TRUE(engine_.is_idle()) << "there were none";
+  const auto begin = [&](int kind) {
+    const std::vector<EventRef> after{blocked_event()};
+    switch (kind) {
+      case 0:
+        return engine_.fetch(window_, slab_, kSize, kSize, after);
+      case 1:
+        return engine_.fetch_apart(window_, slab_, kSize, kSize, after);
+      case 2:
+        return engine_.write_back(window_, slab_, kSize, after);
+      default:
+        return engine_.fill(window_, kSize, after);
+    }
+  };
+  for (int kind = 0; kind < 4; ++kind) {
+    ASSERT_EQ(begin(kind).status, Status::kOk);
+    device_.drain();
+    EXPECT_FALSE(engine_.is_idle()) << kind;
+    device_.release_host_functions();
+    device_.drain();
+    EXPECT_TRUE(engine_.is_idle()) << kind;
+  }
+}
+
+TEST_F(TransferEngineTest, IsNeverIdleAfterATransferWithAnUnknownEnd) {
+  device_.fail(Call::kRecord, 1, Status::kDeviceError);
+  EXPECT_TRUE(engine_.write_back(window_, slab_, kSize, {}).untracked);
+  device_.drain();
+  EXPECT_FALSE(engine_.is_idle());
+}
+
 TEST(TransferEngine, DestroysTheStreamsOfAStartThatFailedHalfWay) {
   FakeDevice device({});
   EventPool events(device);
