@@ -75,7 +75,7 @@ class ResidencyManager::Impl {
   BufferLifetimes lifetimes{core, streams, pages, mover, evictions, left_out};
   ListedBuffers listed{core, uses, lifetimes};
   MoverRounds rounds{core, pages, mover, evictor, completion, evictions, left_out};
-  StockRounds stock_rounds{core, evictions};
+  StockRounds stock_rounds{core, evictions, evictor, completion, uses};
   PieceAccess access{core};
 
  private:

@@ -1,61 +1,73 @@
 // What the thread that pins host memory ahead of need, and unpins it behind, does in a round.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <optional>
 
 #include "residency/eviction_queue.h"
+#include "residency/evictor.h"
 #include "residency/manager_mutex.h"
 #include "residency/residency_core.h"
+#include "residency/use_completion.h"
+#include "residency/use_tracker.h"
 #include "residency/worker.h"
 
 namespace superpipe {
 
 /// Keeps a slab in stock of each size that is asked for again and again, so that an eviction does
 /// not wait while one is pinned; and unpins those that nobody has asked for in a long time
-/// (IdlePatience), one at a time, while nothing waits to be moved: the calls of the device for that
-/// could have to wait for the one that unpins. A part of the manager, under its mutex, which it
-/// opens to pin and to unpin.
+/// (IdlePatience), one at a time. A driver that unpins waits for all work of its context, and may
+/// hold a lock meanwhile that every other call needs: a kernel that waits for the host would never
+/// end. So a slab stays pinned as long as the device is not known to be idle. A part of the
+/// manager, under its mutex, which it opens for each call of the device.
 class StockRounds : public WorkerRounds {
  public:
-  /// The shortest time between two looks at slabs that could not be unpinned at once.
-  static constexpr std::chrono::seconds kShortestRest{1};
+  /// The time between two looks at whether the device is idle, in which nothing may be submitted.
+  static constexpr std::chrono::seconds kLookInterval{1};
+  /// After a slab was unpinned none is for so many times as long as that took.
+  static constexpr int kRestPerUnpin = 50;
 
-  StockRounds(ResidencyCore& core, const EvictionQueue& evictions)
-      : core_(core), evictions_(evictions) {}
+  /// `uses` is asked for the launches that were announced.
+  StockRounds(ResidencyCore& core, const EvictionQueue& evictions, const Evictor& evictor,
+              UseCompletion& completion, const UseTracker& uses)
+      : core_(core),
+        evictions_(evictions),
+        evictor_(evictor),
+        completion_(completion),
+        uses_(uses) {}
 
-  bool run() noexcept override REQUIRES(manager_lock) {
-    const auto size = core_.host.lacking();
-    if (!size) return unpin();
-    bool stocked = false;
-    {
-      const Unlocked unlocked(core_.mutex);
-      stocked = core_.host.stock(*size);
-    }
-    // Who lacked another one meanwhile has woken nobody.
-    return stocked || core_.host.lacking().has_value();
-  }
+  /// @return whether a slab was pinned, or may have to be. Who has unpinned one rests.
+  bool run() noexcept override REQUIRES(manager_lock);
   [[nodiscard]] bool is_pending() const override { return false; }
-  /// Until a slab has been idle for too long; if none is idle, until somebody wakes the thread.
-  [[nodiscard]] std::chrono::nanoseconds longest_rest() const override {
-    constexpr std::chrono::hours kUntilWoken{1};
-    const auto expiry = core_.host.next_expiry();
-    if (!expiry) return kUntilWoken;
-    return std::max<std::chrono::nanoseconds>(*expiry - core_.now(), kShortestRest);
-  }
+  /// Until a slab has been idle for too long and may be unpinned; if none is idle, until somebody
+  /// wakes the thread.
+  [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock);
 
  private:
-  // @return whether a slab was unpinned.
-  bool unpin() noexcept REQUIRES(manager_lock) {
-    const auto expiry = core_.host.next_expiry();
-    if (!expiry || *expiry > core_.now()) return false;
-    if (!evictions_.empty() || !core_.fetches.empty()) return false;
-    const Unlocked unlocked(core_.mutex);
-    return core_.host.unpin_expired();
+  /// What was submitted to the device, as far as it was announced.
+  struct Submitted {
+    std::uint64_t launches;
+    std::uint64_t uses;
+    bool operator==(const Submitted&) const = default;
+  };
+
+  void unpin() noexcept REQUIRES(manager_lock);
+  bool is_device_idle() noexcept REQUIRES(manager_lock);
+  [[nodiscard]] bool has_work() const REQUIRES(manager_lock) {
+    return !evictions_.empty() || !core_.fetches.empty() || evictor_.is_pending();
+  }
+  [[nodiscard]] Submitted submitted() const REQUIRES(manager_lock) {
+    return {uses_.launches(), core_.seq};
   }
 
   ResidencyCore& core_;
   const EvictionQueue& evictions_;
+  const Evictor& evictor_;
+  UseCompletion& completion_;
+  const UseTracker& uses_;
+  std::optional<Submitted> seen_ GUARDED_BY(manager_lock);  ///< at the last look
+  ResidencyCore::Clock::time_point next_look_ GUARDED_BY(manager_lock);
 };
 
 }  // namespace superpipe

@@ -89,6 +89,13 @@ class StreamTable {
     return std::min(seq, entries_[slot].last_use) <= entries_[slot].completed;
   }
 
+  /// Whether all uses are known to have completed. Never, once a stream had to do with the shared
+  /// slot.
+  [[nodiscard]] bool is_all_over() const {
+    const auto is_over = [](const Entry& entry) { return entry.last_use <= entry.completed; };
+    return !has_shared_ && std::all_of(entries_.begin(), entries_.begin() + end_, is_over);
+  }
+
   /// Slots are below it, but for kShared.
   [[nodiscard]] Slot end() const { return end_; }
 
