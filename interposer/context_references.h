@@ -23,15 +23,20 @@ class ContextReferences {
   /// A context was destroyed.
   void on_destroyed() noexcept { ContextCount::remove(); }
 
-  /// A green context of `device` was created, which retains the primary context there.
+  /// A green context of `device` was created, which retains the primary context there. It counts as
+  /// a context besides: its streams tell a handle to make current (cuStreamGetCtx), under which the
+  /// default stream is not that of the primary context.
   void on_green_created(CUgreenCtx green, CUdevice device) noexcept {
-    on_primary_retained(device);
-    const std::lock_guard lock(mutex_);
-    try {
-      green_devices_[green] = device;
-    } catch (const std::bad_alloc&) {
-      // See the class.
+    ContextCount::add();
+    {
+      const std::lock_guard lock(mutex_);
+      try {
+        green_devices_[green] = device;
+      } catch (const std::bad_alloc&) {
+        return;  // Nobody would take the reference back.
+      }
     }
+    on_primary_retained(device);
   }
   /// `green` is about to be destroyed, and what cuCtxFromGreenCtx gave for it is no context then.
   /// @return its device if the primary context there ends with it.
@@ -45,22 +50,22 @@ class ContextReferences {
           continue;
         }
         converted = converted_.erase(converted);
-        ContextCount::remove();
       }
       const auto found = green_devices_.find(green);
       if (found == green_devices_.end()) return std::nullopt;
       device = found->second;
       green_devices_.erase(found);
     }
+    ContextCount::remove();
     return on_primary_releasing(*device) ? device : std::nullopt;
   }
   /// `context` came from `green` (cuCtxFromGreenCtx).
   void on_converted(CUcontext context, CUgreenCtx green) noexcept {
     const std::lock_guard lock(mutex_);
     try {
-      if (converted_.insert_or_assign(context, green).second) on_created();
+      converted_[context] = green;
     } catch (const std::bad_alloc&) {
-      on_created();  // and it is taken for a context of its own
+      // It is taken for a context of its own.
     }
   }
   /// Whether `context` came from a green context: it is the primary context of its device, but that

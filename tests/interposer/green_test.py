@@ -29,10 +29,11 @@ class GreenTest(ManagedCase):
             self.assertEqual(run.statistics["passthrough_bytes"], 0)
 
     def test_what_its_default_stream_uses_stays_on_the_device(self):
-        for run in self.assert_managed(
-                "default_stream",
-                says="superpipe: buffers stay on the device from now on: used where events cannot order it\n"):
-            self.assertEqual(run.statistics["pinned_buffers"], 4)
+        for scenario in ("default_stream", "by_a_stream"):
+            for run in self.assert_managed(
+                    scenario,
+                    says="superpipe: buffers stay on the device from now on: used where events cannot order it\n"):
+                self.assertEqual(run.statistics["pinned_buffers"], 4)
 
 
 if __name__ == "__main__":

@@ -149,6 +149,7 @@ class GreenContextHooksTest : public ContextHooksTest {
   }
 
   static inline auto* const kGreen = reinterpret_cast<CUgreenCtx>(0x40);
+  static inline auto* const kOtherGreen = reinterpret_cast<CUgreenCtx>(0x48);
   static inline auto* const kConverted = reinterpret_cast<CUcontext>(0x30);
   static inline auto* const kForeign = reinterpret_cast<CUcontext>(0x50);
   static inline auto* const kGreenStream = reinterpret_cast<CUstream>(0x6660);
@@ -185,6 +186,27 @@ TEST_F(GreenContextHooksTest, EventsOrderItsStreamsButNotItsDefaultOne) {
   };
   EXPECT_FALSE(managed.can_order(stream_handle(kGreenStream, kLegacyDefault)))
       << "the driver is too old to tell";
+}
+
+// The program has the handle from cuStreamGetCtx, which converts a green context as
+// cuCtxFromGreenCtx does.
+TEST_F(GreenContextHooksTest, EventsDoNotOrderTheDefaultStreamOfAHandleThatWasNotSeen) {
+  auto* const primary = context();
+  driver().cuGreenCtxCreate = [](CUgreenCtx* green, CUdevResourceDesc, CUdevice, unsigned) {
+    *green = kOtherGreen;
+    return CUDA_SUCCESS;
+  };
+  CUgreenCtx green = nullptr;
+  ASSERT_EQ(hook::cuGreenCtxCreate(&green, nullptr, 0, CU_GREEN_CTX_DEFAULT_STREAM), CUDA_SUCCESS);
+  ASSERT_EQ(hook::cuGreenCtxDestroy(kGreen), CUDA_SUCCESS);  // and what is known of its handle
+  const ManagedContext& managed = *ContextRegistry::managed();
+  make_current(kConverted);
+  EXPECT_FALSE(managed.can_order(kLegacyStream));
+  EXPECT_FALSE(managed.can_order(kPerThreadStream));
+  EXPECT_TRUE(managed.can_order(stream_handle(kGreenStream, kLegacyDefault)));
+  make_current(primary);
+  EXPECT_TRUE(managed.can_order(kLegacyStream));
+  EXPECT_EQ(hook::cuGreenCtxDestroy(green), CUDA_SUCCESS);
 }
 
 TEST_F(GreenContextHooksTest, ThePrimaryContextGoesWithItsLastReference) {

@@ -142,14 +142,21 @@ void current() {
   for (const CUgreenCtx each : green) CHECK(cuGreenCtxDestroy(each));
 }
 
-/// The default stream of a green context, which is not that of the primary one.
-void default_stream() {
+CUcontext context_of(CUstream stream) {
+  CUcontext context = nullptr;
+  CHECK(cuStreamGetCtx(stream, &context));
+  return context;
+}
+
+/// The default stream of a green context, which is not that of the primary one. `asks_stream`: the
+/// program has the handle to make current from a stream.
+void default_stream(bool asks_stream) {
   const auto weights = load_layers(kLayers);
   const CUdeviceptr state = make_state();
   const auto green = make_green_contexts();
   const CUstream stream = stream_of(green[0]);
   run_passes(stream, stream, state, weights);
-  CHECK(cuCtxPushCurrent(converted(green[0])));
+  CHECK(cuCtxPushCurrent(asks_stream ? context_of(stream) : converted(green[0])));
   for (int pass = 0; pass < kPasses; ++pass) {
     for (std::size_t i = 0; i < 3; ++i) accumulate(weights[i], state, 0.25f);
   }
@@ -160,6 +167,9 @@ void default_stream() {
   print_all(state, weights);
 }
 
+void default_stream_of_converted() { default_stream(/*asks_stream=*/false); }
+void default_stream_by_a_stream() { default_stream(/*asks_stream=*/true); }
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -168,6 +178,7 @@ int main(int count, char** arguments) {
                                 {
                                     {"streams", without_words<streams>},
                                     {"current", without_words<current>},
-                                    {"default_stream", without_words<default_stream>},
+                                    {"default_stream", without_words<default_stream_of_converted>},
+                                    {"by_a_stream", without_words<default_stream_by_a_stream>},
                                 });
 }
