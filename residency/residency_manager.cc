@@ -523,6 +523,11 @@ void ResidencyManager::on_stream_destroy(StreamHandle stream) noexcept {
   if (!impl_->core.abandoned) impl_->streams.retire(stream);
 }
 
+void ResidencyManager::on_streams_detach() noexcept {
+  const ManagerLock lock(impl_->core.mutex);
+  if (!impl_->core.abandoned) impl_->streams.mark_all_ends();
+}
+
 bool ResidencyManager::begin_passthrough_allocation(Bytes size) noexcept {
   return impl_->begin_passthrough_allocation(size);
 }

@@ -126,6 +126,9 @@ class ResidencyManager {
 
   /// The program is about to destroy `stream`: marks its end while that can still be done.
   void on_stream_destroy(StreamHandle stream) noexcept;
+  /// Some streams, which the program destroys later, are about to take no more events: marks the
+  /// ends of all. Costs an event for each stream that was used since its last one.
+  void on_streams_detach() noexcept;
 
   /// @name Pass-through memory (I4). But for begin_foreseen_growth() and make_room(), none of these
   /// waits for room, and but for these and begin_passthrough_allocation() before a refusal, none

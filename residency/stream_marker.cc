@@ -79,6 +79,20 @@ void StreamMarker::mark_ends(std::uint64_t slots) {
   core_.announce_to_waiters();
 }
 
+void StreamMarker::mark_all_ends() noexcept {
+  std::uint64_t unmarked = 0;
+  for (Slot slot = 0; slot < core_.streams.end(); ++slot) {
+    const auto& entry = core_.streams.entry(slot);
+    const bool is_marked = entry.latest != nullptr && entry.latest->seq >= entry.last_use;
+    if (entry.used && !is_marked) unmarked |= std::uint64_t{1} << slot;
+  }
+  try {
+    if (unmarked != 0) mark_ends(unmarked);
+  } catch (const std::bad_alloc&) {
+    // Buffers that were used there stay where they are.
+  }
+}
+
 StreamMarker::OperationEnd StreamMarker::mark_operation(StreamHandle stream, Slot slot) noexcept {
   EventRef event;
   {

@@ -38,6 +38,10 @@ class StreamMarker {
   /// are not to be destroyed meanwhile. Throws std::bad_alloc.
   void mark_ends(std::uint64_t slots) REQUIRES(manager_lock);
 
+  /// The same for all streams that were used since they were marked last, as far as host memory
+  /// allows: those of the shared slot are marked behind each use.
+  void mark_all_ends() noexcept REQUIRES(manager_lock);
+
   /// The place of an operation that was submitted in the order of uses and, if it was to be marked
   /// and could be, an event behind it.
   struct OperationEnd {

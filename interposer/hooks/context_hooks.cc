@@ -68,6 +68,10 @@ CUresult hook::cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdev
 CUresult hook::cuGreenCtxDestroy(CUgreenCtx hCtx) noexcept {
   const auto ends_on = references().on_green_destroying(hCtx);
   if (ends_on) registry().on_primary_destroying(*ends_on);
+  // The program may destroy its streams later, and nothing can be recorded on them by then.
+  if (ManagedContext* const managed = ContextRegistry::managed()) {
+    managed->residency().on_streams_detach();
+  }
   return change_passthrough(PassthroughChange::kFree,
                             [hCtx] { return driver().cuGreenCtxDestroy(hCtx); });
 }

@@ -35,6 +35,11 @@ class GreenTest(ManagedCase):
                     says="superpipe: buffers stay on the device from now on: used where events cannot order it\n"):
                 self.assertEqual(run.statistics["pinned_buffers"], 4)
 
+    def test_what_streams_of_a_destroyed_green_context_used_can_leave(self):
+        for run in self.assert_managed("destroyed_first"):
+            self.assertEqual(run.statistics["pinned_buffers"], 0)
+            self.assertEqual(run.statistics["errors"], 0)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -170,6 +170,20 @@ void default_stream(bool asks_stream) {
 void default_stream_of_converted() { default_stream(/*asks_stream=*/false); }
 void default_stream_by_a_stream() { default_stream(/*asks_stream=*/true); }
 
+/// Green contexts that go before their streams, which the program leaves to the end of the process.
+void destroyed_first() {
+  const auto weights = load_layers(kLayers);
+  const CUdeviceptr state = make_state();
+  const auto green = make_green_contexts();
+  const std::array<CUstream, 2> streams{stream_of(green[0]), stream_of(green[1])};
+  run_passes(streams[0], streams[1], state, weights);
+  for (const CUgreenCtx each : green) CHECK(cuGreenCtxDestroy(each));
+  for (int pass = 0; pass < kPasses; ++pass) {
+    for (const CUdeviceptr weight : weights) accumulate(state, weight, 0.5f);
+  }
+  print_all(state, weights);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -180,5 +194,6 @@ int main(int count, char** arguments) {
                                     {"current", without_words<current>},
                                     {"default_stream", without_words<default_stream_of_converted>},
                                     {"by_a_stream", without_words<default_stream_by_a_stream>},
+                                    {"destroyed_first", without_words<destroyed_first>},
                                 });
 }
