@@ -29,11 +29,11 @@ using Members = std::span<const std::size_t>;
 /// Hands the copies of a batch to the driver in as many parts as it takes until the buffers of each
 /// fit on the device: the driver may do them in any order. `name(i, used)` tells what copy `i`
 /// uses, and `submit(members, failed)` hands some of them to the driver, which sets `*failed` to
-/// the one of these that it refuses.
+/// the one of these that it refuses. `failed` becomes its place in the whole batch.
 template <typename Name, typename Submit>
 class Parts {
  public:
-  Parts(StreamHandle stream, std::size_t* failed, const Name& name, const Submit& submit)
+  Parts(StreamHandle stream, std::size_t& failed, const Name& name, const Submit& submit)
       : stream_(stream), failed_(failed), name_(name), submit_(submit) {}
 
   CUresult submit(Members members) const noexcept {
@@ -44,7 +44,7 @@ class Parts {
     CUresult result;
     if (members.size() == 1) {
       result = submit_using(used, stream_, whole);
-      if (result != CUDA_SUCCESS && failed_ != nullptr) *failed_ = members.front();
+      if (result != CUDA_SUCCESS) failed_ = members.front();
       return result;
     }
     return submit_using(used, stream_, whole, [&] {
@@ -58,14 +58,14 @@ class Parts {
   CUresult hand_over(Members members) const noexcept {
     std::size_t failed = kNoCopyFailed;
     const CUresult result = submit_(members, &failed);
-    if (result != CUDA_SUCCESS && failed_ != nullptr) {
-      *failed_ = failed < members.size() ? members[failed] : kNoCopyFailed;
+    if (result != CUDA_SUCCESS) {
+      failed_ = failed < members.size() ? members[failed] : kNoCopyFailed;
     }
     return result;
   }
 
   StreamHandle stream_;
-  std::size_t* failed_;
+  std::size_t& failed_;
   const Name& name_;
   const Submit& submit_;
 };
@@ -151,7 +151,7 @@ Status scan_sources(ManagedContext& managed, const LinearBatch& batch,
 /// go as single ones would: to the host copies of what is evicted. `call(part, failed)` hands a
 /// batch to the driver.
 template <typename Call>
-CUresult submit_linear_parts(ManagedContext& managed, const LinearBatch& batch, std::size_t* failed,
+CUresult submit_linear_parts(ManagedContext& managed, const LinearBatch& batch, std::size_t& failed,
                              StreamHandle stream, const Call& call) noexcept try {
   // What the driver would refuse, before any of it is done.
   if (stream == kLegacyStream || !batch.is_well_formed()) return CUDA_ERROR_INVALID_VALUE;
@@ -202,9 +202,10 @@ CUresult submit_linear_parts(ManagedContext& managed, const LinearBatch& batch, 
       CUdeviceptr target = batch.to[i] + offset;
       CUdeviceptr source = batch.from[i] + offset;
       std::size_t start = 0;
+      std::size_t which = kNoCopyFailed;
       return call(LinearBatch{&target, &source, &size, 1, batch.attributes + batch.attribute_of(i),
                               &start, 1},
-                  nullptr);
+                  &which);
     };
     const CUresult result =
         *direction == Direction::kIn
@@ -214,13 +215,24 @@ CUresult submit_linear_parts(ManagedContext& managed, const LinearBatch& batch, 
             : submit_copy_out(reinterpret_cast<void*>(batch.to[i]), batch.from[i], batch.sizes[i],
                               stream, CopyMode::kAsynchronous, one);
     if (result != CUDA_SUCCESS) {
-      if (failed != nullptr) *failed = i;
+      failed = i;
       return result;
     }
   }
   return Parts(stream, failed, name, submit).submit(others);
 } catch (const std::bad_alloc&) {
   return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+}
+
+/// Submits a batch through `submit(which)`, and tells the program at which copy that failed where
+/// it wants to know: where superpipe itself refuses the whole batch, at none, as the driver says
+/// it.
+template <typename Submit>
+CUresult tell_failed(std::size_t* failed, const Submit& submit) noexcept {
+  std::size_t which = kNoCopyFailed;
+  const CUresult result = submit(which);
+  if (result != CUDA_SUCCESS && failed != nullptr) *failed = which;
+  return result;
 }
 
 /// A batch of linear copies. `call(part, failed)` hands a batch to the driver.
@@ -233,11 +245,13 @@ CUresult copy_linear_batch(const LinearBatch& batch, std::size_t* failed, Stream
     used.add_writes(batch.to, batch.count);
     if (used.managed() == nullptr) return call(batch, failed);
     ManagedContext& managed = *used.managed();
-    const Status scanned = scan_sources(managed, batch, stream);
-    if (scanned != Status::kOk) return managed.failure(scanned, CallKind::kSubmission);
-    return submit_using(
-        used, stream, [&] { return call(batch, failed); },
-        [&] { return submit_linear_parts(managed, batch, failed, stream, call); });
+    return tell_failed(failed, [&](std::size_t& which) {
+      const Status scanned = scan_sources(managed, batch, stream);
+      if (scanned != Status::kOk) return managed.failure(scanned, CallKind::kSubmission);
+      return submit_using(
+          used, stream, [&] { return call(batch, &which); },
+          [&] { return submit_linear_parts(managed, batch, which, stream, call); });
+    });
   };
   return recorded_copies(stream, submit, batch.to, batch.from, batch.sizes, batch.count);
 }
@@ -249,30 +263,34 @@ CUresult copy_box_batch(CUDA_MEMCPY3D_BATCH_OP* operations, std::size_t count, s
   UsedWords used;
   used.add_reads(operations, count);
   used.add_writes(operations, count);
-  return submit_using(
-      used, stream, [&] { return call(operations, count, failed); },
-      [&]() -> CUresult {
-        // What the driver would refuse, before any of it is done.
-        if (stream == kLegacyStream) return CUDA_ERROR_INVALID_VALUE;
-        try {
-          std::vector<CUDA_MEMCPY3D_BATCH_OP> part;
-          part.reserve(count);
-          std::vector<std::size_t> all(count);
-          std::iota(all.begin(), all.end(), std::size_t{0});
-          const auto name = [operations](std::size_t i, UsedWords& one) {
-            one.add_reads(operations + i, 1);
-            one.add_writes(operations + i, 1);
-          };
-          const auto submit = [&](Members members, std::size_t* which) {
-            part.clear();
-            for (const std::size_t i : members) part.push_back(operations[i]);
-            return call(part.data(), part.size(), which);
-          };
-          return Parts(stream, failed, name, submit).submit(all);
-        } catch (const std::bad_alloc&) {
-          return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-        }
-      });
+  if (used.managed() == nullptr) return call(operations, count, failed);
+  const auto in_parts = [&](std::size_t& failed_at) -> CUresult {
+    // What the driver would refuse, before any of it is done.
+    if (stream == kLegacyStream) return CUDA_ERROR_INVALID_VALUE;
+    try {
+      std::vector<CUDA_MEMCPY3D_BATCH_OP> part;
+      part.reserve(count);
+      std::vector<std::size_t> all(count);
+      std::iota(all.begin(), all.end(), std::size_t{0});
+      const auto name = [operations](std::size_t i, UsedWords& one) {
+        one.add_reads(operations + i, 1);
+        one.add_writes(operations + i, 1);
+      };
+      const auto submit = [&](Members members, std::size_t* which) {
+        part.clear();
+        for (const std::size_t i : members) part.push_back(operations[i]);
+        return call(part.data(), part.size(), which);
+      };
+      return Parts(stream, failed_at, name, submit).submit(all);
+    } catch (const std::bad_alloc&) {
+      return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    }
+  };
+  return tell_failed(failed, [&](std::size_t& which) {
+    return submit_using(
+        used, stream, [&] { return call(operations, count, &which); },
+        [&] { return in_parts(which); });
+  });
 }
 
 }  // namespace

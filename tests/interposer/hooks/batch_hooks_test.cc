@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "tests/interposer/managed_fixture.h"
@@ -18,6 +19,7 @@ struct SeenBatch {
 };
 std::vector<SeenBatch> seen_batches;
 std::size_t refused_size = 0;
+constexpr std::size_t kNone = SIZE_MAX;
 
 class BatchHooksTest : public testing::BudgetFixture {
  protected:
@@ -35,6 +37,7 @@ class BatchHooksTest : public testing::BudgetFixture {
       SeenBatch& seen = seen_batches.emplace_back();
       std::size_t attribute = 0;
       EXPECT_EQ(starts[0], 0U);
+      EXPECT_NE(failed, nullptr);
       EXPECT_LE(attribute_count, count);
       for (std::size_t i = 0; i < count; ++i) {
         if (attribute + 1 < attribute_count && starts[attribute + 1] == i) ++attribute;
@@ -107,9 +110,32 @@ TEST_F(BatchHooksTest, NamesTheCopyThatFailedByItsPlaceInTheWholeBatch) {
   EXPECT_GT(seen_batches.size(), 1U);
 }
 
+TEST_F(BatchHooksTest, NamesNoCopyWhereTheDriverDoesNot) {
+  driver().cuMemcpyBatchAsync = [](CUdeviceptr*, CUdeviceptr*, std::size_t*, std::size_t,
+                                   CUmemcpyAttributes*, std::size_t*, std::size_t, std::size_t*,
+                                   CUstream) { return CUDA_ERROR_INVALID_CONTEXT; };
+  std::size_t failed = 3;
+  EXPECT_EQ(copy(4, &failed), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(failed, kNone);
+}
+
+TEST_F(BatchHooksTest, GivesTheDriverAPlaceForWhatFailedWhenTheProgramHasNone) {
+  std::vector<char> source(200);
+  launch(testing::null_kernel(1), to_[0], 0);  // which brings it to the device
+  from_[0] = reinterpret_cast<CUdeviceptr>(source.data());
+  EXPECT_EQ(copy(kManyCopies), CUDA_SUCCESS);
+  EXPECT_EQ(seen_batches.front().from.front(), from_[0]) << "a copy from the host, by itself";
+  refused_size = sizes_[0];
+  std::size_t failed = kNone;
+  EXPECT_EQ(copy(kManyCopies, &failed), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(failed, 0U);
+}
+
 TEST_F(BatchHooksTest, DoesNothingOfABatchThatIsNotWellFormed) {
   starts_[2] = 0;
-  EXPECT_EQ(copy(kManyCopies), CUDA_ERROR_INVALID_VALUE);
+  std::size_t failed = 3;
+  EXPECT_EQ(copy(kManyCopies, &failed), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(failed, kNone);
   starts_[2] = 7;
   stream_ = nullptr;
   EXPECT_EQ(copy(kManyCopies), CUDA_ERROR_INVALID_VALUE);
