@@ -135,13 +135,16 @@ Status scan_sources(ManagedContext& managed, const LinearBatch& batch,
   if (!managed.moves() || batch.to == nullptr || batch.from == nullptr || batch.sizes == nullptr) {
     return Status::kOk;
   }
+  const bool is_well_formed = batch.is_well_formed();
   for (std::size_t i = 0; i < batch.count; ++i) {
     if (batch.sizes[i] == 0 || !managed.pins().is_searched(batch.sizes[i]) ||
         is_host_memory(managed, batch.to[i]) || !is_host_memory(managed, batch.from[i])) {
       continue;
     }
-    const Status status = scan_source(managed, reinterpret_cast<const void*>(batch.from[i]),
-                                      batch.sizes[i], batch.to[i], stream, CopyMode::kAsynchronous);
+    const SourceAccess access = is_well_formed ? batch.access_of(i) : SourceAccess::kByKind;
+    const Status status =
+        scan_source(managed, reinterpret_cast<const void*>(batch.from[i]), batch.sizes[i],
+                    batch.to[i], stream, CopyMode::kAsynchronous, access);
     if (status != Status::kOk) return status;
   }
   return Status::kOk;

@@ -62,16 +62,18 @@ CUresult end_copy(ManagedContext& managed, UseToken& token, StreamHandle stream,
 }
 
 Status scan_source(ManagedContext& managed, const void* source, std::size_t size, CUdeviceptr to,
-                   StreamHandle stream, CopyMode mode) noexcept {
+                   StreamHandle stream, CopyMode mode, SourceAccess access) noexcept {
   if (!managed.moves()) return Status::kOk;
   PointerPins& pins = managed.pins();
   const Status status = pins.pin_named_by(source, size, to);
-  if (status != Status::kOk || mode == CopyMode::kSynchronous || !pins.is_searched(size) ||
-      !managed.can_order(stream)) {
+  if (status != Status::kOk || mode == CopyMode::kSynchronous || access == SourceAccess::kAtOnce ||
+      !pins.is_searched(size) || !managed.can_order(stream)) {
     return status;
   }
-  // The program may change a pinned source until the stream gets to the copy.
-  if (!runs_at_once(stream) && is_pinned(source)) pins.scan_in_stream(source, size, to, stream);
+  // The program may change the source until the stream gets to the copy, and has to keep it.
+  if (!runs_at_once(stream) && (access != SourceAccess::kByKind || is_pinned(source))) {
+    pins.scan_in_stream(source, size, to, stream);
+  }
   return status;
 }
 

@@ -54,10 +54,12 @@ CUresult copy_on_host(StreamHandle stream, Way way, void* to, const void* from, 
 CUresult end_copy(ManagedContext& managed, UseToken& token, StreamHandle stream, CUresult result,
                   Way way) noexcept;
 
-/// Sees to the pointers among bytes that are about to be device memory. @return as
-/// PointerPins::pin_named_by().
+/// Sees to the pointers among bytes that are about to be device memory: to those that are there
+/// now, and to those that come until the copy reads them. Reads nothing after the call of what the
+/// program may free by then. @return as PointerPins::pin_named_by().
 Status scan_source(ManagedContext& managed, const void* source, std::size_t size, CUdeviceptr to,
-                   StreamHandle stream, CopyMode mode) noexcept;
+                   StreamHandle stream, CopyMode mode,
+                   SourceAccess access = SourceAccess::kByKind) noexcept;
 
 inline const void* at(const void* address, std::size_t offset) noexcept {
   return static_cast<const char*>(address) + offset;

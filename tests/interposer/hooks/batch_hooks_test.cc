@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "tests/interposer/managed_fixture.h"
@@ -21,6 +22,10 @@ std::vector<SeenBatch> seen_batches;
 std::size_t refused_size = 0;
 constexpr std::size_t kNone = SIZE_MAX;
 
+/// What the driver says of the host memory that is copied, and the host functions it was given.
+bool host_is_pinned = false;
+std::vector<std::pair<CUhostFn, void*>> host_functions;
+
 class BatchHooksTest : public testing::BudgetFixture {
  protected:
   /// Two such do not fit within the budget beside each other.
@@ -30,6 +35,17 @@ class BatchHooksTest : public testing::BudgetFixture {
     BudgetFixture::SetUp();
     seen_batches.clear();
     refused_size = 0;
+    host_is_pinned = false;
+    host_functions.clear();
+    driver().cuPointerGetAttribute = [](void* answer, CUpointer_attribute, CUdeviceptr) {
+      *static_cast<unsigned*>(answer) = CU_MEMORYTYPE_HOST;
+      return host_is_pinned ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    };
+    driver().cuStreamQuery = [](CUstream) { return CUDA_ERROR_NOT_READY; };
+    driver().cuLaunchHostFunc = [](CUstream, CUhostFn function, void* data) {
+      host_functions.emplace_back(function, data);
+      return CUDA_SUCCESS;
+    };
     driver().cuMemcpyBatchAsync = [](CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes,
                                      std::size_t count, CUmemcpyAttributes* attributes,
                                      std::size_t* starts, std::size_t attribute_count,
@@ -68,6 +84,21 @@ class BatchHooksTest : public testing::BudgetFixture {
     return hook::cuMemcpyBatchAsync(to_.data(), from_.data(), sizes_.data(), count,
                                     attributes_.data(), starts_.data(), attributes_.size(), failed,
                                     stream_);
+  }
+
+  /// Copies `source` to the device, behind other work.
+  CUresult copy_words(std::vector<CUdeviceptr>& source, CUmemcpySrcAccessOrder order) {
+    auto from = reinterpret_cast<CUdeviceptr>(source.data());
+    std::size_t size = source.size() * sizeof(CUdeviceptr);
+    std::size_t start = 0;
+    CUmemcpyAttributes attributes{};
+    attributes.srcAccessOrder = order;
+    std::size_t failed = 0;
+    return hook::cuMemcpyBatchAsync(to_.data(), &from, &size, 1, &attributes, &start, 1, &failed,
+                                    stream_);
+  }
+  static std::uint64_t pinned() {
+    return ContextRegistry::managed()->residency().stats().pinned_buffers;
   }
 
   CUstream stream_ = reinterpret_cast<CUstream>(0x5550);
@@ -129,6 +160,28 @@ TEST_F(BatchHooksTest, GivesTheDriverAPlaceForWhatFailedWhenTheProgramHasNone) {
   std::size_t failed = kNone;
   EXPECT_EQ(copy(kManyCopies, &failed), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(failed, 0U);
+}
+
+TEST_F(BatchHooksTest, ReadsNothingAfterTheCallOfWhatIsToBeReadInIt) {
+  host_is_pinned = true;
+  std::vector<CUdeviceptr> source{from_[3]};
+  ASSERT_EQ(copy_words(source, CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL), CUDA_SUCCESS);
+  EXPECT_TRUE(host_functions.empty()) << "the program may have freed the source by then";
+  EXPECT_EQ(pinned(), 1U);
+}
+
+TEST_F(BatchHooksTest, FindsPointersThatComeToPageableMemoryUntilTheStreamReadsIt) {
+  for (const auto order : {CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, CU_MEMCPY_SRC_ACCESS_ORDER_ANY}) {
+    const std::uint64_t before = pinned();
+    std::vector<CUdeviceptr> source{0};
+    ASSERT_EQ(copy_words(source, order), CUDA_SUCCESS);
+    EXPECT_EQ(pinned(), before);
+    source[0] = order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ? from_[3] : from_[4];
+    for (const auto& [function, data] : host_functions) function(data);
+    host_functions.clear();
+    launch(testing::null_kernel(1), buffer_, 0);
+    EXPECT_EQ(pinned(), before + 1) << order;
+  }
 }
 
 TEST_F(BatchHooksTest, DoesNothingOfABatchThatIsNotWellFormed) {
