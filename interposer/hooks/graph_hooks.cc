@@ -72,15 +72,22 @@ CUresult take_graph(CUgraph graph, Launcher launcher, const Call& call,
   }
 }
 
-/// Calls the driver through `call`, which takes `size` bytes for allocations of a graph, and
-/// perhaps memory for its nodes.
-template <typename Call>
-CUresult take_memory(Bytes size, const Call& call) noexcept {
+/// Submits through `submit(ask)`, which has `ask(call)` call the driver: that takes `size` bytes
+/// for allocations of a graph, and perhaps memory for its nodes.
+template <typename Submit>
+CUresult take_memory(Bytes size, const Submit& submit) noexcept {
   ManagedContext* const managed = moving_context();
   if (managed == nullptr || size == Bytes{}) {
-    return change_passthrough(PassthroughChange::kGrowth, call);
+    return submit(
+        [](const auto& call) { return change_passthrough(PassthroughChange::kGrowth, call); });
   }
-  return grow_passthrough(*managed, size, call);
+  return grow_passthrough(*managed, size, submit);
+}
+
+/// The same for a call of the driver that is nothing but that.
+template <typename Call>
+CUresult take_memory_by(Bytes size, const Call& call) noexcept {
+  return take_memory(size, [&](const auto& ask) { return ask(call); });
 }
 
 template <typename Call>
@@ -92,7 +99,9 @@ CUresult instantiate(CUgraphExec* executable, CUgraph graph, unsigned long long 
   const bool uploads = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0;
   return take_graph(
       graph, launcher,
-      [&](const ReadGraph& read) { return take_memory(uploads ? read.allocates : Bytes{}, call); },
+      [&](const ReadGraph& read) {
+        return take_memory_by(uploads ? read.allocates : Bytes{}, call);
+      },
       [=](ManagedContext& managed, ReadGraph read, CUresult result) {
         if (result != CUDA_SUCCESS) return;
         try {
@@ -209,12 +218,13 @@ CUresult launch(CUgraphExec executable, StreamHandle stream, const Call& call) n
     log_line(LogLevel::kError, kChangedUnnoted);
     return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   }
-  const auto launch_it = [&] { return launch_using(*managed, graph, stream, call); };
   // In a capture it becomes a part of another graph, which takes the memory.
   if (graph.takes == Bytes{} || is_captured(stream)) [[likely]] {
-    return launch_it();
+    return launch_using(*managed, graph, stream, call);
   }
-  const CUresult result = take_memory(graph.takes, launch_it);
+  const CUresult result = take_memory(graph.takes, [&](const auto& ask) {
+    return launch_using(*managed, graph, stream, [&] { return ask(call); });
+  });
   if (result == CUDA_SUCCESS) managed->graphs().backed(executable);
   return result;
 }
@@ -229,7 +239,7 @@ CUresult upload(CUgraphExec executable, const Call& call) noexcept {
   } catch (const std::bad_alloc&) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  const CUresult result = take_memory(takes, call);
+  const CUresult result = take_memory_by(takes, call);
   if (result == CUDA_SUCCESS && takes > Bytes{}) managed->graphs().backed(executable);
   return result;
 }

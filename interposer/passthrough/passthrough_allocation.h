@@ -45,19 +45,22 @@ auto change_passthrough(PassthroughChange change, const Call& call) noexcept {
   return result;
 }
 
-/// Calls the driver through `call`, which takes about `size` bytes of the managed device, and
-/// perhaps more, for work that the program has described before. Buffers leave room for them first.
+/// Submits work through `submit(ask)`, which has `ask(call)` call the driver: that takes about
+/// `size` bytes of the managed device, and perhaps more, for what the program has described before.
+/// Buffers leave room for them first. Where the driver is out of memory, managed pages are given
+/// back, and `call` alone is made once more.
 ///
 /// Waits for that, as ResidencyManager::begin_foreseen_growth() does. @return as
 /// allocate_passthrough().
-template <typename Call>
-CUresult grow_passthrough(ManagedContext& managed, Bytes size, const Call& call) noexcept {
+template <typename Submit>
+CUresult grow_passthrough(ManagedContext& managed, Bytes size, const Submit& submit) noexcept {
   ResidencyManager& residency = managed.residency();
   if (!residency.begin_foreseen_growth(size)) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult result = change_passthrough(PassthroughChange::kGrowth, call);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && residency.make_room(size)) {
-    result = change_passthrough(PassthroughChange::kGrowth, call);
-  }
+  const CUresult result = submit([&](const auto& call) {
+    const CUresult first = change_passthrough(PassthroughChange::kGrowth, call);
+    if (first != CUDA_ERROR_OUT_OF_MEMORY || !residency.make_room(size)) return first;
+    return change_passthrough(PassthroughChange::kGrowth, call);
+  });
   residency.end_foreseen_growth(size, result == CUDA_SUCCESS);
   return result;
 }

@@ -276,5 +276,44 @@ TEST_F(GraphHooksTest, ReadsWhetherItIsComplete) {
   EXPECT_THAT(read_graph(managed, kFakeGraph).checked, ElementsAre(buffer_));
 }
 
+/// Graphs whose one node allocates, of which the driver takes memory at the first launch.
+class GraphAllocationHooksTest : public GraphHooksTest {
+ protected:
+  void SetUp() override {
+    GraphHooksTest::SetUp();
+    launches_refused = launches_asked = 0;
+    driver().cuGraphMemAllocNodeGetParams = [](CUgraphNode, CUDA_MEM_ALLOC_NODE_PARAMS* told) {
+      told->poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+      told->bytesize = (4_MiB).count();
+      told->dptr = 0x7700;
+      return CUDA_SUCCESS;
+    };
+    driver().cuGraphLaunch = [](CUgraphExec, CUstream) {
+      return ++launches_asked <= launches_refused ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+    };
+    FakeNode allocation;
+    allocation.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+    add(kFakeGraph, allocation);
+    add(kFakeGraph, kernel(buffer_, 0));
+    // Which leaves pages to give back.
+    launch(testing::null_kernel(1), allocate((8_MiB).count()), other_);
+    EXPECT_EQ(instantiate(), CUDA_SUCCESS);
+  }
+  static inline int launches_refused = 0;
+  static inline int launches_asked = 0;
+};
+
+TEST_F(GraphAllocationHooksTest, ALaunchThatIsAskedForTwiceIsOneLaunch) {
+  launches_refused = 1;
+  EXPECT_EQ(used(), 1U);
+  EXPECT_EQ(launches_asked, 2);
+}
+
+TEST_F(GraphAllocationHooksTest, ALaunchIsAskedForTwiceAtMost) {
+  launches_refused = 3;
+  EXPECT_EQ(hook::cuGraphLaunch(kExecutable, kGraphStream), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(launches_asked, 2);
+}
+
 }  // namespace
 }  // namespace superpipe
