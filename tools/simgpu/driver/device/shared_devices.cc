@@ -83,8 +83,8 @@ void SharedDevice::push_back(int direction, Nanoseconds end) noexcept {
   }
 }
 
-SharedDevice* map_shared_devices(const char* path, int devices) noexcept {
-  const std::size_t size = static_cast<std::size_t>(devices) * sizeof(SharedDevice);
+SharedDevice* map_shared_devices(const char* path, int count) noexcept {
+  const std::size_t size = static_cast<std::size_t>(count) * sizeof(SharedDevice);
   const int file = ::open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return nullptr;
   struct stat status {};
@@ -100,7 +100,7 @@ SharedDevice* map_shared_devices(const char* path, int devices) noexcept {
   errno = problem;
   if (mapped == MAP_FAILED) return nullptr;
   auto* const all = static_cast<SharedDevice*>(mapped);
-  for (int device = 0; device < devices; ++device) {
+  for (int device = 0; device < count; ++device) {
     if (!all[device].join()) {
       errno = EUSERS;
       return nullptr;

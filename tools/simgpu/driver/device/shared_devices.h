@@ -64,6 +64,6 @@ class SharedDevice {
 /// The parts of all devices, by ordinal, in the file at `path`, which is made if there is none.
 /// They stay mapped, and the process has joined all of them. To be called once. @return null if the
 /// file cannot be made, opened or mapped; errno says why.
-SharedDevice* map_shared_devices(const char* path, int devices) noexcept;
+SharedDevice* map_shared_devices(const char* path, int count) noexcept;
 
 }  // namespace simgpu
