@@ -163,7 +163,7 @@ std::optional<PlanAccuracy> Planner::accuracy() const {
   const auto in_passes = static_cast<double>(last_launch_ - first);
   // Passes of which only the beginning was looked at do not end with the trace. The last pass is
   // none of them, since no other begins behind it.
-  const double behind = static_cast<double>(program_.launches() - last_launch_);
+  const auto behind = static_cast<double>(program_.launches() - last_launch_);
   if (behind > 2 * in_passes / static_cast<double>(all_passes_)) return std::nullopt;
   // The trace may end within a pass.
   const double share = in_passes / static_cast<double>(program_.launches() - first);
