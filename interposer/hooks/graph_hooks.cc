@@ -1,6 +1,5 @@
 // Executable graphs: what their nodes name is read when they are made, and used when they are
 // launched.
-#include <cstdint>
 #include <new>
 #include <utility>
 
@@ -73,32 +72,16 @@ CUresult take_graph(CUgraph graph, Launcher launcher, const Call& call,
   }
 }
 
-/// What the driver has to take of the device for `size` bytes of allocations of a graph: what it
-/// holds for graphs, and none of them uses, serves whichever comes next. Asks the driver.
-Bytes beyond_held(const ManagedContext& managed, Bytes size) noexcept {
-  std::uint64_t reserved = 0;
-  std::uint64_t used = 0;
-  if (driver().cuDeviceGetGraphMemAttribute(
-          managed.device(), CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) != CUDA_SUCCESS ||
-      driver().cuDeviceGetGraphMemAttribute(managed.device(), CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
-                                            &used) != CUDA_SUCCESS) {
-    return size;
-  }
-  return saturating_subtract(size, saturating_subtract(Bytes{reserved}, Bytes{used}));
-}
-
 /// Submits through `submit(ask)`, which has `ask(call)` call the driver: that takes `size` bytes
 /// for allocations of a graph, and perhaps memory for its nodes.
 template <typename Submit>
 CUresult take_memory(Bytes size, const Submit& submit) noexcept {
   ManagedContext* const managed = moving_context();
-  const bool allocates = managed != nullptr && size > Bytes{};
-  const Bytes grows = allocates ? beyond_held(*managed, size) : Bytes{};
-  if (grows == Bytes{}) {
+  if (managed == nullptr || size == Bytes{}) {
     return submit(
         [](const auto& call) { return change_passthrough(PassthroughChange::kGrowth, call); });
   }
-  return grow_passthrough(*managed, grows, submit);
+  return grow_passthrough(*managed, size, submit);
 }
 
 /// The same for a call of the driver that is nothing but that.

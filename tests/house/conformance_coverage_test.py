@@ -16,7 +16,6 @@ EXCEPTIONS = {
     "cuDeviceGetPCIBusId": "asked once, for NVML; where it fails, the bound of what a context takes stays",
     "cuLaunchCooperativeKernelMultiDevice": "deprecated, and needs several devices; what it names stays on the device",
     "cuGraphBatchMemOpNodeGetParams": "simgpu has no such nodes; where it fails, buffers stay on the device",
-    "cuDeviceGetGraphMemAttribute": "asked before the first launch of a graph that allocates; where it fails, all it allocates is new",
     "cuGraphInstantiate": "as cuGraphInstantiateWithFlags",
     "cuLogsDumpToMemory": "asked once, when a kernel has failed, for what it tells of that; nothing is relied on",
     "cuMemAdvise": "passed on for memory that is not managed; nothing is relied on",
