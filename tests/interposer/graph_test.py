@@ -1,5 +1,6 @@
 """Programs that launch graphs on simgpu, with and without superpipe: same bytes, less memory."""
 
+import os
 import unittest
 
 from managed_run import MIB, ManagedCase
@@ -43,10 +44,11 @@ class GraphTest(ManagedCase):
         # 16 MiB are left to buffers and graphs, and a graph takes 6 of them, which come back.
         for variables in ({}, {"SUPERPIPE_POLICY": "lru"}, {"SUPERPIPE_POLICY": "superpipeline"}):
             with self.subTest(variables):
-                # A sample of device memory that is taken while the program gives memory back may miss it on a slow machine;
-                # then buffers make room a moment later. Without room made ahead, each run exceeds the budget.
+                # A defect that is not understood: under the address sanitizer, on a busy machine, one run in two exceeds the
+                # budget. Without room made ahead each run does, there as elsewhere.
+                most_runs = 4 if os.environ.get("SUPERPIPE_SANITIZER") else 1
                 peaks = []
-                while not peaks or (peaks[-1] > 20 * MIB and len(peaks) < 4):
+                while not peaks or (peaks[-1] > 20 * MIB and len(peaks) < most_runs):
                     run = self.assert_same("own_memory", SUPERPIPE_GPU_MEM="20M", **variables)
                     self.assert_moved(run)
                     self.assertGreaterEqual(run.statistics["passthrough_bytes"], 6 * MIB)
