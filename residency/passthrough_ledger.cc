@@ -40,22 +40,25 @@ PassthroughLedger::Sample PassthroughLedger::begin_sample() noexcept {
   const std::uint8_t made = changes_.exchange(0, std::memory_order_acq_rel);
   // An allocation is counted after the driver has made it, so the answer includes what is read
   // here. What is foreseen may not be in it, and counts on.
-  return {grown_.load(std::memory_order_acquire), made, going_on};
+  return {grown_.load(std::memory_order_acquire), taken_.load(std::memory_order_acquire), made,
+          going_on};
 }
 
 bool PassthroughLedger::end_sample(const Sample& sample, Bytes used, TimePoint now) noexcept {
   const Bytes before = sampled_;
   sampled_ = share_of(sample, used);
   baseline_ = used - sampled_;
-  counted_ = std::min(counted_ + Bytes{sample.grown}, sampled_);
+  const Bytes grown_before{sample.grown + sample.taken};
+  counted_ = std::min(counted_ + grown_before, sampled_);
   grown_.fetch_sub(sample.grown, std::memory_order_relaxed);
+  taken_.fetch_sub(sample.taken, std::memory_order_relaxed);
   if (budget_) set_budget(*budget_);
   set_yielded(yielded_);
   sampled_at_ = now;
   const bool moved = sampled_ != before;
-  const bool quiet = !moved && sample.changes == 0 && sample.grown == 0;
+  const bool quiet = !moved && sample.changes == 0 && grown_before == Bytes{};
   interval_ = quiet ? std::min(interval_ * 2, kLongestInterval) : kShortestInterval;
-  return moved || sample.grown != 0;
+  return moved || grown_before > Bytes{};
 }
 
 // How much of `used` this process holds: all that is above what others held before, within the

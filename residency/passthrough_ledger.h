@@ -90,13 +90,13 @@ class PassthroughLedger {
   }
 
   /// A call of the driver is about to take `size` bytes that it was not asked for as such. They
-  /// count from now on, so that managed pages leave room for them.
+  /// count from now on, so that managed pages leave room for them, beside the headroom.
   void begin_foreseen(Bytes size) noexcept {
     foreseen_.fetch_add(size.count(), std::memory_order_acq_rel);
   }
   /// The call has `taken` them, or failed.
   void end_foreseen(Bytes size, bool taken) noexcept {
-    if (taken) grown_.fetch_add(size.count(), std::memory_order_acq_rel);
+    if (taken) taken_.fetch_add(size.count(), std::memory_order_acq_rel);
     // Only now: who adds them up may find them twice, and never not at all.
     foreseen_.fetch_sub(size.count(), std::memory_order_release);
   }
@@ -128,12 +128,13 @@ class PassthroughLedger {
   }
 
   /// What the budget has to leave free of managed pages: bytes(), or more, so that at least the
-  /// headroom is free beyond the last sample; and what is yielded to other processes.
-  [[nodiscard]] Bytes reserved() const noexcept { return kept_ + std::max(grown(), headroom_); }
+  /// headroom is free beyond the last sample and what was foreseen since; and what is yielded to
+  /// other processes.
+  [[nodiscard]] Bytes reserved() const noexcept { return kept_ + room_to_grow(); }
 
   /// What the budget would let managed pages take if nothing was yielded; 0 without a budget.
   [[nodiscard]] Bytes allowed() const noexcept {
-    return saturating_subtract(budget_.value_or(Bytes{}), sampled_ + std::max(grown(), headroom_));
+    return saturating_subtract(budget_.value_or(Bytes{}), sampled_ + room_to_grow());
   }
   /// Of that, `bytes` are left to other processes from now on (DevicePressure): reserved() has them
   /// too.
@@ -157,6 +158,7 @@ class PassthroughLedger {
   /// begin_sample(), so that its answer includes all of it.
   struct Sample {
     std::uint64_t grown = 0;
+    std::uint64_t taken = 0;     ///< of what was foreseen
     std::uint8_t changes = 0;    ///< one bit_of() each: made since the last sample
     std::uint8_t under_way = 0;  ///< one bit_of() each: not yet returned
   };
@@ -199,11 +201,20 @@ class PassthroughLedger {
         grown().count() > sample_above_ || changes_.load(std::memory_order_relaxed) != 0;
     return sampled_at_ + (soon ? kShortestInterval : interval_);
   }
-  /// What was allocated since the last sample, and what is foreseen.
+  /// What was foreseen since the last sample, taken or not.
+  [[nodiscard]] Bytes foreseen() const noexcept {
+    // In this order: it goes from the one to the other when the driver has taken it.
+    const std::uint64_t waiting = foreseen_.load(std::memory_order_acquire);
+    return Bytes{waiting + taken_.load(std::memory_order_acquire)};
+  }
+  /// What was allocated since the last sample, and what was foreseen.
   [[nodiscard]] Bytes grown() const noexcept {
-    // In this order: what is foreseen goes from the one to the other when the driver has taken it.
-    const std::uint64_t foreseen = foreseen_.load(std::memory_order_acquire);
-    return Bytes{foreseen + grown_.load(std::memory_order_acquire)};
+    return foreseen() + Bytes{grown_.load(std::memory_order_acquire)};
+  }
+  /// What pages leave free beyond the last sample. What is foreseen takes nothing of the headroom:
+  /// code and pools grow while graphs allocate, too.
+  [[nodiscard]] Bytes room_to_grow() const noexcept {
+    return foreseen() + std::max(Bytes{grown_.load(std::memory_order_acquire)}, headroom_);
   }
 
   std::optional<Bytes> budget_;
@@ -212,6 +223,7 @@ class PassthroughLedger {
   const std::uint64_t sample_above_;        ///< growth since the last sample that calls for another
   std::atomic<std::uint64_t> grown_{0};     ///< bytes allocated since the last sample
   std::atomic<std::uint64_t> foreseen_{0};  ///< bytes that the driver is yet to take
+  std::atomic<std::uint64_t> taken_{0};     ///< bytes foreseen that it took since the last sample
   std::atomic<std::uint64_t> in_flight_{0};  ///< bytes that the driver is being asked for
   std::atomic<std::uint8_t> changes_{0};     ///< one bit_of() each: since the last sample
   std::array<std::atomic<std::uint32_t>, kPassthroughChanges> changes_under_way_{};

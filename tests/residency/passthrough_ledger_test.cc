@@ -64,14 +64,27 @@ TEST_F(PassthroughLedgerTest, TakesASampleForTheTruth) {
 
 TEST_F(PassthroughLedgerTest, CountsWhatIsForeseenThroughSamplesUntilItIsTaken) {
   ledger_.begin_foreseen(80_MiB);
-  EXPECT_EQ(ledger_.reserved(), 80_MiB);
+  EXPECT_EQ(ledger_.bytes(), 80_MiB);
   sample(100_MiB);
-  EXPECT_EQ(ledger_.reserved(), 80_MiB) << "the driver has not taken it yet";
+  EXPECT_EQ(ledger_.bytes(), 80_MiB) << "the driver has not taken it yet";
   ledger_.end_foreseen(80_MiB, /*taken=*/true);
-  EXPECT_EQ(ledger_.reserved(), 80_MiB);
+  EXPECT_EQ(ledger_.bytes(), 80_MiB);
   EXPECT_TRUE(sample(100_MiB + 50_MiB)) << "it took less";
   EXPECT_EQ(ledger_.bytes(), 50_MiB);
   EXPECT_EQ(ledger_.reserved(), 50_MiB + 64_MiB);
+}
+
+TEST_F(PassthroughLedgerTest, KeepsTheHeadroomBesideWhatIsForeseen) {
+  ledger_.begin_foreseen(80_MiB);
+  EXPECT_EQ(ledger_.reserved(), 80_MiB + 64_MiB);
+  allocate(60_MiB);
+  EXPECT_EQ(ledger_.reserved(), 80_MiB + 64_MiB) << "that is what the headroom is for";
+  ledger_.end_foreseen(80_MiB, /*taken=*/true);
+  EXPECT_EQ(ledger_.reserved(), 80_MiB + 64_MiB);
+  EXPECT_EQ(ledger_.allowed(), 1024_MiB - 144_MiB);
+  sample(100_MiB + 150_MiB);
+  EXPECT_EQ(ledger_.reserved(), 150_MiB + 64_MiB);
+  EXPECT_EQ(ledger_.bytes(), 150_MiB) << "all that was counted is in the sample";
 }
 
 TEST_F(PassthroughLedgerTest, ForgetsWhatWasForeseenInVain) {
