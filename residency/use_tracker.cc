@@ -331,9 +331,12 @@ Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& dec
   Status status = Status::kOutOfHostMemory;
   try {
     status = admission_.bring_in({buffers, use.kernel, use.may_shrink || kept > certain}, decision);
+    if (status == Status::kWorkingSetTooLarge && kept > certain) {
+      overfull_.note(use.kernel, buffers.first(certain), buffers.subspan(certain));
+    }
     while (status == Status::kWorkingSetTooLarge && kept > certain) {
       admission_.give_up({buffers.first(kept), use.kernel});
-      kept = leave_out(buffers.first(kept), certain);
+      kept = leave_out(buffers.first(kept), certain, use.kernel);
       status = admission_.bring_in({buffers.first(kept), use.kernel, kept > certain}, decision);
     }
     if (status == Status::kOk) status = stay_out(buffers.subspan(kept), use);
@@ -365,18 +368,24 @@ std::size_t UseTracker::certain_buffers(const Use& use) {
 }
 
 // Sorts what is left out behind the rest, and unpins it: of what comes behind the `certain` first
-// ones the largest, as few as do not fit the limit with them or, if all fit and there is no room
-// all the same, all. @return how many buffers are kept.
-std::size_t UseTracker::leave_out(std::span<BufferId> buffers, std::size_t certain) {
+// ones those that are likely left over, then the largest, as few as do not fit the limit with them
+// or, if all fit and there is no room all the same, all. @return how many buffers are kept.
+std::size_t UseTracker::leave_out(std::span<BufferId> buffers, std::size_t certain,
+                                  KernelId kernel) {
   const auto footprint = [this](BufferId id)
                              REQUIRES(manager_lock) { return core_.buffers[id].footprint; };
   Bytes room = core_.ledger.limit();
   for (const BufferId id : buffers.first(certain)) room = saturating_subtract(room, footprint(id));
   const auto others = buffers.subspan(certain);
   std::ranges::stable_sort(others, {}, footprint);
+  const auto is_suspect = [this, kernel](BufferId id)
+                              REQUIRES(manager_lock) { return overfull_.is_suspect(kernel, id); };
+  std::ranges::stable_sort(others, {}, is_suspect);
   std::size_t kept = certain;
-  for (; kept < buffers.size() && footprint(buffers[kept]) <= room; ++kept) {
-    room -= footprint(buffers[kept]);
+  for (std::size_t i = certain; i < buffers.size(); ++i) {
+    if (footprint(buffers[i]) > room) continue;
+    room -= footprint(buffers[i]);
+    std::swap(buffers[kept++], buffers[i]);
   }
   if (kept == buffers.size()) kept = certain;
   for (const BufferId id : buffers.subspan(kept)) {

@@ -11,6 +11,7 @@
 #include "residency/eviction_queue.h"
 #include "residency/left_out_buffers.h"
 #include "residency/manager_mutex.h"
+#include "residency/overfull_launches.h"
 #include "residency/residency_core.h"
 #include "residency/result.h"
 #include "residency/stream_marker.h"
@@ -104,7 +105,8 @@ class UseTracker {
                       StallMeter::Probe* probe, Turn& turn) REQUIRES(manager_lock);
   Status bring_in(UseToken& token, const Use& use, const Decision& decision) REQUIRES(manager_lock);
   std::size_t certain_buffers(const Use& use) REQUIRES(manager_lock);
-  std::size_t leave_out(std::span<BufferId> buffers, std::size_t certain) REQUIRES(manager_lock);
+  std::size_t leave_out(std::span<BufferId> buffers, std::size_t certain, KernelId kernel)
+      REQUIRES(manager_lock);
   Status stay_out(std::span<const BufferId> buffers, const Use& use) REQUIRES(manager_lock);
   void say_left_out(std::span<const BufferId> buffers, std::size_t kept, const Use& use) noexcept
       REQUIRES(manager_lock);
@@ -123,6 +125,7 @@ class UseTracker {
   EvictionQueue& evictions_;
   Admission& admission_;
   LeftOutBuffers& left_out_;
+  OverfullLaunches overfull_ GUARDED_BY(manager_lock);
   std::atomic<std::uint64_t> launches_{0};
   std::uint64_t mark_ GUARDED_BY(manager_lock) = 0;  ///< of the last collection
 };

@@ -426,6 +426,40 @@ TEST_F(LeftOutTest, WhatFitsIsKeptTheSmallestFirst) {
   uses_.end_use(token, stream_, true);
 }
 
+TEST_F(LeftOutTest, WhatFitsBesideSomethingLargerThatDoesNotIsKept) {
+  const BufferId one = out(1, 7);
+  const BufferId other = out(1, 8);
+  const BufferId stale = out(1, 4);
+  const BufferId large = out(3, 5);
+  UseToken token;
+  ASSERT_EQ(begin({one}, {stale, large}, token), Status::kOk);
+  uses_.end_use(token, stream_, true);
+  device_.drain();
+  const BufferId larger = out(4, 6);
+  ASSERT_EQ(begin({other}, {stale, larger}, token), Status::kOk);
+  EXPECT_EQ(token.left_out(), 1U) << "though the suspect comes behind";
+  EXPECT_EQ(place_of(stale), Place::kIn);
+  uses_.end_use(token, stream_, true);
+}
+
+TEST_F(LeftOutTest, WhatStayedTheSameWhileTheOperandsChangedGivesWayFirst) {
+  const BufferId one = out(1, 7);
+  const BufferId other = out(1, 8);
+  const BufferId stale = out(1, 4);
+  const BufferId used = out(3, 5);
+  const BufferId used_next = out(3, 6);
+  UseToken token;
+  ASSERT_EQ(begin({one}, {stale, used}, token), Status::kOk);
+  EXPECT_EQ(place_of(stale), Place::kIn) << "nothing is known yet: the larger one gives way";
+  EXPECT_EQ(place_of(used), Place::kOut);
+  uses_.end_use(token, stream_, true);
+  device_.drain();
+  ASSERT_EQ(begin({other}, {stale, used_next}, token), Status::kOk);
+  EXPECT_EQ(token.left_out(), 1U);
+  EXPECT_EQ(place_of(used_next), Place::kIn);
+  uses_.end_use(token, stream_, true);
+}
+
 TEST_F(LeftOutTest, NothingGivesWayWhereThereIsRoom) {
   const BufferId named = out(2, 7);
   const BufferId unsure = out(2, 4);
