@@ -9,7 +9,7 @@ the device tells what kernels write; predicts the pass and the peak for each bud
 superpipe-layers (forward, train), and those of torch_programs.py (decode, torch-train), where there is a torch for simgpu
 (scripts/test --frameworks installs it). What a pass takes is modelled by simgpu, with driver calls that take as long as a driver's;
 a run in which more than 1 % of the time for which the engines were busy was lateness of the machine is repeated, and marked invalid
-if it stays so. Passes of PyTorch's programs are compared by their launches. Exit code 1 if a prediction is off by more than 5 % of the pass or 2 % of the peak, or a run stays invalid.
+if it stays so. Exit code 1 if a prediction is off by more than 5 % of the pass or 2 % of the peak, or a run stays invalid.
 """
 
 import argparse
@@ -53,7 +53,7 @@ PROGRAMS = {
     "forward": Program(("forward",), 10, 0.05, 3, 32, 20_000),
     "train": Program(("train",), 8, 0.05, 3, 16, 40_000, 70),
     "decode": Program(("decode",), 10, 0.2, 2),
-    "torch-train": Program(("train",), 6, 0.1, 2, traced_percent=70),
+    "torch-train": Program(("train",), 10, 0.1, 2, traced_percent=70),
 }
 
 
@@ -69,9 +69,9 @@ class Bench:
                 "--mode", *program.words, "--compute-us", program.compute_us * self.slow]
 
     def run(self, program: Program, flags: list, without_superpipe: bool = False) -> dict:
-        """What simgpu and superpipe counted, as "driver" and "stats", and the time of a steady pass, as "pass_ms"; of PyTorch's programs,
-        whose passes superpipe has to find, how many launches that has, as "pass_launches"."""
-        driver, stats = self.folder / "simgpu.json", self.folder / "stats.json"
+        """What simgpu counted, as "driver", and the time of a steady pass, as "pass_ms"; the passes of PyTorch's programs are found in the
+        trace of the run."""
+        driver, trace = self.folder / "simgpu.json", self.folder / "measured.sptrace"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SUPERPIPE_", "SIMGPU_"))}
         link = str(program.link / self.slow)
         variables = {**inherited, "SIMGPU_CALL_COSTS": "on", "SIMGPU_H2D_GBPS": link, "SIMGPU_D2H_GBPS": link,
@@ -83,29 +83,34 @@ class Bench:
         if without_superpipe:
             variables["SUPERPIPE_OFF"] = "1"
         else:
-            flags = [*flags, "--stats", stats]
+            flags = [*flags, *(["--trace", trace] if program.is_torch and "--trace" not in flags else [])]
         words = [self.build.command, "run", "--simulate", *flags, "--", *self.command(program)]
         for _ in range(ATTEMPTS):
             finished = subprocess.run([str(word) for word in words], env=variables, capture_output=True, text=True, timeout=3600)
             if finished.returncode != 0:
                 raise RuntimeError(f"{' '.join(map(str, words))}: exit code {finished.returncode}\n{finished.stderr[-2000:]}")
-            answer = {"driver": json.loads(driver.read_text()), "stats": {} if without_superpipe else json.loads(stats.read_text())}
+            answer = {"driver": json.loads(driver.read_text())}
             if answer["driver"]["overrun_share"] <= MOST_OVERRUN:
                 break
-        if program.is_torch:
-            answer["pass_ms"], answer["pass_launches"] = (answer["stats"].get(name) for name in ("pass_ms", "pass_launches"))
-        else:
+        if program.is_torch and trace in flags:
+            answer["pass_ms"] = self.plan(trace, program, 0)["accuracy"]["measured_pass_ms"]
+        elif not program.is_torch:
             # Loading is over, and the order known, from the third pass on.
             answer["pass_ms"] = statistics.fmean(json.loads(finished.stdout)["pass_ms"][2:])
         return answer
 
-    def predict(self, trace: Path, program: Program, budget: int) -> dict:
-        words = [self.build.command, "plan", trace, "--json", "--gpu-mem", budget, "--link", program.link / self.slow]
+    def plan(self, trace: Path, program: Program, budget: int) -> dict:
+        """What `superpipe plan` says of the trace; without a budget of what it took."""
+        flags = ["--gpu-mem", budget] if budget else []
+        words = [self.build.command, "plan", trace, "--json", *flags, "--link", program.link / self.slow]
         finished = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=300)
-        said = json.loads(finished.stdout)
-        if not said["plans"][0]["runs"]:
-            raise RuntimeError(f"plan with {budget}: {said['plans'][0]['problem']}")
-        return said["plans"][0] | {"accuracy": said.get("accuracy"), "pass_launches": said["pass_launches"]}
+        return json.loads(finished.stdout)
+
+    def predict(self, trace: Path, program: Program, budget: int) -> dict:
+        said = self.plan(trace, program, budget)["plans"][0]
+        if not said["runs"]:
+            raise RuntimeError(f"plan with {budget}: {said['problem']}")
+        return said
 
     def measure(self, name: str, percents: list[int]) -> list[dict]:
         program, rows = PROGRAMS[name], []
@@ -117,10 +122,8 @@ class Bench:
             budget = needed * percent // 100
             predicted = self.predict(trace, program, budget)
             found = self.run(program, ["--gpu-mem", budget])
-            # Where one token ends and the next one begins is not the same for both, and the launches of tokens differ by some percent.
-            scale = predicted["pass_launches"] / found["pass_launches"] if program.is_torch else 1
             row = {"program": name, "link_gbps": program.link / self.slow, "percent": percent, "budget_bytes": budget,
-                   "predicted_pass_ms": predicted["pass_ms"], "measured_pass_ms": found["pass_ms"] * scale,
+                   "predicted_pass_ms": predicted["pass_ms"], "measured_pass_ms": found["pass_ms"],
                    "predicted_peak_bytes": predicted["peak_device_bytes"], "measured_peak_bytes": found["driver"]["peak_bytes"],
                    "predicted_h2d_bytes": predicted["h2d_bytes"], "overrun_share": found["driver"]["overrun_share"],
                    "traced_overrun_share": traced["driver"]["overrun_share"], "simulated": True}

@@ -16,35 +16,25 @@ namespace {
 
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-/// A time, and for how many launches it stands.
-struct Length {
-  double ms;
+/// A figure of a pass, and for how many launches it stands.
+struct Weighted {
+  double value;
   std::uint64_t launches;
 };
 
-/// The time that passes of half of all launches do not exceed; 0 without passes. What is found to
-/// repeat before a program's real pass is known, or within it, has few launches; a pass in which
-/// the user thinks is long, and has as many as others.
-double median(std::vector<Length> lengths) {
-  std::ranges::sort(lengths, {}, &Length::ms);
+/// What passes of half of all launches do not exceed; 0 without passes. What is found to repeat
+/// before a program's real pass is known, or within it, has few launches; a pass in which the user
+/// thinks is long, and has as many as others.
+double median(std::vector<Weighted> figures) {
+  std::ranges::sort(figures, {}, &Weighted::value);
   std::uint64_t all = 0;
-  for (const Length& length : lengths) all += length.launches;
+  for (const Weighted& figure : figures) all += figure.launches;
   std::uint64_t counted = 0;
-  for (const Length& length : lengths) {
-    counted += length.launches;
-    if (2 * counted > all) return length.ms;
+  for (const Weighted& figure : figures) {
+    counted += figure.launches;
+    if (2 * counted > all) return figure.value;
   }
   return 0;
-}
-
-double launches_of_millisecond(const std::vector<Length>& lengths) {
-  double ms = 0;
-  std::uint64_t launches = 0;
-  for (const Length& length : lengths) {
-    ms += length.ms;
-    launches += length.launches;
-  }
-  return ms > 0 ? static_cast<double>(launches) / ms : 0;
 }
 
 // By how much the time of the pass that stands for all may be off the median: with more, it is
@@ -72,7 +62,7 @@ std::optional<double> windowed_bound_ms(const PassLaunches& pass, const PassCost
 
 std::optional<MeasuredPass> typical_pass(std::span<const MeasuredPass> passes,
                                          std::uint64_t first_remembered) {
-  std::vector<Length> lengths;
+  std::vector<Weighted> lengths;
   for (const MeasuredPass& pass : passes) lengths.push_back({pass.ms, pass.launches()});
   const double typical = median(std::move(lengths));
   std::optional<MeasuredPass> nearest;
@@ -100,15 +90,18 @@ std::optional<double> least_pass_ms(const MeasuredPass& pass, Bytes pass_bytes, 
 PassTimes pass_times(const RunFigures& figures) {
   const ResidencyStats& stats = figures.residency;
   PassTimes times;
-  std::vector<Length> lengths;
-  std::vector<Length> computes;
+  std::vector<Weighted> lengths;
+  std::vector<Weighted> computes;
+  std::vector<Weighted> rates;  // launches of a millisecond
   for (const MeasuredPass& pass : stats.measured_passes) {
     lengths.push_back({pass.ms, pass.launches()});
+    if (pass.ms > 0) {
+      rates.push_back({static_cast<double>(pass.launches()) / pass.ms, pass.launches()});
+    }
     computes.push_back({std::max(0.0, pass.ms - pass.stall_ms), pass.launches()});
   }
-  const double rate = launches_of_millisecond(lengths);
   times.pass_ms = median(std::move(lengths));
-  times.pass_launches = times.pass_ms * rate;
+  times.pass_launches = times.pass_ms * median(std::move(rates));
   const double compute_ms = std::min(median(std::move(computes)), times.pass_ms);
   times.stall_ms = times.pass_ms - compute_ms;
   const auto& pass = stats.learned.launches;

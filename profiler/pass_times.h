@@ -16,7 +16,7 @@ namespace superpipe {
 /// which the program waited for its user.
 struct PassTimes {
   double pass_ms = 0;        ///< 0 if no pass was seen
-  double pass_launches = 0;  ///< that policy was told of in such a time, at the mean rate
+  double pass_launches = 0;  ///< that policy was told of in such a time, at the median rate
   double stall_ms = 0;       ///< of that, how long launches waited for fetches
   /// The physical bound; nullopt if no pass was seen, if its launches are not known, or if not all
   /// fits and the link was never measured.

@@ -149,8 +149,6 @@ TEST_F(PlannerTest, WhatDoesNotRunSaysWhy) {
   EXPECT_EQ(planner_.predict({PolicyKind::kAuto, planner_.least() + 2_MiB}).problem, "");
 }
 
-// The host is up to a pass ahead of the device where the first pass begins: little over many
-// passes.
 TEST_F(PlannerTest, TheTracedRunIsPredictedAsItWasMeasured) {
   WrittenTrace trace;
   testing::write_cycle(trace, kLayers, kLayer, 60);
@@ -158,6 +156,30 @@ TEST_F(PlannerTest, TheTracedRunIsPredictedAsItWasMeasured) {
   const auto accuracy = Planner(program, kLink).accuracy();
   ASSERT_TRUE(accuracy.has_value());
   EXPECT_NEAR(accuracy->pass_error(), 0, 0.02);
+}
+
+TEST_F(PlannerTest, ThePassesInWhichSuperpipeLearnsAreNotMeasured) {
+  WrittenTrace trace;
+  testing::write_cycle(trace, kLayers, kLayer, 20, 1'000'000'000);
+  const TracedProgram program = program_of(trace);
+  const auto accuracy = Planner(program, kLink).accuracy();
+  ASSERT_TRUE(accuracy.has_value());
+  EXPECT_NEAR(accuracy->pass_error(), 0, 0.05);
+}
+
+TEST_F(PlannerTest, AProgramThatRunsAheadIsMeasuredFromItsFirstPassOn) {
+  WrittenTrace trace;
+  std::vector<BufferId> weights;
+  for (int i = 0; i < kLayers; ++i) weights.push_back(trace.allocate(kLayer));
+  for (int i = 0; i < 10 * kLayers; ++i) {
+    trace.launch(static_cast<std::uint32_t>(1 + i % kLayers), {weights[i % kLayers]}, 1'000'000);
+  }
+  trace.wait();
+  trace.copy(weights.front(), 4_KiB, false);
+  const TracedProgram program = program_of(trace);
+  const auto accuracy = Planner(program, kLink).accuracy();
+  ASSERT_TRUE(accuracy.has_value());
+  EXPECT_NEAR(accuracy->measured_pass_ms, kLayers, 0.1 * kLayers);
 }
 
 TEST_F(PlannerTest, ThePictureHasALineForEachPolicyAndNoneForWhatDoesNotRun) {

@@ -111,8 +111,10 @@ class WrittenTrace {
 };
 
 /// A program that copies `layers` weights of `size` to the device and then uses one after the
-/// other, `passes` times, each for a millisecond; a small result is copied out after each pass.
-inline void write_cycle(WrittenTrace& trace, int layers, Bytes size, int passes) {
+/// other, `passes` times, each for a millisecond; a small result is copied out after each pass. In
+/// the first pass it does something else for `idle` nanoseconds.
+inline void write_cycle(WrittenTrace& trace, int layers, Bytes size, int passes,
+                        std::int64_t idle = 0) {
   std::vector<BufferId> weights;
   for (int i = 0; i < layers; ++i) {
     weights.push_back(trace.allocate(size));
@@ -125,6 +127,7 @@ inline void write_cycle(WrittenTrace& trace, int layers, Bytes size, int passes)
                    {weights[static_cast<std::size_t>(i)], state}, 1'000'000);
     }
     trace.wait();
+    if (pass == 0) trace.sleep(idle);
     trace.copy(state, 4_KiB, false);
   }
 }

@@ -97,6 +97,7 @@ class Planner {
   [[nodiscard]] virtual_time::Experiment experiment_for(const PlanQuestion& question,
                                                         Bytes managed) const;
   [[nodiscard]] Prediction replay(const PlanQuestion& question, Bytes managed) const;
+  [[nodiscard]] double measured_pass_ms(std::size_t first) const;
 
   const TracedProgram& program_;
   const Bandwidth link_;
