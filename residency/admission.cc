@@ -141,8 +141,12 @@ Status Admission::refuse_too_large(const WorkingSet& set, Attempt& attempt) {
   const auto is_missing = [this](BufferId id)
                               REQUIRES(manager_lock) { return core_.buffers[id].missing > 0; };
   if (!is_too_large() || std::ranges::none_of(set.buffers, is_missing)) return Status::kOk;
-  // What was freed since the last sample may be all that is lacking.
-  if (!std::exchange(attempt.sampled, true)) (void)core_.sample_passthrough();
+  // What was freed since the last sample, or was taken for this process's, may be all that is
+  // lacking.
+  if (!std::exchange(attempt.sampled, true)) {
+    (void)core_.sample_passthrough();
+    if (is_too_large() && !set.may_shrink) (void)core_.sample_passthrough(true);
+  }
   if (!is_too_large()) return Status::kOk;
   if (!set.may_shrink) note_refusal(set, attempt);
   return Status::kWorkingSetTooLarge;
@@ -180,7 +184,9 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   if (pages_are_coming(needed)) return Next::kWait;
   // Nobody can go and nothing is on its way. But the pins of other operations end soon.
   if (!too_large && others_move(set)) return Next::kWait;
-  if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough()) return Next::kLookAgain;
+  if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough(!set.may_shrink)) {
+    return Next::kLookAgain;
+  }
   if (core_.counters.errors > attempt.errors_before) return Status::kDeviceError;
   if (core_.claim(core_.passthrough.allowed())) return Next::kLookAgain;
   if (core_.must_keep_limit()) {

@@ -43,6 +43,7 @@ class DeviceLedger {
   void begin_creation(Bytes size) {
     pages_ += size;
     ++moving_;
+    ++page_changes_;
   }
   void end_creation(Bytes size, bool created) {
     if (!created) pages_ -= size;
@@ -51,6 +52,7 @@ class DeviceLedger {
   void begin_destruction(Bytes size) {
     vacating_ += size;
     ++moving_;
+    ++page_changes_;
   }
   /// `destroyed`: false leaves the page counted, for nobody knows what became of it.
   void end_destruction(Bytes size, bool destroyed) {
@@ -61,6 +63,8 @@ class DeviceLedger {
 
   /// Whether a page is being created or destroyed, so that the device's own count is uncertain.
   [[nodiscard]] bool is_moving() const { return moving_ > 0; }
+  /// How many pages have begun to be created or destroyed so far.
+  [[nodiscard]] std::uint64_t page_changes() const { return page_changes_; }
   /// @}
 
   /// @name Pages that live buffers are about to give up
@@ -131,6 +135,7 @@ class DeviceLedger {
   Bytes vacating_;
   Bytes promised_;
   std::uint32_t moving_ = 0;
+  std::uint64_t page_changes_ = 0;
   Bytes live_;
   Bytes managed_;
   Bytes peak_device_;  ///< up to the last sample

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "policy/units.h"
@@ -49,6 +50,9 @@ class DeviceMemory {
   };
   /// Source: cuMemGetInfo.
   virtual Result<Usage> usage() = 0;
+  /// What of that this process has: its contexts, pages and all else; nullopt: nobody tells. For
+  /// what is rare: it may take milliseconds. Source: nvmlDeviceGetComputeRunningProcesses.
+  virtual std::optional<Bytes> own_usage() noexcept { return std::nullopt; }
 
   /// The allocation granule of physical pages, a power of two (2 MiB on every device known).
   [[nodiscard]] virtual Bytes granularity() const = 0;

@@ -8,6 +8,9 @@
 namespace superpipe {
 namespace {
 
+// By so much a right guess may be off.
+constexpr std::uint64_t kMostBlocksOff = 4;
+
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
@@ -46,19 +49,46 @@ PassthroughLedger::Sample PassthroughLedger::begin_sample() noexcept {
 
 bool PassthroughLedger::end_sample(const Sample& sample, Bytes used, TimePoint now) noexcept {
   const Bytes before = sampled_;
-  sampled_ = share_of(sample, used);
-  baseline_ = used - sampled_;
+  const Bytes share = share_of(sample, used);
   const Bytes grown_before{sample.grown + sample.taken};
-  counted_ = std::min(counted_ + grown_before, sampled_);
+  // What was taken for others' may be this process's, if it did anything.
+  const bool others_moved = used - share != baseline_;
+  const bool may_be_own = (sample.changes | sample.under_way) != 0 || grown_before > Bytes{};
+  is_guessed_ = is_guessed_ || share != before + grown_before || (others_moved && may_be_own);
+  counted_ += grown_before;
   grown_.fetch_sub(sample.grown, std::memory_order_relaxed);
   taken_.fetch_sub(sample.taken, std::memory_order_relaxed);
-  if (budget_) set_budget(*budget_);
-  set_yielded(yielded_);
+  set_share(share, used);
   sampled_at_ = now;
   const bool moved = sampled_ != before;
   const bool quiet = !moved && sample.changes == 0 && grown_before == Bytes{};
   interval_ = quiet ? std::min(interval_ * 2, kLongestInterval) : kShortestInterval;
   return moved || grown_before > Bytes{};
+}
+
+void PassthroughLedger::set_share(Bytes share, Bytes used) noexcept {
+  sampled_ = share;
+  baseline_ = used - share;
+  counted_ = std::min(counted_, share);
+  if (budget_) set_budget(*budget_);
+  set_yielded(yielded_);
+}
+
+bool PassthroughLedger::settle(Bytes own, Bytes used) noexcept {
+  if (!own_baseline_) return false;
+  const Bytes before = sampled_;
+  set_share(std::min(saturating_subtract(own, *own_baseline_), used), used);
+  noted_ = Bytes{};
+  known_ = sampled_ - counted_;
+  is_guessed_ = false;
+  // Whoever tells it may round to other blocks.
+  const Bytes off = std::max(before, sampled_) - std::min(before, sampled_);
+  if (off > block_ * kMostBlocksOff) {
+    own_interval_ = kShortestOwnInterval;
+  } else if (was_due_) {
+    own_interval_ = std::min(own_interval_ * 2, kLongestOwnInterval);
+  }
+  return sampled_ != before;
 }
 
 // How much of `used` this process holds: all that is above what others held before, within the
@@ -81,7 +111,7 @@ Bytes PassthroughLedger::share_of(const Sample& sample, Bytes used) noexcept {
   const Bytes least = may_have_freed ? Bytes{} : counted_;
 
   const Bytes allocated = in_flight + grown();
-  const Bytes uncounted = sampled_ - counted_;
+  const Bytes uncounted = saturating_subtract(sampled_ - counted_, known_);
   const Bytes rounding = saturating_subtract(uncounted, noted_);
   Bytes slack;
   if (noted(PassthroughChange::kGrowth)) {
@@ -94,7 +124,8 @@ Bytes PassthroughLedger::share_of(const Sample& sample, Bytes used) noexcept {
   if (noted(PassthroughChange::kGrowth)) {
     noted_ += saturating_subtract(share, sampled_ + allocated);
   }
-  noted_ = std::min(noted_, saturating_subtract(share, counted_));
+  known_ = std::min(known_, saturating_subtract(share, counted_));
+  noted_ = std::min(noted_, saturating_subtract(share, counted_ + known_));
   return share;
 }
 

@@ -31,10 +31,13 @@ namespace superpipe {
 ///     it never counted can have shrunk. The rest belongs to other processes.
 /// What belongs to other processes is charged to nobody. A process that shrinks while this one
 /// frees makes the estimate too low for the rest of the run: then less is kept free than was
-/// promised, where an estimate too high would refuse launches that have room.
+/// promised, where an estimate too high would refuse launches that have room. So where somebody
+/// tells what this process has, and the sample had to guess, that is asked for once in a while, and
+/// before anything is refused (wants_own(), settle()).
 ///
-/// begin_allocation(), end_allocation(), begin_change(), end_change() and admits() may be called
-/// from any thread at any time, and wait for nobody. Everything else is serialised by the caller.
+/// begin_allocation(), end_allocation(), begin_foreseen(), end_foreseen(), begin_change(),
+/// end_change() and admits() may be called from any thread at any time, and wait for nobody.
+/// Everything else is serialised by the caller.
 /// Calls neither a device nor a clock. Source: docs/design.md, "Invariants", I4.
 class PassthroughLedger {
  public:
@@ -44,6 +47,10 @@ class PassthroughLedger {
   /// whenever something changed, and doubles as long as nothing does.
   static constexpr std::chrono::milliseconds kShortestInterval{5};
   static constexpr std::chrono::milliseconds kLongestInterval{1000};
+  /// The same between two questions for what this process has, which take longer: it doubles as
+  /// long as the guesses were right.
+  static constexpr std::chrono::milliseconds kShortestOwnInterval{1000};
+  static constexpr std::chrono::milliseconds kLongestOwnInterval{60'000};
   /// The most that this process is taken to hold beyond what hooks counted: code, its other
   /// contexts, what pools and blocks are rounded up to.
   static constexpr Bytes kMostUncounted = 1_GiB;
@@ -60,8 +67,12 @@ class PassthroughLedger {
   void set_budget(Bytes budget) noexcept;
   [[nodiscard]] std::optional<Bytes> budget() const noexcept { return budget_; }
 
-  /// The device held `used` bytes before there was a page of ours: these are nobody's.
-  void start(Bytes used) { baseline_ = used; }
+  /// The device held `used` bytes before there was a page of ours: these are nobody's. `own` of
+  /// them were this process's, if that is known.
+  void start(Bytes used, std::optional<Bytes> own = std::nullopt) {
+    baseline_ = used;
+    own_baseline_ = own;
+  }
 
   /// Whether an allocation of `size` bytes would leave pass-through bytes within the budget, as far
   /// as known. Three loads.
@@ -173,6 +184,23 @@ class PassthroughLedger {
   /// changed.
   void sample_again_soon() noexcept { interval_ = kShortestInterval; }
 
+  /// Whether to find out what this process has, because the last samples had to guess: what is
+  /// asked for is known at all, and it is time for it, or something is about to be refused.
+  [[nodiscard]] bool wants_own(TimePoint now, bool before_refusal) const noexcept {
+    return own_baseline_ && is_guessed_ && (before_refusal || is_own_due(now));
+  }
+  /// That is about to be asked for, which is not done again soon but before a refusal.
+  void begin_own(TimePoint now) noexcept {
+    was_due_ = is_own_due(now);
+    asked_own_at_ = now;
+  }
+  /// Of the `used` bytes that the last sample found besides our pages this process has `own`.
+  /// REQUIRES: begin_own() before that sample, and what it found had been the same before that.
+  /// @return whether the estimate is another one now.
+  bool settle(Bytes own, Bytes used) noexcept;
+  /// Nobody tells it any more.
+  void forget_own() noexcept { own_baseline_.reset(); }
+
   /// The device did not answer; what the sample began with counts on.
   void give_up_sample(const Sample& sample, TimePoint now) noexcept;
   /// The device cannot be asked now. It may be stuck, and whoever asks waits for it: the next
@@ -192,8 +220,12 @@ class PassthroughLedger {
   static constexpr std::uint8_t bit_of(PassthroughChange change) {
     return static_cast<std::uint8_t>(1U << index_of(change));
   }
+  [[nodiscard]] bool is_own_due(TimePoint now) const noexcept {
+    return !asked_own_at_ || now >= *asked_own_at_ + own_interval_;
+  }
   [[nodiscard]] std::uint8_t under_way() const noexcept;
   [[nodiscard]] Bytes share_of(const Sample& sample, Bytes used) noexcept;
+  void set_share(Bytes share, Bytes used) noexcept;
 
   /// The time of the next sample: soon if much has grown or anything has changed.
   [[nodiscard]] TimePoint due_at() const noexcept {
@@ -212,7 +244,8 @@ class PassthroughLedger {
     return foreseen() + Bytes{grown_.load(std::memory_order_acquire)};
   }
   /// What pages leave free beyond the last sample. What is foreseen takes nothing of the headroom:
-  /// code and pools grow while graphs allocate, too.
+  /// code and pools grow while graphs allocate, too. A sample that is taken in the middle of the
+  /// call has found a part of it already, which is left free twice until the next one.
   [[nodiscard]] Bytes room_to_grow() const noexcept {
     return foreseen() + std::max(Bytes{grown_.load(std::memory_order_acquire)}, headroom_);
   }
@@ -233,10 +266,16 @@ class PassthroughLedger {
   Bytes yielded_;            ///< what pages leave to other processes
   Bytes kept_;               ///< sampled_ and yielded_ together: reserved() is read at each launch
   Bytes counted_;            ///< of sampled_, what hooks counted; freed since or not
-  Bytes noted_;              ///< of sampled_, what grew uncounted while growth was noted
+  Bytes noted_;              ///< of the rest, what grew while growth was noted
+  Bytes known_;              ///< of the rest, what was no guess when it was last settled
   bool was_freed_ = false;   ///< a free was noted before the last sample: pools give back later
   bool frees_late_ = false;  ///< a free in stream order was noted: any drop may be of it
+  std::optional<Bytes> own_baseline_;  ///< of the baseline at the start: of this process
+  bool is_guessed_ = false;            ///< something changed that was not counted
+  bool was_due_ = false;               ///< the last question what this process has
   TimePoint sampled_at_{};
+  std::optional<TimePoint> asked_own_at_;
+  std::chrono::milliseconds own_interval_ = kShortestOwnInterval;
   std::chrono::milliseconds interval_ = kShortestInterval;
 };
 

@@ -62,12 +62,26 @@ Status ResidencyCore::reserve_addresses() {
   }
 }
 
+// Tells the ledger what is there before there is a page.
+Status ResidencyCore::look_at_first() {
+  const auto before = device.usage();
+  if (!before.ok()) return before.status();
+  const std::optional<Bytes> own = options.policy.budget ? device.own_usage() : std::nullopt;
+  if (!own) {
+    passthrough.start(before->used);
+    return Status::kOk;
+  }
+  const auto usage = device.usage();
+  if (!usage.ok()) return usage.status();
+  // Another thread or process may have allocated meanwhile: then nothing is known of the parts.
+  passthrough.start(usage->used, usage->used == before->used ? own : std::nullopt);
+  return Status::kOk;
+}
+
 Status ResidencyCore::start() {
   if (const Status status = reserve_addresses(); status != Status::kOk) return status;
   if (compares_digests) (void)digester.prepare();
-  const auto usage = device.usage();
-  if (!usage.ok()) return usage.status();
-  passthrough.start(usage->used);
+  if (const Status status = look_at_first(); status != Status::kOk) return status;
   arena = std::make_unique<Arena>(arena_base, arena_size, granule);
   if (!arena->ok()) return Status::kOutOfHostMemory;
   pool = std::make_unique<PagePool>(device, windows_base, arena_size, granule);
@@ -125,8 +139,10 @@ BudgetAnswer ResidencyCore::set_budget(Bytes budget) noexcept {
     return BudgetAnswer::kTooSmall;
   }
   passthrough.set_budget(budget);
-  passthrough.set_yielded(pressure.yielded(passthrough.allowed()));
-  if (budget < *before && !can_shrink_to(passthrough.allowed() - passthrough.yielded())) {
+  // What is foreseen may change it at any time.
+  const Bytes allowed = passthrough.allowed();
+  passthrough.set_yielded(pressure.yielded(allowed));
+  if (budget < *before && !can_shrink_to(saturating_subtract(allowed, passthrough.yielded()))) {
     passthrough.set_budget(*before);
     passthrough.set_yielded(pressure.yielded(passthrough.allowed()));
     return BudgetAnswer::kHostMemoryShort;
@@ -177,8 +193,20 @@ void ResidencyCore::trace_memory() noexcept {
               {ledger.pages(), ledger.live(), passthrough.bytes(), host.pinned()});
 }
 
-bool ResidencyCore::sample_passthrough() noexcept {
+bool ResidencyCore::sample_passthrough(bool before_refusal) noexcept {
+  // Others may be allocating while this process's part is asked for: then the answers do not fit
+  // together.
+  constexpr int kAttempts = 3;
   const Bytes limit_before = ledger.limit();
+  bool moved = take_sample();
+  for (int i = 0; i < kAttempts && passthrough.wants_own(now(), before_refusal); ++i) {
+    moved = settle_passthrough() || moved;
+  }
+  return moved || ledger.limit() != limit_before || !warnings.empty();
+}
+
+bool ResidencyCore::take_sample() noexcept {
+  last_sample.reset();
   if (!hold_pages_still()) {
     passthrough.put_off_sample(now());
     return false;
@@ -196,23 +224,52 @@ bool ResidencyCore::sample_passthrough() noexcept {
     return false;
   }
   ++samples;
+  last_sample = {usage->used, ledger.pages(), ledger.page_changes()};
   const Bytes besides_pages = saturating_subtract(usage->used, ledger.pages());
   const Bytes passthrough_before = passthrough.sampled();
   const bool moved = passthrough.end_sample(sample, besides_pages, now());
   ledger.note_sample(passthrough_before, passthrough.sampled());
-  counters.peak_passthrough_bytes =
-      std::max(counters.peak_passthrough_bytes, passthrough.sampled());
   if (moves && passthrough.budget()) {
     const DevicePressure before = pressure;
     const bool shifted = pressure.note(usage->total, besides_pages, passthrough.allowed(), now());
     if (shifted || passthrough.yielded() > Bytes{}) yield(before, shifted);
   }
+  follow_sample();
+  return moved;
+}
+
+// Has the limit and the counts follow what the ledger knows now.
+void ResidencyCore::follow_sample() noexcept {
+  counters.peak_passthrough_bytes =
+      std::max(counters.peak_passthrough_bytes, passthrough.sampled());
+  const Bytes limit_before = ledger.limit();
   refresh_limit();
   // What others take can look like pass-through memory of this process, so both count.
   if (passthrough.budget() && ledger.limit() < limit_before) {
     limit_lowered = limit_lowered || !ledger.is_within_limit();
   }
-  return moved || ledger.limit() != limit_before || !warnings.empty();
+}
+
+// Finds out what of the device's memory is this process's. No page has to stand still for that,
+// which takes long: the answer counts if the samples before and behind it are alike.
+bool ResidencyCore::settle_passthrough() noexcept {
+  const auto before = last_sample;
+  passthrough.begin_own(now());
+  std::optional<Bytes> own;
+  if (before) {
+    const Unlocked unlocked(mutex);
+    own = device.own_usage();
+  }
+  // Whoever tells of less than the pages alone does not count as the device does.
+  if (!own || *own < before->pages) {
+    passthrough.forget_own();
+    return false;
+  }
+  const bool moved = take_sample();
+  if (!last_sample || *last_sample != *before) return moved;
+  const bool settled = passthrough.settle(*own - before->pages, before->used - before->pages);
+  if (settled) follow_sample();
+  return moved || settled;
 }
 
 // Gets the device's count for this thread alone, with no page coming or going. Threads that waited

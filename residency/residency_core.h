@@ -109,8 +109,10 @@ struct ResidencyCore {
   void trace_memory() noexcept REQUIRES(manager_lock);
   /// Asks the device how much it holds that is not in our pages. Opens the mutex. Waits for the
   /// samples and the page changes of other threads that are under way: for calls of the device,
-  /// never for work of the program. @return whether the estimate or the limit is another one now.
-  bool sample_passthrough() noexcept REQUIRES(manager_lock);
+  /// never for work of the program. `before_refusal`: something is about to be refused because of
+  /// what is known, so no guess is left that can be settled; that may take milliseconds.
+  /// @return whether the estimate or the limit is another one now.
+  bool sample_passthrough(bool before_refusal = false) noexcept REQUIRES(manager_lock);
   /// Waits while the device is being asked: no page is created or destroyed meanwhile, so that its
   /// answer can be compared with our count. To be called before a decision to create or destroy a
   /// page. Opens the mutex. @return false if the manager has ended meanwhile, or the device does
@@ -255,6 +257,13 @@ struct ResidencyCore {
   bool sampling GUARDED_BY(manager_lock) = false;                 ///< a thread is asking the device
   std::uint32_t waiting_for_sample GUARDED_BY(manager_lock) = 0;  ///< threads in wait_for_sample()
   std::uint64_t samples GUARDED_BY(manager_lock) = 0;             ///< answers of the device so far
+  /// What the device held at the last of them, and what of our pages there were.
+  struct SampledMemory {
+    Bytes used, pages;
+    std::uint64_t page_changes;
+    bool operator==(const SampledMemory&) const = default;
+  };
+  std::optional<SampledMemory> last_sample GUARDED_BY(manager_lock);
   Bytes reserved GUARDED_BY(manager_lock);  ///< what policy was told last to leave to the driver
 
   TurnQueue turn GUARDED_BY(manager_lock);
@@ -276,6 +285,10 @@ struct ResidencyCore {
  private:
   Status reserve_addresses();
   bool hold_pages_still() noexcept REQUIRES(manager_lock);
+  bool take_sample() noexcept REQUIRES(manager_lock);
+  void follow_sample() noexcept REQUIRES(manager_lock);
+  bool settle_passthrough() noexcept REQUIRES(manager_lock);
+  Status look_at_first();
   void yield(const DevicePressure& before, bool shifted) noexcept REQUIRES(manager_lock);
 };
 

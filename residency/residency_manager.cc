@@ -114,6 +114,8 @@ bool ResidencyManager::Impl::admits_passthrough(Bytes size) noexcept {
   // Frees are not counted: only the device knows how much pass-through memory there is now.
   (void)core.sample_passthrough();
   if (core.passthrough.admits(size)) return true;
+  (void)core.sample_passthrough(true);
+  if (core.passthrough.admits(size)) return true;
   core.warnings.once("passthrough", [&] {
     return "a pass-through allocation of " + exact_bytes(size) +
            " fails: " + exact_bytes(core.passthrough.bytes()) +

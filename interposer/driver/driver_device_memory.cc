@@ -11,6 +11,7 @@
 #include "interposer/driver/codes.h"
 #include "interposer/driver/event_time.h"
 #include "interposer/driver/in_context.h"
+#include "interposer/driver/process_memory.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/fault_watch.h"
@@ -226,6 +227,10 @@ Result<DeviceMemory::Usage> DriverDeviceMemory::usage() {
   const Status asked = to_status(driver().cuMemGetInfo_v2(&free, &total));
   if (asked != Status::kOk) return asked;
   return Usage{Bytes{total - std::min(free, total)}, Bytes{total}};
+}
+
+std::optional<Bytes> DriverDeviceMemory::own_usage() noexcept {
+  return memory_of_this_process(device_);
 }
 
 Status DriverDeviceMemory::map(Address address, Bytes size, PageHandle pages) {

@@ -28,6 +28,7 @@ class DriverDeviceMemory final : public DeviceMemory {
   DriverDeviceMemory& operator=(const DriverDeviceMemory&) = delete;
 
   Result<Usage> usage() override;
+  std::optional<Bytes> own_usage() noexcept override;
   [[nodiscard]] Bytes granularity() const override { return granularity_; }
   /// As high as the driver lets it, where numbers in data hardly look like addresses.
   Result<Address> reserve(Bytes size) override;

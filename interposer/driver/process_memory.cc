@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
+#include <new>
 #include <string_view>
 #include <vector>
 
@@ -30,7 +32,7 @@ constexpr int kInsufficientSize = 7;
 // Where the system does not tell what a process has.
 constexpr unsigned long long kNotAvailable = ~0ULL;
 
-/// NVML while one lives; its functions are null where there is none.
+/// NVML; its functions are null where there is none.
 class Nvml {
  public:
   using Device = struct Opaque*;
@@ -45,12 +47,20 @@ class Nvml {
     }
     is_begun_ = processes_ != nullptr && begin_() == kSuccess;
   }
-  ~Nvml() {
-    if (is_begun_) end_();
-    close();
-  }
+  ~Nvml() = delete;  // threads may ask until the process ends
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
+
+  /// The process's. Two threads that come first both open it: one that waited for the other could
+  /// hold the lock of the dynamic linker, which the other needs.
+  static const Nvml& instance() {
+    static std::atomic<const Nvml*> shared{nullptr};
+    const Nvml* known = shared.load(std::memory_order_acquire);
+    if (known != nullptr) return *known;
+    const auto* const opened = new Nvml;
+    return shared.compare_exchange_strong(known, opened, std::memory_order_acq_rel) ? *opened
+                                                                                    : *known;
+  }
 
   /// Of the device at `bus_id`; empty where it does not tell.
   [[nodiscard]] std::vector<ProcessInfo> processes(const char* bus_id) const {
@@ -82,8 +92,7 @@ class Nvml {
 
   bool find_functions() {
     if (library_ == nullptr) return false;
-    return find("nvmlInit_v2", begin_) && find("nvmlShutdown", end_) &&
-           find("nvmlDeviceGetHandleByPciBusId_v2", device_at_) &&
+    return find("nvmlInit_v2", begin_) && find("nvmlDeviceGetHandleByPciBusId_v2", device_at_) &&
            find("nvmlDeviceGetComputeRunningProcesses_v3", processes_);
   }
   template <typename Function>
@@ -99,24 +108,25 @@ class Nvml {
   void* library_ = nullptr;
   bool is_begun_ = false;
   int (*begin_)() = nullptr;
-  int (*end_)() = nullptr;
   int (*device_at_)(const char*, Device*) = nullptr;
   int (*processes_)(Device, unsigned int*, ProcessInfo*) = nullptr;
 };
 
 }  // namespace
 
-std::optional<Bytes> memory_of_this_process(CUdevice device) {
+std::optional<Bytes> memory_of_this_process(CUdevice device) noexcept try {
   std::array<char, 32> bus_id{};
   if (driver().cuDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device) !=
       CUDA_SUCCESS) {
     return std::nullopt;
   }
   const auto own = static_cast<unsigned int>(::getpid());
-  for (const ProcessInfo& process : Nvml().processes(bus_id.data())) {
+  for (const ProcessInfo& process : Nvml::instance().processes(bus_id.data())) {
     if (process.pid != own || process.used_bytes == kNotAvailable) continue;
     if (process.used_bytes > 0) return Bytes{process.used_bytes};
   }
+  return std::nullopt;
+} catch (const std::bad_alloc&) {
   return std::nullopt;
 }
 

@@ -29,7 +29,8 @@ const char* name_of(Call call) {
                                            "unpin",
                                            "usage",
                                            "prepare_digests",
-                                           "digest"};
+                                           "digest",
+                                           "own_usage"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(Call::kCount));
   return kNames[static_cast<std::size_t>(call)];
 }
@@ -387,6 +388,12 @@ Result<DeviceMemory::Usage> FakeDevice::usage() {
   if (const Status status = enter(Call::kUsage); status != Status::kOk) return status;
   const Guard guard(mutex_);
   return Usage{memory_.used(), options_.total};
+}
+
+std::optional<Bytes> FakeDevice::own_usage() noexcept {
+  if (!options_.tells_processes || enter(Call::kOwnUsage) != Status::kOk) return std::nullopt;
+  const Guard guard(mutex_);
+  return memory_.own();
 }
 
 Result<bool> FakeDevice::is_capturing(StreamHandle stream) {

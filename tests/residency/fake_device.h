@@ -50,6 +50,7 @@ enum class Call {
   kUsage,
   kPrepareDigests,
   kDigest,
+  kOwnUsage,
   kCount,
 };
 
@@ -70,6 +71,7 @@ class FakeDevice : public DeviceMemory {
     Bytes capacity{std::uint64_t{1} << 40};
     Bytes total{std::uint64_t{1} << 40};  ///< what it says that it has, true or not
     bool eager = false;                   ///< everything runs when it is enqueued
+    bool tells_processes = false;         ///< what this process has of what is used
     Sabotage sabotage = {};
   };
 
@@ -137,6 +139,7 @@ class FakeDevice : public DeviceMemory {
   // -- the port
   [[nodiscard]] Bytes granularity() const override { return options_.granularity; }
   Result<Usage> usage() override;
+  std::optional<Bytes> own_usage() noexcept override;
   Result<Address> reserve(Bytes size) override;
   Status release_reservation(Address address, Bytes size) override;
   Result<PageHandle> create_pages(Bytes size) override;

@@ -55,6 +55,8 @@ class FakeMemory {
   /// What other processes hold: likewise, but not in peak().
   void set_others(Bytes bytes) { others_ = bytes; }
   [[nodiscard]] Bytes used() const { return pages_bytes_ + passthrough_ + others_; }
+  /// Of that, this process's.
+  [[nodiscard]] Bytes own() const { return pages_bytes_ + passthrough_; }
   [[nodiscard]] Bytes pages_bytes() const { return pages_bytes_; }
   /// The most that pages and pass-through bytes together took when a page was created.
   [[nodiscard]] Bytes peak() const { return peak_; }

@@ -87,6 +87,100 @@ TEST_F(PassthroughLedgerTest, KeepsTheHeadroomBesideWhatIsForeseen) {
   EXPECT_EQ(ledger_.bytes(), 150_MiB) << "all that was counted is in the sample";
 }
 
+TEST_F(PassthroughLedgerTest, AsksForNothingThatNobodyTells) {
+  note(PassthroughChange::kGrowth);
+  sample(100_MiB + 30_MiB);
+  EXPECT_FALSE(ledger_.wants_own(now_, true));
+}
+
+/// What this process has is known: it had 40 MiB of what the device held before.
+class PassthroughLedgerWithOwnTest : public PassthroughLedgerTest {
+ protected:
+  PassthroughLedgerWithOwnTest() { ledger_.start(100_MiB, 40_MiB); }
+
+  /// The device says that it holds `used`, and that this process has `own`.
+  bool settle(Bytes own, Bytes used) {
+    ledger_.begin_own(now_);
+    sample(used);
+    return ledger_.settle(own, used);
+  }
+};
+
+TEST_F(PassthroughLedgerWithOwnTest, ChargesNothingOfANeighbours) {
+  EXPECT_FALSE(ledger_.wants_own(now_, true)) << "nothing was guessed";
+  allocate(10_MiB);
+  sample(100_MiB + 10_MiB);
+  EXPECT_FALSE(ledger_.wants_own(now_, true)) << "all was counted";
+  note(PassthroughChange::kGrowth);
+  sample(100_MiB + 310_MiB);
+  EXPECT_EQ(ledger_.bytes(), 310_MiB);
+  EXPECT_TRUE(ledger_.wants_own(now_, false));
+  EXPECT_TRUE(settle(40_MiB + 30_MiB, 410_MiB));
+  EXPECT_EQ(ledger_.bytes(), 30_MiB);
+  EXPECT_FALSE(ledger_.wants_own(now_, true));
+  EXPECT_FALSE(sample(410_MiB)) << "and it stays so";
+  EXPECT_EQ(ledger_.bytes(), 30_MiB);
+}
+
+TEST_F(PassthroughLedgerWithOwnTest, ChargesWhatWasTakenForANeighbours) {
+  allocate(200_MiB);
+  sample(300_MiB);
+  note(PassthroughChange::kFree);
+  sample(240_MiB);  // a neighbour gave that back: this process freed nothing
+  EXPECT_EQ(ledger_.bytes(), 140_MiB);
+  EXPECT_TRUE(ledger_.wants_own(now_, false));
+  EXPECT_TRUE(settle(40_MiB + 200_MiB, 240_MiB));
+  EXPECT_EQ(ledger_.bytes(), 200_MiB);
+}
+
+TEST_F(PassthroughLedgerWithOwnTest, AsksWhatWasCutOffAsMoreThanItCanHaveTaken) {
+  note(PassthroughChange::kGrowth);
+  sample(100_MiB + 1_GiB);
+  settle(40_MiB + 1_GiB, 100_MiB + 1_GiB);
+  note(PassthroughChange::kGrowth);
+  sample(100_MiB + 1536_MiB);
+  EXPECT_EQ(ledger_.bytes(), 1536_MiB) << "what was settled is no guess that fills the bound";
+  note(PassthroughChange::kGrowth);
+  sample(100_MiB + 4_GiB);
+  EXPECT_EQ(ledger_.bytes(), 2_GiB) << "guesses are bounded";
+  EXPECT_TRUE(ledger_.wants_own(now_, true));
+  settle(40_MiB + 4_GiB, 100_MiB + 4_GiB);
+  EXPECT_EQ(ledger_.bytes(), 4_GiB);
+}
+
+TEST_F(PassthroughLedgerWithOwnTest, DoesNotAskForWhatANeighbourDoesAlone) {
+  sample(100_MiB + 300_MiB);
+  EXPECT_EQ(ledger_.bytes(), Bytes{});
+  EXPECT_FALSE(ledger_.wants_own(now_, true));
+}
+
+TEST_F(PassthroughLedgerWithOwnTest, AsksLessOftenWhileGuessesAreRight) {
+  allocate(200_MiB);
+  Bytes used = 300_MiB;
+  const auto guess = [&] {
+    note(PassthroughChange::kGrowth);
+    used += 2_MiB;
+    sample(used);
+  };
+  const auto asked_at = [&] { return now_ - milliseconds{10}; };  // before the last sample
+  guess();
+  EXPECT_TRUE(ledger_.wants_own(now_, false)) << "the first time";
+  settle(used - 60_MiB - 6_MiB, used);  // four blocks off: right enough
+  guess();
+  EXPECT_FALSE(ledger_.wants_own(asked_at() + milliseconds{1980}, false));
+  EXPECT_TRUE(ledger_.wants_own(asked_at() + milliseconds{2000}, false));
+  EXPECT_TRUE(ledger_.wants_own(now_, true)) << "before a refusal at any time";
+  settle(used - 60_MiB - 6_MiB, used);
+  guess();
+  EXPECT_TRUE(ledger_.wants_own(asked_at() + milliseconds{2000}, false)) << "that was not its turn";
+  settle(used - 60_MiB - 16_MiB, used);
+  guess();
+  EXPECT_FALSE(ledger_.wants_own(asked_at() + milliseconds{980}, false));
+  EXPECT_TRUE(ledger_.wants_own(asked_at() + milliseconds{1000}, false)) << "it was wrong";
+  ledger_.forget_own();
+  EXPECT_FALSE(ledger_.wants_own(asked_at() + std::chrono::hours{1}, true));
+}
+
 TEST_F(PassthroughLedgerTest, ForgetsWhatWasForeseenInVain) {
   ledger_.begin_foreseen(80_MiB);
   ledger_.end_foreseen(80_MiB, /*taken=*/false);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <future>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "residency/residency_manager.h"
@@ -34,6 +35,13 @@ class PassthroughTest : public ManagerTest {
     passthrough_ -= Bytes{pages * kPage};
     device_->set_passthrough(passthrough_);
     manager_->end_passthrough_change(PassthroughChange::kFree);
+  }
+  /// The program loads code of no size while another process, which then has `pages` pages, grows.
+  void load_code_beside_one_with(std::uint64_t pages) {
+    manager_->begin_passthrough_change(PassthroughChange::kGrowth);
+    device_->set_others(Bytes{pages * kPage});
+    manager_->end_passthrough_change(PassthroughChange::kGrowth);
+    sample();
   }
   /// Whether an allocation of `pages` pages may be made; it then fails.
   bool admits(std::uint64_t pages) {
@@ -174,6 +182,85 @@ TEST_F(PassthroughTest, FailsALaunchOnlyAfterTheDeviceWasAsked) {
   settle();
   EXPECT_EQ(launch({a, b}), Status::kWorkingSetTooLarge);
   EXPECT_THAT(warnings_, Contains(HasSubstr("raise the budget by at least 4096 bytes")));
+}
+
+// While this process loads code, another one takes memory.
+TEST_F(PassthroughTest, WhatANeighbourTakesFailsNoLaunchWhereTheDeviceTellsProcessesApart) {
+  FakeDevice::Options device;
+  device.tells_processes = true;
+  make(budget_of(8), device);
+  const Address a = load(4, 1);
+  const Address b = load(3, 2);
+  load_code_beside_one_with(1);
+  EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{});
+  load_code_beside_one_with(6);
+  EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{5 * kPage}) << "too early to ask again";
+  EXPECT_EQ(launch({a, b}), Status::kOk);
+  EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{});
+}
+
+TEST_F(PassthroughTest, WhatANeighbourTakesIsChargedWhereTheDeviceDoesNotTellProcessesApart) {
+  make(budget_of(8));
+  const Address a = load(4, 1);
+  const Address b = load(3, 2);
+  load_code_beside_one_with(6);
+  EXPECT_EQ(launch({a, b}), Status::kWorkingSetTooLarge);
+  EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{6 * kPage});
+}
+
+// Memory is taken between the answers that are compared.
+TEST_F(PassthroughTest, AnswersThatDoNotFitTogetherAreAskedForAgain) {
+  FakeDevice::Options device;
+  device.tells_processes = true;
+  make(budget_of(8), device);
+  load_code_beside_one_with(1);
+  load_code_beside_one_with(6);
+  int asked = 0;
+  device_->on_call = [&](Call call) {
+    if (call == Call::kOwnUsage && ++asked == 1) device_->set_others(Bytes{3 * kPage});
+  };
+  EXPECT_TRUE(admits(8)) << "it asks at once, before a refusal";
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{});
+}
+
+// What another thread allocates while this process's part is asked for counts once.
+TEST_F(PassthroughTest, WhatIsAllocatedWhileItIsAskedForCountsOnce) {
+  FakeDevice::Options device;
+  device.tells_processes = true;
+  make(budget_of(8), device);
+  load_code_beside_one_with(1);
+  load_code_beside_one_with(6);
+  bool has_grown = false;
+  device_->on_call = [&](Call call) {
+    if (call == Call::kOwnUsage && !std::exchange(has_grown, true)) grow(2);
+  };
+  EXPECT_TRUE(admits(6));
+  EXPECT_TRUE(has_grown);
+  EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{2 * kPage});
+}
+
+// As a driver without the processes, from then on.
+TEST_F(PassthroughTest, NobodyIsAskedAnyMoreWhoDidNotTell) {
+  FakeDevice::Options device;
+  device.tells_processes = true;
+  make(budget_of(8), device);
+  device_->fail(Call::kOwnUsage, 1, Status::kDeviceError);
+  load_code_beside_one_with(4);
+  EXPECT_FALSE(admits(8));
+  EXPECT_EQ(device_->calls(Call::kOwnUsage), 2) << "at the start, and once";
+}
+
+// Under `resident` nothing gives way to an allocation of a buffer.
+TEST_F(PassthroughTest, WhatANeighbourTakesFailsNoBuffer) {
+  FakeDevice::Options device;
+  device.tells_processes = true;
+  PolicyConfig policy = budget_of(8);
+  policy.kind = PolicyKind::kResident;
+  make(policy, device);
+  load_code_beside_one_with(1);
+  load_code_beside_one_with(6);
+  EXPECT_NE(load(6, 1), Address{});
 }
 
 // While all buffers are pinned nobody can go; the limit is kept as soon as that ends, without a
