@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 
 from live_budget_test import PATIENCE, N, LAYER, Program, segment
@@ -17,6 +18,7 @@ ALONE, PASSES = 4, 20
 NEEDED = N * LAYER * MIB
 BUDGET = 8 * MIB
 LONG = 3000  # passes: killed when the test has seen enough
+LOOKS = 3  # at rates: another program of this machine may spoil one, but a defect spoils all
 
 
 def shown(seconds: float = 0.1) -> dict[int, dict]:
@@ -46,17 +48,22 @@ class OneDevice(EndToEndCase):
     def test_two_get_half_of_the_link_each_and_the_last_all_of_it(self) -> None:
         flags = ("--gpu-mem", str(BUDGET))
         with Program(*flags, passes=LONG, **SLOW, **self.shared) as one, Program(*flags, passes=LONG, **SLOW, **self.shared) as other:
-            both = self.looks(one, other)
+            # Together they keep it busy.
+            self.assert_rates(lambda rates: abs(rates[0] / rates[1] - 1) < 0.1 and sum(rates) > 0.9, one, other)
             other.process.kill()
             other.process.wait()
-            last, = self.looks(one)
-        for look in [*both, last]:
-            self.assertLessEqual(look["pages_bytes"] + look["context_bytes"] + look["passthrough_bytes"], BUDGET)
-        rates = [look["rates"]["h2d_bytes_per_second"] / LINK / 1e9 for look in [*both, last]]
-        self.assertLess(abs(rates[0] / rates[1] - 1), 0.1, f"{rates} of the link")
-        # Together they keep it busy; alone, a program with little room waits for a page now and then.
-        self.assertGreater(rates[0] + rates[1], 0.9, f"{rates} of the link")
-        self.assertGreater(rates[2], 0.75, f"{rates} of the link")
+            # Alone, a program with little room waits for a page now and then.
+            self.assert_rates(lambda rates: rates[0] > 0.75, one)
+
+    def assert_rates(self, expected: Callable[[list[float]], bool], *programs: Program) -> None:
+        """What each of the programs gets of the link is as expected, and each keeps to its budget meanwhile."""
+        seen = []
+        while not seen or (not expected(seen[-1]) and len(seen) < LOOKS):
+            looks = self.looks(*programs)
+            for look in looks:
+                self.assertLessEqual(look["pages_bytes"] + look["context_bytes"] + look["passthrough_bytes"], BUDGET)
+            seen.append([look["rates"]["h2d_bytes_per_second"] / LINK / 1e9 for look in looks])
+        self.assertTrue(expected(seen[-1]), f"{seen} of the link")
 
     def test_without_a_budget_they_share_its_memory(self) -> None:
         reference = run(Program.command(PASSES), without_superpipe=True)
@@ -128,12 +135,14 @@ class OneHost(EndToEndCase):
         """Until the host memory of as many as fit is pinned; at each look within the cap."""
         pids = {program.pid for program in programs}
         deadline = time.monotonic() + PATIENCE
-        streaming = 0
+        streaming = exceeding = 0
         while streaming < self.FITTING:
             self.assertLess(time.monotonic(), deadline, f"{streaming} programs came to stream")
             seen = [process for pid, process in shown().items() if pid in pids and "counts" in process]
             pinned = [process["pinned_host_bytes"] for process in seen]
-            self.assertLessEqual(sum(pinned), self.cap)
+            # One look reads process after process, while memory of one that was refused becomes another's.
+            exceeding = exceeding + 1 if sum(pinned) > self.cap else 0
+            self.assertLess(exceeding, 2, f"{pinned} of {self.cap} bytes")
             running = {program.pid for program in programs if program.process.poll() is None}
             streaming = sum(process["pid"] in running and process["counts"]["passes"] > 2 for process in seen)
 

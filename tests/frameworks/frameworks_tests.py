@@ -59,6 +59,9 @@ REPRODUCIBLE = [name for name in PROGRAMS if not name.startswith(("generate", "d
 # What the driver may take beyond the budget, in bytes: its own pool, which only the async allocator uses, grows by blocks while the
 # program runs on. Superpipe leaves room for one, and makes room for a second once it has seen the first (docs/design.md, I4).
 LATE_BLOCKS = {"native": 0, "async": 2 * MIB}
+# How many runs may be made until the peak is within that: on a busy machine a third block may come before superpipe's worker is given
+# a processor. A defect shows in each run.
+RUNS_FOR_PEAK = {"native": 1, "async": 3}
 MIXERS_OFF = {"SIMGPU_MIXERS": "off", "SIMGPU_LOG": "error"}
 
 
@@ -166,10 +169,12 @@ class Runner:
         self.peaks[name, allocator] = free["peak_bytes"]
         fraction = max(self.options.fraction, AT_LEAST.get((name, allocator), 0))
         budget = free["peak_bytes"] * fraction // 100
-        managed = self.child(name, twin=True, allocator=allocator, managed=True, budget=budget, reference=True)
-        problem = twin_problem(managed)
-        if problem is None and managed["peak_bytes"] > budget + LATE_BLOCKS[allocator]:
-            problem = f"peak {managed['peak_bytes'] / MIB:.0f} MiB above the budget of {budget / MIB:.0f}"
+        for _ in range(RUNS_FOR_PEAK[allocator]):
+            managed = self.child(name, twin=True, allocator=allocator, managed=True, budget=budget, reference=True)
+            problem = twin_problem(managed)
+            if problem is not None or managed["peak_bytes"] <= budget + LATE_BLOCKS[allocator]:
+                break
+            problem = f"peak {managed['peak_bytes'] / MIB:.1f} MiB above the budget of {budget / MIB:.1f}"
         if fraction < 100 and allocator == "native":  # which takes the same memory however large superpipe's pages are
             with self.lock:
                 self.moved.append(managed.get("h2d_bytes", 0) > free["h2d_bytes"])
