@@ -346,6 +346,18 @@ void ManagedContext::start_trace() noexcept try {
   }
   add("device.total_bytes", device_total_.count());
   add("device.context_bytes", context_bytes_.count());
+  // At best. Source: CUDA C++ Best Practices Guide, "Theoretical Bandwidth Calculation": two
+  // transfers of the bus's width in each clock of the memory.
+  int memory_khz = 0;
+  int bus_bits = 0;
+  if (driver().cuDeviceGetAttribute(&memory_khz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, device_) ==
+          CUDA_SUCCESS &&
+      driver().cuDeviceGetAttribute(&bus_bits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH,
+                                    device_) == CUDA_SUCCESS &&
+      memory_khz > 0 && bus_bits > 0) {
+    add("device.memory_bytes_per_second", static_cast<std::uint64_t>(memory_khz) * 1000 * 2 *
+                                              (static_cast<std::uint64_t>(bus_bits) / 8));
+  }
   int major = 0;
   int minor = 0;
   if (driver().cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -158,9 +159,33 @@ TEST_F(PlannerTest, TheTracedRunIsPredictedAsItWasMeasured) {
   EXPECT_NEAR(accuracy->pass_error(), 0, 0.02);
 }
 
+TEST_F(PlannerTest, DigestsTakeWhatTheDevicesMemoryTakes) {
+  const auto pass_with = [](const char* bytes_per_second) {
+    const std::pair<std::string, std::string> memory{"device.memory_bytes_per_second",
+                                                     bytes_per_second};
+    WrittenTrace trace(std::vector{memory});
+    testing::write_cycle(trace, kLayers, kLayer, 12);
+    const TracedProgram program = program_of(trace);
+    return Planner(program, kLink).predict({PolicyKind::kAuto, kContext + 8 * kLayer}).pass_ms;
+  };
+  EXPECT_GT(pass_with("1000000000"), 1.02 * pass_with("3000000000000"));
+  EXPECT_EQ(pass_with("1"), pass_with("800000000000")) << "no device's: the usual one stands";
+}
+
 TEST_F(PlannerTest, ThePassesInWhichSuperpipeLearnsAreNotMeasured) {
   WrittenTrace trace;
   testing::write_cycle(trace, kLayers, kLayer, 20, 1'000'000'000);
+  const TracedProgram program = program_of(trace);
+  const auto accuracy = Planner(program, kLink).accuracy();
+  ASSERT_TRUE(accuracy.has_value());
+  EXPECT_NEAR(accuracy->pass_error(), 0, 0.05);
+}
+
+TEST_F(PlannerTest, WhatAProgramDoesBehindItsLastPassIsNotMeasured) {
+  WrittenTrace trace;
+  testing::write_cycle(trace, kLayers, kLayer, 20);
+  trace.sleep(1'000'000'000);
+  trace.allocate(kLayer);
   const TracedProgram program = program_of(trace);
   const auto accuracy = Planner(program, kLink).accuracy();
   ASSERT_TRUE(accuracy.has_value());

@@ -18,6 +18,9 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 using virtual_time::Outcome;
 using virtual_time::PassFigures;
 
+// No pass takes less of the time with all on the device than this, but for what estimates are off.
+constexpr double kLeastOfResident = 0.9;
+
 // Orders are known after two passes.
 constexpr std::size_t kFirstSteady = 2;
 
@@ -103,6 +106,7 @@ virtual_time::Experiment Planner::experiment_for(const PlanQuestion& question,
   experiment.k_prime = question.k_prime;
   experiment.device.granularity = program_.run().granule;
   experiment.device.to_device = experiment.device.to_host = link_;
+  if (program_.run().memory) experiment.device.device_memory = *program_.run().memory;
   experiment.device.costs.launch = virtual_time::Time{0};  // what the thread did is in the steps
   experiment.passes = static_cast<int>(std::max<std::size_t>(passes_.size(), 1));
   if (counts_bytes(question.policy)) {
@@ -148,14 +152,22 @@ Prediction Planner::replay(const PlanQuestion& question, Bytes managed) const {
   return prediction;
 }
 
-// The time of a pass on an average, from the beginning of pass `first` to the end of the trace.
+// The time of a pass on an average, from the beginning of pass `first` on, in milliseconds.
 double Planner::measured_pass_ms(std::size_t first) const {
   const std::size_t begin = passes_.begins[first];
-  const std::int64_t length = program_.end_time() - program_.time_of_launch(begin);
-  // The trace may end within a pass.
+  const auto passes = static_cast<double>(all_passes_ - first);
+  const auto begun = static_cast<double>(program_.time_of_launch(begin));
+  // What a program does behind its last pass belongs to none.
+  if (last_launch_ < program_.launches()) {
+    const auto ended = static_cast<double>(program_.time_of_launch(last_launch_));
+    const double pass_ms = (ended - begun) * 1e-6 / passes;
+    if (pass_ms >= kLeastOfResident * resident_pass_ms_) return pass_ms;
+  }
+  // The launches came faster than the device can have run them: the program was ahead of it, and
+  // only the end of the trace tells when that was done. It may end within a pass.
   const double share =
       static_cast<double>(last_launch_ - begin) / static_cast<double>(program_.launches() - begin);
-  return static_cast<double>(length) * 1e-6 * share / static_cast<double>(all_passes_ - first);
+  return (static_cast<double>(program_.end_time()) - begun) * 1e-6 * share / passes;
 }
 
 std::optional<PlanAccuracy> Planner::accuracy() const {

@@ -203,6 +203,9 @@ class TracedProgramBuilder final : public TraceVisitor {
     if (std::has_single_bit(granule) && granule >= 4096 && granule <= (std::uint64_t{1} << 30)) {
       run.granule = Bytes{granule};
     }
+    // The same holds for less than any device's memory does.
+    const std::uint64_t memory = bytes("device.memory_bytes_per_second").count();
+    if (memory >= 100'000'000) run.memory = Bandwidth{static_cast<double>(memory)};
     for (const std::string& word : properties.texts("process.argument")) {
       run.command += (run.command.empty() ? "" : " ") + word;
     }

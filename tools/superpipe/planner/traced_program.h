@@ -45,8 +45,9 @@ struct TracedRun {
   Bytes context{};      ///< what the context takes of the device
   Bytes passthrough{};  ///< the most that the driver held of the device for the program besides
   Bytes device{};       ///< its memory; 0: not told
-  Bytes peak_pages{};   ///< the most that pages of managed buffers took
-  Bytes to_device{};    ///< superpipe's own transfers
+  std::optional<Bandwidth> memory{};  ///< what that does at best; nullopt: not told
+  Bytes peak_pages{};                 ///< the most that pages of managed buffers took
+  Bytes to_device{};                  ///< superpipe's own transfers
   Bytes to_host{};
   Bytes granule{2_MiB};  ///< what footprints are multiples of
   double seconds = 0;    ///< from the first launch to the last event

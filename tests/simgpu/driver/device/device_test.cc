@@ -39,6 +39,12 @@ TEST_F(Device, RefusesOrdinalsAndAttributesThatDoNotExist) {
   EXPECT_EQ(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MAX, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(Device, TellsWhatItsMemoryDoesAsDevicesDo) {
+  const double clock = 1000.0 * attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+  const double width = attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8.0;
+  EXPECT_NEAR(2 * clock * width, 100e9, 0.01e9);  // the default
+}
+
 TEST_F(Device, UuidsAndBusIdsDiffer) {
   CUuuid first{};
   CUuuid second{};

@@ -7,11 +7,14 @@
 #include <string_view>
 
 #include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/process/configuration.h"
 
 namespace simgpu {
 namespace {
 
 constexpr char kName[] = "simgpu H200";
+
+constexpr int kBusBits = 6144;
 
 struct Attribute {
   CUdevice_attribute attribute;
@@ -51,8 +54,7 @@ constexpr Attribute kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512},
     {CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1},
     {CU_DEVICE_ATTRIBUTE_ECC_ENABLED, 1},
-    {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 3201000},
-    {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 6144},
+    {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, kBusBits},
     {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 62914560},
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
     {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 2},
@@ -117,6 +119,11 @@ std::array<char, 24> bus_id_of(int ordinal) {
 
 int attribute_of(const Device& device, CUdevice_attribute attribute) noexcept {
   if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) return device.ordinal() + 1;
+  // In kHz: what the bus then carries, twice in each clock, is the card's bandwidth.
+  if (attribute == CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) {
+    constexpr double kBytesOfClock = 2.0 * kBusBits / 8;
+    return static_cast<int>(configuration().card.memory_gbps * 1e6 / kBytesOfClock);
+  }
   for (const Attribute& known : kAttributes) {
     if (known.attribute == attribute) return known.value;
   }
