@@ -8,6 +8,11 @@
 #include "residency/turn.h"
 
 namespace superpipe {
+namespace {
+
+constexpr auto kBeforeRefusal = ResidencyCore::Settling::kBeforeRefusal;
+
+}  // namespace
 
 Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
   follow(decision);
@@ -143,9 +148,10 @@ Status Admission::refuse_too_large(const WorkingSet& set, Attempt& attempt) {
   if (!is_too_large() || std::ranges::none_of(set.buffers, is_missing)) return Status::kOk;
   // What was freed since the last sample, or was taken for this process's, may be all that is
   // lacking.
-  if (!std::exchange(attempt.sampled, true)) {
-    (void)core_.sample_passthrough();
-    if (is_too_large() && !set.may_shrink) (void)core_.sample_passthrough(true);
+  if (!std::exchange(attempt.sampled, true)) (void)core_.sample_passthrough();
+  if (is_too_large() && !set.may_shrink &&
+      core_.passthrough.wants_own(core_.now(), kBeforeRefusal)) {
+    (void)core_.sample_passthrough(kBeforeRefusal);
   }
   if (!is_too_large()) return Status::kOk;
   if (!set.may_shrink) note_refusal(set, attempt);
@@ -184,7 +190,9 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   if (pages_are_coming(needed)) return Next::kWait;
   // Nobody can go and nothing is on its way. But the pins of other operations end soon.
   if (!too_large && others_move(set)) return Next::kWait;
-  if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough(!set.may_shrink)) {
+  if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough()) return Next::kLookAgain;
+  if (!set.may_shrink && !std::exchange(attempt.settled, true) &&
+      core_.sample_passthrough(kBeforeRefusal)) {
     return Next::kLookAgain;
   }
   if (core_.counters.errors > attempt.errors_before) return Status::kDeviceError;

@@ -64,6 +64,7 @@ class Admission {
     std::size_t full_devices_left;  ///< times that the driver may have no memory within the limit
     bool over_limit = false;        ///< what is missing may exceed the limit
     bool sampled = false;           ///< the device was asked about pass-through memory
+    bool settled = false;           ///< and what of it is this process's
   };
   /// What a working set lacks.
   struct Missing {

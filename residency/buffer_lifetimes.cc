@@ -239,7 +239,8 @@ Result<Page> BufferLifetimes::acquire_first_page(Bytes bytes) {
     page = pages_.acquire(bytes, PageSupply::Terms::kAtOnce);
   }
   // Before such an allocation is refused, the device is asked what the program has freed.
-  if (!core_.moves && is_lacking() && core_.sample_passthrough(true)) {
+  if (!core_.moves && is_lacking() &&
+      core_.sample_passthrough(ResidencyCore::Settling::kBeforeRefusal)) {
     page = pages_.acquire(bytes, PageSupply::Terms::kAtOnce);
   }
   if (page.status() == Status::kNotYet) return Status::kOutOfDeviceMemory;

@@ -74,13 +74,21 @@ void PassthroughLedger::set_share(Bytes share, Bytes used) noexcept {
   set_yielded(yielded_);
 }
 
-bool PassthroughLedger::settle(Bytes own, Bytes used) noexcept {
+std::optional<std::uint64_t> PassthroughLedger::quiet_mark() const noexcept {
+  const std::uint64_t begun = begun_.load(std::memory_order_acquire);
+  const bool is_quiet = under_way() == 0 && in_flight_.load(std::memory_order_acquire) == 0 &&
+                        foreseen_.load(std::memory_order_acquire) == 0;
+  return is_quiet ? std::optional(begun) : std::nullopt;
+}
+
+bool PassthroughLedger::settle(Bytes own, Bytes used, bool was_quiet) noexcept {
   if (!own_baseline_) return false;
   const Bytes before = sampled_;
   set_share(std::min(saturating_subtract(own, *own_baseline_), used), used);
   noted_ = Bytes{};
   known_ = sampled_ - counted_;
-  is_guessed_ = false;
+  is_guessed_ = !was_quiet;
+  misses_ = 0;
   // Whoever tells it may round to other blocks.
   const Bytes off = std::max(before, sampled_) - std::min(before, sampled_);
   if (off > block_ * kMostBlocksOff) {

@@ -41,6 +41,13 @@ namespace superpipe {
 /// Calls neither a device nor a clock. Source: docs/design.md, "Invariants", I4.
 class PassthroughLedger {
  public:
+  /// How much it matters to know what this process has, which takes long to find out.
+  enum class Settling : std::uint8_t {
+    kWhenDue,        ///< as is due
+    kBeforeWorse,    ///< something goes less well without: when it was not found out just now
+    kBeforeRefusal,  ///< something is refused without
+  };
+
   using TimePoint = std::chrono::steady_clock::time_point;
 
   /// The shortest and the longest time between two samples. The interval starts at the shortest
@@ -49,8 +56,10 @@ class PassthroughLedger {
   static constexpr std::chrono::milliseconds kLongestInterval{1000};
   /// The same between two questions for what this process has, which take longer: it doubles as
   /// long as the guesses were right.
+  static constexpr std::chrono::milliseconds kLeastOwnInterval{100};
   static constexpr std::chrono::milliseconds kShortestOwnInterval{1000};
   static constexpr std::chrono::milliseconds kLongestOwnInterval{60'000};
+  static constexpr int kMostMisses = 3;
   /// The most that this process is taken to hold beyond what hooks counted: code, its other
   /// contexts, what pools and blocks are rounded up to.
   static constexpr Bytes kMostUncounted = 1_GiB;
@@ -85,6 +94,7 @@ class PassthroughLedger {
   /// The driver is about to be asked for a pass-through allocation of `size` bytes: the device may
   /// hold it from now on, though nothing is counted yet.
   void begin_allocation(Bytes size) noexcept {
+    begun_.fetch_add(1, std::memory_order_acq_rel);
     in_flight_.fetch_add(size.count(), std::memory_order_acq_rel);
   }
   /// The driver has `made` it, or failed. @return whether a sample should be taken soon: growth
@@ -103,6 +113,7 @@ class PassthroughLedger {
   /// A call of the driver is about to take `size` bytes that it was not asked for as such. They
   /// count from now on, so that managed pages leave room for them, beside the headroom.
   void begin_foreseen(Bytes size) noexcept {
+    begun_.fetch_add(1, std::memory_order_acq_rel);
     foreseen_.fetch_add(size.count(), std::memory_order_acq_rel);
   }
   /// The call has `taken` them, or failed.
@@ -115,6 +126,7 @@ class PassthroughLedger {
   /// A call of the driver is about to change pass-through memory by an unknown amount. A sample
   /// that is taken before its end takes what it finds for this process's.
   void begin_change(PassthroughChange change) noexcept {
+    begun_.fetch_add(1, std::memory_order_acq_rel);
     changes_under_way_[index_of(change)].fetch_add(1, std::memory_order_acq_rel);
   }
   /// The call has returned. @return whether it is the first change since the last sample.
@@ -185,21 +197,29 @@ class PassthroughLedger {
   void sample_again_soon() noexcept { interval_ = kShortestInterval; }
 
   /// Whether to find out what this process has, because the last samples had to guess: what is
-  /// asked for is known at all, and it is time for it, or something is about to be refused.
-  [[nodiscard]] bool wants_own(TimePoint now, bool before_refusal) const noexcept {
-    return own_baseline_ && is_guessed_ && (before_refusal || is_own_due(now));
+  /// asked for is known at all, and it is time for it.
+  [[nodiscard]] bool wants_own(TimePoint now, Settling settling) const noexcept {
+    if (!own_baseline_ || !is_guessed_) return false;
+    if (settling == Settling::kBeforeRefusal) return true;
+    return is_own_due(now, settling == Settling::kWhenDue ? own_interval_ : kLeastOwnInterval);
   }
+  /// Two that are alike, and are none of them empty: this process did nothing in between that is
+  /// counted or noted here.
+  [[nodiscard]] std::optional<std::uint64_t> quiet_mark() const noexcept;
   /// That is about to be asked for, which is not done again soon but before a refusal.
   void begin_own(TimePoint now) noexcept {
-    was_due_ = is_own_due(now);
+    was_due_ = is_own_due(now, own_interval_);
     asked_own_at_ = now;
   }
   /// Of the `used` bytes that the last sample found besides our pages this process has `own`.
-  /// REQUIRES: begin_own() before that sample, and what it found had been the same before that.
-  /// @return whether the estimate is another one now.
-  bool settle(Bytes own, Bytes used) noexcept;
-  /// Nobody tells it any more.
-  void forget_own() noexcept { own_baseline_.reset(); }
+  /// REQUIRES: begin_own() before that sample. Either this process `was_quiet` since then, or the
+  /// device held as much before; what it holds may then all the same be divided otherwise, and
+  /// remains a guess. @return whether the estimate is another one now.
+  bool settle(Bytes own, Bytes used, bool was_quiet) noexcept;
+  /// Nobody told it. If that is so several times in a row it is not asked for any more.
+  void miss_own() noexcept {
+    if (++misses_ >= kMostMisses) own_baseline_.reset();
+  }
 
   /// The device did not answer; what the sample began with counts on.
   void give_up_sample(const Sample& sample, TimePoint now) noexcept;
@@ -220,8 +240,8 @@ class PassthroughLedger {
   static constexpr std::uint8_t bit_of(PassthroughChange change) {
     return static_cast<std::uint8_t>(1U << index_of(change));
   }
-  [[nodiscard]] bool is_own_due(TimePoint now) const noexcept {
-    return !asked_own_at_ || now >= *asked_own_at_ + own_interval_;
+  [[nodiscard]] bool is_own_due(TimePoint now, std::chrono::milliseconds interval) const noexcept {
+    return !asked_own_at_ || now >= *asked_own_at_ + interval;
   }
   [[nodiscard]] std::uint8_t under_way() const noexcept;
   [[nodiscard]] Bytes share_of(const Sample& sample, Bytes used) noexcept;
@@ -258,6 +278,7 @@ class PassthroughLedger {
   std::atomic<std::uint64_t> foreseen_{0};  ///< bytes that the driver is yet to take
   std::atomic<std::uint64_t> taken_{0};     ///< bytes foreseen that it took since the last sample
   std::atomic<std::uint64_t> in_flight_{0};  ///< bytes that the driver is being asked for
+  std::atomic<std::uint64_t> begun_{0};      ///< allocations, changes, and what was foreseen
   std::atomic<std::uint8_t> changes_{0};     ///< one bit_of() each: since the last sample
   std::array<std::atomic<std::uint32_t>, kPassthroughChanges> changes_under_way_{};
   std::atomic<std::uint64_t> most_growth_;  ///< the budget less what the last sample found
@@ -273,6 +294,7 @@ class PassthroughLedger {
   std::optional<Bytes> own_baseline_;  ///< of the baseline at the start: of this process
   bool is_guessed_ = false;            ///< something changed that was not counted
   bool was_due_ = false;               ///< the last question what this process has
+  int misses_ = 0;                     ///< such questions in a row without an answer
   TimePoint sampled_at_{};
   std::optional<TimePoint> asked_own_at_;
   std::chrono::milliseconds own_interval_ = kShortestOwnInterval;

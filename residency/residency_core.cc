@@ -193,13 +193,13 @@ void ResidencyCore::trace_memory() noexcept {
               {ledger.pages(), ledger.live(), passthrough.bytes(), host.pinned()});
 }
 
-bool ResidencyCore::sample_passthrough(bool before_refusal) noexcept {
-  // Others may be allocating while this process's part is asked for: then the answers do not fit
+bool ResidencyCore::sample_passthrough(Settling settling) noexcept {
+  // Pages may come and go while this process's part is asked for: then the answers do not fit
   // together.
   constexpr int kAttempts = 3;
   const Bytes limit_before = ledger.limit();
   bool moved = take_sample();
-  for (int i = 0; i < kAttempts && passthrough.wants_own(now(), before_refusal); ++i) {
+  for (int i = 0; i < kAttempts && last_sample && passthrough.wants_own(now(), settling); ++i) {
     moved = settle_passthrough() || moved;
   }
   return moved || ledger.limit() != limit_before || !warnings.empty();
@@ -211,6 +211,7 @@ bool ResidencyCore::take_sample() noexcept {
     passthrough.put_off_sample(now());
     return false;
   }
+  const auto mark_before = passthrough.quiet_mark();
   const auto sample = passthrough.begin_sample();
   Result<DeviceMemory::Usage> usage = Status::kDeviceError;
   {
@@ -224,7 +225,8 @@ bool ResidencyCore::take_sample() noexcept {
     return false;
   }
   ++samples;
-  last_sample = {usage->used, ledger.pages(), ledger.page_changes()};
+  last_sample = {usage->used, ledger.pages(), ledger.page_changes(), mark_before,
+                 passthrough.quiet_mark()};
   const Bytes besides_pages = saturating_subtract(usage->used, ledger.pages());
   const Bytes passthrough_before = passthrough.sampled();
   const bool moved = passthrough.end_sample(sample, besides_pages, now());
@@ -251,25 +253,36 @@ void ResidencyCore::follow_sample() noexcept {
 }
 
 // Finds out what of the device's memory is this process's. No page has to stand still for that,
-// which takes long: the answer counts if the samples before and behind it are alike.
+// which takes long: the answer counts if none has come or gone between the samples before and
+// behind it, and this process did nothing else either, or the device holds as much as before.
+// REQUIRES: last_sample.
 bool ResidencyCore::settle_passthrough() noexcept {
-  const auto before = last_sample;
+  const SampledMemory before = *last_sample;
   passthrough.begin_own(now());
   std::optional<Bytes> own;
-  if (before) {
+  {
     const Unlocked unlocked(mutex);
     own = device.own_usage();
   }
-  // Whoever tells of less than the pages alone does not count as the device does.
-  if (!own || *own < before->pages) {
-    passthrough.forget_own();
-    return false;
-  }
   const bool moved = take_sample();
-  if (!last_sample || *last_sample != *before) return moved;
-  const bool settled = passthrough.settle(*own - before->pages, before->used - before->pages);
-  if (settled) follow_sample();
-  return moved || settled;
+  if (!own) {
+    passthrough.miss_own();
+    return moved;
+  }
+  if (!last_sample || last_sample->page_changes != before.page_changes) return moved;
+  const bool was_quiet = before.mark_before && last_sample->mark_behind == before.mark_before;
+  if (!was_quiet && last_sample->used != before.used) return moved;
+  // Whoever tells of less than the pages alone does not count as the device does.
+  if (*own < before.pages) {
+    passthrough.miss_own();
+    return moved;
+  }
+  const Bytes besides_pages = saturating_subtract(last_sample->used, last_sample->pages);
+  if (!passthrough.settle(*own - before.pages, besides_pages, was_quiet)) return moved;
+  passthrough.set_yielded(pressure.yielded(passthrough.allowed()));
+  passthrough.sample_again_soon();
+  follow_sample();
+  return true;
 }
 
 // Gets the device's count for this thread alone, with no page coming or going. Threads that waited

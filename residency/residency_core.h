@@ -107,12 +107,12 @@ struct ResidencyCore {
   bool claim(Bytes bytes) noexcept REQUIRES(manager_lock);
   /// Tells the trace, if one is recorded, what may have changed of budget and memory.
   void trace_memory() noexcept REQUIRES(manager_lock);
+  using Settling = PassthroughLedger::Settling;
   /// Asks the device how much it holds that is not in our pages. Opens the mutex. Waits for the
   /// samples and the page changes of other threads that are under way: for calls of the device,
-  /// never for work of the program. `before_refusal`: something is about to be refused because of
-  /// what is known, so no guess is left that can be settled; that may take milliseconds.
-  /// @return whether the estimate or the limit is another one now.
-  bool sample_passthrough(bool before_refusal = false) noexcept REQUIRES(manager_lock);
+  /// never for work of the program. What had to be guessed is settled as `settling` says, which
+  /// may take milliseconds. @return whether the estimate or the limit is another one now.
+  bool sample_passthrough(Settling settling = Settling::kWhenDue) noexcept REQUIRES(manager_lock);
   /// Waits while the device is being asked: no page is created or destroyed meanwhile, so that its
   /// answer can be compared with our count. To be called before a decision to create or destroy a
   /// page. Opens the mutex. @return false if the manager has ended meanwhile, or the device does
@@ -261,7 +261,7 @@ struct ResidencyCore {
   struct SampledMemory {
     Bytes used, pages;
     std::uint64_t page_changes;
-    bool operator==(const SampledMemory&) const = default;
+    std::optional<std::uint64_t> mark_before, mark_behind;  ///< PassthroughLedger::quiet_mark()
   };
   std::optional<SampledMemory> last_sample GUARDED_BY(manager_lock);
   Bytes reserved GUARDED_BY(manager_lock);  ///< what policy was told last to leave to the driver

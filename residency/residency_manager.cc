@@ -114,7 +114,7 @@ bool ResidencyManager::Impl::admits_passthrough(Bytes size) noexcept {
   // Frees are not counted: only the device knows how much pass-through memory there is now.
   (void)core.sample_passthrough();
   if (core.passthrough.admits(size)) return true;
-  (void)core.sample_passthrough(true);
+  (void)core.sample_passthrough(ResidencyCore::Settling::kBeforeRefusal);
   if (core.passthrough.admits(size)) return true;
   core.warnings.once("passthrough", [&] {
     return "a pass-through allocation of " + exact_bytes(size) +

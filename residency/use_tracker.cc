@@ -331,6 +331,14 @@ Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& dec
   Status status = Status::kOutOfHostMemory;
   try {
     status = admission_.bring_in({buffers, use.kernel, use.may_shrink || kept > certain}, decision);
+    // A kernel that does use what is left out fails.
+    constexpr auto kBeforeWorse = ResidencyCore::Settling::kBeforeWorse;
+    if (status == Status::kWorkingSetTooLarge && kept > certain &&
+        core_.passthrough.wants_own(core_.now(), kBeforeWorse) &&
+        core_.sample_passthrough(kBeforeWorse)) {
+      admission_.give_up({buffers, use.kernel});
+      status = admission_.bring_in({buffers, use.kernel, true}, decision);
+    }
     if (status == Status::kWorkingSetTooLarge && kept > certain) {
       overfull_.note(use.kernel, buffers.first(certain), buffers.subspan(certain));
     }

@@ -11,6 +11,7 @@ namespace superpipe {
 namespace {
 
 using std::chrono::milliseconds;
+using enum PassthroughLedger::Settling;
 
 class PassthroughLedgerTest : public ::testing::Test {
  protected:
@@ -90,7 +91,7 @@ TEST_F(PassthroughLedgerTest, KeepsTheHeadroomBesideWhatIsForeseen) {
 TEST_F(PassthroughLedgerTest, AsksForNothingThatNobodyTells) {
   note(PassthroughChange::kGrowth);
   sample(100_MiB + 30_MiB);
-  EXPECT_FALSE(ledger_.wants_own(now_, true));
+  EXPECT_FALSE(ledger_.wants_own(now_, kBeforeRefusal));
 }
 
 /// What this process has is known: it had 40 MiB of what the device held before.
@@ -102,22 +103,22 @@ class PassthroughLedgerWithOwnTest : public PassthroughLedgerTest {
   bool settle(Bytes own, Bytes used) {
     ledger_.begin_own(now_);
     sample(used);
-    return ledger_.settle(own, used);
+    return ledger_.settle(own, used, true);
   }
 };
 
 TEST_F(PassthroughLedgerWithOwnTest, ChargesNothingOfANeighbours) {
-  EXPECT_FALSE(ledger_.wants_own(now_, true)) << "nothing was guessed";
+  EXPECT_FALSE(ledger_.wants_own(now_, kBeforeRefusal)) << "nothing was guessed";
   allocate(10_MiB);
   sample(100_MiB + 10_MiB);
-  EXPECT_FALSE(ledger_.wants_own(now_, true)) << "all was counted";
+  EXPECT_FALSE(ledger_.wants_own(now_, kBeforeRefusal)) << "all was counted";
   note(PassthroughChange::kGrowth);
   sample(100_MiB + 310_MiB);
   EXPECT_EQ(ledger_.bytes(), 310_MiB);
-  EXPECT_TRUE(ledger_.wants_own(now_, false));
+  EXPECT_TRUE(ledger_.wants_own(now_, kWhenDue));
   EXPECT_TRUE(settle(40_MiB + 30_MiB, 410_MiB));
   EXPECT_EQ(ledger_.bytes(), 30_MiB);
-  EXPECT_FALSE(ledger_.wants_own(now_, true));
+  EXPECT_FALSE(ledger_.wants_own(now_, kBeforeRefusal));
   EXPECT_FALSE(sample(410_MiB)) << "and it stays so";
   EXPECT_EQ(ledger_.bytes(), 30_MiB);
 }
@@ -128,7 +129,7 @@ TEST_F(PassthroughLedgerWithOwnTest, ChargesWhatWasTakenForANeighbours) {
   note(PassthroughChange::kFree);
   sample(240_MiB);  // a neighbour gave that back: this process freed nothing
   EXPECT_EQ(ledger_.bytes(), 140_MiB);
-  EXPECT_TRUE(ledger_.wants_own(now_, false));
+  EXPECT_TRUE(ledger_.wants_own(now_, kWhenDue));
   EXPECT_TRUE(settle(40_MiB + 200_MiB, 240_MiB));
   EXPECT_EQ(ledger_.bytes(), 200_MiB);
 }
@@ -143,7 +144,7 @@ TEST_F(PassthroughLedgerWithOwnTest, AsksWhatWasCutOffAsMoreThanItCanHaveTaken) 
   note(PassthroughChange::kGrowth);
   sample(100_MiB + 4_GiB);
   EXPECT_EQ(ledger_.bytes(), 2_GiB) << "guesses are bounded";
-  EXPECT_TRUE(ledger_.wants_own(now_, true));
+  EXPECT_TRUE(ledger_.wants_own(now_, kBeforeRefusal));
   settle(40_MiB + 4_GiB, 100_MiB + 4_GiB);
   EXPECT_EQ(ledger_.bytes(), 4_GiB);
 }
@@ -151,7 +152,7 @@ TEST_F(PassthroughLedgerWithOwnTest, AsksWhatWasCutOffAsMoreThanItCanHaveTaken) 
 TEST_F(PassthroughLedgerWithOwnTest, DoesNotAskForWhatANeighbourDoesAlone) {
   sample(100_MiB + 300_MiB);
   EXPECT_EQ(ledger_.bytes(), Bytes{});
-  EXPECT_FALSE(ledger_.wants_own(now_, true));
+  EXPECT_FALSE(ledger_.wants_own(now_, kBeforeRefusal));
 }
 
 TEST_F(PassthroughLedgerWithOwnTest, AsksLessOftenWhileGuessesAreRight) {
@@ -164,21 +165,81 @@ TEST_F(PassthroughLedgerWithOwnTest, AsksLessOftenWhileGuessesAreRight) {
   };
   const auto asked_at = [&] { return now_ - milliseconds{10}; };  // before the last sample
   guess();
-  EXPECT_TRUE(ledger_.wants_own(now_, false)) << "the first time";
+  EXPECT_TRUE(ledger_.wants_own(now_, kWhenDue)) << "the first time";
   settle(used - 60_MiB - 6_MiB, used);  // four blocks off: right enough
   guess();
-  EXPECT_FALSE(ledger_.wants_own(asked_at() + milliseconds{1980}, false));
-  EXPECT_TRUE(ledger_.wants_own(asked_at() + milliseconds{2000}, false));
-  EXPECT_TRUE(ledger_.wants_own(now_, true)) << "before a refusal at any time";
+  EXPECT_FALSE(ledger_.wants_own(asked_at() + milliseconds{1980}, kWhenDue));
+  EXPECT_TRUE(ledger_.wants_own(asked_at() + milliseconds{2000}, kWhenDue));
+  EXPECT_TRUE(ledger_.wants_own(now_, kBeforeRefusal)) << "before a refusal at any time";
   settle(used - 60_MiB - 6_MiB, used);
   guess();
-  EXPECT_TRUE(ledger_.wants_own(asked_at() + milliseconds{2000}, false)) << "that was not its turn";
+  EXPECT_TRUE(ledger_.wants_own(asked_at() + milliseconds{2000}, kWhenDue))
+      << "that was not its turn";
   settle(used - 60_MiB - 16_MiB, used);
   guess();
-  EXPECT_FALSE(ledger_.wants_own(asked_at() + milliseconds{980}, false));
-  EXPECT_TRUE(ledger_.wants_own(asked_at() + milliseconds{1000}, false)) << "it was wrong";
-  ledger_.forget_own();
-  EXPECT_FALSE(ledger_.wants_own(asked_at() + std::chrono::hours{1}, true));
+  EXPECT_FALSE(ledger_.wants_own(asked_at() + milliseconds{980}, kWhenDue));
+  EXPECT_TRUE(ledger_.wants_own(asked_at() + milliseconds{1000}, kWhenDue)) << "it was wrong";
+}
+
+TEST_F(PassthroughLedgerWithOwnTest, AsksBeforeSomethingWorseIfItWasNotAskedJustNow) {
+  note(PassthroughChange::kGrowth);
+  sample(100_MiB + 2_MiB);
+  ledger_.begin_own(now_);
+  EXPECT_FALSE(ledger_.wants_own(now_ + milliseconds{99}, kBeforeWorse));
+  EXPECT_TRUE(ledger_.wants_own(now_ + milliseconds{100}, kBeforeWorse));
+}
+
+TEST_F(PassthroughLedgerWithOwnTest, DoesNotAskAnyMoreWhereItWasNotToldThreeTimesInARow) {
+  note(PassthroughChange::kGrowth);
+  sample(100_MiB + 2_MiB);
+  ledger_.miss_own();
+  ledger_.miss_own();
+  settle(42_MiB, 102_MiB);
+  note(PassthroughChange::kGrowth);
+  sample(100_MiB + 4_MiB);
+  ledger_.miss_own();
+  ledger_.miss_own();
+  EXPECT_TRUE(ledger_.wants_own(now_, kBeforeRefusal));
+  ledger_.miss_own();
+  EXPECT_FALSE(ledger_.wants_own(now_, kBeforeRefusal));
+}
+
+TEST_F(PassthroughLedgerWithOwnTest, AsksWhetherGrowthBesideItsFreesIsANeighbours) {
+  allocate(200_MiB);
+  sample(300_MiB);
+  note(PassthroughChange::kFree);
+  sample(310_MiB);
+  EXPECT_EQ(ledger_.bytes(), 200_MiB);
+  EXPECT_TRUE(ledger_.wants_own(now_, kBeforeRefusal));
+}
+
+TEST_F(PassthroughLedgerWithOwnTest, IsQuietWhereNothingBegan) {
+  const auto mark = ledger_.quiet_mark();
+  ASSERT_TRUE(mark.has_value());
+  sample(110_MiB);
+  EXPECT_EQ(ledger_.quiet_mark(), mark);
+  ledger_.begin_change(PassthroughChange::kFree);
+  EXPECT_FALSE(ledger_.quiet_mark().has_value());
+  ledger_.end_change(PassthroughChange::kFree);
+  const auto next = ledger_.quiet_mark();
+  EXPECT_TRUE(next.has_value() && next != mark);
+  ledger_.begin_allocation(1_MiB);
+  EXPECT_FALSE(ledger_.quiet_mark().has_value());
+  ledger_.end_allocation(1_MiB, true);
+  ledger_.begin_foreseen(1_MiB);
+  EXPECT_FALSE(ledger_.quiet_mark().has_value());
+  ledger_.end_foreseen(1_MiB, true);
+  EXPECT_TRUE(ledger_.quiet_mark() && ledger_.quiet_mark() != next);
+}
+
+TEST_F(PassthroughLedgerWithOwnTest, GuessesOnWhereItDidSomethingMeanwhile) {
+  note(PassthroughChange::kGrowth);
+  sample(400_MiB);
+  ledger_.begin_own(now_);
+  sample(400_MiB);
+  EXPECT_TRUE(ledger_.settle(50_MiB, 400_MiB, false));
+  EXPECT_EQ(ledger_.bytes(), 10_MiB);
+  EXPECT_TRUE(ledger_.wants_own(now_, kBeforeRefusal));
 }
 
 TEST_F(PassthroughLedgerTest, ForgetsWhatWasForeseenInVain) {

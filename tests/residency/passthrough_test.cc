@@ -208,23 +208,22 @@ TEST_F(PassthroughTest, WhatANeighbourTakesIsChargedWhereTheDeviceDoesNotTellPro
   EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{6 * kPage});
 }
 
-// Memory is taken between the answers that are compared.
-TEST_F(PassthroughTest, AnswersThatDoNotFitTogetherAreAskedForAgain) {
+TEST_F(PassthroughTest, WhatANeighbourDoesWhileItIsAskedForDoesNotMatter) {
   FakeDevice::Options device;
   device.tells_processes = true;
   make(budget_of(8), device);
   load_code_beside_one_with(1);
   load_code_beside_one_with(6);
-  int asked = 0;
+  std::uint64_t asked = 0;
   device_->on_call = [&](Call call) {
-    if (call == Call::kOwnUsage && ++asked == 1) device_->set_others(Bytes{3 * kPage});
+    if (call == Call::kOwnUsage) device_->set_others(Bytes{(6 + ++asked) * kPage});
   };
   EXPECT_TRUE(admits(8)) << "it asks at once, before a refusal";
-  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(asked, 1U);
   EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{});
 }
 
-// What another thread allocates while this process's part is asked for counts once.
+// The answers do not fit together then, and it is asked for again.
 TEST_F(PassthroughTest, WhatIsAllocatedWhileItIsAskedForCountsOnce) {
   FakeDevice::Options device;
   device.tells_processes = true;
@@ -245,10 +244,35 @@ TEST_F(PassthroughTest, NobodyIsAskedAnyMoreWhoDidNotTell) {
   FakeDevice::Options device;
   device.tells_processes = true;
   make(budget_of(8), device);
-  device_->fail(Call::kOwnUsage, 1, Status::kDeviceError);
+  device_->fail(Call::kOwnUsage, 1, Status::kDeviceError, /*repeat=*/true);
   load_code_beside_one_with(4);
   EXPECT_FALSE(admits(8));
-  EXPECT_EQ(device_->calls(Call::kOwnUsage), 2) << "at the start, and once";
+  EXPECT_FALSE(admits(8));
+  EXPECT_EQ(device_->calls(Call::kOwnUsage), 4) << "at the start, and three times";
+}
+
+// The pages that leave meanwhile are in one answer, and not in the other.
+TEST_F(PassthroughTest, AnswersBetweenWhichPagesLeftAreNotCompared) {
+  FakeDevice::Options device;
+  device.tells_processes = true;
+  make(budget_of(20), device);
+  (void)load(2, 1);
+  const Address freed = load(2, 2);
+  grow(3);
+  sample();
+  ASSERT_EQ(manager_->free(freed), Status::kOk);
+  device_->drain();
+  load_code_beside_one_with(1);
+  load_code_beside_one_with(6);
+  ASSERT_EQ(manager_->stats().passthrough_bytes, Bytes{8 * kPage}) << "too early to ask again";
+  const int destroyed = device_->calls(Call::kDestroyPages);
+  bool has_asked = false;
+  device_->on_call = [&](Call call) {
+    if (call == Call::kOwnUsage && !std::exchange(has_asked, true)) manager_->trim();
+  };
+  EXPECT_TRUE(admits(13));
+  EXPECT_GT(device_->calls(Call::kDestroyPages), destroyed);
+  EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{3 * kPage});
 }
 
 // Under `resident` nothing gives way to an allocation of a buffer.

@@ -172,7 +172,7 @@ double Planner::measured_pass_ms(std::size_t first) const {
 
 std::optional<PlanAccuracy> Planner::accuracy() const {
   const TracedRun& run = program_.run();
-  if (passes_.size() <= kFirstSteady) return std::nullopt;
+  if (passes_.size() <= kFirstSteady || resident_pass_ms_ <= 0) return std::nullopt;
   PlanQuestion question;
   question.policy = run.policy;
   question.k = run.k;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <string_view>
 
 #include "tools/simgpu/driver/device/device.h"
@@ -122,7 +123,9 @@ int attribute_of(const Device& device, CUdevice_attribute attribute) noexcept {
   // In kHz: what the bus then carries, twice in each clock, is the card's bandwidth.
   if (attribute == CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) {
     constexpr double kBytesOfClock = 2.0 * kBusBits / 8;
-    return static_cast<int>(configuration().card.memory_gbps * 1e6 / kBytesOfClock);
+    constexpr double kMost = std::numeric_limits<int>::max();
+    return static_cast<int>(
+        std::min(configuration().card.memory_gbps * 1e6 / kBytesOfClock, kMost));
   }
   for (const Attribute& known : kAttributes) {
     if (known.attribute == attribute) return known.value;
