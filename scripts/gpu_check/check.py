@@ -18,6 +18,7 @@ from results import FAILED, PASSED, RUNNING, TIMED_OUT, Folder
 
 MIB = 1 << 20
 GIB = 1 << 30
+HEADROOM = "64M"
 OWN_PREFIXES = ("SUPERPIPE_", "SIMGPU_", "LD_")
 # Links and kernels so fast that nothing waits for modelled time: for what is computed, not for when.
 FAST = {"SIMGPU_H2D_GBPS": "1000", "SIMGPU_D2H_GBPS": "1000", "SIMGPU_D2D_GBPS": "1000", "SIMGPU_KERNEL_US": "1"}
@@ -178,6 +179,11 @@ class Context:
     def environment(self, **more: object) -> dict[str, str]:
         """The variables of a child: this process's, without any that change what superpipe or simgpu do."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN_PREFIXES)}
+        if self.options.host_bytes:
+            kept["SUPERPIPE_HOST_MEM"] = str(self.options.host_bytes)
+        if not self.simulated:
+            # Left to itself it depends on the budget, and budgets here are computed from other runs'.
+            kept["SUPERPIPE_HEADROOM"] = HEADROOM
         if not self.options.simulate:
             for name in ("SUPERPIPE_DRIVER", "LD_LIBRARY_PATH"):
                 if name in os.environ:

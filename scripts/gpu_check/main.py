@@ -64,7 +64,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="fewer and smaller runs: to see that it works")
     parser.add_argument("--resume", action="store_true", help="go on with the results in --output")
     parser.add_argument("--step", action="append", default=[], metavar="NAME", help="only this step; can be given again")
-    parser.add_argument("--host-mem", type=size, default=0, metavar="SIZE", help="host memory that may be used")
+    parser.add_argument("--host-mem", type=size, default=0, metavar="SIZE",
+                        help="host memory that may be used, by superpipe too (default: what is available; superpipe's own)")
     parser.add_argument("--step-limit", type=float, default=STEP_LIMIT_S, metavar="SECONDS", help=f"default {STEP_LIMIT_S}")
     parser.add_argument("--root", type=Path, default=default_root(), help=argparse.SUPPRESS)
     parser.add_argument("--worker", choices=STEPS, help=argparse.SUPPRESS)
