@@ -60,13 +60,10 @@ Bytes bytes_of_context(Bytes used, Bytes total) {
   return std::min(used, std::max(kMostOfAContext, with_code));
 }
 
-// Of a budget that nobody asked for, no default takes more than one part in eight: a program that
-// finds little free memory shall run all the same.
+// `budget`: zero without one.
 Bytes headroom_of(const Configuration& configuration, Bytes device_total, Bytes budget) {
   if (configuration.headroom) return configuration.headroom->resolve(device_total);
-  const Bytes headroom = default_headroom(device_total);
-  if (!configuration.budget_is_free_memory()) return headroom;
-  return std::min(headroom, Bytes{budget.count() / 8});
+  return default_headroom(device_total, budget);
 }
 
 // Or why there is none.

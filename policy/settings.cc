@@ -11,13 +11,16 @@ namespace {
 
 using Table = std::array<Setting, kSettingCount>;
 
-// The headroom is the larger of the two where none is given.
+// The headroom is the larger of the first two where none is given. One percent of a device of
+// 140 GiB is more than half of a budget of 2 GiB: of a budget it is no more than the third.
 constexpr char kLeastHeadroom[] = "64M";
 constexpr char kHeadroomShare[] = "1%";
+constexpr std::uint64_t kBudgetToHeadroom = 8;
 
 std::string_view default_headroom_words() {
-  static const std::string words =
-      std::string("the larger of ") + kLeastHeadroom + " and " + kHeadroomShare + " of the device";
+  static const std::string words = std::string("the larger of ") + kLeastHeadroom + " and " +
+                                   kHeadroomShare +
+                                   " of the device, at most an eighth of the budget";
   return words;
 }
 
@@ -291,9 +294,11 @@ const Setting& setting(SettingId id) { return table()[index_of(id)]; }
 
 const char* variable_of(SettingId id) { return setting(id).variable; }
 
-Bytes default_headroom(Bytes whole) {
-  return std::max(parse_size(kLeastHeadroom, whole).value_or(Bytes{}),
-                  parse_size(kHeadroomShare, whole).value_or(Bytes{}));
+Bytes default_headroom(Bytes whole, Bytes budget) {
+  const Bytes headroom = std::max(parse_size(kLeastHeadroom, whole).value_or(Bytes{}),
+                                  parse_size(kHeadroomShare, whole).value_or(Bytes{}));
+  return budget == Bytes{} ? headroom
+                           : std::min(headroom, Bytes{budget.count() / kBudgetToHeadroom});
 }
 
 std::string description_of(const Setting& setting) {

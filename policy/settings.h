@@ -98,7 +98,8 @@ struct Setting {
 [[nodiscard]] const char* variable_of(SettingId id);
 
 /// The headroom on a device of `whole` bytes where no value is given: kHeadroom's default.
-[[nodiscard]] Bytes default_headroom(Bytes whole);
+/// `budget`: what is left of it beside the context; zero without a budget.
+[[nodiscard]] Bytes default_headroom(Bytes whole, Bytes budget = Bytes{});
 
 /// What a user should know of `setting`, in one line without a full stop: its help, the choices
 /// that its placeholder does not show, and its default.

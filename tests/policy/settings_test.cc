@@ -93,14 +93,22 @@ TEST(DescriptionOf, NamesChoicesThatThePlaceholderDoesNotShow) {
 TEST(DescriptionOf, NamesDefaults) {
   EXPECT_EQ(description_of(setting(SettingId::kMinBuffer)),
             "Smaller allocations stay on the device; default 1M");
-  EXPECT_THAT(description_of(setting(SettingId::kHeadroom)),
-              HasSubstr("; default the larger of 64M and 1% of the device, 2M with --simulate"));
+  EXPECT_THAT(
+      description_of(setting(SettingId::kHeadroom)),
+      HasSubstr("; default the larger of 64M and 1% of the device, at most an eighth of the "
+                "budget, 2M with --simulate"));
   EXPECT_EQ(description_of(setting(SettingId::kStats)), "Write statistics as JSON at exit");
 }
 
 TEST(DefaultHeadroom, IsTheLargerOfASizeAndAShare) {
   EXPECT_EQ(default_headroom(1_GiB), 64_MiB);
   EXPECT_EQ(default_headroom(Bytes{12'800'000'000}), Bytes{128'000'000});
+}
+
+TEST(DefaultHeadroom, IsNoMoreThanAnEighthOfABudget) {
+  EXPECT_EQ(default_headroom(140_GiB, 2_GiB), 256_MiB);
+  EXPECT_EQ(default_headroom(1_GiB, 512_MiB), 64_MiB);
+  EXPECT_EQ(default_headroom(1_GiB, 80_MiB), 10_MiB);
 }
 
 }  // namespace
