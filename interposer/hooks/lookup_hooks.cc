@@ -11,6 +11,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "interposer/driver/loader.h"
 #include "interposer/driver/table.h"
@@ -39,6 +40,17 @@ const FunctionMap* map_of_driver() {
   return map;
 }
 
+/// Whether `name` belongs to the exchange of memory with OpenGL, EGL or VDPAU, which cuda.h leaves
+/// to headers of its own. NVIDIA's runtime looks all of them up when it starts. Nothing that they
+/// map is managed memory.
+bool is_graphics_function(std::string_view name) {
+  constexpr std::array<std::string_view, 7> kBeginnings{
+      "cuGL",    "cuGraphicsGL",   "cuEGL", "cuGraphicsEGL", "cuGraphicsResourceGetMappedEgl",
+      "cuVDPAU", "cuGraphicsVDPAU"};
+  return std::any_of(kBeginnings.begin(), kBeginnings.end(),
+                     [name](std::string_view beginning) { return name.starts_with(beginning); });
+}
+
 /// Our function in place of `real`, which the driver returned for `name`; `real` itself where we do
 /// no more than pass.
 void* replaced(void* real, const char* name, int version, bool per_thread) {
@@ -60,6 +72,7 @@ void* replaced(void* real, const char* name, int version, bool per_thread) {
   // Exported, yet not among the names of our header: a newer form, with other parameters than ours.
   Dl_info info;
   if (::dladdr(real, &info) != 0 && info.dli_saddr == real && info.dli_sname != nullptr) {
+    if (is_graphics_function(info.dli_sname)) return real;
     static std::mutex mutex;
     static auto* const said = new std::set<std::string>;
     const std::lock_guard lock(mutex);
