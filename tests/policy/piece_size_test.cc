@@ -12,19 +12,19 @@ namespace {
 constexpr Bytes kGranule = 2_MiB;
 
 TEST(PieceSize, IsAFiveHundredthOfALargeBudget) {
-  EXPECT_EQ(piece_size_for(8_GiB, kGranule), 16_MiB);
-  EXPECT_EQ(piece_size_for(7_GiB, kGranule), 8_MiB) << "a power of two";
+  EXPECT_EQ(piece_size_for(16_GiB, kGranule), 32_MiB);
+  EXPECT_EQ(piece_size_for(15_GiB, kGranule), 16_MiB) << "a power of two";
 }
 
 TEST(PieceSize, IsWorthTheCostOfAMap) {
-  EXPECT_EQ(piece_size_for(1_GiB, kGranule), 4_MiB);
-  EXPECT_EQ(piece_size_for(256_MiB, kGranule), 4_MiB);
+  EXPECT_EQ(piece_size_for(1_GiB, kGranule), 16_MiB);
+  EXPECT_EQ(piece_size_for(512_MiB, kGranule), 16_MiB);
 }
 
 TEST(PieceSize, LeavesRoomForManyPiecesOfASmallBudget) {
-  EXPECT_EQ(piece_size_for(200_MiB, kGranule), 2_MiB);
-  EXPECT_EQ(piece_size_for(1_GiB + 1_GiB, Bytes{4096}), 4_MiB);
-  EXPECT_EQ(piece_size_for(1_MiB, Bytes{4096}), Bytes{16384});
+  EXPECT_EQ(piece_size_for(200_MiB, kGranule), 4_MiB);
+  EXPECT_EQ(piece_size_for(256_MiB, kGranule), 8_MiB);
+  EXPECT_EQ(piece_size_for(1_MiB, Bytes{4096}), Bytes{32768});
 }
 
 TEST(PieceSize, IsNeverBelowTheGranuleNorTooLargeToPrefetch) {
