@@ -107,6 +107,37 @@ void BM_LaunchHookWithRests(benchmark::State& state) {
 }
 BENCHMARK(BM_LaunchHookWithRests);
 
+// A tensor's life as frameworks have it under the asynchronous allocator: made on a stream, used by
+// a launch, freed on the stream, in sizes that come again. Frameworks compute between such calls,
+// while other threads of ours may go to sleep; that is not timed.
+void BM_AllocateLaunchAndFree(benchmark::State& state) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::microseconds kBetween{40};
+  constexpr std::array<std::size_t, 3> kSizes{4U << 20, 11U << 20, 2U << 20};
+  std::array<CUdeviceptr, kArguments> values{};
+  std::array<void*, kArguments> parameters{};
+  for (std::size_t i = 0; i < kArguments; ++i) {
+    parameters[i] = &values[i];
+    values[i] = live_buffers()[i];
+  }
+  std::size_t next = 0;
+  for (auto _ : state) {
+    const auto begin = Clock::now();
+    const CUresult made = hook::cuMemAllocAsync(values.data(), kSizes[next], nullptr);
+    const CUresult launched = hooked(testing::null_kernel(next), parameters.data());
+    const CUresult freed = hook::cuMemFreeAsync(values[0], nullptr);
+    const auto end = Clock::now();
+    state.SetIterationTime(std::chrono::duration<double>(end - begin).count());
+    next = (next + 1) % kSizes.size();
+    if (made != CUDA_SUCCESS || launched != CUDA_SUCCESS || freed != CUDA_SUCCESS) {
+      state.SkipWithError("a call failed");
+    }
+    while (Clock::now() - end < kBetween) {
+    }
+  }
+}
+BENCHMARK(BM_AllocateLaunchAndFree)->UseManualTime();
+
 // From here on the context is another one, and records. LAUNCH_HOOK_BENCH_TRACE=FILE keeps the
 // trace. With rests all is recorded, as in programs, whose launches a driver takes microseconds
 // for.

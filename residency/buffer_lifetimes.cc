@@ -378,7 +378,7 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
   // them; and until no launch may run that shall fault where it uses them.
   if (!buffer.is_untracked() && !left_out_.hold_back(id)) core_.put_away(id);
   core_.announce_change();
-  core_.wake_worker();
+  if (core_.wants_room()) core_.wake_worker();
   if (known) core_.wake_stocker();
 }
 

@@ -83,6 +83,12 @@ struct ResidencyCore {
     if (!worker.wake()) ++counters.errors;
   }
 
+  /// Whether the worker has a use for room that comes free. Where all live buffers fit, and nothing
+  /// is on its way, it has none, and to wake it would cost the program a system call for each free.
+  [[nodiscard]] bool wants_room() const REQUIRES(manager_lock) {
+    return ledger.is_under_pressure() || ledger.excess() > Bytes{} || !fetches.empty();
+  }
+
   /// Notes when a launch was the last of the recorded run, or leaves it.
   void follow_recorded() noexcept REQUIRES(manager_lock);
   /// Host memory may be wanted ahead of need, or may be idle from now on.

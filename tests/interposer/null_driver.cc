@@ -1,11 +1,13 @@
 #include "tests/interposer/null_driver.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
 #include "interposer/driver/context_count.h"
 #include "interposer/driver/table.h"
+#include "policy/settings.h"
 
 namespace superpipe::testing {
 namespace {
@@ -81,6 +83,9 @@ void forget_contexts() {
 }
 
 void install_null_driver(std::size_t pointer_parameters) {
+  // What is not in the table here is loaded at its first call. On a machine with a GPU that would
+  // be the real driver, whose answers are no part of this.
+  ::setenv(variable_of(SettingId::kDriver), "/dev/null", 1);
   pointer_parameter_count = pointer_parameters;
   launched = 0;
   captured_stream = nullptr;
@@ -140,6 +145,10 @@ void install_null_driver(std::size_t pointer_parameters) {
     return CUDA_SUCCESS;
   };
   table.cuMemUnmap = [](CUdeviceptr, std::size_t) { return CUDA_SUCCESS; };
+  table.cuDeviceGetMemPool = [](CUmemoryPool* pool, CUdevice) {
+    *pool = reinterpret_cast<CUmemoryPool>(0x20);
+    return CUDA_SUCCESS;
+  };
   table.cuCtxGetStreamPriorityRange = [](int* lowest, int* highest) {
     *lowest = *highest = 0;
     return CUDA_SUCCESS;
