@@ -215,6 +215,7 @@ class VirtualDevice : public DeviceMemory {
   using Mappings = std::map<Address, Mapping>;
 
   void enter(DeviceCall call, Time cost);
+  [[nodiscard]] bool is_premature(Time end, Time begin) const;
   void violate(std::string what);
   Mappings::iterator mapping_at(Address address);
   template <typename Visit>
