@@ -167,8 +167,11 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   if (const Status refused = refuse_too_large(set, attempt); refused != Status::kOk) return refused;
   const bool too_large = attempt.working_set > core_.ledger.limit();
   const bool impatient = core_.now() >= attempt.patience;
-  if (impatient) attempt.patience += attempt.patience_step;
-  const Bytes have = impatient ? core_.obtainable_now() : core_.obtainable();
+  if (impatient) {
+    attempt.patience += attempt.patience_step;
+    core_.let_freed_lately_go();
+  }
+  const Bytes have = impatient ? core_.obtainable_now() : core_.obtainable_ahead();
   const Bytes lacking = saturating_subtract(needed, have);
   const bool chooses_at_once = core_.policy.puller() != nullptr && !impatient;
   // What crosses the link need not wait for the work of the program that uses freed buffers.
@@ -186,6 +189,8 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
     if (at_once > Bytes{} || evictions_.awaits_victims()) return Next::kWait;
   }
   if (lacking == Bytes{}) return Next::kWait;
+  // Before anybody has to leave whose use is not over, what was freed lately does.
+  if (!impatient && saturating_subtract(needed, core_.obtainable()) == Bytes{}) return Next::kWait;
   if (evictions_.request_bytes(lacking, missing.sizes) > Bytes{}) return Next::kWait;
   if (pages_are_coming(needed)) return Next::kWait;
   // Nobody can go and nothing is on its way. But the pins of other operations end soon.

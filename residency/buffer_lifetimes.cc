@@ -118,6 +118,7 @@ bool BufferLifetimes::claim(const Candidate& candidate, Bytes footprint) {
       !core_.cache.erase(candidate.id, footprint, buffer.bytes_in_place())) {
     return false;
   }
+  core_.forget_freed(buffer);
   buffer.is_beginning = true;
   return true;
 }
@@ -203,7 +204,7 @@ void BufferLifetimes::tell_of(BufferId id) {
 // @return kOutOfDeviceMemory: there are not pages enough without evicting anything.
 Status BufferLifetimes::attach_first_pages(BufferId id) {
   Buffer& buffer = core_.buffers[id];
-  if (core_.moves && buffer.footprint > core_.obtainable()) return Status::kOutOfDeviceMemory;
+  if (core_.moves && buffer.footprint > core_.obtainable_ahead()) return Status::kOutOfDeviceMemory;
   std::vector<Page> pages;
   try {
     pages.reserve(buffer.pieces.size());
@@ -230,18 +231,21 @@ Status BufferLifetimes::attach_first_pages(BufferId id) {
 
 // @return kOutOfDeviceMemory: there is no page to be had without evicting anything.
 Result<Page> BufferLifetimes::acquire_first_page(Bytes bytes) {
-  auto page = pages_.acquire(bytes, PageSupply::Terms::kAtOnce);
+  // A buffer of another size that was freed lately is about to be allocated again: where content
+  // can leave, rather a part of that does.
+  using Terms = PageSupply::Terms;
+  auto page = pages_.acquire(bytes, core_.moves ? Terms::kAhead : Terms::kAtOnce);
   // Where nothing is ever evicted, buffers freed in stream order are what room there will be.
   const auto deadline = core_.now() + core_.options.wait_limit;
   const auto is_lacking = [&page] { return !page.ok() && page.status() != Status::kDeviceError; };
   while (!core_.moves && is_lacking() && core_.cache.bytes() > Bytes{} &&
          core_.wait_change(deadline)) {
-    page = pages_.acquire(bytes, PageSupply::Terms::kAtOnce);
+    page = pages_.acquire(bytes, Terms::kAtOnce);
   }
   // Before such an allocation is refused, the device is asked what the program has freed.
   if (!core_.moves && is_lacking() &&
       core_.sample_passthrough(ResidencyCore::Settling::kBeforeRefusal)) {
-    page = pages_.acquire(bytes, PageSupply::Terms::kAtOnce);
+    page = pages_.acquire(bytes, Terms::kAtOnce);
   }
   if (page.status() == Status::kNotYet) return Status::kOutOfDeviceMemory;
   return page;

@@ -44,8 +44,11 @@ ContentMover::Fetched ContentMover::fetch(PieceId id, bool demand) {
   } else {
     if (!may_copy(buffer, demand)) return leave_for_later(id, demand);
     using Terms = PageSupply::Terms;
+    // What was freed lately stays for the program's next allocations while other room is coming.
+    const bool other_room_comes = core_.ledger.coming(Bytes{}) > Bytes{};
+    const Terms within = demand && !other_room_comes ? Terms::kMayWait : Terms::kAhead;
     auto page = pages_.acquire(buffer.bytes_of(id.index),
-                               piece.may_exceed_limit ? Terms::kOverLimit : Terms::kMayWait);
+                               piece.may_exceed_limit ? Terms::kOverLimit : within);
     if (page.status() == Status::kNotYet) return postpone(id, demand);
     if (page.ok() && is_being_digested(*page)) {
       core_.pool->put(std::move(*page));
@@ -134,7 +137,7 @@ ContentMover::Fetched ContentMover::postpone(PieceId id, bool demand) {
   Buffer& buffer = core_.buffers[id.buffer];
   buffer.set_place(id.index, Place::kOut);
   core_.announce_change();
-  if (demand || core_.coming() > Bytes{}) return Fetched::kNoPage;
+  if (demand || core_.coming_ahead() > Bytes{}) return Fetched::kNoPage;
   buffer.pieces[id.index].want = Want::kNobody;
   core_.tell_whereabouts(id);
   return Fetched::kSettled;

@@ -1,6 +1,7 @@
 // The evictions that were decided on and wait for the last uses of their buffers to end.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -52,9 +53,11 @@ class EvictionQueue {
   Bytes request_bytes_used_after(const AutoPolicy::Target& target, Bytes needed, Bytes size)
       REQUIRES(manager_lock);
 
-  /// Of core.obtainable(), what does not wait for work of the program that uses freed buffers.
+  /// Of core.obtainable(), what does not wait for work of the program that uses freed buffers, and
+  /// is not spared for its next allocations. These are mostly the same.
   [[nodiscard]] Bytes obtainable_at_once() REQUIRES(manager_lock) {
-    return saturating_subtract(core_.obtainable(), completion_.busy_cached());
+    const Bytes busy = completion_.busy_cached();
+    return std::min(saturating_subtract(core_.obtainable(), busy), core_.obtainable_ahead());
   }
 
   /// Whether the last choice of victims left one out whose uses are about to complete, as far as

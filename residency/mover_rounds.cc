@@ -209,7 +209,7 @@ MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
   const WantedPiece wanted{target->id, *piece, buffer.generation};
   const Bytes bytes = buffer.bytes_of(*piece);
   const Bytes lacking =
-      buffer.pieces[*piece].page ? Bytes{} : saturating_subtract(bytes, core_.obtainable());
+      buffer.pieces[*piece].page ? Bytes{} : saturating_subtract(bytes, core_.obtainable_ahead());
   lacks_room_ = lacking > Bytes{};
   if (lacks_room_ && evictions_.request_bytes_used_after(*target, lacking, bytes) == Bytes{}) {
     // Nobody's work gives a buffer the slab that it would need.

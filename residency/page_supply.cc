@@ -52,8 +52,9 @@ Result<Page> PageSupply::create(Bytes size) {
 // size is about to come back.
 bool PageSupply::reclaim_for(Bytes size, Terms terms) noexcept {
   try {
-    if (reclaim_cached()) return true;
-    if (terms == Terms::kMayWait && core_.pool->expects(size)) return false;
+    if (reclaim_cached(terms != Terms::kAhead)) return true;
+    const bool may_wait = terms == Terms::kMayWait || terms == Terms::kAhead;
+    if (may_wait && core_.pool->expects(size)) return false;
     return destroy_idle();
   } catch (const std::bad_alloc&) {
     return false;
@@ -62,7 +63,7 @@ bool PageSupply::reclaim_for(Bytes size, Terms terms) noexcept {
 
 bool PageSupply::reclaim_one() noexcept {
   try {
-    return reclaim_cached() || destroy_idle();
+    return reclaim_cached(/*also_lately=*/true) || destroy_idle();
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -70,13 +71,15 @@ bool PageSupply::reclaim_one() noexcept {
 
 // Takes the pages from one cached buffer and forgets the buffer. Looks at the oldest of each size:
 // if that is still in use, the younger ones are as well, most likely.
-bool PageSupply::reclaim_cached() {
+bool PageSupply::reclaim_cached(bool also_lately) {
   for (const BufferId id : core_.cache.oldest_of_each_size()) {
     Buffer& buffer = core_.buffers[id];
+    if (!also_lately && core_.is_freed_lately(buffer)) continue;
     const Bytes bytes = buffer.bytes_in_place();
     std::vector<EventRef> events{buffer.freed};
     for (const Piece& piece : buffer.pieces) events.push_back(piece.ready);
     if (!core_.cache.erase(id, buffer.footprint, bytes)) continue;  // reused or reclaimed meanwhile
+    core_.forget_freed(buffer);
     core_.ledger.begin_vacating(bytes);
     Result<bool> complete = false;
     {
@@ -88,6 +91,7 @@ bool PageSupply::reclaim_cached() {
     const bool stripped = is_over && strip(buffer);
     if (!complete.ok() || (is_over && !stripped)) ++core_.counters.errors;
     if (!stripped) {
+      core_.note_freed(buffer);
       core_.cache.insert_oldest(id, buffer.footprint, buffer.bytes_in_place());
       continue;
     }

@@ -20,6 +20,7 @@ class PageSupply {
   /// What the caller does if there is no page.
   enum class Terms {
     kMayWait,    ///< asks again, so that a page which is about to come back need not be created
+    kAhead,      ///< the same, and leaves in the cache what was freed lately
     kAtOnce,     ///< does without one
     kOverLimit,  ///< exceeds the limit
   };
@@ -40,7 +41,7 @@ class PageSupply {
  private:
   Result<Page> create(Bytes size) REQUIRES(manager_lock);
   bool reclaim_for(Bytes size, Terms terms) noexcept REQUIRES(manager_lock);
-  bool reclaim_cached() REQUIRES(manager_lock);
+  bool reclaim_cached(bool also_lately) REQUIRES(manager_lock);
   bool destroy_idle() REQUIRES(manager_lock);
 
   ResidencyCore& core_;

@@ -441,6 +441,7 @@ void ResidencyCore::put_away(BufferId id) noexcept {
     }
   }
   if (buffer.missing < buffer.pieces.size()) {
+    note_freed(buffer);
     cache.insert(id, buffer.footprint, buffer.bytes_in_place());
   } else {
     forget_buffer(id);

@@ -34,6 +34,7 @@
 #include "residency/digester.h"
 #include "residency/event_pool.h"
 #include "residency/fetch_queue.h"
+#include "residency/freed_lately.h"
 #include "residency/host_backing.h"
 #include "residency/host_store.h"
 #include "residency/manager_mutex.h"
@@ -136,9 +137,44 @@ struct ResidencyCore {
     return has_link_enough() && now() - link_moved < kStuck;
   }
 
+  /// @name Cached buffers that the program is likely to want again (FreedLately)
+  /// @{
+  /// Whether the buffer is spared. While everything fits, none is: nothing else may leave for it
+  /// (I6).
+  [[nodiscard]] bool is_freed_lately(const Buffer& buffer) const REQUIRES(manager_lock) {
+    return ledger.is_under_pressure() &&
+           freed_lately.is_lately(FreedLately::span_of(buffer.last_use), FreedLately::span_of(seq));
+  }
+  /// A launch has waited in vain for room that did not come: such buffers are not spared any more.
+  void let_freed_lately_go() REQUIRES(manager_lock) {
+    freed_lately.let_go(FreedLately::span_of(seq));
+  }
+  /// The buffer goes into the cache, or has gone from it, with the same pages.
+  void note_freed(const Buffer& buffer) REQUIRES(manager_lock) {
+    freed_lately.note(FreedLately::span_of(buffer.last_use), FreedLately::span_of(seq),
+                      buffer.bytes_in_place());
+  }
+  void forget_freed(const Buffer& buffer) REQUIRES(manager_lock) {
+    freed_lately.forget(FreedLately::span_of(buffer.last_use), FreedLately::span_of(seq),
+                        buffer.bytes_in_place());
+  }
+  /// @}
+
   /// Bytes that are free of live buffers, or soon will be.
   [[nodiscard]] Bytes coming() const REQUIRES(manager_lock) {
     return ledger.coming(pool->idle_bytes() + cache.bytes());
+  }
+  /// The same without the cached buffers that are spared.
+  [[nodiscard]] Bytes coming_ahead() const REQUIRES(manager_lock) {
+    if (!ledger.is_under_pressure()) return coming();
+    const Bytes old =
+        saturating_subtract(cache.bytes(), freed_lately.bytes(FreedLately::span_of(seq)));
+    return ledger.coming(pool->idle_bytes() + old);
+  }
+  /// Bytes that prefetches can have without a further eviction: what was freed lately stays for the
+  /// program's next allocations.
+  [[nodiscard]] Bytes obtainable_ahead() const REQUIRES(manager_lock) {
+    return ledger.obtainable(coming_ahead());
   }
   /// Bytes that fetches can have without a further eviction, now or soon.
   [[nodiscard]] Bytes obtainable() const REQUIRES(manager_lock) {
@@ -239,6 +275,7 @@ struct ResidencyCore {
   BufferTable buffers;  ///< found without the mutex; the fields of a buffer say what needs it
   StreamTable streams GUARDED_BY(manager_lock);
   BufferCache cache GUARDED_BY(manager_lock);
+  FreedLately freed_lately GUARDED_BY(manager_lock);
   DeviceLedger ledger GUARDED_BY(manager_lock);
   FetchQueue fetches GUARDED_BY(manager_lock);
   /// Fetches that have begun, in the order of the link, where policy is asked for each transfer.

@@ -377,10 +377,39 @@ TEST_F(FreedBufferTest, HoldsUpNoContentThatCanComeForWhatIsIdle) {
 
 // The kernel that names it first is behind the work that uses the freed one in any case.
 TEST_F(FreedBufferTest, IsWaitedForByWhatHasNoContent) {
+  out(1, 9);  // so that not everything fits
+  core_.let_freed_lately_go();
   const BufferId needed = fresh(1);
   in_round(5, [this] { unblock(); });
   EXPECT_EQ(launch(needed, device_.program_stream()), Status::kOk);
   EXPECT_EQ(idle_in(), 2);
+}
+
+TEST_F(FreedBufferTest, IsTakenThoughFreedLatelyWhereNobodyElseCanGo) {
+  for (const BufferId id : idle_) core_.buffers[id].pinned_forever = true;
+  const BufferId needed = out(1, 4);
+  in_round(5, [this] { unblock(); });
+  const auto begun = core_.now();
+  EXPECT_EQ(launch(needed, device_.program_stream()), Status::kOk);
+  EXPECT_LT(core_.now() - begun, core_.options.wait_limit / 8) << "before patience is lost";
+  EXPECT_EQ(idle_in(), 2);
+  EXPECT_EQ(device_value(needed), 4);
+}
+
+TEST_F(FreedBufferTest, StaysForTheNextAllocationWhereItWasFreedLately) {
+  out(1, 9);  // so that not everything fits
+  const BufferId needed = fresh(1);
+  EXPECT_EQ(launch(needed, device_.program_stream()), Status::kOk);
+  EXPECT_EQ(idle_in(), 1) << "something else went";
+  EXPECT_GT(core_.cache.bytes(), Bytes{});
+  unblock();
+}
+
+TEST_F(FreedBufferTest, GivesItsPagesWhereEverythingFitsThoughItWasFreedLately) {
+  const BufferId needed = fresh(1);
+  in_round(5, [this] { unblock(); });
+  EXPECT_EQ(launch(needed, device_.program_stream()), Status::kOk);
+  EXPECT_EQ(idle_in(), 2) << "nothing leaves that fits (I6)";
 }
 
 }  // namespace
