@@ -12,7 +12,6 @@ BusyKernel::BusyKernel(Session& session, const DeviceMemory& memory, unsigned lo
   session.cu().cuMemHostAlloc.must(&memory_of_flag, 4096, CU_MEMHOSTALLOC_DEVICEMAP);
   stop_ = static_cast<unsigned*>(memory_of_flag);
   *stop_ = 0;
-  // Few threads: each looks at the flag, across the link, again and again.
   constexpr unsigned long long kBusyThreads = 8192;
   session.launch("probe_busy", stream_.get(), kBusyThreads, memory.address(), words,
                  reinterpret_cast<CUdeviceptr>(stop_), limit_ns);

@@ -23,16 +23,22 @@ __device__ unsigned long long now_ns() {
 
 }  // namespace
 
-// Reads and writes data[0 .. count) until *stop is not 0, at most for limit_ns.
+// Reads and writes data[0 .. count) until *stop is not 0, at most for limit_ns. One thread of each
+// block looks at the flag, which lies on the host: as many reads across the link as there are
+// threads held up each change of a mapping for milliseconds.
 extern "C" __global__ void probe_busy(unsigned* data, unsigned long long count,
                                       const unsigned* stop, unsigned long long limit_ns) {
   const unsigned long long start = now_ns();
   const volatile unsigned* const asked = stop;
+  __shared__ bool is_over;
   do {
     for (unsigned long long i = first_index(); i < count; i += stride()) {
       data[i] = advanced(data[i]);
     }
-  } while (*asked == 0 && now_ns() - start < limit_ns);
+    __syncthreads();  // nobody reads is_over of the round before any more
+    if (threadIdx.x == 0) is_over = *asked != 0 || now_ns() - start >= limit_ns;
+    __syncthreads();
+  } while (!is_over);
 }
 
 // Takes each word `rounds` steps further, through memory each time.
