@@ -173,14 +173,19 @@ TEST_F(VirtualMemory, RefusesASecondMappingAtAnAddress) {
   CU_EXPECT(CUDA_SUCCESS, cu().cuMemUnmap(range.address(), kGranule));
 }
 
-TEST_F(VirtualMemory, RefusesToUnmapTwice) {
+TEST_F(VirtualMemory, IsUsableAfterASecondUnmap) {
+  // Drivers may answer either way (580 takes it), so superpipe must never unmap twice by mistake:
+  // simgpu refuses it, and its answer would be seen.
   const Reservation range(kGranule);
   CU_ASSERT(range.status());
   const Pages pages(kGranule);
   CU_ASSERT(pages.status());
   CU_ASSERT(map(range.address(), kGranule, pages.handle()));
   CU_EXPECT(CUDA_SUCCESS, cu().cuMemUnmap(range.address(), kGranule));
-  CU_EXPECT_REFUSED(cu().cuMemUnmap(range.address(), kGranule));
+  const CUresult second = cu().cuMemUnmap(range.address(), kGranule);
+  RecordProperty("second_unmap", second == CUDA_SUCCESS ? "taken" : "refused");
+  CU_ASSERT(map(range.address(), kGranule, pages.handle()));
+  CU_EXPECT(CUDA_SUCCESS, cu().cuMemUnmap(range.address(), kGranule));
 }
 
 TEST_F(VirtualMemory, SetsAccessOfSeveralMappingsInOneCall) {
