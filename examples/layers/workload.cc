@@ -25,10 +25,10 @@ Workload::Workload(const Settings& settings) : settings_(settings), lanes_(setti
     layers_.push_back(std::move(layer));
   }
   for (Lane& lane : lanes_) {
-    lane.partials = allocate(kBlocks);
+    lane.partials = allocate(kBlocks, lane.stream);
     if (training) continue;
     for (DeviceBuffer& activation : lane.activations) {
-      activation = allocate(settings.activation_words);
+      activation = allocate(settings.activation_words, lane.stream);
     }
   }
   if (training) {
@@ -40,8 +40,10 @@ Workload::Workload(const Settings& settings) : settings_(settings), lanes_(setti
   load();
 }
 
-DeviceBuffer Workload::allocate(Word words) const {
-  return DeviceBuffer(words * sizeof(Word), settings_.allocation, lanes_.front().stream.get());
+DeviceBuffer Workload::allocate(Word words) const { return allocate(words, lanes_.front().stream); }
+
+DeviceBuffer Workload::allocate(Word words, const examples::Stream& stream) const {
+  return DeviceBuffer(words * sizeof(Word), settings_.allocation, stream.get());
 }
 
 void Workload::load() {
@@ -80,7 +82,8 @@ void Workload::load() {
             "cudaMemcpy to the device");
     }
   };
-  stream.synchronize();  // stream-ordered allocations exist before copies on another stream
+  // Stream-ordered allocations exist before copies on another stream.
+  for (const Lane& lane : lanes_) lane.stream.synchronize();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     upload(layers_[i].weights, weights_seed(i), settings_.layer_words);
     if (settings_.mode == Mode::kTrain) {

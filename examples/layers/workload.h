@@ -72,6 +72,9 @@ class Workload {
   };
 
   [[nodiscard]] examples::DeviceBuffer allocate(Word words) const;
+  /// A stream-ordered buffer is freed on `stream`, which must outlive it: what a lane has is
+  /// allocated on the lane's own, for lanes go one by one.
+  [[nodiscard]] examples::DeviceBuffer allocate(Word words, const examples::Stream& stream) const;
   void load();
   void forward_pass();
   void train_pass();
