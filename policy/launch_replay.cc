@@ -303,6 +303,26 @@ bool LaunchReplay::is_as_expected(std::size_t expected, std::size_t present) con
   return found.hoped || (found.kernel && agrees(expected, present).value_or(false));
 }
 
+/// Calls `visit` with each name of launch `past` and the one in its place in the present launch.
+/// Where one of them names more, those of it that stand for nothing are skipped: a pointer that was
+/// left over in a struct may lie before those that are used.
+template <typename Visit>
+void LaunchReplay::for_each_pair(std::size_t past, std::size_t present, const Visit& visit) const {
+  const std::span<const Name> names = names_of(log_[past]);
+  const std::span<const Name> now = names_of(log_[present]);
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < names.size() && j < now.size()) {
+    const std::size_t names_left = names.size() - i;
+    const std::size_t now_left = now.size() - j;
+    if (names_left != now_left && !stands_for(names[i], past, now[j])) {
+      ++(names_left > now_left ? i : j);
+      continue;
+    }
+    visit(names[i++], now[j++]);
+  }
+}
+
 LaunchReplay::Likeness LaunchReplay::likeness(std::size_t past, std::size_t present) const {
   const Launch& one = log_[past];
   const Launch& other = log_[present];
@@ -312,9 +332,9 @@ LaunchReplay::Likeness LaunchReplay::likeness(std::size_t past, std::size_t pres
   if (!found.kernel) return found;
   const std::span<const Name> names = names_of(one);
   const std::span<const Name> now = names_of(other);
-  for (std::size_t i = 0; i < std::min(names.size(), now.size()); ++i) {
-    if (stands_for(names[i], past, now[i])) ++found.same;
-  }
+  for_each_pair(past, present, [&](Name name, Name today) {
+    if (stands_for(name, past, today)) ++found.same;
+  });
   found.hoped = found.same == names.size();
   found.all = found.token && found.same == now.size();
   return found;
@@ -404,10 +424,16 @@ std::optional<bool> LaunchReplay::agrees(std::size_t past, std::size_t present) 
   const std::span<const Name> names = names_of(log_[past]);
   const std::span<const Name> now = names_of(log_[present]);
   Name rarest = kNoName;
-  for (const Name name : now) {
+  const auto consider = [&](Name name) {
     const std::vector<std::uint32_t>& uses = buffers_[name].uses;
-    if (uses.empty() || uses.front() > past) continue;
+    if (uses.empty() || uses.front() > past) return;
     if (rarest == kNoName || uses.size() < buffers_[rarest].uses.size()) rarest = name;
+  };
+  // What it names besides all that was named in the past is left over, or so it is assumed.
+  if (now.size() > names.size() && !names.empty() && likeness(past, present).hoped) {
+    for_each_pair(past, present, [&](Name, Name today) { consider(today); });
+  } else {
+    for (const Name name : now) consider(name);
   }
   if (rarest != kNoName) return std::ranges::find(names, rarest) != names.end();
   for (std::size_t i = 0; i < std::min(names.size(), now.size()); ++i) {

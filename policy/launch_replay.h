@@ -181,6 +181,8 @@ class LaunchReplay {
   [[nodiscard]] Name today(Name name) const;
   [[nodiscard]] bool stands_for(Name one, std::size_t past, Name other) const;
   [[nodiscard]] bool is_as_expected(std::size_t expected, std::size_t present) const;
+  template <typename Visit>
+  void for_each_pair(std::size_t past, std::size_t present, const Visit& visit) const;
   [[nodiscard]] Likeness likeness(std::size_t past, std::size_t present) const;
   [[nodiscard]] std::optional<std::size_t> find_place(std::size_t present) const;
   [[nodiscard]] std::uint64_t context_at(std::size_t launch) const;
