@@ -24,6 +24,13 @@ inline constexpr Bytes kLargeMemoryPage = 2_MiB;
 /// @return null if the system has no such range.
 [[nodiscard]] std::byte* map_slab_memory(Bytes size) noexcept;
 
+/// Has the system give `size` bytes from `data` on their memory, by as many as four threads at
+/// once, so that to pin them takes the driver less: one thread was seen to get 2 to 7 GB/s, four 9.
+/// The content stays. What cannot be had now, or so, is left to the driver; below 8 MiB all is.
+///
+/// REQUIRES: whole memory pages, mapped. Blocks for as long as the system takes. Any thread.
+void populate_slab_memory(std::byte* data, Bytes size) noexcept;
+
 /// REQUIRES: map_slab_memory(size) gave `data`, and it is not pinned.
 void unmap_slab_memory(std::byte* data, Bytes size) noexcept;
 

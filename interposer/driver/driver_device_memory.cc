@@ -16,6 +16,7 @@
 #include "interposer/driver/table.h"
 #include "interposer/fault_watch.h"
 #include "interposer/log.h"
+#include "residency/slab_memory.h"
 
 namespace superpipe {
 namespace {
@@ -428,6 +429,7 @@ Result<std::size_t> DriverDeviceMemory::digest(Address address, Bytes size, Dige
 }
 
 Status DriverDeviceMemory::pin(void* host, Bytes size) {
+  populate_slab_memory(static_cast<std::byte*>(host), size);
   const InRelaxedContext in_context(context_);
   const Status status =
       checked(driver().cuMemHostRegister_v2(

@@ -14,6 +14,8 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace superpipe::testing {
 namespace {
@@ -106,6 +108,34 @@ TEST(SlabMemoryTest, TakesNoByteMoreThanItsSize) {
     EXPECT_EQ(with_it - before, size.count());
     EXPECT_EQ(address_space(), before);
   }
+}
+
+/// How many memory pages of the range are there.
+std::size_t pages_there(const std::byte* data, Bytes size) {
+  std::vector<unsigned char> there(size.count() / kPage.count());
+  if (mincore(const_cast<std::byte*>(data), size.count(), there.data()) != 0) return 0;
+  return static_cast<std::size_t>(
+      std::ranges::count_if(there, [](unsigned char page) { return (page & 1) != 0; }));
+}
+
+TEST(SlabMemoryTest, IsPopulatedByThreadsWithoutAnotherByteBehindIt) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one processor";
+  constexpr Bytes kSize = 17_MiB + 12_KiB;
+  const SlabMemory slab{kSize};
+  ASSERT_NE(slab.data(), nullptr);
+  slab.data()[5] = std::byte{7};
+  if (madvise(slab.data(), kPage.count(), 23) != 0) GTEST_SKIP() << "the kernel does not populate";
+  EXPECT_LT(pages_there(slab.data(), kSize), kSize.count() / kPage.count());
+  populate_slab_memory(slab.data(), kSize);
+  EXPECT_EQ(pages_there(slab.data(), kSize), kSize.count() / kPage.count());
+  EXPECT_EQ(slab.data()[5], std::byte{7});
+}
+
+TEST(SlabMemoryTest, IsLeftToTheDriverWhereThreadsWouldNotPay) {
+  const SlabMemory slab{4_MiB};
+  ASSERT_NE(slab.data(), nullptr);
+  populate_slab_memory(slab.data(), 4_MiB);
+  EXPECT_EQ(pages_there(slab.data(), 4_MiB), 0U);
 }
 
 TEST(SlabMemoryTest, SmallOnesDoNotAskForLargePages) {
