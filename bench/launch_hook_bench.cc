@@ -136,7 +136,7 @@ void BM_AllocateLaunchAndFree(benchmark::State& state) {
     }
   }
 }
-BENCHMARK(BM_AllocateLaunchAndFree)->UseManualTime();
+BENCHMARK(BM_AllocateLaunchAndFree)->UseManualTime()->Iterations(20'000);
 
 // From here on the context is another one, and records. LAUNCH_HOOK_BENCH_TRACE=FILE keeps the
 // trace. With rests all is recorded, as in programs, whose launches a driver takes microseconds
