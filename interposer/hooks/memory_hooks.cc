@@ -50,8 +50,8 @@ CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcep
   const CUresult sticky = managed->sticky_error();
   if (sticky != CUDA_SUCCESS) return sticky;
   const auto address = managed->residency().allocate(Bytes{size}, std::nullopt);
+  *dptr = address.ok() ? *address : Address{};  // as the driver leaves it
   if (!address.ok()) return managed->failure(address.status(), CallKind::kAllocation);
-  *dptr = *address;
   trace_allocation(*managed, *address, size, std::nullopt);
   return CUDA_SUCCESS;
 }
@@ -92,9 +92,9 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, std::optional<CUmem
   const MemoryPoolPtr pool = pool_to_serve(managed, size, from, stream);
   if (pool == nullptr) return pass_through(managed, dptr, size, stream, call);
   const auto address = managed->residency().allocate(Bytes{size}, stream);
+  *dptr = address.ok() ? *address : Address{};
   if (!address.ok()) return managed->failure(address.status(), CallKind::kAllocation);
   memory_pools().on_allocate(*address, {pool, size});
-  *dptr = *address;
   trace_allocation(*managed, *address, size, stream);
   return CUDA_SUCCESS;
 }

@@ -7,6 +7,9 @@ namespace {
 
 using AccessFault = ConformanceTest;
 
+/// A page and behind it as many addresses that nothing is mapped at.
+constexpr size_t kReserved = 2 * kGranule;
+
 struct Mapped {
   CUdeviceptr address = 0;
   CUmemGenericAllocationHandle pages = 0;
@@ -14,7 +17,7 @@ struct Mapped {
 
 bool reserve_and_create(Mapped& mapped) {
   const CUmemAllocationProp properties = device_pages();
-  return cu().cuMemAddressReserve(&mapped.address, kGranule, 0, 0, 0) == CUDA_SUCCESS &&
+  return cu().cuMemAddressReserve(&mapped.address, kReserved, 0, 0, 0) == CUDA_SUCCESS &&
          cu().cuMemCreate(&mapped.pages, kGranule, &properties, 0) == CUDA_SUCCESS;
 }
 
@@ -122,7 +125,7 @@ int use_after_fault() {
   (void)cu().cuMemFreeAsync(memory, stream);
   (void)cu().cuMemUnmap(mapped.address, kGranule);
   (void)cu().cuMemRelease(mapped.pages);
-  (void)cu().cuMemAddressFree(mapped.address, kGranule);
+  (void)cu().cuMemAddressFree(mapped.address, kReserved);
   for (const CUevent event : {never_recorded, complete, pending}) (void)cu().cuEventDestroy(event);
   (void)cu().cuStreamDestroy(stream);
   return cu().cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS ? kAsClaimed : kNotAsClaimed;

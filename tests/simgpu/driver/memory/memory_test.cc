@@ -31,11 +31,11 @@ TEST_F(Memory, SmallAllocationsShareOneGranule) {
   EXPECT_EQ(used(), 0U);
 }
 
-TEST_F(Memory, AllocationPastCapacityFailsAndLeavesOutputUntouched) {
+TEST_F(Memory, AllocationPastCapacityFailsAndSetsItsOutputToZero) {
   allocate(available());
   CUdeviceptr address = 42;
   EXPECT_EQ(cuMemAlloc(&address, 1), CUDA_ERROR_OUT_OF_MEMORY);
-  EXPECT_EQ(address, 42U);
+  EXPECT_EQ(address, 0U);
 }
 
 TEST_F(Memory, FreeMakesRoomForAnAllocationOfTheSameSize) {

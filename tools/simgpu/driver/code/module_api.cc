@@ -78,6 +78,7 @@ SIMGPU_EXPORT CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, con
   const ModulePtr module = ModuleRegistry::instance().find(hmod);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const int index = module->image->find_kernel(name);
+  *hfunc = nullptr;  // as drivers were seen to do where there is none
   if (index < 0) return CUDA_ERROR_NOT_FOUND;
   *hfunc = module->functions[static_cast<std::size_t>(index)];
   return CUDA_SUCCESS;

@@ -36,7 +36,7 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, const PoolPtr& pool, CUs
       pool != nullptr ? pool : PoolTable::instance().current_of(context_of(*stream).device());
   std::uint64_t address = 0;
   const CUresult result = from->allocate(stream, size, &address);
-  if (result == CUDA_SUCCESS) *out = address;
+  *out = address;  // 0 where it failed, as with drivers
   return result;
 }
 
