@@ -42,6 +42,7 @@ CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcep
   if (dptr == nullptr || size == 0) return call();
   ContextRegistry& contexts = ContextRegistry::of_process();
   ManagedContext* const managed = contexts.for_allocation();
+  *dptr = 0;  // as the driver leaves it where an allocation fails
   if (contexts.refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
   if (managed == nullptr || is_small(*managed, size)) {
     return pass_through(managed, dptr, size, std::nullopt, call);
@@ -50,8 +51,8 @@ CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcep
   const CUresult sticky = managed->sticky_error();
   if (sticky != CUDA_SUCCESS) return sticky;
   const auto address = managed->residency().allocate(Bytes{size}, std::nullopt);
-  *dptr = address.ok() ? *address : Address{};  // as the driver leaves it
   if (!address.ok()) return managed->failure(address.status(), CallKind::kAllocation);
+  *dptr = *address;
   trace_allocation(*managed, *address, size, std::nullopt);
   return CUDA_SUCCESS;
 }
@@ -86,15 +87,16 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, std::optional<CUmem
   if (dptr == nullptr || size == 0) return call();
   ContextRegistry& contexts = ContextRegistry::of_process();
   ManagedContext* const managed = contexts.for_allocation();
+  *dptr = 0;
   if (contexts.refuses_allocations()) return CUDA_ERROR_OUT_OF_MEMORY;
   // A capture makes the allocation a node of its graph, which owns the memory from then on.
   if (is_capturing(stream)) return call();
   const MemoryPoolPtr pool = pool_to_serve(managed, size, from, stream);
   if (pool == nullptr) return pass_through(managed, dptr, size, stream, call);
   const auto address = managed->residency().allocate(Bytes{size}, stream);
-  *dptr = address.ok() ? *address : Address{};
   if (!address.ok()) return managed->failure(address.status(), CallKind::kAllocation);
   memory_pools().on_allocate(*address, {pool, size});
+  *dptr = *address;
   trace_allocation(*managed, *address, size, stream);
   return CUDA_SUCCESS;
 }
