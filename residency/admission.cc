@@ -190,8 +190,9 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   }
   if (lacking == Bytes{}) return Next::kWait;
   // Before anybody has to leave whose use is not over, what was freed lately does.
-  if (!impatient && saturating_subtract(needed, core_.obtainable()) == Bytes{}) return Next::kWait;
-  if (evictions_.request_bytes(lacking, missing.sizes) > Bytes{}) return Next::kWait;
+  const Bytes lacking_still = impatient ? lacking : saturating_subtract(needed, core_.obtainable());
+  if (lacking_still == Bytes{}) return Next::kWait;
+  if (evictions_.request_bytes(lacking_still, missing.sizes) > Bytes{}) return Next::kWait;
   if (pages_are_coming(needed)) return Next::kWait;
   // Nobody can go and nothing is on its way. But the pins of other operations end soon.
   if (!too_large && others_move(set)) return Next::kWait;

@@ -45,10 +45,10 @@ ContentMover::Fetched ContentMover::fetch(PieceId id, bool demand) {
     if (!may_copy(buffer, demand)) return leave_for_later(id, demand);
     using Terms = PageSupply::Terms;
     // What was freed lately stays for the program's next allocations while other room is coming.
-    const bool other_room_comes = core_.ledger.coming(Bytes{}) > Bytes{};
+    const Bytes bytes = buffer.bytes_of(id.index);
+    const bool other_room_comes = core_.ledger.coming(Bytes{}) >= bytes;
     const Terms within = demand && !other_room_comes ? Terms::kMayWait : Terms::kAhead;
-    auto page = pages_.acquire(buffer.bytes_of(id.index),
-                               piece.may_exceed_limit ? Terms::kOverLimit : within);
+    auto page = pages_.acquire(bytes, piece.may_exceed_limit ? Terms::kOverLimit : within);
     if (page.status() == Status::kNotYet) return postpone(id, demand);
     if (page.ok() && is_being_digested(*page)) {
       core_.pool->put(std::move(*page));

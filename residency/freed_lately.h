@@ -53,7 +53,6 @@ class FreedLately {
     if (now == span_) return before_ + recent_;
     return now - span_ == 1 ? recent_ : Bytes{};
   }
-  void clear() { before_ = recent_ = Bytes{}; }
 
  private:
   void advance(Span now) {

@@ -1,5 +1,6 @@
 #include "residency/page_supply.h"
 
+#include <algorithm>
 #include <new>
 #include <optional>
 #include <utility>
@@ -69,12 +70,29 @@ bool PageSupply::reclaim_one() noexcept {
   }
 }
 
+// The cached buffers whose pages are taken first: the oldest of each size that is not spared.
+// Throws std::bad_alloc.
+std::vector<BufferId> PageSupply::oldest_cached(bool also_lately) const {
+  std::vector<BufferId> oldest = core_.cache.oldest_of_each_size();
+  if (also_lately) return oldest;
+  // A buffer may have been freed later than one that was used later.
+  const auto is_spared = [this](BufferId id) REQUIRES(manager_lock) {
+    return core_.is_freed_lately(core_.buffers[id]);
+  };
+  for (BufferId& id : oldest) {
+    const auto& same_size = core_.cache.of(core_.buffers[id].footprint);
+    const auto found = std::ranges::find_if_not(same_size, is_spared);
+    if (found != same_size.end()) id = *found;
+  }
+  std::erase_if(oldest, is_spared);
+  return oldest;
+}
+
 // Takes the pages from one cached buffer and forgets the buffer. Looks at the oldest of each size:
 // if that is still in use, the younger ones are as well, most likely.
 bool PageSupply::reclaim_cached(bool also_lately) {
-  for (const BufferId id : core_.cache.oldest_of_each_size()) {
+  for (const BufferId id : oldest_cached(also_lately)) {
     Buffer& buffer = core_.buffers[id];
-    if (!also_lately && core_.is_freed_lately(buffer)) continue;
     const Bytes bytes = buffer.bytes_in_place();
     std::vector<EventRef> events{buffer.freed};
     for (const Piece& piece : buffer.pieces) events.push_back(piece.ready);

@@ -1,6 +1,8 @@
 // Physical pages within the limit: idle ones, new ones, and those that freed buffers keep.
 #pragma once
 
+#include <vector>
+
 #include "residency/manager_mutex.h"
 #include "residency/page_pool.h"
 #include "residency/residency_core.h"
@@ -41,6 +43,7 @@ class PageSupply {
  private:
   Result<Page> create(Bytes size) REQUIRES(manager_lock);
   bool reclaim_for(Bytes size, Terms terms) noexcept REQUIRES(manager_lock);
+  [[nodiscard]] std::vector<BufferId> oldest_cached(bool also_lately) const REQUIRES(manager_lock);
   bool reclaim_cached(bool also_lately) REQUIRES(manager_lock);
   bool destroy_idle() REQUIRES(manager_lock);
 

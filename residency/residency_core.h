@@ -139,10 +139,13 @@ struct ResidencyCore {
 
   /// @name Cached buffers that the program is likely to want again (FreedLately)
   /// @{
-  /// Whether the buffer is spared. While everything fits, none is: nothing else may leave for it
-  /// (I6).
+  /// Whether any are spared: while everything fits, nothing else may leave for them (I6), and
+  /// policies that move layers say themselves what comes.
+  [[nodiscard]] bool spares_freed() const REQUIRES(manager_lock) {
+    return ledger.is_under_pressure() && policy.puller() != nullptr;
+  }
   [[nodiscard]] bool is_freed_lately(const Buffer& buffer) const REQUIRES(manager_lock) {
-    return ledger.is_under_pressure() &&
+    return spares_freed() &&
            freed_lately.is_lately(FreedLately::span_of(buffer.last_use), FreedLately::span_of(seq));
   }
   /// A launch has waited in vain for room that did not come: such buffers are not spared any more.
@@ -166,7 +169,7 @@ struct ResidencyCore {
   }
   /// The same without the cached buffers that are spared.
   [[nodiscard]] Bytes coming_ahead() const REQUIRES(manager_lock) {
-    if (!ledger.is_under_pressure()) return coming();
+    if (!spares_freed()) return coming();
     const Bytes old =
         saturating_subtract(cache.bytes(), freed_lately.bytes(FreedLately::span_of(seq)));
     return ledger.coming(pool->idle_bytes() + old);

@@ -395,7 +395,7 @@ void ResidencyManager::Impl::forget_everything() {
   core.timeline.reset();
   core.trace.reset();
   core.cache.clear();
-  core.freed_lately.clear();
+  core.freed_lately = FreedLately{};
   core.streams = StreamTable{};
 }
 

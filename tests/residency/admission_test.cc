@@ -387,7 +387,9 @@ TEST_F(FreedBufferTest, IsWaitedForByWhatHasNoContent) {
 
 TEST_F(FreedBufferTest, IsTakenThoughFreedLatelyWhereNobodyElseCanGo) {
   for (const BufferId id : idle_) core_.buffers[id].pinned_forever = true;
+  out(1, 9);  // so that not everything fits
   const BufferId needed = out(1, 4);
+  EXPECT_EQ(core_.obtainable_ahead(), Bytes{}) << "it is spared";
   in_round(5, [this] { unblock(); });
   const auto begun = core_.now();
   EXPECT_EQ(launch(needed, device_.program_stream()), Status::kOk);

@@ -53,12 +53,5 @@ TEST(FreedLately, LetsAllGoThatIsThereOnceALaunchHasWaitedInVain) {
   EXPECT_EQ(lately.bytes(6), 2_MiB);
 }
 
-TEST(FreedLately, CountsNothingOfACacheThatIsEmptied) {
-  FreedLately lately;
-  lately.note(5, 5, 1_MiB);
-  lately.clear();
-  EXPECT_EQ(lately.bytes(5), Bytes{});
-}
-
 }  // namespace
 }  // namespace superpipe::testing
