@@ -22,7 +22,7 @@ class PageSupply {
   /// What the caller does if there is no page.
   enum class Terms {
     kMayWait,    ///< asks again, so that a page which is about to come back need not be created
-    kAhead,      ///< the same, and leaves in the cache what was freed lately
+    kAhead,      ///< as kMayWait, but leaves in the cache what was freed lately
     kAtOnce,     ///< does without one
     kOverLimit,  ///< exceeds the limit
   };

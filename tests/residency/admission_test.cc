@@ -407,6 +407,27 @@ TEST_F(FreedBufferTest, StaysForTheNextAllocationWhereItWasFreedLately) {
   unblock();
 }
 
+TEST_F(FreedBufferTest, HidesNoneOfItsSizeThatWasFreedLaterAndUsedEarlier) {
+  unblock();
+  core_.seq += 96;  // what was used before is no longer of the last uses
+  const StreamHandle stream = device_.program_stream();
+  EXPECT_EQ(launch(idle_[1], stream), Status::kOk);
+  EXPECT_EQ(lifetimes_.free(core_.buffers[idle_[1]].base, stream), Status::kOk);
+  EXPECT_EQ(lifetimes_.free(core_.buffers[idle_[0]].base, stream), Status::kOk);
+  for (int value = 4; value < 8; ++value) out(1, value);  // so that not everything fits
+  const ManagerLock lock(core_.mutex);
+  EXPECT_TRUE(pages_.reclaim_one());  // the one of the kernel that was blocked
+  const Bytes size = core_.granule;
+  const auto idle = pages_.acquire(size, PageSupply::Terms::kAhead);
+  const auto unspared = pages_.acquire(size, PageSupply::Terms::kAhead);
+  EXPECT_TRUE(idle.ok());
+  EXPECT_TRUE(unspared.ok());
+  EXPECT_EQ(pages_.acquire(size, PageSupply::Terms::kAhead).status(), Status::kNotYet);
+  EXPECT_TRUE(core_.is_freed_lately(core_.buffers[idle_[1]]));
+  if (idle.ok()) core_.pool->put(Page(*idle));
+  if (unspared.ok()) core_.pool->put(Page(*unspared));
+}
+
 TEST_F(FreedBufferTest, GivesItsPagesWhereEverythingFitsThoughItWasFreedLately) {
   const BufferId needed = fresh(1);
   in_round(5, [this] { unblock(); });
