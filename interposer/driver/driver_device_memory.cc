@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdio>
+#include <limits>
 #include <string>
 #include <thread>
 
@@ -41,6 +42,21 @@ Status checked(CUresult result, const char* call) {
 
 CUevent driver_event(EventHandle event) {
   return reinterpret_cast<CUevent>(static_cast<std::uint64_t>(event));
+}
+
+constexpr Bytes kSeparatorBytes{4};
+constexpr Bytes kLeastPages = 256_MiB;
+/// Where the device is full, so many separators are left out before one is asked for again.
+constexpr int kLeftOutWhileFull = 256;
+constexpr int kForGood = std::numeric_limits<int>::max();
+
+// The parts of a copy to the host. A mapping waits for one of them, and smaller ones slow the link
+// down. There are not too many of them, because a stream takes some hundred entries before its
+// calls wait. All begin at a granule.
+Bytes part_size_for(Bytes size) {
+  constexpr Bytes kLeast = 4_MiB;
+  constexpr std::uint64_t kMost = 64;
+  return std::max(kLeast, round_up(Bytes{(size.count() + kMost - 1) / kMost}, 2_MiB));
 }
 
 // Addresses from here on have upper halves that are larger than most numbers of programs.
@@ -159,10 +175,12 @@ DriverDeviceMemory::DriverDeviceMemory(CUcontext context, CUdevice device)
 DriverDeviceMemory::~DriverDeviceMemory() {
   const InRelaxedContext in_context(context_);
   // The addresses of a context that has been destroyed may be another one's: they are not freed.
-  if (digests_ != nullptr && !(in_context.is_current() && DriverDeviceMemory::usage().ok())) {
-    digests_->abandon();
-  }
+  const CUdeviceptr separator = separator_.load();
+  const bool has_memory = digests_ != nullptr || separator != 0;
+  const bool is_there = has_memory && in_context.is_current() && DriverDeviceMemory::usage().ok();
+  if (digests_ != nullptr && !is_there) digests_->abandon();
   digests_.reset();
+  if (separator != 0 && is_there) (void)driver().cuMemFree_v2(separator);
   meter_->destroy_events();
   if (never_recorded_ != nullptr) driver().cuEventDestroy_v2(never_recorded_);
 }
@@ -212,12 +230,16 @@ Result<PageHandle> DriverDeviceMemory::create_pages(Bytes size) {
   const Status status =
       checked(driver().cuMemCreate(&handle, size.count(), &properties, 0), "cuMemCreate");
   if (status != Status::kOk) return status;
+  page_bytes_ += size.count();
   return PageHandle{handle};
 }
 
-Status DriverDeviceMemory::destroy_pages(PageHandle pages, Bytes /*size*/) {
+Status DriverDeviceMemory::destroy_pages(PageHandle pages, Bytes size) {
   const InRelaxedContext in_context(context_);
-  return checked(driver().cuMemRelease(static_cast<std::uint64_t>(pages)), "cuMemRelease");
+  const Status status =
+      checked(driver().cuMemRelease(static_cast<std::uint64_t>(pages)), "cuMemRelease");
+  if (status == Status::kOk) page_bytes_ -= size.count();
+  return status;
 }
 
 Result<DeviceMemory::Usage> DriverDeviceMemory::usage() {
@@ -385,16 +407,66 @@ Status DriverDeviceMemory::copy(std::span<const Transfer> transfers, StreamHandl
   const bool timed = to_device && meter_->begin(total, queue);
   Status status = Status::kOk;
   for (const Transfer& transfer : transfers) {
-    status = to_device ? checked(driver().cuMemcpyHtoDAsync_v2(transfer.device, transfer.host,
-                                                               transfer.size.count(), queue),
-                                 "cuMemcpyHtoDAsync")
-                       : checked(driver().cuMemcpyDtoHAsync_v2(transfer.host, transfer.device,
-                                                               transfer.size.count(), queue),
-                                 "cuMemcpyDtoHAsync");
+    if (to_device) {
+      status = checked(driver().cuMemcpyHtoDAsync_v2(transfer.device, transfer.host,
+                                                     transfer.size.count(), queue),
+                       "cuMemcpyHtoDAsync");
+    } else {
+      status = copy_in_parts(transfer, queue);
+    }
     if (status != Status::kOk) break;
   }
   if (timed) meter_->end(queue);
   return status;
+}
+
+// In parts, behind each of which the device sets a word. cuMemSetAccess, and who waits for it,
+// waits until no copy to the host is on its way: on an H200 for a millisecond if the next one
+// follows at once, else for as long as the copy takes. Behind a word that is set there is a moment
+// between two copies, and they are as fast as without it; events, waits and copies of a word do not
+// make one. To set four bytes needs no multiprocessor, so that the program's kernels do not hold it
+// up (docs/measurements/2026-11-26-nvidia-h200-2).
+Status DriverDeviceMemory::copy_in_parts(const Transfer& transfer, CUstream stream) {
+  const Bytes part = part_size_for(transfer.size);
+  for (Bytes done; done < transfer.size; done += part) {
+    const Bytes size = std::min(part, transfer.size - done);
+    const Status copied =
+        checked(driver().cuMemcpyDtoHAsync_v2(static_cast<std::byte*>(transfer.host) + done.count(),
+                                              transfer.device + done.count(), size.count(), stream),
+                "cuMemcpyDtoHAsync");
+    if (copied != Status::kOk) return copied;
+    separate(stream);
+  }
+  return Status::kOk;
+}
+
+// Copies are right without it, and mappings slow.
+void DriverDeviceMemory::separate(CUstream stream) {
+  const CUdeviceptr word = separator();
+  if (word == 0) return;
+  const CUresult result = driver().cuMemsetD8Async(word, 0, kSeparatorBytes.count(), stream);
+  if (checked(result, "cuMemsetD8Async") != Status::kOk) separators_left_out_.store(kForGood);
+}
+
+// A word on the device that nobody reads; 0 where there is none now. Not before the first copy to
+// the host, since a program that never evicts does not need it; then the device may be full. Nor
+// where there are few pages: a driver may take a granule for it, which comes out of the headroom.
+CUdeviceptr DriverDeviceMemory::separator() {
+  if (page_bytes_.load() < kLeastPages.count()) return 0;
+  if (separators_left_out_.load() > 0) {
+    if (separators_left_out_.load() < kForGood) --separators_left_out_;
+    return 0;
+  }
+  CUdeviceptr word = separator_.load();
+  if (word != 0) return word;
+  if (driver().cuMemAlloc_v2(&word, kSeparatorBytes.count()) != CUDA_SUCCESS) {
+    separators_left_out_.store(kLeftOutWhileFull);
+    return 0;
+  }
+  CUdeviceptr others = 0;
+  if (separator_.compare_exchange_strong(others, word)) return word;
+  (void)driver().cuMemFree_v2(word);
+  return others;
 }
 
 Status DriverDeviceMemory::copy_to_device(std::span<const Transfer> transfers,

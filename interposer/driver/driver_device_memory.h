@@ -48,6 +48,7 @@ class DriverDeviceMemory final : public DeviceMemory {
   Status wait(EventHandle event, std::chrono::milliseconds limit) override;
   Result<bool> is_capturing(StreamHandle stream) override;
   Status copy_to_device(std::span<const Transfer> transfers, StreamHandle stream) override;
+  /// In parts, so that map() need not wait for all of it.
   Status copy_to_host(std::span<const Transfer> transfers, StreamHandle stream) override;
   Status zero(Address address, Bytes size, StreamHandle stream) override;
   /// Waits for the kernel's first launches 10 s at most.
@@ -76,6 +77,9 @@ class DriverDeviceMemory final : public DeviceMemory {
   class LinkMeter;
 
   Status copy(std::span<const Transfer> transfers, StreamHandle stream, bool to_device);
+  Status copy_in_parts(const Transfer& transfer, CUstream stream);
+  void separate(CUstream stream);
+  CUdeviceptr separator();
   [[nodiscard]] CUresult set_access(Address address, Bytes size, DeviceMask others) const;
 
   CUcontext context_;
@@ -84,7 +88,10 @@ class DriverDeviceMemory final : public DeviceMemory {
   std::atomic<DeviceMask> peers_{0};
   std::atomic<bool> refuses_peers_{false};
   std::unique_ptr<LinkMeter> meter_;
-  std::unique_ptr<DigestProgram> digests_;  ///< null before prepare_digests() has succeeded
+  std::unique_ptr<DigestProgram> digests_;    ///< null before prepare_digests() has succeeded
+  std::atomic<std::uint64_t> page_bytes_{0};  ///< of the pages that exist
+  std::atomic<CUdeviceptr> separator_{0};     ///< set between copies to the host; 0: not allocated
+  std::atomic<int> separators_left_out_{0};   ///< so many are left out before it is asked for again
   CUevent never_recorded_ = nullptr;  ///< complete, so that a query fails for other reasons only
 };
 

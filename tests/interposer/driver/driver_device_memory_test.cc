@@ -205,6 +205,95 @@ TEST_F(DriverDeviceMemoryTest, StopsCopyingAtTheFirstError) {
   EXPECT_EQ(copies, 2);
 }
 
+/// What was enqueued, in order: the sizes of copies to the host, and 0 for each word that was set.
+std::vector<std::size_t> enqueued;
+std::vector<const void*> hosts;
+
+class CopyToHostTest : public DriverDeviceMemoryTest {
+ protected:
+  void SetUp() override {
+    DriverDeviceMemoryTest::SetUp();
+    enqueued.clear();
+    hosts.clear();
+    driver().cuMemAlloc_v2 = allocate_word;
+    ASSERT_TRUE(memory_.create_pages(256_MiB).ok());
+    driver().cuMemcpyDtoHAsync_v2 = [](void* host, CUdeviceptr, std::size_t size, CUstream) {
+      enqueued.push_back(size);
+      hosts.push_back(host);
+      return CUDA_SUCCESS;
+    };
+    driver().cuMemsetD8Async = [](CUdeviceptr, unsigned char, std::size_t size, CUstream) {
+      EXPECT_EQ(size, 4U);
+      enqueued.push_back(0);
+      return CUDA_SUCCESS;
+    };
+  }
+  static CUresult allocate_word(CUdeviceptr* address, std::size_t) {
+    *address = 0x7000;
+    return CUDA_SUCCESS;
+  }
+  Status copy(Bytes size) {
+    const Transfer transfer{0x1000, reinterpret_cast<void*>(0x10000), size};
+    return memory_.copy_to_host({&transfer, 1}, StreamHandle{8});
+  }
+};
+
+// A mapping would have to wait for all copies that follow upon each other.
+TEST_F(CopyToHostTest, LeavesAMomentBehindEachPart) {
+  ASSERT_EQ(copy(9_MiB), Status::kOk);
+  EXPECT_EQ(enqueued, (std::vector<std::size_t>{4 << 20, 0, 4 << 20, 0, 1 << 20, 0}));
+  const auto* const first = reinterpret_cast<const char*>(0x10000);
+  EXPECT_EQ(hosts, (std::vector<const void*>{first, first + (4 << 20), first + (8 << 20)}));
+}
+
+// A driver may take as much for a word as for a page.
+TEST_F(CopyToHostTest, TakesNoMemoryWhereThereIsLittle) {
+  driver().cuMemRelease = [](CUmemGenericAllocationHandle) { return CUDA_SUCCESS; };
+  ASSERT_EQ(memory_.destroy_pages(PageHandle{1}, 2_MiB), Status::kOk);
+  ASSERT_EQ(copy(9_MiB), Status::kOk);
+  EXPECT_EQ(enqueued, (std::vector<std::size_t>{4 << 20, 4 << 20, 1 << 20}));
+}
+
+TEST_F(CopyToHostTest, HasFewPartsHoweverLargeItIs) {
+  for (const std::uint64_t size : {std::uint64_t{4} << 30, (std::uint64_t{513} << 20) + 1}) {
+    enqueued.clear();
+    ASSERT_EQ(copy(Bytes{size}), Status::kOk);
+    EXPECT_LE(enqueued.size(), 2U * 64);
+    std::uint64_t total = 0;
+    for (const std::size_t part : enqueued) {
+      EXPECT_EQ(part > 0 ? total % (2 << 20) : 0, 0U) << "where a part begins";
+      total += part;
+    }
+    EXPECT_EQ(total, size);
+  }
+}
+
+// The driver is not asked for memory again at once: that takes its time.
+TEST_F(CopyToHostTest, LeavesNoMomentWhileTheDeviceIsFull) {
+  static int asked = 0;
+  asked = 0;
+  driver().cuMemAlloc_v2 = [](CUdeviceptr*, std::size_t) {
+    ++asked;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  };
+  ASSERT_EQ(copy(9_MiB), Status::kOk);
+  EXPECT_EQ(enqueued, (std::vector<std::size_t>{4 << 20, 4 << 20, 1 << 20}));
+  EXPECT_EQ(asked, 1);
+  driver().cuMemAlloc_v2 = allocate_word;
+  for (int i = 0; i < 300; ++i) ASSERT_EQ(copy(1_MiB), Status::kOk);
+  EXPECT_EQ(enqueued.back(), 0U) << "there is room again";
+}
+
+// What was copied is there.
+TEST_F(CopyToHostTest, CopiesOnWhereAWordCannotBeSet) {
+  driver().cuMemsetD8Async = [](CUdeviceptr, unsigned char, std::size_t, CUstream) {
+    enqueued.push_back(0);
+    return CUDA_ERROR_UNKNOWN;
+  };
+  EXPECT_EQ(copy(9_MiB), Status::kOk);
+  EXPECT_EQ(enqueued, (std::vector<std::size_t>{4 << 20, 0, 4 << 20, 1 << 20}));
+}
+
 TEST_F(DriverDeviceMemoryTest, AsksWhetherAStreamCapturesOnlyWhileAnyDoes) {
   driver().cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus* status) {
     *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
