@@ -43,6 +43,7 @@ std::variant<CuptiApi, std::string> open_cupti(std::span<const char* const> file
   find(api.cuptiUnsubscribe, "cuptiUnsubscribe");
   find(api.cuptiEnableCallback, "cuptiEnableCallback");
   find(api.cuptiActivityRegisterCallbacks, "cuptiActivityRegisterCallbacks");
+  find(api.cuptiActivitySetAttribute, "cuptiActivitySetAttribute");
   find(api.cuptiActivityEnable, "cuptiActivityEnable");
   find(api.cuptiActivityDisable, "cuptiActivityDisable");
   find(api.cuptiActivityFlushAll, "cuptiActivityFlushAll");

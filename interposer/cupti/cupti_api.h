@@ -26,6 +26,7 @@ struct CuptiApi {
   decltype(&::cuptiUnsubscribe) cuptiUnsubscribe;
   decltype(&::cuptiEnableCallback) cuptiEnableCallback;
   decltype(&::cuptiActivityRegisterCallbacks) cuptiActivityRegisterCallbacks;
+  decltype(&::cuptiActivitySetAttribute) cuptiActivitySetAttribute;
   decltype(&::cuptiActivityEnable) cuptiActivityEnable;
   decltype(&::cuptiActivityDisable) cuptiActivityDisable;
   decltype(&::cuptiActivityFlushAll) cuptiActivityFlushAll;

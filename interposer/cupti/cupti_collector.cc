@@ -117,6 +117,10 @@ std::string CuptiCollector::enable() {
       problem_of(api_.cuptiActivityRegisterCallbacks(on_buffer_requested, on_buffer_completed),
                  "cuptiActivityRegisterCallbacks");
   if (!problem.empty()) return problem;
+  // Where it refuses, it times as well, and takes longer for it.
+  std::size_t bytes = kDeviceBufferBytes;
+  std::size_t size = sizeof bytes;
+  (void)api_.cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE, &size, &bytes);
   std::uint64_t now = 0;
   problem = problem_of(api_.cuptiGetTimestamp(&now), "cuptiGetTimestamp");
   if (!problem.empty()) return problem;

@@ -380,6 +380,21 @@ TEST_F(CuptiCollectorTest, EachRefusalIsNamedAndUndone) {
   start();
 }
 
+// Launches take longer the more times a buffer on the device has.
+TEST_F(CuptiCollectorTest, HasCuptiKeepTimesInSmallBuffersOnTheDevice) {
+  start();
+  EXPECT_EQ(cupti_.device_buffer_bytes, CuptiCollector::kDeviceBufferBytes);
+}
+
+TEST_F(CuptiCollectorTest, RecordsAsWellWhereThoseBuffersCannotBeMadeSmall) {
+  cupti_.refusals = {{"cuptiActivitySetAttribute", CUPTI_ERROR_INVALID_PARAMETER}};
+  start();
+  launch(1, 1);
+  cupti_.kernel_now(1);
+  collector_->stop();
+  EXPECT_EQ(told().told.size(), 1U);
+}
+
 TEST_F(CuptiCollectorTest, ThereIsOneAtATime) {
   start();
   EXPECT_EQ(refusal(), "another context of this process is recorded with it");

@@ -59,6 +59,18 @@ struct FakeCupti::Functions {
     current_->complete_ = complete;
     return current_->answer("cuptiActivityRegisterCallbacks");
   }
+  static CUptiResult set_attribute(CUpti_ActivityAttribute attribute, std::size_t* size,
+                                   void* value) {
+    if (attribute != CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE || *size != sizeof(std::size_t)) {
+      return CUPTI_ERROR_INVALID_PARAMETER;
+    }
+    const CUptiResult result = current_->answer("cuptiActivitySetAttribute");
+    // For buffers that it allocates from then on.
+    if (result == CUPTI_SUCCESS && current_->kinds == 0) {
+      current_->device_buffer_bytes = *static_cast<std::size_t*>(value);
+    }
+    return result;
+  }
   static CUptiResult enable(CUpti_ActivityKind /*kind*/) {
     const CUptiResult result = current_->answer("cuptiActivityEnable");
     if (result == CUPTI_SUCCESS) ++current_->kinds;
@@ -100,6 +112,7 @@ CuptiApi FakeCupti::api() {
   api.cuptiUnsubscribe = F::unsubscribe;
   api.cuptiEnableCallback = F::enable_callback;
   api.cuptiActivityRegisterCallbacks = F::register_callbacks;
+  api.cuptiActivitySetAttribute = F::set_attribute;
   api.cuptiActivityEnable = F::enable;
   api.cuptiActivityDisable = F::disable;
   api.cuptiActivityFlushAll = F::flush;

@@ -82,6 +82,7 @@ class FakeCupti {
   std::atomic<bool> flushes_deliver{false};  ///< so does another then
   std::set<CUpti_CallbackId> functions;      ///< that call back
   std::atomic<int> kinds{0};                 ///< of activities that are recorded
+  std::size_t device_buffer_bytes = 3 << 20;
 
  private:
   struct Functions;

@@ -35,6 +35,10 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requ
                                            CUpti_BuffersCallbackCompleteFunc complete) {
   return fake_cupti.cuptiActivityRegisterCallbacks(request, complete);
 }
+CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t* size,
+                                      void* value) {
+  return fake_cupti.cuptiActivitySetAttribute(attribute, size, value);
+}
 CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   return fake_cupti.cuptiActivityEnable(kind);
 }
