@@ -13,6 +13,8 @@ constexpr int kLeastTrust = 0;
 // Buffers whose next use is looked up anew at each launch, in turn: after a jump all are out of
 // date.
 constexpr std::size_t kRefreshedPerLaunch = 4;
+// Buffers that are counted anew in one call after a jump.
+constexpr std::size_t kCountedPerCall = 256;
 // So many entries of candidates_ there may be for each buffer, most of them out of date.
 constexpr std::size_t kMostCandidates = 4;
 // One in so many buffers that come without a next use is kept as if it had been used.
@@ -25,17 +27,23 @@ constexpr std::uint64_t kNoOrder = std::uint64_t{1} << 63;
 
 void AutoPolicy::on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces) {
   if (index_of(id) >= buffers_.size()) buffers_.resize(index_of(id) + 1);
-  buffers_[index_of(id)] = {.pieces = pieces};
+  Buffer& buffer = buffers_[index_of(id)];
+  missing_.remove(buffer.counted_at, buffer.counted);
+  buffer = {.bytes = bytes, .pieces = pieces};
   if (foresight_ != Foresight::kReplay) return;
   replay_.on_allocate(id, bytes);
   read_ahead_.on_allocate(id);
   // What was recorded may tell when it is used.
-  look_again_for(id, replay_.next_use(id));
+  const std::uint64_t next_use = replay_.next_use(id);
+  look_again_for(id, next_use);
+  count_missing(id, next_use);
 }
 
 void AutoPolicy::on_free(BufferId id) {
   if (index_of(id) >= buffers_.size()) return;
-  buffers_[index_of(id)] = {};
+  Buffer& buffer = buffers_[index_of(id)];
+  missing_.remove(buffer.counted_at, buffer.counted);
+  buffer = {};
   if (foresight_ != Foresight::kReplay) return;
   replay_.on_free(id);
   read_ahead_.on_free(id);
@@ -51,28 +59,34 @@ void AutoPolicy::on_launch(KernelId kernel, std::span<const BufferId> buffers,
   if (replay_.jumps() != jumps_seen_) {
     jumps_seen_ = replay_.jumps();
     looked_to_ = present();
+    counted_ = 0;
   }
   looked_to_ = std::max(looked_to_, present());
+  missing_.advance(present());
   for (const BufferId id : buffers) {
     Buffer& buffer = buffers_[index_of(id)];
     // Without a next use the order of the last uses counts, for those that were used twice.
     if (buffer.was_used) buffer.order = kNoOrder - present();
     buffer.was_used = true;
-    if (buffer.brought > 0) offer(id, next_use(id));
+    const std::uint64_t next = next_use(id);
+    if (buffer.brought > 0) offer(id, next);
+    if (buffer.brought < buffer.pieces) count_missing(id, next);
   }
   refresh_in_turn();
   if (candidates_.size() > kMostCandidates * buffers_.size() + 64) drop_old_candidates();
 }
 
 /// A buffer that was not named may be used later than it was when it became a candidate: it would
-/// not come to the top by itself.
+/// not come to the top by itself. What is missing may be used by another launch than before.
 void AutoPolicy::refresh_in_turn() {
   for (std::size_t i = 0; i < std::min(kRefreshedPerLaunch, buffers_.size()); ++i) {
     refreshed_ = refreshed_ + 1 < buffers_.size() ? refreshed_ + 1 : 0;
     const BufferId id{static_cast<std::uint32_t>(refreshed_)};
     const Buffer& buffer = buffers_[refreshed_];
-    if (buffer.brought == 0) continue;
-    if (const std::uint64_t next = next_use(id); next != buffer.next_use) offer(id, next);
+    if (buffer.pieces == 0) continue;  // there is no such buffer
+    const std::uint64_t next = next_use(id);
+    if (buffer.brought < buffer.pieces) count_missing(id, next);
+    if (buffer.brought > 0 && next != buffer.next_use) offer(id, next);
   }
 }
 
@@ -84,6 +98,7 @@ void AutoPolicy::on_brought(BufferId id) {
     buffer.order = buffer.was_used ? kNoOrder - present() : kNoOrder + arrivals_;
   }
   if (buffer.stamp == 0) offer(id, next_use(id));
+  count_missing(id, buffer.counted_at);
 }
 
 void AutoPolicy::on_left(BufferId id) {
@@ -91,6 +106,7 @@ void AutoPolicy::on_left(BufferId id) {
   --buffer.brought;
   if (buffer.brought == 0) buffer.stamp = 0;
   look_again_for(id, buffer.next_use);
+  count_missing(id, next_use(id));
   if (foresight_ == Foresight::kReplay) read_ahead_.look_again_for(id);
 }
 
@@ -100,6 +116,39 @@ void AutoPolicy::look_again_for(BufferId id, std::uint64_t next_use) {
   looked_to_ = std::min(looked_to_, std::max(present(), next_use - 1));
 }
 
+/// What is missing of the buffer is counted for the launch that is expected to use it.
+void AutoPolicy::count_missing(BufferId id, std::uint64_t next_use) {
+  Buffer& buffer = buffers_[index_of(id)];
+  missing_.remove(buffer.counted_at, buffer.counted);
+  buffer.counted = {};
+  if (next_use == LaunchReplay::kNever || buffer.brought >= buffer.pieces) return;
+  buffer.counted_at = next_use;
+  buffer.counted = Bytes{buffer.bytes.count() / buffer.pieces * (buffer.pieces - buffer.brought)};
+  missing_.add(next_use, buffer.counted);
+}
+
+/// After a jump all buffers are expected to be used by other launches. Counts some of them.
+void AutoPolicy::count_missing_anew() {
+  if (counted_ == 0) {
+    missing_.clear();
+    for (Buffer& buffer : buffers_) buffer.counted = {};
+  }
+  for (std::size_t i = 0; i < kCountedPerCall && counted_ < buffers_.size(); ++i, ++counted_) {
+    const BufferId id{static_cast<std::uint32_t>(counted_)};
+    if (buffers_[counted_].brought < buffers_[counted_].pieces) count_missing(id, next_use(id));
+  }
+}
+
+const MissingBytes* AutoPolicy::missing() {
+  if (counted_ < buffers_.size()) count_missing_anew();
+  return counted_ < buffers_.size() ? nullptr : &missing_;
+}
+
+AutoPolicy::Target AutoPolicy::target(BufferId id, std::uint64_t next_use) {
+  count_missing(id, next_use);
+  return {id, next_use, false};
+}
+
 std::optional<AutoPolicy::Target> AutoPolicy::next_target() {
   if (replay_.are_apart()) return next_target_of_streams();
   const std::uint64_t last = last_expected();
@@ -107,7 +156,7 @@ std::optional<AutoPolicy::Target> AutoPolicy::next_target() {
   for (std::size_t looked = 0; looked_to_ < last && looked < kMostLookedAt; ++looked) {
     replay_.expect(static_cast<std::size_t>(looked_to_ + 1 + ahead_of_first - present()),
                    expected_);
-    if (const auto missing = missing_of_expected()) return Target{*missing, looked_to_ + 1, false};
+    if (const auto missing = missing_of_expected()) return target(*missing, looked_to_ + 1);
     ++looked_to_;
   }
   return looked_to_ >= last ? next_due() : std::nullopt;
@@ -134,7 +183,7 @@ std::optional<AutoPolicy::Target> AutoPolicy::next_target_of_streams() {
   MergedReplays& streams = replay_.streams();
   for (std::size_t looked = 0; streams.is_looking() && looked < kMostLookedAt; ++looked) {
     const std::uint64_t number = streams.look(expected_);
-    if (const auto missing = missing_of_expected()) return Target{*missing, number, false};
+    if (const auto missing = missing_of_expected()) return target(*missing, number);
     streams.look_on();
   }
   return streams.is_looking() ? std::nullopt : next_due();

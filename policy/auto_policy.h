@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "policy/launch_replay.h"
+#include "policy/missing_bytes.h"
 #include "policy/read_ahead.h"
 #include "policy/stream_replays.h"
 #include "policy/units.h"
@@ -18,12 +19,14 @@ namespace superpipe {
 /// Decides transfers one piece at a time, whenever the link is about to run dry.
 ///
 /// Buffers are cut into pieces, which come and go by themselves; of a buffer that fits in part, a
-/// part stays. With a place in the past (StreamReplays) it is Aggressive (Cao, Felten, Karlin, Li,
-/// SIGMETRICS 1995): the next missing piece in the order of expected use comes next, in the stead
-/// of the piece that is used last of all, if that is used later. Without one only what
-/// was allocated next is brought ahead of its first use (ReadAhead), and what came goes first, so
-/// that the rest of a cycle stays (bimodal insertion: Qureshi, Jaleel, Patt, Steely, Emer, ISCA
-/// 2007).
+/// part stays. With a place in the past (StreamReplays) the next missing piece in the order of
+/// expected use comes next, in the stead of the piece that is used last of all, if that is used
+/// later. missing() says what has to come by when, so that the caller need not bring anything
+/// sooner than that (Forestall: Kimbrel, Tomkins, Patterson, Bershad, Cao, Felten, Gibson, Karlin,
+/// Li, OSDI 1996); whoever brings it at once (Aggressive: Cao, Felten, Karlin, Li, SIGMETRICS 1995)
+/// moves more. Without a place only what was allocated next is
+/// brought ahead of its first use (ReadAhead), and what came goes first, so that the rest of a
+/// cycle stays (bimodal insertion: Qureshi, Jaleel, Patt, Steely, Emer, ISCA 2007).
 ///
 /// Pure: no clock, no device; the same calls give the same answers. Not thread-safe.
 class AutoPolicy {
@@ -66,6 +69,10 @@ class AutoPolicy {
            (replay_.are_apart() ? replay_.streams().is_looking() : looked_to_ < last_expected());
   }
 
+  /// What is missing of buffers whose next use is known, the last target included; null while it is
+  /// counted anew, of which each call does a part. REQUIRES: there was a launch.
+  [[nodiscard]] const MissingBytes* missing();
+
   /// The number of the launch that is expected to name the buffer next; LaunchReplay::kNever: none
   /// is. O(log launches that named it).
   [[nodiscard]] std::uint64_t next_use(BufferId id) const;
@@ -95,12 +102,15 @@ class AutoPolicy {
   }
 
   struct Buffer {
+    Bytes bytes{};
     std::uint32_t pieces = 0;
-    std::uint32_t brought = 0;   ///< pieces on the device, or on their way
-    std::uint64_t next_use = 0;  ///< as of `stamp`
-    std::uint64_t order = 0;     ///< among buffers with no next use: the larger goes first
-    std::uint64_t stamp = 0;     ///< of its latest entry in candidates_; 0: it has none
-    bool was_used = false;       ///< since a piece of it came
+    std::uint32_t brought = 0;     ///< pieces on the device, or on their way
+    std::uint64_t next_use = 0;    ///< as of `stamp`
+    std::uint64_t order = 0;       ///< among buffers with no next use: the larger goes first
+    std::uint64_t stamp = 0;       ///< of its latest entry in candidates_; 0: it has none
+    bool was_used = false;         ///< since a piece of it came
+    Bytes counted{};               ///< of it in missing_
+    std::uint64_t counted_at = 0;  ///< the launch for which they are counted
   };
   struct Candidate {
     std::uint64_t next_use;
@@ -115,6 +125,9 @@ class AutoPolicy {
   [[nodiscard]] std::optional<Target> next_due();
   void offer(BufferId id, std::uint64_t next_use);
   void look_again_for(BufferId id, std::uint64_t next_use);
+  void count_missing(BufferId id, std::uint64_t next_use);
+  void count_missing_anew();
+  Target target(BufferId id, std::uint64_t next_use);
   [[nodiscard]] std::optional<BufferId> missing_of_expected() const;
   [[nodiscard]] std::optional<Target> next_target_of_streams();
   void refresh_in_turn();
@@ -132,6 +145,8 @@ class AutoPolicy {
   std::size_t refreshed_ = 0;    ///< the id that was refreshed last
   std::uint64_t looked_to_ = 0;  ///< the launches up to this one have been looked at for targets
   std::uint64_t jumps_seen_ = 0;
+  MissingBytes missing_;
+  std::size_t counted_ = 0;  ///< so many buffers, by id, have been counted anew since the last jump
   LaunchReplay::Expected expected_;
   std::vector<Candidate> visited_;
 };

@@ -98,6 +98,71 @@ TEST_F(AutoPolicyTest, BringsTheMissingPiecesInTheOrderOfTheirUse) {
   EXPECT_EQ(target->id, layers[2]);
 }
 
+/// What has to come up to launches that are so far ahead, in pieces.
+std::vector<std::pair<std::uint64_t, std::uint64_t>> missing_of(AutoPolicy& policy) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> found;
+  const MissingBytes* const missing = policy.missing();
+  EXPECT_NE(missing, nullptr);
+  if (missing == nullptr) return found;
+  missing->for_each_sum([&](std::uint64_t launch, Bytes due) {
+    found.emplace_back(launch - policy.present(), due.count() / kSimulatedPiece.count());
+  });
+  return found;
+}
+
+TEST_F(AutoPolicyTest, SaysWhatHasToComeByWhichLaunch) {
+  const auto layers = allocate_many(20, 2);
+  for (const BufferId layer : layers) bring(layer, 2);
+  for (int i = 0; i < 3; ++i) pass(layers);
+  launch(layers[0]);
+  EXPECT_THAT(missing_of(policy_), ::testing::IsEmpty());
+  policy_.on_left(layers[15]);
+  policy_.on_left(layers[15]);
+  policy_.on_left(layers[4]);
+  using ::testing::ElementsAre;
+  using ::testing::Pair;
+  EXPECT_THAT(missing_of(policy_), ElementsAre(Pair(4, 1), Pair(15, 3)));
+  launch(layers[1]);
+  EXPECT_THAT(missing_of(policy_), ElementsAre(Pair(3, 1), Pair(14, 3)));
+  bring(layers[4]);
+  EXPECT_THAT(missing_of(policy_), ElementsAre(Pair(14, 2)));
+  policy_.on_free(layers[15]);
+  EXPECT_THAT(missing_of(policy_), ::testing::IsEmpty());
+}
+
+// A launch that finds its buffer missing has it brought, or does without.
+TEST_F(AutoPolicyTest, CountsWhatALaunchDidNotFindForTheNextOneThatNamesIt) {
+  const auto layers = allocate_many(20, 1);
+  for (const BufferId layer : layers) bring(layer);
+  for (int i = 0; i < 3; ++i) pass(layers);
+  policy_.on_left(layers[0]);
+  EXPECT_THAT(missing_of(policy_), ::testing::ElementsAre(::testing::Pair(1, 1)));
+  launch(layers[0]);
+  EXPECT_THAT(missing_of(policy_), ::testing::ElementsAre(::testing::Pair(20, 1)));
+}
+
+TEST_F(AutoPolicyTest, CountsAnewAfterAJump) {
+  const auto layers = allocate_many(20, 1);
+  for (const BufferId layer : layers) bring(layer);
+  for (int i = 0; i < 3; ++i) pass(layers);
+  for (std::size_t i = 0; i < 4; ++i) launch(layers[i]);
+  policy_.on_left(layers[3]);
+  EXPECT_THAT(missing_of(policy_), ::testing::ElementsAre(::testing::Pair(20, 1)));
+  // The program starts again, early.
+  const std::uint64_t jumps = policy_.replay().jumps();
+  for (std::size_t i = 0; i < 3; ++i) launch(layers[i]);
+  ASSERT_GT(policy_.replay().jumps(), jumps);
+  EXPECT_THAT(missing_of(policy_), ::testing::ElementsAre(::testing::Pair(1, 1)));
+}
+
+TEST_F(AutoPolicyTest, CountsAPartOfManyBuffersAtATime) {
+  const auto layers = allocate_many(1000, 1);
+  for (int i = 0; i < 2; ++i) pass(layers);
+  EXPECT_EQ(policy_.missing(), nullptr);
+  for (int i = 0; i < 3; ++i) (void)policy_.missing();
+  EXPECT_NE(policy_.missing(), nullptr);
+}
+
 TEST_F(AutoPolicyTest, BringsAPieceThatLeftAgain) {
   const auto layers = allocate_many(3, 1);
   pass(layers);
