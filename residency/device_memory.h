@@ -118,6 +118,12 @@ class DeviceMemory {
   virtual Result<std::size_t> digest(Address address, Bytes size, DigestParts* parts,
                                      StreamHandle stream) = 0;
 
+  /// Bytes per second that transfers to the device reach, as far as that was measured; nullopt: not
+  /// yet. Asks nobody.
+  [[nodiscard]] virtual std::optional<double> measured_link() const noexcept {
+    return std::nullopt;
+  }
+
   /// Pins host memory of ours. Source: cuMemHostRegister. @return kOutOfHostMemory.
   virtual Status pin(void* host, Bytes size) = 0;
   virtual Status unpin(void* host) = 0;

@@ -1,5 +1,6 @@
 #include "residency/mover_rounds.h"
 
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <optional>
@@ -9,6 +10,8 @@
 namespace superpipe {
 
 namespace {
+
+constexpr std::chrono::nanoseconds kShortestLook = std::chrono::microseconds{20};
 
 // Whether nobody has asked for the piece, which is out, and may come in.
 bool is_missing(const Buffer& buffer, std::uint32_t index) REQUIRES(manager_lock) {
@@ -49,6 +52,20 @@ bool MoverRounds::run() noexcept {
   worked = fetch_next() || evict_next() || pull() || worked;
   if (worked) core_.flush_warnings();
   return worked;
+}
+
+std::chrono::nanoseconds MoverRounds::longest_rest() const {
+  // Without samples nothing comes by itself, and whoever has work wakes the worker.
+  constexpr std::chrono::hours kUntilWoken{1};
+  std::chrono::nanoseconds rest = kUntilWoken;
+  if (core_.samples_passthrough()) {
+    rest = std::min<std::chrono::nanoseconds>(rest, core_.passthrough.until_due(core_.now()));
+  }
+  if (rests_until_) {
+    const std::chrono::nanoseconds left = *rests_until_ - core_.now();
+    rest = std::min(rest, std::max<std::chrono::nanoseconds>(left, kShortestLook));
+  }
+  return rest;
 }
 
 bool MoverRounds::is_pending() const {
@@ -146,6 +163,7 @@ bool MoverRounds::fetch_next() {
       ++busy;
       continue;
     }
+    const auto begun = core_.now();
     const ContentMover::Fetched fetched = mover_.fetch(id, entry->want == Want::kDemand);
     if (fetched == ContentMover::Fetched::kNoPage) return false;
     if (fetched == ContentMover::Fetched::kInUse) {
@@ -154,7 +172,7 @@ bool MoverRounds::fetch_next() {
     }
     if (AutoPolicy* const policy = core_.policy.puller()) {
       if (buffer.pieces[id.index].place == Place::kIn) {
-        note_under_way(id);
+        note_under_way(id, begun);
       } else if (entry->want == Want::kPrefetch) {
         failed_at_ = attempt_number(*policy);
       }
@@ -168,11 +186,15 @@ bool MoverRounds::fetch_next() {
 // may be one at once.
 bool MoverRounds::pull() {
   pulls_ = false;
+  rests_until_.reset();
   if (core_.policy.puller() == nullptr || !core_.ledger.is_under_pressure()) return false;
   pulls_ = true;
   core_.pull_awaits_launch = false;
-  if (core_.has_link_enough()) return false;
   AutoPolicy* const policy = core_.puller();
+  if (policy != nullptr) {
+    pace_.note_launches(core_.now(), policy->launches(), policy->replay().horizon());
+  }
+  if (core_.has_link_enough()) return false;
   if (policy == nullptr || failed_at_ == attempt_number(*policy)) {
     await_launch();
     return false;
@@ -185,6 +207,8 @@ bool MoverRounds::pull() {
     const Next next = want_next(*policy);
     if (next == Next::kWanted) return true;
     if (next == Next::kNothing) rest_from_pulling();
+    // Launches need not wake the worker: it looks when it is time, and whatever it is woken for.
+    if (next == Next::kInTime) pulls_ = false;
   } catch (const std::bad_alloc&) {
     await_launch();
   }
@@ -208,6 +232,11 @@ MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
   if (!piece) return Next::kNothing;  // it is about to leave, and can come back only then
   const WantedPiece wanted{target->id, *piece, buffer.generation};
   const Bytes bytes = buffer.bytes_of(*piece);
+  // Room that nobody has had yet is there for the taking.
+  if (!target->is_supposed && !core_.ledger.admits(bytes) && may_rest(policy)) {
+    lacks_room_ = false;
+    return Next::kInTime;
+  }
   const Bytes lacking =
       buffer.pieces[*piece].page ? Bytes{} : saturating_subtract(bytes, core_.obtainable_ahead());
   lacks_room_ = lacking > Bytes{};
@@ -222,6 +251,21 @@ MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
   }
   core_.want({target->id, *piece}, Want::kPrefetch);
   return Next::kWanted;
+}
+
+// Whether all that is missing comes in time if the link rests for a while, and until when. Looks
+// again soon in any case, for it may be that launches come sooner than expected.
+bool MoverRounds::may_rest(AutoPolicy& policy) {
+  constexpr std::chrono::nanoseconds kLongestLook = std::chrono::microseconds{250};
+  // Of streams that are replayed apart nobody knows when they launch.
+  if (policy.launches() == 0 || policy.replay().horizon() == 0) return false;
+  const auto now = core_.now();
+  const MissingBytes* const missing = policy.missing();
+  if (missing == nullptr) return false;
+  const auto slack = pace_.slack(*missing, core_.device.measured_link().value_or(0), now);
+  if (!slack || *slack <= std::chrono::nanoseconds{0}) return false;
+  rests_until_ = now + std::min(*slack, kLongestLook);
+  return true;
 }
 
 // Policy expects other launches than when it wanted what is still waiting for a page.
@@ -258,10 +302,11 @@ void MoverRounds::await_launch() {
 }
 
 // Without host memory to note it, the link seems to have less to do than it has.
-void MoverRounds::note_under_way(PieceId id) noexcept {
+void MoverRounds::note_under_way(PieceId id, ResidencyCore::Clock::time_point begun) noexcept {
   const Buffer& buffer = core_.buffers[id.buffer];
   const EventRef& ready = buffer.pieces[id.index].ready;
   if (ready == nullptr || ready->fetch == 0) return;  // nothing crosses the link for it
+  pace_.note_fetch(core_.now() - begun, buffer.bytes_of(id.index));
   if (core_.under_way.empty()) core_.link_moved = core_.now();
   try {
     core_.under_way.add(ready, buffer.bytes_of(id.index));
@@ -301,8 +346,11 @@ bool MoverRounds::poll_link() noexcept {
 
 bool MoverRounds::evict_next() {
   const auto id = evictions_.take_next();
-  if (id) evictor_.evict(*id);
-  return id.has_value();
+  if (!id) return false;
+  const auto begun = core_.now();
+  evictor_.evict(*id);
+  pace_.note_eviction(core_.now() - begun);
+  return true;
 }
 
 }  // namespace superpipe

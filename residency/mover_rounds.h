@@ -3,10 +3,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "residency/content_mover.h"
 #include "residency/eviction_queue.h"
 #include "residency/evictor.h"
+#include "residency/fetch_pace.h"
 #include "residency/left_out_buffers.h"
 #include "residency/manager_mutex.h"
 #include "residency/page_supply.h"
@@ -35,11 +37,7 @@ class MoverRounds : public WorkerRounds {
 
   bool run() noexcept override REQUIRES(manager_lock);
   [[nodiscard]] bool is_pending() const override REQUIRES(manager_lock);
-  [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock) {
-    // Without samples nothing comes by itself, and whoever has work wakes the worker.
-    constexpr std::chrono::hours kUntilWoken{1};
-    return core_.samples_passthrough() ? core_.passthrough.until_due(core_.now()) : kUntilWoken;
-  }
+  [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock);
 
  private:
   bool poll_meters() noexcept REQUIRES(manager_lock);
@@ -53,16 +51,19 @@ class MoverRounds : public WorkerRounds {
     kWanted,    ///< there is work for the next round
     kAskAgain,  ///< soon: policy has not looked at everything, or something has changed
     kLater,     ///< when a transfer that is under way has ended
+    kInTime,    ///< at rests_until_, unless something changes before
     kNothing,   ///< nothing is to be brought, or nothing may go for it
   };
   Next want_next(AutoPolicy& policy) REQUIRES(manager_lock);
   void await_launch() REQUIRES(manager_lock);
-  void note_under_way(PieceId id) noexcept REQUIRES(manager_lock);
+  void note_under_way(PieceId id, ResidencyCore::Clock::time_point begun) noexcept
+      REQUIRES(manager_lock);
   void take_back_prefetches() REQUIRES(manager_lock);
   void rest_from_pulling() REQUIRES(manager_lock);
   bool poll_link() noexcept REQUIRES(manager_lock);
   bool note_completed_uses() noexcept REQUIRES(manager_lock);
   bool evict_next() REQUIRES(manager_lock);
+  bool may_rest(AutoPolicy& policy) REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   PageSupply& pages_;
@@ -71,6 +72,9 @@ class MoverRounds : public WorkerRounds {
   UseCompletion& completion_;
   EvictionQueue& evictions_;
   LeftOutBuffers& left_out_;
+  FetchPace pace_ GUARDED_BY(manager_lock);
+  /// Until when the link may rest; nullopt: it does not rest for that.
+  std::optional<ResidencyCore::Clock::time_point> rests_until_ GUARDED_BY(manager_lock);
   /// Whether policy may want a transfer, or would if more launches had come: else the next launch
   /// wakes the worker.
   bool pulls_ GUARDED_BY(manager_lock) = false;

@@ -110,10 +110,10 @@ class DriverDeviceMemory::LinkMeter {
     }
   }
 
-  [[nodiscard]] std::optional<double> bytes_per_second() const {
-    const std::lock_guard lock(mutex_);
-    if (best_ <= 0) return std::nullopt;
-    return best_;
+  [[nodiscard]] std::optional<double> bytes_per_second() const noexcept {
+    const double best = best_.load();
+    if (best <= 0) return std::nullopt;
+    return best;
   }
 
   void destroy_events() {
@@ -144,16 +144,16 @@ class DriverDeviceMemory::LinkMeter {
       // The best of them: between its two events a batch may also have waited for its own thread to
       // be scheduled, which only makes it look slower.
       if (seconds > 0) {
-        best_ = std::max(best_, static_cast<double>(pair.size.count()) / seconds);
+        best_ = std::max(best_.load(), static_cast<double>(pair.size.count()) / seconds);
       }
       pair.state = State::kFree;
     }
   }
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::array<Pair, 4> pairs_{};
   std::uint64_t batches_ = 0;
-  double best_ = 0;  ///< bytes per second
+  std::atomic<double> best_ = 0;  ///< bytes per second
 };
 
 DriverDeviceMemory::DriverDeviceMemory(CUcontext context, CUdevice device)
@@ -515,7 +515,7 @@ Status DriverDeviceMemory::unpin(void* host) {
   return checked(driver().cuMemHostUnregister(host), "cuMemHostUnregister");
 }
 
-std::optional<double> DriverDeviceMemory::measured_link() const {
+std::optional<double> DriverDeviceMemory::measured_link() const noexcept {
   return meter_->bytes_per_second();
 }
 

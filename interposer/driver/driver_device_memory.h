@@ -70,7 +70,7 @@ class DriverDeviceMemory final : public DeviceMemory {
 
   /// Bytes per second of our own host-to-device transfers, measured by events around some of them;
   /// nullopt before the first measurement is complete. Calls no driver function: safe at exit.
-  [[nodiscard]] std::optional<double> measured_link() const;
+  [[nodiscard]] std::optional<double> measured_link() const noexcept override;
 
  private:
   /// Times one batch in so many, of at least kLeastTimedBytes.

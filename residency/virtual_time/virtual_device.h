@@ -184,6 +184,9 @@ class VirtualDevice : public DeviceMemory {
   Status prepare_digests(const DigestKey& key) override;
   Result<std::size_t> digest(Address address, Bytes size, DigestParts* parts,
                              StreamHandle stream) override;
+  std::optional<double> measured_link() const noexcept override {
+    return options_.to_device.bytes_per_second;
+  }
   Status pin(void* host, Bytes size) override;
   Status unpin(void* host) override;
 

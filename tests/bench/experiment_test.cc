@@ -115,6 +115,40 @@ TEST(Experiment, ContentThatIsOnlyReadIsNotCopiedOutFromTheThirdPassOn) {
   EXPECT_THAT(outcome.violations, IsEmpty());
 }
 
+// The link could move four buffers in the time of a launch. Would it always move what is used next
+// in the stead of what was just used, all 64 would come in each pass, though four are missing.
+TEST(Experiment, MovesLittleWhereLittleIsMissingHoweverFastTheLink) {
+  Cycle cycle(64);
+  Experiment fast = experiment(PolicyKind::kAuto, 120_MiB);
+  fast.piece_size = 2_MiB;
+  fast.device.to_device = fast.device.to_host = Bandwidth{4 * 2097152e3};
+  fast.device.queue_depth = 8;
+  fast.passes = 12;
+  const Outcome outcome = run(cycle, fast);
+  ASSERT_EQ(outcome.passes.size(), 12U);
+  for (std::size_t i = 6; i < outcome.passes.size(); ++i) {
+    EXPECT_LE(outcome.passes[i].to_device, 16_MiB) << i;
+    EXPECT_LE(outcome.passes[i].time, milliseconds{65}) << i << ": it comes in time all the same";
+  }
+  EXPECT_THAT(outcome.violations, IsEmpty());
+}
+
+// What is missing takes three quarters of a pass to come: the link has to begin long before.
+TEST(Experiment, BeginsEarlyEnoughWhereMuchIsMissing) {
+  Cycle cycle(64);
+  Experiment busy = experiment(PolicyKind::kAuto, 32_MiB);
+  busy.piece_size = 2_MiB;
+  busy.device.to_device = busy.device.to_host = Bandwidth{1.5 * 2097152e3};
+  busy.device.queue_depth = 8;
+  busy.passes = 12;
+  const Outcome outcome = run(cycle, busy);
+  ASSERT_EQ(outcome.passes.size(), 12U);
+  for (std::size_t i = 6; i < outcome.passes.size(); ++i) {
+    EXPECT_LE(outcome.passes[i].time, milliseconds{67}) << i;
+  }
+  EXPECT_THAT(outcome.violations, IsEmpty());
+}
+
 TEST(Experiment, SaysAtWhichLaunchTheOrderWasLearned) {
   Cycle cycle(16);
   const Outcome outcome = run(cycle, experiment(PolicyKind::kSuperpipeline, 16_MiB));
