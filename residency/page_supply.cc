@@ -53,10 +53,13 @@ Result<Page> PageSupply::create(Bytes size) {
 // size is about to come back.
 bool PageSupply::reclaim_for(Bytes size, Terms terms) noexcept {
   try {
-    if (reclaim_cached(terms != Terms::kAhead)) return true;
+    // A cached buffer that the program allocates again need not be mapped: where idle pages of
+    // other sizes are room enough, they go first.
+    const bool is_room = core_.ledger.obtainable(core_.pool->idle_bytes()) >= size;
+    if (!is_room && reclaim_cached(terms != Terms::kAhead, size)) return true;
     const bool may_wait = terms == Terms::kMayWait || terms == Terms::kAhead;
     if (may_wait && core_.pool->expects(size)) return false;
-    return destroy_idle();
+    return destroy_idle() || (is_room && reclaim_cached(terms != Terms::kAhead, size));
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -64,7 +67,7 @@ bool PageSupply::reclaim_for(Bytes size, Terms terms) noexcept {
 
 bool PageSupply::reclaim_one() noexcept {
   try {
-    return reclaim_cached(/*also_lately=*/true) || destroy_idle();
+    return reclaim_cached(/*also_lately=*/true, Bytes{}) || destroy_idle();
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -88,10 +91,15 @@ std::vector<BufferId> PageSupply::oldest_cached(bool also_lately) const {
   return oldest;
 }
 
-// Takes the pages from one cached buffer and forgets the buffer. Looks at the oldest of each size:
-// if that is still in use, the younger ones are as well, most likely.
-bool PageSupply::reclaim_cached(bool also_lately) {
-  for (const BufferId id : oldest_cached(also_lately)) {
+// Takes the pages from one cached buffer and forgets the buffer, one with pages of `size` if there
+// is any. Looks at the oldest of each size: if that is still in use, the younger ones are as well,
+// most likely.
+bool PageSupply::reclaim_cached(bool also_lately, Bytes size) {
+  std::vector<BufferId> oldest = oldest_cached(also_lately);
+  std::stable_partition(oldest.begin(), oldest.end(), [&](BufferId id) REQUIRES(manager_lock) {
+    return core_.buffers[id].bytes_of(0) == size;
+  });
+  for (const BufferId id : oldest) {
     Buffer& buffer = core_.buffers[id];
     const Bytes bytes = buffer.bytes_in_place();
     std::vector<EventRef> events{buffer.freed};
@@ -168,12 +176,13 @@ bool PageSupply::destroy_idle() {
       }
     }
     const bool is_over = complete.ok() && *complete && core_.wait_for_sample();
-    core_.ledger.end_vacating(size);
     if (!is_over) {
+      // It stays counted as about to come free: others look while the mutex is open.
       busy.push_back(std::move(*victim));
       victim.reset();
       continue;
     }
+    core_.ledger.end_vacating(size);
     // Only now is a page about to change: samples of the device wait for that.
     core_.ledger.begin_destruction(size);
     {
@@ -183,7 +192,10 @@ bool PageSupply::destroy_idle() {
     core_.ledger.end_destruction(size, status == Status::kOk);
     core_.announce_to_waiters();
   }
-  for (Page& page : busy) core_.pool->put(std::move(page));
+  for (Page& page : busy) {
+    core_.ledger.end_vacating(page.size);
+    core_.pool->put(std::move(page));
+  }
   if (!victim) return false;
   if (status != Status::kOk) {
     // The device may still hold it: it stays counted.

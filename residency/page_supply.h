@@ -44,7 +44,7 @@ class PageSupply {
   Result<Page> create(Bytes size) REQUIRES(manager_lock);
   bool reclaim_for(Bytes size, Terms terms) noexcept REQUIRES(manager_lock);
   [[nodiscard]] std::vector<BufferId> oldest_cached(bool also_lately) const REQUIRES(manager_lock);
-  bool reclaim_cached(bool also_lately) REQUIRES(manager_lock);
+  bool reclaim_cached(bool also_lately, Bytes size) REQUIRES(manager_lock);
   bool destroy_idle() REQUIRES(manager_lock);
 
   ResidencyCore& core_;

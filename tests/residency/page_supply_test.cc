@@ -68,15 +68,32 @@ TEST_F(PageSupplyTest, HandsAnIdlePageOutWithTheWriteBackThatItWaitsFor) {
   EXPECT_EQ(page->after, std::vector<EventRef>{writing});
 }
 
-TEST_F(PageSupplyTest, StripsCachedBuffersBeforeItDestroysIdlePages) {
+// The program may allocate the cached buffer again, which need not be mapped then.
+TEST_F(PageSupplyTest, DestroysIdlePagesThatAreRoomEnoughBeforeItStripsCachedBuffers) {
   const ManagerLock lock(core_.mutex);
   make_cached(1);
   make_idle_page(2);
   set_limit(3);
   EXPECT_TRUE(acquires(1));
+  EXPECT_EQ(core_.cache.bytes(), kGranule);
+  EXPECT_EQ(core_.pool->idle_bytes(), Bytes{});
+}
+
+TEST_F(PageSupplyTest, StripsNoMoreCachedBuffersThanMakeRoom) {
+  const ManagerLock lock(core_.mutex);
+  for (const std::uint64_t granules : {1, 2, 3, 5}) make_cached(granules);
+  set_limit(11);
+  EXPECT_TRUE(acquires(4));
+  EXPECT_GE(core_.cache.bytes(), 5 * kGranule) << "no more than two went, or the largest";
+}
+
+TEST_F(PageSupplyTest, StripsACachedBufferWithPagesOfTheSizeBeforeOthers) {
+  const ManagerLock lock(core_.mutex);
+  for (const std::uint64_t granules : {1, 2, 3, 4, 5}) make_cached(granules);
+  set_limit(15);
+  EXPECT_TRUE(acquires(3));
+  EXPECT_EQ(core_.cache.bytes(), 12 * kGranule);
   EXPECT_EQ(device_.calls(Call::kDestroyPages), 0);
-  EXPECT_EQ(core_.cache.bytes(), Bytes{});
-  EXPECT_EQ(core_.pool->idle_bytes(), 2 * kGranule);
 }
 
 TEST_F(PageSupplyTest, DestroysIdlePagesOfOtherSizesForANewOne) {
