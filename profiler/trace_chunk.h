@@ -16,7 +16,7 @@ namespace superpipe {
 /// The format's version. A reader reads files of its own major version, whatever their minor one.
 struct TraceVersion {
   std::uint16_t major = 1;
-  std::uint16_t minor = 2;
+  std::uint16_t minor = 3;
 
   bool operator==(const TraceVersion&) const = default;
 };

@@ -4,6 +4,7 @@
 // and kind of its fields never change; new fields are added at the end, with a new minor version.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -428,6 +429,26 @@ struct TraceEnd {
   }
 };
 
+/// A call of the thread waited, up to the time of the event. Recorded if it took kLeast or longer.
+/// Since minor version 3.
+struct TraceWait {
+  static constexpr std::uint8_t kType = 32;
+  static constexpr std::string_view kName = "wait";
+  static constexpr std::uint64_t kLaunch = 0;  ///< or another operation: for its buffers, or until
+                                               ///< its stream takes it
+  static constexpr std::uint64_t kDevice = 1;  ///< the program waits for a stream or the device
+  static constexpr std::uint64_t kCopy = 2;    ///< for a copy that is recorded before it
+  static constexpr std::chrono::microseconds kLeast{20};
+  std::uint64_t what = 0;  ///< one of these
+  std::uint64_t duration_ns = 0;
+
+  template <typename Self, typename Field>
+  static void fields(Self& self, Field&& field) {
+    field("what", self.what);
+    field("duration_ns", self.duration_ns);
+  }
+};
+
 /// Calls `use.template operator()<Event>()` for each type, by its number.
 template <typename Use>
 void for_each_trace_type(Use&& use) {
@@ -436,7 +457,7 @@ void for_each_trace_type(Use&& use) {
   operator()<TraceProperty, TraceSchema, TraceThread, TraceKernel, TraceStream, TraceCallSite,
              TraceText, TraceAllocation, TraceFree, TraceLaunch, TraceUse, TraceCopy, TraceFetch,
              TraceEviction, TraceTransferEnd, TraceStall, TraceBudget, TraceMemory, TracePass,
-             TraceKernelTime, TraceMark, TraceDropped, TraceEnd>();
+             TraceKernelTime, TraceMark, TraceDropped, TraceEnd, TraceWait>();
 }
 
 /// Takes what a reader finds, in the order of the file. Views into an event are valid during the
@@ -465,6 +486,7 @@ class TraceVisitor {
   virtual void on_kernel_time(const TraceMoment& /*when*/, const TraceKernelTime& /*event*/) {}
   virtual void on_mark(const TraceMoment& /*when*/, const TraceMark& /*event*/) {}
   virtual void on_dropped(const TraceMoment& /*when*/, const TraceDropped& /*event*/) {}
+  virtual void on_wait(const TraceMoment& /*when*/, const TraceWait& /*event*/) {}
   /// An event of a type that a later minor version brought.
   virtual void on_unknown(std::uint32_t /*type*/) {}
 };

@@ -81,6 +81,7 @@ void give(TraceVisitor& to, const TraceMoment& when, const TraceMark& e) { to.on
 void give(TraceVisitor& to, const TraceMoment& when, const TraceDropped& e) {
   to.on_dropped(when, e);
 }
+void give(TraceVisitor& to, const TraceMoment& when, const TraceWait& e) { to.on_wait(when, e); }
 void give(TraceVisitor& /*to*/, const TraceMoment& /*when*/, const TraceSchema& /*e*/) {}
 void give(TraceVisitor& /*to*/, const TraceMoment& /*when*/, const TraceEnd& /*e*/) {}
 

@@ -5,6 +5,7 @@
 #include "interposer/fault_watch.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/driver/hook_scope.h"
+#include "interposer/hooks/waited.h"
 #include "interposer/hooks/lookup.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -268,11 +269,11 @@ SUPERPIPE_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxSynchronize() {
-  return superpipe::watched(superpipe::driver_table.cuCtxSynchronize());
+  return superpipe::watched(superpipe::waited([&] { return superpipe::driver_table.cuCtxSynchronize(); }));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) {
-  return superpipe::watched(superpipe::driver_table.cuCtxSynchronize_v2(ctx));
+  return superpipe::watched(superpipe::waited([&] { return superpipe::driver_table.cuCtxSynchronize_v2(ctx); }));
 }
 
 SUPERPIPE_EXPORT CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
@@ -502,7 +503,7 @@ SUPERPIPE_EXPORT CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
 }
 
 SUPERPIPE_EXPORT CUresult cuEventSynchronize(CUevent hEvent) {
-  return superpipe::watched(superpipe::driver_table.cuEventSynchronize(hEvent));
+  return superpipe::watched(superpipe::waited([&] { return superpipe::driver_table.cuEventSynchronize(hEvent); }));
 }
 
 SUPERPIPE_EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr * devPtr, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC * bufferDesc) {
@@ -2680,11 +2681,11 @@ SUPERPIPE_EXPORT CUresult cuStreamSetAttribute_ptsz(CUstream hStream, CUstreamAt
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamSynchronize(CUstream hStream) {
-  return superpipe::watched(superpipe::driver_table.cuStreamSynchronize(hStream));
+  return superpipe::watched(superpipe::waited([&] { return superpipe::driver_table.cuStreamSynchronize(hStream); }));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamSynchronize_ptsz(CUstream hStream) {
-  return superpipe::watched(superpipe::driver_table.cuStreamSynchronize_ptsz(hStream));
+  return superpipe::watched(superpipe::waited([&] { return superpipe::driver_table.cuStreamSynchronize_ptsz(hStream); }));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode * dependencies, size_t numDependencies, unsigned int flags) {

@@ -47,7 +47,8 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
     managed.count_launch_without_buffers();
     if constexpr (kTraced) {
       trace_launch(managed, layout.kernel, stream);
-      return timed_call(managed, layout.kernel, stream, call);
+      return traced_wait(managed.trace(), TraceWait::kLaunch,
+                         [&] { return timed_call(managed, layout.kernel, stream, call); });
     }
     return call();
   }
@@ -57,14 +58,17 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
   }
   UseToken token;
   token.set_certain_words(certain);
-  const Status status =
-      managed.residency().begin_launch(layout.kernel, words.words(), stream, token);
+  const auto begin = [&] {
+    return managed.residency().begin_launch(layout.kernel, words.words(), stream, token);
+  };
+  const Status status = kTraced ? traced_wait(managed.trace(), TraceWait::kLaunch, begin) : begin();
   if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
   if constexpr (kTraced) trace_launch(managed, layout.kernel, stream, token);
   const auto submitting = sampled ? Clock::now() : Clock::time_point();
   CUresult result;
   if constexpr (kTraced) {
-    result = timed_call(managed, layout.kernel, token, stream, call);
+    result = traced_wait(managed.trace(), TraceWait::kLaunch,
+                         [&] { return timed_call(managed, layout.kernel, token, stream, call); });
   } else {
     result = call();
   }

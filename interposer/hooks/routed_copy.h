@@ -96,15 +96,18 @@ template <typename Call>
 CUresult copy_scanned_in(CUdeviceptr to, const void* from, std::size_t size, StreamHandle stream,
                          CopyMode mode, SourceAccess access, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
-  if (managed == nullptr || size == 0 || from == nullptr || !managed->in_arena(to)) {
-    return call(0, size);
+  if (managed == nullptr || size == 0 || from == nullptr) return call(0, size);
+  if (!managed->in_arena(to)) {
+    return traced_wait(managed->trace(), TraceWait::kDevice, [&] { return call(0, size); });
   }
   if (!managed->can_order(stream)) return copy_unordered(*managed, to, stream, size, call);
   ResidencyManager& residency = managed->residency();
   return in_parts(size, [&](std::size_t done, Bytes& part) {
     UseToken token;
     const void* const source = at(from, done);
-    auto route = residency.begin_copy_in(to + done, part, stream, token);
+    auto route = traced_wait(managed->trace(), TraceWait::kLaunch, [&] {
+      return residency.begin_copy_in(to + done, part, stream, token);
+    });
     if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
     Way way = Way::kQueued;
     Snapshot snapshot;
@@ -123,11 +126,13 @@ CUresult copy_scanned_in(CUdeviceptr to, const void* from, std::size_t size, Str
     part = route->size;
     trace_copy(*managed, to + done, *route, /*to_device=*/true, stream);
     const void* const content = snapshot.empty() ? source : snapshot.data();
-    const CUresult result =
-        route->host == nullptr
-            ? call(done, part.count())
-            : copy_on_host(stream, way, route->host, content, part.count(), std::move(snapshot));
-    return end_copy(*managed, token, stream, result, way);
+    return traced_wait(managed->trace(), TraceWait::kCopy, [&] {
+      const CUresult result =
+          route->host == nullptr
+              ? call(done, part.count())
+              : copy_on_host(stream, way, route->host, content, part.count(), std::move(snapshot));
+      return end_copy(*managed, token, stream, result, way);
+    });
   });
 }
 
@@ -147,22 +152,29 @@ template <typename Call>
 CUresult submit_copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHandle stream,
                          CopyMode mode, const Call& call) noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
-  if (managed == nullptr || size == 0 || to == nullptr || !managed->in_arena(from))
-    return call(0, size);
+  if (managed == nullptr || size == 0 || to == nullptr) return call(0, size);
+  if (!managed->in_arena(from)) {
+    return traced_wait(managed->trace(), TraceWait::kDevice, [&] { return call(0, size); });
+  }
   if (!managed->can_order(stream)) return copy_unordered(*managed, from, stream, size, call);
   return in_parts(size, [&](std::size_t done, Bytes& part) {
     UseToken token;
     void* const target = at(to, done);
-    const auto route = managed->residency().begin_copy_out(from + done, part, stream, token);
+    const auto route = traced_wait(managed->trace(), TraceWait::kLaunch, [&] {
+      return managed->residency().begin_copy_out(from + done, part, stream, token);
+    });
     if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
     part = route->size;
     trace_copy(*managed, from + done, *route, /*to_device=*/false, stream);
     Way way = Way::kQueued;
     if (route->host != nullptr) way = way_of(*managed, stream, mode, target, /*into_buffer=*/false);
-    const CUresult result = route->host == nullptr ? call(done, part.count())
-                                                   : copy_on_host(stream, way, target, route->host,
-                                                                  part.count(), Snapshot{});
-    return end_copy(*managed, token, stream, result, way);
+    return traced_wait(managed->trace(), TraceWait::kCopy, [&] {
+      const CUresult result =
+          route->host == nullptr
+              ? call(done, part.count())
+              : copy_on_host(stream, way, target, route->host, part.count(), Snapshot{});
+      return end_copy(*managed, token, stream, result, way);
+    });
   });
 }
 

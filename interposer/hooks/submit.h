@@ -59,8 +59,9 @@ CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& ca
   }
   UseToken token;
   const bool writes = !used.writes().empty();
-  const Status status =
-      residency.begin_use(words.words(), writes, stream, token, /*may_shrink=*/kHasOtherWay);
+  const Status status = traced_wait(managed.trace(), TraceWait::kLaunch, [&] {
+    return residency.begin_use(words.words(), writes, stream, token, /*may_shrink=*/kHasOtherWay);
+  });
   if constexpr (kHasOtherWay) {
     const bool does_not_fit =
         status == Status::kWorkingSetTooLarge || status == Status::kOutOfDeviceMemory;

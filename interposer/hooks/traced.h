@@ -20,6 +20,23 @@
 
 namespace superpipe {
 
+/// Calls `call`, in which the calling thread may wait for `what` (TraceWait), and tells of it if it
+/// took long. @return what `call` did.
+template <typename Call>
+auto traced_wait(TraceRecorder* trace, std::uint64_t what, const Call& call) noexcept {
+  if (trace == nullptr) [[likely]] {
+    return call();
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const auto result = call();
+  const auto end = std::chrono::steady_clock::now();
+  if (end - begin >= TraceWait::kLeast) {
+    const std::chrono::nanoseconds waited = end - begin;
+    trace->add(end, TraceWait{what, static_cast<std::uint64_t>(waited.count())});
+  }
+  return result;
+}
+
 /// A stream as a trace knows it.
 inline std::optional<std::uint64_t> handle_of(std::optional<StreamHandle> stream) noexcept {
   std::optional<std::uint64_t> handle;

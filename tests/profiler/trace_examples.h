@@ -66,13 +66,14 @@ inline void write_example(TraceWriter& writer, std::uint64_t launches) {
   writer.add({time + 45, 2}, TraceKernelTime{{launches}, -46, 999, 2});
   writer.add({time + 50, 1}, TraceMark{TraceMark::kEnd, 0, 0});
   writer.add({time + 60, 1}, TraceDropped{3});
+  writer.add({time + 70, 1}, TraceWait{TraceWait::kDevice, 25'000});
   writer.add({time + 70, 1}, TraceFree{first, 0, 1});
   writer.add({time + 80, 1}, TraceFree{kNoBuffer, 0x7E00'0000'0000, 0});
   writer.finish(time + 90, 3);
 }
 
 /// How many events write_example() adds.
-constexpr std::uint64_t example_events(std::uint64_t launches) { return 18 + launches; }
+constexpr std::uint64_t example_events(std::uint64_t launches) { return 19 + launches; }
 
 inline std::vector<std::byte> example_trace(std::uint64_t launches = 20) {
   MemorySink sink;

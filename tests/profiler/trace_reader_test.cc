@@ -196,9 +196,9 @@ TEST(TraceReader, RefusesAnotherMajorVersion) {
     std::memcpy(bytes.data() + 16, &checksum, sizeof checksum);
   };
   rewrite(2);
-  expect_refused(bytes, Problem::kNewer, "has format 2.2, and this version of superpipe reads 1.x");
+  expect_refused(bytes, Problem::kNewer, "has format 2.3, and this version of superpipe reads 1.x");
   rewrite(0);
-  expect_refused(bytes, Problem::kForeign, "has format 0.2");
+  expect_refused(bytes, Problem::kForeign, "has format 0.3");
 }
 
 TEST(TraceReader, RefusesEachFlippedBit) {

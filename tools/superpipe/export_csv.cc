@@ -136,6 +136,7 @@ void CsvWriter::on_kernel_time(const TraceMoment& when, const TraceKernelTime& e
   row(when, event);
 }
 void CsvWriter::on_mark(const TraceMoment& when, const TraceMark& event) { row(when, event); }
+void CsvWriter::on_wait(const TraceMoment& when, const TraceWait& event) { row(when, event); }
 void CsvWriter::on_dropped(const TraceMoment& when, const TraceDropped& event) { row(when, event); }
 
 }  // namespace superpipe::cli

@@ -42,6 +42,7 @@ class CsvWriter final : public TraceExporter {
   void on_kernel_time(const TraceMoment& when, const TraceKernelTime& event) override;
   void on_mark(const TraceMoment& when, const TraceMark& event) override;
   void on_dropped(const TraceMoment& when, const TraceDropped& event) override;
+  void on_wait(const TraceMoment& when, const TraceWait& event) override;
 
  private:
   template <typename Event>

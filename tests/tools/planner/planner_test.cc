@@ -159,6 +159,66 @@ TEST_F(PlannerTest, TheTracedRunIsPredictedAsItWasMeasured) {
   EXPECT_NEAR(accuracy->pass_error(), 0, 0.02);
 }
 
+// The device has nothing to do meanwhile, whatever the budget.
+TEST_F(PlannerTest, WhatTheProgramDoesItselfTakesItsTime) {
+  WrittenTrace trace;
+  const BufferId weight = trace.allocate(kLayer);
+  for (int i = 0; i < 60; ++i) {
+    trace.sleep(i % 6 == 0 ? 50'000'000 : 3'000'000);
+    trace.launch(static_cast<std::uint32_t>(1 + i % 6), {weight}, 1'000'000);
+  }
+  const TracedProgram program = program_of(trace);
+  EXPECT_NEAR(Planner(program, kLink).resident_pass_ms(), 65, 1);
+}
+
+// Under another budget it waits for something else.
+TEST_F(PlannerTest, WhatTheProgramWaitedForTakesNone) {
+  const auto pass_with = [](std::uint64_t what) {
+    WrittenTrace trace;
+    const BufferId weight = trace.allocate(kLayer);
+    for (int i = 0; i < 60; ++i) {
+      trace.copy(weight, 4_KiB, false);
+      trace.wait(what, 7'000'000);
+      trace.launch(static_cast<std::uint32_t>(1 + i % 6), {weight}, 1'000'000);
+    }
+    const TracedProgram program = program_of(trace);
+    return Planner(program, kLink).resident_pass_ms();
+  };
+  for (const std::uint64_t what : {TraceWait::kLaunch, TraceWait::kDevice, TraceWait::kCopy}) {
+    EXPECT_NEAR(pass_with(what), 6, 0.5) << what;
+  }
+}
+
+// PyTorch's backward pass is launched by another thread, for which the first one waits in silence.
+TEST_F(PlannerTest, AThreadThatWaitsForAnotherDoesNothingMeanwhile) {
+  WrittenTrace trace;
+  const BufferId weight = trace.allocate(kLayer);
+  for (int i = 0; i < 60; ++i) {
+    trace.on_thread(i % 6 < 3 ? 1 : 2);
+    trace.sleep(3'000'000);
+    trace.launch(static_cast<std::uint32_t>(1 + i % 6), {weight}, 1'000'000);
+  }
+  const TracedProgram program = program_of(trace);
+  EXPECT_NEAR(Planner(program, kLink).resident_pass_ms(), 18, 0.5);
+}
+
+// Kernels and the program take turns where it waits for each, and do not where it does not.
+TEST_F(PlannerTest, WaitsForTheDeviceAreWaitedForAgain) {
+  const auto pass_with = [](bool waits) {
+    WrittenTrace trace;
+    const BufferId weight = trace.allocate(kLayer);
+    for (int i = 0; i < 60; ++i) {
+      trace.sleep(1'000'000);
+      trace.launch(static_cast<std::uint32_t>(1 + i % 6), {weight}, 1'000'000);
+      if (waits) trace.wait();
+    }
+    const TracedProgram program = program_of(trace);
+    return Planner(program, kLink).resident_pass_ms();
+  };
+  EXPECT_NEAR(pass_with(true), 12, 0.5);
+  EXPECT_NEAR(pass_with(false), 6, 0.5);
+}
+
 TEST_F(PlannerTest, DigestsTakeWhatTheDevicesMemoryTakes) {
   const auto pass_with = [](const char* bytes_per_second) {
     const std::pair<std::string, std::string> memory{"device.memory_bytes_per_second",
@@ -285,9 +345,13 @@ TEST(TracedProgramTest, LaunchesOfNothingTakeAsLongAsThoseOfTheirKernelThatWereT
 TEST(TracedProgramTest, WithoutAnyTimeTheLengthOfTheTraceIsDivided) {
   WrittenTrace trace;
   const BufferId buffer = trace.allocate(2_MiB);
-  for (int i = 0; i < 101; ++i) trace.launch(1, {buffer}, 0);
+  for (int i = 0; i < 101; ++i) {
+    trace.wait(TraceWait::kLaunch, 40'000);
+    trace.launch(1, {buffer}, 0);
+  }
   const TracedProgram program = program_of(trace);
-  EXPECT_NEAR(program.steps()[program.step_of_launch(50)].compute_us, 5, 0.1);
+  EXPECT_NEAR(program.steps()[program.step_of_launch(50)].compute_us, 40, 1)
+      << "but for what the program does itself";
   EXPECT_EQ(program.measured_share(), 0);
   EXPECT_TRUE(program.times_are_fitted());
 }

@@ -42,6 +42,7 @@ class WrittenTrace {
     for (const auto& [key, value] : properties) writer_.add_property(key, value);
     writer_.begin();
     writer_.define(TraceThread{1, 4711});
+    writer_.define(TraceThread{2, 4712});
     writer_.define(TraceStream{1, 0x5550});
   }
 
@@ -74,7 +75,16 @@ class WrittenTrace {
     writer_.add(next(), TraceLaunch{{launches_}, kernel, 1, {}});
   }
   /// The program waits for the device.
-  void wait() { host_ = std::max(host_, device_); }
+  void wait() {
+    if (device_ > host_) wait(TraceWait::kDevice, device_ - host_);
+  }
+  /// A call of it waits for `what` (TraceWait) for so many nanoseconds.
+  void wait(std::uint64_t what, std::int64_t duration) {
+    host_ += duration;
+    writer_.add({host_, thread_}, TraceWait{what, static_cast<std::uint64_t>(duration)});
+  }
+  /// What follows is called by this thread of two, 1 or 2.
+  void on_thread(std::uint32_t thread) { thread_ = thread; }
   /// The program does something else for so many nanoseconds.
   void sleep(std::int64_t duration) { host_ += duration; }
   template <typename Event>
@@ -98,11 +108,12 @@ class WrittenTrace {
  private:
   TraceMoment next() {
     host_ += kCall;
-    return {host_, 1};
+    return {host_, thread_};
   }
 
   MemorySink sink_;
   TraceWriter writer_{sink_};
+  std::uint32_t thread_ = 1;
   std::int64_t host_ = 0;
   std::int64_t device_ = 0;
   std::uint32_t buffers_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -11,8 +12,10 @@
 namespace superpipe::cli {
 namespace {
 
-// A longer time between two calls is a wait in the first of them, or for a user.
+// In a trace without waits, a longer time between two calls is a wait in the first of them, or for
+// a user.
 constexpr double kMostHostMicroseconds = 200;
+constexpr std::uint16_t kFirstMinorWithWaits = 3;
 // More steps or names than that are not a program: a plan would take more memory than it may.
 constexpr std::size_t kMostSteps = 40'000'000;
 constexpr std::size_t kMostNames = 200'000'000;
@@ -22,7 +25,10 @@ constexpr std::size_t kMostNames = 200'000'000;
 /// Makes a program of what a reader finds.
 class TracedProgramBuilder final : public TraceVisitor {
  public:
-  explicit TracedProgramBuilder(const TraceProperties& properties) { read_properties(properties); }
+  explicit TracedProgramBuilder(const TraceReader& reader)
+      : has_waits_(reader.version().minor >= kFirstMinorWithWaits) {
+    read_properties(reader.properties());
+  }
 
   void on_kernel(const TraceKernel& event) override {
     kernels_[event.index] = static_cast<std::uint32_t>(program_.kernels_.size());
@@ -115,6 +121,14 @@ class TracedProgramBuilder final : public TraceVisitor {
   void on_memory(const TraceMoment& /*when*/, const TraceMemory& event) override {
     program_.run_.peak_pages = std::max(program_.run_.peak_pages, event.pages);
     program_.run_.passthrough = std::max(program_.run_.passthrough, event.passthrough);
+  }
+  void on_wait(const TraceMoment& when, const TraceWait& event) override {
+    note_work(when, event.duration_ns);
+    // The replay waits where it does for superpipe, and in copies.
+    if (event.what != TraceWait::kDevice) return;
+    TracedStep step;
+    step.kind = TracedStep::Kind::kSynchronize;
+    add(when, step);
   }
   void on_text(const TraceText& event) override {
     if (event.text == kTraceGraphLaunch) graph_launch_ = event.index;
@@ -247,14 +261,21 @@ class TracedProgramBuilder final : public TraceVisitor {
       is_too_large_ = true;
       return;
     }
-    const auto before = last_of_thread_.find(when.thread);
-    if (before != last_of_thread_.end()) {
-      const double gap = static_cast<double>(when.time - before->second) * 1e-3;
-      step.host_us = static_cast<float>(std::clamp(gap, 0.0, kMostHostMicroseconds));
-    }
-    last_of_thread_[when.thread] = when.time;
+    note_work(when, 0);
+    step.host_us = static_cast<float>(std::exchange(work_ns_, 0) * 1e-3);
     last_time_ = std::max(last_time_, when.time);
     program_.steps_.push_back(step);
+  }
+
+  // The program did something itself since its last call, but for the last `waited` nanoseconds.
+  // Its threads wait for each other, which nobody sees: PyTorch's main thread does nothing while
+  // another one launches the backward pass. So the time since the last call of any thread counts.
+  void note_work(const TraceMoment& when, std::uint64_t waited) {
+    const std::int64_t since = last_call_.value_or(when.time);
+    last_call_ = std::max(since, when.time);
+    const double gap = static_cast<double>(when.time - since) - static_cast<double>(waited);
+    const double most = has_waits_ ? gap : kMostHostMicroseconds * 1e3;
+    work_ns_ += std::max(0.0, std::min(gap, most));
   }
 
   Bytes named_bytes(const TracedStep& step) const {
@@ -334,10 +355,17 @@ class TracedProgramBuilder final : public TraceVisitor {
     return sum;
   }
 
-  // No time was measured: all that the program did not stand still for fetches.
+  // No time was measured: all that the program did not stand still for fetches, and did nothing
+  // itself, as far as that is known.
   Mean mean_of_the_length() const {
     Mean mean;
-    mean.time = std::max(0.0, program_.run_.seconds - program_.run_.stall_seconds) * 1e6;
+    mean.time = (program_.run_.seconds - program_.run_.stall_seconds) * 1e6;
+    if (has_waits_) {
+      for (std::size_t i = launches_.front(); i < program_.steps_.size(); ++i) {
+        mean.time -= program_.steps_[i].host_us;
+      }
+    }
+    mean.time = std::max(0.0, mean.time);
     for (const std::uint32_t launch : launches_) {
       mean.weight += static_cast<double>(named_bytes(program_.steps_[launch]).count());
     }
@@ -351,10 +379,12 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::vector<Bytes> copied_in_;    ///< by buffer: what the program copied to it
   std::vector<Leavings> leavings_;  ///< by buffer
   std::set<std::pair<std::uint32_t, Bytes>> written_parts_;  ///< that were written back: offsets
-  std::unordered_map<std::uint32_t, std::int64_t> last_of_thread_;
-  TraceIndex graph_launch_ = 0;          ///< the text of its marks
-  std::vector<std::uint32_t> launches_;  ///< steps, of those that name nothing, too
-  std::vector<TraceIndex> streams_;      ///< by launch
+  const bool has_waits_;
+  std::optional<std::int64_t> last_call_;  ///< the time of the last step, or end of a wait
+  double work_ns_ = 0;                     ///< what the program did itself since the last step
+  TraceIndex graph_launch_ = 0;            ///< the text of its marks
+  std::vector<std::uint32_t> launches_;    ///< steps, of those that name nothing, too
+  std::vector<TraceIndex> streams_;        ///< by launch
   std::vector<KernelTime> times_;
   std::unordered_map<std::uint32_t, Mean>
       of_nothing_;  ///< of launches that name nothing, by kernel
@@ -366,7 +396,7 @@ class TracedProgramBuilder final : public TraceVisitor {
 };
 
 std::variant<TracedProgram, std::string> TracedProgram::read(TraceReader& reader) {
-  TracedProgramBuilder builder(reader.properties());
+  TracedProgramBuilder builder(reader);
   if (const auto error = reader.read_all(builder)) return error->message;
   return builder.finish(reader.ending());
 }

@@ -17,14 +17,22 @@ namespace superpipe::cli {
 
 /// One thing that the program did.
 struct TracedStep {
-  enum class Kind : std::uint8_t { kAllocate, kFree, kCopyIn, kCopyOut, kUse, kLaunch };
+  enum class Kind : std::uint8_t {
+    kAllocate,
+    kFree,
+    kCopyIn,
+    kCopyOut,
+    kUse,
+    kLaunch,
+    kSynchronize
+  };
   Kind kind{};
   bool writes = false;  ///< kUse
   std::uint32_t buffer =
       0;  ///< the number of the buffer, or, of kUse and kLaunch, of the first name
   std::uint32_t names = 0;   ///< of kUse and kLaunch: how many buffers it names
   std::uint32_t kernel = 0;  ///< kLaunch: index among the kernels
-  float host_us = 0;         ///< what the program's thread did before, without waiting
+  float host_us = 0;         ///< what the program did before, without waiting
   float compute_us = 0;      ///< kLaunch and kUse: on the device
   std::uint32_t part = 0;    ///< kCopyIn and kCopyOut: of the buffer, for TracedProgram::part()
 };

@@ -140,6 +140,9 @@ void TracedWorkload::run_steps(virtual_time::Program& program, std::size_t begin
       case TracedStep::Kind::kUse:
         program.use(named(step), Microseconds{step.compute_us});
         break;
+      case TracedStep::Kind::kSynchronize:
+        program.synchronize();
+        break;
       case TracedStep::Kind::kLaunch:
         program.launch(KernelId{traced_.kernel_id(step.kernel)}, named(step),
                        Microseconds{step.compute_us});
