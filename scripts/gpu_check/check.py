@@ -230,10 +230,17 @@ class Context:
 
     def answer(self, run: Run) -> dict:
         """The JSON object that a program printed; empty where it printed none."""
-        try:
-            return json.loads(run.stdout.strip().splitlines()[-1])
-        except (ValueError, IndexError):
-            return {}
+        return self.answer_of(run.stdout)
+
+    @staticmethod
+    def answer_of(output: str) -> dict:
+        """The same of what a program printed: one line or several, behind other lines or not."""
+        for text in (output, *output.strip().splitlines()[-1:]):
+            try:
+                return json.loads(text)
+            except ValueError:
+                continue
+        return {}
 
 
 def read(path: Path) -> dict:

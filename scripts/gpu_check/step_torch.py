@@ -1,4 +1,4 @@
-"""Step torch: unmodified PyTorch programs without superpipe, and with it at 100, 50 and 25 % of their own peak."""
+"""Step torch: unmodified PyTorch programs without superpipe, with it at 100, 50 and 25 % of their own peak, and timed by CUPTI."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import shutil
 import statistics
 import sys
+import tempfile
+from pathlib import Path
 
 from check import GIB, Context, Run, StepSkipped
 
@@ -16,6 +18,7 @@ PROBE = ("import json, torch; print(json.dumps({'torch': torch.__version__, 'cud
 FIRST_KERNEL = "import torch; print(float((torch.ones(1 << 20, device='cuda') * 2).sum()))"
 HOST_BYTES = 12 * GIB  # both models on the host too, with Python and CUDA's libraries
 RUN_LIMIT_S = 150
+LEAST_MEASURED = 0.9  # of the kernels' time, for CUPTI to have told it
 IMPORT_LIMIT_S = 240  # the first import on a machine reads gigabytes from its disk
 
 
@@ -102,6 +105,27 @@ class Torch:
             other_bytes = max(other_bytes, sum(stats.get(part, 0) for part in
                                                ("context_bytes", "passthrough_bytes", "headroom_bytes")))
 
+    def traced(self, name: str, kernel_times: str) -> dict:
+        """Passes of which a trace is recorded, and what share of its kernels' time was measured."""
+        with tempfile.TemporaryDirectory(prefix="superpipe-check-") as folder:
+            trace = Path(folder) / "run.sptrace"
+            figures = self.compared(self.script(name, ("--trace", trace, "--kernel-times", kernel_times)), name)
+            if figures["problem"] or kernel_times == "off":
+                return figures
+            asked = self.context.execute([self.context.layout.superpipe, "plan", trace, "--json"], self.context.environment(), 60)
+            share = self.context.answer_of(asked.stdout).get("measured_compute_share", 0.0)
+        figures["measured_share"] = share
+        if share < LEAST_MEASURED:
+            figures["problem"] = f"CUPTI told the times of {100 * share:.0f} % of the kernels' time: {figures['said']}"
+        return figures
+
+    def time_kernels(self, name: str) -> None:
+        """What CUPTI's times cost, beside a trace without times. CUPTI refuses the simulated GPU."""
+        if self.context.simulated or "digests" not in self.context.value["cells"][f"{name}/without"]:
+            return
+        for kernel_times in ("off", "cupti"):
+            self.context.cell(f"{name}/times-{kernel_times}", lambda: self.traced(name, kernel_times))
+
 
 def run(context: Context) -> None:
     python, facts = python_with_torch(context)
@@ -117,6 +141,7 @@ def run(context: Context) -> None:
     calibration = context.cell("calibration", torch.context_bytes)
     for name in SCRIPTS:
         torch.measure(name, calibration["context_bytes"])
+    torch.time_kernels("training")
     remark = f"torch {facts['torch']}: the same bytes at {', '.join(map(str, PERCENTS))} % of the peak"
     if "not_compared" in context.value:
         remark += f"; not compared: {context.value['not_compared']}"

@@ -19,6 +19,8 @@ def answered(steps: dict[str, dict]) -> set[str]:
         found.add("H11")
         if torch[FRAMEWORK_CELLS[0]]["stats"].get("tensor_maps"):  # none: perhaps the device has no such maps
             found.add("H23")
+    if all(torch.get(f"training/times-{times}", {}).get("digests") for times in ("off", "cupti")):
+        found.add("H13")
     examples = steps.get("examples", {}).get("cells", {})
     cells = [examples.get(f"layers/{load}/budget{percent}", {}) for load in ("memory", "balanced") for percent in BUDGETS]
     if all(cell.get("pass_ms") and cell.get("times_physical") and not cell.get("problem") for cell in cells):

@@ -202,6 +202,10 @@ class Page:
                   mib(cell.get("max_memory_reserved_bytes")), mib(cell.get("stats", {}).get("h2d_bytes")),
                   mib(cell.get("stats", {}).get("d2h_bytes")), cell.get("stats", {}).get("stall_ms")]
                  for name, cell in chosen.items()])
+            without_times, times = chosen.get("times-off", {}), chosen.get("times-cupti", {})
+            if without_times.get("pass_ms") and times.get("pass_ms"):
+                self.lines += [f"With CUPTI's times of {100 * times.get('measured_share', 0):.0f} % of the kernels' time a pass takes "
+                               f"{times['pass_ms'] / without_times['pass_ms']:.2f} times as long as with a trace that has none.", ""]
             points = [(cell["percent"], cell["pass_ms"]) for cell in chosen.values() if "percent" in cell and cell.get("pass_ms")]
             alone = chosen.get("without", {}).get("pass_ms")
             self.plot(f"torch-{script}.svg", f"PyTorch {script}: time of a pass by budget", "budget, % of the peak", "ms", [
