@@ -46,6 +46,10 @@ struct Configuration {
   [[nodiscard]] bool budget_is_free_memory() const { return counts_bytes(policy) && !gpu_mem; }
   /// Whether there is a budget, asked for or not.
   [[nodiscard]] bool limits_memory() const { return gpu_mem || budget_is_free_memory(); }
+  /// Whether the user asked for less of the device than there is.
+  [[nodiscard]] bool asks_for_less() const {
+    return policy != PolicyKind::kResident && (gpu_mem || k);
+  }
   /// SUPERPIPE_HEADROOM, of the device: the part of the budget that is kept free for what the
   /// driver takes without being asked (module loads, memory pools that grow) between two samples.
   /// nullopt: default_headroom().

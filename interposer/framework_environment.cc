@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <new>
 
 namespace superpipe {
 namespace {
@@ -67,6 +68,23 @@ std::vector<std::string> override_expandable_segments(bool async) {
                     "program's own, which cannot be moved");
   }
   return lines;
+}
+
+// XLA's own word for the graphs.
+std::optional<std::string> without_command_buffers(std::string_view flags) {
+  constexpr std::string_view kFlag = "--xla_gpu_enable_command_buffer";
+  const std::string_view set = trimmed(flags);
+  if (!set.empty() && !set.starts_with("-")) return std::nullopt;
+  if (set.find(kFlag) != std::string_view::npos) return std::nullopt;
+  return std::string(set) + (set.empty() ? "" : " ") + std::string(kFlag) + "=";
+}
+
+void launch_kernels_one_by_one() noexcept try {
+  const char* const flags = std::getenv("XLA_FLAGS");
+  const auto changed = without_command_buffers(flags != nullptr ? flags : "");
+  if (changed) ::setenv("XLA_FLAGS", changed->c_str(), /*overwrite=*/1);
+} catch (const std::bad_alloc&) {
+  // Graphs that exceed the budget are refused, and a line says what to set.
 }
 
 bool set_framework_allocators() noexcept {

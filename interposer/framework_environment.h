@@ -24,4 +24,13 @@ std::vector<std::string> override_expandable_segments(bool async);
 /// @return whether all of them are now as we want them; false: the user chose otherwise.
 bool set_framework_allocators() noexcept;
 
+/// The value of XLA_FLAGS that has XLA (JAX, TensorFlow) launch its kernels one by one: by itself
+/// it makes CUDA graphs of them, all of whose buffers have to be on the device at once. `flags`:
+/// the user's, which stay. @return nullopt if there is nothing to change: the user chose, or names
+/// a file of flags.
+std::optional<std::string> without_command_buffers(std::string_view flags);
+
+/// Sets that. Not thread-safe: called before the program starts.
+void launch_kernels_one_by_one() noexcept;
+
 }  // namespace superpipe

@@ -85,6 +85,7 @@ __attribute__((constructor)) void start() {
       say_when_driver_loads(lines);
     }
     if (configuration.async_allocators) {
+      if (configuration.asks_for_less()) launch_kernels_one_by_one();
       read.configuration.async_allocators = set_framework_allocators();
     }
     if (records_copies) {

@@ -34,5 +34,17 @@ TEST(WithoutExpandableSegments, HasEachTensorAllocatedUnlessABackendIsNamed) {
               Optional(std::string("backend:native,expandable_segments:False")));
 }
 
+TEST(WithoutCommandBuffers, KeepsTheUsersFlags) {
+  EXPECT_THAT(without_command_buffers(""),
+              Optional(std::string("--xla_gpu_enable_command_buffer=")));
+  EXPECT_THAT(without_command_buffers(" --xla_dump_to=/tmp/x "),
+              Optional(std::string("--xla_dump_to=/tmp/x --xla_gpu_enable_command_buffer=")));
+}
+
+TEST(WithoutCommandBuffers, LeavesWhatTheUserChose) {
+  EXPECT_EQ(without_command_buffers("--xla_gpu_enable_command_buffer=FUSION"), std::nullopt);
+  EXPECT_EQ(without_command_buffers("/etc/xla.flags"), std::nullopt) << "a file of flags";
+}
+
 }  // namespace
 }  // namespace superpipe
