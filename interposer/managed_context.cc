@@ -18,6 +18,7 @@
 #include "interposer/driver/table.h"
 #include "interposer/fault_report.h"
 #include "interposer/fault_watch.h"
+#include "interposer/kernel_names.h"
 #include "interposer/log.h"
 #include "policy/budget.h"
 #include "policy/piece_size.h"
@@ -281,7 +282,9 @@ ResidencyOptions ManagedContext::residency_options() const {
   if (configuration_.strict) {
     options.refuse_other_program = [] { ::_exit(kExitBadConfiguration); };
   }
-  options.kernel_name = [this](KernelId kernel) { return name_of_launch(kernel); };
+  options.kernel_name = [this](KernelId kernel) {
+    return short_kernel_name(name_of_launch(kernel));
+  };
   return options;
 }
 
@@ -521,7 +524,7 @@ void ManagedContext::report_access_fault() noexcept try {
   fault.error = error_name(error);
   fault.address = address_in(driver_log(), *residency_);
   for (const KernelId kernel : recent_launches_.kernels()) {
-    fault.kernels.push_back(name_of_launch(kernel));
+    fault.kernels.push_back(short_kernel_name(name_of_launch(kernel)));
   }
   fault.pins = configuration_.pins_text;
   fault.absent = residency_->absent_buffers();

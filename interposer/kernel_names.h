@@ -1,0 +1,14 @@
+// Names of kernels as a line has room for them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace superpipe {
+
+/// The demangled `name` with "..." in the place of the template arguments and parameters that are
+/// long: those of PyTorch's kernels fill a page. A name without any of them stays as it is, but for
+/// what is behind its first hundred characters.
+[[nodiscard]] std::string short_kernel_name(std::string_view name);
+
+}  // namespace superpipe
