@@ -3,7 +3,17 @@
 #include <functional>
 #include <utility>
 
+#include "interposer/log.h"
+
 namespace superpipe {
+
+void ExecutableGraphs::say_too_large() noexcept {
+  if (has_said_too_large_.exchange(true)) return;
+  log_line(LogLevel::kWarning,
+           "what a CUDA graph uses has to be on the device all at once: a program that can do "
+           "without graphs needs less (JAX: XLA_FLAGS=--xla_gpu_enable_command_buffer=; "
+           "torch.compile: a mode other than reduce-overhead and max-autotune)");
+}
 
 // Programs make the same graph again and again, which policy then knows by its size, as it knows a
 // kernel by its name. Two of one size are like one kernel that is launched with other buffers.

@@ -1,6 +1,7 @@
 // What executable graphs use when they are launched.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -67,6 +68,9 @@ class ExecutableGraphs {
   /// Null words: it names no buffer. Cost: that of sorting its words after a change, else constant.
   [[nodiscard]] Launch find(CUgraphExec graph);
 
+  /// Says once what a user can do whose graph exceeds the budget. Any thread.
+  void say_too_large() noexcept;
+
   /// How messages call a graph whose launches are known as `id`; nullopt if it is none's id.
   [[nodiscard]] std::optional<std::string> name_of(KernelId id) const;
 
@@ -84,6 +88,7 @@ class ExecutableGraphs {
   Executable& known(CUgraphExec graph);
   KernelId id_of(std::size_t nodes);
 
+  std::atomic<bool> has_said_too_large_{false};
   mutable std::mutex mutex_;
   std::map<CUgraphExec, Executable> executables_;  ///< guarded by mutex_
   std::map<KernelId, std::string> names_;  ///< guarded by mutex_; one for each number of nodes

@@ -192,6 +192,7 @@ CUresult launch_using(ManagedContext& managed, const ExecutableGraphs::Launch& g
   UseToken token;
   managed.note_launch(graph.id);
   const Status status = managed.residency().begin_launch(graph.id, *graph.words, stream, token);
+  if (status == Status::kWorkingSetTooLarge) managed.graphs().say_too_large();
   if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
   trace_launch(managed, graph.id, stream, token);
   const CUresult result = timed_graph(managed, graph.id, token, stream, call);
