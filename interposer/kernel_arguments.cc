@@ -92,20 +92,49 @@ void append_list(KernelLayout& layout, std::uint32_t parameter, std::size_t size
        .most = static_cast<std::uint32_t>((end - first) / kWord)});
 }
 
+/// Whether a kernel's `name`, mangled or not, says that it counts: PyTorch and CuPy have such a
+/// kernel count from the address of a batch's first matrix on.
+bool counts_up(std::string_view name) {
+  constexpr std::string_view kWordInName = "arange";
+  for (std::size_t at = name.find(kWordInName); at != std::string_view::npos;
+       at = name.find(kWordInName, at + 1)) {
+    const bool is_end_of_word = at > 0 && name[at - 1] >= 'a' && name[at - 1] <= 'z';
+    if (!is_end_of_word) return true;
+  }
+  return false;
+}
+
+/// Adds the parameters of a kernel, whose name is known, that are arrays of pointers, or may become
+/// such. `types`: theirs; empty if nobody tells.
+void append_arrays(KernelLayout& layout, const std::vector<std::string>& types,
+                   const std::vector<std::size_t>& sizes) {
+  const bool counts = counts_up(layout.name);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (sizes[i] != kWord) continue;
+    if (is_array_of_pointers(types[i]) || (counts && is_pointer(types[i]))) {
+      layout.arrays.push_back(static_cast<std::uint32_t>(i));
+    }
+  }
+  layout.any_array = counts && types.empty();
+  layout.has_more = layout.has_more || !layout.arrays.empty() || layout.any_array;
+}
+
 /// Adds the probes of all parameters of a kernel, whose name is known.
 void append_parameters(KernelLayout& layout, const std::vector<std::size_t>& sizes,
                        bool known_structs) {
   std::vector<std::string> types;
   try {
-    if (known_structs) types = parameter_types(layout.name);
+    types = parameter_types(layout.name);
   } catch (const std::bad_alloc&) {
     types.clear();  // then all words count
   }
   // Names of templates with packs may demangle to another number of parameters: they say nothing.
   const bool has_types = types.size() == sizes.size();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    append_parameter(layout, sizes[i], has_types ? known_struct(types[i], sizes[i]) : nullptr);
+    const bool is_known = has_types && known_structs;
+    append_parameter(layout, sizes[i], is_known ? known_struct(types[i], sizes[i]) : nullptr);
   }
+  append_arrays(layout, has_types ? types : std::vector<std::string>(), sizes);
 }
 
 }  // namespace

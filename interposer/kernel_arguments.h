@@ -51,6 +51,11 @@ struct KernelLayout {
   std::vector<Probe> struct_probes;
   /// Where the bytes of a tensor map may lie in by-value structs.
   std::vector<Probe> tensor_maps;
+  /// The parameters that are arrays of pointers, or may become such.
+  std::vector<std::uint32_t> arrays;
+  /// Any parameter may be one that becomes such: the kernel fills an array with numbers that count
+  /// up from one of its parameters, which may be an address, and its name tells no types.
+  bool any_array = false;
   bool has_more = false;       ///< than `probes`
   std::size_t parameters = 0;  ///< how many there are
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
 namespace superpipe {
 namespace {
@@ -33,6 +34,21 @@ std::size_t begin_of_parameters(std::string_view text) {
   return std::string_view::npos;
 }
 
+/// What `type` is a pointer to, without that type's qualifiers; nullopt if it is none.
+std::optional<std::string_view> pointed_to_by(std::string_view type) {
+  if (!type.ends_with('*')) return std::nullopt;
+  type.remove_suffix(1);
+  for (bool stripped = true; stripped;) {
+    stripped = false;
+    for (const std::string_view qualifier : {" const", " volatile", " __restrict"}) {
+      if (!type.ends_with(qualifier)) continue;
+      type.remove_suffix(qualifier.size());
+      stripped = true;
+    }
+  }
+  return type;
+}
+
 }  // namespace
 
 const KnownStruct* known_struct(std::string_view type, std::size_t bytes) {
@@ -42,6 +58,13 @@ const KnownStruct* known_struct(std::string_view type, std::size_t bytes) {
     }
   }
   return nullptr;
+}
+
+bool is_pointer(std::string_view type) { return pointed_to_by(type).has_value(); }
+
+bool is_array_of_pointers(std::string_view type) {
+  const auto element = pointed_to_by(type);
+  return element && is_pointer(*element);
 }
 
 std::vector<std::string> parameter_types(const std::string& mangled) {

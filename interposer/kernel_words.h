@@ -45,6 +45,11 @@ struct KnownStruct {
 /// version of the framework perhaps. Linear in the table.
 [[nodiscard]] const KnownStruct* known_struct(std::string_view type, std::size_t bytes);
 
+/// Whether a demangled type is a pointer.
+[[nodiscard]] bool is_pointer(std::string_view type);
+/// Whether it is one to pointers.
+[[nodiscard]] bool is_array_of_pointers(std::string_view type);
+
 /// The demangled types of a kernel's parameters; empty if its name does not tell them (C linkage).
 /// Cost: one demangling.
 [[nodiscard]] std::vector<std::string> parameter_types(const std::string& mangled);

@@ -138,6 +138,7 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
   }
   managed->residency_ = std::move(*residency);
   managed->tensor_maps_.emplace(*managed->residency_);
+  managed->pointer_arrays_.emplace(*managed->residency_);
   managed->pins_.emplace(*managed->residency_, *managed->tensor_maps_);
   managed->noted_words_.emplace(*managed->residency_);
   managed->show();

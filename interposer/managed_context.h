@@ -21,6 +21,7 @@
 #include "interposer/kernel_arguments.h"
 #include "interposer/kernel_timer.h"
 #include "interposer/peer_contexts.h"
+#include "interposer/pointer_arrays.h"
 #include "interposer/pointer_pins.h"
 #include "interposer/recent_launches.h"
 #include "interposer/tensor_maps.h"
@@ -78,6 +79,8 @@ class ManagedContext {
   [[nodiscard]] UnknownKernels& unknown_kernels() noexcept { return unknown_kernels_; }
   [[nodiscard]] TensorMaps& tensor_maps() noexcept { return *tensor_maps_; }
   [[nodiscard]] const TensorMaps& tensor_maps() const noexcept { return *tensor_maps_; }
+  [[nodiscard]] PointerArrays& pointer_arrays() noexcept { return *pointer_arrays_; }
+  [[nodiscard]] const PointerArrays& pointer_arrays() const noexcept { return *pointer_arrays_; }
   [[nodiscard]] LaunchOverheadMeter& overhead() noexcept { return overhead_; }
 
   [[nodiscard]] const Configuration& configuration() const noexcept { return configuration_; }
@@ -228,6 +231,7 @@ class ManagedContext {
   std::unique_ptr<ResidencyManager> residency_;
   // As long as residency_.
   std::optional<TensorMaps> tensor_maps_;
+  std::optional<PointerArrays> pointer_arrays_;
   std::optional<PointerPins> pins_;
   std::optional<NotedWords> noted_words_;
   /// What other processes see of this one, and ask of it; null if there is no shared memory. It

@@ -1,5 +1,6 @@
 // Kernel launches: the hot path. While all is resident nothing here logs or allocates, and the only
-// driver call is the launch itself; residency takes its mutex twice, briefly.
+// driver call is the launch itself, but for kernels with arrays of pointers; residency takes its
+// mutex twice, briefly.
 #include <chrono>
 #include <cstddef>
 
@@ -41,8 +42,15 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
     if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
   }
   WordList words;
-  const std::size_t certain = add_launch_words(managed, &layout, parameters, extra, grid, words);
+  std::size_t certain;
+  if (managed.pointer_arrays().any()) [[unlikely]] {
+    certain = add_words_and_arrays(managed, &layout, parameters, extra, grid, words);
+  } else {
+    certain = add_launch_words(managed, &layout, parameters, extra, grid, words);
+  }
   managed.note_launch(layout.kernel);
+  if (words.failed()) [[unlikely]]
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   if (words.empty()) {
     managed.count_launch_without_buffers();
     if constexpr (kTraced) {
@@ -52,7 +60,6 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
     }
     return call();
   }
-  if (words.failed()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   if (!managed.can_order(stream)) [[unlikely]] {
     return submit_unordered(managed, words.words(), {}, stream, call);
   }

@@ -101,11 +101,17 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, std::optional<CUmem
   return CUDA_SUCCESS;
 }
 
+/// The program frees what begins at `dptr`.
+void forget_arrays(ManagedContext& managed, CUdeviceptr dptr) noexcept {
+  if (managed.pointer_arrays().any()) managed.pointer_arrays().forget(dptr);
+}
+
 /// Frees a managed buffer through `free`, in the order of `stream` if there is one.
 template <typename Free>
 CUresult free_managed(ManagedContext& managed, CUdeviceptr dptr, std::optional<StreamHandle> stream,
                       const Free& free) noexcept {
   managed.note_free();
+  forget_arrays(managed, dptr);
   const auto allocation = memory_pools().take(dptr);
   const Status status = trace_free(managed, dptr, stream, Status::kOk, free);
   if (status != Status::kOk && allocation) memory_pools().on_allocate(dptr, *allocation);
@@ -129,6 +135,7 @@ CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noe
   const bool is_managed_memory = managed->in_arena(dptr);
   if (is_managed_memory && is_capturing(stream)) return call();
   if (!is_managed_memory) {
+    forget_arrays(*managed, dptr);
     const auto free = [&] { return change_passthrough(PassthroughChange::kLateFree, call); };
     if (!managed->can_order(stream)) return free();
     return trace_free(*managed, dptr, stream, CUDA_SUCCESS, free);
@@ -185,6 +192,7 @@ CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
     return free_unmanaged(dptr, [dptr] { return driver().cuMemFree_v2(dptr); });
   }
   if (!managed->in_arena(dptr)) {
+    forget_arrays(*managed, dptr);
     return trace_free(*managed, dptr, std::nullopt, CUDA_SUCCESS, [dptr] {
       return change_passthrough(PassthroughChange::kFree,
                                 [dptr] { return driver().cuMemFree_v2(dptr); });

@@ -63,7 +63,11 @@ void NamedWords::add_launch(CUfunction function, void* const* parameters, void* 
     layout = change_passthrough(PassthroughChange::kGrowth,
                                 [&] { return managed_->layouts().learn(function); });
   }
-  (void)add_launch_words(*managed_, layout, parameters, extra, grid, words_);
+  if (managed_->pointer_arrays().any()) {
+    (void)add_words_and_arrays(*managed_, layout, parameters, extra, grid, words_);
+  } else {
+    (void)add_launch_words(*managed_, layout, parameters, extra, grid, words_);
+  }
 }
 
 void NamedWords::add(const CUDA_KERNEL_NODE_PARAMS_v1* node) noexcept {

@@ -427,6 +427,28 @@ TEST_F(KernelLayoutCacheTest, LooksAtAllWordsOfAKernelWithAnotherNumberOfParamet
               ElementsAre(kOurs + 1, kOurs + 1, kOurs + 2, kOurs + 3));
 }
 
+TEST_F(KernelLayoutCacheTest, TellsWhichParametersAreArraysOfPointers) {
+  functions()[handle(1)] = {"_ZN5model18accumulate_batchedEPPfPKPKfii", {8, 8, 4, 4}};
+  functions()[handle(2)] = {"accumulate_listed", {8, 8, 4, 4}};
+  EXPECT_THAT(cache_.learn(handle(1))->arrays, ElementsAre(0, 1));
+  EXPECT_TRUE(cache_.learn(handle(1))->has_more);
+  EXPECT_THAT(cache_.learn(handle(2))->arrays, IsEmpty());
+  EXPECT_FALSE(cache_.learn(handle(2))->has_more);
+  EXPECT_FALSE(cache_.learn(handle(2))->any_array);
+}
+
+TEST_F(KernelLayoutCacheTest, TakesWhatAKernelCountsForAnArrayOfPointers) {
+  functions()[handle(1)] = {"_ZN5model6arangeEiNS_5RangeEPy", {4, 16, 8}};
+  functions()[handle(2)] = {"cupy_arange__int64_int64_uint64", {8, 8, 24, 8}};
+  functions()[handle(3)] = {"_ZN5model8rearangeEPf", {8}};
+  EXPECT_THAT(cache_.learn(handle(1))->arrays, ElementsAre(2));
+  EXPECT_FALSE(cache_.learn(handle(1))->any_array);
+  EXPECT_THAT(cache_.learn(handle(2))->arrays, IsEmpty());
+  EXPECT_TRUE(cache_.learn(handle(2))->any_array);
+  EXPECT_TRUE(cache_.learn(handle(2))->has_more);
+  EXPECT_THAT(cache_.learn(handle(3))->arrays, IsEmpty());
+}
+
 TEST_F(KernelLayoutCacheTest, LooksAtAllWordsIfItIsToldTo) {
   functions()[handle(1)] = {kStridedCopy, {4, 536}};
   KernelLayoutCache all(KernelLayoutCache::StructWords::kAll);

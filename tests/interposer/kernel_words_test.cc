@@ -45,5 +45,21 @@ TEST(KnownStructs, HaveListsThatLieInThem) {
   EXPECT_EQ(KnownStruct::first_byte(reduction->lists[2], 1048), 984U);
 }
 
+TEST(IsArrayOfPointers, LooksThroughQualifiers) {
+  for (const char* const type : {"float**", "float const* const*", "void**", "char* __restrict*",
+                                 "double const* const __restrict*", "int***"}) {
+    EXPECT_TRUE(is_array_of_pointers(type)) << type;
+    EXPECT_TRUE(is_pointer(type)) << type;
+  }
+}
+
+TEST(IsArrayOfPointers, IsNoOtherPointer) {
+  EXPECT_TRUE(is_pointer("float const*"));
+  for (const char* const type : {"float*", "float const*", "long", "", "List<float**>", "int*&"}) {
+    EXPECT_FALSE(is_array_of_pointers(type)) << type;
+  }
+  EXPECT_FALSE(is_pointer("List<float*>"));
+}
+
 }  // namespace
 }  // namespace superpipe

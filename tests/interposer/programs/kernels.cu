@@ -56,8 +56,50 @@ extern "C" __global__ void accumulate_listed(float** outputs, float** inputs, in
   }
 }
 
-// The same under a name that is mangled.
+// The same under a name that is mangled, and kernels that fill arrays of pointers and read them.
 namespace model {
+// What PyTorch's kernel counts with.
+struct Range {
+  unsigned long long start;
+  unsigned long long step;
+};
+// What a grouped product gets: nothing says that it has arrays of pointers.
+struct Grouped {
+  void* outputs;
+  const void* inputs;
+  int pairs;
+  int count;
+};
+
+// array[i] = first + i * stride
+__global__ void point_at(float** array, float* first, long long stride, int pairs) {
+  const int i = threadIdx.x;
+  if (i < pairs) array[i] = first + i * stride;
+}
+// to[i] = from[i] + by
+__global__ void displace(float** to, float** from, long long by, int pairs) {
+  const int i = threadIdx.x;
+  if (i < pairs) to[i] = from[i] + by;
+}
+__global__ void arange(int count, Range range, unsigned long long* output) {
+  const int i = threadIdx.x;
+  if (i < count) output[i] = range.start + i * range.step;
+}
+__global__ void accumulate_batched(float** outputs, const float* const* inputs, int pairs,
+                                   int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int pair = 0; pair < pairs; ++pair) {
+    if (i < count) outputs[pair][i] += inputs[pair][i];
+  }
+}
+__global__ void accumulate_grouped(Grouped operands) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  auto** const outputs = static_cast<float**>(operands.outputs);
+  auto* const* const inputs = static_cast<float* const*>(operands.inputs);
+  for (int pair = 0; pair < operands.pairs; ++pair) {
+    if (i < operands.count) outputs[pair][i] += inputs[pair][i];
+  }
+}
 __global__ void accumulate_2(float* output, const float* input, float factor, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) output[i] += factor * input[i];

@@ -64,6 +64,55 @@ void accumulate_listed(const SimgpuLaunch* launch) {
   }
 }
 
+void point_at(const SimgpuLaunch* launch) {
+  float** const array = argument<float**>(launch, 0);
+  for (int i = 0; i < argument<int>(launch, 3); ++i) {
+    array[i] = argument<float*>(launch, 1) + i * argument<long long>(launch, 2);
+  }
+}
+
+void displace(const SimgpuLaunch* launch) {
+  for (int i = 0; i < argument<int>(launch, 3); ++i) {
+    argument<float**>(launch, 0)[i] =
+        argument<float**>(launch, 1)[i] + argument<long long>(launch, 2);
+  }
+}
+
+struct Range {
+  unsigned long long start;
+  unsigned long long step;
+};
+
+void arange(const SimgpuLaunch* launch) {
+  const auto range = argument<Range>(launch, 1);
+  for (int i = 0; i < argument<int>(launch, 0); ++i) {
+    argument<unsigned long long*>(launch, 2)[i] =
+        range.start + static_cast<unsigned long long>(i) * range.step;
+  }
+}
+
+struct Grouped {
+  float** outputs;
+  const float* const* inputs;
+  int pairs;
+  int count;
+};
+
+void accumulate_arrays(const Grouped& operands) {
+  for (int pair = 0; pair < operands.pairs; ++pair) {
+    add(operands.outputs[pair], operands.inputs[pair], 1, operands.count);
+  }
+}
+
+void accumulate_batched(const SimgpuLaunch* launch) {
+  accumulate_arrays({argument<float**>(launch, 0), argument<const float* const*>(launch, 1),
+                     argument<int>(launch, 2), argument<int>(launch, 3)});
+}
+
+void accumulate_grouped(const SimgpuLaunch* launch) {
+  accumulate_arrays(argument<Grouped>(launch, 0));
+}
+
 void strided_copy(const SimgpuLaunch* launch) {
   const auto* const words = static_cast<const char*>(launch->arguments[1]);
   float* output = nullptr;
@@ -93,6 +142,11 @@ extern "C" const SimgpuKernel* simgpu_kernels(std::size_t* count) {
        "copy_kernel_cudaERNS_18TensorIteratorBaseEENKUlvE1_clEvENKUlvE5_clEvEUlfE_EEvS4_RKT_EUliE_"
        "EEviT1_",
        strided_copy, 0, nullptr},
+      {"_ZN5model8point_atEPPfS0_xi", point_at, 0, nullptr},
+      {"_ZN5model8displaceEPPfS1_xi", displace, 0, nullptr},
+      {"_ZN5model6arangeEiNS_5RangeEPy", arange, 0, nullptr},
+      {"_ZN5model18accumulate_batchedEPPfPKPKfii", accumulate_batched, 0, nullptr},
+      {"_ZN5model18accumulate_groupedENS_7GroupedE", accumulate_grouped, 0, nullptr},
       {"hold", hold, kHoldUs, nullptr},
   };
   *count = sizeof kKernels / sizeof *kKernels;
