@@ -138,12 +138,17 @@ CUresult launch(CUfunction function, void* const* parameters, void* const* extra
   }
   const KernelLayout* layout = managed->layouts().find(function);
   if (layout == nullptr) [[unlikely]] {
-    // The driver loads the function's code for its first use.
-    return change_passthrough(PassthroughChange::kGrowth, [&] {
-      layout = managed->layouts().learn(function);
-      if (layout == nullptr) return launch_unknown(*managed, function, parameters, extra, call);
-      return launch_traced(*managed, *layout, parameters, extra, grid, stream, call);
-    });
+    // The driver loads the function's code for its first use, in one of these two calls. In between
+    // the launch may wait for room, and nothing that other processes take then is code of this one.
+    const auto first_call = [&call] {
+      return change_passthrough(PassthroughChange::kGrowth, call);
+    };
+    layout = change_passthrough(PassthroughChange::kGrowth,
+                                [&] { return managed->layouts().learn(function); });
+    if (layout == nullptr) {
+      return launch_unknown(*managed, function, parameters, extra, first_call);
+    }
+    return launch_traced(*managed, *layout, parameters, extra, grid, stream, first_call);
   }
   if (managed->trace() != nullptr) [[unlikely]] {
     return launch_traced(*managed, *layout, parameters, extra, grid, stream, call);
