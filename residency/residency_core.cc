@@ -200,7 +200,8 @@ bool ResidencyCore::sample_passthrough(Settling settling) noexcept {
   const Bytes limit_before = ledger.limit();
   bool moved = take_sample();
   for (int i = 0; i < kAttempts && last_sample && passthrough.wants_own(now(), settling); ++i) {
-    moved = settle_passthrough() || moved;
+    const bool is_last = settling == Settling::kBeforeRefusal && i + 1 == kAttempts;
+    moved = settle_passthrough(is_last ? Fit::kPagesAlone : Fit::kAll) || moved;
   }
   return moved || ledger.limit() != limit_before || !warnings.empty();
 }
@@ -254,9 +255,11 @@ void ResidencyCore::follow_sample() noexcept {
 
 // Finds out what of the device's memory is this process's. No page has to stand still for that,
 // which takes long: the answer counts if none has come or gone between the samples before and
-// behind it, and this process did nothing else either, or the device holds as much as before.
+// behind it, and this process did nothing else either, or the device holds as much as before. With
+// Fit::kPagesAlone it may have done something else: what it took meanwhile, the next sample finds,
+// where a guess beside a neighbour that grows is off by up to 1 GiB.
 // REQUIRES: last_sample.
-bool ResidencyCore::settle_passthrough() noexcept {
+bool ResidencyCore::settle_passthrough(Fit fit) noexcept {
   const SampledMemory before = *last_sample;
   passthrough.begin_own(now());
   std::optional<Bytes> own;
@@ -271,7 +274,7 @@ bool ResidencyCore::settle_passthrough() noexcept {
   }
   if (!last_sample || last_sample->page_changes != before.page_changes) return moved;
   const bool was_quiet = before.mark_before && last_sample->mark_behind == before.mark_before;
-  if (!was_quiet && last_sample->used != before.used) return moved;
+  if (fit == Fit::kAll && !was_quiet && last_sample->used != before.used) return moved;
   // Whoever tells of less than the pages alone does not count as the device does.
   if (*own < before.pages) {
     passthrough.miss_own();

@@ -333,7 +333,9 @@ struct ResidencyCore {
   bool hold_pages_still() noexcept REQUIRES(manager_lock);
   bool take_sample() noexcept REQUIRES(manager_lock);
   void follow_sample() noexcept REQUIRES(manager_lock);
-  bool settle_passthrough() noexcept REQUIRES(manager_lock);
+  /// What has to be as it was for what this process has to count.
+  enum class Fit : std::uint8_t { kAll, kPagesAlone };
+  bool settle_passthrough(Fit fit) noexcept REQUIRES(manager_lock);
   Status look_at_first();
   void yield(const DevicePressure& before, bool shifted) noexcept REQUIRES(manager_lock);
 };

@@ -223,6 +223,23 @@ TEST_F(PassthroughTest, WhatANeighbourDoesWhileItIsAskedForDoesNotMatter) {
   EXPECT_EQ(manager_->stats().passthrough_bytes, Bytes{});
 }
 
+// Another thread of this process loads code all the while.
+TEST_F(PassthroughTest, WhatANeighbourDoesWhileThisProcessIsNeverQuietFailsNothing) {
+  FakeDevice::Options device;
+  device.tells_processes = true;
+  make(budget_of(8), device);
+  load_code_beside_one_with(1);
+  load_code_beside_one_with(6);
+  std::uint64_t asked = 0;
+  device_->on_call = [&](Call call) {
+    if (call == Call::kOwnUsage) device_->set_others(Bytes{(6 + ++asked) * kPage});
+  };
+  manager_->begin_passthrough_change(PassthroughChange::kGrowth);
+  EXPECT_TRUE(admits(8)) << "a refusal needs more than a guess";
+  EXPECT_EQ(asked, 3U);
+  manager_->end_passthrough_change(PassthroughChange::kGrowth);
+}
+
 // The answers do not fit together then, and it is asked for again.
 TEST_F(PassthroughTest, WhatIsAllocatedWhileItIsAskedForCountsOnce) {
   FakeDevice::Options device;
