@@ -44,8 +44,7 @@ class PassthroughLedger {
   /// How much it matters to know what this process has, which takes long to find out.
   enum class Settling : std::uint8_t {
     kWhenDue,        ///< as is due
-    kBeforeWorse,    ///< something goes less well without: when it was not found out just now
-    kBeforeRefusal,  ///< something is refused without
+    kBeforeRefusal,  ///< something is refused without, or a launch does without a buffer
   };
 
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -56,7 +55,6 @@ class PassthroughLedger {
   static constexpr std::chrono::milliseconds kLongestInterval{1000};
   /// The same between two questions for what this process has, which take longer: it doubles as
   /// long as the guesses were right.
-  static constexpr std::chrono::milliseconds kLeastOwnInterval{100};
   static constexpr std::chrono::milliseconds kShortestOwnInterval{1000};
   static constexpr std::chrono::milliseconds kLongestOwnInterval{60'000};
   static constexpr int kMostMisses = 3;
@@ -200,8 +198,7 @@ class PassthroughLedger {
   /// asked for is known at all, and it is time for it.
   [[nodiscard]] bool wants_own(TimePoint now, Settling settling) const noexcept {
     if (!own_baseline_ || !is_guessed_) return false;
-    if (settling == Settling::kBeforeRefusal) return true;
-    return is_own_due(now, settling == Settling::kWhenDue ? own_interval_ : kLeastOwnInterval);
+    return settling == Settling::kBeforeRefusal || is_own_due(now, own_interval_);
   }
   /// Two that are alike, and are none of them empty: this process did nothing in between that is
   /// counted or noted here.

@@ -332,10 +332,10 @@ Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& dec
   try {
     status = admission_.bring_in({buffers, use.kernel, use.may_shrink || kept > certain}, decision);
     // A kernel that does use what is left out fails.
-    constexpr auto kBeforeWorse = ResidencyCore::Settling::kBeforeWorse;
+    constexpr auto kBeforeRefusal = ResidencyCore::Settling::kBeforeRefusal;
     if (status == Status::kWorkingSetTooLarge && kept > certain &&
-        core_.passthrough.wants_own(core_.now(), kBeforeWorse) &&
-        core_.sample_passthrough(kBeforeWorse)) {
+        core_.passthrough.wants_own(core_.now(), kBeforeRefusal) &&
+        core_.sample_passthrough(kBeforeRefusal)) {
       admission_.give_up({buffers, use.kernel});
       status = admission_.bring_in({buffers, use.kernel, true}, decision);
     }
