@@ -261,6 +261,16 @@ bool Admission::others_move(const WorkingSet& set) const {
   return false;
 }
 
+Status Admission::refuse(const WorkingSet& set) {
+  const Attempt attempt = begin(set);
+  if (attempt.working_set > core_.ledger.limit()) {
+    note_refusal(set, attempt);
+  } else {
+    warn_immovable(attempt);
+  }
+  return Status::kWorkingSetTooLarge;
+}
+
 void Admission::give_up(const WorkingSet& set) noexcept {
   for (const BufferId id : set.buffers) {
     for (Piece& piece : core_.buffers[id].pieces) {

@@ -44,6 +44,9 @@ class Admission {
   /// is not told to whoever names the buffer next.
   void give_up(const WorkingSet& set) noexcept REQUIRES(manager_lock);
 
+  /// Says why `set` is not brought in. @return kWorkingSetTooLarge. Throws std::bad_alloc.
+  Status refuse(const WorkingSet& set) REQUIRES(manager_lock);
+
   /// Gets the pages down to `bytes`, taking the turn. Waits at most `limit`. @return whether it
   /// came about.
   bool shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept REQUIRES(manager_lock);

@@ -322,7 +322,7 @@ Status UseTracker::get_in_place(UseToken& token, const Use& use, const Decision&
 // that only words of structs name, as many as it takes: most such words are left over from before
 // the struct was filled. What is in place of them counts as used, and may be; the rest stays out
 // until the launch has completed, so that a kernel which does use it faults. On failure all are
-// pinned, as before.
+// pinned, as before; a launch that would be left with none is refused.
 Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& decision) {
   const std::span<BufferId> buffers = ids(token);
   std::size_t kept = buffers.size();
@@ -345,7 +345,10 @@ Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& dec
     while (status == Status::kWorkingSetTooLarge && kept > certain) {
       admission_.give_up({buffers.first(kept), use.kernel});
       kept = leave_out(buffers.first(kept), certain, use.kernel);
-      status = admission_.bring_in({buffers.first(kept), use.kernel, kept > certain}, decision);
+      // Not all words of a launch are left over.
+      status = kept == 0 ? admission_.refuse({buffers, use.kernel})
+                         : admission_.bring_in({buffers.first(kept), use.kernel, kept > certain},
+                                               decision);
     }
     if (status == Status::kOk) status = stay_out(buffers.subspan(kept), use);
   } catch (const std::bad_alloc&) {

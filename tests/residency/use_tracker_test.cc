@@ -414,6 +414,17 @@ TEST_F(LeftOutTest, WhatOnlyStructsNameGivesWayBeforeALaunchIsRefused) {
   EXPECT_LE(device_.peak_bytes(), 4 * kGranule);
 }
 
+// Kernels with all of their operands in a struct are launched with one at least.
+TEST_F(LeftOutTest, ALaunchThatWouldBeLeftWithNothingIsRefused) {
+  const BufferId unsure = out(5, 4);
+  UseToken token;
+  EXPECT_EQ(begin({}, {unsure}, token), Status::kWorkingSetTooLarge);
+  EXPECT_EQ(counters().left_out_launches, 0U);
+  EXPECT_THAT(told_, ElementsAre(HasSubstr("raise the budget by at least")));
+  EXPECT_EQ(core_.buffers[unsure].left_out, 0U);
+  EXPECT_EQ(place_of(unsure), Place::kOut);
+}
+
 TEST_F(LeftOutTest, WhatFitsIsKeptTheSmallestFirst) {
   const BufferId named = out(1, 7);
   const BufferId large = out(3, 4);
