@@ -30,6 +30,9 @@ def parse(description: str) -> argparse.Namespace:
     parser.add_argument("--passes", type=int, default=8, help="forward passes, or training steps")
     parser.add_argument("--library", choices=("auto", "transformers", "torch"), default="auto",
                         help="who brings the model; auto: transformers where it is installed")
+    parser.add_argument("--accelerate-mem", type=int, default=0, metavar="BYTES",
+                        help="have accelerate keep so much of the weights on the device, and bring the rest for each use "
+                        "(for inference, in the place of superpipe)")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("torch sees no CUDA device")
@@ -99,6 +102,22 @@ def make_model(options: argparse.Namespace, dtype: torch.dtype, vocabulary: int,
     finally:
         torch.set_default_dtype(before)
     return model.to(options.device), f"{name}, {str(dtype).replace('torch.', '')}"
+
+
+def offload_by_accelerate(model: torch.nn.Module, options: argparse.Namespace) -> torch.nn.Module:
+    """The model with what exceeds --accelerate-mem on the host, as accelerate does it. What PyTorch counts begins anew."""
+    try:
+        import accelerate
+    except ImportError:
+        sys.exit("accelerate is not installed")
+    whole = ["LlamaDecoderLayer", "TransformerEncoderLayer"]
+    placed = accelerate.infer_auto_device_map(model, max_memory={0: options.accelerate_mem, "cpu": 1 << 50},
+                                              no_split_module_classes=whole)
+    # It keeps what it is to bring where that is, so that has to be the host.
+    model = accelerate.dispatch_model(model.to("cpu"), device_map=placed)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    return model
 
 
 def random_ids(options: argparse.Namespace, batch: int, length: int, vocabulary: int) -> torch.Tensor:

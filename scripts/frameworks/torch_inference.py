@@ -10,6 +10,8 @@ def main() -> None:
     options = common.parse(__doc__)
     dtype = torch.bfloat16 if options.device == "cuda" else torch.float32
     model, name = common.make_model(options, dtype, vocabulary=32000, hidden=2048, inner=5632, layers=24, heads=16)
+    if options.accelerate_mem:
+        model = common.offload_by_accelerate(model, options)
     model.eval()
     digests, pass_ms = [], []
     with torch.inference_mode():

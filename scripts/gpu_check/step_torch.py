@@ -1,4 +1,5 @@
-"""Step torch: unmodified PyTorch programs without superpipe, with it at 100, 50 and 25 % of their own peak, and timed by CUPTI."""
+"""Step torch: unmodified PyTorch programs without superpipe, with it at 100, 50 and 25 % of their own peak, timed by CUPTI, and
+beside accelerate's offloading with as much of the device."""
 
 from __future__ import annotations
 
@@ -49,10 +50,10 @@ class Torch:
             self.variables = {"LD_PRELOAD": ":".join(map(str, context.layout.cublas)),
                               "PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}
 
-    def script(self, name: str, flags: tuple = (), managed: bool = True) -> Run:
+    def script(self, name: str, flags: tuple = (), managed: bool = True, words: tuple = ()) -> Run:
         file, passes = SCRIPTS[name]
         return self.context.run([self.python, "-B", self.context.layout.scripts / "frameworks" / file, "--passes", passes,
-                                 *self.words], flags, managed, limit=RUN_LIMIT_S, watch=True, **self.variables)
+                                 *self.words, *words], flags, managed, limit=RUN_LIMIT_S, watch=True, **self.variables)
 
     def figures(self, run: Run) -> dict:
         answer = self.context.answer(run)
@@ -126,6 +127,24 @@ class Torch:
         for kernel_times in ("off", "cupti"):
             self.context.cell(f"{name}/times-{kernel_times}", lambda: self.traced(name, kernel_times))
 
+    def beside_accelerate(self, context_bytes: int) -> None:
+        """Inference with half of its weights on the device by accelerate, and with superpipe and as much of the device as that took."""
+        reference = self.context.value["cells"]["inference/without"]
+        if self.context.simulated or "digests" not in reference:
+            return
+        found = self.context.execute([self.python, "-B", "-c", "import accelerate"], self.context.environment(), IMPORT_LIMIT_S)
+        if found.problem:
+            self.context.note(without_accelerate=found.problem)
+            return
+        half = ("--accelerate-mem", reference["parameter_bytes"] // 2)
+        cell = self.context.cell
+        other = cell("inference/accelerate", lambda: self.figures(self.script("inference", managed=False, words=half)))
+        peak = other.get("max_memory_reserved_bytes", 0)
+        if peak:
+            budget = context_bytes + peak
+            cell("inference/as-accelerate", lambda: {
+                **self.compared(self.script("inference", ("--gpu-mem", budget)), "inference"), "budget_bytes": budget})
+
 
 def run(context: Context) -> None:
     python, facts = python_with_torch(context)
@@ -142,6 +161,7 @@ def run(context: Context) -> None:
     for name in SCRIPTS:
         torch.measure(name, calibration["context_bytes"])
     torch.time_kernels("training")
+    torch.beside_accelerate(calibration["context_bytes"])
     remark = f"torch {facts['torch']}: the same bytes at {', '.join(map(str, PERCENTS))} % of the peak"
     if "not_compared" in context.value:
         remark += f"; not compared: {context.value['not_compared']}"

@@ -21,6 +21,8 @@ def answered(steps: dict[str, dict]) -> set[str]:
             found.add("H23")
     if all(torch.get(f"training/times-{times}", {}).get("digests") for times in ("off", "cupti")):
         found.add("H13")
+    if all(torch.get(f"inference/{name}", {}).get("digests") for name in ("accelerate", "as-accelerate")):
+        found.add("H12b")
     examples = steps.get("examples", {}).get("cells", {})
     cells = [examples.get(f"layers/{load}/budget{percent}", {}) for load in ("memory", "balanced") for percent in BUDGETS]
     if all(cell.get("pass_ms") and cell.get("times_physical") and not cell.get("problem") for cell in cells):

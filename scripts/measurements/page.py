@@ -206,6 +206,10 @@ class Page:
             if without_times.get("pass_ms") and times.get("pass_ms"):
                 self.lines += [f"With CUPTI's times of {100 * times.get('measured_share', 0):.0f} % of the kernels' time a pass takes "
                                f"{times['pass_ms'] / without_times['pass_ms']:.2f} times as long as with a trace that has none.", ""]
+            accelerate, beside = chosen.get("accelerate", {}), chosen.get("as-accelerate", {})
+            if accelerate.get("pass_ms") and beside.get("pass_ms"):
+                self.lines += [f"With as much of the device a pass takes {accelerate['pass_ms'] / beside['pass_ms']:.1f} times as long "
+                               "by accelerate's offloading of half of the weights.", ""]
             points = [(cell["percent"], cell["pass_ms"]) for cell in chosen.values() if "percent" in cell and cell.get("pass_ms")]
             alone = chosen.get("without", {}).get("pass_ms")
             self.plot(f"torch-{script}.svg", f"PyTorch {script}: time of a pass by budget", "budget, % of the peak", "ms", [
