@@ -167,7 +167,7 @@ class Perfetto(ExportCase):
 
     def judge(self, exported: Path) -> None:
         track = "coalesce(thread.name, track.name)"
-        problems, kernels, transfers, stalls, flows, marks, layers, counters = trace_processor.query(
+        problems, kernels, transfers, stalls, waits, flows, marks, layers, counters = trace_processor.query(
             exported,
             "select name, value from stats where severity in ('error', 'data_loss') and value > 0",
             f"select slice.name as kernel, count(*) as n, sum(dur) as ns, min({track}) as place from slice "
@@ -178,6 +178,8 @@ class Perfetto(ExportCase):
             f"where {track} like '% to %' and dur >= 0 group by 1, 2 order by 1, 2",
             f"select slice.name as name, count(*) as n, sum(dur) as ns from slice join track on track.id = track_id "
             f"left join thread_track on thread_track.id = track_id left join thread using (utid) where {track} like '%: stalls' group by 1",
+            f"select {track} as place, slice.name as name, count(*) as n, sum(dur) as ns from slice join track on track.id = track_id "
+            f"left join thread_track on thread_track.id = track_id left join thread using (utid) where {track} like '%: waits' group by 1, 2",
             "select a.name as fetch, b.name as launch, count(*) as n, sum(b.ts < a.ts) as backwards from flow "
             "join slice a on a.id = slice_out join slice b on b.id = slice_in group by 1, 2 order by 1, 2",
             "select name, count(*) as n, sum(dur > 1000000) as long from slice where name like 'forward%' or name = 'step' group by 1 order by 1",
@@ -195,6 +197,8 @@ class Perfetto(ExportCase):
         # A call is recorded during two of the demand fetches, which take a microsecond more.
         self.assertEqual([row["ns"] for row in transfers], [2 * 301_000, 8 * 602_000 + 2 * 1_000, 8 * 601_000])
         self.assertEqual([(row["name"], row["n"], row["ns"]) for row in stalls], [(GEMM, 2, 2_000_000)])
+        self.assertEqual([(row["place"], row["name"], row["n"], row["ns"]) for row in waits],
+                         [("thread 4711: waits", "waits for the device", 2, 500_000)])
         # The second layer's launch was called before its buffers had come.
         self.assertEqual([(row["fetch"], row["launch"], row["n"], row["backwards"]) for row in flows],
                          [("demand fetch", "buffers arrived", 2, 0), ("demand fetch", GEMM, 6, 0),
@@ -243,6 +247,7 @@ class JsonFormats(ExportCase):
         self.assertEqual(profiles["allocated"], {"main;model::load(int)": WEIGHTS * WEIGHT, "program+0x2060;cache(int;char)": RESULT + (64 << 10)})
         self.assertEqual(profiles["peak"], {"main;model::load(int)": WEIGHTS * WEIGHT, "program+0x2060;cache(int;char)": RESULT})
         self.assertEqual(profiles["stalls"], {f"stream 0x555500001000;{GEMM}": 2_000_000})
+        self.assertEqual(profiles["waits"], {"thread 4711;waits for the device": 500_000})
         for profile in exported["profiles"]:
             self.assertEqual(profile["endValue"], sum(profile["weights"]))
 
@@ -280,7 +285,8 @@ class Collapsed(ExportCase):
                 ([], f"{load} {WEIGHTS * WEIGHT}\n{cache} {RESULT + (64 << 10)}\n"),
                 (["--stacks", "allocated"], f"{load} {WEIGHTS * WEIGHT}\n{cache} {RESULT + (64 << 10)}\n"),
                 (["--stacks", "peak"], f"{load} {WEIGHTS * WEIGHT}\n{cache} {RESULT}\n"),
-                (["--stacks", "stalls"], f"stream 0x555500001000;{GEMM} 2000000\n")):
+                (["--stacks", "stalls"], f"stream 0x555500001000;{GEMM} 2000000\n"),
+                (["--stacks", "waits"], "thread 4711;waits for the device 500000\n")):
             with self.subTest(flags=flags):
                 self.assertEqual(self.export("collapsed", *flags).read_text(encoding="utf-8"), expected)
 
@@ -501,7 +507,7 @@ class BadInput(ExportCase):
                 ([trace, "--format"], ["--format", "value"]),
                 ([trace, trace, "--format", "csv"], ["too much", "one trace"]),
                 ([trace, "--format", "csv", "--stacks", "peak"], ["--stacks has no meaning with --format csv"]),
-                ([trace, "--format", "collapsed", "--stacks", "deep"], ["--stacks deep", "allocated, peak, stalls"]),
+                ([trace, "--format", "collapsed", "--stacks", "deep"], ["--stacks deep", "allocated, peak, stalls, waits"]),
                 ([trace, "--format", "csv", "--color"], ["there is no flag '--color'"]),
                 ([trace, "--format", "csv", "--", "true"], ["it takes no command"])):
             with self.subTest(words=words):

@@ -58,6 +58,20 @@ TEST(CollapsedWriter, TellsStallsByKernel) {
   EXPECT_EQ(sink.text, "stream 0x10;gemm 42\nunknown stream;unknown kernel 1\n");
 }
 
+TEST(CollapsedWriter, TellsWaitsByThread) {
+  TextSink sink;
+  CollapsedWriter writer(sink, StackWeight::kWaits);
+  writer.on_thread({1, 77});
+  writer.on_wait({0, 1}, {TraceWait::kDevice, 30'000});
+  writer.on_wait({0, 1}, {TraceWait::kDevice, 20'000});
+  writer.on_wait({0, 1}, {TraceWait::kLaunch, 25'000});
+  writer.on_wait({0, 2}, {99, 21'000});
+  writer.finish();
+  EXPECT_EQ(sink.text,
+            "thread 77;waits for the device 50000\nthread 77;a launch waits 25000\n"
+            "threads not known;waits 21000\n");
+}
+
 TEST(StackWeight, HasANameEach) {
   for (const StackWeight weight : kStackWeights) {
     EXPECT_EQ(stack_weight_named(name_of(weight)), weight);

@@ -128,6 +128,17 @@ TEST_F(TrackExporterTest, MarksAreClosedHoweverTheTraceEnds) {
   EXPECT_THAT(sink_.on("marked ranges 2"), ElementsAre("40( step", "60)"));
 }
 
+TEST_F(TrackExporterTest, WaitsHaveARowForEachThread) {
+  exporter_.on_thread({1, 77});
+  exporter_.on_wait({100'000, 1}, {TraceWait::kDevice, 60'000});
+  exporter_.on_wait({150'000, 1}, {TraceWait::kCopy, 70'000});
+  exporter_.on_wait({200'000, 2}, {TraceWait::kLaunch, 300'000});
+  exporter_.finish();
+  EXPECT_THAT(sink_.on("thread 77: waits"),
+              ElementsAre("40000+60000 waits for the device", "100000+50000 waits for a copy"));
+  EXPECT_THAT(sink_.on("threads not known: waits"), ElementsAre("0+200000 a launch waits"));
+}
+
 TEST_F(TrackExporterTest, SurvivesTimesThatCannotBe) {
   constexpr auto kLeast = std::numeric_limits<std::int64_t>::min();
   constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
@@ -137,6 +148,7 @@ TEST_F(TrackExporterTest, SurvivesTimesThatCannotBe) {
     exporter_.on_kernel_time({time, 1}, {{1}, time, kMostNs, kMostNs});
     exporter_.on_stall({time, 1}, {{1}, time, kMostNs});
     exporter_.on_pass({time, 1}, {{1}});
+    exporter_.on_wait({time, 1}, {kMostNs, kMostNs});
     fetch(time, 1);
     end(time, 1);
   }

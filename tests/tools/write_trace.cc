@@ -5,8 +5,8 @@
 // Four layers of two weights, 16 MiB each, on a device with room for half of them; two passes
 // unless PASSES says otherwise. Stream 1 computes, stream 2 gathers results. Each pass fetches
 // every weight and evicts it after its use, without write-back; the gathered result, 4 MiB, is
-// written back once a pass. `died`: the process died before the trace's end, with a fetch under
-// way.
+// written back once a pass, and the program waits for the device for 250 us. `died`: the process
+// died before the trace's end, with a fetch under way.
 
 #include <array>
 #include <cstdint>
@@ -143,6 +143,7 @@ class ModelTrace {
     writer_.add(program(), TraceMark{TraceMark::kEnd, 0, 0});
     writer_.add(worker(), TraceMark{TraceMark::kEnd, 0, pass_});
     writer_.add(program(), TraceMark{TraceMark::kPoint, 2, 0});
+    writer_.add(program(), TraceWait{TraceWait::kDevice, 250'000});
   }
 
   TraceWriter writer_;

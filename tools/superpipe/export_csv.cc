@@ -90,10 +90,6 @@ void CsvWriter::begin(const TraceProperties& /*properties*/) {
   out_.write(line_);
 }
 
-void CsvWriter::on_thread(const TraceThread& event) {
-  if (event.id != 0) threads_[event.index] = event.id;
-}
-
 template <typename Event>
 void CsvWriter::row(const TraceMoment& when, const Event& event) {
   const std::vector<std::size_t>& columns = columns_of_[Event::kType];
@@ -102,8 +98,8 @@ void CsvWriter::row(const TraceMoment& when, const Event& event) {
     CellWriter(names(), cells_[columns[field++]]).write(name, value);
   });
   line_.assign(Event::kName).append(",").append(std::to_string(when.time)).append(",");
-  const auto thread = threads_.find(when.thread);
-  if (thread != threads_.end()) line_.append(std::to_string(thread->second));
+  const std::uint32_t thread = names().thread_id(when.thread);
+  if (thread != 0) line_.append(std::to_string(thread));
   for (std::string& cell : cells_) {
     line_ += ',';
     append_cell(line_, cell);

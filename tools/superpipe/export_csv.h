@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "tools/superpipe/export_sink.h"
@@ -26,7 +25,6 @@ class CsvWriter final : public TraceExporter {
 
   void begin(const TraceProperties& properties) override;
   void finish() override {}
-  void on_thread(const TraceThread& event) override;
   void on_allocation(const TraceMoment& when, const TraceAllocation& event) override;
   void on_free(const TraceMoment& when, const TraceFree& event) override;
   void on_launch(const TraceMoment& when, const TraceLaunch& event) override;
@@ -54,7 +52,6 @@ class CsvWriter final : public TraceExporter {
   std::vector<std::string_view> columns_;             ///< behind event, time_ns and thread
   std::vector<std::vector<std::size_t>> columns_of_;  ///< by type: of each field
   std::vector<std::string> cells_;
-  std::unordered_map<std::uint32_t, std::uint32_t> threads_;  ///< the system's ids, by index
   std::string line_;
 };
 

@@ -65,6 +65,8 @@ std::string_view name_of(StackWeight weight) {
       return "peak";
     case StackWeight::kStalls:
       return "stalls";
+    case StackWeight::kWaits:
+      return "waits";
   }
   return "";
 }
@@ -106,6 +108,10 @@ void StackTotals::stall(const TraceStall& event) {
   stalls_[who] += event.duration_ns;
 }
 
+void StackTotals::wait(std::uint32_t thread, const TraceWait& event) {
+  waits_[{thread, std::min(event.what, TraceWait::kCopy + 1)}] += event.duration_ns;
+}
+
 std::vector<WeightedStack> StackTotals::stacks(StackWeight weight, const TraceNames& names) const {
   MergedStacks merged;
   switch (weight) {
@@ -123,6 +129,11 @@ std::vector<WeightedStack> StackTotals::stacks(StackWeight weight, const TraceNa
     case StackWeight::kStalls:
       for (const auto& [who, ns] : stalls_) {
         merged.add({{names.stream(who.stream), ""}, {names.kernel(who.kernel), ""}}, ns);
+      }
+      break;
+    case StackWeight::kWaits:
+      for (const auto& [who, ns] : waits_) {
+        merged.add({{names.thread(who.thread), ""}, {std::string(name_of_wait(who.what)), ""}}, ns);
       }
       break;
   }
@@ -161,7 +172,7 @@ void SpeedscopeWriter::finish() {
       weights.append(weights.empty() ? "" : ",").append(std::to_string(stack.weight));
       total += stack.weight;
     }
-    const bool is_time = weight == StackWeight::kStalls;
+    const bool is_time = weight == StackWeight::kStalls || weight == StackWeight::kWaits;
     profiles.append(profiles.empty() ? "" : ",\n")
         .append(R"({"type":"sampled","name":")")
         .append(name_of(weight))

@@ -1,5 +1,5 @@
-// A trace as stacks with weights: where memory was allocated, and which kernels stalled. For flame
-// graphs, as collapsed stacks or for speedscope.
+// A trace as stacks with weights: where memory was allocated, which kernels stalled, and what the
+// program waited for. For flame graphs, as collapsed stacks or for speedscope.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,10 @@ enum class StackWeight : std::uint8_t {
   kAllocated,  ///< bytes that a call site allocated, all together
   kPeak,       ///< bytes that it held when all together held most
   kStalls,     ///< nanoseconds for which a kernel's launches stalled
+  kWaits,      ///< nanoseconds for which a thread of the program waited, by what for
 };
 inline constexpr StackWeight kStackWeights[] = {StackWeight::kAllocated, StackWeight::kPeak,
-                                                StackWeight::kStalls};
+                                                StackWeight::kStalls, StackWeight::kWaits};
 /// As --stacks takes it.
 [[nodiscard]] std::string_view name_of(StackWeight weight);
 /// nullopt: there is none of this name.
@@ -42,6 +43,7 @@ class StackTotals {
   void free(const TraceFree& event);
   void launch(const TraceLaunch& event) { launches_.add(event); }
   void stall(const TraceStall& event);
+  void wait(std::uint32_t thread, const TraceWait& event);
 
   /// Heaviest first, by name where they are as heavy. Stacks that read alike are one.
   [[nodiscard]] std::vector<WeightedStack> stacks(StackWeight weight,
@@ -58,6 +60,11 @@ class StackTotals {
     TraceIndex kernel = 0;
     auto operator<=>(const Stalled&) const = default;
   };
+  struct Waited {
+    std::uint32_t thread = 0;
+    std::uint64_t what = 0;  ///< as TraceWait has it; 3 for all that it does not have
+    auto operator<=>(const Waited&) const = default;
+  };
   void change(TraceIndex call_site, Bytes size, bool come);
 
   LiveAllocations live_;
@@ -68,6 +75,7 @@ class StackTotals {
   std::uint64_t peak_bytes_ = 0;
   std::uint64_t peaks_ = 0;  ///< counts them: a new one makes all `since_peak` zero
   std::map<Stalled, std::uint64_t> stalls_;
+  std::map<Waited, std::uint64_t> waits_;
 };
 
 /// Stacks of a trace; what becomes of them is the format's.
@@ -84,6 +92,9 @@ class StackExporter : public TraceExporter {
   }
   void on_stall(const TraceMoment& /*when*/, const TraceStall& event) override {
     totals_.stall(event);
+  }
+  void on_wait(const TraceMoment& when, const TraceWait& event) override {
+    totals_.wait(when.thread, event);
   }
 
  protected:

@@ -87,7 +87,7 @@ void TrackExporter::finish() {
   }
   for (const auto& entry : threads_) {
     for (std::uint32_t i = 0; i < entry.second.open_marks; ++i) {
-      sink_.close_slice(entry.second.track, last_time_);
+      sink_.close_slice(entry.second.calls, last_time_);
     }
   }
   for (const auto& entry : open_ranges_) sink_.close_slice(entry.second, last_time_);
@@ -111,18 +111,12 @@ std::uint64_t TrackExporter::moment(std::int64_t time) {
   return at;
 }
 
-void TrackExporter::on_thread(const TraceThread& event) {
-  if (event.id != 0) thread_ids_[event.index] = event.id;
-}
-
 std::uint64_t TrackExporter::thread_track(std::uint32_t thread) {
-  const auto known = threads_.find(thread);
-  if (known != threads_.end()) return known->second.track;
-  const auto told = thread_ids_.find(thread);
-  const std::uint32_t id = told == thread_ids_.end() ? 0 : told->second;
-  const std::string name = id != 0 ? "thread " + std::to_string(id) : "threads not known";
-  const auto track = define(Track::Kind::kThread, program_, name, Track::Unit::kNone, id);
-  threads_[thread].track = track;
+  std::uint64_t& track = threads_[thread].calls;
+  if (track == 0) {
+    track = define(Track::Kind::kThread, program_, names().thread(thread), Track::Unit::kNone,
+                   names().thread_id(thread));
+  }
   return track;
 }
 
@@ -462,6 +456,21 @@ void TrackExporter::on_mark(const TraceMoment& when, const TraceMark& event) {
     open_ranges_[event.range] = lane;
     sink_.open_slice(event_on(lane, time, names().text(event.text)));
   }
+}
+
+void TrackExporter::on_wait(const TraceMoment& when, const TraceWait& event) {
+  const auto time = moment(when.time);
+  ThreadTracks& tracks = threads_[when.thread];
+  // A row of its own: the slices of marks begin and end while a call waits.
+  if (tracks.waits == 0) {
+    tracks.waits = define(Track::Kind::kSlices, program_, names().thread(when.thread) + ": waits");
+  }
+  const std::uint64_t begin =
+      std::max(tracks.waits_until, time - std::min(time, event.duration_ns));
+  const std::array<TrackArgument, 1> arguments = {TrackArgument{"wait_ns", event.duration_ns}};
+  tracks.waits_until = std::max(begin, time);
+  sink_.slice(event_on(tracks.waits, begin, name_of_wait(event.what), arguments),
+              tracks.waits_until - begin);
 }
 
 void TrackExporter::on_dropped(const TraceMoment& when, const TraceDropped& event) {

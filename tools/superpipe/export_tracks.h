@@ -17,7 +17,7 @@ namespace superpipe::cli {
 
 /// Makes a timeline of a trace, with memory for what is under way, and for the buffers of layers.
 ///
-/// - Each thread: its marks, allocations, frees and copies.
+/// - Each thread: its marks, allocations, frees and copies; where it waits.
 /// - Each stream: kernels, for as long as the device ran them, where the trace has times; launches,
 ///   at the moment of the call; stalls.
 /// - Each direction of the link: transfers, from the moment when the link was free for them, and
@@ -36,7 +36,6 @@ class TrackExporter final : public TraceExporter {
 
   void begin(const TraceProperties& properties) override;
   void finish() override;
-  void on_thread(const TraceThread& event) override;
   void on_allocation(const TraceMoment& when, const TraceAllocation& event) override;
   void on_free(const TraceMoment& when, const TraceFree& event) override;
   void on_launch(const TraceMoment& when, const TraceLaunch& event) override;
@@ -51,6 +50,7 @@ class TrackExporter final : public TraceExporter {
   void on_kernel_time(const TraceMoment& when, const TraceKernelTime& event) override;
   void on_mark(const TraceMoment& when, const TraceMark& event) override;
   void on_dropped(const TraceMoment& when, const TraceDropped& event) override;
+  void on_wait(const TraceMoment& when, const TraceWait& event) override;
 
   /// Ends that were seen less than this apart were seen in one look.
   static constexpr std::uint64_t kLookNs = 20'000;
@@ -84,8 +84,10 @@ class TrackExporter final : public TraceExporter {
     std::uint64_t kernels_until = 0;
     std::uint64_t stalls_until = 0;
   };
-  struct ThreadTrack {
-    std::uint64_t track = 0;
+  struct ThreadTracks {
+    std::uint64_t calls = 0;
+    std::uint64_t waits = 0;
+    std::uint64_t waits_until = 0;
     std::uint32_t open_marks = 0;
   };
   struct Residents {
@@ -131,8 +133,7 @@ class TrackExporter final : public TraceExporter {
   Direction fetches_;
   Direction write_backs_;
   std::map<std::uint64_t, std::uint64_t> early_ends_;  ///< of transfers that come later in the file
-  std::unordered_map<std::uint32_t, ThreadTrack> threads_;
-  std::unordered_map<std::uint32_t, std::uint32_t> thread_ids_;
+  std::unordered_map<std::uint32_t, ThreadTracks> threads_;
   std::unordered_map<TraceIndex, StreamTracks> streams_;
   std::unordered_map<TraceIndex, std::uint64_t> groups_;          // tracks, by call site
   std::unordered_map<std::string, std::uint64_t> group_names_;    // the same, by name

@@ -67,6 +67,19 @@ std::size_t first_frame_of_program(std::span<const CallFrame> frames) {
   return static_cast<std::size_t>(first - frames.begin());
 }
 
+std::string_view name_of_wait(std::uint64_t what) {
+  switch (what) {
+    case TraceWait::kLaunch:
+      return "a launch waits";
+    case TraceWait::kDevice:
+      return "waits for the device";
+    case TraceWait::kCopy:
+      return "waits for a copy";
+    default:
+      return "waits";
+  }
+}
+
 void TraceNames::add(const TraceKernel& kernel) {
   kernels_[kernel.index] =
       kernel.name.empty() ? "kernel " + hex_text(kernel.id) : as_utf8(demangled(kernel.name));
@@ -94,6 +107,10 @@ void TraceNames::add(const TraceCallSite& site) {
 
 void TraceNames::add(const TraceText& text) { texts_[text.index] = as_utf8(text.text); }
 
+void TraceNames::add(const TraceThread& thread) {
+  if (thread.id != 0) threads_[thread.index] = thread.id;
+}
+
 const std::string& TraceNames::kernel(TraceIndex index) const {
   static const std::string unknown = "unknown kernel";
   return name_or(kernels_, index, unknown);
@@ -107,6 +124,16 @@ const std::string& TraceNames::stream(TraceIndex index) const {
 const std::string& TraceNames::text(TraceIndex index) const {
   static const std::string unknown = "unnamed";
   return name_or(texts_, index, unknown);
+}
+
+std::string TraceNames::thread(TraceIndex index) const {
+  const std::uint32_t id = thread_id(index);
+  return id == 0 ? "threads not known" : "thread " + std::to_string(id);
+}
+
+std::uint32_t TraceNames::thread_id(TraceIndex index) const {
+  const auto known = threads_.find(index);
+  return known == threads_.end() ? 0 : known->second;
 }
 
 const std::vector<CallFrame>& TraceNames::frames(TraceIndex index) const {

@@ -32,6 +32,9 @@ struct CallFrame {
 /// call sites. @return frames.size() if there is none. Pure.
 [[nodiscard]] std::size_t first_frame_of_program(std::span<const CallFrame> frames);
 
+/// What a call of the program waited for (TraceWait::what), in words. Pure.
+[[nodiscard]] std::string_view name_of_wait(std::uint64_t what);
+
 /// Names as people read them, in UTF-8, by the index that events have. What was never defined has a
 /// name that says so. References are valid until the next definition of the same index.
 class TraceNames {
@@ -40,10 +43,14 @@ class TraceNames {
   void add(const TraceStream& stream);
   void add(const TraceCallSite& site);
   void add(const TraceText& text);
+  void add(const TraceThread& thread);
 
   [[nodiscard]] const std::string& kernel(TraceIndex index) const;
   [[nodiscard]] const std::string& stream(TraceIndex index) const;
   [[nodiscard]] const std::string& text(TraceIndex index) const;
+  [[nodiscard]] std::string thread(TraceIndex index) const;
+  /// As the system counts threads; 0: not known.
+  [[nodiscard]] std::uint32_t thread_id(TraceIndex index) const;
   /// Innermost first; empty where it is not known.
   [[nodiscard]] const std::vector<CallFrame>& frames(TraceIndex index) const;
 
@@ -52,6 +59,7 @@ class TraceNames {
   Names kernels_;
   Names streams_;
   Names texts_;
+  std::unordered_map<TraceIndex, std::uint32_t> threads_;
   std::unordered_map<TraceIndex, std::vector<CallFrame>> sites_;
 };
 
@@ -67,6 +75,7 @@ class TraceExporter : public TraceVisitor {
   void on_stream(const TraceStream& event) override { names_.add(event); }
   void on_call_site(const TraceCallSite& event) override { names_.add(event); }
   void on_text(const TraceText& event) override { names_.add(event); }
+  void on_thread(const TraceThread& event) override { names_.add(event); }
 
  protected:
   [[nodiscard]] const TraceNames& names() const { return names_; }

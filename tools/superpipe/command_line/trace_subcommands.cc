@@ -226,8 +226,9 @@ class ExportSubcommand final : public Subcommand {
         "The file to write, - for standard output (default: named after FILE)", "FILE");
     complete_with(
         add(command, "--stacks", options_.stacks,
-            "What collapsed stacks weigh: allocated, peak or stalls (default allocated)", "NAME"),
-        {.kind = ValueKind::kChoice, .choices = {"allocated", "peak", "stalls"}});
+            "What collapsed stacks weigh: allocated, peak, stalls or waits (default allocated)",
+            "NAME"),
+        {.kind = ValueKind::kChoice, .choices = {"allocated", "peak", "stalls", "waits"}});
   }
   Manual manual() const override {
     return {
@@ -244,7 +245,8 @@ class ExportSubcommand final : public Subcommand {
                   {"Weights of stacks",
                    {{"allocated", "bytes by call site"},
                     {"peak", "those held when most was"},
-                    {"stalls", "nanoseconds by kernel"}}}},
+                    {"stalls", "nanoseconds that launches waited on the device, by kernel"},
+                    {"waits", "nanoseconds that calls of the program waited, by thread"}}}},
         .examples = {{"superpipe export run.sptrace --format perfetto",
                       "writes run.perfetto-trace"},
                      {"superpipe export run.sptrace --format csv -o - | grep ^stall",
