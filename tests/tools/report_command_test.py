@@ -67,6 +67,8 @@ class Figures(ReportCase):
         self.assertEqual(trace["link"]["to_device_bytes"], WEIGHTS * PASSES * WEIGHT)
         self.assertEqual(trace["link"]["to_host_bytes"], PASSES * RESULT)
         self.assertEqual(trace["stalls"]["all_ns"], PASSES * 1_000_000)
+        (waits,) = trace["waits"]
+        self.assertEqual((waits["reason"], waits["calls"], waits["all_ns"]), ("for the device", PASSES, PASSES * 250_000))
         memory = trace["memory"]
         self.assertEqual((memory["device_peak_bytes"], memory["pinned_host_peak_bytes"]), (39 << 20, 120 << 20))
         self.assertEqual((max(memory["device_most"]), max(memory["budget"])), (39 << 20, 80 << 20))
@@ -75,7 +77,7 @@ class Figures(ReportCase):
         (trace,) = self.report(str(self.trace))["traces"]
         # Each bin is rounded to a whole byte or nanosecond.
         for bins, whole in ((trace["link"]["to_device"], trace["link"]["to_device_bytes"]), (trace["link"]["to_host"], trace["link"]["to_host_bytes"]),
-                            (trace["stalls"]["ns"], trace["stalls"]["all_ns"])):
+                            (trace["stalls"]["ns"], trace["stalls"]["all_ns"]), (trace["waits"][0]["ns"], trace["waits"][0]["all_ns"])):
             self.assertLessEqual(abs(sum(bins) - whole), len(bins))
             self.assertEqual(len(bins), len(trace["memory"]["device_most"]))
         stalls = trace["stalls"]

@@ -75,6 +75,24 @@ TEST_F(TwoBuffers, StallCountsForTheBytesThatCameLate) {
   EXPECT_EQ(report.kernels().count(2), 0U);
 }
 
+TEST_F(TwoBuffers, WaitsOfTheProgramAreToldByWhatFor) {
+  report.on_wait(at(10 * kMs), {TraceWait::kDevice, 4 * kMs});
+  report.on_wait(at(20 * kMs), {TraceWait::kDevice, 1 * kMs});
+  report.on_wait(at(30 * kMs), {TraceWait::kLaunch, 2 * kMs});
+  report.on_wait(at(40 * kMs),
+                 {99, 500 * kMs});  // longer than the trace, and for what nobody knows
+  report.finish();
+  const auto& [launch, device, copy, other] = report.waits();
+  EXPECT_EQ(launch.ns, 2U * kMs);
+  EXPECT_EQ(device.calls, 2U);
+  EXPECT_EQ(device.ns, 5U * kMs);
+  EXPECT_EQ(copy.calls, 0U);
+  EXPECT_EQ(other.ns, 40U * kMs);
+  const auto bins = device.by_time.bins();
+  EXPECT_NEAR(std::accumulate(bins.begin(), bins.end(), 0.0), 5.0 * kMs, 1);
+  EXPECT_EQ(bins.size(), report.stalls().bins().size());
+}
+
 TEST_F(TwoBuffers, StallIsSharedOutByBytes) {
   fetch(1 * kMs, 1, kWeight, 4_MiB);
   fetch(1 * kMs, 2, kOther, 8_MiB);

@@ -259,7 +259,8 @@ function overview() {
       ['Host memory, at most', bytes(memory.pinned_host_peak_bytes), 'pinned, for what was not on the device'],
       ['Moved to the device', bytes(link.to_device_bytes), `${plural(counts.fetches, 'fetch').replace('fetchs', 'fetches')}, ${count(counts.demand_fetches)} on demand`],
       ['Moved to the host', bytes(link.to_host_bytes), `${plural(counts.write_backs, 'write-back')} of ${plural(counts.evictions, 'eviction')}`],
-      ['Waited for transfers', time(stalls.all_ns), counts.stalls ? `${plural(counts.stalls, 'stall')}, ${percent(100 * stalls.all_ns / Math.max(1, trace.end_ns))} of the length` : 'no launch waited'],
+      ['Launches stalled', time(stalls.all_ns), counts.stalls ? `${plural(counts.stalls, 'stall')}, ${percent(100 * stalls.all_ns / Math.max(1, trace.end_ns))} of the length` : 'no launch waited'],
+      ['Program waited', time(waitedBy(trace)), trace.waits.map((wait) => `${time(wait.all_ns)} ${wait.reason}`).join(', ') || 'no call for 20 \u00b5s or longer'],
       ['Passes', count(counts.passes), passText(trace)],
     ];
     host.append(make('dl', {class: 'tiles'}, ...tiles.map(([name, value, small]) =>
@@ -406,6 +407,29 @@ function stallSection() {
       [nameColumn('Kernel'), stallColumn(all), {title: 'Stalls', value: (row) => row.stalls, text: (row) => count(row.stalls)}, lateColumn, newPageColumn]);
   }
   host.append(hint('A stall counts for the layers whose bytes came while the launch waited, shared out by those bytes. Where no content was late, launches waited for room for new pages, which buffers get when they are made.'));
+}
+
+// Of all threads together, in nanoseconds.
+function waitedBy(trace) { return trace.waits.reduce((sum, wait) => sum + wait.all_ns, 0); }
+
+function waitSection() {
+  const host = body('waits');
+  const waiting = traces.filter((trace) => trace.waits.length);
+  if (!waiting.length) return host.append(empty('No call of the program waited for 20 \u00b5s or longer, or the trace is of a version that does not tell.'));
+  host.append(hint('The part of the time that calls of the program waited: launches for their buffers, or for room in their stream; the program itself for the device (an event, a stream or all of it); copies for their end. It can exceed 100 %, because several threads can wait at once.'));
+  const shares = (trace, ns) => ns.map((value) => 100 * value / trace.bin_ns);
+  const all = (trace) => trace.stalls.ns.map((_, i) => trace.waits.reduce((sum, wait) => sum + wait.ns[i], 0));
+  addChart(host, {title: 'Waits of the program over time', height: 190, isTime: true, axisWidth: 82, text: percent, yValues: (u, splits) => splits.map(percent), table: () => timeTable((trace) => (several
+    ? [{label: called(trace, 'waiting'), stroke: traceColour(trace, 0), values: shares(trace, all(trace))}]
+    : trace.waits.map((wait, i) => ({label: wait.reason, stroke: `--c${i}`, values: shares(trace, wait.ns)}))))});
+  for (const trace of waiting) {
+    host.append(...[heading(trace)].filter(Boolean));
+    addTable(host, trace.waits.map((wait) => ({...wait, name: wait.reason, searched: null})), [
+      nameColumn('Waited'),
+      {title: 'Time', value: (row) => row.all_ns, text: (row) => time(row.all_ns), share: (row) => row.all_ns / Math.max(1, waitedBy(trace))},
+      {title: 'Calls', value: (row) => row.calls, text: (row) => count(row.calls)},
+      {title: 'Of the length', value: (row) => row.all_ns, text: (row) => percent(100 * row.all_ns / Math.max(1, trace.end_ns)), minor: true}]);
+  }
 }
 
 function passSection() {
@@ -674,7 +698,7 @@ function setTheme() {
 for (const section of document.querySelectorAll('main section')) {
   document.querySelector('nav').append(make('a', {href: `#${section.id}`}, section.dataset.title));
 }
-for (const fill of [overview, memorySection, residencySection, linkSection, stallSection, passSection, whatIfSection, layerSection, kernelSection, siteSection, aboutSection]) fill();
+for (const fill of [overview, memorySection, residencySection, linkSection, stallSection, waitSection, passSection, whatIfSection, layerSection, kernelSection, siteSection, aboutSection]) fill();
 setTheme();
 darkness.addEventListener('change', setTheme);
 $('theme').addEventListener('click', () => {

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -234,6 +236,21 @@ json counts_of(const TraceReport::Counts& counts) {
           {"copied_out_bytes", counts.copied_out}};
 }
 
+json waits_of(const TraceReport& report) {
+  constexpr std::array<const char*, std::tuple_size_v<TraceReport::WaitsByReason>> kReasons = {
+      "in launches", "for the device", "for copies", "for something else"};
+  json list = json::array();
+  for (std::size_t i = 0; i < kReasons.size(); ++i) {
+    const TraceReport::Waits& waits = report.waits()[i];
+    if (waits.calls == 0) continue;
+    list.push_back({{"reason", kReasons[i]},
+                    {"calls", waits.calls},
+                    {"all_ns", waits.ns},
+                    {"ns", sums_of(waits.by_time)}});
+  }
+  return list;
+}
+
 json trace_of(const ReportedTrace& trace) {
   const TraceReport& report = *trace.report;
   SitePlaces places;
@@ -265,6 +282,7 @@ json trace_of(const ReportedTrace& trace) {
   said["stalls"] = {{"ns", sums_of(report.stalls())},
                     {"all_ns", report.stall_ns()},
                     {"unexplained_ns", rounded(report.unexplained_stall_ns())}};
+  said["waits"] = waits_of(report);
   said["groups"] = groups_of(report, places);
   said["residency_bin_ns"] =
       report.groups().empty() ? kFirstBinNs : report.groups().front().residency.width();

@@ -52,6 +52,7 @@ void TraceReport::finish() {
   }
   for (Group& group : groups_) group.residency.cover(end_time_);
   stalls_.cover(end_time_);
+  for (Waits& waits : waits_) waits.by_time.cover(end_time_);
   to_device_.finish(end_time_);
   to_host_.finish(end_time_);
   // The last pass has no next one that would say when it ended, so its time is not known.
@@ -412,6 +413,15 @@ void TraceReport::on_kernel_time(const TraceMoment& when, const TraceKernelTime&
 
 void TraceReport::on_mark(const TraceMoment& when, const TraceMark& /*event*/) {
   moment(when.time);
+}
+
+void TraceReport::on_wait(const TraceMoment& when, const TraceWait& event) {
+  const std::uint64_t end = moment(when.time);
+  const std::uint64_t duration = std::min(event.duration_ns, end);
+  Waits& waits = waits_[std::min<std::uint64_t>(event.what, waits_.size() - 1)];
+  ++waits.calls;
+  waits.ns += duration;
+  waits.by_time.spread(end - duration, end, static_cast<double>(duration));
 }
 
 void TraceReport::on_dropped(const TraceMoment& when, const TraceDropped& event) {

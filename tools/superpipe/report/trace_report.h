@@ -1,6 +1,7 @@
 // What a report shows of a trace: gathered in one pass over its events.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -95,6 +96,15 @@ class TraceReport : public TraceExporter {
     std::uint64_t passes = 0;
   };
 
+  /// Calls of the program that waited for the same, as TraceWait has it.
+  struct Waits {
+    std::uint64_t calls = 0;
+    std::uint64_t ns = 0;
+    BinnedSums by_time{kMostPoints};  ///< nanoseconds
+  };
+  /// TraceWait::kLaunch, kDevice, kCopy, and what a later version may bring.
+  using WaitsByReason = std::array<Waits, TraceWait::kCopy + 2>;
+
   struct Counts {
     std::uint64_t events = 0;
     std::uint64_t allocations = 0;
@@ -132,6 +142,7 @@ class TraceReport : public TraceExporter {
   void on_kernel_time(const TraceMoment& when, const TraceKernelTime& event) override;
   void on_mark(const TraceMoment& when, const TraceMark& event) override;
   void on_dropped(const TraceMoment& when, const TraceDropped& event) override;
+  void on_wait(const TraceMoment& when, const TraceWait& event) override;
 
   // What was gathered; REQUIRES: finish() was called.
   [[nodiscard]] const TraceProperties& properties() const { return properties_; }
@@ -149,6 +160,7 @@ class TraceReport : public TraceExporter {
   [[nodiscard]] double unexplained_stall_ns() const { return unexplained_stall_ns_; }
   /// Nanoseconds of stalls, by time.
   [[nodiscard]] const BinnedSums& stalls() const { return stalls_; }
+  [[nodiscard]] const WaitsByReason& waits() const { return waits_; }
   [[nodiscard]] const LinkUse& to_device() const { return to_device_; }
   [[nodiscard]] const LinkUse& to_host() const { return to_host_; }
   /// Of the device: pages of managed buffers and what the driver holds, without the context.
@@ -224,6 +236,7 @@ class TraceReport : public TraceExporter {
   std::uint64_t stall_ns_ = 0;
   double unexplained_stall_ns_ = 0;
   BinnedSums stalls_{kMostPoints};
+  WaitsByReason waits_;
   LinkUse to_device_{kMostPoints};
   LinkUse to_host_{kMostPoints};
   BinnedLevel device_{kMostPoints};
