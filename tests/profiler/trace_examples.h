@@ -112,6 +112,13 @@ inline std::vector<std::byte> chunk_with(TraceChunkHeader header, std::span<cons
   return chunk;
 }
 
+/// Makes a file's header say another minor version.
+inline void set_minor_version(std::vector<std::byte>& file, std::uint16_t minor) {
+  std::memcpy(file.data() + 10, &minor, sizeof minor);
+  const std::uint64_t checksum = trace_checksum(std::span(file).first(16));
+  std::memcpy(file.data() + 16, &checksum, sizeof checksum);
+}
+
 /// What a chunk's records are before compression.
 inline std::vector<std::byte> raw_of(std::span<const std::byte> file, const ChunkAt& chunk) {
   TraceCompressor compressor;

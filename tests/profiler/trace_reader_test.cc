@@ -240,9 +240,7 @@ std::vector<std::byte> with_events(const std::vector<std::byte>& good,
   const auto chunks = testing::chunks_of(good);
   std::vector<std::byte> bytes(good.begin(),
                                good.begin() + static_cast<std::ptrdiff_t>(chunks[1].offset));
-  std::memcpy(bytes.data() + 10, &version.minor, sizeof version.minor);
-  const std::uint64_t checksum = trace_checksum(std::span(bytes).first(16));
-  std::memcpy(bytes.data() + 16, &checksum, sizeof checksum);
+  testing::set_minor_version(bytes, version.minor);
   TraceChunkHeader header = chunks[1].header;
   header.records = records;
   const auto chunk = testing::chunk_with(header, raw);

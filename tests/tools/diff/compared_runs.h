@@ -30,6 +30,8 @@ struct OffloadedProgram {
   std::uint32_t first_kernel = 1;  ///< others have other names
   std::string command = "./program";
   std::uint64_t compute_ns = kMs;
+  std::int64_t launch_wait_ns = 0;  ///< that each launch waits before it
+  std::int64_t host_ns = 0;         ///< that the program does something else after each launch
   bool fetches = true;
 };
 
@@ -51,9 +53,11 @@ inline std::vector<std::byte> trace_of(const OffloadedProgram& program) {
         trace.add(TraceFetch{{++transfer}, weights[i], Bytes{}, size, size, true});
       }
       const auto kernel = program.first_kernel + static_cast<std::uint32_t>(i % 2);
+      if (program.launch_wait_ns > 0) trace.wait(TraceWait::kLaunch, program.launch_wait_ns);
       trace.launch(kernel, {weights[i]}, program.compute_ns + stall);
       ++launch;
       trace.wait();
+      trace.sleep(program.host_ns);
       if (program.fetches) trace.add(TraceTransferEnd{{transfer}});
       if (stall > 0) trace.add(TraceStall{{launch}, 0, stall});
       if (program.fetches) {

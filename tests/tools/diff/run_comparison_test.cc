@@ -113,8 +113,44 @@ TEST(CompareRuns, TellsKernelsThatTakeLongerFromWaiting) {
   after.compute_ns = 2 * kMs;
   const std::string text = comparison_text(compared(before, after), {});
   EXPECT_THAT(text, HasSubstr("B is slower"));
-  EXPECT_THAT(text, HasSubstr("what takes longer is the kernels, or the program itself"));
+  EXPECT_THAT(text, HasSubstr("but its program waits 4.00 ms longer for the device. What takes "
+                              "longer on the device is the kernels"));
   EXPECT_THAT(text, HasSubstr("+100.0 %"));
+}
+
+TEST(CompareRuns, SaysWhatTheProgramWaitsForLonger) {
+  const OffloadedProgram before;
+  OffloadedProgram after;
+  after.launch_wait_ns = 2 * kMs;
+  const RunComparison waits = compared(before, after);
+  EXPECT_EQ(outcome_of(waits, Quantity::kLaunchWait), Outcome::kWorse);
+  EXPECT_EQ(outcome_of(waits, Quantity::kDeviceWait), Outcome::kSame);
+  EXPECT_NEAR(waits.find(Quantity::kLaunchWait)->b->value, 4 * 2, 1e-6);
+  EXPECT_THAT(comparison_text(waits, {}),
+              HasSubstr("but its program waits 8.00 ms longer in launches, for its buffers or for "
+                        "room in the stream.\n"));
+  EXPECT_THAT(names_of(judge(waits, parse_gate("launch_wait_ms=5").limits).exceeded),
+              ElementsAre("launch_wait_ms"));
+  after.launch_wait_ns = 0;
+  after.host_ns = 2 * kMs;
+  EXPECT_THAT(comparison_text(compared(before, after), {}),
+              HasSubstr("and its program waits no longer either: what takes longer is the program "
+                        "itself"));
+}
+
+TEST(CompareRuns, DoesNotGuessWhereATraceTellsNoWaits) {
+  OffloadedProgram before;
+  OffloadedProgram after;
+  after.compute_ns = 2 * kMs;
+  const auto older = [](const OffloadedProgram& program) {
+    std::vector<std::byte> bytes = testing::trace_of(program);
+    superpipe::testing::set_minor_version(bytes, 2);
+    return std::get<ComparedRun>(testing::read_run(bytes, "older"));
+  };
+  const auto comparison = std::get<RunComparison>(compare_runs(older(before), older(after)));
+  EXPECT_EQ(comparison.find(Quantity::kDeviceWait), nullptr);
+  EXPECT_THAT(comparison_text(comparison, {}),
+              HasSubstr("what takes longer is the kernels, or the program itself"));
 }
 
 ComparedGroup layer(int number, const std::string& content, double stall_ms = 0) {

@@ -32,6 +32,18 @@ using nlohmann::json;
 // Orders are known after two passes.
 constexpr std::size_t kLearningPasses = 2;
 constexpr double kMsOfNs = 1e-6;
+// Traces of earlier minor versions do not tell where the program waited.
+constexpr std::uint16_t kFirstWithWaits = 3;
+
+// What a wait counts as.
+struct WaitQuantity {
+  Quantity quantity;
+  std::uint64_t what;  ///< TraceWait::what
+};
+constexpr std::array<WaitQuantity, 3> kWaitQuantities = {
+    {{Quantity::kLaunchWait, TraceWait::kLaunch},
+     {Quantity::kDeviceWait, TraceWait::kDevice},
+     {Quantity::kCopyWait, TraceWait::kCopy}}};
 
 double as_double(std::uint64_t count) { return static_cast<double>(count); }
 
@@ -120,7 +132,8 @@ ComparedPasses compared_passes(const TracedPassTimes& times, std::size_t first, 
 }
 
 // Sets the figures of passes, as medians.
-void set_figures_of_passes(const PassReport& report, std::size_t first, Figures& figures) {
+void set_figures_of_passes(const PassReport& report, std::size_t first, bool tells_waits,
+                           Figures& figures) {
   const auto set = [&](Quantity quantity, auto value_of) {
     std::vector<double> values;
     for (std::size_t i = first; i < report.passes().size(); ++i) {
@@ -140,9 +153,15 @@ void set_figures_of_passes(const PassReport& report, std::size_t first, Figures&
   set(Quantity::kCopiedOut, [](const Sums& sums) { return as_double(sums.copied_out); });
   set(Quantity::kLaunches, [](const Sums& sums) { return as_double(sums.launches); });
   set(Quantity::kAllocations, [](const Sums& sums) { return as_double(sums.allocations); });
+  if (!tells_waits) return;
+  for (const WaitQuantity& wait : kWaitQuantities) {
+    set(wait.quantity,
+        [&](const Sums& sums) { return as_double(sums.wait_ns[wait.what]) * kMsOfNs; });
+  }
 }
 
-void set_figures_of_run(const PassReport& report, const TraceEnding& ending, Figures& figures) {
+void set_figures_of_run(const PassReport& report, const TraceEnding& ending, bool tells_waits,
+                        Figures& figures) {
   const PassReport::Sums& sums = report.whole();
   figures.set(Quantity::kStallTime, as_double(sums.stall_ns) * kMsOfNs);
   figures.set(Quantity::kToDevice, as_double(sums.to_device));
@@ -167,6 +186,10 @@ void set_figures_of_run(const PassReport& report, const TraceEnding& ending, Fig
   figures.set(Quantity::kPassthrough, as_double(report.passthrough().peak()));
   figures.set(Quantity::kBudget, as_double(report.budget().value()));
   figures.set(Quantity::kDroppedEvents, as_double(ending.dropped));
+  if (!tells_waits) return;
+  for (const WaitQuantity& wait : kWaitQuantities) {
+    figures.set(wait.quantity, as_double(sums.wait_ns[wait.what]) * kMsOfNs);
+  }
 }
 
 // Kernels by name: indices are the trace's own, and a name may have several.
@@ -336,10 +359,11 @@ std::variant<ComparedRun, FileProblem> run_of_trace(
     run.command.append(run.command.empty() ? "" : " ").append(as_utf8(word));
   }
   run.no_passes = times.no_passes;
-  set_figures_of_run(report, reader->ending(), run.of_run);
+  const bool tells_waits = reader->version().minor >= kFirstWithWaits;
+  set_figures_of_run(report, reader->ending(), tells_waits, run.of_run);
   double passes = 1;
   if (found > 0) {
-    set_figures_of_passes(report, first, run.of_pass);
+    set_figures_of_passes(report, first, tells_waits, run.of_pass);
     const Measured time = submitted_pass_time(times, first);
     run.of_pass.set(Quantity::kPassTime, time);
     run.passes = compared_passes(times, first, time.value, report.device_end());

@@ -289,6 +289,44 @@ void write_what_moves(std::ostream& out, const RunComparison& comparison) {
   }
 }
 
+// For what calls of the program of B wait longer, as "1.00 ms longer for the device, 2.00 ms
+// longer for copies"; empty: for nothing.
+std::string longer_waits(const RunComparison& comparison) {
+  std::string text;
+  for (const auto& [quantity, place] :
+       {std::pair(Quantity::kLaunchWait, "in launches, for its buffers or for room in the stream"),
+        std::pair(Quantity::kDeviceWait, "for the device"),
+        std::pair(Quantity::kCopyWait, "for copies")}) {
+    const ComparedQuantity* const wait = comparison.find(quantity);
+    if (wait == nullptr || !wait->is_of_pass || wait->outcome != Outcome::kWorse) continue;
+    text.append(text.empty() ? "" : ", ")
+        .append(time_text(wait->b->value - wait->a->value))
+        .append(" longer ")
+        .append(place);
+  }
+  return text;
+}
+
+// What makes passes of B longer although its launches wait for transfers as long as those of A.
+void write_other_causes(std::ostream& out, const RunComparison& comparison) {
+  out << "Launches of B wait for transfers as long as those of A";
+  const ComparedQuantity* const device = comparison.find(Quantity::kDeviceWait);
+  if (device == nullptr || device->outcome == Outcome::kMissing) {
+    out << ": what takes longer is the kernels, or the program itself.\n";
+    return;
+  }
+  const std::string waits = longer_waits(comparison);
+  if (waits.empty()) {
+    out << ", and its program waits no longer either: what takes longer is the program itself.\n";
+    return;
+  }
+  out << ", but its program waits " << waits << ".";
+  if (device->outcome == Outcome::kWorse) {
+    out << " What takes longer on the device is the kernels, or the program's own copies.";
+  }
+  out << '\n';
+}
+
 // Where B waits longer, or that it does not.
 void write_causes(std::ostream& out, const RunComparison& comparison,
                   const ComparedQuantity& pass) {
@@ -304,10 +342,11 @@ void write_causes(std::ostream& out, const RunComparison& comparison,
     });
     if (waits > 0 && !groups.empty()) out << " Most for " << groups << ".";
     if (waits > 0 && !kernels.empty()) out << " In " << kernels << ".";
+    const std::string calls = longer_waits(comparison);
+    if (!calls.empty()) out << " Its program waits " << calls << ".";
     out << '\n';
   } else if (pass.outcome == Outcome::kWorse) {
-    out << "Launches of B wait for transfers as long as those of A: what takes longer is the "
-           "kernels, or the program itself.\n";
+    write_other_causes(out, comparison);
   }
   write_what_moves(out, comparison);
 }

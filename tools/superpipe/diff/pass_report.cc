@@ -113,6 +113,14 @@ void PassReport::on_kernel_time(const TraceMoment& when, const TraceKernelTime& 
   last_timed_launch_ = std::max(last_timed_launch_, event.launch.value);
 }
 
+void PassReport::on_wait(const TraceMoment& when, const TraceWait& event) {
+  TraceReport::on_wait(when, event);
+  if (event.what >= whole_.wait_ns.size()) return;
+  for (Sums* const sums : {&sums_at(when.time), &whole_}) {
+    sums->wait_ns[event.what] += std::min(event.duration_ns, kLatestBinNs);
+  }
+}
+
 std::optional<double> PassReport::device_end() const {
   // Launches that nobody timed may have ended later than the last one that somebody did.
   if (passes_.empty() || first_launch_.size() < passes_.size() ||

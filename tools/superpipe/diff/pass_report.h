@@ -1,6 +1,7 @@
 // What of a trace belongs to which pass of the program.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,6 +21,7 @@ class PassReport final : public TraceReport {
  public:
   struct Sums {
     std::uint64_t stall_ns = 0;
+    std::array<std::uint64_t, TraceWait::kCopy + 1> wait_ns{};  ///< by TraceWait::what
     std::uint64_t to_device = 0;  ///< bytes, as the next one, by superpipe
     std::uint64_t to_host = 0;
     std::uint64_t fetches = 0;  ///< that moved bytes
@@ -52,6 +54,7 @@ class PassReport final : public TraceReport {
   void on_eviction(const TraceMoment& when, const TraceEviction& event) override;
   void on_stall(const TraceMoment& when, const TraceStall& event) override;
   void on_kernel_time(const TraceMoment& when, const TraceKernelTime& event) override;
+  void on_wait(const TraceMoment& when, const TraceWait& event) override;
   void finish() override;
 
   [[nodiscard]] const std::vector<Sums>& passes() const { return passes_; }

@@ -12,6 +12,12 @@ using Worse = QuantityKind::Worse;
 constexpr std::array<QuantityKind, kQuantities> kKinds = {{
     {Quantity::kPassTime, "pass_ms", "pass", Unit::kMilliseconds, Worse::kMore, false},
     {Quantity::kStallTime, "stall_ms", "stalls", Unit::kMilliseconds, Worse::kMore, true},
+    {Quantity::kLaunchWait, "launch_wait_ms", "waits in launches", Unit::kMilliseconds,
+     Worse::kMore, true},
+    {Quantity::kDeviceWait, "device_wait_ms", "waits for the device", Unit::kMilliseconds,
+     Worse::kMore, true},
+    {Quantity::kCopyWait, "copy_wait_ms", "waits for copies", Unit::kMilliseconds, Worse::kMore,
+     true},
     {Quantity::kToDevice, "h2d_bytes", "moved to the device", Unit::kBytes, Worse::kMore, true},
     {Quantity::kToHost, "d2h_bytes", "moved to the host", Unit::kBytes, Worse::kMore, true},
     {Quantity::kFetches, "fetches", "fetches", Unit::kCount, Worse::kMore, true},

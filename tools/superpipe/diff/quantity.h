@@ -13,6 +13,9 @@ namespace superpipe::cli {
 enum class Quantity : std::uint8_t {
   kPassTime,
   kStallTime,
+  kLaunchWait,
+  kDeviceWait,
+  kCopyWait,
   kToDevice,
   kToHost,
   kFetches,

@@ -31,6 +31,11 @@ double change_from(double a, double b) {
   return a == 0 ? kInfinite : std::min((b - a) / a, std::numeric_limits<double>::max());
 }
 
+bool is_time_of_waiting(Quantity quantity) {
+  return quantity == Quantity::kStallTime || quantity == Quantity::kLaunchWait ||
+         quantity == Quantity::kDeviceWait || quantity == Quantity::kCopyWait;
+}
+
 // `launches`: by how many launches to divide what is a sum over a run.
 void judge_quantity(ComparedQuantity& compared, double launches_a, double launches_b,
                     double pass_ms) {
@@ -43,7 +48,7 @@ void judge_quantity(ComparedQuantity& compared, double launches_a, double launch
   const double least_ms =
       std::max(kLeastStallShare * pass_ms, compared.is_of_pass ? 0 : kLeastStallMsOfRun);
   const double more_ms = std::abs(b - a) * (by_launch ? launches_b : 1);
-  if (a == b || (compared.kind->id == Quantity::kStallTime && more_ms <= least_ms)) {
+  if (a == b || (is_time_of_waiting(compared.kind->id) && more_ms <= least_ms)) {
     compared.outcome = Outcome::kSame;
   } else if (overlap(compared.a->spread, compared.b->spread)) {
     compared.outcome = Outcome::kNoise;
