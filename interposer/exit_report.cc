@@ -6,6 +6,7 @@
 #include "interposer/context_registry.h"
 #include "interposer/log.h"
 #include "interposer/process_configuration.h"
+#include "interposer/trace_recording.h"
 #include "interposer/version.h"
 #include "policy/settings.h"
 #include "profiler/atomic_file.h"
@@ -53,6 +54,8 @@ void report_at_exit() noexcept {
     log_line(LogLevel::kError, "out of memory while writing the statistics");
   }
   if (managed != nullptr) managed->finish_trace();
+  const std::string& trace = process_configuration().trace_file;
+  if (managed == nullptr && !trace.empty()) say_if_nothing_was_recorded(trace);
 }
 
 }  // namespace superpipe

@@ -11,8 +11,8 @@ namespace superpipe {
 /// file that cannot be written is named in the log. Throws std::bad_alloc.
 void write_reports(const RunFigures& figures, const Configuration& configuration);
 
-/// Writes the reports on this process, or none if nothing was managed. Called once, by the
-/// library's destructor.
+/// Writes the reports on this process, or none if nothing was managed; where a trace was asked for
+/// and nothing was recorded, a line says so. Called once, by the library's destructor.
 ///
 /// Calls no driver function: at exit the driver's own destructors may have run before ours, and a
 /// call would fail, hang or crash.

@@ -133,6 +133,19 @@ void begin_trace_run() {
   ::setenv(kTraceRunVariable, make_trace_run().c_str(), kKeep);
 }
 
+void say_if_nothing_was_recorded(const std::string& path) noexcept try {
+  const char* const owner = std::getenv(kTraceOwnerVariable);
+  const char* const run = std::getenv(kTraceRunVariable);
+  if (owner == nullptr || run == nullptr || owner != std::to_string(::getpid())) return;
+  if (has_trace_file_of(path, run)) return;
+  log_line(LogLevel::kError,
+           "nothing was recorded in " + path +
+               ": the command created no CUDA context that superpipe saw; it does not see programs "
+               "that are statically linked, have other privileges or clear LD_PRELOAD");
+} catch (const std::exception&) {
+  // Out of memory at exit: the missing file says it.
+}
+
 TraceRecording::Properties process_properties() {
   TraceRecording::Properties properties;
   properties.emplace_back("superpipe.version", kVersion);

@@ -60,6 +60,11 @@ class TraceRecording {
 /// the program's main, because it changes the environment.
 void begin_trace_run();
 
+/// Says in a line that nothing was recorded in the file at `path` or beside it, if this process is
+/// the one that a command line of superpipe became (kTraceOwnerVariable), and it is so. Called at
+/// the process's exit.
+void say_if_nothing_was_recorded(const std::string& path) noexcept;
+
 /// The facts about this process and its settings that a trace begins with.
 [[nodiscard]] TraceRecording::Properties process_properties();
 

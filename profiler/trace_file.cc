@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include <system_error>
 #include <utility>
 
+#include "profiler/trace_chunk.h"
 #include "profiler/trace_reader.h"
 
 namespace superpipe {
@@ -49,6 +51,37 @@ bool is_suffix(std::string_view suffix) {
 bool is_taken(int file, const std::string& name, const std::string& run) {
   if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return true;
   return run_of(name) == run;
+}
+
+/// The files beside `path` with a name that candidate_for() makes, but `path` itself, by name, that
+/// are of the run `run`.
+std::vector<std::string> other_files_of(const std::string& path, std::string_view run) {
+  std::vector<std::string> files;
+  const std::filesystem::path first(path);
+  const std::string name = first.filename().string();
+  auto folder = first.parent_path();
+  if (folder.empty()) folder = ".";
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  const std::filesystem::directory_iterator end;
+  for (; !error && entry != end; entry.increment(error)) {
+    const std::string other = entry->path().filename().string();
+    if (other.rfind(name, 0) != 0 || !is_suffix(other.substr(name.size()))) {
+      continue;
+    }
+    const std::string found =
+        first.parent_path().empty() ? other : (first.parent_path() / other).string();
+    if (run_of(found) == run) files.push_back(found);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// Whether the file begins as a trace does, of whatever version.
+bool begins_as_trace(int file) {
+  std::array<std::byte, kTraceHeaderSize> header{};
+  if (::pread(file, header.data(), header.size(), 0) <= 0) return false;
+  return read_trace_header(header).problem != TraceHeaderProblem::kForeign;
 }
 
 /// Whether `size` bytes more in `file` would leave too little room in its file system.
@@ -131,27 +164,31 @@ std::optional<std::string> TraceFile::write(std::span<const std::byte> bytes) {
   return std::nullopt;
 }
 
+void remove_former_trace(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return;
+  struct stat status {};
+  const bool is_file = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  const bool is_written = ::flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (is_file && !is_written && begins_as_trace(file)) {
+    std::error_code error;
+    // Of a link, the file that it leads to: the next trace is written there too.
+    const auto target = std::filesystem::canonical(path, error);
+    if (!error) std::filesystem::remove(target, error);
+  }
+  ::close(file);
+}
+
+bool has_trace_file_of(const std::string& path, std::string_view run) {
+  return run_of(path) == run || !other_files_of(path, run).empty();
+}
+
 std::vector<std::string> find_trace_files(const std::string& path) {
   std::vector<std::string> files{path};
   const auto run = run_of(path);
   if (!run) return files;
-  const std::filesystem::path first(path);
-  const std::string name = first.filename().string();
-  auto folder = first.parent_path();
-  if (folder.empty()) folder = ".";
-  std::error_code error;
-  std::filesystem::directory_iterator entry(folder, error);
-  const std::filesystem::directory_iterator end;
-  for (; !error && entry != end; entry.increment(error)) {
-    const std::string other = entry->path().filename().string();
-    if (other.rfind(name, 0) != 0 || !is_suffix(other.substr(name.size()))) {
-      continue;
-    }
-    const std::string found =
-        first.parent_path().empty() ? other : (first.parent_path() / other).string();
-    if (run_of(found) == run) files.push_back(found);
-  }
-  std::sort(files.begin() + 1, files.end());
+  const std::vector<std::string> others = other_files_of(path, *run);
+  files.insert(files.end(), others.begin(), others.end());
   return files;
 }
 

@@ -25,6 +25,10 @@ inline constexpr std::string_view kTraceRunKey = "trace.run";
 /// The environment variable that tells the processes of a run its name.
 inline constexpr const char* kTraceRunVariable = "SUPERPIPE_TRACE_RUN";
 
+/// The environment variable with the id of the process that a command line of superpipe became:
+/// when that one ends, so does what the user started.
+inline constexpr const char* kTraceOwnerVariable = "SUPERPIPE_TRACE_OWNER";
+
 /// A name for a run that no other has.
 [[nodiscard]] std::string make_trace_run();
 
@@ -57,6 +61,13 @@ class TraceFile final : public TraceSink {
   int file_;
   const bool is_regular_;
 };
+
+/// Removes the trace at `path`, so that nobody takes it for that of a run which records nothing.
+/// What is no trace, or is being written, stays.
+void remove_former_trace(const std::string& path);
+
+/// Whether `path`, or a name that processes of a run derive from it, is a file of the run `run`.
+[[nodiscard]] bool has_trace_file_of(const std::string& path, std::string_view run);
 
 /// The files of the run that the trace at `path` is of, `path` itself first, the others by name.
 /// Where it cannot be read, `path` alone: who reads it will be told why.

@@ -352,6 +352,54 @@ class BadFiles(TraceCase):
         self.assertEqual(len(finished.stderr.splitlines()), 1)
         self.assertIn("/no/such/folder", finished.stderr)
 
+    def test_a_full_device_is_refused_before_anything_starts(self) -> None:
+        started = self.folder / "started"
+        words = [str(SUPERPIPE), "profile", "--simulate", "-o"]
+        finished = subprocess.run([*words, "/dev/full", "--", "touch", started], capture_output=True, text=True, timeout=60)
+        self.assertEqual(finished.returncode, 2)
+        self.assert_one_line(finished.stderr, "superpipe profile: ", "/dev/full", "No space left on device")
+        self.assertFalse(started.exists())
+        full = self.folder / "full"
+        full.mkdir()
+        # A namespace of its own may mount what nobody else sees, where the system lets users have one.
+        mounted = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+                   'mount -t tmpfs -o size=16k tmpfs "$0" && { cat /dev/zero > "$0/all" 2>/dev/null; exec "$@"; }', str(full)]
+        if subprocess.run([*mounted, "true"], capture_output=True, timeout=60).returncode != 0:
+            self.skipTest("no namespace with a file system of its own is to be had")
+        finished = subprocess.run([*mounted, *words, full / "run.sptrace", "--", "touch", started], capture_output=True, text=True, timeout=60)
+        self.assertEqual(finished.returncode, 2, finished.stderr)
+        self.assert_one_line(finished.stderr, "superpipe profile: ", str(full), "is full")
+        self.assertFalse(started.exists())
+
+    def test_nothing_recorded_is_said_and_leaves_no_former_trace(self) -> None:
+        quiet = {name: value for name, value in os.environ.items() if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_"))}
+
+        def profile(*command: object) -> subprocess.CompletedProcess:
+            self.record(PROGRAM)
+            self.assertTrue(self.file.exists())
+            return subprocess.run([str(SUPERPIPE), "profile", "--simulate", "-o", str(self.file), "--", *map(str, command)],
+                                  capture_output=True, text=True, timeout=60, env={**quiet, **FAST})
+
+        for command, code in ((["true"], 0), ([sys.executable, "-c", "import sys; sys.exit(3)"], 3)):
+            with self.subTest(command=command):
+                finished = profile(*command)
+                self.assertEqual(finished.returncode, code)
+                self.assert_one_line(finished.stderr, f"superpipe: nothing was recorded in {self.file}: ", "created no CUDA context")
+                self.assertFalse(self.file.exists())
+        # A process of the command recorded: nothing is missing.
+        finished = profile("sh", "-c", f"{PROGRAM[0]} --layers 2 --passes 1 >/dev/null; true")
+        self.assertNotIn("nothing was recorded", finished.stderr)
+        self.assertTrue(self.file.exists())
+
+    def test_what_cannot_be_recorded_is_said_first(self) -> None:
+        program = self.folder / "static"
+        # The least of an ELF file: a header for 64 bits, and no program header that names a loader.
+        program.write_bytes(b"\x7fELF\x02\x01\x01" + bytes(57))
+        program.chmod(0o755)
+        finished = subprocess.run([str(SUPERPIPE), "profile", "--simulate", "-o", str(self.file), "--", str(program)],
+                                  capture_output=True, text=True, timeout=60)
+        self.assertIn(f"superpipe profile: note: nothing of {program} itself can be recorded: it is statically linked", finished.stderr)
+
     def test_a_file_that_cannot_be_written_is_said_and_the_program_goes_on(self) -> None:
         reference = run(PROGRAM, without_superpipe=True)
         for name, why in (("/no/such/folder/t", "No such file"), ("/dev/full", "No space left")):

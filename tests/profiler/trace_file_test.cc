@@ -78,6 +78,37 @@ TEST_F(TraceFileTest, LeavesAFileAloneThatAnotherIsWriting) {
   EXPECT_TRUE(TraceReader::open(path_).ok());
 }
 
+TEST_F(TraceFileTest, RemovesTheTraceOfAFormerRun) {
+  begin("a");
+  std::filesystem::create_symlink(path_, folder_ / "link");
+  remove_former_trace(folder_ / "link");
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link"));
+  remove_former_trace(path_);
+}
+
+TEST_F(TraceFileTest, RemovesNeitherWhatIsNoTraceNorWhatIsBeingWritten) {
+  const auto writing = begin("a");
+  remove_former_trace(path_);
+  EXPECT_TRUE(std::filesystem::exists(path_));
+  for (const char* const text : {"", "notes", "notes that are longer than the header of a trace"}) {
+    std::ofstream(folder_ / "notes") << text;
+    remove_former_trace(folder_ / "notes");
+    EXPECT_TRUE(std::filesystem::exists(folder_ / "notes")) << text;
+  }
+  remove_former_trace(folder_);
+  EXPECT_TRUE(std::filesystem::exists(folder_));
+}
+
+TEST_F(TraceFileTest, KnowsWhetherARunHasAFile) {
+  EXPECT_FALSE(has_trace_file_of(path_, "a"));
+  const auto other = begin("b");
+  EXPECT_FALSE(has_trace_file_of(path_, "a"));
+  begin("a");
+  EXPECT_TRUE(has_trace_file_of(path_, "a")) << "beside the other's";
+  EXPECT_TRUE(has_trace_file_of(path_, "b"));
+}
+
 TEST_F(TraceFileTest, ChildOfAForkGivesTheFileBack) {
   auto first = begin("a");
   int left[2];  // the child has left the file alone

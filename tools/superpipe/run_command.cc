@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "policy/settings.h"
+#include "profiler/trace_file.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/run_environment.h"
 #include "tools/superpipe/run_preparation.h"
@@ -47,6 +49,14 @@ int execute(const RunOptions& options) {
 int run_command(const RunOptions& options) {
   const RunPreparation ready = prepare_run(options);
   if (!ready.ok()) return fail(options, ready.code, ready.problem);
+  if (const std::string& trace = options.flag(SettingId::kTrace); !trace.empty()) {
+    // What the program does not record must not look like what it did before.
+    remove_former_trace(trace);
+    if (const std::string reason = reason_against_preloading(ready.program); !reason.empty()) {
+      std::cerr << "superpipe " << options.subcommand << ": note: nothing of " << ready.program
+                << " itself can be recorded: " << reason << '\n';
+    }
+  }
   apply(environment_changes(options, ready.parts, ready.program));
   return execute(options);
 }

@@ -1,5 +1,7 @@
 #include "tools/superpipe/run_environment.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -84,6 +86,7 @@ std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
   if (const std::string& trace = options.flag(SettingId::kTrace); !trace.empty()) {
     changes.push_back({variable_of(SettingId::kTrace), std::filesystem::absolute(trace).string()});
     changes.push_back({kTraceRunVariable, make_trace_run()});
+    changes.push_back({kTraceOwnerVariable, std::to_string(::getpid())});
   }
   if (const std::string& plan = options.flag(SettingId::kPlan); !plan.empty()) {
     changes.push_back({variable_of(SettingId::kPlan), std::filesystem::absolute(plan).string()});

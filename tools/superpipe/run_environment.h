@@ -23,8 +23,8 @@ struct EnvironmentChange {
 /// the settings that have a value for it get that value, unless the user gave one: fresh memory of
 /// simgpu reads as zero, so reused buffers must too. Entries of an LD_PRELOAD that is set already
 /// stay, behind ours. A trace that a flag asks for is that of a new run, in a file that is the same
-/// wherever the program's processes run. With SUPERPIPE_OFF=1 nothing of superpipe is preloaded:
-/// simgpu still is.
+/// wherever the program's processes run; this process is its owner, which the program becomes. With
+/// SUPERPIPE_OFF=1 nothing of superpipe is preloaded: simgpu still is.
 [[nodiscard]] std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
                                                                  const Installation& parts,
                                                                  const std::string& program);

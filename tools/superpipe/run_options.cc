@@ -1,6 +1,8 @@
 #include "tools/superpipe/run_options.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,18 +18,41 @@
 namespace superpipe::cli {
 namespace {
 
+// Why the device at `path` takes nothing. Drivers judge a write of no bytes as any other.
+std::optional<std::string> reason_against_writing_device(const std::string& path) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const bool takes = file >= 0 && ::write(file, "", 0) == 0;
+  const int error = errno;
+  if (file >= 0) ::close(file);
+  if (takes) return std::nullopt;
+  return std::string("it cannot be written: ") + std::strerror(error);
+}
+
+// Why a file in `folder` cannot grow.
+std::optional<std::string> reason_against_growing(const std::string& folder) {
+  struct statvfs system {};
+  // Some file systems do not say how large they are.
+  const bool is_full =
+      ::statvfs(folder.c_str(), &system) == 0 && system.f_blocks > 0 && system.f_bavail == 0;
+  if (!is_full) return std::nullopt;
+  return "it cannot be written: the file system of " + folder + " is full";
+}
+
 // Why the file at `path` cannot be written; nullopt if it can. The file need not exist, but writing
 // it must not fail after a run of an hour.
 std::optional<std::string> reason_against_writing(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) == 0) {
     if (S_ISDIR(status.st_mode)) return "it is a folder; name a file";
-    if (access(path.c_str(), W_OK) == 0) return std::nullopt;
-    return std::string("it cannot be written: ") + std::strerror(errno);
+    if (access(path.c_str(), W_OK) != 0) {
+      return std::string("it cannot be written: ") + std::strerror(errno);
+    }
+    if (S_ISCHR(status.st_mode)) return reason_against_writing_device(path);
+    return S_ISREG(status.st_mode) ? reason_against_growing(path) : std::nullopt;
   }
   auto folder = std::filesystem::path(path).parent_path();
   if (folder.empty()) folder = ".";
-  if (access(folder.c_str(), W_OK | X_OK) == 0) return std::nullopt;
+  if (access(folder.c_str(), W_OK | X_OK) == 0) return reason_against_growing(folder);
   return "the folder " + folder.string() + " cannot be written: " + std::strerror(errno);
 }
 

@@ -1,11 +1,14 @@
 #include "tools/superpipe/run_preparation.h"
 
+#include <elf.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <vector>
 
@@ -41,6 +44,11 @@ std::string missing_part(const RunOptions& options, const Installation& parts) {
   return {};
 }
 
+template <typename Trivial>
+bool read_into(std::istream& file, Trivial& object) {
+  return static_cast<bool>(file.read(reinterpret_cast<char*>(&object), sizeof object));
+}
+
 // Why the driver that the program would get cannot be used; empty if it can.
 std::string driver_problem() {
   const std::optional<std::string> named = named_driver();
@@ -70,6 +78,28 @@ std::string driver_problem() {
 }
 
 }  // namespace
+
+std::string reason_against_preloading(const std::string& program) {
+  struct stat status {};
+  if (::stat(program.c_str(), &status) != 0) return {};
+  const bool is_other_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != ::geteuid();
+  const bool is_other_group = (status.st_mode & S_ISGID) != 0 && status.st_gid != ::getegid();
+  if (is_other_user || is_other_group) {
+    return "it runs with other privileges than yours, for which the loader drops LD_PRELOAD";
+  }
+  std::ifstream file(program, std::ios::binary);
+  Elf64_Ehdr header{};
+  if (!read_into(file, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return {};
+  if (header.e_ident[EI_CLASS] != ELFCLASS64) {
+    return "it is no 64-bit program, and superpipe's library is for those";
+  }
+  for (std::uint64_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    file.seekg(static_cast<std::streamoff>(header.e_phoff + i * header.e_phentsize));
+    if (!read_into(file, segment) || segment.p_type == PT_INTERP) return {};
+  }
+  return "it is statically linked, and superpipe's library cannot be loaded into it";
+}
 
 RunPreparation prepare_run(const RunOptions& options) {
   RunPreparation ready;

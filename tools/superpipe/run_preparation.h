@@ -23,4 +23,8 @@ struct RunPreparation {
 /// for at most 20 s. REQUIRES: !problem_with(options), and a command.
 [[nodiscard]] RunPreparation prepare_run(const RunOptions& options);
 
+/// Why the loader will not load superpipe's library into the executable at `program`; empty where
+/// nothing is known that stands against it, as of scripts.
+[[nodiscard]] std::string reason_against_preloading(const std::string& program);
+
 }  // namespace superpipe::cli

@@ -144,7 +144,7 @@ class ProfileSubcommand final : public StartingSubcommand {
   void add_to(CLI::App& profile) override {
     options_.subcommand = "profile";
     add(profile, "-o,--trace", options_.flag(SettingId::kTrace),
-        "The file to record in; an old one is overwritten", "FILE");
+        "The file to record in; a trace that lies there is removed first", "FILE");
     add_run_flags(profile, options_, SettingId::kTrace);
   }
   Manual manual() const override {
@@ -157,7 +157,8 @@ class ProfileSubcommand final : public StartingSubcommand {
                      {"superpipe profile -o run.sptrace --simulate -- superpipe-layers",
                       "without a GPU"}},
         .notes = {"It takes the flags of superpipe run, and runs the command in the same way. At "
-                  "its end a line says what was recorded. A command of several processes writes "
+                  "its end a line says what was recorded, or that nothing was. A command of "
+                  "several processes writes "
                   "run.sptrace, run.sptrace.PID and so on; name the first to those who read them."},
         .exits_as_command = true,
         .exit_codes = run_exit_codes()};
