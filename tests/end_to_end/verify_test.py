@@ -96,8 +96,29 @@ class VerifyTest(unittest.TestCase):
     def test_other_output_and_another_exit_code_are_named(self) -> None:
         script = self.script(self.layers(), "echo first", 'echo "off: $SUPERPIPE_OFF"',
                              'if [ "$SUPERPIPE_OFF" != 1 ]; then echo "what is wrong" >&2; exit 3; fi')
-        self.assert_ends(self.simulated("--budget", "8M", "--", script), 1, "line 2 of the output is 'off: ' instead of 'off: 1'",
+        self.assert_ends(self.simulated("--budget", "8M", "--", script), 1, "the output differs in line 2: 'off: ' instead of 'off: 1'",
                          "exit code 3 instead of exit code 0", "what is wrong")
+
+    def test_output_alone_is_told_from_copies(self) -> None:
+        script = self.script(self.layers(), "echo first", 'if [ "$SUPERPIPE_OFF" = 1 ]; then echo "pass 2: 13.096 ms"; else echo "pass 2: 25.6 ms"; fi')
+        finished = self.simulated("--budget", "8M", "--", script)
+        self.assert_ends(finished, 1, "DIFFERENT OUTPUT with --gpu-mem 8M: every copy is the same (7 out of the device, ",
+                         "the output differs in line 2: 'pass 2: 25.6 ms' instead of 'pass 2: 13.096 ms'", "--output no-times")
+        said = json.loads(self.simulated("--budget", "8M", "--json", "--", script).stdout)
+        self.assertEqual((said["same"], said["output"]), (False, "lines"))
+        (only,) = said["runs"]
+        self.assertEqual((only["same_copies"], only["same_exit_code"], only["different_lines"]), (True, True, 1))
+        self.assertEqual((only["different_line"], only["line"], only["expected_line"]), (2, "pass 2: 25.6 ms", "pass 2: 13.096 ms"))
+        self.assert_ends(self.simulated("--budget", "8M", "--output", "no-times", "--", script), 0, "same with --gpu-mem 8M",
+                         "not compared: times and rates in the output")
+        finished = self.simulated("--budget", "8M", "--output", "ignore", "--", script)
+        self.assert_ends(finished, 0, "and exit code; peak", "not compared: the output")
+        self.assertNotIn("exit code and output", finished.stdout)
+
+    def test_a_program_that_fails_in_silence_is_said_to(self) -> None:
+        finished = self.simulated("--", "false")
+        self.assert_ends(finished, 1, "with exit code 1; it wrote nothing to standard error", "run 3 of at most 4")
+        self.assertNotIn("its last lines", finished.stdout)
 
     def test_a_signal_is_named(self) -> None:
         script = self.script(self.layers(), 'if [ "$SUPERPIPE_OFF" != 1 ]; then kill -SEGV $$; fi')
@@ -116,7 +137,8 @@ class VerifyTest(unittest.TestCase):
         counter.write_text("0")
         script = self.script(f"n=$(($(cat {counter}) + 1)); echo $n >{counter}", self.layers(), "echo $((n / 3))")
         finished = self.simulated("--budget", "8M", "--", script)
-        self.assert_ends(finished, 0, "run 4 of 4, without superpipe", "not compared: 1 of 1 lines of output")
+        self.assert_ends(finished, 0, "run 3 of 3, with", "run 1 of at most 3 more, to see whether lines of output vary, without superpipe",
+                         "not compared: 1 of 1 lines of output")
 
     def test_a_program_that_fails_anyway_is_said_to(self) -> None:
         script = self.script(self.layers(), "echo broken >&2", "exit 4")
@@ -165,6 +187,7 @@ class BadUsage(unittest.TestCase):
             (["--budget", "3G,", "--gpu-mem", "2G", "--", "true"], 2, "neither --gpu-mem nor --k"),
             (["--budget", "3G,,4G", "--", "true"], 2, "'' is no size"),
             (["--k", "0", "--", "true"], 2, "--k 0"),
+            (["--output", "some", "--", "true"], 2, "--output some: it takes lines, no-times, ignore"),
             (["--gpu", "--", "true"], 2, "there is no flag '--gpu'"),
             (["true"], 2, "put the command after"),
             ([], 2, "no command"),

@@ -23,6 +23,7 @@
 #include "tools/superpipe/child_run.h"
 #include "tools/superpipe/copy_comparison.h"
 #include "tools/superpipe/exit_code.h"
+#include "tools/superpipe/output_comparison.h"
 #include "tools/superpipe/run_environment.h"
 #include "tools/superpipe/run_preparation.h"
 #include "tools/superpipe/trace_exporter.h"
@@ -102,13 +103,16 @@ class Interrupted : public std::exception {
 /// Starts the runs, one after the other.
 class Runner {
  public:
-  Runner(const RunOptions& options, const RunPreparation& ready, std::size_t runs)
-      : options_(options), ready_(ready), runs_(runs) {}
+  /// `runs`: how many there will be; the last of them may be left out if `may_be_less`.
+  Runner(const RunOptions& options, const RunPreparation& ready, std::size_t runs, bool may_be_less)
+      : options_(options), ready_(ready), runs_(runs), may_be_less_(may_be_less) {}
 
-  Run without_superpipe() {
-    auto changes = environment_changes(options_, ready_.parts, ready_.program);
-    changes.push_back({variable_of(SettingId::kOff), "1"});
-    return run("without superpipe", std::move(changes));
+  Run without_superpipe() { return run("without superpipe", changes_without_superpipe()); }
+  /// A run that was not planned: the `number`th of at most `most`.
+  Run once_more_without_superpipe(std::size_t number, std::size_t most) {
+    return run("without superpipe", changes_without_superpipe(),
+               "run " + std::to_string(number) + " of at most " + std::to_string(most) +
+                   " more, to see whether lines of output vary");
   }
   Run with_superpipe(std::optional<Bytes> budget, const std::string& name) {
     RunOptions options = options_;
@@ -123,17 +127,25 @@ class Runner {
   }
 
  private:
-  Run run(const std::string& name, std::vector<EnvironmentChange> changes) {
-    runs_ = std::max(runs_, ++number_);
+  [[nodiscard]] std::vector<EnvironmentChange> changes_without_superpipe() const {
+    auto changes = environment_changes(options_, ready_.parts, ready_.program);
+    changes.push_back({variable_of(SettingId::kOff), "1"});
+    return changes;
+  }
+  // `which`: what is said of its number; empty: it is the next of those that there will be.
+  Run run(const std::string& name, std::vector<EnvironmentChange> changes, std::string which = {}) {
+    ++number_;
     const std::filesystem::path folder = folder_.path() / std::to_string(number_);
     std::filesystem::create_directory(folder);
     changes.push_back({variable_of(SettingId::kCopies), folder / "copies"});
     if (options_.flag(SettingId::kStats).empty()) {
       changes.push_back({variable_of(SettingId::kStats), folder / "statistics"});
     }
-    const std::string label =
-        "run " + std::to_string(number_) + " of " + std::to_string(runs_) + ", " + name;
-    std::cerr << "superpipe verify: " << label << " ..." << std::flush;
+    if (which.empty()) {
+      which = "run " + std::to_string(number_) + " of " +
+              (may_be_less_ && number_ < runs_ ? "at most " : "") + std::to_string(runs_);
+    }
+    std::cerr << "superpipe verify: " << which << ", " << name << " ..." << std::flush;
     Run run{name};
     run.end = run_child(options_.command, changes, folder / "output", folder / "errors");
     run.output = lines_of(folder / "output");
@@ -163,7 +175,8 @@ class Runner {
 
   const RunOptions& options_;
   const RunPreparation& ready_;
-  std::size_t runs_;  ///< how many there will be
+  std::size_t runs_;
+  bool may_be_less_;
   TemporaryFolder folder_;
   std::size_t number_ = 0;
 };
@@ -173,9 +186,15 @@ struct Verdict {
   Run run;
   CopyComparison copies{};
   bool ends_otherwise = false;
-  std::optional<std::size_t> line{};  ///< the first line of output that differs, from 0
+  std::vector<std::size_t> lines{};  ///< of output that differ, from 0
 
-  [[nodiscard]] bool is_same() const { return copies.differing == 0 && !ends_otherwise && !line; }
+  [[nodiscard]] bool has_same_copies() const { return copies.differing == 0; }
+  [[nodiscard]] bool is_same() const {
+    return has_same_copies() && !ends_otherwise && lines.empty();
+  }
+  [[nodiscard]] bool differs_in_output_only() const {
+    return has_same_copies() && !ends_otherwise && !lines.empty();
+  }
   /// Whether superpipe was there, as far as it has not said that the program runs without it.
   [[nodiscard]] bool is_managed() const {
     return std::none_of(run.errors.begin(), run.errors.end(), [](const std::string& error) {
@@ -188,74 +207,51 @@ struct Verdict {
 /// What the program does without superpipe, and whether it does the same with it.
 class Verification {
  public:
-  Verification(Run first, const Run& second)
+  Verification(Run first, const Run& second, OutputRule rule)
       : first_(std::move(first)),
         ends_alike_(first_.end.exit_code == second.end.exit_code),
         copies_(first_.copies, second.copies),
-        varies_(first_.output.size(), false) {
+        output_(first_.output, rule) {
     add_output_of(second);
   }
 
   /// One more run without superpipe: lines of output that are others in it are not compared.
-  void add_output_of(const Run& run) {
-    for (std::size_t i = 0; i < varies_.size(); ++i) {
-      if (run.output.size() != varies_.size() || run.output[i] != first_.output[i]) {
-        varies_[i] = true;
-      }
-    }
-  }
+  void add_output_of(const Run& run) { output_.add(run.output); }
 
   [[nodiscard]] const CopyBaseline& copies() const { return copies_; }
+  [[nodiscard]] const OutputBaseline& output() const { return output_; }
   [[nodiscard]] const Run& first() const { return first_; }
   /// Whether the program ends in the same way each time.
   [[nodiscard]] bool ends_alike() const { return ends_alike_; }
-  /// Lines of output that are not the same each time.
-  [[nodiscard]] std::size_t varying_lines() const {
-    return static_cast<std::size_t>(std::count(varies_.begin(), varies_.end(), true));
-  }
 
   [[nodiscard]] Verdict judge(Run run) const {
     Verdict verdict;
     verdict.copies = copies_.compare(run.copies);
     verdict.ends_otherwise = ends_alike() && run.end.exit_code != first_.end.exit_code;
-    verdict.line = different_line(run.output);
+    verdict.lines = output_.differing(run.output);
     verdict.run = std::move(run);
     return verdict;
-  }
-
-  /// The first line of `output` that is not what it is each time without superpipe.
-  [[nodiscard]] std::optional<std::size_t> different_line(
-      const std::vector<std::string>& output) const {
-    const std::size_t lines = first_.output.size();
-    for (std::size_t i = 0; i < std::max(lines, output.size()); ++i) {
-      if (i < lines && varies_[i]) continue;
-      // Where nothing but lines that vary is left, there may be more or fewer of these.
-      if (i >= lines && varying_lines() == lines && lines > 0) return std::nullopt;
-      if (i >= lines || i >= output.size() || output[i] != first_.output[i]) return i;
-    }
-    return std::nullopt;
   }
 
  private:
   Run first_;
   bool ends_alike_;
   CopyBaseline copies_;
-  std::vector<bool> varies_;  ///< by line of output
+  OutputBaseline output_;
 };
 
 // Lines can be the same twice by chance, as printed times are: where one is another with superpipe
 // while all copies are the same, the program runs again without, to see whether it always is.
 void see_whether_lines_vary(Runner& runner, Verification& verification,
                             std::vector<Verdict>& verdicts) {
-  constexpr int kMostRuns = 3;
-  const auto is_doubtful = [](const Verdict& verdict) {
-    return verdict.line && verdict.copies.differing == 0 && !verdict.ends_otherwise;
-  };
-  for (int i = 0; i < kMostRuns && std::any_of(verdicts.begin(), verdicts.end(), is_doubtful);
-       ++i) {
-    verification.add_output_of(runner.without_superpipe());
-    for (Verdict& verdict : verdicts)
-      verdict.line = verification.different_line(verdict.run.output);
+  constexpr std::size_t kMostRuns = 3;
+  const auto is_doubtful = [](const Verdict& verdict) { return verdict.differs_in_output_only(); };
+  for (std::size_t i = 1;
+       i <= kMostRuns && std::any_of(verdicts.begin(), verdicts.end(), is_doubtful); ++i) {
+    verification.add_output_of(runner.once_more_without_superpipe(i, kMostRuns));
+    for (Verdict& verdict : verdicts) {
+      verdict.lines = verification.output().differing(verdict.run.output);
+    }
   }
 }
 
@@ -316,28 +312,52 @@ std::string text_of(const CopyDifference& difference) {
   return text.str();
 }
 
+// Behind what was said of how the run ends.
 void say_last_errors(const Run& run) {
+  if (run.errors.empty()) {
+    std::cout << "; it wrote nothing to standard error\n";
+    return;
+  }
+  std::cout << "; its last lines on standard error:\n";
   const std::size_t shown = std::min(run.errors.size(), kShownLines);
   for (std::size_t i = run.errors.size() - shown; i < run.errors.size(); ++i) {
     std::cout << "    " << run.errors[i] << '\n';
   }
 }
 
+// "in line 2: 'b' instead of 'a', and 3 more".
+std::string text_of_lines(const Verification& verification, const Verdict& verdict) {
+  const std::size_t line = verdict.lines.front();
+  std::string text = "in line " + std::to_string(line + 1) + ": " +
+                     quoted_line(verdict.run.output, line) + " instead of " +
+                     quoted_line(verification.output().lines(), line);
+  if (verdict.lines.size() > 1) {
+    text += ", and in " + std::to_string(verdict.lines.size() - 1) + " more";
+  }
+  return text;
+}
+
 void say_differences(const Verification& verification, const Verdict& verdict) {
+  if (verdict.differs_in_output_only()) {
+    std::cout << "DIFFERENT OUTPUT " << verdict.run.name << ": every copy is the same ("
+              << verdict.copies.compared << " out of the device, "
+              << format_bytes(verdict.copies.bytes) << "), and the exit code; the output differs "
+              << text_of_lines(verification, verdict)
+              << ". --output no-times leaves times out, and --output ignore all of it\n";
+    return;
+  }
   std::cout << "DIFFERENT " << verdict.run.name << ":\n";
   if (verdict.copies.first) {
     std::cout << "  " << verdict.copies.differing << " of " << verification.copies().copies()
               << " copies out of the device differ; the first: " << text_of(*verdict.copies.first)
               << '\n';
   }
-  if (verdict.line) {
-    std::cout << "  line " << *verdict.line + 1 << " of the output is "
-              << quoted_line(verdict.run.output, *verdict.line) << " instead of "
-              << quoted_line(verification.first().output, *verdict.line) << '\n';
+  if (!verdict.lines.empty()) {
+    std::cout << "  the output differs " << text_of_lines(verification, verdict) << '\n';
   }
   if (verdict.ends_otherwise) {
-    std::cout << "  " << verdict.run.end.text() << " instead of " << verification.first().end.text()
-              << "; its last lines on standard error:\n";
+    std::cout << "  " << verdict.run.end.text() << " instead of "
+              << verification.first().end.text();
     say_last_errors(verdict.run);
   }
 }
@@ -346,8 +366,8 @@ void say_differences(const Verification& verification, const Verdict& verdict) {
 void say_limits(const Verification& verification) {
   const CopyBaseline& copies = verification.copies();
   if (verification.first().end.exit_code != 0) {
-    std::cout << "the program fails without superpipe too, with " << verification.first().end.text()
-              << "; its last lines on standard error:\n";
+    std::cout << "the program fails without superpipe too, with "
+              << verification.first().end.text();
     say_last_errors(verification.first());
   }
   if (copies.varying() > 0) {
@@ -362,10 +382,15 @@ void say_limits(const Verification& verification) {
     std::cout << "not compared: the content of " << copies.unseen()
               << " copies that the program captured into graphs\n";
   }
-  if (const std::size_t lines = verification.varying_lines(); lines > 0) {
-    std::cout << "not compared: " << lines << " of " << verification.first().output.size()
+  const OutputBaseline& output = verification.output();
+  if (output.varying() > 0) {
+    std::cout << "not compared: " << output.varying() << " of " << output.lines().size()
               << " lines of output, which change from run to run without superpipe too\n";
   }
+  if (output.rule() == OutputRule::kNoTimes) {
+    std::cout << "not compared: times and rates in the output\n";
+  }
+  if (output.rule() == OutputRule::kIgnore) std::cout << "not compared: the output\n";
   if (!verification.ends_alike()) {
     std::cout << "not compared: how the program ends, which changes from run to run without "
                  "superpipe too\n";
@@ -382,6 +407,9 @@ std::string moved(const Run& run) {
 json json_of(const Verification& verification, const Verdict& verdict) {
   json run{{"run", verdict.run.name},
            {"same", verdict.is_same()},
+           {"same_copies", verdict.has_same_copies()},
+           {"same_exit_code", !verdict.ends_otherwise},
+           {"different_lines", verdict.lines.size()},
            {"managed", verdict.is_managed()},
            {"exit_code", verdict.run.end.exit_code},
            {"expected_exit_code", verification.first().end.exit_code},
@@ -391,7 +419,15 @@ json json_of(const Verification& verification, const Verdict& verdict) {
            {"h2d_bytes", verdict.run.statistic("h2d_bytes").count()},
            {"d2h_bytes", verdict.run.statistic("d2h_bytes").count()}};
   if (verdict.copies.first) run["first_difference"] = text_of(*verdict.copies.first);
-  if (verdict.line) run["different_line"] = *verdict.line + 1;
+  if (!verdict.lines.empty()) {
+    const std::size_t line = verdict.lines.front();
+    const auto text_in = [line](const std::vector<std::string>& lines) {
+      return line < lines.size() ? json(lines[line]) : json();
+    };
+    run["different_line"] = line + 1;
+    run["line"] = text_in(verdict.run.output);
+    run["expected_line"] = text_in(verification.output().lines());
+  }
   return run;
 }
 
@@ -411,6 +447,8 @@ int report(const Verification& verification, const std::vector<Verdict>& verdict
                       {"varying_copies", copies.varying()},
                       {"unseen_copies", copies.unseen()},
                       {"unordered", copies.is_unordered()},
+                      {"output", name_of(verification.output().rule())},
+                      {"varying_lines", verification.output().varying()},
                       {"runs", runs}}
                      .dump(2, ' ', false, json::error_handler_t::replace)
               << '\n';
@@ -418,13 +456,14 @@ int report(const Verification& verification, const std::vector<Verdict>& verdict
   }
   for (const Verdict& verdict : verdicts) {
     if (verdict.is_same() && !verdict.is_managed()) {
-      std::cout << "NOT VERIFIED " << verdict.run.name
-                << ": superpipe could do nothing there; the last lines on standard error:\n";
+      std::cout << "NOT VERIFIED " << verdict.run.name << ": superpipe could do nothing there";
       say_last_errors(verdict.run);
     } else if (verdict.is_same()) {
       std::cout << "same " << verdict.run.name << ": " << verdict.copies.compared
                 << " copies out of the device (" << format_bytes(verdict.copies.bytes) << "), "
-                << "exit code and output; " << moved(verdict.run) << '\n';
+                << (verification.output().rule() == OutputRule::kIgnore ? "and exit code; "
+                                                                        : "exit code and output; ")
+                << moved(verdict.run) << '\n';
     } else {
       say_differences(verification, verdict);
     }
@@ -457,6 +496,13 @@ bool says_what_stays(const RunOptions& options) {
 
 std::optional<std::string> problem_with(const VerifyOptions& options) {
   if (auto problem = problem_with(options.run)) return problem;
+  if (!options.output.empty() && !output_rule_named(options.output)) {
+    std::string names;
+    for (const OutputRule rule : kOutputRules) {
+      names.append(names.empty() ? "" : ", ").append(name_of(rule));
+    }
+    return "--output " + options.output + ": it takes " + names;
+  }
   if (options.budgets.empty()) return std::nullopt;
   if (!options.run.flag(SettingId::kGpuMem).empty() || !options.run.flag(SettingId::kK).empty()) {
     return "--budget says what stays on the device in each run, so it goes with neither --gpu-mem "
@@ -487,10 +533,14 @@ int verify_command(const VerifyOptions& options) try {
   }
   const auto budgets = split_at_commas(options.budgets);
   const bool chooses = budgets.empty() && !says_what_stays(options.run);
-  Runner runner(options.run, ready, 2 + (chooses ? 2 : std::max<std::size_t>(budgets.size(), 1)));
+  // The last of those that are chosen is in half of what the program has taken, if it took
+  // anything.
+  Runner runner(options.run, ready, 2 + (chooses ? 2 : std::max<std::size_t>(budgets.size(), 1)),
+                chooses);
   Run first = runner.without_superpipe();
   const Run second = runner.without_superpipe();
-  Verification verification(std::move(first), second);
+  Verification verification(std::move(first), second,
+                            output_rule_named(options.output).value_or(OutputRule::kLines));
   std::vector<Verdict> verdicts;
   verdicts.reserve(budgets.size() + 2);
   for (const std::string& budget : budgets) {

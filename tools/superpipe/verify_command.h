@@ -13,6 +13,7 @@ namespace superpipe::cli {
 struct VerifyOptions {
   RunOptions run;       ///< the flags of superpipe run, and the command
   std::string budgets;  ///< SIZE,SIZE,...: a run with each as its --gpu-mem
+  std::string output;   ///< the name of an OutputRule
   bool json = false;    ///< one JSON object instead of text
 };
 
@@ -22,8 +23,9 @@ struct VerifyOptions {
 /// Runs the command twice without superpipe, to see what of it is the same each time, and then with
 /// it: as the flags say, with each of the budgets, or, where neither is given, as superpipe run
 /// would and in half of the device memory that it then took. Compares all copies out of the device
-/// that it can see, the exit code, and the lines of standard output. Writes progress to stderr, and
-/// what came of it to stdout. REQUIRES: !problem_with(options), and a command.
+/// that it can see, the exit code, and the lines of standard output as --output says. Writes
+/// progress to stderr, and what came of it to stdout. REQUIRES: !problem_with(options), and a
+/// command.
 /// @return kSuccess if all that can be compared is the same; kProblemFound if not, or if there was
 /// nothing to compare; kCannotRun and the like, as superpipe run.
 [[nodiscard]] int verify_command(const VerifyOptions& options);

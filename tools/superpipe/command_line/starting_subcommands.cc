@@ -190,6 +190,12 @@ class VerifySubcommand final : public StartingSubcommand {
         "Run with each of these as --gpu-mem (default: what is free, and half of what the program "
         "then takes)",
         "SIZE,...");
+    complete_with(
+        add(verify, "--output", options_.output,
+            "How standard output is compared: lines, no-times (but for times and rates in them) or "
+            "ignore (not at all) (default lines)",
+            "NAME"),
+        {.kind = ValueKind::kChoice, .choices = {"lines", "no-times", "ignore"}});
     verify.add_flag("--json", options_.json, "Write one JSON object instead of text");
     add_run_flags(verify, options_.run);
   }
@@ -198,13 +204,17 @@ class VerifySubcommand final : public StartingSubcommand {
             .examples = {{"superpipe verify -- python3 train.py",
                           "with all the memory that is free, and with half of what that took"},
                          {"superpipe verify --budget 60%,6G -- ./program", "with two budgets"},
+                         {"superpipe verify --output no-times -- ./program",
+                          "where its output tells how long things took"},
                          {"superpipe verify --simulate -- ./program", "on simgpu"}},
             .notes = {"The program runs twice without superpipe first: what then changes from run "
                       "to run is not compared. Compared are all copies from the device to the host "
                       "but those that graphs make, the exit code and the lines of standard output. "
+                      "Where nothing but output differs, the verdict is DIFFERENT OUTPUT. "
                       "Standard input is empty. Other flags are those of superpipe run."},
             .exit_codes = {{std::to_string(kSuccess), "the same"},
-                           {std::to_string(kProblemFound), "not, or nothing could be compared"},
+                           {std::to_string(kProblemFound),
+                            "not, be it the output alone, or nothing could be compared"},
                            {std::to_string(kBadUsage), "bad usage"},
                            {"125 to 127", "the program could not be started"}}};
   }
