@@ -338,7 +338,7 @@ class BadFiles(TraceCase):
             self.skipTest(f"nobody may not read {BUILD}")
         for words, code in ((["profile", "--simulate", "-o", closed / "t", "--", *PROGRAM[:7]], 2),
                             (["report", self.file, "-o", closed / "t"], 2), (["plan", self.file, "-o", closed / "t"], 2),
-                            (["plan", self.file, "--svg", closed / "t"], 2), (["export", self.file, "--format", "csv", "-o", closed / "t"], 1)):
+                            (["plan", self.file, "--svg", closed / "t"], 2), (["export", self.file, "--format", "csv", "-o", closed / "t"], 2)):
             with self.subTest(subcommand=words[0]):
                 finished = subprocess.run([str(SUPERPIPE), *map(str, words)], capture_output=True, text=True, timeout=60, env=environment, **user)
                 self.assertEqual(finished.returncode, code, finished.stderr)

@@ -19,7 +19,7 @@ from pathlib import Path
 import trace_processor
 from command_case import BUILD, CommandCase, damaged_traces, files_that_are_no_traces
 
-BAD_USAGE, PROBLEM = 2, 1
+BAD_USAGE = 2
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", ".")).resolve()
 FORMATS = ("perfetto", "chrome", "torch-snapshot", "csv", "collapsed", "speedscope")
 GEMM = "gemm(float const*, float const*, float*)"
@@ -409,11 +409,11 @@ class Output(ExportCase):
                              (str(self.root / "no" / "such"), "No such file or directory")):
             for format_name in FORMATS:
                 with self.subTest(output=output, format=format_name):
-                    self.assert_one_line(self.run_superpipe("export", str(self.trace), "--format", format_name, "-o", output), PROBLEM,
+                    self.assert_one_line(self.run_superpipe("export", str(self.trace), "--format", format_name, "-o", output), BAD_USAGE,
                                          f"superpipe export: cannot write {output}: ", says)
         if os.geteuid() != 0:
             readable.chmod(0o444)
-            self.assert_one_line(self.run_superpipe("export", str(self.trace), "--format", "csv", "-o", str(readable)), PROBLEM,
+            self.assert_one_line(self.run_superpipe("export", str(self.trace), "--format", "csv", "-o", str(readable)), BAD_USAGE,
                                  "Permission denied")
             self.assertEqual(readable.read_text(), "kept")
         self.assert_one_line(self.run_superpipe("export", str(self.trace), "--format", "csv", "-o", "./run.sptrace"), BAD_USAGE,
@@ -430,7 +430,7 @@ class Output(ExportCase):
 
         finished = subprocess.run(["sh", "-c", 'trap "" XFSZ; exec "$@"', "sh", self.prefix / "bin" / "superpipe", "export", many, "--format",
                                    "csv", "-o", output], preexec_fn=limit_files, capture_output=True, text=True, timeout=60)
-        self.assert_one_line(finished, PROBLEM, f"cannot write {output}: File too large")
+        self.assert_one_line(finished, BAD_USAGE, f"cannot write {output}: File too large")
         self.assertEqual([path.name for path in self.root.iterdir() if path.name.startswith("small")], [])
 
     def test_signals_that_end_it_leave_nothing(self) -> None:

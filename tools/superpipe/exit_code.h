@@ -5,12 +5,13 @@
 namespace superpipe::cli {
 
 inline constexpr int kSuccess = 0;
-/// doctor: something stands in the way; budget: not done; export: the output cannot be written;
-/// diff: worse by more than is allowed
+/// doctor: something stands in the way; budget: not done; verify: not the same; diff: worse by more
+/// than is allowed
 inline constexpr int kProblemFound = 1;
-inline constexpr int kBadUsage = 2;         ///< a bad flag or file; report: no page can be written
-inline constexpr int kCannotRun = 125;      ///< no driver, or a part of superpipe is missing
-inline constexpr int kNotExecutable = 126;  ///< the command was found but cannot be executed
+inline constexpr int kBadUsage =
+    2;  ///< a bad flag, a file that cannot be read, or one to be written
+inline constexpr int kCannotRun = 125;        ///< no driver, or a part of superpipe is missing
+inline constexpr int kNotExecutable = 126;    ///< the command was found but cannot be executed
 inline constexpr int kCommandNotFound = 127;  ///< there is no such command
 
 }  // namespace superpipe::cli

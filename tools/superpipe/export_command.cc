@@ -197,7 +197,7 @@ int export_command(const ExportOptions& options) {
   }
   std::string problem;
   const auto file = ExportFile::open(output, problem);
-  if (file == nullptr) return fail_export(kProblemFound, problem);
+  if (file == nullptr) return fail_export(kBadUsage, problem);
 
   ProgressLine progress("export", output != "-" || ::isatty(STDOUT_FILENO) != 1);
   Wanted wanted;
@@ -211,12 +211,12 @@ int export_command(const ExportOptions& options) {
     if (!more.ok() || !*more || file->problem()) progress.clear();
     if (!more.ok()) return fail_export(kBadUsage, more.error().message);
     if (!*more) break;
-    if (file->problem()) return fail_export(kProblemFound, *file->problem());
+    if (file->problem()) return fail_export(kBadUsage, *file->problem());
   }
   progress.begin("writing " + output);
   made.exporter->finish();
   progress.clear();
-  if (const auto failed = file->finish()) return fail_export(kProblemFound, *failed);
+  if (const auto failed = file->finish()) return fail_export(kBadUsage, *failed);
   say_what_is_missing(options.file, reader->ending());
   if (output != "-") std::cout << "wrote " << output << '\n';
   return kSuccess;

@@ -24,8 +24,8 @@ struct ExportOptions {
 /// standard output. What the trace lacks (it ends early, events were dropped, the run has more
 /// files) and problems are lines on stderr. Memory does not grow with the number of events. Calls
 /// no driver. REQUIRES: !problem_with(options).
-/// @return kSuccess; kBadUsage if the trace is none or is damaged, or if the bytes were for a
-/// terminal; kProblemFound if the output cannot be written. Without kSuccess there is no new file.
+/// @return kSuccess; kBadUsage if the trace is none or is damaged, if the bytes were for a
+/// terminal, or if the output cannot be written. Without kSuccess there is no new file.
 [[nodiscard]] int export_command(const ExportOptions& options);
 
 }  // namespace superpipe::cli

@@ -257,8 +257,8 @@ class ExportSubcommand final : public Subcommand {
                       "for python -m torch.cuda._memory_viz trace_plot run.pickle -o run.html"}},
         .exit_codes = {
             {std::to_string(kSuccess), "written"},
-            {std::to_string(kProblemFound), "the output cannot be written"},
-            {std::to_string(kBadUsage), "bad usage, or FILE is no trace or is damaged"}}};
+            {std::to_string(kBadUsage),
+             "bad usage, FILE is no trace or is damaged, or the output cannot be written"}}};
   }
   std::string too_much(const std::string& word) const override {
     return "'" + word + "' is too much: it takes one trace";
