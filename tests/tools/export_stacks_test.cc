@@ -54,8 +54,11 @@ TEST(CollapsedWriter, TellsStallsByKernel) {
   writer.on_stall({}, {{5}, 100, 30});
   writer.on_stall({}, {{5}, 200, 12});
   writer.on_stall({}, {{6}, 300, 1});
+  writer.on_stall({}, {{0}, 300, 7});
   writer.finish();
-  EXPECT_EQ(sink.text, "stream 0x10;gemm 42\nunknown stream;unknown kernel 1\n");
+  EXPECT_EQ(sink.text,
+            "stream 0x10;gemm 42\n(memset, or copy on the device) 7\n"
+            "unknown stream;unknown kernel 1\n");
 }
 
 TEST(CollapsedWriter, TellsWaitsByThread) {

@@ -114,6 +114,32 @@ TEST_F(TrackExporterTest, KernelsAndStallsOfAStreamDoNotOverlap) {
   EXPECT_THAT(sink_.on("stream 0x10: stalls"), ElementsAre("2100+900 gemm", "3000+400 gemm"));
 }
 
+TEST_F(TrackExporterTest, StallsOfMemsetsAndCopiesAreCalledSo) {
+  exporter_.on_stall({9'000, 1}, {{0}, -6'000, 900});
+  exporter_.on_stall({9'000, 1}, {{0}, -5'600, 900});
+  exporter_.finish();
+  EXPECT_THAT(sink_.on("memsets and copies on the device: stalls"),
+              ElementsAre("2100+900 (memset, or copy on the device)",
+                          "3000+400 (memset, or copy on the device)"));
+}
+
+TEST_F(TrackExporterTest, CallSitesAreThoseOfTheProgram) {
+  exporter_.on_thread({1, 77});
+  exporter_.on_call_site({1, "cudaMalloc+0x1 /usr/lib/libcudart.so.13+0x2\nload+0x3 model.so+0x4"});
+  exporter_.on_allocation({2, 1}, {BufferId{2}, 900, 1_MiB, 2_MiB, 0, 1});
+  exporter_.finish();
+  EXPECT_THAT(sink_.argument("call site"), "load");
+}
+
+TEST_F(TrackExporterTest, GroupOfCallSitesComesWithItsFirst) {
+  LineSink sink;
+  TrackExporter exporter(sink);
+  exporter.begin({});
+  exporter.finish();
+  EXPECT_FALSE(sink.has("Resident pages by call site"));
+  EXPECT_TRUE(sink_.has("Resident pages by call site"));
+}
+
 TEST_F(TrackExporterTest, MarksAreClosedHoweverTheTraceEnds) {
   exporter_.on_thread({1, 77});
   exporter_.on_text({1, "step"});

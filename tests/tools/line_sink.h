@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "tools/superpipe/track_sink.h"
@@ -40,11 +43,25 @@ class LineSink final : public TrackSink {
     for (const auto& entry : open_) EXPECT_EQ(entry.second, 0);
   }
 
+  [[nodiscard]] bool has(const std::string& track) const {
+    return std::any_of(names_.begin(), names_.end(),
+                       [&](const auto& entry) { return entry.second == track; });
+  }
+  /// The last text that an event had as its argument `name`.
+  [[nodiscard]] std::string argument(const std::string& name) const {
+    const auto known = arguments_.find(name);
+    return known == arguments_.end() ? "" : known->second;
+  }
+
   std::vector<std::string> on(const std::string& track) { return lines_[track]; }
 
  private:
   void add(const TrackEvent& event, std::string line) {
     line.append(" ").append(event.name);
+    for (const TrackArgument& argument : event.arguments) {
+      const auto* const text = std::get_if<std::string_view>(&argument.value);
+      if (text != nullptr) arguments_[std::string(argument.name)] = *text;
+    }
     for (const auto flow : event.flows_out) line.append(" >").append(std::to_string(flow));
     for (const auto flow : event.flows_in) line.append(" <").append(std::to_string(flow));
     lines_[names_[event.track]].push_back(std::move(line));
@@ -53,6 +70,7 @@ class LineSink final : public TrackSink {
   std::map<std::uint64_t, std::string> names_;
   std::map<std::uint64_t, std::uint64_t> until_;
   std::map<std::uint64_t, int> open_;
+  std::map<std::string, std::string> arguments_;
   std::map<std::string, std::vector<std::string>> lines_;
 };
 

@@ -104,7 +104,8 @@ void StackTotals::change(TraceIndex call_site, Bytes size, bool come) {
 
 void StackTotals::stall(const TraceStall& event) {
   const RecentLaunches::Launch* const launch = launches_.find(event.launch);
-  const Stalled who = launch == nullptr ? Stalled{} : Stalled{launch->stream, launch->kernel};
+  Stalled who{event.launch.value != 0, 0, 0};
+  if (who.is_launch && launch != nullptr) who = {true, launch->stream, launch->kernel};
   stalls_[who] += event.duration_ns;
 }
 
@@ -128,7 +129,11 @@ std::vector<WeightedStack> StackTotals::stacks(StackWeight weight, const TraceNa
       break;
     case StackWeight::kStalls:
       for (const auto& [who, ns] : stalls_) {
-        merged.add({{names.stream(who.stream), ""}, {names.kernel(who.kernel), ""}}, ns);
+        if (who.is_launch) {
+          merged.add({{names.stream(who.stream), ""}, {names.kernel(who.kernel), ""}}, ns);
+        } else {
+          merged.add({{std::string(kNameOfUses), ""}}, ns);
+        }
       }
       break;
     case StackWeight::kWaits:

@@ -56,6 +56,7 @@ class StackTotals {
     std::uint64_t peak = 0;
   };
   struct Stalled {
+    bool is_launch = false;  ///< else a memset, or a copy on the device
     TraceIndex stream = 0;
     TraceIndex kernel = 0;
     auto operator<=>(const Stalled&) const = default;

@@ -70,7 +70,6 @@ void TrackExporter::begin(const TraceProperties& properties) {
     sink_.define(track);
     return tracks_;
   });
-  residents_ = define(Kind::kGroup, 0, "Resident pages by call site");
 }
 
 void TrackExporter::finish() {
@@ -126,7 +125,7 @@ TrackExporter::StreamTracks& TrackExporter::stream_tracks(TraceIndex stream) {
     const std::string& name = names().stream(stream);
     tracks.kernels = define(Track::Kind::kSlices, device_, name + ": kernels");
     tracks.launches = define(Track::Kind::kSlices, device_, name + ": launches");
-    tracks.stalls = define(Track::Kind::kSlices, device_, name + ": stalls");
+    tracks.stalls.track = define(Track::Kind::kSlices, device_, name + ": stalls");
   }
   return tracks;
 }
@@ -134,11 +133,10 @@ TrackExporter::StreamTracks& TrackExporter::stream_tracks(TraceIndex stream) {
 std::uint64_t TrackExporter::group_of(TraceIndex call_site) {
   std::uint64_t& track = groups_[call_site];
   if (track != 0) return track;
-  const auto& frames = names().frames(call_site);
-  const std::size_t first = first_frame_of_program(frames);
-  const std::string name = frames.empty()          ? "call site not known"
-                           : first < frames.size() ? frames[first].function
-                                                   : frames.front().function;
+  if (residents_ == 0) {
+    residents_ = define(Track::Kind::kGroup, 0, "Resident pages by call site");
+  }
+  const std::string name = site_title(names().frames(call_site));
   std::uint64_t& named = group_names_[name];
   if (named == 0) named = define(Track::Kind::kCounter, residents_, name, Track::Unit::kBytes);
   track = named;
@@ -165,14 +163,13 @@ void TrackExporter::on_allocation(const TraceMoment& when, const TraceAllocation
     buffers_[index_of(event.buffer)] = {layer != 0 ? layer : group_of(event.call_site), 0, {}};
   }
   const auto& frames = names().frames(event.call_site);
-  std::string_view function;
-  if (!frames.empty()) function = frames.front().function;
+  const std::string site = frames.empty() ? "" : site_title(frames);
   std::array<TrackArgument, 5> arguments = {TrackArgument{"bytes", event.size.count()},
                                             TrackArgument{"address", event.address}};
   std::size_t count = 2;
   if (event.buffer != kNoBuffer) arguments[count++] = {"buffer", id_of(event.buffer)};
   if (event.number != 0) arguments[count++] = {"number", event.number};
-  if (!function.empty()) arguments[count++] = {"call site", function};
+  if (!site.empty()) arguments[count++] = {"call site", site};
   sink_.instant(
       event_on(thread_track(when.thread), time, "allocation", std::span(arguments).first(count)));
 }
@@ -366,15 +363,26 @@ void TrackExporter::resolve_waiting(std::uint64_t fetch, std::uint64_t time) {
 void TrackExporter::on_stall(const TraceMoment& when, const TraceStall& event) {
   moment(when.time);
   const RecentLaunches::Launch* const launch = launches_.find(event.launch);
-  StreamTracks& tracks = stream_tracks(launch != nullptr ? launch->stream : 0);
+  StallTrack& stalls = stall_track(event.launch.value, launch);
   const std::uint64_t end = clamped(later(when.time, event.ready));
-  const std::uint64_t begin = std::max(tracks.stalls_until, end - std::min(end, event.duration_ns));
+  const std::uint64_t begin = std::max(stalls.until, end - std::min(end, event.duration_ns));
   const std::array<TrackArgument, 2> arguments = {TrackArgument{"launch", event.launch.value},
                                                   TrackArgument{"stall_ns", event.duration_ns}};
-  sink_.slice(event_on(tracks.stalls, begin, names().kernel(launch != nullptr ? launch->kernel : 0),
-                       arguments),
-              std::max(begin, end) - begin);
-  tracks.stalls_until = std::max(begin, end);
+  const std::string_view name = event.launch.value == 0
+                                    ? kNameOfUses
+                                    : names().kernel(launch != nullptr ? launch->kernel : 0);
+  sink_.slice(event_on(stalls.track, begin, name, arguments), std::max(begin, end) - begin);
+  stalls.until = std::max(begin, end);
+}
+
+TrackExporter::StallTrack& TrackExporter::stall_track(std::uint64_t number,
+                                                      const RecentLaunches::Launch* launch) {
+  if (number != 0) return stream_tracks(launch != nullptr ? launch->stream : 0).stalls;
+  if (stalls_of_uses_.track == 0) {
+    stalls_of_uses_.track =
+        define(Track::Kind::kSlices, device_, "memsets and copies on the device: stalls");
+  }
+  return stalls_of_uses_;
 }
 
 void TrackExporter::on_budget(const TraceMoment& when, const TraceBudget& event) {

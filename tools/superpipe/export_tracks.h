@@ -19,7 +19,8 @@ namespace superpipe::cli {
 ///
 /// - Each thread: its marks, allocations, frees and copies; where it waits.
 /// - Each stream: kernels, for as long as the device ran them, where the trace has times; launches,
-///   at the moment of the call; stalls.
+///   at the moment of the call; stalls. Those of memsets and of copies on the device, whose stream
+///   a trace does not tell, have a row for themselves.
 /// - Each direction of the link: transfers, from the moment when the link was free for them, and
 ///   bytes a second. Ends that were seen in one look share the time up to it by their bytes.
 /// - Layers, where the trace has passes: when each is in use, and its pages on the device.
@@ -77,12 +78,15 @@ class TrackExporter final : public TraceExporter {
     std::uint64_t last_ended = 0;    ///< number of the transfer
     std::uint64_t free_from = 0;     ///< when the link was free for the next
   };
+  struct StallTrack {
+    std::uint64_t track = 0;
+    std::uint64_t until = 0;  ///< where its last slice ends
+  };
   struct StreamTracks {
     std::uint64_t kernels = 0;
     std::uint64_t launches = 0;
-    std::uint64_t stalls = 0;
     std::uint64_t kernels_until = 0;
-    std::uint64_t stalls_until = 0;
+    StallTrack stalls;
   };
   struct ThreadTracks {
     std::uint64_t calls = 0;
@@ -110,6 +114,8 @@ class TrackExporter final : public TraceExporter {
   std::uint64_t thread_track(std::uint32_t thread);
   StreamTracks& stream_tracks(TraceIndex stream);
   std::uint64_t group_of(TraceIndex call_site);
+  /// Where stalls of launch `number` are drawn, of which `launch` is known, if anything is.
+  StallTrack& stall_track(std::uint64_t number, const RecentLaunches::Launch* launch);
   void change_residents(std::uint64_t time, BufferId buffer, std::uint64_t footprint, bool come);
   void end_life(std::uint64_t time, const LiveAllocation& allocation);
   void begin_transfer(Direction& direction, const Transfer& transfer);
@@ -125,7 +131,7 @@ class TrackExporter final : public TraceExporter {
   std::uint64_t device_ = 0;
   std::uint64_t link_ = 0;
   std::uint64_t memory_ = 0;
-  std::uint64_t residents_ = 0;
+  std::uint64_t residents_ = 0;  ///< 0: no buffer is of a call site yet
   std::uint64_t passes_ = 0;
   std::uint64_t passes_count_ = 0;
   std::uint64_t pass_began_ = 0;
@@ -135,6 +141,7 @@ class TrackExporter final : public TraceExporter {
   std::map<std::uint64_t, std::uint64_t> early_ends_;  ///< of transfers that come later in the file
   std::unordered_map<std::uint32_t, ThreadTracks> threads_;
   std::unordered_map<TraceIndex, StreamTracks> streams_;
+  StallTrack stalls_of_uses_;  ///< of no launch, and of a stream that is not told
   std::unordered_map<TraceIndex, std::uint64_t> groups_;          // tracks, by call site
   std::unordered_map<std::string, std::uint64_t> group_names_;    // the same, by name
   std::unordered_map<std::uint64_t, std::uint64_t> group_bytes_;  // by track

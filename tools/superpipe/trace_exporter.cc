@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -28,6 +29,33 @@ std::string demangled(std::string_view name) {
   const std::unique_ptr<char, decltype(&std::free)> readable(
       abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status), &std::free);
   return status == 0 && readable ? std::string(readable.get()) : text;
+}
+
+bool is_of_runtime(const CallFrame& frame) {
+  return frame.function.starts_with("cuda") ||
+         frame.place.find("/libcudart.so") != std::string::npos;
+}
+
+// What the names of functions begin with through which PyTorch makes every tensor. They only pass
+// the size on, and say nothing of what the memory is for.
+constexpr std::array<std::string_view, 5> kAllocatorsOfFrameworks = {
+    "c10::", "at::detail::empty", "at::native::empty", "at::_ops::empty", "at::empty"};
+
+bool is_of_allocator(const CallFrame& frame) {
+  return std::ranges::any_of(kAllocatorsOfFrameworks, [&](std::string_view start) {
+    return frame.function.starts_with(start);
+  });
+}
+
+// "MODULE+0xOFFSET" without the module's folder.
+std::string file_and_offset(const CallFrame& frame) {
+  return frame.place.substr(frame.place.rfind('/') + 1);
+}
+
+// What the C library calls programs and threads through is on every stack.
+bool is_of_start(const CallFrame& frame) {
+  return frame.function.starts_with("__libc_start") || frame.function == "_start" ||
+         frame.function == "start_thread" || frame.place.find("/libc.so") != std::string::npos;
 }
 
 template <typename Map>
@@ -60,11 +88,32 @@ CallFrame parse_frame(std::string_view line) {
 }
 
 std::size_t first_frame_of_program(std::span<const CallFrame> frames) {
-  const auto first = std::ranges::find_if(frames, [](const CallFrame& frame) {
-    return frame.function.rfind("cuda", 0) != 0 &&
-           frame.place.find("/libcudart.so") == std::string::npos;
-  });
+  const auto first =
+      std::ranges::find_if(frames, [](const CallFrame& frame) { return !is_of_runtime(frame); });
   return static_cast<std::size_t>(first - frames.begin());
+}
+
+std::string site_title(const std::vector<CallFrame>& frames) {
+  if (frames.empty()) return "call site not known";
+  const auto is_own = [](const CallFrame& frame) {
+    return !is_of_runtime(frame) && !is_of_allocator(frame) && !is_of_start(frame);
+  };
+  const auto is_telling = [&](const CallFrame& frame) {
+    return is_own(frame) && frame.function != frame.place;
+  };
+  auto chosen = std::ranges::find_if(frames, is_telling);
+  if (chosen == frames.end()) chosen = std::ranges::find_if(frames, is_own);
+  if (chosen == frames.end()) {
+    chosen = std::ranges::find_if_not(frames, is_of_runtime);
+  }
+  const auto frame = chosen == frames.end() ? frames.begin() : chosen;
+  if (frame->function != frame->place) return frame->function;
+  // Without a function there is a path; its file says enough. The innermost place may be a function
+  // through which the program makes all its buffers: who called that tells them apart.
+  const auto caller = std::find_if(frame + 1, frames.end(), is_own);
+  std::string title = file_and_offset(*frame);
+  if (caller != frames.end()) title += " < " + file_and_offset(*caller);
+  return title;
 }
 
 std::string_view name_of_wait(std::uint64_t what) {

@@ -32,6 +32,14 @@ struct CallFrame {
 /// call sites. @return frames.size() if there is none. Pure.
 [[nodiscard]] std::size_t first_frame_of_program(std::span<const CallFrame> frames);
 
+/// What a call site is called in a list: its innermost function that has a name, and is neither the
+/// CUDA runtime's nor one through which a framework makes every tensor, nor one that starts
+/// threads; where the program has no names, its two innermost places. Pure.
+[[nodiscard]] std::string site_title(const std::vector<CallFrame>& frames);
+
+/// What stands for the kernel of a stall without a launch: such a use has no kernel.
+inline constexpr std::string_view kNameOfUses = "(memset, or copy on the device)";
+
 /// What a call of the program waited for (TraceWait::what), in words. Pure.
 [[nodiscard]] std::string_view name_of_wait(std::uint64_t what);
 

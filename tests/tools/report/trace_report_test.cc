@@ -216,7 +216,19 @@ TEST_F(TwoBuffers, SiteIsNamedByTheProgramsOwnFunction) {
   EXPECT_EQ(site_title({runtime, unnamed, framework, operation}), operation.function);
   EXPECT_EQ(site_title({runtime, unnamed}), "libc10_cuda.so+0x2");
   EXPECT_EQ(site_title({runtime}), "cudaMalloc");
+  EXPECT_EQ(site_title({runtime, framework}), framework.function);
   EXPECT_EQ(report.sites().at(1).most_live, (4_MiB).count());
+}
+
+TEST(SiteTitle, NamesPlacesOfAProgramWithoutNames) {
+  const auto nameless = [](const std::string& place) { return CallFrame{place, place}; };
+  const CallFrame runtime{"cudaMalloc", "/usr/lib/libcudart.so.13+0x1"};
+  const CallFrame start{"__libc_start_main", "/lib/libc.so.6+0x27305"};
+  EXPECT_EQ(site_title({runtime, nameless("/opt/layers+0x1d3"), nameless("/opt/layers+0xbda"),
+                        nameless("/lib/libc.so.6+0x2724a"), start, nameless("/opt/layers+0x91b")}),
+            "layers+0x1d3 < layers+0xbda");
+  EXPECT_EQ(site_title({runtime, nameless("/opt/layers+0x1d3"), start}), "layers+0x1d3");
+  EXPECT_EQ(site_title({runtime, start}), "__libc_start_main");
 }
 
 // The parts of any trace add up to its wholes.

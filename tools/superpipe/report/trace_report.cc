@@ -1,9 +1,7 @@
 #include "tools/superpipe/report/trace_report.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
-#include <string_view>
 
 #include "policy/layer_grouping.h"
 
@@ -12,36 +10,11 @@ namespace {
 
 constexpr std::size_t kMostEarlyReportEnds = 4'096;
 
-// What the names of functions begin with through which PyTorch makes every tensor.
-constexpr std::array<std::string_view, 5> kAllocatorsOfFrameworks = {
-    "c10::", "at::detail::empty", "at::native::empty", "at::_ops::empty", "at::empty"};
-
 std::uint64_t clamped_time(std::int64_t time) {
   return time < 0 ? 0 : std::min(static_cast<std::uint64_t>(time), kLatestBinNs);
 }
 
 }  // namespace
-
-std::string site_title(const std::vector<CallFrame>& frames) {
-  if (frames.empty()) return "call site not known";
-  const auto is_own = [](const CallFrame& frame) {
-    return frame.function.rfind("cuda", 0) != 0 &&
-           frame.place.find("/libcudart.so") == std::string::npos;
-  };
-  // A function that only passes the size on says nothing of what the memory is for.
-  const auto is_telling = [&](const CallFrame& frame) {
-    return is_own(frame) && frame.function != frame.place &&
-           std::none_of(
-               kAllocatorsOfFrameworks.begin(), kAllocatorsOfFrameworks.end(),
-               [&](std::string_view start) { return frame.function.rfind(start, 0) == 0; });
-  };
-  auto chosen = std::find_if(frames.begin(), frames.end(), is_telling);
-  if (chosen == frames.end()) chosen = std::find_if(frames.begin(), frames.end(), is_own);
-  const CallFrame& frame = chosen == frames.end() ? frames.front() : *chosen;
-  // Without a function there is a path; its file says enough.
-  if (frame.function != frame.place) return frame.function;
-  return frame.place.substr(frame.place.rfind('/') + 1);
-}
 
 TraceReport::TraceReport(TracedLayers layers) : layers_(std::move(layers)) {}
 
@@ -67,7 +40,7 @@ std::uint64_t TraceReport::moment(std::int64_t time) {
 }
 
 std::string TraceReport::kernel_name(TraceIndex index) const {
-  return index == kUses ? "(memset, or copy on the device)" : names().kernel(index);
+  return index == kUses ? std::string(kNameOfUses) : names().kernel(index);
 }
 
 std::uint32_t TraceReport::named_group(const std::string& name, std::uint32_t layer) {

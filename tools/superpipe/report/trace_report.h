@@ -251,8 +251,4 @@ class TraceReport : public TraceExporter {
   std::uint64_t passes_per_point_ = 1;
 };
 
-/// What a call site is called in a list: its innermost function that has a name, and is neither the
-/// CUDA runtime's nor one through which a framework makes every tensor. Pure.
-[[nodiscard]] std::string site_title(const std::vector<CallFrame>& frames);
-
 }  // namespace superpipe::cli
