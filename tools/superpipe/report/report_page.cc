@@ -14,6 +14,9 @@ constexpr unsigned char kPageHtml[] = {
 constexpr unsigned char kPageCss[] = {
 #include "tools/superpipe/report/generated/page.css.inc"
 };
+constexpr unsigned char kPartsJs[] = {
+#include "tools/superpipe/report/generated/page_parts.js.inc"
+};
 constexpr unsigned char kPageJs[] = {
 #include "tools/superpipe/report/generated/page.js.inc"
 };
@@ -83,13 +86,14 @@ void write_report_page(ExportSink& out, std::string_view title, const std::strin
   const std::string data = as_script_content(json);
   const std::string heading = as_html(title);
   const std::string licence = as_html(text_of(kUplotLicence));
-  const std::array<std::pair<std::string_view, std::string_view>, 7> parts = {{
+  const std::array<std::pair<std::string_view, std::string_view>, 8> parts = {{
       {"{{TITLE}}", heading},
       {"{{UPLOT_CSS}}", text_of(kUplotCss)},
       {"{{PAGE_CSS}}", text_of(kPageCss)},
       {"{{UPLOT_LICENCE}}", licence},
       {"{{DATA}}", data},
       {"{{UPLOT_JS}}", text_of(kUplotJs)},
+      {"{{PARTS_JS}}", text_of(kPartsJs)},
       {"{{PAGE_JS}}", text_of(kPageJs)},
   }};
   std::string_view left = text_of(kPageHtml);
