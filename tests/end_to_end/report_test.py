@@ -156,12 +156,36 @@ class InTheBrowser(ReportCase):
         page.keyboard.press("/")
         page.keyboard.type("layer 3")
         self.assertEqual(rows.count(), 1)
-        self.assertRegex(page.locator("#found").inner_text(), r"^\d+ of \d+ rows$")
+        self.assertRegex(page.locator("#found").inner_text(), r"^\d+ of \d+ rows: Enter goes to the first$")
         page.fill("#search", "no such thing")
         self.assertEqual(rows.count(), 0)
         self.assertTrue(page.locator("#layers .empty").is_visible())
         page.fill("#search", "")
         self.assertEqual(rows.count(), LAYER_COUNT)
+
+    def test_enter_goes_from_hit_to_hit(self) -> None:
+        page = self.open(self.page_file)
+        page.keyboard.press("/")
+        page.keyboard.type("layer")
+        page.keyboard.press("Enter")
+        hit = page.locator("tr.hit")
+        self.assertEqual(hit.count(), 1)
+        first = hit.inner_text()
+        self.assertRegex(page.locator("#found").inner_text(), r"^row 1 of \d+$")
+        self.assertTrue(hit.evaluate("(row) => { const {top, bottom} = row.getBoundingClientRect(); return top > 0 && bottom < innerHeight; }"))
+        page.keyboard.press("Enter")
+        self.assertRegex(page.locator("#found").inner_text(), r"^row 2 of \d+$")
+        self.assertNotEqual(hit.inner_text(), first)
+        page.keyboard.press("Shift+Enter")
+        self.assertEqual(hit.inner_text(), first)
+        page.fill("#search", "")
+        self.assertEqual(hit.count(), 0)
+
+    def test_a_narrow_page_can_be_printed_too(self) -> None:
+        for width in WIDTHS:
+            with self.subTest(width=width):
+                box = self.open(self.page_file, width).locator("#print").bounding_box()
+                self.assertLessEqual(box["x"] + box["width"], width)
 
     def test_slider_reads_the_predictions(self) -> None:
         rows = data_of(self.page_file)["traces"][0]["what_if"]["rows"]

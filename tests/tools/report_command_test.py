@@ -69,6 +69,8 @@ class Figures(ReportCase):
         self.assertEqual(trace["stalls"]["all_ns"], PASSES * 1_000_000)
         (waits,) = trace["waits"]
         self.assertEqual((waits["reason"], waits["calls"], waits["all_ns"]), ("for the device", PASSES, PASSES * 250_000))
+        marks = {row["name"]: (row["ranges"], row["points"]) for row in trace["marks"]["rows"]}
+        self.assertEqual(marks, {"forward \u00e4 \ufffd": (PASSES, 0), "step": (PASSES, PASSES)})
         memory = trace["memory"]
         self.assertEqual((memory["device_peak_bytes"], memory["pinned_host_peak_bytes"]), (39 << 20, 120 << 20))
         self.assertEqual((max(memory["device_most"]), max(memory["budget"])), (39 << 20, 80 << 20))

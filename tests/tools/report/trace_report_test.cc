@@ -93,6 +93,39 @@ TEST_F(TwoBuffers, WaitsOfTheProgramAreToldByWhatFor) {
   EXPECT_EQ(bins.size(), report.stalls().bins().size());
 }
 
+TEST_F(TwoBuffers, MarksAreToldByTheirText) {
+  const auto mark = [&](std::int64_t time, std::uint32_t thread, const TraceMark& event) {
+    report.on_mark({time, thread}, event);
+  };
+  mark(10 * kMs, 1, {TraceMark::kBegin, 1, 0});
+  mark(11 * kMs, 1, {TraceMark::kBegin, 2, 0});
+  mark(12 * kMs, 2, {TraceMark::kEnd, 0, 0});  // its beginning was dropped
+  mark(13 * kMs, 1, {TraceMark::kEnd, 0, 0});
+  mark(14 * kMs, 1, {TraceMark::kBegin, 2, 7});
+  mark(16 * kMs, 2, {TraceMark::kEnd, 0, 7});
+  mark(17 * kMs, 2, {TraceMark::kPoint, 2, 0});
+  mark(20 * kMs, 2, {TraceMark::kPoint, 3, 0});
+  report.finish();  // with the first range open
+  const auto& marks = report.marks();
+  EXPECT_EQ(marks.at(1).ns, 10U * kMs);
+  EXPECT_EQ(marks.at(2).ranges, 2U);
+  EXPECT_EQ(marks.at(2).points, 1U);
+  EXPECT_EQ(marks.at(2).ns, 4U * kMs);
+  EXPECT_EQ(marks.at(3).ranges, 0U);
+  const auto bins = marks.at(2).by_time.bins();
+  EXPECT_NEAR(std::accumulate(bins.begin(), bins.end(), 0.0), 4.0 * kMs, 1);
+}
+
+TEST_F(TwoBuffers, MarksOfTooManyTextsAreCounted) {
+  constexpr std::uint64_t kTooMany = 3;
+  for (TraceIndex text = 1; text <= TraceReport::kMostMarks + kTooMany; ++text) {
+    report.on_mark(at(kMs), {TraceMark::kPoint, text, 0});
+  }
+  report.finish();
+  EXPECT_EQ(report.marks().size(), TraceReport::kMostMarks);
+  EXPECT_EQ(report.counts().other_marks, kTooMany);
+}
+
 TEST_F(TwoBuffers, StallIsSharedOutByBytes) {
   fetch(1 * kMs, 1, kWeight, 4_MiB);
   fetch(1 * kMs, 2, kOther, 8_MiB);

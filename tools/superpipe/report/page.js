@@ -33,7 +33,7 @@ function passText(trace) {
   const means = trace.passes.mean_ms;
   if (!means.length) return 'none was recognised';
   const middle = [...means].sort((one, other) => one - other)[Math.floor(means.length / 2)];
-  return `${milliseconds(middle)} each, in the middle`;
+  return `${milliseconds(middle)} each (median)`;
 }
 
 function memorySection() {
@@ -68,70 +68,11 @@ function residencySection() {
     if (trace.no_layers) host.append(hint(`Layers are not known (${trace.no_layers}); rows are call sites.`));
     const groups = trace.groups.filter((group) => group.most_bytes > 0);
     if (!groups.length) { host.append(empty('The trace has no managed buffer.')); continue; }
-    addMap(host, trace, groups);
+    addMap(host, trace, {title: `Residency of ${groups.length} layers and call sites over time`, width: trace.residency_bin_ns,
+      groups: groups.map((group) => ({...group, shares: group.residency})),
+      said: (group, share) => `${share} % of ${bytes(group.most_bytes)} on the device`});
   }
   host.append(make('div', {class: 'scale'}, 'none of it', make('i'), 'all of it'));
-}
-
-function addMap(host, trace, groups) {
-  const rows = groups.length;
-  const width = trace.residency_bin_ns;
-  const columns = groups[0].residency.length;
-  const height = Math.max(130, Math.min(720, rows * (rows > 60 ? 6 : 16))) + 60;
-  addChart(host, {title: `Residency of ${rows} layers and call sites over time`, height, isTime: true, isMap: true, rows, legend: false, axisWidth: 150,
-    yRange: () => [0, rows],
-    yAxis: {splits: () => {
-      const every = Math.max(1, Math.ceil(rows * 15 / (height - 50)));
-      return groups.map((_, row) => row + 0.5).filter((_, row) => row % every === 0);
-    }, grid: {show: false}, ticks: {show: false}},
-    yValues: (u, splits) => splits.map((split) => {
-      // The end of a function's name tells more than its namespaces and arguments.
-      const name = groups[Math.floor(split)].name.replace(/[(<].*$/s, '');
-      const most = innerWidth < 620 ? 9 : 19;
-      return name.length > most ? `\u2026${name.slice(1 - most)}` : name;
-    }),
-    table: () => {
-      const times = binTimes(trace, width, columns);
-      if (times[times.length - 1] < endOfAll) times.push(endOfAll);
-      return {data: [times, times.map(() => 0)], series: [{label: 'on the device', paths: () => null}]};
-    },
-    draw: (u) => {
-      const heat = colour('--heat');
-      const {ctx, bbox} = u;
-      ctx.save();
-      ctx.beginPath();
-      ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-      ctx.clip();
-      const tall = bbox.height / rows;
-      const gap = tall > 8 ? 1 : 0;
-      for (let row = 0; row < rows; ++row) {
-        const top = bbox.top + row * tall;
-        const shares = groups[row].residency;
-        for (let first = 0; first < columns;) {
-          let next = first + 1;
-          while (next < columns && shares[next] === shares[first]) ++next;
-          if (shares[first] > 0) {
-            const left = u.valToPos((offset(trace) + first * width) / 1e9, 'x', true);
-            const right = u.valToPos((offset(trace) + Math.min(next * width, trace.end_ns)) / 1e9, 'x', true);
-            if (right > bbox.left && left < bbox.left + bbox.width) {
-              ctx.fillStyle = `rgba(${heat}, ${shares[first] / 100})`;
-              ctx.fillRect(left, top, Math.max(right - left, 1), tall - gap);
-            }
-          }
-          first = next;
-        }
-      }
-      ctx.restore();
-    },
-    describe: (u) => {
-      const row = Math.floor(u.posToVal(u.cursor.top, 'y'));
-      const at = u.posToVal(u.cursor.left, 'x');
-      const column = Math.floor((at * 1e9 - offset(trace)) / width);
-      const group = groups[row];
-      if (!group || column < 0 || column >= columns) return null;
-      const share = group.residency[column];
-      return {title: group.name, rows: [[null, `${share} % of ${bytes(group.most_bytes)} on the device`], [null, `at ${time(at * 1e9)}`]]};
-    }});
 }
 
 function linkSection() {
@@ -193,6 +134,29 @@ function waitSection() {
   }
 }
 
+function markSection() {
+  const host = body('marks');
+  const marked = traces.filter((trace) => trace.marks.rows.length);
+  if (!marked.length) return host.append(empty('The program marks nothing through NVTX (torch.cuda.nvtx in PyTorch), or another tool takes its marks.'));
+  host.append(hint('Ranges and points that the program marks through NVTX. The stronger the colour, the more of that time lay within a range of this name.'));
+  for (const trace of marked) {
+    host.append(...[heading(trace)].filter(Boolean));
+    const {rows, width_ns: width, others} = trace.marks;
+    const ranges = rows.filter((row) => row.ranges);
+    if (ranges.length) {
+      addMap(host, trace, {title: `Ranges of ${ranges.length} names over time`, width, said: (row, share) => `${share} % of the time`,
+        groups: ranges});
+    }
+    addTable(host, rows.map((row) => ({...row, searched: row.name})), [
+      nameColumn('Mark'),
+      {title: 'Ranges', value: (row) => row.ranges, text: (row) => count(row.ranges)},
+      {title: 'In all', value: (row) => row.ns, text: (row) => time(row.ns)},
+      {title: 'Mean', value: (row) => row.ns / Math.max(1, row.ranges), text: (row) => (row.ranges ? time(row.ns / row.ranges) : '-')},
+      {title: 'Points', value: (row) => row.points, text: (row) => count(row.points), minor: true}]);
+    if (others) host.append(hint(`${plural(others, 'mark')} of further names ${others === 1 ? 'is' : 'are'} left out.`));
+  }
+}
+
 function passSection() {
   const host = body('passes');
   if (traces.every((trace) => !trace.passes.mean_ms.length)) return host.append(empty('No pass was recognised while the traces were recorded: the program did not repeat itself, or everything fitted and policy learned nothing.'));
@@ -223,6 +187,8 @@ function whatIfSection() {
   }
 }
 
+function timesAsLong(ratio) { return digits(ratio) === '1.00' || ratio === 1 ? 'as long' : `${digits(ratio)} times as long`; }
+
 function addWhatIf(host, trace, answer) {
   const rows = answer.rows;
   const running = rows.filter((row) => row.problem == null);
@@ -231,7 +197,7 @@ function addWhatIf(host, trace, answer) {
   if (answer.measured_compute_share < 0.5) sure.push(`The times of kernels are estimates for the most part: the trace has ${percent(100 * answer.measured_compute_share)} of them.`);
   if (!answer.passes) sure.push('No pass repeats itself: the whole program counts as one.');
   if (answer.skipped) sure.push(`${plural(answer.skipped, 'smaller budget')} took too long to be asked about; superpipe plan has no limit.`);
-  host.append(make('p', {}, make('b', {}, 'Predictions, not measurements: '), `the traced program run again in virtual time under policy auto, over a link of ${answer.link}. ${sure.join(' ')}`));
+  host.append(make('p', {}, make('b', {}, 'Predictions, not measurements: '), `the traced program run again in virtual time under policy auto, over a link of ${/[a-z]/.test(answer.link) ? answer.link : `${answer.link} GB/s`}. ${sure.join(' ')}`));
   const slider = make('input', {type: 'range', min: 0, max: rows.length - 1, step: 1, 'aria-label': 'Budget: device memory for all of the process'});
   const shown = make('output');
   const said = make('p', {class: 'answer', 'aria-live': 'polite'});
@@ -244,7 +210,7 @@ function addWhatIf(host, trace, answer) {
     shown.textContent = bytes(row.gpu_mem_bytes);
     slider.setAttribute('aria-valuetext', `${bytes(row.gpu_mem_bytes)}, ${share} of what it needs`);
     said.textContent = row.problem != null ? `With ${bytes(row.gpu_mem_bytes)} it would not run: ${row.problem}`
-      : `With ${bytes(row.gpu_mem_bytes)} (${share} of what it needs) a pass would take ${milliseconds(row.pass_ms)}, ${digits(row.pass_ms / answer.resident_pass_ms)} times as long as with all on the device, and wait ${milliseconds(row.stall_ms)} for transfers; ${bytes(row.h2d_bytes)} would move in and ${bytes(row.d2h_bytes)} out.`;
+      : `With ${bytes(row.gpu_mem_bytes)} (${share} of what it needs) a pass would take ${milliseconds(row.pass_ms)}, ${timesAsLong(row.pass_ms / answer.resident_pass_ms)} as with all on the device, and wait ${milliseconds(row.stall_ms)} for transfers; ${bytes(row.h2d_bytes)} would move in and ${bytes(row.d2h_bytes)} out.`;
     if (chart && chart.plot) chart.plot.redraw(false);
   };
   slider.addEventListener('input', tell);
@@ -352,7 +318,7 @@ function siteSection() {
 }
 
 function aboutSection() {
-  const keys = [['/', 'search'], ['Tab', 'from one control, chart and table to the next'], ['\u2190 \u2192', 'on a chart: move its cursor; on the slider: another budget'],
+  const keys = [['/', 'search'], ['Enter', 'in the search: to the next row that was found; with Shift to the one before'], ['Tab', 'from one control, chart and table to the next'], ['\u2190 \u2192', 'on a chart: move its cursor; on the slider: another budget'],
     ['+ -', 'on a chart: zoom; Escape shows all again'], ['Enter', 'on a legend: switch a line off and on; on a row: open it']];
   body('about').append(
     make('p', {}, `Made by superpipe ${data.superpipe} of ${traces.map((trace) => trace.file).join(', ')}. The page has all that it needs: it loads nothing.`),
@@ -362,7 +328,29 @@ function aboutSection() {
 
 // Search, theme, printing
 
+let hit = null;  // the row that Enter has led to
+
+function foundRows() {
+  if (!$('search').value.trim()) return [];
+  return [...document.querySelectorAll('tr[data-searched]')].filter((row) => row.checkVisibility());
+}
+
+// To the row `by` places behind the last one, and to the first after the last.
+function goToHit(by) {
+  const rows = foundRows();
+  if (!rows.length) return;
+  const last = rows.indexOf(hit);
+  const next = last < 0 ? (by > 0 ? 0 : rows.length - 1) : (last + by + rows.length) % rows.length;
+  if (hit) hit.classList.remove('hit');
+  hit = rows[next];
+  hit.classList.add('hit');
+  hit.scrollIntoView({block: 'center'});
+  $('found').textContent = `row ${count(next + 1)} of ${count(rows.length)}`;
+}
+
 function search() {
+  if (hit) hit.classList.remove('hit');
+  hit = null;
   const wanted = $('search').value.trim().toLowerCase();
   let shown = 0;
   let all = 0;
@@ -380,7 +368,7 @@ function search() {
     all += lines.length;
   }
   $('found').hidden = !wanted;
-  $('found').textContent = `${count(shown)} of ${count(all)} rows`;
+  $('found').textContent = `${count(shown)} of ${count(all)} rows${shown ? ': Enter goes to the first' : ''}`;
 }
 
 const darkness = matchMedia('(prefers-color-scheme: dark)');
@@ -396,7 +384,7 @@ function setTheme() {
 for (const section of document.querySelectorAll('main section')) {
   document.querySelector('nav').append(make('a', {href: `#${section.id}`}, section.dataset.title));
 }
-for (const fill of [overview, memorySection, residencySection, linkSection, stallSection, waitSection, passSection, whatIfSection, layerSection, kernelSection, siteSection, aboutSection]) fill();
+for (const fill of [overview, memorySection, residencySection, linkSection, stallSection, waitSection, markSection, passSection, whatIfSection, layerSection, kernelSection, siteSection, aboutSection]) fill();
 setTheme();
 darkness.addEventListener('change', setTheme);
 $('theme').addEventListener('click', () => {
@@ -404,6 +392,11 @@ $('theme').addEventListener('click', () => {
   setTheme();
 });
 $('search').addEventListener('input', search);
+$('search').addEventListener('keydown', (event) => {
+  if (event.key !== 'Enter') return;
+  event.preventDefault();
+  goToHit(event.shiftKey ? -1 : 1);
+});
 $('print').addEventListener('click', () => print());
 document.addEventListener('keydown', (event) => {
   if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input')) return;

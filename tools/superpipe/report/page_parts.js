@@ -238,6 +238,67 @@ const byteIncrements = Array.from({length: 56}, (_, power) => 2 ** power);
 const byteAxis = {axisWidth: 82, text: bytes, yAxis: {incrs: byteIncrements}, yValues: (u, splits) => splits.map(bytes)};
 const traceColour = (trace, other) => `--c${several ? traces.indexOf(trace) : other}`;
 
+// Adds rows of colour over time. `groups`: of each its name, and the `shares`, in percent, that it has of bins of `width` nanoseconds.
+// `said(group, share)`: what a tip says of a bin.
+function addMap(host, trace, {title, groups, width, said}) {
+  const rows = groups.length;
+  const columns = groups[0].shares.length;
+  const height = Math.max(130, Math.min(720, rows * (rows > 60 ? 6 : 16))) + 60;
+  addChart(host, {title, height, isTime: true, isMap: true, rows, legend: false, axisWidth: 150,
+    yRange: () => [0, rows],
+    yAxis: {splits: () => {
+      const every = Math.max(1, Math.ceil(rows * 15 / (height - 50)));
+      return groups.map((_, row) => row + 0.5).filter((_, row) => row % every === 0);
+    }, grid: {show: false}, ticks: {show: false}},
+    yValues: (u, splits) => splits.map((split) => {
+      // The end of a function's name tells more than its namespaces and arguments.
+      const name = groups[Math.floor(split)].name.replace(/[(<].*$/s, '');
+      const most = innerWidth < 620 ? 9 : 19;
+      return name.length > most ? `\u2026${name.slice(1 - most)}` : name;
+    }),
+    table: () => {
+      const times = binTimes(trace, width, columns);
+      if (times[times.length - 1] < endOfAll) times.push(endOfAll);
+      return {data: [times, times.map(() => 0)], series: [{label: 'share', paths: () => null}]};
+    },
+    draw: (u) => {
+      const heat = colour('--heat');
+      const {ctx, bbox} = u;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+      ctx.clip();
+      const tall = bbox.height / rows;
+      const gap = tall > 8 ? 1 : 0;
+      for (let row = 0; row < rows; ++row) {
+        const top = bbox.top + row * tall;
+        const {shares} = groups[row];
+        for (let first = 0; first < columns;) {
+          let next = first + 1;
+          while (next < columns && shares[next] === shares[first]) ++next;
+          if (shares[first] > 0) {
+            const left = u.valToPos((offset(trace) + first * width) / 1e9, 'x', true);
+            const right = u.valToPos((offset(trace) + Math.min(next * width, trace.end_ns)) / 1e9, 'x', true);
+            if (right > bbox.left && left < bbox.left + bbox.width) {
+              ctx.fillStyle = `rgba(${heat}, ${shares[first] / 100})`;
+              ctx.fillRect(left, top, Math.max(right - left, 1), tall - gap);
+            }
+          }
+          first = next;
+        }
+      }
+      ctx.restore();
+    },
+    describe: (u) => {
+      const row = Math.floor(u.posToVal(u.cursor.top, 'y'));
+      const at = u.posToVal(u.cursor.left, 'x');
+      const column = Math.floor((at * 1e9 - offset(trace)) / width);
+      const group = groups[row];
+      if (!group || column < 0 || column >= columns) return null;
+      return {title: group.name, rows: [[null, said(group, group.shares[column])], [null, `at ${time(at * 1e9)}`]]};
+    }});
+}
+
 // Tables
 
 const tables = [];  // that search looks through
@@ -267,7 +328,7 @@ function addTable(host, rows, columns, more) {
       }
       return cell;
     });
-    const line = {row, shown: make('tr', {}, ...cells), below: null};
+    const line = {row, shown: make('tr', {'data-searched': row.searched != null}, ...cells), below: null};
     const opener = line.shown.querySelector('.opener');
     if (opener) opener.addEventListener('click', () => {
       const isOpen = opener.getAttribute('aria-expanded') !== 'true';

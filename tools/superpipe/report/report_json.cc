@@ -251,6 +251,35 @@ json waits_of(const TraceReport& report) {
   return list;
 }
 
+// Names with most of the time first; shares of bins in percent.
+json marks_of(const TraceReport& report) {
+  std::vector<std::pair<TraceIndex, const TraceReport::Marks*>> all;
+  for (const auto& [text, marks] : report.marks()) all.emplace_back(text, &marks);
+  std::stable_sort(all.begin(), all.end(), [](const auto& one, const auto& other) {
+    return one.second->ns > other.second->ns;
+  });
+  json rows = json::array();
+  std::uint64_t width = kFirstBinNs;
+  for (const auto& [text, marks] : all) {
+    width = marks->by_time.width();
+    json shares = json::array();
+    std::uint64_t begin = 0;
+    for (const double ns : marks->by_time.bins()) {
+      // The last bin is mostly not full.
+      const std::uint64_t until = std::min(begin + width, std::max(report.end_time(), begin + 1));
+      const double share = ns / static_cast<double>(until - begin) * 100;
+      shares.push_back(std::min<std::uint64_t>(100, rounded(share)));
+      begin += width;
+    }
+    rows.push_back({{"name", short_name(report.all_names().text(text))},
+                    {"ranges", marks->ranges},
+                    {"points", marks->points},
+                    {"ns", marks->ns},
+                    {"shares", std::move(shares)}});
+  }
+  return {{"rows", std::move(rows)}, {"width_ns", width}, {"others", report.counts().other_marks}};
+}
+
 json trace_of(const ReportedTrace& trace) {
   const TraceReport& report = *trace.report;
   SitePlaces places;
@@ -283,6 +312,7 @@ json trace_of(const ReportedTrace& trace) {
                     {"all_ns", report.stall_ns()},
                     {"unexplained_ns", rounded(report.unexplained_stall_ns())}};
   said["waits"] = waits_of(report);
+  said["marks"] = marks_of(report);
   said["groups"] = groups_of(report, places);
   said["residency_bin_ns"] =
       report.groups().empty() ? kFirstBinNs : report.groups().front().residency.width();

@@ -19,6 +19,11 @@ std::uint64_t clamped_time(std::int64_t time) {
 TraceReport::TraceReport(TracedLayers layers) : layers_(std::move(layers)) {}
 
 void TraceReport::finish() {
+  for (const auto& [thread, ranges] : nested_ranges_) {
+    for (const OpenRange& range : ranges) end_range(range, end_time_);
+  }
+  for (const auto& [number, range] : open_ranges_) end_range(range, end_time_);
+  for (auto& [text, marks] : marks_) marks.by_time.cover(end_time_);
   for (BinnedLevel* const level :
        {&device_, &pages_, &live_, &passthrough_, &pinned_host_, &budget_}) {
     level->cover(end_time_);
@@ -384,8 +389,49 @@ void TraceReport::on_kernel_time(const TraceMoment& when, const TraceKernelTime&
   kernel.device_ns += std::min(event.duration_ns, kLatestBinNs);
 }
 
-void TraceReport::on_mark(const TraceMoment& when, const TraceMark& /*event*/) {
-  moment(when.time);
+TraceReport::Marks* TraceReport::marks_of(TraceIndex text) {
+  const auto known = marks_.find(text);
+  if (known != marks_.end()) return &known->second;
+  if (marks_.size() < kMostMarks) return &marks_[text];
+  ++counts_.other_marks;
+  return nullptr;
+}
+
+void TraceReport::end_range(const OpenRange& range, std::uint64_t end) {
+  Marks* const marks = marks_of(range.text);
+  if (marks == nullptr) return;
+  // Another thread may end a range at a time that is a little before its beginning.
+  const std::uint64_t duration = std::max(end, range.begin) - range.begin;
+  ++marks->ranges;
+  marks->ns += duration;
+  marks->by_time.spread(range.begin, range.begin + duration, static_cast<double>(duration));
+}
+
+void TraceReport::on_mark(const TraceMoment& when, const TraceMark& event) {
+  const std::uint64_t time = moment(when.time);
+  if (event.way == TraceMark::kPoint) {
+    if (Marks* const marks = marks_of(event.text)) ++marks->points;
+    return;
+  }
+  const bool begins = event.way == TraceMark::kBegin;
+  if (event.range != 0) {
+    const auto open = open_ranges_.find(event.range);
+    if (begins && open == open_ranges_.end() && open_ranges_.size() < kMostOpenRanges) {
+      open_ranges_[event.range] = {event.text, time};
+    } else if (!begins && open != open_ranges_.end()) {
+      end_range(open->second, time);
+      open_ranges_.erase(open);
+    }
+    return;
+  }
+  std::vector<OpenRange>& ranges = nested_ranges_[when.thread];
+  if (begins) {
+    // Of a file that lies, ranges may nest for ever.
+    if (ranges.size() < kMostOpenRanges) ranges.push_back({event.text, time});
+  } else if (!ranges.empty()) {
+    end_range(ranges.back(), time);
+    ranges.pop_back();
+  }
 }
 
 void TraceReport::on_wait(const TraceMoment& when, const TraceWait& event) {

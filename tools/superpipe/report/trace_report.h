@@ -44,6 +44,9 @@ class TraceReport : public TraceExporter {
   static constexpr std::size_t kMostUnused = 4'096;
   /// What stands for the kernel of those uses.
   static constexpr TraceIndex kUses = std::numeric_limits<TraceIndex>::max();
+  /// Texts of marks that are told one by one, and ranges that are open at the same time.
+  static constexpr std::size_t kMostMarks = 256;
+  static constexpr std::size_t kMostOpenRanges = 4'096;
   /// Kinds of buffers that a group tells one by one.
   static constexpr std::size_t kMostKinds = 64;
 
@@ -105,6 +108,14 @@ class TraceReport : public TraceExporter {
   /// TraceWait::kLaunch, kDevice, kCopy, and what a later version may bring.
   using WaitsByReason = std::array<Waits, TraceWait::kCopy + 2>;
 
+  /// What the program marked with one text.
+  struct Marks {
+    std::uint64_t ranges = 0;
+    std::uint64_t points = 0;
+    std::uint64_t ns = 0;              ///< in all ranges together
+    BinnedSums by_time{kMostColumns};  ///< the same by time
+  };
+
   struct Counts {
     std::uint64_t events = 0;
     std::uint64_t allocations = 0;
@@ -119,6 +130,7 @@ class TraceReport : public TraceExporter {
     std::uint64_t passes = 0;
     std::uint64_t copied_in = 0;  ///< bytes, by the program
     std::uint64_t copied_out = 0;
+    std::uint64_t other_marks = 0;  ///< of texts beyond kMostMarks
     std::uint64_t dropped = 0;
   };
 
@@ -161,6 +173,8 @@ class TraceReport : public TraceExporter {
   /// Nanoseconds of stalls, by time.
   [[nodiscard]] const BinnedSums& stalls() const { return stalls_; }
   [[nodiscard]] const WaitsByReason& waits() const { return waits_; }
+  /// By text.
+  [[nodiscard]] const std::map<TraceIndex, Marks>& marks() const { return marks_; }
   [[nodiscard]] const LinkUse& to_device() const { return to_device_; }
   [[nodiscard]] const LinkUse& to_host() const { return to_host_; }
   /// Of the device: pages of managed buffers and what the driver holds, without the context.
@@ -203,6 +217,11 @@ class TraceReport : public TraceExporter {
     std::vector<std::uint64_t> fetches;
   };
 
+  struct OpenRange {
+    TraceIndex text = 0;
+    std::uint64_t begin = 0;
+  };
+
   std::uint64_t moment(std::int64_t time);
   std::uint32_t group_of(std::uint64_t number, TraceIndex call_site);
   std::uint32_t named_group(const std::string& name, std::uint32_t layer);
@@ -214,6 +233,9 @@ class TraceReport : public TraceExporter {
   [[nodiscard]] Waiting* find_waiting(std::uint64_t launch, std::uint64_t begin);
   void forget(Waiting& waiting);
   void add_pass(double ms);
+  /// nullptr: it is one text too many.
+  [[nodiscard]] Marks* marks_of(TraceIndex text);
+  void end_range(const OpenRange& range, std::uint64_t end);
 
   TraceProperties properties_;
   TracedLayers layers_;
@@ -237,6 +259,9 @@ class TraceReport : public TraceExporter {
   double unexplained_stall_ns_ = 0;
   BinnedSums stalls_{kMostPoints};
   WaitsByReason waits_;
+  std::map<TraceIndex, Marks> marks_;
+  std::unordered_map<std::uint32_t, std::vector<OpenRange>> nested_ranges_;  ///< by thread
+  std::unordered_map<std::uint64_t, OpenRange> open_ranges_;                 ///< by range
   LinkUse to_device_{kMostPoints};
   LinkUse to_host_{kMostPoints};
   BinnedLevel device_{kMostPoints};
