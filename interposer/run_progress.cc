@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 
@@ -20,24 +21,34 @@ std::string milliseconds_text(std::uint64_t nanoseconds) {
 
 }  // namespace
 
-std::string progress_text(const LiveFigures& figures, bool is_loading) {
-  std::string text = "superpipe[" + std::to_string(::getpid()) + "]: ";
+std::string progress_text(const LiveFigures& figures, bool is_loading, std::size_t columns) {
+  std::string stage = "superpipe[" + std::to_string(::getpid()) + "]: ";
+  std::string bound;
   if (is_loading) {
-    text += "loading";
+    stage += "loading";
   } else if (figures.passes == 0) {
-    text += "first pass, " + std::to_string(figures.launches) + " launches";
+    stage += "first pass, " + std::to_string(figures.launches) + " launches";
   } else {
-    text += "pass " + std::to_string(figures.passes) + ' ' + milliseconds_text(figures.pass_ns);
-    if (figures.bound_ns > 0) text += " (bound " + milliseconds_text(figures.bound_ns) + ')';
+    stage += "pass " + std::to_string(figures.passes) + ' ' + milliseconds_text(figures.pass_ns);
+    if (figures.bound_ns > 0) bound = " (bound " + milliseconds_text(figures.bound_ns) + ')';
   }
   // Pages are kept for buffers to come, too.
   const Bytes on_device = std::min(figures.pages, figures.live);
-  text += "; " + format_bytes(on_device) + " of " + format_bytes(figures.live) + " on device";
+  std::string loaded =
+      "; " + format_bytes(on_device) + " of " + format_bytes(figures.live) + " on device";
+  std::string moved;
   if (figures.h2d + figures.d2h > Bytes{}) {
-    text += "; " + format_bytes(figures.h2d) + " in, " + format_bytes(figures.d2h) + " out";
+    moved = "; " + format_bytes(figures.h2d) + " in, " + format_bytes(figures.d2h) + " out";
   }
-  if (figures.layers > 0) text += "; " + std::to_string(figures.layers) + " layers";
-  return text;
+  std::string layers;
+  if (figures.layers > 0) layers = "; " + std::to_string(figures.layers) + " layers";
+  const auto length = [&] {
+    return stage.size() + bound.size() + loaded.size() + moved.size() + layers.size();
+  };
+  for (std::string* const field : {&layers, &loaded, &bound, &moved}) {
+    if (length() > columns) field->clear();
+  }
+  return stage + bound + loaded + moved + layers;
 }
 
 bool RunProgress::tick(const std::function<LiveFigures()>& figures,
@@ -69,7 +80,8 @@ bool RunProgress::update(const std::function<LiveFigures()>& figures, Clock::tim
     return false;
   }
   // Launches between two allocations convert what is loaded, as .half() does, and are no pass.
-  line_->show(progress_text(current, current.launches == 0 || (current.passes == 0 && grows)), now);
+  const bool is_loading = current.launches == 0 || (current.passes == 0 && grows);
+  line_->show(progress_text(current, is_loading, line_->columns()), now);
   return true;
 }
 

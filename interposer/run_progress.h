@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,10 +17,12 @@
 namespace superpipe {
 
 /// What the line says of `figures`: this process's id (several may share a terminal), the last
-/// pass, what is loaded and where, bytes moved, and what was learned. What matters most comes
-/// first, since the line is cut to the terminal's width. `is_loading`: whether the program is still
-/// loading, which is then said in the place of passes. Throws std::bad_alloc.
-[[nodiscard]] std::string progress_text(const LiveFigures& figures, bool is_loading);
+/// pass, what is loaded and where, bytes moved, and what was learned. `is_loading`: whether the
+/// program is still loading, which is then said in the place of passes. Where all of it is longer
+/// than `columns`, whole fields are left out: layers first, then what is loaded, the bound, and
+/// last the bytes moved. Throws std::bad_alloc.
+[[nodiscard]] std::string progress_text(const LiveFigures& figures, bool is_loading,
+                                        std::size_t columns);
 
 /// Shows the line about once a second, until the first passes are known, or kLongest has passed
 /// since the first launch, or since anything was last allocated, freed, launched or brought in.

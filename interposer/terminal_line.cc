@@ -93,6 +93,8 @@ bool TerminalLine::write(const std::string& text) const noexcept {
   return static_cast<std::size_t>(written) == text.size();
 }
 
+std::size_t TerminalLine::columns() const noexcept { return width_of(descriptor_) - 1; }
+
 void TerminalLine::show(const std::string& text, Clock::time_point now) noexcept try {
   if (!has_watch()) return;
   if (others_wrote()) {
@@ -100,16 +102,16 @@ void TerminalLine::show(const std::string& text, Clock::time_point now) noexcept
     quiet_since_ = now;
   }
   if (!may_write()) return;
-  const std::size_t width = width_of(descriptor_);
+  const std::size_t most = columns();
   std::string out = kLineAbove;
   if (!is_shown_) {
     if (now - quiet_since_ < kRest || lines_ == kMostLines) return;
     ++lines_;
     // So many blanks stay within an empty line, and lead from a line with text in it to the next.
-    out = std::string(width - 1, ' ') + "\r\033[K";
+    out = std::string(most, ' ') + "\r\033[K";
   }
   // After a part of it the cursor may be anywhere: the next line then begins anew.
-  is_shown_ = write(out + text.substr(0, width - 1) + "\r\n");
+  is_shown_ = write(out + text.substr(0, most) + "\r\n");
 } catch (...) {
   // Without memory there is no line.
 }

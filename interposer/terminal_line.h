@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,8 @@ class TerminalLine {
   TerminalLine(const TerminalLine&) = delete;
   TerminalLine& operator=(const TerminalLine&) = delete;
 
+  /// How long a text may be that show() shows whole.
+  [[nodiscard]] std::size_t columns() const noexcept;
   /// Shows `text`, which has no control characters, cut to the terminal's width, if that is allowed
   /// now. Waits for nobody.
   void show(const std::string& text, Clock::time_point now) noexcept;

@@ -31,29 +31,53 @@ constexpr const char* kAbove = "\033[A\r\033[K";
 // The terminal itself writes a carriage return before a line feed.
 constexpr const char* kLineEnd = "\r\r\n";
 
+constexpr std::size_t kWide = 200;
+
 TEST(ProgressText, TellsWhatIsLoadedWhatWasLearnedAndWhatMoved) {
   LiveFigures figures;
   figures.live = 3_GiB;
   figures.pages = 2_GiB;
-  EXPECT_EQ(progress_text(figures, true),
+  EXPECT_EQ(progress_text(figures, true, kWide),
             "superpipe[" + std::to_string(::getpid()) + "]: loading; 2 GiB of 3 GiB on device");
   figures.launches = 120;
   figures.h2d = 512_MiB;
-  EXPECT_THAT(progress_text(figures, false),
+  EXPECT_THAT(progress_text(figures, false, kWide),
               AllOf(HasSubstr("first pass, 120 launches"), HasSubstr("; 512 MiB in, 0 ")));
   figures.passes = 2;
   figures.pass_ns = 12'340'000;
   figures.bound_ns = 11'000'000;
   figures.layers = 12;
-  EXPECT_THAT(progress_text(figures, false),
+  EXPECT_THAT(progress_text(figures, false, kWide),
               AllOf(HasSubstr("pass 2 12.3 ms (bound 11.0 ms); "), HasSubstr("; 12 layers")));
+}
+
+TEST(ProgressText, LeavesOutWholeFieldsWhereThereIsNoRoom) {
+  LiveFigures figures;
+  figures.live = figures.pages = 16_MiB;
+  figures.launches = 120;
+  figures.passes = 2;
+  figures.pass_ns = 12'340'000;
+  figures.bound_ns = 11'000'000;
+  figures.h2d = 12_MiB;
+  figures.layers = 12;
+  const std::string stage = "superpipe[" + std::to_string(::getpid()) + "]: pass 2 12.3 ms";
+  const std::string bound = stage + " (bound 11.0 ms)";
+  const std::string loaded = bound + "; 16 MiB of 16 MiB on device; 12 MiB in, 0 B out";
+  const auto at = [&](std::size_t columns) { return progress_text(figures, false, columns); };
+  EXPECT_EQ(at(kWide), loaded + "; 12 layers");
+  EXPECT_EQ(at(loaded.size() + 10), loaded);
+  EXPECT_EQ(at(loaded.size()), loaded);
+  EXPECT_EQ(at(loaded.size() - 1), bound + "; 12 MiB in, 0 B out");
+  EXPECT_EQ(at(bound.size() + 19), stage + "; 12 MiB in, 0 B out");
+  EXPECT_EQ(at(stage.size()), stage);
+  EXPECT_EQ(at(5), stage);
 }
 
 TEST(ProgressText, CountsNoPagesThatAreKeptForBuffersToCome) {
   LiveFigures figures;
   figures.live = 3_GiB;
   figures.pages = 4_GiB;
-  EXPECT_THAT(progress_text(figures, false), HasSubstr("; 3 GiB of 3 GiB on device"));
+  EXPECT_THAT(progress_text(figures, false, kWide), HasSubstr("; 3 GiB of 3 GiB on device"));
 }
 
 /// A terminal of 40 columns. Writing to it is allowed to its foreground process group alone, so the
