@@ -31,6 +31,9 @@ TEST(TraceDocument, ListsEachTypeWithItsFields) {
     rows += std::isdigit(static_cast<unsigned char>(document[at + 3])) != 0 ? 1 : 0;
   }
   EXPECT_EQ(rows, types);
+  EXPECT_NE(document.find("version " + std::to_string(kTraceVersion.major) + "." +
+                          std::to_string(kTraceVersion.minor) + ", for those"),
+            std::string::npos);
   EXPECT_NE(document.find("| major version: " + std::to_string(kTraceVersion.major) + " |"),
             std::string::npos);
   EXPECT_NE(document.find("| minor version: " + std::to_string(kTraceVersion.minor) + " |"),

@@ -145,6 +145,13 @@ TEST(ManualPage, HasEveryWordAndVariableOfItsSubcommand) {
   }
 }
 
+TEST(ManualPage, LeavesValuesAsTheyAreTyped) {
+  const CommandWords command = Parser().words();
+  const std::string page = manual_page(command, named(command, "plan"), "1.2.3");
+  EXPECT_THAT(page, HasSubstr("\ngen3, gen4, gen5"));
+  EXPECT_THAT(page, Not(HasSubstr("Gen3")));
+}
+
 TEST(ManualPage, OfRunHasTheVariablesWithoutAFlag) {
   const CommandWords command = Parser().words();
   const std::string page = manual_page(command, named(command, "run"), "1.2.3");

@@ -57,10 +57,14 @@ std::string item(const std::string& term, std::string_view meaning) {
   return text;
 }
 
-// `text` with a capital and a full stop, or a question mark of its own.
+// `text` with a capital and a full stop, or a question mark of its own. A first word with a digit
+// is a value, such as gen3, which has to be typed as it stands.
 std::string sentence(std::string text) {
   if (text.empty()) return text;
-  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  const std::string word = text.substr(0, text.find_first_of(" ,"));
+  if (word.find_first_of("0123456789") == std::string_view::npos) {
+    text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  }
   return text.back() == '?' ? text : text + '.';
 }
 
