@@ -57,7 +57,7 @@ class AllTraceTools {
     const auto* const program = std::get_if<TracedProgram>(&read);
     if (program == nullptr) return;
     ++content_;
-    const Planner planner(*program, Bandwidth{25e9});
+    const Planner planner(*program, assumed_link("", program->run()).speed);
     layers_ = find_layers(*program, planner.passes());
     constexpr std::size_t kMostBuffers = 1'000;
     if (program->buffers() > kMostBuffers || planner.needed() > 1_GiB) return;

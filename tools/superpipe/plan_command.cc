@@ -22,6 +22,7 @@
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/export_sink.h"
 #include "tools/superpipe/plan_recommendation.h"
+#include "tools/superpipe/planner/assumed_link.h"
 #include "tools/superpipe/planner/cards.h"
 #include "tools/superpipe/planner/planner.h"
 #include "tools/superpipe/planner/trade_off_svg.h"
@@ -32,7 +33,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kDefaultLink = "gen4";
 // Of all that the program needs, in percent.
 constexpr std::array kDefaultShares = {100, 90, 75, 50, 35, 25, 15, 10};
 int fail_plan(int code, const std::string& line) {
@@ -67,7 +67,7 @@ std::string percent_text(double share) {
 
 /// What the flags say, resolved for the device of the trace.
 struct Request {
-  Bandwidth link{};
+  AssumedLink link;
   std::vector<PolicyKind> policies;
   std::vector<Bytes> budgets;
   std::optional<int> k;
@@ -76,7 +76,7 @@ struct Request {
 
 Request request_of(const PlanOptions& options, const TracedRun& run) {
   Request request;
-  request.link = *link_named(options.link.empty() ? kDefaultLink : options.link);
+  request.link = assumed_link(options.link, run);
   for (const std::string& name : words_of(options.policies)) {
     request.policies.push_back(*policy_from_name(name));
   }
@@ -176,10 +176,22 @@ json json_of(const Prediction& row) {
   return said;
 }
 
-json json_of(const TracedProgram& program, const Planner& planner,
+json json_of(const AssumedLink& link) {
+  const char* source = "default";
+  if (link.source == AssumedLink::Source::kUser) source = "flag";
+  if (link.source == AssumedLink::Source::kTrace) source = "trace";
+  if (link.source == AssumedLink::Source::kCard) source = "card";
+  return {{"name", link.name},
+          {"source", source},
+          {"to_device_bytes_per_second", std::llround(link.speed.to_device.bytes_per_second)},
+          {"to_host_bytes_per_second", std::llround(link.speed.to_host.bytes_per_second)}};
+}
+
+json json_of(const TracedProgram& program, const Planner& planner, const AssumedLink& link,
              const std::vector<Prediction>& rows) {
   json said{{"command", program.run().command},
             {"device", program.run().device_name},
+            {"link", json_of(link)},
             {"launches", program.launches()},
             {"passes", planner.passes().size()},
             {"pass_launches", planner.launches_of_pass()},
@@ -200,7 +212,8 @@ json json_of(const TracedProgram& program, const Planner& planner,
                         {"predicted_pass_ms", accuracy->predicted_pass_ms},
                         {"pass_error", accuracy->pass_error()},
                         {"measured_peak_bytes", accuracy->measured_peak.count()},
-                        {"predicted_peak_bytes", accuracy->predicted_peak.count()}};
+                        {"predicted_peak_bytes", accuracy->predicted_peak.count()},
+                        {"link_is_measured", accuracy->has_own_link}};
   }
   return said;
 }
@@ -257,7 +270,7 @@ void say_confidence(const TracedProgram& program, const Planner& planner) {
   }
 }
 
-void say_facts(const TracedProgram& program, const Planner& planner, const std::string& link) {
+void say_facts(const TracedProgram& program, const Planner& planner, const AssumedLink& link) {
   std::cout << program.run().command << (program.run().command.empty() ? "" : ": ")
             << program.launches() << " launches";
   if (planner.passes().size() > 0) {
@@ -269,7 +282,7 @@ void say_facts(const TracedProgram& program, const Planner& planner, const std::
             << " of them not superpipe's to move, and runs with " << format_bytes(planner.least())
             << " at least (kernel " << program.largest_kernel().substr(0, 60) << ").\n";
   say_confidence(program, planner);
-  std::cout << "Link: " << link
+  std::cout << "Link: " << link.text()
             << ". Figures are predictions in virtual time, no measurements.\n\n";
 }
 
@@ -299,17 +312,19 @@ std::vector<Prediction> predict_all(const Planner& planner, const Request& reque
 int say_fit(const TracedProgram& program, const PlanOptions& options) {
   const Card* const card = find_card(options.fit);
   const Bytes memory = card != nullptr ? card->memory : parse_size(options.fit)->resolve(Bytes{});
-  const std::string link = !options.link.empty() ? options.link
-                           : card != nullptr     ? std::string(card->link)
-                                                 : kDefaultLink;
-  const Planner planner(program, *link_named(link));
-  const std::string name =
-      card != nullptr ? std::string(card->title) + " (" + format_bytes(memory) + ", " + link + ")"
-                      : format_bytes(memory) + " over " + link;
+  AssumedLink link = assumed_link(options.link, program.run());
+  if (card != nullptr && options.link.empty()) {
+    link = assumed_link(std::string(card->link), program.run());
+    link.source = AssumedLink::Source::kCard;
+  }
+  const Planner planner(program, link.speed);
+  const std::string name = card != nullptr ? std::string(card->title) + " (" +
+                                                 format_bytes(memory) + ", " + link.name + ")"
+                                           : format_bytes(memory) + " over " + link.name;
   const bool fits = planner.needed() <= memory;
   const Prediction row = planner.predict({PolicyKind::kAuto, memory, {}, {}});
   if (options.json) {
-    json said = json_of(program, planner, {row});
+    json said = json_of(program, planner, link, {row});
     said["fits"] = fits;
     said["memory_bytes"] = memory.count();
     std::cout << said.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
@@ -412,7 +427,7 @@ int plan_command(const PlanOptions& options) {
                                     ": the trace does not tell how much memory its device has; "
                                     "give sizes, such as 16G, instead of percentages");
   }
-  const Planner planner(program, request.link);
+  const Planner planner(program, request.link.speed);
   const std::vector<Prediction> rows = predict_all(planner, request, options.sweep);
   if (!options.svg.empty()) {
     std::string problem;
@@ -422,10 +437,11 @@ int plan_command(const PlanOptions& options) {
     if (const auto failure = file->finish()) return fail_plan(kProblemFound, *failure);
   }
   if (options.json) {
-    std::cout << json_of(program, planner, rows).dump(2, ' ', false, json::error_handler_t::replace)
+    std::cout << json_of(program, planner, request.link, rows)
+                     .dump(2, ' ', false, json::error_handler_t::replace)
               << '\n';
   } else {
-    say_facts(program, planner, options.link.empty() ? kDefaultLink : options.link);
+    say_facts(program, planner, request.link);
     write_titles();
     for (const Prediction& row : rows) write_row(row, planner.resident_pass_ms());
     std::cout << recommendation(rows, planner.resident_pass_ms());

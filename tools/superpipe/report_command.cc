@@ -24,7 +24,6 @@
 namespace superpipe::cli {
 namespace {
 
-constexpr const char* kDefaultReportLink = "gen4";
 // More traces than colours that can be told apart are no comparison.
 constexpr std::size_t kMostReportedTraces = 4;
 // For the plan of one trace.
@@ -66,16 +65,16 @@ std::optional<std::string> prepare_trace(const std::string& file, const ReportOp
     return std::nullopt;
   }
   const auto& program = std::get<TracedProgram>(read);
-  const std::string link = options.link.empty() ? kDefaultReportLink : options.link;
   if (options.no_plan) {
     made.no_what_if = "it was left out (--no-plan)";
     const TracedPasses passes = find_passes(program, Planner::kMostLaunches);
     made.layers = find_layers(program, passes);
   } else {
-    const Planner planner(program, *link_named(link));
+    const AssumedLink link = assumed_link(options.link, program.run());
+    const Planner planner(program, link.speed);
     made.layers = find_layers(program, planner.passes());
-    made.what_if =
-        predict_what_if(program, planner, link, kPlanLimit, [&](std::size_t done, std::size_t all) {
+    made.what_if = predict_what_if(
+        program, planner, link.text(), kPlanLimit, [&](std::size_t done, std::size_t all) {
           progress.say("planning " + file + ", budget " + std::to_string(done) + " of " +
                        std::to_string(all));
         });

@@ -18,7 +18,7 @@ namespace {
 
 using testing::WrittenTrace;
 
-constexpr Bandwidth kLink{25e9};
+constexpr LinkSpeed kLink{{25e9}, {25e9}};
 
 TracedProgram program_of(WrittenTrace& trace) {
   auto program = trace.program();
@@ -81,7 +81,7 @@ TEST_F(PlannerTest, AtHalfOfItAPassTakesWhatTheLinkTakes) {
   EXPECT_GE(half.pass_ms, 0.99 * *half.bound_ms);
   EXPECT_LE(half.peak, kContext + kLayers / 2 * kLayer);
   EXPECT_LT(half.to_host_bytes, static_cast<double>(kLayer.count())) << "nobody writes weights";
-  const Prediction slower = Planner(program_, Bandwidth{12e9})
+  const Prediction slower = Planner(program_, {{12e9}, {12e9}})
                                 .predict({PolicyKind::kAuto, kContext + kLayers / 2 * kLayer});
   EXPECT_GT(slower.pass_ms, 1.8 * half.pass_ms);
 }
@@ -157,6 +157,29 @@ TEST_F(PlannerTest, TheTracedRunIsPredictedAsItWasMeasured) {
   const auto accuracy = Planner(program, kLink).accuracy();
   ASSERT_TRUE(accuracy.has_value());
   EXPECT_NEAR(accuracy->pass_error(), 0, 0.02);
+}
+
+// A question about another link says nothing about the run that was traced.
+TEST_F(PlannerTest, TheTracedRunHasTheLinkThatItsTransfersTell) {
+  const Bytes budget = kLayers / 2 * kLayer;
+  WrittenTrace trace({{"policy.name", "auto"}, {"budget.bytes", std::to_string(budget.count())}});
+  testing::write_cycle(trace, kLayers, kLayer, 20);
+  for (std::uint64_t number = 1; number <= 40; ++number) {
+    trace.add(TraceFetch{{number}, BufferId{0}, {}, 16_MiB, 16_MiB, true});
+    trace.sleep(4'000'000 - 2 * WrittenTrace::kCall);
+    trace.add(TraceTransferEnd{{number}});
+  }
+  const TracedProgram program = program_of(trace);
+  ASSERT_TRUE(program.run().link_to_device.has_value());
+  EXPECT_NEAR(program.run().link_to_device->bytes_per_second, 4.2e9, 0.05e9);
+  const auto fast = Planner(program, kLink).accuracy();
+  const auto slow = Planner(program, {{1e9}, {1e9}}).accuracy();
+  ASSERT_TRUE(fast.has_value() && slow.has_value());
+  EXPECT_TRUE(fast->has_own_link);
+  EXPECT_EQ(fast->predicted_pass_ms, slow->predicted_pass_ms);
+  EXPECT_GT(fast->predicted_pass_ms,
+            1e3 * static_cast<double>((kLayers / 2 * kLayer).count()) / 4.3e9);
+  EXPECT_FALSE(planner_.accuracy()->has_own_link);
 }
 
 // The device has nothing to do meanwhile, whatever the budget.

@@ -35,11 +35,12 @@ class WrittenTrace {
   static constexpr std::int64_t kCall = 5'000;
 
   explicit WrittenTrace(const std::vector<std::pair<std::string, std::string>>& properties = {}) {
+    // Of properties that are there twice the first counts.
+    for (const auto& [key, value] : properties) writer_.add_property(key, value);
     writer_.add_property("policy.name", "resident");
     writer_.add_property("device.total_bytes", std::to_string((24_GiB).count()));
     writer_.add_property("device.context_bytes", std::to_string((512_MiB).count()));
     writer_.add_property("process.argument", "./program");
-    for (const auto& [key, value] : properties) writer_.add_property(key, value);
     writer_.begin();
     writer_.define(TraceThread{1, 4711});
     writer_.define(TraceThread{2, 4712});

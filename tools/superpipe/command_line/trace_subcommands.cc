@@ -74,7 +74,9 @@ class PlanSubcommand final : public Subcommand {
     add(plan, "--k-prime", options_.k_prime, "Layers moved at a time", "N");
     complete_with(
         add(plan, "--link", options_.link,
-            "gen3, gen4, gen5, one of these with x8, or GB/s each way (default: gen4)", "LINK"),
+            "gen3, gen4, gen5, one of these with x8, or GB/s each way (default: the traced run's, "
+            "or gen4 where its trace does not tell it)",
+            "LINK"),
         links());
     complete_with(add(plan, "--fit", options_.fit,
                       "Would it run on this card, or in so much memory?", "CARD|SIZE"),
@@ -130,7 +132,7 @@ class ReportSubcommand final : public Subcommand {
     add(report, "-o,--output", options_.output, "The page to write, - for standard output", "FILE");
     complete_with(add(report, "--link", options_.link,
                       "For the plan: gen3, gen4, gen5, one of these with x8, or GB/s each way "
-                      "(default: gen4)",
+                      "(default: the traced run's, or gen4)",
                       "LINK"),
                   links());
     report.add_flag("--no-plan", options_.no_plan,

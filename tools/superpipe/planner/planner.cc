@@ -35,12 +35,12 @@ double PlanAccuracy::peak_error() const {
                                         1;
 }
 
-Planner::Planner(const TracedProgram& program, Bandwidth link)
+Planner::Planner(const TracedProgram& program, LinkSpeed link)
     : program_(program), link_(link), passes_(find_passes(program, kMostLaunches)) {
   all_passes_ = passes_.size();
   last_launch_ = passes_.begins.empty() ? 0 : passes_.begins.back();
   if (passes_.size() > kMostPasses) passes_.begins.resize(kMostPasses + 1);
-  resident_pass_ms_ = replay({PolicyKind::kResident, Bytes{}}, Bytes{}).pass_ms;
+  resident_pass_ms_ = replay({PolicyKind::kResident, Bytes{}}, Bytes{}, link_).pass_ms;
 }
 
 Bytes Planner::unmanaged() const { return program_.run().context + program_.run().passthrough; }
@@ -62,7 +62,7 @@ Prediction Planner::predict(const PlanQuestion& question) const {
     none.problem = "the policy resident evicts nothing, and all takes " + format_bytes(needed());
     return none;
   }
-  return replay(question, managed);
+  return replay(question, managed, link_);
 }
 
 std::variant<Plan, std::string> Planner::plan_for(const PlanQuestion& question) const {
@@ -82,7 +82,7 @@ std::variant<Plan, std::string> Planner::plan_for(const PlanQuestion& question) 
            ", and a plan holds at most " + std::to_string(kMostPlannedLaunches);
   }
   virtual_time::Experiment experiment =
-      experiment_for(question, saturating_subtract(question.gpu_mem, overhead()));
+      experiment_for(question, saturating_subtract(question.gpu_mem, overhead()), link_);
   const auto recorded = virtual_time::record_first_pass(
       [this] { return std::make_unique<TracedWorkload>(program_, passes_); }, experiment);
   const bool is_too_large = recorded->footprints.size() > kMostPlannedBuffers ||
@@ -97,15 +97,16 @@ std::variant<Plan, std::string> Planner::plan_for(const PlanQuestion& question) 
   return plan;
 }
 
-virtual_time::Experiment Planner::experiment_for(const PlanQuestion& question,
-                                                 Bytes managed) const {
+virtual_time::Experiment Planner::experiment_for(const PlanQuestion& question, Bytes managed,
+                                                 LinkSpeed link) const {
   virtual_time::Experiment experiment;
   experiment.policy = question.policy;
   experiment.budget = managed;
   experiment.k = question.k;
   experiment.k_prime = question.k_prime;
   experiment.device.granularity = program_.run().granule;
-  experiment.device.to_device = experiment.device.to_host = link_;
+  experiment.device.to_device = link.to_device;
+  experiment.device.to_host = link.to_host;
   if (program_.run().memory) experiment.device.device_memory = *program_.run().memory;
   experiment.device.costs.launch = virtual_time::Time{0};  // what the thread did is in the steps
   experiment.passes = static_cast<int>(std::max<std::size_t>(passes_.size(), 1));
@@ -115,8 +116,8 @@ virtual_time::Experiment Planner::experiment_for(const PlanQuestion& question,
   return experiment;
 }
 
-Prediction Planner::replay(const PlanQuestion& question, Bytes managed) const {
-  const virtual_time::Experiment experiment = experiment_for(question, managed);
+Prediction Planner::replay(const PlanQuestion& question, Bytes managed, LinkSpeed link) const {
+  const virtual_time::Experiment experiment = experiment_for(question, managed, link);
   TracedWorkload workload(program_, passes_);
   const Outcome outcome = virtual_time::run(workload, experiment);
 
@@ -146,7 +147,7 @@ Prediction Planner::replay(const PlanQuestion& question, Bytes managed) const {
   TracedWorkload recorded(program_, passes_);
   const auto trace =
       virtual_time::record_passes(recorded, experiment.passes, program_.run().granule);
-  const auto bounds = virtual_time::bounds_of(trace, first, managed, link_);
+  const auto bounds = virtual_time::bounds_of(trace, first, managed, link.to_device);
   prediction.bound_ms = milliseconds(bounds.windowed);
   prediction.physical_ms = milliseconds(bounds.physical);
   return prediction;
@@ -178,8 +179,11 @@ std::optional<PlanAccuracy> Planner::accuracy() const {
   question.k = run.k;
   question.k_prime = run.k_prime;
   question.gpu_mem = run.budget + run.context;
+  const AssumedLink own = assumed_link("", run);
+  const bool has_own_link = own.source == AssumedLink::Source::kTrace;
   const Prediction replayed =
-      replay(question, saturating_subtract(run.budget, run.headroom + run.passthrough));
+      replay(question, saturating_subtract(run.budget, run.headroom + run.passthrough),
+             has_own_link ? own.speed : link_);
   if (!replayed.problem.empty()) return std::nullopt;
   // Passes of which only the beginning was looked at do not end with the trace. The last pass is
   // none of them, since no other begins behind it.
@@ -187,6 +191,7 @@ std::optional<PlanAccuracy> Planner::accuracy() const {
   const auto behind = static_cast<double>(program_.launches() - last_launch_);
   if (behind > 2 * in_passes / static_cast<double>(all_passes_)) return std::nullopt;
   PlanAccuracy accuracy;
+  accuracy.has_own_link = has_own_link;
   // As the prediction, without the passes in which superpipe learned, which take longer than
   // others. If they do not, the program was passes ahead of the device when they were over.
   accuracy.measured_pass_ms = std::min(measured_pass_ms(0), measured_pass_ms(kFirstSteady));

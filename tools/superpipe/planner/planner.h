@@ -7,10 +7,10 @@
 #include <variant>
 
 #include "policy/policy_engine.h"
-#include "policy/timing_model.h"
 #include "policy/units.h"
 #include "profiler/plan_file.h"
 #include "residency/virtual_time/experiment.h"
+#include "tools/superpipe/planner/assumed_link.h"
 #include "tools/superpipe/planner/traced_program.h"
 #include "tools/superpipe/planner/traced_workload.h"
 
@@ -50,6 +50,7 @@ struct PlanAccuracy {
   double predicted_pass_ms = 0;
   Bytes measured_peak{};
   Bytes predicted_peak{};
+  bool has_own_link = false;  ///< else the trace tells none, and the one of predictions stood in
 
   /// By how much the prediction is off, as a share: 0.03 is 3 % too long.
   [[nodiscard]] double pass_error() const { return predicted_pass_ms / measured_pass_ms - 1; }
@@ -63,8 +64,8 @@ class Planner {
   static constexpr std::size_t kMostLaunches = 1'000'000;
   static constexpr std::size_t kMostPasses = 8;
 
-  /// `program` must outlive it. `link`: each way.
-  Planner(const TracedProgram& program, Bandwidth link);
+  /// `program` must outlive it. `link`: what predictions are for.
+  Planner(const TracedProgram& program, LinkSpeed link);
 
   [[nodiscard]] const TracedPasses& passes() const { return passes_; }
   /// How many launches those have on an average; 0: there are none.
@@ -88,19 +89,21 @@ class Planner {
   /// times. @return what is in the way, in one line: the program does not run so, or does more
   /// before its second pass than a plan can hold.
   [[nodiscard]] std::variant<Plan, std::string> plan_for(const PlanQuestion& question) const;
-  /// nullopt: the trace has no passes to compare.
+  /// Runs the traced run again, over the link that it had as far as the trace tells, whatever link
+  /// predictions are for. nullopt: the trace has no passes to compare.
   [[nodiscard]] std::optional<PlanAccuracy> accuracy() const;
 
  private:
   /// What the program takes besides its managed buffers.
   [[nodiscard]] Bytes unmanaged() const;
-  [[nodiscard]] virtual_time::Experiment experiment_for(const PlanQuestion& question,
-                                                        Bytes managed) const;
-  [[nodiscard]] Prediction replay(const PlanQuestion& question, Bytes managed) const;
+  [[nodiscard]] virtual_time::Experiment experiment_for(const PlanQuestion& question, Bytes managed,
+                                                        LinkSpeed link) const;
+  [[nodiscard]] Prediction replay(const PlanQuestion& question, Bytes managed,
+                                  LinkSpeed link) const;
   [[nodiscard]] double measured_pass_ms(std::size_t first) const;
 
   const TracedProgram& program_;
-  const Bandwidth link_;
+  const LinkSpeed link_;
   TracedPasses passes_;          ///< those that are replayed
   std::size_t all_passes_ = 0;   ///< those that were found
   std::size_t last_launch_ = 0;  ///< the one behind the last of them

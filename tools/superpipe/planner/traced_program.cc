@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "profiler/trace_event.h"
+#include "tools/superpipe/planner/link_meter.h"
 
 namespace superpipe::cli {
 namespace {
@@ -98,11 +99,17 @@ class TracedProgramBuilder final : public TraceVisitor {
     if (event.to_device) copied_in_[buffer->second] += event.size;
     add(when, step);
   }
-  void on_fetch(const TraceMoment& /*when*/, const TraceFetch& event) override {
+  void on_fetch(const TraceMoment& when, const TraceFetch& event) override {
     program_.run_.to_device += event.size;
+    if (event.size > Bytes{}) fetches_.enqueue(event.transfer.value, when.time, event.size);
   }
-  void on_eviction(const TraceMoment& /*when*/, const TraceEviction& event) override {
+  void on_transfer_end(const TraceMoment& when, const TraceTransferEnd& event) override {
+    fetches_.end(event.transfer.value, when.time);
+    write_backs_.end(event.transfer.value, when.time);
+  }
+  void on_eviction(const TraceMoment& when, const TraceEviction& event) override {
     program_.run_.to_host += event.size;
+    if (event.size > Bytes{}) write_backs_.enqueue(event.transfer.value, when.time, event.size);
     const auto buffer = live_.find(event.buffer);
     if (buffer == live_.end()) return;
     Leavings& leavings = leavings_[buffer->second];
@@ -159,6 +166,8 @@ class TracedProgramBuilder final : public TraceVisitor {
     }
     program_.ending_ = ending;
     program_.end_time_ = last_time_;
+    program_.run_.link_to_device = fetches_.speed();
+    program_.run_.link_to_host = write_backs_.speed();
     program_.run_.seconds = static_cast<double>(last_time_ - first_time_) * 1e-9;
     for (std::size_t buffer = 0; buffer < program_.sizes_.size(); ++buffer) {
       const bool is_loaded = copied_in_[buffer].count() >= program_.sizes_[buffer].count() / 2;
@@ -378,6 +387,8 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::unordered_map<BufferId, std::uint32_t> live_;
   std::vector<Bytes> copied_in_;    ///< by buffer: what the program copied to it
   std::vector<Leavings> leavings_;  ///< by buffer
+  LinkMeter fetches_;
+  LinkMeter write_backs_;
   std::set<std::pair<std::uint32_t, Bytes>> written_parts_;  ///< that were written back: offsets
   const bool has_waits_;
   std::optional<std::int64_t> last_call_;  ///< the time of the last step, or end of a wait

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "policy/policy_engine.h"
+#include "policy/timing_model.h"
 #include "policy/units.h"
 #include "profiler/trace_reader.h"
 
@@ -57,6 +58,9 @@ struct TracedRun {
   Bytes peak_pages{};                 ///< the most that pages of managed buffers took
   Bytes to_device{};                  ///< superpipe's own transfers
   Bytes to_host{};
+  /// What superpipe's transfers tell of the link (LinkMeter); nullopt: there were too few.
+  std::optional<Bandwidth> link_to_device{};
+  std::optional<Bandwidth> link_to_host{};
   Bytes granule{2_MiB};  ///< what footprints are multiples of
   double seconds = 0;    ///< from the first launch to the last event
   double stall_seconds = 0;

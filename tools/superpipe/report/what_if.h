@@ -15,7 +15,7 @@ namespace superpipe::cli {
 
 /// Predictions of policy auto, from the smallest budget to the largest. Times in milliseconds.
 struct WhatIf {
-  std::string link;  ///< as link_named() takes it
+  std::string link;  ///< AssumedLink::text()
   std::vector<Prediction> rows;
   std::size_t skipped = 0;  ///< budgets that there was no time for
   Bytes needed{};           ///< to have everything on the device
