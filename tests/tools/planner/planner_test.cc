@@ -321,6 +321,23 @@ TEST(TracedProgramTest, TimesThatNobodyTookAreThoseOfTheKernelsOtherLaunches) {
   EXPECT_NEAR(program.measured_share(), 1.0 / 6, 1e-6);
 }
 
+// The machine did something else meanwhile; launches of eight times the bytes do take long.
+TEST(TracedProgramTest, ALaunchThatOnceTookFarTooLongMakesNoOtherLonger) {
+  WrittenTrace trace;
+  const BufferId small = trace.allocate(2_MiB);
+  const BufferId large = trace.allocate(16_MiB);
+  for (int i = 0; i < 38; ++i) trace.launch(1, {small}, i == 20 ? 454'000'000 : 3'000'000);
+  trace.launch(1, {large}, 24'000'000);
+  trace.launch(1, {small}, 0);
+  const TracedProgram program = program_of(trace);
+  const auto compute = [&program](std::size_t launch) {
+    return program.steps()[program.step_of_launch(launch)].compute_us;
+  };
+  EXPECT_FLOAT_EQ(compute(20), 3'000);
+  EXPECT_FLOAT_EQ(compute(38), 24'000);
+  EXPECT_FLOAT_EQ(compute(39), 3'000);
+}
+
 TEST(TracedProgramTest, ATimeOfSeveralLaunchesIsDividedByWhatTheyName) {
   WrittenTrace trace;
   const BufferId small = trace.allocate(2_MiB);

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "profiler/trace_event.h"
+#include "tools/superpipe/planner/kernel_times.h"
 #include "tools/superpipe/planner/link_meter.h"
 
 namespace superpipe::cli {
@@ -149,9 +152,7 @@ class TracedProgramBuilder final : public TraceVisitor {
 
   void on_kernel_time(const TraceMoment& /*when*/, const TraceKernelTime& event) override {
     if (event.launches == 0) {
-      Mean& mean = of_nothing_[kernel_of(event.kernel)];
-      mean.time += static_cast<double>(event.duration_ns) * 1e-3;
-      mean.weight += 1;
+      of_nothing_[kernel_of(event.kernel)].push_back(static_cast<float>(event.duration_ns) * 1e-3F);
       return;
     }
     const NumberedLaunch& launch = recent_[event.launch.value % kMostRecent];
@@ -296,7 +297,8 @@ class TracedProgramBuilder final : public TraceVisitor {
   // Gives each launch its compute time.
   void give_times() {
     std::vector<bool> is_known(launches_.size(), false);
-    const double measured = give_measured_times(is_known);
+    give_measured_times(is_known);
+    replace_outliers_of(is_known);
     std::unordered_map<std::uint32_t, Mean> of_kernel;
     Mean of_all;
     for (std::size_t i = 0; i < launches_.size(); ++i) {
@@ -309,6 +311,13 @@ class TracedProgramBuilder final : public TraceVisitor {
       of_all.time += step.compute_us;
       of_all.weight += bytes;
     }
+    const double measured = of_all.time;
+    std::unordered_map<std::uint32_t, double> of_nothing;
+    for (auto& [kernel, times] : of_nothing_) {
+      replace_outliers(times);
+      of_nothing[kernel] =
+          std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+    }
     if (of_all.weight <= 0) {
       of_all = mean_of_the_length();
       program_.times_are_fitted_ = true;
@@ -317,7 +326,7 @@ class TracedProgramBuilder final : public TraceVisitor {
     for (std::size_t i = 0; i < launches_.size(); ++i) {
       if (is_known[i]) continue;
       TracedStep& step = program_.steps_[launches_[i]];
-      const double time = estimated_time(step, of_kernel, of_all);
+      const double time = estimated_time(step, of_kernel, of_nothing, of_all);
       step.compute_us = static_cast<float>(time);
       all += time;
     }
@@ -328,20 +337,37 @@ class TracedProgramBuilder final : public TraceVisitor {
   // the others that do not.
   double estimated_time(const TracedStep& step,
                         const std::unordered_map<std::uint32_t, Mean>& of_kernel,
+                        const std::unordered_map<std::uint32_t, double>& of_nothing,
                         const Mean& of_all) const {
-    const auto nothing = of_nothing_.find(step.kernel);
-    if (step.names == 0 && nothing != of_nothing_.end()) {
-      return nothing->second.time / nothing->second.weight;
-    }
+    const auto nothing = of_nothing.find(step.kernel);
+    if (step.names == 0 && nothing != of_nothing.end()) return nothing->second;
     const auto mean = of_kernel.find(step.kernel);
     const Mean& used = mean != of_kernel.end() ? mean->second : of_all;
     if (used.weight <= 0) return 0;
     return used.time / used.weight * static_cast<double>(named_bytes(step).count());
   }
 
-  // Divides what was measured among the launches that each time is of. @return its sum.
-  double give_measured_times(std::vector<bool>& is_known) {
-    double sum = 0;
+  // Launches of a kernel that name as many bytes are alike.
+  void replace_outliers_of(const std::vector<bool>& is_known) {
+    std::map<std::pair<std::uint32_t, Bytes>, std::vector<std::uint32_t>> alike;
+    for (std::size_t i = 0; i < launches_.size(); ++i) {
+      if (!is_known[i]) continue;
+      const TracedStep& step = program_.steps_[launches_[i]];
+      alike[{step.kernel, named_bytes(step)}].push_back(launches_[i]);
+    }
+    std::vector<float> times;
+    for (const auto& [what, steps] : alike) {
+      times.clear();
+      for (const std::uint32_t step : steps) times.push_back(program_.steps_[step].compute_us);
+      replace_outliers(times);
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        program_.steps_[steps[i]].compute_us = times[i];
+      }
+    }
+  }
+
+  // Divides what was measured among the launches that each time is of.
+  void give_measured_times(std::vector<bool>& is_known) {
     for (const KernelTime& time : times_) {
       const std::size_t last = time.launch;
       std::vector<std::size_t> group;
@@ -359,9 +385,7 @@ class TracedProgramBuilder final : public TraceVisitor {
         step.compute_us = static_cast<float>(microseconds * share);
         is_known[i] = true;
       }
-      sum += microseconds;
     }
-    return sum;
   }
 
   // No time was measured: all that the program did not stand still for fetches, and did nothing
@@ -397,8 +421,8 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::vector<std::uint32_t> launches_;    ///< steps, of those that name nothing, too
   std::vector<TraceIndex> streams_;        ///< by launch
   std::vector<KernelTime> times_;
-  std::unordered_map<std::uint32_t, Mean>
-      of_nothing_;  ///< of launches that name nothing, by kernel
+  /// Times of launches that name nothing, in microseconds, by kernel.
+  std::unordered_map<std::uint32_t, std::vector<float>> of_nothing_;
   std::vector<NumberedLaunch> recent_ = std::vector<NumberedLaunch>(kMostRecent);
   std::int64_t first_time_ = 0;
   std::int64_t last_time_ = 0;
