@@ -115,11 +115,14 @@ class VirtualProgram : public Program {
   void use(std::span<const Named> buffers, Seconds time) override {
     begin_call();
     const bool writes = list_operands(buffers);
+    const Time idle_from = std::max(clock_.now(), device_.computing_until());
     UseToken token;
     const Status status = manager_->begin_use(words_, writes, stream(), token);
     if (status != Status::kOk) throw CallFailed("a memset or a copy", status, warning_);
     sleep_until(device_.may_launch_at());
-    (void)device_.launch(stream(), operands_, std::chrono::round<Time>(time));
+    const Time submitting = clock_.now();
+    note_stall(device_.launch(stream(), operands_, std::chrono::round<Time>(time)), submitting,
+               idle_from);
     manager_->end_use(token, stream(), true);
   }
 
@@ -136,6 +139,7 @@ class VirtualProgram : public Program {
     (void)list_operands(buffers);
     if (records_) record_launch(kernel, buffers);
     const Time asked = clock_.now();
+    const Time idle_from = std::max(asked, device_.computing_until());
     UseToken token;
     const Status status = manager_->begin_launch(kernel, words_, stream(), token);
     if (status != Status::kOk) throw CallFailed("a launch", status, warning_);
@@ -155,6 +159,7 @@ class VirtualProgram : public Program {
     pass_.device_wait += launched.stall;
     if (waited_for_rounds) pass_.host_wait += prepared - asked;
     pass_.host_wait += mapping;
+    note_stall(launched, submitting, idle_from);
     if (waited_for_rounds || mapping > Time{0} || launched.stall > Time{0}) ++pass_.stalls;
     ++launches_;
     if (!learned_at_ && knows_order()) learned_at_ = launches_;
@@ -245,6 +250,16 @@ class VirtualProgram : public Program {
       writes = writes || named.is_written;
     }
     return writes;
+  }
+
+  // From `idle_from` on the device had nothing to compute until `launched` began, which was
+  // submitted at `submitting`.
+  void note_stall(const VirtualDevice::Launched& launched, Time submitting, Time idle_from) {
+    pass_.stalled += launched.stall;
+    const Time in_place = launched.enqueued - experiment_.device.costs.launch;
+    // What the calls of a launch cost that waits for nothing is no stall.
+    if (!clock_.waited_in_call() && in_place <= submitting) return;
+    pass_.stalled += std::max(Time{0}, in_place - idle_from);
   }
 
   void record_launch(KernelId kernel, std::span<const Named> buffers) {

@@ -51,6 +51,10 @@ struct PassFigures {
   std::uint64_t stalls = 0;  ///< launches that waited for a buffer, on the host or on the device
   Time host_wait{0};         ///< the program's thread waited in calls of the manager
   Time device_wait{0};       ///< the stream had nothing to do but wait for a fetch
+  /// Launches that were asked for had not begun, because what they name was not there, while the
+  /// device had nothing else to compute: what a run measures as stalls (StallMeter). At most
+  /// `time`.
+  Time stalled{0};
   Bytes to_device, to_host;  ///< of superpipe's transfers
   CallCounts calls;
   std::uint64_t accesses = 0;  ///< buffers named by launches

@@ -146,6 +146,8 @@ class VirtualDevice : public DeviceMemory {
   void set_others(Bytes bytes) { others_ = bytes; }
   /// When all that was submitted to `stream` will be over.
   [[nodiscard]] Time end_of(StreamHandle stream) const;
+  /// When the last kernel of the program will be over.
+  [[nodiscard]] Time computing_until() const { return computing_until_; }
   /// When all that was submitted to the program's streams will be over.
   [[nodiscard]] Time end_of_program() const;
 

@@ -120,7 +120,7 @@ std::vector<Bytes> chosen_budgets(const Planner& planner, bool sweep) {
 
 void write_titles() {
   std::cout
-      << "  GPU memory  policy               pass       x all  x bound  waiting      moved in     "
+      << "  GPU memory  policy               pass       x all  x bound  stalled      moved in     "
          "moved out    first pass   loading\n";
 }
 

@@ -86,6 +86,17 @@ TEST_F(PlannerTest, AtHalfOfItAPassTakesWhatTheLinkTakes) {
   EXPECT_GT(slower.pass_ms, 1.8 * half.pass_ms);
 }
 
+// What the program's thread waits for while the device computes is no stall, as in a run's summary.
+TEST_F(PlannerTest, StallsAreWhatAPassTakesBeyondItsKernels) {
+  const Prediction slow = Planner(program_, {{1e9}, {1e9}})
+                              .predict({PolicyKind::kAuto, kContext + kLayers / 2 * kLayer});
+  EXPECT_NEAR(slow.stall_ms, slow.pass_ms - kLayers, 0.02 * slow.pass_ms);
+  const Planner fast(program_, {{2e12}, {2e12}});
+  const Prediction hidden = fast.predict({PolicyKind::kAuto, kContext + kLayers / 2 * kLayer});
+  EXPECT_GT(hidden.to_device_bytes, 0);
+  EXPECT_LT(hidden.stall_ms, 0.02 * hidden.pass_ms);
+}
+
 TEST_F(PlannerTest, ThePeakLeavesTheHeadroomFree) {
   constexpr Bytes kHeadroom = 256_MiB;
   WrittenTrace trace({{"budget.headroom_bytes", std::to_string(kHeadroom.count())}});

@@ -137,7 +137,7 @@ Prediction Planner::replay(const PlanQuestion& question, Bytes managed, LinkSpee
   for (std::size_t i = first; i < outcome.passes.size(); ++i) {
     const PassFigures& pass = outcome.passes[i];
     prediction.pass_ms += milliseconds(pass.time) / steady;
-    prediction.stall_ms += milliseconds(pass.device_wait + pass.host_wait) / steady;
+    prediction.stall_ms += milliseconds(pass.stalled) / steady;
     prediction.to_device_bytes += static_cast<double>(pass.to_device.count()) / steady;
     prediction.to_host_bytes += static_cast<double>(pass.to_host.count()) / steady;
   }

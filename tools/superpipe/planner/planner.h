@@ -32,7 +32,7 @@ struct Prediction {
   double load_ms = 0;     ///< until the first pass begins
   double first_pass_ms = 0;
   double pass_ms = 0;
-  double stall_ms = 0;  ///< of a pass, the stream or the program's thread waited for transfers
+  double stall_ms = 0;  ///< of a pass, what a run's summary calls stalled: launches waited
   std::optional<double>
       bound_ms{};  ///< what no schedule can beat on that link (the windowed bound)
   std::optional<double> physical_ms{};  ///< the physical bound

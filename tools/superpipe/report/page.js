@@ -210,7 +210,7 @@ function addWhatIf(host, trace, answer) {
     shown.textContent = bytes(row.gpu_mem_bytes);
     slider.setAttribute('aria-valuetext', `${bytes(row.gpu_mem_bytes)}, ${share} of what it needs`);
     said.textContent = row.problem != null ? `With ${bytes(row.gpu_mem_bytes)} it would not run: ${row.problem}`
-      : `With ${bytes(row.gpu_mem_bytes)} (${share} of what it needs) a pass would take ${milliseconds(row.pass_ms)}, ${timesAsLong(row.pass_ms / answer.resident_pass_ms)} as with all on the device, and wait ${milliseconds(row.stall_ms)} for transfers; ${bytes(row.h2d_bytes)} would move in and ${bytes(row.d2h_bytes)} out.`;
+      : `With ${bytes(row.gpu_mem_bytes)} (${share} of what it needs) a pass would take ${milliseconds(row.pass_ms)}, ${timesAsLong(row.pass_ms / answer.resident_pass_ms)} as with all on the device, of which launches would wait ${milliseconds(row.stall_ms)} for transfers; ${bytes(row.h2d_bytes)} would move in and ${bytes(row.d2h_bytes)} out.`;
     if (chart && chart.plot) chart.plot.redraw(false);
   };
   slider.addEventListener('input', tell);
@@ -241,7 +241,7 @@ function addWhatIf(host, trace, answer) {
   addTable(table, rows.map((row) => ({...row, name: bytes(row.gpu_mem_bytes), searched: null})), [
     {title: 'GPU memory', value: (row) => row.gpu_mem_bytes, text: (row) => row.name},
     {title: 'Pass', value: (row) => row.pass_ms || 0, text: (row) => when(row, milliseconds(row.pass_ms))},
-    {title: 'Waiting', value: (row) => row.stall_ms || 0, text: (row) => when(row, milliseconds(row.stall_ms))},
+    {title: 'Stalled', value: (row) => row.stall_ms || 0, text: (row) => when(row, milliseconds(row.stall_ms))},
     {title: 'Moved in', value: (row) => row.h2d_bytes || 0, text: (row) => when(row, bytes(row.h2d_bytes))},
     {title: 'Moved out', value: (row) => row.d2h_bytes || 0, text: (row) => when(row, bytes(row.d2h_bytes))},
     {title: 'First pass', value: (row) => row.first_pass_ms || 0, text: (row) => (row.problem != null ? 'does not run' : milliseconds(row.first_pass_ms))}]);
