@@ -36,6 +36,7 @@ class VirtualProgram : public Program {
     if (experiment.policy != PolicyKind::kResident && !experiment.k) {
       options.policy.budget = experiment.budget;
     }
+    options.headroom = experiment.headroom;
     options.piece_size = experiment.piece_size;
     options.compares_digests = experiment.compares_digests;
     options.host_limit = Bytes{std::uint64_t{1} << 42};  // address space that nobody touches
@@ -127,6 +128,23 @@ class VirtualProgram : public Program {
   }
 
   void work(Seconds time) override { clock_.charge(std::chrono::round<Time>(time)); }
+
+  void hold_besides(Bytes bytes) override {
+    begin_call();
+    if (bytes > besides_) {
+      const Bytes grown = bytes - besides_;
+      if (!manager_->begin_passthrough_allocation(grown)) {
+        throw CallFailed("memory of the driver's own", Status::kOutOfDeviceMemory, warning_);
+      }
+      device_.set_besides(bytes);
+      manager_->end_passthrough_allocation(grown, true);
+    } else if (bytes < besides_) {
+      manager_->begin_passthrough_change(PassthroughChange::kFree);
+      device_.set_besides(bytes);
+      manager_->end_passthrough_change(PassthroughChange::kFree);
+    }
+    besides_ = bytes;
+  }
 
   void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) override {
     begin_call();
@@ -232,6 +250,7 @@ class VirtualProgram : public Program {
     outcome.recorded = std::move(recorded_);
     outcome.pinned = outcome.stats.pinned_host_bytes;
     outcome.peak_pages = device_.peak_page_bytes();
+    outcome.peak_device = device_.peak_bytes();
     outcome.violations = device_.violations();
   }
 
@@ -302,6 +321,7 @@ class VirtualProgram : public Program {
   std::vector<VirtualDevice::Operand> buffers_;  // by handle
   std::vector<std::uint64_t> words_;
   std::vector<VirtualDevice::Operand> operands_;
+  Bytes besides_;
   bool records_ = true;
   RecordedRun recorded_;
   std::uint64_t launches_ = 0;

@@ -27,8 +27,9 @@ struct Disturbance {
 /// What is run.
 struct Experiment {
   PolicyKind policy = PolicyKind::kSuperpipeline;
-  Bytes budget;            ///< device bytes of managed buffers; the headroom is none; void with a k
-  std::optional<int> k{};  ///< layers on the device, for policies that count them
+  Bytes budget;    ///< of the device, for managed buffers and what is held besides; void with a k
+  Bytes headroom;  ///< of the budget: ResidencyOptions::headroom
+  std::optional<int> k{};        ///< layers on the device, for policies that count them
   std::optional<int> k_prime{};  ///< layers moved at a time
   Bytes piece_size;              ///< ResidencyOptions::piece_size
   bool compares_digests = true;  ///< ResidencyOptions::compares_digests
@@ -71,6 +72,7 @@ struct Outcome {
   ResidencyStats stats;  ///< at the end of the last pass
   RecordedRun recorded;  ///< what it did up to the end of the first pass
   Bytes peak_pages;
+  Bytes peak_device;  ///< of pages and what is held besides, together
   Bytes pinned;
   std::vector<std::string> violations;
 };

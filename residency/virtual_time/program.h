@@ -50,6 +50,9 @@ class Program {
   virtual void use(std::span<const Named> buffers, Seconds time) = 0;
   /// The program's thread is busy with something else.
   virtual void work(Seconds time) = 0;
+  /// The driver holds `bytes` of the device for the program from now on, beside its buffers: code,
+  /// memory pools, what superpipe does not manage.
+  virtual void hold_besides(Bytes /*bytes*/) {}
 };
 
 /// A program that sets itself up once and then does the same again and again, or nearly the same.

@@ -167,6 +167,11 @@ void VirtualDevice::note_host_write(const void* host) {
   content.version = ++versions_;
 }
 
+void VirtualDevice::set_besides(Bytes bytes) {
+  besides_ = bytes;
+  peak_bytes_ = std::max(peak_bytes_, page_bytes_ + besides_);
+}
+
 Time VirtualDevice::end_of(StreamHandle stream) const { return streams_.at(stream).end(); }
 
 Time VirtualDevice::end_of_program() const {
@@ -177,7 +182,7 @@ Time VirtualDevice::end_of_program() const {
 
 Result<DeviceMemory::Usage> VirtualDevice::usage() {
   enter(DeviceCall::kOther, options_.costs.usage);
-  return Usage{page_bytes_ + others_, options_.capacity};
+  return Usage{page_bytes_ + besides_ + others_, options_.capacity};
 }
 
 Result<Address> VirtualDevice::reserve(Bytes size) {
@@ -197,6 +202,7 @@ Result<PageHandle> VirtualDevice::create_pages(Bytes size) {
   if (page_bytes_ + size > options_.capacity) return Status::kOutOfDeviceMemory;
   page_bytes_ += size;
   peak_page_bytes_ = std::max(peak_page_bytes_, page_bytes_);
+  peak_bytes_ = std::max(peak_bytes_, page_bytes_ + besides_);
   const std::uint64_t handle = next_handle_++;
   pages_[handle].size = size;
   return PageHandle{handle};

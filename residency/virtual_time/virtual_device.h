@@ -144,6 +144,8 @@ class VirtualDevice : public DeviceMemory {
   void note_host_write(const void* host);
   /// Other processes hold `bytes` of the device from now on.
   void set_others(Bytes bytes) { others_ = bytes; }
+  /// The program holds `bytes` from now on that are no pages of this port.
+  void set_besides(Bytes bytes);
   /// When all that was submitted to `stream` will be over.
   [[nodiscard]] Time end_of(StreamHandle stream) const;
   /// When the last kernel of the program will be over.
@@ -157,6 +159,8 @@ class VirtualDevice : public DeviceMemory {
   [[nodiscard]] Bytes to_host_bytes() const { return to_host_bytes_; }
   [[nodiscard]] Bytes page_bytes() const { return page_bytes_; }
   [[nodiscard]] Bytes peak_page_bytes() const { return peak_page_bytes_; }
+  /// The most that pages and what the program held besides took together.
+  [[nodiscard]] Bytes peak_bytes() const { return peak_bytes_; }
   /// Kernels on memory that is not mapped, content that is not there when it is used, pages that
   /// are unmapped or written under work; at most 16 of them are kept.
   [[nodiscard]] const std::vector<std::string>& violations() const { return violations_; }
@@ -244,8 +248,10 @@ class VirtualDevice : public DeviceMemory {
   Time computing_until_{0};            ///< the end of the last kernel of the program
   Address next_address_ = Address{1} << 44;
   Bytes page_bytes_;
+  Bytes besides_;
   Bytes others_;
   Bytes peak_page_bytes_;
+  Bytes peak_bytes_;
   Bytes to_device_bytes_;
   Bytes to_host_bytes_;
   std::map<const void*, Time> pinned_;  ///< when the call that pinned the memory returned

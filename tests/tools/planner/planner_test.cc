@@ -113,6 +113,36 @@ TEST_F(PlannerTest, ThePeakLeavesTheHeadroomFree) {
   EXPECT_EQ(whole.peak, kContext + program.peak());
 }
 
+// Code that is loaded by the first launch takes of the headroom, when the buffers fill the rest.
+TEST_F(PlannerTest, ThePeakHasWhatTheDriverTakesWhileBuffersAreThere) {
+  constexpr Bytes kHeadroom = 64_MiB;
+  constexpr Bytes kCode = 64_MiB;
+  constexpr Bytes kBudget = kLayers / 2 * kLayer + kHeadroom;
+  WrittenTrace trace({{"policy.name", "auto"},
+                      {"budget.bytes", std::to_string(kBudget.count())},
+                      {"budget.headroom_bytes", std::to_string(kHeadroom.count())}});
+  std::vector<BufferId> weights;
+  for (int i = 0; i < kLayers; ++i) {
+    weights.push_back(trace.allocate(kLayer));
+    trace.copy(weights.back(), kLayer, true);
+  }
+  trace.add(TraceMemory{kBudget - kHeadroom, kLayers * kLayer, {}, {}});
+  trace.add(TraceMemory{kBudget - kHeadroom, kLayers * kLayer, kCode + 5_KiB, {}});
+  for (int i = 0; i < 12 * kLayers; ++i) {
+    trace.launch(static_cast<std::uint32_t>(1 + i % 3), {weights[i % kLayers]}, 1'000'000);
+    if (i % kLayers == 0) trace.wait();
+  }
+  trace.add(TraceMemory{kBudget - kHeadroom - kCode, kLayers * kLayer, kCode, {}});
+  const TracedProgram program = program_of(trace);
+  EXPECT_EQ(program.run().passthrough, kCode);
+  const Planner planner(program, kLink);
+  EXPECT_EQ(planner.overhead(), kContext + kHeadroom + kCode);
+  const auto accuracy = planner.accuracy();
+  ASSERT_TRUE(accuracy.has_value());
+  EXPECT_EQ(accuracy->measured_peak, kContext + kBudget - kHeadroom + kCode);
+  EXPECT_EQ(accuracy->predicted_peak, accuracy->measured_peak);
+}
+
 TEST_F(PlannerTest, PoliciesThatCountLayersTakeAKOrABudget) {
   const Prediction layers = planner_.predict({PolicyKind::kSuperpipeline, Bytes{}, 4, 2});
   EXPECT_EQ(layers.problem, "");

@@ -40,16 +40,17 @@ Planner::Planner(const TracedProgram& program, LinkSpeed link)
   all_passes_ = passes_.size();
   last_launch_ = passes_.begins.empty() ? 0 : passes_.begins.back();
   if (passes_.size() > kMostPasses) passes_.begins.resize(kMostPasses + 1);
-  resident_pass_ms_ = replay({PolicyKind::kResident, Bytes{}}, Bytes{}, link_).pass_ms;
+  resident_pass_ms_ = replay({PolicyKind::kResident, Bytes{}}, link_).pass_ms;
 }
 
-Bytes Planner::unmanaged() const { return program_.run().context + program_.run().passthrough; }
-
-Bytes Planner::overhead() const { return unmanaged() + program_.run().headroom; }
+Bytes Planner::overhead() const {
+  const TracedRun& run = program_.run();
+  return run.context + run.passthrough + run.headroom;
+}
 
 Prediction Planner::predict(const PlanQuestion& question) const {
-  const Bytes managed = saturating_subtract(question.gpu_mem, overhead());
-  if (question.policy != PolicyKind::kResident && !question.k && managed == Bytes{}) {
+  const bool has_budget = question.policy != PolicyKind::kResident && !question.k;
+  if (has_budget && question.gpu_mem <= overhead()) {
     Prediction none;
     none.question = question;
     none.problem = "nothing is left beside the context and the driver's own memory, " +
@@ -62,7 +63,7 @@ Prediction Planner::predict(const PlanQuestion& question) const {
     none.problem = "the policy resident evicts nothing, and all takes " + format_bytes(needed());
     return none;
   }
-  return replay(question, managed, link_);
+  return replay(question, link_);
 }
 
 std::variant<Plan, std::string> Planner::plan_for(const PlanQuestion& question) const {
@@ -81,8 +82,7 @@ std::variant<Plan, std::string> Planner::plan_for(const PlanQuestion& question) 
     return "the first pass ends with launch " + std::to_string(passes_.begins[1]) +
            ", and a plan holds at most " + std::to_string(kMostPlannedLaunches);
   }
-  virtual_time::Experiment experiment =
-      experiment_for(question, saturating_subtract(question.gpu_mem, overhead()), link_);
+  virtual_time::Experiment experiment = experiment_for(question, link_);
   const auto recorded = virtual_time::record_first_pass(
       [this] { return std::make_unique<TracedWorkload>(program_, passes_); }, experiment);
   const bool is_too_large = recorded->footprints.size() > kMostPlannedBuffers ||
@@ -97,11 +97,12 @@ std::variant<Plan, std::string> Planner::plan_for(const PlanQuestion& question) 
   return plan;
 }
 
-virtual_time::Experiment Planner::experiment_for(const PlanQuestion& question, Bytes managed,
+virtual_time::Experiment Planner::experiment_for(const PlanQuestion& question,
                                                  LinkSpeed link) const {
   virtual_time::Experiment experiment;
   experiment.policy = question.policy;
-  experiment.budget = managed;
+  experiment.budget = saturating_subtract(question.gpu_mem, program_.run().context);
+  experiment.headroom = program_.run().headroom;
   experiment.k = question.k;
   experiment.k_prime = question.k_prime;
   experiment.device.granularity = program_.run().granule;
@@ -111,13 +112,13 @@ virtual_time::Experiment Planner::experiment_for(const PlanQuestion& question, B
   experiment.device.costs.launch = virtual_time::Time{0};  // what the thread did is in the steps
   experiment.passes = static_cast<int>(std::max<std::size_t>(passes_.size(), 1));
   if (counts_bytes(question.policy)) {
-    experiment.piece_size = piece_size_for(managed, program_.run().granule);
+    experiment.piece_size = piece_size_for(experiment.budget, program_.run().granule);
   }
   return experiment;
 }
 
-Prediction Planner::replay(const PlanQuestion& question, Bytes managed, LinkSpeed link) const {
-  const virtual_time::Experiment experiment = experiment_for(question, managed, link);
+Prediction Planner::replay(const PlanQuestion& question, LinkSpeed link) const {
+  const virtual_time::Experiment experiment = experiment_for(question, link);
   TracedWorkload workload(program_, passes_);
   const Outcome outcome = virtual_time::run(workload, experiment);
 
@@ -129,7 +130,7 @@ Prediction Planner::replay(const PlanQuestion& question, Bytes managed, LinkSpee
   }
   prediction.pinned_host = outcome.pinned;
   prediction.load_ms = milliseconds(outcome.load);
-  prediction.peak = outcome.peak_pages + unmanaged();  // the headroom stays free
+  prediction.peak = outcome.peak_device + program_.run().context;
   if (outcome.passes.empty()) return prediction;
   prediction.first_pass_ms = milliseconds(outcome.passes.front().time);
   const std::size_t first = outcome.passes.size() > kFirstSteady ? kFirstSteady : 0;
@@ -147,6 +148,7 @@ Prediction Planner::replay(const PlanQuestion& question, Bytes managed, LinkSpee
   TracedWorkload recorded(program_, passes_);
   const auto trace =
       virtual_time::record_passes(recorded, experiment.passes, program_.run().granule);
+  const Bytes managed = saturating_subtract(question.gpu_mem, overhead());
   const auto bounds = virtual_time::bounds_of(trace, first, managed, link.to_device);
   prediction.bound_ms = milliseconds(bounds.windowed);
   prediction.physical_ms = milliseconds(bounds.physical);
@@ -181,9 +183,7 @@ std::optional<PlanAccuracy> Planner::accuracy() const {
   question.gpu_mem = run.budget + run.context;
   const AssumedLink own = assumed_link("", run);
   const bool has_own_link = own.source == AssumedLink::Source::kTrace;
-  const Prediction replayed =
-      replay(question, saturating_subtract(run.budget, run.headroom + run.passthrough),
-             has_own_link ? own.speed : link_);
+  const Prediction replayed = replay(question, has_own_link ? own.speed : link_);
   if (!replayed.problem.empty()) return std::nullopt;
   // Passes of which only the beginning was looked at do not end with the trace. The last pass is
   // none of them, since no other begins behind it.
@@ -196,8 +196,8 @@ std::optional<PlanAccuracy> Planner::accuracy() const {
   // others. If they do not, the program was passes ahead of the device when they were over.
   accuracy.measured_pass_ms = std::min(measured_pass_ms(0), measured_pass_ms(kFirstSteady));
   accuracy.predicted_pass_ms = replayed.pass_ms;
-  accuracy.measured_peak = run.peak_pages;
-  accuracy.predicted_peak = saturating_subtract(replayed.peak, unmanaged());
+  if (run.peak_device > Bytes{}) accuracy.measured_peak = run.peak_device + run.context;
+  accuracy.predicted_peak = replayed.peak;
   if (accuracy.measured_pass_ms <= 0) return std::nullopt;
   return accuracy;
 }

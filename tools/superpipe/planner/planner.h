@@ -48,7 +48,7 @@ struct PlanAccuracy {
   /// until the program waits for that at its end.
   double measured_pass_ms = 0;
   double predicted_pass_ms = 0;
-  Bytes measured_peak{};
+  Bytes measured_peak{};  ///< of all that the process takes of the device; 0: not told
   Bytes predicted_peak{};
   bool has_own_link = false;  ///< else the trace tells none, and the one of predictions stood in
 
@@ -94,12 +94,9 @@ class Planner {
   [[nodiscard]] std::optional<PlanAccuracy> accuracy() const;
 
  private:
-  /// What the program takes besides its managed buffers.
-  [[nodiscard]] Bytes unmanaged() const;
-  [[nodiscard]] virtual_time::Experiment experiment_for(const PlanQuestion& question, Bytes managed,
+  [[nodiscard]] virtual_time::Experiment experiment_for(const PlanQuestion& question,
                                                         LinkSpeed link) const;
-  [[nodiscard]] Prediction replay(const PlanQuestion& question, Bytes managed,
-                                  LinkSpeed link) const;
+  [[nodiscard]] Prediction replay(const PlanQuestion& question, LinkSpeed link) const;
   [[nodiscard]] double measured_pass_ms(std::size_t first) const;
 
   const TracedProgram& program_;

@@ -129,8 +129,15 @@ class TracedProgramBuilder final : public TraceVisitor {
     program_.run_.budget = event.budget;
   }
   void on_memory(const TraceMoment& /*when*/, const TraceMemory& event) override {
-    program_.run_.peak_pages = std::max(program_.run_.peak_pages, event.pages);
-    program_.run_.passthrough = std::max(program_.run_.passthrough, event.passthrough);
+    TracedRun& run = program_.run_;
+    TracedStep step;
+    step.kind = TracedStep::Kind::kHoldBesides;
+    step.buffer = granules_besides(event.passthrough);
+    const Bytes besides = run.granule * step.buffer;
+    run.peak_device = std::max(run.peak_device, event.pages + besides);
+    run.passthrough = std::max(run.passthrough, besides);
+    // Superpipe saw it, at whatever time: the program did nothing for that.
+    if (step.buffer != std::exchange(besides_, step.buffer)) push(step);
   }
   void on_wait(const TraceMoment& when, const TraceWait& event) override {
     note_work(when, event.duration_ns);
@@ -266,14 +273,30 @@ class TracedProgramBuilder final : public TraceVisitor {
     return kernels_.at(index);
   }
 
+  // How many granules the driver took where a trace tells of `passthrough` bytes: what the device
+  // said when it was last asked, and what was allocated since, which mostly fits what was there.
+  // Without a budget it is not asked.
+  std::uint32_t granules_besides(Bytes passthrough) const {
+    constexpr Bytes kMost = 1024_GiB;  // no device has more
+    const Bytes granule = program_.run_.granule;
+    const bool was_asked = program_.run_.budget > Bytes{} && passthrough >= granule;
+    const Bytes known = std::min(passthrough, kMost);
+    const Bytes whole = was_asked ? known : round_up(known, granule);
+    return static_cast<std::uint32_t>(whole.count() / granule.count());
+  }
+
   void add(const TraceMoment& when, TracedStep step) {
+    note_work(when, 0);
+    step.host_us = static_cast<float>(std::exchange(work_ns_, 0) * 1e-3);
+    last_time_ = std::max(last_time_, when.time);
+    push(step);
+  }
+
+  void push(const TracedStep& step) {
     if (program_.steps_.size() >= kMostSteps || program_.names_.size() >= kMostNames) {
       is_too_large_ = true;
       return;
     }
-    note_work(when, 0);
-    step.host_us = static_cast<float>(std::exchange(work_ns_, 0) * 1e-3);
-    last_time_ = std::max(last_time_, when.time);
     program_.steps_.push_back(step);
   }
 
@@ -427,6 +450,7 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::int64_t first_time_ = 0;
   std::int64_t last_time_ = 0;
   Bytes live_bytes_;
+  std::uint32_t besides_ = 0;  ///< granules that the driver holds, by the last step of that kind
   bool is_too_large_ = false;
 };
 

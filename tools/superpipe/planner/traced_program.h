@@ -25,12 +25,13 @@ struct TracedStep {
     kCopyOut,
     kUse,
     kLaunch,
-    kSynchronize
+    kSynchronize,
+    kHoldBesides
   };
   Kind kind{};
   bool writes = false;  ///< kUse
-  std::uint32_t buffer =
-      0;  ///< the number of the buffer, or, of kUse and kLaunch, of the first name
+  /// The number of the buffer, or of the first name (kUse, kLaunch), or granules (kHoldBesides).
+  std::uint32_t buffer = 0;
   std::uint32_t names = 0;   ///< of kUse and kLaunch: how many buffers it names
   std::uint32_t kernel = 0;  ///< kLaunch: index among the kernels
   float host_us = 0;         ///< what the program did before, without waiting
@@ -49,14 +50,15 @@ struct TracedRun {
   PolicyKind policy = PolicyKind::kResident;
   std::optional<int> k{};
   std::optional<int> k_prime{};
-  Bytes budget{};       ///< without the context; 0: none
-  Bytes headroom{};     ///< of the budget
-  Bytes context{};      ///< what the context takes of the device
-  Bytes passthrough{};  ///< the most that the driver held of the device for the program besides
-  Bytes device{};       ///< its memory; 0: not told
+  Bytes budget{};    ///< without the context; 0: none
+  Bytes headroom{};  ///< of the budget
+  Bytes context{};   ///< what the context takes of the device
+  /// The most that the driver held of the device for the program besides, in whole granules.
+  Bytes passthrough{};
+  Bytes device{};                     ///< its memory; 0: not told
   std::optional<Bandwidth> memory{};  ///< what that does at best; nullopt: not told
-  Bytes peak_pages{};                 ///< the most that pages of managed buffers took
-  Bytes to_device{};                  ///< superpipe's own transfers
+  Bytes peak_device{};  ///< the most that pages of managed buffers and pass-through memory took
+  Bytes to_device{};    ///< superpipe's own transfers
   Bytes to_host{};
   /// What superpipe's transfers tell of the link (LinkMeter); nullopt: there were too few.
   std::optional<Bandwidth> link_to_device{};

@@ -56,7 +56,8 @@ TracedPasses find_passes(const TracedProgram& program, std::size_t most_launches
   Beginning beginning(program, launches);
   virtual_time::Experiment experiment;
   experiment.policy = PolicyKind::kAuto;
-  experiment.budget = round_up(program.peak() + program.largest_launch() + 64_MiB, 2_MiB);
+  experiment.budget = round_up(
+      program.peak() + program.largest_launch() + program.run().passthrough + 64_MiB, 2_MiB);
   experiment.passes = 1;
   const virtual_time::Outcome outcome = virtual_time::run(beginning, experiment);
   // The pass that most launches belong to.
@@ -139,6 +140,9 @@ void TracedWorkload::run_steps(virtual_time::Program& program, std::size_t begin
         break;
       case TracedStep::Kind::kUse:
         program.use(named(step), Microseconds{step.compute_us});
+        break;
+      case TracedStep::Kind::kHoldBesides:
+        program.hold_besides(traced_.run().granule * step.buffer);
         break;
       case TracedStep::Kind::kSynchronize:
         program.synchronize();
