@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
-#include <fstream>
 #include <iomanip>
 #include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 #include <system_error>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -21,7 +18,9 @@
 #include "profiler/trace_reader.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/export_sink.h"
+#include "tools/superpipe/plan_json.h"
 #include "tools/superpipe/plan_recommendation.h"
+#include "tools/superpipe/plan_text.h"
 #include "tools/superpipe/planner/assumed_link.h"
 #include "tools/superpipe/planner/cards.h"
 #include "tools/superpipe/planner/planner.h"
@@ -57,12 +56,6 @@ std::optional<int> count_in(const std::string& text) {
 bool is_size(const std::string& text) {
   const auto size = parse_size(text);
   return size && size->resolve(Bytes{~std::uint64_t{0}}) > Bytes{};
-}
-
-std::string percent_text(double share) {
-  std::ostringstream text;
-  text << std::showpos << std::fixed << std::setprecision(1) << share * 100 << " %";
-  return text.str();
 }
 
 /// What the flags say, resolved for the device of the trace.
@@ -118,174 +111,6 @@ std::vector<Bytes> chosen_budgets(const Planner& planner, bool sweep) {
   return budgets;
 }
 
-void write_titles() {
-  std::cout
-      << "  GPU memory  policy               pass       x all  x bound  stalled      moved in     "
-         "moved out    first pass   loading\n";
-}
-
-void write_row(const Prediction& row, double resident_ms) {
-  std::cout << std::right << std::setw(12)
-            << (row.question.k ? "k=" + std::to_string(*row.question.k)
-                               : format_bytes(row.question.gpu_mem))
-            << "  " << std::left << std::setw(21) << name_of(row.question.policy);
-  if (!row.problem.empty()) {
-    std::cout << "does not run: " << row.problem << '\n';
-    return;
-  }
-  const auto factor = [](double value) {
-    std::ostringstream text;
-    text << std::fixed << std::setprecision(2) << value;
-    return text.str();
-  };
-  const auto bytes = [](double count) {
-    return format_bytes(Bytes{static_cast<std::uint64_t>(count)});
-  };
-  std::cout << std::setw(11) << milliseconds_text(row.pass_ms) << std::setw(7)
-            << factor(row.pass_ms / resident_ms) << std::setw(9)
-            << (row.bound_ms && *row.bound_ms > 0 ? factor(row.pass_ms / *row.bound_ms) : "-")
-            << std::setw(13) << milliseconds_text(row.stall_ms) << std::setw(13)
-            << bytes(row.to_device_bytes) << std::setw(13) << bytes(row.to_host_bytes)
-            << std::setw(13) << milliseconds_text(row.first_pass_ms)
-            << milliseconds_text(row.load_ms) << '\n'
-            << std::right;
-}
-
-json json_of(const Prediction& row) {
-  json said{{"policy", name_of(row.question.policy)}, {"runs", row.problem.empty()}};
-  if (row.question.k) {
-    said["k"] = *row.question.k;
-    if (row.question.k_prime) said["k_prime"] = *row.question.k_prime;
-  } else {
-    said["gpu_mem_bytes"] = row.question.gpu_mem.count();
-  }
-  if (!row.problem.empty()) {
-    said["problem"] = row.problem;
-    return said;
-  }
-  said["pass_ms"] = row.pass_ms;
-  said["first_pass_ms"] = row.first_pass_ms;
-  said["load_ms"] = row.load_ms;
-  said["stall_ms"] = row.stall_ms;
-  said["h2d_bytes"] = row.to_device_bytes;
-  said["d2h_bytes"] = row.to_host_bytes;
-  said["peak_device_bytes"] = row.peak.count();
-  said["pinned_host_bytes"] = row.pinned_host.count();
-  if (row.bound_ms) said["windowed_bound_ms"] = *row.bound_ms;
-  if (row.physical_ms) said["bound_ms"] = *row.physical_ms;
-  return said;
-}
-
-json json_of(const AssumedLink& link) {
-  const char* source = "default";
-  if (link.source == AssumedLink::Source::kUser) source = "flag";
-  if (link.source == AssumedLink::Source::kTrace) source = "trace";
-  if (link.source == AssumedLink::Source::kCard) source = "card";
-  return {{"name", link.name},
-          {"source", source},
-          {"to_device_bytes_per_second", std::llround(link.speed.to_device.bytes_per_second)},
-          {"to_host_bytes_per_second", std::llround(link.speed.to_host.bytes_per_second)}};
-}
-
-json json_of(const TracedProgram& program, const Planner& planner, const AssumedLink& link,
-             const std::vector<Prediction>& rows) {
-  json said{{"command", program.run().command},
-            {"device", program.run().device_name},
-            {"link", json_of(link)},
-            {"launches", program.launches()},
-            {"passes", planner.passes().size()},
-            {"pass_launches", planner.launches_of_pass()},
-            {"complete", program.ending().is_complete},
-            {"dropped_events", program.ending().dropped},
-            {"graph_launches", program.graph_launches()},
-            {"measured_compute_share", program.measured_share()},
-            {"compute_is_fitted", program.times_are_fitted()},
-            {"writes_are_known", program.run().to_host > Bytes{}},
-            {"needed_bytes", planner.needed().count()},
-            {"least_bytes", planner.least().count()},
-            {"overhead_bytes", planner.overhead().count()},
-            {"resident_pass_ms", planner.resident_pass_ms()},
-            {"plans", json::array()}};
-  for (const Prediction& row : rows) said["plans"].push_back(json_of(row));
-  if (const auto accuracy = planner.accuracy()) {
-    said["accuracy"] = {{"measured_pass_ms", accuracy->measured_pass_ms},
-                        {"predicted_pass_ms", accuracy->predicted_pass_ms},
-                        {"pass_error", accuracy->pass_error()},
-                        {"measured_peak_bytes", accuracy->measured_peak.count()},
-                        {"predicted_peak_bytes", accuracy->predicted_peak.count()},
-                        {"link_is_measured", accuracy->has_own_link}};
-  }
-  return said;
-}
-
-// How far the answers can be trusted.
-void say_confidence(const TracedProgram& program, const Planner& planner) {
-  if (!program.ending().is_complete) {
-    std::cout << "The traced process died, or the disk was full: what follows is about what it did "
-                 "until then.\n";
-  }
-  if (program.ending().dropped > 0) {
-    std::cout << program.ending().dropped
-              << " events are missing from the trace (the disk was too slow): less may be moved "
-                 "than would be.\n";
-  }
-  if (program.graph_launches() > 0) {
-    std::cout
-        << "Launches of graphs: " << program.graph_launches()
-        << ". What they do is not in the trace; the buffers that they name stay on the device, "
-           "and their time is missing.\n";
-  }
-  if (program.measured_share() < 0.5) {
-    std::cout << "Kernel times: " << std::lround(program.measured_share() * 100)
-              << " % measured; the others are estimates, by "
-              << (program.times_are_fitted() ? "the trace's length" : "those of the same kernel")
-              << " and the bytes that launches name.\n";
-  }
-  if (program.run().to_host == Bytes{}) {
-    std::cout
-        << "Nothing left the device in the traced run, so it does not tell what kernels write: "
-           "what the program copied in is taken to stay as it is. Trace training with a "
-           "budget (--gpu-mem).\n";
-  }
-  const bool is_fitted = program.times_are_fitted();
-  if (const auto accuracy = planner.accuracy()) {
-    std::cout << "The traced run itself, run again: pass "
-              << milliseconds_text(accuracy->predicted_pass_ms) << " against "
-              << milliseconds_text(accuracy->measured_pass_ms) << " measured ("
-              << percent_text(accuracy->pass_error()) << ")";
-    if (accuracy->measured_peak > Bytes{}) {
-      std::cout << ", peak " << format_bytes(accuracy->predicted_peak) << " against "
-                << format_bytes(accuracy->measured_peak) << " ("
-                << percent_text(accuracy->peak_error()) << ")";
-    }
-    std::cout << ".\n";
-    if (is_fitted) {
-      std::cout << "That the passes agree says little: the estimates come from the same run's "
-                   "length.\n";
-    }
-  } else {
-    std::cout
-        << "The program does not repeat itself often enough to compare its replay with what was "
-           "measured.\n";
-  }
-}
-
-void say_facts(const TracedProgram& program, const Planner& planner, const AssumedLink& link) {
-  std::cout << program.run().command << (program.run().command.empty() ? "" : ": ")
-            << program.launches() << " launches";
-  if (planner.passes().size() > 0) {
-    std::cout << "; a pass has " << planner.launches_of_pass() << " and takes "
-              << milliseconds_text(planner.resident_pass_ms()) << " with all on the device";
-  }
-  std::cout << ".\nIt needs " << format_bytes(planner.needed()) << " of the device for all of it, "
-            << format_bytes(planner.overhead())
-            << " of them not superpipe's to move, and runs with " << format_bytes(planner.least())
-            << " at least (kernel " << program.largest_kernel().substr(0, 60) << ").\n";
-  say_confidence(program, planner);
-  std::cout << "Link: " << link.text()
-            << ". Figures are predictions in virtual time, no measurements.\n\n";
-}
-
 std::vector<Prediction> predict_all(const Planner& planner, const Request& request, bool sweep) {
   std::vector<PlanQuestion> questions;
   if (request.k) {
@@ -324,13 +149,13 @@ int say_fit(const TracedProgram& program, const PlanOptions& options) {
   const bool fits = planner.needed() <= memory;
   const Prediction row = planner.predict({PolicyKind::kAuto, memory, {}, {}});
   if (options.json) {
-    json said = json_of(program, planner, link, {row});
+    json said = plan_json(program, planner, link, std::span(&row, 1));
     said["fits"] = fits;
     said["memory_bytes"] = memory.count();
     std::cout << said.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
     return row.problem.empty() ? kSuccess : kProblemFound;
   }
-  say_facts(program, planner, link);
+  write_facts(std::cout, program, planner, link);
   if (fits) {
     std::cout << "Fits " << name << ": nothing would be moved.\n";
   } else if (row.problem.empty()) {
@@ -437,13 +262,12 @@ int plan_command(const PlanOptions& options) {
     if (const auto failure = file->finish()) return fail_plan(kProblemFound, *failure);
   }
   if (options.json) {
-    std::cout << json_of(program, planner, request.link, rows)
+    std::cout << plan_json(program, planner, request.link, rows)
                      .dump(2, ' ', false, json::error_handler_t::replace)
               << '\n';
   } else {
-    say_facts(program, planner, request.link);
-    write_titles();
-    for (const Prediction& row : rows) write_row(row, planner.resident_pass_ms());
+    write_facts(std::cout, program, planner, request.link);
+    write_table(std::cout, rows, planner.resident_pass_ms());
     std::cout << recommendation(rows, planner.resident_pass_ms());
   }
   if (!options.output.empty()) {
