@@ -1,6 +1,7 @@
 #include "tools/superpipe/plan_text.h"
 
 #include <cmath>
+#include <cstddef>
 #include <iomanip>
 #include <ostream>
 #include <sstream>
@@ -17,6 +18,12 @@ std::string percent_text(double share) {
   std::ostringstream text;
   text << std::showpos << std::fixed << std::setprecision(1) << share * 100 << " %";
   return text.str();
+}
+
+// Names of kernels may have all of their parameters' types in them.
+std::string shortened(const std::string& name) {
+  constexpr std::size_t kMost = 60;
+  return name.size() <= kMost ? name : name.substr(0, kMost - 3) + "...";
 }
 
 void write_titles(std::ostream& out) {
@@ -112,7 +119,7 @@ void write_facts(std::ostream& out, const TracedProgram& program, const Planner&
   out << ".\nIt needs " << format_bytes(planner.needed()) << " of the device for all of it, "
       << format_bytes(planner.overhead()) << " of them not superpipe's to move, and runs with "
       << format_bytes(planner.least()) << " at least (kernel "
-      << program.largest_kernel().substr(0, 60) << ").\n";
+      << shortened(program.largest_kernel()) << ").\n";
   write_confidence(out, program, planner);
   out << "Link: " << link.text()
       << ". Figures are predictions in virtual time, no measurements.\n\n";
