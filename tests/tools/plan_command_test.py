@@ -25,12 +25,21 @@ class PlanCommand(CommandCase):
         return finished.stdout
 
     def test_a_link_is_named_with_where_it_is_from(self) -> None:
-        for words, link, source in (((), " GB/s to the device and ", "trace"), (("--link", "gen5"), "gen5", "flag")):
+        for words, link, source in (((), " GB/s each way", "trace"), (("--link", "gen5"), "gen5", "flag")):
             with self.subTest(words=words):
                 self.assertIn("\nLink: ", self.plan(*words))
                 said = json.loads(self.plan(*words, "--json"))
                 self.assertEqual(said["link"]["source"], source)
                 self.assertIn(link, said["link"]["name"])
+
+    # The trace says that half of it was on the device, and names no policy that would do so.
+    def test_a_plan_that_is_off_for_its_own_run_says_so(self) -> None:
+        says = "That is more than 5 % of a pass or 2 % of the peak, and what follows may be as far off: the machine may have done"
+        self.assertIn(says, self.plan())
+        self.assertFalse(json.loads(self.plan("--json"))["accuracy"]["is_near"])
+        self.trace.unlink()
+        self.write_trace(self.trace, "4")
+        self.assertIn("may be as far off: only 1 pass was measured, the machine may", self.plan())
 
 
 if __name__ == "__main__":

@@ -73,7 +73,8 @@ json plan_json(const TracedProgram& program, const Planner& planner, const Assum
                         {"pass_error", accuracy->pass_error()},
                         {"measured_peak_bytes", accuracy->measured_peak.count()},
                         {"predicted_peak_bytes", accuracy->predicted_peak.count()},
-                        {"link_is_measured", accuracy->has_own_link}};
+                        {"link_is_measured", accuracy->has_own_link},
+                        {"is_near", accuracy->is_near()}};
   }
   return said;
 }

@@ -57,6 +57,25 @@ void write_row(std::ostream& out, const Prediction& row, double resident_ms) {
       << std::right;
 }
 
+// What may be wrong where a prediction of the traced run is.
+std::string reasons_for_doubt(const TracedProgram& program, const PlanAccuracy& accuracy) {
+  constexpr double kMostlyMeasured = 0.9;
+  constexpr std::size_t kFewPasses = 3;
+  std::string reasons;
+  if (program.measured_share() < kMostlyMeasured) {
+    reasons += "only " + std::to_string(std::lround(program.measured_share() * 100)) +
+               " % of the kernels' time was measured, ";
+  }
+  if (accuracy.passes < kFewPasses) {
+    reasons += "only " + std::to_string(accuracy.passes) +
+               (accuracy.passes == 1 ? " pass was" : " passes were") + " measured, ";
+  }
+  if (!accuracy.has_own_link && program.run().to_device > Bytes{}) {
+    reasons += "the trace does not tell the speed of its link, ";
+  }
+  return reasons + "the machine may have done something else meanwhile";
+}
+
 // How far the answers can be trusted.
 void write_confidence(std::ostream& out, const TracedProgram& program, const Planner& planner) {
   if (!program.ending().is_complete) {
@@ -96,6 +115,12 @@ void write_confidence(std::ostream& out, const TracedProgram& program, const Pla
           << ")";
     }
     out << ".\n";
+    if (!accuracy->is_near()) {
+      out << "That is more than " << PlanAccuracy::kMostPassError * 100 << " % of a pass or "
+          << PlanAccuracy::kMostPeakError * 100
+          << " % of the peak, and what follows may be as far off: "
+          << reasons_for_doubt(program, *accuracy) << ".\n";
+    }
     if (is_fitted) {
       out << "That the passes agree says little: the estimates come from the same run's "
              "length.\n";

@@ -296,6 +296,23 @@ TEST_F(PlannerTest, DigestsTakeWhatTheDevicesMemoryTakes) {
   EXPECT_EQ(pass_with("1"), pass_with("800000000000")) << "no device's: the usual one stands";
 }
 
+TEST(PlanAccuracyTest, IsNearWithinTheLimitsOrAGranule) {
+  PlanAccuracy accuracy;
+  accuracy.measured_pass_ms = 100;
+  accuracy.predicted_pass_ms = 104;
+  EXPECT_TRUE(accuracy.is_near()) << "no peak is known";
+  accuracy.measured_peak = 1000_MiB;
+  accuracy.predicted_peak = 981_MiB;
+  EXPECT_TRUE(accuracy.is_near());
+  accuracy.predicted_peak = 978_MiB;
+  EXPECT_FALSE(accuracy.is_near());
+  accuracy.measured_peak = 40_MiB;
+  accuracy.predicted_peak = 38_MiB;
+  EXPECT_TRUE(accuracy.is_near());
+  accuracy.predicted_pass_ms = 94;
+  EXPECT_FALSE(accuracy.is_near());
+}
+
 TEST_F(PlannerTest, ThePassesInWhichSuperpipeLearnsAreNotMeasured) {
   WrittenTrace trace;
   testing::write_cycle(trace, kLayers, kLayer, 20, 1'000'000'000);

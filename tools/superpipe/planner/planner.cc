@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -33,6 +34,13 @@ double PlanAccuracy::peak_error() const {
                                   : static_cast<double>(predicted_peak.count()) /
                                             static_cast<double>(measured_peak.count()) -
                                         1;
+}
+
+bool PlanAccuracy::is_near() const {
+  const Bytes off =
+      std::max(measured_peak, predicted_peak) - std::min(measured_peak, predicted_peak);
+  const bool is_peak_near = std::abs(peak_error()) <= kMostPeakError || off <= granule;
+  return std::abs(pass_error()) <= kMostPassError && is_peak_near;
 }
 
 Planner::Planner(const TracedProgram& program, LinkSpeed link)
@@ -192,6 +200,8 @@ std::optional<PlanAccuracy> Planner::accuracy() const {
   if (behind > 2 * in_passes / static_cast<double>(all_passes_)) return std::nullopt;
   PlanAccuracy accuracy;
   accuracy.has_own_link = has_own_link;
+  accuracy.granule = run.granule;
+  accuracy.passes = all_passes_ - kFirstSteady;
   // As the prediction, without the passes in which superpipe learned, which take longer than
   // others. If they do not, the program was passes ahead of the device when they were over.
   accuracy.measured_pass_ms = std::min(measured_pass_ms(0), measured_pass_ms(kFirstSteady));

@@ -51,10 +51,19 @@ struct PlanAccuracy {
   Bytes measured_peak{};  ///< of all that the process takes of the device; 0: not told
   Bytes predicted_peak{};
   bool has_own_link = false;  ///< else the trace tells none, and the one of predictions stood in
+  Bytes granule{2_MiB};       ///< what peaks are multiples of
+  std::size_t passes = 0;     ///< that were measured
+
+  /// A prediction that is off by more is not to be relied on.
+  static constexpr double kMostPassError = 0.05;
+  static constexpr double kMostPeakError = 0.02;
 
   /// By how much the prediction is off, as a share: 0.03 is 3 % too long.
   [[nodiscard]] double pass_error() const { return predicted_pass_ms / measured_pass_ms - 1; }
   [[nodiscard]] double peak_error() const;
+  /// Whether neither error is too large. Of a small program one granule is more than
+  /// kMostPeakError, and is allowed.
+  [[nodiscard]] bool is_near() const;
 };
 
 /// Runs a traced program again and again. Deterministic. One thread.

@@ -194,6 +194,7 @@ function addWhatIf(host, trace, answer) {
   const running = rows.filter((row) => row.problem == null);
   const sure = [];
   if (answer.accuracy) sure.push(`The traced run itself, run again so, takes ${milliseconds(answer.accuracy.predicted_pass_ms)} a pass, where ${milliseconds(answer.accuracy.measured_pass_ms)} were measured.`);
+  if (answer.accuracy && !answer.accuracy.is_near) sure.push('That run was predicted too far off, in its pass or its peak, for the rest to be relied on; superpipe plan says what may be wrong.');
   if (answer.measured_compute_share < 0.5) sure.push(`The times of kernels are estimates for the most part: the trace has ${percent(100 * answer.measured_compute_share)} of them.`);
   if (!answer.passes) sure.push('No pass repeats itself: the whole program counts as one.');
   if (answer.skipped) sure.push(`${plural(answer.skipped, 'smaller budget')} took too long to be asked about; superpipe plan has no limit.`);

@@ -191,7 +191,8 @@ json what_if_of(const WhatIf& what_if) {
                {"rows", std::move(rows)}};
   if (what_if.accuracy) {
     said["accuracy"] = {{"measured_pass_ms", what_if.accuracy->measured_pass_ms},
-                        {"predicted_pass_ms", what_if.accuracy->predicted_pass_ms}};
+                        {"predicted_pass_ms", what_if.accuracy->predicted_pass_ms},
+                        {"is_near", what_if.accuracy->is_near()}};
   }
   return said;
 }
