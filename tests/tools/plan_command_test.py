@@ -41,6 +41,35 @@ class PlanCommand(CommandCase):
         self.write_trace(self.trace, "4")
         self.assertIn("may be as far off: only 1 pass was measured, the machine may", self.plan())
 
+    def test_what_cannot_be_written_is_one_line(self) -> None:
+        plan = [str(self.trace), "--gpu-mem", "80M"]
+        missing = str(self.root / "no" / "plan")
+        for words, says in ((("--svg", "/dev/full"), "cannot write /dev/full: No space left on device"),
+                            (("--svg", missing), f"cannot write {missing}: No such file or directory"),
+                            (("--svg", "-"), "--svg -: the picture would lie among the answers"),
+                            (("-o", "-", "--json"), "-o - writes the plan alone")):
+            with self.subTest(words=words):
+                self.assert_one_line(self.run_superpipe("plan", *plan, *words), BAD_USAGE, says)
+        for output, says in (("/dev/full", "cannot write /dev/full: No space left on device"),
+                             (missing, f"cannot write {missing}: No such file or directory"), (str(self.root), "it is a folder")):
+            with self.subTest(output=output):
+                finished = self.run_superpipe("plan", *plan, "-o", output)
+                self.assertEqual(finished.returncode, BAD_USAGE)
+                self.assertRegex(finished.stderr, rf"^superpipe plan: .*{says}.*\n$")
+
+    def test_standard_output_that_cannot_be_written(self) -> None:
+        for words in ([], ["--json"], ["--fit", "1G"], ["--fit", "rtx4090", "--json"]):
+            with self.subTest(words=words), open("/dev/full", "w", encoding="utf-8") as full:
+                finished = subprocess.run([self.prefix / "bin" / "superpipe", "plan", self.trace, *words], stdout=full,
+                                          stderr=subprocess.PIPE, text=True, timeout=60)
+                self.assertEqual((finished.returncode, finished.stderr), (BAD_USAGE, "superpipe plan: cannot write to standard output\n"))
+
+    def test_a_hyphen_is_standard_output(self) -> None:
+        header, content = self.plan("--gpu-mem", "80M", "-o", "-").splitlines()
+        self.assertEqual(json.loads(header)["format"], "superpipe-plan")
+        self.assertEqual(json.loads(content)["gpu_mem_bytes"], 80 << 20)
+        self.assertFalse((self.root / "-").exists())
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 #include <variant>
 #include <vector>
@@ -34,9 +35,18 @@ using nlohmann::json;
 
 // Of all that the program needs, in percent.
 constexpr std::array kDefaultShares = {100, 90, 75, 50, 35, 25, 15, 10};
+// As a file's name.
+constexpr std::string_view kStandardOutput = "-";
+
 int fail_plan(int code, const std::string& line) {
   std::cerr << "superpipe plan: " << line << '\n';
   return code;
+}
+
+// What went wrong with all that was written to standard output.
+std::optional<std::string> problem_with_output() {
+  std::cout << std::flush;
+  return std::cout ? std::nullopt : std::optional<std::string>("cannot write to standard output");
 }
 
 std::vector<std::string> words_of(const std::string& list) {
@@ -134,7 +144,7 @@ std::vector<Prediction> predict_all(const Planner& planner, const Request& reque
 }
 
 // Answers --fit. @return the exit code.
-int say_fit(const TracedProgram& program, const PlanOptions& options) {
+int write_fit(const TracedProgram& program, const PlanOptions& options) {
   const Card* const card = find_card(options.fit);
   const Bytes memory = card != nullptr ? card->memory : parse_size(options.fit)->resolve(Bytes{});
   AssumedLink link = assumed_link(options.link, program.run());
@@ -214,6 +224,12 @@ std::optional<std::string> problem_with(const PlanOptions& options) {
     return "--link " + options.link +
            ": must be gen3, gen4, gen5, one of these with x8, or GB/s each way";
   }
+  if (options.svg == kStandardOutput) {
+    return "--svg -: the picture would lie among the answers; name a file for it";
+  }
+  if (options.output == kStandardOutput && options.json) {
+    return "-o - writes the plan alone to standard output, so it does not go with --json";
+  }
   if (!options.fit.empty()) {
     const auto size = parse_size(options.fit);
     if (find_card(options.fit) == nullptr &&
@@ -245,7 +261,11 @@ int plan_command(const PlanOptions& options) {
           << other << '\n';
     }
   }
-  if (!options.fit.empty()) return say_fit(program, options);
+  if (!options.fit.empty()) {
+    const int code = write_fit(program, options);
+    const auto problem = problem_with_output();
+    return problem ? fail_plan(kBadUsage, *problem) : code;
+  }
   const Request request = request_of(options, program.run());
   if (std::find(request.budgets.begin(), request.budgets.end(), Bytes{}) != request.budgets.end()) {
     return fail_plan(kBadUsage, "--gpu-mem " + options.gpu_mem +
@@ -259,13 +279,14 @@ int plan_command(const PlanOptions& options) {
     const auto file = ExportFile::open(options.svg, problem);
     if (file == nullptr) return fail_plan(kBadUsage, problem);
     file->write(trade_off_svg(rows, planner.resident_pass_ms()));
-    if (const auto failure = file->finish()) return fail_plan(kProblemFound, *failure);
+    if (const auto failure = file->finish()) return fail_plan(kBadUsage, *failure);
   }
+  const bool is_plan_alone = options.output == kStandardOutput;
   if (options.json) {
     std::cout << plan_json(program, planner, request.link, rows)
                      .dump(2, ' ', false, json::error_handler_t::replace)
               << '\n';
-  } else {
+  } else if (!is_plan_alone) {
     write_facts(std::cout, program, planner, request.link);
     write_table(std::cout, rows, planner.resident_pass_ms());
     std::cout << recommendation(rows, planner.resident_pass_ms());
@@ -273,8 +294,9 @@ int plan_command(const PlanOptions& options) {
   if (!options.output.empty()) {
     const WrittenPlan written = write_best_plan(options.output, rows, planner);
     if (written.code != kSuccess) return fail_plan(written.code, written.text);
-    if (!options.json) std::cout << written.text;
+    if (!options.json && !is_plan_alone) std::cout << written.text;
   }
+  if (const auto problem = problem_with_output()) return fail_plan(kBadUsage, *problem);
   return rows.size() == 1 && !rows.front().problem.empty() ? kProblemFound : kSuccess;
 }
 

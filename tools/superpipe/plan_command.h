@@ -16,7 +16,7 @@ struct PlanOptions {
   std::string link;    ///< gen3, gen4, gen5 or GB/s
   std::string fit;     ///< a card, or a SIZE
   std::string svg;     ///< a file for the picture of the trade-off
-  std::string output;  ///< a file for the best plan
+  std::string output;  ///< a file for the best plan; "-": standard output, and nothing else there
   bool sweep = false;
   bool json = false;
 };
@@ -28,8 +28,8 @@ struct PlanOptions {
 /// Reads the trace and writes the answers to stdout; problems and progress go to stderr. REQUIRES:
 /// !problem_with(options).
 /// @return kSuccess; kProblemFound if what was asked about cannot run (--fit, a single budget), or
-/// there is no plan to write; kBadUsage for a trace that cannot be planned with, or a file that
-/// cannot be written.
+/// there is no plan to write; kBadUsage for a trace that cannot be planned with, or what cannot be
+/// written.
 [[nodiscard]] int plan_command(const PlanOptions& options);
 
 }  // namespace superpipe::cli

@@ -2,12 +2,13 @@
 
 #include <iomanip>
 #include <sstream>
+#include <utility>
 #include <variant>
 
 #include "policy/budget.h"
 #include "policy/policy_engine.h"
-#include "profiler/atomic_file.h"
 #include "profiler/plan_file.h"
+#include "tools/superpipe/export_sink.h"
 #include "tools/superpipe/progress_line.h"
 
 namespace superpipe::cli {
@@ -89,9 +90,11 @@ WrittenPlan write_best_plan(const std::string& path, std::span<const Prediction>
     return {kProblemFound, "there is no plan to write: " + *problem};
   }
   const Plan& plan = std::get<Plan>(found);
-  if (auto problem = write_file_atomically(path, text_of(plan))) {
-    return {kBadUsage, *std::move(problem)};
-  }
+  std::string refusal;
+  const auto file = ExportFile::open(path, refusal);
+  if (file == nullptr) return {kBadUsage, std::move(refusal)};
+  file->write(text_of(plan));
+  if (auto problem = file->finish()) return {kBadUsage, *std::move(problem)};
   return {kSuccess, text_about(plan, path, best->first_pass_ms)};
 }
 

@@ -22,8 +22,8 @@ struct WrittenPlan {
   std::string text{};   ///< what is in the file, in lines for the user; else what is wrong, in one
 };
 
-/// Writes a plan to the file at `path`: for the budget that is recommended, else for the one of
-/// `rows` with the shortest passes. Shows progress.
+/// Writes a plan to the file at `path`, or to standard output where that is "-": for the budget
+/// that is recommended, else for the one of `rows` with the shortest passes. Shows progress.
 [[nodiscard]] WrittenPlan write_best_plan(const std::string& path, std::span<const Prediction> rows,
                                           const Planner& planner);
 

@@ -83,7 +83,8 @@ class PlanSubcommand final : public Subcommand {
                   cards());
     plan.add_flag("--sweep", options_.sweep, "All budgets in steps of 5 %, under four policies");
     add(plan, "--svg", options_.svg, "Write a picture of the trade-off", "FILE");
-    add(plan, "-o,--output", options_.output, "Write the best plan, for superpipe run --plan",
+    add(plan, "-o,--output", options_.output,
+        "Write the best plan, for superpipe run --plan; - writes it alone to standard output",
         "FILE");
     plan.add_flag("--json", options_.json, "Write one JSON object instead of text");
   }
@@ -105,9 +106,10 @@ class PlanSubcommand final : public Subcommand {
         .notes = {"The traced program runs again in virtual time, under the policy and the manager "
                   "that superpipe run has. Kernels take as long as they were measured to take, or "
                   "an estimate by the trace's length, which it says."},
-        .exit_codes = {{std::to_string(kSuccess), "what was asked about runs"},
-                       {std::to_string(kProblemFound), "it does not run"},
-                       {std::to_string(kBadUsage), "bad usage, or no usable trace"}}};
+        .exit_codes = {
+            {std::to_string(kSuccess), "what was asked about runs"},
+            {std::to_string(kProblemFound), "it does not run"},
+            {std::to_string(kBadUsage), "bad usage, no usable trace, or what cannot be written"}}};
   }
   std::string too_much(const std::string& word) const override {
     return "'" + word + "' is too much: it takes one trace";
