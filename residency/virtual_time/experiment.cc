@@ -39,7 +39,7 @@ class VirtualProgram : public Program {
     options.headroom = experiment.headroom;
     options.piece_size = experiment.piece_size;
     options.compares_digests = experiment.compares_digests;
-    options.host_limit = Bytes{std::uint64_t{1} << 42};  // address space that nobody touches
+    options.host_limit = experiment.host_limit;
     options.now = [this] { return clock_.time_point(); };
     options.worker_thread = false;
     options.worker_clock = &clock_;

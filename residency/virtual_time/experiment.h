@@ -32,6 +32,8 @@ struct Experiment {
   std::optional<int> k{};        ///< layers on the device, for policies that count them
   std::optional<int> k_prime{};  ///< layers moved at a time
   Bytes piece_size;              ///< ResidencyOptions::piece_size
+  /// ResidencyOptions::host_limit; by itself more than any program needs: nobody touches it.
+  Bytes host_limit{std::uint64_t{1} << 42};
   bool compares_digests = true;  ///< ResidencyOptions::compares_digests
   int passes = 10;
   /// What the program did in an earlier run, up to the end of its first pass; null: nobody knows.

@@ -70,6 +70,20 @@ class PlanCommand(CommandCase):
         self.assertEqual(json.loads(content)["gpu_mem_bytes"], 80 << 20)
         self.assertFalse((self.root / "-").exists())
 
+    def test_host_memory_is_told_and_can_be_capped(self) -> None:
+        titles = next(line for line in self.plan("--gpu-mem", "60M").splitlines() if "GPU memory" in line)
+        self.assertEqual(titles.split()[-2:], ["peak", "host"])
+        (free,) = json.loads(self.plan("--gpu-mem", "60M", "--json"))["plans"]
+        (capped,) = json.loads(self.plan("--gpu-mem", "60M", "--host-mem", "1G", "--json"))["plans"]
+        self.assertEqual(capped["host_mem_bytes"], 1 << 30)
+        self.assertEqual(capped["pinned_host_bytes"], free["pinned_host_bytes"])
+        finished = self.run_superpipe("plan", str(self.trace), "--gpu-mem", "60M", "--host-mem", "4M")
+        self.assertEqual(finished.returncode, PROBLEM)
+        self.assertRegex(finished.stdout, r" 60 MiB  auto +does not run: .*4 MiB")
+        for size in ("0", "x", "50%"):
+            with self.subTest(size=size):
+                self.assert_one_line(self.run_superpipe("plan", str(self.trace), "--host-mem", size), BAD_USAGE, f"--host-mem {size}: must be")
+
 
 if __name__ == "__main__":
     unittest.main()

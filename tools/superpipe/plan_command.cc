@@ -75,7 +75,14 @@ struct Request {
   std::vector<Bytes> budgets;
   std::optional<int> k;
   std::optional<int> k_prime;
+  std::optional<Bytes> host_mem;
 };
+
+// REQUIRES: !problem_with(options).
+std::optional<Bytes> host_mem_of(const PlanOptions& options) {
+  if (options.host_mem.empty()) return std::nullopt;
+  return parse_size(options.host_mem)->resolve(Bytes{});
+}
 
 Request request_of(const PlanOptions& options, const TracedRun& run) {
   Request request;
@@ -85,6 +92,7 @@ Request request_of(const PlanOptions& options, const TracedRun& run) {
   }
   request.k = count_in(options.k);
   request.k_prime = count_in(options.k_prime);
+  request.host_mem = host_mem_of(options);
   if (request.policies.empty()) {
     if (request.k) {
       request.policies = {PolicyKind::kSuperpipeline};
@@ -125,12 +133,13 @@ std::vector<Prediction> predict_all(const Planner& planner, const Request& reque
   std::vector<PlanQuestion> questions;
   if (request.k) {
     for (const PolicyKind policy : request.policies) {
-      questions.push_back({policy, Bytes{}, request.k, request.k_prime});
+      questions.push_back({policy, Bytes{}, request.k, request.k_prime, request.host_mem});
     }
   } else {
     const auto budgets = request.budgets.empty() ? chosen_budgets(planner, sweep) : request.budgets;
     for (const PolicyKind policy : request.policies) {
-      for (const Bytes budget : budgets) questions.push_back({policy, budget, {}, {}});
+      for (const Bytes budget : budgets)
+        questions.push_back({policy, budget, {}, {}, request.host_mem});
     }
   }
   ProgressLine progress("plan");
@@ -157,7 +166,7 @@ int write_fit(const TracedProgram& program, const PlanOptions& options) {
                                                  format_bytes(memory) + ", " + link.name + ")"
                                            : format_bytes(memory) + " over " + link.name;
   const bool fits = planner.needed() <= memory;
-  const Prediction row = planner.predict({PolicyKind::kAuto, memory, {}, {}});
+  const Prediction row = planner.predict({PolicyKind::kAuto, memory, {}, {}, host_mem_of(options)});
   if (options.json) {
     json said = plan_json(program, planner, link, std::span(&row, 1));
     said["fits"] = fits;
@@ -203,6 +212,14 @@ std::optional<std::string> problem_with(const PlanOptions& options) {
     if (is_size(size)) continue;
     return "--gpu-mem " + options.gpu_mem + ": '" + size +
            "' is no size above 0; it takes sizes with commas between them, such as 6G,40%";
+  }
+  if (!options.host_mem.empty()) {
+    const auto size = parse_size(options.host_mem);
+    if (!size || size->is_percentage() || !is_size(options.host_mem)) {
+      return "--host-mem " + options.host_mem +
+             ": must be a size above 0, such as 32G; of whose memory a percentage would be is not "
+             "known";
+    }
   }
   for (const std::string& name : words_of(options.policies)) {
     if (policy_from_name(name)) continue;

@@ -11,6 +11,7 @@ struct PlanOptions {
   std::string file;      ///< the trace
   std::string gpu_mem;   ///< SIZE,SIZE,...
   std::string policies;  ///< NAME,NAME,...
+  std::string host_mem;  ///< SIZE
   std::string k;
   std::string k_prime;
   std::string link;    ///< gen3, gen4, gen5 or GB/s

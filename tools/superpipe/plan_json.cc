@@ -17,6 +17,7 @@ json json_of(const Prediction& row) {
   } else {
     said["gpu_mem_bytes"] = row.question.gpu_mem.count();
   }
+  if (row.question.host_mem) said["host_mem_bytes"] = row.question.host_mem->count();
   if (!row.problem.empty()) {
     said["problem"] = row.problem;
     return said;

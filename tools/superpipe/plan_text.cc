@@ -27,8 +27,9 @@ std::string shortened(const std::string& name) {
 }
 
 void write_titles(std::ostream& out) {
-  out << "  GPU memory  policy               pass       x all  x bound  stalled      moved in     "
-         "moved out    first pass   loading\n";
+  out << "  GPU memory  policy               pass       x all  x bound  stalled    moved in   "
+         "moved out  "
+         "first pass  loading    peak       host\n";
 }
 
 void write_row(std::ostream& out, const Prediction& row, double resident_ms) {
@@ -51,9 +52,10 @@ void write_row(std::ostream& out, const Prediction& row, double resident_ms) {
   out << std::setw(11) << milliseconds_text(row.pass_ms) << std::setw(7)
       << factor(row.pass_ms / resident_ms) << std::setw(9)
       << (row.bound_ms && *row.bound_ms > 0 ? factor(row.pass_ms / *row.bound_ms) : "-")
-      << std::setw(13) << milliseconds_text(row.stall_ms) << std::setw(13)
-      << bytes(row.to_device_bytes) << std::setw(13) << bytes(row.to_host_bytes) << std::setw(13)
-      << milliseconds_text(row.first_pass_ms) << milliseconds_text(row.load_ms) << '\n'
+      << std::setw(11) << milliseconds_text(row.stall_ms) << std::setw(11)
+      << bytes(row.to_device_bytes) << std::setw(11) << bytes(row.to_host_bytes) << std::setw(12)
+      << milliseconds_text(row.first_pass_ms) << std::setw(11) << milliseconds_text(row.load_ms)
+      << std::setw(11) << format_bytes(row.peak) << format_bytes(row.pinned_host) << '\n'
       << std::right;
 }
 

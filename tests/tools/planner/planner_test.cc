@@ -180,6 +180,18 @@ TEST_F(PlannerTest, APlanInLayersHasNoOrder) {
   EXPECT_TRUE(std::get<Plan>(found).recorded->launches.empty());
 }
 
+TEST_F(PlannerTest, WhatIsOutNeedsHostMemory) {
+  PlanQuestion half{PolicyKind::kAuto, kContext + kLayers / 2 * kLayer};
+  const Prediction free = planner_.predict(half);
+  EXPECT_GE(free.pinned_host, kLayers / 2 * kLayer);
+  half.host_mem = kLayers * kLayer;
+  const Prediction enough = planner_.predict(half);
+  EXPECT_EQ(enough.problem, "");
+  EXPECT_LE(enough.pinned_host, *half.host_mem);
+  half.host_mem = 4 * kLayer;
+  EXPECT_NE(planner_.predict(half).problem, "");
+}
+
 TEST_F(PlannerTest, ThereIsNoPlanForWhatDoesNotRun) {
   const auto found = planner_.plan_for({PolicyKind::kAuto, kContext});
   EXPECT_TRUE(std::holds_alternative<std::string>(found));

@@ -68,6 +68,8 @@ class PlanSubcommand final : public Subcommand {
     add(plan, "FILE", options_.file, "A trace of superpipe profile", "");
     add(plan, "--gpu-mem", options_.gpu_mem, "Device memory to plan for (default: several shares)",
         "SIZE,...");
+    add(plan, "--host-mem", options_.host_mem,
+        "Cap of the host memory that holds what is not on the device (default: none)", "SIZE");
     complete_with(add(plan, "--policy", options_.policies, "Policies (default: auto)", "NAME,..."),
                   policies());
     add(plan, "--k", options_.k, "Layers on the device, for policies that count them", "N");

@@ -111,6 +111,7 @@ virtual_time::Experiment Planner::experiment_for(const PlanQuestion& question,
   experiment.policy = question.policy;
   experiment.budget = saturating_subtract(question.gpu_mem, program_.run().context);
   experiment.headroom = program_.run().headroom;
+  if (question.host_mem) experiment.host_limit = *question.host_mem;
   experiment.k = question.k;
   experiment.k_prime = question.k_prime;
   experiment.device.granularity = program_.run().granule;

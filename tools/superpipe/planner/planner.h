@@ -22,6 +22,7 @@ struct PlanQuestion {
   Bytes gpu_mem;  ///< all that the process takes of the device, as --gpu-mem; void with a k
   std::optional<int> k{};
   std::optional<int> k_prime{};
+  std::optional<Bytes> host_mem{};  ///< as --host-mem: a cap; nullopt: as much as is needed
 };
 
 /// The answer. Times in milliseconds; those of passes, and bytes, are means over the passes that
@@ -39,7 +40,7 @@ struct Prediction {
   double to_device_bytes = 0;
   double to_host_bytes = 0;
   Bytes peak{};         ///< of all that the process takes of the device
-  Bytes pinned_host{};  ///< host memory that is pinned for what is not there
+  Bytes pinned_host{};  ///< the host memory that it takes for what is not there
 };
 
 /// How near the replay of the traced run comes to what was measured in it.
