@@ -84,6 +84,15 @@ class PlanCommand(CommandCase):
             with self.subTest(size=size):
                 self.assert_one_line(self.run_superpipe("plan", str(self.trace), "--host-mem", size), BAD_USAGE, f"--host-mem {size}: must be")
 
+    def test_several_ks_are_planned_for(self) -> None:
+        rows = json.loads(self.plan("--k", "2,3", "--k-prime", "1", "--json"))["plans"]
+        self.assertEqual([(row["k"], row["k_prime"]) for row in rows], [(2, 1), (3, 1)])
+        for words, says in ((["--k", "2,x"], "--k 2,x: 'x' is no number"), (["--k", "2,,3"], "'' is no number"), (["--k", "0"], "'0' is no"),
+                            (["--k", ","], "--k ,: "), (["--k", "4,2", "--k-prime", "2"], "--k-prime 2: must be"),
+                            (["--k-prime", "1"], "below each --k, which it needs")):
+            with self.subTest(words=words):
+                self.assert_one_line(self.run_superpipe("plan", str(self.trace), *words), BAD_USAGE, says)
+
 
 if __name__ == "__main__":
     unittest.main()

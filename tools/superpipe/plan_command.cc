@@ -73,7 +73,7 @@ struct Request {
   AssumedLink link;
   std::vector<PolicyKind> policies;
   std::vector<Bytes> budgets;
-  std::optional<int> k;
+  std::vector<int> ks;
   std::optional<int> k_prime;
   std::optional<Bytes> host_mem;
 };
@@ -90,11 +90,11 @@ Request request_of(const PlanOptions& options, const TracedRun& run) {
   for (const std::string& name : words_of(options.policies)) {
     request.policies.push_back(*policy_from_name(name));
   }
-  request.k = count_in(options.k);
+  for (const std::string& k : words_of(options.k)) request.ks.push_back(*count_in(k));
   request.k_prime = count_in(options.k_prime);
   request.host_mem = host_mem_of(options);
   if (request.policies.empty()) {
-    if (request.k) {
+    if (!request.ks.empty()) {
       request.policies = {PolicyKind::kSuperpipeline};
     } else if (options.sweep) {
       request.policies = {PolicyKind::kAuto, PolicyKind::kLru, PolicyKind::kSuperpipeline,
@@ -131,9 +131,11 @@ std::vector<Bytes> chosen_budgets(const Planner& planner, bool sweep) {
 
 std::vector<Prediction> predict_all(const Planner& planner, const Request& request, bool sweep) {
   std::vector<PlanQuestion> questions;
-  if (request.k) {
+  if (!request.ks.empty()) {
     for (const PolicyKind policy : request.policies) {
-      questions.push_back({policy, Bytes{}, request.k, request.k_prime, request.host_mem});
+      for (const int k : request.ks) {
+        questions.push_back({policy, Bytes{}, k, request.k_prime, request.host_mem});
+      }
     }
   } else {
     const auto budgets = request.budgets.empty() ? chosen_budgets(planner, sweep) : request.budgets;
@@ -226,13 +228,21 @@ std::optional<std::string> problem_with(const PlanOptions& options) {
     return "--policy " + options.policies + ": there is no policy '" + name +
            "'; it is one of resident, naive, superpipeline, superpipeline-paper, lru and auto";
   }
-  if (!options.k.empty() && !count_in(options.k)) {
-    return "--k " + options.k + ": must be a whole number of layers, at least 1";
+  std::optional<int> smallest;
+  for (const std::string& text : words_of(options.k)) {
+    const std::optional<int> k = count_in(text);
+    if (!k) {
+      return "--k " + options.k + ": '" + text +
+             "' is no number of layers; it takes whole numbers of at least 1 with commas between "
+             "them, such as 2,4";
+    }
+    smallest = std::min(*k, smallest.value_or(*k));
   }
-  if (!options.k_prime.empty() && (!count_in(options.k_prime) || options.k.empty() ||
-                                   *count_in(options.k_prime) >= *count_in(options.k))) {
+  if (!options.k.empty() && !smallest) return "--k " + options.k + ": names no number of layers";
+  if (!options.k_prime.empty() &&
+      (!count_in(options.k_prime) || !smallest || *count_in(options.k_prime) >= *smallest)) {
     return "--k-prime " + options.k_prime +
-           ": must be a whole number of layers below --k, which it needs";
+           ": must be a whole number of layers below each --k, which it needs";
   }
   if (!options.k.empty() && (!options.gpu_mem.empty() || options.sweep)) {
     return "--k says what stays on the device, so it goes with neither --gpu-mem nor --sweep";

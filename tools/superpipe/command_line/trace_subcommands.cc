@@ -72,7 +72,7 @@ class PlanSubcommand final : public Subcommand {
         "Cap of the host memory that holds what is not on the device (default: none)", "SIZE");
     complete_with(add(plan, "--policy", options_.policies, "Policies (default: auto)", "NAME,..."),
                   policies());
-    add(plan, "--k", options_.k, "Layers on the device, for policies that count them", "N");
+    add(plan, "--k", options_.k, "Layers on the device, for policies that count them", "N,...");
     add(plan, "--k-prime", options_.k_prime, "Layers moved at a time", "N");
     complete_with(
         add(plan, "--link", options_.link,
