@@ -93,6 +93,14 @@ class PlanCommand(CommandCase):
             with self.subTest(words=words):
                 self.assert_one_line(self.run_superpipe("plan", str(self.trace), *words), BAD_USAGE, says)
 
+    def test_a_plan_that_makes_no_first_pass_shorter_says_so(self) -> None:
+        says = ": here it gains nothing to know their order ahead.\n"
+        plan = self.root / "run.spplan"
+        self.assertIn(says, self.plan("--gpu-mem", "1G", "-o", str(plan)))
+        shorter = self.plan("--gpu-mem", "60M", "-o", str(plan))
+        self.assertIn(" launches up to the end of the first pass, which takes ", shorter)
+        self.assertNotIn(says, shorter)
+
 
 if __name__ == "__main__":
     unittest.main()

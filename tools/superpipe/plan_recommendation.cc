@@ -17,6 +17,9 @@ namespace {
 // How much longer than with all on the device a pass may take in the budget that is recommended.
 constexpr double kGoodFactor = 1.1;
 
+// A first pass with a plan that takes more than this part of one without gains nothing by it.
+constexpr double kShorter = 0.99;
+
 std::string mebibytes(Bytes size) {
   return std::to_string((size.count() + (1 << 20) - 1) >> 20) + "M";
 }
@@ -53,10 +56,12 @@ std::string text_about(const Plan& plan, const std::string& path, double first_p
                                                     ? std::string("the program repeats nothing")
                                                     : "only the policy auto foresees one");
   } else {
+    const bool is_shorter = plan.first_pass_ms < kShorter * first_pass_ms;
     text += std::to_string(plan.recorded->launches.size()) +
             " launches up to the end of the first pass, which takes " +
             milliseconds_text(plan.first_pass_ms) + " with it and " +
-            milliseconds_text(first_pass_ms) + " without";
+            milliseconds_text(first_pass_ms) + " without" +
+            (is_shorter ? "" : ": here it gains nothing to know their order ahead");
   }
   return text + ".\n  superpipe run --plan " + path + " -- COMMAND\n";
 }
