@@ -130,6 +130,7 @@ class VirtualProgram : public Program {
   void work(Seconds time) override { clock_.charge(std::chrono::round<Time>(time)); }
 
   void hold_besides(Bytes bytes) override {
+    if (bytes == besides_) return;
     begin_call();
     if (bytes > besides_) {
       const Bytes grown = bytes - besides_;
@@ -138,7 +139,7 @@ class VirtualProgram : public Program {
       }
       device_.set_besides(bytes);
       manager_->end_passthrough_allocation(grown, true);
-    } else if (bytes < besides_) {
+    } else {
       manager_->begin_passthrough_change(PassthroughChange::kFree);
       device_.set_besides(bytes);
       manager_->end_passthrough_change(PassthroughChange::kFree);

@@ -128,6 +128,9 @@ TEST_F(PlannerTest, ThePeakHasWhatTheDriverTakesWhileBuffersAreThere) {
   }
   trace.add(TraceMemory{kBudget - kHeadroom, kLayers * kLayer, {}, {}});
   trace.add(TraceMemory{kBudget - kHeadroom, kLayers * kLayer, kCode + 5_KiB, {}});
+  // Allocated and freed, before the device was asked again.
+  trace.add(TraceMemory{kBudget - kHeadroom, kLayers * kLayer, kCode + 40_MiB, {}});
+  trace.add(TraceMemory{kBudget - kHeadroom, kLayers * kLayer, kCode, {}});
   for (int i = 0; i < 12 * kLayers; ++i) {
     trace.launch(static_cast<std::uint32_t>(1 + i % 3), {weights[i % kLayers]}, 1'000'000);
     if (i % kLayers == 0) trace.wait();

@@ -128,16 +128,16 @@ class TracedProgramBuilder final : public TraceVisitor {
   void on_budget(const TraceMoment& /*when*/, const TraceBudget& event) override {
     program_.run_.budget = event.budget;
   }
-  void on_memory(const TraceMoment& /*when*/, const TraceMemory& event) override {
-    TracedRun& run = program_.run_;
+  void on_memory(const TraceMoment& when, const TraceMemory& event) override {
+    constexpr Bytes kMost = 1024_GiB;  // no device has more
+    const Bytes passthrough = std::min(event.passthrough, kMost);
+    memory_.push_back({when.time, event.pages, passthrough, std::nullopt});
+    if (passthrough == std::exchange(passthrough_, passthrough)) return;
+    // Superpipe saw it, at whatever time: the program did nothing for that.
+    memory_.back().step = program_.steps_.size();
     TracedStep step;
     step.kind = TracedStep::Kind::kHoldBesides;
-    step.buffer = granules_besides(event.passthrough);
-    const Bytes besides = run.granule * step.buffer;
-    run.peak_device = std::max(run.peak_device, event.pages + besides);
-    run.passthrough = std::max(run.passthrough, besides);
-    // Superpipe saw it, at whatever time: the program did nothing for that.
-    if (step.buffer != std::exchange(besides_, step.buffer)) push(step);
+    push(step);
   }
   void on_wait(const TraceMoment& when, const TraceWait& event) override {
     note_work(when, event.duration_ns);
@@ -174,6 +174,7 @@ class TracedProgramBuilder final : public TraceVisitor {
     }
     program_.ending_ = ending;
     program_.end_time_ = last_time_;
+    give_besides();
     program_.run_.link_to_device = fetches_.speed();
     program_.run_.link_to_host = write_backs_.speed();
     program_.run_.seconds = static_cast<double>(last_time_ - first_time_) * 1e-9;
@@ -210,6 +211,14 @@ class TracedProgramBuilder final : public TraceVisitor {
   struct Mean {
     double time = 0;
     double weight = 0;
+  };
+
+  /// A TraceMemory.
+  struct MemoryTold {
+    std::int64_t time;
+    Bytes pages;
+    Bytes passthrough;
+    std::optional<std::size_t> step;  ///< that is to hold it; nullopt: it was no other one
   };
 
   void read_properties(const TraceProperties& properties) {
@@ -273,15 +282,35 @@ class TracedProgramBuilder final : public TraceVisitor {
     return kernels_.at(index);
   }
 
-  // How many granules the driver took where a trace tells of `passthrough` bytes: what the device
-  // said when it was last asked, and what was allocated since, which mostly fits what was there.
-  // Without a budget it is not asked.
+  // Tells the steps and the run what the driver held. What a trace has of that is what the device
+  // said when it was last asked, and all that was allocated since, freed or not: too much for some
+  // milliseconds, until it is asked again.
+  void give_besides() {
+    constexpr std::int64_t kUntilAsked = 20'000'000;
+    constexpr std::size_t kMostBetween = 32;
+    TracedRun& run = program_.run_;
+    for (std::size_t i = 0; i < memory_.size(); ++i) {
+      Bytes least = memory_[i].passthrough;
+      for (std::size_t later = i + 1; later < std::min(i + kMostBetween, memory_.size()); ++later) {
+        if (memory_[later].time / 2 - memory_[i].time / 2 > kUntilAsked / 2) break;
+        least = std::min(least, memory_[later].passthrough);
+      }
+      const std::uint32_t granules = granules_besides(least);
+      const Bytes besides = run.granule * granules;
+      run.passthrough = std::max(run.passthrough, besides);
+      run.peak_device = std::max(run.peak_device, memory_[i].pages + besides);
+      if (memory_[i].step && *memory_[i].step < program_.steps_.size()) {
+        program_.steps_[*memory_[i].step].buffer = granules;
+      }
+    }
+  }
+
+  // The driver takes whole granules. Less than one is what was allocated since the device was asked
+  // last, but for the first one; without a budget it is never asked.
   std::uint32_t granules_besides(Bytes passthrough) const {
-    constexpr Bytes kMost = 1024_GiB;  // no device has more
     const Bytes granule = program_.run_.granule;
     const bool was_asked = program_.run_.budget > Bytes{} && passthrough >= granule;
-    const Bytes known = std::min(passthrough, kMost);
-    const Bytes whole = was_asked ? known : round_up(known, granule);
+    const Bytes whole = was_asked ? passthrough : round_up(passthrough, granule);
     return static_cast<std::uint32_t>(whole.count() / granule.count());
   }
 
@@ -450,7 +479,8 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::int64_t first_time_ = 0;
   std::int64_t last_time_ = 0;
   Bytes live_bytes_;
-  std::uint32_t besides_ = 0;  ///< granules that the driver holds, by the last step of that kind
+  std::vector<MemoryTold> memory_;
+  Bytes passthrough_;  ///< as it was told last
   bool is_too_large_ = false;
 };
 
