@@ -113,6 +113,28 @@ TEST_F(PlannerTest, ThePeakLeavesTheHeadroomFree) {
   EXPECT_EQ(whole.peak, kContext + program.peak());
 }
 
+// By default it is a part of the budget, which a profile with all on the device has none of.
+TEST_F(PlannerTest, AHeadroomThatWasTheDefaultIsTheDefaultOfOtherBudgets) {
+  const auto planned = [](Bytes headroom, Bytes budget) {
+    WrittenTrace trace({{"device.total_bytes", std::to_string((100_GiB).count())},
+                        {"budget.bytes", std::to_string((90_GiB).count())},
+                        {"budget.headroom_bytes", std::to_string(headroom.count())}});
+    testing::write_cycle(trace, kLayers, kLayer, 12);
+    const TracedProgram program = program_of(trace);
+    return Planner(program, kLink).predict({PolicyKind::kAuto, kContext + budget});
+  };
+  EXPECT_EQ(planned(1_GiB, 1_GiB).peak, kContext + 1_GiB - 128_MiB);
+  EXPECT_NE(planned(1_GiB - 2_MiB, 1_GiB).problem, "") << "the user chose it";
+  WrittenTrace trace({{"device.total_bytes", std::to_string((100_GiB).count())},
+                      {"budget.headroom_bytes", std::to_string((1_GiB).count())}});
+  testing::write_cycle(trace, kLayers, kLayer, 12);
+  const TracedProgram program = program_of(trace);
+  const Planner planner(program, kLink);
+  EXPECT_LT(planner.needed(), kContext + Bytes{program.peak().count() / 7 * 8} + 4_KiB);
+  EXPECT_EQ(planner.predict({PolicyKind::kAuto, planner.needed()}).to_device_bytes, 0);
+  EXPECT_EQ(planner.predict({PolicyKind::kAuto, planner.least()}).problem, "");
+}
+
 // Code that is loaded by the first launch takes of the headroom, when the buffers fill the rest.
 TEST_F(PlannerTest, ThePeakHasWhatTheDriverTakesWhileBuffersAreThere) {
   constexpr Bytes kHeadroom = 64_MiB;

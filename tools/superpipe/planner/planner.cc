@@ -8,6 +8,7 @@
 
 #include "policy/budget.h"
 #include "policy/piece_size.h"
+#include "policy/settings.h"
 #include "residency/virtual_time/experiment.h"
 #include "residency/virtual_time/pass_trace.h"
 #include "residency/virtual_time/recording.h"
@@ -51,18 +52,37 @@ Planner::Planner(const TracedProgram& program, LinkSpeed link)
   resident_pass_ms_ = replay({PolicyKind::kResident, Bytes{}}, link_).pass_ms;
 }
 
-Bytes Planner::overhead() const {
+Bytes Planner::headroom_of(Bytes budget) const {
   const TracedRun& run = program_.run();
-  return run.context + run.passthrough + run.headroom;
+  const bool is_default =
+      run.device > Bytes{} && run.headroom == default_headroom(run.device, run.budget);
+  return is_default ? default_headroom(run.device, budget) : run.headroom;
+}
+
+Bytes Planner::overhead_beside(Bytes managed) const {
+  const TracedRun& run = program_.run();
+  // A part of the budget, which it makes larger.
+  Bytes headroom;
+  for (Bytes larger = headroom_of(run.passthrough + managed); larger > headroom;
+       larger = headroom_of(run.passthrough + managed + headroom)) {
+    headroom = larger;
+  }
+  return run.context + run.passthrough + headroom;
+}
+
+Bytes Planner::managed_of(Bytes gpu_mem) const {
+  const TracedRun& run = program_.run();
+  const Bytes budget = saturating_subtract(gpu_mem, run.context);
+  return saturating_subtract(budget, run.passthrough + headroom_of(budget));
 }
 
 Prediction Planner::predict(const PlanQuestion& question) const {
   const bool has_budget = question.policy != PolicyKind::kResident && !question.k;
-  if (has_budget && question.gpu_mem <= overhead()) {
+  if (has_budget && managed_of(question.gpu_mem) == Bytes{}) {
     Prediction none;
     none.question = question;
     none.problem = "nothing is left beside the context and the driver's own memory, " +
-                   format_bytes(overhead());
+                   format_bytes(overhead_beside(Bytes{}));
     return none;
   }
   if (question.policy == PolicyKind::kResident && needed() > question.gpu_mem) {
@@ -110,7 +130,7 @@ virtual_time::Experiment Planner::experiment_for(const PlanQuestion& question,
   virtual_time::Experiment experiment;
   experiment.policy = question.policy;
   experiment.budget = saturating_subtract(question.gpu_mem, program_.run().context);
-  experiment.headroom = program_.run().headroom;
+  experiment.headroom = headroom_of(experiment.budget);
   if (question.host_mem) experiment.host_limit = *question.host_mem;
   experiment.k = question.k;
   experiment.k_prime = question.k_prime;
@@ -157,8 +177,8 @@ Prediction Planner::replay(const PlanQuestion& question, LinkSpeed link) const {
   TracedWorkload recorded(program_, passes_);
   const auto trace =
       virtual_time::record_passes(recorded, experiment.passes, program_.run().granule);
-  const Bytes managed = saturating_subtract(question.gpu_mem, overhead());
-  const auto bounds = virtual_time::bounds_of(trace, first, managed, link.to_device);
+  const auto bounds =
+      virtual_time::bounds_of(trace, first, managed_of(question.gpu_mem), link.to_device);
   prediction.bound_ms = milliseconds(bounds.windowed);
   prediction.physical_ms = milliseconds(bounds.physical);
   return prediction;

@@ -83,13 +83,15 @@ class Planner {
     if (passes_.size() == 0) return 0;
     return (passes_.begins.back() - passes_.begins.front()) / passes_.size();
   }
-  /// What of the device managed buffers cannot have, by what the trace says: what the program takes
-  /// of it besides, and the headroom.
-  [[nodiscard]] Bytes overhead() const;
+  /// What of the device managed buffers cannot have where it has all of them, by what the trace
+  /// says: what the program takes of it besides, and the headroom.
+  [[nodiscard]] Bytes overhead() const { return overhead_beside(program_.peak()); }
   /// What it needs to have all of its buffers on the device.
   [[nodiscard]] Bytes needed() const { return program_.peak() + overhead(); }
   /// The least with which every launch finds room.
-  [[nodiscard]] Bytes least() const { return program_.largest_launch() + overhead(); }
+  [[nodiscard]] Bytes least() const {
+    return program_.largest_launch() + overhead_beside(program_.largest_launch());
+  }
   /// The time of a pass with all on the device, in milliseconds.
   [[nodiscard]] double resident_pass_ms() const { return resident_pass_ms_; }
 
@@ -104,6 +106,13 @@ class Planner {
   [[nodiscard]] std::optional<PlanAccuracy> accuracy() const;
 
  private:
+  /// The headroom of a run with `budget` beside its context: the default one, if the traced run had
+  /// the default of its own budget, else the same.
+  [[nodiscard]] Bytes headroom_of(Bytes budget) const;
+  /// What a process takes of the device beside `managed` bytes that buffers may have.
+  [[nodiscard]] Bytes overhead_beside(Bytes managed) const;
+  /// What buffers may have of `gpu_mem`.
+  [[nodiscard]] Bytes managed_of(Bytes gpu_mem) const;
   [[nodiscard]] virtual_time::Experiment experiment_for(const PlanQuestion& question,
                                                         LinkSpeed link) const;
   [[nodiscard]] Prediction replay(const PlanQuestion& question, LinkSpeed link) const;
