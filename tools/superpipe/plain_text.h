@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
+#include <utility>
 
 namespace superpipe::cli {
 
@@ -12,6 +14,13 @@ namespace superpipe::cli {
   std::ranges::replace_if(
       text, [](char c) { return c < ' ' || c > '~'; }, '?');
   return text;
+}
+
+/// The same of at most `most` characters, 3 at least: what is cut off is an ellipsis in its place.
+/// Pure.
+[[nodiscard]] inline std::string shortened(std::string text, std::size_t most) {
+  if (text.size() > most) text.replace(most - 3, std::string::npos, "...");
+  return plain_text(std::move(text));
 }
 
 }  // namespace superpipe::cli

@@ -9,21 +9,19 @@
 
 #include "policy/budget.h"
 #include "policy/policy_engine.h"
+#include "tools/superpipe/plain_text.h"
 #include "tools/superpipe/plan_recommendation.h"
 
 namespace superpipe::cli {
 namespace {
 
+// Names of kernels may have all of their parameters' types in them.
+constexpr std::size_t kShownKernel = 60;
+
 std::string percent_text(double share) {
   std::ostringstream text;
   text << std::showpos << std::fixed << std::setprecision(1) << share * 100 << " %";
   return text.str();
-}
-
-// Names of kernels may have all of their parameters' types in them.
-std::string shortened(const std::string& name) {
-  constexpr std::size_t kMost = 60;
-  return name.size() <= kMost ? name : name.substr(0, kMost - 3) + "...";
 }
 
 void write_titles(std::ostream& out) {
@@ -146,7 +144,7 @@ void write_facts(std::ostream& out, const TracedProgram& program, const Planner&
   out << ".\nIt needs " << format_bytes(planner.needed()) << " of the device for all of it, "
       << format_bytes(planner.overhead()) << " of them not superpipe's to move, and runs with "
       << format_bytes(planner.least()) << " at least (kernel "
-      << shortened(program.largest_kernel()) << ").\n";
+      << shortened(program.largest_kernel(), kShownKernel) << ").\n";
   write_confidence(out, program, planner);
   out << "Link: " << link.text()
       << ". Figures are predictions in virtual time, no measurements.\n\n";

@@ -24,6 +24,7 @@
 #include "tools/superpipe/copy_comparison.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/output_comparison.h"
+#include "tools/superpipe/plain_text.h"
 #include "tools/superpipe/run_environment.h"
 #include "tools/superpipe/run_preparation.h"
 #include "tools/superpipe/trace_exporter.h"
@@ -259,10 +260,6 @@ std::string quoted_line(const std::vector<std::string>& lines, std::size_t index
   return index < lines.size() ? "'" + lines[index] + "'" : "the end of the output";
 }
 
-std::string shortened(const std::string& name) {
-  return name.size() > kShownName ? name.substr(0, kShownName) + "..." : name;
-}
-
 // "FUNCTION (MODULE+0xOFFSET), called by ..."; empty where it is not known.
 std::string text_of_call_site(const std::vector<std::string>& lines) {
   std::vector<CallFrame> frames;
@@ -273,8 +270,9 @@ std::string text_of_call_site(const std::vector<std::string>& lines) {
   for (std::size_t i = first; i < std::min(frames.size(), first + kShownFrames); ++i) {
     if (!text.empty()) text += ", called by ";
     const CallFrame& frame = frames[i];
-    text += frame.function == frame.place ? frame.place
-                                          : shortened(frame.function) + " (" + frame.place + ")";
+    text += frame.function == frame.place
+                ? frame.place
+                : shortened(frame.function, kShownName) + " (" + frame.place + ")";
   }
   return text;
 }
@@ -304,7 +302,7 @@ std::string text_of(const CopyDifference& difference) {
          << exact_bytes(copy.source->buffer);
     if (copy.source->launch && !difference.kernel.empty()) {
       text << ", which launch " << copy.source->launch->number << ", of kernel "
-           << shortened(difference.kernel) << ", was the last to name";
+           << shortened(difference.kernel, kShownName) << ", was the last to name";
     }
   }
   const std::string copied_by = text_of_call_site(difference.frames);

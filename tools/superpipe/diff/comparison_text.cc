@@ -103,10 +103,7 @@ std::string outcome_text(const ComparedQuantity& one) {
   return "not in " + std::string(one.a ? "B" : "A");
 }
 
-std::string shortened(const std::string& name, std::size_t most = kShownNameLength) {
-  const std::string plain = plain_text(name);
-  return plain.size() <= most ? plain : plain.substr(0, most - 3) + "...";
-}
+std::string shown_name(const std::string& name) { return shortened(name, kShownNameLength); }
 
 /// Rows of cells, written with each column as wide as it has to be; the first one to the left.
 class TextTable {
@@ -184,7 +181,7 @@ void write_kernels(std::ostream& out, const RunComparison& comparison) {
     const auto count = [](const auto& kernel) {
       return kernel ? value_text(Unit::kCount, kernel->launches) : std::string("-");
     };
-    table.add({"  " + shortened(pair.a ? pair.a->name : pair.b->name), time_text(a), time_text(b),
+    table.add({"  " + shown_name(pair.a ? pair.a->name : pair.b->name), time_text(a), time_text(b),
                signed_text(b - a, time_text(std::abs(b - a))), count(pair.a), count(pair.b)});
   }
   if (rows == 0) return;
@@ -208,7 +205,7 @@ void write_kernel_times(std::ostream& out, const RunComparison& comparison) {
   for (std::size_t i = 0; i < std::min(timed.size(), kShownRows); ++i) {
     const double a = *timed[i]->a->device_us * 1e-3;
     const double b = *timed[i]->b->device_us * 1e-3;
-    table.add({"  " + shortened(timed[i]->a->name), time_text(a), time_text(b),
+    table.add({"  " + shown_name(timed[i]->a->name), time_text(a), time_text(b),
                a == 0 ? "-" : change_text((b - a) / a)});
   }
   out << '\n';
@@ -216,10 +213,10 @@ void write_kernel_times(std::ostream& out, const RunComparison& comparison) {
 }
 
 std::string group_name(const GroupPair& pair) {
-  if (!pair.a) return shortened(pair.b->name) + " (B only)";
-  if (!pair.b) return shortened(pair.a->name) + " (A only)";
-  if (pair.a->name == pair.b->name) return shortened(pair.a->name);
-  return shortened(pair.a->name) + " (B: " + shortened(pair.b->name) + ")";
+  if (!pair.a) return shown_name(pair.b->name) + " (B only)";
+  if (!pair.b) return shown_name(pair.a->name) + " (A only)";
+  if (pair.a->name == pair.b->name) return shown_name(pair.a->name);
+  return shown_name(pair.a->name) + " (B: " + shown_name(pair.b->name) + ")";
 }
 
 void write_groups(std::ostream& out, const RunComparison& comparison) {
@@ -338,7 +335,7 @@ void write_causes(std::ostream& out, const RunComparison& comparison,
         << " for transfers.";
     const std::string groups = most_of(comparison.groups, group_name);
     const std::string kernels = most_of(comparison.kernels, [](const KernelPair& pair) {
-      return shortened(pair.a ? pair.a->name : pair.b->name);
+      return shown_name(pair.a ? pair.a->name : pair.b->name);
     });
     if (waits > 0 && !groups.empty()) out << " Most for " << groups << ".";
     if (waits > 0 && !kernels.empty()) out << " In " << kernels << ".";
