@@ -85,7 +85,9 @@ __attribute__((constructor)) void start() {
       say_when_driver_loads(lines);
     }
     if (configuration.async_allocators) {
-      if (configuration.asks_for_less()) launch_kernels_one_by_one();
+      // A run within a budget has to do what a recorded one did, for plans to be of it.
+      const bool is_recorded = !configuration.trace_file.empty();
+      if (configuration.asks_for_less() || is_recorded) launch_kernels_one_by_one();
       read.configuration.async_allocators = set_framework_allocators();
     }
     if (records_copies) {
