@@ -56,6 +56,7 @@ bool PassthroughLedger::end_sample(const Sample& sample, Bytes used, TimePoint n
   const bool may_be_own = (sample.changes | sample.under_way) != 0 || grown_before > Bytes{};
   is_guessed_ = is_guessed_ || share != before + grown_before || (others_moved && may_be_own);
   counted_ += grown_before;
+  counted_ever_ += grown_before;
   grown_.fetch_sub(sample.grown, std::memory_order_relaxed);
   taken_.fetch_sub(sample.taken, std::memory_order_relaxed);
   set_share(share, used);

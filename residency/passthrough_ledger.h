@@ -44,7 +44,8 @@ class PassthroughLedger {
   /// How much it matters to know what this process has, which takes long to find out.
   enum class Settling : std::uint8_t {
     kWhenDue,        ///< as is due
-    kBeforeRefusal,  ///< something is refused without, or a launch does without a buffer
+    kBeforeWorse,    ///< something goes less well without: when it was not found out just now
+    kBeforeRefusal,  ///< something is refused without, or a launch does without all that it names
   };
 
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -55,6 +56,7 @@ class PassthroughLedger {
   static constexpr std::chrono::milliseconds kLongestInterval{1000};
   /// The same between two questions for what this process has, which take longer: it doubles as
   /// long as the guesses were right.
+  static constexpr std::chrono::milliseconds kLeastOwnInterval{100};
   static constexpr std::chrono::milliseconds kShortestOwnInterval{1000};
   static constexpr std::chrono::milliseconds kLongestOwnInterval{60'000};
   static constexpr int kMostMisses = 3;
@@ -198,7 +200,8 @@ class PassthroughLedger {
   /// asked for is known at all, and it is time for it.
   [[nodiscard]] bool wants_own(TimePoint now, Settling settling) const noexcept {
     if (!own_baseline_ || !is_guessed_) return false;
-    return settling == Settling::kBeforeRefusal || is_own_due(now, own_interval_);
+    if (settling == Settling::kBeforeRefusal) return true;
+    return is_own_due(now, settling == Settling::kWhenDue ? own_interval_ : kLeastOwnInterval);
   }
   /// Two that are alike, and are none of them empty: this process did nothing in between that is
   /// counted or noted here.
@@ -207,12 +210,19 @@ class PassthroughLedger {
   void begin_own(TimePoint now) noexcept {
     was_due_ = is_own_due(now, own_interval_);
     asked_own_at_ = now;
+    counted_before_own_ = counted_ever_;
+  }
+  /// What hooks had counted by the last sample since begin_own().
+  [[nodiscard]] Bytes counted_since_own() const noexcept {
+    return counted_ever_ - counted_before_own_;
   }
   /// Of the `used` bytes that the last sample found besides our pages this process has `own`.
-  /// REQUIRES: begin_own() before that sample. Either this process `was_quiet` since then, or the
-  /// device held as much before; what it holds may then all the same be divided otherwise, and
-  /// remains a guess. @return whether the estimate is another one now.
+  /// REQUIRES: begin_own() between that sample and the one before. Unless this process `was_quiet`
+  /// since then what it holds remains a guess.
+  /// @return whether the estimate is another one now.
   bool settle(Bytes own, Bytes used, bool was_quiet) noexcept;
+  /// What was settled may be too much: it is asked for again soon.
+  void ask_own_soon() noexcept { own_interval_ = kShortestOwnInterval; }
   /// Nobody told it. If that is so several times in a row it is not asked for any more.
   void miss_own() noexcept {
     if (++misses_ >= kMostMisses) own_baseline_.reset();
@@ -279,15 +289,17 @@ class PassthroughLedger {
   std::atomic<std::uint8_t> changes_{0};     ///< one bit_of() each: since the last sample
   std::array<std::atomic<std::uint32_t>, kPassthroughChanges> changes_under_way_{};
   std::atomic<std::uint64_t> most_growth_;  ///< the budget less what the last sample found
-  Bytes baseline_;           ///< what others hold: at the start, or found to be theirs since
-  Bytes sampled_;            ///< this process's share, by the last sample
-  Bytes yielded_;            ///< what pages leave to other processes
-  Bytes kept_;               ///< sampled_ and yielded_ together: reserved() is read at each launch
-  Bytes counted_;            ///< of sampled_, what hooks counted; freed since or not
-  Bytes noted_;              ///< of the rest, what grew while growth was noted
-  Bytes known_;              ///< of the rest, what was no guess when it was last settled
-  bool was_freed_ = false;   ///< a free was noted before the last sample: pools give back later
-  bool frees_late_ = false;  ///< a free in stream order was noted: any drop may be of it
+  Bytes baseline_;            ///< what others hold: at the start, or found to be theirs since
+  Bytes sampled_;             ///< this process's share, by the last sample
+  Bytes yielded_;             ///< what pages leave to other processes
+  Bytes kept_;                ///< sampled_ and yielded_ together: reserved() is read at each launch
+  Bytes counted_;             ///< of sampled_, what hooks counted; freed since or not
+  Bytes noted_;               ///< of the rest, what grew while growth was noted
+  Bytes counted_ever_;        ///< what hooks counted until the last sample, freed since or not
+  Bytes counted_before_own_;  ///< of that, until begin_own()
+  Bytes known_;               ///< of the rest, what was no guess when it was last settled
+  bool was_freed_ = false;    ///< a free was noted before the last sample: pools give back later
+  bool frees_late_ = false;   ///< a free in stream order was noted: any drop may be of it
   std::optional<Bytes> own_baseline_;  ///< of the baseline at the start: of this process
   bool is_guessed_ = false;            ///< something changed that was not counted
   bool was_due_ = false;               ///< the last question what this process has

@@ -256,8 +256,8 @@ void ResidencyCore::follow_sample() noexcept {
 // Finds out what of the device's memory is this process's. No page has to stand still for that,
 // which takes long: the answer counts if none has come or gone between the samples before and
 // behind it, and this process did nothing else either, or the device holds as much as before. With
-// Fit::kPagesAlone it may have done something else: what it took meanwhile, the next sample finds,
-// where a guess beside a neighbour that grows is off by up to 1 GiB.
+// Fit::kPagesAlone it may have done something else: what hooks counted meanwhile is added, where a
+// guess beside a neighbour that grows is off by up to 1 GiB.
 // REQUIRES: last_sample.
 bool ResidencyCore::settle_passthrough(Fit fit) noexcept {
   const SampledMemory before = *last_sample;
@@ -281,7 +281,14 @@ bool ResidencyCore::settle_passthrough(Fit fit) noexcept {
     return moved;
   }
   const Bytes besides_pages = saturating_subtract(last_sample->used, last_sample->pages);
-  if (!passthrough.settle(*own - before.pages, besides_pages, was_quiet)) return moved;
+  // The answer may have that or not. Too much rather than too little: what is taken for others'
+  // now, no sample gives back.
+  const Bytes meanwhile =
+      last_sample->used == before.used ? Bytes{} : passthrough.counted_since_own();
+  const bool settled =
+      passthrough.settle(*own - before.pages + meanwhile, besides_pages, was_quiet);
+  if (meanwhile > Bytes{}) passthrough.ask_own_soon();
+  if (!settled) return moved;
   passthrough.set_yielded(pressure.yielded(passthrough.allowed()));
   passthrough.sample_again_soon();
   follow_sample();

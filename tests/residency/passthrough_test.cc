@@ -240,6 +240,25 @@ TEST_F(PassthroughTest, WhatANeighbourDoesWhileThisProcessIsNeverQuietFailsNothi
   manager_->end_passthrough_change(PassthroughChange::kGrowth);
 }
 
+// Whether the answer has it already, nobody tells.
+TEST_F(PassthroughTest, WhatThisProcessAllocatesWhileItIsAskedForIsNotTakenForAnothers) {
+  FakeDevice::Options device;
+  device.tells_processes = true;
+  make(budget_of(20), device);
+  load_code_beside_one_with(1);
+  load_code_beside_one_with(16);
+  std::uint64_t asked = 0;
+  device_->on_call = [&](Call call) {
+    if (call != Call::kOwnUsage) return;
+    device_->set_others(Bytes{(16 + ++asked) * kPage});
+    grow(1);
+  };
+  EXPECT_TRUE(admits(12));
+  EXPECT_EQ(asked, 3U);
+  EXPECT_GE(manager_->stats().passthrough_bytes, Bytes{3 * kPage});
+  EXPECT_LE(manager_->stats().passthrough_bytes, Bytes{4 * kPage});
+}
+
 // The answers do not fit together then, and it is asked for again.
 TEST_F(PassthroughTest, WhatIsAllocatedWhileItIsAskedForCountsOnce) {
   FakeDevice::Options device;
