@@ -328,14 +328,17 @@ Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& dec
   std::size_t kept = buffers.size();
   // What is captured cannot be left out of later launches.
   const std::size_t certain = use.slot == kNoSlot ? kept : certain_buffers(use);
+  const auto is_suspect = [&](BufferId id) REQUIRES(manager_lock) {
+    return overfull_.is_suspect(use.kernel, id);
+  };
   Status status = Status::kOutOfHostMemory;
   try {
     status = admission_.bring_in({buffers, use.kernel, use.may_shrink || kept > certain}, decision);
     // A kernel that does use what is left out fails.
-    constexpr auto kBeforeRefusal = ResidencyCore::Settling::kBeforeRefusal;
+    const auto settling = certain == 0 ? ResidencyCore::Settling::kBeforeRefusal
+                                       : ResidencyCore::Settling::kBeforeWorse;
     if (status == Status::kWorkingSetTooLarge && kept > certain &&
-        core_.passthrough.wants_own(core_.now(), kBeforeRefusal) &&
-        core_.sample_passthrough(kBeforeRefusal)) {
+        core_.passthrough.wants_own(core_.now(), settling) && core_.sample_passthrough(settling)) {
       admission_.give_up({buffers, use.kernel});
       status = admission_.bring_in({buffers, use.kernel, true}, decision);
     }
@@ -345,10 +348,11 @@ Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& dec
     while (status == Status::kWorkingSetTooLarge && kept > certain) {
       admission_.give_up({buffers.first(kept), use.kernel});
       kept = leave_out(buffers.first(kept), certain, use.kernel);
-      // Not all words of a launch are left over.
-      status = kept == 0 ? admission_.refuse({buffers, use.kernel})
-                         : admission_.bring_in({buffers.first(kept), use.kernel, kept > certain},
-                                               decision);
+      // Not all words of a launch are left over, unless that is known of each.
+      const bool is_refused = kept == 0 && !std::ranges::all_of(buffers, is_suspect);
+      status = is_refused ? admission_.refuse({buffers, use.kernel})
+                          : admission_.bring_in({buffers.first(kept), use.kernel, kept > certain},
+                                                decision);
     }
     if (status == Status::kOk) status = stay_out(buffers.subspan(kept), use);
   } catch (const std::bad_alloc&) {

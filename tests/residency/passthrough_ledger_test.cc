@@ -181,6 +181,14 @@ TEST_F(PassthroughLedgerWithOwnTest, AsksLessOftenWhileGuessesAreRight) {
   EXPECT_TRUE(ledger_.wants_own(asked_at() + milliseconds{1000}, kWhenDue)) << "it was wrong";
 }
 
+TEST_F(PassthroughLedgerWithOwnTest, AsksBeforeSomethingWorseIfItWasNotAskedJustNow) {
+  note(PassthroughChange::kGrowth);
+  sample(100_MiB + 2_MiB);
+  ledger_.begin_own(now_);
+  EXPECT_FALSE(ledger_.wants_own(now_ + milliseconds{99}, kBeforeWorse));
+  EXPECT_TRUE(ledger_.wants_own(now_ + milliseconds{100}, kBeforeWorse));
+}
+
 TEST_F(PassthroughLedgerWithOwnTest, DoesNotAskAnyMoreWhereItWasNotToldThreeTimesInARow) {
   note(PassthroughChange::kGrowth);
   sample(100_MiB + 2_MiB);
