@@ -76,12 +76,12 @@ void note_arrays(ManagedContext& managed, const KernelLayout& layout, void* cons
 }
 
 /// Adds the words among a launch's arguments that lie in the arena of `managed`, and the addresses
-/// behind tensor maps among them, and behind arrays of pointers as far as the kernel's types tell
-/// of them: of `parameters`, or of the argument buffer that `extra` names if `parameters` is null.
-/// Either may be null; a launch with both is refused by the driver. `layout`: the kernel's; null if
-/// the driver does not know it: then `parameters` are followed as far as they can be read, which
-/// takes long.
-/// `grid`: the launch's, GridSize::unknown() for what may yet be launched with another.
+/// behind tensor maps among them, and those in arrays of pointers in host memory, as far as the
+/// kernel's types tell of arrays: of `parameters`, or of the argument buffer that `extra` names if
+/// `parameters` is null. Either may be null; a launch with both is refused by the driver. `layout`:
+/// the kernel's; null if the driver does not know it: then `parameters` are followed as far as they
+/// can be read, which takes long. `grid`: the launch's, GridSize::unknown() for what may yet be
+/// launched with another.
 /// @return how many of the words are more than leftovers in structs: the first ones.
 ///
 /// Part of the launch path: calls no driver function, and takes no lock but for what may be a
