@@ -71,6 +71,12 @@ class OperandsDriver : public DriverTest {
     change(out, in);
     EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
   }
+  static std::size_t free_memory() {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    EXPECT_EQ(cuMemGetInfo_v2(&free, &total), CUDA_SUCCESS);
+    return free;
+  }
   static void unmap(CUdeviceptr address) { ASSERT_EQ(cuMemUnmap(address, kGranule), CUDA_SUCCESS); }
 
   CUstream stream_ = nullptr;
@@ -172,11 +178,16 @@ TEST_F(OperandsDriver, OfAPluginsKernelAreTheMappingsThatItTouches) {
   CUdeviceptr both = 0;
   ASSERT_EQ(cuMemAddressReserve(&both, 2 * kGranule, 0, 0, 0), CUDA_SUCCESS);
   map(both, create());
-  map(both + kGranule, create());
+  const CUmemGenericAllocationHandle beside = create();
+  map(both + kGranule, beside);
   CUdeviceptr out = map_new();
   int n = 10'000;
   launch_and_wait_for_start(function(load(), "add"), {&out, &both, &n});
+  const std::size_t before = free_memory();
   unmap(both + kGranule);
+  ASSERT_EQ(cuMemRelease(beside), CUDA_SUCCESS);
+  EXPECT_EQ(free_memory(), before + kGranule) << "the kernel keeps nothing of what lies beside";
+  ASSERT_EQ(cuStreamQuery(stream_), CUDA_ERROR_NOT_READY) << "the kernel still runs";
   EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
 }
 

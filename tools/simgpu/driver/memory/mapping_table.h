@@ -16,8 +16,15 @@
 namespace simgpu {
 
 /// A physical handle of cuMemCreate. `references` counts create and retains; at 0 the handle is no
-/// longer valid, but its mappings keep the memory.
+/// longer valid, but its mappings keep the memory. What was launched on memory beside it does not.
 struct Handle {
+  Handle() = default;
+  ~Handle() {
+    if (physical != nullptr) physical->give_back();
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
   CUmemGenericAllocationHandle id = 0;
   PhysicalPtr physical;
   CUmemAllocationProp properties{};

@@ -119,7 +119,12 @@ std::shared_ptr<Physical> Physical::create(const std::shared_ptr<SmallBlocks>& s
 }
 
 Physical::~Physical() {
+  give_back();
   file_of(device()).give_back(offset_, size_);
+}
+
+void Physical::give_back() {
+  if (!is_charged_.exchange(false)) return;
   small_bytes_ != 0 ? small_->give_back(small_bytes_) : device().give_back(size_);
 }
 

@@ -1,6 +1,7 @@
 // Physical device memory: extents of one sparse memory file per device.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -21,7 +22,7 @@ constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
 }
 
 /// Physical memory of a device. Fresh, it reads as unwritten memory does (unwritten.h). Its bytes
-/// return to the device when the last owner (handle, mapping, running copy) lets go.
+/// stay until the last holder (handle, mapping, running copy or kernel) lets go.
 class Physical {
  public:
   /// Whole granules, each charged in full: cuMemCreate and allocations above half a granule.
@@ -32,6 +33,11 @@ class Physical {
   ~Physical();
   Physical(const Physical&) = delete;
   Physical& operator=(const Physical&) = delete;
+
+  /// The program has no way to reach the bytes any more: the device can give them to others.
+  /// Whoever still holds this, such as a kernel that was launched on adjoining memory, may look at
+  /// the bytes until it lets go. Idempotent; thread-safe.
+  void give_back();
 
   [[nodiscard]] Device& device() const;
   /// Bytes that can be mapped: the size asked for, rounded up to pages or granules.
@@ -55,6 +61,7 @@ class Physical {
   const std::uint64_t size_;
   const std::uint64_t small_bytes_;  ///< what a small allocation is charged for; 0: whole granules
   const std::uint64_t offset_;       ///< in the device's file
+  std::atomic<bool> is_charged_{true};  ///< against the device's capacity
 };
 
 using PhysicalPtr = std::shared_ptr<Physical>;
