@@ -19,6 +19,8 @@ constexpr std::size_t kCountedPerCall = 256;
 constexpr std::size_t kMostCandidates = 4;
 // One in so many buffers that come without a next use is kept as if it had been used.
 constexpr std::uint64_t kKeptOneIn = 32;
+// The weight of a launch that lacks something in the share of those that were foreseen.
+constexpr double kForesightStep = 1.0 / 16;
 // Orders above it are of buffers that were not used since they came, those below of buffers that
 // were.
 constexpr std::uint64_t kNoOrder = std::uint64_t{1} << 63;
@@ -63,6 +65,7 @@ void AutoPolicy::on_launch(KernelId kernel, std::span<const BufferId> buffers,
   }
   looked_to_ = std::max(looked_to_, present());
   missing_.advance(present());
+  note_foresight(buffers);
   for (const BufferId id : buffers) {
     Buffer& buffer = buffers_[index_of(id)];
     // Without a next use the order of the last uses counts, for those that were used twice.
@@ -74,6 +77,20 @@ void AutoPolicy::on_launch(KernelId kernel, std::span<const BufferId> buffers,
   }
   refresh_in_turn();
   if (candidates_.size() > kMostCandidates * buffers_.size() + 64) drop_old_candidates();
+}
+
+/// What is missing of these buffers was or was not counted for the present launch.
+void AutoPolicy::note_foresight(std::span<const BufferId> buffers) {
+  const auto is_missing = [this](BufferId id) {
+    return buffers_[index_of(id)].brought < buffers_[index_of(id)].pieces;
+  };
+  const auto is_foreseen = [&](BufferId id) {
+    const Buffer& buffer = buffers_[index_of(id)];
+    return !is_missing(id) || (buffer.counted > Bytes{} && buffer.counted_at == present());
+  };
+  foresaw_present_ = std::ranges::all_of(buffers, is_foreseen);
+  if (std::ranges::none_of(buffers, is_missing)) return;
+  foreseen_ += kForesightStep * ((foresaw_present_ ? 1.0 : 0.0) - foreseen_);
 }
 
 /// A buffer that was not named may be used later than it was when it became a candidate: it would

@@ -73,6 +73,12 @@ class AutoPolicy {
   /// counted anew, of which each call does a part. REQUIRES: there was a launch.
   [[nodiscard]] const MissingBytes* missing();
 
+  /// Whether what the present launch lacks was expected to be used by it, and mostly was so for the
+  /// launches before it that lacked anything.
+  [[nodiscard]] bool foresaw_present() const {
+    return foresaw_present_ && foreseen_ >= kLeastForeseen;
+  }
+
   /// The number of the launch that is expected to name the buffer next; LaunchReplay::kNever: none
   /// is. O(log launches that named it).
   [[nodiscard]] std::uint64_t next_use(BufferId id) const;
@@ -122,9 +128,13 @@ class AutoPolicy {
     }
   };
 
+  /// Of launches that lack something so many have to be foreseen before one is relied upon.
+  static constexpr double kLeastForeseen = 0.9;
+
   [[nodiscard]] std::optional<Target> next_due();
   void offer(BufferId id, std::uint64_t next_use);
   void look_again_for(BufferId id, std::uint64_t next_use);
+  void note_foresight(std::span<const BufferId> buffers);
   void count_missing(BufferId id, std::uint64_t next_use);
   void count_missing_anew();
   Target target(BufferId id, std::uint64_t next_use);
@@ -147,6 +157,8 @@ class AutoPolicy {
   std::uint64_t jumps_seen_ = 0;
   MissingBytes missing_;
   std::size_t counted_ = 0;  ///< so many buffers, by id, have been counted anew since the last jump
+  bool foresaw_present_ = false;
+  double foreseen_ = 0;  ///< the share of such launches among those that lacked anything, of late
   LaunchReplay::Expected expected_;
   std::vector<Candidate> visited_;
 };

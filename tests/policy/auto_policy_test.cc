@@ -141,6 +141,33 @@ TEST_F(AutoPolicyTest, CountsWhatALaunchDidNotFindForTheNextOneThatNamesIt) {
   EXPECT_THAT(missing_of(policy_), ::testing::ElementsAre(::testing::Pair(20, 1)));
 }
 
+TEST_F(AutoPolicyTest, ForeseesALaunchThatLacksWhatItWasExpectedToUse) {
+  const auto layers = allocate_many(40, 1);
+  for (std::size_t i = 0; i < 20; ++i) bring(layers[i]);
+  pass(layers);
+  EXPECT_FALSE(policy_.foresaw_present()) << "nobody knew the order";
+  for (int i = 0; i < 4; ++i) pass(layers);
+  EXPECT_TRUE(policy_.foresaw_present());
+}
+
+TEST_F(AutoPolicyTest, ForeseesNothingWhereWhatIsLackingIsOftenOutOfOrder) {
+  const auto layers = allocate_many(40, 1);
+  const BufferId stray = allocate(1);
+  for (std::size_t i = 0; i < 20; ++i) bring(layers[i]);
+  for (int i = 0; i < 6; ++i) pass(layers);
+  ASSERT_TRUE(policy_.foresaw_present());
+  policy_.on_launch(KernelId{1}, std::vector{layers[0], stray});
+  EXPECT_FALSE(policy_.foresaw_present());
+  launch(layers[1]);
+  EXPECT_TRUE(policy_.foresaw_present()) << "once is no rule";
+  for (std::size_t i = 20; i < 26; ++i) {
+    launch(layers[i]);
+    policy_.on_launch(KernelId{2}, std::vector{stray});
+  }
+  launch(layers[26]);
+  EXPECT_FALSE(policy_.foresaw_present());
+}
+
 TEST_F(AutoPolicyTest, CountsAnewAfterAJump) {
   const auto layers = allocate_many(20, 1);
   for (const BufferId layer : layers) bring(layer);
