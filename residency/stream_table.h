@@ -96,6 +96,17 @@ class StreamTable {
     return !has_shared_ && std::all_of(entries_.begin(), entries_.begin() + end_, is_over);
   }
 
+  /// The number up to which all uses are known to have completed, where `seq` were submitted;
+  /// nullopt: nobody knows, once a stream had to do with the shared slot. O(slots).
+  [[nodiscard]] std::optional<std::uint64_t> completed_to(std::uint64_t seq) const {
+    if (has_shared_) return std::nullopt;
+    for (Slot slot = 0; slot < end_; ++slot) {
+      const Entry& entry = entries_[slot];
+      if (entry.used && entry.last_use > entry.completed) seq = std::min(seq, entry.completed);
+    }
+    return seq;
+  }
+
   /// Slots are below it, but for kShared.
   [[nodiscard]] Slot end() const { return end_; }
 

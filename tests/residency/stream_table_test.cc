@@ -120,6 +120,24 @@ TEST_F(StreamTableTest, WaitsForTheFirstAwaitedEventThatIsBehindTheUse) {
   EXPECT_THAT(waited_for(9), ElementsAre(awaited[2]));
 }
 
+TEST_F(StreamTableTest, AllUsesHaveCompletedUpToTheLeastOfTheStreamsThatHaveUsesLeft) {
+  const Slot one = table_.slot_of(StreamHandle{1});
+  const Slot other = table_.slot_of(StreamHandle{2});
+  EXPECT_EQ(table_.completed_to(0), 0U);
+  table_.note_use(one, StreamHandle{1}, 3, nullptr);
+  table_.note_use(other, StreamHandle{2}, 7, nullptr);
+  table_.entry(one).completed = 2;
+  table_.entry(other).completed = 5;
+  EXPECT_EQ(table_.completed_to(9), 2U);
+  table_.entry(one).completed = 3;
+  EXPECT_EQ(table_.completed_to(9), 5U) << "the other has come to its end";
+  table_.entry(other).completed = 7;
+  EXPECT_EQ(table_.completed_to(9), 9U);
+  for (std::uint64_t i = 0; i < 64; ++i) (void)table_.slot_of(StreamHandle{100 + i});
+  note_shared(StreamHandle{999}, 10, nullptr);
+  EXPECT_EQ(table_.completed_to(10), std::nullopt) << "nobody knows of the shared slot";
+}
+
 TEST_F(StreamTableTest, RefusesTheSharedSlotWhileOneUseHasNoEvent) {
   note_shared(StreamHandle{500}, 1, event(1));
   EXPECT_TRUE(covered(StreamTable::kShared, 1));
