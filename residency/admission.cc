@@ -181,7 +181,7 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   if (std::max(lacking, lacking_at_once) == Bytes{}) return Next::kWait;
   // While the link is busy nothing is gained by choosing who leaves. What has been used by the time
   // that it runs dry may then go: mostly that is what is needed last.
-  if (!impatient && core_.is_link_busy()) return Next::kWait;
+  if (!impatient && (core_.is_link_busy() || may_rest(missing))) return Next::kWait;
   if (chooses_at_once) {
     // A page whose use is not over would hold up the link for as long as that takes.
     const Bytes at_once =
@@ -211,6 +211,27 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   core_.limit_lowered = false;
   if (core_.ledger.is_hard()) warn_overflow(attempt);
   return Next::kLookAgain;
+}
+
+// Whether what is missing comes in time for the device if nobody is chosen yet. Those who are used
+// before this launch can go when the device is done with them, and they are needed later than those
+// who can go now. Only where all that is missing has content to be brought: whoever goes for a new
+// buffer may have to be written back first, for which there is no estimate.
+bool Admission::may_rest(const Missing& missing) {
+  constexpr std::chrono::nanoseconds kLongestLook = std::chrono::microseconds{250};
+  AutoPolicy* const policy = core_.policy.puller();
+  // Of streams that are replayed apart nobody knows when they launch.
+  const bool is_foreseen = policy != nullptr && policy->launches() > 0 &&
+                           policy->replay().horizon() > 0 && policy->foresaw_present();
+  if (!is_foreseen || missing.fetched < missing.pages) return false;
+  const auto now = core_.now();
+  const MissingBytes* const others = policy->missing();
+  if (others == nullptr) return false;
+  const auto slack = core_.pace.slack_of_demand(missing.fetched, policy->present(), *others,
+                                                core_.device.measured_link().value_or(0), now);
+  if (!slack || *slack <= std::chrono::nanoseconds{0}) return false;
+  core_.demand_rests_until = now + std::min(*slack, kLongestLook);
+  return true;
 }
 
 // Waits for a change. When the wait limit has passed, lets the working set exceed the limit once,

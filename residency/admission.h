@@ -88,6 +88,7 @@ class Admission {
   void note_refusal(const WorkingSet& set, const Attempt& attempt) REQUIRES(manager_lock);
   Result<Next> find_room(const WorkingSet& set, const Missing& missing, Attempt& attempt)
       REQUIRES(manager_lock);
+  [[nodiscard]] bool may_rest(const Missing& missing) REQUIRES(manager_lock);
   Status wait(Bytes needed, Attempt& attempt) REQUIRES(manager_lock);
   void wait_for(const std::vector<BufferId>& prefetched, ResidencyCore::Clock::time_point deadline)
       REQUIRES(manager_lock);

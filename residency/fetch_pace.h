@@ -14,8 +14,8 @@
 namespace superpipe {
 
 /// Knows how long fetches take, by the link's speed and by the calls that each takes of its own
-/// thread, and when launches come, by when they came in the last passes. So it tells how long the
-/// link may rest without anything coming late.
+/// thread, and when launches come and when the device comes to them, by when that was in the last
+/// passes. So it tells how long the link may rest without anything coming late.
 ///
 /// Launches that wait for fetches come later than they could, so that in the next pass there seems
 /// to be more time than there is; but who begins too late waits less than the time by which the
@@ -40,6 +40,11 @@ class FetchPace {
     announced_.note(now, launches, pass);
   }
 
+  /// So many launches have completed, as far as it is known by `now`.
+  void note_completed(TimePoint now, std::uint64_t launches, std::uint64_t pass) {
+    completed_.note(now, launches, pass);
+  }
+
   /// How long the link may rest, if it brings `link` bytes a second, so that all of `missing` comes
   /// in time; 0 or less: it may not. nullopt: nobody knows yet. O(LaunchTimes::kSamples +
   /// MissingBytes::kGroups).
@@ -52,12 +57,31 @@ class FetchPace {
     });
   }
 
+  /// The same for `demanded` bytes, for which launch `present` waits on the host: until the device
+  /// comes to that launch, and to those that use the rest of `missing`.
+  [[nodiscard]] std::optional<Duration> slack_of_demand(Bytes demanded, std::uint64_t present,
+                                                        const MissingBytes& missing, double link,
+                                                        TimePoint now) const {
+    if (fetches_ < kLeastFetches || link <= 0) return std::nullopt;
+    const auto ahead_of_device = [this](std::uint64_t launch) {
+      return launch - std::min(launch, completed_.launches());
+    };
+    return least(completed_, kReserveOfDemand, link, now, [&](const auto& visit) {
+      visit(ahead_of_device(present), demanded);
+      missing.for_each_sum(
+          [&](std::uint64_t launch, Bytes due) { visit(ahead_of_device(launch), demanded + due); });
+    });
+  }
+
  private:
   /// Fetches take as if they were so many times as long, for others may use the link, and those
   /// that have to go for them may be in use.
   static constexpr double kMargin = 2;
   /// What it takes until somebody begins, in seconds.
   static constexpr double kReserve = 300e-6;
+  /// And for a launch that waits: the longer the host waits the less it is ahead of the device, and
+  /// by that much what nobody foresaw may come late.
+  static constexpr double kReserveOfDemand = 4e-3;
   /// The weight of a fetch in the mean of all.
   static constexpr double kStep = 1.0 / 16;
   static constexpr std::uint64_t kLeastFetches = 8;
@@ -93,6 +117,7 @@ class FetchPace {
   double calls_ = 0;  ///< seconds that calls took for one and for what had to go
   Duration evictions_{0};
   LaunchTimes announced_;
+  LaunchTimes completed_;
 };
 
 }  // namespace superpipe

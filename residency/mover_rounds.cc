@@ -37,6 +37,7 @@ bool MoverRounds::run() noexcept {
   if (core_.policy.puller() != nullptr && core_.ledger.is_under_pressure()) {
     worked = poll_link() || worked;
     worked = note_completed_uses() || worked;
+    wake_rested_demand();
   }
   worked = evictor_.settle_digests() || worked;
   worked = left_out_.settle() || worked;
@@ -192,7 +193,7 @@ bool MoverRounds::pull() {
   core_.pull_awaits_launch = false;
   AutoPolicy* const policy = core_.puller();
   if (policy != nullptr) {
-    pace_.note_launches(core_.now(), policy->launches(), policy->replay().horizon());
+    core_.pace.note_launches(core_.now(), policy->launches(), policy->replay().horizon());
   }
   if (core_.has_link_enough()) return false;
   if (policy == nullptr || failed_at_ == attempt_number(*policy)) {
@@ -262,7 +263,7 @@ bool MoverRounds::may_rest(AutoPolicy& policy) {
   const auto now = core_.now();
   const MissingBytes* const missing = policy.missing();
   if (missing == nullptr) return false;
-  const auto slack = pace_.slack(*missing, core_.device.measured_link().value_or(0), now);
+  const auto slack = core_.pace.slack(*missing, core_.device.measured_link().value_or(0), now);
   if (!slack || *slack <= std::chrono::nanoseconds{0}) return false;
   rests_until_ = now + std::min(*slack, kLongestLook);
   return true;
@@ -306,7 +307,7 @@ void MoverRounds::note_under_way(PieceId id, ResidencyCore::Clock::time_point be
   const Buffer& buffer = core_.buffers[id.buffer];
   const EventRef& ready = buffer.pieces[id.index].ready;
   if (ready == nullptr || ready->fetch == 0) return;  // nothing crosses the link for it
-  pace_.note_fetch(core_.now() - begun, buffer.bytes_of(id.index));
+  core_.pace.note_fetch(core_.now() - begun, buffer.bytes_of(id.index));
   if (core_.under_way.empty()) core_.link_moved = core_.now();
   try {
     core_.under_way.add(ready, buffer.bytes_of(id.index));
@@ -317,10 +318,28 @@ void MoverRounds::note_under_way(PieceId id, ResidencyCore::Clock::time_point be
 // Buffers may go as soon as their uses are known to be over. @return whether any is now.
 bool MoverRounds::note_completed_uses() noexcept {
   try {
-    return completion_.advance();
+    const bool progressed = completion_.advance();
+    note_progress();
+    return progressed;
   } catch (const std::bad_alloc&) {
     return false;  // fewer uses are known to have completed
   }
+}
+
+// So that it is known how long it will be until the device comes to a launch.
+void MoverRounds::note_progress() {
+  const AutoPolicy* const policy = core_.puller();
+  const auto completed = core_.streams.completed_to(core_.seq);
+  if (policy == nullptr || policy->launches() == 0 || !completed) return;
+  core_.pace.note_completed(core_.now(), core_.progress.advance(*completed),
+                            policy->replay().horizon());
+}
+
+// A launch that had time to wait has it no longer.
+void MoverRounds::wake_rested_demand() {
+  if (!core_.demand_rests_until || core_.now() < *core_.demand_rests_until) return;
+  core_.demand_rests_until.reset();
+  core_.announce_to_waiters();
 }
 
 // While the link has enough to do for what policy wants, asks the device about the oldest transfer
@@ -349,7 +368,7 @@ bool MoverRounds::evict_next() {
   if (!id) return false;
   const auto begun = core_.now();
   evictor_.evict(*id);
-  pace_.note_eviction(core_.now() - begun);
+  core_.pace.note_eviction(core_.now() - begun);
   return true;
 }
 

@@ -62,6 +62,8 @@ class MoverRounds : public WorkerRounds {
   void rest_from_pulling() REQUIRES(manager_lock);
   bool poll_link() noexcept REQUIRES(manager_lock);
   bool note_completed_uses() noexcept REQUIRES(manager_lock);
+  void note_progress() REQUIRES(manager_lock);
+  void wake_rested_demand() REQUIRES(manager_lock);
   bool evict_next() REQUIRES(manager_lock);
   bool may_rest(AutoPolicy& policy) REQUIRES(manager_lock);
 
@@ -72,7 +74,6 @@ class MoverRounds : public WorkerRounds {
   UseCompletion& completion_;
   EvictionQueue& evictions_;
   LeftOutBuffers& left_out_;
-  FetchPace pace_ GUARDED_BY(manager_lock);
   /// Until when the link may rest; nullopt: it does not rest for that.
   std::optional<ResidencyCore::Clock::time_point> rests_until_ GUARDED_BY(manager_lock);
   /// Whether policy may want a transfer, or would if more launches had come: else the next launch

@@ -31,8 +31,10 @@
 #include "residency/device_ledger.h"
 #include "residency/device_memory.h"
 #include "residency/device_pressure.h"
+#include "residency/device_progress.h"
 #include "residency/digester.h"
 #include "residency/event_pool.h"
+#include "residency/fetch_pace.h"
 #include "residency/fetch_queue.h"
 #include "residency/freed_lately.h"
 #include "residency/host_backing.h"
@@ -281,6 +283,12 @@ struct ResidencyCore {
   FreedLately freed_lately GUARDED_BY(manager_lock);
   DeviceLedger ledger GUARDED_BY(manager_lock);
   FetchQueue fetches GUARDED_BY(manager_lock);
+  /// How long fetches take, and when they are needed.
+  FetchPace pace GUARDED_BY(manager_lock);
+  /// How many launches of those that policy was told of the device is done with.
+  DeviceProgress progress GUARDED_BY(manager_lock);
+  /// A launch that waits for room looks again then; nullopt: none does.
+  std::optional<Clock::time_point> demand_rests_until GUARDED_BY(manager_lock);
   /// Fetches that have begun, in the order of the link, where policy is asked for each transfer.
   TransfersUnderWay under_way GUARDED_BY(manager_lock);
   /// When the last of them was seen to end, or began though nothing was under way.

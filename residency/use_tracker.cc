@@ -209,6 +209,9 @@ Decision UseTracker::ask_policy(const Use& use, const UseToken& token) {
   try {
     // A launch that is captured runs on no stream yet. It counts as one of the first.
     const Slot stream = use.slot == kNoSlot ? Slot{0} : use.slot;
+    if (const AutoPolicy* const puller = core_.policy.puller(); puller != nullptr) {
+      core_.progress.note_launch(core_.seq, puller->launches());
+    }
     Decision decision = core_.policy.on_launch(Access{use.kernel, ids(token), stream});
     // What policy wants to move next may be another now.
     if (std::exchange(core_.pull_awaits_launch, false)) core_.wake_worker();

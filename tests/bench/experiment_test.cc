@@ -133,6 +133,24 @@ TEST(Experiment, MovesLittleWhereLittleIsMissingHoweverFastTheLink) {
   EXPECT_THAT(outcome.violations, IsEmpty());
 }
 
+// The host submits launches for as long as there are pages, so that each launch for which something
+// is missing waits long before the device comes to it. Would who goes for it be chosen then, that
+// would be what the device has just used, and is used next of all: all 64 would come in each pass.
+TEST(Experiment, MovesLittleWhereTheHostIsFarAheadOfTheDevice) {
+  Cycle cycle(64);
+  Experiment ahead = experiment(PolicyKind::kAuto, 120_MiB);
+  ahead.piece_size = 2_MiB;
+  ahead.device.to_device = ahead.device.to_host = Bandwidth{4 * 2097152e3};
+  ahead.passes = 12;
+  const Outcome outcome = run(cycle, ahead);
+  ASSERT_EQ(outcome.passes.size(), 12U);
+  for (std::size_t i = 8; i < outcome.passes.size(); ++i) {
+    EXPECT_LE(outcome.passes[i].to_device, 24_MiB) << i;
+    EXPECT_LE(outcome.passes[i].time, milliseconds{66}) << i << ": it comes in time all the same";
+  }
+  EXPECT_THAT(outcome.violations, IsEmpty());
+}
+
 // What is missing takes three quarters of a pass to come: the link has to begin long before.
 TEST(Experiment, BeginsEarlyEnoughWhereMuchIsMissing) {
   Cycle cycle(64);

@@ -195,5 +195,63 @@ TEST_F(FetchPaceTest, KnowsPassesOfAnyLength) {
   }
 }
 
+/// The device takes a millisecond for each launch, and the host announces those of a pass at once.
+class FarAheadTest : public FetchPaceTest {
+ protected:
+  void SetUp() override {
+    fetch_many(20);
+    for (int pass = 0; pass < 3; ++pass) complete_pass();
+  }
+  void complete_pass() {
+    launch_many(static_cast<int>(pass_), microseconds{0});
+    for (std::uint64_t i = 0; i < pass_; ++i) complete(milliseconds{1});
+  }
+  void complete(microseconds after) {
+    now_ += after;
+    pace_.note_completed(now_, ++completed_, pass_);
+  }
+  /// Of the present launch, which lacks so many pieces; in milliseconds.
+  double slack_of_demand(int pieces) {
+    const auto found = pace_.slack_of_demand(kPiece * static_cast<std::uint64_t>(pieces),
+                                             launches_ - 1, missing_, kLink, now_);
+    EXPECT_TRUE(found.has_value());
+    return found ? std::chrono::duration<double, std::milli>(*found).count() : 1e9;
+  }
+
+  std::uint64_t completed_ = 0;
+};
+
+TEST_F(FarAheadTest, ADemandHasTheTimeUntilTheDeviceComesToItsLaunch) {
+  launch_many(51, microseconds{0});
+  EXPECT_NEAR(slack_of_demand(1), 50 - 2 - 4, 0.01);
+  EXPECT_NEAR(slack_of_demand(10), 50 - 20 - 4, 0.01);
+  EXPECT_LT(slack(), 0) << "it is announced already";
+}
+
+TEST_F(FarAheadTest, ItsTimeGoesByWithTheLaunchesThatComplete) {
+  launch_many(51, microseconds{0});
+  for (int i = 0; i < 30; ++i) complete(milliseconds{1});
+  EXPECT_NEAR(slack_of_demand(1), 20 - 2 - 4, 0.01);
+  now_ += milliseconds{10};
+  EXPECT_NEAR(slack_of_demand(1), 10 - 2 - 4, 0.01) << "none has completed meanwhile";
+}
+
+TEST_F(FarAheadTest, WhatIsMissingBehindItHasToComeInTimeAsWell) {
+  launch_many(51, microseconds{0});
+  lacks(10, 20);
+  EXPECT_NEAR(slack_of_demand(1), 60 - 42 - 4, 0.01);
+}
+
+TEST_F(FarAheadTest, ThereIsNoTimeOnceTheDeviceIsThere) {
+  launch_many(51, microseconds{0});
+  for (int i = 0; i < 50; ++i) complete(milliseconds{1});
+  EXPECT_LT(slack_of_demand(1), 0);
+}
+
+TEST_F(FetchPaceTest, NobodyKnowsOfADemandBeforeTheDeviceHasDoneAPass) {
+  learn();
+  EXPECT_FALSE(pace_.slack_of_demand(kPiece, launches_ - 1, missing_, kLink, now_));
+}
+
 }  // namespace
 }  // namespace superpipe
