@@ -25,6 +25,9 @@ class TransfersUnderWay {
   /// But no more than one part in so many of the room: what is on its way is of no use meanwhile.
   static constexpr std::uint64_t kPartsOfRoom = 64;
 
+  /// Or what takes so long, in seconds, behind the one that is on the link.
+  static constexpr double kEnoughSeconds = 2e-3;
+
   /// A transfer of `bytes` has begun, behind all that began before; `done` completes with it. Null:
   /// it takes no time. Throws std::bad_alloc.
   void add(EventRef done, Bytes bytes) {
@@ -34,8 +37,9 @@ class TransfersUnderWay {
   }
 
   /// Whether the link is busy for a while even if nothing more begins, where content may take
-  /// `room` on the device.
-  [[nodiscard]] bool is_enough(Bytes room) const {
+  /// `room` on the device, and the link brings `link` bytes a second; 0: nobody knows.
+  [[nodiscard]] bool is_enough(Bytes room, double link) const {
+    if (link > 0 && has_next() && seconds_behind_oldest(link) > kEnoughSeconds) return true;
     const Bytes enough = std::min(kEnoughBytes, Bytes{room.count() / kPartsOfRoom});
     return transfers_.size() >= kEnoughTransfers && bytes_ >= enough;
   }
@@ -58,6 +62,10 @@ class TransfersUnderWay {
   }
 
  private:
+  [[nodiscard]] double seconds_behind_oldest(double link) const {
+    return static_cast<double>((bytes_ - transfers_.front().second).count()) / link;
+  }
+
   std::deque<std::pair<EventRef, Bytes>> transfers_;
   Bytes bytes_;
 };

@@ -151,6 +151,23 @@ TEST(Experiment, MovesLittleWhereTheHostIsFarAheadOfTheDevice) {
   EXPECT_THAT(outcome.violations, IsEmpty());
 }
 
+// What is missing takes longer than a pass computes. While one transfer is under way and another
+// follows, which takes long, nobody is chosen for the one behind it.
+TEST(Experiment, MovesLittleMoreThanIsMissingOverASlowLink) {
+  Cycle cycle(32);
+  Experiment slow = experiment(PolicyKind::kAuto, 52_MiB);
+  slow.piece_size = 2_MiB;
+  slow.device.to_device = slow.device.to_host = Bandwidth{2097152e3 / 8};
+  slow.passes = 16;
+  const Outcome outcome = run(cycle, slow);
+  ASSERT_EQ(outcome.passes.size(), 16U);
+  Bytes moved;
+  for (std::size_t i = 8; i < outcome.passes.size(); ++i) moved += outcome.passes[i].to_device;
+  // Twelve are missing, and what was used last when the link had to go on was not always the best.
+  EXPECT_LE(moved, 8 * 19_MiB);
+  EXPECT_THAT(outcome.violations, IsEmpty());
+}
+
 // What is missing takes three quarters of a pass to come: the link has to begin long before.
 TEST(Experiment, BeginsEarlyEnoughWhereMuchIsMissing) {
   Cycle cycle(64);

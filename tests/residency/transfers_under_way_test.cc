@@ -21,14 +21,17 @@ EventRef event() {
 constexpr Bytes kLargeRoom{TransfersUnderWay::kPartsOfRoom *
                            TransfersUnderWay::kEnoughBytes.count()};
 
+/// The link's speed where it was not measured.
+constexpr double kNobodyKnows = 0;
+
 TEST(TransfersUnderWay, FewAreNeverEnough) {
   TransfersUnderWay transfers;
   for (std::size_t i = 1; i < TransfersUnderWay::kEnoughTransfers; ++i) {
     transfers.add(event(), TransfersUnderWay::kEnoughBytes);
-    EXPECT_FALSE(transfers.is_enough(kLargeRoom)) << i;
+    EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows)) << i;
   }
   transfers.add(event(), Bytes{1});
-  EXPECT_TRUE(transfers.is_enough(kLargeRoom));
+  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kNobodyKnows));
 }
 
 TEST(TransfersUnderWay, OfTwoOneComesNext) {
@@ -43,9 +46,9 @@ TEST(TransfersUnderWay, SmallOnesAreEnoughOnlyTogether) {
   TransfersUnderWay transfers;
   const Bytes part{TransfersUnderWay::kEnoughBytes.count() / 16};
   for (int i = 1; i < 16; ++i) transfers.add(event(), part);
-  EXPECT_FALSE(transfers.is_enough(kLargeRoom));
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows));
   transfers.add(event(), part);
-  EXPECT_TRUE(transfers.is_enough(kLargeRoom));
+  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kNobodyKnows));
 }
 
 TEST(TransfersUnderWay, OfLittleRoomTheyTakeAPart) {
@@ -53,10 +56,22 @@ TEST(TransfersUnderWay, OfLittleRoomTheyTakeAPart) {
   const Bytes room{kLargeRoom.count() / 4};
   const Bytes part{TransfersUnderWay::kEnoughBytes.count() / 16};
   for (int i = 1; i < 4; ++i) transfers.add(event(), part);
-  EXPECT_FALSE(transfers.is_enough(room));
+  EXPECT_FALSE(transfers.is_enough(room, kNobodyKnows));
   transfers.add(event(), part);
-  EXPECT_TRUE(transfers.is_enough(room));
-  EXPECT_FALSE(transfers.is_enough(kLargeRoom));
+  EXPECT_TRUE(transfers.is_enough(room, kNobodyKnows));
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows));
+}
+
+TEST(TransfersUnderWay, OneBehindTheOneOnTheLinkIsEnoughIfItTakesLong) {
+  constexpr double kLink = 1e9;
+  constexpr Bytes kLong{2'100'000};
+  TransfersUnderWay transfers;
+  transfers.add(event(), kLong);
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kLink)) << "nothing may come behind it";
+  transfers.add(event(), kLong);
+  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kLink));
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, 2 * kLink)) << "it takes a millisecond";
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows));
 }
 
 TEST(TransfersUnderWay, EndInTheOrderInWhichTheyBegan) {
@@ -75,7 +90,7 @@ TEST(TransfersUnderWay, WhatTakesNoTimeDoesNotCount) {
   for (std::size_t i = 0; i < 2 * TransfersUnderWay::kEnoughTransfers; ++i) {
     transfers.add(nullptr, TransfersUnderWay::kEnoughBytes);
   }
-  EXPECT_FALSE(transfers.is_enough(kLargeRoom));
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows));
 }
 
 }  // namespace
