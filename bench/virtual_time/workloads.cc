@@ -449,6 +449,28 @@ class Noise : public Workload {
   std::vector<Weight> matrices_;
 };
 
+/// What superpipe-layers does (examples): passes of equal layers, of which the host waits for none.
+class Layers : public Workload {
+ public:
+  void load(Program& program) override {
+    for (Handle& layer : layers_) {
+      layer = program.allocate(256_MiB);
+      program.upload(layer);
+    }
+    state_ = program.allocate(64_KiB);
+  }
+  void run_pass(Program& program, int /*number*/) override {
+    for (const Handle layer : layers_) {
+      const std::array named{reads(layer), writes(state_)};
+      program.launch(KernelId{1}, named, Seconds{20e-3});
+    }
+  }
+
+ private:
+  std::array<Handle, 32> layers_{};
+  Handle state_{};
+};
+
 template <typename Made>
 std::unique_ptr<Workload> make() {
   return std::make_unique<Made>();
@@ -511,6 +533,11 @@ std::span<const WorkloadEntry> all_workloads() {
        "TinyLlama-1.1B in halves reads 1024 tokens; each operation makes its result anew and frees "
        "its operands; a pass is one prompt",
        make_prefill},
+      {"layers",
+       "32 layers of 256 MiB, of which each is computed with for 20 ms; the host waits for no "
+       "pass, "
+       "so that it is as far ahead of the device as memory lets it",
+       make<Layers>},
       {"noise",
        "each launch multiplies by one of 128 matrices of 64 MiB, drawn at random; a pass is 256",
        make<Noise>},
