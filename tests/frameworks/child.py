@@ -57,7 +57,7 @@ def compare(values: dict[str, torch.Tensor], reference: dict[str, torch.Tensor])
 
 
 def outcome(name: str, program, options: argparse.Namespace) -> dict:
-    """What `program` gave: "digest", "error", "compared" with the reference, "twin"."""
+    """What `program` gave: "digest", "error", "compared" with the reference, "twin", "operands"."""
     answer: dict = {}
     mode = None
     try:
@@ -68,6 +68,13 @@ def outcome(name: str, program, options: argparse.Namespace) -> dict:
             mode = twin.Twin(options.twin)
             with mode:
                 values = program(options.device, options.passes)
+        elif options.marks:
+            import operand_marks
+
+            marks = operand_marks.OperandMarks()
+            with marks:
+                values = program(options.device, options.passes)
+            answer["operands"] = marks.operands
         else:
             values = program(options.device, options.passes)
         answer["digest"] = digest(values)
@@ -94,6 +101,7 @@ def main() -> int:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--passes", type=int, default=2, help="steps, or how long a program runs")
     parser.add_argument("--twin", type=Path, metavar="LIBRARY", help="run under the twin, whose kernels are in LIBRARY")
+    parser.add_argument("--marks", action="store_true", help="mark operations in superpipe's trace; the answer has their operands")
     parser.add_argument("--save", type=Path, metavar="FOLDER", help="write the values there, to PROGRAM.pt")
     parser.add_argument("--reference", type=Path, metavar="FILE", help="compare the values with those of FILE")
     options = parser.parse_args()

@@ -4,7 +4,8 @@
   scripts/test --frameworks [--parts words,operations,twin,reproducible] [--only TEXT] ...
 
 words         tools/kernel_words.json: each struct that it describes is handed to a kernel in PyTorch's library, and superpipe
-              finds the operands of operations in such structs.
+              finds the operands of operations in such structs. In a decode and in a training nothing is fetched for what the
+              structs hold besides.
 operations    Operations of PyTorch under the twin, without superpipe, and two faults that the twin has to find.
 twin          Programs under the twin: without superpipe, which says what they need, and under it at half of that. Each value
               that is kept on the device is compared before each use, and the results are those of a run on the CPU.
@@ -32,6 +33,7 @@ from pathlib import Path
 import environment
 import kernel_words_check
 import seeded_faults
+import stale_words
 from simulated_torch import ALLOCATORS, Build, Unfit, simulated_run, torch_version
 
 HERE = Path(__file__).resolve().parent
@@ -55,6 +57,8 @@ AT_LEAST = {("train_sgd", "native"): 45, ("train_sgd", "async"): 55,
 # With --short: what CI has time for.
 SHORT = (("generate_llama", "native"), ("train_sgd", "async"), ("train_adamw_foreach", "async"), ("train_checkpointing", "native"),
          ("vit", "async"), ("diffusion_training", "native"))
+# In which nothing may be fetched for stale words: a decode of a LLaMA, a training of a GPT-2.
+STALE = ("generate_llama", "train_adamw_single")
 REPRODUCIBLE = [name for name in PROGRAMS if not name.startswith(("generate", "diffusion_sampling"))]
 # What the driver may take beyond the budget, in bytes: its own pool, which only the async allocator uses, grows by blocks while the
 # program runs on. Superpipe leaves room for one, and makes room for a second once it has seen the first (docs/design.md, I4).
@@ -78,7 +82,7 @@ class Runner:
         self.started = time.monotonic()
 
     def child(self, program: str, *, twin: bool, allocator: str, managed: bool, budget: int | None = None, passes: int = 2,
-              reference: bool = False, environment: dict | None = None) -> dict:
+              reference: bool = False, trace: Path | None = None, environment: dict | None = None) -> dict:
         command = [self.options.python, HERE / "child.py", "--program", program, "--passes", passes]
         variables = dict(environment or {})
         if twin:
@@ -89,6 +93,9 @@ class Runner:
         # Segments of 20 MiB, as the native allocator takes them by itself, are too large for halves of small programs.
         variables["PYTORCH_ALLOC_CONF"] = ALLOCATORS[allocator] + (",large_segment_size_mb:12" if allocator == "native" else "")
         flags = [] if budget is None else ["--gpu-mem", budget]
+        if trace is not None:
+            command += ["--marks"]
+            flags += ["--trace", trace, "--kernel-times", "off"]
         return simulated_run(self.build, command, allocator=allocator, managed=managed, flags=flags, environment=variables,
                              limit=self.options.limit)
 
@@ -146,6 +153,30 @@ class Runner:
         if problem is None:
             problem, detail = kernel_words_check.operands_problem(answer["steps"], kernel_words_check.launches_of_steps(timeline))
         self.row("words", "operands of operations", problem, detail, [answer] if "error" in answer else [])
+        for name in STALE:
+            self.stale(name)
+
+    def stale(self, name: str) -> None:
+        """Runs the program with half of what it needs; where superpipe looks at all words of structs, it has to name more."""
+        answer = self.child(name, twin=False, allocator="async", managed=False)
+        budget = answer.get("peak_bytes", 0) * max(50, AT_LEAST.get((name, "async"), 0)) // 100
+        for words in ("known", "all"):
+            answer, found = self.names_of_launches(name, budget, words)
+            problem, detail = answer.get("error"), found.detail() if found else ""
+            if found and words == "known":
+                problem = stale_words.problem(found)
+            elif found and not found.stale_names and name == STALE[0]:
+                problem = "no stale word was found where all words of structs are looked at"
+            self.row("words", f"stale words of {name}, {words} words", problem, detail, [answer] if "error" in answer else [])
+
+    def names_of_launches(self, name: str, budget: int, words: str) -> tuple[dict, stale_words.Found | None]:
+        trace, export = self.folder / f"{name}.sptrace", self.folder / f"{name}.csv"
+        answer = self.child(name, twin=False, allocator="async", managed=True, budget=budget, trace=trace,
+                            environment={"SUPERPIPE_KERNEL_WORDS": words})
+        if "error" in answer:
+            return answer, None
+        subprocess.run([self.build.command, "export", trace, "--format", "csv", "-o", export], check=True, capture_output=True)
+        return answer, stale_words.stale_words(stale_words.read_rows(export), answer.pop("operands"))
 
     # ---- operations
 

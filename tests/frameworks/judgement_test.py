@@ -13,6 +13,7 @@ sys.path.insert(0, str(SOURCE / "tests" / "frameworks"))
 import frameworks_tests  # noqa: E402
 import kernel_words_check  # noqa: E402
 import seeded_faults  # noqa: E402
+import stale_words  # noqa: E402
 
 
 def answer(**changes) -> dict:
@@ -50,6 +51,101 @@ class TwinProblem(unittest.TestCase):
 
     def test_is_an_access_to_unmapped_memory(self) -> None:
         self.assert_problem(answer(unmapped_accesses=1), "unmapped memory")
+
+
+class StaleWords(unittest.TestCase):
+    """Buffer N lies at 100 N; operation 0 uses the first buffer, operation 1 the second."""
+
+    OPERANDS = [[100], [200]]
+
+    def setUp(self) -> None:
+        self.rows: list[dict[str, str]] = []
+        for buffer in (1, 2):
+            self.allocate(buffer)
+
+    def add(self, event: str, thread: int = 1, **fields: object) -> None:
+        columns = ("buffer", "address", "size", "kernel", "buffers", "way", "text")
+        self.rows.append({"event": event, "thread": str(thread)} | {name: str(fields.get(name, "")) for name in columns})
+
+    def allocate(self, buffer: int) -> None:
+        self.add("allocation", buffer=buffer, address=100 * buffer)
+
+    def begin(self, operation: int) -> None:
+        self.add("mark", way="begin", text=stale_words.mark(operation))
+
+    def end(self) -> None:
+        self.add("mark", way="end")
+
+    def run_operation(self, operation: int, *buffers: int, fetched: int | None = None) -> None:
+        self.begin(operation)
+        if fetched is not None:
+            self.add("fetch", thread=2, buffer=fetched, size=7)
+        self.add("launch", kernel="add", buffers=" ".join(map(str, buffers)))
+        self.end()
+
+    def found(self) -> stale_words.Found:
+        return stale_words.stale_words(self.rows, self.OPERANDS)
+
+    def test_are_none_where_launches_name_operands(self) -> None:
+        self.run_operation(0, 1, fetched=1)
+        self.run_operation(1, 2)
+        self.assertEqual((self.found().launches, self.found().names, self.found().stale_names), (2, 2, 0))
+        self.assertIsNone(stale_words.problem(self.found()))
+
+    def test_are_what_launches_name_beyond_their_operands(self) -> None:
+        self.run_operation(1, 2, 1, fetched=1)
+        found = self.found()
+        self.assertEqual((found.stale_names, found.stale_bytes, found.stale), (1, 7, {"add": 1}))
+        self.assertIn("7 of 7 bytes fetched for stale words", stale_words.problem(found))
+
+    def test_cost_nothing_where_the_buffer_was_there(self) -> None:
+        self.run_operation(0, 1, fetched=1)
+        self.run_operation(1, 2, 1)
+        self.assertEqual((self.found().stale_names, self.found().stale_bytes), (1, 0))
+
+    def test_cost_what_came_ahead_for_them(self) -> None:
+        self.add("fetch", thread=2, buffer=1, size=7)
+        self.run_operation(1, 2, 1)
+        self.run_operation(0, 1)
+        self.assertEqual(self.found().stale_bytes, 7)
+
+    def test_are_not_what_the_operation_allocates_for_itself(self) -> None:
+        self.begin(0)
+        self.allocate(3)
+        self.add("launch", buffers="1 3")
+        self.add("free", buffer=3)
+        self.end()
+        self.assertEqual(self.found().stale_names, 0)
+
+    def test_are_not_a_librarys_workspace_in_later_operations(self) -> None:
+        self.begin(0)
+        self.allocate(3)
+        self.end()
+        self.run_operation(1, 2, 3)
+        self.assertEqual(self.found().stale_names, 0)
+
+    def test_are_results_of_earlier_operations(self) -> None:
+        self.rows.pop()
+        self.begin(1)
+        self.allocate(2)
+        self.end()
+        self.run_operation(0, 1, 2)
+        self.assertEqual(self.found().stale_names, 1)
+
+    def test_are_told_by_the_operation_of_the_launchs_own_thread(self) -> None:
+        self.begin(1)
+        self.add("mark", thread=3, way="begin", text=stale_words.mark(0))
+        self.add("launch", thread=3, buffers="1")
+        self.assertEqual(self.found().stale_names, 0)
+
+    def test_are_not_judged_where_launches_are_of_no_operation(self) -> None:
+        self.run_operation(0, 1, fetched=1)
+        self.add("launch", buffers="1")
+        self.assertIn("1 launches of no operation", stale_words.problem(self.found()))
+
+    def test_are_not_judged_where_nothing_moved(self) -> None:
+        self.run_operation(0, 1)
+        self.assertIn("nothing was fetched", stale_words.problem(self.found()))
 
 
 class Alike(unittest.TestCase):
