@@ -1,4 +1,5 @@
-"""What superpipe adds where everything fits: driver calls by simgpu's own count, and time at the start of a process."""
+"""What superpipe adds: driver calls by simgpu's own count, where everything fits and for each piece that moves where not, and time at the
+start of a process."""
 
 import os
 import subprocess
@@ -80,6 +81,69 @@ class DriverCallsTest(ManagedCase):
         self.assertLessEqual(looks, 5)
         # Eight while the interval doubles from 5 ms, three in the seconds that are left, one more by chance; one behind each look.
         self.assertLessEqual(added.get("cuMemGetInfo", 0), 12 + looks)
+
+
+class PieceTest(ManagedCase):
+    """Calls for each piece that moves, where a part of the layers fits."""
+
+    PROGRAM = "neutral_program"
+    ROOM = {"auto": {"SUPERPIPE_POLICY": "auto", "SUPERPIPE_GPU_MEM": 14 * MIB},
+            "lru": {"SUPERPIPE_POLICY": "lru", "SUPERPIPE_GPU_MEM": 14 * MIB},
+            "superpipeline": {"SUPERPIPE_K": 3, "SUPERPIPE_K_PRIME": 1}}
+    FEW, MANY = 10, 30  # passes; of the rest superpipe knows the order, and its pages, events and host memory are there
+    # At most so many for each piece that comes, and for each that goes. A digest is a kernel, and asks where its sum is to lie.
+    BY_FETCH = {"cuMemMap": 1, "cuMemSetAccess": 1, "cuMemcpyHtoDAsync": 1}
+    BY_EVICTION = {"cuMemUnmap": 1, "cuLaunchKernel": 1, "cuMemHostGetDevicePointer": 1, "cuMemcpyDtoHAsync": 1}
+    # For each that comes or goes: ends of transfers, digests and uses; and who waits for these.
+    BY_MOVE = {"cuEventRecord": 4, "cuStreamWaitEvent": 2}
+    # Looks at what is under way, 20 to 200 us apart, follow from how long that takes; and so do samples.
+    BY_TIME = {"cuEventQuery", "cuEventElapsedTime", "cuMemGetInfo"}
+    # Around a call, which needs the context to be current and a capture of the program's to be left alone.
+    FRAME = {"cuCtxGetCurrent": 1, "cuCtxPushCurrent": 1, "cuCtxPopCurrent": 1, "cuThreadExchangeStreamCaptureMode": 2}
+    # Host memory or an event may be wanted late.
+    STRAY = 8
+
+    def calls_and_moves(self, room, passes, launches_each):
+        arguments = ("streaming", passes, launches_each, 0)
+        plain = self.without_superpipe(*arguments)
+        run = self.assert_same(*arguments, **self.ROOM[room], **AS_ON_A_GPU)
+        names = run.simgpu["api_calls"].keys() | plain.simgpu["api_calls"].keys()
+        calls = {name: run.simgpu["api_calls"].get(name, 0) - plain.simgpu["api_calls"].get(name, 0) for name in names}
+        return calls, run.statistics["fetches"], run.statistics["evictions"]
+
+    def assert_few_calls(self, launches_each):
+        for room in self.ROOM:
+            with self.subTest(room):
+                few, fetches_of_few, evictions_of_few = self.calls_and_moves(room, self.FEW, launches_each)
+                many, fetches, evictions = self.calls_and_moves(room, self.MANY, launches_each)
+                fetches, evictions = fetches - fetches_of_few, evictions - evictions_of_few
+                self.assertGreater(fetches, self.MANY - self.FEW)
+                added = {name: many[name] - few.get(name, 0) for name in many}
+                most = {name: number * fetches for name, number in self.BY_FETCH.items()}
+                most |= {name: number * evictions for name, number in self.BY_EVICTION.items()}
+                most |= {name: number * (fetches + evictions) for name, number in self.BY_MOVE.items()}
+                for name, number in added.items():
+                    if name not in self.BY_TIME and name not in self.FRAME:
+                        self.assertLessEqual(number, most.get(name, 0) + self.STRAY, name)
+                framed = sum(number for name, number in added.items() if name not in self.FRAME)
+                for name, number in self.FRAME.items():
+                    self.assertLessEqual(added[name], number * framed + self.STRAY, name)
+
+    def test_a_piece_that_moves_takes_few_calls(self):
+        self.assert_few_calls(1)
+
+    def test_launches_that_find_all_in_place_add_none_to_these(self):
+        """A call for each of them would be five more for each piece."""
+        self.assert_few_calls(8)
+
+    def test_once_all_is_over_samples_alone_are_taken(self):
+        for room in ("auto", "superpipeline"):
+            with self.subTest(room):
+                busy, idle = (self.run_managed("streaming", 2, 1, idle_ms, **self.ROOM[room], **AS_ON_A_GPU).simgpu["api_calls"]
+                              for idle_ms in (0, 3000))
+                # Looks every 200 us would be 15,000 more; how many two passes take differs from run to run by some hundred.
+                self.assertLess(idle["cuEventQuery"] - busy["cuEventQuery"], 2000)
+                self.assertLessEqual(idle["cuMemGetInfo"] - busy["cuMemGetInfo"], 20)
 
 
 class FreeMemoryTest(ManagedCase):

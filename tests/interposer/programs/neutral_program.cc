@@ -1,6 +1,7 @@
 // Passes in which everything fits: what superpipe adds to them shows when calls are counted.
 //
 //     neutral_program steady KERNELS.fatbin PASSES IDLE_MS SMALL_COPIES(yes|no)
+//     neutral_program streaming KERNELS.fatbin PASSES LAUNCHES_EACH IDLE_MS
 #include <cuda.h>
 
 #include <chrono>
@@ -57,12 +58,41 @@ void steady(int passes, int idle_ms, bool small_copies) {
   std::printf("free %zu of %zu\n", free, total);
 }
 
+/// Passes over more layers than a budget may have room for, with so many launches of each layer in
+/// a row, of which all but the first find it in place; and then nothing for a while.
+void streaming(int passes, int launches_each, int idle_ms) {
+  const auto weights = load_layers(8);
+  const CUdeviceptr state = allocate();
+  const CUfunction kernel = function("accumulate");
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  for (int pass = 0; pass < passes; ++pass) {
+    for (CUdeviceptr weight : weights) {
+      for (int launch = 0; launch < launches_each; ++launch) {
+        float factor = 0.5f;
+        int count = 256;  // little to compute: calls are counted
+        CUdeviceptr output = state;
+        void* parameters[] = {&output, &weight, &factor, &count};
+        CHECK(cuLaunchKernel(kernel, 1, 1, 1, 256, 1, 1, 0, nullptr, parameters, nullptr));
+      }
+      CHECK(cuStreamSynchronize(nullptr));
+    }
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(idle_ms));
+  print_buffer("state", state);
+}
+
+int number(const programs::Words& words, std::size_t place) { return std::stoi(words.at(place)); }
+
 }  // namespace
 
 int main(int count, char** arguments) {
-  return programs::run_scenario(count, arguments, {{"steady", [](const programs::Words& words) {
-                                                      steady(std::stoi(words.at(1)),
-                                                             std::stoi(words.at(2)),
-                                                             words.at(3) == "yes");
-                                                    }}});
+  return programs::run_scenario(count, arguments,
+                                {{"steady",
+                                  [](const programs::Words& words) {
+                                    steady(number(words, 1), number(words, 2),
+                                           words.at(3) == "yes");
+                                  }},
+                                 {"streaming", [](const programs::Words& words) {
+                                    streaming(number(words, 1), number(words, 2), number(words, 3));
+                                  }}});
 }
