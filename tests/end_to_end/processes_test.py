@@ -28,6 +28,11 @@ def shown(seconds: float = 0.1) -> dict[int, dict]:
     return {process["pid"]: process for process in json.loads(said.stdout)["processes"]}
 
 
+def taken(process: dict) -> int:
+    """What it takes of the device, in bytes, by what `superpipe top` shows of it."""
+    return process["pages_bytes"] + process["context_bytes"] + process["passthrough_bytes"]
+
+
 class OneDevice(EndToEndCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory(prefix="superpipe-shared-")
@@ -61,7 +66,7 @@ class OneDevice(EndToEndCase):
         while not seen or (not expected(seen[-1]) and len(seen) < LOOKS):
             looks = self.looks(*programs)
             for look in looks:
-                self.assertLessEqual(look["pages_bytes"] + look["context_bytes"] + look["passthrough_bytes"], BUDGET)
+                self.assertLessEqual(taken(look), BUDGET)
             seen.append([look["rates"]["h2d_bytes_per_second"] / LINK / 1e9 for look in looks])
         self.assertTrue(expected(seen[-1]), f"{seen} of the link")
 
@@ -132,7 +137,7 @@ class OneHost(EndToEndCase):
         self.assertEqual(list(self.folder.iterdir()), [], "the last to leave removes the ledger")
 
     def watch(self, programs: list[Program]) -> None:
-        """Until the host memory of as many as fit is pinned; at each look within the cap."""
+        """Until the host memory of as many as fit is pinned; at each look within the cap, and each program within its budget."""
         pids = {program.pid for program in programs}
         deadline = time.monotonic() + PATIENCE
         streaming = exceeding = 0
@@ -140,6 +145,7 @@ class OneHost(EndToEndCase):
             self.assertLess(time.monotonic(), deadline, f"{streaming} programs came to stream")
             seen = [process for pid, process in shown().items() if pid in pids and "counts" in process]
             pinned = [process["pinned_host_bytes"] for process in seen]
+            self.assertLessEqual(max(map(taken, seen), default=0), BUDGET)
             # One look reads process after process, while memory of one that was refused becomes another's.
             exceeding = exceeding + 1 if sum(pinned) > self.cap else 0
             self.assertLess(exceeding, 2, f"{pinned} of {self.cap} bytes")
