@@ -72,6 +72,12 @@ class DriverCallsTest(ManagedCase):
         self.assertLessEqual(asked, 10 + 8 + (time.monotonic() - begun) / 0.1)
         self.assertLessEqual(added.keys(), CALLS_OF_A_SAMPLE)
 
+    def test_by_default_a_small_copy_of_pinned_memory_adds_a_host_function_that_looks_for_pointers(self):
+        """What the bytes are when the stream gets there: a buffer whose address goes to the device may have to stay there later on."""
+        added = self.difference(self.added_calls(2, 0, "yes", **DEFAULT_OF_RUN), self.added_calls(12, 0, "yes", **DEFAULT_OF_RUN))
+        for_copies = {name: calls for name, calls in added.items() if name not in CALLS_OF_A_SAMPLE | CALLS_OF_A_LOOK_AT_NVML}
+        self.assertEqual(for_copies, {"cuLaunchHostFunc": 10, "cuPointerGetAttribute": 10, "cuStreamGetFlags": 10})
+
     def test_by_default_an_idle_process_asks_for_device_memory_once_a_second_at_most(self):
         busy = self.added_calls(2, 0, "no", **DEFAULT_OF_RUN)
         idle = self.added_calls(2, 4000, "no", **DEFAULT_OF_RUN)
