@@ -4,7 +4,8 @@
   bench/pass_time.py [--build DIR] [--output DIR] [--quick]
 
 Writes pass_time.md and pass_time.json. Every time is modelled by simgpu (events on its timeline), with driver calls that take
-as long as a driver's; a run in which more than 1 % of the time for which the engines were busy was lateness of the machine
+as long as a driver's: "calls" is what these took in the whole run, on all threads, beyond a run without superpipe, and "waits" for how
+long they waited for each other's locks. A run in which more than 1 % of the time for which the engines were busy was lateness of the machine
 (overrun_share) is repeated, and marked invalid if it stays so. Exit code 1 if a run is invalid, a result differs from the run
 without superpipe, or a goal is missed.
 """
@@ -46,6 +47,10 @@ class Measured:
     def overrun(self) -> float:
         """The share of the engines' busy time by which the machine was slower than the model."""
         return self.driver["overrun_share"]
+
+    def calls_beyond(self, without: "Measured") -> dict:
+        """What driver calls took more than in a run without superpipe, in ms."""
+        return {name: self.driver[name] - without.driver[name] for name in ("call_ms", "call_wait_ms")}
 
 
 class Bench:
@@ -99,7 +104,7 @@ def link_bound(bench: Bench, quick: bool) -> dict:
         rows.append({"policy": policy, "k": k, "k_prime": k_prime, "pass_ms": run.steady_ms,
                      "times_bound": run.steady_ms / bound_ms, "overrun": run.overrun, "goal": 1.15 if held else None,
                      "same_output": run.digest == without.digest, "peak_bytes": run.driver["peak_bytes"],
-                     "stall_ms": run.stats["stall_ms"], "d2h_bytes": run.stats["d2h_bytes"]})
+                     "stall_ms": run.stats["stall_ms"], "d2h_bytes": run.stats["d2h_bytes"], **run.calls_beyond(without)})
         print(f"  {policy} k={k} k'={k_prime}: {rows[-1]['times_bound']:.3f} times the bound", file=sys.stderr)
     return {"layers": n, "layer_mib": mib, "link_gbps": gbps, "compute_us": compute_us, "passes": passes,
             "bound_ms": bound_ms, "all_resident_pass_ms": without.steady_ms, "rows": rows}
@@ -125,7 +130,7 @@ def auto_by_budget(bench: Bench, quick: bool) -> dict:
             rows.append({"mode": mode, "compute_us": compute_us, "percent": percent, "budget_bytes": budget, "pass_ms": steady_ms, "bound_ms": bound_ms,
                          "times_bound": steady_ms / bound_ms, "overrun": run.overrun, "goal": goal,
                          "same_output": run.digest == without.digest, "peak_bytes": run.driver["peak_bytes"],
-                         "h2d_bytes": run.stats["h2d_bytes"], "d2h_bytes": run.stats["d2h_bytes"]})
+                         "h2d_bytes": run.stats["h2d_bytes"], "d2h_bytes": run.stats["d2h_bytes"], **run.calls_beyond(without)})
             print(f"  {mode} with {percent} %: {rows[-1]['times_bound']:.3f} times the windowed bound", file=sys.stderr)
     return {"layers": n, "layer_mib": mib, "link_gbps": gbps, "passes": passes, "rows": rows}
 
@@ -204,26 +209,30 @@ def failures(report: dict) -> list[str]:
 def markdown(report: dict) -> str:
     link, fits = report["link_bound"], report["everything_fits"]
     lines = ["# Pass times and device memory, simulated", "",
-             "Times are modelled by simgpu, not measured on a GPU. Command: `bench/pass_time.py`.", "",
+             "Times are modelled by simgpu, not measured on a GPU. Command: `bench/pass_time.py`. *Calls* is what driver calls took in the "
+             "whole run, on all threads, beyond a run without superpipe; *waits*, for how long they waited for each other's locks.", "",
              f"## A slow link: {link['layers']} layers of {link['layer_mib']} MiB, {link['link_gbps']} GB/s each way", "",
              f"The sliding-window bound, streaming every layer in every pass, is {link['bound_ms']:.1f} ms; a pass with "
              f"everything on the device takes {link['all_resident_pass_ms']:.1f} ms.", "",
-             "| policy | k | k' | pass, ms | times the bound | goal | peak, MiB | same output |",
-             "|---|---|---|---|---|---|---|---|"]
+             "| policy | k | k' | pass, ms | times the bound | goal | peak, MiB | calls, ms | waits, ms | same output |",
+             "|---|---|---|---|---|---|---|---|---|---|"]
     for row in link["rows"]:
         lines.append(f"| {row['policy']} | {row['k']} | {row['k_prime'] or ''} | {row['pass_ms']:.1f} | "
                      f"{row['times_bound']:.3f} | {row['goal'] or ''} | {row['peak_bytes'] / MIB:.1f} | "
+                     f"{row['call_ms']:.1f} | {row['call_wait_ms']:.1f} | "
                      f"{'yes' if row['same_output'] else 'NO'} |")
     auto = report["auto"]
     lines += ["", f"## A slow link under auto: {auto['layers']} layers of {auto['layer_mib']} MiB, {auto['link_gbps']} GB/s each way, mean "
               "pass from the third on", "",
               "A budget is a part of what the program takes without superpipe. The bound is the windowed one of the same run, as its "
               "statistics give it.", "",
-              "| mode | budget | pass, ms | windowed bound, ms | times the bound | goal | peak, MiB | moved in, MiB | back, MiB | same output |",
-              "|---|---|---|---|---|---|---|---|---|---|"]
+              "| mode | budget | pass, ms | windowed bound, ms | times the bound | goal | peak, MiB | moved in, MiB | back, MiB | calls, ms | waits, ms "
+              "| same output |",
+              "|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for row in auto["rows"]:
         lines.append(f"| {row['mode']} | {row['percent']} % | {row['pass_ms']:.1f} | {row['bound_ms']:.1f} | {row['times_bound']:.3f} | "
                      f"{row['goal']} | {row['peak_bytes'] / MIB:.1f} | {row['h2d_bytes'] / MIB:.0f} | {row['d2h_bytes'] / MIB:.0f} | "
+                     f"{row['call_ms']:.1f} | {row['call_wait_ms']:.1f} | "
                      f"{'yes' if row['same_output'] else 'NO'} |")
     lines += ["", f"## Everything fits: {fits['layers']} layers of {fits['layer_mib']} MiB, "
               f"{fits['rounds']} runs of each in turn", "",

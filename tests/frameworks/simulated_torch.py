@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 ALLOCATORS = {"native": "backend:native", "async": "backend:cudaMallocAsync"}
-COUNTED = ("peak_bytes", "h2d_bytes", "launches", "unmapped_accesses", "overrun_share")
+COUNTED = ("peak_bytes", "h2d_bytes", "launches", "unmapped_accesses", "overrun_share", "call_ms", "call_wait_ms")
 PROBE = "import torch; print(torch.__version__, torch.version.cuda or 'no CUDA')"
 
 

@@ -179,6 +179,18 @@ TEST_F(Statistics, SayThatTheMachineWasSlowerThanItsModel) {
               overrun / (overrun + modelled_ms(statistics)), 1e-3);
 }
 
+TEST_F(Statistics, SayWhatCallsTookByTheirCosts) {
+  EXPECT_EQ(run("allocate_and_copy", variable()).status, 0);
+  EXPECT_EQ(read()["call_ms"], 0) << "they cost nothing unless that is asked for";
+  EXPECT_EQ(run("allocate_and_copy", variable() + " SIMGPU_CALL_COSTS=10").status, 0);
+  const nlohmann::json statistics = read();
+  const auto allocations = statistics["api_calls"]["cuMemAlloc"].get<double>();
+  ASSERT_GT(allocations, 0);
+  EXPECT_GE(statistics["call_ms"].get<double>(), allocations * 10 * 0.05);
+  EXPECT_LT(statistics["call_ms"].get<double>(), 1000);
+  EXPECT_GE(statistics["call_wait_ms"].get<double>(), 0);
+}
+
 TEST_F(Statistics, CountTheProgramsCallsAndNotTheDriversOwn) {
   const Outcome outcome =
       run("launch_with_attributes",

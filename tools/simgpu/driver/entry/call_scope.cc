@@ -5,6 +5,7 @@
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/timeline.h"
 #include "tools/simgpu/driver/process/configuration.h"
+#include "tools/simgpu/driver/process/statistics.h"
 #include "tools/simgpu/driver/streams/stream.h"
 
 namespace simgpu {
@@ -28,14 +29,20 @@ void CallScope::begin(const CallCost& cost) noexcept {
   cost_ = &cost;
   open_call = this;
   const auto duration = static_cast<Nanoseconds>(cost.nanoseconds);
+  const Nanoseconds asked = now_ns();
+  const auto start = [&] {
+    start_ = now_ns();
+    end_ = start_ + duration;
+    statistics().call_wait_ns += start_ - asked;
+  };
   switch (cost.lock) {
     case CallLock::kProcess:
       process_lock().lock();
-      end_ = now_ns() + duration;
+      start();
       break;
     case CallLock::kProcessAtFirst: {
       const std::lock_guard lock{process_lock()};
-      end_ = now_ns() + duration;
+      start();
       sleep_until(end_);
       break;
     }
@@ -45,18 +52,19 @@ void CallScope::begin(const CallCost& cost) noexcept {
       }
       if (context == nullptr) break;
       const std::lock_guard lock{context->call_mutex};
-      end_ = now_ns() + duration;
+      start();
       sleep_until(end_);
       break;
     }
     case CallLock::kNone:
-      end_ = now_ns() + duration;
+      start();
       break;
   }
 }
 
 void CallScope::end() noexcept {
   open_call = nullptr;
+  statistics().call_ns += end_ - start_;
   sleep_until(end_);
   if (cost_->lock == CallLock::kProcess) process_lock().unlock();
 }

@@ -12,7 +12,8 @@ namespace simgpu {
 /// thread) costs nothing. Without a cost, two comparisons.
 ///
 /// Real drivers do not tell which locks they hold when; here nobody holds one while it waits for
-/// work or for room in a queue. May wait for all work of the current context first
+/// work or for room in a queue. What calls took and waited for each other is in the statistics
+/// (Statistics::call_ns, call_wait_ns). May wait for all work of the current context first
 /// (CallCost::synchronises).
 class CallScope {
  public:
@@ -32,7 +33,8 @@ class CallScope {
   void end() noexcept;
 
   const CallCost* cost_ = nullptr;  ///< null: costs nothing
-  std::int64_t end_ = 0;            ///< when it may return, in nanoseconds
+  std::int64_t start_ = 0;          ///< when it got its lock, in nanoseconds
+  std::int64_t end_ = 0;            ///< when it may return
 };
 
 /// Makes the calling thread's present driver call take so much longer. Does nothing outside of a

@@ -83,6 +83,8 @@ std::string statistics_json() {
       busy == 0 ? 0.0 : static_cast<double>(counted.overrun_ns) / static_cast<double>(busy);
   text += "  \"overrun_ms\": " + milliseconds(counted.overrun_ns) + ",\n";
   text += "  \"overrun_share\": " + fraction(share) + ",\n";
+  text += "  \"call_ms\": " + milliseconds(counted.call_ns) + ",\n";
+  text += "  \"call_wait_ms\": " + milliseconds(counted.call_wait_ns) + ",\n";
   text += "  \"api_calls\": " + api_calls_json() + ",\n";
   text += "  \"busy_ms\": {\"compute\": " + milliseconds(counted.busy_ns[0]) +
           ", \"h2d\": " + milliseconds(counted.busy_ns[1]) +

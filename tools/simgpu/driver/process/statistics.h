@@ -17,6 +17,9 @@ struct Statistics {
   std::atomic<std::uint64_t> launches{0};           ///< kernel launches accepted
   std::atomic<std::uint64_t> unmapped_accesses{0};  ///< kernel or copy accesses that faulted
   std::atomic<std::int64_t> overrun_ns{0};          ///< lateness of work against its model
+  /// What driver calls took of all threads by their costs (SIMGPU_CALL_COSTS), and for how long
+  /// they waited for the locks of each other's.
+  std::atomic<std::int64_t> call_ns{0}, call_wait_ns{0};
   /// For which the engines of all devices were taken: as modelled, and the overruns.
   std::array<std::atomic<std::int64_t>, kEngineCount> busy_ns{};
 };
