@@ -112,6 +112,7 @@ Result<Admission::Missing> Admission::demand_missing(const WorkingSet& set, Atte
       piece.may_exceed_limit = attempt.over_limit;
       if (piece.page) continue;
       missing.pages += buffer.bytes_of(index);
+      missing.largest = std::max(missing.largest, buffer.bytes_of(index));
       if (buffer.has_host_content()) missing.fetched += buffer.bytes_of(index);
       missing.sizes.add(buffer.bytes_of(index));
     }
@@ -166,7 +167,8 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   // The limit may have shrunk since.
   if (const Status refused = refuse_too_large(set, attempt); refused != Status::kOk) return refused;
   const bool too_large = attempt.working_set > core_.ledger.limit();
-  const bool impatient = core_.now() >= attempt.patience;
+  // What waits its turn on a slow link is not stuck.
+  const bool impatient = core_.now() >= attempt.patience && !core_.is_link_busy();
   if (impatient) {
     attempt.patience += attempt.patience_step;
     core_.let_freed_lately_go();
@@ -181,11 +183,16 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   if (std::max(lacking, lacking_at_once) == Bytes{}) return Next::kWait;
   // While the link is busy nothing is gained by choosing who leaves. What has been used by the time
   // that it runs dry may then go: mostly that is what is needed last.
-  if (!impatient && (core_.is_link_busy() || may_rest(missing))) return Next::kWait;
+  if (core_.is_link_busy() || (!impatient && may_rest(missing))) return Next::kWait;
   if (chooses_at_once) {
     // A page whose use is not over would hold up the link for as long as that takes.
-    const Bytes at_once =
-        evictions_.request_bytes_at_once(std::max(lacking, lacking_at_once), missing.sizes);
+    Bytes wanted = std::max(lacking, lacking_at_once);
+    // Where a piece takes long on the link, who goes for the next one is known better by then.
+    if (missing.fetched == missing.pages && core_.takes_long(missing.largest)) {
+      if (have >= missing.largest) return Next::kWait;
+      wanted = std::min(wanted, missing.largest);
+    }
+    const Bytes at_once = evictions_.request_bytes_at_once(wanted, missing.sizes);
     if (at_once > Bytes{} || evictions_.awaits_victims()) return Next::kWait;
   }
   if (lacking == Bytes{}) return Next::kWait;
@@ -228,7 +235,7 @@ bool Admission::may_rest(const Missing& missing) {
   const MissingBytes* const others = policy->missing();
   if (others == nullptr) return false;
   const auto slack = core_.pace.slack_of_demand(missing.fetched, policy->present(), *others,
-                                                core_.device.measured_link().value_or(0), now);
+                                                core_.link_speed(), now);
   if (!slack || *slack <= std::chrono::nanoseconds{0}) return false;
   core_.demand_rests_until = now + std::min(*slack, kLongestLook);
   return true;

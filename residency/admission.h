@@ -74,6 +74,7 @@ class Admission {
     bool any = false;    ///< a buffer is not in place
     Bytes pages;         ///< that have to be found
     Bytes fetched;       ///< those of `pages` whose content crosses the link
+    Bytes largest;       ///< of the pages
     PagesLacking sizes;  ///< of those pages
   };
   enum class Next { kWait, kLookAgain };

@@ -263,7 +263,7 @@ bool MoverRounds::may_rest(AutoPolicy& policy) {
   const auto now = core_.now();
   const MissingBytes* const missing = policy.missing();
   if (missing == nullptr) return false;
-  const auto slack = core_.pace.slack(*missing, core_.device.measured_link().value_or(0), now);
+  const auto slack = core_.pace.slack(*missing, core_.link_speed(), now);
   if (!slack || *slack <= std::chrono::nanoseconds{0}) return false;
   rests_until_ = now + std::min(*slack, kLongestLook);
   return true;

@@ -130,14 +130,19 @@ struct ResidencyCore {
 
   /// Whether the link has enough to do, where policy is asked for each transfer.
   [[nodiscard]] bool has_link_enough() const REQUIRES(manager_lock) {
-    return under_way.is_enough(ledger.limit(), device.measured_link().value_or(0));
+    return under_way.is_enough(ledger.limit(), link_speed());
   }
   /// The same, and it gets on with it: a transfer may wait for work of the program that does not
   /// end (I7).
   [[nodiscard]] bool is_link_busy() const REQUIRES(manager_lock) {
-    constexpr std::chrono::milliseconds kStuck{100};
-    return has_link_enough() && now() - link_moved < kStuck;
+    return has_link_enough() && now() - link_moved < under_way.longest_for_one(link_speed());
   }
+  /// Whether a piece of `bytes` keeps the link busy for so long that others need not follow it yet.
+  [[nodiscard]] bool takes_long(Bytes bytes) const REQUIRES(manager_lock) {
+    return TransfersUnderWay::takes_long(bytes, link_speed());
+  }
+  /// Bytes a second to the device; 0: it was not measured yet.
+  [[nodiscard]] double link_speed() const { return device.measured_link().value_or(0); }
 
   /// @name Cached buffers that the program is likely to want again (FreedLately)
   /// @{

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -39,9 +40,26 @@ class TransfersUnderWay {
   /// Whether the link is busy for a while even if nothing more begins, where content may take
   /// `room` on the device, and the link brings `link` bytes a second; 0: nobody knows.
   [[nodiscard]] bool is_enough(Bytes room, double link) const {
-    if (link > 0 && has_next() && seconds_behind_oldest(link) > kEnoughSeconds) return true;
+    if (has_next() && takes_long(bytes_ - oldest_bytes(), link)) return true;
     const Bytes enough = std::min(kEnoughBytes, Bytes{room.count() / kPartsOfRoom});
     return transfers_.size() >= kEnoughTransfers && bytes_ >= enough;
+  }
+
+  /// What ends no sooner is stuck, where the link brings `link` bytes a second; 0: nobody knows.
+  /// REQUIRES: there is one.
+  [[nodiscard]] std::chrono::nanoseconds longest_for_one(double link) const {
+    constexpr std::chrono::milliseconds kStuck{100};
+    constexpr double kTimes = 3;  // before it come the writes back of what was in its place
+    if (link <= 0) return kStuck;
+    const double seconds = kTimes * static_cast<double>(oldest_bytes().count()) / link;
+    return kStuck + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                        std::chrono::duration<double>(seconds));
+  }
+
+  /// Whether `bytes` alone keep the link busy for a while, where it brings `link` bytes a second;
+  /// 0: nobody knows, and they do not.
+  [[nodiscard]] static bool takes_long(Bytes bytes, double link) {
+    return link > 0 && static_cast<double>(bytes.count()) > kEnoughSeconds * link;
   }
 
   /// Whether one transfer is on the link and another will follow at once.
@@ -62,10 +80,7 @@ class TransfersUnderWay {
   }
 
  private:
-  [[nodiscard]] double seconds_behind_oldest(double link) const {
-    return static_cast<double>((bytes_ - transfers_.front().second).count()) / link;
-  }
-
+  [[nodiscard]] Bytes oldest_bytes() const { return transfers_.front().second; }
   std::deque<std::pair<EventRef, Bytes>> transfers_;
   Bytes bytes_;
 };

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "residency/event_pool.h"
 #include "tests/residency/fake_device.h"
 
@@ -72,6 +74,13 @@ TEST(TransfersUnderWay, OneBehindTheOneOnTheLinkIsEnoughIfItTakesLong) {
   EXPECT_TRUE(transfers.is_enough(kLargeRoom, kLink));
   EXPECT_FALSE(transfers.is_enough(kLargeRoom, 2 * kLink)) << "it takes a millisecond";
   EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows));
+}
+
+TEST(TransfersUnderWay, AreStuckWhenOneTakesFarLongerThanTheLinkWould) {
+  TransfersUnderWay transfers;
+  transfers.add(event(), Bytes{100'000'000});
+  EXPECT_EQ(transfers.longest_for_one(kNobodyKnows), std::chrono::milliseconds{100});
+  EXPECT_EQ(transfers.longest_for_one(1e9), std::chrono::milliseconds{400});
 }
 
 TEST(TransfersUnderWay, EndInTheOrderInWhichTheyBegan) {
