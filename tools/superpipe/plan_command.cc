@@ -163,7 +163,7 @@ int write_fit(const TracedProgram& program, const PlanOptions& options) {
     link = assumed_link(std::string(card->link), program.run());
     link.source = AssumedLink::Source::kCard;
   }
-  const Planner planner(program, link.speed);
+  const Planner planner(program, link.speed, memory);
   const std::string name = card != nullptr ? std::string(card->title) + " (" +
                                                  format_bytes(memory) + ", " + link.name + ")"
                                            : format_bytes(memory) + " over " + link.name;

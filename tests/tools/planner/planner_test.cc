@@ -135,6 +135,22 @@ TEST_F(PlannerTest, AHeadroomThatWasTheDefaultIsTheDefaultOfOtherBudgets) {
   EXPECT_EQ(planner.predict({PolicyKind::kAuto, planner.least()}).problem, "");
 }
 
+// A smaller device than the traced one has a smaller headroom by default.
+TEST_F(PlannerTest, AHeadroomThatWasTheDefaultIsTheDefaultOfTheDeviceThatIsAskedAbout) {
+  const auto overhead_on = [](std::optional<Bytes> device, Bytes headroom) {
+    WrittenTrace trace({{"device.total_bytes", std::to_string((100_GiB).count())},
+                        {"budget.headroom_bytes", std::to_string(headroom.count())}});
+    testing::write_cycle(trace, kLayers, kLayer, 12);
+    const TracedProgram program = program_of(trace);
+    const Planner planner(program, kLink, device);
+    EXPECT_TRUE(planner.accuracy().has_value());
+    return planner.overhead() - kContext;
+  };
+  EXPECT_EQ(overhead_on(4_GiB, 1_GiB), 64_MiB);
+  EXPECT_GT(overhead_on(std::nullopt, 1_GiB), 64_MiB);
+  EXPECT_EQ(overhead_on(4_GiB, 2_GiB), 2_GiB) << "the user chose it";
+}
+
 // Code that is loaded by the first launch takes of the headroom, when the buffers fill the rest.
 TEST_F(PlannerTest, ThePeakHasWhatTheDriverTakesWhileBuffersAreThere) {
   constexpr Bytes kHeadroom = 64_MiB;

@@ -44,8 +44,11 @@ bool PlanAccuracy::is_near() const {
   return std::abs(pass_error()) <= kMostPassError && is_peak_near;
 }
 
-Planner::Planner(const TracedProgram& program, LinkSpeed link)
-    : program_(program), link_(link), passes_(find_passes(program, kMostLaunches)) {
+Planner::Planner(const TracedProgram& program, LinkSpeed link, std::optional<Bytes> device)
+    : program_(program),
+      link_(link),
+      device_(device),
+      passes_(find_passes(program, kMostLaunches)) {
   all_passes_ = passes_.size();
   last_launch_ = passes_.begins.empty() ? 0 : passes_.begins.back();
   if (passes_.size() > kMostPasses) passes_.begins.resize(kMostPasses + 1);
@@ -56,7 +59,7 @@ Bytes Planner::headroom_of(Bytes budget) const {
   const TracedRun& run = program_.run();
   const bool is_default =
       run.device > Bytes{} && run.headroom == default_headroom(run.device, run.budget);
-  return is_default ? default_headroom(run.device, budget) : run.headroom;
+  return is_default ? default_headroom(device_.value_or(run.device), budget) : run.headroom;
 }
 
 Bytes Planner::overhead_beside(Bytes managed) const {
@@ -203,6 +206,8 @@ double Planner::measured_pass_ms(std::size_t first) const {
 }
 
 std::optional<PlanAccuracy> Planner::accuracy() const {
+  // The run was on the traced device.
+  if (device_) return Planner(program_, link_).accuracy();
   const TracedRun& run = program_.run();
   if (passes_.size() <= kFirstSteady || resident_pass_ms_ <= 0) return std::nullopt;
   PlanQuestion question;

@@ -74,8 +74,10 @@ class Planner {
   static constexpr std::size_t kMostLaunches = 1'000'000;
   static constexpr std::size_t kMostPasses = 8;
 
-  /// `program` must outlive it. `link`: what predictions are for.
-  Planner(const TracedProgram& program, LinkSpeed link);
+  /// `program` must outlive it. `link`: what predictions are for. `device`: the memory of the
+  /// device that they are for, which tells the headroom that a run has there by default; the traced
+  /// one's where none is given.
+  Planner(const TracedProgram& program, LinkSpeed link, std::optional<Bytes> device = std::nullopt);
 
   [[nodiscard]] const TracedPasses& passes() const { return passes_; }
   /// How many launches those have on an average; 0: there are none.
@@ -120,6 +122,7 @@ class Planner {
 
   const TracedProgram& program_;
   const LinkSpeed link_;
+  const std::optional<Bytes> device_;
   TracedPasses passes_;          ///< those that are replayed
   std::size_t all_passes_ = 0;   ///< those that were found
   std::size_t last_launch_ = 0;  ///< the one behind the last of them
