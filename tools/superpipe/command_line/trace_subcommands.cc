@@ -80,9 +80,10 @@ class PlanSubcommand final : public Subcommand {
             "or gen4 where its trace does not tell it)",
             "LINK"),
         links());
-    complete_with(add(plan, "--fit", options_.fit,
-                      "Would it run on this card, or in so much memory?", "CARD|SIZE"),
-                  cards());
+    complete_with(
+        add(plan, "--fit", options_.fit,
+            "Would it run on this card (docs/cards.md), or in so much memory?", "CARD|SIZE"),
+        cards());
     plan.add_flag("--sweep", options_.sweep, "All budgets in steps of 5 %, under four policies");
     add(plan, "--svg", options_.svg, "Write a picture of the trade-off", "FILE");
     add(plan, "-o,--output", options_.output,
