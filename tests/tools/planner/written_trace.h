@@ -1,12 +1,16 @@
 // Traces of programs that tests make up.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "policy/units.h"
@@ -121,6 +125,13 @@ class WrittenTrace {
   std::uint32_t kernels_ = 0;
   std::uint64_t launches_ = 0;
 };
+
+/// The program that the trace is of, which can be planned for.
+inline TracedProgram program_of(WrittenTrace& trace) {
+  auto program = trace.program();
+  EXPECT_TRUE(std::holds_alternative<TracedProgram>(program)) << std::get<std::string>(program);
+  return std::get<TracedProgram>(std::move(program));
+}
 
 /// A program that copies `layers` weights of `size` to the device and then uses one after the
 /// other, `passes` times, each for a millisecond; a small result is copied out after each pass. In
