@@ -168,8 +168,12 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   if (const Status refused = refuse_too_large(set, attempt); refused != Status::kOk) return refused;
   const bool too_large = attempt.working_set > core_.ledger.limit();
   // What waits its turn on a slow link is not stuck.
-  const bool impatient = core_.now() >= attempt.patience && !core_.is_link_busy();
+  if (core_.is_link_busy()) {
+    attempt.patience = std::max(attempt.patience, core_.now() + attempt.patience_step);
+  }
+  const bool impatient = core_.now() >= attempt.patience;
   if (impatient) {
+    end_rest(attempt.rest);
     attempt.patience += attempt.patience_step;
     core_.let_freed_lately_go();
   }
@@ -183,13 +187,13 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   if (std::max(lacking, lacking_at_once) == Bytes{}) return Next::kWait;
   // While the link is busy nothing is gained by choosing who leaves. What has been used by the time
   // that it runs dry may then go: mostly that is what is needed last.
-  if (core_.is_link_busy() || (!impatient && may_rest(missing))) return Next::kWait;
+  if (core_.is_link_busy() || rests(set, missing, attempt.rest)) return Next::kWait;
   if (chooses_at_once) {
     // A page whose use is not over would hold up the link for as long as that takes.
     Bytes wanted = std::max(lacking, lacking_at_once);
     // Where a piece takes long on the link, who goes for the next one is known better by then.
     if (missing.fetched == missing.pages && core_.takes_long(missing.largest)) {
-      if (have >= missing.largest) return Next::kWait;
+      if (evictions_.obtainable_at_once() >= missing.largest) return Next::kWait;
       wanted = std::min(wanted, missing.largest);
     }
     const Bytes at_once = evictions_.request_bytes_at_once(wanted, missing.sizes);
@@ -220,25 +224,54 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   return Next::kLookAgain;
 }
 
-// Whether what is missing comes in time for the device if nobody is chosen yet. Those who are used
-// before this launch can go when the device is done with them, and they are needed later than those
-// who can go now. Only where all that is missing has content to be brought: whoever goes for a new
-// buffer may have to be written back first, for which there is no estimate.
-bool Admission::may_rest(const Missing& missing) {
+// Whether the launch waits without anybody being chosen for what is missing, because that comes in
+// time for the device all the same. Those who are used before this launch can go when the device is
+// done with them, and they are needed later than those who can go now. Where other streams have
+// work as well nobody knows what the device does next: it may have nothing else to do than this.
+bool Admission::rests(const WorkingSet& set, const Missing& missing, Rest& rest) {
   constexpr std::chrono::nanoseconds kLongestLook = std::chrono::microseconds{250};
+  if (rest.is_refused) return false;
+  const auto now = core_.now();
+  if (rest.began && now < rest.until) return true;
+  const bool is_alone = set.slot != kNoSlot && core_.streams.has_no_work_beside(set.slot);
+  const auto left = is_alone ? time_left(missing) : std::chrono::nanoseconds{0};
+  const bool is_over = left <= std::chrono::nanoseconds{0};
+  if (is_over || (!rest.began && !rest_trust_.may_begin())) {
+    end_rest(rest);
+    return false;
+  }
+  if (!rest.began) {
+    rest.began = now;
+    rest.completed = core_.pace.completed();
+  }
+  core_.demand_rests_until = rest.until = now + std::min(left, kLongestLook);
+  return true;
+}
+
+// How long nobody need be chosen; 0 or less: somebody must, or nobody knows. Only where all that is
+// missing has content to be brought: whoever goes for a new buffer may have to be written back
+// first, for which there is no estimate.
+std::chrono::nanoseconds Admission::time_left(const Missing& missing) {
+  constexpr std::chrono::nanoseconds kNone{0};
   AutoPolicy* const policy = core_.policy.puller();
   // Of streams that are replayed apart nobody knows when they launch.
   const bool is_foreseen = policy != nullptr && policy->launches() > 0 &&
                            policy->replay().horizon() > 0 && policy->foresaw_present();
-  if (!is_foreseen || missing.fetched < missing.pages) return false;
-  const auto now = core_.now();
+  if (!is_foreseen || missing.fetched < missing.pages) return kNone;
   const MissingBytes* const others = policy->missing();
-  if (others == nullptr) return false;
-  const auto slack = core_.pace.slack_of_demand(missing.fetched, policy->present(), *others,
-                                                core_.link_speed(), now);
-  if (!slack || *slack <= std::chrono::nanoseconds{0}) return false;
-  core_.demand_rests_until = now + std::min(*slack, kLongestLook);
-  return true;
+  if (others == nullptr) return kNone;
+  return core_.pace
+      .slack_of_demand(missing.fetched, policy->present(), *others, core_.link_speed(), core_.now())
+      .value_or(kNone);
+}
+
+// From here on the launch does not rest. Judges whether it should have.
+void Admission::end_rest(Rest& rest) {
+  constexpr std::chrono::milliseconds kLong{4};
+  rest.is_refused = true;
+  if (!rest.began) return;
+  const bool went_on = core_.pace.completed() > rest.completed;
+  if (went_on || core_.now() - *rest.began >= kLong) rest_trust_.note_end(went_on);
 }
 
 // Waits for a change. When the wait limit has passed, lets the working set exceed the limit once,
@@ -246,7 +279,8 @@ bool Admission::may_rest(const Missing& missing) {
 Status Admission::wait(Bytes needed, Attempt& attempt) {
   const auto deadline =
       attempt.over_limit ? attempt.deadline + core_.options.wait_limit : attempt.deadline;
-  if (core_.wait_change(deadline)) return Status::kOk;
+  const bool rests = attempt.rest.began && core_.now() < attempt.rest.until;
+  if (rests ? core_.rest(deadline) : core_.wait_change(deadline)) return Status::kOk;
   if (core_.stopped || core_.abandoned) return Status::kDeviceError;
   if (attempt.over_limit) {
     core_.warn_gave_up("for buffers of one operation to get in place");

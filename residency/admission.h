@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "residency/page_supply.h"
 #include "residency/pages_lacking.h"
 #include "residency/residency_core.h"
+#include "residency/rest_trust.h"
 #include "residency/result.h"
 
 namespace superpipe {
@@ -23,6 +25,8 @@ struct WorkingSet {
   KernelId kernel{};  ///< of a launch; KernelId{}: another operation
   /// A part of it can be left out, so that nobody need be told if it is too large.
   bool may_shrink = false;
+  /// Of the stream that it is submitted to; kNoSlot: of none.
+  Slot slot = kNoSlot;
 };
 
 /// Demands what a working set lacks, and has room made for it, until all of it is in place.
@@ -55,6 +59,14 @@ class Admission {
   /// Pieces that the driver may refuse, though they are within the limit, beside those of the set.
   static constexpr std::size_t kMostFullDevices = 8;
 
+  /// How a launch rests until the device has come near to it.
+  struct Rest {
+    bool is_refused = false;      ///< it does not, or has done so
+    std::uint64_t completed = 0;  ///< launches, when it began
+    std::optional<ResidencyCore::Clock::time_point> began;
+    ResidencyCore::Clock::time_point until;  ///< there is no need to look before
+  };
+
   /// What bring_in() remembers from one look to the next.
   struct Attempt {
     Bytes working_set;
@@ -68,6 +80,7 @@ class Admission {
     bool over_limit = false;        ///< what is missing may exceed the limit
     bool sampled = false;           ///< the device was asked about pass-through memory
     bool settled = false;           ///< and what of it is this process's
+    Rest rest{};
   };
   /// What a working set lacks.
   struct Missing {
@@ -89,7 +102,9 @@ class Admission {
   void note_refusal(const WorkingSet& set, const Attempt& attempt) REQUIRES(manager_lock);
   Result<Next> find_room(const WorkingSet& set, const Missing& missing, Attempt& attempt)
       REQUIRES(manager_lock);
-  [[nodiscard]] bool may_rest(const Missing& missing) REQUIRES(manager_lock);
+  bool rests(const WorkingSet& set, const Missing& missing, Rest& rest) REQUIRES(manager_lock);
+  [[nodiscard]] std::chrono::nanoseconds time_left(const Missing& missing) REQUIRES(manager_lock);
+  void end_rest(Rest& rest) REQUIRES(manager_lock);
   Status wait(Bytes needed, Attempt& attempt) REQUIRES(manager_lock);
   void wait_for(const std::vector<BufferId>& prefetched, ResidencyCore::Clock::time_point deadline)
       REQUIRES(manager_lock);
@@ -107,6 +122,7 @@ class Admission {
   ResidencyCore& core_;
   PageSupply& pages_;
   EvictionQueue& evictions_;
+  RestTrust rest_trust_ GUARDED_BY(manager_lock);
 };
 
 }  // namespace superpipe

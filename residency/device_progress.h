@@ -14,7 +14,8 @@ namespace superpipe {
 class DeviceProgress {
  public:
   /// Another launch is announced. Before it there were `launches`, and uses were submitted up to
-  /// number `seq`: once these have completed, so have the launches. At each launch: two stores.
+  /// number `seq`: once these have completed, so have the launches, but for those that other
+  /// threads have announced and not submitted. At each launch: two stores.
   void note_launch(std::uint64_t seq, std::uint64_t launches) { announced_ = {seq, launches}; }
 
   /// Uses up to number `completed` are known to have completed. To be called often: what was

@@ -45,6 +45,8 @@ class FetchPace {
     completed_.note(now, launches, pass);
   }
 
+  [[nodiscard]] std::uint64_t completed() const { return completed_.launches(); }
+
   /// How long the link may rest, if it brings `link` bytes a second, so that all of `missing` comes
   /// in time; 0 or less: it may not. nullopt: nobody knows yet. O(LaunchTimes::kSamples +
   /// MissingBytes::kGroups).

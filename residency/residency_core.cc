@@ -99,13 +99,17 @@ Status ResidencyCore::start() {
 }
 
 bool ResidencyCore::wait_change(Clock::time_point deadline) noexcept {
+  if (worker.has_thread() && !stopped && !abandoned) wake_worker();
+  return rest(deadline);
+}
+
+bool ResidencyCore::rest(Clock::time_point deadline) noexcept {
   const auto time = now();
   if (stopped || abandoned || time >= deadline) return false;
   if (!worker.has_thread()) {
     (void)worker.run_once();
     return true;
   }
-  wake_worker();
   // Some changes announce themselves (a notification), some do not (an event completes).
   constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds{10};
   const std::chrono::nanoseconds left = deadline - time;

@@ -70,6 +70,8 @@ struct ResidencyCore {
   /// Waits until something changed, or runs a round where there is no worker's thread. Opens the
   /// mutex. @return false once `deadline` has passed, or the manager is being given up.
   bool wait_change(Clock::time_point deadline) noexcept REQUIRES(manager_lock);
+  /// The same, for whoever wants nothing of the worker that it does not do by itself.
+  bool rest(Clock::time_point deadline) noexcept REQUIRES(manager_lock);
   /// Sleeps until another thread announces a change, at most `slice`. Opens the mutex.
   void sleep(std::chrono::nanoseconds slice) noexcept REQUIRES(manager_lock);
   /// Something changed that others may be waiting for.
@@ -292,7 +294,7 @@ struct ResidencyCore {
   FetchPace pace GUARDED_BY(manager_lock);
   /// How many launches of those that policy was told of the device is done with.
   DeviceProgress progress GUARDED_BY(manager_lock);
-  /// A launch that waits for room looks again then; nullopt: none does.
+  /// When the worker wakes launches that rest; nullopt: none has begun to since it did.
   std::optional<Clock::time_point> demand_rests_until GUARDED_BY(manager_lock);
   /// Fetches that have begun, in the order of the link, where policy is asked for each transfer.
   TransfersUnderWay under_way GUARDED_BY(manager_lock);

@@ -107,6 +107,15 @@ class StreamTable {
     return seq;
   }
 
+  /// Whether all uses on other slots are known to have completed. O(slots).
+  [[nodiscard]] bool has_no_work_beside(Slot slot) const {
+    if (has_shared_) return false;
+    for (Slot other = 0; other < end_; ++other) {
+      if (other != slot && entries_[other].last_use > entries_[other].completed) return false;
+    }
+    return true;
+  }
+
   /// Slots are below it, but for kShared.
   [[nodiscard]] Slot end() const { return end_; }
 

@@ -336,14 +336,15 @@ Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& dec
   };
   Status status = Status::kOutOfHostMemory;
   try {
-    status = admission_.bring_in({buffers, use.kernel, use.may_shrink || kept > certain}, decision);
+    status = admission_.bring_in({buffers, use.kernel, use.may_shrink || kept > certain, use.slot},
+                                 decision);
     // A kernel that does use what is left out fails.
     const auto settling = certain == 0 ? ResidencyCore::Settling::kBeforeRefusal
                                        : ResidencyCore::Settling::kBeforeWorse;
     if (status == Status::kWorkingSetTooLarge && kept > certain &&
         core_.passthrough.wants_own(core_.now(), settling) && core_.sample_passthrough(settling)) {
       admission_.give_up({buffers, use.kernel});
-      status = admission_.bring_in({buffers, use.kernel, true}, decision);
+      status = admission_.bring_in({buffers, use.kernel, true, use.slot}, decision);
     }
     if (status == Status::kWorkingSetTooLarge && kept > certain) {
       overfull_.note(use.kernel, buffers.first(certain), buffers.subspan(certain));
@@ -353,9 +354,10 @@ Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& dec
       kept = leave_out(buffers.first(kept), certain, use.kernel);
       // Not all words of a launch are left over, unless that is known of each.
       const bool is_refused = kept == 0 && !std::ranges::all_of(buffers, is_suspect);
-      status = is_refused ? admission_.refuse({buffers, use.kernel})
-                          : admission_.bring_in({buffers.first(kept), use.kernel, kept > certain},
-                                                decision);
+      status = is_refused
+                   ? admission_.refuse({buffers, use.kernel})
+                   : admission_.bring_in(
+                         {buffers.first(kept), use.kernel, kept > certain, use.slot}, decision);
     }
     if (status == Status::kOk) status = stay_out(buffers.subspan(kept), use);
   } catch (const std::bad_alloc&) {

@@ -138,6 +138,18 @@ TEST_F(StreamTableTest, AllUsesHaveCompletedUpToTheLeastOfTheStreamsThatHaveUses
   EXPECT_EQ(table_.completed_to(10), std::nullopt) << "nobody knows of the shared slot";
 }
 
+TEST_F(StreamTableTest, KnowsWhetherOthersHaveWork) {
+  const Slot one = table_.slot_of(StreamHandle{1});
+  const Slot other = table_.slot_of(StreamHandle{2});
+  table_.note_use(one, StreamHandle{1}, 3, nullptr);
+  EXPECT_TRUE(table_.has_no_work_beside(one));
+  EXPECT_FALSE(table_.has_no_work_beside(other));
+  table_.note_use(other, StreamHandle{2}, 7, nullptr);
+  EXPECT_FALSE(table_.has_no_work_beside(one));
+  table_.entry(other).completed = 7;
+  EXPECT_TRUE(table_.has_no_work_beside(one));
+}
+
 TEST_F(StreamTableTest, RefusesTheSharedSlotWhileOneUseHasNoEvent) {
   note_shared(StreamHandle{500}, 1, event(1));
   EXPECT_TRUE(covered(StreamTable::kShared, 1));

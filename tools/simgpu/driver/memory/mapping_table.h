@@ -16,7 +16,8 @@
 namespace simgpu {
 
 /// A physical handle of cuMemCreate. `references` counts create and retains; at 0 the handle is no
-/// longer valid, but its mappings keep the memory. What was launched on memory beside it does not.
+/// longer valid, but its mappings keep the memory. Work that is under way keeps the bytes, not what
+/// the device is charged for them.
 struct Handle {
   Handle() = default;
   ~Handle() {
