@@ -268,8 +268,7 @@ std::chrono::nanoseconds Admission::time_left(const Missing& missing) {
 // From here on the launch does not rest. Judges whether it should have.
 void Admission::end_rest(Rest& rest) {
   constexpr std::chrono::milliseconds kLong{4};
-  rest.is_refused = true;
-  if (!rest.began) return;
+  if (std::exchange(rest.is_refused, true) || !rest.began) return;
   const bool went_on = core_.pace.completed() > rest.completed;
   if (went_on || core_.now() - *rest.began >= kLong) rest_trust_.note_end(went_on);
 }
