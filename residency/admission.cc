@@ -230,13 +230,12 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
 // work as well nobody knows what the device does next: it may have nothing else to do than this.
 bool Admission::rests(const WorkingSet& set, const Missing& missing, Rest& rest) {
   constexpr std::chrono::nanoseconds kLongestLook = std::chrono::microseconds{250};
-  if (rest.is_refused) return false;
+  if (rest.is_over) return false;
   const auto now = core_.now();
   if (rest.began && now < rest.until) return true;
   const bool is_alone = set.slot != kNoSlot && core_.streams.has_no_work_beside(set.slot);
   const auto left = is_alone ? time_left(missing) : std::chrono::nanoseconds{0};
-  const bool is_over = left <= std::chrono::nanoseconds{0};
-  if (is_over || (!rest.began && !rest_trust_.may_begin())) {
+  if (left <= std::chrono::nanoseconds{0} || (!rest.began && !rest_trust_.may_begin())) {
     end_rest(rest);
     return false;
   }
@@ -268,7 +267,7 @@ std::chrono::nanoseconds Admission::time_left(const Missing& missing) {
 // From here on the launch does not rest. Judges whether it should have.
 void Admission::end_rest(Rest& rest) {
   constexpr std::chrono::milliseconds kLong{4};
-  if (std::exchange(rest.is_refused, true) || !rest.began) return;
+  if (std::exchange(rest.is_over, true) || !rest.began) return;
   const bool went_on = core_.pace.completed() > rest.completed;
   if (went_on || core_.now() - *rest.began >= kLong) rest_trust_.note_end(went_on);
 }

@@ -61,7 +61,7 @@ class Admission {
 
   /// How a launch rests until the device has come near to it.
   struct Rest {
-    bool is_refused = false;      ///< it does not, or has done so
+    bool is_over = false;         ///< it does not rest, or no more
     std::uint64_t completed = 0;  ///< launches, when it began
     std::optional<ResidencyCore::Clock::time_point> began;
     ResidencyCore::Clock::time_point until;  ///< there is no need to look before

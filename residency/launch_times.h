@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 namespace superpipe {
 
@@ -17,7 +16,8 @@ class LaunchTimes {
   using TimePoint = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::nanoseconds;
 
-  /// So many passes are remembered.
+  /// So many passes are looked back upon. Whoever takes the one that leaves the least time is not
+  /// misled by one in which the program waited for its user.
   static constexpr std::uint64_t kPasses = 3;
 
   /// There have been `launches` by `now`. A pass has `pass` of them; 0: nobody knows. To be called

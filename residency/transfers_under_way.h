@@ -81,6 +81,7 @@ class TransfersUnderWay {
 
  private:
   [[nodiscard]] Bytes oldest_bytes() const { return transfers_.front().second; }
+
   std::deque<std::pair<EventRef, Bytes>> transfers_;
   Bytes bytes_;
 };
