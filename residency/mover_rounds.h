@@ -37,6 +37,9 @@ class MoverRounds : public WorkerRounds {
 
   bool run() noexcept override REQUIRES(manager_lock);
   [[nodiscard]] bool is_pending() const override REQUIRES(manager_lock);
+  [[nodiscard]] bool is_awaited() const override REQUIRES(manager_lock) {
+    return core_.waiters > 0 && !core_.demand_rests_until;
+  }
   [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock);
 
  private:

@@ -99,7 +99,9 @@ Status ResidencyCore::start() {
 }
 
 bool ResidencyCore::wait_change(Clock::time_point deadline) noexcept {
-  if (worker.has_thread() && !stopped && !abandoned) wake_worker();
+  if (worker.has_thread() && !stopped && !abandoned && !worker.wake_unless_pending()) {
+    ++counters.errors;
+  }
   return rest(deadline);
 }
 

@@ -40,6 +40,7 @@ class StockRounds : public WorkerRounds {
   /// @return whether a slab was pinned, or may have to be. Who has unpinned one rests.
   bool run() noexcept override REQUIRES(manager_lock);
   [[nodiscard]] bool is_pending() const override { return false; }
+  [[nodiscard]] bool is_awaited() const override { return false; }
   /// Until a slab has been idle for too long and may be unpinned; if none is idle, until somebody
   /// wakes the thread.
   [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock);

@@ -10,6 +10,8 @@ namespace {
 /// does not stand idle, then longer, so that the program's own threads are not disturbed.
 constexpr std::chrono::microseconds kShortestRest{20};
 constexpr std::chrono::microseconds kLongestRest{200};
+/// And where they wait for it.
+constexpr std::chrono::microseconds kLongestWhileAwaited{50};
 
 }  // namespace
 
@@ -37,10 +39,12 @@ void Worker::main() {
 std::optional<std::chrono::nanoseconds> Worker::rest_after(bool worked) {
   const auto rest = next_rest_;
   next_rest_ = kShortestRest;
+  is_pending_ = !worked && rounds_->is_pending();
   if (worked) return std::nullopt;
-  if (!rounds_->is_pending()) return rounds_->longest_rest();
-  const auto length = std::max<std::chrono::nanoseconds>(rest, kShortestRest);
-  next_rest_ = std::min<std::chrono::nanoseconds>(length * 5 / 4, kLongestRest);
+  if (!is_pending_) return rounds_->longest_rest();
+  const auto longest = rounds_->is_awaited() ? kLongestWhileAwaited : kLongestRest;
+  const auto length = std::clamp<std::chrono::nanoseconds>(rest, kShortestRest, longest);
+  next_rest_ = length * 5 / 4;
   return length;
 }
 

@@ -19,6 +19,8 @@ class WorkerRounds {
   virtual bool run() noexcept REQUIRES(manager_lock) = 0;
   /// Whether there is work that waits for events, so that another round is worthwhile soon.
   [[nodiscard]] virtual bool is_pending() const REQUIRES(manager_lock) = 0;
+  /// Whether threads of the program wait for that work, so that events are asked for more often.
+  [[nodiscard]] virtual bool is_awaited() const REQUIRES(manager_lock) = 0;
   /// How long the worker may rest when nothing is pending.
   [[nodiscard]] virtual std::chrono::nanoseconds longest_rest() const REQUIRES(manager_lock) = 0;
 };
@@ -58,6 +60,10 @@ class Worker {
   /// @return false if there is no thread and none can be started now: the next call tries again.
   bool wake() noexcept REQUIRES(manager_lock);
 
+  /// The same for whoever waits for what rounds do, and has nothing new to be done: a worker that
+  /// looks soon by itself is left alone, or the two would wake each other without end.
+  bool wake_unless_pending() noexcept REQUIRES(manager_lock) { return is_pending_ || wake(); }
+
   /// Runs one round on the calling thread. REQUIRES: has_thread() is false.
   bool run_once() noexcept REQUIRES(manager_lock);
 
@@ -86,6 +92,8 @@ class Worker {
   OwnThread thread_;
   /// How long the worker rests next if all it has is events to ask for.
   std::chrono::nanoseconds next_rest_ GUARDED_BY(manager_lock){0};
+  /// Whether it rests no longer than that.
+  bool is_pending_ GUARDED_BY(manager_lock) = false;
   std::atomic<bool> ended_{false};
 };
 

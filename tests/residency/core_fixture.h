@@ -44,6 +44,7 @@ class ScriptedRounds : public WorkerRounds {
     return round();
   }
   [[nodiscard]] bool is_pending() const override { return false; }
+  [[nodiscard]] bool is_awaited() const override { return false; }
   [[nodiscard]] std::chrono::nanoseconds longest_rest() const override {
     return std::chrono::seconds{1};
   }

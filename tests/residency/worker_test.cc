@@ -26,6 +26,7 @@ class CountedRounds : public WorkerRounds {
     return round(count);
   }
   [[nodiscard]] bool is_pending() const override REQUIRES(manager_lock) { return pending; }
+  [[nodiscard]] bool is_awaited() const override REQUIRES(manager_lock) { return awaited; }
   [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock) {
     return rest;
   }
@@ -42,6 +43,7 @@ class CountedRounds : public WorkerRounds {
   /// What the round of that number does. @return whether anything was done.
   std::function<bool(int)> round = [](int) { return false; };
   bool pending = false;
+  bool awaited = false;
   std::chrono::nanoseconds rest = std::chrono::hours{1};
   int count = 0;
 
@@ -116,6 +118,31 @@ TEST_F(WorkerTest, AWakeEndsARest) {
   // The round was run under the mutex, so that the thread rests, with the mutex open, by now.
   EXPECT_TRUE(worker_.wake());
   EXPECT_TRUE(rounds_.wait_for(2));
+}
+
+TEST_F(WorkerTest, WhoeverOnlyWaitsWakesItIfItWouldNotLookByItself) {
+  const ManagerLock lock(mutex_);
+  EXPECT_TRUE(worker_.wake_unless_pending());
+  ASSERT_TRUE(rounds_.wait_for(1));
+  EXPECT_TRUE(worker_.wake_unless_pending());
+  EXPECT_TRUE(rounds_.wait_for(2)) << "its rest is an hour";
+}
+
+// A launch that waits is told of what a round has changed, and looks; if that woke the worker, it
+// would run the next round at once, and so on.
+TEST_F(WorkerTest, WhoeverOnlyWaitsLeavesItAloneWhileItLooksByItself) {
+  using std::chrono::milliseconds;
+  const ManagerLock lock(mutex_);
+  rounds_.pending = true;
+  EXPECT_TRUE(worker_.wake());
+  std::condition_variable nobody;
+  const auto end = std::chrono::steady_clock::now() + milliseconds{100};
+  while (std::chrono::steady_clock::now() < end) {
+    EXPECT_TRUE(worker_.wake_unless_pending());
+    mutex_.wait_for(nobody, std::chrono::microseconds{10});
+  }
+  rounds_.pending = false;
+  EXPECT_LE(rounds_.count, 600) << "more often than every 200 us, but for the first ones";
 }
 
 TEST_F(WorkerTest, NoRoundBeginsAfterTheEnd) {
@@ -211,6 +238,21 @@ TEST(WorkerWithAClockTest, TellsItOfWakesAndOfTheRestsThatAThreadWouldTake) {
   EXPECT_EQ(clock.notes, (std::vector<std::string>{"wake", "begin", "rest 0", "begin", "rest 20000",
                                                    "begin", "rest 25000", "begin",
                                                    "rest 1000000000", "begin", "rest 20000"}));
+}
+
+TEST(WorkerWithAClockTest, LooksMoreOftenWhileThreadsOfTheProgramWait) {
+  ManagerMutex mutex;
+  CountedRounds rounds(mutex);
+  NotedClock clock;
+  Worker worker(mutex, false, &clock);
+  worker.attach(rounds);
+  rounds.pending = true;
+  const ManagerLock lock(mutex);
+  for (int round = 0; round < 20; ++round) (void)worker.run_once();
+  EXPECT_EQ(clock.notes.back(), "rest 200000");
+  rounds.awaited = true;
+  (void)worker.run_once();
+  EXPECT_EQ(clock.notes.back(), "rest 50000");
 }
 
 }  // namespace
