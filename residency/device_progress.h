@@ -18,14 +18,18 @@ class DeviceProgress {
   /// threads have announced and not submitted. At each launch: two stores.
   void note_launch(std::uint64_t seq, std::uint64_t launches) { announced_ = {seq, launches}; }
 
-  /// Uses up to number `completed` are known to have completed. To be called often: what was
-  /// announced between two calls is found complete together. @return how many launches have
+  /// The last launch that was announced has been submitted: it was the one before which there were
+  /// `launches` - 1, and uses up to number `seq` were submitted. To be called often, for what is
+  /// announced between two calls of this or advance() is found complete together.
+  void note_submitted(std::uint64_t seq, std::uint64_t launches) {
+    note_launch(seq, launches);
+    mark();
+  }
+
+  /// Uses up to number `completed` are known to have completed. @return how many launches have
   /// completed, as far as that is known. Amortised O(1).
   std::uint64_t advance(std::uint64_t completed) {
-    if (announced_.launches < launches_) clear();  // it is another policy that counts
-    const bool is_new = count_ == 0 || newest().launches != announced_.launches;
-    // Where there is no room, more launches are found complete together.
-    if (is_new && count_ < kMost) marks_[(first_ + count_++) % kMost] = announced_;
+    mark();
     for (; count_ > 0 && marks_[first_].seq <= completed; --count_) {
       launches_ = marks_[first_].launches;
       first_ = (first_ + 1) % kMost;
@@ -41,6 +45,12 @@ class DeviceProgress {
   /// With five marks a millisecond, those of a host that is 0.2 seconds ahead.
   static constexpr std::size_t kMost = 1024;
 
+  void mark() {
+    if (announced_.launches < launches_) clear();  // it is another policy that counts
+    const bool is_new = count_ == 0 || newest().launches != announced_.launches;
+    // Where there is no room, more launches are found complete together.
+    if (is_new && count_ < kMost) marks_[(first_ + count_++) % kMost] = announced_;
+  }
   [[nodiscard]] const Mark& newest() const { return marks_[(first_ + count_ - 1) % kMost]; }
   void clear() {
     count_ = 0;

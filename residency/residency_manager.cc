@@ -70,7 +70,7 @@ class ResidencyManager::Impl {
   EvictionQueue evictions{core, streams, mover, completion};
   Admission admission{core, pages, evictions};
   LeftOutBuffers left_out{core};
-  UseTracker uses{core, streams, evictions, admission, left_out};
+  UseTracker uses{core, streams, evictions, completion, admission, left_out};
   CopyRoutes copies{core, streams, mover, uses};
   BufferLifetimes lifetimes{core, streams, pages, mover, evictions, left_out};
   ListedBuffers listed{core, uses, lifetimes};

@@ -30,8 +30,7 @@ class StreamMarker {
     return core_.device.is_capturing(stream);
   }
 
-  /// The slot of `stream`, entered if it is new. Throws std::bad_alloc, for streams beyond those
-  /// that have a slot of their own.
+  /// The slot of `stream`, entered if it is new. Throws std::bad_alloc.
   Slot slot_of(StreamHandle stream) REQUIRES(manager_lock);
 
   /// Marks the present end of the streams of `slots`, of which the calling thread uses none: they

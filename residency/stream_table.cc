@@ -77,6 +77,7 @@ Slot StreamTable::slot_of(StreamHandle stream) {
   entries_[unused].stream = stream;
   entries_[unused].thread = thread_of(stream);
   if (stream == kPerThreadStream) entries_[unused].has_ended = ThreadEnd::of_this_thread();
+  entries_[unused].awaited.reserve(kMostAwaited);
   entries_[unused].used = true;
   return unused;
 }
@@ -159,6 +160,14 @@ bool StreamTable::covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& e
 void StreamTable::note_event(Slot slot, EventRef event) noexcept {
   Entry& entry = entries_[slot];
   if (entry.latest == nullptr || entry.latest->seq < event->seq) entry.latest = std::move(event);
+}
+
+void StreamTable::await_latest(Slot slot) noexcept {
+  Entry& entry = entries_[slot];
+  const bool is_newer = entry.latest != nullptr && entry.latest->seq > awaited_to(slot);
+  if (!is_newer || entry.awaited.size() >= kMostAwaited) return;
+  entry.awaited.push_back(entry.latest);
+  entry.unawaited = {};
 }
 
 void StreamTable::retire_ended() noexcept {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "policy/units.h"
 #include "residency/device_memory.h"
 #include "residency/event_pool.h"
 
@@ -30,7 +31,7 @@ inline constexpr Slot kNoSlot = 0xFF;
 class StreamTable {
  public:
   static constexpr Slot kShared = 63;
-  static constexpr std::size_t kMostAwaited = 32;
+  static constexpr std::size_t kMostAwaited = 64;
 
   struct Entry {
     StreamHandle stream{};
@@ -44,12 +45,14 @@ class StreamTable {
     /// Each moves `completed` on once it has completed; the earliest first, kMostAwaited at most.
     std::vector<EventRef> awaited;
     std::uint64_t completed = 0;  ///< uses up to this sequence are known to have completed
+    Bytes unawaited;              ///< of buffers used since the last one that is awaited
     /// Threads that touch the stream without being the program's callers on it: it must not go
     /// away, nor the slot be used again, before they are done.
     std::uint32_t visitors = 0;
   };
 
-  /// The slot of `stream` (of the calling thread, if per-thread), entered if it is new.
+  /// The slot of `stream` (of the calling thread, if per-thread), entered if it is new. Throws
+  /// std::bad_alloc.
   Slot slot_of(StreamHandle stream);
 
   /// The slot that slot_of() would give, if the stream has one of its own.
@@ -129,6 +132,16 @@ class StreamTable {
 
   /// Notes an event recorded behind everything submitted to the slot up to event->seq.
   void note_event(Slot slot, EventRef event) noexcept;
+
+  /// Up to which use of the slot it is known, or will be once all that is awaited has, that it has
+  /// completed.
+  [[nodiscard]] std::uint64_t awaited_to(Slot slot) const {
+    const Entry& entry = entries_[slot];
+    return entry.awaited.empty() ? entry.completed : entry.awaited.back()->seq;
+  }
+  /// From here on the latest event of the slot is awaited, if it tells more than those that are.
+  /// Does nothing where kMostAwaited are. Allocates nothing.
+  void await_latest(Slot slot) noexcept;
 
   /// The program destroys the stream: nobody may begin to visit it any more, and its slot is
   /// recycled when its last uses have completed.

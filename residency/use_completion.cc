@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 
 namespace superpipe {
 
@@ -12,28 +14,45 @@ bool UseCompletion::advance() {
   for (Slot slot = 0; slot < core_.streams.end(); ++slot) {
     while (has_completed_next(slot)) progressed = true;
     const StreamTable::Entry& entry = core_.streams.entry(slot);
-    if (entry.used && entry.last_use > awaited_to(entry) && core_.streams.recordable(slot) &&
-        entry.awaited.size() < StreamTable::kMostAwaited) {
+    if (entry.used && entry.last_use > core_.streams.awaited_to(slot) &&
+        core_.streams.recordable(slot) && entry.awaited.size() < StreamTable::kMostAwaited) {
       unmarked |= std::uint64_t{1} << slot;
     }
   }
   if (unmarked != 0) streams_.mark_ends(unmarked);
   awaiting_ = false;
   for (Slot slot = 0; slot < core_.streams.end(); ++slot) {
-    StreamTable::Entry& entry = core_.streams.entry(slot);
-    const bool is_newer = entry.latest != nullptr && entry.latest->seq > awaited_to(entry);
-    if (entry.used && is_newer && entry.awaited.size() < StreamTable::kMostAwaited) {
-      entry.awaited.push_back(entry.latest);
-    }
-    awaiting_ = awaiting_ || !entry.awaited.empty();
+    if (core_.streams.entry(slot).used) core_.streams.await_latest(slot);
+    awaiting_ = awaiting_ || !core_.streams.entry(slot).awaited.empty();
   }
   if (progressed) core_.announce_to_waiters();
   return progressed;
 }
 
-// Up to which use it is known, or will be, when it has completed.
-std::uint64_t UseCompletion::awaited_to(const StreamTable::Entry& entry) {
-  return entry.awaited.empty() ? entry.completed : entry.awaited.back()->seq;
+bool UseCompletion::is_mark_due(Slot slot, std::span<const BufferId> buffers) {
+  if (slot >= StreamTable::kShared) return false;
+  StreamTable::Entry& entry = core_.streams.entry(slot);
+  // What was used since the last mark but one is in constant use: nobody will choose it.
+  const std::size_t awaited = entry.awaited.size();
+  const std::uint64_t last_but_one =
+      awaited < 2 ? entry.completed : entry.awaited[awaited - 2]->seq;
+  for (const BufferId id : buffers) {
+    const Buffer& buffer = core_.buffers[id];
+    if (buffer.last_use <= last_but_one) entry.unawaited += buffer.footprint;
+  }
+  return entry.unawaited >= Bytes{core_.ledger.limit().count() / kMarksOfRoom} &&
+         awaited < StreamTable::kMostAwaited;
+}
+
+void UseCompletion::mark_end(Slot slot) noexcept {
+  try {
+    // A stream that only its own thread can mark has an event behind each use.
+    if (core_.streams.recordable(slot)) streams_.mark_ends(std::uint64_t{1} << slot);
+  } catch (const std::bad_alloc&) {
+    return;  // the next mark covers what this one would have
+  }
+  core_.streams.await_latest(slot);
+  awaiting_ = true;
 }
 
 // Asks about the event that is awaited next on the slot. @return whether it has completed, or will

@@ -1,6 +1,10 @@
 // Which uses of buffers have completed, as far as it is known without waiting.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
+#include "policy/units.h"
 #include "residency/manager_mutex.h"
 #include "residency/residency_core.h"
 #include "residency/stream_marker.h"
@@ -10,7 +14,9 @@ namespace superpipe {
 /// Keeps StreamTable's knowledge of what has completed up to date: who chooses a victim sees at
 /// once whether its last use is over. The host may be a pass ahead of the device. So that buffers
 /// become known to be free one after the other, not all at its end, the end of each stream is
-/// marked again and again as work is submitted to it.
+/// marked again and again as work is submitted to it: by whoever looks (advance()), and, since a
+/// host that does not wait submits much work from one look to the next, by the launches themselves
+/// (is_mark_due()).
 ///
 /// A part of the manager, under its mutex. Waits on nothing.
 class UseCompletion {
@@ -22,6 +28,14 @@ class UseCompletion {
   /// one record for each such stream, and one query for each event that has completed. Tells those
   /// who wait. Opens the mutex. Throws std::bad_alloc. @return whether any event has completed.
   bool advance() REQUIRES(manager_lock);
+  /// Whether the end of a launch on `slot`, which is about to use `buffers`, shall be marked, so
+  /// that what is used until then becomes known to be free before what is used afterwards: once
+  /// that takes one in kMarksOfRoom of what the device has room for. O(buffers).
+  [[nodiscard]] bool is_mark_due(Slot slot, std::span<const BufferId> buffers)
+      REQUIRES(manager_lock);
+  /// That launch was submitted. Records one event at most. Opens the mutex.
+  void mark_end(Slot slot) noexcept REQUIRES(manager_lock);
+
   /// Whether all uses of the buffer that are not known to have completed will be, once what is
   /// awaited has.
   [[nodiscard]] bool is_awaited(const Buffer& buffer) const REQUIRES(manager_lock);
@@ -36,8 +50,10 @@ class UseCompletion {
   [[nodiscard]] bool is_over(const Buffer& buffer) const REQUIRES(manager_lock);
 
  private:
-  [[nodiscard]] static std::uint64_t awaited_to(const StreamTable::Entry& entry)
-      REQUIRES(manager_lock);
+  /// So that those that are awaited reach over all that the device has room for, and others which
+  /// advance() marks have their place beside them.
+  static constexpr std::uint64_t kMarksOfRoom = StreamTable::kMostAwaited / 2;
+
   bool has_completed_next(Slot slot) REQUIRES(manager_lock);
 
   ResidencyCore& core_;

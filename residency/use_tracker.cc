@@ -130,6 +130,7 @@ void UseTracker::prepare(Use& use, UseToken& token) {
   token.slot_ = use.slot;
   token.host_route_ = false;
   token.waited_ = false;
+  token.marks_end_ = false;
   token.writes_ = use.writes;
   token.left_out_ = 0;
 }
@@ -202,6 +203,8 @@ Status UseTracker::begin_advised(const Use& use, UseToken& token) {
     status = acquire(token, use, decision);
   }
   if (core_.timeline != nullptr && status == Status::kOk) note_launch(token);
+  token.marks_end_ = core_.policy.puller() != nullptr && core_.ledger.is_under_pressure() &&
+                     completion_.is_mark_due(use.slot, ids(token));
   return status;
 }
 
@@ -246,6 +249,7 @@ Status UseTracker::begin_hold(std::span<const std::uint64_t> words, UseToken& to
   token.slot_ = kNoSlot;
   token.host_route_ = false;
   token.waited_ = false;
+  token.marks_end_ = false;
   token.writes_ = false;
   token.left_out_ = 0;
   Use use;
@@ -547,7 +551,17 @@ void UseTracker::end_use(UseToken& token, StreamHandle stream, bool submitted) n
     end_absence(token, false, nullptr);
   }
   unpin(token);
+  if (token.marks_end_) [[unlikely]]
+    mark_progress(token.slot_);
   token.count_ = 0;
+}
+
+// So that it becomes known when the device is done with the launch, and with those before it.
+void UseTracker::mark_progress(Slot slot) noexcept {
+  if (const AutoPolicy* const puller = core_.policy.puller(); puller != nullptr) {
+    core_.progress.note_submitted(core_.seq, puller->launches());
+  }
+  completion_.mark_end(slot);
 }
 
 void UseTracker::note_launch(const UseToken& token) {

@@ -16,6 +16,7 @@
 #include "residency/result.h"
 #include "residency/stream_marker.h"
 #include "residency/turn.h"
+#include "residency/use_completion.h"
 #include "residency/use_token.h"
 
 namespace superpipe {
@@ -29,9 +30,10 @@ namespace superpipe {
 class UseTracker {
  public:
   UseTracker(ResidencyCore& core, StreamMarker& streams, EvictionQueue& evictions,
-             Admission& admission, LeftOutBuffers& left_out)
+             UseCompletion& completion, Admission& admission, LeftOutBuffers& left_out)
       : core_(core),
         streams_(streams),
+        completion_(completion),
         evictions_(evictions),
         admission_(admission),
         left_out_(left_out) {}
@@ -119,9 +121,11 @@ class UseTracker {
   StallMeter::ProbeRef open_probe(const UseToken& token, const Use& use) REQUIRES(manager_lock);
   void note_pass(const Use& use) noexcept REQUIRES(manager_lock);
   void note_launch(const UseToken& token) REQUIRES(manager_lock);
+  void mark_progress(Slot slot) noexcept REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   StreamMarker& streams_;
+  UseCompletion& completion_;
   EvictionQueue& evictions_;
   Admission& admission_;
   LeftOutBuffers& left_out_;

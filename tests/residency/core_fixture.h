@@ -328,7 +328,7 @@ class UsingCoreTest : public MovingCoreTest {
     return core_.counters;
   }
   Admission admission_{core_, pages_, evictions_};
-  UseTracker uses_{core_, streams_, evictions_, admission_, left_out_};
+  UseTracker uses_{core_, streams_, evictions_, completion_, admission_, left_out_};
 };
 
 }  // namespace superpipe::testing

@@ -33,6 +33,20 @@ TEST(DeviceProgress, WhatWasAnnouncedBetweenTwoLooksIsFoundCompleteTogether) {
   EXPECT_EQ(progress.advance(18), 9U);
 }
 
+TEST(DeviceProgress, ALaunchThatIsKnownToBeSubmittedIsCompleteWithItsOwnUse) {
+  DeviceProgress progress;
+  for (std::uint64_t launch = 0; launch < 10; ++launch) {
+    announce(progress, launch);
+    if (launch % 3 == 0) progress.note_submitted(2 * launch + 1, launch + 1);
+  }
+  EXPECT_EQ(progress.advance(0), 0U);
+  EXPECT_EQ(progress.advance(1), 1U);
+  EXPECT_EQ(progress.advance(6), 1U);
+  EXPECT_EQ(progress.advance(7), 4U);
+  EXPECT_EQ(progress.advance(13), 7U);
+  EXPECT_EQ(progress.advance(19), 10U);
+}
+
 TEST(DeviceProgress, AHostThatIsVeryFarAheadIsFollowedInLargerSteps) {
   DeviceProgress progress;
   constexpr std::uint64_t kLaunches = 5000;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <set>
@@ -198,6 +199,23 @@ TEST_F(StreamTableTest, RecyclesNoSlotThatSomebodyVisits) {
   --table_.entry(slot).visitors;
   EXPECT_FALSE(table_.ending(slot));
   EXPECT_EQ(table_.recycle(), std::uint64_t{1} << slot);
+}
+
+TEST_F(StreamTableTest, AwaitsTheLatestEventOnceAndNoMoreThanItHasRoomFor) {
+  const Slot slot = table_.slot_of(StreamHandle{100});
+  table_.await_latest(slot);
+  EXPECT_TRUE(table_.entry(slot).awaited.empty()) << "there is none";
+  for (std::uint64_t seq = 1; seq <= StreamTable::kMostAwaited + 2; ++seq) {
+    table_.note_use(slot, StreamHandle{100}, seq, nullptr);
+    table_.note_event(slot, event(seq));
+    table_.entry(slot).unawaited = 1_MiB;
+    table_.await_latest(slot);
+    table_.await_latest(slot);
+    const std::uint64_t most = StreamTable::kMostAwaited;
+    EXPECT_EQ(table_.awaited_to(slot), std::min(seq, most));
+    EXPECT_EQ(table_.entry(slot).awaited.size(), std::min(seq, most));
+    EXPECT_EQ(table_.entry(slot).unawaited == Bytes{}, seq <= most) << "it waits for its turn";
+  }
 }
 
 TEST_F(StreamTableTest, TellsAStreamFromALaterOneWithTheSameHandle) {
