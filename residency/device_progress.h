@@ -18,9 +18,10 @@ class DeviceProgress {
   /// threads have announced and not submitted. At each launch: two stores.
   void note_launch(std::uint64_t seq, std::uint64_t launches) { announced_ = {seq, launches}; }
 
-  /// The last launch that was announced has been submitted: it was the one before which there were
-  /// `launches` - 1, and uses up to number `seq` were submitted. To be called often, for what is
-  /// announced between two calls of this or advance() is found complete together.
+  /// A launch has been submitted as the use with the number `seq`. There have been `launches`, this
+  /// one included: once that use has completed, so have they, but for those that other threads have
+  /// announced and not submitted. To be called often, for what is announced between two calls of
+  /// this or advance() is found complete together.
   void note_submitted(std::uint64_t seq, std::uint64_t launches) {
     note_launch(seq, launches);
     mark();

@@ -37,8 +37,8 @@ bool MoverRounds::run() noexcept {
   if (core_.policy.puller() != nullptr && core_.ledger.is_under_pressure()) {
     worked = poll_link() || worked;
     worked = note_completed_uses() || worked;
-    wake_rested_demand();
   }
+  wake_rested_demand();
   worked = evictor_.settle_digests() || worked;
   worked = left_out_.settle() || worked;
   if (core_.samples_passthrough() && core_.passthrough.is_due(core_.now())) {

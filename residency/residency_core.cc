@@ -109,7 +109,9 @@ bool ResidencyCore::rest(Clock::time_point deadline) noexcept {
   const auto time = now();
   if (stopped || abandoned || time >= deadline) return false;
   if (!worker.has_thread()) {
+    ++waiters;
     (void)worker.run_once();
+    --waiters;
     return true;
   }
   // Some changes announce themselves (a notification), some do not (an event completes).

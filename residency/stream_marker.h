@@ -33,8 +33,8 @@ class StreamMarker {
   /// The slot of `stream`, entered if it is new. Throws std::bad_alloc.
   Slot slot_of(StreamHandle stream) REQUIRES(manager_lock);
 
-  /// Marks the present end of the streams of `slots`, of which the calling thread uses none: they
-  /// are not to be destroyed meanwhile. Throws std::bad_alloc.
+  /// Marks the present end of the streams of `slots`, which are not destroyed meanwhile: the
+  /// program is made to wait with that. Throws std::bad_alloc.
   void mark_ends(std::uint64_t slots) REQUIRES(manager_lock);
 
   /// The same for all streams that were used since they were marked last, as far as host memory

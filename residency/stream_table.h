@@ -46,8 +46,8 @@ class StreamTable {
     std::vector<EventRef> awaited;
     std::uint64_t completed = 0;  ///< uses up to this sequence are known to have completed
     Bytes unawaited;              ///< of buffers used since the last one that is awaited
-    /// Threads that touch the stream without being the program's callers on it: it must not go
-    /// away, nor the slot be used again, before they are done.
+    /// Threads that touch the stream beside what the program does with it: it must not go away, nor
+    /// the slot be used again, before they are done.
     std::uint32_t visitors = 0;
   };
 

@@ -15,7 +15,7 @@ bool UseCompletion::advance() {
     while (has_completed_next(slot)) progressed = true;
     const StreamTable::Entry& entry = core_.streams.entry(slot);
     if (entry.used && entry.last_use > core_.streams.awaited_to(slot) &&
-        core_.streams.recordable(slot) && entry.awaited.size() < StreamTable::kMostAwaited) {
+        core_.streams.recordable(slot) && entry.awaited.size() < kMostOfLooks) {
       unmarked |= std::uint64_t{1} << slot;
     }
   }
@@ -29,7 +29,7 @@ bool UseCompletion::advance() {
   return progressed;
 }
 
-bool UseCompletion::is_mark_due(Slot slot, std::span<const BufferId> buffers) {
+bool UseCompletion::note_launch(Slot slot, std::span<const BufferId> buffers) {
   if (slot >= StreamTable::kShared) return false;
   StreamTable::Entry& entry = core_.streams.entry(slot);
   // What was used since the last mark but one is in constant use: nobody will choose it.
@@ -40,16 +40,18 @@ bool UseCompletion::is_mark_due(Slot slot, std::span<const BufferId> buffers) {
     const Buffer& buffer = core_.buffers[id];
     if (buffer.last_use <= last_but_one) entry.unawaited += buffer.footprint;
   }
-  return entry.unawaited >= Bytes{core_.ledger.limit().count() / kMarksOfRoom} &&
-         awaited < StreamTable::kMostAwaited;
+  const Bytes enough{core_.ledger.limit().count() / kMarksOfRoom};
+  return entry.unawaited > enough && awaited < StreamTable::kMostAwaited;
 }
 
 void UseCompletion::mark_end(Slot slot) noexcept {
+  // Where a mark cannot be made, the next one covers what it would have.
+  core_.streams.entry(slot).unawaited = {};
   try {
     // A stream that only its own thread can mark has an event behind each use.
     if (core_.streams.recordable(slot)) streams_.mark_ends(std::uint64_t{1} << slot);
   } catch (const std::bad_alloc&) {
-    return;  // the next mark covers what this one would have
+    return;
   }
   core_.streams.await_latest(slot);
   awaiting_ = true;

@@ -1,6 +1,7 @@
 // Which uses of buffers have completed, as far as it is known without waiting.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -16,7 +17,7 @@ namespace superpipe {
 /// become known to be free one after the other, not all at its end, the end of each stream is
 /// marked again and again as work is submitted to it: by whoever looks (advance()), and, since a
 /// host that does not wait submits much work from one look to the next, by the launches themselves
-/// (is_mark_due()).
+/// (note_launch()).
 ///
 /// A part of the manager, under its mutex. Waits on nothing.
 class UseCompletion {
@@ -28,12 +29,13 @@ class UseCompletion {
   /// one record for each such stream, and one query for each event that has completed. Tells those
   /// who wait. Opens the mutex. Throws std::bad_alloc. @return whether any event has completed.
   bool advance() REQUIRES(manager_lock);
-  /// Whether the end of a launch on `slot`, which is about to use `buffers`, shall be marked, so
-  /// that what is used until then becomes known to be free before what is used afterwards: once
-  /// that takes one in kMarksOfRoom of what the device has room for. O(buffers).
-  [[nodiscard]] bool is_mark_due(Slot slot, std::span<const BufferId> buffers)
+  /// A launch on `slot` is about to use `buffers`. @return whether its end shall be marked, so that
+  /// what is used until then becomes known to be free before what is used afterwards: where that
+  /// takes more than one in kMarksOfRoom of what the device has room for. O(buffers).
+  [[nodiscard]] bool note_launch(Slot slot, std::span<const BufferId> buffers)
       REQUIRES(manager_lock);
-  /// That launch was submitted. Records one event at most. Opens the mutex.
+  /// That launch was submitted. Records one event at most. Opens the mutex. REQUIRES: the slot is
+  /// in use.
   void mark_end(Slot slot) noexcept REQUIRES(manager_lock);
 
   /// Whether all uses of the buffer that are not known to have completed will be, once what is
@@ -50,9 +52,10 @@ class UseCompletion {
   [[nodiscard]] bool is_over(const Buffer& buffer) const REQUIRES(manager_lock);
 
  private:
-  /// So that those that are awaited reach over all that the device has room for, and others which
-  /// advance() marks have their place beside them.
-  static constexpr std::uint64_t kMarksOfRoom = StreamTable::kMostAwaited / 2;
+  /// While no more are awaited, advance() marks ends as well, however little was used until there.
+  static constexpr std::size_t kMostOfLooks = StreamTable::kMostAwaited / 2;
+  /// What is left for launches reaches over all that the device has room for.
+  static constexpr std::uint64_t kMarksOfRoom = StreamTable::kMostAwaited - kMostOfLooks;
 
   bool has_completed_next(Slot slot) REQUIRES(manager_lock);
 

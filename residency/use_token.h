@@ -49,7 +49,7 @@ class UseToken {
   bool host_route_;    // see is_host_route()
   bool writes_;
   bool waited_;                                  // see has_waited()
-  bool marks_end_;                               // of a launch: UseCompletion::is_mark_due()
+  bool marks_end_;                               // of a launch: UseCompletion::note_launch()
   std::uint64_t launch_;                         // see launch()
   std::size_t certain_words_ = ~std::size_t{0};  // see set_certain_words()
   std::uint32_t left_out_ = 0;                   // see left_out()

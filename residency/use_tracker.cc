@@ -203,8 +203,8 @@ Status UseTracker::begin_advised(const Use& use, UseToken& token) {
     status = acquire(token, use, decision);
   }
   if (core_.timeline != nullptr && status == Status::kOk) note_launch(token);
-  token.marks_end_ = core_.policy.puller() != nullptr && core_.ledger.is_under_pressure() &&
-                     completion_.is_mark_due(use.slot, ids(token));
+  token.marks_end_ = core_.ledger.is_under_pressure() && core_.policy.puller() != nullptr &&
+                     completion_.note_launch(use.slot, ids(token));
   return status;
 }
 
@@ -551,13 +551,15 @@ void UseTracker::end_use(UseToken& token, StreamHandle stream, bool submitted) n
     end_absence(token, false, nullptr);
   }
   unpin(token);
-  if (token.marks_end_) [[unlikely]]
+  if (token.marks_end_ && tracked) [[unlikely]]
     mark_progress(token.slot_);
   token.count_ = 0;
 }
 
 // So that it becomes known when the device is done with the launch, and with those before it.
+// Not where the manager ended since the launch began, for then nobody may call the device.
 void UseTracker::mark_progress(Slot slot) noexcept {
+  if (core_.stopped || core_.abandoned) return;
   if (const AutoPolicy* const puller = core_.policy.puller(); puller != nullptr) {
     core_.progress.note_submitted(core_.seq, puller->launches());
   }

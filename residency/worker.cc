@@ -6,12 +6,9 @@ namespace superpipe {
 
 namespace {
 
-/// How long the worker rests when all it has is events to ask for: short at first, so that the link
-/// does not stand idle, then longer, so that the program's own threads are not disturbed.
+/// How long the worker rests at first when all it has is events to ask for, so that the link does
+/// not stand idle; then longer.
 constexpr std::chrono::microseconds kShortestRest{20};
-constexpr std::chrono::microseconds kLongestRest{200};
-/// And where they wait for it.
-constexpr std::chrono::microseconds kLongestWhileAwaited{50};
 
 }  // namespace
 

@@ -45,6 +45,11 @@ class WorkerClock {
 /// threads of those who wait.
 class Worker {
  public:
+  /// How long it rests at most while something is pending, so that the program's own threads are
+  /// not disturbed; and where they wait for it.
+  static constexpr std::chrono::microseconds kLongestRest{200};
+  static constexpr std::chrono::microseconds kLongestWhileAwaited{50};
+
   /// `has_thread`: false for deterministic tests. `clock`: told of rounds where there is no thread,
   /// or null. `mutex` and `clock` must outlive this.
   Worker(ManagerMutex& mutex, bool has_thread, WorkerClock* clock = nullptr);

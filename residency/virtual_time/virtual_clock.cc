@@ -57,7 +57,7 @@ void VirtualClock::Stocker::end_round(std::chrono::nanoseconds rest) noexcept {
 
 void VirtualClock::begin_round() noexcept {
   if (!is_due_) {
-    if (!slept_through_) wake();
+    if (!slept_through_ && !looks_soon_) wake();
     next_round_ = std::min(next_round_, std::max(time(Thread::kWorker),
                                                  time(Thread::kProgram) + costs_.longest_sleep));
   }
@@ -68,6 +68,7 @@ void VirtualClock::begin_round() noexcept {
 
 void VirtualClock::end_round(std::chrono::nanoseconds rest) noexcept {
   next_round_ = now() + rest;
+  looks_soon_ = rest <= Worker::kLongestRest;
   const Time ended = now();
   running_ = Thread::kProgram;
   if (is_due_) return;

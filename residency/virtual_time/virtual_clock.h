@@ -58,7 +58,7 @@ class VirtualClock : public WorkerClock {
   void run_rounds(Time until, const std::function<void()>& run_round,
                   const std::function<void()>& run_stocker = {});
   /// The program's thread is about to call the manager: a wait that the call comes to begins by
-  /// waking the worker.
+  /// waking the worker, unless that looks soon by itself (Worker::wake_unless_pending()).
   void begin_call() { slept_through_ = waited_in_call_ = false; }
   /// Whether the program has waited for a round since begin_call().
   [[nodiscard]] bool waited_in_call() const { return waited_in_call_; }
@@ -99,6 +99,7 @@ class VirtualClock : public WorkerClock {
   Time next_round_ = Time::max();  ///< the worker's thread is not started before it is woken
   Stocker stocker_{*this};
   bool is_due_ = false;         ///< run_rounds() runs the next round
+  bool looks_soon_ = false;     ///< the worker's last rest was that of one which has work pending
   bool slept_through_ = false;  ///< the last round of a wait changed nothing
   bool waited_in_call_ = false;
 };

@@ -281,5 +281,23 @@ TEST_F(SoftLimitRoundsTest, NothingIsEvictedForTheLimit) {
   EXPECT_TRUE(evictions_.empty());
 }
 
+TEST_F(MoverRoundsTest, AreAwaitedWhileAThreadOfTheProgramWaitsUnlessItRests) {
+  const ManagerLock lock(core_.mutex);
+  EXPECT_FALSE(mover_rounds_.is_awaited());
+  bool was_awaited = false;
+  rounds_.round = [&]() NO_THREAD_SAFETY_ANALYSIS {
+    was_awaited = mover_rounds_.is_awaited();
+    return false;
+  };
+  EXPECT_TRUE(core_.wait_change(core_.now() + std::chrono::seconds{1}));
+  EXPECT_TRUE(was_awaited);
+  core_.demand_rests_until = core_.now() + std::chrono::seconds{1};
+  EXPECT_TRUE(core_.rest(core_.now() + std::chrono::seconds{1}));
+  EXPECT_FALSE(was_awaited);
+  pass(std::chrono::seconds{2});
+  (void)mover_rounds_.run();
+  EXPECT_FALSE(core_.demand_rests_until.has_value()) << "whether or not everything fits by then";
+}
+
 }  // namespace
 }  // namespace superpipe::testing

@@ -10,8 +10,8 @@
 namespace superpipe::testing {
 namespace {
 
-// A mark is due when buffers of one in 32 of the room have been used: of two pages.
-constexpr std::uint64_t kRoom = 64;
+// A mark is due when buffers of more than one in 32 of the room have been used: of two pages.
+constexpr std::uint64_t kRoom = 63;
 
 class UseMarksTest : public UseTrackerTest {
  protected:
@@ -26,11 +26,12 @@ class UseMarksTest : public UseTrackerTest {
   /// Not all that is live has room any more.
   void press() { (void)out(kRoom); }
   /// A launch on `stream`. @return how many marks it made.
-  int marks_of_launch(const std::vector<BufferId>& ids, StreamHandle stream) {
+  int marks_of_launch(const std::vector<BufferId>& ids, StreamHandle stream,
+                      bool submitted = true) {
     const int before = device_.calls(Call::kRecord);
     UseToken token;
     EXPECT_EQ(begin_launch(ids, stream, token), Status::kOk);
-    uses_.end_use(token, stream, true);
+    uses_.end_use(token, stream, submitted);
     return device_.calls(Call::kRecord) - before;
   }
   bool is_over(BufferId id) EXCLUDES(manager_lock) {
@@ -72,7 +73,7 @@ TEST_F(UseMarksTest, AreMadeAsOftenAsThereIsMuchToBecomeFree) {
   EXPECT_EQ(marks, (std::vector<int>{0, 1, 0, 1, 0, 1}));
 }
 
-TEST_F(UseMarksTest, WhatIsInConstantUseMakesNone) {
+TEST_F(UseMarksTest, WhatIsInConstantUseMakesNoneAfterTheFirst) {
   press();
   const BufferId cache = clean(16);
   const BufferId activation = clean(2);
@@ -122,6 +123,56 @@ TEST_F(UseMarksTest, AMarkThatCannotBeMadeIsNoFault) {
   device_.drain();
   look();
   EXPECT_TRUE(is_over(id)) << "the next mark covers it";
+}
+
+TEST_F(UseMarksTest, IfOneCannotBeMadeTheLaunchesBehindItDoNotTryAtOnce) {
+  press();
+  const BufferId small = clean(1);
+  const BufferId large = clean(2);
+  device_.fail(Call::kRecord, 1, Status::kDeviceError, /*repeat=*/true);
+  EXPECT_EQ(marks_of_launch({large}, stream_), 1);
+  EXPECT_EQ(marks_of_launch({small}, stream_), 0);
+  device_.clear_faults();
+}
+
+// They are as many as those of launches: else a host that is far ahead with small launches would
+// leave no place for those that tell more.
+TEST_F(UseMarksTest, LooksLeaveLaunchesTheirPlaces) {
+  press();
+  const StreamHandle stream = blocked_stream();
+  const BufferId small = clean(1);
+  for (int launch = 0; launch < 200; ++launch) {
+    (void)marks_of_launch({small}, stream);
+    look();
+  }
+  int marks = 0;
+  for (int launch = 0; launch < 16; ++launch) marks += marks_of_launch({clean(2)}, stream);
+  EXPECT_EQ(marks, 16);
+  unblock();
+}
+
+TEST_F(UseMarksTest, ALaunchThatWasNotSubmittedMakesNone) {
+  press();
+  EXPECT_EQ(marks_of_launch({clean(2)}, stream_, /*submitted=*/false), 0);
+}
+
+TEST_F(UseMarksTest, NoneIsMadeOnceTheManagerHasEnded) {
+  press();
+  for (const bool abandons : {false, true}) {
+    UseToken token;
+    ASSERT_EQ(begin_launch({clean(2)}, stream_, token), Status::kOk);
+    {
+      const ManagerLock lock(core_.mutex);
+      core_.stopped = !abandons;
+      core_.abandoned = abandons;
+    }
+    const int before = device_.calls(Call::kRecord);
+    uses_.end_use(token, stream_, true);
+    EXPECT_EQ(device_.calls(Call::kRecord), before);
+    const ManagerLock lock(core_.mutex);
+    core_.stopped = false;
+    core_.abandoned = false;
+  }
 }
 
 TEST_F(UseMarksTest, WhileAllFitsNoneIsMade) {
