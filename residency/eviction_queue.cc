@@ -135,21 +135,29 @@ constexpr int kMostImmovable = 4096;
 /// Buffers that are compared by what their eviction costs before one is taken that costs much.
 constexpr std::size_t kMostCompared = 64;
 
-/// Pages of the sizes that are lacking are taken from a buffer that is needed at least one part in
-/// so many as late as the furthest, for it costs less to make pages of another size anew than to
+/// Pages of the sizes that are lacking are taken from a buffer that is needed at least such a share
+/// of the way to the furthest ahead, for it costs less to make pages of another size anew than to
 /// bring content twice.
-constexpr std::uint64_t kLeastPartForSize = 4;
+constexpr double kLeastShareForSize = 0.25;
 /// And those of all sizes but the largest of so many buffers, since nobody knows which of those
 /// without a next use is needed first.
 constexpr std::size_t kMostForSize = 16;
-/// The same for buffers with a slab, which cost less to evict.
-constexpr std::uint64_t kLeastPartForSlab = 2;
+/// The same for buffers with a slab, which cost less to evict; a share.
+constexpr double kLeastShareForSlab = 0.5;
+/// The bytes a second at which host memory is pinned.
+constexpr double kPinning = 5e9;
 
-// Whether `launch` is less than one part in `parts` as far ahead of `present` as `furthest`.
-bool is_sooner(std::uint64_t launch, std::uint64_t furthest, std::uint64_t present,
-               std::uint64_t parts) {
-  if (furthest == LaunchReplay::kNever) return launch != LaunchReplay::kNever;
-  return launch - present < (furthest - present) / parts;
+// How far ahead of `present` a launch is, as a share of `furthest`.
+double share_of(std::uint64_t launch, std::uint64_t furthest, std::uint64_t present) {
+  if (furthest == LaunchReplay::kNever) return launch == LaunchReplay::kNever ? 1 : 0;
+  return static_cast<double>(launch - present) / static_cast<double>(furthest - present);
+}
+
+// A buffer that goes though it is needed sooner crosses the link more often, by as much as it is
+// needed sooner. So the slower the link, the sooner it is worthwhile to pin a slab instead. `link`:
+// bytes a second; 0: nobody knows.
+double least_share_for_slab(double link) {
+  return link > 0 ? std::max(kLeastShareForSlab, 1 - link / kPinning) : kLeastShareForSlab;
 }
 
 }  // namespace
@@ -199,6 +207,7 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
   std::size_t candidates = 0;
   awaits_victims_ = false;
   std::vector<BufferId> costly;
+  const double share_for_slab = least_share_for_slab(core_.link_speed());
   std::uint64_t furthest = 0;
   int refused = 0;
   int immovable = 0;
@@ -208,11 +217,9 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
     if (may_go(buffer) && (terms.may_wait || completion_.is_over(buffer))) {
       const std::uint64_t next_use = policy.next_use(id);
       if (furthest == 0) furthest = next_use;
-      const auto is_too_soon = [&](std::uint64_t parts) {
-        return is_sooner(next_use, furthest, policy.present(), parts);
-      };
-      if (!costly.empty() && is_too_soon(kLeastPartForSlab)) return false;
-      if (!terms.pages.is_any() && is_too_soon(kLeastPartForSize)) return false;
+      const double share = share_of(next_use, furthest, policy.present());
+      if (!costly.empty() && share < share_for_slab) return false;
+      if (!terms.pages.is_any() && share < kLeastShareForSize) return false;
       ++candidates;
       if (!only_largest && candidates > kMostForSize) {
         only_largest = true;

@@ -165,7 +165,8 @@ TEST(Experiment, MovesLittleMoreThanIsMissingOverASlowLink) {
   Bytes moved;
   for (std::size_t i = 8; i < outcome.passes.size(); ++i) moved += outcome.passes[i].to_device;
   // Twelve are missing, and what was used last when the link had to go on was not always the best.
-  EXPECT_LE(moved, 8 * 19_MiB);
+  // Were it one of those alone that have been out before, so that they have slabs, it would be 18.
+  EXPECT_LE(moved, 8 * 17_MiB);
   EXPECT_THAT(outcome.violations, IsEmpty());
 }
 
@@ -180,7 +181,7 @@ TEST(Experiment, ChoosesWhoGoesPieceByPieceOverASlowLink) {
   ASSERT_EQ(outcome.passes.size(), 12U);
   Bytes moved;
   for (std::size_t i = 6; i < outcome.passes.size(); ++i) moved += outcome.passes[i].to_device;
-  EXPECT_LE(moved, 6 * 52_MiB) << moved.count() / 6 << " bytes a pass; 42 MiB are missing";
+  EXPECT_LE(moved, 6 * 50_MiB) << moved.count() / 6 << " bytes a pass; 42 MiB are missing";
   EXPECT_THAT(outcome.violations, IsEmpty());
 }
 
