@@ -100,8 +100,8 @@ class PieceTest(ManagedCase):
     # At most so many for each piece that comes, and for each that goes. A digest is a kernel, and asks where its sum is to lie.
     BY_FETCH = {"cuMemMap": 1, "cuMemSetAccess": 1, "cuMemcpyHtoDAsync": 1}
     BY_EVICTION = {"cuMemUnmap": 1, "cuLaunchKernel": 1, "cuMemHostGetDevicePointer": 1, "cuMemcpyDtoHAsync": 1}
-    # For each that comes or goes: ends of transfers, digests and uses; and who waits for these.
-    BY_MOVE = {"cuEventRecord": 4, "cuStreamWaitEvent": 2}
+    # For each that comes or goes: ends of transfers, digests and uses, also of launches that use enough to mark theirs; and who waits for these.
+    BY_MOVE = {"cuEventRecord": 5, "cuStreamWaitEvent": 2}
     # Looks at what is under way, 20 to 200 us apart, follow from how long that takes; and so do samples.
     BY_TIME = {"cuEventQuery", "cuEventElapsedTime", "cuMemGetInfo"}
     # Around a call, which needs the context to be current and a capture of the program's to be left alone.
