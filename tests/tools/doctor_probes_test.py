@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 
 BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", "build/dev")).resolve()
@@ -37,6 +38,14 @@ class Questions(unittest.TestCase):
         self.assertEqual(code, 0, "a question never changes the exit code")
         probe, = report["probes"]
         return probe
+
+    def assert_undisturbed(self, probe: str, figures: dict, is_right: Callable[[dict], bool]) -> None:
+        """The figures are right, or, since the machine may be busy, those of one of five more answers to the question."""
+        for _ in range(5):
+            if is_right(figures):
+                return
+            figures = self.only(probe)["figures"]
+        self.assertTrue(is_right(figures), f"{probe}: {figures}")
 
     def test_each_question_gets_its_answer_on_simgpu(self) -> None:
         wanted = [f"H{i}" for i in (*range(11), *range(14, 23)) if not (SANITIZED and f"H{i}" in IN_PROGRAMS)]
@@ -74,8 +83,9 @@ class Questions(unittest.TestCase):
         self.assertEqual([row["got"] for row in figures["H15"]["hints"]], [row["hint"] for row in figures["H15"]["hints"]])
         # Each is the time of a copy and more; a busy machine adds to either.
         self.assertGreater(min(figures["H16"]["behind_one_us"], figures["H16"]["alone_us"]), 0)
-        self.assertGreater(2 * figures["H16"]["behind_one_us"], figures["H16"]["alone_us"])
-        self.assertEqual(figures["H17"]["launches_queued"], 1023)
+        self.assert_undisturbed("H16", figures["H16"], lambda timed: 2 * timed["behind_one_us"] > timed["alone_us"])
+        # A launch that took long looks like one that waited for its place.
+        self.assert_undisturbed("H17", figures["H17"], lambda counted: counted["launches_queued"] == 1023)
         self.assertGreater(figures["H20"]["same_size_pairs_per_second"], 0)
         self.assertLess(figures["H21"]["first_launch_beside_a_kernel_us"], figures["H21"]["kernel_limit_us"])
         self.assertGreater(min(figures["H18"]["ordinary_pin_gbps"], figures["H18"]["large_pin_gbps"]), 0)
