@@ -142,9 +142,10 @@ constexpr double kLeastShareForSize = 0.25;
 /// And those of all sizes but the largest of so many buffers, since nobody knows which of those
 /// without a next use is needed first.
 constexpr std::size_t kMostForSize = 16;
-/// The same for buffers with a slab, which cost less to evict; a share.
+/// Buffers with a slab cost less to evict. They go before others that are needed later, if they are
+/// needed at least such a share of the way to the furthest ahead.
 constexpr double kLeastShareForSlab = 0.5;
-/// The bytes a second at which host memory is pinned.
+/// So many bytes of host memory are pinned in a second.
 constexpr double kPinning = 5e9;
 
 // How far ahead of `present` a launch is, as a share of `furthest`.

@@ -52,9 +52,11 @@ class UseCompletion {
   [[nodiscard]] bool is_over(const Buffer& buffer) const REQUIRES(manager_lock);
 
  private:
-  /// While no more are awaited, advance() marks ends as well, however little was used until there.
+  /// advance() marks an end only while fewer are awaited, since it does so however little was used
+  /// since the last one: the other places are for the marks of launches.
   static constexpr std::size_t kMostOfLooks = StreamTable::kMostAwaited / 2;
-  /// What is left for launches reaches over all that the device has room for.
+  /// A launch marks its end once buffers of one in so many of the room have been used, so that the
+  /// places for launches reach over all that the device has room for.
   static constexpr std::uint64_t kMarksOfRoom = StreamTable::kMostAwaited - kMostOfLooks;
 
   bool has_completed_next(Slot slot) REQUIRES(manager_lock);

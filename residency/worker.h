@@ -45,9 +45,10 @@ class WorkerClock {
 /// threads of those who wait.
 class Worker {
  public:
-  /// How long it rests at most while something is pending, so that the program's own threads are
-  /// not disturbed; and where they wait for it.
+  /// How long the worker rests at most while something is pending. It could rest less, but would
+  /// disturb the program's own threads.
   static constexpr std::chrono::microseconds kLongestRest{200};
+  /// How long it does while threads of the program wait for what is pending.
   static constexpr std::chrono::microseconds kLongestWhileAwaited{50};
 
   /// `has_thread`: false for deterministic tests. `clock`: told of rounds where there is no thread,
@@ -65,8 +66,10 @@ class Worker {
   /// @return false if there is no thread and none can be started now: the next call tries again.
   bool wake() noexcept REQUIRES(manager_lock);
 
-  /// The same for whoever waits for what rounds do, and has nothing new to be done: a worker that
-  /// looks soon by itself is left alone, or the two would wake each other without end.
+  /// Has a round run soon, for a thread that waits for what rounds do and has nothing new for them.
+  /// It wakes only a worker that would not look soon by itself: each round tells those who wait,
+  /// and if they woke the worker in turn, the two would wake each other without end.
+  /// @return as wake().
   bool wake_unless_pending() noexcept REQUIRES(manager_lock) { return is_pending_ || wake(); }
 
   /// Runs one round on the calling thread. REQUIRES: has_thread() is false.
