@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "policy/budget.h"
 #include "policy/units.h"
 
 namespace superpipe {
