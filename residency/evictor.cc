@@ -216,6 +216,7 @@ void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexc
                                    writes_back ? plan.slab.size : Bytes{},
                                    plan.bytes});
   }
+  core_.under_way.note_eviction(outcome.written.done != nullptr ? plan.slab.size : Bytes{});
   core_.ledger.end_vacating(plan.bytes);
   core_.tell_leaving(id, false);
   core_.pool->put(*std::exchange(piece.page, std::nullopt));

@@ -359,7 +359,9 @@ bool MoverRounds::poll_link() noexcept {
     core_.link_moved = core_.now();
     ended = true;
   }
-  if (ended) core_.announce_to_waiters();
+  // With time it also becomes too little for a write-back.
+  const bool had_enough = std::exchange(link_has_enough_, core_.has_link_enough());
+  if (ended || (had_enough && !link_has_enough_)) core_.announce_to_waiters();
   return ended;
 }
 

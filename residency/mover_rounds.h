@@ -86,6 +86,8 @@ class MoverRounds : public WorkerRounds {
   bool lacks_room_ GUARDED_BY(manager_lock) = false;
   /// What policy wanted last comes once the link has hardly anything to do.
   bool awaits_link_ GUARDED_BY(manager_lock) = false;
+  /// Whether the link had enough to do when it was last looked at.
+  bool link_has_enough_ GUARDED_BY(manager_lock) = false;
   /// How many launches there had been when a prefetch failed last: what policy wants is not tried
   /// again before the next one.
   [[nodiscard]] std::uint64_t attempt_number(const AutoPolicy& policy) const REQUIRES(manager_lock);

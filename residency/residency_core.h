@@ -132,7 +132,7 @@ struct ResidencyCore {
 
   /// Whether the link has enough to do, where policy is asked for each transfer.
   [[nodiscard]] bool has_link_enough() const REQUIRES(manager_lock) {
-    return under_way.is_enough(ledger.limit(), link_speed());
+    return under_way.is_enough(ledger.limit(), link_speed(), now() - link_moved);
   }
   /// The same, and it gets on with it: a transfer may wait for work of the program that does not
   /// end (I7).

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,11 @@ class TransfersUnderWay {
 
   /// Or what takes so long, in seconds, behind the one that is on the link.
   static constexpr double kEnoughSeconds = 2e-3;
+  /// And then all of it takes longer, by such a factor, than it took to write back what had to go
+  /// lately: whoever goes for the next piece may have to be written back as well.
+  static constexpr double kTimesWriteBack = 1.25;
+  /// Lately: the last so many evictions.
+  static constexpr std::size_t kLastEvictions = 8;
 
   /// A transfer of `bytes` has begun, behind all that began before; `done` completes with it. Null:
   /// it takes no time. Throws std::bad_alloc.
@@ -37,10 +43,17 @@ class TransfersUnderWay {
     bytes_ += bytes;
   }
 
+  /// Something has gone, of which `written` bytes had to be written back.
+  void note_eviction(Bytes written) { written_[evictions_++ % kLastEvictions] = written; }
+
   /// Whether the link is busy for a while even if nothing more begins, where content may take
-  /// `room` on the device, and the link brings `link` bytes a second; 0: nobody knows.
-  [[nodiscard]] bool is_enough(Bytes room, double link) const {
-    if (has_next() && takes_long(bytes_ - oldest_bytes(), link)) return true;
+  /// `room` on the device, the link brings `link` bytes a second (0: nobody knows), and the oldest
+  /// transfer has been the oldest for `on_link`.
+  [[nodiscard]] bool is_enough(Bytes room, double link, std::chrono::nanoseconds on_link) const {
+    if (has_next() && takes_long(bytes_ - oldest_bytes(), link) &&
+        outlasts_write_back(link, on_link)) {
+      return true;
+    }
     const Bytes enough = std::min(kEnoughBytes, Bytes{room.count() / kPartsOfRoom});
     return transfers_.size() >= kEnoughTransfers && bytes_ >= enough;
   }
@@ -82,8 +95,19 @@ class TransfersUnderWay {
  private:
   [[nodiscard]] Bytes oldest_bytes() const { return transfers_.front().second; }
 
+  /// Both directions of a link are taken to be as fast.
+  [[nodiscard]] bool outlasts_write_back(double link, std::chrono::nanoseconds on_link) const {
+    const double passed = link * std::chrono::duration<double>(on_link).count();
+    const double left = static_cast<double>(bytes_.count()) -
+                        std::min(passed, static_cast<double>(oldest_bytes().count()));
+    const Bytes written = *std::ranges::max_element(written_);
+    return left >= kTimesWriteBack * static_cast<double>(written.count());
+  }
+
   std::deque<std::pair<EventRef, Bytes>> transfers_;
   Bytes bytes_;
+  std::array<Bytes, kLastEvictions> written_{};
+  std::size_t evictions_ = 0;
 };
 
 }  // namespace superpipe

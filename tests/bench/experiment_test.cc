@@ -185,6 +185,50 @@ TEST(Experiment, ChoosesWhoGoesPieceByPieceOverASlowLink) {
   EXPECT_THAT(outcome.violations, IsEmpty());
 }
 
+/// Buffers of 2 MiB and of 6 MiB by turns in a cycle, each changed by one kernel of 1 ms.
+class ChangedCycle : public Workload {
+ public:
+  void load(Program& program) override {
+    for (int i = 0; i < kBuffers; ++i) {
+      buffers_.push_back(program.allocate(i % 2 == 0 ? 2_MiB : 6_MiB));
+      program.upload(buffers_.back());
+    }
+  }
+  void run_pass(Program& program, int /*number*/) override {
+    for (const Handle buffer : buffers_) {
+      const Named named = writes(buffer);
+      program.launch(KernelId{1}, {&named, 1}, Seconds{1e-3});
+    }
+  }
+
+ private:
+  static constexpr int kBuffers = 32;
+  std::vector<Handle> buffers_;
+};
+
+// All that goes has to be written back, which may take three times as long as what comes before it.
+// Were the choice of who goes left until the link is about to run dry, it would stand idle
+// meanwhile.
+TEST(Experiment, WriteBacksHideBehindTransfersOverASlowLink) {
+  ChangedCycle cycle;
+  Experiment slow = experiment(PolicyKind::kAuto, 102_MiB);
+  slow.piece_size = 6_MiB;
+  slow.device.to_device = slow.device.to_host = Bandwidth{2097152e3 / 8};
+  slow.passes = 16;
+  const Outcome outcome = run(cycle, slow);
+  ASSERT_EQ(outcome.passes.size(), 16U);
+  Bytes moved;
+  Time taken{0};
+  for (std::size_t i = 6; i < outcome.passes.size(); ++i) {
+    moved += outcome.passes[i].to_device;
+    taken += outcome.passes[i].time;
+  }
+  const double on_link = static_cast<double>(moved.count()) / (2097152e3 / 8);
+  const double passes = std::chrono::duration<double>(taken).count();
+  EXPECT_LE(passes, 1.05 * on_link) << moved.count() / 10 << " bytes a pass";
+  EXPECT_THAT(outcome.violations, IsEmpty());
+}
+
 // What is missing takes three quarters of a pass to come: the link has to begin long before.
 TEST(Experiment, BeginsEarlyEnoughWhereMuchIsMissing) {
   Cycle cycle(64);

@@ -26,14 +26,17 @@ constexpr Bytes kLargeRoom{TransfersUnderWay::kPartsOfRoom *
 /// The link's speed where it was not measured.
 constexpr double kNobodyKnows = 0;
 
+/// The oldest transfer has not been on the link yet.
+constexpr std::chrono::nanoseconds kJustBegun{0};
+
 TEST(TransfersUnderWay, FewAreNeverEnough) {
   TransfersUnderWay transfers;
   for (std::size_t i = 1; i < TransfersUnderWay::kEnoughTransfers; ++i) {
     transfers.add(event(), TransfersUnderWay::kEnoughBytes);
-    EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows)) << i;
+    EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows, kJustBegun)) << i;
   }
   transfers.add(event(), Bytes{1});
-  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kNobodyKnows));
+  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kNobodyKnows, kJustBegun));
 }
 
 TEST(TransfersUnderWay, OfTwoOneComesNext) {
@@ -48,9 +51,9 @@ TEST(TransfersUnderWay, SmallOnesAreEnoughOnlyTogether) {
   TransfersUnderWay transfers;
   const Bytes part{TransfersUnderWay::kEnoughBytes.count() / 16};
   for (int i = 1; i < 16; ++i) transfers.add(event(), part);
-  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows));
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows, kJustBegun));
   transfers.add(event(), part);
-  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kNobodyKnows));
+  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kNobodyKnows, kJustBegun));
 }
 
 TEST(TransfersUnderWay, OfLittleRoomTheyTakeAPart) {
@@ -58,10 +61,10 @@ TEST(TransfersUnderWay, OfLittleRoomTheyTakeAPart) {
   const Bytes room{kLargeRoom.count() / 4};
   const Bytes part{TransfersUnderWay::kEnoughBytes.count() / 16};
   for (int i = 1; i < 4; ++i) transfers.add(event(), part);
-  EXPECT_FALSE(transfers.is_enough(room, kNobodyKnows));
+  EXPECT_FALSE(transfers.is_enough(room, kNobodyKnows, kJustBegun));
   transfers.add(event(), part);
-  EXPECT_TRUE(transfers.is_enough(room, kNobodyKnows));
-  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows));
+  EXPECT_TRUE(transfers.is_enough(room, kNobodyKnows, kJustBegun));
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows, kJustBegun));
 }
 
 TEST(TransfersUnderWay, OneBehindTheOneOnTheLinkIsEnoughIfItTakesLong) {
@@ -69,11 +72,49 @@ TEST(TransfersUnderWay, OneBehindTheOneOnTheLinkIsEnoughIfItTakesLong) {
   constexpr Bytes kLong{2'100'000};
   TransfersUnderWay transfers;
   transfers.add(event(), kLong);
-  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kLink)) << "nothing may come behind it";
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kLink, kJustBegun)) << "nothing may come behind it";
   transfers.add(event(), kLong);
-  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kLink));
-  EXPECT_FALSE(transfers.is_enough(kLargeRoom, 2 * kLink)) << "it takes a millisecond";
-  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows));
+  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kLink, kJustBegun));
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, 2 * kLink, kJustBegun)) << "it takes a millisecond";
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows, kJustBegun));
+}
+
+TEST(TransfersUnderWay, OutlastTheWriteBackOfWhatGoesNext) {
+  constexpr double kLink = 1e9;
+  constexpr Bytes kBytes{10'000'000};  // 10 ms
+  TransfersUnderWay transfers;
+  transfers.add(event(), kBytes);
+  transfers.add(event(), kBytes);
+  transfers.note_eviction(kBytes);
+  // 20 ms are left, and a write-back takes 10 ms and a fourth.
+  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kLink, kJustBegun));
+  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kLink, std::chrono::milliseconds{7}));
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kLink, std::chrono::milliseconds{8}));
+}
+
+TEST(TransfersUnderWay, OneThatIsLateTakesNoMoreTimeThanItHas) {
+  constexpr double kLink = 1e9;
+  constexpr Bytes kBytes{10'000'000};
+  TransfersUnderWay transfers;
+  transfers.add(event(), kBytes);
+  transfers.add(event(), kBytes);
+  transfers.note_eviction(Bytes{kBytes.count() / 2});
+  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kLink, std::chrono::milliseconds{100}));
+}
+
+TEST(TransfersUnderWay, ForgetWriteBacksBehindEvictionsWithout) {
+  constexpr double kLink = 1e9;
+  constexpr Bytes kBytes{10'000'000};
+  TransfersUnderWay transfers;
+  transfers.add(event(), kBytes);
+  transfers.add(event(), kBytes);
+  transfers.note_eviction(10 * kBytes);
+  for (std::size_t i = 1; i < TransfersUnderWay::kLastEvictions; ++i) {
+    transfers.note_eviction(Bytes{});
+    EXPECT_FALSE(transfers.is_enough(kLargeRoom, kLink, kJustBegun)) << i;
+  }
+  transfers.note_eviction(Bytes{});
+  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kLink, kJustBegun));
 }
 
 TEST(TransfersUnderWay, AreStuckWhenOneTakesFarLongerThanTheLinkWould) {
@@ -99,7 +140,7 @@ TEST(TransfersUnderWay, WhatTakesNoTimeDoesNotCount) {
   for (std::size_t i = 0; i < 2 * TransfersUnderWay::kEnoughTransfers; ++i) {
     transfers.add(nullptr, TransfersUnderWay::kEnoughBytes);
   }
-  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows));
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kNobodyKnows, kJustBegun));
 }
 
 }  // namespace
