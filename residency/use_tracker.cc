@@ -6,9 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "policy/budget.h"
-#include "policy/pin_list.h"
-
 namespace superpipe {
 
 namespace {
@@ -300,7 +297,7 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
     count_pinned(token, use);
     mark_used(token, use);
   } else {
-    if (token.left_out_ > 0) end_absence(token, false, nullptr);
+    partial_.end(ids(token).last(token.left_out_), false, nullptr);
     unpin(token);
     token.count_ = 0;
   }
@@ -312,10 +309,15 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
 // are mapped.
 Status UseTracker::get_in_place(UseToken& token, const Use& use, const Decision& decision,
                                 StallMeter::Probe* probe, Turn& turn) {
-  Status status = bring_in(token, use, decision);
-  if (status != Status::kOk) return status;
+  const auto buffers = ids(token);
+  // What is captured cannot be left out of later launches.
+  const std::size_t certain = use.slot == kNoSlot ? buffers.size() : certain_buffers(use);
+  const auto left_out =
+      partial_.bring_in({buffers, certain, use.kernel, use.slot, use.may_shrink}, decision);
+  if (!left_out.ok()) return left_out.status();
+  token.left_out_ = static_cast<std::uint32_t>(*left_out);
   turn.end();
-  status = order_behind_fetches(ids(token), use, probe);
+  Status status = order_behind_fetches(ids(token), use, probe);
   if (status != Status::kOk || !decision.fetch_before_launch || use.capturing) return status;
   // No overlap: this launch starts only behind everything that was fetched with it.
   std::vector<BufferId> in;
@@ -323,59 +325,6 @@ Status UseTracker::get_in_place(UseToken& token, const Use& use, const Decision&
     if (core_.buffers[id].live && core_.buffers[id].missing == 0) in.push_back(id);
   }
   return order_behind_fetches(in, use, probe);
-}
-
-// Gets what the operation names mapped. A launch that would need too much is begun without buffers
-// that only words of structs name, as many as it takes: most such words are left over from before
-// the struct was filled. What is in place of them counts as used, and may be; the rest stays out
-// until the launch has completed, so that a kernel which does use it faults. On failure all are
-// pinned, as before; a launch that would be left with none is refused.
-Status UseTracker::bring_in(UseToken& token, const Use& use, const Decision& decision) {
-  const std::span<BufferId> buffers = ids(token);
-  std::size_t kept = buffers.size();
-  // What is captured cannot be left out of later launches.
-  const std::size_t certain = use.slot == kNoSlot ? kept : certain_buffers(use);
-  const auto is_suspect = [&](BufferId id) REQUIRES(manager_lock) {
-    return overfull_.is_suspect(use.kernel, id);
-  };
-  Status status = Status::kOutOfHostMemory;
-  try {
-    status = admission_.bring_in({buffers, use.kernel, use.may_shrink || kept > certain, use.slot},
-                                 decision);
-    // A kernel that does use what is left out fails.
-    const auto settling = certain == 0 ? ResidencyCore::Settling::kBeforeRefusal
-                                       : ResidencyCore::Settling::kBeforeWorse;
-    if (status == Status::kWorkingSetTooLarge && kept > certain &&
-        core_.passthrough.wants_own(core_.now(), settling) && core_.sample_passthrough(settling)) {
-      admission_.give_up({buffers, use.kernel});
-      status = admission_.bring_in({buffers, use.kernel, true, use.slot}, decision);
-    }
-    if (status == Status::kWorkingSetTooLarge && kept > certain) {
-      overfull_.note(use.kernel, buffers.first(certain), buffers.subspan(certain));
-    }
-    while (status == Status::kWorkingSetTooLarge && kept > certain) {
-      admission_.give_up({buffers.first(kept), use.kernel});
-      kept = leave_out(buffers.first(kept), certain, use.kernel);
-      // Not all words of a launch are left over, unless that is known of each.
-      const bool is_refused = kept == 0 && !std::ranges::all_of(buffers, is_suspect);
-      status = is_refused
-                   ? admission_.refuse({buffers, use.kernel})
-                   : admission_.bring_in(
-                         {buffers.first(kept), use.kernel, kept > certain, use.slot}, decision);
-    }
-    if (status == Status::kOk) status = stay_out(buffers.subspan(kept), use);
-  } catch (const std::bad_alloc&) {
-    status = Status::kOutOfHostMemory;
-  }
-  const auto left_out = buffers.subspan(kept);
-  for (const BufferId id : left_out) pin(id);
-  if (status == Status::kOk) {
-    token.left_out_ = static_cast<std::uint32_t>(left_out.size());
-    if (!left_out.empty()) say_left_out(buffers, kept, use);
-  } else {
-    for (const BufferId id : left_out) left_out_.end(id, false, nullptr);
-  }
-  return status;
 }
 
 // How many buffers the certain words of a launch name: those come first.
@@ -389,74 +338,6 @@ std::size_t UseTracker::certain_buffers(const Use& use) {
     ++count;
   }
   return count;
-}
-
-// Sorts what is left out behind the rest, and unpins it: of what comes behind the `certain` first
-// ones those that are likely left over, then the largest, as few as do not fit the limit with them
-// or, if all fit and there is no room all the same, all. @return how many buffers are kept.
-std::size_t UseTracker::leave_out(std::span<BufferId> buffers, std::size_t certain,
-                                  KernelId kernel) {
-  const auto footprint = [this](BufferId id)
-                             REQUIRES(manager_lock) { return core_.buffers[id].footprint; };
-  Bytes room = core_.ledger.limit();
-  for (const BufferId id : buffers.first(certain)) room = saturating_subtract(room, footprint(id));
-  const auto others = buffers.subspan(certain);
-  std::ranges::stable_sort(others, {}, footprint);
-  const auto is_suspect = [this, kernel](BufferId id)
-                              REQUIRES(manager_lock) { return overfull_.is_suspect(kernel, id); };
-  std::ranges::stable_sort(others, {}, is_suspect);
-  std::size_t kept = certain;
-  for (std::size_t i = certain; i < buffers.size(); ++i) {
-    if (footprint(buffers[i]) > room) continue;
-    room -= footprint(buffers[i]);
-    std::swap(buffers[kept++], buffers[i]);
-  }
-  if (kept == buffers.size()) kept = certain;
-  for (const BufferId id : buffers.subspan(kept)) {
-    --core_.buffers[id].pins;
-    left_out_.begin(id);
-  }
-  return kept;
-}
-
-// Waits until nothing of `buffers` is on its way in. @return kTimedOut.
-Status UseTracker::stay_out(std::span<const BufferId> buffers, const Use& use) {
-  const auto deadline = core_.now() + core_.options.wait_limit;
-  const auto is_moving = [this](BufferId id)
-                             REQUIRES(manager_lock) { return core_.buffers[id].moving > 0; };
-  while (std::ranges::any_of(buffers, is_moving)) {
-    if (!core_.wait_change(deadline)) return Status::kTimedOut;
-  }
-  left_out_.prepare_end(buffers, use.kernel);
-  return Status::kOk;
-}
-
-void UseTracker::say_left_out(std::span<const BufferId> buffers, std::size_t kept,
-                              const Use& use) noexcept try {
-  ++core_.counters.left_out_launches;
-  const auto text = [&]() NO_THREAD_SAFETY_ANALYSIS {
-    Bytes all;
-    for (const BufferId id : buffers) all += core_.buffers[id].footprint;
-    std::vector<std::uint64_t> numbers;
-    for (const BufferId id : buffers.subspan(kept)) numbers.push_back(core_.buffers[id].number);
-    std::ranges::sort(numbers);
-    return "a launch of kernel " + core_.options.kernel_name(use.kernel) + " names " +
-           exact_bytes(all) + " of managed buffers, but the budget leaves " +
-           exact_bytes(core_.ledger.limit()) + ": it runs without buffers " +
-           pin_list_text(numbers) +
-           ", which only words in its structs name that are mostly left over from earlier use; a "
-           "kernel that does use them fails with an illegal address, and needs a budget larger "
-           "by " +
-           exact_bytes(saturating_subtract(all, core_.ledger.limit())) +
-           " (--gpu-mem, SUPERPIPE_GPU_MEM)";
-  };
-  core_.warnings.once("left out " + std::to_string(static_cast<std::uint64_t>(use.kernel)), text);
-} catch (const std::bad_alloc&) {
-  // It goes unsaid.
-}
-
-void UseTracker::end_absence(const UseToken& token, bool submitted, const EventRef& end) noexcept {
-  for (const BufferId id : ids(token).last(token.left_out_)) left_out_.end(id, submitted, end);
 }
 
 // Makes the stream wait for the arrival of `buffers`, or waits here where no stream may be touched.
@@ -545,10 +426,10 @@ void UseTracker::end_use(UseToken& token, StreamHandle stream, bool submitted) n
     const BufferTable& buffers = core_.buffers;
     for (const BufferId id : ids(token)) buffers[id].last_use = end.seq;
     if (token.left_out_ > 0) [[unlikely]]
-      end_absence(token, true, end.event);
+      partial_.end(ids(token).last(token.left_out_), true, end.event);
     core_.streams.note_use(token.slot_, stream, end.seq, std::move(end.event));
   } else if (token.left_out_ > 0) {
-    end_absence(token, false, nullptr);
+    partial_.end(ids(token).last(token.left_out_), false, nullptr);
   }
   unpin(token);
   if (token.marks_end_ && tracked) [[unlikely]]

@@ -11,7 +11,7 @@
 #include "residency/eviction_queue.h"
 #include "residency/left_out_buffers.h"
 #include "residency/manager_mutex.h"
-#include "residency/overfull_launches.h"
+#include "residency/partial_admission.h"
 #include "residency/residency_core.h"
 #include "residency/result.h"
 #include "residency/stream_marker.h"
@@ -37,7 +37,7 @@ class UseTracker {
         completion_(completion),
         evictions_(evictions),
         admission_(admission),
-        left_out_(left_out) {}
+        partial_(core, evictions, admission, left_out) {}
 
   Status begin_launch(KernelId kernel, std::span<const std::uint64_t> words, StreamHandle stream,
                       UseToken& token) EXCLUDES(manager_lock);
@@ -106,15 +106,7 @@ class UseTracker {
   Status acquire(UseToken& token, const Use& use, const Decision& decision) REQUIRES(manager_lock);
   Status get_in_place(UseToken& token, const Use& use, const Decision& decision,
                       StallMeter::Probe* probe, Turn& turn) REQUIRES(manager_lock);
-  Status bring_in(UseToken& token, const Use& use, const Decision& decision) REQUIRES(manager_lock);
   std::size_t certain_buffers(const Use& use) REQUIRES(manager_lock);
-  std::size_t leave_out(std::span<BufferId> buffers, std::size_t certain, KernelId kernel)
-      REQUIRES(manager_lock);
-  Status stay_out(std::span<const BufferId> buffers, const Use& use) REQUIRES(manager_lock);
-  void say_left_out(std::span<const BufferId> buffers, std::size_t kept, const Use& use) noexcept
-      REQUIRES(manager_lock);
-  void end_absence(const UseToken& token, bool submitted, const EventRef& end) noexcept
-      REQUIRES(manager_lock);
   Status order_behind_fetches(std::span<const BufferId> buffers, const Use& use,
                               StallMeter::Probe* probe) REQUIRES(manager_lock);
   static void note_ordered(Buffer& buffer, Slot slot, std::span<const EventRef> arrivals)
@@ -129,8 +121,7 @@ class UseTracker {
   UseCompletion& completion_;
   EvictionQueue& evictions_;
   Admission& admission_;
-  LeftOutBuffers& left_out_;
-  OverfullLaunches overfull_ GUARDED_BY(manager_lock);
+  PartialAdmission partial_ GUARDED_BY(manager_lock);
   std::atomic<std::uint64_t> launches_{0};
   std::uint64_t mark_ GUARDED_BY(manager_lock) = 0;  ///< of the last collection
 };
