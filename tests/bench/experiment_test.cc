@@ -29,26 +29,28 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Buffers of 2 MiB in a cycle, each named by one kernel of 1 ms.
+/// Buffers in a cycle, each named by one kernel of 1 ms.
 class Cycle : public Workload {
  public:
-  explicit Cycle(int buffers, Bytes size = 2_MiB) : number_(buffers), size_(size) {}
+  explicit Cycle(std::size_t buffers, Bytes size = 2_MiB) : sizes_(buffers, size) {}
+  /// Of these sizes, and the kernels change them.
+  explicit Cycle(std::vector<Bytes> sizes) : sizes_(std::move(sizes)), changes_(true) {}
   void load(Program& program) override {
-    for (int i = 0; i < number_; ++i) {
-      buffers_.push_back(program.allocate(size_));
+    for (const Bytes size : sizes_) {
+      buffers_.push_back(program.allocate(size));
       program.upload(buffers_.back());
     }
   }
   void run_pass(Program& program, int /*number*/) override {
     for (const Handle buffer : buffers_) {
-      const Named named = reads(buffer);
+      const Named named = changes_ ? writes(buffer) : reads(buffer);
       program.launch(KernelId{1}, {&named, 1}, Seconds{1e-3});
     }
   }
 
  private:
-  const int number_;
-  const Bytes size_;
+  const std::vector<Bytes> sizes_;
+  const bool changes_ = false;
   std::vector<Handle> buffers_;
 };
 
@@ -185,32 +187,13 @@ TEST(Experiment, ChoosesWhoGoesPieceByPieceOverASlowLink) {
   EXPECT_THAT(outcome.violations, IsEmpty());
 }
 
-/// Buffers of 2 MiB and of 6 MiB by turns in a cycle, each changed by one kernel of 1 ms.
-class ChangedCycle : public Workload {
- public:
-  void load(Program& program) override {
-    for (int i = 0; i < kBuffers; ++i) {
-      buffers_.push_back(program.allocate(i % 2 == 0 ? 2_MiB : 6_MiB));
-      program.upload(buffers_.back());
-    }
-  }
-  void run_pass(Program& program, int /*number*/) override {
-    for (const Handle buffer : buffers_) {
-      const Named named = writes(buffer);
-      program.launch(KernelId{1}, {&named, 1}, Seconds{1e-3});
-    }
-  }
-
- private:
-  static constexpr int kBuffers = 32;
-  std::vector<Handle> buffers_;
-};
-
 // All that goes has to be written back, which may take three times as long as what comes before it.
 // Were the choice of who goes left until the link is about to run dry, it would stand idle
 // meanwhile.
 TEST(Experiment, WriteBacksHideBehindTransfersOverASlowLink) {
-  ChangedCycle cycle;
+  std::vector<Bytes> sizes;
+  for (int i = 0; i < 16; ++i) sizes.insert(sizes.end(), {2_MiB, 6_MiB});
+  Cycle cycle(sizes);
   Experiment slow = experiment(PolicyKind::kAuto, 102_MiB);
   slow.piece_size = 6_MiB;
   slow.device.to_device = slow.device.to_host = Bandwidth{2097152e3 / 8};
