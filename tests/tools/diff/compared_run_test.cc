@@ -127,6 +127,24 @@ TEST(ComparedRun, ProgramThatIsAheadOfItsDeviceHasTheMeanToTheEnd) {
   EXPECT_NEAR(run.passes->mean_ms, 2, 0.1);
 }
 
+// Only some kernels have times: those of the last passes have none.
+TEST(ComparedRun, ProgramIsAheadWhereAnyKernelEndsLongAfterTheLastLaunch) {
+  testing::WrittenTrace trace;
+  const BufferId weight = trace.allocate(4_MiB);
+  for (int pass = 0; pass < 40; ++pass) {
+    for (const TraceIndex kernel : {1, 2}) trace.launch(kernel, {weight}, pass < 20 ? kMs : 0);
+  }
+  trace.wait();
+  trace.sleep(40 * static_cast<std::int64_t>(kMs));
+  trace.free(weight);
+  const auto run = std::get<ComparedRun>(testing::read_run(trace.finish(), "run"));
+  ASSERT_TRUE(run.passes.has_value());
+  EXPECT_TRUE(run.passes->is_ahead);
+  EXPECT_FALSE(run.passes->may_be_ahead);
+  EXPECT_FALSE(run.passes->ends_with_kernel);
+  EXPECT_NEAR(run.passes->mean_ms, 2, 0.1) << "to the trace's end";
+}
+
 // A program whose passes are waited for, and which then works on the host for a second and frees.
 std::vector<std::byte> with_a_long_end(std::uint64_t compute_ns) {
   testing::WrittenTrace trace;

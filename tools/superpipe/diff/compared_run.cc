@@ -110,9 +110,10 @@ double mean_pass_ms(const TracedPassTimes& times, double end) {
 
 // The passes from `first` on, whose times by submission have the median `median_ms`. A program that
 // works on after its last launch, or waits for something else, makes its trace longer: only the
-// kernels tell how long the device was busy.
+// kernels tell how long the device was busy. Where the last ones have no times, others may tell
+// that it was busy for long after the last launch, and only the trace's end for how long.
 ComparedPasses compared_passes(const TracedPassTimes& times, std::size_t first, double median_ms,
-                               std::optional<double> device_end) {
+                               const PassReport& report) {
   ComparedPasses passes;
   passes.first = first;
   passes.found = times.launches.size();
@@ -121,13 +122,13 @@ ComparedPasses compared_passes(const TracedPassTimes& times, std::size_t first, 
       median_of({times.launches.begin() + static_cast<std::ptrdiff_t>(first), times.launches.end()})
           .value;
   passes.tail_ms = milliseconds_between(times.last_launch, times.end);
+  const std::optional<double> device_end = report.device_end();
+  passes.ends_with_kernel = device_end.has_value();
   passes.mean_ms = mean_pass_ms(times, device_end.value_or(static_cast<double>(times.end)));
   const double most_ms = ComparedRun::kMostPassesAhead * median_ms;
-  if (device_end) {
-    passes.is_ahead = (*device_end - static_cast<double>(times.last_launch)) * kMsOfNs > most_ms;
-  } else {
-    passes.may_be_ahead = passes.tail_ms > most_ms;
-  }
+  const double busy_ms = (report.busy_until() - static_cast<double>(times.last_launch)) * kMsOfNs;
+  passes.is_ahead = busy_ms > most_ms;
+  passes.may_be_ahead = !device_end && !passes.is_ahead && passes.tail_ms > most_ms;
   return passes;
 }
 
@@ -366,7 +367,7 @@ std::variant<ComparedRun, FileProblem> run_of_trace(
     set_figures_of_passes(report, first, tells_waits, run.of_pass);
     const Measured time = submitted_pass_time(times, first);
     run.of_pass.set(Quantity::kPassTime, time);
-    run.passes = compared_passes(times, first, time.value, report.device_end());
+    run.passes = compared_passes(times, first, time.value, report);
     passes = as_double(found - first);
   }
   run.kernels = kernels_of(report, passes);

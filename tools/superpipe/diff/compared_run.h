@@ -64,6 +64,8 @@ struct ComparedPasses {
   /// The device worked on for so long after the last launch (kMostPassesAhead) that when the
   /// program submitted its passes says nothing about how long they took. Their mean does.
   bool is_ahead = false;
+  /// `mean_ms` is up to the end of the last kernel; else up to that of the trace.
+  bool ends_with_kernel = false;
   /// As long lies between the last launch and the end of the trace, and no kernel's time tells
   /// whether the device was busy then: passes may have taken longer than their times say.
   bool may_be_ahead = false;

@@ -66,6 +66,9 @@ class PassReport final : public TraceReport {
   /// When the last kernel ended, in nanoseconds since the trace's start; nullopt where nobody took
   /// the time of any launch of the last pass or behind it.
   [[nodiscard]] std::optional<double> device_end() const;
+  /// When the device certainly was still busy: the end of the last kernel of which somebody took
+  /// the time; 0: of none.
+  [[nodiscard]] double busy_until() const { return device_end_; }
 
  private:
   // The counts of the base class, which only grow, at one moment.

@@ -204,8 +204,9 @@ void note_run(const ComparedRun& run, const std::string& name, std::vector<std::
   }
   if (run.passes->is_ahead) {
     notes.push_back("the program of " + name +
-                    " was passes ahead of its device: times of passes are means up to the end of "
-                    "the last kernel, and their spread is not known");
+                    " was passes ahead of its device: times of passes are means up to the end of " +
+                    (run.passes->ends_with_kernel ? "the last kernel" : "the trace") +
+                    ", and their spread is not known");
   }
   if (run.passes->may_be_ahead) {
     notes.push_back(rounded_text(run.passes->tail_ms) +
