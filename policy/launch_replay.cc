@@ -241,23 +241,36 @@ std::uint32_t LaunchReplay::kind_of(std::uint64_t token) {
   return found->second;
 }
 
-std::shared_ptr<const PassLaunches> LaunchReplay::pass(std::uint64_t begin,
-                                                       std::uint64_t end) const {
+/// Where launches [begin, end), by their numbers, begin in the log; nullopt if it lacks one of
+/// them, or of as many before them.
+std::optional<std::size_t> LaunchReplay::remembered(std::uint64_t begin, std::uint64_t end) const {
   begin += recorded_;
   end += recorded_;
-  if (begin < forgotten_ || end <= begin || end - forgotten_ > log_.size()) return nullptr;
-  if (begin - forgotten_ < end - begin) return nullptr;
-  const auto first = static_cast<std::size_t>(begin - forgotten_);
-  const auto launches = std::span(log_).subspan(first, static_cast<std::size_t>(end - begin));
+  if (begin < forgotten_ || end <= begin || end - forgotten_ > log_.size()) return std::nullopt;
+  if (begin - forgotten_ < end - begin) return std::nullopt;
+  return static_cast<std::size_t>(begin - forgotten_);
+}
+
+/// Whether a buffer is persistent in the pass of `launches` launches that begins with launch
+/// `first` of the log.
+bool LaunchReplay::is_persistent(const Buffer& buffer, std::size_t first,
+                                 std::size_t launches) const {
+  if (buffer.uses.empty() || buffer.uses.front() >= first) return false;
+  // What is in use for less than a pass may still have been made before this one began.
+  return buffer.uses.back() - buffer.uses.front() >= launches;
+}
+
+std::shared_ptr<const PassLaunches> LaunchReplay::pass(std::uint64_t begin,
+                                                       std::uint64_t end) const {
+  const auto first = remembered(begin, end);
+  if (!first) return nullptr;
+  const auto launches = std::span(log_).subspan(*first, static_cast<std::size_t>(end - begin));
   std::vector<Bytes> persistent(buffers_.size());
   std::vector<Bytes> footprints(buffers_.size());
   for (std::size_t name = 0; name < buffers_.size(); ++name) {
     const Buffer& buffer = buffers_[name];
     footprints[name] = Bytes{buffer.bytes};
-    if (buffer.uses.empty() || buffer.uses.front() >= first) continue;
-    // What is in use for less than a pass may still have been made before this one began.
-    if (buffer.uses.back() - buffer.uses.front() < launches.size()) continue;
-    persistent[name] = footprints[name];
+    if (is_persistent(buffer, *first, launches.size())) persistent[name] = footprints[name];
   }
   std::vector<BufferId> named;  // names serve as ids: unlike those they are not used again
   for (const Launch& launch : launches) {
@@ -271,6 +284,32 @@ std::shared_ptr<const PassLaunches> LaunchReplay::pass(std::uint64_t begin,
     at += launch.count;
   }
   return std::make_shared<const PassLaunches>(records, persistent, footprints);
+}
+
+std::optional<LivePass> LaunchReplay::live_pass(std::uint64_t begin, std::uint64_t end) const {
+  const auto first = remembered(begin, end);
+  if (!first || end - begin > LivePass::kMostLaunches) return std::nullopt;
+  const auto launches = std::span(log_).subspan(*first, static_cast<std::size_t>(end - begin));
+  const std::uint32_t first_name = launches.front().first;
+  const std::uint32_t accesses = launches.back().first + launches.back().count - first_name;
+  if (accesses > LivePass::kMostAccesses) return std::nullopt;
+  LivePass pass;
+  pass.launches.reserve(launches.size());
+  for (const Launch& launch : launches) {
+    pass.launches.push_back({launch.kernel, launch.first + launch.count - first_name});
+  }
+  const std::span<const Name> names = std::span(names_).subspan(first_name, accesses);
+  pass.names.assign(names.begin(), names.end());
+  std::vector<bool> is_known(buffers_.size(), false);
+  for (const Name name : names) {
+    if (is_known[name]) continue;
+    is_known[name] = true;
+    const Buffer& buffer = buffers_[name];
+    if (!buffer.exists || !is_persistent(buffer, *first, launches.size())) continue;
+    if (pass.buffers.size() == LivePass::kMostBuffers) return std::nullopt;
+    pass.buffers.push_back({name, buffer.id, Bytes{buffer.bytes}});
+  }
+  return pass;
 }
 
 int LaunchReplay::Likeness::score(int before) const {

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "policy/live_pass.h"
 #include "policy/pass_launches.h"
 #include "policy/recorded_run.h"
 #include "policy/units.h"
@@ -116,6 +117,11 @@ class LaunchReplay {
   [[nodiscard]] std::shared_ptr<const PassLaunches> pass(std::uint64_t begin,
                                                          std::uint64_t end) const;
 
+  /// Launches [begin, end) by their numbers, with those of their buffers that are persistent, as
+  /// pass() says, and live. Throws std::bad_alloc. O(accesses), and so bounded by LivePass's
+  /// limits. @return nullopt where pass() returns null, or if the pass exceeds a limit.
+  [[nodiscard]] std::optional<LivePass> live_pass(std::uint64_t begin, std::uint64_t end) const;
+
   /// How often the place was moved, lost or found: what was expected before does not hold any more.
   [[nodiscard]] std::uint64_t jumps() const { return jumps_; }
 
@@ -172,6 +178,9 @@ class LaunchReplay {
   [[nodiscard]] bool is_recorded(std::size_t launch) const {
     return forgotten_ + launch < recorded_;
   }
+  [[nodiscard]] std::optional<std::size_t> remembered(std::uint64_t begin, std::uint64_t end) const;
+  [[nodiscard]] bool is_persistent(const Buffer& buffer, std::size_t first,
+                                   std::size_t launches) const;
   void append(KernelId kernel, std::span<const Name> names);
   void note_use(std::size_t launch);
   [[nodiscard]] std::optional<std::size_t> after(std::size_t launch) const;

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "policy/launch_replay.h"
+#include "policy/live_pass.h"
 #include "policy/merged_replays.h"
 #include "policy/pass_launches.h"
 #include "policy/recorded_run.h"
@@ -77,6 +79,9 @@ class StreamReplays {
   [[nodiscard]] std::shared_ptr<const PassLaunches> pass(std::uint64_t begin,
                                                          std::uint64_t end) const {
     return all_.pass(begin, end);
+  }
+  [[nodiscard]] std::optional<LivePass> live_pass(std::uint64_t begin, std::uint64_t end) const {
+    return all_.live_pass(begin, end);
   }
   /// @}
 
