@@ -19,6 +19,7 @@
 #include "residency/page_supply.h"
 #include "residency/piece_access.h"
 #include "residency/residency_core.h"
+#include "residency/shown_layers.h"
 #include "residency/stock_rounds.h"
 #include "residency/stream_marker.h"
 #include "residency/use_completion.h"
@@ -53,7 +54,7 @@ class ResidencyManager::Impl {
   std::shared_ptr<const PassLaunches> foreseen_pass() const EXCLUDES(manager_lock);
   std::vector<AbsentBuffer> absent_buffers() const EXCLUDES(manager_lock);
   std::optional<NearBuffer> near(Address address) const noexcept EXCLUDES(manager_lock);
-  LiveState live_state() const EXCLUDES(manager_lock);
+  LiveState live_state() EXCLUDES(manager_lock);
   BudgetAnswer set_budget(Bytes budget) noexcept EXCLUDES(manager_lock);
   void shut_down() noexcept EXCLUDES(manager_lock);
   void abandon() noexcept;
@@ -77,10 +78,10 @@ class ResidencyManager::Impl {
   MoverRounds rounds{core, pages, mover, evictor, completion, evictions, left_out};
   StockRounds stock_rounds{core, evictions, evictor, completion, uses};
   PieceAccess access{core};
+  ShownLayers shown_layers{core};
 
  private:
   ResidencyCounters counters() const REQUIRES(manager_lock);
-  void add_layers(LiveState& state) const REQUIRES(manager_lock);
   void warn_of_pinned() REQUIRES(manager_lock);
   bool admits_passthrough(Bytes size) noexcept EXCLUDES(manager_lock);
   void wait_for_open_sections() REQUIRES(manager_lock);
@@ -270,7 +271,8 @@ std::optional<NearBuffer> ResidencyManager::Impl::near(Address address) const no
                     piece.empty() || piece.front().place != Place::kIn};
 }
 
-ResidencyManager::LiveState ResidencyManager::Impl::live_state() const {
+ResidencyManager::LiveState ResidencyManager::Impl::live_state() {
+  shown_layers.look();
   const ManagerLock lock(core.mutex);
   LiveState state;
   state.counters = counters();
@@ -281,27 +283,10 @@ ResidencyManager::LiveState ResidencyManager::Impl::live_state() const {
   state.passes = core.passes.count();
   if (!passes.empty()) state.last_pass = passes.back();
   state.learned = core.policy.outline();
-  add_layers(state);
+  const ShownLayers::Layers layers = shown_layers.layers(state.learned.layers);
+  state.learned.layers = layers.count;
+  state.layer_percent = layers.percent;
   return state;
-}
-
-// The pieces of a buffer that are not in place count as whole ones, though the last may be smaller.
-void ResidencyManager::Impl::add_layers(LiveState& state) const {
-  constexpr std::uint32_t kMostBuffers = 16'384;
-  if (state.learned.layers == 0 || core.buffers.end() > kMostBuffers) return;
-  std::array<Bytes, kShownLayers> there{};
-  std::array<Bytes, kShownLayers> all{};
-  for (std::uint32_t i = 0; i < core.buffers.end(); ++i) {
-    const Buffer& buffer = core.buffers[BufferId{i}];
-    const auto layer = buffer.live ? core.policy.layer_of(BufferId{i}) : std::nullopt;
-    if (!layer || *layer >= kShownLayers) continue;
-    all[*layer] += buffer.footprint;
-    there[*layer] += saturating_subtract(buffer.footprint, buffer.missing * buffer.piece_size);
-  }
-  for (std::size_t i = 0; i < kShownLayers; ++i) {
-    if (all[i] == Bytes{}) continue;
-    state.layer_percent[i] = static_cast<std::uint8_t>(100 * there[i].count() / all[i].count());
-  }
 }
 
 BudgetAnswer ResidencyManager::Impl::set_budget(Bytes budget) noexcept {

@@ -216,12 +216,14 @@ class ResidencyManager {
     Bytes host_limit;
     std::uint64_t passes = 0;  ///< that were measured
     std::optional<MeasuredPass> last_pass;
+    /// Under `auto`, which follows no layers, `layers` are those of a pass that was seen.
     PolicyEngine::Outline learned;
     /// How much of each of the first layers is on the device, in percent of its buffers' bytes.
     std::array<std::uint8_t, kShownLayers> layer_percent{};
   };
-  /// Any thread. Allocates nothing, asks the device nothing. Other calls wait meanwhile, for a few
-  /// nanoseconds per buffer; of more than 16,384 buffers it does not look at layers.
+  /// Any thread. Asks the device nothing. Other calls wait meanwhile, for a few nanoseconds per
+  /// buffer, of at most 16,384 that are in layers; and under `auto`, where a pass is grouped into
+  /// layers anew now and then, for as long as ShownLayers::look() says.
   [[nodiscard]] LiveState live_state() const;
 
   /// Allows managed and pass-through memory `budget` bytes together from now on, as a promise (I4).

@@ -139,9 +139,23 @@ class Once(EndToEndCase):
         self.assertGreater(after["counts"]["h2d_bytes"], before["counts"]["h2d_bytes"])
         self.assertGreater(after["rates"]["launches_per_second"], 0)
         self.assertGreater(after["rates"]["h2d_bytes_per_second"], 0)
-        self.assertIsNone(after["layers"], "auto has none")
         self.assertGreater(after["last_pass"]["ms"], 0)
         self.assertGreaterEqual(after["last_pass"]["over_bound"], 0.99)
+
+    def test_layers_under_policies_that_need_none(self) -> None:
+        for policy in ("auto", "lru"):
+            with self.subTest(policy), Program("--gpu-mem", "12M", "--policy", policy, passes=LONG) as program:
+                deadline = time.monotonic() + PATIENCE
+                while (found := processes(top("--once", "--json").stdout)[program.pid])["layers"] is None:
+                    self.assertLess(time.monotonic(), deadline, found)
+                for _ in range(5):
+                    found = processes(top("--once", "--json").stdout)[program.pid]
+                    shares = found["layers"]["percent_on_device"]
+                    self.assertEqual((found["layers"]["count"], len(shares)), (N, N), "the same in each look")
+                    self.assertIsNone(found["layers"]["k"])
+                    self.assertTrue(0 < sum(shares) < 100 * N, shares)
+                    # No more than there is room for, but for pieces that are on their way at this moment.
+                    self.assertLessEqual(sum(shares) / 100 * LAYER * MIB, found["limit_bytes"] + LAYER * MIB)
 
     def test_programs_whose_budget_cannot_be_changed_are_shown_too(self) -> None:
         with Program("--k", "3", moves=False, passes=LONG) as program:

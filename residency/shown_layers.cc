@@ -1,0 +1,154 @@
+#include "residency/shown_layers.h"
+
+#include <algorithm>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "policy/auto_policy.h"
+#include "profiler/pass_times.h"
+
+namespace superpipe {
+namespace {
+
+constexpr std::uint32_t kMostBuffersShown = 16'384;
+// The typical pass is sought among so many of the last ones: what counts is what there is now.
+constexpr std::size_t kLatePasses = 64;
+// A pass is grouped again after so many at the soonest.
+constexpr std::uint64_t kFewPasses = 8;
+
+// Layers are another grouping's business once they lack more than an eighth.
+bool is_nearly_all(Bytes part, Bytes all) { return 8 * part.count() >= 7 * all.count(); }
+
+}  // namespace
+
+/// Adds up what there is of each layer.
+class ShownLayers::Sums {
+ public:
+  // The pieces of a buffer that are not in place count as whole ones, though the last may be
+  // smaller.
+  void add(std::size_t layer, const Buffer& buffer) REQUIRES(manager_lock) {
+    if (layer >= kShownLayers) return;
+    all_[layer] += buffer.footprint;
+    there_[layer] += saturating_subtract(buffer.footprint, buffer.missing * buffer.piece_size);
+  }
+
+  void tell(std::array<std::uint8_t, kShownLayers>& percent) const {
+    for (std::size_t layer = 0; layer < kShownLayers; ++layer) {
+      if (all_[layer] == Bytes{}) continue;
+      percent[layer] = static_cast<std::uint8_t>(100 * there_[layer].count() / all_[layer].count());
+    }
+  }
+
+ private:
+  std::array<Bytes, kShownLayers> there_{};
+  std::array<Bytes, kShownLayers> all_{};
+};
+
+void ShownLayers::look() noexcept try {
+  std::optional<Grouping> grouping;
+  {
+    const ManagerLock lock(core_.mutex);
+    grouping = begin();
+  }
+  if (!grouping) return;
+  group(*grouping);
+  const ManagerLock lock(core_.mutex);
+  adopt(*std::move(grouping));
+} catch (const std::bad_alloc&) {
+  // Who looks next tries again.
+}
+
+std::optional<ShownLayers::Grouping> ShownLayers::begin() {
+  const AutoPolicy* const puller = core_.policy.puller();
+  if (core_.stopped || core_.abandoned || puller == nullptr || !puller->foresees()) {
+    return std::nullopt;
+  }
+  const StreamReplays& replay = puller->replay();
+  const std::uint64_t passes = core_.passes.count();
+  if (passes < soonest_) return std::nullopt;
+  const bool has_jumped = replay.jumps() != jumps_;
+  const bool is_needed = members_.empty() || has_lost_ || passes >= twice_as_many_;
+  if (!is_needed && !has_jumped) return std::nullopt;
+
+  soonest_ = passes + std::min(passes, kFewPasses);
+  const std::span<const MeasuredPass> measured = core_.passes.passes();
+  const auto typical = typical_pass(measured.last(std::min(measured.size(), kLatePasses)),
+                                    replay.first_remembered());
+  if (!typical) return std::nullopt;
+  std::optional<LivePass> pass = replay.live_pass(typical->begin, typical->end);
+  if (!pass) return std::nullopt;
+  Grouping grouping{*std::move(pass), {}, !is_needed, {}, 0};
+  grouping.numbers.reserve(grouping.pass.buffers.size());
+  for (const LivePass::Buffer& buffer : grouping.pass.buffers) {
+    grouping.numbers.push_back(core_.buffers[buffer.id].number);
+  }
+  jumps_ = replay.jumps();
+  twice_as_many_ = 2 * passes;
+  return grouping;
+}
+
+void ShownLayers::group(Grouping& grouping) {
+  const LayerGroups groups = layers_of(grouping.pass);
+  grouping.layers = groups.layers.size();
+  for (std::uint32_t layer = 0; layer < grouping.layers; ++layer) {
+    for (const BufferId place : groups.layers[layer]) {
+      const LivePass::Buffer& buffer = grouping.pass.buffers[index_of(place)];
+      grouping.members.push_back(
+          {buffer.id, grouping.numbers[index_of(place)], buffer.bytes, layer});
+    }
+  }
+  std::ranges::sort(grouping.members, {}, &Member::number);
+}
+
+void ShownLayers::adopt(Grouping&& grouping) {
+  // One layer alone tells nobody anything.
+  if (grouping.layers < 2 || (grouping.only_jumped && covers(grouping))) return;
+  members_ = std::move(grouping.members);
+  layers_ = grouping.layers;
+  has_lost_ = false;
+  bytes_ = Bytes{};
+  for (const Member& member : members_) bytes_ += member.bytes;
+}
+
+// Whether nearly all that the pass names is in the layers that there are.
+bool ShownLayers::covers(const Grouping& grouping) const {
+  Bytes all;
+  Bytes covered;
+  for (const Member& member : grouping.members) {
+    all += member.bytes;
+    if (std::ranges::binary_search(members_, member.number, {}, &Member::number)) {
+      covered += member.bytes;
+    }
+  }
+  return is_nearly_all(covered, all);
+}
+
+ShownLayers::Layers ShownLayers::layers(std::size_t learned) noexcept {
+  Layers found;
+  Sums sums;
+  if (learned > 0) {
+    found.count = learned;
+    if (core_.buffers.end() > kMostBuffersShown) return found;
+    for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
+      const Buffer& buffer = core_.buffers[BufferId{i}];
+      const auto layer = buffer.live ? core_.policy.layer_of(BufferId{i}) : std::nullopt;
+      if (layer) sums.add(*layer, buffer);
+    }
+  } else if (!members_.empty()) {
+    Bytes live;
+    for (const Member& member : members_) {
+      const Buffer& buffer = core_.buffers[member.id];
+      if (!buffer.live || buffer.number != member.number) continue;
+      live += member.bytes;
+      sums.add(member.layer, buffer);
+    }
+    has_lost_ = !is_nearly_all(live, bytes_);
+    if (2 * live.count() < bytes_.count()) return found;
+    found.count = layers_;
+  }
+  sums.tell(found.percent);
+  return found;
+}
+
+}  // namespace superpipe
