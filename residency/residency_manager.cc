@@ -506,6 +506,12 @@ Status ResidencyManager::pin_forever(std::span<const std::uint64_t> words, const
 
 Status ResidencyManager::renew_access() noexcept { return impl_->access.renew(); }
 
+bool ResidencyManager::expects_evictions() const noexcept {
+  if (impl_->core.abandoned) return true;
+  const ManagerLock lock(impl_->core.mutex);
+  return impl_->core.is_policy_needed();
+}
+
 void ResidencyManager::on_stream_destroy(StreamHandle stream) noexcept {
   const ManagerLock lock(impl_->core.mutex);
   if (!impl_->core.abandoned) impl_->streams.retire(stream);

@@ -625,11 +625,15 @@ SUPERPIPE_EXPORT CUresult cuGraphAddExternalSemaphoresSignalNode(CUgraphNode * p
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphAddExternalSemaphoresWaitNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_EXT_SEM_WAIT_NODE_PARAMS * nodeParams) {
-  return superpipe::driver_table.cuGraphAddExternalSemaphoresWaitNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphAddExternalSemaphoresWaitNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphAddExternalSemaphoresWaitNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphAddHostNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS * nodeParams) {
-  return superpipe::driver_table.cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphAddKernelNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 * nodeParams) {
@@ -763,7 +767,9 @@ SUPERPIPE_EXPORT CUresult cuGraphExecExternalSemaphoresSignalNodeSetParams(CUgra
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecExternalSemaphoresWaitNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS * nodeParams) {
-  return superpipe::driver_table.cuGraphExecExternalSemaphoresWaitNodeSetParams(hGraphExec, hNode, nodeParams);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphExecExternalSemaphoresWaitNodeSetParams(hGraphExec, hNode, nodeParams);
+  return superpipe::watched(superpipe::hook::cuGraphExecExternalSemaphoresWaitNodeSetParams(hGraphExec, hNode, nodeParams));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t * flags) {
@@ -1025,11 +1031,15 @@ SUPERPIPE_EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hS
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource * resources, CUstream hStream) {
-  return superpipe::driver_table.cuGraphicsMapResources(count, resources, hStream);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphicsMapResources(count, resources, hStream);
+  return superpipe::watched(superpipe::hook::cuGraphicsMapResources(count, resources, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphicsMapResources_ptsz(unsigned int count, CUgraphicsResource * resources, CUstream hStream) {
-  return superpipe::driver_table.cuGraphicsMapResources_ptsz(count, resources, hStream);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuGraphicsMapResources_ptsz(count, resources, hStream);
+  return superpipe::watched(superpipe::hook::cuGraphicsMapResources_ptsz(count, resources, hStream));
 }
 
 SUPERPIPE_EXPORT CUresult cuGraphicsResourceGetMappedMipmappedArray(CUmipmappedArray * pMipmappedArray, CUgraphicsResource resource) {
@@ -1117,7 +1127,9 @@ SUPERPIPE_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
 }
 
 SUPERPIPE_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle * pHandle, CUevent event) {
-  return superpipe::driver_table.cuIpcGetEventHandle(pHandle, event);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuIpcGetEventHandle(pHandle, event);
+  return superpipe::watched(superpipe::hook::cuIpcGetEventHandle(pHandle, event));
 }
 
 SUPERPIPE_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle * pHandle, CUdeviceptr dptr) {
@@ -1127,7 +1139,9 @@ SUPERPIPE_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle * pHandle, CUdevicept
 }
 
 SUPERPIPE_EXPORT CUresult cuIpcOpenEventHandle(CUevent * phEvent, CUipcEventHandle handle) {
-  return superpipe::driver_table.cuIpcOpenEventHandle(phEvent, handle);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuIpcOpenEventHandle(phEvent, handle);
+  return superpipe::watched(superpipe::hook::cuIpcOpenEventHandle(phEvent, handle));
 }
 
 SUPERPIPE_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr * pdptr, CUipcMemHandle handle, unsigned int Flags) {
@@ -1199,11 +1213,15 @@ SUPERPIPE_EXPORT CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int gr
 }
 
 SUPERPIPE_EXPORT CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void * userData) {
-  return superpipe::driver_table.cuLaunchHostFunc(hStream, fn, userData);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuLaunchHostFunc(hStream, fn, userData);
+  return superpipe::watched(superpipe::hook::cuLaunchHostFunc(hStream, fn, userData));
 }
 
 SUPERPIPE_EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void * userData) {
-  return superpipe::driver_table.cuLaunchHostFunc_ptsz(hStream, fn, userData);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuLaunchHostFunc_ptsz(hStream, fn, userData);
+  return superpipe::watched(superpipe::hook::cuLaunchHostFunc_ptsz(hStream, fn, userData));
 }
 
 SUPERPIPE_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void ** kernelParams, void ** extra) {
@@ -2457,11 +2475,15 @@ SUPERPIPE_EXPORT CUresult cuSignalExternalSemaphoresAsync_ptsz(const CUexternalS
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void * userData, unsigned int flags) {
-  return superpipe::driver_table.cuStreamAddCallback(hStream, callback, userData, flags);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuStreamAddCallback(hStream, callback, userData, flags);
+  return superpipe::watched(superpipe::hook::cuStreamAddCallback(hStream, callback, userData, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback, void * userData, unsigned int flags) {
-  return superpipe::driver_table.cuStreamAddCallback_ptsz(hStream, callback, userData, flags);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuStreamAddCallback_ptsz(hStream, callback, userData, flags);
+  return superpipe::watched(superpipe::hook::cuStreamAddCallback_ptsz(hStream, callback, userData, flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
@@ -3023,11 +3045,15 @@ SUPERPIPE_EXPORT CUresult cuUserObjectRetain(CUuserObject object, unsigned int c
 }
 
 SUPERPIPE_EXPORT CUresult cuWaitExternalSemaphoresAsync(const CUexternalSemaphore * extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS * paramsArray, unsigned int numExtSems, CUstream stream) {
-  return superpipe::driver_table.cuWaitExternalSemaphoresAsync(extSemArray, paramsArray, numExtSems, stream);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuWaitExternalSemaphoresAsync(extSemArray, paramsArray, numExtSems, stream);
+  return superpipe::watched(superpipe::hook::cuWaitExternalSemaphoresAsync(extSemArray, paramsArray, numExtSems, stream));
 }
 
 SUPERPIPE_EXPORT CUresult cuWaitExternalSemaphoresAsync_ptsz(const CUexternalSemaphore * extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS * paramsArray, unsigned int numExtSems, CUstream stream) {
-  return superpipe::driver_table.cuWaitExternalSemaphoresAsync_ptsz(extSemArray, paramsArray, numExtSems, stream);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuWaitExternalSemaphoresAsync_ptsz(extSemArray, paramsArray, numExtSems, stream);
+  return superpipe::watched(superpipe::hook::cuWaitExternalSemaphoresAsync_ptsz(extSemArray, paramsArray, numExtSems, stream));
 }
 
 }  // extern "C"
@@ -3174,8 +3200,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuGraphAddEventRecordNode), false},
     {reinterpret_cast<void*>(&::cuGraphAddEventWaitNode), false},
     {reinterpret_cast<void*>(&::cuGraphAddExternalSemaphoresSignalNode), false},
-    {reinterpret_cast<void*>(&::cuGraphAddExternalSemaphoresWaitNode), false},
-    {reinterpret_cast<void*>(&::cuGraphAddHostNode), false},
+    {reinterpret_cast<void*>(&::cuGraphAddExternalSemaphoresWaitNode), true},
+    {reinterpret_cast<void*>(&::cuGraphAddHostNode), true},
     {reinterpret_cast<void*>(&::cuGraphAddKernelNode), true},
     {reinterpret_cast<void*>(&::cuGraphAddKernelNode_v2), true},
     {reinterpret_cast<void*>(&::cuGraphAddMemAllocNode), false},
@@ -3203,7 +3229,7 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuGraphExecEventRecordNodeSetEvent), false},
     {reinterpret_cast<void*>(&::cuGraphExecEventWaitNodeSetEvent), false},
     {reinterpret_cast<void*>(&::cuGraphExecExternalSemaphoresSignalNodeSetParams), false},
-    {reinterpret_cast<void*>(&::cuGraphExecExternalSemaphoresWaitNodeSetParams), false},
+    {reinterpret_cast<void*>(&::cuGraphExecExternalSemaphoresWaitNodeSetParams), true},
     {reinterpret_cast<void*>(&::cuGraphExecGetFlags), false},
     {reinterpret_cast<void*>(&::cuGraphExecHostNodeSetParams), false},
     {reinterpret_cast<void*>(&::cuGraphExecKernelNodeSetParams), true},
@@ -3258,8 +3284,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuGraphRetainUserObject), false},
     {reinterpret_cast<void*>(&::cuGraphUpload), true},
     {reinterpret_cast<void*>(&::cuGraphUpload_ptsz), true},
-    {reinterpret_cast<void*>(&::cuGraphicsMapResources), false},
-    {reinterpret_cast<void*>(&::cuGraphicsMapResources_ptsz), false},
+    {reinterpret_cast<void*>(&::cuGraphicsMapResources), true},
+    {reinterpret_cast<void*>(&::cuGraphicsMapResources_ptsz), true},
     {reinterpret_cast<void*>(&::cuGraphicsResourceGetMappedMipmappedArray), false},
     {reinterpret_cast<void*>(&::cuGraphicsResourceGetMappedPointer), false},
     {reinterpret_cast<void*>(&::cuGraphicsResourceGetMappedPointer_v2), false},
@@ -3280,9 +3306,9 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuImportExternalSemaphore), false},
     {reinterpret_cast<void*>(&::cuInit), false},
     {reinterpret_cast<void*>(&::cuIpcCloseMemHandle), false},
-    {reinterpret_cast<void*>(&::cuIpcGetEventHandle), false},
+    {reinterpret_cast<void*>(&::cuIpcGetEventHandle), true},
     {reinterpret_cast<void*>(&::cuIpcGetMemHandle), true},
-    {reinterpret_cast<void*>(&::cuIpcOpenEventHandle), false},
+    {reinterpret_cast<void*>(&::cuIpcOpenEventHandle), true},
     {reinterpret_cast<void*>(&::cuIpcOpenMemHandle), false},
     {reinterpret_cast<void*>(&::cuIpcOpenMemHandle_v2), false},
     {reinterpret_cast<void*>(&::cuKernelGetAttribute), false},
@@ -3298,8 +3324,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuLaunchCooperativeKernel_ptsz), true},
     {reinterpret_cast<void*>(&::cuLaunchGrid), false},
     {reinterpret_cast<void*>(&::cuLaunchGridAsync), false},
-    {reinterpret_cast<void*>(&::cuLaunchHostFunc), false},
-    {reinterpret_cast<void*>(&::cuLaunchHostFunc_ptsz), false},
+    {reinterpret_cast<void*>(&::cuLaunchHostFunc), true},
+    {reinterpret_cast<void*>(&::cuLaunchHostFunc_ptsz), true},
     {reinterpret_cast<void*>(&::cuLaunchKernel), true},
     {reinterpret_cast<void*>(&::cuLaunchKernelEx), true},
     {reinterpret_cast<void*>(&::cuLaunchKernelEx_ptsz), true},
@@ -3548,8 +3574,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuProfilerStop), false},
     {reinterpret_cast<void*>(&::cuSignalExternalSemaphoresAsync), false},
     {reinterpret_cast<void*>(&::cuSignalExternalSemaphoresAsync_ptsz), false},
-    {reinterpret_cast<void*>(&::cuStreamAddCallback), false},
-    {reinterpret_cast<void*>(&::cuStreamAddCallback_ptsz), false},
+    {reinterpret_cast<void*>(&::cuStreamAddCallback), true},
+    {reinterpret_cast<void*>(&::cuStreamAddCallback_ptsz), true},
     {reinterpret_cast<void*>(&::cuStreamAttachMemAsync), false},
     {reinterpret_cast<void*>(&::cuStreamAttachMemAsync_ptsz), false},
     {reinterpret_cast<void*>(&::cuStreamBatchMemOp), true},
@@ -3670,8 +3696,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuUserObjectCreate), false},
     {reinterpret_cast<void*>(&::cuUserObjectRelease), false},
     {reinterpret_cast<void*>(&::cuUserObjectRetain), false},
-    {reinterpret_cast<void*>(&::cuWaitExternalSemaphoresAsync), false},
-    {reinterpret_cast<void*>(&::cuWaitExternalSemaphoresAsync_ptsz), false},
+    {reinterpret_cast<void*>(&::cuWaitExternalSemaphoresAsync), true},
+    {reinterpret_cast<void*>(&::cuWaitExternalSemaphoresAsync_ptsz), true},
 };
 
 }  // namespace superpipe

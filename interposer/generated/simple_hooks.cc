@@ -2,6 +2,7 @@
 // clang-format off
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
+#include "interposer/hooks/gates.h"
 #include "interposer/hooks/graph_nodes.h"
 #include "interposer/hooks/named_words.h"
 #include "interposer/hooks/recorded_copy.h"
@@ -25,9 +26,20 @@ CUresult hook::cuFuncLoad(CUfunction function) noexcept {
 }
 
 CUresult hook::cuGraphAddBatchMemOpNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS * nodeParams) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(nodeParams);
   return submit_node(named, [&] { return driver().cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); });
+}
+
+CUresult hook::cuGraphAddExternalSemaphoresWaitNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_EXT_SEM_WAIT_NODE_PARAMS * nodeParams) noexcept {
+  Gates::note();
+  return driver().cuGraphAddExternalSemaphoresWaitNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+
+CUresult hook::cuGraphAddHostNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS * nodeParams) noexcept {
+  Gates::note();
+  return driver().cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 
 CUresult hook::cuGraphAddKernelNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 * nodeParams) noexcept {
@@ -55,12 +67,14 @@ CUresult hook::cuGraphAddMemsetNode(CUgraphNode * phGraphNode, CUgraph hGraph, c
 }
 
 CUresult hook::cuGraphAddNode(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, size_t numDependencies, CUgraphNodeParams * nodeParams) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(nodeParams);
   return submit_node(named, [&] { return driver().cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); });
 }
 
 CUresult hook::cuGraphAddNode_v2(CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode * dependencies, const CUgraphEdgeData * dependencyData, size_t numDependencies, CUgraphNodeParams * nodeParams) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(nodeParams);
   return submit_node(named, [&] { return driver().cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams); });
@@ -80,6 +94,11 @@ CUresult hook::cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgrap
   NamedWords named;
   named.add(nodeParams);
   return submit_node_of(hGraphExec, hNode, named, [&] { return driver().cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams); });
+}
+
+CUresult hook::cuGraphExecExternalSemaphoresWaitNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS * nodeParams) noexcept {
+  Gates::note();
+  return driver().cuGraphExecExternalSemaphoresWaitNodeSetParams(hGraphExec, hNode, nodeParams);
 }
 
 CUresult hook::cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 * nodeParams) noexcept {
@@ -136,8 +155,38 @@ CUresult hook::cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams * nodeP
   return submit_node(named, [&] { return driver().cuGraphNodeSetParams(hNode, nodeParams); });
 }
 
+CUresult hook::cuGraphicsMapResources(unsigned int count, CUgraphicsResource * resources, CUstream hStream) noexcept {
+  Gates::note();
+  return driver().cuGraphicsMapResources(count, resources, hStream);
+}
+
+CUresult hook::cuGraphicsMapResources_ptsz(unsigned int count, CUgraphicsResource * resources, CUstream hStream) noexcept {
+  Gates::note();
+  return driver().cuGraphicsMapResources_ptsz(count, resources, hStream);
+}
+
+CUresult hook::cuIpcGetEventHandle(CUipcEventHandle * pHandle, CUevent event) noexcept {
+  Gates::note();
+  return driver().cuIpcGetEventHandle(pHandle, event);
+}
+
+CUresult hook::cuIpcOpenEventHandle(CUevent * phEvent, CUipcEventHandle handle) noexcept {
+  Gates::note();
+  return driver().cuIpcOpenEventHandle(phEvent, handle);
+}
+
 CUresult hook::cuKernelGetFunction(CUfunction * pFunc, CUkernel kernel) noexcept {
   return change_passthrough(PassthroughChange::kGrowth, [&] { return driver().cuKernelGetFunction(pFunc, kernel); });
+}
+
+CUresult hook::cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void * userData) noexcept {
+  Gates::note();
+  return driver().cuLaunchHostFunc(hStream, fn, userData);
+}
+
+CUresult hook::cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void * userData) noexcept {
+  Gates::note();
+  return driver().cuLaunchHostFunc_ptsz(hStream, fn, userData);
 }
 
 CUresult hook::cuLibraryGetGlobal(CUdeviceptr * dptr, size_t * bytes, CUlibrary library, const char * name) noexcept {
@@ -512,73 +561,95 @@ CUresult hook::cuParamSetv(CUfunction hfunc, int offset, void * ptr, unsigned in
   return submit_pinning(named, "cuParamSetv", [&] { return driver().cuParamSetv(hfunc, offset, ptr, numbytes); });
 }
 
+CUresult hook::cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void * userData, unsigned int flags) noexcept {
+  Gates::note();
+  return driver().cuStreamAddCallback(hStream, callback, userData, flags);
+}
+
+CUresult hook::cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback, void * userData, unsigned int flags) noexcept {
+  Gates::note();
+  return driver().cuStreamAddCallback_ptsz(hStream, callback, userData, flags);
+}
+
 CUresult hook::cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams * paramArray, unsigned int flags) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(paramArray, count);
   return submit_pinning(named, "cuStreamBatchMemOp", [&] { return driver().cuStreamBatchMemOp(stream, count, paramArray, flags); });
 }
 
 CUresult hook::cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams * paramArray, unsigned int flags) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(paramArray, count);
   return submit_pinning(named, "cuStreamBatchMemOp_ptsz", [&] { return driver().cuStreamBatchMemOp_ptsz(stream, count, paramArray, flags); });
 }
 
 CUresult hook::cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams * paramArray, unsigned int flags) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(paramArray, count);
   return submit_pinning(named, "cuStreamBatchMemOp_v2", [&] { return driver().cuStreamBatchMemOp_v2(stream, count, paramArray, flags); });
 }
 
 CUresult hook::cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams * paramArray, unsigned int flags) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(paramArray, count);
   return submit_pinning(named, "cuStreamBatchMemOp_v2_ptsz", [&] { return driver().cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags); });
 }
 
 CUresult hook::cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(addr);
   return submit_pinning(named, "cuStreamWaitValue32", [&] { return driver().cuStreamWaitValue32(stream, addr, value, flags); });
 }
 
 CUresult hook::cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(addr);
   return submit_pinning(named, "cuStreamWaitValue32_ptsz", [&] { return driver().cuStreamWaitValue32_ptsz(stream, addr, value, flags); });
 }
 
 CUresult hook::cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(addr);
   return submit_pinning(named, "cuStreamWaitValue32_v2", [&] { return driver().cuStreamWaitValue32_v2(stream, addr, value, flags); });
 }
 
 CUresult hook::cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(addr);
   return submit_pinning(named, "cuStreamWaitValue32_v2_ptsz", [&] { return driver().cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags); });
 }
 
 CUresult hook::cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(addr);
   return submit_pinning(named, "cuStreamWaitValue64", [&] { return driver().cuStreamWaitValue64(stream, addr, value, flags); });
 }
 
 CUresult hook::cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(addr);
   return submit_pinning(named, "cuStreamWaitValue64_ptsz", [&] { return driver().cuStreamWaitValue64_ptsz(stream, addr, value, flags); });
 }
 
 CUresult hook::cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(addr);
   return submit_pinning(named, "cuStreamWaitValue64_v2", [&] { return driver().cuStreamWaitValue64_v2(stream, addr, value, flags); });
 }
 
 CUresult hook::cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) noexcept {
+  Gates::note();
   NamedWords named;
   named.add(addr);
   return submit_pinning(named, "cuStreamWaitValue64_v2_ptsz", [&] { return driver().cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags); });
@@ -660,6 +731,16 @@ CUresult hook::cuTexRefSetAddress_v2(size_t * ByteOffset, CUtexref hTexRef, CUde
   NamedWords named;
   named.add(dptr);
   return submit_pinning(named, "cuTexRefSetAddress_v2", [&] { return driver().cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes); });
+}
+
+CUresult hook::cuWaitExternalSemaphoresAsync(const CUexternalSemaphore * extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS * paramsArray, unsigned int numExtSems, CUstream stream) noexcept {
+  Gates::note();
+  return driver().cuWaitExternalSemaphoresAsync(extSemArray, paramsArray, numExtSems, stream);
+}
+
+CUresult hook::cuWaitExternalSemaphoresAsync_ptsz(const CUexternalSemaphore * extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS * paramsArray, unsigned int numExtSems, CUstream stream) noexcept {
+  Gates::note();
+  return driver().cuWaitExternalSemaphoresAsync_ptsz(extSemArray, paramsArray, numExtSems, stream);
 }
 
 }  // namespace superpipe

@@ -116,6 +116,14 @@ class GeneratorTest(unittest.TestCase):
                       "[&] { return driver().cuMulticastCreate(",
                       (self.output / "simple_hooks.cc").read_text())
 
+    def test_functions_behind_which_a_stream_may_wait_for_the_program_say_so(self):
+        hooks = self.seeded(lambda functions: functions.update(cuMulticastCreate={"class": "gate"}))
+        result = generate("--include", INCLUDE, "--hooks", hooks, "--output", self.output)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        generated = (self.output / "simple_hooks.cc").read_text()
+        for call in ("return driver().cuMulticastCreate(", "return driver().cuLaunchHostFunc(", "NamedWords named;\n  named.add(addr);"):
+            self.assertIn("  Gates::note();\n  " + call, generated)
+
     def test_a_change_without_its_kind_is_an_error(self):
         hooks = self.seeded(lambda functions: functions.update(cuMulticastCreate={"class": "change"}))
         result = generate("--include", INCLUDE, "--hooks", hooks, "--output", self.output)

@@ -72,11 +72,23 @@ class DriverCallsTest(ManagedCase):
         self.assertLessEqual(asked, 10 + 8 + (time.monotonic() - begun) / 0.1)
         self.assertLessEqual(added.keys(), CALLS_OF_A_SAMPLE)
 
-    def test_by_default_a_small_copy_of_pinned_memory_adds_a_host_function_that_looks_for_pointers(self):
-        """What the bytes are when the stream gets there: a buffer whose address goes to the device may have to stay there later on."""
+    def test_by_default_a_small_copy_of_pinned_memory_adds_no_call(self):
+        """What it brings is looked at when something has to leave, which is never here."""
         added = self.difference(self.added_calls(2, 0, "yes", **DEFAULT_OF_RUN), self.added_calls(12, 0, "yes", **DEFAULT_OF_RUN))
-        for_copies = {name: calls for name, calls in added.items() if name not in CALLS_OF_A_SAMPLE | CALLS_OF_A_LOOK_AT_NVML}
-        self.assertEqual(for_copies, {"cuLaunchHostFunc": 10, "cuPointerGetAttribute": 10, "cuStreamGetFlags": 10})
+        self.assertLessEqual(added.keys(), CALLS_OF_A_SAMPLE | CALLS_OF_A_LOOK_AT_NVML)
+
+    def test_by_default_a_program_with_small_copies_gets_the_calls_of_one_without(self):
+        """Not even the first of them adds a call."""
+        without = self.added_calls(4, 0, "no", **DEFAULT_OF_RUN)
+        added = self.difference(without, self.added_calls(4, 0, "yes", **DEFAULT_OF_RUN))
+        self.assertLessEqual(added.keys(), CALLS_OF_A_SAMPLE | CALLS_OF_A_LOOK_AT_NVML)
+
+    def test_with_a_budget_a_small_copy_of_pinned_memory_adds_a_host_function_that_looks_for_pointers(self):
+        """What the bytes are when the stream gets there: a buffer whose address goes to the device may have to stay there later on."""
+        budget = {**DEFAULT_OF_RUN, "SUPERPIPE_GPU_MEM": 200 * MIB}
+        added = self.difference(self.added_calls(2, 0, "yes", **budget), self.added_calls(12, 0, "yes", **budget))
+        for name in ("cuLaunchHostFunc", "cuPointerGetAttribute", "cuStreamGetFlags"):
+            self.assertEqual(added[name], 10, name)
 
     def test_by_default_an_idle_process_asks_for_device_memory_once_a_second_at_most(self):
         busy = self.added_calls(2, 0, "no", **DEFAULT_OF_RUN)

@@ -1,5 +1,7 @@
 // The host's versions of kernels.cu, for simgpu.
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "tools/simgpu/kernel_plugin.h"
 #include "tools/simgpu/tensor_map.h"
@@ -122,6 +124,15 @@ void strided_copy(const SimgpuLaunch* launch) {
   for (int i = 0; i < argument<int>(launch, 0); ++i) output[i] = input[i];
 }
 
+// Not for ever: what wrongly waits for the program shall fail, not hang.
+void await_word(const SimgpuLaunch* launch) {
+  const auto* const word = argument<const volatile unsigned long long*>(launch, 0);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(40);
+  while (*word == 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 void hold(const SimgpuLaunch*) {}
 
 /// Long against a call, so that what does not wait for it is seen not to.
@@ -147,6 +158,7 @@ extern "C" const SimgpuKernel* simgpu_kernels(std::size_t* count) {
       {"_ZN5model6arangeEiNS_5RangeEPy", arange, 0, nullptr},
       {"_ZN5model18accumulate_batchedEPPfPKPKfii", accumulate_batched, 0, nullptr},
       {"_ZN5model18accumulate_groupedENS_7GroupedE", accumulate_grouped, 0, nullptr},
+      {"await_word", await_word, 0, nullptr},
       {"hold", hold, kHoldUs, nullptr},
   };
   *count = sizeof kKernels / sizeof *kKernels;
