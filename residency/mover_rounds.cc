@@ -311,6 +311,7 @@ void MoverRounds::note_under_way(PieceId id, ResidencyCore::Clock::time_point be
   if (core_.under_way.empty()) core_.link_moved = core_.now();
   try {
     core_.under_way.add(ready, buffer.bytes_of(id.index));
+    link_has_enough_ = link_has_enough_ || core_.has_link_enough();
   } catch (const std::bad_alloc&) {
   }
 }
@@ -342,12 +343,16 @@ void MoverRounds::wake_rested_demand() {
   core_.announce_to_waiters();
 }
 
-// While the link has enough to do for what policy wants, asks the device about the oldest transfer
-// alone: they end in order. Those who wait for the link to run dry are told. @return whether one
-// has ended.
+// While the link has enough to do for what policy wants, or transfers take long, asks the device
+// about the oldest transfer alone: they end in order. Those who wait for the link to have too
+// little are told. @return whether one has ended.
 bool MoverRounds::poll_link() noexcept {
   bool ended = false;
-  while (core_.has_link_enough() || (awaits_link_ && core_.under_way.has_next())) {
+  const auto must_ask = [&]() REQUIRES(manager_lock) {
+    return core_.has_link_enough() || (awaits_link_ && core_.under_way.has_next()) ||
+           core_.under_way.is_followed_by_long(core_.link_speed());
+  };
+  while (must_ask()) {
     const EventRef oldest = core_.under_way.oldest();
     Result<bool> complete = false;
     {

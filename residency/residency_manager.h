@@ -124,8 +124,9 @@ class ResidencyManager {
   /// @return kTimedOut, or what the device answered: then not all of it is accessible to them.
   Status renew_access() noexcept;
 
-  /// Whether buffers may have to leave before long: always where the user gave a budget or a k, else
-  /// once live buffers take three quarters of the limit, or an eviction was asked for. Any thread.
+  /// Whether buffers may have to leave before long: always where the user gave a budget or a k,
+  /// else once live buffers take three quarters of the limit, or an eviction was asked for. Any
+  /// thread.
   [[nodiscard]] bool expects_evictions() const noexcept;
 
   /// The program is about to destroy `stream`: marks its end while that can still be done.

@@ -50,12 +50,15 @@ class TransfersUnderWay {
   /// `room` on the device, the link brings `link` bytes a second (0: nobody knows), and the oldest
   /// transfer has been the oldest for `on_link`.
   [[nodiscard]] bool is_enough(Bytes room, double link, std::chrono::nanoseconds on_link) const {
-    if (has_next() && takes_long(bytes_ - oldest_bytes(), link) &&
-        outlasts_write_back(link, on_link)) {
-      return true;
-    }
+    if (is_followed_by_long(link) && outlasts_write_back(link, on_link)) return true;
     const Bytes enough = std::min(kEnoughBytes, Bytes{room.count() / kPartsOfRoom});
     return transfers_.size() >= kEnoughTransfers && bytes_ >= enough;
+  }
+
+  /// Whether what comes behind the oldest takes long: then it matters for how long that has been
+  /// the oldest.
+  [[nodiscard]] bool is_followed_by_long(double link) const {
+    return has_next() && takes_long(bytes_ - oldest_bytes(), link);
   }
 
   /// What ends no sooner is stuck, where the link brings `link` bytes a second; 0: nobody knows.

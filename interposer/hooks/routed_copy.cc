@@ -71,8 +71,8 @@ Status scan_source(ManagedContext& managed, const void* source, std::size_t size
       !pins.is_searched(size) || !managed.can_order(stream)) {
     return status;
   }
-  // Where nothing has to leave the device yet, nothing is added to copies, as long as the program has
-  // no stream wait for it: behind such a wait it may fill the source later.
+  // Where nothing has to leave the device yet, nothing is added to copies, as long as the program
+  // has no stream wait for it: behind such a wait it may fill the source later.
   if (!Gates::any() && !managed.residency().expects_evictions()) return status;
   // The program may change the source until the stream gets to the copy, and has to keep it.
   if (!runs_at_once(stream) && (access != SourceAccess::kByKind || is_pinned(source))) {
