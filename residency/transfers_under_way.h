@@ -27,10 +27,10 @@ class TransfersUnderWay {
   /// But no more than one part in so many of the room: what is on its way is of no use meanwhile.
   static constexpr std::uint64_t kPartsOfRoom = 64;
 
-  /// Or what takes so long, in seconds, behind the one that is on the link.
+  /// Where what is behind the one on the link takes so long, in seconds, that is enough,
   static constexpr double kEnoughSeconds = 2e-3;
-  /// And then all of it takes longer, by such a factor, than it took to write back what had to go
-  /// lately: whoever goes for the next piece may have to be written back as well.
+  /// if all of it takes longer, by such a factor, than it took to write back what had to go lately:
+  /// whoever goes for the next piece may have to be written back as well.
   static constexpr double kTimesWriteBack = 1.25;
   /// Lately: the last so many evictions.
   static constexpr std::size_t kLastEvictions = 8;
@@ -50,7 +50,7 @@ class TransfersUnderWay {
   /// `room` on the device, the link brings `link` bytes a second (0: nobody knows), and the oldest
   /// transfer has been the oldest for `on_link`.
   [[nodiscard]] bool is_enough(Bytes room, double link, std::chrono::nanoseconds on_link) const {
-    if (is_followed_by_long(link) && outlasts_write_back(link, on_link)) return true;
+    if (is_followed_by_long(link)) return outlasts_write_back(link, on_link);
     const Bytes enough = std::min(kEnoughBytes, Bytes{room.count() / kPartsOfRoom});
     return transfers_.size() >= kEnoughTransfers && bytes_ >= enough;
   }

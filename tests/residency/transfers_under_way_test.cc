@@ -102,6 +102,18 @@ TEST(TransfersUnderWay, OneThatIsLateTakesNoMoreTimeThanItHas) {
   EXPECT_TRUE(transfers.is_enough(kLargeRoom, kLink, std::chrono::milliseconds{100}));
 }
 
+TEST(TransfersUnderWay, OverASlowLinkManyAreNotEnoughIfTheyDoNotOutlastAWriteBack) {
+  constexpr double kLink = 1e9;
+  constexpr Bytes kBytes{10'000'000};
+  TransfersUnderWay transfers;
+  for (std::size_t i = 0; i < TransfersUnderWay::kEnoughTransfers; ++i) {
+    transfers.add(event(), kBytes);
+  }
+  EXPECT_TRUE(transfers.is_enough(kLargeRoom, kLink, kJustBegun));
+  transfers.note_eviction(3 * kBytes);
+  EXPECT_FALSE(transfers.is_enough(kLargeRoom, kLink, kJustBegun));
+}
+
 TEST(TransfersUnderWay, ForgetWriteBacksBehindEvictionsWithout) {
   constexpr double kLink = 1e9;
   constexpr Bytes kBytes{10'000'000};
