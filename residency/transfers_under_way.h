@@ -27,10 +27,11 @@ class TransfersUnderWay {
   /// But no more than one part in so many of the room: what is on its way is of no use meanwhile.
   static constexpr std::uint64_t kPartsOfRoom = 64;
 
-  /// Where what is behind the one on the link takes so long, in seconds, that is enough,
+  /// What waits behind the transfer on the link takes long if it takes so many seconds. Then
+  /// neither the number of transfers nor their bytes decide, but only kTimesWriteBack.
   static constexpr double kEnoughSeconds = 2e-3;
-  /// if all of it takes longer, by such a factor, than it took to write back what had to go lately:
-  /// whoever goes for the next piece may have to be written back as well.
+  /// All that is under way has to take so many times as long as the longest write-back of the last
+  /// evictions did, because what goes for the next piece may have to be written back as well.
   static constexpr double kTimesWriteBack = 1.25;
   /// Lately: the last so many evictions.
   static constexpr std::size_t kLastEvictions = 8;
