@@ -180,6 +180,44 @@ TEST_F(PlannerTest, ThePeakHasWhatTheDriverTakesWhileBuffersAreThere) {
   EXPECT_EQ(accuracy->predicted_peak, accuracy->measured_peak);
 }
 
+/// What the driver is taken to have held at most in a run with `budget`, where pages and memory
+/// besides were told, each for 100 ms: longer than the device is mostly not asked.
+struct Told {
+  Bytes pages;
+  Bytes passthrough;
+};
+TracedRun run_that_told(Bytes budget, const std::vector<Told>& all) {
+  WrittenTrace trace({{"policy.name", "auto"}, {"budget.bytes", std::to_string(budget.count())}});
+  const BufferId weights = trace.allocate(64_MiB);
+  for (const Told& told : all) {
+    trace.add(TraceMemory{told.pages, 64_MiB, told.passthrough, {}});
+    trace.sleep(100'000'000);
+  }
+  trace.launch(1, {weights}, 1'000'000);
+  return program_of(trace).run();
+}
+
+// On a busy machine the device is asked late: what was freed meanwhile counts for long.
+TEST(DriversMemory, WasNeverMoreThanPagesLeftOfTheBudget) {
+  const TracedRun run = run_that_told(
+      600_MiB, {{536_MiB, 40_MiB}, {536_MiB, 90_MiB}, {500_MiB, 30_MiB}, {600_MiB, 80_MiB}});
+  EXPECT_EQ(run.passthrough, 64_MiB);
+  EXPECT_EQ(run.peak_device, 630_MiB) << "it held 30 MiB beside all that pages may have";
+}
+
+TEST(DriversMemory, GrowsBeforePagesHaveMadeRoom) {
+  const TracedRun run =
+      run_that_told(600_MiB, {{580_MiB, {}}, {580_MiB, 100_MiB}, {500_MiB, 100_MiB}});
+  EXPECT_EQ(run.passthrough, 100_MiB);
+  EXPECT_EQ(run.peak_device, 600_MiB);
+}
+
+TEST(DriversMemory, IsBelievedWhereItStaysOrThereIsNoBudget) {
+  std::vector<Told> for_long(30, Told{580_MiB, 100_MiB});
+  EXPECT_EQ(run_that_told(600_MiB, for_long).passthrough, 100_MiB);
+  EXPECT_EQ(run_that_told({}, {{580_MiB, {}}, {580_MiB, 100_MiB}}).passthrough, 100_MiB);
+}
+
 TEST_F(PlannerTest, PoliciesThatCountLayersTakeAKOrABudget) {
   const Prediction layers = planner_.predict({PolicyKind::kSuperpipeline, Bytes{}, 4, 2});
   EXPECT_EQ(layers.problem, "");

@@ -131,7 +131,7 @@ class TracedProgramBuilder final : public TraceVisitor {
   void on_memory(const TraceMoment& when, const TraceMemory& event) override {
     constexpr Bytes kMost = 1024_GiB;  // no device has more
     const Bytes passthrough = std::min(event.passthrough, kMost);
-    memory_.push_back({when.time, event.pages, passthrough, std::nullopt});
+    memory_.push_back({when.time, event.pages, passthrough, program_.run_.budget, std::nullopt});
     if (passthrough == std::exchange(passthrough_, passthrough)) return;
     // Superpipe saw it, at whatever time: the program did nothing for that.
     memory_.back().step = program_.steps_.size();
@@ -218,6 +218,7 @@ class TracedProgramBuilder final : public TraceVisitor {
     std::int64_t time;
     Bytes pages;
     Bytes passthrough;
+    Bytes budget;                     ///< 0: there was none
     std::optional<std::size_t> step;  ///< that is to hold it; nullopt: it was no other one
   };
 
@@ -283,26 +284,55 @@ class TracedProgramBuilder final : public TraceVisitor {
   }
 
   // Tells the steps and the run what the driver held. What a trace has of that is what the device
-  // said when it was last asked, and all that was allocated since, freed or not: too much for some
-  // milliseconds, until it is asked again.
+  // said when it was last asked, and all that was allocated since, freed or not: too much until it
+  // is asked again, which is some milliseconds later, or tens on a busy machine.
   void give_besides() {
+    TracedRun& run = program_.run_;
+    Bytes before;
+    for (std::size_t i = 0, end = 0; i < memory_.size(); i = end) {
+      end = i + 1;
+      while (end < memory_.size() && memory_[end].passthrough == memory_[i].passthrough) ++end;
+      const Bytes most = most_held(i, end, before);
+      for (std::size_t k = i; k < end; ++k) {
+        const std::uint32_t granules = granules_besides(std::min(least_until_asked(k), most));
+        const Bytes besides = run.granule * granules;
+        run.passthrough = std::max(run.passthrough, besides);
+        run.peak_device = std::max(
+            run.peak_device, memory_[k].pages + std::min(besides, most_held(k, k + 1, before)));
+        if (memory_[k].step && *memory_[k].step < program_.steps_.size()) {
+          program_.steps_[*memory_[k].step].buffer = granules;
+        }
+      }
+      before = std::min(least_until_asked(i), most);
+    }
+  }
+
+  // The least that was told soon behind memory_[i].
+  [[nodiscard]] Bytes least_until_asked(std::size_t i) const {
     constexpr std::int64_t kUntilAsked = 20'000'000;
     constexpr std::size_t kMostBetween = 32;
-    TracedRun& run = program_.run_;
-    for (std::size_t i = 0; i < memory_.size(); ++i) {
-      Bytes least = memory_[i].passthrough;
-      for (std::size_t later = i + 1; later < std::min(i + kMostBetween, memory_.size()); ++later) {
-        if (memory_[later].time / 2 - memory_[i].time / 2 > kUntilAsked / 2) break;
-        least = std::min(least, memory_[later].passthrough);
-      }
-      const std::uint32_t granules = granules_besides(least);
-      const Bytes besides = run.granule * granules;
-      run.passthrough = std::max(run.passthrough, besides);
-      run.peak_device = std::max(run.peak_device, memory_[i].pages + besides);
-      if (memory_[i].step && *memory_[i].step < program_.steps_.size()) {
-        program_.steps_[*memory_[i].step].buffer = granules;
-      }
+    Bytes least = memory_[i].passthrough;
+    for (std::size_t later = i + 1; later < std::min(i + kMostBetween, memory_.size()); ++later) {
+      if (memory_[later].time / 2 - memory_[i].time / 2 > kUntilAsked / 2) break;
+      least = std::min(least, memory_[later].passthrough);
     }
+    return least;
+  }
+
+  // The most that the driver can have held while memory_[i, end) told the same, where it had held
+  // `before`: superpipe has pages make room, so what has grown fits the budget beside them before
+  // long. What was told for longer than the device is not asked is what it holds in any case.
+  [[nodiscard]] Bytes most_held(std::size_t i, std::size_t end, Bytes before) const {
+    constexpr std::int64_t kAskedAgain = 2'000'000'000;
+    const Bytes told = memory_[i].passthrough;
+    const std::int64_t until = end < memory_.size() ? memory_[end].time : last_time_;
+    Bytes room;
+    for (std::size_t k = i; k < end; ++k) {
+      if (memory_[k].budget == Bytes{}) return told;
+      room = std::max(room, saturating_subtract(memory_[k].budget, memory_[k].pages));
+    }
+    if (until / 2 - memory_[i].time / 2 > kAskedAgain / 2) return told;
+    return std::min(told, std::max(room, before));
   }
 
   // The driver takes whole granules. Less than one is what was allocated since the device was asked
