@@ -290,7 +290,7 @@ std::size_t CopyRecorder::index_of_call_site() {
     if (!is_new) return at->second;
     index = at->second;
   }
-  write_line(site_line(index, FrameNames().describe(site.frames())));
+  write_line(site_line(index, FrameNames().describe(site.frames(), site.python_lines())));
   return index;
 }
 

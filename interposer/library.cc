@@ -75,7 +75,7 @@ __attribute__((constructor)) void start() {
       if (!no_folder) read.configuration.trace_file = path.string();
       begin_trace_run();
       offer_to_nvtx();
-      open_libunwind();
+      open_call_sites();
     }
     if (configuration.policy != PolicyKind::kResident) {
       std::string lines;
@@ -91,7 +91,7 @@ __attribute__((constructor)) void start() {
       read.configuration.async_allocators = set_framework_allocators();
     }
     if (records_copies) {
-      open_libunwind();
+      open_call_sites();
       CopyRecorder::start(configuration.copies_file);
     }
     set_process_configuration(std::move(read.configuration));

@@ -72,8 +72,10 @@ std::unique_ptr<TraceRecording> TraceRecording::start(
       std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count()));
   TraceRecorder::Options options;
   options.kernel_name = std::move(kernel_name);
-  options.call_site_frames = [names = std::make_shared<FrameNames>()](
-                                 std::span<void* const> frames) { return names->describe(frames); };
+  options.call_site_frames = [names = std::make_shared<FrameNames>()](std::span<void* const> frames,
+                                                                      std::string_view python) {
+    return names->describe(frames, python);
+  };
   options.on_problem = [](const std::string& why) { complain(why); };
   std::unique_ptr<TraceRecording> recording(
       new TraceRecording(std::move(*file), start, std::move(options)));

@@ -110,13 +110,19 @@ TraceIndex TraceRecorder::intern_text(std::string_view text) noexcept try {
   return 0;
 }
 
-TraceIndex TraceRecorder::index_of_call_site(std::uint64_t hash,
-                                             std::span<void* const> frames) noexcept try {
+std::optional<TraceIndex> TraceRecorder::known_call_site(std::uint64_t hash) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto known = call_sites_.find(hash);
+  return known != call_sites_.end() ? std::optional(known->second) : std::nullopt;
+}
+
+TraceIndex TraceRecorder::index_of_call_site(std::uint64_t hash, std::span<void* const> frames,
+                                             std::string note) noexcept try {
   const std::lock_guard lock(mutex_);
   const auto known = call_sites_.find(hash);
   if (known != call_sites_.end()) return known->second;
   const auto index = static_cast<TraceIndex>(call_sites_.size() + 1);
-  new_call_sites_.emplace_back(index, std::vector<void*>(frames.begin(), frames.end()));
+  new_call_sites_.push_back({index, {frames.begin(), frames.end()}, std::move(note)});
   call_sites_.emplace(hash, index);
   return index;
 } catch (const std::bad_alloc&) {
@@ -201,22 +207,25 @@ TraceRecorder::Recording* TraceRecorder::earliest() {
 
 void TraceRecorder::write_definitions() {
   std::vector<std::pair<TraceIndex, std::string>> texts;
-  std::vector<std::pair<TraceIndex, std::vector<void*>>> call_sites;
+  std::vector<NewCallSite> call_sites;
   {
     const std::lock_guard lock(mutex_);
     texts.swap(new_texts_);
     call_sites.swap(new_call_sites_);
   }
   for (const auto& [index, text] : texts) writer_.define(TraceText{index, text});
-  for (const auto& [index, frames] : call_sites) {
-    writer_.define(TraceCallSite{index, frames_of(frames)});
+  for (const NewCallSite& site : call_sites) {
+    writer_.define(TraceCallSite{site.index, frames_of(site)});
   }
 }
 
 // An event may name the site: it is defined also where there is no memory for its frames.
-std::string TraceRecorder::frames_of(std::span<void* const> frames) const noexcept try {
-  std::string text = options_.call_site_frames(frames);
-  text.resize(std::min(text.size(), TraceWriter::kMostTextBytes));
+std::string TraceRecorder::frames_of(const NewCallSite& site) const noexcept try {
+  std::string text = options_.call_site_frames(site.frames, site.note);
+  if (text.size() <= TraceWriter::kMostTextBytes) return text;
+  // Half a line would read as another one.
+  const auto end = text.rfind('\n', TraceWriter::kMostTextBytes);
+  text.resize(end != std::string::npos ? end : 0);
   return text;
 } catch (const std::bad_alloc&) {
   return "";

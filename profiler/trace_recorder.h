@@ -54,9 +54,10 @@ class TraceRecorder {
     std::chrono::milliseconds chunk_time{250};      ///< after which a chunk is written, full or not
     /// The name of a kernel that was launched. Called on the thread of run() or finish().
     std::function<std::string(KernelId)> kernel_name = [](KernelId) { return std::string(); };
-    /// A line for each frame of a call site, by its return addresses. Called as kernel_name is.
-    std::function<std::string(std::span<void* const>)> call_site_frames =
-        [](std::span<void* const>) { return std::string(); };
+    /// A line for each frame of a call site, by its return addresses and what was noted of it.
+    /// Called as kernel_name is.
+    std::function<std::string(std::span<void* const>, std::string_view note)> call_site_frames =
+        [](std::span<void* const>, std::string_view) { return std::string(); };
     /// Told why the file cannot be written, on the thread of run() or finish(), once. Nothing is
     /// recorded after that.
     std::function<void(const std::string&)> on_problem = [](const std::string&) {};
@@ -111,9 +112,12 @@ class TraceRecorder {
 
   /// The index of a text for marks. Takes a lock. 0: host memory has run out.
   TraceIndex intern_text(std::string_view text) noexcept;
-  /// The index of the call site with these return addresses, innermost first, and their hash.
-  /// Takes a lock. 0: host memory has run out.
-  TraceIndex index_of_call_site(std::uint64_t hash, std::span<void* const> frames) noexcept;
+  /// The index of the call site with this hash. Takes a lock. nullopt: it has none yet.
+  std::optional<TraceIndex> known_call_site(std::uint64_t hash) const noexcept;
+  /// The same; where it has none, it gets one. `frames`: its return addresses, innermost first.
+  /// `note`: what has to be noted now for Options::call_site_frames. 0: host memory has run out.
+  TraceIndex index_of_call_site(std::uint64_t hash, std::span<void* const> frames,
+                                std::string note) noexcept;
 
   /// Whether events are recorded.
   [[nodiscard]] bool is_recording() const noexcept {
@@ -172,6 +176,12 @@ class TraceRecorder {
     bool is_told = false;      // its TraceThread was written
     std::uint64_t end = 0;     // of the present round
   };
+  /// A call site that the file does not define yet.
+  struct NewCallSite {
+    TraceIndex index;
+    std::vector<void*> frames;
+    std::string note;
+  };
   /// What the calling thread recorded to last.
   struct Current {
     std::uint64_t recorder = 0;
@@ -219,7 +229,7 @@ class TraceRecorder {
   void write_round(bool flush);
   Recording* earliest();
   void write_definitions();
-  [[nodiscard]] std::string frames_of(std::span<void* const> frames) const noexcept;
+  [[nodiscard]] std::string frames_of(const NewCallSite& site) const noexcept;
   void write_record(Recording& from, const std::byte* record);
   template <typename Event>
   void write_event(const RawHeader& header, std::uint32_t thread, const std::byte* record);
@@ -247,7 +257,7 @@ class TraceRecorder {
   std::unordered_map<std::string, TraceIndex> texts_;
   std::vector<std::pair<TraceIndex, std::string>> new_texts_;
   std::unordered_map<std::uint64_t, TraceIndex> call_sites_;
-  std::vector<std::pair<TraceIndex, std::vector<void*>>> new_call_sites_;
+  std::vector<NewCallSite> new_call_sites_;
 
   // The writing thread's.
   TraceWriter writer_;

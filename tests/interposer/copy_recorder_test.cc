@@ -183,7 +183,7 @@ TEST_F(CopyRecorderTest, AProcessIsToldByItsRankAndElseByItsCommandLine) {
 }
 
 TEST_F(CopyRecorderTest, CallSitesAreKnownAgain) {
-  open_libunwind();
+  open_call_sites();
   volatile int times = 2;  // so that the compiler makes one call of the two
   for (int i = 0; i < times; ++i) (void)hook::cuMemcpyDtoH_v2(back_.data(), device(), 256);
   (void)hook::cuMemcpyDtoH_v2(back_.data(), device(), 256);

@@ -91,8 +91,8 @@ TEST(TraceRecorder, WritesWhatIsRecorded) {
   options.kernel_name = [](KernelId kernel) {
     return kernel == KernelId{9} ? std::string("kernel") : std::string();
   };
-  options.call_site_frames = [](std::span<void* const> frames) {
-    return frames.empty() ? std::string("?") : std::string("main");
+  options.call_site_frames = [](std::span<void* const> frames, std::string_view note) {
+    return frames.empty() ? std::string("?") : "main" + std::string(note);
   };
   TraceRecorder recorder(sink, kStart, options);
   const BufferId one[] = {BufferId{7}};
@@ -102,9 +102,11 @@ TEST(TraceRecorder, WritesWhatIsRecorded) {
   recorder.launch(after(20), 8, KernelId{5}, 0, {});
   int place = 0;
   void* const frames[] = {&place};
-  const TraceIndex site = recorder.index_of_call_site(77, frames);
-  EXPECT_EQ(recorder.index_of_call_site(77, {}), site);
-  EXPECT_NE(recorder.index_of_call_site(78, {}), site);
+  EXPECT_EQ(recorder.known_call_site(77), std::nullopt);
+  const TraceIndex site = recorder.index_of_call_site(77, frames, " of it");
+  EXPECT_EQ(recorder.known_call_site(77), site);
+  EXPECT_EQ(recorder.index_of_call_site(77, {}, ""), site);
+  EXPECT_NE(recorder.index_of_call_site(78, {}, ""), site);
   recorder.add(after(30), TraceAllocation{BufferId{1}, 0, 1_MiB, 2_MiB, 0, site}, 0x20);
   recorder.add(after(40), TraceAllocation{BufferId{1}, 0, 1_MiB, 2_MiB, 0, 0}, std::nullopt);
   recorder.add(after(50), TraceMark{TraceMark::kPoint, recorder.intern_text("epoch"), 0});
@@ -116,7 +118,7 @@ TEST(TraceRecorder, WritesWhatIsRecorded) {
   read(sink, launches, &ending);
   EXPECT_THAT(launches.numbers[1], ElementsAre(7u, 8u));
   EXPECT_THAT(launches.times, ElementsAre(10, 20));
-  EXPECT_THAT(launches.names, ElementsAre("kernel", "", "main", "epoch"));
+  EXPECT_THAT(launches.names, ElementsAre("kernel", "", "main of it", "epoch"));
   EXPECT_THAT(launches.allocations, ElementsAre(0x20u, 0u));
   EXPECT_EQ(ending.events, 5u);
   EXPECT_EQ(recorder.totals().events, 5u);
