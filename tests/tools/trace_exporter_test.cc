@@ -22,6 +22,25 @@ TEST(ParseFrame, TakesFunctionAndPlaceApart) {
     EXPECT_EQ(nameless.function, "model.so+0x1012");
     EXPECT_EQ(nameless.place, "model.so+0x1012");
   }
+  const CallFrame in_folder = parse_frame("f+0x12 /my models/a.so+0x10");
+  EXPECT_EQ(in_folder.function, "f");
+  EXPECT_EQ(in_folder.place, "/my models/a.so+0x10");
+  EXPECT_EQ(parse_frame("? /my models/a.so+0x10").place, "/my models/a.so+0x10");
+  EXPECT_EQ(parse_frame("f a.so+0x10").function, "f");
+}
+
+TEST(ParseFrame, KnowsFramesOfPython) {
+  const CallFrame frame = parse_frame("Net.<locals>.forward /my models/+0x1 net.py:27");
+  EXPECT_TRUE(frame.is_python());
+  EXPECT_EQ(frame.function, "Net.<locals>.forward");
+  EXPECT_EQ(frame.place, "/my models/+0x1 net.py:27");
+  EXPECT_EQ(frame.file(), "/my models/+0x1 net.py");
+  EXPECT_EQ(frame.line, 27u);
+  // Names of Python are not those of C++.
+  EXPECT_EQ(parse_frame("_ZN5model4loadEi a.py:1").function, "_ZN5model4loadEi");
+  for (const char* const line : {"f+0x1 a.so+0x2", "f a.py:", "f a.py:1x", "a.py:0"}) {
+    EXPECT_FALSE(parse_frame(line).is_python()) << line;
+  }
 }
 
 TEST(AsUtf8, ReplacesOnlyWhatIsNoUtf8) {

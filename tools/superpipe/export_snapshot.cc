@@ -130,9 +130,9 @@ void TorchSnapshotWriter::write_frames(TraceIndex call_site) {
     pickle_.write_word("name");
     pickle_.write_text(frame.function);
     pickle_.write_word("filename");
-    pickle_.write_text(frame.place);
+    pickle_.write_text(frame.file());
     pickle_.write_word("line");
-    pickle_.write(0);
+    pickle_.write(frame.line);
     pickle_.close_dict();
   }
   pickle_.close_list();

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 namespace superpipe::cli {
@@ -47,8 +49,40 @@ bool is_of_allocator(const CallFrame& frame) {
   });
 }
 
-// "MODULE+0xOFFSET" without the module's folder.
-std::string file_and_offset(const CallFrame& frame) {
+// Folders of frameworks where they are installed, as site-packages or dist-packages, and what
+// stands for modules that came with the interpreter: functions there pass on what the program asks
+// for.
+constexpr std::array<std::string_view, 5> kModulesOfFrameworks = {
+    "-packages/torch/", "-packages/jax/", "-packages/jaxlib/", "-packages/tensorflow/", "<frozen "};
+
+bool is_of_framework(const CallFrame& frame) {
+  return std::ranges::any_of(kModulesOfFrameworks, [&](std::string_view part) {
+    return frame.place.find(part) != std::string::npos;
+  });
+}
+
+// The line of "FILE:LINE"; 0: it is not of this kind.
+std::uint64_t line_of(std::string_view place) {
+  const auto colon = place.rfind(':');
+  if (colon == std::string_view::npos) return 0;
+  const std::string_view digits = place.substr(colon + 1);
+  std::uint64_t line = 0;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), line);
+  return error == std::errc{} && end == digits.end() ? line : 0;
+}
+
+// Where the place of a call site's line begins: behind the first space, but for functions of native
+// code, whose names may have spaces, and end with an offset.
+std::size_t begin_of_place(std::string_view line, bool is_python) {
+  const bool has_function = !is_python && !line.starts_with("? ");
+  const auto offset = has_function ? line.find("+0x") : std::string_view::npos;
+  auto space = offset == std::string_view::npos ? offset : line.find(' ', offset);
+  if (space == std::string_view::npos) space = line.find(' ');
+  return space == std::string_view::npos ? 0 : space + 1;
+}
+
+// "MODULE+0xOFFSET" or "FILE:LINE" without the folder.
+std::string short_place(const CallFrame& frame) {
   return frame.place.substr(frame.place.rfind('/') + 1);
 }
 
@@ -74,14 +108,12 @@ std::string as_utf8(std::string_view text) {
 
 CallFrame parse_frame(std::string_view line) {
   CallFrame frame;
-  const auto space = line.rfind(' ');
-  frame.place = line.substr(space == std::string_view::npos ? 0 : space + 1);
-  if (space == std::string_view::npos) {
-    frame.function = frame.place;
-    return frame;
-  }
-  const std::string_view function = line.substr(0, space);
-  frame.function = demangled(function.substr(0, function.rfind("+0x")));
+  frame.line = line_of(line);
+  const std::size_t place = begin_of_place(line, frame.is_python());
+  frame.place = line.substr(place);
+  const std::string_view function = line.substr(0, place == 0 ? 0 : place - 1);
+  frame.function = frame.is_python() ? std::string(function)
+                                     : demangled(function.substr(0, function.rfind("+0x")));
   // A question mark stands for what is not known.
   if (frame.function.empty() || frame.function == "?") frame.function = frame.place;
   return frame;
@@ -95,6 +127,15 @@ std::size_t first_frame_of_program(std::span<const CallFrame> frames) {
 
 std::string site_title(const std::vector<CallFrame>& frames) {
   if (frames.empty()) return "call site not known";
+  const auto python = std::ranges::find_if(frames, &CallFrame::is_python);
+  if (python != frames.end()) {
+    const auto is_telling = [](const CallFrame& frame) {
+      return frame.is_python() && !is_of_framework(frame);
+    };
+    const auto chosen = std::find_if(python, frames.end(), is_telling);
+    const CallFrame& frame = chosen != frames.end() ? *chosen : *python;
+    return frame.function + " (" + short_place(frame) + ")";
+  }
   const auto is_own = [](const CallFrame& frame) {
     return !is_of_runtime(frame) && !is_of_allocator(frame) && !is_of_start(frame);
   };
@@ -111,8 +152,8 @@ std::string site_title(const std::vector<CallFrame>& frames) {
   // Without a function there is a path; its file says enough. The innermost place may be a function
   // through which the program makes all its buffers: who called that tells them apart.
   const auto caller = std::find_if(frame + 1, frames.end(), is_own);
-  std::string title = file_and_offset(*frame);
-  if (caller != frames.end()) title += " < " + file_and_offset(*caller);
+  std::string title = short_place(*frame);
+  if (caller != frames.end()) title += " < " + short_place(*caller);
   return title;
 }
 

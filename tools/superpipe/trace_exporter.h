@@ -17,23 +17,31 @@ namespace superpipe::cli {
 
 /// One line of a call site.
 struct CallFrame {
-  std::string function;  ///< readable; the module and offset where it has no name
-  std::string place;     ///< "MODULE+0xOFFSET"
+  std::string function;    ///< readable; the module and offset where it has no name
+  std::string place;       ///< "MODULE+0xOFFSET"; of Python, "FILE:LINE"
+  std::uint64_t line = 0;  ///< in a file of Python; 0: it is native code
+
+  [[nodiscard]] bool is_python() const { return line != 0; }
+  /// `place` without the line.
+  [[nodiscard]] std::string file() const {
+    return is_python() ? place.substr(0, place.rfind(':')) : place;
+  }
 };
 
 /// `text` with U+FFFD for what is no UTF-8 in it: formats allow nothing else. Pure.
 [[nodiscard]] std::string as_utf8(std::string_view text);
 
-/// Takes a call site's line "FUNCTION+0xOFFSET MODULE+0xOFFSET" apart; without a function, or
-/// with a question mark for it, the second half stands for both. Pure.
+/// Takes a call site's line "FUNCTION+0xOFFSET MODULE+0xOFFSET" or "FUNCTION FILE:LINE" apart;
+/// without a function, or with a question mark for it, the second half stands for both. Pure.
 [[nodiscard]] CallFrame parse_frame(std::string_view line);
 
 /// The innermost frame outside the CUDA runtime, whose functions are the innermost of nearly all
 /// call sites. @return frames.size() if there is none. Pure.
 [[nodiscard]] std::size_t first_frame_of_program(std::span<const CallFrame> frames);
 
-/// What a call site is called in a list: its innermost function that has a name, and is neither the
-/// CUDA runtime's nor one through which a framework makes every tensor, nor one that starts
+/// What a call site is called in a list: of Python its innermost function outside the framework's
+/// own modules, with file and line. Else its innermost function that has a name, and is neither
+/// the CUDA runtime's nor one through which a framework makes every tensor, nor one that starts
 /// threads; where the program has no names, its two innermost places. Pure.
 [[nodiscard]] std::string site_title(const std::vector<CallFrame>& frames);
 

@@ -260,11 +260,15 @@ std::string quoted_line(const std::vector<std::string>& lines, std::size_t index
   return index < lines.size() ? "'" + lines[index] + "'" : "the end of the output";
 }
 
-// "FUNCTION (MODULE+0xOFFSET), called by ..."; empty where it is not known.
+// "FUNCTION (MODULE+0xOFFSET), called by ...", of Python's functions alone if there are some; empty
+// where it is not known.
 std::string text_of_call_site(const std::vector<std::string>& lines) {
   std::vector<CallFrame> frames;
   frames.reserve(lines.size());
   for (const std::string& line : lines) frames.push_back(parse_frame(line));
+  if (std::ranges::any_of(frames, &CallFrame::is_python)) {
+    std::erase_if(frames, [](const CallFrame& frame) { return !frame.is_python(); });
+  }
   std::string text;
   const std::size_t first = first_frame_of_program(frames);
   for (std::size_t i = first; i < std::min(frames.size(), first + kShownFrames); ++i) {

@@ -264,6 +264,18 @@ TEST(SiteTitle, NamesPlacesOfAProgramWithoutNames) {
   EXPECT_EQ(site_title({runtime, start}), "__libc_start_main");
 }
 
+TEST(SiteTitle, NamesTheProgramsOwnFunctionOfPython) {
+  const CallFrame native{"at::native::addmm(at::Tensor const&)", "libtorch.so+0x4"};
+  const CallFrame linear{"Linear.forward", "/lib/site-packages/torch/nn/modules/linear.py:125",
+                         125};
+  const CallFrame mlp{"MLP.forward", "/lib/site-packages/transformers/llama.py:155", 155};
+  const CallFrame main{"<module>", "/home/me/run.py:9", 9};
+  EXPECT_EQ(site_title({native, linear, native, mlp, main}), "MLP.forward (llama.py:155)");
+  EXPECT_EQ(site_title({native, linear}), "Linear.forward (linear.py:125)");
+  const CallFrame own{"train", "/home/me/torch/train.py:3", 3};
+  EXPECT_EQ(site_title({native, linear, own, main}), "train (train.py:3)");
+}
+
 // The parts of any trace add up to its wholes.
 TEST(TraceReport, PartsSumUpToTheWhole) {
   TraceReport report{TracedLayers{{0, 0, 1, 1, 2}, 2, 2}};

@@ -78,8 +78,12 @@ json sites_of(const TraceReport& report, SitePlaces& places) {
     places[index] = list.size();
     const auto& frames = report.all_names().frames(index);
     json lines = json::array();
+    bool is_in_python = false;
     for (const CallFrame& frame : frames) {
       if (lines.size() >= kMostFrames) break;
+      // Between functions of Python there are the interpreter's own, which say nothing.
+      is_in_python = is_in_python || frame.is_python();
+      if (is_in_python && !frame.is_python()) continue;
       const bool is_named = frame.function != frame.place;
       lines.push_back(short_name(is_named ? frame.function + "  " + frame.place : frame.place));
     }
