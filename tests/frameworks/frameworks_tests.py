@@ -165,7 +165,7 @@ class Runner:
         for words in ("known", "all"):
             must_find = words == "all" and name == STALE[0]
             for _ in range(STALE_ATTEMPTS if must_find else 1):
-                answer, found = self.names_of_launches(name, budget, words)
+                answer, found, unnamed = self.names_of_launches(name, budget, words)
                 if found is None or found.stale_names:
                     break
             problem, detail = answer.get("error"), found.detail() if found else ""
@@ -174,15 +174,23 @@ class Runner:
             elif found and not found.stale_names and must_find:
                 problem = "no stale word was found where all words of structs are looked at"
             self.row("words", f"stale words of {name}, {words} words", problem, detail, [answer] if "error" in answer else [])
+        # The call sites of the last run: PyTorch allocates without the lock of the interpreter that names its functions.
+        self.row("words", f"functions of Python in call sites of {name}", unnamed, "", [])
 
-    def names_of_launches(self, name: str, budget: int, words: str) -> tuple[dict, stale_words.Found | None]:
+    def names_of_launches(self, name: str, budget: int, words: str) -> tuple[dict, stale_words.Found | None, str | None]:
+        """What the program said, what its launches name, and what is wrong with the functions that its allocations name."""
         trace, export = self.folder / f"{name}.sptrace", self.folder / f"{name}.csv"
         answer = self.child(name, twin=False, allocator="async", managed=True, budget=budget, trace=trace,
                             environment={"SUPERPIPE_KERNEL_WORDS": words})
         if "error" in answer:
-            return answer, None
+            return answer, None, answer["error"]
         subprocess.run([self.build.command, "export", trace, "--format", "csv", "-o", export], check=True, capture_output=True)
-        return answer, stale_words.stale_words(stale_words.read_rows(export), answer.pop("operands"))
+        rows = stale_words.read_rows(export)
+        sites = [row["call_site"].split(" < ") for row in rows if row["event"] == "allocation" and row["buffer"]]
+        named = sum(name in functions for functions in sites)
+        # Those that threads of autograd make, which run no Python, are fewer.
+        unnamed = None if 2 * named > len(sites) else f"{named} of {len(sites)} allocations name the function that makes them"
+        return answer, stale_words.stale_words(rows, answer.pop("operands")), unnamed
 
     # ---- operations
 
