@@ -90,3 +90,11 @@ class ManagedCase(unittest.TestCase):
         """The run did evict and fetch: a test that moves nothing shows nothing."""
         self.assertGreater(run.statistics["evictions"], 0)
         self.assertGreater(run.statistics["fetches"], 0)
+
+    def assert_within_budget(self, run, mib, unseen=0):
+        """By simgpu's own count: managed pages hold exactly, and what the driver takes unasked is seen soon.
+        `unseen`: bytes that may have come between two samples."""
+        self.assertLessEqual(run.simgpu["peak_bytes"], mib * MIB + unseen)
+        reported = run.statistics["peak_device_bytes"] + run.statistics["context_bytes"]
+        self.assertAlmostEqual(reported, run.simgpu["peak_bytes"], delta=0.01 * reported + unseen)
+        self.assert_moved(run)

@@ -99,6 +99,13 @@ inline std::vector<CUdeviceptr> load_layers(int layers) {
   return weights;
 }
 
+/// Passes through all layers into `state`.
+inline void run_passes(int passes, CUdeviceptr state, const std::vector<CUdeviceptr>& weights) {
+  for (int pass = 0; pass < passes; ++pass) {
+    for (const CUdeviceptr weight : weights) accumulate(state, weight, 0.25f);
+  }
+}
+
 /// Makes the primary context of device 0 current, and loads the kernels there.
 inline CUcontext use_primary_context(const char* kernels) {
   CUcontext context = nullptr;
