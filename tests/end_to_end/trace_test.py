@@ -262,6 +262,15 @@ class Processes(TraceCase):
         self.assertEqual(trace.properties["process.id"], [str(child)])
         self.assertEqual(trace.properties["trace.run"], Trace(self.file).properties["trace.run"])
         self.assertGreaterEqual(trace.counts["launch"], LAYER_COUNT * PASSES)
+        # Tools say that there is the other one, and diff does not of files that it compares.
+        first, page = self.file, self.folder / "page"
+        for words in (["report", first, "-o", page], ["export", "--format", "csv", first, "-o", page], ["diff", first, first]):
+            done = subprocess.run([str(SUPERPIPE), *map(str, words)], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(len(self.lines(done.stderr, " other files too")), 2 if words[0] == "diff" else 1, done.stderr)
+            self.assertIn(str(other), done.stderr)
+        done = subprocess.run([str(SUPERPIPE), "diff", str(self.file), str(other)], capture_output=True, text=True, timeout=60)
+        self.assertNotIn("other files", done.stderr)
 
     def test_a_process_that_dies_leaves_what_it_did(self) -> None:
         program = subprocess.Popen(

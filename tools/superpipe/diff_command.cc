@@ -9,6 +9,7 @@
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/plain_text.h"
 #include "tools/superpipe/progress_line.h"
+#include "tools/superpipe/trace_files.h"
 
 namespace superpipe::cli {
 namespace {
@@ -46,6 +47,11 @@ int diff_command(const DiffOptions& options) {
     progress.clear();
     if (const auto* const problem = std::get_if<FileProblem>(&read)) return fail_diff(*problem);
     runs.push_back(std::move(std::get<ComparedRun>(read)));
+    if (const std::string others = other_trace_files(file, options.files); !others.empty()) {
+      std::cerr << "superpipe diff: note: the run of " << plain_text(file)
+                << " has other files too, each to be compared by itself: " << plain_text(others)
+                << '\n';
+    }
   }
   auto compared = compare_runs(std::move(runs[0]), std::move(runs[1]));
   if (const auto* const problem = std::get_if<std::string>(&compared)) return fail_diff(*problem);

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "policy/budget.h"
-#include "profiler/trace_file.h"
 #include "profiler/trace_reader.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/export_chrome.h"
@@ -31,6 +30,7 @@
 #include "tools/superpipe/planner/traced_workload.h"
 #include "tools/superpipe/progress_line.h"
 #include "tools/superpipe/trace_exporter.h"
+#include "tools/superpipe/trace_files.h"
 
 namespace superpipe::cli {
 namespace {
@@ -106,13 +106,6 @@ std::string output_named_after(const std::string& trace, std::string_view extens
   return stem.append(extension);
 }
 
-bool is_same_file(const std::string& one, const std::string& other) {
-  struct stat first;
-  struct stat second;
-  return ::stat(one.c_str(), &first) == 0 && ::stat(other.c_str(), &second) == 0 &&
-         S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
-
 // " of 12 MiB"; empty where that is not known.
 std::string size_of_trace(const std::string& file) {
   struct stat status {};
@@ -144,12 +137,8 @@ void say_what_is_missing(const std::string& file, const TraceEnding& ending) {
                " events were not recorded, because the disk was slow; what follows from them is "
                "missing");
   }
-  const std::vector<std::string> files = find_trace_files(file);
-  if (files.size() < 2) return;
-  std::string others;
-  for (const std::string& other : files) {
-    if (other != file) others.append(others.empty() ? "" : ", ").append(other);
-  }
+  const std::string others = other_trace_files(file, {});
+  if (others.empty()) return;
   say_export("note: the run has other files too, each to be exported by itself: " + others);
 }
 

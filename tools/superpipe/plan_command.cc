@@ -15,7 +15,6 @@
 
 #include "policy/budget.h"
 #include "policy/policy_engine.h"
-#include "profiler/trace_file.h"
 #include "profiler/trace_reader.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/export_sink.h"
@@ -27,6 +26,7 @@
 #include "tools/superpipe/planner/planner.h"
 #include "tools/superpipe/planner/trade_off_svg.h"
 #include "tools/superpipe/progress_line.h"
+#include "tools/superpipe/trace_files.h"
 
 namespace superpipe::cli {
 namespace {
@@ -281,12 +281,9 @@ int plan_command(const PlanOptions& options) {
     return fail_plan(kBadUsage, *problem);
   }
   const auto& program = std::get<TracedProgram>(read);
-  for (const std::string& other : find_trace_files(options.file)) {
-    if (other != options.file) {
-      std::cerr
-          << "superpipe plan: the run has another process or context, which is planned by itself: "
-          << other << '\n';
-    }
+  if (const std::string others = other_trace_files(options.file, {}); !others.empty()) {
+    std::cerr << "superpipe plan: note: the run has other files too, each to be planned by itself: "
+              << others << '\n';
   }
   if (!options.fit.empty()) {
     const int code = write_fit(program, options);

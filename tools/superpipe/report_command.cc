@@ -1,6 +1,5 @@
 #include "tools/superpipe/report_command.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -9,7 +8,6 @@
 #include <utility>
 #include <variant>
 
-#include "profiler/trace_file.h"
 #include "profiler/trace_reader.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/export_sink.h"
@@ -20,6 +18,7 @@
 #include "tools/superpipe/report/report_page.h"
 #include "tools/superpipe/report/trace_report.h"
 #include "tools/superpipe/report/what_if.h"
+#include "tools/superpipe/trace_files.h"
 
 namespace superpipe::cli {
 namespace {
@@ -34,13 +33,6 @@ void say_report(const std::string& line) { std::cerr << "superpipe report: " << 
 int fail_report(const std::string& line) {
   say_report(line);
   return kBadUsage;
-}
-
-bool is_the_same_file(const std::string& one, const std::string& other) {
-  struct stat first;
-  struct stat second;
-  return ::stat(one.c_str(), &first) == 0 && ::stat(other.c_str(), &second) == 0 &&
-         S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
 // What is read of a trace before its figures: its layers and the plan.
@@ -83,19 +75,6 @@ std::optional<std::string> prepare_trace(const std::string& file, const ReportOp
     made.no_layers = "no pass was found that repeats itself";
   }
   return std::nullopt;
-}
-
-// The other files of the run, those left out that are reported on as well.
-std::string other_files_of(const std::string& file, const std::vector<std::string>& reported) {
-  std::string others;
-  for (const std::string& other : find_trace_files(file)) {
-    bool is_reported = false;
-    for (const std::string& one : reported) {
-      is_reported = is_reported || is_the_same_file(one, other);
-    }
-    if (!is_reported) others.append(others.empty() ? "" : ", ").append(other);
-  }
-  return others;
 }
 
 void say_what_is_missing(const ReportedTrace& trace) {
@@ -143,7 +122,7 @@ std::optional<std::string> problem_with(const ReportOptions& options) {
 
 int report_command(const ReportOptions& options) {
   for (const std::string& file : options.files) {
-    if (is_the_same_file(file, options.output)) {
+    if (is_same_file(file, options.output)) {
       return fail_report("-o " + options.output + " is a trace itself; name another file");
     }
   }
@@ -181,7 +160,7 @@ int report_command(const ReportOptions& options) {
     trace.what_if = std::move(made.what_if);
     trace.no_what_if = std::move(made.no_what_if);
     trace.no_layers = std::move(made.no_layers);
-    trace.other_files = other_files_of(file, options.files);
+    trace.other_files = other_trace_files(file, options.files);
   }
   progress.clear();
   write_report_page(*page, title_of(options.files), report_json(traces));
