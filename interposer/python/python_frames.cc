@@ -193,7 +193,7 @@ std::size_t PythonFrames::walk(std::span<PythonFrame> frames) noexcept {
   Fit fit = fit_.load(std::memory_order_relaxed);
   if (fit == Fit::kNotKnown) fit = look(thread);
   if (fit != Fit::kFits) return 0;
-  Walk<Direct> walk(interpreter_, layout_, frames);
+  Walk<Direct> walk(interpreter_, *layout_, frames);
   (void)walk.follow(thread);
   return walk.count();
 }
@@ -205,16 +205,22 @@ void* PythonFrames::thread_state() const noexcept {
 
 /// Whether the frames of the thread with this state can be read. Not known if it has none.
 PythonFrames::Fit PythonFrames::look(void* thread) noexcept {
-  std::array<PythonFrame, 64> frames;
-  Walk<Careful> walk(interpreter_, layout_, frames);
-  const bool fits = walk.follow(thread);
-  if (walk.was_refused() || (fits && walk.count() == 0)) return Fit::kNotKnown;
+  bool fits = false;
+  if (layout_) {
+    std::array<PythonFrame, 64> frames;
+    Walk<Careful> walk(interpreter_, *layout_, frames);
+    fits = walk.follow(thread);
+    if (walk.was_refused() || (fits && walk.count() == 0)) return Fit::kNotKnown;
+  }
   Fit fit = Fit::kNotKnown;
   const Fit found = fits ? Fit::kFits : Fit::kDoesNot;
   if (!fit_.compare_exchange_strong(fit, found)) return fit;
   if (!fits) {
     log_line(LogLevel::kWarning,
-             "call sites have no frames of Python: this interpreter keeps them in another way");
+             layout_ ? "call sites have no frames of Python: this interpreter keeps them in "
+                       "another way than others of its version"
+                     : "call sites have no frames of Python: they are known of CPython 3.11 to "
+                       "3.14, with the global interpreter lock");
   }
   return found;
 }
@@ -244,7 +250,7 @@ int PythonFrames::line_of(const PythonFrame& frame) const {
 void PythonFrames::append_text(std::string& line, const void* text, bool may_have_spaces) const {
   void* const object = const_cast<void*>(text);
   if (object == nullptr ||
-      Direct{}.read<const void*>(object, layout_.object_type) != interpreter_.type_of_text) {
+      Direct{}.read<const void*>(object, layout_->object_type) != interpreter_.type_of_text) {
     line += '?';  // a type of the program's own may do anything
     return;
   }
@@ -267,7 +273,6 @@ std::unique_ptr<PythonFrames> find_python() {
   Interpreter interpreter{};
   const unsigned long* version = nullptr;
   const void* runtime = nullptr;
-  find(version, "Py_Version");
   find(runtime, "_PyRuntime");
   find(interpreter.is_initialized, "Py_IsInitialized");
   find(interpreter.thread_state, "PyGILState_GetThisThreadState");
@@ -277,16 +282,12 @@ std::unique_ptr<PythonFrames> find_python() {
   find(interpreter.type_of_code, "PyCode_Type");
   find(interpreter.type_of_text, "PyUnicode_Type");
   if (!has_all) return nullptr;
-  std::array<std::uint64_t, kPythonRuntimeWords> words{};
+  find(version, "Py_Version");
+  if (version == nullptr) return std::make_unique<PythonFrames>(interpreter, std::nullopt);
+  std::array<std::uint64_t, kPythonRuntimeWords> words;
   std::memcpy(words.data(), runtime, sizeof words);
   const auto layout = python_layout(static_cast<std::uint32_t>(*version), words);
-  if (!layout) {
-    log_line(LogLevel::kWarning,
-             "call sites have no frames of Python: they are known from Python 3.11 to 3.14, with "
-             "the global interpreter lock");
-    return nullptr;
-  }
-  return std::make_unique<PythonFrames>(interpreter, *layout);
+  return std::make_unique<PythonFrames>(interpreter, layout);
 }
 
 }  // namespace superpipe

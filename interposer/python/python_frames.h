@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -43,7 +44,9 @@ class PythonFrames {
     const void* type_of_text;                       ///< PyUnicode_Type
   };
 
-  PythonFrames(const Interpreter& interpreter, const PythonLayout& layout)
+  /// `layout`: nullopt: it is not known, and there are no frames, which the log says when a thread
+  /// of Python asks for its own first.
+  PythonFrames(const Interpreter& interpreter, const std::optional<PythonLayout>& layout)
       : interpreter_(interpreter), layout_(layout) {}
 
   /// Fills `frames`, innermost first. @return how many there are; 0 on a thread without any, and
@@ -65,12 +68,12 @@ class PythonFrames {
   void append_text(std::string& line, const void* text, bool may_have_spaces) const;
 
   const Interpreter interpreter_;
-  const PythonLayout layout_;
+  const std::optional<PythonLayout> layout_;
   std::atomic<Fit> fit_{Fit::kNotKnown};
 };
 
 /// The interpreter that the program is linked with, of which it finds the names. Asks the loader:
-/// to be called before the program's main. @return null: there is none, or its layout is not known.
+/// to be called before the program's main. @return null: there is none.
 [[nodiscard]] std::unique_ptr<PythonFrames> find_python();
 
 }  // namespace superpipe

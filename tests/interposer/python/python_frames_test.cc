@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,8 @@ class FakeInterpreter {
     put(thread, layout_.thread_frame, cframe_);
   }
 
-  [[nodiscard]] PythonFrames frames() const {
+  [[nodiscard]] PythonFrames frames() const { return frames_of(layout_); }
+  [[nodiscard]] static PythonFrames frames_of(const std::optional<PythonLayout>& layout) {
     PythonFrames::Interpreter interpreter{};
     interpreter.is_initialized = [] { return is_initialized ? 1 : 0; };
     interpreter.thread_state = []() -> void* { return thread; };
@@ -57,7 +59,7 @@ class FakeInterpreter {
     };
     interpreter.type_of_code = &code_type;
     interpreter.type_of_text = &text_type;
-    return {interpreter, layout_};
+    return {interpreter, layout};
   }
 
   [[nodiscard]] bool marks_outermost() const {
@@ -235,6 +237,14 @@ TEST_P(OfVersion, ALookThatWasNotPossibleIsTakenAgain) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
   EXPECT_EQ(without_files, "");
   EXPECT_EQ(lines(), "main /my code/a.py:110\n\n");
+}
+
+TEST_P(OfVersion, ThereAreNoneWhereTheLayoutIsNotKnown) {
+  interpreter.call({U"main"});
+  PythonFrames unknown = interpreter.frames_of({});
+  std::array<PythonFrame, 8> found;
+  EXPECT_EQ(unknown.walk(found), 0u);
+  EXPECT_EQ(unknown.walk(found), 0u);
 }
 
 TEST_P(OfVersion, NamesAreUtf8OnOneLine) {
