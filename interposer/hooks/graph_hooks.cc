@@ -14,6 +14,7 @@
 #include "interposer/hooks/traced.h"
 #include "interposer/managed_context.h"
 #include "interposer/passthrough/passthrough_allocation.h"
+#include "profiler/launch_clock.h"
 #include "residency/use_token.h"
 
 namespace superpipe {
@@ -178,24 +179,27 @@ CUresult timed_graph(ManagedContext& managed, KernelId graph, const UseToken& to
   return timed_call(managed, graph, token, stream, call);
 }
 
-/// A launch of a graph uses all buffers that its nodes name, as a launch of a kernel does.
+/// A launch of a graph uses all buffers that its nodes name, as a launch of a kernel does. It began
+/// with `clock`.
 template <typename Call>
 CUresult launch_using(ManagedContext& managed, const ExecutableGraphs::Launch& graph,
-                      StreamHandle stream, const Call& call) noexcept {
+                      StreamHandle stream, LaunchClock& clock, const Call& call) noexcept {
   if (graph.words == nullptr) {
-    trace_graph_launch(managed, stream);
-    return call();
+    trace_graph_launch(managed, clock, stream);
+    return clock.wait(call);
   }
   if (!managed.can_order(stream)) [[unlikely]] {
     return submit_unordered(managed, *graph.words, {}, stream, call);
   }
   UseToken token;
   managed.note_launch(graph.id);
-  const Status status = managed.residency().begin_launch(graph.id, *graph.words, stream, token);
+  const Status status = clock.wait(
+      [&] { return managed.residency().begin_launch(graph.id, *graph.words, stream, token); });
   if (status == Status::kWorkingSetTooLarge) managed.graphs().say_too_large();
   if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
-  trace_launch(managed, graph.id, stream, token);
-  const CUresult result = timed_graph(managed, graph.id, token, stream, call);
+  trace_launch(managed, clock, graph.id, stream, token);
+  const CUresult result =
+      clock.wait([&] { return timed_graph(managed, graph.id, token, stream, call); });
   managed.residency().end_use(token, stream, result == CUDA_SUCCESS);
   return result;
 }
@@ -219,12 +223,14 @@ CUresult launch(CUgraphExec executable, StreamHandle stream, const Call& call) n
     log_line(LogLevel::kError, kChangedUnnoted);
     return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   }
+  LaunchClock clock(managed->trace());
   // In a capture it becomes a part of another graph, which takes the memory.
   if (graph.takes == Bytes{} || is_captured(stream)) [[likely]] {
-    return launch_using(*managed, graph, stream, call);
+    return launch_using(*managed, graph, stream, clock, call);
   }
   const CUresult result = take_memory(graph.takes, [&](const auto& ask) {
-    return launch_using(*managed, graph, stream, [&] { return ask(call); });
+    clock.end_wait();  // for room
+    return launch_using(*managed, graph, stream, clock, [&] { return ask(call); });
   });
   if (result == CUDA_SUCCESS) managed->graphs().backed(executable);
   return result;

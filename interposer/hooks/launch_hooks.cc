@@ -3,6 +3,7 @@
 // mutex twice, briefly.
 #include <chrono>
 #include <cstddef>
+#include <type_traits>
 
 #include "interposer/context_registry.h"
 #include "interposer/copy_recorder.h"
@@ -19,6 +20,7 @@
 #include "interposer/managed_context.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 #include "interposer/word_list.h"
+#include "profiler/launch_clock.h"
 #include "profiler/launch_overhead_meter.h"
 #include "residency/residency_manager.h"
 #include "residency/use_token.h"
@@ -27,6 +29,15 @@ namespace superpipe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// In place of a LaunchClock where no trace is recorded.
+struct NoLaunchClock {
+  explicit NoLaunchClock(TraceRecorder* /*trace*/) noexcept {}
+  template <typename Call>
+  auto wait(const Call& call) noexcept {
+    return call();
+  }
+};
 
 /// Announces a launch of a kernel with `layout`, submits it through `call`, ends the use.
 /// `kTraced`: whether a trace is recorded, which is asked for once.
@@ -54,9 +65,9 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
   if (words.empty()) {
     managed.count_launch_without_buffers();
     if constexpr (kTraced) {
-      trace_launch(managed, layout.kernel, stream);
-      return traced_wait(managed.trace(), TraceWait::kLaunch,
-                         [&] { return timed_call(managed, layout.kernel, stream, call); });
+      LaunchClock clock(managed.trace());
+      trace_launch(managed, clock, layout.kernel, stream);
+      return clock.wait([&] { return timed_call(managed, layout.kernel, stream, call); });
     }
     return call();
   }
@@ -65,17 +76,16 @@ CUresult launch_known(ManagedContext& managed, const KernelLayout& layout, void*
   }
   UseToken token;
   token.set_certain_words(certain);
-  const auto begin = [&] {
+  std::conditional_t<kTraced, LaunchClock, NoLaunchClock> clock(managed.trace());
+  const Status status = clock.wait([&] {
     return managed.residency().begin_launch(layout.kernel, words.words(), stream, token);
-  };
-  const Status status = kTraced ? traced_wait(managed.trace(), TraceWait::kLaunch, begin) : begin();
+  });
   if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
-  if constexpr (kTraced) trace_launch(managed, layout.kernel, stream, token);
+  if constexpr (kTraced) trace_launch(managed, clock, layout.kernel, stream, token);
   const auto submitting = sampled ? Clock::now() : Clock::time_point();
   CUresult result;
   if constexpr (kTraced) {
-    result = traced_wait(managed.trace(), TraceWait::kLaunch,
-                         [&] { return timed_call(managed, layout.kernel, token, stream, call); });
+    result = clock.wait([&] { return timed_call(managed, layout.kernel, token, stream, call); });
   } else {
     result = call();
   }

@@ -15,6 +15,7 @@
 #include "interposer/kernel_timer.h"
 #include "interposer/managed_context.h"
 #include "policy/units.h"
+#include "profiler/launch_clock.h"
 #include "profiler/trace_recorder.h"
 #include "residency/use_token.h"
 
@@ -113,29 +114,24 @@ inline void trace_copy(ManagedContext& managed, CUdeviceptr address, const CopyR
              static_cast<std::uint64_t>(stream));
 }
 
-/// Records a launch. A function of its own, so that the launch path is short where nothing is
-/// recorded.
-[[gnu::noinline]] inline void record_launch(TraceRecorder& trace, std::uint64_t number,
-                                            KernelId kernel, StreamHandle stream,
-                                            std::span<const BufferId> buffers) noexcept {
-  trace.launch(std::chrono::steady_clock::now(), number, kernel, static_cast<std::uint64_t>(stream),
-               buffers);
-}
-
-/// A launch of `kernel` without managed buffers is about to be submitted. It has the number of the
-/// last launch that has some. What a graph captures, and what another context runs, is no launch.
-inline void trace_launch(ManagedContext& managed, KernelId kernel, StreamHandle stream) noexcept {
-  if (TraceRecorder* const trace = managed.trace(); trace != nullptr) [[unlikely]] {
+/// A launch of `kernel` without managed buffers is about to be submitted, at `clock`. It has the
+/// number of the last launch that has some. What a graph captures, and what another context runs,
+/// is no launch.
+inline void trace_launch(ManagedContext& managed, LaunchClock& clock, KernelId kernel,
+                         StreamHandle stream) noexcept {
+  if (TraceRecorder* const trace = managed.trace(); trace != nullptr) {
     if (!managed.can_order(stream)) return;
-    record_launch(*trace, managed.residency().launches(), kernel, stream, {});
+    trace->launch(clock.now(), managed.residency().launches(), kernel,
+                  static_cast<std::uint64_t>(stream), {});
   }
 }
 
 /// The same with buffers: those of `token`.
-inline void trace_launch(ManagedContext& managed, KernelId kernel, StreamHandle stream,
-                         const UseToken& token) noexcept {
-  if (TraceRecorder* const trace = managed.trace(); trace != nullptr) [[unlikely]] {
-    record_launch(*trace, token.launch(), kernel, stream, token.buffers());
+inline void trace_launch(ManagedContext& managed, LaunchClock& clock, KernelId kernel,
+                         StreamHandle stream, const UseToken& token) noexcept {
+  if (TraceRecorder* const trace = managed.trace(); trace != nullptr) {
+    trace->launch(clock.now(), token.launch(), kernel, static_cast<std::uint64_t>(stream),
+                  token.buffers());
   }
 }
 
@@ -176,12 +172,12 @@ CUresult timed_call(ManagedContext& managed, KernelId kernel, StreamHandle strea
   return result;
 }
 
-/// A graph is about to be launched.
-inline void trace_graph_launch(ManagedContext& managed, StreamHandle stream) noexcept {
+/// A graph is about to be launched, at `clock`.
+inline void trace_graph_launch(ManagedContext& managed, LaunchClock& clock,
+                               StreamHandle stream) noexcept {
   if (TraceRecorder* const trace = managed.trace(); trace != nullptr) [[unlikely]] {
     if (!managed.can_order(stream)) return;
-    trace->add(std::chrono::steady_clock::now(),
-               TraceMark{TraceMark::kPoint, trace->intern_text(kTraceGraphLaunch), 0});
+    trace->add(clock.now(), TraceMark{TraceMark::kPoint, trace->intern_text(kTraceGraphLaunch), 0});
   }
 }
 

@@ -1,12 +1,18 @@
 // Graphs over the null driver: what is read of them, and when their buffers are used.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
+#include <chrono>
+#include <filesystem>
 #include <map>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "interposer/graphs/graph_reader.h"
+#include "profiler/trace_reader.h"
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {
@@ -313,6 +319,42 @@ TEST_F(GraphAllocationHooksTest, ALaunchIsAskedForTwiceAtMost) {
   launches_refused = 3;
   EXPECT_EQ(hook::cuGraphLaunch(kExecutable, kGraphStream), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(launches_asked, 2);
+}
+
+class TracedGraphHooksTest : public GraphHooksTest {
+ protected:
+  void configure(Configuration& configuration) override {
+    GraphHooksTest::configure(configuration);
+    configuration.trace_file = file_;
+  }
+  ~TracedGraphHooksTest() override { std::filesystem::remove(file_); }
+
+  const std::string file_ =
+      ::testing::TempDir() + "graph_hooks_test." + std::to_string(::getpid()) + ".sptrace";
+};
+
+TEST_F(TracedGraphHooksTest, ALaunchThatTheDriverHoldsUpIsAWait) {
+  class GraphWaits : public TraceVisitor {
+   public:
+    void on_wait(const TraceMoment&, const TraceWait& event) override {
+      if (event.what == TraceWait::kLaunch && event.duration_ns >= 20'000'000) ++waits;
+    }
+    int waits = 0;
+  } told;
+  driver().cuGraphLaunch = [](CUgraphExec, CUstream) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return CUDA_SUCCESS;
+  };
+  add(kFakeGraph, kernel(buffer_, other_));
+  EXPECT_EQ(instantiate(), CUDA_SUCCESS);
+  EXPECT_EQ(used(), 2U);
+  auto* const kOfNoBuffers = fake_handle<CUgraphExec>(0x201);
+  EXPECT_EQ(hook::cuGraphLaunch(kOfNoBuffers, kGraphStream), CUDA_SUCCESS);
+  ContextRegistry::managed()->finish_trace();
+  auto reader = TraceReader::open(file_);
+  ASSERT_TRUE(reader.ok());
+  EXPECT_EQ(reader->read_all(told), std::nullopt);
+  EXPECT_GE(told.waits, 2) << "the machine may stop for as long, too";
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "profiler/trace_reader.h"
@@ -21,6 +23,9 @@ using ::testing::IsEmpty;
 auto* const kCapturable = reinterpret_cast<CUstream>(0x5550);
 auto* const kAnyKernel = reinterpret_cast<CUfunction>(0x1000);
 
+/// How long calls of the driver take in the tests that want it.
+constexpr std::chrono::nanoseconds kWait = std::chrono::milliseconds(20);
+
 /// The names of the events, but for those that superpipe's own worker adds, and of the marks.
 class Names : public TraceVisitor {
  public:
@@ -29,6 +34,10 @@ class Names : public TraceVisitor {
     events.push_back("launch of " + std::to_string(event.buffers.size()));
   }
   void on_free(const TraceMoment&, const TraceFree&) override { events.emplace_back("free"); }
+  void on_wait(const TraceMoment&, const TraceWait& event) override {
+    // Shorter ones may be the machine's.
+    if (event.duration_ns >= kWait.count()) events.push_back("wait " + std::to_string(event.what));
+  }
   void on_mark(const TraceMoment&, const TraceMark& event) override {
     events.push_back(texts.at(event.text - 1));
   }
@@ -73,6 +82,19 @@ TEST_F(TracedTest, LaunchesAreRecorded) {
   EXPECT_EQ(launch(kAnyKernel, buffer_, other_, kCapturable), CUDA_SUCCESS);
   EXPECT_EQ(launch(kAnyKernel, 1, 2, kCapturable), CUDA_SUCCESS);
   EXPECT_THAT(recorded(), ElementsAre("launch of 2", "launch of 0"));
+}
+
+TEST_F(TracedTest, LaunchesThatTheDriverHoldsUpAreWaits) {
+  driver().cuLaunchKernel = [](auto...) {
+    std::this_thread::sleep_for(kWait);
+    return CUDA_SUCCESS;
+  };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(launch(kAnyKernel, buffer_, other_, kCapturable), CUDA_SUCCESS);
+  }
+  EXPECT_EQ(launch(kAnyKernel, 1, 2, kCapturable), CUDA_SUCCESS);
+  EXPECT_THAT(recorded(), ElementsAre("launch of 2", "wait 0", "launch of 2", "wait 0",
+                                      "launch of 0", "wait 0"));
 }
 
 TEST_F(TracedTest, WhatIsCapturedIsNoLaunch) {
