@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -45,6 +46,19 @@ bool is_suffix(std::string_view suffix) {
          suffix.find("..") == std::string_view::npos;
 }
 
+/// The names from which candidate_for() may have made `path`, which is one of them.
+std::vector<std::string> possible_first_names(const std::string& path) {
+  std::vector<std::string> names{path};
+  const std::string_view whole = path;
+  const auto folder_end = path.rfind('/') + 1;  // 0: there is none
+  for (auto dot = path.rfind('.'); dot != std::string::npos && dot > folder_end;
+       dot = path.rfind('.', dot - 1)) {
+    if (!is_suffix(whole.substr(dot))) break;
+    names.push_back(path.substr(0, dot));
+  }
+  return names;
+}
+
 /// Whether the file belongs to somebody who is writing it, or to another process of the run. Else
 /// it is locked now, for as long as it is open. Where locks are not to be had, processes that begin
 /// at the same moment may clash.
@@ -57,20 +71,18 @@ bool is_taken(int file, const std::string& name, const std::string& run) {
 /// are of the run `run`.
 std::vector<std::string> other_files_of(const std::string& path, std::string_view run) {
   std::vector<std::string> files;
-  const std::filesystem::path first(path);
-  const std::string name = first.filename().string();
-  auto folder = first.parent_path();
-  if (folder.empty()) folder = ".";
+  // Names are made as `path` was written, so that no file has two.
+  const std::string folder = path.substr(0, path.rfind('/') + 1);  // ends so, unless it is empty
+  const std::string name = path.substr(folder.size());
   std::error_code error;
-  std::filesystem::directory_iterator entry(folder, error);
+  std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, error);
   const std::filesystem::directory_iterator end;
   for (; !error && entry != end; entry.increment(error)) {
     const std::string other = entry->path().filename().string();
     if (other.rfind(name, 0) != 0 || !is_suffix(other.substr(name.size()))) {
       continue;
     }
-    const std::string found =
-        first.parent_path().empty() ? other : (first.parent_path() / other).string();
+    const std::string found = folder + other;
     if (run_of(found) == run) files.push_back(found);
   }
   std::sort(files.begin(), files.end());
@@ -187,7 +199,12 @@ std::vector<std::string> find_trace_files(const std::string& path) {
   std::vector<std::string> files{path};
   const auto run = run_of(path);
   if (!run) return files;
-  const std::vector<std::string> others = other_files_of(path, *run);
+  std::set<std::string> others;
+  for (const std::string& first : possible_first_names(path)) {
+    if (run_of(first) == run) others.insert(first);
+    for (std::string& other : other_files_of(first, *run)) others.insert(std::move(other));
+  }
+  others.erase(path);
   files.insert(files.end(), others.begin(), others.end());
   return files;
 }

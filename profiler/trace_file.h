@@ -69,8 +69,9 @@ void remove_former_trace(const std::string& path);
 /// Whether `path`, or a name that processes of a run derive from it, is a file of the run `run`.
 [[nodiscard]] bool has_trace_file_of(const std::string& path, std::string_view run);
 
-/// The files of the run that the trace at `path` is of, `path` itself first, the others by name.
-/// Where it cannot be read, `path` alone: who reads it will be told why.
+/// The files of the run that the trace at `path`, any of them, is of: `path` itself first, the
+/// others by name. Those that were renamed or moved to other folders are not found. Where it cannot
+/// be read, `path` alone: who reads it will be told why.
 [[nodiscard]] std::vector<std::string> find_trace_files(const std::string& path);
 
 }  // namespace superpipe

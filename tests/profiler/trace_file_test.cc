@@ -55,6 +55,42 @@ TEST_F(TraceFileTest, FirstOfARunTakesTheNameAndOthersAppend) {
   EXPECT_THAT(find_trace_files(path_), ElementsAre(path_, suffixed(""), suffixed(".2")));
 }
 
+TEST_F(TraceFileTest, AnyOfARunFindsTheOthers) {
+  begin("a");
+  begin("a");
+  begin("a");
+  EXPECT_THAT(find_trace_files(suffixed("")), ElementsAre(suffixed(""), path_, suffixed(".2")));
+  EXPECT_THAT(find_trace_files(suffixed(".2")), ElementsAre(suffixed(".2"), path_, suffixed("")));
+}
+
+TEST_F(TraceFileTest, ANameThatEndsInANumberIsNoOtherRuns) {
+  begin("a");
+  path_ += ".7";
+  begin("b");
+  begin("b");
+  EXPECT_THAT(find_trace_files(path_), ElementsAre(path_, suffixed("")));
+  EXPECT_THAT(find_trace_files(suffixed("")), ElementsAre(suffixed(""), path_));
+}
+
+TEST_F(TraceFileTest, NoFileHasTwoNames) {
+  begin("a");
+  begin("a");
+  const std::string name = folder_.string() + "//run.sptrace";
+  const std::string other = name + "." + std::to_string(::getpid());
+  EXPECT_THAT(find_trace_files(other), ElementsAre(other, name));
+  EXPECT_THAT(find_trace_files(name), ElementsAre(name, other));
+}
+
+TEST_F(TraceFileTest, AFileIsFoundByItsNameInTheWorkingFolder) {
+  begin("a");
+  begin("a");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  const auto found = find_trace_files("run.sptrace." + std::to_string(::getpid()));
+  std::filesystem::current_path(before);
+  EXPECT_THAT(found, ElementsAre("run.sptrace." + std::to_string(::getpid()), "run.sptrace"));
+}
+
 TEST_F(TraceFileTest, AnotherRunOverwritesAndIgnoresWhatIsLeft) {
   begin("a");
   begin("a");
