@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Computes what no schedule beats that also writes back what it evicts: the fluid bound of a pass.
 
-Usage: fluid_bound.py LAUNCHES.json FIGURES.json [--workload NAME]... [--budget PERCENT]... [--slots N] [--json FILE]
+Usage: fluid_bound.py LAUNCHES.json FIGURES.json [--workload NAME]... [--budget PERCENT]... [--first] [--slots N] [--json FILE]
 
 Both files come from one run of virtual_time, with --launches and --json. A line for each workload and budget: the windowed bound
 (policy/windowed_bound.h), the fluid bound, and how many times the fluid bound a pass under auto takes. Needs highspy (pip install highspy).
@@ -18,6 +18,9 @@ are on the device when the slot begins, how many are fetched within it, and how 
 
 Every real schedule does all of that, and the mean over its passes as well, so that no mean pass is shorter. The bound leaves out
 pieces, in-flight room, the moment within a slot at which room is needed, padding, and the costs of calls.
+
+The first pass after loading (--first) need not end as it began. It may begin with any content on the device that fits, and has a copy
+of all content on the host, as if loading had left time for that. What has no content yet is made by the launch that names it first.
 """
 
 import argparse
@@ -35,7 +38,7 @@ class Failure(Exception):
 
 @dataclass
 class Buffer:
-    """What a pass does with one buffer."""
+    """What a pass does with one buffer; one without content might as well not have been there."""
 
     size: float  # in UNIT
     was_there: bool  # before the pass
@@ -44,12 +47,17 @@ class Buffer:
 
 
 def buffers_of(workload: dict, number: int) -> dict[int, Buffer]:
-    """The buffers that pass `number` names, by handle. REQUIRES: there is a pass after it."""
+    """The buffers that pass `number` names, by handle. @raises Failure where there is no such pass, or none after it."""
+    if number + 1 >= len(workload["passes"]):
+        raise Failure(f"--launches has {len(workload['passes'])} passes, and {number + 2} are needed (virtual_time --passes)")
     launches, after = workload["passes"][number], workload["passes"][number + 1]
     named_after = {handle for launch in after for handle in launch["buffers"]}
+    without_content = set(workload.get("without_content", [])) if number == 0 else set()
     found: dict[int, Buffer] = {}
     for index, launch in enumerate(launches):
-        writes, makes = set(launch["writes"]), set(launch["makes"])
+        writes = set(launch["writes"])
+        makes = set(launch["makes"]) | (without_content & set(launch["buffers"]))
+        without_content -= makes
         for handle in launch["buffers"]:
             size = workload["sizes"][handle] / UNIT
             buffer = found.setdefault(handle, Buffer(size, handle not in makes, handle in named_after))
@@ -114,8 +122,9 @@ class LinearProgram:
 class FluidPass:
     """The linear program of one pass, with times in seconds."""
 
-    def __init__(self, launches: list, buffers: dict[int, Buffer], budget: float, link: float, slots: int) -> None:
+    def __init__(self, launches: list, buffers: dict[int, Buffer], budget: float, link: float, slots: int, ends_as_begun: bool) -> None:
         """`budget` in bytes, `link` in bytes per second each way."""
+        self.ends_as_begun = ends_as_begun
         count = min(slots, len(launches))
         self.begins = [slot * len(launches) // count for slot in range(count)]
         self.slots = range(count)
@@ -135,7 +144,7 @@ class FluidPass:
                 begun.append((first, buffer.size))
             if buffer.stays and not buffer.was_there:
                 ended.append((last, buffer.size))
-        for (first, old), (last, new) in zip(begun, ended):
+        for (first, old), (last, new) in zip(begun, ended) if ends_as_begun else ():
             self.program.at_most([(first, 1 / old), (last, -1 / new)], 0)
         for slot in self.slots:
             self.program.at_most(self.resident[slot], budget / UNIT)
@@ -149,7 +158,7 @@ class FluidPass:
         for use in buffer.uses:
             uses.setdefault(self.slot_of[use[0]], []).append(use)
         first, last = min(uses), max(uses)
-        is_cyclic = buffer.was_there and buffer.stays
+        is_cyclic = self.is_cyclic(buffer)
         lives = self.slots[(0 if buffer.was_there else first):(None if buffer.stays else last + 1)]
         made = {slot for slot, of_slot in uses.items() if any(makes for _, _, makes in of_slot)}
         there: dict[int, int] = {}
@@ -177,6 +186,10 @@ class FluidPass:
         self.add_write_backs(buffer, [slot for slot, of_slot in uses.items() if any(changes for _, changes, _ in of_slot)], lives, after)
         return there[lives[0]], after.get(lives[-1], there[lives[-1]])
 
+    def is_cyclic(self, buffer: Buffer) -> bool:
+        """Whether what is there of it when the pass ends is what is there when it begins."""
+        return self.ends_as_begun and buffer.was_there and buffer.stays
+
     def add_write_backs(self, buffer: Buffer, changing: list[int], lives: range, after: dict[int, int]) -> None:
         """What is absent after a slot was written back since the slot before that changed it."""
         if not changing:
@@ -184,7 +197,7 @@ class FluidPass:
         written = {slot: self.program.variable() for slot in lives}
         for slot in lives:
             self.written[slot].append((written[slot], 1))
-        is_cyclic = buffer.was_there and buffer.stays
+        is_cyclic = self.is_cyclic(buffer)
         for number, begin in enumerate(changing):
             until = changing[(number + 1) % len(changing)]
             since, slot = [], begin
@@ -203,10 +216,12 @@ class FluidPass:
         return self.program.solve()
 
 
-def fluid_bound(workload: dict, budget: float, link: float, slots: int, number: int = -2) -> float:
+def fluid_bound(workload: dict, budget: float, link: float, slots: int, number: int | None = None) -> float:
     """The seconds that pass `number` of a workload of --launches takes at least, with `budget` bytes and a link of `link` bytes per
-    second each way. @raises Failure."""
-    return FluidPass(workload["passes"][number], buffers_of(workload, number), budget, link, slots).bound()
+    second each way; 0: the first; None: the last but one, of those that are like the one before. @raises Failure."""
+    steady = number is None
+    number = max(0, len(workload["passes"]) - 2) if steady else number
+    return FluidPass(workload["passes"][number], buffers_of(workload, number), budget, link, slots, ends_as_begun=steady).bound()
 
 
 def read(path: Path) -> list[dict]:
@@ -222,6 +237,7 @@ def main() -> int:
     parser.add_argument("figures", type=Path)
     parser.add_argument("--workload", action="append", help="default all")
     parser.add_argument("--budget", action="append", type=float, help="percent; default all that FIGURES has")
+    parser.add_argument("--first", action="store_true", help="of the first pass after loading, not of the last but one")
     parser.add_argument("--slots", type=int, default=60, help="into which a pass is cut, default 60; more give a higher bound, and take longer")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -237,14 +253,16 @@ def main() -> int:
         if (options.workload and name not in options.workload) or (options.budget and percent not in options.budget) or name not in workloads:
             continue
         try:
-            bound = 1e3 * fluid_bound(workloads[name], row["budget_bytes"], row["link_gb_per_s"] * 1e9, options.slots)
+            bound = 1e3 * fluid_bound(workloads[name], row["budget_bytes"], row["link_gb_per_s"] * 1e9, options.slots,
+                                      0 if options.first else None)
         except Failure as failure:
             print(f"fluid_bound.py: {name} with {percent:g} %: {failure}", file=sys.stderr)
             return 2 if "highspy" in str(failure) else 1
-        pass_ms = row["steady"]["pass_ms"]
-        found.append({"workload": name, "budget_percent": percent, "windowed_bound_ms": row["windowed_bound_ms"], "fluid_bound_ms": bound,
+        pass_ms = row["first_pass_ms"] if options.first else row["steady"]["pass_ms"]
+        windowed_ms = row["first_pass_bound_ms"] if options.first else row["windowed_bound_ms"]
+        found.append({"workload": name, "budget_percent": percent, "windowed_bound_ms": windowed_ms, "fluid_bound_ms": bound,
                       "pass_ms": pass_ms})
-        print(f"{name} with {percent:g} %: windowed bound {row['windowed_bound_ms']:.1f} ms, fluid bound {bound:.1f} ms, auto {pass_ms:.1f} ms, "
+        print(f"{name} with {percent:g} %: windowed bound {windowed_ms:.1f} ms, fluid bound {bound:.1f} ms, auto {pass_ms:.1f} ms, "
               f"{pass_ms / bound:.3f} times the fluid bound", flush=True)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")

@@ -34,6 +34,7 @@ struct Options {
   double query_us = 0.5;
   double launch_us = 10;
   double pin_rate = 5;
+  std::optional<double> load_rate;
   bool planned = false;
   std::string json;
   std::string launches;
@@ -82,28 +83,32 @@ Experiment experiment_of(const Options& options, double link) {
   device.costs.query = microseconds(options.query_us);
   device.costs.launch = microseconds(options.launch_us);
   device.costs.pin_rate = Bandwidth{options.pin_rate * 1e9};
+  if (options.load_rate) experiment.load_rate = Bandwidth{*options.load_rate * 1e9};
   return experiment;
 }
 
-Row run_row(const WorkloadEntry& entry, const PassTrace& trace, Experiment experiment,
-            double percent, double link, const std::string& policy,
-            const std::optional<double>& piece_mib, bool planned) {
+Row run_row(const WorkloadEntry& entry, const PassTrace& trace, const Options& options,
+            double percent, double link, const std::string& policy) {
+  Experiment experiment = experiment_of(options, link);
   Row row;
   row.workload = entry.name;
   row.policy = policy;
   row.budget_percent = percent;
   row.link = link;
+  row.pin_rate = options.pin_rate;
+  row.load_rate = options.load_rate;
+  row.planned = options.planned;
   row.budget =
       Bytes{static_cast<std::uint64_t>(static_cast<double>(trace.peak().count()) * percent / 100)};
   experiment.policy = *policy_from_name(policy);
   experiment.budget = row.budget;
-  if (!piece_mib) {
+  if (!options.piece_mib) {
     experiment.piece_size = piece_size_for(row.budget, experiment.device.granularity);
   } else {
-    experiment.piece_size = Bytes{static_cast<std::uint64_t>(*piece_mib * (1 << 20))};
+    experiment.piece_size = Bytes{static_cast<std::uint64_t>(*options.piece_mib * (1 << 20))};
   }
   const auto begun = std::chrono::steady_clock::now();
-  if (planned) {
+  if (options.planned) {
     experiment.recorded = record_first_pass(entry.make, experiment);
   }
   const auto workload = entry.make();
@@ -141,9 +146,7 @@ bool run_all(const Options& options) {
     for (const std::string& link : options.links) {
       for (const double percent : options.budgets) {
         for (const std::string& policy : options.policies) {
-          const double speed = link_of(link);
-          rows.push_back(run_row(entry, trace, experiment_of(options, speed), percent, speed,
-                                 policy, options.piece_mib, options.planned));
+          rows.push_back(run_row(entry, trace, options, percent, link_of(link), policy));
           write(std::cout, rows.back());
           std::cout.flush();
         }
@@ -206,6 +209,9 @@ int main_of(int argc, char** argv) {
   app.add_option("--pin-rate", options.pin_rate, "Pinning of host memory, in GB/s")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--load-rate", options.load_rate,
+                 "How fast programs read what they load, in GB/s [they have it in host memory]")
+      ->check(CLI::PositiveNumber);
   app.add_option("--json", options.json, "Writes all figures to this file");
   app.add_option("--launches", options.launches,
                  "Writes what passes launch to this file, for fluid_bound.py");

@@ -194,6 +194,9 @@ std::string to_json(std::span<const Row> rows) {
         {"budget_percent", row.budget_percent},
         {"budget_bytes", row.budget.count()},
         {"link_gb_per_s", row.link},
+        {"pin_gb_per_s", row.pin_rate},
+        {"load_gb_per_s", row.load_rate ? nlohmann::json(*row.load_rate) : nlohmann::json(nullptr)},
+        {"planned", row.planned},
         {"load_ms", row.load},
         {"first_pass_ms", row.first_pass},
         {"first_pass_bound_ms", milliseconds(row.first_bound)},
@@ -263,6 +266,7 @@ std::string to_json(std::span<const TracedWorkload> workloads) {
                    {"peak_bytes", trace.peak().count()},
                    {"sizes", counts(trace.sizes)},
                    {"footprints", counts(trace.footprints)},
+                   {"without_content", trace.without_content},
                    {"passes", std::move(passes)}});
   }
   return all.dump();

@@ -38,7 +38,10 @@ struct Row {
   std::string policy;
   double budget_percent = 0;
   Bytes budget;
-  double link = 0;  ///< GB/s
+  double link = 0;                  ///< GB/s
+  double pin_rate = 0;              ///< GB/s
+  std::optional<double> load_rate;  ///< GB/s; nullopt: all is in host memory
+  bool planned = false;
   std::string error;
   double load = 0;        ///< ms, until the first pass begins
   double first_pass = 0;  ///< ms
@@ -72,8 +75,9 @@ struct TracedWorkload {
 };
 
 /// @return an array of objects: the "workload", its "peak_bytes", for each handle "sizes" and
-/// "footprints" in bytes, and "passes", each a list of launches with "compute_ms" and the handles
-/// that it names ("buffers"), "makes" and "writes" (residency/virtual_time/pass_trace.h).
+/// "footprints" in bytes, the handles "without_content" before the first pass, and "passes", each a
+/// list of launches with "compute_ms" and the handles that it names ("buffers"), "makes" and
+/// "writes" (residency/virtual_time/pass_trace.h).
 [[nodiscard]] std::string to_json(std::span<const TracedWorkload> workloads);
 
 }  // namespace superpipe::bench

@@ -76,6 +76,9 @@ class VirtualProgram : public Program {
 
   void copy_in(Handle buffer, Bytes offset, Bytes size) override {
     begin_call();
+    if (is_loading_ && experiment_.load_rate) {
+      sleep_until(clock_.now() + std::chrono::round<Time>(experiment_.load_rate->time_for(size)));
+    }
     const Address begin = buffers_[index_of(buffer)].address + offset.count();
     for (Bytes done; done < size;) {
       const Address address = begin + done.count();
@@ -228,6 +231,7 @@ class VirtualProgram : public Program {
 
   /// Loading is over: launches are counted from here on.
   void end_load(Outcome& outcome) {
+    is_loading_ = false;
     synchronize();
     begun_ = clock_.now();
     outcome.load = begun_;
@@ -323,6 +327,7 @@ class VirtualProgram : public Program {
   std::vector<std::uint64_t> words_;
   std::vector<VirtualDevice::Operand> operands_;
   Bytes besides_;
+  bool is_loading_ = true;
   bool records_ = true;
   RecordedRun recorded_;
   std::uint64_t launches_ = 0;

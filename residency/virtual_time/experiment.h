@@ -44,6 +44,9 @@ struct Experiment {
   /// How fast the program's thread copies into pinned host memory where a buffer is not on the
   /// device.
   Bandwidth host_copies{10e9};
+  /// How fast the program gets what it copies to the device while it loads, as from a file;
+  /// nullopt: it has it already.
+  std::optional<Bandwidth> load_rate{};
 };
 
 /// What one pass did. Moments and bytes are what it added.

@@ -22,7 +22,7 @@ class Recorder : public Program {
     const Bytes footprint = round_up(size, trace_.granule);
     trace_.sizes.push_back(size);
     trace_.footprints.push_back(footprint);
-    buffers_.push_back({trace_.passes.size(), 0});
+    buffers_.push_back({trace_.passes.size(), 0, false});
     live_ += footprint;
     if (!trace_.passes.empty()) {
       TracedPass& pass = trace_.passes.back();
@@ -35,8 +35,9 @@ class Recorder : public Program {
     live_ -= trace_.footprints[index_of(buffer)];
     if (!trace_.passes.empty()) lives_.push_back({buffer, false});
   }
-  void upload(Handle /*buffer*/) override {}
+  void upload(Handle buffer) override { buffers_[index_of(buffer)].has_content = true; }
   void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) override {
+    note_writes(buffers);
     if (trace_.passes.empty()) return;  // still loading
     TracedPass& pass = trace_.passes.back();
     TracedLaunch& launch = pass.launches.emplace_back();
@@ -58,12 +59,18 @@ class Recorder : public Program {
     }
   }
   void synchronize() override {}
-  void copy_in(Handle /*buffer*/, Bytes /*offset*/, Bytes /*size*/) override {}
+  void copy_in(Handle buffer, Bytes /*offset*/, Bytes /*size*/) override { upload(buffer); }
   void copy_out(Handle /*buffer*/, Bytes /*offset*/, Bytes /*size*/) override {}
-  void use(std::span<const Named> /*buffers*/, Seconds /*time*/) override {}
+  void use(std::span<const Named> buffers, Seconds /*time*/) override { note_writes(buffers); }
   void work(Seconds /*time*/) override {}
 
   void begin_pass() {
+    if (trace_.passes.empty()) {
+      for (std::size_t index = 0; index < buffers_.size(); ++index) {
+        if (buffers_[index].has_content) continue;
+        trace_.without_content.push_back(Handle{static_cast<std::uint32_t>(index)});
+      }
+    }
     trace_.passes.emplace_back();
     trace_.passes.back().earlier = buffers_.size();
     trace_.passes.back().peak = live_;
@@ -94,11 +101,18 @@ class Recorder : public Program {
   struct Known {
     std::size_t made_in;   // the number of the pass, from 1 on; 0: while loading
     std::size_t named_in;  // the last pass that named it
+    bool has_content;      // something was copied to it, or a kernel wrote it
   };
   struct Change {
     Handle handle{};
     bool begins = false;
   };
+
+  void note_writes(std::span<const Named> buffers) {
+    for (const Named& named : buffers) {
+      if (named.is_written) buffers_[index_of(named.buffer)].has_content = true;
+    }
+  }
 
   PassTrace trace_;
   std::vector<Known> buffers_;

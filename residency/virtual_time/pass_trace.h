@@ -34,6 +34,8 @@ struct PassTrace {
   Bytes granule;
   std::vector<Bytes> sizes;       ///< by handle: what crosses the link
   std::vector<Bytes> footprints;  ///< by handle: what it takes on the device
+  /// Those to which nothing was copied and that no kernel wrote when the first pass begins.
+  std::vector<Handle> without_content;
   std::vector<TracedPass> passes;
 
   /// The most that all live buffers take in a pass: what the workload needs without superpipe.

@@ -65,6 +65,17 @@ Experiment experiment(PolicyKind policy, Bytes budget) {
   return experiment;
 }
 
+TEST(Experiment, AProgramThatReadsWhatItLoadsFromAFileLoadsAsFastAsThat) {
+  Cycle cycle(4);
+  Experiment slow = experiment(PolicyKind::kSuperpipeline, 8_MiB);
+  const Outcome at_once = run(cycle, slow);
+  Cycle again(4);
+  slow.load_rate = Bandwidth{2097152e2};  // a buffer in 10 ms
+  const Outcome read = run(again, slow);
+  EXPECT_EQ(read.load - at_once.load, milliseconds{40});
+  EXPECT_EQ(read.passes.at(3).time, at_once.passes.at(3).time) << "no pass is slower";
+}
+
 TEST(Experiment, APassThatFitsTakesItsComputeAndMovesNothing) {
   Cycle cycle(4);
   const Outcome outcome = run(cycle, experiment(PolicyKind::kSuperpipeline, 8_MiB));

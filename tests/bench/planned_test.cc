@@ -29,6 +29,8 @@ class PlannedRun {
     experiment_.piece_size = piece_size_for(experiment_.budget, experiment_.device.granularity);
     experiment_.passes = 3;
   }
+  /// The program reads what it loads from a file, as fast as good disks let it.
+  void load_from_disk() { experiment_.load_rate = Bandwidth{3e9}; }
   [[nodiscard]] Outcome run_alone() const { return run(*entry_->make(), experiment_); }
   [[nodiscard]] Outcome run_planned() const {
     Experiment planned = experiment_;
@@ -77,6 +79,16 @@ TEST(PlannedTraining, FollowsAProgramThatMakesMostOfItsMemoryItself) {
   EXPECT_TRUE(planned.violations.empty()) << planned.violations.front();
   EXPECT_LT(first_ms(planned), 0.9 * first_ms(training.run_alone()));
   EXPECT_TRUE(planned.stats.learned.following.is_over);
+}
+
+TEST(PlannedTraining, HasItsSlabsInTimeWhereItReadsItsWeightsFromAFile) {
+  PlannedRun training("training", 50);
+  const Outcome at_once = training.run_planned();
+  training.load_from_disk();
+  const Outcome planned = training.run_planned();
+  EXPECT_TRUE(planned.error.empty()) << planned.error;
+  EXPECT_TRUE(planned.violations.empty()) << planned.violations.front();
+  EXPECT_LT(first_ms(planned), 0.93 * first_ms(at_once));
 }
 
 TEST(PlanOfAnotherProgram, IsLeft) {

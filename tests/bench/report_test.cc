@@ -81,6 +81,7 @@ TEST(Report, JsonOfLaunchesNamesWhatEachDoes) {
   PassTrace trace;
   trace.sizes = {Bytes{100}, Bytes{200}};
   trace.footprints = {4_KiB, 4_KiB};
+  trace.without_content = {read};
   trace.passes.resize(1);
   trace.passes[0].peak = 8_KiB;
   trace.passes[0].launches.push_back({KernelId{7}, {read, made}, {made}, {made}, Seconds{0.003}});
@@ -88,13 +89,14 @@ TEST(Report, JsonOfLaunchesNamesWhatEachDoes) {
   EXPECT_EQ(to_json(workloads),
             R"([{"footprints":[4096,4096],"passes":[[{"buffers":[0,1],"compute_ms":3.0,)"
             R"("makes":[1],"writes":[1]}]],"peak_bytes":8192,"sizes":[100,200],)"
-            R"("workload":"small"}])");
+            R"("without_content":[0],"workload":"small"}])");
 }
 
 TEST(Report, JsonHasNullForWhatIsNotKnown) {
   const std::vector<Row> rows{row_of(outcome_of({1, 1, 1}))};
   const std::string json = to_json(rows);
   EXPECT_THAT(json, HasSubstr("\"learned_at_launch\": null"));
+  EXPECT_THAT(json, HasSubstr("\"load_gb_per_s\": null"));
   EXPECT_THAT(json, HasSubstr("\"physical_bound_ms\": 200.0"));
 }
 

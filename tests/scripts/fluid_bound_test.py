@@ -30,10 +30,10 @@ def workload(sizes: list[int], *passes: list[dict]) -> dict:
 
 @unittest.skipUnless(HAS_SOLVER, "highspy is not installed")
 class Bounds(unittest.TestCase):
-    def bound_ms(self, found: dict, budget: float, number: int = -2) -> float:
+    def bound_ms(self, found: dict, budget: float, number: int | None = None) -> float:
         return 1e3 * fluid_bound.fluid_bound(found, budget, LINK, 1000, number)
 
-    def assert_bound(self, found: dict, budget: float, ms: float, number: int = -2) -> None:
+    def assert_bound(self, found: dict, budget: float, ms: float, number: int | None = None) -> None:
         self.assertAlmostEqual(self.bound_ms(found, budget, number), ms, delta=1e-4 * ms)
 
     def test_of_what_fits_is_its_compute(self) -> None:
@@ -72,6 +72,24 @@ class Bounds(unittest.TestCase):
         after = [launch(0, compute=5), launch(2, makes=(2,), writes=(2,), compute=5)]
         self.assert_bound(workload(sizes, first, after), 2 * MB, 10)
 
+    def test_of_the_first_pass_ends_in_its_own_way(self) -> None:
+        # Half of it is there when it begins, and another half when it ends.
+        cycle = [launch(number) for number in range(10)]
+        self.assert_bound(workload([MB] * 10, cycle, cycle), 5 * MB, 5, 0)
+        # What was loaded is on the host, so that only what was made has to be written there.
+        made = [launch(0), launch(1, makes=(1,), writes=(1,)), launch(2, makes=(2,), writes=(2,))]
+        self.assert_bound(workload([MB] * 3, made, [launch(0), launch(1), launch(2)]), MB, 1, 0)
+
+    def test_of_the_first_pass_brings_no_buffer_that_has_no_content(self) -> None:
+        cycle = [launch(number, writes=(number,) if number == 9 else ()) for number in range(10)]
+        found = workload([MB] * 10, cycle, cycle)
+        self.assert_bound(found, 5 * MB, 5, 0)
+        self.assert_bound({**found, "without_content": [9]}, 5 * MB, 4, 0)
+
+    def test_asks_for_as_many_passes_as_it_needs(self) -> None:
+        with self.assertRaisesRegex(fluid_bound.Failure, "has 1 passes, and 2 are needed"):
+            self.bound_ms(workload([MB], [launch(0)]), MB, 0)
+
     def test_is_no_less_with_more_slots(self) -> None:
         cycle = [launch(number % 7, writes=(number % 7,) if number % 3 == 0 else (), compute=0.2) for number in range(21)]
         found = workload([MB] * 7, cycle, cycle)
@@ -99,6 +117,13 @@ class Script(unittest.TestCase):
             answer = self.run_script(launches, figures, "--slots", "20", "--json", bounds)
             self.assertEqual(answer.returncode, 0, answer.stderr)
             (row,) = json.loads(bounds.read_text())
+            answer = self.run_script(launches, figures, "--slots", "20", "--first", "--json", bounds)
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            (first,) = json.loads(bounds.read_text())
+            (figure,) = [figure for figure in json.loads(figures.read_text()) if figure["policy"] == "auto"]
+        self.assertEqual(first["pass_ms"], figure["first_pass_ms"])
+        # The caches have no content yet, and are not brought.
+        self.assertLess(first["fluid_bound_ms"], 0.9 * first["windowed_bound_ms"])
         self.assertEqual((row["workload"], row["budget_percent"]), ("llama-decode", 50))
         # Its launches take almost no time beside the link, so that both bounds say the same.
         self.assertAlmostEqual(row["fluid_bound_ms"] / row["windowed_bound_ms"], 1, delta=0.01)

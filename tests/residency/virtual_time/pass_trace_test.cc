@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <vector>
 
 namespace superpipe::virtual_time {
 namespace {
@@ -42,6 +43,34 @@ TEST(RecordPasses, CountsWhatWasThereBeforeAndWhatThePassMakes) {
     EXPECT_EQ(pass.peak, 18_MiB);
   }
   EXPECT_EQ(trace.peak(), 18_MiB);
+}
+
+/// Loads in all ways that there are, and one buffer not at all.
+class Loader : public Workload {
+ public:
+  void load(Program& program) override {
+    std::array<Handle, 5> made{};
+    for (Handle& buffer : made) buffer = program.allocate(2_MiB);
+    program.upload(made[0]);
+    program.copy_in(made[1], Bytes{}, 1_MiB);
+    const std::array<Named, 2> launched{reads(made[4]), writes(made[2])};
+    program.launch(KernelId{9}, launched, Seconds{1});
+    const Named filled = writes(made[3]);
+    program.use({&filled, 1}, Seconds{1});
+    buffers_ = made;
+  }
+  void run_pass(Program& program, int /*number*/) override {
+    const Named named = writes(buffers_[4]);
+    program.launch(KernelId{1}, {&named, 1}, Seconds{1});
+  }
+
+ private:
+  std::array<Handle, 5> buffers_{};
+};
+
+TEST(RecordPasses, TellsWhatHasNoContentWhenTheFirstPassBegins) {
+  Loader loader;
+  EXPECT_EQ(record_passes(loader, 2, 2_MiB).without_content, std::vector{Handle{4}});
 }
 
 TEST(BoundsOf, IsWhatHasToCrossTheLinkWhereThatTakesLonger) {
