@@ -434,8 +434,8 @@ struct TraceEnd {
 struct TraceWait {
   static constexpr std::uint8_t kType = 32;
   static constexpr std::string_view kName = "wait";
-  static constexpr std::uint64_t kLaunch = 0;  ///< or another operation: for its buffers, or until
-                                               ///< its stream takes it
+  static constexpr std::uint64_t kLaunch = 0;  ///< or another operation: for its buffers or for
+                                               ///< room, or until its stream takes it
   static constexpr std::uint64_t kDevice = 1;  ///< the program waits for a stream or the device
   static constexpr std::uint64_t kCopy = 2;    ///< for a copy that is recorded before it
   static constexpr std::chrono::microseconds kLeast{20};

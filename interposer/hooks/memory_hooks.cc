@@ -28,7 +28,10 @@ CUresult pass_through(ManagedContext* managed, CUdeviceptr* dptr, std::size_t si
                       std::optional<StreamHandle> stream, const Call& call) noexcept {
   ManagedContext* const counting =
       managed != nullptr ? managed : ContextRegistry::of_process().if_on_current_device();
-  const CUresult result = allocate_passthrough(counting, Bytes{size}, call);
+  // It may wait for room, and the driver until the stream takes the allocation.
+  TraceRecorder* const trace = counting != nullptr ? counting->trace() : nullptr;
+  const CUresult result = traced_wait(
+      trace, TraceWait::kLaunch, [&] { return allocate_passthrough(counting, Bytes{size}, call); });
   if (counting != nullptr && result == CUDA_SUCCESS) {
     trace_allocation(*counting, *dptr, size, stream);
   }
@@ -50,7 +53,9 @@ CUresult allocate(CUdeviceptr* dptr, std::size_t size, const Call& call) noexcep
   // A buffer can be had without asking the driver, which would answer with this.
   const CUresult sticky = managed->sticky_error();
   if (sticky != CUDA_SUCCESS) return sticky;
-  const auto address = managed->residency().allocate(Bytes{size}, std::nullopt);
+  const auto address = traced_wait(managed->trace(), TraceWait::kLaunch, [&] {
+    return managed->residency().allocate(Bytes{size}, std::nullopt);
+  });
   if (!address.ok()) return managed->failure(address.status(), CallKind::kAllocation);
   *dptr = *address;
   trace_allocation(*managed, *address, size, std::nullopt);
@@ -93,7 +98,9 @@ CUresult allocate_async(CUdeviceptr* dptr, std::size_t size, std::optional<CUmem
   if (is_capturing(stream)) return call();
   const MemoryPoolPtr pool = pool_to_serve(managed, size, from, stream);
   if (pool == nullptr) return pass_through(managed, dptr, size, stream, call);
-  const auto address = managed->residency().allocate(Bytes{size}, stream);
+  const auto address = traced_wait(managed->trace(), TraceWait::kLaunch, [&] {
+    return managed->residency().allocate(Bytes{size}, stream);
+  });
   if (!address.ok()) return managed->failure(address.status(), CallKind::kAllocation);
   memory_pools().on_allocate(*address, {pool, size});
   *dptr = *address;
@@ -206,7 +213,8 @@ CUresult hook::cuMemFree_v2(CUdeviceptr dptr) noexcept {
   const bool pushed = driver().cuCtxGetCurrent(&previous) == CUDA_SUCCESS &&
                       previous != managed->context() &&
                       driver().cuCtxPushCurrent_v2(managed->context()) == CUDA_SUCCESS;
-  const CUresult synchronised = driver().cuCtxSynchronize();
+  const CUresult synchronised =
+      traced_wait(managed->trace(), TraceWait::kDevice, [] { return driver().cuCtxSynchronize(); });
   if (pushed) driver().cuCtxPopCurrent_v2(&previous);
   if (synchronised != CUDA_SUCCESS) return synchronised;
   return free_managed(*managed, dptr, std::nullopt,

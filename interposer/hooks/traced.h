@@ -21,6 +21,15 @@
 
 namespace superpipe {
 
+/// Tells of a wait for `what` (TraceWait) from `begin` until now, if it took long.
+inline void trace_wait(TraceRecorder& trace, std::uint64_t what,
+                       TraceRecorder::TimePoint begin) noexcept {
+  const auto end = std::chrono::steady_clock::now();
+  if (end - begin < TraceWait::kLeast) return;
+  const std::chrono::nanoseconds waited = end - begin;
+  trace.add(end, TraceWait{what, static_cast<std::uint64_t>(waited.count())});
+}
+
 /// Calls `call`, in which the calling thread may wait for `what` (TraceWait), and tells of it if it
 /// took long. @return what `call` did.
 template <typename Call>
@@ -30,11 +39,7 @@ auto traced_wait(TraceRecorder* trace, std::uint64_t what, const Call& call) noe
   }
   const auto begin = std::chrono::steady_clock::now();
   const auto result = call();
-  const auto end = std::chrono::steady_clock::now();
-  if (end - begin >= TraceWait::kLeast) {
-    const std::chrono::nanoseconds waited = end - begin;
-    trace->add(end, TraceWait{what, static_cast<std::uint64_t>(waited.count())});
-  }
+  trace_wait(*trace, what, begin);
   return result;
 }
 
@@ -70,7 +75,9 @@ inline void trace_allocation(ManagedContext& managed, CUdeviceptr address, std::
 }
 
 /// Frees through `free`, which returns what has kOk or CUDA_SUCCESS, `success`, if it did, and
-/// tells of it. As of before the call: another thread may have the buffer's id just after it.
+/// tells of it, and of the wait if it took long: `stream` may be too full to take the free, and one
+/// without a stream waits for the device. The free is told as of before the call: another thread
+/// may have the buffer's id just after it.
 template <typename Result, typename Free>
 Result trace_free(ManagedContext& managed, CUdeviceptr address, std::optional<StreamHandle> stream,
                   Result success, const Free& free) noexcept {
@@ -84,6 +91,7 @@ Result trace_free(ManagedContext& managed, CUdeviceptr address, std::optional<St
   const auto time = std::chrono::steady_clock::now();
   const Result result = free();
   if (result == success) trace->add(time, event, handle_of(stream));
+  trace_wait(*trace, stream ? TraceWait::kLaunch : TraceWait::kDevice, time);
   return result;
 }
 

@@ -71,7 +71,7 @@ TEST(CollapsedWriter, TellsWaitsByThread) {
   writer.on_wait({0, 2}, {99, 21'000});
   writer.finish();
   EXPECT_EQ(sink.text,
-            "thread 77;waits for the device 50000\nthread 77;a launch waits 25000\n"
+            "thread 77;waits for the device 50000\nthread 77;an operation waits 25000\n"
             "threads not known;waits 21000\n");
 }
 

@@ -162,7 +162,7 @@ TEST_F(TrackExporterTest, WaitsHaveARowForEachThread) {
   exporter_.finish();
   EXPECT_THAT(sink_.on("thread 77: waits"),
               ElementsAre("40000+60000 waits for the device", "100000+50000 waits for a copy"));
-  EXPECT_THAT(sink_.on("threads not known: waits"), ElementsAre("0+200000 a launch waits"));
+  EXPECT_THAT(sink_.on("threads not known: waits"), ElementsAre("0+200000 an operation waits"));
 }
 
 TEST_F(TrackExporterTest, SurvivesTimesThatCannotBe) {

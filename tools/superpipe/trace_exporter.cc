@@ -160,7 +160,7 @@ std::string site_title(const std::vector<CallFrame>& frames) {
 std::string_view name_of_wait(std::uint64_t what) {
   switch (what) {
     case TraceWait::kLaunch:
-      return "a launch waits";
+      return "an operation waits";
     case TraceWait::kDevice:
       return "waits for the device";
     case TraceWait::kCopy:

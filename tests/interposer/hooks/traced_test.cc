@@ -35,8 +35,10 @@ class Names : public TraceVisitor {
   }
   void on_free(const TraceMoment&, const TraceFree&) override { events.emplace_back("free"); }
   void on_wait(const TraceMoment&, const TraceWait& event) override {
-    // Shorter ones may be the machine's.
-    if (event.duration_ns >= kWait.count()) events.push_back("wait " + std::to_string(event.what));
+    // The machine may stop for a while anywhere: that is another wait before the next launch.
+    const std::string name = "wait " + std::to_string(event.what);
+    if (event.duration_ns < kWait.count() || events.empty() || events.back() == name) return;
+    events.push_back(name);
   }
   void on_mark(const TraceMoment&, const TraceMark& event) override {
     events.push_back(texts.at(event.text - 1));
@@ -95,6 +97,24 @@ TEST_F(TracedTest, LaunchesThatTheDriverHoldsUpAreWaits) {
   EXPECT_EQ(launch(kAnyKernel, 1, 2, kCapturable), CUDA_SUCCESS);
   EXPECT_THAT(recorded(), ElementsAre("launch of 2", "wait 0", "launch of 2", "wait 0",
                                       "launch of 0", "wait 0"));
+}
+
+TEST_F(TracedTest, SmallAllocationsAndFreesThatTheDriverHoldsUpAreWaits) {
+  driver().cuMemAllocAsync = [](CUdeviceptr* address, std::size_t, CUstream) {
+    std::this_thread::sleep_for(kWait);
+    *address = 0x4200'0000;
+    return CUDA_SUCCESS;
+  };
+  driver().cuMemFreeAsync = [](CUdeviceptr, CUstream) {
+    std::this_thread::sleep_for(kWait);
+    return CUDA_SUCCESS;
+  };
+  EXPECT_EQ(launch(kAnyKernel, 1, 2, kCapturable), CUDA_SUCCESS);
+  CUdeviceptr small = 0;
+  EXPECT_EQ(hook::cuMemAllocAsync(&small, 1, kCapturable), CUDA_SUCCESS);
+  EXPECT_EQ(launch(kAnyKernel, 1, 2, kCapturable), CUDA_SUCCESS);
+  EXPECT_EQ(hook::cuMemFreeAsync(small, kCapturable), CUDA_SUCCESS);
+  EXPECT_THAT(recorded(), ElementsAre("launch of 0", "wait 0", "launch of 0", "free", "wait 0"));
 }
 
 TEST_F(TracedTest, WhatIsCapturedIsNoLaunch) {

@@ -126,9 +126,10 @@ TEST(CompareRuns, SaysWhatTheProgramWaitsForLonger) {
   EXPECT_EQ(outcome_of(waits, Quantity::kLaunchWait), Outcome::kWorse);
   EXPECT_EQ(outcome_of(waits, Quantity::kDeviceWait), Outcome::kSame);
   EXPECT_NEAR(waits.find(Quantity::kLaunchWait)->b->value, 4 * 2, 1e-6);
-  EXPECT_THAT(comparison_text(waits, {}),
-              HasSubstr("but its program waits 8.00 ms longer in launches, for its buffers or for "
-                        "room in the stream.\n"));
+  EXPECT_THAT(
+      comparison_text(waits, {}),
+      HasSubstr("but its program waits 8.00 ms longer in operations, for its buffers or for "
+                "room in the stream.\n"));
   EXPECT_THAT(names_of(judge(waits, parse_gate("launch_wait_ms=5").limits).exceeded),
               ElementsAre("launch_wait_ms"));
   after.launch_wait_ns = 0;

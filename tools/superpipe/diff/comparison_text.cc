@@ -291,7 +291,8 @@ void write_what_moves(std::ostream& out, const RunComparison& comparison) {
 std::string longer_waits(const RunComparison& comparison) {
   std::string text;
   for (const auto& [quantity, place] :
-       {std::pair(Quantity::kLaunchWait, "in launches, for its buffers or for room in the stream"),
+       {std::pair(Quantity::kLaunchWait,
+                  "in operations, for its buffers or for room in the stream"),
         std::pair(Quantity::kDeviceWait, "for the device"),
         std::pair(Quantity::kCopyWait, "for copies")}) {
     const ComparedQuantity* const wait = comparison.find(quantity);

@@ -12,7 +12,7 @@ using Worse = QuantityKind::Worse;
 constexpr std::array<QuantityKind, kQuantities> kKinds = {{
     {Quantity::kPassTime, "pass_ms", "pass", Unit::kMilliseconds, Worse::kMore, false},
     {Quantity::kStallTime, "stall_ms", "stalls", Unit::kMilliseconds, Worse::kMore, true},
-    {Quantity::kLaunchWait, "launch_wait_ms", "waits in launches", Unit::kMilliseconds,
+    {Quantity::kLaunchWait, "launch_wait_ms", "waits in operations", Unit::kMilliseconds,
      Worse::kMore, true},
     {Quantity::kDeviceWait, "device_wait_ms", "waits for the device", Unit::kMilliseconds,
      Worse::kMore, true},

@@ -243,7 +243,7 @@ json counts_of(const TraceReport::Counts& counts) {
 
 json waits_of(const TraceReport& report) {
   constexpr std::array<const char*, std::tuple_size_v<TraceReport::WaitsByReason>> kReasons = {
-      "in launches", "for the device", "for copies", "for something else"};
+      "in operations", "for the device", "for copies", "for something else"};
   json list = json::array();
   for (std::size_t i = 0; i < kReasons.size(); ++i) {
     const TraceReport::Waits& waits = report.waits()[i];
