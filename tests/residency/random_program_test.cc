@@ -19,10 +19,12 @@ namespace {
 // fail no unmap and no digest: that each is failed is asked without sanitizers.
 constexpr bool kFailsEachCall = false;
 constexpr std::uint64_t kOperations = 100'000;
+constexpr std::uint64_t kProgramsBesideOthers = 20;
 constexpr std::array kFaultOrdinals{1, 2, 3, 5, 8, 12, 15};
 #else
 constexpr bool kFailsEachCall = true;
 constexpr std::uint64_t kOperations = 1'000'000;
+constexpr std::uint64_t kProgramsBesideOthers = 60;
 constexpr std::array kFaultOrdinals{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18};
 #endif
 
@@ -161,7 +163,7 @@ TEST_P(RandomProgram, ReadsBackTheSameWhileItsBudgetMoves) {
 }
 
 TEST_P(RandomProgram, ReadsBackTheSameWhileOtherProcessesComeAndGo) {
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kProgramsBesideOthers; ++seed) {
     ProgramOptions options = program(seed);
     options.layered = seed % 2 == 0;
     options.moving_budget = seed % 3 == 0;
