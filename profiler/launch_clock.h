@@ -84,9 +84,7 @@ class BasicLaunchClock {
   [[gnu::noinline]] void tell() noexcept {
     const TimePoint begin = now_;
     read();
-    if (now_ - begin < TraceWait::kLeast) return;
-    const std::chrono::nanoseconds waited = now_ - begin;
-    trace_->add(now_, TraceWait{TraceWait::kLaunch, static_cast<std::uint64_t>(waited.count())});
+    trace_->wait(TraceWait::kLaunch, begin, now_);
     place_ = trace_->place_of_thread();
   }
 

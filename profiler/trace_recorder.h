@@ -90,6 +90,14 @@ class TraceRecorder {
   void kernel_time(TimePoint time, const TraceKernelTime& event, KernelId kernel) noexcept {
     add_raw(time, Raw<TraceKernelTime>{{}, event, static_cast<std::uint64_t>(kernel)});
   }
+  /// The calling thread waited for `what` (TraceWait) from `begin` to `end`. What is shorter than
+  /// TraceWait::kLeast is not recorded.
+  void wait(std::uint64_t what, TimePoint begin, TimePoint end) noexcept {
+    const std::chrono::nanoseconds waited = end - begin;
+    if (waited >= TraceWait::kLeast) {
+      add(end, TraceWait{what, static_cast<std::uint64_t>(waited.count())});
+    }
+  }
   /// Any other event without a stream.
   template <typename Event>
   void add(TimePoint time, const Event& event) noexcept {

@@ -2,6 +2,7 @@
 #include "interposer/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
+#include "interposer/hooks/traced.h"
 #include "interposer/passthrough/array_size.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 
@@ -14,7 +15,7 @@ CUresult create(Handle* handle, const CUDA_ARRAY3D_DESCRIPTOR& array, unsigned i
                 const Call& call) noexcept {
   const auto size = array_size(array, levels);
   if (handle == nullptr || !size) return call();
-  return allocate_passthrough(ContextRegistry::of_process().for_current_device(), *size, call);
+  return traced_passthrough(ContextRegistry::of_process().for_current_device(), *size, call);
 }
 
 }  // namespace

@@ -28,10 +28,7 @@ CUresult pass_through(ManagedContext* managed, CUdeviceptr* dptr, std::size_t si
                       std::optional<StreamHandle> stream, const Call& call) noexcept {
   ManagedContext* const counting =
       managed != nullptr ? managed : ContextRegistry::of_process().if_on_current_device();
-  // It may wait for room, and the driver until the stream takes the allocation.
-  TraceRecorder* const trace = counting != nullptr ? counting->trace() : nullptr;
-  const CUresult result = traced_wait(
-      trace, TraceWait::kLaunch, [&] { return allocate_passthrough(counting, Bytes{size}, call); });
+  const CUresult result = traced_passthrough(counting, Bytes{size}, call);
   if (counting != nullptr && result == CUDA_SUCCESS) {
     trace_allocation(*counting, *dptr, size, stream);
   }

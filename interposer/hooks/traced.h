@@ -14,21 +14,13 @@
 #include "interposer/driver/cuda_api.h"
 #include "interposer/kernel_timer.h"
 #include "interposer/managed_context.h"
+#include "interposer/passthrough/passthrough_allocation.h"
 #include "policy/units.h"
 #include "profiler/launch_clock.h"
 #include "profiler/trace_recorder.h"
 #include "residency/use_token.h"
 
 namespace superpipe {
-
-/// Tells of a wait for `what` (TraceWait) from `begin` until now, if it took long.
-inline void trace_wait(TraceRecorder& trace, std::uint64_t what,
-                       TraceRecorder::TimePoint begin) noexcept {
-  const auto end = std::chrono::steady_clock::now();
-  if (end - begin < TraceWait::kLeast) return;
-  const std::chrono::nanoseconds waited = end - begin;
-  trace.add(end, TraceWait{what, static_cast<std::uint64_t>(waited.count())});
-}
 
 /// Calls `call`, in which the calling thread may wait for `what` (TraceWait), and tells of it if it
 /// took long. @return what `call` did.
@@ -39,8 +31,17 @@ auto traced_wait(TraceRecorder* trace, std::uint64_t what, const Call& call) noe
   }
   const auto begin = std::chrono::steady_clock::now();
   const auto result = call();
-  trace_wait(*trace, what, begin);
+  trace->wait(what, begin, std::chrono::steady_clock::now());
   return result;
+}
+
+/// allocate_passthrough(), and tells of the wait if it took long: for room, or until the driver has
+/// the memory.
+template <typename Call>
+CUresult traced_passthrough(ManagedContext* managed, Bytes size, const Call& call) noexcept {
+  TraceRecorder* const trace = managed != nullptr ? managed->trace() : nullptr;
+  return traced_wait(trace, TraceWait::kLaunch,
+                     [&] { return allocate_passthrough(managed, size, call); });
 }
 
 /// A stream as a trace knows it.
@@ -91,7 +92,8 @@ Result trace_free(ManagedContext& managed, CUdeviceptr address, std::optional<St
   const auto time = std::chrono::steady_clock::now();
   const Result result = free();
   if (result == success) trace->add(time, event, handle_of(stream));
-  trace_wait(*trace, stream ? TraceWait::kLaunch : TraceWait::kDevice, time);
+  trace->wait(stream ? TraceWait::kLaunch : TraceWait::kDevice, time,
+              std::chrono::steady_clock::now());
   return result;
 }
 

@@ -2,6 +2,7 @@
 #include "interposer/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
+#include "interposer/hooks/traced.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 
 namespace superpipe {
@@ -32,7 +33,7 @@ CUresult hook::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
   if (managed == nullptr || handle == nullptr || !lie_on_managed_device(*managed, prop)) {
     return call();
   }
-  const CUresult result = allocate_passthrough(managed, Bytes{size}, call);
+  const CUresult result = traced_passthrough(managed, Bytes{size}, call);
   if (result == CUDA_SUCCESS) managed->note_own_pages(Bytes{size});
   return result;
 }

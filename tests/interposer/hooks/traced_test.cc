@@ -117,6 +117,29 @@ TEST_F(TracedTest, SmallAllocationsAndFreesThatTheDriverHoldsUpAreWaits) {
   EXPECT_THAT(recorded(), ElementsAre("launch of 0", "wait 0", "launch of 0", "free", "wait 0"));
 }
 
+TEST_F(TracedTest, ArraysAndPagesThatTheDriverHoldsUpAreWaits) {
+  driver().cuArrayCreate_v2 = [](CUarray*, const CUDA_ARRAY_DESCRIPTOR*) {
+    std::this_thread::sleep_for(kWait);
+    return CUDA_SUCCESS;
+  };
+  driver().cuMemCreate = [](CUmemGenericAllocationHandle*, std::size_t, const CUmemAllocationProp*,
+                            unsigned long long) {
+    std::this_thread::sleep_for(kWait);
+    return CUDA_SUCCESS;
+  };
+  EXPECT_EQ(launch(kAnyKernel, 1, 2, kCapturable), CUDA_SUCCESS);
+  CUarray array = nullptr;
+  const CUDA_ARRAY_DESCRIPTOR row{
+      .Width = 64, .Height = 0, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+  EXPECT_EQ(hook::cuArrayCreate_v2(&array, &row), CUDA_SUCCESS);
+  EXPECT_EQ(launch(kAnyKernel, 1, 2, kCapturable), CUDA_SUCCESS);
+  CUmemGenericAllocationHandle pages = 0;
+  CUmemAllocationProp kind{};
+  kind.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ContextRegistry::managed()->device()};
+  EXPECT_EQ(hook::cuMemCreate(&pages, 2'097'152, &kind, 0), CUDA_SUCCESS);
+  EXPECT_THAT(recorded(), ElementsAre("launch of 0", "wait 0", "launch of 0", "wait 0"));
+}
+
 TEST_F(TracedTest, WhatIsCapturedIsNoLaunch) {
   begin_capture();
   EXPECT_EQ(launch(kAnyKernel, buffer_, other_, kCapturable), CUDA_SUCCESS);
