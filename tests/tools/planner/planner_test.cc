@@ -370,6 +370,28 @@ TEST_F(PlannerTest, WaitsForTheDeviceAreWaitedForAgain) {
   EXPECT_NEAR(pass_with(false), 6, 0.5);
 }
 
+// While the program does something else, the device has work for as long as the queue is.
+TEST_F(PlannerTest, TheProgramIsNoFurtherAheadThanItsDriverLetIt) {
+  constexpr int kLaunches = 400;
+  const auto pass_with = [](std::size_t room) {
+    WrittenTrace trace;
+    trace.driver_has_room_for(room);
+    const BufferId weight = trace.allocate(kLayer);
+    const BufferId state = trace.allocate(kLayer);
+    for (int i = 0; i < 6 * kLaunches; ++i) {
+      if (i % kLaunches == 0) trace.sleep(300'000'000);
+      trace.launch(static_cast<std::uint32_t>(1 + i % kLaunches), {i % 2 == 0 ? weight : state},
+                   1'000'000);
+    }
+    const TracedProgram program = program_of(trace);
+    EXPECT_NEAR(static_cast<double>(program.run().queue_depth.value_or(0)),
+                static_cast<double>(room), 1);
+    return Planner(program, kLink).resident_pass_ms();
+  };
+  EXPECT_NEAR(pass_with(100), 600, 5) << "200 ms of a pass it has none";
+  EXPECT_NEAR(pass_with(350), 400, 5) << "it always has some";
+}
+
 TEST_F(PlannerTest, DigestsTakeWhatTheDevicesMemoryTakes) {
   const auto pass_with = [](const char* bytes_per_second) {
     const std::pair<std::string, std::string> memory{"device.memory_bytes_per_second",

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -69,12 +71,13 @@ class WrittenTrace {
     const TraceMoment when = next();
     writer_.add(when, TraceLaunch{{++launches_}, kernel, 1, buffers});
     device_ = std::max(device_, when.time) + static_cast<std::int64_t>(compute);
-    if (compute == 0) return;
-    writer_.add(
-        when,
-        TraceKernelTime{
-            {launches_}, device_ - static_cast<std::int64_t>(compute) - when.time, compute, 1});
+    if (room_) hold_up();
+    if (compute > 0) under_way_.push_back({launches_, device_, compute});
+    while (!under_way_.empty() && (!room_ || under_way_.front().end <= host_)) tell_first_end();
   }
+  /// From now on a launch is held up while as many others are under way as `room`, and the trace
+  /// tells how long a launch took when it has ended.
+  void driver_has_room_for(std::size_t room) { room_ = room; }
   /// A launch without managed buffers, which has the number of the last one that has some.
   void launch_of_nothing(std::uint32_t kernel) {
     writer_.add(next(), TraceLaunch{{launches_}, kernel, 1, {}});
@@ -99,6 +102,7 @@ class WrittenTrace {
 
   /// The trace as it was written.
   std::span<const std::byte> finish() {
+    while (!under_way_.empty()) tell_first_end();
     writer_.finish(host_, 0);
     return sink_.bytes();
   }
@@ -115,6 +119,23 @@ class WrittenTrace {
     host_ += kCall;
     return {host_, thread_};
   }
+  void hold_up() {
+    if (under_way_.size() < *room_) return;
+    const std::int64_t end = under_way_[under_way_.size() - *room_].end;
+    if (end > host_) wait(TraceWait::kLaunch, end - host_);
+  }
+  void tell_first_end() {
+    const Computed& first = under_way_.front();
+    const std::int64_t begin = first.end - static_cast<std::int64_t>(first.compute);
+    writer_.add({host_, thread_}, TraceKernelTime{{first.launch}, begin - host_, first.compute, 1});
+    under_way_.pop_front();
+  }
+
+  struct Computed {
+    std::uint64_t launch = 0;
+    std::int64_t end = 0;
+    std::uint64_t compute = 0;
+  };
 
   MemorySink sink_;
   TraceWriter writer_{sink_};
@@ -124,6 +145,8 @@ class WrittenTrace {
   std::uint32_t buffers_ = 0;
   std::uint32_t kernels_ = 0;
   std::uint64_t launches_ = 0;
+  std::optional<std::size_t> room_;
+  std::deque<Computed> under_way_;  ///< launches of which the trace does not tell the end yet
 };
 
 /// The program that the trace is of, which can be planned for.

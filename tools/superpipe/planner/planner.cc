@@ -141,6 +141,7 @@ virtual_time::Experiment Planner::experiment_for(const PlanQuestion& question,
   experiment.device.to_device = link.to_device;
   experiment.device.to_host = link.to_host;
   if (program_.run().memory) experiment.device.device_memory = *program_.run().memory;
+  if (program_.run().queue_depth) experiment.device.queue_depth = *program_.run().queue_depth;
   experiment.device.costs.launch = virtual_time::Time{0};  // what the thread did is in the steps
   experiment.passes = static_cast<int>(std::max<std::size_t>(passes_.size(), 1));
   if (counts_bytes(question.policy)) {

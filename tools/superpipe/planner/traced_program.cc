@@ -9,9 +9,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "policy/budget.h"
 #include "profiler/trace_event.h"
 #include "tools/superpipe/planner/kernel_times.h"
 #include "tools/superpipe/planner/link_meter.h"
+#include "tools/superpipe/planner/queue_meter.h"
 
 namespace superpipe::cli {
 namespace {
@@ -71,8 +73,10 @@ class TracedProgramBuilder final : public TraceVisitor {
     if (launches_.empty()) first_time_ = when.time;
     // One that names nothing has the number of the last that does.
     NumberedLaunch& recent = recent_[event.launch.value % kMostRecent];
+    const std::uint64_t place =
+        queue_.submit(event.stream, when.thread, static_cast<double>(when.time));
     if (!event.buffers.empty() || recent.number != event.launch.value) {
-      recent = {event.launch.value, launches_.size()};
+      recent = {event.launch.value, launches_.size(), place};
     }
     launches_.push_back(static_cast<std::uint32_t>(program_.steps_.size()));
     if (step.names > 0) {
@@ -87,6 +91,7 @@ class TracedProgramBuilder final : public TraceVisitor {
     step.kind = TracedStep::Kind::kUse;
     step.writes = event.writes;
     (void)name_all(event.buffers, step);
+    (void)queue_.submit(event.stream, when.thread, static_cast<double>(when.time));
     add(when, step);
   }
   void on_copy(const TraceMoment& when, const TraceCopy& event) override {
@@ -141,6 +146,10 @@ class TracedProgramBuilder final : public TraceVisitor {
   }
   void on_wait(const TraceMoment& when, const TraceWait& event) override {
     note_work(when, event.duration_ns);
+    if (event.what == TraceWait::kLaunch) {
+      queue_.wait(when.thread, static_cast<double>(when.time),
+                  static_cast<double>(event.duration_ns));
+    }
     // The replay waits where it does for superpipe, and in copies.
     if (event.what != TraceWait::kDevice) return;
     TracedStep step;
@@ -157,7 +166,7 @@ class TracedProgramBuilder final : public TraceVisitor {
     }
   }
 
-  void on_kernel_time(const TraceMoment& /*when*/, const TraceKernelTime& event) override {
+  void on_kernel_time(const TraceMoment& when, const TraceKernelTime& event) override {
     if (event.launches == 0) {
       of_nothing_[kernel_of(event.kernel)].push_back(static_cast<float>(event.duration_ns) * 1e-3F);
       return;
@@ -165,6 +174,10 @@ class TracedProgramBuilder final : public TraceVisitor {
     const NumberedLaunch& launch = recent_[event.launch.value % kMostRecent];
     if (launch.number != event.launch.value || event.launch.value == 0) return;
     times_.push_back({launch.index, event.launches, event.duration_ns});
+    // Times of a damaged trace may be anything.
+    const double end = static_cast<double>(when.time) + static_cast<double>(event.begin) +
+                       static_cast<double>(event.duration_ns);
+    queue_.end(streams_[launch.index], launch.place, end);
   }
 
   std::variant<TracedProgram, std::string> finish(const TraceEnding& ending) {
@@ -177,6 +190,7 @@ class TracedProgramBuilder final : public TraceVisitor {
     give_besides();
     program_.run_.link_to_device = fetches_.speed();
     program_.run_.link_to_host = write_backs_.speed();
+    program_.run_.queue_depth = queue_.depth();
     program_.run_.seconds = static_cast<double>(last_time_ - first_time_) * 1e-9;
     for (std::size_t buffer = 0; buffer < program_.sizes_.size(); ++buffer) {
       const bool is_loaded = copied_in_[buffer].count() >= program_.sizes_[buffer].count() / 2;
@@ -201,7 +215,8 @@ class TracedProgramBuilder final : public TraceVisitor {
   static constexpr std::size_t kMostRecent = std::size_t{1} << 18;
   struct NumberedLaunch {
     std::uint64_t number = 0;
-    std::size_t index = 0;  ///< in launches_
+    std::size_t index = 0;    ///< in launches_
+    std::uint64_t place = 0;  ///< in its stream's queue_
   };
   struct KernelTime {
     std::size_t launch;  ///< index in launches_
@@ -495,6 +510,7 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::vector<Leavings> leavings_;  ///< by buffer
   LinkMeter fetches_;
   LinkMeter write_backs_;
+  QueueMeter queue_;
   std::set<std::pair<std::uint32_t, Bytes>> written_parts_;  ///< that were written back: offsets
   const bool has_waits_;
   std::optional<std::int64_t> last_call_;  ///< the time of the last step, or end of a wait

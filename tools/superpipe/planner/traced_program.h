@@ -63,6 +63,9 @@ struct TracedRun {
   /// What superpipe's transfers tell of the link (LinkMeter); nullopt: there were too few.
   std::optional<Bandwidth> link_to_device{};
   std::optional<Bandwidth> link_to_host{};
+  /// How many operations of a stream the driver had room for (QueueMeter); nullopt: the program was
+  /// not held up by that.
+  std::optional<std::size_t> queue_depth{};
   Bytes granule{2_MiB};  ///< what footprints are multiples of
   double seconds = 0;    ///< from the first launch to the last event
   double stall_seconds = 0;
