@@ -171,6 +171,12 @@ PassTrace record_passes(Workload& workload, int passes, Bytes granule) {
   return recorder.take();
 }
 
+Seconds bound_of_pass(const PassTrace& trace, std::size_t pass, Bytes budget,
+                      Bandwidth host_to_device) {
+  const CountedLaunches one(trace, pass, pass + 1, trace.sizes);
+  return windowed_bound(one.sequence(), budget, host_to_device);
+}
+
 Bounds bounds_of(const PassTrace& trace, std::size_t first, Bytes budget,
                  Bandwidth host_to_device) {
   Bounds bounds;

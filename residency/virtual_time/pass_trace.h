@@ -61,6 +61,11 @@ struct Bounds {
   Bytes bip_bytes;     ///< fetched by bimodal insertion
 };
 
+/// The windowed bound of one pass, whatever the device holds when it begins. REQUIRES: there is
+/// such a pass.
+[[nodiscard]] Seconds bound_of_pass(const PassTrace& trace, std::size_t pass, Bytes budget,
+                                    Bandwidth host_to_device);
+
 /// REQUIRES: first < trace.passes.size().
 [[nodiscard]] Bounds bounds_of(const PassTrace& trace, std::size_t first, Bytes budget,
                                Bandwidth host_to_device);

@@ -370,6 +370,82 @@ TEST_F(PlannerTest, WaitsForTheDeviceAreWaitedForAgain) {
   EXPECT_NEAR(pass_with(false), 6, 0.5);
 }
 
+// It is done when it has waited for its last launch.
+TEST_F(PlannerTest, WhatAProgramDoesBehindItsLastLaunchIsNoPartOfAPass) {
+  const auto measured_with = [](std::int64_t idle) {
+    WrittenTrace trace;
+    testing::write_cycle(trace, kLayers, kLayer, 12);
+    trace.sleep(idle);
+    trace.copy(BufferId{0}, 4_KiB, false);
+    const TracedProgram program = program_of(trace);
+    return Planner(program, kLink).accuracy()->measured_pass_ms;
+  };
+  EXPECT_NEAR(measured_with(30'000'000'000), measured_with(0), 0.5);
+}
+
+// Sixty launches of a millisecond each; of the first 59 the trace tells when they ended.
+void write_launches(WrittenTrace& trace) {
+  trace.driver_has_room_for(1'000);
+  const BufferId weight = trace.allocate(128_MiB);
+  for (int i = 0; i < 60; ++i) {
+    trace.launch(static_cast<std::uint32_t>(1 + i % 6), {weight}, i < 59 ? 1'000'000 : 0);
+  }
+}
+
+TEST_F(PlannerTest, AFirstWaitForAnotherStreamIsNotTheEndOfItsLaunches) {
+  WrittenTrace trace;
+  write_launches(trace);
+  trace.wait(TraceWait::kCopy, 30'000);
+  trace.sleep(2'000'000);
+  trace.wait(TraceWait::kDevice, 57'700'000);
+  trace.sleep(1'000'000'000);
+  trace.wait(TraceWait::kDevice, 30'000);
+  EXPECT_NEAR(static_cast<double>(program_of(trace).launches_end()), 60e6, 0.1e6);
+}
+
+TEST_F(PlannerTest, ALaterWaitForTheDeviceIsNotTheEndOfItsLaunches) {
+  WrittenTrace trace;
+  write_launches(trace);
+  trace.wait(TraceWait::kCopy, 59'600'000);
+  trace.sleep(1'000'000'000);
+  trace.wait(TraceWait::kDevice, 30'000);
+  const TracedProgram program = program_of(trace);
+  EXPECT_NEAR(static_cast<double>(program.launches_end()), 60e6, 0.1e6);
+  EXPECT_GT(program.end_time(), 1'000'000'000);
+}
+
+TEST_F(PlannerTest, ALastLaunchWhoseEndIsKnownNeedsNoWait) {
+  WrittenTrace trace;
+  trace.driver_has_room_for(1'000);
+  const BufferId weight = trace.allocate(kLayer);
+  for (int i = 0; i < 60; ++i) trace.launch(1, {weight}, 1'000'000);
+  // A time that no kernel can have is no time.
+  trace.add(TraceKernelTime{{60}, 1'000'000, 9'000'000'000'000'000'000, 1});
+  trace.sleep(1'000'000'000);
+  trace.copy(weight, 4_KiB, false);
+  EXPECT_NEAR(static_cast<double>(program_of(trace).launches_end()), 60e6, 0.1e6);
+}
+
+// Most users would call the shorter ones a pass.
+TEST_F(PlannerTest, APauseBetweenSomePassesIsNoPartOfAPass) {
+  WrittenTrace trace;
+  const BufferId weight = trace.allocate(kLayer);
+  const BufferId state = trace.allocate(kLayer);
+  for (int i = 0; i < 12 * 16; ++i) {
+    if (i % (4 * 16) == 0) trace.sleep(1'000'000'000);
+    trace.launch(static_cast<std::uint32_t>(1 + i % 16), {i % 2 == 0 ? weight : state}, 1'000'000);
+    if (i % 16 == 15) trace.wait();
+  }
+  const TracedProgram program = program_of(trace);
+  const Planner planner(program, kLink);
+  EXPECT_NEAR(planner.resident_pass_ms(), 16, 0.5);
+  EXPECT_NEAR(planner.accuracy()->measured_pass_ms, 16, 0.5);
+  const Prediction prediction = planner.predict({PolicyKind::kAuto, kContext + 3 * kLayer});
+  ASSERT_EQ(prediction.problem, "");
+  EXPECT_NEAR(prediction.pass_ms, 16, 0.5);
+  EXPECT_NEAR(*prediction.bound_ms, 16, 0.5);
+}
+
 // While the program does something else, the device has work for as long as the queue is.
 TEST_F(PlannerTest, TheProgramIsNoFurtherAheadThanItsDriverLetIt) {
   constexpr int kLaunches = 400;
@@ -390,6 +466,30 @@ TEST_F(PlannerTest, TheProgramIsNoFurtherAheadThanItsDriverLetIt) {
   };
   EXPECT_NEAR(pass_with(100), 600, 5) << "200 ms of a pass it has none";
   EXPECT_NEAR(pass_with(350), 400, 5) << "it always has some";
+}
+
+// In the pause, what a pass needs first comes in.
+TEST_F(PlannerTest, TheBoundOfAPassBetweenPausesIsNoLongerThanIt) {
+  WrittenTrace trace;
+  std::vector<BufferId> weights;
+  for (int i = 0; i < kLayers; ++i) {
+    weights.push_back(trace.allocate(kLayer));
+    trace.copy(weights.back(), kLayer, true);
+  }
+  for (int i = 0; i < 12 * kLayers; ++i) {
+    if (i % (3 * kLayers) == 0) trace.sleep(1'000'000'000);
+    const auto layer = static_cast<std::size_t>(i % kLayers);
+    trace.launch(static_cast<std::uint32_t>(1 + layer), {weights[layer]}, 1'000'000);
+    if (i % kLayers == kLayers - 1) trace.wait();
+  }
+  const TracedProgram program = program_of(trace);
+  const Prediction prediction =
+      Planner(program, kLink).predict({PolicyKind::kAuto, kContext + 8 * kLayer});
+  ASSERT_EQ(prediction.problem, "");
+  EXPECT_TRUE(prediction.is_of_median);
+  EXPECT_LT(prediction.pass_ms, 200);
+  EXPECT_GT(*prediction.bound_ms, 40) << "half of the weights come in each pass";
+  EXPECT_LE(*prediction.bound_ms, prediction.pass_ms);
 }
 
 TEST_F(PlannerTest, DigestsTakeWhatTheDevicesMemoryTakes) {

@@ -4,6 +4,9 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "policy/budget.h"
@@ -26,7 +29,28 @@ constexpr double kLeastOfResident = 0.9;
 // Orders are known after two passes.
 constexpr std::size_t kFirstSteady = 2;
 
+// Passes of which one takes so much more or less than the median are not alike.
+constexpr double kMostUnlike = 0.3;
+
 double milliseconds(Seconds time) { return Milliseconds(time).count(); }
+
+// The pass that takes the median time. REQUIRES: there are some.
+std::size_t median_pass(const std::vector<double>& times) {
+  std::vector<std::size_t> order(times.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t pass) { return times[pass]; });
+  return order[(order.size() - 1) / 2];
+}
+
+// The pass that stands for all where they are not alike, as where the program does something else
+// between some of them. nullopt: the mean of all does. REQUIRES: there are some.
+std::optional<std::size_t> median_of_unlike(const std::vector<double>& times) {
+  const std::size_t median = median_pass(times);
+  const bool are_alike = std::ranges::all_of(times, [&](double time) {
+    return std::abs(time - times[median]) <= kMostUnlike * times[median];
+  });
+  return are_alike ? std::nullopt : std::optional(median);
+}
 
 }  // namespace
 
@@ -167,13 +191,18 @@ Prediction Planner::replay(const PlanQuestion& question, LinkSpeed link) const {
   if (outcome.passes.empty()) return prediction;
   prediction.first_pass_ms = milliseconds(outcome.passes.front().time);
   const std::size_t first = outcome.passes.size() > kFirstSteady ? kFirstSteady : 0;
-  const auto steady = static_cast<double>(outcome.passes.size() - first);
-  for (std::size_t i = first; i < outcome.passes.size(); ++i) {
-    const PassFigures& pass = outcome.passes[i];
-    prediction.pass_ms += milliseconds(pass.time) / steady;
-    prediction.stall_ms += milliseconds(pass.stalled) / steady;
-    prediction.to_device_bytes += static_cast<double>(pass.to_device.count()) / steady;
-    prediction.to_host_bytes += static_cast<double>(pass.to_host.count()) / steady;
+  const auto steady = std::span(outcome.passes).subspan(first);
+  std::vector<double> times;
+  for (const PassFigures& pass : steady) times.push_back(milliseconds(pass.time));
+  const std::optional<std::size_t> median = median_of_unlike(times);
+  prediction.is_of_median = median.has_value();
+  const auto shown = median ? steady.subspan(*median, 1) : steady;
+  const auto count = static_cast<double>(shown.size());
+  for (const PassFigures& pass : shown) {
+    prediction.pass_ms += milliseconds(pass.time) / count;
+    prediction.stall_ms += milliseconds(pass.stalled) / count;
+    prediction.to_device_bytes += static_cast<double>(pass.to_device.count()) / count;
+    prediction.to_host_bytes += static_cast<double>(pass.to_host.count()) / count;
   }
   if (question.policy == PolicyKind::kResident || question.k || !prediction.problem.empty()) {
     return prediction;
@@ -181,8 +210,18 @@ Prediction Planner::replay(const PlanQuestion& question, LinkSpeed link) const {
   TracedWorkload recorded(program_, passes_);
   const auto trace =
       virtual_time::record_passes(recorded, experiment.passes, program_.run().granule);
-  const auto bounds =
-      virtual_time::bounds_of(trace, first, managed_of(question.gpu_mem), link.to_device);
+  const Bytes managed = managed_of(question.gpu_mem);
+  if (median) {
+    const virtual_time::TracedPass& pass = trace.passes[first + *median];
+    const Seconds physical =
+        physical_bound({pass.compute, pass.persistent, link.to_device}, managed);
+    const Seconds windowed =
+        virtual_time::bound_of_pass(trace, first + *median, managed, link.to_device);
+    prediction.physical_ms = milliseconds(physical);
+    prediction.bound_ms = milliseconds(std::max(physical, windowed));
+    return prediction;
+  }
+  const auto bounds = virtual_time::bounds_of(trace, first, managed, link.to_device);
   prediction.bound_ms = milliseconds(bounds.windowed);
   prediction.physical_ms = milliseconds(bounds.physical);
   return prediction;
@@ -203,7 +242,22 @@ double Planner::measured_pass_ms(std::size_t first) const {
   // only the end of the trace tells when that was done. It may end within a pass.
   const double share =
       static_cast<double>(last_launch_ - begin) / static_cast<double>(program_.launches() - begin);
-  return (static_cast<double>(program_.end_time()) - begun) * 1e-6 * share / passes;
+  return (static_cast<double>(program_.launches_end()) - begun) * 1e-6 * share / passes;
+}
+
+// The median pass, in milliseconds, where the program submits one as fast as the device runs it.
+// nullopt: it does not.
+std::optional<double> Planner::measured_median_ms() const {
+  std::vector<double> times;
+  for (std::size_t i = kFirstSteady; i + 1 < passes_.begins.size(); ++i) {
+    if (passes_.begins[i + 1] >= program_.launches()) break;
+    const auto begin = static_cast<double>(program_.time_of_launch(passes_.begins[i]));
+    const auto end = static_cast<double>(program_.time_of_launch(passes_.begins[i + 1]));
+    times.push_back((end - begin) * 1e-6);
+  }
+  if (times.empty()) return std::nullopt;
+  const double median = times[median_pass(times)];
+  return median >= kLeastOfResident * resident_pass_ms_ ? std::optional(median) : std::nullopt;
 }
 
 std::optional<PlanAccuracy> Planner::accuracy() const {
@@ -231,7 +285,12 @@ std::optional<PlanAccuracy> Planner::accuracy() const {
   accuracy.passes = all_passes_ - kFirstSteady;
   // As the prediction, without the passes in which superpipe learned, which take longer than
   // others. If they do not, the program was passes ahead of the device when they were over.
-  accuracy.measured_pass_ms = std::min(measured_pass_ms(0), measured_pass_ms(kFirstSteady));
+  const std::optional<double> measured =
+      replayed.is_of_median
+          ? measured_median_ms()
+          : std::optional(std::min(measured_pass_ms(0), measured_pass_ms(kFirstSteady)));
+  if (!measured) return std::nullopt;
+  accuracy.measured_pass_ms = *measured;
   accuracy.predicted_pass_ms = replayed.pass_ms;
   if (run.peak_device > Bytes{}) accuracy.measured_peak = run.peak_device + run.context;
   accuracy.predicted_peak = replayed.peak;

@@ -26,11 +26,13 @@ struct PlanQuestion {
 };
 
 /// The answer. Times in milliseconds; those of passes, and bytes, are means over the passes that
-/// are replayed, without the first two where there are more.
+/// are replayed, without the first two where there are more. Where these are not alike, as with a
+/// pause between some, they are those of the pass that takes the median time.
 struct Prediction {
   PlanQuestion question;
-  std::string problem{};  ///< why the program does not run so; empty: it does
-  double load_ms = 0;     ///< until the first pass begins
+  std::string problem{};      ///< why the program does not run so; empty: it does
+  bool is_of_median = false;  ///< passes are not alike
+  double load_ms = 0;         ///< until the first pass begins
   double first_pass_ms = 0;
   double pass_ms = 0;
   double stall_ms = 0;  ///< of a pass, what a run's summary calls stalled: launches waited
@@ -45,8 +47,8 @@ struct Prediction {
 
 /// How near the replay of the traced run comes to what was measured in it.
 struct PlanAccuracy {
-  /// From the first pass to the trace's end, over all passes: the host may be ahead of the device
-  /// until the program waits for that at its end.
+  /// From the first pass until the program has waited for the last one, over all passes: the host
+  /// may be ahead of the device until then. Of passes that are not alike, the median.
   double measured_pass_ms = 0;
   double predicted_pass_ms = 0;
   Bytes measured_peak{};  ///< of all that the process takes of the device; 0: not told
@@ -104,7 +106,8 @@ class Planner {
   /// before its second pass than a plan can hold.
   [[nodiscard]] std::variant<Plan, std::string> plan_for(const PlanQuestion& question) const;
   /// Runs the traced run again, over the link that it had as far as the trace tells, whatever link
-  /// predictions are for. nullopt: the trace has no passes to compare.
+  /// predictions are for. nullopt: the trace has no passes to compare, or they are not alike and
+  /// nobody knows how long each took.
   [[nodiscard]] std::optional<PlanAccuracy> accuracy() const;
 
  private:
@@ -119,6 +122,7 @@ class Planner {
                                                         LinkSpeed link) const;
   [[nodiscard]] Prediction replay(const PlanQuestion& question, LinkSpeed link) const;
   [[nodiscard]] double measured_pass_ms(std::size_t first) const;
+  [[nodiscard]] std::optional<double> measured_median_ms() const;
 
   const TracedProgram& program_;
   const LinkSpeed link_;

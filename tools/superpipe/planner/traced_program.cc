@@ -11,6 +11,7 @@
 
 #include "policy/budget.h"
 #include "profiler/trace_event.h"
+#include "profiler/trace_recorder.h"
 #include "tools/superpipe/planner/kernel_times.h"
 #include "tools/superpipe/planner/link_meter.h"
 #include "tools/superpipe/planner/queue_meter.h"
@@ -84,6 +85,7 @@ class TracedProgramBuilder final : public TraceVisitor {
       program_.launch_times_.push_back(when.time);
     }
     streams_.push_back(event.stream);
+    waited_until_.clear();
     add(when, step);
   }
   void on_use(const TraceMoment& when, const TraceUse& event) override {
@@ -150,6 +152,9 @@ class TracedProgramBuilder final : public TraceVisitor {
       queue_.wait(when.thread, static_cast<double>(when.time),
                   static_cast<double>(event.duration_ns));
     }
+    if (event.what == TraceWait::kDevice || event.what == TraceWait::kCopy) {
+      note_wait_behind(static_cast<double>(when.time), static_cast<double>(event.duration_ns));
+    }
     // The replay waits where it does for superpipe, and in copies.
     if (event.what != TraceWait::kDevice) return;
     TracedStep step;
@@ -174,10 +179,15 @@ class TracedProgramBuilder final : public TraceVisitor {
     const NumberedLaunch& launch = recent_[event.launch.value % kMostRecent];
     if (launch.number != event.launch.value || event.launch.value == 0) return;
     times_.push_back({launch.index, event.launches, event.duration_ns});
-    // Times of a damaged trace may be anything.
-    const double end = static_cast<double>(when.time) + static_cast<double>(event.begin) +
-                       static_cast<double>(event.duration_ns);
+    // It had ended when that was told, but times of a damaged trace may be anything.
+    const auto told = static_cast<double>(when.time);
+    const double end =
+        told + static_cast<double>(event.begin) + static_cast<double>(event.duration_ns);
+    if (end > told + static_cast<double>(TraceRecorder::kTimeStep.count())) return;
     queue_.end(streams_[launch.index], launch.place, end);
+    if (end < last_kernel_end_) return;
+    last_kernel_end_ = end;
+    last_kernel_launch_ = launch.index;
   }
 
   std::variant<TracedProgram, std::string> finish(const TraceEnding& ending) {
@@ -187,6 +197,7 @@ class TracedProgramBuilder final : public TraceVisitor {
     }
     program_.ending_ = ending;
     program_.end_time_ = last_time_;
+    program_.launches_end_ = end_of_launches();
     give_besides();
     program_.run_.link_to_device = fetches_.speed();
     program_.run_.link_to_host = write_backs_.speed();
@@ -359,6 +370,30 @@ class TracedProgramBuilder final : public TraceVisitor {
     return static_cast<std::uint32_t>(whole.count() / granule.count());
   }
 
+  void note_wait_behind(double end, double duration) {
+    constexpr double kAtOnceNs = 1e6;
+    constexpr std::size_t kMost = 4'096;
+    const bool follows =
+        !waited_until_.empty() && end - duration <= waited_until_.back() + kAtOnceNs;
+    if (follows) {
+      waited_until_.back() = std::max(waited_until_.back(), end);
+    } else if (waited_until_.size() < kMost) {
+      waited_until_.push_back(end);
+    }
+  }
+
+  // A wait may have been for another stream, or for what was launched long before.
+  [[nodiscard]] std::int64_t end_of_launches() const {
+    constexpr double kLatest = 9e18;  // times of a damaged trace may be more than an integer holds
+    if (last_kernel_end_ > 0 && last_kernel_launch_ + 1 == launches_.size()) {
+      return static_cast<std::int64_t>(std::min(last_kernel_end_, kLatest));
+    }
+    const auto waited =
+        std::ranges::find_if(waited_until_, [this](double end) { return end >= last_kernel_end_; });
+    if (waited == waited_until_.end()) return last_time_;
+    return static_cast<std::int64_t>(std::clamp(*waited, -kLatest, kLatest));
+  }
+
   void add(const TraceMoment& when, TracedStep step) {
     note_work(when, 0);
     step.host_us = static_cast<float>(std::exchange(work_ns_, 0) * 1e-3);
@@ -515,9 +550,13 @@ class TracedProgramBuilder final : public TraceVisitor {
   const bool has_waits_;
   std::optional<std::int64_t> last_call_;  ///< the time of the last step, or end of a wait
   double work_ns_ = 0;                     ///< what the program did itself since the last step
-  TraceIndex graph_launch_ = 0;            ///< the text of its marks
-  std::vector<std::uint32_t> launches_;    ///< steps, of those that name nothing, too
-  std::vector<TraceIndex> streams_;        ///< by launch
+  /// The ends of waits behind the last launch: of those that follow each other at once, the last.
+  std::vector<double> waited_until_;
+  double last_kernel_end_ = 0;           ///< that is known
+  std::size_t last_kernel_launch_ = 0;   ///< of which launch that is
+  TraceIndex graph_launch_ = 0;          ///< the text of its marks
+  std::vector<std::uint32_t> launches_;  ///< steps, of those that name nothing, too
+  std::vector<TraceIndex> streams_;      ///< by launch
   std::vector<KernelTime> times_;
   /// Times of launches that name nothing, in microseconds, by kernel.
   std::unordered_map<std::uint32_t, std::vector<float>> of_nothing_;

@@ -90,6 +90,9 @@ class TracedProgram {
   [[nodiscard]] std::span<const TracedStep> steps() const { return steps_; }
   /// When the last event happened.
   [[nodiscard]] std::int64_t end_time() const { return end_time_; }
+  /// When all launches had ended, at the latest: when the last one did, or the program had waited
+  /// for the device behind it, as far as that is known. It may do something else from then on.
+  [[nodiscard]] std::int64_t launches_end() const { return launches_end_; }
   /// The buffers that a launch or use names.
   [[nodiscard]] std::span<const std::uint32_t> names(const TracedStep& step) const {
     return std::span(names_).subspan(step.buffer, step.names);
@@ -141,6 +144,7 @@ class TracedProgram {
   std::vector<std::uint32_t> launch_steps_;
   std::vector<std::int64_t> launch_times_;
   std::int64_t end_time_ = 0;
+  std::int64_t launches_end_ = 0;
   Bytes peak_;
   Bytes largest_launch_;
   std::string largest_kernel_;
