@@ -294,6 +294,17 @@ std::string ManagedContext::name_of_launch(KernelId kernel) const {
   return graphs_.name_of(kernel).value_or(layouts_.readable_name(kernel));
 }
 
+CUresult ManagedContext::failure(Status status, CallKind kind) const noexcept {
+  const bool is_without_room =
+      status == Status::kWorkingSetTooLarge || status == Status::kOutOfDeviceMemory;
+  if (trace_ != nullptr && kind == CallKind::kSubmission && is_without_room) {
+    trace_->add(std::chrono::steady_clock::now(),
+                TraceMark{TraceMark::kPoint, trace_->intern_text(kTraceRefusal), 0});
+  }
+  const CUresult sticky = status == Status::kDeviceError ? sticky_error() : CUDA_SUCCESS;
+  return sticky != CUDA_SUCCESS ? sticky : to_curesult(status, kind);
+}
+
 bool ManagedContext::can_order_slowly(StreamHandle stream) const noexcept {
   if (is_capturing(stream)) return false;
   if (!ContextCount::has_several()) return true;

@@ -98,11 +98,9 @@ class ManagedContext {
   }
 
   /// What a call of the program answers when ours failed with `status`: the error that a kernel
-  /// left behind, if that is why, as the driver's own calls do.
-  [[nodiscard]] CUresult failure(Status status, CallKind kind) const noexcept {
-    const CUresult sticky = status == Status::kDeviceError ? sticky_error() : CUDA_SUCCESS;
-    return sticky != CUDA_SUCCESS ? sticky : to_curesult(status, kind);
-  }
+  /// left behind, if that is why, as the driver's own calls do. Tells a trace of an operation that
+  /// found no room.
+  [[nodiscard]] CUresult failure(Status status, CallKind kind) const noexcept;
   /// The error that a kernel or copy of the program left behind in the context; CUDA_SUCCESS if
   /// there is none, and after close(). Asks the driver; does not wait.
   [[nodiscard]] CUresult sticky_error() const noexcept {

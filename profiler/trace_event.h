@@ -403,6 +403,10 @@ struct TraceMark {
 /// event tells of.
 inline constexpr std::string_view kTraceGraphLaunch = "graph launch (not recorded)";
 
+/// The text of the mark (kPoint) that stands for a launch, copy or memset that superpipe refused
+/// because its buffers found no room on the device.
+inline constexpr std::string_view kTraceRefusal = "operation refused for lack of device memory";
+
 /// Events were dropped, because the file could not be written fast enough.
 struct TraceDropped {
   static constexpr std::uint8_t kType = 30;

@@ -59,6 +59,7 @@ json plan_json(const TracedProgram& program, const Planner& planner, const Assum
             {"complete", program.ending().is_complete},
             {"dropped_events", program.ending().dropped},
             {"graph_launches", program.graph_launches()},
+            {"refusals", program.refusals()},
             {"measured_compute_share", program.measured_share()},
             {"compute_is_fitted", program.times_are_fitted()},
             {"writes_are_known", program.run().to_host > Bytes{}},

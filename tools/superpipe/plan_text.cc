@@ -87,6 +87,11 @@ void write_confidence(std::ostream& out, const TracedProgram& program, const Pla
         << " events are missing from the trace (the disk was too slow): less may be moved "
            "than would be.\n";
   }
+  if (program.refusals() > 0) {
+    out << "Operations that found no room on the device in the traced run: " << program.refusals()
+        << ". They are not in the trace, so the program needs more than what follows says: its "
+           "summary names the least budget. Trace it with that.\n";
+  }
   if (program.graph_launches() > 0) {
     out << "Launches of graphs: " << program.graph_launches()
         << ". What they do is not in the trace; the buffers that they name stay on the device, "

@@ -155,6 +155,15 @@ TEST_F(TracedTest, LaunchesOfGraphsAreMarked) {
   EXPECT_THAT(recorded(), ElementsAre(std::string(kTraceGraphLaunch)));
 }
 
+// An allocation that finds no room is answered with an error that programs know.
+TEST_F(TracedTest, OperationsThatFindNoRoomAreMarked) {
+  const ManagedContext& managed = *ContextRegistry::managed();
+  (void)managed.failure(Status::kOutOfDeviceMemory, CallKind::kAllocation);
+  (void)managed.failure(Status::kDeviceError, CallKind::kSubmission);
+  (void)managed.failure(Status::kWorkingSetTooLarge, CallKind::kSubmission);
+  EXPECT_THAT(recorded(), ElementsAre(std::string(kTraceRefusal)));
+}
+
 TEST_F(TracedTest, AFreeInACapturedStreamHappensLater) {
   driver().cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUDA_SUCCESS; };
   constexpr CUdeviceptr kOfTheDriver = 0x4200'0000;

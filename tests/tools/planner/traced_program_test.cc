@@ -155,6 +155,15 @@ TEST(TracedProgramTest, AReusedIdIsAnotherBuffer) {
   EXPECT_EQ(program.names(program.steps()[program.step_of_launch(1)])[0], 1U);
 }
 
+TEST(TracedProgramTest, OperationsThatWereRefusedAreCounted) {
+  WrittenTrace trace;
+  trace.launch(1, {trace.allocate(2_MiB)}, 1'000);
+  trace.define(TraceText{1, "another mark"});
+  trace.define(TraceText{2, kTraceRefusal});
+  for (const TraceIndex text : {1U, 2U, 2U}) trace.add(TraceMark{TraceMark::kPoint, text, 0});
+  EXPECT_EQ(program_of(trace).refusals(), 2U);
+}
+
 TEST(TracedProgramTest, ATraceWithoutLaunchesIsRefused) {
   WrittenTrace trace;
   (void)trace.allocate(4_MiB);

@@ -99,6 +99,10 @@ class WrittenTrace {
   void add(const Event& event) {
     writer_.add(next(), event);
   }
+  template <typename Definition>
+  void define(const Definition& definition) {
+    writer_.define(definition);
+  }
 
   /// The trace as it was written.
   std::span<const std::byte> finish() {

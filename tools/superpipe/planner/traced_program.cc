@@ -163,12 +163,13 @@ class TracedProgramBuilder final : public TraceVisitor {
   }
   void on_text(const TraceText& event) override {
     if (event.text == kTraceGraphLaunch) graph_launch_ = event.index;
+    if (event.text == kTraceRefusal) refusal_ = event.index;
   }
 
   void on_mark(const TraceMoment& /*when*/, const TraceMark& event) override {
-    if (event.way == TraceMark::kPoint && event.text != 0 && event.text == graph_launch_) {
-      ++program_.graph_launches_;
-    }
+    if (event.way != TraceMark::kPoint || event.text == 0) return;
+    program_.graph_launches_ += event.text == graph_launch_ ? 1U : 0U;
+    program_.refusals_ += event.text == refusal_ ? 1U : 0U;
   }
 
   void on_kernel_time(const TraceMoment& when, const TraceKernelTime& event) override {
@@ -555,6 +556,7 @@ class TracedProgramBuilder final : public TraceVisitor {
   double last_kernel_end_ = 0;           ///< that is known
   std::size_t last_kernel_launch_ = 0;   ///< of which launch that is
   TraceIndex graph_launch_ = 0;          ///< the text of its marks
+  TraceIndex refusal_ = 0;               ///< the text of theirs
   std::vector<std::uint32_t> launches_;  ///< steps, of those that name nothing, too
   std::vector<TraceIndex> streams_;      ///< by launch
   std::vector<KernelTime> times_;

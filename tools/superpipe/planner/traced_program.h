@@ -130,6 +130,8 @@ class TracedProgram {
   [[nodiscard]] const TraceEnding& ending() const { return ending_; }
   /// Launches of graphs: what they do is not known.
   [[nodiscard]] std::uint64_t graph_launches() const { return graph_launches_; }
+  /// Operations that found no room in the traced run: what they name is not known.
+  [[nodiscard]] std::uint64_t refusals() const { return refusals_; }
 
  private:
   friend class TracedProgramBuilder;
@@ -153,6 +155,7 @@ class TracedProgram {
   TracedRun run_;
   TraceEnding ending_;
   std::uint64_t graph_launches_ = 0;
+  std::uint64_t refusals_ = 0;
 };
 
 }  // namespace superpipe::cli
