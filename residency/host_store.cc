@@ -24,7 +24,7 @@ bool HostStore::reserve(Bytes size) {
   {
     const std::lock_guard lock(mutex_);
     ledger_refused_ = false;
-    if (size > limit_ || reserved_ > limit_ - size) return false;
+    if (size > limit_ || reserved_ + slack_ > limit_ - size) return false;
     reserved_ += size;
   }
   // The ledger may read a file, for which nobody should wait who needs a slab.
@@ -46,7 +46,8 @@ void HostStore::unreserve(Bytes size) {
 Bytes HostStore::reachable() const {
   const std::optional<Bytes> room = ledger_ != nullptr ? ledger_->room() : std::nullopt;
   const std::lock_guard lock(mutex_);
-  return room ? std::min(limit_, reserved_ + *room) : limit_;
+  const Bytes limit = limit_ - slack_;
+  return room ? std::min(limit, reserved_ + *room) : limit;
 }
 
 std::string HostStore::words_of_others() const {
@@ -59,12 +60,14 @@ std::string HostStore::words_of_others() const {
 
 Result<Slab> HostStore::acquire(Bytes size, bool zeroed, User user) {
   Slabs node;
+  Wholes entry;
   try {
     node.emplace_back();
+    entry.emplace(nullptr, size);
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
   }
-  Idle found = take_idle_of(size, user);
+  auto [found, is_grown] = take_idle_of(size, user);
   if (!found.slab) {
     std::unique_lock lock(mutex_);
     // What is pinned for another's eviction is no sooner there than another one.
@@ -73,44 +76,112 @@ Result<Slab> HostStore::acquire(Bytes size, bool zeroed, User user) {
       returned_.wait_for(lock, wait_limit_, [&] { return stocking_ != size; });
     }
     lock.unlock();
-    if (was_stocking) found = take_idle_of(size, user);
+    if (was_stocking) found = take_idle_of(size, user).idle;
   }
+  Bytes whole = size;
   if (!found.slab) {
-    if (const Status status = make_room(size); status != Status::kOk) return status;
+    const Result<Bytes> counted = make_room_for_new(size, is_grown);
+    if (!counted.ok()) return counted.status();
+    whole = *counted;
   }
-  note_wanted(size, found);
+  note_wanted(size, found, whole > size || found.has_slack);
   if (!found.slab || found.is_new) note_new(size, user, !found.is_expected);
   if (!found.slab) {
-    const Result<Slab> pinned = pin(size);
-    if (!pinned.ok()) return pinned.status();
+    const Result<Slab> pinned = pin(whole);
+    if (!pinned.ok()) {
+      return_slack(whole - size);
+      return pinned.status();
+    }
     found.slab = *pinned;
+    if (whole > size) note_whole(*pinned, std::move(entry));
   } else if (zeroed) {
     // A stocked one reads as zero already, but is not told apart.
-    std::memset(found.slab.data, 0, found.slab.size.count());
+    std::memset(found.slab.data, 0, size.count());
   }
+  found.slab.size = size;
   const std::lock_guard lock(mutex_);
   spare_.splice(spare_.end(), node);
   return found.slab;
 }
 
-// An idle slab of that size whose transfers have completed, or none.
-HostStore::Idle HostStore::take_idle_of(Bytes size, User user) {
-  // Candidates of the right size leave the list while their events are asked for, so that two
+// Whether an idle slab is too small for `size`, but not by much.
+bool HostStore::is_outgrown(Bytes slab, Bytes size) {
+  return slab < size && size - slab <= Bytes{size.count() / kSlackPart};
+}
+
+// Whether an idle slab serves `size`, where there is room for the slack that it then has.
+bool HostStore::serves(const Idle& entry, Bytes size) {
+  const Bytes slab = entry.slab.size;
+  if (slab == size) return true;
+  return entry.has_slack && slab > size && slab - size <= Bytes{size.count() / kSlackPart};
+}
+
+// Counts slack that a slab will have while it is in use. What is reserved, and may not be pinned
+// yet, has to find room beside it. @return false: there is no room for it.
+bool HostStore::claim_slack(Bytes slack) {
+  if (slack == Bytes{}) return true;
+  const std::lock_guard lock(mutex_);
+  const bool has_room =
+      (slack_ + slack) * kMostSlackPart <= limit_ && reserved_ + slack_ + slack <= limit_;
+  if (has_room) slack_ += slack;
+  return has_room;
+}
+
+void HostStore::return_slack(Bytes slack) {
+  const std::lock_guard lock(mutex_);
+  slack_ -= slack;
+}
+
+// Allocates nothing: `entry` has one element, which becomes the slab's.
+void HostStore::note_whole(const Slab& slab, Wholes entry) noexcept {
+  Wholes::node_type node = entry.extract(entry.begin());
+  node.key() = slab.data;
+  node.mapped() = slab.size;
+  const std::lock_guard lock(mutex_);
+  whole_.insert(std::move(node));
+}
+
+// Another slab may be at its address as soon as it is unmapped.
+void HostStore::forget_whole(const Slab& slab) noexcept {
+  const std::lock_guard lock(mutex_);
+  whole_.erase(slab.data);
+}
+
+// Counts a slab of `size` as pinned, with slack where sizes grow and there is room for that; makes
+// room as make_room() does, perhaps twice. @return what is to be pinned; otherwise as make_room().
+Result<Bytes> HostStore::make_room_for_new(Bytes size, bool is_grown) {
+  constexpr std::uint64_t kMemoryPage = 4096;
+  const Bytes slack{size.count() / kSlackPart / kMemoryPage * kMemoryPage};
+  if (is_grown && claim_slack(slack)) {
+    if (make_room(size + slack) == Status::kOk) return size + slack;
+    return_slack(slack);
+  }
+  if (const Status status = make_room(size); status != Status::kOk) return status;
+  return size;
+}
+
+// An idle slab for that size whose transfers have completed, or none.
+HostStore::Found HostStore::take_idle_of(Bytes size, User user) {
+  // Candidates leave the list while their events are asked for, so that two
   // threads never get the same one.
   const bool may_take_expected = [&] {
     const std::lock_guard lock(mutex_);
     return user == User::kEviction || !expects_;
   }();
   auto idle = take_idle();
-  Idle found;
+  Found found;
   if (!idle) return found;
-  for (auto it = idle->rbegin(); it != idle->rend() && !found.slab; ++it) {
-    if (it->slab.size != size || (it->is_expected && !may_take_expected)) continue;
-    if (!is_over(*it)) continue;
-    found = {it->slab, {}, it->since, it->is_new, it->is_expected};
+  std::size_t outgrown = 0;
+  for (auto it = idle->rbegin(); it != idle->rend(); ++it) {
+    // One with slack shows that sizes have grown before.
+    if (is_outgrown(it->slab.size, size)) outgrown += it->has_slack ? kFewestOutgrown : 1;
+    if (!serves(*it, size) || (it->is_expected && !may_take_expected)) continue;
+    if (!is_over(*it) || !claim_slack(it->slab.size - size)) continue;
+    found.idle = {it->slab, {}, it->since, it->is_new, it->is_expected, it->has_slack};
     idle->erase(std::next(it).base());
     break;
   }
+  found.is_grown = outgrown >= kFewestOutgrown;
   put_idle(std::move(*idle));
   return found;
 }
@@ -177,8 +248,8 @@ Result<Slab> HostStore::pin(Bytes size) noexcept {
 }
 
 // Remembers that a slab of `size` was acquired, `found` among the idle ones if it has a slab, and
-// whether another one should be stocked.
-void HostStore::note_wanted(Bytes size, const Idle& found) noexcept {
+// whether another one should be stocked: not of a size that grows.
+void HostStore::note_wanted(Bytes size, const Idle& found, bool grows) noexcept {
   const Clock::time_point now = now_();
   const std::lock_guard lock(mutex_);
   if (!found.slab) {
@@ -186,7 +257,7 @@ void HostStore::note_wanted(Bytes size, const Idle& found) noexcept {
   } else if (!found.is_expected) {
     patience_.note_asked_for(now - found.since);
   }
-  if (std::ranges::find(lately_, size) != lately_.end()) lacking_ = size;
+  if (!grows && std::ranges::find(lately_, size) != lately_.end()) lacking_ = size;
   lately_[next_] = size;
   next_ = (next_ + 1) % lately_.size();
 }
@@ -248,7 +319,7 @@ bool HostStore::begin_stocking(Bytes size, bool is_expected) {
     const bool is_enough = has_one || (stocked + size) * kMostIdlePart > pinned_ - idle_bytes;
     if (!may_stock_ || (is_enough && !is_expected)) return false;
     // What is reserved is pinned sooner or later, and must find room then.
-    const Bytes taken = std::max(pinned_, reserved_ + idle_bytes);
+    const Bytes taken = std::max(pinned_, reserved_ + slack_ + idle_bytes);
     if (size > limit_ || taken > limit_ - size) {
       // Nor will there be room for the others.
       if (is_expected) next_expected_ = expected_.size();
@@ -268,14 +339,28 @@ void HostStore::release(Slab slab, std::vector<EventRef> after) noexcept {
   if (!slab) return;
   const std::lock_guard lock(mutex_);
   idle_.splice(idle_.end(), spare_, spare_.begin());
+  const bool has_slack = make_whole(slab);
   idle_.back() = {slab, std::move(after), now_()};
+  idle_.back().has_slack = has_slack;
   note_expiry(idle_.back().since + patience_.length());
+}
+
+// Nobody uses the slab any more: its slack is as idle as the rest of it. @return whether it has
+// any.
+bool HostStore::make_whole(Slab& slab) noexcept {
+  const auto known = whole_.find(slab.data);
+  if (known == whole_.end()) return false;
+  slack_ -= known->second - slab.size;
+  slab.size = known->second;
+  return true;
 }
 
 void HostStore::keep_untracked(Slab slab) noexcept {
   const std::lock_guard lock(mutex_);
+  const bool has_slack = make_whole(slab);
   untracked_.splice(untracked_.end(), spare_, spare_.begin());
   untracked_.back() = {slab, {}, now_()};
+  untracked_.back().has_slack = has_slack;
 }
 
 void HostStore::release_untracked() noexcept {
@@ -425,7 +510,10 @@ void HostStore::destroy(const Slabs& slabs) noexcept {
     } catch (const std::bad_alloc&) {
       // It could not even say why it was refused.
     }
-    if (unpinned) unmap_slab_memory(slab.data, slab.size);
+    if (unpinned) {
+      forget_whole(slab);
+      unmap_slab_memory(slab.data, slab.size);
+    }
     const std::lock_guard lock(mutex_);
     --leaving_;
     if (unpinned) pinned_ -= slab.size;

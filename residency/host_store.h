@@ -1,4 +1,4 @@
-// Pinned host memory for evicted content: exact sizes, capped, recycled.
+// Pinned host memory for evicted content: exact sizes but where they grow, capped, recycled.
 #pragma once
 
 #include <array>
@@ -39,6 +39,10 @@ struct Slab {
 /// buffer of that size, as long as the cap allows and nobody has called unpin_expired() after they
 /// were idle for long. Pinning takes long (5 GB/s), so a thread that has time for it may stock() a
 /// slab of a size that is asked for again and again.
+///
+/// Of sizes that grow from one use to the next, as of a cache that is copied into a longer one for
+/// each token, nobody asks for the same again. Their slabs are pinned with room for more, so that
+/// they serve several sizes; what is reserved finds its room under the cap all the same.
 class HostStore {
  public:
   using Clock = IdlePatience::Clock;
@@ -55,8 +59,9 @@ class HostStore {
   /// The bytes that backing of `size` takes: whole memory pages, never a power of two.
   [[nodiscard]] static Bytes backing_of(Bytes size) { return round_up(size, Bytes{4096}); }
 
-  /// Sets `size` (as backing_of gives it) aside. @return false: over the cap, or over the one that
-  /// the user's processes share. Takes as long as HostLedger::take().
+  /// Sets `size` (as backing_of gives it) aside. @return false: over the cap, of which
+  /// slack in use takes a sixteenth at most, or over the one that the user's processes share. Takes
+  /// as long as HostLedger::take().
   bool reserve(Bytes size);
   void unreserve(Bytes size);
 
@@ -134,6 +139,7 @@ class HostStore {
     Clock::time_point since;   ///< when it was released, or pinned ahead
     bool is_new = false;       ///< pinned ahead, and never used
     bool is_expected = false;  ///< and for an eviction that is expected
+    bool has_slack = false;    ///< serves sizes that are smaller by an eighth, too
   };
   /// A slab that evictions are expected to need.
   struct Expected {
@@ -142,6 +148,7 @@ class HostStore {
   };
 
   using Slabs = std::list<Idle>;
+  using Wholes = std::map<const std::byte*, Bytes>;
 
   /// So many of the latest slabs tell which sizes are asked for again and again.
   static constexpr std::size_t kRemembered = 16;
@@ -149,12 +156,32 @@ class HostStore {
   /// With the one that is stocked, idle slabs of those sizes take at most one part in so many of
   /// the slabs in use.
   static constexpr std::uint64_t kMostIdlePart = 4;
+  /// A slab with slack has one part in so many of its size, and serves what is smaller by that.
+  static constexpr std::uint64_t kSlackPart = 8;
+  /// New slabs get slack where so many idle ones are too small, but not by more.
+  static constexpr std::size_t kFewestOutgrown = 8;
+  /// All slack in use takes at most one part in so many of the cap.
+  static constexpr std::uint64_t kMostSlackPart = 16;
 
-  Idle take_idle_of(Bytes size, User user);
+  /// What is idle for somebody who asks for a size.
+  struct Found {
+    Idle idle;              ///< without a slab: there is none
+    bool is_grown = false;  ///< many are just too small
+  };
+
+  Found take_idle_of(Bytes size, User user);
+  [[nodiscard]] static bool is_outgrown(Bytes slab, Bytes size);
+  [[nodiscard]] static bool serves(const Idle& entry, Bytes size);
+  bool claim_slack(Bytes slack);
+  void return_slack(Bytes slack);
+  void note_whole(const Slab& slab, Wholes entry) noexcept;
+  void forget_whole(const Slab& slab) noexcept;
+  bool make_whole(Slab& slab) noexcept;
+  Result<Bytes> make_room_for_new(Bytes size, bool is_grown);
   void note_new(Bytes size, User user, bool counts) noexcept;
   void count_for_eviction(Bytes size) noexcept;
   Result<Slab> pin(Bytes size) noexcept;
-  void note_wanted(Bytes size, const Idle& found) noexcept;
+  void note_wanted(Bytes size, const Idle& found, bool grows) noexcept;
   bool begin_stocking(Bytes size, bool is_expected);
 
   // The list of idle slabs is taken out to be asked about without the lock, by one thread at a
@@ -200,6 +227,8 @@ class HostStore {
   std::map<Bytes, std::size_t> pinned_for_evictions_;  ///< slabs, as long as some are expected
   std::vector<Bytes> noted_;
   Bytes reserved_;
+  Bytes slack_;                  ///< that slabs in use have beyond their sizes
+  Wholes whole_;                 ///< what was pinned for slabs with slack, by their memory
   bool ledger_refused_ = false;  ///< the last reserve()
   Bytes pinned_;
   IdlePatience patience_;
