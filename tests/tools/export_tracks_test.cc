@@ -94,11 +94,51 @@ TEST_F(TrackExporterTest, ResidentPagesFollowTheBuffersLife) {
   fetch(1'000, 1);
   exporter_.on_eviction({2'000, 1}, {{1}, kBuffer, Bytes{}, Bytes{}, 2_MiB});
   fetch(3'000, 2);
-  // The free was not recorded; the id belongs to another buffer now.
+  // The free was not recorded; the id belongs to another buffer now, and with it the pages.
   exporter_.on_allocation({4'000, 1}, {kBuffer, 500, 1_MiB, 2_MiB, 0, 0});
+  exporter_.on_free({5'000, 1}, {kBuffer, 500, 0});
+  exporter_.finish();
+  EXPECT_THAT(sink_.on("call site not known"), ElementsAre("1000 2097152", "2000 0", "3000 2097152",
+                                                           "4000 0", "4000 2097152", "5000 0"));
+}
+
+TEST_F(TrackExporterTest, PagesThatComeBeforeTheAllocationAreResident) {
+  constexpr BufferId kNew{2};
+  exporter_.on_call_site({1, "load+0x3 model.so+0x4"});
+  exporter_.on_fetch({1'000, 1}, {{1}, kNew, Bytes{}, Bytes{}, 2_MiB, false});
+  exporter_.on_fetch({1'100, 1}, {{1}, kNew, 2_MiB, Bytes{}, 2_MiB, false});
+  exporter_.on_allocation({2'000, 1}, {kNew, 900, 4_MiB, 4_MiB, 0, 1});
+  exporter_.on_eviction({3'000, 1}, {{1}, kNew, 2_MiB, Bytes{}, 2_MiB});
+  exporter_.finish();
+  EXPECT_THAT(sink_.on("load"), ElementsAre("2000 4194304", "3000 2097152"));
+}
+
+TEST_F(TrackExporterTest, PagesOfABufferOfALayerThatComeBeforeItsAllocationAreTheLayers) {
+  TracedLayers layers;
+  layers.layer_of = {0};
+  layers.layers = 1;
+  LineSink sink;
+  TrackExporter exporter(sink, layers);
+  exporter.begin({});
+  exporter.on_fetch({1'000, 1}, {{1}, kBuffer, Bytes{}, Bytes{}, 2_MiB, false});
+  exporter.on_allocation({2'000, 1}, {kBuffer, 900, 1_MiB, 2_MiB, 0, 0});
+  exporter.finish();
+  EXPECT_THAT(sink.on("layer 1: resident pages"), ElementsAre("2000 2097152"));
+}
+
+// No event tells when the pages of a freed buffer are used for others.
+TEST_F(TrackExporterTest, NoMorePagesAreResidentThanABufferHas) {
+  fetch(1'000, 1);
+  exporter_.on_free({2'000, 1}, {kBuffer, 100, 0});
+  exporter_.on_allocation({3'000, 1}, {kBuffer, 500, 4_MiB, 4_MiB, 0, 0});
+  exporter_.on_fetch({4'000, 1}, {{2}, kBuffer, 2_MiB, Bytes{}, 2_MiB, false});
+  exporter_.on_free({5'000, 1}, {kBuffer, 500, 0});
+  exporter_.on_fetch({6'000, 1}, {{3}, kBuffer, Bytes{}, Bytes{}, 2_MiB, false});
+  exporter_.on_fetch({6'000, 1}, {{3}, kBuffer, 2_MiB, Bytes{}, 2_MiB, false});
+  exporter_.on_allocation({7'000, 1}, {kBuffer, 900, 4_MiB, 4_MiB, 0, 0});
   exporter_.finish();
   EXPECT_THAT(sink_.on("call site not known"),
-              ElementsAre("1000 2097152", "2000 0", "3000 2097152", "4000 0"));
+              ElementsAre("1000 2097152", "2000 0", "4000 2097152", "5000 0", "7000 4194304"));
 }
 
 TEST_F(TrackExporterTest, KernelsAndStallsOfAStreamDoNotOverlap) {

@@ -143,25 +143,54 @@ std::uint64_t TrackExporter::group_of(TraceIndex call_site) {
   return track;
 }
 
-void TrackExporter::change_residents(std::uint64_t time, BufferId buffer, std::uint64_t footprint,
-                                     bool come) {
-  const auto place = buffers_.find(index_of(buffer));
+void TrackExporter::count_pages(std::uint64_t time, std::uint64_t group, std::uint64_t come,
+                                std::uint64_t go) {
+  if (group == 0 || come == go) return;
+  std::uint64_t& bytes = group_bytes_[group];
+  bytes += come;
+  bytes -= std::min(bytes, go);
+  sink_.count(group, time, bytes);
+}
+
+void TrackExporter::add_page(std::uint64_t time, const TraceFetch& event) {
+  if (event.buffer == kNoBuffer) return;
+  Residents& residents = buffers_[index_of(event.buffer)];
+  // One that was there before has gone: no event tells when a freed buffer's pages are used for
+  // another.
+  Page& page = residents.pages[event.offset.count()];
+  const std::uint64_t before = page.bytes;
+  page = {event.footprint.count(), false};
+  count_pages(time, residents.group, page.bytes, before);
+}
+
+void TrackExporter::remove_page(std::uint64_t time, const TraceEviction& event) {
+  const auto place = buffers_.find(index_of(event.buffer));
   if (place == buffers_.end()) return;
   Residents& residents = place->second;
-  std::uint64_t& group = group_bytes_[residents.group];
-  const std::uint64_t bytes = come ? footprint : std::min({footprint, residents.bytes, group});
-  residents.bytes += come ? bytes : 0 - bytes;
-  group += come ? bytes : 0 - bytes;
-  sink_.count(residents.group, time, group);
+  const auto page = residents.pages.find(event.offset.count());
+  if (page == residents.pages.end()) return;
+  count_pages(time, residents.group, 0, page->second.bytes);
+  residents.pages.erase(page);
+  if (residents.pages.empty() && residents.group == 0) buffers_.erase(place);
+}
+
+void TrackExporter::begin_life(std::uint64_t time, const TraceAllocation& event) {
+  if (event.buffer == kNoBuffer) return;
+  const std::uint64_t layer = layers_.add_buffer(event.buffer);
+  Residents& residents = buffers_[index_of(event.buffer)];
+  residents.group = layer != 0 ? layer : group_of(event.call_site);
+  // Pages may have come before, or have stayed of the buffer that had the id: of one with another
+  // footprint, none do.
+  if (std::exchange(residents.footprint, event.footprint.count()) != event.footprint.count()) {
+    std::erase_if(residents.pages, [](const auto& page) { return page.second.is_left; });
+  }
+  count_pages(time, residents.group, residents.bytes(), 0);
 }
 
 void TrackExporter::on_allocation(const TraceMoment& when, const TraceAllocation& event) {
   const auto time = moment(when.time);
   if (const auto ended = live_.add(event)) end_life(time, *ended);
-  if (event.buffer != kNoBuffer) {
-    const std::uint64_t layer = layers_.add_buffer(event.buffer);
-    buffers_[index_of(event.buffer)] = {layer != 0 ? layer : group_of(event.call_site), 0, {}};
-  }
+  begin_life(time, event);
   const auto& frames = names().frames(event.call_site);
   const std::string site = frames.empty() ? "" : site_title(frames);
   std::array<TrackArgument, 5> arguments = {TrackArgument{"bytes", event.size.count()},
@@ -178,8 +207,12 @@ void TrackExporter::end_life(std::uint64_t time, const LiveAllocation& allocatio
   if (allocation.what.buffer == kNoBuffer) return;
   const auto place = buffers_.find(index_of(allocation.what.buffer));
   if (place == buffers_.end()) return;
-  change_residents(time, allocation.what.buffer, place->second.bytes, false);
-  buffers_.erase(place);
+  Residents& residents = place->second;
+  count_pages(time, residents.group, 0, residents.bytes());
+  residents.group = 0;
+  residents.unused.clear();
+  for (auto& entry : residents.pages) entry.second.is_left = true;
+  if (residents.pages.empty()) buffers_.erase(place);
   layers_.remove_buffer(allocation.what.buffer);
 }
 
@@ -236,7 +269,7 @@ void TrackExporter::on_copy(const TraceMoment& when, const TraceCopy& event) {
 
 void TrackExporter::on_fetch(const TraceMoment& when, const TraceFetch& event) {
   const auto time = moment(when.time);
-  change_residents(time, event.buffer, event.footprint.count(), true);
+  add_page(time, event);
   if (event.size == Bytes{}) return;  // a new page: nothing crosses the link
   const auto place = buffers_.find(index_of(event.buffer));
   if (place != buffers_.end() && place->second.unused.size() < kMostUnderWay) {
@@ -248,7 +281,7 @@ void TrackExporter::on_fetch(const TraceMoment& when, const TraceFetch& event) {
 
 void TrackExporter::on_eviction(const TraceMoment& when, const TraceEviction& event) {
   const auto time = moment(when.time);
-  change_residents(time, event.buffer, event.footprint.count(), false);
+  remove_page(time, event);
   if (event.size == Bytes{}) return;  // the host has the content: no transfer
   begin_transfer(write_backs_,
                  {event.transfer.value, time, event.buffer, event.offset, event.size, false});

@@ -15,7 +15,8 @@
 
 namespace superpipe::cli {
 
-/// Makes a timeline of a trace, with memory for what is under way, and for the buffers of layers.
+/// Makes a timeline of a trace, with memory for what is under way, for the buffers of layers, and
+/// for pages on the device.
 ///
 /// - Each thread: its marks, allocations, frees and copies; where it waits.
 /// - Each stream: kernels, for as long as the device ran them, where the trace has times; launches,
@@ -94,10 +95,22 @@ class TrackExporter final : public TraceExporter {
     std::uint64_t waits_until = 0;
     std::uint32_t open_marks = 0;
   };
-  struct Residents {
-    std::uint64_t group = 0;  ///< the counter's track
+  struct Page {
     std::uint64_t bytes = 0;
-    std::vector<std::uint64_t> unused;  ///< fetches that no launch has used yet
+    bool is_left = false;  ///< it came for a buffer that was freed since
+  };
+  // A buffer's id, while pages or a life belong to it.
+  struct Residents {
+    std::uint64_t group = 0;              ///< the counter's track; 0: no buffer lives under the id
+    std::uint64_t footprint = 0;          ///< of the last buffer that did
+    std::map<std::uint64_t, Page> pages;  ///< on the device, by their offset in the buffer
+    std::vector<std::uint64_t> unused{};  ///< fetches that no launch has used yet
+
+    [[nodiscard]] std::uint64_t bytes() const {
+      std::uint64_t sum = 0;
+      for (const auto& entry : pages) sum += entry.second.bytes;
+      return sum;
+    }
   };
   struct WaitingLaunch {
     std::uint64_t number = 0;
@@ -116,7 +129,11 @@ class TrackExporter final : public TraceExporter {
   std::uint64_t group_of(TraceIndex call_site);
   /// Where stalls of launch `number` are drawn, of which `launch` is known, if anything is.
   StallTrack& stall_track(std::uint64_t number, const RecentLaunches::Launch* launch);
-  void change_residents(std::uint64_t time, BufferId buffer, std::uint64_t footprint, bool come);
+  void begin_life(std::uint64_t time, const TraceAllocation& event);
+  void add_page(std::uint64_t time, const TraceFetch& event);
+  void remove_page(std::uint64_t time, const TraceEviction& event);
+  /// Counts `come` bytes more and `go` bytes less of what `group` has on the device; 0: nothing.
+  void count_pages(std::uint64_t time, std::uint64_t group, std::uint64_t come, std::uint64_t go);
   void end_life(std::uint64_t time, const LiveAllocation& allocation);
   void begin_transfer(Direction& direction, const Transfer& transfer);
   [[nodiscard]] bool has_ended(std::uint64_t fetch) const;
