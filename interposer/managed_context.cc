@@ -18,12 +18,12 @@
 #include "interposer/driver/table.h"
 #include "interposer/fault_report.h"
 #include "interposer/fault_watch.h"
-#include "interposer/kernel_names.h"
 #include "interposer/log.h"
 #include "policy/budget.h"
 #include "policy/piece_size.h"
 #include "policy/requirements.h"
 #include "policy/settings.h"
+#include "profiler/kernel_names.h"
 #include "profiler/pass_times.h"
 #include "residency/host_memory.h"
 

@@ -40,6 +40,7 @@ class VirtualProgram : public Program {
     options.piece_size = experiment.piece_size;
     options.compares_digests = experiment.compares_digests;
     options.host_limit = experiment.host_limit;
+    if (experiment.kernel_name) options.kernel_name = experiment.kernel_name;
     options.now = [this] { return clock_.time_point(); };
     options.worker_thread = false;
     options.worker_clock = &clock_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,8 @@ struct Experiment {
   /// ResidencyOptions::host_limit; by itself more than any program needs: nobody touches it.
   Bytes host_limit{std::uint64_t{1} << 42};
   bool compares_digests = true;  ///< ResidencyOptions::compares_digests
+  /// ResidencyOptions::kernel_name, for Outcome::error; null: that one's default, a number.
+  std::function<std::string(KernelId)> kernel_name{};
   int passes = 10;
   /// What the program did in an earlier run, up to the end of its first pass; null: nobody knows.
   std::shared_ptr<const RecordedRun> recorded{};

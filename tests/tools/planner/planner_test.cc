@@ -16,6 +16,7 @@
 namespace superpipe::cli {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::program_of;
 using testing::WrittenTrace;
 
@@ -42,6 +43,8 @@ TEST_F(PlannerTest, AProgramIsWhatItsTraceTells) {
   EXPECT_EQ(program_.peak(), kLayers * kLayer + 2_MiB);
   EXPECT_EQ(program_.largest_launch(), kLayer + 2_MiB);
   EXPECT_EQ(program_.largest_kernel(), "kernel1");
+  EXPECT_EQ(program_.kernel_name(KernelId{1003}), "kernel3");
+  EXPECT_EQ(program_.kernel_name(KernelId{999}), "") << "there is none";
   EXPECT_DOUBLE_EQ(program_.measured_share(), 1);
   EXPECT_EQ(program_.run().context, kContext);
   EXPECT_FALSE(program_.is_written(0)) << "it was copied in";
@@ -79,6 +82,23 @@ TEST_F(PlannerTest, AtHalfOfItAPassTakesWhatTheLinkTakes) {
   const Prediction slower = Planner(program_, {{12e9}, {12e9}})
                                 .predict({PolicyKind::kAuto, kContext + kLayers / 2 * kLayer});
   EXPECT_GT(slower.pass_ms, 1.8 * half.pass_ms);
+}
+
+// As the run would say itself, and not by a number that means nothing to anyone.
+TEST_F(PlannerTest, ALaunchThatFindsNoRoomIsNamedByItsKernel) {
+  const std::string arguments(40, 'x');
+  WrittenTrace trace;
+  trace.name_kernel(1, "multiply<" + arguments + ">(float*)\n");
+  testing::write_cycle(trace, kLayers, kLayer, 12);
+  const TracedProgram program = program_of(trace);
+  const Prediction little = Planner(program, kLink).predict({PolicyKind::kAuto, kContext + 64_MiB});
+  EXPECT_THAT(little.problem, HasSubstr(": a launch of kernel multiply<...>(float*)? needs "));
+  WrittenTrace nameless;
+  nameless.name_kernel(1, "");
+  testing::write_cycle(nameless, kLayers, kLayer, 12);
+  const TracedProgram other = program_of(nameless);
+  EXPECT_THAT(Planner(other, kLink).predict({PolicyKind::kAuto, kContext + 64_MiB}).problem,
+              HasSubstr(": a launch of kernel 1001 needs "));
 }
 
 // What the program's thread waits for while the device computes is no stall, as in a run's summary.

@@ -62,12 +62,14 @@ class WrittenTrace {
   void copy(BufferId buffer, Bytes size, bool to_device) {
     writer_.add(next(), TraceCopy{buffer, Bytes{}, size, to_device, false, 1});
   }
+  /// What `kernel` is called; else the first launch of each gives it a name. In their order.
+  void name_kernel(std::uint32_t kernel, const std::string& name) {
+    writer_.define(TraceKernel{kernel, 1000 + kernel, name});
+    kernels_ = kernel;
+  }
   /// A launch that computes for `compute` ns; 0: nobody took its time.
   void launch(std::uint32_t kernel, const std::vector<BufferId>& buffers, std::uint64_t compute) {
-    if (kernel > kernels_) {
-      writer_.define(TraceKernel{kernel, 1000 + kernel, "kernel" + std::to_string(kernel)});
-      kernels_ = kernel;
-    }
+    if (kernel > kernels_) name_kernel(kernel, "kernel" + std::to_string(kernel));
     const TraceMoment when = next();
     writer_.add(when, TraceLaunch{{++launches_}, kernel, 1, buffers});
     device_ = std::max(device_, when.time) + static_cast<std::int64_t>(compute);

@@ -12,9 +12,11 @@
 #include "policy/budget.h"
 #include "policy/piece_size.h"
 #include "policy/settings.h"
+#include "profiler/kernel_names.h"
 #include "residency/virtual_time/experiment.h"
 #include "residency/virtual_time/pass_trace.h"
 #include "residency/virtual_time/recording.h"
+#include "tools/superpipe/plain_text.h"
 
 namespace superpipe::cli {
 namespace {
@@ -167,6 +169,12 @@ virtual_time::Experiment Planner::experiment_for(const PlanQuestion& question,
   if (program_.run().memory) experiment.device.device_memory = *program_.run().memory;
   if (program_.run().queue_depth) experiment.device.queue_depth = *program_.run().queue_depth;
   experiment.device.costs.launch = virtual_time::Time{0};  // what the thread did is in the steps
+  // As the run says it itself. The trace may be anyone's.
+  experiment.kernel_name = [this](KernelId kernel) {
+    const std::string name = program_.kernel_name(kernel);
+    return name.empty() ? std::to_string(static_cast<std::uint64_t>(kernel))
+                        : plain_text(short_kernel_name(name));
+  };
   experiment.passes = static_cast<int>(std::max<std::size_t>(passes_.size(), 1));
   if (counts_bytes(question.policy)) {
     experiment.piece_size = piece_size_for(experiment.budget, program_.run().granule);

@@ -40,7 +40,7 @@ class TracedProgramBuilder final : public TraceVisitor {
   void on_kernel(const TraceKernel& event) override {
     kernels_[event.index] = static_cast<std::uint32_t>(program_.kernels_.size());
     program_.kernels_.push_back(event.id);
-    kernel_names_.emplace_back(event.name);
+    program_.kernel_names_.emplace_back(event.name);
   }
 
   void on_allocation(const TraceMoment& when, const TraceAllocation& event) override {
@@ -69,7 +69,7 @@ class TracedProgramBuilder final : public TraceVisitor {
     const Bytes bytes = name_all(event.buffers, step);
     if (bytes > program_.largest_launch_) {
       program_.largest_launch_ = bytes;
-      program_.largest_kernel_ = kernel_names_[step.kernel];
+      program_.largest_kernel_ = program_.kernel_names_[step.kernel];
     }
     if (launches_.empty()) first_time_ = when.time;
     // One that names nothing has the number of the last that does.
@@ -540,7 +540,6 @@ class TracedProgramBuilder final : public TraceVisitor {
 
   TracedProgram program_;
   std::unordered_map<TraceIndex, std::uint32_t> kernels_;  ///< by the trace's index
-  std::vector<std::string> kernel_names_;
   std::unordered_map<BufferId, std::uint32_t> live_;
   std::vector<Bytes> copied_in_;    ///< by buffer: what the program copied to it
   std::vector<Leavings> leavings_;  ///< by buffer
@@ -575,6 +574,13 @@ std::variant<TracedProgram, std::string> TracedProgram::read(TraceReader& reader
   TracedProgramBuilder builder(reader);
   if (const auto error = reader.read_all(builder)) return error->message;
   return builder.finish(reader.ending());
+}
+
+std::string TracedProgram::kernel_name(KernelId kernel) const {
+  const auto place = std::ranges::find(kernels_, static_cast<std::uint64_t>(kernel));
+  return place == kernels_.end()
+             ? std::string()
+             : kernel_names_[static_cast<std::size_t>(place - kernels_.begin())];
 }
 
 }  // namespace superpipe::cli

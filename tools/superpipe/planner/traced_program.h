@@ -106,6 +106,9 @@ class TracedProgram {
   [[nodiscard]] Bytes footprint(std::uint32_t buffer) const { return footprints_[buffer]; }
   [[nodiscard]] std::size_t buffers() const { return footprints_.size(); }
   [[nodiscard]] std::uint64_t kernel_id(std::uint32_t kernel) const { return kernels_[kernel]; }
+  /// What the trace calls a kernel; empty if it has no name, or the trace has no such kernel.
+  /// O(kernels).
+  [[nodiscard]] std::string kernel_name(KernelId kernel) const;
   /// Launches that name managed buffers: policy is told of no others.
   [[nodiscard]] std::size_t launches() const { return launch_steps_.size(); }
   /// The step of such a launch, counted from 0, and when it was submitted, in ns since the trace's
@@ -143,6 +146,7 @@ class TracedProgram {
   std::vector<Bytes> footprints_;  ///< by buffer
   std::vector<bool> written_;
   std::vector<std::uint64_t> kernels_;
+  std::vector<std::string> kernel_names_;
   std::vector<std::uint32_t> launch_steps_;
   std::vector<std::int64_t> launch_times_;
   std::int64_t end_time_ = 0;

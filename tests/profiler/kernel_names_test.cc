@@ -1,4 +1,4 @@
-#include "interposer/kernel_names.h"
+#include "profiler/kernel_names.h"
 
 #include <gtest/gtest.h>
 
