@@ -37,6 +37,22 @@ double median(std::vector<Weighted> figures) {
   return 0;
 }
 
+// How far the launches of a pass may be off those of the median one.
+constexpr double kMostLaunchDeviation = 0.3;
+
+// How many of the run's passes were about as long as the median one.
+std::uint64_t count_passes(const ResidencyStats& stats) {
+  const std::span<const MeasuredPass> measured = stats.measured_passes;
+  if (measured.empty()) return 0;
+  const std::uint64_t median = median_launches(measured);
+  const auto steady = std::ranges::count_if(
+      measured, [&](const MeasuredPass& pass) { return is_about_as_long(pass, median); });
+  const double share = static_cast<double>(steady) / static_cast<double>(measured.size());
+  return static_cast<std::uint64_t>(steady) +
+         static_cast<std::uint64_t>(
+             std::llround(share * static_cast<double>(stats.forgotten_passes)));
+}
+
 // By how much the time of the pass that stands for all may be off the median: with more, it is
 // likely to do something else.
 constexpr double kMostDeviation = 0.25;
@@ -59,6 +75,19 @@ std::optional<double> windowed_bound_ms(const PassLaunches& pass, const PassCost
 }
 
 }  // namespace
+
+std::uint64_t median_launches(std::span<const MeasuredPass> passes) {
+  std::vector<Weighted> lengths;
+  for (const MeasuredPass& pass : passes) {
+    lengths.push_back({static_cast<double>(pass.launches()), pass.launches()});
+  }
+  return static_cast<std::uint64_t>(median(std::move(lengths)));
+}
+
+bool is_about_as_long(const MeasuredPass& pass, std::uint64_t median) {
+  const double off = static_cast<double>(pass.launches()) - static_cast<double>(median);
+  return std::abs(off) <= kMostLaunchDeviation * static_cast<double>(median);
+}
 
 std::optional<MeasuredPass> typical_pass(std::span<const MeasuredPass> passes,
                                          std::uint64_t first_remembered) {
@@ -101,6 +130,7 @@ PassTimes pass_times(const RunFigures& figures) {
     computes.push_back({std::max(0.0, pass.ms - pass.stall_ms), pass.launches()});
   }
   times.pass_ms = median(std::move(lengths));
+  times.passes = count_passes(stats);
   times.pass_launches = times.pass_ms * median(std::move(rates));
   const double compute_ms = std::min(median(std::move(computes)), times.pass_ms);
   times.stall_ms = times.pass_ms - compute_ms;

@@ -27,7 +27,18 @@ struct PassTimes {
   /// The share of `stall_ms`, in [0, 1], that neither bound explains; nullopt without stalls or
   /// bounds.
   std::optional<double> avoidable_stall_share;
+  /// How many passes were about as long, in launches, as the median one. Of those that are not
+  /// remembered any more, the same share is taken to have been.
+  std::uint64_t passes = 0;
 };
+
+/// How many launches the median pass has: half of all launches are in passes that have no more. 0
+/// without passes. Pure but for memory: throws std::bad_alloc.
+[[nodiscard]] std::uint64_t median_launches(std::span<const MeasuredPass> passes);
+
+/// Whether `pass` has about as many launches as a median pass, which has `median`. Before a
+/// program's real pass is known, what repeats within it is measured as passes of a few launches.
+[[nodiscard]] bool is_about_as_long(const MeasuredPass& pass, std::uint64_t median);
 
 /// The pass that stands for all: the one that took most nearly the median time, of those of whose
 /// launches, and as many before them, none is before `first_remembered`. Pure but for memory:

@@ -91,6 +91,7 @@ RunFigures merged(const RunFigures& earlier, const RunFigures& later) {
   add_earlier(earlier.residency, sum.residency);
   add_learned(earlier.residency, sum.residency);
   prepend(earlier.residency.measured_passes, sum.residency.measured_passes);
+  sum.residency.forgotten_passes += earlier.residency.forgotten_passes;
   prepend(earlier.residency.timeline, sum.residency.timeline);
   add_refusal(earlier.residency.worst_refusal, sum.residency.worst_refusal);
   sum.launches_without_buffers += earlier.launches_without_buffers;

@@ -51,6 +51,7 @@ struct Refusal {
 struct ResidencyStats : ResidencyCounters {
   /// As the worker saw them: the last ones, some thousands (PassMeter::kKept).
   std::vector<MeasuredPass> measured_passes;
+  std::uint64_t forgotten_passes = 0;  ///< that were measured before those
   PolicyEngine::Learned learned;
   std::vector<TimelineEvent> timeline;   ///< empty unless it is recorded
   std::optional<Refusal> worst_refusal;  ///< the one that lacked most; nullopt: nothing was refused

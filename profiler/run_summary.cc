@@ -22,8 +22,8 @@ std::string times_bound(double pass_ms, double bound_ms, const char* name) {
 
 /// The lines about passes, of which there was one.
 std::string pass_text(const RunFigures& figures, const PassTimes& times) {
-  std::string text = "superpipe: " + std::to_string(figures.residency.learned.passes) +
-                     " passes of " + fixed(times.pass_ms, 2) + " ms";
+  std::string text = "superpipe: " + std::to_string(times.passes) + " passes of " +
+                     fixed(times.pass_ms, 2) + " ms";
   if (times.bound_ms && *times.bound_ms > 0) {
     text += times_bound(times.pass_ms, *times.bound_ms, "physical");
     if (times.windowed_bound_ms) {

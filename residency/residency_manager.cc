@@ -210,6 +210,7 @@ ResidencyStats ResidencyManager::Impl::stats() const {
   static_cast<ResidencyCounters&>(stats) = counters();
   try {
     stats.measured_passes = core.passes.passes();
+    stats.forgotten_passes = core.passes.count() - stats.measured_passes.size();
     stats.learned = core.policy.learned();
     if (core.timeline != nullptr) stats.timeline = core.timeline->events();
     stats.worst_refusal = core.worst_refusal;

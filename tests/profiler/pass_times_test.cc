@@ -45,6 +45,23 @@ TEST(PassTimes, CountsAPassForAsManyLaunchesAsItHas) {
   EXPECT_DOUBLE_EQ(pass_times(figures).pass_launches, 8);
 }
 
+// While a program initialises its weights, two launches after the other are taken for a pass.
+TEST(PassTimes, CountThePassesThatAreAboutAsLongAsTheMedianOne) {
+  RunFigures figures = streaming_run();
+  EXPECT_EQ(pass_times(figures).passes, 3U);
+  std::vector<MeasuredPass>& passes = figures.residency.measured_passes;
+  for (int at = 0; at < 11; ++at) passes.insert(passes.begin(), {0.5, 0, 0, 2});
+  passes.push_back({2200, 1200, 32, 42});
+  passes.push_back({2900, 1200, 42, 53});
+  figures.residency.learned.passes = 20;
+  EXPECT_EQ(pass_times(figures).passes, 4U);
+  EXPECT_DOUBLE_EQ(pass_times(figures).pass_ms, 2000);
+  figures.residency.forgotten_passes = 1600;
+  EXPECT_EQ(pass_times(figures).passes, 404U) << "a quarter of what is remembered is";
+  passes.clear();
+  EXPECT_EQ(pass_times(figures).passes, 0U);
+}
+
 TEST(PassTimes, AreBoundByComputeWhenAllFits) {
   RunFigures figures = streaming_run();
   figures.residency.managed_limit = 256_MiB;

@@ -90,14 +90,17 @@ TEST(Merged, TakesTheLargerPeakWhicheverCameFirst) {
 TEST(Merged, PutsSeriesInOrder) {
   RunFigures earlier;
   earlier.residency.measured_passes = {{1, 0.5, 0, 4}, {2, 0, 4, 8}};
+  earlier.residency.forgotten_passes = 7;
   earlier.residency.timeline = {event_at(1)};
   RunFigures later;
   later.residency.measured_passes = {{3, 1, 0, 5}};
+  later.residency.forgotten_passes = 4;
   later.residency.timeline = {event_at(2), event_at(3)};
   const RunFigures sum = merged(earlier, later);
   EXPECT_THAT(
       sum.residency.measured_passes,
       ElementsAre(MeasuredPass{1, 0.5, 0, 4}, MeasuredPass{2, 0, 4, 8}, MeasuredPass{3, 1, 0, 5}));
+  EXPECT_EQ(sum.residency.forgotten_passes, 11U);
   ASSERT_EQ(sum.residency.timeline.size(), 3U);
   EXPECT_EQ(sum.residency.timeline[0].time, event_at(1).time);
   EXPECT_EQ(sum.residency.timeline[2].time, event_at(3).time);

@@ -57,6 +57,15 @@ TEST(SummaryText, DoesNotClaimPassesThatWereNotSeen) {
   EXPECT_THAT(text, HasSubstr("layers not found"));
 }
 
+// What repeats within a pass before that is known is found in milliseconds, again and again.
+TEST(SummaryText, CountsThePassesWhoseTimeItTells) {
+  RunFigures figures = streaming_run();
+  auto& passes = figures.residency.measured_passes;
+  for (int at = 0; at < 10; ++at) passes.insert(passes.begin(), {0.5, 0, 0, 2});
+  figures.residency.learned.passes = 13;
+  EXPECT_THAT(summary_text(figures), HasSubstr("superpipe: 3 passes of "));
+}
+
 TEST(SummaryText, MissesNoLayersUnderAPolicyThatDoesWithoutThem) {
   RunFigures figures = streaming_run();
   figures.policy = PolicyKind::kAuto;

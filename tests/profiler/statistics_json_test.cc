@@ -109,9 +109,8 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.errors = 119;
   stats.budget_changes = 125;
   stats.learned.layer_bytes = {Bytes{50}, Bytes{70}};
-  stats.learned.passes = 121;
   stats.learned.mispredictions = 122;
-  const PassTimes times{3600, 24, 3200, 1000, 2400, 0.375};
+  const PassTimes times{3600, 24, 3200, 1000, 2400, 0.375, 121};
   const nlohmann::json expected = {{"version", "1.2.3"},
                                    {"policy", "naive"},
                                    {"k", 3},

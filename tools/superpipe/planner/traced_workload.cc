@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "policy/timing_model.h"
+#include "profiler/pass_times.h"
 #include "residency/virtual_time/experiment.h"
 #include "tools/superpipe/planner/landmarks.h"
 
@@ -15,8 +16,6 @@ using virtual_time::Handle;
 using virtual_time::Named;
 using Microseconds = std::chrono::duration<double, std::micro>;
 
-// How far the length of a pass may be off that of most passes.
-constexpr double kMostDeviation = 0.3;
 // The share of launches that have to have the same kernel in a pass that is not known to be one.
 constexpr double kLeastAlike = 0.95;
 
@@ -60,22 +59,10 @@ TracedPasses find_passes(const TracedProgram& program, std::size_t most_launches
       program.peak() + program.largest_launch() + program.run().passthrough + 64_MiB, 2_MiB);
   experiment.passes = 1;
   const virtual_time::Outcome outcome = virtual_time::run(beginning, experiment);
-  // The pass that most launches belong to.
-  std::vector<MeasuredPass> measured = outcome.stats.measured_passes;
-  std::sort(measured.begin(), measured.end(), [](const MeasuredPass& a, const MeasuredPass& b) {
-    return a.launches() < b.launches();
-  });
-  std::size_t all = 0;
-  for (const MeasuredPass& pass : measured) all += pass.launches();
-  std::size_t length = 0;
-  for (std::size_t i = 0, counted = 0; i < measured.size() && 2 * counted <= all; ++i) {
-    length = measured[i].launches();
-    counted += length;
-  }
+  const std::size_t length = median_launches(outcome.stats.measured_passes);
   TracedPasses passes;
   for (const MeasuredPass& pass : outcome.stats.measured_passes) {
-    const double off = static_cast<double>(pass.launches()) - static_cast<double>(length);
-    if (std::abs(off) > kMostDeviation * static_cast<double>(length)) continue;
+    if (!is_about_as_long(pass, length)) continue;
     if (pass.end > launches) break;
     if (passes.begins.empty()) passes.begins.push_back(pass.begin);
     passes.begins.push_back(pass.end);
