@@ -117,7 +117,7 @@ class VerifyTest(unittest.TestCase):
 
     def test_a_program_that_fails_in_silence_is_said_to(self) -> None:
         finished = self.simulated("--", "false")
-        self.assert_ends(finished, 1, "with exit code 1; it wrote nothing to standard error", "run 3 of at most 4")
+        self.assert_ends(finished, 1, "too (exit code 1); it wrote nothing to standard error", "run 3 of at most 4")
         self.assertNotIn("its last lines", finished.stdout)
 
     def test_a_signal_is_named(self) -> None:
@@ -142,7 +142,7 @@ class VerifyTest(unittest.TestCase):
 
     def test_a_program_that_fails_anyway_is_said_to(self) -> None:
         script = self.script(self.layers(), "echo broken >&2", "exit 4")
-        self.assert_ends(self.simulated("--budget", "8M", "--", script), 0, "fails without superpipe too, with exit code 4", "broken")
+        self.assert_ends(self.simulated("--budget", "8M", "--", script), 0, "fails without superpipe too (exit code 4)", "broken")
 
     def test_a_program_that_copies_nothing_out_verifies_nothing(self) -> None:
         self.assert_ends(self.simulated("--", "true"), 1, "nothing was verified: the program copied nothing out")

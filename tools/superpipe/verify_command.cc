@@ -79,7 +79,7 @@ struct Run {
   std::vector<std::string> output{};  ///< lines
   std::vector<std::string> errors{};  ///< lines of standard error
   RunCopies copies{};
-  json statistics{};  ///< superpipe's own; empty where nothing was managed
+  json statistics{};  ///< superpipe's own; empty where it wrote none
 
   [[nodiscard]] std::uint64_t copied() const {
     std::uint64_t sum = 0;
@@ -368,8 +368,8 @@ void say_differences(const Verification& verification, const Verdict& verdict) {
 void say_limits(const Verification& verification) {
   const CopyBaseline& copies = verification.copies();
   if (verification.first().end.exit_code != 0) {
-    std::cout << "the program fails without superpipe too, with "
-              << verification.first().end.text();
+    std::cout << "the program fails without superpipe too (" << verification.first().end.text()
+              << ")";
     say_last_errors(verification.first());
   }
   if (copies.varying() > 0) {
@@ -400,7 +400,11 @@ void say_limits(const Verification& verification) {
 }
 
 std::string moved(const Run& run) {
-  if (!run.statistics.is_object()) return "superpipe had nothing to manage";
+  if (!run.statistics.is_object()) {
+    // Statistics are written by what runs at the exit of a process.
+    return run.end.signal != 0 ? "superpipe could not say what it moved"
+                               : "superpipe had nothing to manage, or the program ended by _exit()";
+  }
   return "peak " + format_bytes(run.statistic("peak_device_bytes")) + ", " +
          format_bytes(run.statistic("h2d_bytes")) + " moved in, " +
          format_bytes(run.statistic("d2h_bytes")) + " out";

@@ -1,8 +1,12 @@
 // Programs as their traces tell them.
 #include "tools/superpipe/planner/traced_program.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -13,6 +17,8 @@
 namespace superpipe::cli {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::program_of;
 using testing::WrittenTrace;
 
@@ -169,7 +175,20 @@ TEST(TracedProgramTest, ATraceWithoutLaunchesIsRefused) {
   (void)trace.allocate(4_MiB);
   const auto program = trace.program();
   ASSERT_TRUE(std::holds_alternative<std::string>(program));
-  EXPECT_NE(std::get<std::string>(program).find("no launch"), std::string::npos);
+  EXPECT_THAT(std::get<std::string>(program), HasSubstr("no launch"));
+  EXPECT_THAT(std::get<std::string>(program), Not(HasSubstr("died")));
+}
+
+TEST(TracedProgramTest, ATraceThatWasCutOffBeforeItsLaunchesSaysSo) {
+  WrittenTrace trace;
+  (void)trace.allocate(4_MiB);
+  const std::span<const std::byte> whole = trace.finish();
+  auto reader = TraceReader::from(std::make_unique<TraceBytesSource>(whole.first(whole.size() - 1)),
+                                  "cut.sptrace");
+  ASSERT_TRUE(reader.ok());
+  const auto program = TracedProgram::read(*reader);
+  ASSERT_TRUE(std::holds_alternative<std::string>(program));
+  EXPECT_THAT(std::get<std::string>(program), HasSubstr("died before it wrote more"));
 }
 
 }  // namespace

@@ -66,7 +66,9 @@ class PlanSubcommand final : public Subcommand {
   }
   void add_to(CLI::App& plan) override {
     add(plan, "FILE", options_.file, "A trace of superpipe profile", "");
-    add(plan, "--gpu-mem", options_.gpu_mem, "Device memory to plan for (default: several shares)",
+    add(plan, "--gpu-mem", options_.gpu_mem,
+        "Device memory to plan for, also as a share of the traced device's (default: several "
+        "shares of what the program takes)",
         "SIZE,...");
     add(plan, "--host-mem", options_.host_mem,
         "Cap of the host memory that holds what is not on the device (default: none)", "SIZE");

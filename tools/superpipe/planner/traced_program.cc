@@ -194,7 +194,9 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::variant<TracedProgram, std::string> finish(const TraceEnding& ending) {
     if (is_too_large_) return std::string("it has more steps than a plan can be made of");
     if (program_.launch_steps_.empty()) {
-      return std::string("it has no launch of a kernel that names a managed buffer");
+      const std::string none = "it has no launch of a kernel that names a managed buffer";
+      return ending.is_complete ? none
+                                : none + "; the traced process died before it wrote more of it";
     }
     program_.ending_ = ending;
     program_.end_time_ = last_time_;
