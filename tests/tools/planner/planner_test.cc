@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "tests/tools/planner/written_trace.h"
-#include "tools/superpipe/planner/cards.h"
 #include "tools/superpipe/planner/trade_off_svg.h"
 
 namespace superpipe::cli {
@@ -403,49 +402,6 @@ TEST_F(PlannerTest, WhatAProgramDoesBehindItsLastLaunchIsNoPartOfAPass) {
   EXPECT_NEAR(measured_with(30'000'000'000), measured_with(0), 0.5);
 }
 
-// Sixty launches of a millisecond each; of the first 59 the trace tells when they ended.
-void write_launches(WrittenTrace& trace) {
-  trace.driver_has_room_for(1'000);
-  const BufferId weight = trace.allocate(128_MiB);
-  for (int i = 0; i < 60; ++i) {
-    trace.launch(static_cast<std::uint32_t>(1 + i % 6), {weight}, i < 59 ? 1'000'000 : 0);
-  }
-}
-
-TEST_F(PlannerTest, AFirstWaitForAnotherStreamIsNotTheEndOfItsLaunches) {
-  WrittenTrace trace;
-  write_launches(trace);
-  trace.wait(TraceWait::kCopy, 30'000);
-  trace.sleep(2'000'000);
-  trace.wait(TraceWait::kDevice, 57'700'000);
-  trace.sleep(1'000'000'000);
-  trace.wait(TraceWait::kDevice, 30'000);
-  EXPECT_NEAR(static_cast<double>(program_of(trace).launches_end()), 60e6, 0.1e6);
-}
-
-TEST_F(PlannerTest, ALaterWaitForTheDeviceIsNotTheEndOfItsLaunches) {
-  WrittenTrace trace;
-  write_launches(trace);
-  trace.wait(TraceWait::kCopy, 59'600'000);
-  trace.sleep(1'000'000'000);
-  trace.wait(TraceWait::kDevice, 30'000);
-  const TracedProgram program = program_of(trace);
-  EXPECT_NEAR(static_cast<double>(program.launches_end()), 60e6, 0.1e6);
-  EXPECT_GT(program.end_time(), 1'000'000'000);
-}
-
-TEST_F(PlannerTest, ALastLaunchWhoseEndIsKnownNeedsNoWait) {
-  WrittenTrace trace;
-  trace.driver_has_room_for(1'000);
-  const BufferId weight = trace.allocate(kLayer);
-  for (int i = 0; i < 60; ++i) trace.launch(1, {weight}, 1'000'000);
-  // A time that no kernel can have is no time.
-  trace.add(TraceKernelTime{{60}, 1'000'000, 9'000'000'000'000'000'000, 1});
-  trace.sleep(1'000'000'000);
-  trace.copy(weight, 4_KiB, false);
-  EXPECT_NEAR(static_cast<double>(program_of(trace).launches_end()), 60e6, 0.1e6);
-}
-
 // Most users would call the shorter ones a pass.
 TEST_F(PlannerTest, APauseBetweenSomePassesIsNoPartOfAPass) {
   WrittenTrace trace;
@@ -636,23 +592,6 @@ TEST(PlannerOfOnePassTest, AProgramThatDoesNotRepeatIsPlannedAsAWhole) {
   EXPECT_NEAR(planner.resident_pass_ms(), 2, 0.2);
   EXPECT_EQ(planner.predict({PolicyKind::kAuto, 512_MiB + 64_MiB}).problem, "");
   EXPECT_FALSE(planner.accuracy().has_value());
-}
-
-TEST(CardsTest, AreFoundAsPeopleWriteThem) {
-  ASSERT_NE(find_card("RTX 4090"), nullptr);
-  EXPECT_EQ(find_card("rtx-4090")->memory, 24_GiB);
-  EXPECT_EQ(find_card("GeForce RTX 4090"), find_card("rtx4090"));
-  EXPECT_EQ(find_card("rtx9999"), nullptr);
-  EXPECT_EQ(find_card(""), nullptr);
-  for (const Card& card : all_cards()) EXPECT_TRUE(link_named(card.link)) << card.name;
-}
-
-TEST(LinksTest, AreNamesOrNumbers) {
-  EXPECT_EQ(link_named("gen4")->bytes_per_second, 25e9);
-  EXPECT_EQ(link_named("31.5")->bytes_per_second, 31.5e9);
-  for (const char* const bad : {"", "gen9", "0", "-1", "nan", "inf", "25GB"}) {
-    EXPECT_FALSE(link_named(bad)) << bad;
-  }
 }
 
 }  // namespace

@@ -170,6 +170,49 @@ TEST(TracedProgramTest, OperationsThatWereRefusedAreCounted) {
   EXPECT_EQ(program_of(trace).refusals(), 2U);
 }
 
+// Sixty launches of a millisecond each; of the first 59 the trace tells when they ended.
+void write_launches(WrittenTrace& trace) {
+  trace.driver_has_room_for(1'000);
+  const BufferId weight = trace.allocate(128_MiB);
+  for (int i = 0; i < 60; ++i) {
+    trace.launch(static_cast<std::uint32_t>(1 + i % 6), {weight}, i < 59 ? 1'000'000 : 0);
+  }
+}
+
+TEST(TracedProgramTest, AFirstWaitForAnotherStreamIsNotTheEndOfItsLaunches) {
+  WrittenTrace trace;
+  write_launches(trace);
+  trace.wait(TraceWait::kCopy, 30'000);
+  trace.sleep(2'000'000);
+  trace.wait(TraceWait::kDevice, 57'700'000);
+  trace.sleep(1'000'000'000);
+  trace.wait(TraceWait::kDevice, 30'000);
+  EXPECT_NEAR(static_cast<double>(program_of(trace).launches_end()), 60e6, 0.1e6);
+}
+
+TEST(TracedProgramTest, ALaterWaitForTheDeviceIsNotTheEndOfItsLaunches) {
+  WrittenTrace trace;
+  write_launches(trace);
+  trace.wait(TraceWait::kCopy, 59'600'000);
+  trace.sleep(1'000'000'000);
+  trace.wait(TraceWait::kDevice, 30'000);
+  const TracedProgram program = program_of(trace);
+  EXPECT_NEAR(static_cast<double>(program.launches_end()), 60e6, 0.1e6);
+  EXPECT_GT(program.end_time(), 1'000'000'000);
+}
+
+TEST(TracedProgramTest, ALastLaunchWhoseEndIsKnownNeedsNoWait) {
+  WrittenTrace trace;
+  trace.driver_has_room_for(1'000);
+  const BufferId weight = trace.allocate(128_MiB);
+  for (int i = 0; i < 60; ++i) trace.launch(1, {weight}, 1'000'000);
+  // A time that no kernel can have is no time.
+  trace.add(TraceKernelTime{{60}, 1'000'000, 9'000'000'000'000'000'000, 1});
+  trace.sleep(1'000'000'000);
+  trace.copy(weight, 4_KiB, false);
+  EXPECT_NEAR(static_cast<double>(program_of(trace).launches_end()), 60e6, 0.1e6);
+}
+
 TEST(TracedProgramTest, ATraceWithoutLaunchesIsRefused) {
   WrittenTrace trace;
   (void)trace.allocate(4_MiB);
