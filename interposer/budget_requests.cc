@@ -22,7 +22,7 @@ BudgetRequests::BudgetRequests(std::unique_ptr<LiveSegment> segment, Actions act
       progress_(std::move(progress)),
       shows_progress_(progress_ != nullptr) {
   segment_->publish(actions_.figures());
-  if (!thread_.start([this] { main(); })) {
+  if (!thread_.start("superpipe-live", [this] { main(); })) {
     throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
   }
 }

@@ -30,7 +30,7 @@ std::unique_ptr<KernelTimer> KernelTimer::start(CUcontext context, TraceRecorder
   const InRelaxedContext in_context(context);
   if (driver().cuStreamCreate(&timer->stream_, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
       driver().cuEventCreate(&timer->base_, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
-      timer->thread_.start([self] { self->main(); })) {
+      timer->thread_.start("superpipe-times", [self] { self->main(); })) {
     return timer;
   }
   timer->destroy_events();

@@ -84,7 +84,7 @@ std::unique_ptr<TraceRecording> TraceRecording::start(
     return nullptr;
   }
   TraceRecording* const self = recording.get();
-  const bool started = self->thread_.start([self] {
+  const bool started = self->thread_.start("superpipe-trace", [self] {
     self->recorder_.run();
     // Here and not where finish() is called: the disk may not take it, and signals that a broken
     // pipe or a limit of the file's size raises are blocked on this thread.

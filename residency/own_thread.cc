@@ -11,14 +11,15 @@ namespace superpipe {
 
 OwnThread::OwnThread() : owner_(getpid()) {}
 
-bool OwnThread::start(std::function<void()> body) noexcept {
+bool OwnThread::start(const char* name, std::function<void()> body) noexcept {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   bool started = true;
   try {
-    thread_ = std::thread([this, body = std::move(body)] {
+    thread_ = std::thread([this, name, body = std::move(body)] {
+      (void)pthread_setname_np(pthread_self(), name);
       body();
       exited_ = true;
     });

@@ -17,9 +17,10 @@ class OwnThread {
   OwnThread(const OwnThread&) = delete;
   OwnThread& operator=(const OwnThread&) = delete;
 
-  /// Starts it. REQUIRES: it was not started. @return false if there is no thread to be had, or no
-  /// host memory for one.
-  bool start(std::function<void()> body) noexcept;
+  /// Starts it under `name`, which debuggers and top show. REQUIRES: it was not started; `name` has
+  /// at most 15 characters, for the system takes no longer one, and lives as long as the process.
+  /// @return false if there is no thread to be had, or no host memory for one.
+  bool start(const char* name, std::function<void()> body) noexcept;
   /// Whether it was started and has not been joined or left to itself since.
   [[nodiscard]] bool is_started() const noexcept { return thread_.joinable(); }
   /// Whether this process, and not a fork's child, has the thread.

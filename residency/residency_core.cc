@@ -35,8 +35,9 @@ ResidencyCore::ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions
       backing(buffers, host, granule),
       numbers(manager_options.buffers_before),
       timeline(manager_options.record_timeline ? std::make_unique<Timeline>() : nullptr),
-      worker(mutex, manager_options.worker_thread, manager_options.worker_clock),
-      stocker(mutex, manager_options.worker_thread, manager_options.stocker_clock) {
+      worker("superpipe-mover", mutex, manager_options.worker_thread, manager_options.worker_clock),
+      stocker("superpipe-pins", mutex, manager_options.worker_thread,
+              manager_options.stocker_clock) {
   if (options.trace == nullptr) return;
   trace.emplace(*options.trace);
   stalls.listen([this](std::uint64_t launch, auto ready, auto stall)

@@ -67,7 +67,7 @@ void populate_slab_memory(std::byte* data, Bytes size) noexcept {
   };
   std::array<OwnThread, kMostThreads - 1> helpers;
   for (std::size_t i = 1; i < threads; ++i) {
-    if (!helpers[i - 1].start([&populate, i] { populate(i); })) break;
+    if (!helpers[i - 1].start("superpipe-pins", [&populate, i] { populate(i); })) break;
   }
   populate(0);
   for (OwnThread& helper : helpers) helper.join();

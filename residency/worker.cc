@@ -12,13 +12,13 @@ constexpr std::chrono::microseconds kShortestRest{20};
 
 }  // namespace
 
-Worker::Worker(ManagerMutex& mutex, bool has_thread, WorkerClock* clock)
-    : mutex_(mutex), has_thread_(has_thread), clock_(clock) {}
+Worker::Worker(const char* name, ManagerMutex& mutex, bool has_thread, WorkerClock* clock)
+    : name_(name), mutex_(mutex), has_thread_(has_thread), clock_(clock) {}
 
 bool Worker::wake() noexcept {
   if (!has_thread_ && clock_ != nullptr) clock_->wake();
   if (!has_thread_ || ended_) return true;
-  if (!thread_.is_started()) return thread_.start([this] { main(); });
+  if (!thread_.is_started()) return thread_.start(name_, [this] { main(); });
   work_.notify_one();
   return true;
 }

@@ -51,9 +51,10 @@ class Worker {
   /// How long it does while threads of the program wait for what is pending.
   static constexpr std::chrono::microseconds kLongestWhileAwaited{50};
 
-  /// `has_thread`: false for deterministic tests. `clock`: told of rounds where there is no thread,
-  /// or null. `mutex` and `clock` must outlive this.
-  Worker(ManagerMutex& mutex, bool has_thread, WorkerClock* clock = nullptr);
+  /// `name`: the thread's (OwnThread::start()). `has_thread`: false for deterministic tests.
+  /// `clock`: told of rounds where there is no thread, or null. `mutex` and `clock` must outlive
+  /// this.
+  Worker(const char* name, ManagerMutex& mutex, bool has_thread, WorkerClock* clock = nullptr);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
@@ -92,6 +93,7 @@ class Worker {
   void main();
   std::optional<std::chrono::nanoseconds> rest_after(bool worked) REQUIRES(manager_lock);
 
+  const char* const name_;
   ManagerMutex& mutex_;
   const bool has_thread_;
   WorkerClock* const clock_;

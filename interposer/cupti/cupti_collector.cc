@@ -77,7 +77,7 @@ std::variant<std::unique_ptr<CuptiCollector>, std::string> CuptiCollector::start
   // Where it fails nothing is recorded yet, so that CUPTI calls nobody back that may not go.
   if (std::string problem = self->enable(); !problem.empty()) return problem;
   // Without the thread, times come when CUPTI's buffers are full, and at the end.
-  (void)self->thread_.start([self] { self->main(); });
+  (void)self->thread_.start("superpipe-cupti", [self] { self->main(); });
   // Registered behind CUPTI's own handler, so that it runs before that one.
   [[maybe_unused]] static const int registered = std::atexit(finish_at_exit);
   return collector;

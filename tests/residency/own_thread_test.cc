@@ -2,10 +2,12 @@
 #include "residency/own_thread.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -32,7 +34,7 @@ TEST(OwnThreadTest, RunsItsBodyOnceOnAThreadOfItsOwn) {
   EXPECT_FALSE(thread.is_started());
   std::thread::id ran_on;
   std::atomic<int> runs{0};
-  ASSERT_TRUE(thread.start([&] {
+  ASSERT_TRUE(thread.start("test", [&] {
     ran_on = std::this_thread::get_id();
     ++runs;
   }));
@@ -43,10 +45,20 @@ TEST(OwnThreadTest, RunsItsBodyOnceOnAThreadOfItsOwn) {
   EXPECT_EQ(runs, 1);
 }
 
+TEST(OwnThreadTest, HasTheNameThatItWasGiven) {
+  OwnThread thread;
+  std::array<char, 16> name{};
+  ASSERT_TRUE(thread.start("superpipe-mover", [&] {
+    ASSERT_EQ(pthread_getname_np(pthread_self(), name.data(), name.size()), 0);
+  }));
+  thread.join();
+  EXPECT_STREQ(name.data(), "superpipe-mover");
+}
+
 TEST(OwnThreadTest, TakesNoSignalsOfTheProgram) {
   OwnThread thread;
   bool blocked = false;
-  ASSERT_TRUE(thread.start([&] {
+  ASSERT_TRUE(thread.start("test", [&] {
     sigset_t mask;
     pthread_sigmask(SIG_BLOCK, nullptr, &mask);
     blocked = sigismember(&mask, SIGUSR1) == 1 && sigismember(&mask, SIGTERM) == 1;
@@ -68,7 +80,7 @@ TEST(OwnThreadTest, OneThatNeverBeganNeedsNoEnd) {
 TEST(OwnThreadTest, AbandonTellsThatAThreadWhichEndsIsGone) {
   Gate gate;
   OwnThread thread;
-  ASSERT_TRUE(thread.start([&] { gate.pass(); }));
+  ASSERT_TRUE(thread.start("test", [&] { gate.pass(); }));
   gate.release();
   EXPECT_TRUE(thread.abandon());
   EXPECT_FALSE(thread.is_started());
@@ -78,7 +90,7 @@ TEST(OwnThreadTest, AbandonDoesNotWaitForACallThatDoesNotReturn) {
   // Left behind on purpose: the thread uses it to the process's end.
   static auto* const thread = new OwnThread;
   static auto* const gate = new Gate;
-  ASSERT_TRUE(thread->start([] { gate->pass(); }));
+  ASSERT_TRUE(thread->start("test", [] { gate->pass(); }));
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_FALSE(thread->abandon());
   EXPECT_LT(std::chrono::steady_clock::now() - begun, kLongest);
@@ -88,7 +100,7 @@ TEST(OwnThreadTest, AbandonDoesNotWaitForACallThatDoesNotReturn) {
 TEST(OwnThreadTest, TheChildOfAForkHasNoneAndDoesNotWait) {
   Gate gate;
   OwnThread thread;
-  ASSERT_TRUE(thread.start([&] { gate.pass(); }));
+  ASSERT_TRUE(thread.start("test", [&] { gate.pass(); }));
   const int child = ::fork();
   if (child == 0) {
     ::alarm(5);

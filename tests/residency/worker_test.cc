@@ -67,7 +67,7 @@ class WorkerTest : public ::testing::Test {
 
   ManagerMutex mutex_;
   CountedRounds rounds_{mutex_};
-  Worker worker_{mutex_, true};
+  Worker worker_{"test", mutex_, true};
 };
 
 TEST_F(WorkerTest, RunsNothingBeforeItIsWoken) {
@@ -197,7 +197,7 @@ TEST_F(WorkerTest, AbandonTellsThatAThreadWhichEndsIsGone) {
 TEST(WorkerWithoutAThreadTest, RunsRoundsOnlyWhereItIsAskedTo) {
   ManagerMutex mutex;
   CountedRounds rounds(mutex);
-  Worker worker(mutex, false);
+  Worker worker("test", mutex, false);
   worker.attach(rounds);
   rounds.round = [](int number) { return number == 1; };
   const ManagerLock lock(mutex);
@@ -223,7 +223,7 @@ TEST(WorkerWithAClockTest, TellsItOfWakesAndOfTheRestsThatAThreadWouldTake) {
   ManagerMutex mutex;
   CountedRounds rounds(mutex);
   NotedClock clock;
-  Worker worker(mutex, false, &clock);
+  Worker worker("test", mutex, false, &clock);
   worker.attach(rounds);
   rounds.round = [](int number) { return number == 1; };
   rounds.pending = true;
@@ -245,7 +245,7 @@ TEST(WorkerWithAClockTest, LooksMoreOftenWhileThreadsOfTheProgramWait) {
   ManagerMutex mutex;
   CountedRounds rounds(mutex);
   NotedClock clock;
-  Worker worker(mutex, false, &clock);
+  Worker worker("test", mutex, false, &clock);
   worker.attach(rounds);
   rounds.pending = true;
   const ManagerLock lock(mutex);
