@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "policy/budget.h"
 #include "profiler/trace_event.h"
 #include "profiler/trace_recorder.h"
+#include "tools/superpipe/planner/held_besides.h"
 #include "tools/superpipe/planner/kernel_times.h"
 #include "tools/superpipe/planner/link_meter.h"
 #include "tools/superpipe/planner/queue_meter.h"
@@ -136,12 +136,11 @@ class TracedProgramBuilder final : public TraceVisitor {
     program_.run_.budget = event.budget;
   }
   void on_memory(const TraceMoment& when, const TraceMemory& event) override {
-    constexpr Bytes kMost = 1024_GiB;  // no device has more
-    const Bytes passthrough = std::min(event.passthrough, kMost);
-    memory_.push_back({when.time, event.pages, passthrough, program_.run_.budget, std::nullopt});
-    if (passthrough == std::exchange(passthrough_, passthrough)) return;
+    const bool has_changed =
+        besides_.tell(when.time, event.pages, event.passthrough, program_.run_.budget);
+    if (!has_changed) return;
     // Superpipe saw it, at whatever time: the program did nothing for that.
-    memory_.back().step = program_.steps_.size();
+    hold_steps_.push_back(program_.steps_.size());
     TracedStep step;
     step.kind = TracedStep::Kind::kHoldBesides;
     push(step);
@@ -242,15 +241,6 @@ class TracedProgramBuilder final : public TraceVisitor {
     double weight = 0;
   };
 
-  /// A TraceMemory.
-  struct MemoryTold {
-    std::int64_t time;
-    Bytes pages;
-    Bytes passthrough;
-    Bytes budget;                     ///< 0: there was none
-    std::optional<std::size_t> step;  ///< that is to hold it; nullopt: it was no other one
-  };
-
   void read_properties(const TraceProperties& properties) {
     TracedRun& run = program_.run_;
     const auto bytes = [&](const char* key) { return Bytes{properties.number(key).value_or(0)}; };
@@ -312,65 +302,15 @@ class TracedProgramBuilder final : public TraceVisitor {
     return kernels_.at(index);
   }
 
-  // Tells the steps and the run what the driver held. What a trace has of that is what the device
-  // said when it was last asked, and all that was allocated since, freed or not: too much until it
-  // is asked again, which is some milliseconds later, or tens on a busy machine.
+  // Tells the steps and the run what the driver held.
   void give_besides() {
     TracedRun& run = program_.run_;
-    Bytes before;
-    for (std::size_t i = 0, end = 0; i < memory_.size(); i = end) {
-      end = i + 1;
-      while (end < memory_.size() && memory_[end].passthrough == memory_[i].passthrough) ++end;
-      const Bytes most = most_held(i, end, before);
-      for (std::size_t k = i; k < end; ++k) {
-        const std::uint32_t granules = granules_besides(std::min(least_until_asked(k), most));
-        const Bytes besides = run.granule * granules;
-        run.passthrough = std::max(run.passthrough, besides);
-        run.peak_device = std::max(
-            run.peak_device, memory_[k].pages + std::min(besides, most_held(k, k + 1, before)));
-        if (memory_[k].step && *memory_[k].step < program_.steps_.size()) {
-          program_.steps_[*memory_[k].step].buffer = granules;
-        }
-      }
-      before = std::min(least_until_asked(i), most);
+    const auto besides = besides_.answer(run.granule, run.budget > Bytes{}, last_time_);
+    run.passthrough = besides.most;
+    run.peak_device = besides.peak_device;
+    for (std::size_t i = 0; i < hold_steps_.size(); ++i) {
+      program_.steps_[hold_steps_[i]].buffer = besides.granules[i];
     }
-  }
-
-  // The least that was told soon behind memory_[i].
-  [[nodiscard]] Bytes least_until_asked(std::size_t i) const {
-    constexpr std::int64_t kUntilAsked = 20'000'000;
-    constexpr std::size_t kMostBetween = 32;
-    Bytes least = memory_[i].passthrough;
-    for (std::size_t later = i + 1; later < std::min(i + kMostBetween, memory_.size()); ++later) {
-      if (memory_[later].time / 2 - memory_[i].time / 2 > kUntilAsked / 2) break;
-      least = std::min(least, memory_[later].passthrough);
-    }
-    return least;
-  }
-
-  // The most that the driver can have held while memory_[i, end) told the same, where it had held
-  // `before`: superpipe has pages make room, so what has grown fits the budget beside them before
-  // long. What was told for longer than the device is not asked is what it holds in any case.
-  [[nodiscard]] Bytes most_held(std::size_t i, std::size_t end, Bytes before) const {
-    constexpr std::int64_t kAskedAgain = 2'000'000'000;
-    const Bytes told = memory_[i].passthrough;
-    const std::int64_t until = end < memory_.size() ? memory_[end].time : last_time_;
-    Bytes room;
-    for (std::size_t k = i; k < end; ++k) {
-      if (memory_[k].budget == Bytes{}) return told;
-      room = std::max(room, saturating_subtract(memory_[k].budget, memory_[k].pages));
-    }
-    if (until / 2 - memory_[i].time / 2 > kAskedAgain / 2) return told;
-    return std::min(told, std::max(room, before));
-  }
-
-  // The driver takes whole granules. Less than one is what was allocated since the device was asked
-  // last, but for the first one; without a budget it is never asked.
-  std::uint32_t granules_besides(Bytes passthrough) const {
-    const Bytes granule = program_.run_.granule;
-    const bool was_asked = program_.run_.budget > Bytes{} && passthrough >= granule;
-    const Bytes whole = was_asked ? passthrough : round_up(passthrough, granule);
-    return static_cast<std::uint32_t>(whole.count() / granule.count());
   }
 
   void note_wait_behind(double end, double duration) {
@@ -567,8 +507,8 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::int64_t first_time_ = 0;
   std::int64_t last_time_ = 0;
   Bytes live_bytes_;
-  std::vector<MemoryTold> memory_;
-  Bytes passthrough_;  ///< as it was told last
+  HeldBesides besides_;
+  std::vector<std::size_t> hold_steps_;  ///< where that changes
   bool is_too_large_ = false;
 };
 
