@@ -100,6 +100,28 @@ TEST(TracedProgramTest, LaunchesOfNothingTakeAsLongAsThoseOfTheirKernelThatWereT
   EXPECT_FALSE(program.times_are_fitted());
 }
 
+TEST(TracedProgramTest, LaunchesOfNothingTakeAsLongAsThoseAtTheLikeOfTheirPlace) {
+  WrittenTrace trace;
+  const BufferId small = trace.allocate(2_MiB);
+  const BufferId large = trace.allocate(8_MiB);
+  for (int pass = 0; pass < 3; ++pass) {
+    const bool is_timed = pass < 2;
+    for (const BufferId buffer : {small, large}) {
+      trace.launch(1, {buffer}, 50'000);
+      trace.launch_of_nothing(2);
+      const auto number = static_cast<std::uint64_t>(2 * pass + (buffer == small ? 1 : 2));
+      const std::uint64_t time = buffer == small ? 10'000 : 40'000;
+      if (is_timed) trace.add(TraceKernelTime{{number}, 0, time, 0, 2});
+    }
+  }
+  const TracedProgram program = program_of(trace);
+  std::vector<float> times;
+  for (const TracedStep& step : program.steps()) {
+    if (step.kind == TracedStep::Kind::kLaunch && step.names == 0) times.push_back(step.compute_us);
+  }
+  EXPECT_THAT(times, ::testing::ElementsAre(10, 40, 10, 40, 10, 40));
+}
+
 TEST(TracedProgramTest, WithoutAnyTimeTheLengthOfTheTraceIsDivided) {
   WrittenTrace trace;
   const BufferId buffer = trace.allocate(2_MiB);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -14,6 +13,7 @@
 #include "tools/superpipe/planner/held_besides.h"
 #include "tools/superpipe/planner/kernel_times.h"
 #include "tools/superpipe/planner/link_meter.h"
+#include "tools/superpipe/planner/nameless_times.h"
 #include "tools/superpipe/planner/queue_meter.h"
 
 namespace superpipe::cli {
@@ -77,11 +77,13 @@ class TracedProgramBuilder final : public TraceVisitor {
     const std::uint64_t place =
         queue_.submit(event.stream, when.thread, static_cast<double>(when.time));
     if (!event.buffers.empty() || recent.number != event.launch.value) {
-      recent = {event.launch.value, launches_.size(), place};
+      const std::size_t named = program_.launch_steps_.size() + (step.names > 0 ? 1U : 0U);
+      recent = {event.launch.value, launches_.size(), named, place};
     }
     launches_.push_back(static_cast<std::uint32_t>(program_.steps_.size()));
     if (step.names > 0) {
       program_.launch_steps_.push_back(launches_.back());
+      named_launches_.push_back({step.kernel, bytes});
       program_.launch_times_.push_back(when.time);
     }
     streams_.push_back(event.stream);
@@ -172,11 +174,16 @@ class TracedProgramBuilder final : public TraceVisitor {
   }
 
   void on_kernel_time(const TraceMoment& when, const TraceKernelTime& event) override {
+    const NumberedLaunch& launch = recent_[event.launch.value % kMostRecent];
     if (event.launches == 0) {
-      of_nothing_[kernel_of(event.kernel)].push_back(static_cast<float>(event.duration_ns) * 1e-3F);
+      const auto microseconds = static_cast<float>(event.duration_ns) * 1e-3F;
+      if (launch.number == event.launch.value) {
+        of_nothing_.add(place_of(kernel_of(event.kernel), launch.named), microseconds);
+      } else {
+        of_nothing_.add(kernel_of(event.kernel), microseconds);
+      }
       return;
     }
-    const NumberedLaunch& launch = recent_[event.launch.value % kMostRecent];
     if (launch.number != event.launch.value || event.launch.value == 0) return;
     times_.push_back({launch.index, event.launches, event.duration_ns});
     // It had ended when that was told, but times of a damaged trace may be anything.
@@ -229,6 +236,7 @@ class TracedProgramBuilder final : public TraceVisitor {
   struct NumberedLaunch {
     std::uint64_t number = 0;
     std::size_t index = 0;    ///< in launches_
+    std::size_t named = 0;    ///< launches that name something, this one included
     std::uint64_t place = 0;  ///< in its stream's queue_
   };
   struct KernelTime {
@@ -387,35 +395,39 @@ class TracedProgramBuilder final : public TraceVisitor {
       of_all.weight += bytes;
     }
     const double measured = of_all.time;
-    std::unordered_map<std::uint32_t, double> of_nothing;
-    for (auto& [kernel, times] : of_nothing_) {
-      replace_outliers(times);
-      of_nothing[kernel] =
-          std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
-    }
+    of_nothing_.settle();
     if (of_all.weight <= 0) {
       of_all = mean_of_the_length();
       program_.times_are_fitted_ = true;
     }
     double all = measured;
+    std::size_t named = 0;
     for (std::size_t i = 0; i < launches_.size(); ++i) {
-      if (is_known[i]) continue;
       TracedStep& step = program_.steps_[launches_[i]];
-      const double time = estimated_time(step, of_kernel, of_nothing, of_all);
+      named += step.names > 0 ? 1U : 0U;
+      if (is_known[i]) continue;
+      const auto nothing =
+          step.names == 0 ? of_nothing_.estimate(place_of(step.kernel, named)) : std::nullopt;
+      const double time = nothing ? *nothing : estimated_time(step, of_kernel, of_all);
       step.compute_us = static_cast<float>(time);
       all += time;
     }
     program_.measured_share_ = all > 0 ? measured / all : 0;
   }
 
-  // As long as the others of its kernel, by the bytes that they name; one that names nothing, as
-  // the others that do not.
+  // The place of a launch of `kernel` that names nothing, behind the first `named` that do.
+  NamelessTimes::Place place_of(std::uint32_t kernel, std::size_t named) const {
+    NamelessTimes::Place place{kernel, {}};
+    for (std::size_t i = 0; i < std::min(named, place.behind.size()); ++i) {
+      place.behind[i] = named_launches_[named - 1 - i];
+    }
+    return place;
+  }
+
+  // As long as the others of its kernel, by the bytes that they name.
   double estimated_time(const TracedStep& step,
                         const std::unordered_map<std::uint32_t, Mean>& of_kernel,
-                        const std::unordered_map<std::uint32_t, double>& of_nothing,
                         const Mean& of_all) const {
-    const auto nothing = of_nothing.find(step.kernel);
-    if (step.names == 0 && nothing != of_nothing.end()) return nothing->second;
     const auto mean = of_kernel.find(step.kernel);
     const Mean& used = mean != of_kernel.end() ? mean->second : of_all;
     if (used.weight <= 0) return 0;
@@ -501,8 +513,8 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::vector<std::uint32_t> launches_;  ///< steps, of those that name nothing, too
   std::vector<TraceIndex> streams_;      ///< by launch
   std::vector<KernelTime> times_;
-  /// Times of launches that name nothing, in microseconds, by kernel.
-  std::unordered_map<std::uint32_t, std::vector<float>> of_nothing_;
+  NamelessTimes of_nothing_;
+  std::vector<NamelessTimes::Named> named_launches_;  ///< those that name something
   std::vector<NumberedLaunch> recent_ = std::vector<NumberedLaunch>(kMostRecent);
   std::int64_t first_time_ = 0;
   std::int64_t last_time_ = 0;

@@ -76,11 +76,11 @@ struct TracedRun {
 /// The steps of one process, in the order of their times; what other threads did at the same time
 /// comes between them, and all of it is taken to be on one stream.
 ///
-/// Compute times are those that the trace has, without outliers (kernel_times.h); a launch whose
-/// time was not taken has the mean of its kernel's others, and one of which nothing is known what
-/// the trace's length leaves, by the bytes that it names. Nobody tells what kernels write. A launch
-/// is taken to write what had mostly changed when it left the device, and what never left and was
-/// not copied in.
+/// Compute times are those that the trace has, without outliers (kernel_times.h). A launch whose
+/// time was not taken has the mean of its kernel's others by the bytes that it names, or, if it
+/// names none, by its place (nameless_times.h); one of which nothing is known has what the trace's
+/// length leaves. Nobody tells what kernels write. A launch is taken to write what had mostly
+/// changed when it left the device, and what never left and was not copied in.
 class TracedProgram {
  public:
   /// Reads all of `reader`. @return what is wrong, in one line: the trace cannot be read, or there
