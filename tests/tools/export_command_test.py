@@ -290,6 +290,18 @@ class Collapsed(ExportCase):
             with self.subTest(flags=flags):
                 self.assertEqual(self.export("collapsed", *flags).read_text(encoding="utf-8"), expected)
 
+    def test_says_why_there_are_no_stacks(self) -> None:
+        idle = self.root / "idle.sptrace"
+        self.write_trace(idle, "0")
+        output = self.root / "idle.folded"
+        for weight, why in (("stalls", "nothing in the trace waited"), ("waits", "no wait of the program"), ("allocated", "")):
+            with self.subTest(weight=weight):
+                finished = self.run_superpipe("export", str(idle), "--format", "collapsed", "--stacks", weight, "-o", str(output))
+                self.assertEqual(finished.returncode, 0)
+                self.assertEqual(output.stat().st_size == 0, why != "")
+                self.assertIn(why, finished.stderr)
+                self.assertEqual("is empty" in finished.stderr, why != "")
+
 
 class TorchSnapshot(ExportCase):
     def test_python_unpickles_it(self) -> None:

@@ -206,6 +206,9 @@ int export_command(const ExportOptions& options) {
   made.exporter->finish();
   progress.clear();
   if (const auto failed = file->finish()) return fail_export(kBadUsage, *failed);
+  const std::string why_empty = made.exporter->why_empty();
+  if (!why_empty.empty())
+    say_export("note: " + (output == "-" ? "standard output" : output) + " is empty: " + why_empty);
   say_what_is_missing(options.file, reader->ending());
   if (output != "-") std::cout << "wrote " << output << '\n';
   return kSuccess;

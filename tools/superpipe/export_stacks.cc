@@ -148,7 +148,22 @@ std::vector<WeightedStack> StackTotals::stacks(StackWeight weight, const TraceNa
 void CollapsedWriter::finish() {
   for (const WeightedStack& stack : stacks(weight_)) {
     out_.write(collapsed_stack(stack.frames) + " " + std::to_string(stack.weight) + "\n");
+    is_empty_ = false;
   }
+}
+
+std::string CollapsedWriter::why_empty() const {
+  if (!is_empty_) return {};
+  switch (weight_) {
+    case StackWeight::kAllocated:
+    case StackWeight::kPeak:
+      return "the trace tells of no allocation";
+    case StackWeight::kStalls:
+      return "nothing in the trace waited on the device for its buffers";
+    case StackWeight::kWaits:
+      break;
+  }
+  return "the trace tells of no wait of the program";
 }
 
 void SpeedscopeWriter::begin(const TraceProperties& properties) {

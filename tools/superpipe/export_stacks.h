@@ -116,10 +116,12 @@ class CollapsedWriter final : public StackExporter {
 
   void begin(const TraceProperties& /*properties*/) override {}
   void finish() override;
+  [[nodiscard]] std::string why_empty() const override;
 
  private:
   ExportSink& out_;
   StackWeight weight_;
+  bool is_empty_ = true;
 };
 
 /// Writes a file for speedscope (www.speedscope.app), with a profile for each weight. Format:

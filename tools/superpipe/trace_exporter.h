@@ -86,6 +86,8 @@ class TraceExporter : public TraceVisitor {
   virtual void begin(const TraceProperties& properties) = 0;
   /// After all events.
   virtual void finish() = 0;
+  /// After finish(): why there is nothing in what was written; empty: there is something.
+  [[nodiscard]] virtual std::string why_empty() const { return {}; }
 
   void on_kernel(const TraceKernel& event) override { names_.add(event); }
   void on_stream(const TraceStream& event) override { names_.add(event); }
