@@ -107,6 +107,14 @@ TEST(CompareRuns, CallsNoDifferenceWithinTheSpreadARegression) {
   EXPECT_THAT(names_of(judge(slower, parse_gate("5").limits).exceeded), ElementsAre("pass_ms"));
 }
 
+TEST(CompareRuns, GivesNoDigitsOfASpreadThatIsManyTimesTheValue) {
+  OffloadedProgram unsteady;
+  unsteady.passes = 7;
+  unsteady.stall = [](int pass, std::size_t) { return pass % 3 == 0 ? 50 * kMs : kMs / 100; };
+  const std::string text = comparison_text(compared(unsteady, unsteady), {});
+  EXPECT_THAT(text, HasSubstr("+/- >999 %"));
+}
+
 TEST(CompareRuns, TellsKernelsThatTakeLongerFromWaiting) {
   const OffloadedProgram before;
   OffloadedProgram after;

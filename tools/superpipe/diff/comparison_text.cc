@@ -66,6 +66,9 @@ std::string value_text(Unit unit, double value) {
   return fixed_text(value, value == std::floor(value) ? 0 : 1);
 }
 
+// Of a larger share nobody needs the digits.
+constexpr double kMostShown = 10;
+
 std::string measured_text(const ComparedQuantity& one, const std::optional<Measured>& measured) {
   if (!measured) return "-";
   std::string text = value_text(one.kind->unit, measured->value);
@@ -73,12 +76,12 @@ std::string measured_text(const ComparedQuantity& one, const std::optional<Measu
   const double off =
       std::max(measured->spread->high - measured->value, measured->value - measured->spread->low) /
       measured->value * 100;
+  if (off >= kMostShown * 100) return text + " +/- >999 %";
   if (off > 0) text += " +/- " + fixed_text(off, off < 10 ? 1 : 0) + " %";
   return text;
 }
 
 std::string change_text(double change) {
-  constexpr double kMostShown = 10;
   if (std::isinf(change)) return "from 0";
   if (change >= kMostShown) return ">999 %";
   return signed_text(change, fixed_text(std::abs(change) * 100, 1) + " %");
