@@ -76,6 +76,11 @@ void note_pass(std::shared_ptr<const PassLaunches> pass, ResidencyStats& stats) 
   learned.launches = std::move(pass);
 }
 
+std::optional<Bytes> RunFigures::least_budget() const {
+  if (!residency.worst_refusal) return std::nullopt;
+  return budget + context_bytes + residency.worst_refusal->lacking;
+}
+
 int RunFigures::scheduled_k() const {
   if (!counts_layers(policy)) return 0;
   return residency.learned.k > 0 ? residency.learned.k : k.value_or(0);

@@ -94,6 +94,9 @@ struct RunFigures {
   [[nodiscard]] int scheduled_k() const;
   /// The same for k'.
   [[nodiscard]] int scheduled_k_prime() const;
+  /// The smallest budget, with the context, that would have run what was refused because it names
+  /// more at once than the budget leaves; nullopt: nothing was.
+  [[nodiscard]] std::optional<Bytes> least_budget() const;
   /// All launches, whether or not they named a managed buffer.
   [[nodiscard]] std::uint64_t launches() const {
     return residency.launches + launches_without_buffers;

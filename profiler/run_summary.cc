@@ -112,12 +112,13 @@ std::string summary_text(const RunFigures& figures, const PassTimes& times) {
             "named them\n";
   }
   if (const auto& refusal = stats.worst_refusal) {
-    const Bytes budget = figures.budget + figures.context_bytes;
-    text += "superpipe: the budget of " + exact_bytes(budget) + " was too small for " +
-            (refusal->kernel.empty() ? "one operation" : "a launch of kernel " + refusal->kernel) +
-            ", which needs " + exact_bytes(refusal->working_set) +
-            " at once; the smallest budget that would run it: " +
-            exact_bytes(budget + refusal->lacking) + "\n";
+    text +=
+        "superpipe: the budget of " + exact_bytes(figures.budget + figures.context_bytes) +
+        " was too small for " +
+        (refusal->kernel.empty() ? "one operation" : "a launch of kernel " + refusal->kernel) +
+        ", which needs " + exact_bytes(refusal->working_set) +
+        " at once; the smallest budget that would run it: " + exact_bytes(*figures.least_budget()) +
+        "\n";
   }
   return text;
 }

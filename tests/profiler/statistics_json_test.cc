@@ -50,6 +50,7 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "unchanged_evictions",
                                           "pinned_buffers",
                                           "left_out_launches",
+                                          "least_budget_bytes",
                                           "tensor_maps",
                                           "stall_ms",
                                           "passes",
@@ -103,6 +104,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.unchanged = 124;
   stats.pinned_buffers = 126;
   stats.left_out_launches = 127;
+  stats.worst_refusal = {"multiply", Bytes{500}, Bytes{30}};
   figures.tensor_maps = 128;
   stats.stall_ms = 117;
   stats.pinned_host_bytes = Bytes{118};
@@ -139,6 +141,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"unchanged_evictions", 124},
                                    {"pinned_buffers", 126},
                                    {"left_out_launches", 127},
+                                   {"least_budget_bytes", 233},
                                    {"tensor_maps", 128},
                                    {"stall_ms", 117.0},
                                    {"passes", 121},
