@@ -52,6 +52,11 @@ class VerifyTest(unittest.TestCase):
         self.assertNotIn("not compared", finished.stdout)
         self.assertNotRegex(finished.stdout.splitlines()[1], " 0 B moved in")
 
+    def test_where_a_launch_needs_more_than_half_it_gets_what_it_needs(self) -> None:
+        finished = self.simulated("--", self.script(self.layers(layers=1), "echo done"))
+        self.assert_ends(finished, 0, "same with superpipe: ", "same with as much as a launch needs (--gpu-mem ")
+        self.assertIn("again, for a launch needs more at once", finished.stderr)
+
     def test_each_budget_is_a_run_and_json_says_all(self) -> None:
         finished = self.simulated("--budget", "8M,10M", "--json", "--", self.script(self.layers()))
         self.assert_ends(finished, 0)

@@ -115,10 +115,11 @@ class Runner {
                "run " + std::to_string(number) + " of at most " + std::to_string(most) +
                    " more, to see whether lines of output vary");
   }
-  Run with_superpipe(std::optional<Bytes> budget, const std::string& name) {
+  /// `which` as for run().
+  Run with_superpipe(std::optional<Bytes> budget, const std::string& name, std::string which = {}) {
     RunOptions options = options_;
     if (budget) options.flag(SettingId::kGpuMem) = std::to_string(budget->count());
-    return run(name, environment_changes(options, ready_.parts, ready_.program));
+    return run(name, environment_changes(options, ready_.parts, ready_.program), std::move(which));
   }
   Run with_superpipe(const std::string& budget) {
     RunOptions options = options_;
@@ -148,10 +149,11 @@ class Runner {
     }
     std::cerr << "superpipe verify: " << which << ", " << name << " ..." << std::flush;
     Run run{name};
+    const auto former = time_of_own_statistics();
     run.end = run_child(options_.command, changes, folder / "output", folder / "errors");
     run.output = lines_of(folder / "output");
     run.errors = lines_of(folder / "errors");
-    read_files(folder, run);
+    read_files(folder, run, former);
     std::cerr << ' ' << std::fixed << std::setprecision(1) << run.end.seconds << " s, "
               << run.end.text() << ", " << run.copied() << " copies out\n";
     std::error_code still_used;  // a process that the program left behind may write there
@@ -160,7 +162,16 @@ class Runner {
     return run;
   }
 
-  void read_files(const std::filesystem::path& folder, Run& run) const {
+  // When the file was written that the user has named for statistics; nullopt: there is none.
+  [[nodiscard]] std::optional<std::filesystem::file_time_type> time_of_own_statistics() const {
+    std::error_code none;
+    const auto time = std::filesystem::last_write_time(options_.flag(SettingId::kStats), none);
+    return none ? std::nullopt : std::optional(time);
+  }
+
+  // `former`: time_of_own_statistics() before the run, which may not have written them.
+  void read_files(const std::filesystem::path& folder, Run& run,
+                  std::optional<std::filesystem::file_time_type> former) const {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       if (entry.path().filename().string().rfind("copies.", 0) != 0) continue;
       auto read = read_copies(entry.path());
@@ -170,6 +181,7 @@ class Runner {
     std::sort(run.copies.begin(), run.copies.end(),
               [](const ProcessCopies& a, const ProcessCopies& b) { return a.started < b.started; });
     const std::string& own = options_.flag(SettingId::kStats);
+    if (!own.empty() && time_of_own_statistics() == former) return;
     std::ifstream file(own.empty() ? (folder / "statistics").string() : own);
     run.statistics = json::parse(file, nullptr, false);
   }
@@ -490,6 +502,36 @@ std::vector<std::string> split_at_commas(const std::string& list) {
   return parts;
 }
 
+std::string flag_text(Bytes budget) {
+  return " (--gpu-mem " + std::to_string(budget.count()) + ")";
+}
+
+// The smallest budget that would have run what was refused in `run`; 0: nothing was, or nobody
+// says.
+Bytes least_budget(const Run& run) { return run.statistic("least_budget_bytes"); }
+
+// A run with half of the buffers that `whole`, with all of them, had; nullopt: there were none.
+// Where a launch is refused because it needs more at once, the program runs again with the smallest
+// budget that the refused launches ask for. A program mostly ends with the first of them, so that
+// the budget grows by an eighth of its buffers at least: all that it had are reached soon.
+std::optional<Run> run_with_half(Runner& runner, const Run& whole) {
+  constexpr int kMostAttempts = 4;
+  constexpr std::uint64_t kStep = 8;
+  const Bytes passthrough = whole.statistic("passthrough_bytes");
+  const Bytes pages = saturating_subtract(whole.statistic("peak_device_bytes"), passthrough);
+  if (pages == Bytes{}) return std::nullopt;
+  // The context and what is left to the driver are there whatever the budget.
+  Bytes budget = whole.statistic("context_bytes") + passthrough + Bytes{pages.count() / 2};
+  Run run = runner.with_superpipe(budget, "with half of its buffers" + flag_text(budget));
+  for (int i = 0; i < kMostAttempts && least_budget(run) > budget; ++i) {
+    budget = std::max(least_budget(run), budget + (i > 0 ? Bytes{pages.count() / kStep} : Bytes{}));
+    run = runner.with_superpipe(budget, "with as much as a launch needs" + flag_text(budget),
+                                "again, for a launch needs more at once");
+  }
+  if (least_budget(run) > budget) run.name = "with less than a launch needs" + flag_text(budget);
+  return run;
+}
+
 // Whether the user said how much shall stay on the device, in flags or variables.
 bool says_what_stays(const RunOptions& options) {
   const SettingValues values =
@@ -539,8 +581,8 @@ int verify_command(const VerifyOptions& options) try {
   }
   const auto budgets = split_at_commas(options.budgets);
   const bool chooses = budgets.empty() && !says_what_stays(options.run);
-  // The last of those that are chosen is in half of what the program has taken, if it took
-  // anything.
+  // The last of those that are chosen is with half of what the program has taken, if it took
+  // anything. More may follow (run_with_half()).
   Runner runner(options.run, ready, 2 + (chooses ? 2 : std::max<std::size_t>(budgets.size(), 1)),
                 chooses);
   Run first = runner.without_superpipe();
@@ -557,15 +599,8 @@ int verify_command(const VerifyOptions& options) try {
         std::nullopt, chooses ? "with superpipe" : "with superpipe and the flags")));
   }
   if (chooses) {
-    const Run& whole = verdicts.front().run;
-    const Bytes passthrough = whole.statistic("passthrough_bytes");
-    const Bytes pages = saturating_subtract(whole.statistic("peak_device_bytes"), passthrough);
-    if (pages > Bytes{}) {
-      // The context and what is left to the driver are there whatever the budget.
-      const Bytes half = whole.statistic("context_bytes") + passthrough + Bytes{pages.count() / 2};
-      verdicts.push_back(verification.judge(runner.with_superpipe(
-          half, "with half of its buffers (--gpu-mem " + std::to_string(half.count()) + ")")));
-    }
+    auto half = run_with_half(runner, verdicts.front().run);
+    if (half) verdicts.push_back(verification.judge(std::move(*half)));
   }
   see_whether_lines_vary(runner, verification, verdicts);
   return report(verification, verdicts, options.json);

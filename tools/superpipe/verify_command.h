@@ -22,7 +22,8 @@ struct VerifyOptions {
 
 /// Runs the command twice without superpipe, to see what of it is the same each time, and then with
 /// it: as the flags say, with each of the budgets, or, where neither is given, as superpipe run
-/// would and in half of the device memory that it then took. Compares all copies out of the device
+/// would and with half of the buffers that it then had on the device, or as much as its launches
+/// need if that is too little. Compares all copies out of the device
 /// that it can see, the exit code, and the lines of standard output as --output says. Writes
 /// progress to stderr, and what came of it to stdout. REQUIRES: !problem_with(options), and a
 /// command.
