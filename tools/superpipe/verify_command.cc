@@ -1,26 +1,16 @@
 #include "tools/superpipe/verify_command.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <exception>
-#include <filesystem>
-#include <fstream>
-#include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <system_error>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "policy/budget.h"
 #include "policy/settings.h"
-#include "tools/superpipe/child_run.h"
 #include "tools/superpipe/copy_comparison.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/output_comparison.h"
@@ -28,6 +18,7 @@
 #include "tools/superpipe/run_environment.h"
 #include "tools/superpipe/run_preparation.h"
 #include "tools/superpipe/trace_exporter.h"
+#include "tools/superpipe/verify_runs.h"
 
 namespace superpipe::cli {
 namespace {
@@ -41,162 +32,9 @@ constexpr std::size_t kShownName = 100;
 /// Frames of a call site that are shown, from the innermost outside the CUDA runtime on.
 constexpr std::size_t kShownFrames = 4;
 
-/// A folder for the files of all runs, removed with all that is in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "superpipe-verify-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) {
-      throw std::system_error(errno, std::generic_category(), name);
-    }
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-std::vector<std::string> lines_of(const std::filesystem::path& path) {
-  std::vector<std::string> lines;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) lines.push_back(line);
-  return lines;
-}
-
-/// What one run left.
-struct Run {
-  std::string name;  ///< "without superpipe", "with --gpu-mem 3G"
-  ChildEnd end{};
-  std::vector<std::string> output{};  ///< lines
-  std::vector<std::string> errors{};  ///< lines of standard error
-  RunCopies copies{};
-  json statistics{};  ///< superpipe's own; empty where it wrote none
-
-  [[nodiscard]] std::uint64_t copied() const {
-    std::uint64_t sum = 0;
-    for (const ProcessCopies& process : copies) sum += process.copies.size();
-    return sum;
-  }
-  [[nodiscard]] Bytes statistic(const char* key) const {
-    return Bytes{statistics.is_object() ? statistics.value(key, std::uint64_t{0}) : 0};
-  }
-};
-
-/// Whoever sits at the terminal wants an end: the program was killed from there.
-class Interrupted : public std::exception {
- public:
-  explicit Interrupted(int signal) : signal_(signal) {}
-  [[nodiscard]] int signal() const { return signal_; }
-
- private:
-  int signal_;
-};
-
-/// Starts the runs, one after the other.
-class Runner {
- public:
-  /// `runs`: how many there will be; the last of them may be left out if `may_be_less`.
-  Runner(const RunOptions& options, const RunPreparation& ready, std::size_t runs, bool may_be_less)
-      : options_(options), ready_(ready), runs_(runs), may_be_less_(may_be_less) {}
-
-  Run without_superpipe() { return run("without superpipe", changes_without_superpipe()); }
-  /// A run that was not planned: the `number`th of at most `most`.
-  Run once_more_without_superpipe(std::size_t number, std::size_t most) {
-    return run("without superpipe", changes_without_superpipe(),
-               "run " + std::to_string(number) + " of at most " + std::to_string(most) +
-                   " more, to see whether lines of output vary");
-  }
-  /// `which` as for run().
-  Run with_superpipe(std::optional<Bytes> budget, const std::string& name, std::string which = {}) {
-    RunOptions options = options_;
-    if (budget) options.flag(SettingId::kGpuMem) = std::to_string(budget->count());
-    return run(name, environment_changes(options, ready_.parts, ready_.program), std::move(which));
-  }
-  Run with_superpipe(const std::string& budget) {
-    RunOptions options = options_;
-    options.flag(SettingId::kGpuMem) = budget;
-    return run("with --gpu-mem " + budget,
-               environment_changes(options, ready_.parts, ready_.program));
-  }
-
- private:
-  [[nodiscard]] std::vector<EnvironmentChange> changes_without_superpipe() const {
-    auto changes = environment_changes(options_, ready_.parts, ready_.program);
-    changes.push_back({variable_of(SettingId::kOff), "1"});
-    return changes;
-  }
-  // `which`: what is said of its number; empty: it is the next of those that there will be.
-  Run run(const std::string& name, std::vector<EnvironmentChange> changes, std::string which = {}) {
-    ++number_;
-    const std::filesystem::path folder = folder_.path() / std::to_string(number_);
-    std::filesystem::create_directory(folder);
-    changes.push_back({variable_of(SettingId::kCopies), folder / "copies"});
-    if (options_.flag(SettingId::kStats).empty()) {
-      changes.push_back({variable_of(SettingId::kStats), folder / "statistics"});
-    }
-    if (which.empty()) {
-      which = "run " + std::to_string(number_) + " of " +
-              (may_be_less_ && number_ < runs_ ? "at most " : "") + std::to_string(runs_);
-    }
-    std::cerr << "superpipe verify: " << which << ", " << name << " ..." << std::flush;
-    Run run{name};
-    const auto former = time_of_own_statistics();
-    run.end = run_child(options_.command, changes, folder / "output", folder / "errors");
-    run.output = lines_of(folder / "output");
-    run.errors = lines_of(folder / "errors");
-    read_files(folder, run, former);
-    std::cerr << ' ' << std::fixed << std::setprecision(1) << run.end.seconds << " s, "
-              << run.end.text() << ", " << run.copied() << " copies out\n";
-    std::error_code still_used;  // a process that the program left behind may write there
-    std::filesystem::remove_all(folder, still_used);
-    if (run.end.signal == SIGINT || run.end.signal == SIGQUIT) throw Interrupted(run.end.signal);
-    return run;
-  }
-
-  // When the file was written that the user has named for statistics; nullopt: there is none.
-  [[nodiscard]] std::optional<std::filesystem::file_time_type> time_of_own_statistics() const {
-    std::error_code none;
-    const auto time = std::filesystem::last_write_time(options_.flag(SettingId::kStats), none);
-    return none ? std::nullopt : std::optional(time);
-  }
-
-  // `former`: time_of_own_statistics() before the run, which may not have written them.
-  void read_files(const std::filesystem::path& folder, Run& run,
-                  std::optional<std::filesystem::file_time_type> former) const {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (entry.path().filename().string().rfind("copies.", 0) != 0) continue;
-      auto read = read_copies(entry.path());
-      if (auto* const problem = std::get_if<std::string>(&read)) throw std::runtime_error(*problem);
-      run.copies.push_back(std::get<ProcessCopies>(std::move(read)));
-    }
-    std::sort(run.copies.begin(), run.copies.end(),
-              [](const ProcessCopies& a, const ProcessCopies& b) { return a.started < b.started; });
-    const std::string& own = options_.flag(SettingId::kStats);
-    if (!own.empty() && time_of_own_statistics() == former) return;
-    std::ifstream file(own.empty() ? (folder / "statistics").string() : own);
-    run.statistics = json::parse(file, nullptr, false);
-  }
-
-  const RunOptions& options_;
-  const RunPreparation& ready_;
-  std::size_t runs_;
-  bool may_be_less_;
-  TemporaryFolder folder_;
-  std::size_t number_ = 0;
-};
-
 /// What a run with superpipe has otherwise than both without.
 struct Verdict {
-  Run run;
+  VerifyRun run;
   CopyComparison copies{};
   bool ends_otherwise = false;
   std::vector<std::size_t> lines{};  ///< of output that differ, from 0
@@ -220,7 +58,7 @@ struct Verdict {
 /// What the program does without superpipe, and whether it does the same with it.
 class Verification {
  public:
-  Verification(Run first, const Run& second, OutputRule rule)
+  Verification(VerifyRun first, const VerifyRun& second, OutputRule rule)
       : first_(std::move(first)),
         ends_alike_(first_.end.exit_code == second.end.exit_code),
         copies_(first_.copies, second.copies),
@@ -229,15 +67,15 @@ class Verification {
   }
 
   /// One more run without superpipe: lines of output that are others in it are not compared.
-  void add_output_of(const Run& run) { output_.add(run.output); }
+  void add_output_of(const VerifyRun& run) { output_.add(run.output); }
 
   [[nodiscard]] const CopyBaseline& copies() const { return copies_; }
   [[nodiscard]] const OutputBaseline& output() const { return output_; }
-  [[nodiscard]] const Run& first() const { return first_; }
+  [[nodiscard]] const VerifyRun& first() const { return first_; }
   /// Whether the program ends in the same way each time.
   [[nodiscard]] bool ends_alike() const { return ends_alike_; }
 
-  [[nodiscard]] Verdict judge(Run run) const {
+  [[nodiscard]] Verdict judge(VerifyRun run) const {
     Verdict verdict;
     verdict.copies = copies_.compare(run.copies);
     verdict.ends_otherwise = ends_alike() && run.end.exit_code != first_.end.exit_code;
@@ -247,7 +85,7 @@ class Verification {
   }
 
  private:
-  Run first_;
+  VerifyRun first_;
   bool ends_alike_;
   CopyBaseline copies_;
   OutputBaseline output_;
@@ -255,7 +93,7 @@ class Verification {
 
 // Lines can be the same twice by chance, as printed times are: where one is another with superpipe
 // while all copies are the same, the program runs again without, to see whether it always is.
-void see_whether_lines_vary(Runner& runner, Verification& verification,
+void see_whether_lines_vary(VerifyRunner& runner, Verification& verification,
                             std::vector<Verdict>& verdicts) {
   constexpr std::size_t kMostRuns = 3;
   const auto is_doubtful = [](const Verdict& verdict) { return verdict.differs_in_output_only(); };
@@ -327,7 +165,7 @@ std::string text_of(const CopyDifference& difference) {
 }
 
 // Behind what was said of how the run ends.
-void say_last_errors(const Run& run) {
+void say_last_errors(const VerifyRun& run) {
   if (run.errors.empty()) {
     std::cout << "; it wrote nothing to standard error\n";
     return;
@@ -411,7 +249,7 @@ void say_limits(const Verification& verification) {
   }
 }
 
-std::string moved(const Run& run) {
+std::string moved(const VerifyRun& run) {
   if (!run.statistics.is_object()) {
     // Statistics are written by what runs at the exit of a process.
     return run.end.signal != 0 ? "superpipe could not say what it moved"
@@ -508,13 +346,13 @@ std::string flag_text(Bytes budget) {
 
 // The smallest budget that would have run what was refused in `run`; 0: nothing was, or nobody
 // says.
-Bytes least_budget(const Run& run) { return run.statistic("least_budget_bytes"); }
+Bytes least_budget(const VerifyRun& run) { return run.statistic("least_budget_bytes"); }
 
 // A run with half of the buffers that `whole`, with all of them, had; nullopt: there were none.
 // Where a launch is refused because it needs more at once, the program runs again with the smallest
 // budget that the refused launches ask for. A program mostly ends with the first of them, so that
 // the budget grows by an eighth of its buffers at least: all that it had are reached soon.
-std::optional<Run> run_with_half(Runner& runner, const Run& whole) {
+std::optional<VerifyRun> run_with_half(VerifyRunner& runner, const VerifyRun& whole) {
   constexpr int kMostAttempts = 4;
   constexpr std::uint64_t kStep = 8;
   const Bytes passthrough = whole.statistic("passthrough_bytes");
@@ -522,7 +360,7 @@ std::optional<Run> run_with_half(Runner& runner, const Run& whole) {
   if (pages == Bytes{}) return std::nullopt;
   // The context and what is left to the driver are there whatever the budget.
   Bytes budget = whole.statistic("context_bytes") + passthrough + Bytes{pages.count() / 2};
-  Run run = runner.with_superpipe(budget, "with half of its buffers" + flag_text(budget));
+  VerifyRun run = runner.with_superpipe(budget, "with half of its buffers" + flag_text(budget));
   for (int i = 0; i < kMostAttempts && least_budget(run) > budget; ++i) {
     budget = std::max(least_budget(run), budget + (i > 0 ? Bytes{pages.count() / kStep} : Bytes{}));
     run = runner.with_superpipe(budget, "with as much as a launch needs" + flag_text(budget),
@@ -583,10 +421,10 @@ int verify_command(const VerifyOptions& options) try {
   const bool chooses = budgets.empty() && !says_what_stays(options.run);
   // The last of those that are chosen is with half of what the program has taken, if it took
   // anything. More may follow (run_with_half()).
-  Runner runner(options.run, ready, 2 + (chooses ? 2 : std::max<std::size_t>(budgets.size(), 1)),
-                chooses);
-  Run first = runner.without_superpipe();
-  const Run second = runner.without_superpipe();
+  VerifyRunner runner(options.run, ready,
+                      2 + (chooses ? 2 : std::max<std::size_t>(budgets.size(), 1)), chooses);
+  VerifyRun first = runner.without_superpipe();
+  const VerifyRun second = runner.without_superpipe();
   Verification verification(std::move(first), second,
                             output_rule_named(options.output).value_or(OutputRule::kLines));
   std::vector<Verdict> verdicts;
