@@ -234,6 +234,9 @@ std::string TraceRecorder::frames_of(const NewCallSite& site) const noexcept try
 void TraceRecorder::write_record(Recording& from, const std::byte* record) {
   RawHeader header;
   std::memcpy(&header, record, sizeof header);
+  // A thread that comes to another processor may find its TickClock a little behind.
+  header.time = std::max(header.time, from.last_time);
+  from.last_time = header.time;
   last_time_ = std::max(last_time_, header.time);
   if (!from.is_told) {
     writer_.define(TraceThread{from.index, from.thread});

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -189,6 +190,7 @@ class TraceRecorder {
     std::uint32_t thread = 0;  // gettid()
     bool is_told = false;      // its TraceThread was written
     std::uint64_t end = 0;     // of the present round
+    std::int64_t last_time = std::numeric_limits<std::int64_t>::min();  // of what was written
   };
   /// A call site that the file does not define yet.
   struct NewCallSite {

@@ -28,6 +28,7 @@ struct FakeTime {
     return time;
   }
   static std::uint64_t ticks() { return counter; }
+  static bool counts_steadily() { return false; }
   static void pass(std::chrono::nanoseconds more) {
     time += more;
     counter += 2 * static_cast<std::uint64_t>(more.count());
@@ -35,6 +36,11 @@ struct FakeTime {
   static inline TraceRecorder::TimePoint time;
   static inline std::uint64_t counter = 0;
   static inline int readings = 0;
+};
+
+/// The same with a counter by which a clock can go.
+struct SteadyTime : FakeTime {
+  static bool counts_steadily() { return true; }
 };
 
 /// Waits by their ends and durations, and launches with 0 as that, in microseconds.
@@ -133,6 +139,27 @@ TEST_F(LaunchClockTest, IsNoEarlierThanWhatTheThreadRecordedMeanwhile) {
   recorder_.launch(clock.now(), 1, KernelId{1}, 0, {});
   EXPECT_EQ(clock.now(), start_ + microseconds(1));
   EXPECT_EQ(told().size(), 2U);
+}
+
+TEST_F(LaunchClockTest, GoesByTheCounterFromLaunchToLaunch) {
+  using SteadyClock = BasicLaunchClock<SteadyTime>;
+  const auto launch = [&](microseconds after) {
+    FakeTime::pass(after);
+    SteadyClock clock(&recorder_);
+    EXPECT_LE(std::chrono::abs(clock.now() - FakeTime::time), std::chrono::nanoseconds(1));
+    return clock;
+  };
+  for (int i = 0; i < 300; ++i) launch(microseconds(10));
+  FakeTime::readings = 0;
+  for (int i = 0; i < 10; ++i) launch(microseconds(1));
+  EXPECT_LE(FakeTime::readings, 1);
+  SteadyClock waits = launch(microseconds(1));
+  FakeTime::pass(microseconds(64));
+  waits.end_wait();
+  EXPECT_EQ(waits.now(), FakeTime::time);
+  recorder_.launch(waits.now(), 1, KernelId{1}, 0, {});
+  const std::int64_t end = (FakeTime::time - start_).count() / 512 * 512 / 1000;
+  EXPECT_THAT(told(), ElementsAre(Pair(end, 64), Pair(end, 0)));
 }
 
 TEST_F(LaunchClockTest, MayHaveNobodyToTell) {

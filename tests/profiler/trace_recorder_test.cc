@@ -182,7 +182,8 @@ TEST(TraceRecorder, MergesThreadsByTime) {
 }
 
 // A step before the first is not time 0: an event may be older than the trace.
-TEST(TraceRecorder, RoundsTimesDownToSteps) {
+/// The times that are told of uses at `times`, in ns since the start.
+std::vector<std::int64_t> told_times(std::initializer_list<std::int64_t> times) {
   class Times : public TraceVisitor {
    public:
     void on_use(const TraceMoment& when, const TraceUse&) override { told.push_back(when.time); }
@@ -190,16 +191,24 @@ TEST(TraceRecorder, RoundsTimesDownToSteps) {
   };
   MemorySink sink;
   TraceRecorder recorder(sink, kStart, {});
-  ASSERT_EQ(recorder.begin({}), std::nullopt);
-  for (const std::int64_t time : {-1, 0, 511, 512, 5000}) {
+  EXPECT_EQ(recorder.begin({}), std::nullopt);
+  for (const std::int64_t time : times) {
     recorder.use(kStart + std::chrono::nanoseconds(time), false, 0, {});
   }
   recorder.finish(after(10));
   auto reader = TraceReader::from(std::make_unique<TraceBytesSource>(sink.bytes), "recorded");
-  ASSERT_TRUE(reader.ok());
-  Times times;
-  ASSERT_EQ(reader->read_all(times), std::nullopt);
-  EXPECT_THAT(times.told, ElementsAre(-512, 0, 0, 512, 4608));
+  EXPECT_TRUE(reader.ok());
+  Times read;
+  EXPECT_EQ(reader->read_all(read), std::nullopt);
+  return read.told;
+}
+
+TEST(TraceRecorder, RoundsTimesDownToSteps) {
+  EXPECT_THAT(told_times({-1, 0, 511, 512, 5000}), ElementsAre(-512, 0, 0, 512, 4608));
+}
+
+TEST(TraceRecorder, KeepsAThreadsEventsInTheOrderOfTime) {
+  EXPECT_THAT(told_times({1000, 5000, 4000, 6000}), ElementsAre(512, 4608, 4608, 5632));
 }
 
 TEST(TraceRecorder, MergesThreadsByTimesThatAreNotRounded) {
