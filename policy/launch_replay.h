@@ -9,9 +9,9 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
+#include "policy/launch_log.h"
 #include "policy/live_pass.h"
 #include "policy/pass_launches.h"
 #include "policy/recorded_run.h"
@@ -22,16 +22,14 @@ namespace superpipe {
 /// Remembers launches in order, keeps its place at the earlier launch that is most like the present
 /// one, and expects what followed there to follow here.
 ///
-/// It needs no period and no layers: a pass is what lies between the place and the present. A
-/// launch is like another if it has the same kernel, names buffers of the same sizes and the same
-/// buffers; one that was freed since is the same as the one that is named in its stead today.
-/// A launch that does not fit moves the place to the last launch that does, which the buffers that
-/// it names find in O(1); launches that fit nowhere are passed over as long as they are few.
+/// It needs no period and no layers: a pass is what lies between the place and the present. Which
+/// launches are alike says LaunchLog. A launch that does not fit moves the place to the last launch
+/// that does, which the buffers that it names find in O(1); launches that fit nowhere are passed
+/// over as long as they are few.
 ///
-/// Layers look alike, so that the second layer of a first pass fits the first. What tells them
-/// apart are the buffers that were there in the place already, the rarest of a launch above all:
-/// weights do, activations that are made anew or shared by all layers do not. The place is sure as
-/// long as most launches that name such a buffer agree with it; nothing is expected otherwise.
+/// Layers look alike, so that the second layer of a first pass fits the first. The place is sure as
+/// long as most launches that name a buffer which was there in the place already agree with it;
+/// nothing is expected otherwise.
 ///
 /// Bounded memory: at `capacity` launches, or twice as many buffers that are gone, it forgets the
 /// older half. The capacity should be several passes. Pure, not thread-safe.
@@ -40,7 +38,7 @@ class LaunchReplay {
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
   /// Launches of a kind that is less often as expected say nothing of what they will name.
-  static constexpr double kLeastLikelihood = 0.5;
+  static constexpr double kLeastLikelihood = LaunchLog::kLeastLikelihood;
 
   explicit LaunchReplay(std::size_t capacity = std::size_t{1} << 19);
 
@@ -58,12 +56,10 @@ class LaunchReplay {
   /// The buffer is gone. Does nothing if there is none.
   void on_free(BufferId id);
   /// Whether it was told of the buffer, which exists. O(1).
-  [[nodiscard]] bool knows(BufferId id) const {
-    return index_of(id) < name_of_id_.size() && name_of_id_[index_of(id)] != kNoName;
-  }
+  [[nodiscard]] bool knows(BufferId id) const { return log_.knows(id); }
   /// The size of a buffer. REQUIRES: knows(id). O(1).
   [[nodiscard]] Bytes bytes_of(BufferId id) const {
-    return Bytes{buffers_[name_of_id_[index_of(id)]].bytes};
+    return Bytes{log_.buffer(log_.name_of(id)).bytes};
   }
 
   /// A launch is announced. `buffers`: each once, in the order of its arguments; all allocated.
@@ -108,7 +104,7 @@ class LaunchReplay {
   [[nodiscard]] std::size_t passes() const { return passes_; }
   /// The number of the first launch that is remembered; later ones are as well.
   [[nodiscard]] std::uint64_t first_remembered() const {
-    return std::max(forgotten_, recorded_) - recorded_;
+    return std::max(log_.forgotten(), recorded_) - recorded_;
   }
   /// Launches [begin, end) by their numbers, as a pass. Persistent are the buffers that were named
   /// before it, and for as many launches as it has at least. Throws std::bad_alloc.
@@ -133,98 +129,31 @@ class LaunchReplay {
   [[nodiscard]] double confidence() const { return confidence_; }
 
  private:
-  using Name = std::uint32_t;  ///< of a buffer in the log: unlike an id it is not used again
-  static constexpr Name kNoName = ~Name{0};
+  using Name = LaunchLog::Name;
 
-  struct Launch {
-    KernelId kernel;
-    std::uint64_t token;  ///< hash of the kernel and the sizes of its buffers
-    std::uint32_t kind;   ///< launches of one token are of one kind
-    std::uint32_t first;  ///< its names in names_
-    std::uint32_t count;
-    int trust;
-    /// The rarest of its buffers that an earlier launch named; else the first that a later one did.
-    /// kNoName: none.
-    Name anchor;
-  };
-  struct Buffer {
-    BufferId id{};
-    bool exists = false;
-    Name successor = kNoName;    ///< what was named in its stead after it was gone
-    Name predecessor = kNoName;  ///< of which it is the successor
-    std::uint64_t bytes = 0;
-    std::vector<std::uint32_t> uses;  ///< launches in log_ that name it, ascending
-    /// Where in uses the first one behind the place was when it was sought last: mostly it is still
-    /// there, or the next one.
-    mutable std::size_t sought = 0;
-  };
-  struct Likeness {
-    bool kernel = false;
-    bool token = false;      ///< kernel and sizes
-    std::uint32_t same = 0;  ///< buffers that are the same
-    bool hoped = false;      ///< the present launch names all that the past one named
-    bool all = false;        ///< token, and all buffers
-    [[nodiscard]] int score(int before) const;
-  };
-
-  [[nodiscard]] std::span<const Name> names_of(const Launch& launch) const {
-    return std::span(names_).subspan(launch.first, launch.count);
-  }
   [[nodiscard]] bool is_sure() const { return place_ && sureness_ >= 0.5; }
   /// The number of a launch of this run. Of what was recorded it is meaningless, and wraps around.
   [[nodiscard]] std::uint64_t number_of(std::size_t launch) const {
-    return forgotten_ + launch - recorded_;
+    return log_.forgotten() + launch - recorded_;
   }
   [[nodiscard]] bool is_recorded(std::size_t launch) const {
-    return forgotten_ + launch < recorded_;
+    return log_.forgotten() + launch < recorded_;
   }
   [[nodiscard]] std::optional<std::size_t> remembered(std::uint64_t begin, std::uint64_t end) const;
-  [[nodiscard]] bool is_persistent(const Buffer& buffer, std::size_t first,
-                                   std::size_t launches) const;
-  void append(KernelId kernel, std::span<const Name> names);
-  void note_use(std::size_t launch);
   [[nodiscard]] std::optional<std::size_t> after(std::size_t launch) const;
   [[nodiscard]] std::optional<std::size_t> distance_to(std::size_t launch) const;
+  [[nodiscard]] std::optional<std::size_t> find_place() const;
   void follow_recorded(bool as_expected);
-  [[nodiscard]] std::uint32_t kind_of(std::uint64_t token);
-  [[nodiscard]] Name today(Name name) const;
-  [[nodiscard]] bool stands_for(Name one, std::size_t past, Name other) const;
-  [[nodiscard]] bool is_as_expected(std::size_t expected, std::size_t present) const;
-  template <typename Visit>
-  void for_each_pair(std::size_t past, std::size_t present, const Visit& visit) const;
-  [[nodiscard]] Likeness likeness(std::size_t past, std::size_t present) const;
-  [[nodiscard]] std::optional<std::size_t> find_place(std::size_t present) const;
-  [[nodiscard]] std::uint64_t context_at(std::size_t launch) const;
-  [[nodiscard]] std::uint64_t anchors_at(std::size_t launch) const;
-  [[nodiscard]] Name anchor_of(std::span<const Name> names) const;
-  void anchor_first_use(Name name);
-  [[nodiscard]] int likeness_before(std::size_t past, std::size_t present) const;
-  [[nodiscard]] std::optional<bool> agrees(std::size_t past, std::size_t present) const;
-  void link(std::size_t past, std::size_t present);
   void follow_passes();
+  void add_bytes_of_pass();
   void forget_older_half();
-  void forget_kinds();
-  void forget_names();
 
-  std::size_t capacity_;
-  std::uint64_t forgotten_ = 0;  ///< launches that log_ no longer has
-  std::vector<Launch> log_;
-  std::vector<Name> names_;
-  std::vector<Name> named_;       ///< by the launch under way
-  std::vector<Buffer> buffers_;   ///< by name
-  std::size_t most_buffers_;      ///< at which names are forgotten
-  std::vector<Name> name_of_id_;  ///< by id; kNoName: no such buffer
-  std::uint64_t recorded_ = 0;    ///< launches before those of this run, the first of which is none
+  LaunchLog log_;
+  std::vector<Name> named_;     ///< by the launch under way
+  std::uint64_t recorded_ = 0;  ///< launches before those of this run, the first of which is none
   std::uint64_t recorded_pass_ = 0;      ///< where the pass among them begins
   std::optional<std::size_t> own_pass_;  ///< the launch of this run that is the first of that pass
-  /// Names of recorded buffers that were not allocated yet, by size, the first at the back.
-  std::unordered_map<std::uint64_t, std::vector<Name>> awaited_;
   PlanFollowing following_;
-  std::unordered_map<std::uint64_t, std::uint32_t> contexts_;  ///< last launch, by two tokens
-  std::unordered_map<std::uint64_t, std::uint32_t> anchors_;   ///< last launch, by two anchors
-  std::unordered_map<std::uint64_t, std::uint32_t> kinds_;     ///< by token
-  std::vector<double> likelihoods_;                            ///< by kind
-  std::size_t unlikely_kinds_ = 0;  ///< below kLeastLikelihood: mostly none, and none is looked up
   std::optional<std::size_t> place_;  ///< in log_
   double sureness_ = 0.0;             ///< of place_: the share of launches that agree with it
   std::uint64_t jumps_ = 0;
