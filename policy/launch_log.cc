@@ -286,7 +286,7 @@ int LaunchLog::likeness_before(std::size_t past, std::size_t present) const {
 }
 
 std::uint64_t LaunchLog::context_at(std::size_t launch) const {
-  return mixed(launch == 0 ? 0 : launches_[launch - 1].token, launches_[launch].token);
+  return mixed(launch == 0 ? 0 : mixed(1, launches_[launch - 1].token), launches_[launch].token);
 }
 
 std::uint64_t LaunchLog::anchors_at(std::size_t launch) const {

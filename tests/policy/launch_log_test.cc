@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -52,6 +53,37 @@ TEST_F(LaunchLogTest, FindsNoneOfAnotherKernel) {
   launch_and_note(1, {0});
   const std::size_t present = launch(2, {0});
   EXPECT_EQ(log_.most_like(present, {}), std::nullopt);
+}
+
+TEST_F(LaunchLogTest, PrefersWhatIsTriedFirstAmongEquals) {
+  allocate(0);
+  launch_and_note(1, {0});
+  launch_and_note(9, {});
+  launch_and_note(1, {});
+  launch_and_note(9, {});
+  launch_and_note(1, {});
+  launch_and_note(9, {});
+  const std::size_t present = launch(1, {});
+  EXPECT_EQ(log_.most_like(present, {}), 4U);
+  EXPECT_EQ(log_.most_like(present, std::array<std::size_t, 1>{2}), 2U);
+}
+
+TEST_F(LaunchLogTest, KnowsAPairOfLaunchesByItsOrder) {
+  launch_and_note(1, {});
+  launch_and_note(2, {});
+  launch_and_note(1, {});
+  const std::size_t second_of_pair = launch(2, {});
+  EXPECT_EQ(log_.most_like(second_of_pair, {}), 1U);
+}
+
+TEST_F(LaunchLogTest, KnowsTheSecondOfTwoThatAreTheSame) {
+  launch_and_note(1, {});
+  launch_and_note(1, {});
+  launch_and_note(2, {});
+  launch_and_note(2, {});
+  launch_and_note(1, {});
+  const std::size_t present = launch(1, {});
+  EXPECT_EQ(log_.most_like(present, {}), 1U);
 }
 
 TEST_F(LaunchLogTest, TakesABufferForTheOneThatIsGoneAndWasNamedInItsPlace) {
@@ -117,11 +149,22 @@ TEST_F(LaunchLogTest, TakesWhatIsAllocatedForWhatIsAwaitedInItsOrder) {
   EXPECT_EQ(name(8), 3U);
 }
 
-TEST_F(LaunchLogTest, AwaitsNothingOnceItIsToldSoOrForgets) {
+TEST_F(LaunchLogTest, AwaitsNothingOnceItIsToldSo) {
   log_.await(std::vector<Bytes>{kWeights, kWeights});
   log_.await_nothing();
   allocate(0, kWeights);
   EXPECT_EQ(name(0), 2U);
+}
+
+TEST_F(LaunchLogTest, AwaitsNothingOnceItForgets) {
+  log_.await(std::vector<Bytes>{kWeights, kWeights});
+  allocate(0, kWeights);
+  EXPECT_EQ(name(0), 0U);
+  log_.forget_older_half();
+  allocate(1, kWeights);
+  EXPECT_EQ(name(1), 1U) << "the awaited one has no name any more";
+  launch_and_note(1, {0, 1});
+  EXPECT_THAT(log_.names_of(0), ElementsAre(name(0), name(1)));
 }
 
 TEST_F(LaunchLogTest, ForgetsTheOlderHalfAndKeepsPlacesNamesAndKindsOfTheRest) {
