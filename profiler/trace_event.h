@@ -336,7 +336,7 @@ struct TraceMemory {
   static constexpr std::string_view kName = "memory";
   Bytes pages;        ///< of the device, held by superpipe
   Bytes live;         ///< footprints of the buffers that there are, wherever their content is
-  Bytes passthrough;  ///< of the device, held by the driver for this process
+  Bytes passthrough;  ///< of the device, held by the driver for this process when last asked
   Bytes pinned_host;  ///< of the host, for content that is out
 
   template <typename Self, typename Field>

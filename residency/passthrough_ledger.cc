@@ -61,6 +61,7 @@ bool PassthroughLedger::end_sample(const Sample& sample, Bytes used, TimePoint n
   taken_.fetch_sub(sample.taken, std::memory_order_relaxed);
   set_share(share, used);
   sampled_at_ = now;
+  was_sampled_ = true;
   const bool moved = sampled_ != before;
   const bool quiet = !moved && sample.changes == 0 && grown_before == Bytes{};
   interval_ = quiet ? std::min(interval_ * 2, kLongestInterval) : kShortestInterval;

@@ -143,6 +143,10 @@ class PassthroughLedger {
   /// What the last sample found.
   [[nodiscard]] Bytes sampled() const noexcept { return sampled_; }
 
+  /// What the last sample found; before the first one, bytes(). What was allocated since is not
+  /// in it, and what was freed since still is.
+  [[nodiscard]] Bytes seen() const noexcept { return was_sampled_ ? sampled_ : bytes(); }
+
   /// The best guess of what the driver has taken: what the last sample found, or the blocks that
   /// all counted allocations fill if these are more. Unlike bytes(), which may be too high, it does
   /// not count an allocation that fits a block which was there.
@@ -298,8 +302,9 @@ class PassthroughLedger {
   Bytes counted_ever_;        ///< what hooks counted until the last sample, freed since or not
   Bytes counted_before_own_;  ///< of that, until begin_own()
   Bytes known_;               ///< of the rest, what was no guess when it was last settled
-  bool was_freed_ = false;    ///< a free was noted before the last sample: pools give back later
-  bool frees_late_ = false;   ///< a free in stream order was noted: any drop may be of it
+  bool was_sampled_ = false;
+  bool was_freed_ = false;   ///< a free was noted before the last sample: pools give back later
+  bool frees_late_ = false;  ///< a free in stream order was noted: any drop may be of it
   std::optional<Bytes> own_baseline_;  ///< of the baseline at the start: of this process
   bool is_guessed_ = false;            ///< something changed that was not counted
   bool was_due_ = false;               ///< the last question what this process has

@@ -196,10 +196,11 @@ void ResidencyCore::yield(const DevicePressure& before, bool shifted) noexcept {
   if (shifted) passthrough.sample_again_soon();
 }
 
-void ResidencyCore::trace_memory() noexcept {
+void ResidencyCore::trace_memory(bool at_once) noexcept {
   if (!trace) return;
+  const Bytes besides = samples_passthrough() ? passthrough.seen() : passthrough.bytes();
   trace->note(now(), {passthrough.budget().value_or(Bytes{}), ledger.limit()},
-              {ledger.pages(), ledger.live(), passthrough.bytes(), host.pinned()});
+              {ledger.pages(), ledger.live(), besides, host.pinned()}, at_once);
 }
 
 bool ResidencyCore::sample_passthrough(Settling settling) noexcept {
@@ -241,6 +242,8 @@ bool ResidencyCore::take_sample() noexcept {
   const Bytes passthrough_before = passthrough.sampled();
   const bool moved = passthrough.end_sample(sample, besides_pages, now());
   ledger.note_sample(passthrough_before, passthrough.sampled());
+  // Before pages make room for what was found.
+  if (passthrough.sampled() != passthrough_before) trace_memory(true);
   if (moves && passthrough.budget()) {
     const DevicePressure before = pressure;
     const bool shifted = pressure.note(usage->total, besides_pages, passthrough.allowed(), now());

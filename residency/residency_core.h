@@ -117,7 +117,7 @@ struct ResidencyCore {
   /// as far as the budget goes. @return whether the limit is higher now.
   bool claim(Bytes bytes) noexcept REQUIRES(manager_lock);
   /// Tells the trace, if one is recorded, what may have changed of budget and memory.
-  void trace_memory() noexcept REQUIRES(manager_lock);
+  void trace_memory(bool at_once = false) noexcept REQUIRES(manager_lock);
   using Settling = PassthroughLedger::Settling;
   /// Asks the device how much it holds that is not in our pages. Opens the mutex. Waits for the
   /// samples and the page changes of other threads that are under way: for calls of the device,

@@ -49,8 +49,10 @@ class ResidencyTrace {
   }
   void add(TimePoint now, const TracePass& pass) noexcept { recorder_.add(now, pass); }
 
-  /// Tells budget and memory where they have changed, memory at most once in kMemoryInterval.
-  void note(TimePoint now, const TraceBudget& budget, const TraceMemory& memory) noexcept {
+  /// Tells budget and memory where they have changed, memory at most once in kMemoryInterval but
+  /// `at_once`.
+  void note(TimePoint now, const TraceBudget& budget, const TraceMemory& memory,
+            bool at_once = false) noexcept {
     if (!budget_ || budget_->budget != budget.budget || budget_->limit != budget.limit) {
       budget_ = budget;
       recorder_.add(now, budget);
@@ -58,7 +60,7 @@ class ResidencyTrace {
     const bool is_same =
         memory_ && memory_->pages == memory.pages && memory_->live == memory.live &&
         memory_->passthrough == memory.passthrough && memory_->pinned_host == memory.pinned_host;
-    if (is_same || (memory_ && now - memory_time_ < kMemoryInterval)) return;
+    if (is_same || (!at_once && memory_ && now - memory_time_ < kMemoryInterval)) return;
     memory_ = memory;
     memory_time_ = now;
     recorder_.add(now, memory);

@@ -51,6 +51,20 @@ TEST_F(PassthroughLedgerTest, ReservesMoreOnlyWhenGrowthExceedsTheHeadroom) {
   EXPECT_EQ(ledger_.reserved(), 80_MiB);
 }
 
+TEST_F(PassthroughLedgerTest, HasSeenWhatTheLastSampleFound) {
+  allocate(40_MiB);
+  EXPECT_EQ(ledger_.seen(), 40_MiB) << "nobody has looked";
+  sample(100_MiB + 40_MiB);
+  for (int i = 0; i < 10; ++i) {
+    allocate(8_MiB);
+    note(PassthroughChange::kFree);
+  }
+  EXPECT_EQ(ledger_.seen(), 40_MiB);
+  EXPECT_EQ(ledger_.bytes(), 120_MiB);
+  sample(100_MiB + 48_MiB);
+  EXPECT_EQ(ledger_.seen(), 48_MiB);
+}
+
 TEST_F(PassthroughLedgerTest, TakesASampleForTheTruth) {
   allocate(40_MiB);
   note(PassthroughChange::kFree);

@@ -55,12 +55,13 @@ class Told : public TraceVisitor {
   }
   void on_memory(const TraceMoment& /*when*/, const TraceMemory& event) override {
     most_pages = std::max(most_pages, event.pages);
+    besides.push_back(event.passthrough);
   }
 
   std::set<std::uint32_t> on_device;
   std::set<std::uint64_t> transfers, stalled;
   std::vector<std::uint64_t> passes;
-  std::vector<Bytes> budgets;
+  std::vector<Bytes> budgets, besides;
   std::uint64_t new_pages = 0, demand_fetches = 0, prefetches = 0, clean_evictions = 0,
                 write_backs = 0, ends = 0;
   std::size_t most = 0;
@@ -134,6 +135,25 @@ TEST_F(ResidencyTraceTest, NamesLaunchesThatStalledAndBeganPasses) {
   ASSERT_GE(told.passes.size(), 2u);
   for (const std::uint64_t launch : told.passes)
     EXPECT_EQ((launch - 1) % 6, (told.passes[0] - 1) % 6);
+}
+
+TEST(ResidencyTrace, TellsOfMemoryOnceInAWhileOrAtOnce) {
+  BytesSink sink;
+  TraceRecorder recorder(sink, TraceRecorder::TimePoint{}, {});
+  ASSERT_EQ(recorder.begin({}), std::nullopt);
+  ResidencyTrace trace(recorder);
+  const TraceRecorder::TimePoint now{std::chrono::seconds(1)};
+  trace.note(now, {}, {{}, {}, 1_MiB, {}});
+  trace.note(now, {}, {{}, {}, 2_MiB, {}});
+  trace.note(now, {}, {{}, {}, 3_MiB, {}}, true);
+  trace.note(now, {}, {{}, {}, 3_MiB, {}}, true);
+  trace.note(now + ResidencyTrace::kMemoryInterval, {}, {{}, {}, 4_MiB, {}});
+  recorder.finish(now);
+  Told told;
+  auto reader = TraceReader::from(std::make_unique<TraceBytesSource>(sink.bytes), "told");
+  ASSERT_TRUE(reader.ok());
+  ASSERT_EQ(reader->read_all(told), std::nullopt);
+  EXPECT_EQ(told.besides, (std::vector<Bytes>{1_MiB, 3_MiB, 4_MiB}));
 }
 
 TEST(ResidencyTrace, LeavesOutTheEndOfATransferThatFailed) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <variant>
@@ -180,9 +182,6 @@ TEST_F(PlannerTest, ThePeakHasWhatTheDriverTakesWhileBuffersAreThere) {
     trace.copy(weights.back(), kLayer, true);
   }
   trace.add(TraceMemory{kBudget - kHeadroom, kLayers * kLayer, {}, {}});
-  trace.add(TraceMemory{kBudget - kHeadroom, kLayers * kLayer, kCode + 5_KiB, {}});
-  // Allocated and freed, before the device was asked again.
-  trace.add(TraceMemory{kBudget - kHeadroom, kLayers * kLayer, kCode + 40_MiB, {}});
   trace.add(TraceMemory{kBudget - kHeadroom, kLayers * kLayer, kCode, {}});
   for (int i = 0; i < 12 * kLayers; ++i) {
     trace.launch(static_cast<std::uint32_t>(1 + i % 3), {weights[i % kLayers]}, 1'000'000);
@@ -199,42 +198,27 @@ TEST_F(PlannerTest, ThePeakHasWhatTheDriverTakesWhileBuffersAreThere) {
   EXPECT_EQ(accuracy->predicted_peak, accuracy->measured_peak);
 }
 
-/// What the driver is taken to have held at most in a run with `budget`, where pages and memory
-/// besides were told, each for 100 ms: longer than the device is mostly not asked.
-struct Told {
-  Bytes pages;
-  Bytes passthrough;
-};
-TracedRun run_that_told(Bytes budget, const std::vector<Told>& all) {
-  WrittenTrace trace({{"policy.name", "auto"}, {"budget.bytes", std::to_string(budget.count())}});
+TEST(DriversMemory, IsTheMostThatWasToldInWholeGranules) {
+  WrittenTrace trace(
+      {{"policy.name", "auto"}, {"budget.bytes", std::to_string((600_MiB).count())}});
   const BufferId weights = trace.allocate(64_MiB);
-  for (const Told& told : all) {
-    trace.add(TraceMemory{told.pages, 64_MiB, told.passthrough, {}});
-    trace.sleep(100'000'000);
-  }
+  trace.add(TraceMemory{500_MiB, 64_MiB, 40_MiB, {}});
+  trace.add(TraceMemory{400_MiB, 64_MiB, 89_MiB, {}});
+  trace.add(TraceMemory{520_MiB, 64_MiB, 30_MiB, {}});
   trace.launch(1, {weights}, 1'000'000);
-  return program_of(trace).run();
+  const TracedRun run = program_of(trace).run();
+  EXPECT_EQ(run.passthrough, 90_MiB);
+  EXPECT_EQ(run.peak_device, 550_MiB);
 }
 
-// On a busy machine the device is asked late: what was freed meanwhile counts for long.
-TEST(DriversMemory, WasNeverMoreThanPagesLeftOfTheBudget) {
-  const TracedRun run = run_that_told(
-      600_MiB, {{536_MiB, 40_MiB}, {536_MiB, 90_MiB}, {500_MiB, 30_MiB}, {600_MiB, 80_MiB}});
-  EXPECT_EQ(run.passthrough, 64_MiB);
-  EXPECT_EQ(run.peak_device, 630_MiB) << "it held 30 MiB beside all that pages may have";
-}
-
-TEST(DriversMemory, GrowsBeforePagesHaveMadeRoom) {
-  const TracedRun run =
-      run_that_told(600_MiB, {{580_MiB, {}}, {580_MiB, 100_MiB}, {500_MiB, 100_MiB}});
-  EXPECT_EQ(run.passthrough, 100_MiB);
-  EXPECT_EQ(run.peak_device, 600_MiB);
-}
-
-TEST(DriversMemory, IsBelievedWhereItStaysOrThereIsNoBudget) {
-  std::vector<Told> for_long(30, Told{580_MiB, 100_MiB});
-  EXPECT_EQ(run_that_told(600_MiB, for_long).passthrough, 100_MiB);
-  EXPECT_EQ(run_that_told({}, {{580_MiB, {}}, {580_MiB, 100_MiB}}).passthrough, 100_MiB);
+// The trace may be anyone's.
+TEST(DriversMemory, MayBeToldAsAnySize) {
+  constexpr Bytes kAny{std::numeric_limits<std::uint64_t>::max()};
+  WrittenTrace trace({{"policy.name", "auto"}, {"budget.bytes", "0"}});
+  const BufferId weights = trace.allocate(64_MiB);
+  trace.add(TraceMemory{kAny, kAny, kAny, kAny});
+  trace.launch(1, {weights}, 1'000'000);
+  EXPECT_LE(program_of(trace).run().peak_device, 2048_GiB);
 }
 
 TEST_F(PlannerTest, PoliciesThatCountLayersTakeAKOrABudget) {

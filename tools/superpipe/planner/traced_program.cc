@@ -10,7 +10,6 @@
 
 #include "profiler/trace_event.h"
 #include "profiler/trace_recorder.h"
-#include "tools/superpipe/planner/held_besides.h"
 #include "tools/superpipe/planner/kernel_times.h"
 #include "tools/superpipe/planner/link_meter.h"
 #include "tools/superpipe/planner/nameless_times.h"
@@ -137,12 +136,15 @@ class TracedProgramBuilder final : public TraceVisitor {
   void on_budget(const TraceMoment& /*when*/, const TraceBudget& event) override {
     program_.run_.budget = event.budget;
   }
-  void on_memory(const TraceMoment& when, const TraceMemory& event) override {
-    const bool has_changed =
-        besides_.tell(when.time, event.pages, event.passthrough, program_.run_.budget);
-    if (!has_changed) return;
+  void on_memory(const TraceMoment& /*when*/, const TraceMemory& event) override {
+    constexpr Bytes kMost = 1024_GiB;  // no device has more
+    const Bytes held = std::min(event.passthrough, kMost);
+    TracedRun& run = program_.run_;
+    run.peak_device = std::max(run.peak_device, std::min(event.pages, kMost) + held);
+    const Bytes before = held_.empty() ? Bytes{} : held_.back().bytes;
+    if (held == before) return;
     // Superpipe saw it, at whatever time: the program did nothing for that.
-    hold_steps_.push_back(program_.steps_.size());
+    held_.push_back({program_.steps_.size(), held});
     TracedStep step;
     step.kind = TracedStep::Kind::kHoldBesides;
     push(step);
@@ -207,7 +209,7 @@ class TracedProgramBuilder final : public TraceVisitor {
     program_.ending_ = ending;
     program_.end_time_ = last_time_;
     program_.launches_end_ = end_of_launches();
-    give_besides();
+    give_held();
     program_.run_.link_to_device = fetches_.speed();
     program_.run_.link_to_host = write_backs_.speed();
     program_.run_.queue_depth = queue_.depth();
@@ -223,6 +225,11 @@ class TracedProgramBuilder final : public TraceVisitor {
   }
 
  private:
+  /// What the driver held beside pages from a step on.
+  struct Held {
+    std::size_t step;
+    Bytes bytes;
+  };
   /// How often parts of a buffer left the device. The first write-back of each says nothing: the
   /// host had no content before. Nor does a single later one: it may have been done because nobody
   /// knew in time that it was not needed.
@@ -310,14 +317,14 @@ class TracedProgramBuilder final : public TraceVisitor {
     return kernels_.at(index);
   }
 
-  // Tells the steps and the run what the driver held.
-  void give_besides() {
+  // Tells the steps and the run what the driver held, in whole granules.
+  void give_held() {
     TracedRun& run = program_.run_;
-    const auto besides = besides_.answer(run.granule, run.budget > Bytes{}, last_time_);
-    run.passthrough = besides.most;
-    run.peak_device = besides.peak_device;
-    for (std::size_t i = 0; i < hold_steps_.size(); ++i) {
-      program_.steps_[hold_steps_[i]].buffer = besides.granules[i];
+    for (const Held& held : held_) {
+      const Bytes whole = round_up(held.bytes, run.granule);
+      run.passthrough = std::max(run.passthrough, whole);
+      program_.steps_[held.step].buffer =
+          static_cast<std::uint32_t>(whole.count() / run.granule.count());
     }
   }
 
@@ -519,8 +526,7 @@ class TracedProgramBuilder final : public TraceVisitor {
   std::int64_t first_time_ = 0;
   std::int64_t last_time_ = 0;
   Bytes live_bytes_;
-  HeldBesides besides_;
-  std::vector<std::size_t> hold_steps_;  ///< where that changes
+  std::vector<Held> held_;
   bool is_too_large_ = false;
 };
 
