@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "policy/budget.h"
 #include "residency/residency_manager.h"
 
 namespace superpipe::virtual_time {
@@ -33,9 +34,7 @@ class VirtualProgram : public Program {
     options.policy.k = experiment.k;
     options.policy.k_prime = experiment.k_prime;
     options.policy.recorded = experiment.recorded;
-    if (experiment.policy != PolicyKind::kResident && !experiment.k) {
-      options.policy.budget = experiment.budget;
-    }
+    if (has_budget()) options.policy.budget = experiment.budget;
     options.headroom = experiment.headroom;
     options.piece_size = experiment.piece_size;
     options.compares_digests = experiment.compares_digests;
@@ -137,12 +136,7 @@ class VirtualProgram : public Program {
     if (bytes == besides_) return;
     begin_call();
     if (bytes > besides_) {
-      const Bytes grown = bytes - besides_;
-      if (!manager_->begin_passthrough_allocation(grown)) {
-        throw CallFailed("memory of the driver's own", Status::kOutOfDeviceMemory, warning_);
-      }
-      device_.set_besides(bytes);
-      manager_->end_passthrough_allocation(grown, true);
+      grow_besides(bytes);
     } else {
       manager_->begin_passthrough_change(PassthroughChange::kFree);
       device_.set_besides(bytes);
@@ -262,6 +256,32 @@ class VirtualProgram : public Program {
 
  private:
   [[nodiscard]] StreamHandle stream() const { return stream_; }
+  [[nodiscard]] bool has_budget() const {
+    return experiment_.policy != PolicyKind::kResident && !experiment_.k;
+  }
+
+  /// What is told to have grown at once came bit by bit, each of which the headroom had room for.
+  /// So under a budget pages make room first for what is more than the headroom. What the manager
+  /// does not know to be free is no growth.
+  void grow_besides(Bytes bytes) {
+    const Bytes known = std::max(besides_, device_.besides_when_asked());
+    const Bytes grown = saturating_subtract(bytes, known);
+    const bool exceeds_headroom =
+        has_budget() && bytes > device_.besides_when_asked() + experiment_.headroom;
+    const bool admitted = exceeds_headroom ? manager_->begin_foreseen_growth(grown)
+                                           : manager_->begin_passthrough_allocation(grown);
+    if (!admitted) {
+      throw CallFailed("memory of the driver's own", Status::kOutOfDeviceMemory, warning_);
+    }
+    manager_->begin_passthrough_change(PassthroughChange::kGrowth);
+    device_.set_besides(bytes);
+    manager_->end_passthrough_change(PassthroughChange::kGrowth);
+    if (exceeds_headroom) {
+      manager_->end_foreseen_growth(grown, true);
+    } else {
+      manager_->end_passthrough_allocation(grown, true);
+    }
+  }
 
   // Fills words_ and operands_. @return whether any of them is written.
   bool list_operands(std::span<const Named> buffers) {

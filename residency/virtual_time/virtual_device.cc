@@ -182,6 +182,7 @@ Time VirtualDevice::end_of_program() const {
 
 Result<DeviceMemory::Usage> VirtualDevice::usage() {
   enter(DeviceCall::kOther, options_.costs.usage);
+  besides_when_asked_ = besides_;
   return Usage{page_bytes_ + besides_ + others_, options_.capacity};
 }
 

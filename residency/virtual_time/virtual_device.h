@@ -146,6 +146,8 @@ class VirtualDevice : public DeviceMemory {
   void set_others(Bytes bytes) { others_ = bytes; }
   /// The program holds `bytes` from now on that are no pages of this port.
   void set_besides(Bytes bytes);
+  /// What it held when usage() was last called.
+  [[nodiscard]] Bytes besides_when_asked() const { return besides_when_asked_; }
   /// When all that was submitted to `stream` will be over.
   [[nodiscard]] Time end_of(StreamHandle stream) const;
   /// When the last kernel of the program will be over.
@@ -249,6 +251,7 @@ class VirtualDevice : public DeviceMemory {
   Address next_address_ = Address{1} << 44;
   Bytes page_bytes_;
   Bytes besides_;
+  Bytes besides_when_asked_;
   Bytes others_;
   Bytes peak_page_bytes_;
   Bytes peak_bytes_;

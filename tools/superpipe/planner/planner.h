@@ -80,6 +80,7 @@ class Planner {
   /// device that they are for, which tells the headroom that a run has there by default; the traced
   /// one's where none is given.
   Planner(const TracedProgram& program, LinkSpeed link, std::optional<Bytes> device = std::nullopt);
+  Planner(TracedProgram&&, LinkSpeed, std::optional<Bytes> = std::nullopt) = delete;
 
   [[nodiscard]] const TracedPasses& passes() const { return passes_; }
   /// How many launches those have on an average; 0: there are none.
