@@ -30,3 +30,10 @@ def prepare(root: Path) -> Path:
         raise Unfit(f"pip could not install {REQUIREMENTS.name}")
     stamp.write_text(REQUIREMENTS.read_text())
     return python
+
+
+if __name__ == "__main__":
+    try:
+        prepare(Path(__file__).resolve().parents[2])
+    except Unfit as unfit:
+        sys.exit(f"frameworks: {unfit}")
