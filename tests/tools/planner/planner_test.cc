@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 #include <variant>
@@ -166,125 +165,6 @@ TEST_F(PlannerTest, AHeadroomThatWasTheDefaultIsTheDefaultOfTheDeviceThatIsAsked
   EXPECT_EQ(overhead_on(4_GiB, 1_GiB), 64_MiB);
   EXPECT_GT(overhead_on(std::nullopt, 1_GiB), 64_MiB);
   EXPECT_EQ(overhead_on(4_GiB, 2_GiB), 2_GiB) << "the user chose it";
-}
-
-// Code that is loaded by the first launch takes of the headroom, when the buffers fill the rest.
-TEST_F(PlannerTest, ThePeakHasWhatTheDriverTakesWhileBuffersAreThere) {
-  constexpr Bytes kHeadroom = 64_MiB;
-  constexpr Bytes kCode = 64_MiB;
-  constexpr Bytes kBudget = kLayers / 2 * kLayer + kHeadroom;
-  WrittenTrace trace({{"policy.name", "auto"},
-                      {"budget.bytes", std::to_string(kBudget.count())},
-                      {"budget.headroom_bytes", std::to_string(kHeadroom.count())}});
-  std::vector<BufferId> weights;
-  for (int i = 0; i < kLayers; ++i) {
-    weights.push_back(trace.allocate(kLayer));
-    trace.copy(weights.back(), kLayer, true);
-  }
-  trace.add(TraceMemory{kBudget - kHeadroom, kLayers * kLayer, {}, {}});
-  trace.add(TraceMemory{kBudget - kHeadroom, kLayers * kLayer, kCode, {}});
-  for (int i = 0; i < 12 * kLayers; ++i) {
-    trace.launch(static_cast<std::uint32_t>(1 + i % 3), {weights[i % kLayers]}, 1'000'000);
-    if (i % kLayers == 0) trace.wait();
-  }
-  trace.add(TraceMemory{kBudget - kHeadroom - kCode, kLayers * kLayer, kCode, {}});
-  const TracedProgram program = program_of(trace);
-  EXPECT_EQ(program.run().passthrough, kCode);
-  const Planner planner(program, kLink);
-  EXPECT_EQ(planner.overhead(), kContext + kHeadroom + kCode);
-  const auto accuracy = planner.accuracy();
-  ASSERT_TRUE(accuracy.has_value());
-  EXPECT_EQ(accuracy->measured_peak, kContext + kBudget - kHeadroom + kCode);
-  EXPECT_EQ(accuracy->predicted_peak, accuracy->measured_peak);
-}
-
-/// A cycle over layers, all of which fit the budget, in whose first pass the driver takes `steps`
-/// in turn.
-class GrowingDriverTest : public PlannerTest {
- protected:
-  static constexpr Bytes kHeadroom = 2_MiB;
-  static constexpr Bytes kBudget = kLayers * kLayer + kHeadroom;
-
-  static TracedProgram taking(const std::vector<Bytes>& steps) {
-    WrittenTrace trace({{"policy.name", "auto"},
-                        {"budget.bytes", std::to_string(kBudget.count())},
-                        {"budget.headroom_bytes", std::to_string(kHeadroom.count())}});
-    std::vector<BufferId> weights;
-    for (int i = 0; i < kLayers; ++i) {
-      weights.push_back(trace.allocate(kLayer));
-      trace.copy(weights.back(), kLayer, true);
-    }
-    for (int i = 0; i < 12 * kLayers; ++i) {
-      if (i == 3) {
-        for (const Bytes held : steps) {
-          trace.add(TraceMemory{kLayers * kLayer, kLayers * kLayer, held, {}});
-        }
-      }
-      trace.launch(static_cast<std::uint32_t>(1 + i % 3), {weights[i % kLayers]}, 1'000'000);
-      if (i % kLayers == 0) trace.wait();
-    }
-    return program_of(trace);
-  }
-  static Prediction predict(const std::vector<Bytes>& steps, const PlanQuestion& question) {
-    const TracedProgram program = taking(steps);
-    const Planner planner(program, kLink);
-    return planner.predict(question);
-  }
-};
-
-// What grows by more than the headroom did so bit by bit, though the trace tells it at once.
-TEST_F(GrowingDriverTest, PagesMakeRoomForWhatIsMoreThanTheHeadroom) {
-  const PlanQuestion question{PolicyKind::kAuto, kContext + kBudget};
-  const Prediction prediction = predict({256_MiB}, question);
-  EXPECT_EQ(prediction.problem, "");
-  EXPECT_LE(prediction.peak, question.gpu_mem);
-  EXPECT_GE(prediction.peak, question.gpu_mem - kLayer - kHeadroom);
-}
-
-TEST_F(GrowingDriverTest, StepsThatComeTooFastForTheWorkerCountTogether) {
-  const PlanQuestion question{PolicyKind::kAuto, kContext + kBudget};
-  std::vector<Bytes> steps;
-  for (Bytes held = 2_MiB; held <= 256_MiB; held += 2_MiB) steps.push_back(held);
-  EXPECT_LE(predict(steps, question).peak, question.gpu_mem + kHeadroom);
-}
-
-TEST_F(GrowingDriverTest, WhatComesBackBeforeAnybodyLooksIsNoGrowth) {
-  const PlanQuestion question{PolicyKind::kAuto, kContext + kBudget};
-  const Prediction once = predict({256_MiB}, question);
-  const Prediction again = predict({256_MiB, 16_MiB, 256_MiB}, question);
-  EXPECT_EQ(again.problem, "");
-  EXPECT_NEAR(again.first_pass_ms, once.first_pass_ms, 0.1 * once.first_pass_ms);
-  EXPECT_LE(again.peak, question.gpu_mem);
-}
-
-TEST_F(GrowingDriverTest, LayersByKMakeNoRoomForIt) {
-  const PlanQuestion layers{PolicyKind::kSuperpipeline, Bytes{}, 4, 2};
-  const Prediction prediction = predict({256_MiB}, layers);
-  EXPECT_EQ(prediction.problem, "");
-  EXPECT_NEAR(prediction.pass_ms, predict({}, layers).pass_ms, 0.1);
-}
-
-TEST(DriversMemory, IsTheMostThatWasToldInWholeGranules) {
-  WrittenTrace trace(
-      {{"policy.name", "auto"}, {"budget.bytes", std::to_string((600_MiB).count())}});
-  const BufferId weights = trace.allocate(64_MiB);
-  trace.add(TraceMemory{500_MiB, 64_MiB, 40_MiB, {}});
-  trace.add(TraceMemory{400_MiB, 64_MiB, 89_MiB, {}});
-  trace.add(TraceMemory{520_MiB, 64_MiB, 30_MiB, {}});
-  trace.launch(1, {weights}, 1'000'000);
-  const TracedRun run = program_of(trace).run();
-  EXPECT_EQ(run.passthrough, 90_MiB);
-  EXPECT_EQ(run.peak_device, 550_MiB);
-}
-
-// The trace may be anyone's.
-TEST(DriversMemory, MayBeToldAsAnySize) {
-  constexpr Bytes kAny{std::numeric_limits<std::uint64_t>::max()};
-  WrittenTrace trace({{"policy.name", "auto"}, {"budget.bytes", "0"}});
-  const BufferId weights = trace.allocate(64_MiB);
-  trace.add(TraceMemory{kAny, kAny, kAny, kAny});
-  trace.launch(1, {weights}, 1'000'000);
-  EXPECT_LE(program_of(trace).run().peak_device, 2048_GiB);
 }
 
 TEST_F(PlannerTest, PoliciesThatCountLayersTakeAKOrABudget) {
