@@ -12,10 +12,9 @@ namespace superpipe {
 
 namespace {
 
-constexpr std::size_t kChunkBytes = kDigestChunkWords * sizeof(std::uint32_t);
 using Sums = std::array<std::uint64_t, kDigestSums>;
 
-// The sums of the kChunkBytes bytes at `chunk`.
+// The sums of the kDigestChunkBytes bytes at `chunk`.
 Sums sums_of(const DigestKey& key, const std::byte* chunk) {
   Sums sums{};
   const std::uint32_t* const words = key.words.data();
@@ -75,19 +74,23 @@ std::uint64_t polynomial(std::uint64_t sum0, std::uint64_t sum1, std::uint64_t p
   return value;
 }
 
+// What `content` makes of a digest, behind `before` chunks.
 ContentDigest digest_by(SumsFunction sums_of_chunk, const DigestKey& key,
-                        std::span<const std::byte> content) {
+                        std::span<const std::byte> content, std::uint64_t before) {
   std::array<std::uint64_t, 2> values{};
-  std::array<std::uint64_t, 2> weights{1, 1};  // the points to the power of 4 for each chunk before
+  std::array<std::uint64_t, 2> weights{};  // the points to the power of 4 for each chunk before
   std::array<std::uint64_t, 2> steps{};
-  for (std::size_t i = 0; i < 2; ++i) steps[i] = digest_power(key.points[i], 4);
+  for (std::size_t i = 0; i < 2; ++i) {
+    steps[i] = digest_power(key.points[i], 4);
+    weights[i] = digest_power(steps[i], before);
+  }
   while (!content.empty()) {
     Sums sums;
-    if (content.size() >= kChunkBytes) {
+    if (content.size() >= kDigestChunkBytes) {
       sums = sums_of_chunk(key, content.data());
-      content = content.subspan(kChunkBytes);
+      content = content.subspan(kDigestChunkBytes);
     } else {
-      std::array<std::byte, kChunkBytes> last{};
+      std::array<std::byte, kDigestChunkBytes> last{};
       std::memcpy(last.data(), content.data(), content.size());
       sums = sums_of_chunk(key, last.data());
       content = {};
@@ -134,14 +137,19 @@ DigestKey draw_digest_key() {
 }
 
 ContentDigest digest_of(const DigestKey& key, std::span<const std::byte> content) {
-  return digest_by(fastest_sums(), key, content);
+  return digest_by(fastest_sums(), key, content, 0);
+}
+
+ContentDigest digest_part_of(const DigestKey& key, std::span<const std::byte> content,
+                             std::size_t offset, std::size_t size) {
+  return digest_by(fastest_sums(), key, content.subspan(offset, size), offset / kDigestChunkBytes);
 }
 
 // All chunks have the same sums, and count with powers of the points.
 ContentDigest digest_of_zeros(const DigestKey& key, std::uint64_t size) {
-  const std::array<std::byte, kChunkBytes> zeros{};
+  const std::array<std::byte, kDigestChunkBytes> zeros{};
   const Sums sums = sums_of(key, zeros.data());
-  const std::uint64_t chunks = (size + kChunkBytes - 1) / kChunkBytes;
+  const std::uint64_t chunks = (size + kDigestChunkBytes - 1) / kDigestChunkBytes;
   std::array<std::uint64_t, 2> values{};
   for (std::size_t i = 0; i < 2; ++i) {
     const std::uint64_t value = polynomial(sums[2 * i], sums[2 * i + 1], key.points[i]);
@@ -151,7 +159,7 @@ ContentDigest digest_of_zeros(const DigestKey& key, std::uint64_t size) {
 }
 
 ContentDigest portable_digest_of(const DigestKey& key, std::span<const std::byte> content) {
-  return digest_by(&sums_of, key, content);
+  return digest_by(&sums_of, key, content, 0);
 }
 
 }  // namespace superpipe

@@ -12,7 +12,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-constexpr std::size_t kChunkBytes = kDigestChunkWords * sizeof(std::uint32_t);
+constexpr std::size_t kChunkBytes = kDigestChunkBytes;
 
 std::vector<std::byte> random_bytes(std::size_t size, unsigned seed) {
   std::mt19937_64 random(seed);
@@ -206,6 +206,19 @@ TEST(DigestOf, TakesMissingBytesOfAChunkForZero) {
   EXPECT_EQ(digest_of(key, content), before);
   content.resize(2 * kChunkBytes + 1);
   EXPECT_NE(digest_of(key, content), before);
+}
+
+TEST(DigestPartOf, AddsUpToTheDigest) {
+  const DigestKey key = random_key(17);
+  const std::vector<std::byte> content = random_bytes(5 * kChunkBytes + 123, 18);
+  for (const std::size_t step : {kChunkBytes, 2 * kChunkBytes, 6 * kChunkBytes}) {
+    std::vector<ContentDigest> parts;
+    for (std::size_t offset = 0; offset < content.size(); offset += step) {
+      parts.push_back(
+          digest_part_of(key, content, offset, std::min(step, content.size() - offset)));
+    }
+    EXPECT_EQ(sum_of(parts), digest_of(key, content)) << step;
+  }
 }
 
 TEST(DigestOfZeros, IsThatOfAsManyZeroBytes) {
