@@ -364,7 +364,10 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
   ++buffer.generation;
   buffer.freed = std::move(freed);
   buffer.freed_on = slot;
-  if (buffer.host.slab && known) core_.host.release(buffer.host.slab, std::move(after));
+  const bool is_read = known && digests_.release_later(id, buffer.host.slab, after);
+  if (buffer.host.slab && known && !is_read) {
+    core_.host.release(buffer.host.slab, std::move(after));
+  }
   if (buffer.host.slab && !known) core_.host.keep_untracked(buffer.host.slab);
   buffer.host = HostCopy{};
   for (std::uint32_t index = 0; index < buffer.pieces.size(); ++index) {
@@ -375,6 +378,8 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
     piece.fetch_status = Status::kOk;
     piece.write_back = nullptr;
     piece.host_digest.reset();
+    piece.awaits_host_digest = false;
+    piece.is_read_on_host = false;
     piece.is_zero = false;
     piece.changes = 0;
   }

@@ -6,6 +6,7 @@
 
 #include "residency/content_mover.h"
 #include "residency/eviction_queue.h"
+#include "residency/host_digests.h"
 #include "residency/left_out_buffers.h"
 #include "residency/manager_mutex.h"
 #include "residency/page_supply.h"
@@ -20,13 +21,15 @@ namespace superpipe {
 class BufferLifetimes {
  public:
   BufferLifetimes(ResidencyCore& core, StreamMarker& streams, PageSupply& pages,
-                  ContentMover& mover, EvictionQueue& evictions, LeftOutBuffers& left_out)
+                  ContentMover& mover, EvictionQueue& evictions, LeftOutBuffers& left_out,
+                  HostDigests& digests)
       : core_(core),
         streams_(streams),
         pages_(pages),
         mover_(mover),
         evictions_(evictions),
-        left_out_(left_out) {}
+        left_out_(left_out),
+        digests_(digests) {}
 
   Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream) EXCLUDES(manager_lock);
   Status free(Address base, std::optional<StreamHandle> stream) noexcept EXCLUDES(manager_lock);
@@ -64,6 +67,7 @@ class BufferLifetimes {
   ContentMover& mover_;
   EvictionQueue& evictions_;
   LeftOutBuffers& left_out_;
+  HostDigests& digests_;
 };
 
 }  // namespace superpipe

@@ -52,9 +52,15 @@ struct Piece {
   /// Of what its part of the slab has; nullopt: not known.
   std::optional<ContentDigest> host_digest GUARDED_BY(manager_lock);
   /// Of the digest under way of what its page had when it was taken out; 0: none, or of no use any
-  /// more. While it decides whether there is anything to write back, the piece is out and keeps its
-  /// page.
+  /// more. While it decides whether there is anything to write back, the
+  /// piece is out and keeps its page.
   std::uint64_t digest_ticket GUARDED_BY(manager_lock) = 0;
+  /// The program has written to its part of the slab, and HostDigests is to compute the digest.
+  bool awaits_host_digest GUARDED_BY(manager_lock) = false;
+  /// Of the digest that HostDigests is computing of its part of the slab; 0: none, or of no use.
+  std::uint64_t host_digest_ticket GUARDED_BY(manager_lock) = 0;
+  /// HostDigests is reading its part of the slab: nobody may write to that.
+  bool is_read_on_host GUARDED_BY(manager_lock) = false;
   /// It is out, and its content is known to be zero: no page has it, and a slab only if that was
   /// zeroed.
   bool is_zero GUARDED_BY(manager_lock) = false;

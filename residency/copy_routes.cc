@@ -15,6 +15,12 @@ bool is_on_host(const Piece& piece) REQUIRES(manager_lock) {
   return piece.place == Place::kOut && !piece.page;
 }
 
+// Whether a digest is being computed of what the host has of any of them.
+bool is_read_on_host(std::span<const Piece> pieces) REQUIRES(manager_lock) {
+  return std::ranges::any_of(
+      pieces, [](const Piece& piece) REQUIRES(manager_lock) { return piece.is_read_on_host; });
+}
+
 // The first pieces that a copy can go to in one way: all in place, or all on the host. Empty: the
 // first one is neither.
 std::span<const Piece> first_run(std::span<const Piece> pieces) REQUIRES(manager_lock) {
@@ -137,10 +143,15 @@ Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
   ++copy.pins;
   Status status = Status::kOk;
   const auto deadline = core_.now() + core_.options.wait_limit;
-  while (copy.is_mapping && status == Status::kOk) {
+  const auto is_taken = [&]() REQUIRES(manager_lock) {
+    return copy.is_mapping || (use.writes && is_read_on_host(pieces));
+  };
+  while (is_taken() && status == Status::kOk) {
     if (!core_.wait_change(deadline)) status = Status::kTimedOut;
   }
-  if (status == Status::kTimedOut) core_.warn_gave_up("for another thread to pin host memory");
+  if (status == Status::kTimedOut) {
+    core_.warn_gave_up("for another thread to pin or to read host memory");
+  }
   if (status == Status::kOk && !copy.slab) {
     status = mover_.ensure_slab(buffer, core_.options.zero_fill, HostStore::User::kProgram);
     if (status != Status::kOk && status != Status::kNotYet) ++core_.counters.errors;
@@ -162,6 +173,7 @@ Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
     for (std::uint32_t index = first; index < first + pieces.size(); ++index) {
       core_.drop_digest({id, index});
       buffer.pieces[index].host_digest.reset();
+      digests_.note_write({id, index});
     }
   }
   token.host_route_ = true;

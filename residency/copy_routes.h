@@ -6,6 +6,7 @@
 
 #include "residency/content_mover.h"
 #include "residency/host_copy.h"
+#include "residency/host_digests.h"
 #include "residency/manager_mutex.h"
 #include "residency/residency_core.h"
 #include "residency/result.h"
@@ -22,8 +23,9 @@ namespace superpipe {
 /// begin_in_place() its begin_copy_in_place().
 class CopyRoutes {
  public:
-  CopyRoutes(ResidencyCore& core, StreamMarker& streams, ContentMover& mover, UseTracker& uses)
-      : core_(core), streams_(streams), mover_(mover), uses_(uses) {}
+  CopyRoutes(ResidencyCore& core, StreamMarker& streams, ContentMover& mover, UseTracker& uses,
+             HostDigests& digests)
+      : core_(core), streams_(streams), mover_(mover), uses_(uses), digests_(digests) {}
 
   /// `in`: the copy writes the buffer.
   Result<CopyRoute> begin(Address address, Bytes size, StreamHandle stream, bool in,
@@ -48,6 +50,7 @@ class CopyRoutes {
   StreamMarker& streams_;
   ContentMover& mover_;
   UseTracker& uses_;
+  HostDigests& digests_;
 };
 
 }  // namespace superpipe

@@ -118,6 +118,14 @@ class DeviceMemory {
   virtual Result<std::size_t> digest(Address address, Bytes size, DigestParts* parts,
                                      StreamHandle stream) = 0;
 
+  /// A part of the digest of host memory, which the calling thread computes: digest_part_of(). Any
+  /// thread.
+  [[nodiscard]] virtual ContentDigest digest_part_of_host(const DigestKey& key,
+                                                          std::span<const std::byte> content,
+                                                          std::size_t offset, std::size_t size) {
+    return digest_part_of(key, content, offset, size);
+  }
+
   /// Bytes per second that transfers to the device reach, as far as that was measured; nullopt: not
   /// yet. Asks nobody.
   [[nodiscard]] virtual std::optional<double> measured_link() const noexcept {

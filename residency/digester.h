@@ -2,11 +2,13 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "policy/units.h"
@@ -20,8 +22,8 @@ namespace superpipe {
 /// Enqueues digests on a stream of its own, so that they wait for no copy and end in the order in
 /// which they began.
 ///
-/// Not thread-safe: for the worker alone and, once that has ended, for who stops it. Calls the
-/// device without a lock and waits for no work of the program.
+/// Not thread-safe but for what says so: for the worker alone and, once that has ended, for who
+/// stops it. Calls the device without a lock and waits for no work of the program.
 class Digester {
  public:
   /// Digests that may be under way at once.
@@ -38,9 +40,16 @@ class Digester {
   /// driver may wait for that. @return whether digests can be had.
   bool prepare() noexcept;
 
-  /// Whether digests can be had: prepare() said so, and no call of the device has failed since.
+  /// Whether digests can be had: prepare() said so, and no call of the device has failed since. Any
+  /// thread.
   [[nodiscard]] bool is_ready() const { return ready_; }
 
+  /// What the bytes [offset, offset + size) of host memory make of its digest, computed by the
+  /// calling thread (digest_part_of). REQUIRES: prepare() was true once. Any thread.
+  [[nodiscard]] ContentDigest part_of_host(std::span<const std::byte> content, std::size_t offset,
+                                           std::size_t size) const {
+    return device_.digest_part_of_host(key_, content, offset, size);
+  }
   /// The digest of `size` zero bytes. REQUIRES: prepare() was true once.
   [[nodiscard]] ContentDigest of_zeros(Bytes size) const;
 
@@ -80,7 +89,7 @@ class Digester {
 
   DeviceMemory& device_;
   EventPool& events_;
-  bool ready_ = false;
+  std::atomic<bool> ready_ = false;
   DigestKey key_{};
   StreamHandle stream_{};
   std::unique_ptr<Results> results_;  ///< pinned while there is a stream

@@ -311,6 +311,10 @@ bool EvictionQueue::can_write_back(PieceId id, std::optional<Bytes>& refused) {
   Buffer& buffer = core_.buffers[id.buffer];
   if (buffer.host.is_mapping) return false;  // another thread is getting the slab
   if (!buffer.is_dirty(id.index)) return true;
+  if (buffer.pieces[id.index].is_read_on_host) {
+    core_.drop_digest(id);  // which is not worth a wait
+    return false;
+  }
   if (buffer.host.slab) return !mover_.awaits_operations(buffer.host, /*writes_only=*/false);
   const Bytes size{buffer.size.load()};
   if (refused && size >= *refused) return false;

@@ -120,6 +120,8 @@ Status Evictor::prepare_write_back(PieceId id, Plan& plan) {
   Status status = mover_.ensure_slab_to_leave(buffer);
   if (status == Status::kOk) status = streams_.resolve(buffer.host, false, plan.after);
   if (status != Status::kOk) return status;
+  // Looked at last: what is done before opens the mutex.
+  if (buffer.pieces[id.index].is_read_on_host) return Status::kNotYet;
   plan.slab = buffer.slab_of(id.index);
   plan.asks_operations = !buffer.host.operations.empty();
   // Once the calls are made, noting them may not fail.
@@ -160,10 +162,9 @@ void Evictor::await_digest(PieceId id, const Plan& plan,
                            const Digester::Enqueued& digest) noexcept {
   Buffer& buffer = core_.buffers[id.buffer];
   Pending& pending = note_digest(id, digest);
-  pending.ticket = ++tickets_;
+  pending.ticket = buffer.pieces[id.index].digest_ticket = core_.next_digest_ticket();
   pending.of_fresh = plan.purpose == Purpose::kZeros;
   if (pending.of_fresh) pending.former = core_.digester.of_zeros(plan.content);
-  buffer.pieces[id.index].digest_ticket = tickets_;
   buffer.set_place(id.index, Place::kOut);
   buffer.set_ready(id.index, nullptr);
   core_.tell_whereabouts(id);
@@ -190,7 +191,7 @@ void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexc
     if (outcome.has_digest()) {
       Pending& pending = note_digest(id, outcome.digest);
       pending.former = former;
-      pending.ticket = piece.digest_ticket = ++tickets_;
+      pending.ticket = piece.digest_ticket = core_.next_digest_ticket();
     }
     piece.write_back = outcome.written.done;
     piece.clean_at = buffer.writes;

@@ -143,7 +143,6 @@ class Evictor {
   ContentMover& mover_;
   std::list<Pending> pending_ GUARDED_BY(manager_lock);  ///< in the order of the device
   std::list<Pending> spare_ GUARDED_BY(manager_lock);    ///< at most one: the next one's node
-  std::uint64_t tickets_ GUARDED_BY(manager_lock) = 0;
   /// When the last digest was seen to have come.
   ResidencyCore::Clock::time_point settled_at_ GUARDED_BY(manager_lock);
   bool warned_ GUARDED_BY(manager_lock) = false;

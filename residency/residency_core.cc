@@ -417,6 +417,7 @@ void ResidencyCore::drop_digest(PieceId id) noexcept {
     tell_leaving(id, false);
   }
   piece.digest_ticket = 0;
+  piece.host_digest_ticket = 0;
 }
 
 void ResidencyCore::tell_whereabouts(BufferId id) noexcept {

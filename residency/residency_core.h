@@ -217,6 +217,10 @@ struct ResidencyCore {
   /// Queues the fetch of a piece that is out and that nobody has asked for. Throws std::bad_alloc.
   void want(PieceId id, Want want) REQUIRES(manager_lock);
 
+  /// A number that no digest had before, never 0 (Piece::digest_ticket).
+  [[nodiscard]] std::uint64_t next_digest_ticket() REQUIRES(manager_lock) {
+    return ++digest_tickets;
+  }
   /// Nobody needs the digest of a piece that is under way, if there is one: its page is about to be
   /// mapped again or to be given up, or the slab to be written.
   void drop_digest(PieceId id) noexcept REQUIRES(manager_lock);
@@ -332,6 +336,7 @@ struct ResidencyCore {
   std::uint64_t turns GUARDED_BY(manager_lock) = 1;
   std::uint64_t seq GUARDED_BY(manager_lock) = 0;  ///< of the last submitted use
   BufferNumbers numbers GUARDED_BY(manager_lock);
+  std::uint64_t digest_tickets GUARDED_BY(manager_lock) = 0;
 
   ResidencyCounters counters GUARDED_BY(manager_lock);
   std::optional<Refusal> worst_refusal GUARDED_BY(manager_lock);  ///< the one that lacked most

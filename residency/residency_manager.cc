@@ -13,6 +13,7 @@
 #include "residency/copy_routes.h"
 #include "residency/eviction_queue.h"
 #include "residency/evictor.h"
+#include "residency/host_digests.h"
 #include "residency/left_out_buffers.h"
 #include "residency/listed_buffers.h"
 #include "residency/mover_rounds.h"
@@ -69,14 +70,15 @@ class ResidencyManager::Impl {
   Evictor evictor{core, streams, mover};
   UseCompletion completion{core, streams};
   EvictionQueue evictions{core, streams, mover, completion};
+  HostDigests digests{core};
   Admission admission{core, pages, evictions};
   LeftOutBuffers left_out{core};
   UseTracker uses{core, streams, evictions, completion, admission, left_out};
-  CopyRoutes copies{core, streams, mover, uses};
-  BufferLifetimes lifetimes{core, streams, pages, mover, evictions, left_out};
+  CopyRoutes copies{core, streams, mover, uses, digests};
+  BufferLifetimes lifetimes{core, streams, pages, mover, evictions, left_out, digests};
   ListedBuffers listed{core, uses, lifetimes};
   MoverRounds rounds{core, pages, mover, evictor, completion, evictions, left_out};
-  StockRounds stock_rounds{core, evictions, evictor, completion, uses};
+  StockRounds stock_rounds{core, evictions, evictor, completion, uses, digests};
   PieceAccess access{core};
   ShownLayers shown_layers{core};
 
@@ -374,6 +376,7 @@ void ResidencyManager::Impl::forget_everything() {
   core.fetches.clear();
   evictions.clear();
   evictor.clear();
+  digests.clear();
   left_out.clear();
   core.under_way.clear();
   core.stalls.clear();

@@ -9,6 +9,7 @@ namespace superpipe {
 bool StockRounds::run() noexcept {
   const auto size = core_.host.lacking();
   if (!size) {
+    if (digests_.run()) return true;
     unpin();
     return false;
   }
@@ -24,10 +25,12 @@ bool StockRounds::run() noexcept {
 std::chrono::nanoseconds StockRounds::longest_rest() const {
   constexpr std::chrono::hours kUntilWoken{1};
   constexpr std::chrono::milliseconds kShortestRest{1};
-  const auto expiry = core_.host.next_expiry();
-  if (!expiry) return kUntilWoken;
-  return std::max<std::chrono::nanoseconds>(std::max(*expiry, next_look_) - core_.now(),
-                                            kShortestRest);
+  std::chrono::nanoseconds rest = digests_.rest().value_or(kUntilWoken);
+  if (const auto expiry = core_.host.next_expiry()) {
+    const auto left = std::max(*expiry, next_look_) - core_.now();
+    rest = std::min(rest, std::max<std::chrono::nanoseconds>(left, kShortestRest));
+  }
+  return rest;
 }
 
 // Unpins one slab that nobody has asked for, if the device is idle.

@@ -1,4 +1,5 @@
-// What the thread that pins host memory ahead of need, and unpins it behind, does in a round.
+// What the thread that looks after host memory does in a round: it pins ahead of need, computes
+// digests, and unpins behind.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,7 @@
 
 #include "residency/eviction_queue.h"
 #include "residency/evictor.h"
+#include "residency/host_digests.h"
 #include "residency/manager_mutex.h"
 #include "residency/residency_core.h"
 #include "residency/use_completion.h"
@@ -16,11 +18,12 @@
 namespace superpipe {
 
 /// Keeps a slab in stock of each size that is asked for again and again, so that an eviction does
-/// not wait while one is pinned; and unpins those that nobody has asked for in a long time
-/// (IdlePatience), one at a time. A driver that unpins waits for all work of its context, and may
-/// hold a lock meanwhile that every other call needs: a kernel that waits for the host would never
-/// end. So a slab stays pinned as long as the device is not known to be idle. A part of the
-/// manager, under its mutex, which it opens for each call of the device.
+/// not wait while one is pinned; computes the digests of what the program has written to slabs
+/// (HostDigests) while there is nothing to pin; and unpins those that nobody has asked for in a
+/// long time (IdlePatience), one at a time. A driver that unpins waits for all work of its context,
+/// and may hold a lock meanwhile that every other call needs: a kernel that waits for the host
+/// would never end. So a slab stays pinned as long as the device is not known to be idle. A part of
+/// the manager, under its mutex, which it opens for each call of the device.
 class StockRounds : public WorkerRounds {
  public:
   /// The time between two looks at whether the device is idle, in which nothing may be submitted.
@@ -30,19 +33,21 @@ class StockRounds : public WorkerRounds {
 
   /// `uses` is asked for the launches that were announced.
   StockRounds(ResidencyCore& core, const EvictionQueue& evictions, const Evictor& evictor,
-              UseCompletion& completion, const UseTracker& uses)
+              UseCompletion& completion, const UseTracker& uses, HostDigests& digests)
       : core_(core),
         evictions_(evictions),
         evictor_(evictor),
         completion_(completion),
-        uses_(uses) {}
+        uses_(uses),
+        digests_(digests) {}
 
-  /// @return whether a slab was pinned, or may have to be. Who has unpinned one rests.
+  /// @return whether a slab was pinned, or may have to be, or a digest was computed. Who has
+  /// unpinned one rests.
   bool run() noexcept override REQUIRES(manager_lock);
   [[nodiscard]] bool is_pending() const override { return false; }
   [[nodiscard]] bool is_awaited() const override { return false; }
-  /// Until a slab has been idle for too long and may be unpinned; if none is idle, until somebody
-  /// wakes the thread.
+  /// Until a slab has been idle for too long and may be unpinned, or what was written has been
+  /// quiet for long enough; if there is neither, until somebody wakes the thread.
   [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock);
 
  private:
@@ -67,6 +72,7 @@ class StockRounds : public WorkerRounds {
   const Evictor& evictor_;
   UseCompletion& completion_;
   const UseTracker& uses_;
+  HostDigests& digests_;
   std::optional<Submitted> seen_ GUARDED_BY(manager_lock);  ///< at the last look
   ResidencyCore::Clock::time_point next_look_ GUARDED_BY(manager_lock);
 };

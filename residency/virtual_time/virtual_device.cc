@@ -388,6 +388,11 @@ Status VirtualDevice::prepare_digests(const DigestKey& key) {
   return Status::kOk;
 }
 
+ContentDigest VirtualDevice::digest_of_version(const DigestKey& key, std::uint64_t version,
+                                               Bytes size) {
+  return version == 0 ? digest_of_zeros(key, size.count()) : ContentDigest{version, 0};
+}
+
 // A kernel of the program that runs meanwhile takes longer, by what the digest reads of the memory.
 Result<std::size_t> VirtualDevice::digest(Address address, Bytes size, DigestParts* parts,
                                           StreamHandle stream) {
@@ -406,11 +411,21 @@ Result<std::size_t> VirtualDevice::digest(Address address, Bytes size, DigestPar
     if (is_premature(content.written, begin))
       violate("a digest began before its content was there");
     content.digested = queue.busy_until;
-    parts->front() = content.version == 0 ? digest_of_zeros(digest_key_, size.count())
-                                          : ContentDigest{content.version, 0};
+    parts->front() = digest_of_version(digest_key_, content.version, size);
   });
   if (!mapped) violate("a digest was enqueued of memory that is not mapped");
   return std::size_t{1};
+}
+
+// The first part stands for all.
+ContentDigest VirtualDevice::digest_part_of_host(const DigestKey& key,
+                                                 std::span<const std::byte> content,
+                                                 std::size_t offset, std::size_t size) {
+  clock_.charge(rounded(options_.costs.host_digest_rate.time_for(Bytes{size})));
+  const Content& host = host_[content.data()];
+  if (host.written > clock_.now()) violate("a host copy was digested before it was written");
+  if (offset > 0) return {};
+  return digest_of_version(key, host.version, Bytes{content.size()});
 }
 
 Status VirtualDevice::pin(void* host, Bytes size) {

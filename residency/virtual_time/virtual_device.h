@@ -78,6 +78,7 @@ struct DeviceCosts {
   Time is_capturing{Time{100}};  ///< cuStreamIsCapturing
   Time enqueue_copy{std::chrono::microseconds{3}};
   Time pin{std::chrono::microseconds{20}};           ///< cuMemHostRegister, of any size
+  Bandwidth host_digest_rate{4e9};                   ///< what a thread digests of host memory
   Bandwidth pin_rate{5e9};                           ///< and besides, for faulting the pages in
   Time usage{std::chrono::microseconds{10}};         ///< cuMemGetInfo
   Time load_code{std::chrono::milliseconds{1}};      ///< cuModuleLoadData, of one small kernel
@@ -192,6 +193,9 @@ class VirtualDevice : public DeviceMemory {
   Status prepare_digests(const DigestKey& key) override;
   Result<std::size_t> digest(Address address, Bytes size, DigestParts* parts,
                              StreamHandle stream) override;
+  [[nodiscard]] ContentDigest digest_part_of_host(const DigestKey& key,
+                                                  std::span<const std::byte> content,
+                                                  std::size_t offset, std::size_t size) override;
   std::optional<double> measured_link() const noexcept override {
     return options_.to_device.bytes_per_second;
   }
@@ -228,6 +232,7 @@ class VirtualDevice : public DeviceMemory {
   void enter(DeviceCall call, Time cost);
   [[nodiscard]] bool is_premature(Time end, Time begin) const;
   void violate(std::string what);
+  static ContentDigest digest_of_version(const DigestKey& key, std::uint64_t version, Bytes size);
   Mappings::iterator mapping_at(Address address);
   template <typename Visit>
   bool for_each_mapping(Address address, Bytes size, Visit visit);

@@ -53,7 +53,7 @@ class CopyRoutesTest : public UsingCoreTest {
     EXPECT_FALSE(core_.buffers[id].host.is_busy());
   }
 
-  CopyRoutes routes_{core_, streams_, mover_, uses_};
+  CopyRoutes routes_{core_, streams_, mover_, uses_, digests_};
   const StreamHandle stream_ = device_.program_stream();
 };
 

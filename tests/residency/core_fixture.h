@@ -17,6 +17,7 @@
 #include "residency/content_mover.h"
 #include "residency/eviction_queue.h"
 #include "residency/evictor.h"
+#include "residency/host_digests.h"
 #include "residency/left_out_buffers.h"
 #include "residency/mover_rounds.h"
 #include "residency/page_supply.h"
@@ -297,6 +298,7 @@ class MovingCoreTest : public CoreTest {
   ContentMover mover_{core_, streams_, pages_};
   EvictionQueue evictions_{core_, streams_, mover_, completion_};
   Evictor evictor_{core_, streams_, mover_};
+  HostDigests digests_{core_};
   LeftOutBuffers left_out_{core_};
   MoverRounds mover_rounds_{core_, pages_, mover_, evictor_, completion_, evictions_, left_out_};
 };

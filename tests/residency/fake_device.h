@@ -126,6 +126,8 @@ class FakeDevice : public DeviceMemory {
   void forget_peak();
   /// Called at each port call of any thread, without a lock of the fake.
   std::function<void(Call)> on_call;
+  /// Called where a thread is about to read host memory for a digest, without a lock.
+  std::function<void()> on_host_digest;
   /// Called after each record() that did what it should, likewise.
   std::function<void()> after_record;
   /// A clock that goes on only with calls.
@@ -160,6 +162,11 @@ class FakeDevice : public DeviceMemory {
   Status copy_to_host(std::span<const Transfer> transfers, StreamHandle stream) override;
   Status zero(Address address, Bytes size, StreamHandle stream) override;
   Status prepare_digests(const DigestKey& key) override;
+  ContentDigest digest_part_of_host(const DigestKey& key, std::span<const std::byte> content,
+                                    std::size_t offset, std::size_t size) override {
+    if (on_host_digest) on_host_digest();
+    return DeviceMemory::digest_part_of_host(key, content, offset, size);
+  }
   Result<std::size_t> digest(Address address, Bytes size, DigestParts* parts,
                              StreamHandle stream) override;
   Status pin(void* host, Bytes size) override;

@@ -248,7 +248,7 @@ TEST_F(FreshPiecesTest, ThatAreInKeepTheirContentWhenTheProgramCopiesToOthersOnT
     id = make_in({0, 8, 0});
     evict({id, 0});
   }
-  CopyRoutes routes{core_, streams_, mover_, uses_};
+  CopyRoutes routes{core_, streams_, mover_, uses_, digests_};
   UseToken token;
   const auto route = routes.begin(core_.buffers[id].base, kPiece, stream_, true, token);
   ASSERT_TRUE(route.ok());

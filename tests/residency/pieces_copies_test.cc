@@ -62,7 +62,7 @@ class PiecesCopyTest : public PiecesTest {
     }
   }
 
-  CopyRoutes routes_{core_, streams_, mover_, uses_};
+  CopyRoutes routes_{core_, streams_, mover_, uses_, digests_};
 };
 
 TEST_F(PiecesCopyTest, ACopyIntoPiecesThatAreOutGoesToTheHostCopyThoughOthersAreIn) {

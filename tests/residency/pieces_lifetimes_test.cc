@@ -50,7 +50,7 @@ class PiecesLifetimesTest : public PiecesTest {
     }
   }
 
-  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_, left_out_};
+  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_, left_out_, digests_};
 };
 
 TEST_F(PiecesLifetimesTest, ANewBufferBeginsWithAllItsPiecesInPlace) {
@@ -218,7 +218,7 @@ class ZeroFillPiecesTest : public PiecesLifetimesTest {
  protected:
   ZeroFillPiecesTest() : PiecesLifetimesTest(zero_filling()) {}
 
-  CopyRoutes routes_{core_, streams_, mover_, uses_};
+  CopyRoutes routes_{core_, streams_, mover_, uses_, digests_};
 
  private:
   static ResidencyOptions zero_filling() {

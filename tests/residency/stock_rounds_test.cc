@@ -57,7 +57,7 @@ class StockRoundsTest : public UsingCoreTest {
     return before - core_.host.pinned();
   }
 
-  StockRounds rounds_{core_, evictions_, evictor_, completion_, uses_};
+  StockRounds rounds_{core_, evictions_, evictor_, completion_, uses_, digests_};
 };
 
 TEST_F(StockRoundsTest, PinsASlabOfASizeThatEvictionsAskForAgainAndAgain) {
@@ -252,7 +252,7 @@ class WakingTheStockerTest : public StockRoundsTest {
   }
 
   CountingClock clock_;
-  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_, left_out_};
+  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_, left_out_, digests_};
 };
 
 TEST_F(WakingTheStockerTest, TheFirstFreeThatLeavesASlabIdleWakesIt) {
