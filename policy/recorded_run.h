@@ -25,6 +25,15 @@ struct RecordedRun {
   /// Host memory that evictions took until then and that no earlier one had given back: the sizes
   /// of slabs, in the order in which they were needed.
   std::vector<Bytes> slabs;
+  /// A piece of a buffer.
+  struct PieceOf {
+    std::uint32_t buffer = 0;  ///< its number
+    std::uint32_t piece = 0;   ///< its number in the buffer, from the first byte on
+    bool operator==(const PieceOf&) const = default;
+  };
+  /// Pieces that the first pass evicted with content that only the device had, in the order of
+  /// their evictions; a piece may be among them again.
+  std::vector<PieceOf> write_backs;
   std::size_t pass_begin = 0;  ///< the launch that opens the pass which ends with the last
 
   /// The buffers of a launch, in the order of its arguments. REQUIRES: it is one of `launches`.

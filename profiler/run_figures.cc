@@ -26,6 +26,7 @@ void add_earlier(const ResidencyCounters& earlier, ResidencyCounters& sum) {
   sum.prefetches += earlier.prefetches;
   sum.clean_evictions += earlier.clean_evictions;
   sum.write_backs += earlier.write_backs;
+  sum.precleaned += earlier.precleaned;
   sum.digests += earlier.digests;
   sum.unchanged += earlier.unchanged;
   sum.stall_ms += earlier.stall_ms;

@@ -27,8 +27,9 @@ struct ResidencyCounters {
   Bytes h2d_bytes, d2h_bytes;
   std::uint64_t demand_fetches = 0, prefetches = 0;
   std::uint64_t clean_evictions = 0, write_backs = 0;
-  std::uint64_t digests = 0;    ///< of content that launches may have changed
-  std::uint64_t unchanged = 0;  ///< clean evictions that only a digest showed to be clean
+  std::uint64_t precleaned = 0;  ///< pieces whose content was copied to the host ahead of need
+  std::uint64_t digests = 0;     ///< of content that launches may have changed
+  std::uint64_t unchanged = 0;   ///< clean evictions that only a digest showed to be clean
   double stall_ms = 0;
   Bytes pinned_host_bytes;
   Bytes managed_limit;

@@ -50,6 +50,7 @@ std::string statistics_json(const RunFigures& figures, const PassTimes& times,
   json["evictions"] = stats.clean_evictions + stats.write_backs;
   json["clean_evictions"] = stats.clean_evictions;
   json["write_backs"] = stats.write_backs;
+  json["precleaned"] = stats.precleaned;
   json["digests"] = stats.digests;
   json["unchanged_evictions"] = stats.unchanged;
   json["pinned_buffers"] = stats.pinned_buffers;

@@ -275,7 +275,7 @@ struct TraceEviction {
   BufferId buffer = kNoBuffer;
   Bytes offset;
   Bytes size;       ///< that cross the link; 0: the host has its content, no write-back
-  Bytes footprint;  ///< of its page
+  Bytes footprint;  ///< of its page; 0: that stays, and its content was copied ahead of need
 
   template <typename Self, typename Field>
   static void fields(Self& self, Field&& field) {

@@ -307,6 +307,7 @@ void Admission::wait_for(const std::vector<BufferId>& prefetched,
 // begin and its end, or is bringing one in, or has just used what was to be evicted; or a launch
 // still runs that was begun without a buffer which was freed since.
 bool Admission::others_move(const WorkingSet& set) const {
+  if (core_.is_precleaning) return true;
   for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
     const Buffer& buffer = core_.buffers[BufferId{i}];
     const bool returns = buffer.is_held_back && !buffer.stays_left_out && buffer.has_pages();
@@ -420,7 +421,8 @@ bool Admission::shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept
       const Bytes room = impatient ? core_.pool->idle_bytes() : core_.coming();
       const bool chosen =
           excess > room && evictions_.request_bytes(excess - room, Bytes{}) > Bytes{};
-      if (!chosen && core_.coming() == Bytes{}) break;  // nobody can go, and nothing is on its way
+      // Nobody can go, and nothing is on its way.
+      if (!chosen && core_.coming() == Bytes{} && !core_.is_precleaning) break;
       const auto until = impatient ? deadline : std::min(deadline, begun + patience);
       if (!core_.wait_change(until) && core_.now() >= deadline) break;
     }

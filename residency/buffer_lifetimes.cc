@@ -262,6 +262,7 @@ void BufferLifetimes::begin_life(BufferId id, Bytes size, const HostBacking::Sha
   core_.ledger.begin_life(buffer.footprint, size);
   core_.ledger.note_peak();
   core_.arena->set_owner(buffer.base.load(), buffer.footprint, index_of(id));
+  precleaner_.on_begin_life(id);
   core_.tell_whereabouts(id);
 }
 
@@ -381,6 +382,7 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
     piece.awaits_host_digest = false;
     piece.is_read_on_host = false;
     piece.is_zero = false;
+    piece.was_precleaned = false;
     piece.changes = 0;
   }
   // Where a transfer may still run on a page, pages and address stay as they are, so that it finds

@@ -10,6 +10,7 @@
 #include "residency/left_out_buffers.h"
 #include "residency/manager_mutex.h"
 #include "residency/page_supply.h"
+#include "residency/precleaner.h"
 #include "residency/residency_core.h"
 #include "residency/result.h"
 #include "residency/stream_marker.h"
@@ -22,14 +23,15 @@ class BufferLifetimes {
  public:
   BufferLifetimes(ResidencyCore& core, StreamMarker& streams, PageSupply& pages,
                   ContentMover& mover, EvictionQueue& evictions, LeftOutBuffers& left_out,
-                  HostDigests& digests)
+                  HostDigests& digests, Precleaner& precleaner)
       : core_(core),
         streams_(streams),
         pages_(pages),
         mover_(mover),
         evictions_(evictions),
         left_out_(left_out),
-        digests_(digests) {}
+        digests_(digests),
+        precleaner_(precleaner) {}
 
   Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream) EXCLUDES(manager_lock);
   Status free(Address base, std::optional<StreamHandle> stream) noexcept EXCLUDES(manager_lock);
@@ -68,6 +70,7 @@ class BufferLifetimes {
   EvictionQueue& evictions_;
   LeftOutBuffers& left_out_;
   HostDigests& digests_;
+  Precleaner& precleaner_;
 };
 
 }  // namespace superpipe

@@ -64,6 +64,11 @@ struct Piece {
   /// It is out, and its content is known to be zero: no page has it, and a slab only if that was
   /// zeroed.
   bool is_zero GUARDED_BY(manager_lock) = false;
+  /// It is out for as long as its content is copied to the slab ahead of need, and keeps its page
+  /// (Evictor::preclean()).
+  bool is_being_cleaned GUARDED_BY(manager_lock) = false;
+  /// preclean() has copied its content to the slab, and no eviction has taken it out since.
+  bool was_precleaned GUARDED_BY(manager_lock) = false;
   /// How many digests in a row found its content changed, as far as it matters to the evictor.
   std::uint8_t changes GUARDED_BY(manager_lock) = 0;
   /// Of the eviction that is to take it; 0: none.

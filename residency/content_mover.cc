@@ -36,11 +36,14 @@ void overtake(RecordedEvent& digest, const EventRef& vacated) {
 ContentMover::Fetched ContentMover::fetch(PieceId id, bool demand) {
   Buffer& buffer = core_.buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
+  const bool is_read = piece.is_being_cleaned;
   if (piece.page) core_.drop_digest(id);
   buffer.set_place(id.index, Place::kFetching);
   Status status = Status::kOk;
   if (piece.page) {
     status = remap(id);
+    // Nothing may be written to the page before it is copied.
+    if (status == Status::kOk && is_read) buffer.set_ready(id.index, piece.write_back);
   } else {
     if (!may_copy(buffer, demand)) return leave_for_later(id, demand);
     using Terms = PageSupply::Terms;

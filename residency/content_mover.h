@@ -60,6 +60,10 @@ class ContentMover {
     return ensure_slab(buffer, zeroed, HostStore::User::kEviction);
   }
 
+  /// Maps a piece that is out and has its page, which has the content still. @return the device's
+  /// answer: if that is no kOk, it is out as before.
+  Status remap(PieceId id) REQUIRES(manager_lock);
+
  private:
   Status prepare_fetch(PieceId id, std::vector<EventRef>& after, std::size_t& own) noexcept
       REQUIRES(manager_lock);
@@ -67,7 +71,6 @@ class ContentMover {
                    std::vector<EventRef>& after, std::size_t own) EXCLUDES(manager_lock);
   void give_up_attach(PieceId id, Page page, const Transferred& filled,
                       std::vector<EventRef> after) noexcept REQUIRES(manager_lock);
-  Status remap(PieceId id) REQUIRES(manager_lock);
   Status zero(PieceId id) REQUIRES(manager_lock);
   bool is_being_digested(const Page& page) REQUIRES(manager_lock);
   bool may_copy(const Buffer& buffer, bool demand) noexcept REQUIRES(manager_lock);

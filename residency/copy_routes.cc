@@ -10,7 +10,8 @@ namespace superpipe {
 namespace {
 
 // Whether the host has the newest content of a piece, and nobody moves it. A piece that is not in
-// place and has a page is one whose eviction waits for a digest, or failed half-way.
+// place and has a page is one whose eviction waits for a digest, or failed half-way, or one that is
+// copied ahead of need.
 bool is_on_host(const Piece& piece) REQUIRES(manager_lock) {
   return piece.place == Place::kOut && !piece.page;
 }
@@ -57,8 +58,8 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
     }
     const auto pieces = buffer.pieces_at(Bytes{offset}, size);
     const auto run = first_run(pieces);
-    const bool is_broken =
-        run.empty() && !pieces.front().is_moving() && !pieces.front().awaits_digest();
+    const bool is_broken = run.empty() && !pieces.front().is_moving() &&
+                           !pieces.front().awaits_digest() && !pieces.front().is_being_cleaned;
     // There is no host memory for what a copy would leave there: it goes to the device.
     const auto stays = [&]() REQUIRES(manager_lock) {
       if (!is_on_host(run.front())) return false;

@@ -186,7 +186,10 @@ void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexc
   Buffer& buffer = core_.buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
   piece.page->forget_completed();
+  if (outcome.written.done != nullptr || piece.was_precleaned) note_write_back(id);
+  piece.was_precleaned = false;
   if (outcome.written.done != nullptr) {
+    last_write_back_ = outcome.written.done;
     const auto former = std::exchange(piece.host_digest, std::nullopt);
     if (outcome.has_digest()) {
       Pending& pending = note_digest(id, outcome.digest);
@@ -227,12 +230,16 @@ void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexc
   core_.announce_change();
 }
 
-// The page keeps the content: in its place or, if it cannot even be mapped, out of it.
 void Evictor::give_up(PieceId id, const Plan& plan, const Outcome& outcome) noexcept {
-  Buffer& buffer = core_.buffers[id.buffer];
-  Piece& piece = buffer.pieces[id.index];
   core_.ledger.end_vacating(plan.bytes);
   core_.tell_leaving(id, false);
+  keep(id, outcome);
+}
+
+// The page keeps the content: in its place or, if it cannot even be mapped, out of it.
+void Evictor::keep(PieceId id, const Outcome& outcome) noexcept {
+  Buffer& buffer = core_.buffers[id.buffer];
+  Piece& piece = buffer.pieces[id.index];
   buffer.set_place(id.index, outcome.is_mapped ? Place::kIn : Place::kOut);
   if (outcome.status != Status::kNotYet || !outcome.is_mapped) {
     ++core_.counters.errors;
@@ -250,6 +257,125 @@ void Evictor::give_up(PieceId id, const Plan& plan, const Outcome& outcome) noex
   if (outcome.written.done != nullptr || outcome.written.untracked) piece.host_digest.reset();
   core_.tell_whereabouts(id);
   core_.announce_change();
+}
+
+// For a later run, which may have the content copied before.
+void Evictor::note_write_back(PieceId id) noexcept {
+  const std::uint64_t number = core_.buffers[id.buffer].number - core_.options.buffers_before;
+  if (noted_.size() >= kMostNoted || number > kMostNumbered) return;
+  try {
+    noted_.push_back({static_cast<std::uint32_t>(number - 1), id.index});
+  } catch (const std::bad_alloc&) {
+    // It is for a later run only.
+  }
+}
+
+void Evictor::preclean(PieceId id) noexcept {
+  Buffer& buffer = core_.buffers[id.buffer];
+  Piece& piece = buffer.pieces[id.index];
+  core_.drop_digest(id);
+  Plan plan{};
+  plan.begun = core_.now();
+  plan.purpose = Purpose::kKnow;
+  piece.is_being_cleaned = true;
+  buffer.set_place(id.index, Place::kEvicting);
+  buffer.uses = 0;  // all have completed
+  Outcome outcome;
+  outcome.status = prepare(id, plan);
+  if (outcome.status == Status::kOk) {
+    const Unlocked unlocked(core_.mutex);
+    outcome = take_out(plan);
+  }
+  if (outcome.digest.done != nullptr) {
+    piece.page->digest = outcome.digest.done;
+    piece.page->digested_at = core_.now();
+  }
+  if (outcome.status != Status::kOk) {
+    piece.is_being_cleaned = false;
+    return keep(id, outcome);
+  }
+  // What the slab has is neither the former content any more nor the present one yet.
+  piece.host_digest.reset();
+  piece.write_back = last_write_back_ = outcome.written.done;
+  piece.page->after.assign(1, outcome.written.done);
+  forget_operations(buffer);
+  core_.counters.d2h_bytes += plan.slab.size;
+  ++core_.counters.precleaned;
+  if (outcome.has_digest()) ++core_.counters.digests;
+  buffer.set_place(id.index, Place::kOut);
+  buffer.set_ready(id.index, nullptr);
+  precleaning_ = {id,
+                  buffer.generation,
+                  buffer.writes,
+                  outcome.has_digest(),
+                  outcome.digest.slot,
+                  outcome.digest.done,
+                  outcome.written.done,
+                  plan.begun};
+  core_.is_precleaning = true;
+  if (core_.trace) {
+    const Bytes offset = buffer.offset_of(id.index);
+    core_.trace->add(core_.now(), outcome.written.done,
+                     TraceEviction{{}, id.buffer, offset, plan.slab.size, Bytes{}});
+  }
+  core_.announce_change();
+}
+
+// A copy that has ended is what the page has, with or without a digest: nothing was mapped. A
+// digest that a kernel of the program keeps from running is not waited for.
+bool Evictor::settle_precleaning() noexcept {
+  if (!precleaning_) return false;
+  const EventRef copy = precleaning_->written;
+  const EventRef reading = precleaning_->digested;
+  Result<bool> written = false;
+  Result<bool> digested = true;
+  {
+    const Unlocked unlocked(core_.mutex);
+    written = core_.events.is_complete(copy);
+    if (reading != nullptr) digested = core_.events.is_complete(reading);
+  }
+  const bool is_overdue = core_.now() - precleaning_->since >= kPatience;
+  if (written.ok() && !*written) return false;
+  if (digested.ok() && !*digested && !is_overdue) return false;
+  const Precleaning over = *std::exchange(precleaning_, std::nullopt);
+  core_.is_precleaning = false;
+  core_.announce_change();
+  std::optional<ContentDigest> digest;
+  // Of one that is overdue nobody takes the result, and the slot serves no other.
+  if (over.has_digest && digested.ok() && *digested) digest = take_result(over.slot, true);
+  if (!written.ok() || !digested.ok()) ++core_.counters.errors;
+  Buffer& buffer = core_.buffers[over.piece.buffer];
+  if (buffer.generation != over.generation) return true;
+  Piece& piece = buffer.pieces[over.piece.index];
+  // It was wanted, and may be used or leaving.
+  if (!std::exchange(piece.is_being_cleaned, false)) return true;
+  if (written.ok()) {
+    piece.clean_at = over.writes;
+    piece.host_digest = digest;
+    piece.was_precleaned = true;
+    piece.changes = 0;
+  }
+  // One that launches were begun without comes in again when it is used.
+  if (piece.want == Want::kNobody && !buffer.is_left_out()) {
+    buffer.set_place(over.piece.index, Place::kFetching);
+    (void)mover_.remap(over.piece);
+  }
+  core_.tell_whereabouts(over.piece);
+  core_.announce_change();
+  return true;
+}
+
+bool Evictor::is_writing_back() noexcept {
+  const EventRef last = last_write_back_;
+  if (last == nullptr) return false;
+  Result<bool> complete = false;
+  {
+    const Unlocked unlocked(core_.mutex);
+    complete = core_.events.is_complete(last);
+  }
+  const bool is_over = complete.ok() && *complete;
+  if (is_over && last_write_back_ == last) last_write_back_ = nullptr;
+  return !is_over;
 }
 
 bool Evictor::settle_digests() noexcept {
@@ -271,6 +397,18 @@ bool Evictor::settle_digests() noexcept {
   return settled;
 }
 
+// The result of a digest that has ended; nullopt if it has none. `is_complete`: false if the device
+// does not tell. Then the slot serves no other digest.
+std::optional<ContentDigest> Evictor::take_result(Digester::Slot slot, bool is_complete) noexcept {
+  std::optional<ContentDigest> digest;
+  if (is_complete) {
+    digest = core_.digester.result(slot);
+    core_.digester.give_back(slot);
+  }
+  if (!digest) ++core_.counters.errors;
+  return digest;
+}
+
 // The piece for which the result of a digest still matters; null: for none.
 Piece* Evictor::holder_of(const Pending& pending) const {
   Buffer& buffer = core_.buffers[pending.piece.buffer];
@@ -290,15 +428,9 @@ bool Evictor::is_of_one_owner(const RecordedEvent& digest) {
   return complete.ok() && !*complete;
 }
 
-// `is_complete`: false if the device does not tell. Then the slot serves no other digest.
 // `is_of_one_owner`: false if its result may be that of another's content.
 void Evictor::settle(const Pending& pending, bool is_complete, bool is_of_one_owner) noexcept {
-  std::optional<ContentDigest> digest;
-  if (is_complete) {
-    digest = core_.digester.result(pending.slot);
-    core_.digester.give_back(pending.slot);
-  }
-  if (!digest) ++core_.counters.errors;
+  std::optional<ContentDigest> digest = take_result(pending.slot, is_complete);
   if (!is_of_one_owner) digest.reset();
   Piece* const piece = holder_of(pending);
   if (piece == nullptr) return;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "policy/recorded_run.h"
 #include "residency/content_digest.h"
 #include "residency/content_mover.h"
 #include "residency/digester.h"
@@ -49,6 +50,22 @@ class Evictor {
   /// have completed.
   void evict(PieceId id) noexcept REQUIRES(manager_lock);
 
+  /// Copies the content of a piece that stays to the host, so that a later eviction finds nothing
+  /// to write back: unmaps it first (I2), and maps it again in settle_precleaning(), when the copy
+  /// has ended, or when it is wanted; then launches wait for the copy, which does not count.
+  /// REQUIRES: as evict(); its content has arrived and is dirty; core.is_precleaning is false.
+  void preclean(PieceId id) noexcept REQUIRES(manager_lock);
+  /// Brings that to its end if the copy has come to its own. @return whether it was.
+  bool settle_precleaning() noexcept REQUIRES(manager_lock);
+  /// Whether a write-back may be under way. Asks the device about the last one.
+  [[nodiscard]] bool is_writing_back() noexcept REQUIRES(manager_lock);
+  /// Pieces whose evictions found content that the host did not have, or had by preclean() alone,
+  /// in order; the first kMostNoted of them. Buffers are numbered from 0.
+  [[nodiscard]] const std::vector<RecordedRun::PieceOf>& noted_write_backs() const
+      REQUIRES(manager_lock) {
+    return noted_;
+  }
+
   /// Brings evictions to their end whose digests have come, or are overdue. Asks the device about
   /// the oldest digest that has not. @return whether anything was done.
   bool settle_digests() noexcept REQUIRES(manager_lock);
@@ -59,6 +76,9 @@ class Evictor {
   void clear() REQUIRES(manager_lock) {
     pending_.clear();
     spare_.clear();
+    precleaning_.reset();
+    core_.is_precleaning = false;
+    last_write_back_ = nullptr;
   }
 
  private:
@@ -74,6 +94,20 @@ class Evictor {
     bool of_fresh;  ///< whether a fresh piece may be dropped is to be decided
     ResidencyCore::Clock::time_point since;
   };
+  /// A piece whose content is being copied to the host, and stays.
+  struct Precleaning {
+    PieceId piece;
+    std::uint64_t generation;
+    std::uint64_t writes;  ///< Buffer::writes that the copy has
+    bool has_digest;
+    Digester::Slot slot;
+    EventRef digested;  ///< null: no digest reads it
+    EventRef written;
+    ResidencyCore::Clock::time_point since;
+  };
+  static constexpr std::size_t kMostNoted = 65'536;
+  static constexpr std::uint64_t kMostNumbered = std::uint64_t{1} << 32;
+
   /// What a digest is computed for.
   enum class Purpose {
     kNone,    ///< there is none
@@ -124,6 +158,10 @@ class Evictor {
   void finish(PieceId id, const Plan& plan, const Outcome& outcome) noexcept REQUIRES(manager_lock);
   void give_up(PieceId id, const Plan& plan, const Outcome& outcome) noexcept
       REQUIRES(manager_lock);
+  void keep(PieceId id, const Outcome& outcome) noexcept REQUIRES(manager_lock);
+  void note_write_back(PieceId id) noexcept REQUIRES(manager_lock);
+  std::optional<ContentDigest> take_result(Digester::Slot slot, bool is_complete) noexcept
+      REQUIRES(manager_lock);
 
   [[nodiscard]] Piece* holder_of(const Pending& pending) const REQUIRES(manager_lock);
   [[nodiscard]] bool is_of_one_owner(const RecordedEvent& digest) REQUIRES(manager_lock);
@@ -146,6 +184,9 @@ class Evictor {
   /// When the last digest was seen to have come.
   ResidencyCore::Clock::time_point settled_at_ GUARDED_BY(manager_lock);
   bool warned_ GUARDED_BY(manager_lock) = false;
+  std::optional<Precleaning> precleaning_ GUARDED_BY(manager_lock);
+  EventRef last_write_back_ GUARDED_BY(manager_lock);  ///< null: it has ended
+  std::vector<RecordedRun::PieceOf> noted_ GUARDED_BY(manager_lock);
 };
 
 }  // namespace superpipe

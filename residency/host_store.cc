@@ -268,6 +268,12 @@ std::optional<Bytes> HostStore::lacking() const {
   return lacking_;
 }
 
+bool HostStore::has_stock(Bytes size) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(
+      idle_, [size](const Idle& entry) { return entry.is_new && entry.slab.size == size; });
+}
+
 bool HostStore::stock(Bytes size) noexcept {
   bool is_expected = false;
   {

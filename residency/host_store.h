@@ -91,6 +91,10 @@ class HostStore {
   /// size, and one of those shortly before. nullopt: there is none.
   [[nodiscard]] std::optional<Bytes> lacking() const;
 
+  /// Whether an idle slab that was pinned ahead, and never used, serves an eviction of `size` at
+  /// once. O(idle).
+  [[nodiscard]] bool has_stock(Bytes size) const;
+
   /// Pins a slab of `size` for who acquires one next, if what is reserved and what is idle already
   /// leave room for it under the cap, and no such pin was ever refused. Takes as long as pinning
   /// does.

@@ -17,7 +17,7 @@ constexpr std::chrono::nanoseconds kShortestLook = std::chrono::microseconds{20}
 bool is_missing(const Buffer& buffer, std::uint32_t index) REQUIRES(manager_lock) {
   const Piece& piece = buffer.pieces[index];
   return buffer.live && !buffer.is_left_out() && piece.place == Place::kOut &&
-         piece.want == Want::kNobody;
+         piece.want == Want::kNobody && !piece.is_being_cleaned;
 }
 
 // The first piece of a buffer that is missing.
@@ -40,6 +40,7 @@ bool MoverRounds::run() noexcept {
   }
   wake_rested_demand();
   worked = evictor_.settle_digests() || worked;
+  worked = evictor_.settle_precleaning() || worked;
   worked = left_out_.settle() || worked;
   if (core_.samples_passthrough() && core_.passthrough.is_due(core_.now())) {
     worked = core_.sample_passthrough() || worked;
@@ -50,7 +51,7 @@ bool MoverRounds::run() noexcept {
     core_.limit_lowered = false;
   }
   if (must_relieve()) worked = relieve() || worked;
-  worked = fetch_next() || evict_next() || pull() || worked;
+  worked = fetch_next() || evict_next() || pull() || precleaner_.run() || worked;
   if (worked) core_.flush_warnings();
   return worked;
 }
@@ -62,6 +63,7 @@ std::chrono::nanoseconds MoverRounds::longest_rest() const {
   if (core_.samples_passthrough()) {
     rest = std::min<std::chrono::nanoseconds>(rest, core_.passthrough.until_due(core_.now()));
   }
+  if (const auto next = precleaner_.rest()) rest = std::min(rest, *next);
   if (rests_until_) {
     const std::chrono::nanoseconds left = *rests_until_ - core_.now();
     rest = std::min(rest, std::max<std::chrono::nanoseconds>(left, kShortestLook));
@@ -76,7 +78,8 @@ bool MoverRounds::is_pending() const {
   const bool reclaims =
       core_.ledger.excess() > Bytes{} && (!core_.pool->empty() || core_.cache.bytes() > Bytes{});
   return !core_.fetches.empty() || !evictions_.empty() || evictor_.is_pending() ||
-         left_out_.is_pending() || pulls_ || measures || reclaims || must_relieve();
+         left_out_.is_pending() || precleaner_.is_pending() || pulls_ || measures || reclaims ||
+         must_relieve();
 }
 
 // Brings the meters up to date. Without host memory for that they are brought up to date later, or

@@ -12,6 +12,7 @@
 #include "residency/left_out_buffers.h"
 #include "residency/manager_mutex.h"
 #include "residency/page_supply.h"
+#include "residency/precleaner.h"
 #include "residency/residency_core.h"
 #include "residency/use_completion.h"
 #include "residency/worker.h"
@@ -26,14 +27,16 @@ namespace superpipe {
 class MoverRounds : public WorkerRounds {
  public:
   MoverRounds(ResidencyCore& core, PageSupply& pages, ContentMover& mover, Evictor& evictor,
-              UseCompletion& completion, EvictionQueue& evictions, LeftOutBuffers& left_out)
+              UseCompletion& completion, EvictionQueue& evictions, LeftOutBuffers& left_out,
+              Precleaner& precleaner)
       : core_(core),
         pages_(pages),
         mover_(mover),
         evictor_(evictor),
         completion_(completion),
         evictions_(evictions),
-        left_out_(left_out) {}
+        left_out_(left_out),
+        precleaner_(precleaner) {}
 
   bool run() noexcept override REQUIRES(manager_lock);
   [[nodiscard]] bool is_pending() const override REQUIRES(manager_lock);
@@ -77,6 +80,7 @@ class MoverRounds : public WorkerRounds {
   UseCompletion& completion_;
   EvictionQueue& evictions_;
   LeftOutBuffers& left_out_;
+  Precleaner& precleaner_;
   /// Until when the link may rest; nullopt: it does not rest for that.
   std::optional<ResidencyCore::Clock::time_point> rests_until_ GUARDED_BY(manager_lock);
   /// Whether policy may want a transfer, or would if more launches had come: else the next launch

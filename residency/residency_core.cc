@@ -418,6 +418,7 @@ void ResidencyCore::drop_digest(PieceId id) noexcept {
   }
   piece.digest_ticket = 0;
   piece.host_digest_ticket = 0;
+  piece.is_being_cleaned = false;
 }
 
 void ResidencyCore::tell_whereabouts(BufferId id) noexcept {
@@ -430,7 +431,8 @@ void ResidencyCore::tell_whereabouts(PieceId id) noexcept {
   if (puller == nullptr) return;
   const Buffer& buffer = buffers[id.buffer];
   Piece& piece = buffers[id.buffer].pieces[id.index];
-  const bool stays = piece.place == Place::kIn && piece.evict_ticket == 0;
+  const bool stays =
+      (piece.place == Place::kIn && piece.evict_ticket == 0) || piece.is_being_cleaned;
   const bool comes =
       piece.place == Place::kFetching ||
       (piece.place == Place::kOut && (piece.want != Want::kNobody || buffer.is_left_out()));

@@ -308,6 +308,9 @@ struct ResidencyCore {
   PolicyEngine policy GUARDED_BY(manager_lock);
   bool asks_policy GUARDED_BY(manager_lock);
   HostBacking backing GUARDED_BY(manager_lock);
+  /// A piece is out for as long as its content is copied to the host ahead of need, and comes back
+  /// by itself (Evictor::preclean()): meanwhile it cannot go for anybody.
+  bool is_precleaning GUARDED_BY(manager_lock) = false;
   bool must_evict GUARDED_BY(manager_lock) = false;  ///< evictions have been asked for
   /// The limit was lowered, by a new budget or by what a sample found, and the pages have not
   /// fitted it since: the worker evicts for that even where a launch may exceed the limit, and

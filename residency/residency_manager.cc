@@ -19,6 +19,7 @@
 #include "residency/mover_rounds.h"
 #include "residency/page_supply.h"
 #include "residency/piece_access.h"
+#include "residency/precleaner.h"
 #include "residency/residency_core.h"
 #include "residency/shown_layers.h"
 #include "residency/stock_rounds.h"
@@ -75,9 +76,10 @@ class ResidencyManager::Impl {
   LeftOutBuffers left_out{core};
   UseTracker uses{core, streams, evictions, completion, admission, left_out};
   CopyRoutes copies{core, streams, mover, uses, digests};
-  BufferLifetimes lifetimes{core, streams, pages, mover, evictions, left_out, digests};
+  Precleaner precleaner{core, evictor, evictions, completion};
+  BufferLifetimes lifetimes{core, streams, pages, mover, evictions, left_out, digests, precleaner};
   ListedBuffers listed{core, uses, lifetimes};
-  MoverRounds rounds{core, pages, mover, evictor, completion, evictions, left_out};
+  MoverRounds rounds{core, pages, mover, evictor, completion, evictions, left_out, precleaner};
   StockRounds stock_rounds{core, evictions, evictor, completion, uses, digests};
   PieceAccess access{core};
   ShownLayers shown_layers{core};
@@ -586,6 +588,11 @@ std::optional<LearnedSnapshot> ResidencyManager::learned_layers() const {
 
 std::vector<Bytes> ResidencyManager::slabs_for_evictions() const {
   return impl_->core.host.needed_for_evictions();
+}
+
+std::vector<RecordedRun::PieceOf> ResidencyManager::write_backs() const {
+  const ManagerLock lock(impl_->core.mutex);
+  return impl_->evictor.noted_write_backs();
 }
 
 std::vector<AbsentBuffer> ResidencyManager::absent_buffers() const {

@@ -204,6 +204,11 @@ class ResidencyManager {
   /// back, in order: RecordedRun::slabs. Throws std::bad_alloc. Any thread.
   [[nodiscard]] std::vector<Bytes> slabs_for_evictions() const;
 
+  /// The pieces that evictions have written back so far, or would have without a copy ahead of
+  /// need, in order: RecordedRun::write_backs. Throws std::bad_alloc. Any thread; other calls wait
+  /// meanwhile, for a nanosecond per piece.
+  [[nodiscard]] std::vector<RecordedRun::PieceOf> write_backs() const;
+
   /// Buffers that are not, or not all, on the device at this moment, last used first. Throws
   /// std::bad_alloc. Any thread; other calls wait meanwhile, for some nanoseconds per buffer.
   [[nodiscard]] std::vector<AbsentBuffer> absent_buffers() const;

@@ -1,7 +1,9 @@
 #include "residency/virtual_time/experiment.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -235,12 +237,15 @@ class VirtualProgram : public Program {
     launches_ = 0;
     learned_at_.reset();
     recorded_.pass_begin = recorded_.launches.size();
+    written_while_loading_ = std::ssize(manager_->write_backs());
   }
 
   /// The first pass is over.
   void end_recording() {
     if (!std::exchange(records_, false)) return;
     recorded_.slabs = manager_->slabs_for_evictions();
+    const auto written = manager_->write_backs();
+    recorded_.write_backs.assign(written.begin() + written_while_loading_, written.end());
   }
 
   void finish(Outcome& outcome) {
@@ -351,6 +356,7 @@ class VirtualProgram : public Program {
   bool is_loading_ = true;
   bool records_ = true;
   RecordedRun recorded_;
+  std::ptrdiff_t written_while_loading_ = 0;
   std::uint64_t launches_ = 0;
   std::optional<std::uint64_t> learned_at_;
 

@@ -5,8 +5,11 @@
 namespace superpipe::virtual_time {
 namespace {
 
-// Runs that know what comes: what they need hardly changes after a few.
+// Runs that know what comes: what they write back hardly changes after a few.
 constexpr int kRunsThatKnow = 4;
+// And runs that know what the last of them wrote back, which they copy before: others leave then,
+// and need slabs.
+constexpr int kRunsThatPreclean = 1;
 
 }  // namespace
 
@@ -17,10 +20,14 @@ std::shared_ptr<const RecordedRun> record_first_pass(
   const auto run_once = [&] { return std::move(run(*make(), experiment).recorded); };
   experiment.recorded.reset();
   RecordedRun recorded = run_once();
-  recorded.slabs.clear();  // they are those of a run that did not know
-  for (int number = 0; number < kRunsThatKnow; ++number) {
+  // They are those of a run that did not know.
+  recorded.slabs.clear();
+  recorded.write_backs.clear();
+  for (int number = 0; number < kRunsThatKnow + kRunsThatPreclean; ++number) {
     experiment.recorded = std::make_shared<const RecordedRun>(recorded);
-    recorded.slabs = merged_slabs(run_once().slabs, recorded.slabs);
+    RecordedRun latest = run_once();
+    recorded.slabs = merged_slabs(latest.slabs, recorded.slabs);
+    if (number < kRunsThatKnow) recorded.write_backs = std::move(latest.write_backs);
   }
   return std::make_shared<const RecordedRun>(std::move(recorded));
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "bench/virtual_time/workloads.h"
 #include "policy/piece_size.h"
@@ -71,6 +72,23 @@ INSTANTIATE_TEST_SUITE_P(Budgets, PlannedDecoder, ::testing::Values(10, 30, 50, 
                          [](const auto& test) {
                            return "Percent" + std::to_string(static_cast<int>(test.param));
                          });
+
+// What the first pass writes back is copied while weights come from a file, so that what comes need
+// not wait for that.
+TEST(PlannedPrecleaning, LeavesTheFirstPassLittleToWriteBack) {
+  for (const auto& [workload, percent] : {std::pair{"draft-target", 90.0}, {"two-models", 70.0}}) {
+    PlannedRun program(workload, percent);
+    program.load_from_disk();
+    const Outcome planned = program.run_planned();
+    EXPECT_TRUE(planned.error.empty()) << planned.error;
+    EXPECT_TRUE(planned.violations.empty()) << planned.violations.front();
+    EXPECT_GT(planned.stats.precleaned, 0U);
+    const double bound_ms = std::chrono::duration<double, std::milli>(program.bound()).count();
+    EXPECT_LE(first_ms(planned), 1.05 * bound_ms) << workload;
+    const PassFigures& first = planned.passes.at(0);
+    EXPECT_LT(first.to_host.count() * 2, first.to_device.count()) << workload;
+  }
+}
 
 TEST(PlannedTraining, FollowsAProgramThatMakesMostOfItsMemoryItself) {
   const PlannedRun training("training", 70);

@@ -33,6 +33,7 @@ RunFigures figures_of(unsigned scale) {
   stats.prefetches = 6 * scale;
   stats.clean_evictions = 7 * scale;
   stats.write_backs = 8 * scale;
+  stats.precleaned = 19 * scale;
   stats.digests = 14 * scale;
   stats.unchanged = 15 * scale;
   stats.stall_ms = 9.0 * scale;
@@ -56,6 +57,7 @@ TEST(Merged, AddsUpCounts) {
   EXPECT_EQ(sum.residency.prefetches, 606U);
   EXPECT_EQ(sum.residency.clean_evictions, 707U);
   EXPECT_EQ(sum.residency.write_backs, 808U);
+  EXPECT_EQ(sum.residency.precleaned, 1919U);
   EXPECT_EQ(sum.residency.digests, 1414U);
   EXPECT_EQ(sum.residency.unchanged, 1515U);
   EXPECT_DOUBLE_EQ(sum.residency.stall_ms, 909);

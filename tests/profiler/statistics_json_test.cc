@@ -46,6 +46,7 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "evictions",
                                           "clean_evictions",
                                           "write_backs",
+                                          "precleaned",
                                           "digests",
                                           "unchanged_evictions",
                                           "pinned_buffers",
@@ -100,6 +101,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.prefetches = 114;
   stats.clean_evictions = 115;
   stats.write_backs = 116;
+  stats.precleaned = 129;
   stats.digests = 123;
   stats.unchanged = 124;
   stats.pinned_buffers = 126;
@@ -137,6 +139,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"evictions", 231},
                                    {"clean_evictions", 115},
                                    {"write_backs", 116},
+                                   {"precleaned", 129},
                                    {"digests", 123},
                                    {"unchanged_evictions", 124},
                                    {"pinned_buffers", 126},

@@ -361,7 +361,8 @@ class FreedBufferTest : public UsingCoreTest {
         idle_, [this](BufferId id) { return core_.buffers[id].pieces[0].place == Place::kIn; }));
   }
 
-  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_, left_out_, digests_};
+  BufferLifetimes lifetimes_{core_,      streams_,  pages_,   mover_,
+                             evictions_, left_out_, digests_, precleaner_};
   const std::array<BufferId, 2> idle_{clean(1, 1), clean(1, 2)};
 };
 

@@ -44,7 +44,8 @@ class BufferLifetimesTest : public UsingCoreTest {
     EXPECT_EQ(core_.host.reserved(), Bytes{});
   }
 
-  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_, left_out_, digests_};
+  BufferLifetimes lifetimes_{core_,      streams_,  pages_,   mover_,
+                             evictions_, left_out_, digests_, precleaner_};
 };
 
 TEST_F(BufferLifetimesTest, ABufferBeginsOnTheDevice) {

@@ -21,6 +21,7 @@
 #include "residency/left_out_buffers.h"
 #include "residency/mover_rounds.h"
 #include "residency/page_supply.h"
+#include "residency/precleaner.h"
 #include "residency/residency_core.h"
 #include "residency/stream_marker.h"
 #include "residency/use_completion.h"
@@ -300,7 +301,9 @@ class MovingCoreTest : public CoreTest {
   Evictor evictor_{core_, streams_, mover_};
   HostDigests digests_{core_};
   LeftOutBuffers left_out_{core_};
-  MoverRounds mover_rounds_{core_, pages_, mover_, evictor_, completion_, evictions_, left_out_};
+  Precleaner precleaner_{core_, evictor_, evictions_, completion_};
+  MoverRounds mover_rounds_{core_,       pages_,     mover_,    evictor_,
+                            completion_, evictions_, left_out_, precleaner_};
 };
 
 /// A core with all that an operation of the program needs. The part under test takes the mutex

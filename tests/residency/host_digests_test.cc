@@ -77,7 +77,8 @@ class HostDigestsTest : public UsingCoreTest {
   }
 
   CopyRoutes routes_{core_, streams_, mover_, uses_, digests_};
-  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_, left_out_, digests_};
+  BufferLifetimes lifetimes_{core_,      streams_,  pages_,   mover_,
+                             evictions_, left_out_, digests_, precleaner_};
   StockRounds stock_rounds_{core_, evictions_, evictor_, completion_, uses_, digests_};
   const StreamHandle stream_ = device_.program_stream();
 };

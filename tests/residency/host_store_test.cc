@@ -178,12 +178,16 @@ TEST_F(StockedStoreTest, LacksASlabOfASizeThatIsAskedForAgain) {
 
 TEST_F(StockedStoreTest, WhatIsStockedIsPinnedBeforeItIsAskedFor) {
   use(4);
+  EXPECT_FALSE(store_.has_stock(4_KiB));
   ASSERT_TRUE(store_.stock(4_KiB));
+  EXPECT_TRUE(store_.has_stock(4_KiB));
+  EXPECT_FALSE(store_.has_stock(8_KiB));
   EXPECT_EQ(store_.lacking(), std::nullopt);
   EXPECT_EQ(store_.pinned(), 20_KiB);
   const int before = pins();
   use(1);
   EXPECT_EQ(pins(), before);
+  EXPECT_FALSE(store_.has_stock(4_KiB));
   EXPECT_EQ(store_.pinned(), 20_KiB);
   EXPECT_EQ(store_.lacking(), 4_KiB) << "the next one";
 }

@@ -50,7 +50,8 @@ class PiecesLifetimesTest : public PiecesTest {
     }
   }
 
-  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_, left_out_, digests_};
+  BufferLifetimes lifetimes_{core_,      streams_,  pages_,   mover_,
+                             evictions_, left_out_, digests_, precleaner_};
 };
 
 TEST_F(PiecesLifetimesTest, ANewBufferBeginsWithAllItsPiecesInPlace) {

@@ -252,7 +252,8 @@ class WakingTheStockerTest : public StockRoundsTest {
   }
 
   CountingClock clock_;
-  BufferLifetimes lifetimes_{core_, streams_, pages_, mover_, evictions_, left_out_, digests_};
+  BufferLifetimes lifetimes_{core_,      streams_,  pages_,   mover_,
+                             evictions_, left_out_, digests_, precleaner_};
 };
 
 TEST_F(WakingTheStockerTest, TheFirstFreeThatLeavesASlabIdleWakesIt) {

@@ -1,0 +1,444 @@
+// Content that is copied to the host before it is chosen to leave.
+#include "residency/precleaner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "residency/buffer_lifetimes.h"
+#include "tests/residency/core_fixture.h"
+
+namespace superpipe::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+/// Under a plan whose first pass wrote back its second buffer, then its first one; each is a page.
+class PrecleanerTest : public UsingCoreTest {
+ protected:
+  static ResidencyOptions planned_options(std::uint64_t budget_pages = 1024) {
+    ResidencyOptions options = options_of(budget_pages);
+    options.compares_digests = true;
+    options.policy.kind = PolicyKind::kAuto;
+    RecordedRun run;
+    run.footprints = {kGranule, kGranule};
+    run.names = {0, 1};
+    run.launches = {{KernelId{1}, 0, 2}};
+    run.write_backs = {{1, 0}, {0, 0}};
+    options.policy.recorded = std::make_shared<const RecordedRun>(std::move(run));
+    return options;
+  }
+  explicit PrecleanerTest(ResidencyOptions options = planned_options())
+      : UsingCoreTest(std::move(options)) {}
+
+  /// A buffer that is on the device alone, used long ago.
+  BufferId begin(int value, std::uint64_t pages = 1) REQUIRES(manager_lock) {
+    const BufferId id = make_dirty(pages, value);
+    core_.buffers[id].number = core_.numbers.next();
+    precleaner_.on_begin_life(id);
+    core_.seq += 100;
+    return id;
+  }
+  /// Not all that lives fits, and a slab is pinned for each of `slabs` evictions.
+  void press(int slabs) REQUIRES(manager_lock) {
+    core_.ledger.set_limit(kGranule, true);
+    // What is in use decides how much may be in stock.
+    for (int i = 0; i < 64; ++i) {
+      const auto slab = core_.host.acquire(2 * kGranule, false);
+      ASSERT_TRUE(slab.ok());
+      in_use_.push_back(*slab);
+    }
+    const std::vector<Bytes> sizes(static_cast<std::size_t>(slabs), kGranule);
+    core_.host.expect(sizes);
+    for (int i = 0; i < slabs; ++i) ASSERT_TRUE(core_.host.stock(kGranule));
+  }
+  void TearDown() override {
+    for (const Slab& slab : in_use_) core_.host.release(slab, {});
+    UsingCoreTest::TearDown();
+  }
+  /// Lets the copy that is under way come to its end.
+  void finish() REQUIRES(manager_lock) {
+    device_.drain();
+    ASSERT_TRUE(evictor_.settle_precleaning());
+  }
+  Piece& piece_of(BufferId id) REQUIRES(manager_lock) { return core_.buffers[id].pieces[0]; }
+  /// A launch fills the buffer, which is in, with `value`.
+  void write(BufferId id, int value) REQUIRES(manager_lock) {
+    core_.buffers[id].note_write();
+    const std::vector<std::byte> bytes(core_.buffers[id].footprint.count(),
+                                       static_cast<std::byte>(value));
+    ASSERT_TRUE(device_.write(core_.buffers[id].base, bytes.size(), bytes.data()));
+  }
+  bool demand(BufferId id) REQUIRES(manager_lock) {
+    piece_of(id).want = Want::kDemand;
+    return mover_.fetch({id, 0}, true) == ContentMover::Fetched::kSettled;
+  }
+  void evict(BufferId id) REQUIRES(manager_lock) {
+    evictor_.evict({id, 0});
+    device_.drain();
+    while (evictor_.settle_digests()) device_.drain();
+  }
+
+  BufferLifetimes lifetimes_{core_,      streams_,  pages_,   mover_,
+                             evictions_, left_out_, digests_, precleaner_};
+  const StreamHandle stream_ = device_.program_stream();
+
+ private:
+  std::vector<Slab> in_use_;
+};
+
+TEST_F(PrecleanerTest, CopiesWhatTheRecordedRunWroteBackInItsOrder) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId first = begin(7);
+  const BufferId second = begin(9);
+  press(2);
+  EXPECT_TRUE(precleaner_.run());
+  EXPECT_TRUE(piece_of(second).is_being_cleaned);
+  EXPECT_EQ(piece_of(second).place, Place::kOut);
+  EXPECT_TRUE(precleaner_.is_pending());
+  EXPECT_FALSE(precleaner_.run()) << "one at a time";
+  device_.drain();
+  EXPECT_TRUE(evictor_.settle_precleaning());
+  EXPECT_TRUE(precleaner_.run());
+  EXPECT_EQ(piece_of(second).place, Place::kIn);
+  EXPECT_TRUE(piece_of(first).is_being_cleaned);
+  finish();
+  EXPECT_FALSE(precleaner_.rest().has_value());
+  EXPECT_EQ(device_value(first), 7);
+  EXPECT_EQ(host_value(first), 7);
+  EXPECT_EQ(device_value(second), 9);
+  EXPECT_EQ(host_value(second), 9);
+  EXPECT_EQ(core_.counters.precleaned, 2U);
+  EXPECT_EQ(core_.counters.d2h_bytes, 2 * kGranule);
+}
+
+TEST_F(PrecleanerTest, ThenTheEvictionCopiesNothingAndIsToldToLaterRuns) {
+  const ManagerLock lock(core_.mutex);
+  (void)begin(7);
+  const BufferId id = begin(9);
+  press(1);
+  EXPECT_TRUE(precleaner_.run());
+  finish();
+  write(id, 9);  // a launch that only reads
+  evict(id);
+  EXPECT_EQ(piece_of(id).place, Place::kOut);
+  EXPECT_FALSE(piece_of(id).page.has_value());
+  EXPECT_EQ(core_.counters.write_backs, 0U);
+  EXPECT_EQ(core_.counters.d2h_bytes, kGranule);
+  EXPECT_THAT(evictor_.noted_write_backs(), ElementsAre(RecordedRun::PieceOf{1, 0}));
+}
+
+TEST_F(PrecleanerTest, WhatALaunchChangedSinceIsWrittenBack) {
+  const ManagerLock lock(core_.mutex);
+  (void)begin(7);
+  const BufferId id = begin(9);
+  press(1);
+  EXPECT_TRUE(precleaner_.run());
+  finish();
+  write(id, 8);
+  evict(id);
+  EXPECT_EQ(core_.counters.write_backs, 1U);
+  EXPECT_EQ(host_value(id), 8);
+}
+
+TEST_F(PrecleanerTest, UnmapsBeforeItReadsAndMapsWhenItHasRead) {
+  const ManagerLock lock(core_.mutex);
+  (void)begin(7);
+  (void)begin(9);
+  press(1);
+  std::vector<Call> calls;
+  device_.on_call = [&calls](Call call) {
+    const bool counts = call == Call::kUnmap || call == Call::kDigest ||
+                        call == Call::kCopyToHost || call == Call::kMap;
+    if (counts) calls.push_back(call);
+  };
+  EXPECT_TRUE(precleaner_.run());
+  EXPECT_FALSE(evictor_.settle_precleaning()) << "the copy is under way";
+  EXPECT_THAT(calls, ElementsAre(Call::kUnmap, Call::kDigest, Call::kCopyToHost));
+  finish();
+  EXPECT_THAT(calls, ElementsAre(Call::kUnmap, Call::kDigest, Call::kCopyToHost, Call::kMap));
+  device_.on_call = nullptr;
+}
+
+TEST_F(PrecleanerTest, WhoeverWantsThePieceHasItMappedAtOnceAndWaitsForTheCopy) {
+  const ManagerLock lock(core_.mutex);
+  (void)begin(7);
+  const BufferId id = begin(9);
+  press(1);
+  EXPECT_TRUE(precleaner_.run());
+  ASSERT_TRUE(demand(id));
+  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_NE(piece_of(id).ready, nullptr);
+  EXPECT_EQ(piece_of(id).ready, piece_of(id).write_back);
+  device_.drain();
+  write(id, 8);
+  EXPECT_TRUE(evictor_.settle_precleaning());
+  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_FALSE(piece_of(id).host_digest.has_value());
+  evict(id);
+  EXPECT_EQ(core_.counters.write_backs, 1U);
+  EXPECT_EQ(host_value(id), 8);
+}
+
+TEST_F(PrecleanerTest, WhatIsWantedWhenTheCopyEndsIsMappedInItsTurn) {
+  const ManagerLock lock(core_.mutex);
+  (void)begin(7);
+  const BufferId id = begin(9);
+  press(1);
+  EXPECT_TRUE(precleaner_.run());
+  piece_of(id).want = Want::kDemand;
+  finish();
+  EXPECT_EQ(piece_of(id).place, Place::kOut);
+  EXPECT_FALSE(core_.buffers[id].is_dirty(0));
+  ASSERT_TRUE(demand(id));
+  EXPECT_EQ(device_value(id), 9);
+  EXPECT_EQ(core_.counters.h2d_bytes, Bytes{});
+}
+
+TEST_F(PrecleanerTest, APageThatIsGivenOnMeanwhileWaitsForTheCopy) {
+  const ManagerLock lock(core_.mutex);
+  (void)begin(7);
+  const BufferId id = begin(9);
+  press(1);
+  const Address base = core_.buffers[id].base;
+  EXPECT_TRUE(precleaner_.run());
+  {
+    const Unlocked unlocked(core_.mutex);
+    EXPECT_EQ(lifetimes_.free(base, stream_), Status::kOk);
+  }
+  auto page = core_.pool->take(kGranule);
+  ASSERT_TRUE(page.has_value());
+  ASSERT_FALSE(page->after.empty());
+  finish();
+  EXPECT_TRUE(is_complete(page->after.front()));
+  core_.pool->put(std::move(*page));
+  EXPECT_FALSE(core_.is_precleaning);
+}
+
+TEST_F(PrecleanerTest, NothingIsCopiedWhereItIsOfNoUseOrWouldHoldUpOthers) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId other = begin(7);
+  const BufferId id = begin(9);
+  EXPECT_FALSE(precleaner_.run()) << "everything fits";
+  press(0);
+  EXPECT_FALSE(precleaner_.run()) << "no slab is in stock";
+  core_.host.release(*core_.host.acquire(kGranule, false), {});
+  EXPECT_FALSE(precleaner_.run()) << "and nobody pinned one for this";
+  const auto slab = core_.host.acquire(kGranule, false);
+  ASSERT_TRUE(slab.ok());
+  core_.buffers[id].host.slab = *slab;
+  core_.buffers[id].note_slab_lacks(0);
+  core_.buffers[id].last_use = core_.seq;
+  EXPECT_FALSE(precleaner_.run()) << "it may still be being filled";
+  core_.seq += 100;
+  ++core_.buffers[id].pins;
+  EXPECT_FALSE(precleaner_.run()) << "an operation is about to use it";
+  --core_.buffers[id].pins;
+  use(id, blocked_stream());
+  core_.seq += 100;
+  EXPECT_FALSE(precleaner_.run()) << "an operation uses it";
+  unblock();
+  core_.buffers[id].uses = 0;
+  EXPECT_GT(evictions_.request(std::vector{other}), Bytes{});
+  EXPECT_FALSE(precleaner_.run()) << "an eviction waits";
+  evictions_.revoke(other);
+  (void)evictions_.take_next();
+  core_.follows_recorded = false;
+  EXPECT_FALSE(precleaner_.run()) << "the plan is over";
+  core_.follows_recorded = true;
+  EXPECT_TRUE(precleaner_.run());
+  finish();
+}
+
+TEST_F(PrecleanerTest, BuffersAreThoseOfTheirSizeAndPlace) {
+  const ManagerLock lock(core_.mutex);
+  (void)begin(7);
+  EXPECT_TRUE(precleaner_.rest().has_value());
+  const BufferId larger = begin(8, 2);
+  const BufferId second = begin(9);
+  const BufferId third = begin(6);
+  press(3);
+  for (int step = 0; step < 8; ++step) {
+    (void)precleaner_.run();
+    device_.drain();
+    (void)evictor_.settle_precleaning();
+  }
+  EXPECT_EQ(core_.counters.precleaned, 2U);
+  EXPECT_TRUE(piece_of(second).was_precleaned);
+  EXPECT_FALSE(piece_of(third).was_precleaned);
+  EXPECT_FALSE(piece_of(larger).was_precleaned);
+}
+
+TEST_F(PrecleanerTest, AFailingCallLeavesTheContentWhereItIs) {
+  for (const Call call : {Call::kUnmap, Call::kDigest, Call::kCopyToHost, Call::kRecord}) {
+    const ManagerLock lock(core_.mutex);
+    const BufferId id = make_dirty(1, 9);
+    device_.fail(call, 1, Status::kDeviceError);
+    evictor_.preclean({id, 0});
+    device_.drain();
+    if (core_.is_precleaning) {
+      EXPECT_TRUE(evictor_.settle_precleaning());
+    }
+    EXPECT_EQ(piece_of(id).place, Place::kIn) << static_cast<int>(call);
+    EXPECT_FALSE(piece_of(id).is_being_cleaned);
+    EXPECT_EQ(device_value(id), 9);
+    EXPECT_TRUE(core_.buffers[id].is_dirty(0) || host_value(id) == 9);
+    EXPECT_GT(core_.counters.errors, 0U);
+  }
+}
+
+// A kernel of the program may keep it from running for as long as it likes.
+TEST_F(PrecleanerTest, ADigestThatDoesNotComeIsNotWaitedFor) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  device_.hold_digests(true);
+  evictor_.preclean({id, 0});
+  device_.drain();
+  EXPECT_FALSE(evictor_.settle_precleaning()) << "it may come soon";
+  pass(Evictor::kPatience);
+  EXPECT_TRUE(evictor_.settle_precleaning());
+  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_FALSE(core_.buffers[id].is_dirty(0)) << "the copy counts all the same";
+  EXPECT_EQ(host_value(id), 9);
+  device_.hold_digests(false);
+  device_.drain();
+  evict(id);
+  EXPECT_EQ(core_.counters.write_backs, 0U);
+}
+
+TEST_F(PrecleanerTest, WithoutASlotForItsDigestTheCopyCounts) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  Page idle = make_page(kGranule);
+  while (core_.digester.enqueue(idle.window, kGranule).status == Status::kOk) {
+  }
+  evictor_.preclean({id, 0});
+  finish();
+  EXPECT_FALSE(core_.buffers[id].is_dirty(0));
+  EXPECT_FALSE(piece_of(id).host_digest.has_value());
+  EXPECT_EQ(host_value(id), 9);
+  core_.pool->put(std::move(idle));
+}
+
+TEST_F(PrecleanerTest, WhatCannotBeCopiedIsLookedAtLessAndLessOftenAndHoldsUpNobody) {
+  const ManagerLock lock(core_.mutex);
+  (void)begin(7);
+  const BufferId id = begin(9);
+  press(1);
+  ++core_.buffers[id].pins;
+  EXPECT_TRUE(precleaner_.run()) << "the other one";
+  finish();
+  EXPECT_EQ(core_.counters.precleaned, 1U);
+  for (int look = 1; look <= 8; ++look) {
+    EXPECT_FALSE(precleaner_.run());
+    EXPECT_EQ(*precleaner_.rest(),
+              std::min<std::chrono::nanoseconds>(Precleaner::kShortestRest * (1 << look),
+                                                 Precleaner::kLongestRest));
+  }
+  core_.buffers[id].pins = 0;
+  core_.buffers[id].pinned_forever = true;
+  EXPECT_FALSE(precleaner_.run());
+  EXPECT_FALSE(precleaner_.rest().has_value()) << "it will never go";
+}
+
+TEST_F(PrecleanerTest, APieceThatCannotBeMappedAgainIsMappedByItsNextUse) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  evictor_.preclean({id, 0});
+  device_.fail(Call::kMap, 1, Status::kDeviceError);
+  finish();
+  EXPECT_EQ(piece_of(id).place, Place::kOut);
+  EXPECT_TRUE(piece_of(id).page.has_value());
+  ASSERT_TRUE(demand(id));
+  EXPECT_EQ(device_value(id), 9);
+}
+
+class OnePagePrecleanerTest : public PrecleanerTest {
+ protected:
+  OnePagePrecleanerTest() : PrecleanerTest(planned_options(1)) {}
+};
+
+// The only page is that of a piece which comes back by itself.
+TEST_F(OnePagePrecleanerTest, ALaunchThatNeedsItsRoomWaitsForIt) {
+  const BufferId cleaned = dirty(1, 9);
+  const BufferId needed = out(1, 5);
+  {
+    const ManagerLock lock(core_.mutex);
+    evictor_.preclean({cleaned, 0});
+  }
+  in_round(3, [this] { device_.drain(); });
+  UseToken token;
+  ASSERT_EQ(uses_.begin_launch(KernelId{1}, {{core_.buffers[needed].base.load()}}, stream_, token),
+            Status::kOk);
+  uses_.end_use(token, stream_, true);
+  device_.drain();
+  EXPECT_EQ(device_value(needed), 5);
+  EXPECT_EQ(host_value(cleaned), 9);
+  const ManagerLock lock(core_.mutex);
+  EXPECT_EQ(piece_of(cleaned).place, Place::kOut);
+  EXPECT_EQ(core_.counters.errors, 0U);
+}
+
+// Few values, so that content comes back to what it was.
+TEST_F(PrecleanerTest, NoContentIsEverLost) {
+  const ManagerLock lock(core_.mutex);
+  std::mt19937 random(7);
+  constexpr std::size_t kBuffers = 4;
+  std::vector<BufferId> ids;
+  std::vector<int> values(kBuffers, 1);
+  for (std::size_t i = 0; i < kBuffers; ++i) ids.push_back(make_dirty(1, 1));
+  for (int step = 0; step < 20'000; ++step) {
+    const std::size_t chosen = random() % kBuffers;
+    const BufferId id = ids[chosen];
+    Piece& piece = piece_of(id);
+    const bool is_settled =
+        piece.place == Place::kIn && (piece.ready == nullptr || is_complete(piece.ready));
+    switch (random() % 6) {
+      case 0:
+        if (is_settled && !core_.is_precleaning && core_.buffers[id].is_dirty(0)) {
+          evictor_.preclean({id, 0});
+        }
+        break;
+      case 1:
+        if (is_settled) evictor_.evict({id, 0});
+        break;
+      case 2:
+      case 3:
+        if (piece.place == Place::kOut && !demand(id)) break;
+        // A launch waits for what arrives, and for nothing else.
+        if (piece.is_arriving()) device_.drain();
+        ASSERT_EQ(device_value(id), values[chosen]) << step;
+        values[chosen] = static_cast<int>(random() % 3);
+        write(id, values[chosen]);
+        break;
+      case 4:
+        device_.drain();
+        break;
+      default:
+        (void)evictor_.settle_digests();
+        (void)evictor_.settle_precleaning();
+    }
+  }
+  EXPECT_GT(core_.counters.precleaned, 500U);
+  EXPECT_GT(core_.counters.clean_evictions, 100U);
+}
+
+class UnplannedPrecleanerTest : public UsingCoreTest {};
+
+TEST_F(UnplannedPrecleanerTest, WithoutAPlanNothingIsCopiedAhead) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  precleaner_.on_begin_life(id);
+  core_.seq += 100;
+  core_.ledger.set_limit(Bytes{}, true);
+  EXPECT_FALSE(precleaner_.rest().has_value());
+  EXPECT_FALSE(precleaner_.run());
+}
+
+}  // namespace
+}  // namespace superpipe::testing
