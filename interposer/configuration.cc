@@ -57,6 +57,7 @@ void set_schedule(const SettingValues& values, Configuration& configuration) {
 std::shared_ptr<const RecordedRun> without_slabs(const Plan& plan) {
   RecordedRun recorded = *plan.recorded;
   recorded.slabs.clear();
+  recorded.write_backs.clear();
   return std::make_shared<const RecordedRun>(std::move(recorded));
 }
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <utility>
@@ -22,6 +23,7 @@ using PlanJson = nlohmann::ordered_json;
 constexpr const char* kFormat = "superpipe-plan";
 constexpr std::uint64_t kPlanVersion = 1;
 constexpr std::size_t kMostPlanBytes = std::size_t{256} << 20;
+constexpr std::size_t kMostPlannedWriteBacks = 65'536;
 constexpr std::uint64_t kMostFootprint = std::uint64_t{1} << 48;
 constexpr int kMostPlannedLayers = 1'000'000;
 
@@ -80,6 +82,30 @@ PlanJson sizes_json(const std::vector<Bytes>& sizes) {
   return json;
 }
 
+/// Reads pieces of buffers that there are. Plans of before 2026-11-28 have none.
+bool read_write_backs(const PlanJson& json, RecordedRun& recorded) {
+  if (json.is_null()) return true;
+  if (!json.is_array() || json.size() > kMostPlannedWriteBacks) return false;
+  recorded.write_backs.reserve(json.size());
+  for (const PlanJson& one : json) {
+    if (!one.is_array() || one.size() != 2 || recorded.footprints.empty()) return false;
+    const auto buffer = number_in(one[0], recorded.footprints.size() - 1);
+    const auto piece = number_in(one[1], std::numeric_limits<std::uint32_t>::max());
+    if (!buffer || !piece) return false;
+    recorded.write_backs.push_back(
+        {static_cast<std::uint32_t>(*buffer), static_cast<std::uint32_t>(*piece)});
+  }
+  return true;
+}
+
+PlanJson write_backs_json(const std::vector<RecordedRun::PieceOf>& pieces) {
+  PlanJson json = PlanJson::array();
+  for (const RecordedRun::PieceOf& one : pieces) {
+    json.push_back(PlanJson::array({one.buffer, one.piece}));
+  }
+  return json;
+}
+
 /// Reads one launch: the number of its kernel, and those of its buffers.
 bool read_launch(const PlanJson& json, const std::vector<std::uint64_t>& kernels,
                  RecordedRun& recorded) {
@@ -115,6 +141,7 @@ bool read_recorded(const PlanJson& json, RecordedRun& recorded) {
   }
   if (!read_sizes(member(json, "buffers"), kMostPlannedBuffers, recorded.footprints)) return false;
   if (!read_sizes(member(json, "slabs"), kMostPlannedBuffers, recorded.slabs)) return false;
+  if (!read_write_backs(member(json, "write_backs"), recorded)) return false;
   if (!launches.empty() && kernels.empty()) return false;
   for (const PlanJson& launch : launches) {
     if (!read_launch(launch, kernels, recorded)) return false;
@@ -218,6 +245,7 @@ std::string text_of(const Plan& plan) {
   json["kernels"] = std::move(kernels);
   json["buffers"] = sizes_json(recorded.footprints);
   json["slabs"] = sizes_json(recorded.slabs);
+  json["write_backs"] = write_backs_json(recorded.write_backs);
   json["pass_begin"] = recorded.pass_begin;
   json["launches"] = std::move(launches);
   const std::string body = json.dump(-1, ' ', false, PlanJson::error_handler_t::replace) + '\n';

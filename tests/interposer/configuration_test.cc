@@ -265,6 +265,7 @@ class PlannedConfigurationTest : public ::testing::Test {
     RecordedRun run;
     run.footprints = {4_MiB};
     run.slabs = {4_MiB};
+    run.write_backs = {{0, 0}};
     run.names = {0};
     run.launches = {{KernelId{1}, 0, 1}};
     Plan plan;
@@ -285,6 +286,7 @@ TEST_F(PlannedConfigurationTest, APlanSaysWhatIsNotGiven) {
   EXPECT_EQ(planned.configuration.gpu_mem->resolve(1_GiB), 8_MiB);
   ASSERT_NE(planned.configuration.recorded, nullptr);
   EXPECT_EQ(planned.configuration.recorded->slabs.size(), 1U);
+  EXPECT_EQ(planned.configuration.recorded->write_backs.size(), 1U);
 }
 
 TEST_F(PlannedConfigurationTest, WithAnotherBudgetNoHostMemoryIsPinnedForIt) {
@@ -293,6 +295,7 @@ TEST_F(PlannedConfigurationTest, WithAnotherBudgetNoHostMemoryIsPinnedForIt) {
   ASSERT_NE(planned.configuration.recorded, nullptr);
   EXPECT_EQ(planned.configuration.recorded->launches.size(), 1U);
   EXPECT_TRUE(planned.configuration.recorded->slabs.empty());
+  EXPECT_TRUE(planned.configuration.recorded->write_backs.empty());
 }
 
 TEST_F(PlannedConfigurationTest, APolicyWithoutForesightHasNoUseForTheOrder) {

@@ -21,6 +21,7 @@ Plan example() {
   RecordedRun run;
   run.footprints = {4_MiB, 6_MiB, 2_MiB};
   run.slabs = {4_MiB};
+  run.write_backs = {{2, 0}, {1, 1}};
   run.names = {0, 1, 0, 2, 1};
   run.launches = {{KernelId{0xFEDCBA9876543210}, 0, 2}, {KernelId{7}, 2, 2}, {KernelId{7}, 4, 1}};
   run.pass_begin = 1;
@@ -69,6 +70,7 @@ TEST(PlanFile, ReadsWhatItWrote) {
   const RecordedRun& run = *plan.recorded;
   EXPECT_THAT(run.footprints, ElementsAre(4_MiB, 6_MiB, 2_MiB));
   EXPECT_THAT(run.slabs, ElementsAre(4_MiB));
+  EXPECT_THAT(run.write_backs, ElementsAre(RecordedRun::PieceOf{2, 0}, RecordedRun::PieceOf{1, 1}));
   EXPECT_EQ(run.pass_begin, 1U);
   ASSERT_EQ(run.launches.size(), 3U);
   EXPECT_EQ(run.launches[0].kernel, KernelId{0xFEDCBA9876543210});
@@ -77,6 +79,12 @@ TEST(PlanFile, ReadsWhatItWrote) {
   EXPECT_THAT(run.names_of(run.launches[1]), ElementsAre(0, 2));
   EXPECT_THAT(run.names_of(run.launches[2]), ElementsAre(1));
   EXPECT_EQ(text_of(plan), text_of(example()));
+}
+
+TEST(PlanFile, IsReadWithoutWhatIsWrittenBackToo) {
+  const auto read = plan_from(resealed(R"("write_backs":[[2,0],[1,1]],)", ""));
+  ASSERT_TRUE(std::holds_alternative<Plan>(read)) << std::get<std::string>(read);
+  EXPECT_TRUE(std::get<Plan>(read).recorded->write_backs.empty());
 }
 
 TEST(PlanFile, HoldsPlansInLayersToo) {
@@ -140,6 +148,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Contradiction{"UnknownBuffer", "[1,0,2]", "[1,0,3]"},
                       Contradiction{"UnknownKernel", "[1,0,2]", "[2,0,2]"},
                       Contradiction{"ABufferTwice", "[1,0,2]", "[1,0,0]"},
+                      Contradiction{"UnknownBufferWrittenBack", "[[2,0],", "[[3,0],"},
+                      Contradiction{"NegativePiece", "[[2,0],", "[[2,-1],"},
+                      Contradiction{"HalfAPiece", "[[2,0],", "[[2],"},
+                      Contradiction{"NoPieces", "\"write_backs\":[[2,0],[1,1]]",
+                                    "\"write_backs\":7"},
                       Contradiction{"NegativeBuffer", "[1,0,2]", "[1,0,-2]"},
                       Contradiction{"NoKernel", "[1,0,2]", "[]"},
                       Contradiction{"EmptyBuffer", "4194304,6291456", "0,6291456"},

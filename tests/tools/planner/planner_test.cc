@@ -190,6 +190,8 @@ TEST_F(PlannerTest, APlanHasTheFirstPassAndMakesItShorter) {
   EXPECT_EQ(run.launches.size(), planner_.passes().begins[1]);
   for (const RecordedRun::Launch& launch : run.launches) EXPECT_EQ(launch.count, 2U);
   EXPECT_FALSE(run.slabs.empty());
+  EXPECT_FALSE(run.write_backs.empty());
+  for (const RecordedRun::PieceOf& one : run.write_backs) EXPECT_LT(one.buffer, kLayers);
   const Prediction alone = planner_.predict(half);
   EXPECT_EQ(plan.pass_ms, alone.pass_ms);
   EXPECT_LT(plan.first_pass_ms, alone.first_pass_ms);
