@@ -102,6 +102,14 @@ TEST_F(TrackExporterTest, ResidentPagesFollowTheBuffersLife) {
                                                            "4000 0", "4000 2097152", "5000 0"));
 }
 
+TEST_F(TrackExporterTest, ContentThatIsCopiedAheadOfNeedStaysResident) {
+  fetch(1'000, 1);
+  exporter_.on_eviction({2'000, 1}, {{1}, kBuffer, Bytes{}, 2_MiB, Bytes{}});
+  exporter_.on_free({5'000, 1}, {kBuffer, 500, 0});
+  exporter_.finish();
+  EXPECT_THAT(sink_.on("call site not known"), ElementsAre("1000 2097152", "5000 0"));
+}
+
 TEST_F(TrackExporterTest, PagesThatComeBeforeTheAllocationAreResident) {
   constexpr BufferId kNew{2};
   exporter_.on_call_site({1, "load+0x3 model.so+0x4"});

@@ -281,7 +281,7 @@ void TrackExporter::on_fetch(const TraceMoment& when, const TraceFetch& event) {
 
 void TrackExporter::on_eviction(const TraceMoment& when, const TraceEviction& event) {
   const auto time = moment(when.time);
-  remove_page(time, event);
+  if (event.footprint > Bytes{}) remove_page(time, event);
   if (event.size == Bytes{}) return;  // the host has the content: no transfer
   begin_transfer(write_backs_,
                  {event.transfer.value, time, event.buffer, event.offset, event.size, false});

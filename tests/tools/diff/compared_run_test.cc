@@ -110,6 +110,16 @@ TEST(PassReport, TellsTheWholeTraceWithoutPasses) {
   EXPECT_TRUE(report.passes().empty());
 }
 
+TEST(PassReport, ContentThatIsCopiedAheadOfNeedIsNoEviction) {
+  PassReport report({{}, 0, kNoLayer}, {}, 0);
+  report.on_eviction({10, 1}, {{1}, BufferId{1}, {}, 4_MiB, {}});
+  report.on_eviction({20, 1}, {{2}, BufferId{1}, {}, 2_MiB, 2_MiB});
+  report.finish();
+  EXPECT_EQ(report.whole().evictions, 1U);
+  EXPECT_EQ(report.whole().write_backs, 1U);
+  EXPECT_EQ(report.whole().to_host, (6_MiB).count());
+}
+
 TEST(ComparedRun, ProgramThatIsAheadOfItsDeviceHasTheMeanToTheEnd) {
   testing::WrittenTrace trace;
   const BufferId weight = trace.allocate(4_MiB);

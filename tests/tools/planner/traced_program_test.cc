@@ -157,6 +157,17 @@ TEST(TracedProgramTest, TheFirstWriteBackOfEachPartSaysNothing) {
   EXPECT_FALSE(program_of(trace).is_written(0));
 }
 
+// A copy ahead of need that somebody wanted meanwhile is made again when the part leaves.
+TEST(TracedProgramTest, ACopyAheadOfNeedSaysNothing) {
+  WrittenTrace trace;
+  const BufferId buffer = trace.allocate(4_MiB);
+  trace.copy(buffer, 4_MiB, true);
+  trace.launch(1, {buffer}, 1000);
+  trace.add(TraceEviction{{1}, buffer, {}, 4_MiB, {}});
+  trace.add(TraceEviction{{2}, buffer, {}, 4_MiB, 4_MiB});
+  EXPECT_FALSE(program_of(trace).is_written(0));
+}
+
 TEST(TracedProgramTest, WhatMostlyLeavesWithoutAWriteBackIsNotWritten) {
   for (const bool is_written_again : {false, true}) {
     WrittenTrace trace;

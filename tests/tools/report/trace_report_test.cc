@@ -215,6 +215,19 @@ TEST_F(TwoBuffers, ResidencyIsOfItsGroup) {
   EXPECT_EQ(group("cache").residency.peak(), 0U);
 }
 
+TEST_F(TwoBuffers, ContentThatIsCopiedAheadOfNeedStays) {
+  fetch(2 * kMs, 1, kWeight, 4_MiB);
+  report.on_eviction(at(6 * kMs), {{1}, kWeight, Bytes{}, 4_MiB, Bytes{}});
+  report.on_free(at(8 * kMs), {kWeight, 0x1000, 0});
+  report.finish();
+  EXPECT_EQ(report.counts().evictions, 0U);
+  EXPECT_EQ(report.counts().write_backs, 0U);
+  EXPECT_EQ(report.to_host().bytes(), 4_MiB);
+  double integral = 0;
+  for (const auto& bin : group("load").residency.bins()) integral += bin.integral;
+  EXPECT_DOUBLE_EQ(integral, static_cast<double>((4_MiB).count()) * 6 * kMs);
+}
+
 TEST_F(TwoBuffers, PagesThatComeBeforeTheAllocationOrStayBehindItCount) {
   constexpr BufferId kNext{7};
   report.on_fetch(at(2 * kMs), {{1}, kNext, Bytes{}, Bytes{}, 2_MiB, false});

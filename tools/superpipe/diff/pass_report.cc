@@ -86,8 +86,10 @@ void PassReport::on_eviction(const TraceMoment& when, const TraceEviction& event
   TraceReport::on_eviction(when, event);
   if (event.buffer == kNoBuffer) return;
   for (Sums* const sums : {&sums_at(when.time), &whole_}) {
-    ++sums->evictions;
-    sums->write_backs += event.size > Bytes{} ? 1 : 0;
+    if (event.footprint > Bytes{}) {
+      ++sums->evictions;
+      sums->write_backs += event.size > Bytes{} ? 1 : 0;
+    }
     sums->to_host += event.size.count();
   }
 }

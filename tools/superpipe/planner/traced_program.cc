@@ -121,6 +121,7 @@ class TracedProgramBuilder final : public TraceVisitor {
   void on_eviction(const TraceMoment& when, const TraceEviction& event) override {
     program_.run_.to_host += event.size;
     if (event.size > Bytes{}) write_backs_.enqueue(event.transfer.value, when.time, event.size);
+    if (event.footprint == Bytes{}) return;  // copied ahead of need: nothing has left
     const auto buffer = live_.find(event.buffer);
     if (buffer == live_.end()) return;
     Leavings& leavings = leavings_[buffer->second];

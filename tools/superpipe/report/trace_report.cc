@@ -251,7 +251,7 @@ void TraceReport::on_fetch(const TraceMoment& when, const TraceFetch& event) {
 void TraceReport::on_eviction(const TraceMoment& when, const TraceEviction& event) {
   const std::uint64_t time = moment(when.time);
   if (event.buffer == kNoBuffer) return;
-  ++counts_.evictions;
+  if (event.footprint > Bytes{}) ++counts_.evictions;
   const auto place = holders_.find(index_of(event.buffer));
   if (place != holders_.end()) {
     Holder& holder = place->second;
@@ -265,7 +265,7 @@ void TraceReport::on_eviction(const TraceMoment& when, const TraceEviction& even
     // What leaves without having been used has made no launch wait.
     auto& unused = holder.unused;
     const auto kept = std::remove_if(unused.begin(), unused.end(), [&](const Unused& fetch) {
-      if (fetch.offset != event.offset.count()) return false;
+      if (event.footprint == Bytes{} || fetch.offset != event.offset.count()) return false;
       fetches_.erase(fetch.fetch);
       return true;
     });
@@ -273,7 +273,7 @@ void TraceReport::on_eviction(const TraceMoment& when, const TraceEviction& even
     if (holder.resident == 0 && holder.group == kNoGroup) holders_.erase(place);
   }
   if (event.size == Bytes{}) return;  // the host has the content: no transfer
-  ++counts_.write_backs;
+  if (event.footprint > Bytes{}) ++counts_.write_backs;
   to_host_.enqueue(event.transfer.value, time, event.size);
   const auto early = early_ends_.find(event.transfer.value);
   if (early == early_ends_.end()) return;
