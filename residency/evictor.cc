@@ -341,8 +341,8 @@ bool Evictor::settle_precleaning() noexcept {
   core_.is_precleaning = false;
   core_.announce_change();
   std::optional<ContentDigest> digest;
-  // Of one that is overdue nobody takes the result, and the slot serves no other.
   if (over.has_digest && digested.ok() && *digested) digest = take_result(over.slot, true);
+  if (over.has_digest && digested.ok() && !*digested) leave_to_end(over);
   if (!written.ok() || !digested.ok()) ++core_.counters.errors;
   Buffer& buffer = core_.buffers[over.piece.buffer];
   if (buffer.generation != over.generation) return true;
@@ -363,6 +363,17 @@ bool Evictor::settle_precleaning() noexcept {
   core_.tell_whereabouts(over.piece);
   core_.announce_change();
   return true;
+}
+
+// Nobody needs the digest any more, but its slot serves another one when it has ended. It began
+// before all that are pending.
+void Evictor::leave_to_end(const Precleaning& over) noexcept {
+  try {
+    pending_.push_front({over.piece, over.generation, 0, over.slot, over.digested, std::nullopt,
+                         false, core_.now()});
+  } catch (const std::bad_alloc&) {
+    // Without host memory the slot serves no other.
+  }
 }
 
 bool Evictor::is_writing_back() noexcept {

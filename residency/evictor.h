@@ -160,6 +160,7 @@ class Evictor {
       REQUIRES(manager_lock);
   void keep(PieceId id, const Outcome& outcome) noexcept REQUIRES(manager_lock);
   void note_write_back(PieceId id) noexcept REQUIRES(manager_lock);
+  void leave_to_end(const Precleaning& over) noexcept REQUIRES(manager_lock);
   std::optional<ContentDigest> take_result(Digester::Slot slot, bool is_complete) noexcept
       REQUIRES(manager_lock);
 

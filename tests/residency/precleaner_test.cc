@@ -305,8 +305,12 @@ TEST_F(PrecleanerTest, ADigestThatDoesNotComeIsNotWaitedFor) {
   EXPECT_EQ(piece_of(id).place, Place::kIn);
   EXPECT_FALSE(core_.buffers[id].is_dirty(0)) << "the copy counts all the same";
   EXPECT_EQ(host_value(id), 9);
+  EXPECT_TRUE(evictor_.is_pending()) << "its slot is in use";
   device_.hold_digests(false);
   device_.drain();
+  EXPECT_TRUE(evictor_.settle_digests());
+  EXPECT_FALSE(evictor_.is_pending());
+  EXPECT_FALSE(piece_of(id).host_digest.has_value());
   evict(id);
   EXPECT_EQ(core_.counters.write_backs, 0U);
 }
