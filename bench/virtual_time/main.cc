@@ -116,10 +116,9 @@ Row run_row(const WorkloadEntry& entry, const PassTrace& trace, const Options& o
   row.real_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   const std::size_t first = std::min(kFirstSteadyPass, trace.passes.size() - 1);
-  PassTrace beginning = trace;
-  beginning.passes.resize(1);
-  row.first_bound = bounds_of(beginning, 0, row.budget, experiment.device.to_device).windowed;
-  describe(outcome, bounds_of(trace, first, row.budget, experiment.device.to_device), row);
+  const Speeds speeds = speeds_of(experiment.device);
+  row.first_bound = bound_of_first_pass(trace, row.budget, speeds, outcome.since_launch);
+  describe(outcome, bounds_of(trace, first, row.budget, speeds), row);
   return row;
 }
 

@@ -202,6 +202,8 @@ std::string to_json(std::span<const Row> rows) {
         {"first_pass_bound_ms", milliseconds(row.first_bound)},
         {"compute_ms", milliseconds(row.bounds.compute)},
         {"physical_bound_ms", milliseconds(row.bounds.physical)},
+        {"fetch_bound_ms", milliseconds(row.bounds.fetches)},
+        {"write_back_bound_ms", milliseconds(row.bounds.write_backs)},
         {"windowed_bound_ms", milliseconds(row.bounds.windowed)},
         {"min_fetched_bytes", row.bounds.min_bytes.count()},
         {"lru_fetched_bytes", row.bounds.lru_bytes.count()},

@@ -45,7 +45,7 @@ struct Row {
   std::string error;
   double load = 0;        ///< ms, until the first pass begins
   double first_pass = 0;  ///< ms
-  Seconds first_bound{};  ///< the windowed bound of the first pass
+  Seconds first_bound{};  ///< bound_of_first_pass()
   std::optional<std::uint64_t> learned_at;
   std::optional<SteadyState> steady;  ///< of the third pass and later ones; none if it ended sooner
   Bounds bounds;

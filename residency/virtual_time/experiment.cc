@@ -232,6 +232,7 @@ class VirtualProgram : public Program {
     synchronize();
     begun_ = clock_.now();
     outcome.load = begun_;
+    outcome.since_launch = begun_ - std::min(begun_, device_.computing_until());
     (void)take_pass();
     begun_ = outcome.load;
     launches_ = 0;

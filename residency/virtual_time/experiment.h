@@ -74,6 +74,7 @@ struct PassFigures {
 struct Outcome {
   std::string error;  ///< why the workload ended early; empty: it did not
   Time load{0};
+  Time since_launch{0};             ///< from the end of loading's last launch to the end of loading
   std::vector<PassFigures> passes;  ///< that ended
   /// The launch, counted from the first pass's first, by which the order of a pass was known.
   std::optional<std::uint64_t> learned_at;

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "policy/budget.h"
 #include "policy/launch_sequence.h"
@@ -16,13 +19,13 @@ class Recorder : public Program {
  public:
   explicit Recorder(Bytes granule) { trace_.granule = granule; }
 
-  void on_stream(std::uint32_t /*stream*/) override {}
+  void on_stream(std::uint32_t stream) override { has_streams_ = has_streams_ || stream != 0; }
   Handle allocate(Bytes size) override {
     const Handle handle{static_cast<std::uint32_t>(buffers_.size())};
     const Bytes footprint = round_up(size, trace_.granule);
     trace_.sizes.push_back(size);
     trace_.footprints.push_back(footprint);
-    buffers_.push_back({trace_.passes.size(), 0, false});
+    buffers_.push_back({trace_.passes.size(), 0, 0, false});
     live_ += footprint;
     if (!trace_.passes.empty()) {
       TracedPass& pass = trace_.passes.back();
@@ -33,35 +36,43 @@ class Recorder : public Program {
   }
   void free(Handle buffer) override {
     live_ -= trace_.footprints[index_of(buffer)];
-    if (!trace_.passes.empty()) lives_.push_back({buffer, false});
+    if (trace_.passes.empty()) return;
+    lives_.push_back({buffer, false});
+    const Known& known = buffers_[index_of(buffer)];
+    if (known.named_in == 0) return;
+    trace_.passes[known.named_in - 1].launches[known.named_by].ends.push_back(buffer);
   }
-  void upload(Handle buffer) override { buffers_[index_of(buffer)].has_content = true; }
+  void upload(Handle buffer) override {
+    buffers_[index_of(buffer)].has_content = true;
+    note_wait();
+  }
   void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) override {
-    note_writes(buffers);
-    if (trace_.passes.empty()) return;  // still loading
-    TracedPass& pass = trace_.passes.back();
-    TracedLaunch& launch = pass.launches.emplace_back();
+    TracedLaunch launch;
     launch.kernel = kernel;
     launch.compute = compute;
     for (const Named& named : buffers) {
       launch.buffers.push_back(named.buffer);
       if (named.is_written) launch.writes.push_back(named.buffer);
     }
-    pass.compute += compute;
-    const std::size_t number = trace_.passes.size();
-    for (const Handle handle : launch.buffers) {
-      Known& known = buffers_[index_of(handle)];
-      if (known.made_in > 0 && known.named_in == 0) launch.makes.push_back(handle);
-      if (known.made_in != number && known.named_in != number) {
-        pass.persistent += trace_.sizes[index_of(handle)];
-      }
-      known.named_in = number;
+    launch.follows_wait = std::exchange(has_waited_, false);
+    if (trace_.passes.empty()) {
+      trace_.last_of_load = std::move(launch);
+    } else {
+      add(std::move(launch));
     }
+    note_writes(buffers);
   }
-  void synchronize() override {}
+  void synchronize() override { has_waited_ = true; }
   void copy_in(Handle buffer, Bytes /*offset*/, Bytes /*size*/) override { upload(buffer); }
-  void copy_out(Handle /*buffer*/, Bytes /*offset*/, Bytes /*size*/) override {}
-  void use(std::span<const Named> buffers, Seconds /*time*/) override { note_writes(buffers); }
+  void copy_out(Handle buffer, Bytes /*offset*/, Bytes size) override {
+    note_copy_out(buffer, size);
+    note_wait();
+  }
+  void use(std::span<const Named> buffers, Seconds /*time*/) override {
+    note_writes(buffers);
+    has_waited_ = false;
+    has_used_ = true;
+  }
   void work(Seconds /*time*/) override {}
 
   void begin_pass() {
@@ -70,6 +81,7 @@ class Recorder : public Program {
         if (buffers_[index].has_content) continue;
         trace_.without_content.push_back(Handle{static_cast<std::uint32_t>(index)});
       }
+      has_waited_ = true;
     }
     trace_.passes.emplace_back();
     trace_.passes.back().earlier = buffers_.size();
@@ -100,13 +112,44 @@ class Recorder : public Program {
  private:
   struct Known {
     std::size_t made_in;   // the number of the pass, from 1 on; 0: while loading
-    std::size_t named_in;  // the last pass that named it
+    std::size_t named_in;  // the last pass that named it; 0: none
+    std::size_t named_by;  // its last launch that did
     bool has_content;      // something was copied to it, or a kernel wrote it
   };
   struct Change {
     Handle handle{};
     bool begins = false;
   };
+
+  void add(TracedLaunch launch) {
+    TracedPass& pass = trace_.passes.back();
+    const std::size_t number = trace_.passes.size();
+    for (const Handle handle : launch.buffers) {
+      Known& known = buffers_[index_of(handle)];
+      const bool makes = known.named_in == 0 && (known.made_in > 0 || !known.has_content);
+      if (makes) launch.makes.push_back(handle);
+      if (!makes && known.made_in != number && known.named_in != number) {
+        pass.persistent += trace_.sizes[index_of(handle)];
+      }
+      known.named_in = number;
+      known.named_by = pass.launches.size();
+    }
+    pass.compute += launch.compute;
+    pass.launches.push_back(std::move(launch));
+    has_used_ = false;
+  }
+
+  // What the launch before did not write may be on the host since long.
+  void note_copy_out(Handle buffer, Bytes size) {
+    if (has_streams_ || has_used_ || trace_.passes.empty()) return;
+    if (trace_.passes.back().launches.empty()) return;
+    TracedLaunch& last = trace_.passes.back().launches.back();
+    if (std::find(last.writes.begin(), last.writes.end(), buffer) == last.writes.end()) return;
+    last.copied_out = std::min(last.copied_out + size, trace_.sizes[index_of(buffer)]);
+  }
+
+  // A copy waits for its stream alone.
+  void note_wait() { has_waited_ = has_waited_ || !has_streams_; }
 
   void note_writes(std::span<const Named> buffers) {
     for (const Named& named : buffers) {
@@ -118,39 +161,90 @@ class Recorder : public Program {
   std::vector<Known> buffers_;
   std::vector<Change> lives_;  // that began or ended in this pass
   Bytes live_;
+  bool has_streams_ = false;  // more than one
+  bool has_waited_ = false;   // for all that it submitted
+  bool has_used_ = false;     // a memset or a copy is behind the last launch
 };
 
-/// The launches of some passes, of whose buffers only those count whose bytes are given.
+/// Launches one after another, of whose buffers only those count whose bytes are given.
 class CountedLaunches {
  public:
-  /// Passes [first, last) of `trace`. `bytes`: by handle, of those that count.
-  CountedLaunches(const PassTrace& trace, std::size_t first, std::size_t last,
-                  std::span<const Bytes> bytes)
-      : bytes_(bytes.begin(), bytes.end()) {
-    for (std::size_t pass = first; pass < last; ++pass) {
-      for (const TracedLaunch& launch : trace.passes[pass].launches) {
-        std::vector<BufferId>& buffers = buffers_.emplace_back();
-        for (const Handle handle : launch.buffers) buffers.push_back(BufferId{index_of(handle)});
-        std::vector<BufferId>& made = made_.emplace_back();
-        for (const Handle handle : launch.makes) made.push_back(BufferId{index_of(handle)});
-        launches_.push_back({launch.compute, {}});
-      }
-    }
-    for (std::size_t i = 0; i < launches_.size(); ++i) {
-      launches_[i].buffers = buffers_[i];
-      launches_[i].makes = made_[i];
-    }
+  /// `bytes`: by handle, of those that count.
+  explicit CountedLaunches(std::span<const Bytes> bytes) : bytes_(bytes.begin(), bytes.end()) {}
+
+  void add(std::span<const Handle> buffers, std::span<const Handle> makes, Seconds compute) {
+    launches_.push_back({compute, numbers_of(buffers), numbers_of(makes)});
+  }
+  /// For so long the device has nothing to compute.
+  void add_idle(Seconds time) {
+    if (time > Seconds{}) launches_.push_back({time, {}, {}});
   }
 
-  /// Valid as long as this object.
+  /// Valid as long as this object, until something is added.
   [[nodiscard]] LaunchSequence sequence() const { return {launches_, bytes_}; }
 
  private:
+  std::span<const BufferId> numbers_of(std::span<const Handle> handles) {
+    std::vector<BufferId>& numbers = numbers_.emplace_back();
+    for (const Handle handle : handles) numbers.push_back(BufferId{index_of(handle)});
+    return numbers;
+  }
+
   std::vector<Bytes> bytes_;
-  std::vector<std::vector<BufferId>> buffers_;
-  std::vector<std::vector<BufferId>> made_;
+  std::deque<std::vector<BufferId>> numbers_;
   std::vector<TimedLaunch> launches_;
 };
+
+/// Adds passes [first, last) of `trace`.
+void add_passes(CountedLaunches& counted, const PassTrace& trace, std::size_t first,
+                std::size_t last, const Speeds& speeds) {
+  for (std::size_t pass = first; pass < last; ++pass) {
+    for (const TracedLaunch& launch : trace.passes[pass].launches) {
+      if (launch.follows_wait) counted.add_idle(speeds.launch);
+      counted.add(launch.buffers, launch.makes, launch.compute);
+      counted.add_idle(speeds.to_host.time_for(launch.copied_out));
+    }
+  }
+}
+
+/// Passes [first, last) of `trace`, for what they fetch. `bytes`: as for CountedLaunches.
+CountedLaunches in_order(const PassTrace& trace, std::size_t first, std::size_t last,
+                         std::span<const Bytes> bytes, const Speeds& speeds) {
+  CountedLaunches counted(bytes);
+  add_passes(counted, trace, first, last, speeds);
+  return counted;
+}
+
+/// The same for what they write back, backwards in time. What a launch changes can go to the host
+/// only when it has ended, as what a launch names has to be there before it begins; and as nothing
+/// crosses for what a launch makes, nothing does for what is freed behind it.
+CountedLaunches in_reverse(const PassTrace& trace, std::size_t first, std::size_t last,
+                           const Speeds& speeds) {
+  CountedLaunches counted(trace.sizes);
+  for (std::size_t pass = last; pass-- > first;) {
+    const std::vector<TracedLaunch>& launches = trace.passes[pass].launches;
+    for (auto launch = launches.rbegin(); launch != launches.rend(); ++launch) {
+      counted.add_idle(speeds.to_host.time_for(launch->copied_out));
+      std::vector<Handle> there = launch->writes;
+      there.insert(there.end(), launch->ends.begin(), launch->ends.end());
+      counted.add(there, launch->ends, launch->compute);
+      if (launch->follows_wait) counted.add_idle(speeds.launch);
+    }
+  }
+  return counted;
+}
+
+Seconds bound_of_fetches(const PassTrace& trace, std::size_t first, std::size_t last, Bytes budget,
+                         const Speeds& speeds) {
+  const CountedLaunches counted = in_order(trace, first, last, trace.sizes, speeds);
+  return windowed_bound(counted.sequence(), budget, speeds.to_device);
+}
+
+Seconds bound_of_write_backs(const PassTrace& trace, std::size_t first, std::size_t last,
+                             Bytes budget, const Speeds& speeds) {
+  const CountedLaunches counted = in_reverse(trace, first, last, speeds);
+  return windowed_bound(counted.sequence(), budget, speeds.to_host);
+}
 
 }  // namespace
 
@@ -171,42 +265,56 @@ PassTrace record_passes(Workload& workload, int passes, Bytes granule) {
   return recorder.take();
 }
 
-Seconds bound_of_pass(const PassTrace& trace, std::size_t pass, Bytes budget,
-                      Bandwidth host_to_device) {
-  const CountedLaunches one(trace, pass, pass + 1, trace.sizes);
-  return windowed_bound(one.sequence(), budget, host_to_device);
+Speeds speeds_of(const VirtualDeviceOptions& device) {
+  return {device.to_device, device.to_host, device.costs.launch};
 }
 
-Bounds bounds_of(const PassTrace& trace, std::size_t first, Bytes budget,
-                 Bandwidth host_to_device) {
+Seconds bound_of_pass(const PassTrace& trace, std::size_t pass, Bytes budget,
+                      const Speeds& speeds) {
+  return std::max(bound_of_fetches(trace, pass, pass + 1, budget, speeds),
+                  bound_of_write_backs(trace, pass, pass + 1, budget, speeds));
+}
+
+Seconds bound_of_first_pass(const PassTrace& trace, Bytes budget, const Speeds& speeds,
+                            Seconds since_launch) {
+  const Seconds alone = bound_of_pass(trace, 0, budget, speeds);
+  if (!trace.last_of_load) return alone;
+  CountedLaunches counted(trace.sizes);
+  counted.add(trace.last_of_load->buffers, {}, Seconds{});
+  add_passes(counted, trace, 0, 1, speeds);
+  const Seconds behind = windowed_bound(counted.sequence(), budget, speeds.to_device);
+  return std::max(alone, behind - since_launch);
+}
+
+Bounds bounds_of(const PassTrace& trace, std::size_t first, Bytes budget, const Speeds& speeds) {
   Bounds bounds;
   for (std::size_t i = first; i < trace.passes.size(); ++i) {
     const TracedPass& pass = trace.passes[i];
-    const PassCost cost{pass.compute, pass.persistent, host_to_device};
+    const PassCost cost{pass.compute, pass.persistent, speeds.to_device};
     bounds.compute += pass.compute;
     bounds.physical += physical_bound(cost, budget);
   }
-  const auto passes = static_cast<double>(trace.passes.size() - first);
+  const std::size_t end = trace.passes.size();
+  const auto passes = static_cast<double>(end - first);
   bounds.compute /= passes;
   bounds.physical /= passes;
   Bytes transients = trace.passes[first].transients;
-  for (std::size_t i = first; i < trace.passes.size(); ++i) {
+  for (std::size_t i = first; i < end; ++i) {
     transients = std::min(transients, trace.passes[i].transients);
   }
   const Bytes fit = saturating_subtract(budget, transients);
-  const CountedLaunches counted(trace, first, trace.passes.size(), trace.sizes);
-  bounds.windowed = std::max(bounds.physical,
-                             windowed_bound(counted.sequence(), budget, host_to_device) / passes);
-  const std::size_t last = trace.passes.size() - 1;
-  const CountedLaunches one(trace, last, last + 1, trace.sizes);
-  bounds.repeated = windowed_bound_per_pass(one.sequence(), budget, host_to_device);
+  bounds.fetches = bound_of_fetches(trace, first, end, budget, speeds) / passes;
+  bounds.write_backs = bound_of_write_backs(trace, first, end, budget, speeds) / passes;
+  bounds.windowed = std::max({bounds.physical, bounds.fetches, bounds.write_backs});
+  const CountedLaunches one = in_order(trace, end - 1, end, trace.sizes, speeds);
+  bounds.repeated = windowed_bound_per_pass(one.sequence(), budget, speeds.to_device);
   const auto earlier = std::span(trace.footprints).first(trace.passes[first].earlier);
-  const CountedLaunches before(trace, 0, first, earlier);
-  const CountedLaunches all(trace, 0, trace.passes.size(), earlier);
+  const CountedLaunches before = in_order(trace, 0, first, earlier, speeds);
+  const CountedLaunches all = in_order(trace, 0, end, earlier, speeds);
   const auto mean_of = [&](Replacement replacement) {
     const Bytes fetched = saturating_subtract(fetched_bytes(all.sequence(), fit, replacement),
                                               fetched_bytes(before.sequence(), fit, replacement));
-    return Bytes{fetched.count() / (trace.passes.size() - first)};
+    return Bytes{fetched.count() / (end - first)};
   };
   bounds.min_bytes = mean_of(Replacement::kMin);
   bounds.lru_bytes = mean_of(Replacement::kLru);

@@ -332,7 +332,7 @@ TEST_P(AutoInPieces, ComesNearTheBoundAndIsOrderedRight) {
     time += outcome.passes[pass].time;
   }
   time /= static_cast<double>(outcome.passes.size() - kFirst);
-  const Bounds bounds = bounds_of(trace, kFirst, options.budget, options.device.to_device);
+  const Bounds bounds = bounds_of(trace, kFirst, options.budget, speeds_of(options.device));
   EXPECT_LE(time / bounds.windowed, goal.most);
 }
 
@@ -391,7 +391,7 @@ TEST_P(OnTwoStreams, LittleIsBroughtTwice) {
   ASSERT_EQ(outcome.passes.size(), static_cast<std::size_t>(kPasses));
   Bytes brought;
   for (std::size_t pass = kFirst; pass < kPasses; ++pass) brought += outcome.passes[pass].to_device;
-  const Bounds bounds = bounds_of(trace, kFirst, options.budget, options.device.to_device);
+  const Bounds bounds = bounds_of(trace, kFirst, options.budget, speeds_of(options.device));
   EXPECT_LE(static_cast<double>(brought.count()) / (kPasses - kFirst),
             kMost * static_cast<double>(bounds.min_bytes.count()));
   // A pass is a token of the larger model.
@@ -506,7 +506,7 @@ TEST_P(EstimatedBound, IsNearWhatTheTrueComputeTimesSay) {
   figures.residency = outcome.stats;
   figures.link_bytes_per_second = options.device.to_device.bytes_per_second;
   const PassTimes times = pass_times(figures);
-  const Bounds truth = bounds_of(trace, 2, options.budget, options.device.to_device);
+  const Bounds truth = bounds_of(trace, 2, options.budget, speeds_of(options.device));
   const double windowed_ms = truth.repeated.count() * 1e3;
   const double physical_ms = truth.physical.count() * 1e3;
   ASSERT_TRUE(times.windowed_bound_ms);

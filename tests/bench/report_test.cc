@@ -84,7 +84,8 @@ TEST(Report, JsonOfLaunchesNamesWhatEachDoes) {
   trace.without_content = {read};
   trace.passes.resize(1);
   trace.passes[0].peak = 8_KiB;
-  trace.passes[0].launches.push_back({KernelId{7}, {read, made}, {made}, {made}, Seconds{0.003}});
+  trace.passes[0].launches.push_back(
+      {KernelId{7}, {read, made}, {made}, {made}, {}, Seconds{0.003}});
   const std::vector<TracedWorkload> workloads{{"small", trace}};
   EXPECT_EQ(to_json(workloads),
             R"([{"footprints":[4096,4096],"passes":[[{"buffers":[0,1],"compute_ms":3.0,)"

@@ -4,16 +4,26 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
+#include <random>
 #include <vector>
+
+#include "residency/virtual_time/experiment.h"
 
 namespace superpipe::virtual_time {
 namespace {
+
+/// A link that takes half a second for a MiB each way, and launches that take no time.
+constexpr Speeds kSlow{Bandwidth{2097152}, Bandwidth{2097152}};
 
 /// A pass names two weights, and a buffer that it allocates and frees; a third weight is idle.
 class Small : public Workload {
  public:
   void load(Program& program) override {
-    for (Handle& weight : weights_) weight = program.allocate(3_MiB);
+    for (Handle& weight : weights_) {
+      weight = program.allocate(3_MiB);
+      program.upload(weight);
+    }
     const Named first = reads(weights_[0]);
     program.launch(KernelId{9}, {&first, 1}, Seconds{1});  // is not part of a pass
   }
@@ -77,10 +87,10 @@ TEST(BoundsOf, IsWhatHasToCrossTheLinkWhereThatTakesLonger) {
   Small small;
   const PassTrace trace = record_passes(small, 2, 2_MiB);
   // Of the 6 MiB that the pass names, 2 cannot be there when it begins, and come at 2 MiB/s.
-  const Bounds bounds = bounds_of(trace, 1, 4_MiB, Bandwidth{2097152});
+  const Bounds bounds = bounds_of(trace, 1, 4_MiB, kSlow);
   EXPECT_EQ(bounds.physical, Seconds{1});
   EXPECT_EQ(bounds.compute, Seconds{0.75});
-  EXPECT_EQ(bounds_of(trace, 1, 8_MiB, Bandwidth{2097152}).physical, Seconds{0.75});
+  EXPECT_EQ(bounds_of(trace, 1, 8_MiB, kSlow).physical, Seconds{0.75});
 }
 
 /// A pass names four weights one after the other.
@@ -104,14 +114,199 @@ TEST(BoundsOf, CountsWhatOthersFetchFromThatPassOn) {
   FourWeights cycle;
   const PassTrace trace = record_passes(cycle, 20, 2_MiB);
   // Room for two of four weights: plain last use fetches all, MIN two of the three others.
-  const Bounds bounds = bounds_of(trace, 2, 4_MiB, Bandwidth{2097152});
+  const Bounds bounds = bounds_of(trace, 2, 4_MiB, kSlow);
   EXPECT_EQ(bounds.lru_bytes, 8_MiB);
   EXPECT_NEAR(static_cast<double>(bounds.min_bytes.count()) / (1 << 20), 8.0 * 2 / 3, 0.2);
   EXPECT_NEAR(bounds.windowed.count(), 8.0 / 3, 0.2);
-  const Bounds roomy = bounds_of(trace, 2, 8_MiB, Bandwidth{2097152});
+  const Bounds roomy = bounds_of(trace, 2, 8_MiB, kSlow);
   EXPECT_EQ(roomy.min_bytes, Bytes{});
   EXPECT_EQ(roomy.lru_bytes, Bytes{});
   EXPECT_NEAR(roomy.windowed.count(), 0.004, 1e-9);
+}
+
+/// A pass makes four buffers, and keeps them or frees each behind its launch.
+class Maker : public Workload {
+ public:
+  explicit Maker(bool keeps) : keeps_(keeps) {}
+  void load(Program& /*program*/) override {}
+  void run_pass(Program& program, int /*number*/) override {
+    for (int i = 0; i < 4; ++i) {
+      const Handle made = program.allocate(2_MiB);
+      const Named named = writes(made);
+      program.launch(KernelId{1}, {&named, 1}, Seconds{0.001});
+      if (!keeps_) program.free(made);
+    }
+  }
+
+ private:
+  const bool keeps_;
+};
+
+TEST(BoundsOf, CountsWhatHasToGoToTheHost) {
+  Maker keeper(true);
+  const PassTrace kept = record_passes(keeper, 1, 2_MiB);
+  // Two of the four have room. The others can go when the first launch has ended, and have gone
+  // before the last one begins, which has room for one besides its own.
+  const Bounds bounds = bounds_of(kept, 0, 4_MiB, kSlow);
+  EXPECT_EQ(bounds.fetches, Seconds{0.004});
+  EXPECT_NEAR(bounds.write_backs.count(), 2 + 0.002, 1e-9);
+  EXPECT_EQ(bounds.windowed, bounds.write_backs);
+  EXPECT_EQ(bound_of_pass(kept, 0, 4_MiB, kSlow), bounds.write_backs);
+  EXPECT_NEAR(bounds_of(kept, 0, 8_MiB, kSlow).windowed.count(), 0.004, 1e-9);
+
+  Maker freer(false);
+  const PassTrace freed = record_passes(freer, 1, 2_MiB);
+  EXPECT_EQ(freed.passes[0].launches[0].ends, std::vector{Handle{0}});
+  EXPECT_NEAR(bounds_of(freed, 0, 4_MiB, kSlow).windowed.count(), 0.004, 1e-9);
+}
+
+/// A pass launches, copies out what it wrote, and launches again.
+class Reader : public Workload {
+ public:
+  void load(Program& program) override {
+    for (Handle& buffer : buffers_) {
+      buffer = program.allocate(2_MiB);
+      program.upload(buffer);
+    }
+  }
+  void run_pass(Program& program, int /*number*/) override {
+    const std::array<Named, 2> named{reads(buffers_[0]), writes(buffers_[1])};
+    program.launch(KernelId{1}, named, Seconds{0.25});
+    program.copy_out(buffers_[0], Bytes{}, 2_MiB);  // which may be on the host
+    program.copy_out(buffers_[1], Bytes{}, 1_MiB);
+    program.launch(KernelId{2}, {named.data(), 1}, Seconds{0.5});
+  }
+
+ private:
+  std::array<Handle, 2> buffers_{};
+};
+
+TEST(BoundsOf, CountsWhatTheProgramWaitsFor) {
+  Reader reader;
+  const PassTrace trace = record_passes(reader, 2, 2_MiB);
+  const std::vector<TracedLaunch>& first = trace.passes[0].launches;
+  EXPECT_TRUE(first[0].follows_wait) << "for loading";
+  EXPECT_EQ(first[0].copied_out, 1_MiB);
+  EXPECT_TRUE(first[1].follows_wait);
+  EXPECT_EQ(first[1].copied_out, Bytes{});
+  EXPECT_FALSE(trace.passes[1].launches[0].follows_wait);
+  Speeds speeds = kSlow;
+  speeds.launch = Seconds{0.125};
+  const Bounds bounds = bounds_of(trace, 1, 8_MiB, speeds);
+  EXPECT_EQ(bounds.compute, Seconds{0.75});
+  EXPECT_NEAR(bounds.windowed.count(), 0.75 + 0.5 + 0.125, 1e-9);
+}
+
+/// Loading ends with a launch that needs what no pass does.
+class Converter : public Workload {
+ public:
+  void load(Program& program) override {
+    for (Handle& weight : weights_) {
+      weight = program.allocate(2_MiB);
+      program.upload(weight);
+    }
+    const Handle wide = program.allocate(4_MiB);
+    program.upload(wide);
+    const std::array<Named, 2> named{reads(wide), writes(weights_[0])};
+    program.launch(KernelId{9}, named, Seconds{1});
+    program.free(wide);
+  }
+  void run_pass(Program& program, int /*number*/) override {
+    for (const Handle weight : weights_) {
+      const Named named = reads(weight);
+      program.launch(KernelId{1}, {&named, 1}, Seconds{0.001});
+    }
+  }
+
+ private:
+  std::array<Handle, 4> weights_{};
+};
+
+TEST(BoundOfFirstPass, KnowsWhatLoadingHadOnTheDevice) {
+  Converter converter;
+  const PassTrace trace = record_passes(converter, 1, 2_MiB);
+  // Three of four weights have room; the last comes behind the first launch. But when loading ends
+  // there is but the one that was made.
+  EXPECT_NEAR(bound_of_pass(trace, 0, 6_MiB, kSlow).count(), 1 + 0.002, 1e-9);
+  EXPECT_NEAR(bound_of_first_pass(trace, 6_MiB, kSlow, Seconds{}).count(), 3 + 0.001, 1e-9);
+  EXPECT_NEAR(bound_of_first_pass(trace, 6_MiB, kSlow, Seconds{0.5}).count(), 2.5 + 0.001, 1e-9);
+  EXPECT_NEAR(bound_of_first_pass(trace, 6_MiB, kSlow, Seconds{9}).count(), 1 + 0.002, 1e-9);
+}
+
+/// Does anything at all with few buffers, drawn from a seed.
+class Anything : public Workload {
+ public:
+  explicit Anything(std::uint64_t seed) : random_(seed) {}
+
+  void load(Program& program) override {
+    for (Handle& buffer : buffers_) {
+      buffer = program.allocate(2_MiB);
+      if (draw(4) > 0) program.upload(buffer);
+    }
+    if (draw(2) == 0) launch(program);
+  }
+  void run_pass(Program& program, int /*number*/) override {
+    for (int i = 0; i < 12; ++i) {
+      if (draw(3) == 0) renew(program, draw(kBuffers));
+      launch(program);
+      if (draw(6) == 0) program.copy_out(buffers_[last_], Bytes{}, 1_MiB);
+      if (draw(6) == 0) program.copy_in(buffers_[draw(kBuffers)], Bytes{}, 1_MiB);
+      if (draw(6) == 0) program.synchronize();
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kBuffers = 8;
+
+  std::uint32_t draw(std::uint32_t below) { return static_cast<std::uint32_t>(random_() % below); }
+  void renew(Program& program, std::uint32_t number) {
+    program.free(buffers_[number]);
+    buffers_[number] = program.allocate(2_MiB);
+  }
+  void launch(Program& program) {
+    last_ = draw(kBuffers);
+    std::vector<Named> named{{buffers_[last_], draw(2) == 0}};
+    const std::uint32_t other = draw(kBuffers);
+    if (other != last_) named.push_back({buffers_[other], draw(2) == 0});
+    program.launch(KernelId{1 + draw(3)}, named, Seconds{2e-5 * draw(5)});
+  }
+
+  std::mt19937_64 random_;
+  std::array<Handle, kBuffers> buffers_{};
+  std::uint32_t last_ = 0;
+};
+
+TEST(Bounds, AreBeatenByNoRun) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Experiment experiment;
+    experiment.policy = seed % 2 == 0 ? PolicyKind::kAuto : PolicyKind::kLru;
+    experiment.budget = 2_MiB * (4 + seed % 3);
+    experiment.piece_size = 2_MiB;
+    experiment.passes = 4;
+    Bandwidth& slow = seed % 4 < 2 ? experiment.device.to_host : experiment.device.to_device;
+    slow = Bandwidth{2e9};
+    DeviceCosts& costs = experiment.device.costs;  // which would hide how near a run comes
+    costs.map = costs.set_access = costs.unmap = costs.create_pages = costs.destroy_pages = Time{0};
+    Anything traced(seed);
+    const PassTrace trace = record_passes(traced, experiment.passes, 2_MiB);
+    Anything workload(seed);
+    const Outcome outcome = run(workload, experiment);
+    ASSERT_EQ(outcome.error, "") << seed;
+    const Speeds speeds = speeds_of(experiment.device);
+    Seconds time{};
+    for (const PassFigures& pass : outcome.passes) time += pass.time;
+    const double rounding = 1 + 1e-5;
+    const Bounds bounds = bounds_of(trace, 0, experiment.budget, speeds);
+    EXPECT_LE(bounds.windowed * experiment.passes, time * rounding) << seed;
+    const Seconds first =
+        bound_of_first_pass(trace, experiment.budget, speeds, outcome.since_launch);
+    EXPECT_LE(first, outcome.passes[0].time * rounding) << seed;
+    for (std::size_t pass = 1; pass < outcome.passes.size(); ++pass) {
+      EXPECT_LE(bound_of_pass(trace, pass, experiment.budget, speeds),
+                outcome.passes[pass].time * rounding)
+          << seed << ", pass " << pass;
+    }
+  }
 }
 
 }  // namespace

@@ -219,17 +219,17 @@ Prediction Planner::replay(const PlanQuestion& question, LinkSpeed link) const {
   const auto trace =
       virtual_time::record_passes(recorded, experiment.passes, program_.run().granule);
   const Bytes managed = managed_of(question.gpu_mem);
+  const virtual_time::Speeds speeds = virtual_time::speeds_of(experiment.device);
   if (median) {
     const virtual_time::TracedPass& pass = trace.passes[first + *median];
     const Seconds physical =
         physical_bound({pass.compute, pass.persistent, link.to_device}, managed);
-    const Seconds windowed =
-        virtual_time::bound_of_pass(trace, first + *median, managed, link.to_device);
+    const Seconds windowed = virtual_time::bound_of_pass(trace, first + *median, managed, speeds);
     prediction.physical_ms = milliseconds(physical);
     prediction.bound_ms = milliseconds(std::max(physical, windowed));
     return prediction;
   }
-  const auto bounds = virtual_time::bounds_of(trace, first, managed, link.to_device);
+  const auto bounds = virtual_time::bounds_of(trace, first, managed, speeds);
   prediction.bound_ms = milliseconds(bounds.windowed);
   prediction.physical_ms = milliseconds(bounds.physical);
   return prediction;
