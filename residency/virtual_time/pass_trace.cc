@@ -25,7 +25,7 @@ class Recorder : public Program {
     const Bytes footprint = round_up(size, trace_.granule);
     trace_.sizes.push_back(size);
     trace_.footprints.push_back(footprint);
-    buffers_.push_back({trace_.passes.size(), 0, 0, false});
+    buffers_.push_back({trace_.passes.size(), 0, 0, Bytes{}});
     live_ += footprint;
     if (!trace_.passes.empty()) {
       TracedPass& pass = trace_.passes.back();
@@ -42,10 +42,7 @@ class Recorder : public Program {
     if (known.named_in == 0) return;
     trace_.passes[known.named_in - 1].launches[known.named_by].ends.push_back(buffer);
   }
-  void upload(Handle buffer) override {
-    buffers_[index_of(buffer)].has_content = true;
-    note_wait();
-  }
+  void upload(Handle buffer) override { copy_in(buffer, Bytes{}, trace_.sizes[index_of(buffer)]); }
   void launch(KernelId kernel, std::span<const Named> buffers, Seconds compute) override {
     TracedLaunch launch;
     launch.kernel = kernel;
@@ -55,6 +52,7 @@ class Recorder : public Program {
       if (named.is_written) launch.writes.push_back(named.buffer);
     }
     launch.follows_wait = std::exchange(has_waited_, false);
+    is_behind_launch_ = true;
     if (trace_.passes.empty()) {
       trace_.last_of_load = std::move(launch);
     } else {
@@ -62,23 +60,34 @@ class Recorder : public Program {
     }
     note_writes(buffers);
   }
-  void synchronize() override { has_waited_ = true; }
-  void copy_in(Handle buffer, Bytes /*offset*/, Bytes /*size*/) override { upload(buffer); }
+  void synchronize() override {
+    has_waited_ = true;
+    is_behind_launch_ = false;
+  }
+  void copy_in(Handle buffer, Bytes /*offset*/, Bytes size) override {
+    if (size == Bytes{}) return;
+    buffers_[index_of(buffer)].filled += size;
+    note_wait();
+  }
   void copy_out(Handle buffer, Bytes /*offset*/, Bytes size) override {
+    if (size == Bytes{}) return;
     note_copy_out(buffer, size);
     note_wait();
   }
   void use(std::span<const Named> buffers, Seconds /*time*/) override {
-    note_writes(buffers);
-    has_waited_ = false;
-    has_used_ = true;
+    // What it fills in a pass comes from nowhere there.
+    if (trace_.passes.empty()) {
+      note_writes(buffers);
+      trace_.last_of_load.reset();
+    }
+    has_waited_ = is_behind_launch_ = false;
   }
-  void work(Seconds /*time*/) override {}
+  void work(Seconds /*time*/) override { is_behind_launch_ = false; }
 
   void begin_pass() {
     if (trace_.passes.empty()) {
       for (std::size_t index = 0; index < buffers_.size(); ++index) {
-        if (buffers_[index].has_content) continue;
+        if (has_content(index)) continue;
         trace_.without_content.push_back(Handle{static_cast<std::uint32_t>(index)});
       }
       has_waited_ = true;
@@ -114,7 +123,7 @@ class Recorder : public Program {
     std::size_t made_in;   // the number of the pass, from 1 on; 0: while loading
     std::size_t named_in;  // the last pass that named it; 0: none
     std::size_t named_by;  // its last launch that did
-    bool has_content;      // something was copied to it, or a kernel wrote it
+    Bytes filled;          // by copies, or all of it by a kernel
   };
   struct Change {
     Handle handle{};
@@ -126,7 +135,8 @@ class Recorder : public Program {
     const std::size_t number = trace_.passes.size();
     for (const Handle handle : launch.buffers) {
       Known& known = buffers_[index_of(handle)];
-      const bool makes = known.named_in == 0 && (known.made_in > 0 || !known.has_content);
+      const bool is_first = known.named_in == 0 && known.made_in > 0;
+      const bool makes = is_first || !has_content(index_of(handle));
       if (makes) launch.makes.push_back(handle);
       if (!makes && known.made_in != number && known.named_in != number) {
         pass.persistent += trace_.sizes[index_of(handle)];
@@ -136,24 +146,32 @@ class Recorder : public Program {
     }
     pass.compute += launch.compute;
     pass.launches.push_back(std::move(launch));
-    has_used_ = false;
   }
 
-  // What the launch before did not write may be on the host since long.
+  // Of what has none, nothing crosses the link: it reads as zero, or as anything.
+  [[nodiscard]] bool has_content(std::size_t index) const {
+    return buffers_[index].filled >= trace_.sizes[index];
+  }
+
+  // What the launch before did not write, or wrote some time ago, may be on the host.
   void note_copy_out(Handle buffer, Bytes size) {
-    if (has_streams_ || has_used_ || trace_.passes.empty()) return;
+    if (has_streams_ || !is_behind_launch_ || trace_.passes.empty()) return;
     if (trace_.passes.back().launches.empty()) return;
     TracedLaunch& last = trace_.passes.back().launches.back();
     if (std::find(last.writes.begin(), last.writes.end(), buffer) == last.writes.end()) return;
-    last.copied_out = std::min(last.copied_out + size, trace_.sizes[index_of(buffer)]);
+    last.copied_out = size;
   }
 
   // A copy waits for its stream alone.
-  void note_wait() { has_waited_ = has_waited_ || !has_streams_; }
+  void note_wait() {
+    has_waited_ = has_waited_ || !has_streams_;
+    is_behind_launch_ = false;
+  }
 
   void note_writes(std::span<const Named> buffers) {
     for (const Named& named : buffers) {
-      if (named.is_written) buffers_[index_of(named.buffer)].has_content = true;
+      const std::uint32_t index = index_of(named.buffer);
+      if (named.is_written) buffers_[index].filled = trace_.sizes[index];
     }
   }
 
@@ -161,9 +179,9 @@ class Recorder : public Program {
   std::vector<Known> buffers_;
   std::vector<Change> lives_;  // that began or ended in this pass
   Bytes live_;
-  bool has_streams_ = false;  // more than one
-  bool has_waited_ = false;   // for all that it submitted
-  bool has_used_ = false;     // a memset or a copy is behind the last launch
+  bool has_streams_ = false;       // more than one
+  bool has_waited_ = false;        // for all that it submitted
+  bool is_behind_launch_ = false;  // it has done nothing else since the last
 };
 
 /// Launches one after another, of whose buffers only those count whose bytes are given.

@@ -16,13 +16,14 @@ namespace superpipe::virtual_time {
 struct TracedLaunch {
   KernelId kernel{};
   std::vector<Handle> buffers;
-  /// Those that it is the first to name, of what passes allocate and what has no content yet.
+  /// Those that have no content yet, and of what passes allocate those that it is the first to
+  /// name: nothing crosses the link for them.
   std::vector<Handle> makes;
   std::vector<Handle> writes;  ///< those whose content it changes
   std::vector<Handle> ends;    ///< those that it is the last to name before they are freed
   Seconds compute{};
   bool follows_wait = false;  ///< the program submits it when all before it has ended
-  /// What the program copies to the host behind it, of what it wrote, and waits for.
+  /// What the program copies to the host right behind it, of what it wrote, and waits for.
   Bytes copied_out{};
 };
 
@@ -43,7 +44,8 @@ struct PassTrace {
   std::vector<Bytes> footprints;  ///< by handle: what it takes on the device
   /// Those to which nothing was copied and that no kernel wrote when the first pass begins.
   std::vector<Handle> without_content;
-  std::optional<TracedLaunch> last_of_load;  ///< the last launch of loading, if that has any
+  /// The last launch of loading; nullopt: there is none, or a memset is behind it.
+  std::optional<TracedLaunch> last_of_load;
   std::vector<TracedPass> passes;
 
   /// The most that all live buffers take in a pass: what the workload needs without superpipe.
@@ -66,9 +68,10 @@ struct Speeds {
 ///
 /// Bounds hold for every schedule: they give buffers the whole budget, let them fill it without the
 /// padding of their last granules, and what the program makes in a pass has to be brought only
-/// after that. While the program waits for what it submitted, or copies out what its last launch
-/// wrote, the device has nothing else to do. Reference figures are about buffers that were made
-/// before the first pass; what passes make themselves takes its peak off the budget there.
+/// after that. While the program waits for what
+/// it submitted, or copies out what its last launch wrote, the device has nothing else to do.
+/// Reference figures are about buffers that were made before the first pass; what passes make
+/// themselves takes its peak off the budget there.
 struct Bounds {
   Seconds compute{};      ///< of the kernels alone
   Seconds physical{};     ///< policy/timing_model.h
