@@ -52,7 +52,8 @@ void Admission::let_others_go() {
     const bool lacks = excess > core_.coming();
     const bool requested =
         lacks && evictions_.request_bytes(excess - core_.coming(), Bytes{}) > Bytes{};
-    if (lacks && !requested && core_.coming() == Bytes{}) return;  // nobody else can go
+    const bool moves = core_.coming() > Bytes{} || core_.is_precleaning;
+    if (lacks && !requested && !moves) return;  // nobody else can go
     if (core_.wait_change(deadline)) continue;
     core_.limit_lowered = false;
     if (!core_.stopped && !core_.abandoned) warn_not_lowered();

@@ -34,10 +34,10 @@ std::optional<std::uint32_t> missing_piece(const Buffer& buffer) REQUIRES(manage
 bool MoverRounds::run() noexcept {
   bool worked = poll_meters();
   core_.trace_memory();
-  if (core_.policy.puller() != nullptr && core_.ledger.is_under_pressure()) {
-    worked = poll_link() || worked;
-    worked = note_completed_uses() || worked;
-  }
+  const bool chooses_victims = core_.policy.puller() != nullptr && core_.ledger.is_under_pressure();
+  if (chooses_victims) worked = poll_link() || worked;
+  // What may be copied ahead of need depends on that as well, and before there is any pressure.
+  if (chooses_victims || precleaner_.rest()) worked = note_completed_uses() || worked;
   wake_rested_demand();
   worked = evictor_.settle_digests() || worked;
   worked = evictor_.settle_precleaning() || worked;
@@ -132,7 +132,8 @@ bool MoverRounds::relieve() noexcept {
   } catch (const std::bad_alloc&) {
     // Without host memory no victim can be found now.
   }
-  relieved_in_vain_ = core_.samples;
+  // What is being copied ahead of need can go when that has ended.
+  if (!core_.is_precleaning) relieved_in_vain_ = core_.samples;
   return false;
 }
 

@@ -11,6 +11,8 @@ namespace {
 constexpr int kMostLooks = 64;
 /// A buffer that was used within so many uses may still be being filled.
 constexpr std::uint64_t kUsesSince = 8;
+/// A piece that the program fills anew while it loads is copied so often at most.
+constexpr int kMostCopies = 2;
 
 }  // namespace
 
@@ -42,6 +44,7 @@ void Precleaner::on_begin_life(BufferId id) noexcept try {
   }
   expected_.erase(found);
   rest_ = kShortestRest;
+  core_.wake_worker();
 } catch (const std::bad_alloc&) {
   // It is written back when it leaves.
 }
@@ -51,6 +54,11 @@ Precleaner::Fit Precleaner::fit_of(const Candidate& candidate) const {
   if (buffer.generation != candidate.generation || !buffer.live) return Fit::kGone;
   const Piece& piece = buffer.pieces[candidate.piece.index];
   if (buffer.stays || buffer.pinned_forever || piece.page_is_untracked) return Fit::kGone;
+  if (candidate.copies > 0) {
+    // Launches may write to all that they name, so that what they changed is not known.
+    if (core_.policy.puller()->launches() > 0) return Fit::kGone;
+    if (buffer.known_write == candidate.known_write) return Fit::kLater;
+  }
   const bool may_go = EvictionQueue::may_go(buffer) && evictions_.may_go(piece);
   const bool is_settled = core_.seq - buffer.last_use >= kUsesSince && !buffer.is_left_out() &&
                           !piece.is_arriving() && piece.want == Want::kNobody;
@@ -64,28 +72,46 @@ Precleaner::Fit Precleaner::fit_of(const Candidate& candidate) const {
   return has_slab ? Fit::kNow : Fit::kLater;
 }
 
-// Whether copies ahead of need are of use, and hold up nobody.
+// Whether perhaps nothing will have to go: the plan was for less than there is now.
+bool Precleaner::may_fit() const {
+  const std::optional<Bytes> budget = core_.passthrough.budget();
+  const bool was_raised = budget && *budget > core_.options.policy.budget.value_or(*budget);
+  return was_raised && !core_.ledger.is_under_pressure();
+}
+
+// Whether copies ahead of need hold up nobody.
 bool Precleaner::is_time() {
   const auto is_idle = [&]() REQUIRES(manager_lock) {
     return evictions_.empty() && !evictor_.is_pending() && core_.fetches.empty();
   };
-  if (!core_.ledger.is_under_pressure() || !core_.digester.is_ready() || !is_idle()) return false;
+  if (!is_idle()) return false;
   // The device is asked, and others may come meanwhile.
   return !evictor_.is_writing_back() && is_idle();
 }
 
 bool Precleaner::run() noexcept {
-  if (!has_more() || core_.is_precleaning || !is_time()) return false;
+  if (!has_more() || core_.is_precleaning) return false;
+  if (may_fit()) {
+    rest_ = kLongestRest;
+    return false;
+  }
+  if (!is_time()) return false;
   auto it = candidates_.lower_bound(next_);
   for (int looks = 0; looks < kMostLooks && !candidates_.empty(); ++looks) {
     if (it == candidates_.end()) it = candidates_.begin();
-    const Candidate candidate = it->second;
+    Candidate& candidate = it->second;
+    const PieceId piece = candidate.piece;
     const Fit fit = fit_of(candidate);
-    it = fit == Fit::kLater ? std::next(it) : candidates_.erase(it);
+    if (fit == Fit::kNow) {
+      ++candidate.copies;
+      candidate.known_write = core_.buffers[piece.buffer].known_write;
+    }
+    const bool stays = fit != Fit::kGone && candidate.copies < kMostCopies;
+    it = stays ? std::next(it) : candidates_.erase(it);
     if (fit != Fit::kNow) continue;
     rest_ = kShortestRest;
     next_ = 0;  // what leaves first is copied first
-    evictor_.preclean(candidate.piece);
+    evictor_.preclean(piece);
     return true;
   }
   next_ = it == candidates_.end() ? 0 : it->first;

@@ -28,6 +28,9 @@ namespace superpipe {
 /// wants it waits for that copy. Takes slabs that its buffer has, or that were pinned ahead for
 /// evictions.
 ///
+/// Begins while everything fits still: what was recorded says that it will not. If the budget was
+/// raised since, nobody knows that, and it waits until something has to go (I6).
+///
 /// A part of the manager, under its mutex, which it opens for calls of the device. Waits on
 /// nothing.
 class Precleaner {
@@ -46,7 +49,7 @@ class Precleaner {
   bool run() noexcept REQUIRES(manager_lock);
   /// Whether a copy is under way.
   [[nodiscard]] bool is_pending() const REQUIRES(manager_lock) { return core_.is_precleaning; }
-  /// After how long run() is to be called again; nullopt: no piece is left.
+  /// After how long run() is to be called again; nullopt: there is nothing to be copied.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> rest() const REQUIRES(manager_lock) {
     return has_more() ? std::optional(rest_) : std::nullopt;
   }
@@ -56,14 +59,17 @@ class Precleaner {
   struct Candidate {
     PieceId piece;
     std::uint64_t generation;
+    int copies = 0;                 ///< of it that were begun
+    std::uint64_t known_write = 0;  ///< Buffer::known_write when the last one was begun
   };
   using Candidates = std::map<std::size_t, Candidate>;
   /// A recorded buffer: the size of its pages, and its place among those of that size.
   using Recorded = std::pair<Bytes, std::uint64_t>;
 
   [[nodiscard]] bool has_more() const REQUIRES(manager_lock) {
-    return core_.follows_recorded && !candidates_.empty();
+    return core_.follows_recorded && !candidates_.empty() && core_.digester.is_ready();
   }
+  [[nodiscard]] bool may_fit() const REQUIRES(manager_lock);
   [[nodiscard]] bool is_time() REQUIRES(manager_lock);
   enum class Fit { kGone, kLater, kNow };
   [[nodiscard]] Fit fit_of(const Candidate& candidate) const REQUIRES(manager_lock);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -44,9 +45,8 @@ class PrecleanerTest : public UsingCoreTest {
     core_.seq += 100;
     return id;
   }
-  /// Not all that lives fits, and a slab is pinned for each of `slabs` evictions.
-  void press(int slabs) REQUIRES(manager_lock) {
-    core_.ledger.set_limit(kGranule, true);
+  /// A slab is pinned for each of `slabs` evictions. All that lives fits still.
+  void stock(int slabs) REQUIRES(manager_lock) {
     // What is in use decides how much may be in stock.
     for (int i = 0; i < 64; ++i) {
       const auto slab = core_.host.acquire(2 * kGranule, false);
@@ -60,6 +60,10 @@ class PrecleanerTest : public UsingCoreTest {
   void TearDown() override {
     for (const Slab& slab : in_use_) core_.host.release(slab, {});
     UsingCoreTest::TearDown();
+  }
+  /// The program has loaded what it needs.
+  void launch_something() REQUIRES(manager_lock) {
+    (void)core_.policy.on_launch(Access{KernelId{9}, {}});
   }
   /// Lets the copy that is under way come to its end.
   void finish() REQUIRES(manager_lock) {
@@ -96,7 +100,7 @@ TEST_F(PrecleanerTest, CopiesWhatTheRecordedRunWroteBackInItsOrder) {
   const ManagerLock lock(core_.mutex);
   const BufferId first = begin(7);
   const BufferId second = begin(9);
-  press(2);
+  stock(2);
   EXPECT_TRUE(precleaner_.run());
   EXPECT_TRUE(piece_of(second).is_being_cleaned);
   EXPECT_EQ(piece_of(second).place, Place::kOut);
@@ -108,6 +112,8 @@ TEST_F(PrecleanerTest, CopiesWhatTheRecordedRunWroteBackInItsOrder) {
   EXPECT_EQ(piece_of(second).place, Place::kIn);
   EXPECT_TRUE(piece_of(first).is_being_cleaned);
   finish();
+  launch_something();
+  EXPECT_FALSE(precleaner_.run());
   EXPECT_FALSE(precleaner_.rest().has_value());
   EXPECT_EQ(device_value(first), 7);
   EXPECT_EQ(host_value(first), 7);
@@ -121,7 +127,7 @@ TEST_F(PrecleanerTest, ThenTheEvictionCopiesNothingAndIsToldToLaterRuns) {
   const ManagerLock lock(core_.mutex);
   (void)begin(7);
   const BufferId id = begin(9);
-  press(1);
+  stock(1);
   EXPECT_TRUE(precleaner_.run());
   finish();
   write(id, 9);  // a launch that only reads
@@ -137,7 +143,7 @@ TEST_F(PrecleanerTest, WhatALaunchChangedSinceIsWrittenBack) {
   const ManagerLock lock(core_.mutex);
   (void)begin(7);
   const BufferId id = begin(9);
-  press(1);
+  stock(1);
   EXPECT_TRUE(precleaner_.run());
   finish();
   write(id, 8);
@@ -146,11 +152,99 @@ TEST_F(PrecleanerTest, WhatALaunchChangedSinceIsWrittenBack) {
   EXPECT_EQ(host_value(id), 8);
 }
 
+// As a program does that makes its tensors on the device, and then reads them from a file.
+TEST_F(PrecleanerTest, WhatIsFilledAnewWhileTheProgramLoadsIsCopiedOnceMore) {
+  const ManagerLock lock(core_.mutex);
+  (void)begin(7);
+  const BufferId id = begin(9);
+  stock(1);
+  for (int value = 9; value < 12; ++value) {
+    if (value > 9) {
+      write(id, value);
+      core_.buffers[id].note_known_write();
+    }
+    core_.seq += 100;
+    EXPECT_EQ(precleaner_.run(), value < 11) << "not for ever";
+    if (core_.is_precleaning) finish();
+    EXPECT_EQ(host_value(id), std::min(value, 10));
+    EXPECT_FALSE(precleaner_.run()) << "nothing has changed since";
+  }
+  evict(id);
+  EXPECT_EQ(host_value(id), 11);
+}
+
+TEST_F(PrecleanerTest, WhatIsFilledWhileItIsCopiedIsCopiedOnceMore) {
+  const ManagerLock lock(core_.mutex);
+  (void)begin(7);
+  const BufferId id = begin(9);
+  stock(1);
+  EXPECT_TRUE(precleaner_.run());
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  write(id, 8);
+  core_.buffers[id].note_known_write();
+  EXPECT_TRUE(evictor_.settle_precleaning());
+  core_.seq += 100;
+  EXPECT_TRUE(precleaner_.run());
+  finish();
+  EXPECT_EQ(host_value(id), 8);
+  EXPECT_FALSE(core_.buffers[id].is_dirty(0));
+}
+
+TEST_F(PrecleanerTest, AfterTheFirstLaunchNothingIsCopiedASecondTime) {
+  const ManagerLock lock(core_.mutex);
+  (void)begin(7);
+  const BufferId id = begin(9);
+  stock(1);
+  EXPECT_TRUE(precleaner_.run());
+  finish();
+  EXPECT_TRUE(precleaner_.rest().has_value());
+  launch_something();
+  write(id, 8);
+  core_.buffers[id].note_known_write();
+  core_.seq += 100;
+  EXPECT_FALSE(precleaner_.run());
+  EXPECT_EQ(core_.counters.precleaned, 1U);
+}
+
+// The plan was for less than there is now: perhaps nothing has to go.
+TEST_F(PrecleanerTest, UnderALargerBudgetThanTheRecordedOneWaitsUntilNotEverythingFits) {
+  const ManagerLock lock(core_.mutex);
+  (void)begin(7);
+  (void)begin(9);
+  stock(2);
+  const Bytes planned = *core_.options.policy.budget;
+  ASSERT_EQ(core_.set_budget(planned + kGranule), BudgetAnswer::kChanged);
+  EXPECT_FALSE(precleaner_.run());
+  EXPECT_EQ(precleaner_.rest(), Precleaner::kLongestRest);
+  core_.ledger.set_limit(kGranule, true);
+  EXPECT_TRUE(precleaner_.run());
+  finish();
+}
+
+// A program that loads less than there is room for, and makes the rest itself.
+TEST_F(PrecleanerTest, BeginsWhileEverythingFitsOnceUsesAreOver) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId first = begin(7);
+  const BufferId second = begin(9);
+  stock(2);
+  ASSERT_FALSE(core_.ledger.is_under_pressure());
+  for (const BufferId id : {first, second}) use(id, blocked_stream());
+  core_.seq += 100;
+  run_rounds();
+  EXPECT_EQ(core_.counters.precleaned, 0U) << "both are in use";
+  unblock();
+  run_rounds();
+  EXPECT_EQ(core_.counters.precleaned, 2U);
+  EXPECT_EQ(host_value(first), 7);
+  EXPECT_EQ(host_value(second), 9);
+}
+
 TEST_F(PrecleanerTest, UnmapsBeforeItReadsAndMapsWhenItHasRead) {
   const ManagerLock lock(core_.mutex);
   (void)begin(7);
   (void)begin(9);
-  press(1);
+  stock(1);
   std::vector<Call> calls;
   device_.on_call = [&calls](Call call) {
     const bool counts = call == Call::kUnmap || call == Call::kDigest ||
@@ -169,7 +263,7 @@ TEST_F(PrecleanerTest, WhoeverWantsThePieceHasItMappedAtOnceAndWaitsForTheCopy) 
   const ManagerLock lock(core_.mutex);
   (void)begin(7);
   const BufferId id = begin(9);
-  press(1);
+  stock(1);
   EXPECT_TRUE(precleaner_.run());
   ASSERT_TRUE(demand(id));
   EXPECT_EQ(piece_of(id).place, Place::kIn);
@@ -189,7 +283,7 @@ TEST_F(PrecleanerTest, WhatIsWantedWhenTheCopyEndsIsMappedInItsTurn) {
   const ManagerLock lock(core_.mutex);
   (void)begin(7);
   const BufferId id = begin(9);
-  press(1);
+  stock(1);
   EXPECT_TRUE(precleaner_.run());
   piece_of(id).want = Want::kDemand;
   finish();
@@ -204,7 +298,7 @@ TEST_F(PrecleanerTest, APageThatIsGivenOnMeanwhileWaitsForTheCopy) {
   const ManagerLock lock(core_.mutex);
   (void)begin(7);
   const BufferId id = begin(9);
-  press(1);
+  stock(1);
   const Address base = core_.buffers[id].base;
   EXPECT_TRUE(precleaner_.run());
   {
@@ -224,8 +318,7 @@ TEST_F(PrecleanerTest, NothingIsCopiedWhereItIsOfNoUseOrWouldHoldUpOthers) {
   const ManagerLock lock(core_.mutex);
   const BufferId other = begin(7);
   const BufferId id = begin(9);
-  EXPECT_FALSE(precleaner_.run()) << "everything fits";
-  press(0);
+  stock(0);
   EXPECT_FALSE(precleaner_.run()) << "no slab is in stock";
   core_.host.release(*core_.host.acquire(kGranule, false), {});
   EXPECT_FALSE(precleaner_.run()) << "and nobody pinned one for this";
@@ -262,7 +355,7 @@ TEST_F(PrecleanerTest, BuffersAreThoseOfTheirSizeAndPlace) {
   const BufferId larger = begin(8, 2);
   const BufferId second = begin(9);
   const BufferId third = begin(6);
-  press(3);
+  stock(3);
   for (int step = 0; step < 8; ++step) {
     (void)precleaner_.run();
     device_.drain();
@@ -333,7 +426,7 @@ TEST_F(PrecleanerTest, WhatCannotBeCopiedIsLookedAtLessAndLessOftenAndHoldsUpNob
   const ManagerLock lock(core_.mutex);
   (void)begin(7);
   const BufferId id = begin(9);
-  press(1);
+  stock(1);
   ++core_.buffers[id].pins;
   EXPECT_TRUE(precleaner_.run()) << "the other one";
   finish();
@@ -346,6 +439,7 @@ TEST_F(PrecleanerTest, WhatCannotBeCopiedIsLookedAtLessAndLessOftenAndHoldsUpNob
   }
   core_.buffers[id].pins = 0;
   core_.buffers[id].pinned_forever = true;
+  launch_something();
   EXPECT_FALSE(precleaner_.run());
   EXPECT_FALSE(precleaner_.rest().has_value()) << "it will never go";
 }

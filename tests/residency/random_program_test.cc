@@ -8,8 +8,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace superpipe::testing {
 namespace {
@@ -49,6 +53,22 @@ PolicyConfig with_k(PolicyKind kind, int k, int k_prime) {
   return config;
 }
 
+/// Under a plan that takes the program's first buffers to be written back in the first pass. The
+/// program does something else than the plan says, and soon leaves it.
+PolicyConfig with_plan(std::uint64_t pages) {
+  PolicyConfig config = with_budget(PolicyKind::kAuto, pages);
+  RecordedRun run;
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    run.footprints.push_back(Bytes{(1 + i % 3) * std::uint64_t{4096}});
+    run.names.push_back(i);
+    run.launches.push_back({KernelId{1 + i % 7}, i, 1});
+    run.slabs.push_back(run.footprints.back());
+    run.write_backs.push_back({63 - i, 0});
+  }
+  config.recorded = std::make_shared<const RecordedRun>(std::move(run));
+  return config;
+}
+
 struct Setting {
   const char* name;
   PolicyConfig policy;
@@ -75,6 +95,8 @@ std::vector<Setting> settings() {
       {"auto-20-pages-in-pieces-of-2", with_budget(PolicyKind::kAuto, 20), false, 2},
       {"auto-14-pages-in-pieces-once-needed", with_budget(PolicyKind::kAuto, 14), true, 1},
       {"lru-14-pages-in-pieces-of-2", with_budget(PolicyKind::kLru, 14), false, 2},
+      {"auto-14-pages-planned", with_plan(14)},
+      {"auto-20-pages-planned-in-pieces", with_plan(20), false, 1},
   };
 }
 
@@ -113,6 +135,7 @@ TEST_P(RandomProgram, ReadsBackWhatItWouldHaveReadWithoutUs) {
   std::uint64_t operations = 0;
   std::uint64_t moved = 0;
   std::uint64_t unchanged = 0;
+  std::uint64_t precleaned = 0;
   std::uint64_t seed = first_seed;
   for (; operations < wanted; ++seed) {
     ProgramOptions options = program(seed);
@@ -125,7 +148,10 @@ TEST_P(RandomProgram, ReadsBackWhatItWouldHaveReadWithoutUs) {
     operations += outcome.operations;
     moved += outcome.stats.write_backs;
     unchanged += outcome.stats.unchanged;
+    precleaned += outcome.stats.precleaned;
   }
+  EXPECT_EQ(precleaned > 0, GetParam().policy.recorded != nullptr);
+  RecordProperty("precleaned", std::to_string(precleaned));
   RecordProperty("operations", std::to_string(operations));
   RecordProperty("last_seed", std::to_string(seed - 1));
   // The property would hold trivially if nothing ever moved.
