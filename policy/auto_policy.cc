@@ -1,6 +1,7 @@
 #include "policy/auto_policy.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace superpipe {
 namespace {
@@ -21,6 +22,8 @@ constexpr std::size_t kMostCandidates = 4;
 constexpr std::uint64_t kKeptOneIn = 32;
 // The weight of a launch that lacks something in the share of those that were foreseen.
 constexpr double kForesightStep = 1.0 / 16;
+// A program that loads fills a buffer before it has allocated so many more.
+constexpr std::uint64_t kFilledWithin = 8;
 // Orders above it are of buffers that were not used since they came, those below of buffers that
 // were.
 constexpr std::uint64_t kNoOrder = std::uint64_t{1} << 63;
@@ -31,7 +34,7 @@ void AutoPolicy::on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces) {
   if (index_of(id) >= buffers_.size()) buffers_.resize(index_of(id) + 1);
   Buffer& buffer = buffers_[index_of(id)];
   missing_.remove(buffer.counted_at, buffer.counted);
-  buffer = {.bytes = bytes, .pieces = pieces};
+  buffer = {.bytes = bytes, .pieces = pieces, .number = ++allocated_};
   if (foresight_ != Foresight::kReplay) return;
   replay_.on_allocate(id, bytes);
   read_ahead_.on_allocate(id);
@@ -39,6 +42,13 @@ void AutoPolicy::on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces) {
   const std::uint64_t next_use = replay_.next_use(id);
   look_again_for(id, next_use);
   count_missing(id, next_use);
+}
+
+void AutoPolicy::on_filled(BufferId id) {
+  if (index_of(id) >= buffers_.size()) return;
+  Buffer& buffer = buffers_[index_of(id)];
+  if (std::exchange(buffer.has_content, true) || buffer.brought == buffer.pieces) return;
+  look_again_for(id, next_use(id));
 }
 
 void AutoPolicy::on_free(BufferId id) {
@@ -62,6 +72,7 @@ void AutoPolicy::on_launch(KernelId kernel, std::span<const BufferId> buffers,
     jumps_seen_ = replay_.jumps();
     looked_to_ = present();
     counted_ = 0;
+    for (; !empties_.empty(); empties_.pop()) buffers_[index_of(empties_.top().id)].listed = 0;
   }
   looked_to_ = std::max(looked_to_, present());
   missing_.advance(present());
@@ -71,6 +82,7 @@ void AutoPolicy::on_launch(KernelId kernel, std::span<const BufferId> buffers,
     // Without a next use the order of the last uses counts, for those that were used twice.
     if (buffer.was_used) buffer.order = kNoOrder - present();
     buffer.was_used = true;
+    buffer.has_content = true;  // the launch may write to it
     const std::uint64_t next = next_use(id);
     if (buffer.brought > 0) offer(id, next);
     if (buffer.brought < buffer.pieces) count_missing(id, next);
@@ -163,20 +175,73 @@ const MissingBytes* AutoPolicy::missing() {
 
 AutoPolicy::Target AutoPolicy::target(BufferId id, std::uint64_t next_use) {
   count_missing(id, next_use);
-  return {id, next_use, false};
+  return {.id = id, .next_use = next_use, .keeps_to = next_use};
 }
 
 std::optional<AutoPolicy::Target> AutoPolicy::next_target() {
-  if (replay_.are_apart()) return next_target_of_streams();
+  if (const auto with_content = next_with_content()) return with_content;
+  if (expects_more()) return std::nullopt;
+  if (const auto empty = next_empty_target()) return empty;
+  return next_due();
+}
+
+std::optional<AutoPolicy::Target> AutoPolicy::next_with_content() {
+  if (replay_.are_apart()) return next_with_content_of_streams();
   const std::uint64_t last = last_expected();
   const std::uint64_t ahead_of_first = launches_ == 0 ? 1 : 0;
   for (std::size_t looked = 0; looked_to_ < last && looked < kMostLookedAt; ++looked) {
     replay_.expect(static_cast<std::size_t>(looked_to_ + 1 + ahead_of_first - present()),
                    expected_);
-    if (const auto missing = missing_of_expected()) return target(*missing, looked_to_ + 1);
+    const std::uint64_t number = looked_to_ + 1;
+    if (const auto missing = missing_of_expected(number)) return target(*missing, number);
     ++looked_to_;
   }
-  return looked_to_ >= last ? next_due() : std::nullopt;
+  return std::nullopt;
+}
+
+std::optional<AutoPolicy::Target> AutoPolicy::next_with_content_of_streams() {
+  MergedReplays& streams = replay_.streams();
+  for (std::size_t looked = 0; streams.is_looking() && looked < kMostLookedAt; ++looked) {
+    const std::uint64_t number = streams.look(expected_);
+    if (const auto missing = missing_of_expected(number)) return target(*missing, number);
+    streams.look_on();
+  }
+  return std::nullopt;
+}
+
+std::optional<AutoPolicy::Target> AutoPolicy::next_empty_target() {
+  while (!empties_.empty()) {
+    const Empty first = empties_.top();
+    Buffer& buffer = buffers_[index_of(first.id)];
+    const bool is_listed = buffer.listed == first.stamp;
+    const bool is_missing = is_listed && !buffer.has_content && buffer.brought < buffer.pieces;
+    if (is_missing && first.next_use > present()) {
+      Target empty = target(first.id, first.next_use);
+      empty.keeps_to = std::max(empty.next_use, last_expected());
+      return empty;
+    }
+    empties_.pop();
+    if (is_listed) buffer.listed = 0;
+    // A launch that was expected to name it did not, and another one is.
+    if (!is_missing) continue;
+    const std::uint64_t next = replay_.next_use(first.id);
+    if (next != LaunchReplay::kNever && next > present()) list_empty(first.id, next);
+  }
+  return std::nullopt;
+}
+
+/// What a program allocates while it loads is about to be filled, and better at once on the device.
+/// What is still empty some allocations later is a cache, or room for results.
+bool AutoPolicy::is_about_to_be_filled(const Buffer& buffer) const {
+  return launches_ == 0 && allocated_ - buffer.number < kFilledWithin;
+}
+
+/// next_target() has found the buffer missing, and looks for one with content.
+void AutoPolicy::list_empty(BufferId id, std::uint64_t next_use) {
+  Buffer& buffer = buffers_[index_of(id)];
+  if (buffer.listed != 0) return;
+  empties_.push({next_use, stamps_ + 1, id});
+  buffer.listed = ++stamps_;
 }
 
 /// What comes next where no earlier launch tells: what the program has loaded next.
@@ -186,7 +251,8 @@ std::optional<AutoPolicy::Target> AutoPolicy::next_due() {
     return buffers_[index_of(id)].brought == buffers_[index_of(id)].pieces;
   });
   if (!due) return std::nullopt;
-  return Target{due->id, present() + due->in, true};
+  const std::uint64_t next_use = present() + due->in;
+  return Target{.id = due->id, .next_use = next_use, .keeps_to = next_use, .is_supposed = true};
 }
 
 std::uint64_t AutoPolicy::next_use(BufferId id) const {
@@ -196,24 +262,17 @@ std::uint64_t AutoPolicy::next_use(BufferId id) const {
   return due == ReadAhead::kNever ? LaunchReplay::kNever : present() + due;
 }
 
-std::optional<AutoPolicy::Target> AutoPolicy::next_target_of_streams() {
-  MergedReplays& streams = replay_.streams();
-  for (std::size_t looked = 0; streams.is_looking() && looked < kMostLookedAt; ++looked) {
-    const std::uint64_t number = streams.look(expected_);
-    if (const auto missing = missing_of_expected()) return target(*missing, number);
-    streams.look_on();
-  }
-  return streams.is_looking() ? std::nullopt : next_due();
-}
-
-/// The first buffer of the launch just looked at of which a piece is missing, if it is worthwhile
-/// to bring any for that launch.
-std::optional<BufferId> AutoPolicy::missing_of_expected() const {
+/// The first buffer with content of the launch just looked at, which is expected to be `number`, of
+/// which a piece is missing, if it is worthwhile to bring any for that launch. Lists the empty ones
+/// before it.
+std::optional<BufferId> AutoPolicy::missing_of_expected(std::uint64_t number) {
   if (expected_.trust < kLeastTrust) return std::nullopt;
   if (expected_.likelihood < LaunchReplay::kLeastLikelihood) return std::nullopt;
   for (const BufferId id : expected_.buffers) {
     const Buffer& buffer = buffers_[index_of(id)];
-    if (buffer.brought < buffer.pieces) return id;
+    if (buffer.brought == buffer.pieces) continue;
+    if (buffer.has_content || is_about_to_be_filled(buffer)) return id;
+    list_empty(id, number);
   }
   return std::nullopt;
 }

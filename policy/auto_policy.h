@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <queue>
 #include <span>
@@ -45,6 +46,9 @@ class AutoPolicy {
 
   /// A buffer exists from now on; it is cut into `pieces` pieces, none of which is on the device.
   void on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces);
+  /// Something was written to the buffer, by the host or on the device. It is *empty* until then,
+  /// or until a launch names it.
+  void on_filled(BufferId id);
   /// The buffer is gone, its pieces with it. Does nothing if there is none.
   void on_free(BufferId id);
   /// A launch is announced, on `stream` (Access). `buffers`: each once. Amortised O(buffers * log
@@ -56,18 +60,22 @@ class AutoPolicy {
   void on_left(BufferId id);
 
   /// The buffer of which a piece shall come next, though no launch has asked for it; nullopt if
-  /// none shall. Amortised O(1) a launch.
+  /// none shall. Those with content, which has to cross the link, come before the empty ones;
+  /// before the first launch those that were allocated last count as filled. Amortised O(1) a
+  /// launch.
   struct Target {
     BufferId id{};
     std::uint64_t next_use = 0;  ///< the number of the launch that is expected to name it
+    std::uint64_t keeps_to = 0;  ///< what is used up to this launch does not go for it
     bool is_supposed = false;    ///< nothing in the past tells: it was allocated next
   };
   [[nodiscard]] std::optional<Target> next_target();
+  /// The same, but of empty buffers alone: they need pages, and nothing of the link, so that
+  /// nothing goes for them that would have to come back for an expected launch. Of those that
+  /// next_target() has passed over. Amortised O(log buffers) a launch.
+  [[nodiscard]] std::optional<Target> next_empty_target();
   /// Whether next_target() has not looked at all expected launches yet, because no call takes long.
-  [[nodiscard]] bool is_looking() const {
-    return read_ahead_.is_looking() ||
-           (replay_.are_apart() ? replay_.streams().is_looking() : looked_to_ < last_expected());
-  }
+  [[nodiscard]] bool is_looking() const { return read_ahead_.is_looking() || expects_more(); }
 
   /// What is missing of buffers whose next use is known, the last target included; null while it is
   /// counted anew, of which each call does a part. REQUIRES: there was a launch.
@@ -107,6 +115,11 @@ class AutoPolicy {
     return present() + replay_.horizon() - (launches_ == 0 && replay_.horizon() > 0 ? 1 : 0);
   }
 
+  /// Whether there are expected launches that were not looked at yet.
+  [[nodiscard]] bool expects_more() const {
+    return replay_.are_apart() ? replay_.streams().is_looking() : looked_to_ < last_expected();
+  }
+
   struct Buffer {
     Bytes bytes{};
     std::uint32_t pieces = 0;
@@ -115,6 +128,9 @@ class AutoPolicy {
     std::uint64_t order = 0;       ///< among buffers with no next use: the larger goes first
     std::uint64_t stamp = 0;       ///< of its latest entry in candidates_; 0: it has none
     bool was_used = false;         ///< since a piece of it came
+    bool has_content = false;      ///< something may have been written to it
+    std::uint64_t number = 0;      ///< in the order of allocation
+    std::uint64_t listed = 0;      ///< the stamp of its entry in empties_; 0: it has none
     Bytes counted{};               ///< of it in missing_
     std::uint64_t counted_at = 0;  ///< the launch for which they are counted
   };
@@ -128,6 +144,14 @@ class AutoPolicy {
     }
   };
 
+  /// An empty buffer of which a piece is missing.
+  struct Empty {
+    std::uint64_t next_use;
+    std::uint64_t stamp;
+    BufferId id;
+    bool operator>(const Empty& other) const { return next_use > other.next_use; }
+  };
+
   /// Of launches that lack something so many have to be foreseen before one is relied upon.
   static constexpr double kLeastForeseen = 0.9;
 
@@ -138,8 +162,11 @@ class AutoPolicy {
   void count_missing(BufferId id, std::uint64_t next_use);
   void count_missing_anew();
   Target target(BufferId id, std::uint64_t next_use);
-  [[nodiscard]] std::optional<BufferId> missing_of_expected() const;
-  [[nodiscard]] std::optional<Target> next_target_of_streams();
+  [[nodiscard]] std::optional<BufferId> missing_of_expected(std::uint64_t number);
+  void list_empty(BufferId id, std::uint64_t next_use);
+  [[nodiscard]] bool is_about_to_be_filled(const Buffer& buffer) const;
+  [[nodiscard]] std::optional<Target> next_with_content();
+  [[nodiscard]] std::optional<Target> next_with_content_of_streams();
   void refresh_in_turn();
   void drop_old_candidates();
   [[nodiscard]] bool refresh(Candidate& candidate);
@@ -150,7 +177,10 @@ class AutoPolicy {
   std::uint64_t launches_ = 0;   ///< announced so far
   std::vector<Buffer> buffers_;  ///< by id
   std::priority_queue<Candidate> candidates_;
+  /// The one that is used next is on top; some of them are out of date.
+  std::priority_queue<Empty, std::vector<Empty>, std::greater<>> empties_;
   std::uint64_t stamps_ = 0;
+  std::uint64_t allocated_ = 0;  ///< buffers so far
   std::uint64_t arrivals_ = 0;
   std::size_t refreshed_ = 0;    ///< the id that was refreshed last
   std::uint64_t looked_to_ = 0;  ///< the launches up to this one have been looked at for targets

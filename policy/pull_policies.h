@@ -35,7 +35,7 @@ class ReplayPolicy final : public Policy {
   explicit ReplayPolicy(const RecordedRun& recorded) : puller_(recorded) {}
 
   void on_allocate(BufferId id, Bytes footprint, std::uint32_t pieces) override;
-  void on_host_write(BufferId /*id*/) override {}
+  void on_host_write(BufferId id) override { puller_.on_filled(id); }
   void on_free(BufferId id) override;
   [[nodiscard]] Decision on_launch(const Access& access) override;
   [[nodiscard]] bool at_pass_start() const override { return puller_.replay().at_pass_start(); }

@@ -82,7 +82,7 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
         continue;
       }
       if (status != Status::kOk) return status;
-      if (in) core_.policy.on_host_write(id);
+      if (in && core_.asks_policy) core_.policy.on_host_write(id);
       return CopyRoute{on_host ? buffer.host.slab.data + offset : nullptr, end - Bytes{offset}};
     }
     if (!core_.wait_change(deadline)) {
@@ -116,7 +116,7 @@ Result<CopyRoute> CopyRoutes::begin_in_place(Address address, Bytes size, Stream
 
 Status CopyRoutes::begin_on_device(BufferId id, const UseTracker::Use& use, UseToken& token) {
   const Status status = uses_.begin(use, token);
-  if (status == Status::kOk && use.writes) core_.policy.on_host_write(id);
+  if (status == Status::kOk && use.writes && core_.asks_policy) core_.policy.on_host_write(id);
   return status;
 }
 

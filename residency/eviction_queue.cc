@@ -251,7 +251,7 @@ Bytes EvictionQueue::request_bytes_used_after(const AutoPolicy::Target& target, 
   if (puller == nullptr) return Bytes{};
   for (const Bytes only : {size, Bytes{}}) {
     const Choice choice =
-        choose(*puller, {target.next_use, false, {only}, !target.is_supposed}, needed);
+        choose(*puller, {target.keeps_to, false, {only}, !target.is_supposed}, needed);
     if (choice.bytes >= needed) return request(choice.victims);
   }
   return Bytes{};

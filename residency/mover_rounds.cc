@@ -199,7 +199,7 @@ bool MoverRounds::pull() {
   if (policy != nullptr) {
     core_.pace.note_launches(core_.now(), policy->launches(), policy->replay().horizon());
   }
-  if (core_.has_link_enough()) return false;
+  if (core_.has_link_enough()) return policy != nullptr && want_empty(*policy);
   if (policy == nullptr || failed_at_ == attempt_number(*policy)) {
     await_launch();
     return false;
@@ -220,6 +220,24 @@ bool MoverRounds::pull() {
   return false;
 }
 
+// While the link has enough to do, a page can be had ahead of need for what needs nothing but that.
+// Not while the program loads: what it loads needs the room. Whatever came of it, the next look is
+// at the next launch, unless a page is on its way. @return whether one is.
+bool MoverRounds::want_empty(AutoPolicy& policy) noexcept {
+  const std::uint64_t launches = policy.launches();
+  if (launches == 0 || no_empty_at_ == launches) return false;
+  if (!core_.fetches.empty() || failed_at_ == attempt_number(policy)) return false;
+  try {
+    const auto target = policy.next_empty_target();
+    if (target && want(policy, *target) == Next::kWanted) return true;
+  } catch (const std::bad_alloc&) {
+    // Its launch will want it.
+  }
+  no_empty_at_ = launches;
+  lacks_room_ = false;  // an empty buffer is not worth looking for victims all the time
+  return false;
+}
+
 // Finds out what policy wants next, and has it fetched.
 MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
   const auto target = policy.next_target();
@@ -229,32 +247,37 @@ MoverRounds::Next MoverRounds::want_next(AutoPolicy& policy) {
     // Looking on may take long. Launches may have the mutex before.
     return policy.is_looking() ? Next::kAskAgain : Next::kNothing;
   }
+  return want(policy, *target);
+}
+
+// Has a piece of the target fetched.
+MoverRounds::Next MoverRounds::want(AutoPolicy& policy, const AutoPolicy::Target& target) {
   // What is only supposed to be used is not worth the room of a longer queue.
-  awaits_link_ = target->is_supposed && core_.under_way.has_next();
+  awaits_link_ = target.is_supposed && core_.under_way.has_next();
   if (awaits_link_) return Next::kLater;
-  Buffer& buffer = core_.buffers[target->id];
+  Buffer& buffer = core_.buffers[target.id];
   const std::optional<std::uint32_t> piece = missing_piece(buffer);
   if (!piece) return Next::kNothing;  // it is about to leave, and can come back only then
-  const WantedPiece wanted{target->id, *piece, buffer.generation};
+  const WantedPiece wanted{target.id, *piece, buffer.generation};
   const Bytes bytes = buffer.bytes_of(*piece);
   // Room that nobody has had yet is there for the taking.
-  if (!target->is_supposed && !core_.ledger.admits(bytes) && may_rest(policy)) {
+  if (!target.is_supposed && !core_.ledger.admits(bytes) && may_rest(policy)) {
     lacks_room_ = false;
     return Next::kInTime;
   }
   const Bytes lacking =
       buffer.pieces[*piece].page ? Bytes{} : saturating_subtract(bytes, core_.obtainable_ahead());
   lacks_room_ = lacking > Bytes{};
-  if (lacks_room_ && evictions_.request_bytes_used_after(*target, lacking, bytes) == Bytes{}) {
+  if (lacks_room_ && evictions_.request_bytes_used_after(target, lacking, bytes) == Bytes{}) {
     // Nobody's work gives a buffer the slab that it would need.
-    if (target->is_supposed) lacks_room_ = evictions_.awaits_victims();
+    if (target.is_supposed) lacks_room_ = evictions_.awaits_victims();
     return Next::kNothing;
   }
   // Requesting evictions opens the mutex.
   if (buffer.generation != wanted.generation || !is_missing(buffer, *piece)) {
     return Next::kAskAgain;
   }
-  core_.want({target->id, *piece}, Want::kPrefetch);
+  core_.want({target.id, *piece}, Want::kPrefetch);
   return Next::kWanted;
 }
 

@@ -61,6 +61,8 @@ class MoverRounds : public WorkerRounds {
     kNothing,   ///< nothing is to be brought, or nothing may go for it
   };
   Next want_next(AutoPolicy& policy) REQUIRES(manager_lock);
+  bool want_empty(AutoPolicy& policy) noexcept REQUIRES(manager_lock);
+  Next want(AutoPolicy& policy, const AutoPolicy::Target& target) REQUIRES(manager_lock);
   void await_launch() REQUIRES(manager_lock);
   void note_under_way(PieceId id, ResidencyCore::Clock::time_point begun) noexcept
       REQUIRES(manager_lock);
@@ -96,6 +98,8 @@ class MoverRounds : public WorkerRounds {
   /// again before the next one.
   [[nodiscard]] std::uint64_t attempt_number(const AutoPolicy& policy) const REQUIRES(manager_lock);
   std::uint64_t failed_at_ GUARDED_BY(manager_lock) = ~std::uint64_t{0};
+  /// The launch at which no empty buffer could be brought last.
+  std::uint64_t no_empty_at_ GUARDED_BY(manager_lock) = 0;
   /// The launch at which policy wanted nothing last, and how often its forecast had changed when it
   /// wanted something.
   std::uint64_t rested_at_ GUARDED_BY(manager_lock) = 0;

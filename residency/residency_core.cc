@@ -443,6 +443,7 @@ void ResidencyCore::tell_whereabouts(PieceId id) noexcept {
     if (is_in) {
       puller->on_brought(id.buffer);
     } else {
+      if (!buffer.fresh) puller->on_filled(id.buffer);
       puller->on_left(id.buffer);
     }
   } catch (const std::bad_alloc&) {

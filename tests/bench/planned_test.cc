@@ -77,11 +77,26 @@ TEST_P(PlannedDecoder, ComesNearTheBoundInItsFirstPass) {
 
 INSTANTIATE_TEST_SUITE_P(Budgets, PlannedDecoder,
                          ::testing::Values(FirstPass{10, 1.1}, FirstPass{30, 1.1},
-                                           FirstPass{50, 1.1}, FirstPass{70, 1.25},
-                                           FirstPass{90, 2}),
+                                           FirstPass{50, 1.1}, FirstPass{70, 1.15},
+                                           FirstPass{90, 1.25}),
                          [](const auto& test) {
                            return "Percent" + std::to_string(static_cast<int>(test.param.percent));
                          });
+
+// What the link has to bring for the last layers is not held up by caches, which need room alone,
+// and which the host comes to before the device has used any weight that could go for them.
+TEST(PlannedCaches, DoNotHoldUpWhatTheLinkHasToBring) {
+  for (const auto& [workload, percent] :
+       {std::pair{"llama-decode", 70.0}, {"draft-target", 50.0}, {"two-streams", 70.0}}) {
+    PlannedRun program(workload, percent);
+    program.load_from_disk();
+    const Outcome planned = program.run_planned();
+    EXPECT_TRUE(planned.error.empty()) << planned.error;
+    EXPECT_TRUE(planned.violations.empty()) << planned.violations.front();
+    const double bound_ms = std::chrono::duration<double, std::milli>(program.bound()).count();
+    EXPECT_LE(first_ms(planned), 1.05 * bound_ms) << workload;
+  }
+}
 
 // What the first pass writes back is copied while weights come from a file, so that what comes need
 // not wait for that.

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "tests/residency/core_fixture.h"
@@ -355,6 +358,78 @@ TEST_F(PullPiecesTest, RestsWhileAPieceOfWhatALaunchWasBegunWithoutIsAboutToLeav
   const Piece& missing = core_.buffers[id].pieces[1];
   EXPECT_EQ(missing.place, Place::kOut);
   EXPECT_EQ(missing.want, Want::kNobody);
+  unblock();
+}
+
+/// Under a plan: launches that name two buffers on the device, one that nothing was written to, and
+/// one that is out.
+class PlannedPullTest : public PullTest {
+ protected:
+  PlannedPullTest() : PullTest(planned_options()) {}
+
+  std::vector<BufferId> make_planned() REQUIRES(manager_lock) {
+    const std::vector<BufferId> made{make_clean(1, 1), make_clean(1, 2), make_fresh(1),
+                                     make_out(1, 4)};
+    core_.policy.on_host_write(made[3]);
+    return made;
+  }
+  /// What policy wants next crosses the link, which has enough to do.
+  void block_link() REQUIRES(manager_lock) {
+    for (int i = 0; i < 3; ++i) core_.under_way.add(blocked_event(), kGranule);
+    ASSERT_TRUE(core_.has_link_enough());
+  }
+
+ private:
+  static ResidencyOptions planned_options() {
+    ResidencyOptions options = auto_options();
+    RecordedRun run;
+    run.footprints.assign(4, kGranule);
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      run.names.push_back(i);
+      run.launches.push_back({KernelId{100 + i}, i, 1});
+    }
+    options.policy.recorded = std::make_shared<const RecordedRun>(std::move(run));
+    return options;
+  }
+};
+
+TEST_F(PlannedPullTest, WhileTheLinkHasEnoughToDoBringsWhatNeedsPagesAlone) {
+  const ManagerLock lock(core_.mutex);
+  const auto planned = make_planned();
+  launch(planned[0]);
+  ASSERT_EQ(core_.puller()->next_target()->id, planned[3]);
+  block_link();
+  for (int i = 0; i < 20; ++i) (void)mover_rounds_.run();
+  EXPECT_EQ(place_of(planned[2]), Place::kIn);
+  EXPECT_EQ(place_of(planned[3]), Place::kOut);
+  EXPECT_EQ(device_.calls(Call::kCopyToDevice), 0);
+  unblock();
+  settle();
+  EXPECT_EQ(place_of(planned[3]), Place::kIn);
+  EXPECT_EQ(device_value(planned[3]), 4);
+}
+
+TEST_F(PlannedPullTest, LooksOnceInEachLaunchForWhoGoesForIt) {
+  const ManagerLock lock(core_.mutex);
+  const auto planned = make_planned();
+  const BufferId other = make_clean(1, 9);
+  for (const BufferId id : {planned[0], other}) core_.buffers[id].pins = 1;
+  launch(planned[0]);
+  ASSERT_EQ(core_.puller()->next_target()->id, planned[3]);
+  block_link();
+  const auto run_some = [this]() REQUIRES(manager_lock) {
+    for (int i = 0; i < 20; ++i) (void)mover_rounds_.run();
+  };
+  run_some();
+  EXPECT_EQ(place_of(planned[2]), Place::kOut);
+  core_.buffers[other].pins = 0;
+  run_some();
+  EXPECT_EQ(place_of(planned[2]), Place::kOut) << "it was looked for already";
+  launch(planned[1]);
+  run_some();
+  EXPECT_EQ(place_of(planned[2]), Place::kIn);
+  EXPECT_EQ(place_of(other), Place::kOut);
+  core_.buffers[planned[0]].pins = 0;
   unblock();
 }
 
