@@ -92,6 +92,8 @@ function(superpipe_test name)
   # Tests spend their time in what they test. What GoogleTest's templates become takes most of a build's time.
   if(SUPERPIPE_SANITIZER)
     target_compile_options(${name} PRIVATE -O0)
+    # Half of what is left goes into reading headers, which fewer and larger units read less often.
+    set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 16)
   else()
     target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo,Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-g1>)
   endif()
