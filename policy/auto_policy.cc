@@ -34,7 +34,7 @@ void AutoPolicy::on_allocate(BufferId id, Bytes bytes, std::uint32_t pieces) {
   if (index_of(id) >= buffers_.size()) buffers_.resize(index_of(id) + 1);
   Buffer& buffer = buffers_[index_of(id)];
   missing_.remove(buffer.counted_at, buffer.counted);
-  buffer = {.bytes = bytes, .pieces = pieces, .number = ++allocated_};
+  buffer = {.bytes = bytes, .pieces = pieces};
   if (foresight_ != Foresight::kReplay) return;
   replay_.on_allocate(id, bytes);
   read_ahead_.on_allocate(id);
@@ -232,8 +232,8 @@ std::optional<AutoPolicy::Target> AutoPolicy::next_empty_target() {
 
 /// What a program allocates while it loads is about to be filled, and better at once on the device.
 /// What is still empty some allocations later is a cache, or room for results.
-bool AutoPolicy::is_about_to_be_filled(const Buffer& buffer) const {
-  return launches_ == 0 && allocated_ - buffer.number < kFilledWithin;
+bool AutoPolicy::is_about_to_be_filled(BufferId id) const {
+  return launches_ == 0 && read_ahead_.allocated_after(id) < kFilledWithin;
 }
 
 /// next_target() has found the buffer missing, and looks for one with content.
@@ -271,7 +271,7 @@ std::optional<BufferId> AutoPolicy::missing_of_expected(std::uint64_t number) {
   for (const BufferId id : expected_.buffers) {
     const Buffer& buffer = buffers_[index_of(id)];
     if (buffer.brought == buffer.pieces) continue;
-    if (buffer.has_content || is_about_to_be_filled(buffer)) return id;
+    if (buffer.has_content || is_about_to_be_filled(id)) return id;
     list_empty(id, number);
   }
   return std::nullopt;

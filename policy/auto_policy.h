@@ -129,7 +129,6 @@ class AutoPolicy {
     std::uint64_t stamp = 0;       ///< of its latest entry in candidates_; 0: it has none
     bool was_used = false;         ///< since a piece of it came
     bool has_content = false;      ///< something may have been written to it
-    std::uint64_t number = 0;      ///< in the order of allocation
     std::uint64_t listed = 0;      ///< the stamp of its entry in empties_; 0: it has none
     Bytes counted{};               ///< of it in missing_
     std::uint64_t counted_at = 0;  ///< the launch for which they are counted
@@ -164,7 +163,7 @@ class AutoPolicy {
   Target target(BufferId id, std::uint64_t next_use);
   [[nodiscard]] std::optional<BufferId> missing_of_expected(std::uint64_t number);
   void list_empty(BufferId id, std::uint64_t next_use);
-  [[nodiscard]] bool is_about_to_be_filled(const Buffer& buffer) const;
+  [[nodiscard]] bool is_about_to_be_filled(BufferId id) const;
   [[nodiscard]] std::optional<Target> next_with_content();
   [[nodiscard]] std::optional<Target> next_with_content_of_streams();
   void refresh_in_turn();
@@ -180,7 +179,6 @@ class AutoPolicy {
   /// The one that is used next is on top; some of them are out of date.
   std::priority_queue<Empty, std::vector<Empty>, std::greater<>> empties_;
   std::uint64_t stamps_ = 0;
-  std::uint64_t allocated_ = 0;  ///< buffers so far
   std::uint64_t arrivals_ = 0;
   std::size_t refreshed_ = 0;    ///< the id that was refreshed last
   std::uint64_t looked_to_ = 0;  ///< the launches up to this one have been looked at for targets

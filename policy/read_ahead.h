@@ -39,6 +39,12 @@ class ReadAhead {
   /// kNever: nobody knows. O(1).
   [[nodiscard]] std::uint64_t due_in(BufferId id) const;
 
+  /// How many buffers were allocated after this one. REQUIRES: it exists, and no launch has named
+  /// it.
+  [[nodiscard]] std::uint64_t allocated_after(BufferId id) const {
+    return allocated_ - buffers_[index_of(id)].number;
+  }
+
   /// The buffer that is due first of those that are not there, as `is_there` tells. Looks at a
   /// bounded number of buffers, and goes on behind them the next time.
   struct Due {

@@ -36,7 +36,8 @@ bool MoverRounds::run() noexcept {
   core_.trace_memory();
   const bool chooses_victims = core_.policy.puller() != nullptr && core_.ledger.is_under_pressure();
   if (chooses_victims) worked = poll_link() || worked;
-  // What may be copied ahead of need depends on that as well, and before there is any pressure.
+  // The precleaner copies only what is not in use any more, and begins before there is any
+  // pressure.
   if (chooses_victims || precleaner_.rest()) worked = note_completed_uses() || worked;
   wake_rested_demand();
   worked = evictor_.settle_digests() || worked;

@@ -61,6 +61,14 @@ class PrecleanerTest : public UsingCoreTest {
     for (const Slab& slab : in_use_) core_.host.release(slab, {});
     UsingCoreTest::TearDown();
   }
+  /// Begins to copy the second of two buffers, for which alone there is a slab.
+  BufferId begin_cleaning() REQUIRES(manager_lock) {
+    (void)begin(7);
+    const BufferId id = begin(9);
+    stock(1);
+    EXPECT_TRUE(precleaner_.run());
+    return id;
+  }
   /// The program has loaded what it needs.
   void launch_something() REQUIRES(manager_lock) {
     (void)core_.policy.on_launch(Access{KernelId{9}, {}});
@@ -125,10 +133,7 @@ TEST_F(PrecleanerTest, CopiesWhatTheRecordedRunWroteBackInItsOrder) {
 
 TEST_F(PrecleanerTest, ThenTheEvictionCopiesNothingAndIsToldToLaterRuns) {
   const ManagerLock lock(core_.mutex);
-  (void)begin(7);
-  const BufferId id = begin(9);
-  stock(1);
-  EXPECT_TRUE(precleaner_.run());
+  const BufferId id = begin_cleaning();
   finish();
   write(id, 9);  // a launch that only reads
   evict(id);
@@ -141,10 +146,7 @@ TEST_F(PrecleanerTest, ThenTheEvictionCopiesNothingAndIsToldToLaterRuns) {
 
 TEST_F(PrecleanerTest, WhatALaunchChangedSinceIsWrittenBack) {
   const ManagerLock lock(core_.mutex);
-  (void)begin(7);
-  const BufferId id = begin(9);
-  stock(1);
-  EXPECT_TRUE(precleaner_.run());
+  const BufferId id = begin_cleaning();
   finish();
   write(id, 8);
   evict(id);
@@ -175,10 +177,7 @@ TEST_F(PrecleanerTest, WhatIsFilledAnewWhileTheProgramLoadsIsCopiedOnceMore) {
 
 TEST_F(PrecleanerTest, WhatIsFilledWhileItIsCopiedIsCopiedOnceMore) {
   const ManagerLock lock(core_.mutex);
-  (void)begin(7);
-  const BufferId id = begin(9);
-  stock(1);
-  EXPECT_TRUE(precleaner_.run());
+  const BufferId id = begin_cleaning();
   ASSERT_TRUE(demand(id));
   device_.drain();
   write(id, 8);
@@ -193,10 +192,7 @@ TEST_F(PrecleanerTest, WhatIsFilledWhileItIsCopiedIsCopiedOnceMore) {
 
 TEST_F(PrecleanerTest, AfterTheFirstLaunchNothingIsCopiedASecondTime) {
   const ManagerLock lock(core_.mutex);
-  (void)begin(7);
-  const BufferId id = begin(9);
-  stock(1);
-  EXPECT_TRUE(precleaner_.run());
+  const BufferId id = begin_cleaning();
   finish();
   EXPECT_TRUE(precleaner_.rest().has_value());
   launch_something();
@@ -261,10 +257,7 @@ TEST_F(PrecleanerTest, UnmapsBeforeItReadsAndMapsWhenItHasRead) {
 
 TEST_F(PrecleanerTest, WhoeverWantsThePieceHasItMappedAtOnceAndWaitsForTheCopy) {
   const ManagerLock lock(core_.mutex);
-  (void)begin(7);
-  const BufferId id = begin(9);
-  stock(1);
-  EXPECT_TRUE(precleaner_.run());
+  const BufferId id = begin_cleaning();
   ASSERT_TRUE(demand(id));
   EXPECT_EQ(piece_of(id).place, Place::kIn);
   EXPECT_NE(piece_of(id).ready, nullptr);
@@ -281,10 +274,7 @@ TEST_F(PrecleanerTest, WhoeverWantsThePieceHasItMappedAtOnceAndWaitsForTheCopy) 
 
 TEST_F(PrecleanerTest, WhatIsWantedWhenTheCopyEndsIsMappedInItsTurn) {
   const ManagerLock lock(core_.mutex);
-  (void)begin(7);
-  const BufferId id = begin(9);
-  stock(1);
-  EXPECT_TRUE(precleaner_.run());
+  const BufferId id = begin_cleaning();
   piece_of(id).want = Want::kDemand;
   finish();
   EXPECT_EQ(piece_of(id).place, Place::kOut);
@@ -454,6 +444,44 @@ TEST_F(PrecleanerTest, APieceThatCannotBeMappedAgainIsMappedByItsNextUse) {
   EXPECT_TRUE(piece_of(id).page.has_value());
   ASSERT_TRUE(demand(id));
   EXPECT_EQ(device_value(id), 9);
+}
+
+// Nobody else can go, but the piece can when its copy has ended.
+TEST_F(PrecleanerTest, ALaunchThatLetsOthersGoUnderALoweredBudgetWaitsForIt) {
+  const BufferId cleaned = dirty(1, 9);
+  const BufferId named = dirty(1, 5);
+  {
+    const ManagerLock lock(core_.mutex);
+    evictor_.preclean({cleaned, 0});
+    ASSERT_EQ(core_.set_budget(kGranule), BudgetAnswer::kChanged);
+    ASSERT_TRUE(core_.limit_lowered);
+  }
+  in_round(3, [this] { device_.drain(); });
+  UseToken token;
+  ASSERT_EQ(uses_.begin_launch(KernelId{1}, {{core_.buffers[named].base.load()}}, stream_, token),
+            Status::kOk);
+  uses_.end_use(token, stream_, true);
+  device_.drain();
+  const ManagerLock lock(core_.mutex);
+  EXPECT_EQ(core_.ledger.pages(), kGranule);
+  EXPECT_EQ(piece_of(cleaned).place, Place::kOut);
+  EXPECT_EQ(host_value(cleaned), 9);
+  EXPECT_EQ(core_.counters.errors, 0U);
+}
+
+TEST_F(PrecleanerTest, WhatALoweredBudgetTakesGoesWhenItsCopyHasEnded) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_dirty(1, 9);
+  const BufferId other = make_dirty(1, 5);
+  core_.buffers[other].pins = 1;
+  evictor_.preclean({id, 0});
+  core_.ledger.set_limit(kGranule, true);
+  (void)mover_rounds_.run();
+  EXPECT_EQ(core_.ledger.pages(), 2 * kGranule) << "the copy is under way";
+  run_rounds();
+  EXPECT_EQ(core_.ledger.pages(), kGranule) << "without waiting for the next sample";
+  EXPECT_EQ(host_value(id), 9);
+  core_.buffers[other].pins = 0;
 }
 
 class OnePagePrecleanerTest : public PrecleanerTest {
