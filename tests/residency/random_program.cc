@@ -245,9 +245,10 @@ class Program {
     } else if (dice < 16) {
       free(draw(buffers_.size()));
     } else if (dice < 32) {
-      copy_in(draw(buffers_.size()), draw(2) == 0);
+      const bool is_synchronous = draw(2) == 0;
+      copy_in(draw(buffers_.size()), is_synchronous);
     } else if (dice < 46) {
-      copy_out(draw(buffers_.size()), draw(2) == 0);
+      draw_copy_out();
     } else if (dice < 49) {
       set(draw(buffers_.size()));
     } else if (dice < 51) {
@@ -291,7 +292,7 @@ class Program {
       for (std::size_t layer = 0; layer < layers; ++layer) {
         launch(layer, {2 * layer});
         disturb();
-        if (draw(30) == 0) copy_out(draw(buffers_.size()), draw(2) == 0);
+        if (draw(30) == 0) draw_copy_out();
         launch(layer + 100, {2 * layer, 2 * layer + 1});
         for (std::uint64_t n = draw(6); n > 0; --n) (void)armed()->run_worker_once();
         run_stocker();
@@ -398,6 +399,12 @@ class Program {
     std::copy(bytes->begin(), bytes->end(),
               buffer.expected.begin() + static_cast<std::ptrdiff_t>(offset));
     return bytes->size();
+  }
+
+  // Compilers evaluate the arguments of a call in orders of their own.
+  void draw_copy_out() {
+    const bool is_synchronous = draw(2) == 0;
+    copy_out(draw(buffers_.size()), is_synchronous);
   }
 
   void copy_out(std::size_t index, bool synchronous) {
