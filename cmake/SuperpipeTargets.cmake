@@ -24,6 +24,12 @@ if(SUPERPIPE_SANITIZER)
   target_compile_options(superpipe_options INTERFACE -fno-sanitize=null,object-size,vptr
     $<$<BOOL:$<TARGET_PROPERTY:SUPERPIPE_IS_TEST>>:-fno-sanitize=alignment>)
   target_link_options(superpipe_options INTERFACE -fsanitize=${SUPERPIPE_SANITIZER})
+  # Compilers tell a source in different ways that it is sanitized: SUPERPIPE_SANITIZES_ADDRESS and so on.
+  string(REPLACE "," ";" sanitizers ${SUPERPIPE_SANITIZER})
+  foreach(sanitizer IN LISTS sanitizers)
+    string(TOUPPER ${sanitizer} sanitizer)
+    target_compile_definitions(superpipe_options INTERFACE SUPERPIPE_SANITIZES_${sanitizer})
+  endforeach()
 endif()
 if(SUPERPIPE_PORTABLE)
   # Not where another shared library needs the C++ runtime: there shall be one of it in a process.

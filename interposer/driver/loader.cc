@@ -20,14 +20,6 @@
 #include "interposer/log.h"
 #include "policy/settings.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SUPERPIPE_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SUPERPIPE_SANITIZED 1
-#endif
-#endif
-
 namespace superpipe {
 namespace {
 
@@ -105,7 +97,7 @@ constinit thread_local int optional_calls = 0;
 /// Opens `path` and takes all functions from it. @return what is wrong with it, if anything.
 std::optional<std::string> open_driver(const std::string& path, LoadedDriver& driver) {
   int flags = RTLD_NOW | RTLD_LOCAL;
-#if !defined(SUPERPIPE_SANITIZED)
+#if !defined(SUPERPIPE_SANITIZES_ADDRESS) && !defined(SUPERPIPE_SANITIZES_THREAD)
   if (!is_linked_symbolically(path)) flags |= RTLD_DEEPBIND;
 #endif
   void* const handle = ::dlopen(path.c_str(), flags);

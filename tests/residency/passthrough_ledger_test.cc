@@ -272,7 +272,7 @@ TEST_F(PassthroughLedgerTest, NeverCountsBelowZeroWhatIsForeseenInVainDuringASam
     }
   });
   Bytes most;
-#if defined(__SANITIZE_THREAD__)
+#ifdef SUPERPIPE_SANITIZES_THREAD
   constexpr int kSamples = 500'000;  // each takes twenty times as long
 #else
   constexpr int kSamples = 5'000'000;

@@ -18,7 +18,7 @@
 namespace superpipe::testing {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(SUPERPIPE_SANITIZES_ADDRESS) || defined(SUPERPIPE_SANITIZES_THREAD)
 // Each operation takes many times as long. Where few programs evict, the ordinals that are left may
 // fail no unmap and no digest: that each is failed is asked without sanitizers.
 constexpr bool kFailsEachCall = false;

@@ -89,7 +89,7 @@ TEST_F(Copy, PageableSourceMayChangeOnceAnAsynchronousCallReturned) {
 }
 
 TEST_F(Copy, PinnedSourceIsReadWhenTheCopyRuns) {
-#if defined(__SANITIZE_THREAD__)
+#ifdef SUPERPIPE_SANITIZES_THREAD
   GTEST_SKIP() << "the misuse shown here is a data race, which the thread sanitizer reports";
 #endif
   const CUdeviceptr device = allocate(4 * kMiB);

@@ -28,7 +28,7 @@ TEST(Fill, PoisonDiffersEachTime) {
 }
 
 TEST(Arena, LowReservationsBeginWhereDriversWereSeenToAndAllocationsFollow) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SUPERPIPE_SANITIZES_ADDRESS
   GTEST_SKIP() << "the sanitizer itself takes these addresses";
 #endif
   EXPECT_THAT(output_of("show_addresses", "SIMGPU_ARENA=low SIMGPU_MEMORY=1G"),
@@ -36,7 +36,7 @@ TEST(Arena, LowReservationsBeginWhereDriversWereSeenToAndAllocationsFollow) {
 }
 
 TEST(Arena, HighBeginsWhereNumbersHardlyLookLikeAddresses) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SUPERPIPE_SANITIZES_ADDRESS
   GTEST_SKIP() << "the sanitizer itself takes these addresses";
 #endif
   EXPECT_THAT(output_of("show_addresses", ""),
