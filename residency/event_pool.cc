@@ -5,6 +5,14 @@
 
 namespace superpipe {
 
+EventPool::EventPool(DeviceMemory& device) : device_(device) {
+  idle_.reserve(kSetAside);
+  set_aside_.reserve(kSetAside);
+  while (set_aside_.size() < kSetAside) {
+    set_aside_.push_back(std::make_shared<RecordedEvent>(*this, EventHandle{}, 0));
+  }
+}
+
 RecordedEvent::~RecordedEvent() {
   if (handle != EventHandle{}) pool.give_back(handle);
 }
@@ -27,7 +35,7 @@ Result<EventRef> EventPool::record(Result<EventRef> event, StreamHandle stream, 
 Result<EventRef> EventPool::prepare() { return prepare(false); }
 
 Result<EventRef> EventPool::prepare(bool may_take) {
-  const auto handle = take_handle();
+  const auto handle = take_handle(may_take);
   if (!handle.ok()) return handle.status();
   EventRef event = make(*handle, may_take);
   if (event != nullptr) return event;
@@ -112,7 +120,9 @@ void EventPool::clear() {
   }
 }
 
-Result<EventHandle> EventPool::take_handle() {
+// A handle for which there is room in the list of idle ones. Events that are set aside need room
+// for theirs, which nobody else takes.
+Result<EventHandle> EventPool::take_handle(bool may_take) {
   {
     const std::lock_guard lock(mutex_);
     if (!idle_.empty()) {
@@ -120,7 +130,8 @@ Result<EventHandle> EventPool::take_handle() {
       idle_.pop_back();
       return handle;
     }
-    if (idle_.capacity() <= handles_) {
+    const std::size_t needed = handles_ + 1 + (may_take ? 0 : kSetAside);
+    if (idle_.capacity() < needed) {
       try {
         idle_.reserve(2 * handles_ + 64);
       } catch (const std::bad_alloc&) {

@@ -44,15 +44,16 @@ using EventRef = std::shared_ptr<RecordedEvent>;
 /// Creates, records, queries and recycles events. Thread-safe; calls the device without a lock.
 class EventPool {
  public:
-  /// `device` must outlive the pool, the pool all its events.
-  explicit EventPool(DeviceMemory& device) : device_(device) { set_aside_.reserve(kSetAside); }
+  /// `device` must outlive the pool, the pool all its events. Throws std::bad_alloc.
+  explicit EventPool(DeviceMemory& device);
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
   /// Marks the present end of `stream`. kPerThreadStream: the calling thread's.
   /// @return the device's error, kOutOfHostMemory; nothing is then recorded.
   Result<EventRef> record(StreamHandle stream, std::uint64_t seq);
-  /// The same for an end that cannot be marked later: it has some host memory set aside.
+  /// The same for an end that cannot be marked later: while there is no host memory, the first 32
+  /// of them take what was set aside.
   Result<EventRef> record_now(StreamHandle stream, std::uint64_t seq);
 
   /// An event to be recorded later: had before work is enqueued whose end must be marked, so that
@@ -85,7 +86,7 @@ class EventPool {
   Result<EventRef> record(Result<EventRef> event, StreamHandle stream, std::uint64_t seq);
   EventRef make(EventHandle handle, bool may_take) noexcept;
   Result<EventRef> prepare(bool may_take);
-  Result<EventHandle> take_handle();
+  Result<EventHandle> take_handle(bool may_take);
   void give_back(EventHandle handle) noexcept;
 
   DeviceMemory& device_;

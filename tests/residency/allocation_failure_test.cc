@@ -6,8 +6,11 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "residency/event_pool.h"
 #include "tests/residency/allocation_faults.h"
+#include "tests/residency/fake_device.h"
 #include "tests/residency/manager_fixture.h"
 #include "tests/residency/random_program.h"
 
@@ -46,6 +49,7 @@ std::vector<Setting> settings() {
       {"auto_in_pieces", program_of(budget_of(8, PolicyKind::kAuto), 11)},
       {"digests", program_of(budget_of(8, PolicyKind::kAuto), 12)},
       {"digests_of_layers", program_of(budget_of(8), 13)},
+      {"a_stream_that_ends_first", program_of(budget_of(8), 391)},
   };
   all[2].program.zero_fill = all[2].program.record_timeline = true;
   all[4].program.layered = all[5].program.layered = true;
@@ -88,6 +92,34 @@ TEST_P(AllocationFailure, LosesNothingWhenMemoryStaysAwayForAWhile) {
 
 INSTANTIATE_TEST_SUITE_P(Programs, AllocationFailure, ::testing::ValuesIn(settings()),
                          [](const auto& setting) { return setting.param.name; });
+
+// What a stream did whose end is lost is never known to be over, so that its buffers stay for good.
+TEST(EventPoolAllocationFailure, EndsThatCannotBeMarkedLaterHaveMemorySetAside) {
+  FakeDevice device({});
+  const StreamHandle stream = device.program_stream();
+  EventPool pool(device);
+  std::vector<EventRef> ends;
+  ends.reserve(32);
+  AllocationFaults::mine() = {0, 1, 1000, 0};
+  {
+    const Arming armed(1);
+    EXPECT_EQ(pool.record(stream, 1).status(), Status::kOutOfHostMemory);
+    for (int i = 0; i < 32; ++i) {
+      auto end = pool.record_now(stream, 1);
+      const Arming unarmed(-1000);
+      ASSERT_TRUE(end.ok()) << i;
+      ends.push_back(std::move(*end));
+    }
+    EXPECT_EQ(pool.record_now(stream, 1).status(), Status::kOutOfHostMemory);
+  }
+  AllocationFaults::mine() = {};
+  device.drain();
+  for (const EventRef& end : ends) EXPECT_TRUE(*pool.is_complete(end));
+  EXPECT_TRUE(pool.record(stream, 2).ok()) << "memory is back";
+  ends.clear();
+  pool.clear();
+  EXPECT_EQ(device.live_events(), 0U);
+}
 
 using FreeAllocationFailure = ManagerTest;
 
