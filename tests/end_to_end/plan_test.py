@@ -11,6 +11,7 @@ from pathlib import Path
 from simulated_run import FAST, MIB, SUPERPIPE, layers
 
 N, LAYER, PASSES = 8, 2, 12
+MOST_TRACES = 8
 
 
 def command(*words: object) -> subprocess.CompletedProcess:
@@ -28,8 +29,13 @@ class PlanTest(unittest.TestCase):
         cls.folder = Path(cls.holder.name)
         cls.trace = cls.folder / "run.sptrace"
         words = [str(word).replace("{out}", str(cls.folder)) for word in layers(N, LAYER, passes=PASSES)]
-        recorded = command("profile", "--simulate", "-o", cls.trace, "--", *words)
-        assert recorded.returncode == 0, recorded.stderr
+        for _ in range(MOST_TRACES):
+            recorded = command("profile", "--simulate", "-o", cls.trace, "--", *words)
+            assert recorded.returncode == 0, recorded.stderr
+            # A busy machine delays some of the few kernels whose times are taken. By these its passes would take much longer than
+            # they did, and nothing is compared.
+            if "accuracy" in json.loads(command("plan", cls.trace, "--json").stdout):
+                break
 
     def plan(self, *words: object, code: int = 0) -> str:
         finished = command("plan", self.trace, *words)
