@@ -120,8 +120,8 @@ void EventPool::clear() {
   }
 }
 
-// A handle for which there is room in the list of idle ones. Events that are set aside need room
-// for theirs, which nobody else takes.
+// A handle for which there is room in the list of idle ones. Room for those of the events that are
+// set aside is made ahead; while no more can be had, nobody else takes it.
 Result<EventHandle> EventPool::take_handle(bool may_take) {
   {
     const std::lock_guard lock(mutex_);
@@ -130,12 +130,11 @@ Result<EventHandle> EventPool::take_handle(bool may_take) {
       idle_.pop_back();
       return handle;
     }
-    const std::size_t needed = handles_ + 1 + (may_take ? 0 : kSetAside);
-    if (idle_.capacity() < needed) {
+    if (idle_.capacity() < handles_ + 1 + kSetAside) {
       try {
         idle_.reserve(2 * handles_ + 64);
       } catch (const std::bad_alloc&) {
-        return Status::kOutOfHostMemory;
+        if (!may_take || idle_.capacity() <= handles_) return Status::kOutOfHostMemory;
       }
     }
     ++handles_;

@@ -99,7 +99,9 @@ TEST(EventPoolAllocationFailure, EndsThatCannotBeMarkedLaterHaveMemorySetAside) 
   const StreamHandle stream = device.program_stream();
   EventPool pool(device);
   std::vector<EventRef> ends;
-  ends.reserve(32);
+  ends.reserve(64);
+  // Those that were marked while there was memory have taken nothing of it.
+  for (int i = 0; i < 32; ++i) ends.push_back(*pool.record_now(stream, 1));
   AllocationFaults::mine() = {0, 1, 1000, 0};
   {
     const Arming armed(1);
