@@ -7,6 +7,7 @@ A block after `<!-- run -->` has commands ("$ ...") and what they print; `<!-- r
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ from pathlib import Path
 
 from simulated_run import BUILD, SOURCE, WEIGHTS
 
+sys.path.insert(0, str(SOURCE / "tests" / "frameworks"))
+from environment import torch_python  # noqa: E402
+
 TUTORIAL = SOURCE / "docs" / "tutorial.md"
 PATIENCE = 240
-# As scripts/test --frameworks makes it, unless another one is named.
-TORCH = Path(os.environ.get("SUPERPIPE_TORCH_PYTHON", SOURCE / "build" / "frameworks-venv" / "bin" / "python3"))
 BLOCK = re.compile(r"<!-- (run|run with torch|file: (?P<file>\S+)) -->\n```\w+\n(?P<text>.*?)```\n", re.DOTALL)
 
 
@@ -81,13 +83,15 @@ class Tutorial(unittest.TestCase):
                      if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_", "CUDA_"))}
         self.environment = {**inherited, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
 
-    def run_steps(self, steps: list[Step]) -> None:
+    def run_steps(self, steps: list[Step], torch: str = "") -> None:
         settings: list[str] = []  # what later commands have to have, too
         for step in steps:
             finished = subprocess.run(["bash", "-c", "\n".join([*settings, step.command])], cwd=self.folder, text=True,
                                       env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
             with self.subTest(step.command):
-                said = finished.stdout.replace(f"{self.folder}/", "").replace(str(TORCH.absolute()), "python3")
+                said = finished.stdout.replace(f"{self.folder}/", "")
+                if torch:
+                    said = said.replace(torch, "python3")
                 self.assertEqual(finished.returncode, 0, said)
                 self.assertEqual(missing_lines(step.output, said), [], f"not in what it says:\n{said}")
             if re.match(r"(export )?\w+=", step.command):
@@ -103,17 +107,18 @@ class Tutorial(unittest.TestCase):
             self.assertTrue((self.folder / made).is_file(), made)
 
     def test_pytorch(self) -> None:
-        if not TORCH.is_file():
-            self.skipTest(f"there is no {TORCH}; scripts/test --frameworks makes one")
+        torch = torch_python(SOURCE)
+        if torch is None:
+            self.skipTest("there is no PyTorch in build/frameworks-venv; scripts/test --frameworks installs it")
         python = self.folder / "bin" / "python3"
         python.parent.mkdir()
         # The environment is found by the path that Python is called by.
-        python.write_text(f'#!/bin/sh\nexec "{TORCH.absolute()}" "$@"\n')
+        python.write_text(f'#!/bin/sh\nexec "{torch}" "$@"\n')
         python.chmod(0o755)
         self.environment["PATH"] = f"{python.parent}:{self.environment['PATH']}"
         steps = steps_of(self.document)
         settings = [step for step in steps if not step.needs_torch and step.command.startswith("export ")]
-        self.run_steps([*settings, *(step for step in steps if step.needs_torch)])
+        self.run_steps([*settings, *(step for step in steps if step.needs_torch)], torch=str(torch))
 
     def test_what_is_not_said_is_found(self) -> None:
         said = "peak 12 MiB\n  link   gen4\nthe end is long\n"

@@ -1,4 +1,4 @@
-"""How tests/frameworks judges what a run answered, and whether its seeded faults fit the sources. Needs no torch."""
+"""How tests/frameworks judges what a run answered, whether its seeded faults fit the sources, and whose PyTorch tests take. Needs none."""
 
 import json
 import os
@@ -6,10 +6,12 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(SOURCE / "tests" / "frameworks"))
 
+import environment  # noqa: E402
 import frameworks_tests  # noqa: E402
 import kernel_words_check  # noqa: E402
 import seeded_faults  # noqa: E402
@@ -225,6 +227,36 @@ class KernelWords(unittest.TestCase):
     def test_does_not_judge_a_timeline_of_other_steps(self) -> None:
         self.assertIn("2 steps", kernel_words_check.operands_problem(self.STEPS, [{5}, {6}])[0])
         self.assertIn("2 buffers", kernel_words_check.operands_problem(self.STEPS, [{5}, {5, 6}, {6}, {6}, {5, 6}])[0])
+
+
+class TorchPython(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.python = self.root / "build" / "frameworks-venv" / "bin" / "python3"
+        self.stamp = self.root / "build" / "frameworks-venv" / "installed.txt"
+        self.python.parent.mkdir(parents=True)
+        self.python.touch()
+        self.addCleanup(mock.patch.stopall)
+        mock.patch.dict(os.environ).start()
+        os.environ.pop("SUPERPIPE_TORCH_PYTHON", None)
+
+    def test_is_taken_once_all_of_its_packages_are_installed(self) -> None:
+        self.assertIsNone(environment.torch_python(self.root))
+        self.stamp.write_text("torch==0.1\n")
+        self.assertIsNone(environment.torch_python(self.root))
+        self.stamp.write_text(environment.REQUIREMENTS.read_text())
+        self.assertEqual(environment.torch_python(self.root), self.python)
+
+    def test_is_the_one_that_is_named(self) -> None:
+        os.environ["SUPERPIPE_TORCH_PYTHON"] = str(self.python)
+        self.assertEqual(environment.torch_python(self.root / "elsewhere"), self.python)
+
+    def test_that_is_named_has_to_be_there(self) -> None:
+        os.environ["SUPERPIPE_TORCH_PYTHON"] = str(self.root / "none")
+        with self.assertRaisesRegex(environment.Unfit, "none, which is no file"):
+            environment.torch_python(self.root)
 
 
 if __name__ == "__main__":

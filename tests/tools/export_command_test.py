@@ -19,8 +19,11 @@ from pathlib import Path
 import trace_processor
 from command_case import BUILD, CommandCase, damaged_traces, files_that_are_no_traces
 
-BAD_USAGE = 2
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", ".")).resolve()
+sys.path.insert(0, str(SOURCE / "tests" / "frameworks"))
+from environment import torch_python  # noqa: E402
+
+BAD_USAGE = 2
 FORMATS = ("perfetto", "chrome", "torch-snapshot", "csv", "collapsed", "speedscope")
 GEMM = "gemm(float const*, float const*, float*)"
 GATHER = 'gather<int, "x">;f'
@@ -36,12 +39,6 @@ except ImportError as error:
     READERS_MISSING = f"{error}; scripts/setup installs it in .venv"
 else:
     READERS_MISSING = ""
-
-
-def torch_python() -> Path | None:
-    """The interpreter of scripts/test --frameworks, which has PyTorch, if that was ever run here."""
-    python = SOURCE / "build" / "frameworks-venv" / "bin" / "python3"
-    return python if python.exists() else None
 
 
 class ExportCase(CommandCase):
@@ -328,7 +325,7 @@ class TorchSnapshot(ExportCase):
                              [ARENA + number * (18 << 20) for number in range(left)])
 
     def test_pytorchs_own_tools_open_it(self) -> None:
-        python = torch_python()
+        python = torch_python(SOURCE)
         if python is None:
             self.skipTest("there is no PyTorch in build/frameworks-venv; scripts/test --frameworks installs it")
         trace, snapshot = self.root / "live.sptrace", self.root / "live.pickle"
