@@ -186,7 +186,7 @@ void ManagedContext::join_host_ledger() noexcept {
   std::string problem = "out of memory";
   try {
     host_ledger_ =
-        HostLedger::join(host_caps(read_host_memory("")), configuration_.host_ledger, problem);
+        HostLedger::join(host_caps(host_memory_.at_first()), configuration_.host_ledger, problem);
     if (host_ledger_ != nullptr) return;
   } catch (const std::exception& error) {
     problem = error.what();
@@ -254,7 +254,7 @@ BudgetAnswer ManagedContext::set_budget(Bytes budget) noexcept {
   return answer;
 }
 
-ResidencyOptions ManagedContext::residency_options() const {
+ResidencyOptions ManagedContext::residency_options() {
   ResidencyOptions options;
   options.policy.kind = configuration_.policy;
   options.policy.k = configuration_.k;
@@ -269,7 +269,9 @@ ResidencyOptions ManagedContext::residency_options() const {
   options.policy_waits = configuration_.budget_is_free_memory() &&
                          configuration_.timeline_file.empty() && configuration_.recorded == nullptr;
   options.headroom = headroom_;
-  options.host_limit = host_store_limit(read_host_memory(""), configuration_.host_mem);
+  options.host_limit = host_store_limit(host_memory_.at_first(), configuration_.host_mem);
+  options.host_allowed = configuration_.host_mem;
+  options.host_memory = &host_memory_;
   options.host_ledger = host_ledger_.get();
   options.wait_limit = configuration_.wait_limit;
   options.zero_fill = configuration_.zero_fill;

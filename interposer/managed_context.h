@@ -30,6 +30,7 @@
 #include "profiler/launch_overhead_meter.h"
 #include "profiler/run_figures.h"
 #include "residency/host_ledger.h"
+#include "residency/host_memory.h"
 #include "residency/residency_manager.h"
 
 namespace superpipe {
@@ -195,7 +196,7 @@ class ManagedContext {
   [[nodiscard]] std::string name_of_launch(KernelId kernel) const;
   void start_trace() noexcept;
   void join_host_ledger() noexcept;
-  [[nodiscard]] ResidencyOptions residency_options() const;
+  [[nodiscard]] ResidencyOptions residency_options();
   [[nodiscard]] BudgetAnswer standing_refusal() const noexcept;
   void show() noexcept;
   [[nodiscard]] LiveFigures live_figures() const;
@@ -225,6 +226,7 @@ class ManagedContext {
   KernelLayoutCache layouts_;
   ExecutableGraphs graphs_;
   UnknownKernels unknown_kernels_;
+  HostMemoryWatch host_memory_;
   std::unique_ptr<HostLedger> host_ledger_;  ///< null: no memory is shared; left at the end
   std::unique_ptr<ResidencyManager> residency_;
   // As long as residency_.

@@ -45,7 +45,7 @@ struct HostLedger::Entry {
   std::uint64_t pid;
   std::uint64_t start_time;  ///< start_time_of(pid)
   std::uint64_t group;       ///< HostCaps::group
-  std::uint64_t in_group;    ///< HostCaps::in_group of the first process of that group
+  std::uint64_t in_group;    ///< HostCaps::in_group of the first process of that group, or more
   std::uint64_t bytes;       ///< what its host store has reserved, or more
 
   [[nodiscard]] bool is_free() const { return pid == 0; }
@@ -64,7 +64,7 @@ struct HostLedger::Table {
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t slots;
-  std::uint64_t cap;  ///< HostCaps::host of the first process
+  std::uint64_t cap;  ///< HostCaps::host of the first process, or more
   std::uint64_t unused[5];
   Entry entries[kSlots];
 
@@ -342,14 +342,14 @@ HostLedger::Sums HostLedger::sums(const Visit& visit) const {
   return sums;
 }
 
-bool HostLedger::take(Bytes bytes) noexcept {
+bool HostLedger::take(Bytes bytes, const std::optional<HostCaps>& now) noexcept {
   if (!is_owner()) return false;
   const std::lock_guard lock(mutex_);
   if (has_left_ || bytes > HostCaps::kNone) return false;
   const Bytes total = used_ + bytes;
   if (total > entered_ && may_try()) {
     try {
-      if (!grow(total)) return false;
+      if (!grow(total, now)) return false;
     } catch (const std::exception&) {
       // Without memory for a path nothing is known, as below.
     }
@@ -361,7 +361,7 @@ bool HostLedger::take(Bytes bytes) noexcept {
 // Has the entry say `total` bytes or, better, whole steps. @return false: the table refuses. What
 // it does not answer is admitted: a process that was stopped, or a broken file, shall not make
 // others fail that would have run without a ledger.
-bool HostLedger::grow(Bytes total) {
+bool HostLedger::grow(Bytes total, const std::optional<HostCaps>& now) {
   Visit visit;
   std::string problem;
   const Opened opened = visit.begin(path_, true, patience_, problem);
@@ -375,6 +375,10 @@ bool HostLedger::grow(Bytes total) {
     visit.table.remove_dead();
     left = sums(visit).left();
   }
+  if (total > left && now) {
+    raise_caps(visit, total, *now);
+    left = sums(visit).left();
+  }
   const bool is_admitted = total <= left;
   if (is_admitted) {
     entered_ = std::min(stepped, left);
@@ -386,6 +390,24 @@ bool HostLedger::grow(Bytes total) {
   visit.entry(*slot_).bytes = entered_.count();
   (void)visit.write();
   return is_admitted;
+}
+
+// What this process sees holds for all, with what all of them had reserved by then: so much memory
+// there is. A cap that admits `total`, or where the other one does not, stays.
+void HostLedger::raise_caps(Visit& visit, Bytes total, const HostCaps& now) const {
+  const auto raised = [](Bytes cap, Bytes most, Bytes needed) {
+    return needed <= cap || needed > most ? cap : std::min(most, HostCaps::kNone);
+  };
+  Sums sums = this->sums(visit);
+  sums.cap = raised(sums.cap, now.host, sums.others + total);
+  if (now.group == caps_.group) {
+    sums.in_group = raised(sums.in_group, now.in_group, sums.others_in_group + total);
+  }
+  if (total > sums.left()) return;
+  visit.table.cap = sums.cap.count();
+  for (Entry& entry : visit.table.entries) {
+    if (!entry.is_free() && entry.group == caps_.group) entry.in_group = sums.in_group.count();
+  }
 }
 
 void HostLedger::give_back(Bytes bytes) noexcept {

@@ -30,9 +30,9 @@ namespace superpipe {
 /// their host stores have reserved.
 ///
 /// The first process to join sets the caps that hold as long as others are there; take() admits
-/// what keeps the sum of all entries within them. The entry counts until leave(), or until the
-/// process has died. Its amount is this object's own, so an entry that is lost with the file is
-/// written anew.
+/// what keeps the sum of all entries within them, and raises them for all where it is told that the
+/// host has more memory by then. The entry counts until leave(), or until the process has died. Its
+/// amount is this object's own, so an entry that is lost with the file is written anew.
 ///
 /// The file is read and written by system calls, under a lock of the file that the kernel drops
 /// when its holder dies. Nothing is believed of what stands there further than it is possible.
@@ -73,10 +73,15 @@ class HostLedger {
   /// Enters `bytes` more. @return false: all entries together would exceed a cap, or this is a
   /// forked child, or leave() was called; nothing has changed.
   ///
+  /// `now`: the caps that this process would set just now if it were alone, host_caps() with what
+  /// its store has; where one admits what that in the table does not, this one rises so for all.
+  /// What others have pinned is neither available then nor known here, so that all which they have
+  /// reserved has to fit besides, and the caps rise less than they could.
+  ///
   /// The table is asked for more than `bytes` where it has more, in steps of at most 64 MiB, so
   /// that nearly all calls touch no file (0.1 us). Else it takes microseconds, and where it
   /// refuses, 10 us for each process with an entry.
-  [[nodiscard]] bool take(Bytes bytes) noexcept;
+  [[nodiscard]] bool take(Bytes bytes, const std::optional<HostCaps>& now = std::nullopt) noexcept;
   /// Enters `bytes` less, of what was taken. Of what was asked for in advance, two steps at most
   /// stay entered.
   void give_back(Bytes bytes) noexcept;
@@ -111,7 +116,8 @@ class HostLedger {
   [[nodiscard]] bool is_owner() const noexcept;
   [[nodiscard]] bool may_try() const noexcept;
   std::string enter(Visit& visit);
-  bool grow(Bytes total);
+  bool grow(Bytes total, const std::optional<HostCaps>& now);
+  void raise_caps(Visit& visit, Bytes total, const HostCaps& now) const;
   void shrink();
   Sums sums(const Visit& visit) const;
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <new>
 #include <sstream>
+#include <utility>
 
 namespace superpipe {
 namespace {
@@ -101,20 +103,57 @@ HostMemory read_host_memory(const std::string& root) {
   return memory;
 }
 
-Bytes host_store_limit(const HostMemory& memory, const std::optional<SizeSpec>& allowed) {
-  const std::optional<Bytes> usable = memory.usable();
-  if (!usable && !allowed) return Bytes{};
-  const Bytes asked = allowed ? allowed->resolve(memory.total.value_or(Bytes{})) : *usable;
-  if (!usable) return asked;
-  return std::min(asked, without_the_programs_part(*usable));
+HostMemoryWatch::HostMemoryWatch(std::string root, std::function<Clock::time_point()> now)
+    : root_(std::move(root)), now_(std::move(now)), first_(read_host_memory(root_)) {}
+
+std::optional<HostMemory> HostMemoryWatch::look(Bytes size) noexcept {
+  if (!first_.available) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point begin = now_();
+  if (begin < paused_until_ && size >= in_vain_) return std::nullopt;
+  std::optional<HostMemory> memory;
+  try {
+    memory = read_host_memory(root_);
+  } catch (const std::bad_alloc&) {
+    // Then nothing is known.
+  }
+  took_ = now_() - begin;
+  if (memory && knows_as_much(*memory)) return memory;
+  pause(Bytes{});
+  return std::nullopt;
 }
 
-HostCaps host_caps(const HostMemory& memory) {
+bool HostMemoryWatch::knows_as_much(const HostMemory& memory) const {
+  if (!memory.available || memory.cgroup.has_value() != first_.cgroup.has_value()) return false;
+  return !memory.cgroup || (memory.cgroup->id == first_.cgroup->id && memory.cgroup->used);
+}
+
+void HostMemoryWatch::note_in_vain(Bytes size) noexcept {
+  const std::lock_guard lock(mutex_);
+  pause(size);
+}
+
+// For who needs `size` bytes or more.
+void HostMemoryWatch::pause(Bytes size) {
+  const Clock::time_point now = now_();
+  in_vain_ = now < paused_until_ ? std::min(in_vain_, size) : size;
+  paused_until_ = now + std::max<Clock::duration>(kPauseParts * took_, kLeastPause);
+}
+
+Bytes host_store_limit(const HostMemory& memory, const std::optional<SizeSpec>& allowed,
+                       Bytes own) {
+  const std::optional<Bytes> usable = memory.usable();
+  if (!usable && !allowed) return Bytes{};
+  const Bytes most = usable ? without_the_programs_part(own + *usable) : HostCaps::kNone;
+  return allowed ? std::min(most, allowed->resolve(memory.total.value_or(Bytes{}))) : most;
+}
+
+HostCaps host_caps(const HostMemory& memory, Bytes own) {
   HostCaps caps;
-  if (memory.available) caps.host = without_the_programs_part(*memory.available);
+  if (memory.available) caps.host = without_the_programs_part(own + *memory.available);
   if (memory.cgroup && memory.cgroup->id != 0) {
     caps.group = memory.cgroup->id;
-    caps.in_group = without_the_programs_part(memory.cgroup->left());
+    caps.in_group = without_the_programs_part(own + memory.cgroup->left());
   }
   return caps;
 }

@@ -1,7 +1,10 @@
 // What the machine says about host memory, and how much of it the host store may take.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -39,12 +42,50 @@ struct HostMemory {
 /// read is nullopt. Opens a few small files; any thread.
 [[nodiscard]] HostMemory read_host_memory(const std::string& root);
 
+/// Looks at host memory again where something would be refused for what it was at first.
+/// Thread-safe.
+class HostMemoryWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// Who is refused all the same may be so again at once: nobody looks for as much for so many
+  /// times as long as the look took.
+  static constexpr int kPauseParts = 20;
+  static constexpr std::chrono::milliseconds kLeastPause{2};
+
+  /// Reads for the first time. `root`: as read_host_memory() has it. Throws std::bad_alloc.
+  explicit HostMemoryWatch(std::string root = "",
+                           std::function<Clock::time_point()> now = Clock::now);
+
+  [[nodiscard]] const HostMemory& at_first() const { return first_; }
+  /// What there is now, for who needs `size` bytes. Takes 0.1 ms and more, as the kernel has to sum
+  /// up what a group uses.
+  /// @return nullopt: the machine says less than at first, or a look for that much was in vain and
+  /// is not long ago.
+  [[nodiscard]] std::optional<HostMemory> look(Bytes size) noexcept;
+  /// What was seen did not help who needs `size` bytes.
+  void note_in_vain(Bytes size) noexcept;
+
+ private:
+  [[nodiscard]] bool knows_as_much(const HostMemory& memory) const;
+  void pause(Bytes size);
+
+  const std::string root_;
+  const std::function<Clock::time_point()> now_;
+  const HostMemory first_;
+  std::mutex mutex_;
+  Clock::duration took_{};  ///< the last look
+  Clock::time_point paused_until_{};
+  Bytes in_vain_;  ///< while paused: the least for which a look was in vain
+};
+
 /// The cap of the host store in bytes: fifteen sixteenths of what is usable, the rest being left to
 /// the program itself, and never more than the user allows (a percentage is of MemTotal).
 ///
-/// Where the usable bytes are unknown it is what the user allows, and zero without that. Pure.
+/// `own`: what the store has already, so that it is not usable any more, and belongs to what is
+/// divided. Where the usable bytes are unknown it is what the user allows, and zero without that.
+/// Pure.
 [[nodiscard]] Bytes host_store_limit(const HostMemory& memory,
-                                     const std::optional<SizeSpec>& allowed);
+                                     const std::optional<SizeSpec>& allowed, Bytes own = {});
 
 /// What the host stores of several processes may take together.
 struct HostCaps {
@@ -58,8 +99,8 @@ struct HostCaps {
   bool operator==(const HostCaps&) const = default;
 };
 
-/// The caps that follow from what the host and the control group leave: fifteen sixteenths of each.
-/// What is not known caps nothing. Pure.
-[[nodiscard]] HostCaps host_caps(const HostMemory& memory);
+/// The caps that follow from what the host and the control group leave: fifteen sixteenths of each,
+/// and of the store's `own` as above. What is not known caps nothing. Pure.
+[[nodiscard]] HostCaps host_caps(const HostMemory& memory, Bytes own = {});
 
 }  // namespace superpipe

@@ -10,29 +10,81 @@
 
 namespace superpipe {
 
-HostStore::HostStore(DeviceMemory& device, EventPool& events, Bytes limit,
+HostStore::HostStore(DeviceMemory& device, EventPool& events, const HostLimit& limit,
                      std::chrono::milliseconds wait_limit, HostLedger* ledger,
                      std::function<Clock::time_point()> now)
     : device_(device),
       events_(events),
-      limit_(limit),
+      allowed_(limit.allowed),
+      host_(limit.host),
       wait_limit_(wait_limit),
       ledger_(ledger),
-      now_(std::move(now)) {}
+      now_(std::move(now)),
+      first_limit_(limit.bytes),
+      limit_(limit.bytes) {}
 
 bool HostStore::reserve(Bytes size) {
+  if (reserve_within(size, std::nullopt)) return true;
+  const std::optional<Supply> supply = supply_for(size);
+  if (!supply) return false;
+  if (reserve_within(size, supply)) return true;
+  host_->note_in_vain(size);
+  return false;
+}
+
+// As reserve(), under the caps as they are, or as they would be if they were made of `supply`.
+// Where the higher ones are needed, they rise.
+bool HostStore::reserve_within(Bytes size, const std::optional<Supply>& supply) {
+  Bytes limit;
+  std::optional<HostCaps> caps;
   {
     const std::lock_guard lock(mutex_);
     ledger_refused_ = false;
-    if (size > limit_ || reserved_ + slack_ > limit_ - size) return false;
+    limit = limit_;
+    if (supply) {
+      const Bytes own = std::min(supply->pinned, reserved_ + size);
+      limit = std::max(limit, host_store_limit(supply->host, allowed_, own));
+      caps = host_caps(supply->host, own);
+    }
+    if (size > limit || reserved_ + slack_ > limit - size) return false;
     reserved_ += size;
   }
   // The ledger may read a file, for which nobody should wait who needs a slab.
-  if (ledger_ == nullptr || ledger_->take(size)) return true;
+  const bool is_entered = ledger_ == nullptr || ledger_->take(size, caps);
+  if (is_entered && !supply) return true;
   const std::lock_guard lock(mutex_);
-  reserved_ -= size;
-  ledger_refused_ = true;
-  return false;
+  if (is_entered) {
+    limit_ = std::max(limit_, std::min(limit, reserved_ + slack_ + kRise));
+  } else {
+    reserved_ -= size;
+    ledger_refused_ = true;
+  }
+  return is_entered;
+}
+
+// What is pinned or unpinned while the host is asked must not count twice.
+std::optional<HostStore::Supply> HostStore::supply_for(Bytes size) noexcept {
+  if (host_ == nullptr) return std::nullopt;
+  const Bytes before = surely_pinned();
+  const std::optional<HostMemory> seen = host_->look(size);
+  if (!seen) return std::nullopt;
+  return Supply{*seen, std::min(before, surely_pinned())};
+}
+
+Bytes HostStore::surely_pinned() const {
+  const std::lock_guard lock(mutex_);
+  return saturating_subtract(pinned_, changing_);
+}
+
+// What is no longer needed is not promised to anybody either.
+void HostStore::lower_limit() noexcept {
+  const std::lock_guard lock(mutex_);
+  limit_ = std::min(limit_, std::max(first_limit_, std::max(reserved_ + slack_, pinned_) + kRise));
+}
+
+Bytes HostStore::limit() const {
+  const std::lock_guard lock(mutex_);
+  return limit_;
 }
 
 void HostStore::unreserve(Bytes size) {
@@ -53,7 +105,7 @@ Bytes HostStore::reachable() const {
 std::string HostStore::words_of_others() const {
   const auto refusal = ledger_ != nullptr ? ledger_->last_refusal() : std::nullopt;
   const std::lock_guard lock(mutex_);
-  if (!ledger_refused_ || !refusal) return "";
+  if (!ledger_refused_ || !refusal || refusal->others == Bytes{}) return "";
   return "; your other processes have reserved " + std::to_string(refusal->others.count() >> 20) +
          " MiB of the " + std::to_string(refusal->cap.count() >> 20) + " MiB that all share";
 }
@@ -231,7 +283,8 @@ void HostStore::count_for_eviction(Bytes size) noexcept {
   }
 }
 
-// Maps and pins a slab that is counted as pinned already, and uncounts it if that fails.
+// Maps and pins a slab that is counted as pinned and changing already, and uncounts it if that
+// fails.
 Result<Slab> HostStore::pin(Bytes size) noexcept {
   std::byte* const data = map_slab_memory(size);
   Status status = Status::kOutOfHostMemory;
@@ -240,9 +293,10 @@ Result<Slab> HostStore::pin(Bytes size) noexcept {
   } catch (const std::bad_alloc&) {
     // It could not even say why it was refused.
   }
-  if (status == Status::kOk) return Slab{data, size};
-  if (data != nullptr) unmap_slab_memory(data, size);
+  if (status != Status::kOk && data != nullptr) unmap_slab_memory(data, size);
   const std::lock_guard lock(mutex_);
+  changing_ -= size;
+  if (status == Status::kOk) return Slab{data, size};
   pinned_ -= size;
   return status;
 }
@@ -332,6 +386,7 @@ bool HostStore::begin_stocking(Bytes size, bool is_expected) {
       return false;
     }
     pinned_ += size;
+    changing_ += size;
     stocking_ = size;
     stocks_expected_ = is_expected;
     return true;
@@ -409,8 +464,10 @@ bool HostStore::has_unwatched() const {
 
 bool HostStore::unpin_expired() noexcept {
   const Slabs expired = take_expired();
+  if (expired.empty()) return false;
   destroy(expired);
-  return !expired.empty();
+  lower_limit();
+  return true;
 }
 
 Bytes HostStore::reserved() const {
@@ -465,6 +522,7 @@ HostStore::Slabs HostStore::take_complete(std::size_t most) {
   {
     const std::lock_guard lock(mutex_);
     leaving_ += taken.size();
+    for (const Idle& entry : taken) changing_ += entry.slab.size;
   }
   put_idle(std::move(*idle));
   return taken;
@@ -496,7 +554,10 @@ HostStore::Slabs HostStore::take_expired() {
   {
     const std::lock_guard lock(mutex_);
     leaving_ += taken.size();
-    for (const Idle& entry : taken) patience_.note_unpinned(entry.slab.size, entry.since);
+    for (const Idle& entry : taken) {
+      changing_ += entry.slab.size;
+      patience_.note_unpinned(entry.slab.size, entry.since);
+    }
     // Only who has looked at all of them knows which one is the first.
     if (taken.empty()) earliest_taken_ = next;
   }
@@ -522,6 +583,7 @@ void HostStore::destroy(const Slabs& slabs) noexcept {
     }
     const std::lock_guard lock(mutex_);
     --leaving_;
+    changing_ -= slab.size;
     if (unpinned) pinned_ -= slab.size;
   }
 }
@@ -531,6 +593,7 @@ bool HostStore::count_pinned(Bytes size) {
   const std::lock_guard lock(mutex_);
   if (size > limit_ || pinned_ > limit_ - size) return false;
   pinned_ += size;
+  changing_ += size;
   return true;
 }
 

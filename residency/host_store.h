@@ -15,10 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "policy/budget.h"
 #include "policy/units.h"
 #include "residency/device_memory.h"
 #include "residency/event_pool.h"
 #include "residency/host_ledger.h"
+#include "residency/host_memory.h"
 #include "residency/idle_patience.h"
 #include "residency/result.h"
 
@@ -32,7 +34,17 @@ struct Slab {
   [[nodiscard]] explicit operator bool() const { return data != nullptr; }
 };
 
-/// Hands out slabs within a cap. Thread-safe; calls the device without holding its lock.
+/// What a host store may have.
+struct HostLimit {
+  Bytes bytes;                        ///< at first
+  std::optional<SizeSpec> allowed{};  ///< by the user, SUPERPIPE_HOST_MEM; nullopt: nothing is said
+  HostMemoryWatch* host = nullptr;    ///< what there is later; null: the limit stays
+};
+
+/// Hands out slabs within a cap, which rises where that is too low and the host has more memory by
+/// then: a program that holds its model in host memory frees it as it moves it to the device. It
+/// falls again when slabs are unpinned that nobody needs any more. Thread-safe; calls the device
+/// without holding its lock.
 ///
 /// Backing is reserved when a buffer is allocated (so that it is never missing at an eviction), but
 /// mapped and pinned only when first needed. Slabs keep their pin when released, for the next
@@ -48,9 +60,9 @@ class HostStore {
   using Clock = IdlePatience::Clock;
 
   /// `ledger`: in which what is reserved is entered, and which may refuse it; null: there is none.
-  /// It must outlive the store. `now`: the clock by which slabs are idle; it may be asked under any
-  /// lock.
-  HostStore(DeviceMemory& device, EventPool& events, Bytes limit,
+  /// It must outlive the store, and so must `limit.host`. `now`: the clock by which slabs are idle;
+  /// it may be asked under any lock.
+  HostStore(DeviceMemory& device, EventPool& events, const HostLimit& limit,
             std::chrono::milliseconds wait_limit, HostLedger* ledger = nullptr,
             std::function<Clock::time_point()> now = Clock::now);
   HostStore(const HostStore&) = delete;
@@ -59,9 +71,9 @@ class HostStore {
   /// The bytes that backing of `size` takes: whole memory pages, never a power of two.
   [[nodiscard]] static Bytes backing_of(Bytes size) { return round_up(size, Bytes{4096}); }
 
-  /// Sets `size` (as backing_of gives it) aside. @return false: over the cap, of which
-  /// slack in use takes a sixteenth at most, or over the one that the user's processes share. Takes
-  /// as long as HostLedger::take().
+  /// Sets `size` (as backing_of gives it) aside. @return false: over the cap, or over the one that
+  /// the user's processes share. Takes as long as HostLedger::take(), and twice that and
+  /// HostMemoryWatch::look() where the cap as it is does not do.
   bool reserve(Bytes size);
   void unreserve(Bytes size);
 
@@ -126,9 +138,10 @@ class HostStore {
   /// @return whether there was one.
   bool unpin_expired() noexcept;
 
-  [[nodiscard]] Bytes limit() const { return limit_; }
-  /// The most that could be reserved in all just now: the cap, or less where other processes have
-  /// the rest. Takes as long as HostLedger::room().
+  /// The cap as it is now.
+  [[nodiscard]] Bytes limit() const;
+  /// The most that could be reserved in all just now under the cap as it is: that, or less where
+  /// other processes have the rest. Takes as long as HostLedger::room().
   [[nodiscard]] Bytes reachable() const;
   /// What other processes had to do with the last refusal of reserve(), to stand behind a message's
   /// reasons; empty: nothing.
@@ -166,6 +179,8 @@ class HostStore {
   static constexpr std::size_t kFewestOutgrown = 8;
   /// All slack in use takes at most one part in so many of the cap.
   static constexpr std::uint64_t kMostSlackPart = 16;
+  /// A cap rises to so much more than is needed.
+  static constexpr Bytes kRise = 64_MiB;
 
   /// What is idle for somebody who asks for a size.
   struct Found {
@@ -173,6 +188,16 @@ class HostStore {
     bool is_grown = false;  ///< many are just too small
   };
 
+  /// What there is for host stores, now that something would be refused.
+  struct Supply {
+    HostMemory host;
+    Bytes pinned;  ///< by this store, while that was seen
+  };
+
+  std::optional<Supply> supply_for(Bytes size) noexcept;
+  [[nodiscard]] Bytes surely_pinned() const;
+  void lower_limit() noexcept;
+  bool reserve_within(Bytes size, const std::optional<Supply>& supply);
   Found take_idle_of(Bytes size, User user);
   [[nodiscard]] static bool is_outgrown(Bytes slab, Bytes size);
   [[nodiscard]] static bool serves(const Idle& entry, Bytes size);
@@ -211,11 +236,14 @@ class HostStore {
 
   DeviceMemory& device_;
   EventPool& events_;
-  const Bytes limit_;
+  const std::optional<SizeSpec> allowed_;
+  HostMemoryWatch* const host_;
   const std::chrono::milliseconds wait_limit_;
   HostLedger* const ledger_;
   const std::function<Clock::time_point()> now_;
+  const Bytes first_limit_;
   mutable std::mutex mutex_;
+  Bytes limit_;
   std::condition_variable returned_;
   bool taken_ = false;
   std::size_t leaving_ = 0;        ///< slabs that are being destroyed
@@ -235,6 +263,7 @@ class HostStore {
   Wholes whole_;                 ///< what was pinned for slabs with slack, by their memory
   bool ledger_refused_ = false;  ///< the last reserve()
   Bytes pinned_;
+  Bytes changing_;  ///< what of that is being pinned or unpinned
   IdlePatience patience_;
   bool is_watched_ = false;  ///< next_expiry() told when the first idle slab expires
   /// None of idle_, or of those that a thread has taken out to ask about, expires before.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "policy/budget.h"
 #include "policy/pin_list.h"
 #include "policy/policy_engine.h"
 #include "policy/units.h"
@@ -14,6 +15,7 @@
 namespace superpipe {
 
 class HostLedger;
+class HostMemoryWatch;
 class TraceRecorder;
 class WorkerClock;
 
@@ -29,7 +31,12 @@ struct ResidencyOptions {
   Bytes piece_size;
   /// Address space to reserve; a half, a quarter, ... where the device has not that much.
   Bytes arena_size = 1024_GiB;
-  Bytes host_limit;  ///< cap of the host store
+  Bytes host_limit;  ///< cap of the host store at first
+  /// SUPERPIPE_HOST_MEM, beyond which the cap does not rise; nullopt: not set.
+  std::optional<SizeSpec> host_allowed;
+  /// What host memory there is later, where the cap is too low; null: it stays. Must outlive the
+  /// manager.
+  HostMemoryWatch* host_memory = nullptr;
   /// What it shares with other processes of the user; null: nothing. Must outlive the manager.
   HostLedger* host_ledger = nullptr;
   std::chrono::milliseconds wait_limit{30000};  ///< SUPERPIPE_WAIT_MS

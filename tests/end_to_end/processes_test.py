@@ -100,6 +100,9 @@ class OneHost(EndToEndCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.cap = NEEDED * self.FITTING + NEEDED // 2
+        # What is available is enough for one program, and the cap does not rise.
+        self.meminfo = self.folder / "meminfo"
+        self.meminfo.write_text(f"MemTotal: 16777216 kB\nMemAvailable: {NEEDED * 9 // 8 >> 10} kB\n")
         self.holder = subprocess.Popen([BUILD / "tests" / "ledger_holder", self.folder, str(self.cap)], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.leave)
@@ -111,7 +114,8 @@ class OneHost(EndToEndCase):
         self.holder.stdout.close()
 
     def start(self, passes: int) -> Program:
-        return Program("--gpu-mem", str(BUDGET), passes=passes, moves=False, SUPERPIPE_HOST_LEDGER=str(self.folder))
+        return Program("--gpu-mem", str(BUDGET), passes=passes, moves=False, SUPERPIPE_HOST_LEDGER=str(self.folder),
+                       LD_PRELOAD=str(BUILD / "tests" / "meminfo_shim.so"), MEMINFO=str(self.meminfo))
 
     def test_eight_programs_stay_within_the_cap_and_may_be_killed(self) -> None:
         programs = [self.start(LONG) for _ in range(self.EIGHT)]
@@ -134,7 +138,7 @@ class OneHost(EndToEndCase):
             for program in programs:
                 program.__exit__()
         self.leave()
-        self.assertEqual(list(self.folder.iterdir()), [], "the last to leave removes the ledger")
+        self.assertEqual(list(self.folder.iterdir()), [self.meminfo], "the last to leave removes the ledger")
 
     def watch(self, programs: list[Program]) -> None:
         """Until the host memory of as many as fit is pinned; at each look within the cap, and each program within its budget."""

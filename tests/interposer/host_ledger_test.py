@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from managed_run import KERNELS, MIB, PROGRAMS, environment_in
+from managed_run import BUILD, KERNELS, LIBRARY, MIB, PROGRAMS, environment_in
 
 PROGRAM = PROGRAMS / "managed_program"
 # Eight layers of 2 MiB do not fit the budget, so that all of them need host memory. Two such programs do not fit the cap.
@@ -24,6 +24,14 @@ class HostLedgerTest(unittest.TestCase):
         self.folder = Path(folder.name)
         namespace = os.stat("/proc/self/ns/pid").st_ino
         self.ledger = self.folder / f"superpipe-host-{os.geteuid()}-{namespace}"
+        # Of which fifteen sixteenths are for host stores: enough for one program, and for none beside it.
+        self.host = {"LD_PRELOAD": f"{BUILD / 'tests' / 'meminfo_shim.so'}:{LIBRARY}", **self.available(18 * MIB)}
+
+    def available(self, size, when="MEMINFO"):
+        """The variable by which programs find so much host memory available."""
+        file = self.folder / when
+        file.write_text(f"MemTotal: 16777216 kB\nMemAvailable: {size >> 10} kB\n")
+        return {when: str(file)}
 
     def set_cap(self, cap):
         """This process joins the ledger as the first one would whose machine has room for `cap`, and reserves nothing."""
@@ -43,7 +51,7 @@ class HostLedgerTest(unittest.TestCase):
         """A program with eight layers; its first line has been read."""
         process = subprocess.Popen(
             [str(PROGRAM), scenario, str(KERNELS)],
-            env=environment_in(self.folder, SUPERPIPE_GPU_MEM=BUDGET, **variables),
+            env=environment_in(self.folder, SUPERPIPE_GPU_MEM=BUDGET, **{**self.host, **variables}),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
         return process, process.stdout.readline()
@@ -121,6 +129,25 @@ class HostLedgerTest(unittest.TestCase):
         self.assertEqual(said, "holds\n")
         self.assertFalse(self.ledger.exists())
         self.finish(first)
+
+    def test_what_the_host_has_meanwhile_is_there(self):
+        for ledger in (str(self.folder), "none"):
+            at_first = self.available(4 * MIB, "MEMINFO_AT_FIRST")
+            first, said = self.start(SUPERPIPE_HOST_LEDGER=ledger, **at_first)
+            self.assertEqual(said, "holds\n")
+            self.finish(first)
+            first, said = self.start(SUPERPIPE_HOST_LEDGER=ledger, **self.available(4 * MIB))
+            self.assertEqual(said, "cuMemAlloc(&address, size): CUDA_ERROR_OUT_OF_MEMORY\n")
+            self.available(18 * MIB)
+
+    def test_a_second_one_has_what_the_host_has_meanwhile(self):
+        self.set_cap(CAP)
+        first, _ = self.start()
+        self.available(36 * MIB)
+        second, said = self.start()
+        self.assertEqual(said, "holds\n", "the first counts as if it had pinned nothing")
+        self.finish(first)
+        self.finish(second)
 
     def test_without_a_ledger_each_has_its_own_cap(self):
         self.set_cap(CAP)

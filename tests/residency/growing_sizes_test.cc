@@ -42,7 +42,7 @@ class GrowingSizesTest : public ::testing::Test {
 };
 
 TEST_F(GrowingSizesTest, ASlabServesSeveralOfThem) {
-  HostStore store(device_, events_, 1_GiB, std::chrono::milliseconds{100});
+  HostStore store(device_, events_, {1_GiB}, std::chrono::milliseconds{100});
   grow(store, 40);
   EXPECT_LT(store.pinned(), 24_MiB) << "one for each size of each cache takes 136";
   store.trim();
@@ -51,7 +51,7 @@ TEST_F(GrowingSizesTest, ASlabServesSeveralOfThem) {
 }
 
 TEST_F(GrowingSizesTest, ASizeThatGrowsNoFurtherTakesOneSlab) {
-  HostStore store(device_, events_, 1_GiB, std::chrono::milliseconds{100});
+  HostStore store(device_, events_, {1_GiB}, std::chrono::milliseconds{100});
   std::vector<Slab> smaller;
   for (int i = 0; i < 8; ++i) smaller.push_back(*store.acquire(kFirst, false));
   for (const Slab& slab : smaller) store.release(slab, {});
@@ -64,7 +64,7 @@ TEST_F(GrowingSizesTest, ASizeThatGrowsNoFurtherTakesOneSlab) {
 
 TEST_F(GrowingSizesTest, WhatIsReservedFindsItsRoomBesideTheirSlack) {
   constexpr Bytes kLimit = 8_MiB;
-  HostStore store(device_, events_, kLimit, std::chrono::milliseconds{100});
+  HostStore store(device_, events_, {kLimit}, std::chrono::milliseconds{100});
   std::vector<Slab> taken;
   for (Bytes size = kFirst; store.reserve(size); size += kStep) {
     // What is idle is too small by a little.

@@ -48,7 +48,7 @@ class HostBackingTest : public ::testing::Test {
 
   FakeDevice device_{FakeDevice::Options{}};
   EventPool events_{device_};
-  HostStore host_{device_, events_, pages(6), std::chrono::milliseconds{100}};
+  HostStore host_{device_, events_, {pages(6)}, std::chrono::milliseconds{100}};
   BufferTable buffers_;
   ManagerMutex mutex_;
   HostBacking backing_{buffers_, host_, pages(1)};

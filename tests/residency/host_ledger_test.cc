@@ -229,6 +229,55 @@ TEST_F(HostLedgerTest, EachControlGroupHasACapBelowThatOfTheHost) {
   EXPECT_EQ(ledger->last_refusal()->cap, 32_MiB);
 }
 
+TEST_F(HostLedgerTest, CapsRiseWhereTheHostHasMoreByNow) {
+  const auto ledger = join(cap(16_MiB));
+  ASSERT_TRUE(ledger->take(16_MiB));
+  EXPECT_FALSE(ledger->take(4_MiB, cap(16_MiB)));
+  EXPECT_TRUE(ledger->take(4_MiB, cap(60_MiB)));
+  EXPECT_EQ(ledger->room(), 40_MiB);
+  EXPECT_FALSE(ledger->take(44_MiB, cap(Bytes{}))) << "and never fall";
+  EXPECT_EQ(ledger->last_refusal()->cap, 60_MiB);
+  EXPECT_TRUE(ledger->take(40_MiB));
+}
+
+TEST_F(HostLedgerTest, CapsRiseWhereThatHelpsAlone) {
+  const auto ledger = join({.host = 32_MiB, .group = 7, .in_group = 16_MiB});
+  const auto elsewhere = join(cap(1_GiB));
+  EXPECT_FALSE(ledger->take(2_GiB, HostCaps{1_GiB, 7, 1_GiB}));
+  EXPECT_FALSE(ledger->take(40_MiB, HostCaps{1_GiB, 7, 20_MiB})) << "the group has no more";
+  EXPECT_EQ(ledger->room(), 16_MiB);
+  EXPECT_EQ(elsewhere->room(), 32_MiB);
+  EXPECT_TRUE(ledger->take(20_MiB, HostCaps{1_GiB, 7, 20_MiB}));
+  EXPECT_EQ(elsewhere->room(), 12_MiB) << "the host's cap was not in the way";
+}
+
+TEST_F(HostLedgerTest, ProcessesShareTheCapThatOneOfThemHasRaised) {
+  const auto process = other(cap(16_MiB), 10_MiB);
+  const auto ledger = join(cap(16_MiB));
+  EXPECT_FALSE(ledger->take(24_MiB, cap(30_MiB))) << "the other one has 10";
+  EXPECT_TRUE(ledger->take(16_MiB, cap(30_MiB)));
+  const auto later = join(cap(16_MiB));
+  EXPECT_TRUE(later->take(3_MiB));
+  EXPECT_FALSE(later->take(2_MiB));
+}
+
+TEST_F(HostLedgerTest, AControlGroupsCapRisesForAllOfIt) {
+  const HostCaps seven{1_GiB, 7, 16_MiB};
+  const HostCaps eight{1_GiB, 8, 16_MiB};
+  const auto in_seven = other(seven, 10_MiB);
+  const auto in_eight = other(eight, 10_MiB);
+  const auto ledger = join(seven);
+  EXPECT_FALSE(ledger->take(24_MiB, HostCaps{1_GiB, 7, 30_MiB}));
+  EXPECT_FALSE(ledger->take(16_MiB, HostCaps{1_GiB, 8, 30_MiB})) << "it is in another one now";
+  EXPECT_TRUE(ledger->take(16_MiB, HostCaps{1_GiB, 7, 30_MiB}));
+  const auto same = join(seven);
+  EXPECT_TRUE(same->take(3_MiB));
+  EXPECT_FALSE(same->take(2_MiB));
+  const auto other_group = join(eight);
+  EXPECT_TRUE(other_group->take(5_MiB));
+  EXPECT_FALSE(other_group->take(2_MiB));
+}
+
 TEST_F(HostLedgerTest, LeavingGivesBackAndIsTheEnd) {
   const auto first = join(cap(16_MiB));
   ASSERT_TRUE(first->take(16_MiB));

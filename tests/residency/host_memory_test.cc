@@ -3,38 +3,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
+#include <chrono>
 #include <string>
+
+#include "tests/residency/host_files.h"
 
 namespace superpipe {
 namespace {
 
 using ::testing::Optional;
 
-/// A root folder with the files that the kernel would show.
 class HostMemoryTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    root_ = std::filesystem::path(::testing::TempDir()) /
-            ("host_memory_" +
-             std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::remove_all(root_);
-    write("proc/meminfo",
-          "MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:    8388608 kB\n");
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
+  HostMemoryTest() { files_.set_available(8_GiB); }
 
-  void write(const std::string& path, const std::string& text) const {
-    std::filesystem::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
-
-  std::filesystem::path root_;
+  HostFiles files_;
 };
 
 TEST_F(HostMemoryTest, ReadsWhatIsAvailable) {
-  const HostMemory memory = read_host_memory(root_);
+  const HostMemory memory = read_host_memory(files_.root());
   EXPECT_THAT(memory.total, Optional(16_GiB));
   EXPECT_THAT(memory.available, Optional(8_GiB));
   EXPECT_FALSE(memory.cgroup.has_value());
@@ -42,11 +29,11 @@ TEST_F(HostMemoryTest, ReadsWhatIsAvailable) {
 }
 
 TEST_F(HostMemoryTest, TakesTheTightestGroupOfVersionTwo) {
-  write("proc/self/cgroup", "0::/job/step\n");
-  write("sys/fs/cgroup/job/step/memory.max", "max\n");
-  write("sys/fs/cgroup/job/memory.max", "4294967296\n");
-  write("sys/fs/cgroup/job/memory.current", "1073741824\n");
-  const HostMemory memory = read_host_memory(root_);
+  files_.write("proc/self/cgroup", "0::/job/step\n");
+  files_.write("sys/fs/cgroup/job/step/memory.max", "max\n");
+  files_.write("sys/fs/cgroup/job/memory.max", "4294967296\n");
+  files_.write("sys/fs/cgroup/job/memory.current", "1073741824\n");
+  const HostMemory memory = read_host_memory(files_.root());
   ASSERT_TRUE(memory.cgroup.has_value());
   EXPECT_EQ(memory.cgroup->limit, 4_GiB);
   EXPECT_THAT(memory.cgroup->used, Optional(1_GiB));
@@ -55,11 +42,11 @@ TEST_F(HostMemoryTest, TakesTheTightestGroupOfVersionTwo) {
 }
 
 TEST_F(HostMemoryTest, ReadsVersionOneAndKnowsItsWordForNoLimit) {
-  write("proc/self/cgroup", "4:cpu,memory:/box\n3:pids:/\n");
-  write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "2147483648\n");
-  write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "0\n");
-  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-  const HostMemory memory = read_host_memory(root_);
+  files_.write("proc/self/cgroup", "4:cpu,memory:/box\n3:pids:/\n");
+  files_.write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "2147483648\n");
+  files_.write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "0\n");
+  files_.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  const HostMemory memory = read_host_memory(files_.root());
   ASSERT_TRUE(memory.cgroup.has_value());
   EXPECT_EQ(memory.cgroup->limit, 2_GiB);
   EXPECT_THAT(memory.cgroup->used, Optional(Bytes{}));
@@ -67,13 +54,13 @@ TEST_F(HostMemoryTest, ReadsVersionOneAndKnowsItsWordForNoLimit) {
 }
 
 TEST_F(HostMemoryTest, ReadsNoLimitFromAGroupWithoutTheMemoryController) {
-  write("proc/self/cgroup", "5:cpuset:/box\n4:memoryless:/box\nno colons\n");
-  write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "2147483648\n");
-  EXPECT_FALSE(read_host_memory(root_).cgroup.has_value());
+  files_.write("proc/self/cgroup", "5:cpuset:/box\n4:memoryless:/box\nno colons\n");
+  files_.write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "2147483648\n");
+  EXPECT_FALSE(read_host_memory(files_.root()).cgroup.has_value());
 }
 
 TEST_F(HostMemoryTest, KnowsNothingWhereThereIsNothingToRead) {
-  const HostMemory memory = read_host_memory((root_ / "no such folder").string());
+  const HostMemory memory = read_host_memory(files_.root() + "/no such folder");
   EXPECT_EQ(memory.total, std::nullopt);
   EXPECT_EQ(memory.usable(), std::nullopt);
 }
@@ -107,9 +94,79 @@ TEST(HostStoreLimit, TakesTheUsersWordWhereTheMachineSaysNothing) {
   EXPECT_EQ(host_store_limit({}, std::nullopt), Bytes{});
 }
 
+TEST(HostStoreLimit, IsTheSameHoweverMuchOfItIsPinned) {
+  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, std::nullopt}, std::nullopt, 8_GiB), 15_GiB);
+  EXPECT_EQ(host_store_limit({16_GiB, 1_GiB, std::nullopt}, std::nullopt, 15_GiB), 15_GiB);
+  EXPECT_EQ(host_store_limit({16_GiB, 8_GiB, std::nullopt}, SizeSpec::of_bytes(9_GiB), 8_GiB),
+            9_GiB);
+}
+
+/// A watch with a clock that the test moves.
+class HostMemoryWatchTest : public HostMemoryTest {
+ protected:
+  HostMemoryWatchTest() { files_.write("proc/self/cgroup", "0::/job\n"); }
+
+  void set_used(const std::string& used) const {
+    files_.write("sys/fs/cgroup/job/memory.max", "4294967296\n");
+    files_.write("sys/fs/cgroup/job/memory.current", used);
+  }
+
+  HostMemoryWatch::Clock::time_point now_{std::chrono::hours{1}};
+  HostMemoryWatch watch_{files_.root(), [this] { return now_; }};
+};
+
+TEST_F(HostMemoryWatchTest, SeesWhatThereIsNow) {
+  files_.set_available(4_GiB);
+  EXPECT_THAT(watch_.at_first().available, Optional(8_GiB));
+  ASSERT_TRUE(watch_.look(1_MiB).has_value());
+  EXPECT_THAT(watch_.look(1_MiB)->available, Optional(4_GiB));
+}
+
+TEST_F(HostMemoryWatchTest, NobodyLooksAgainAtOnceForWhatWasInVain) {
+  EXPECT_TRUE(watch_.look(4_MiB).has_value());
+  watch_.note_in_vain(4_MiB);
+  EXPECT_FALSE(watch_.look(4_MiB).has_value());
+  EXPECT_FALSE(watch_.look(5_MiB).has_value());
+  EXPECT_TRUE(watch_.look(3_MiB).has_value()) << "less may be there";
+  watch_.note_in_vain(3_MiB);
+  EXPECT_FALSE(watch_.look(3_MiB).has_value());
+  now_ += HostMemoryWatch::kLeastPause;
+  EXPECT_TRUE(watch_.look(4_MiB).has_value());
+  watch_.note_in_vain(4_MiB);
+  EXPECT_TRUE(watch_.look(3_MiB).has_value()) << "that pause is over";
+}
+
+TEST_F(HostMemoryWatchTest, SeesNothingWhereLessIsKnownThanAtFirst) {
+  files_.write("proc/meminfo", "MemTotal: 16777216 kB\n");
+  EXPECT_FALSE(watch_.look(1_MiB).has_value());
+  files_.set_available(4_GiB);
+  EXPECT_FALSE(watch_.look(4_KiB).has_value()) << "nor does anybody look again at once";
+  now_ += HostMemoryWatch::kLeastPause;
+  EXPECT_TRUE(watch_.look(1_MiB).has_value());
+}
+
+TEST_F(HostMemoryWatchTest, SeesNothingInAnotherGroup) {
+  set_used("1073741824\n");
+  EXPECT_FALSE(watch_.look(1_MiB).has_value()) << "there was none at first";
+}
+
+TEST_F(HostMemoryWatchTest, SeesNothingWithoutWhatItsGroupUses) {
+  set_used("1073741824\n");
+  HostMemoryWatch watch(files_.root());
+  ASSERT_TRUE(watch.look(1_MiB).has_value());
+  EXPECT_THAT(watch.look(1_MiB)->usable(), Optional(3_GiB));
+  set_used("");
+  EXPECT_FALSE(watch.look(1_MiB).has_value());
+}
+
 TEST(HostCaps, FollowFromWhatTheHostAndTheGroupLeave) {
   EXPECT_EQ(host_caps({16_GiB, 8_GiB, CgroupLimit{3_GiB, 1_GiB, 2, 7}}),
             (HostCaps{7_GiB + 512_MiB, 7, 1_GiB + 896_MiB}));
+}
+
+TEST(HostCaps, CountWhatTheStoreHas) {
+  EXPECT_EQ(host_caps({16_GiB, 8_GiB, CgroupLimit{9_GiB, 1_GiB, 2, 7}}, 8_GiB),
+            (HostCaps{15_GiB, 7, 15_GiB}));
 }
 
 TEST(HostCaps, CapNothingThatIsNotKnown) {
