@@ -3,10 +3,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <fstream>
 #include <new>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace superpipe {
@@ -25,12 +27,29 @@ std::optional<Bytes> bytes_in(const std::string& path) {
   return Bytes{count};
 }
 
-/// Where one version of control groups says what a group may use, and what it uses.
+/// Where one version of control groups says what a group may use, and what it uses, and what of
+/// that caches files.
 struct CgroupFiles {
   int version;
   std::string mount;
   const char* limit;
   const char* used;
+  std::array<std::string_view, 2> caches;  ///< in memory.stat
+
+  /// What the group of `folder` uses without its caches of files: a model that was read from a file
+  /// is in them, and MemAvailable counts the host's as available, too.
+  [[nodiscard]] std::optional<Bytes> used_without_caches(const std::string& folder) const {
+    const auto all = bytes_in(folder + used);
+    if (!all) return std::nullopt;
+    Bytes cached;
+    std::ifstream file(folder + "memory.stat");
+    std::string name;
+    std::uint64_t count = 0;
+    while (file >> name >> count) {
+      if (std::ranges::find(caches, name) != caches.end()) cached += Bytes{count};
+    }
+    return saturating_subtract(*all, cached);
+  }
 };
 
 /// Takes the limits of `group` and of every group above it into account: each binds all below it.
@@ -41,7 +60,7 @@ void read_hierarchy(HostMemory& memory, const CgroupFiles& files, std::string gr
     if (limit && (!memory.cgroup || *limit < memory.cgroup->limit)) {
       struct stat status {};
       const std::uint64_t id = ::stat(folder.c_str(), &status) == 0 ? status.st_ino : 0;
-      memory.cgroup = CgroupLimit{*limit, bytes_in(folder + files.used), files.version, id};
+      memory.cgroup = CgroupLimit{*limit, files.used_without_caches(folder), files.version, id};
     }
     const std::size_t slash = group.rfind('/');
     if (group == "/" || slash == std::string::npos) return;
@@ -68,9 +87,13 @@ void read_meminfo(HostMemory& memory, const std::string& path) {
 
 /// Each line of /proc/self/cgroup is "id:controllers:group"; version 2's has no controllers.
 void read_cgroups(HostMemory& memory, const std::string& root) {
-  const CgroupFiles version_2{2, root + "/sys/fs/cgroup", "memory.max", "memory.current"};
-  const CgroupFiles version_1{1, root + "/sys/fs/cgroup/memory", "memory.limit_in_bytes",
-                              "memory.usage_in_bytes"};
+  const CgroupFiles version_2{
+      2, root + "/sys/fs/cgroup", "memory.max", "memory.current", {"inactive_file", "active_file"}};
+  const CgroupFiles version_1{1,
+                              root + "/sys/fs/cgroup/memory",
+                              "memory.limit_in_bytes",
+                              "memory.usage_in_bytes",
+                              {"total_inactive_file", "total_active_file"}};
   std::ifstream file(root + "/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
     const std::size_t first = line.find(':');

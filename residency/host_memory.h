@@ -15,10 +15,12 @@ namespace superpipe {
 
 /// The limit that Linux control groups put on this process's memory.
 struct CgroupLimit {
-  Bytes limit;                ///< the least limit among the process's group and the groups above it
-  std::optional<Bytes> used;  ///< bytes used by the group with that limit; nullopt if not known
-  int version = 2;            ///< of that group: 1 or 2
-  std::uint64_t id = 0;       ///< the inode of that group's folder, which names it for all; 0: none
+  Bytes limit;  ///< the least limit among the process's group and the groups above it
+  /// What the group with that limit uses, less what the kernel caches of files and gives up when
+  /// memory is short; nullopt if not known.
+  std::optional<Bytes> used;
+  int version = 2;       ///< of that group: 1 or 2
+  std::uint64_t id = 0;  ///< the inode of that group's folder, which names it for all; 0: none
 
   /// What the group may still use. What is not known to be used counts as free.
   [[nodiscard]] Bytes left() const;

@@ -53,6 +53,28 @@ TEST_F(HostMemoryTest, ReadsVersionOneAndKnowsItsWordForNoLimit) {
   EXPECT_EQ(memory.cgroup->version, 1);
 }
 
+TEST_F(HostMemoryTest, CachesOfFilesAreNotUsed) {
+  files_.write("proc/self/cgroup", "0::/job\n");
+  files_.write("sys/fs/cgroup/job/memory.max", "4294967296\n");
+  files_.write("sys/fs/cgroup/job/memory.current", "3221225472\n");
+  files_.write("sys/fs/cgroup/job/memory.stat",
+               "anon 1073741824\nfile 2147483648\ninactive_anon 7\ninactive_file 1610612736\n"
+               "active_file 268435456\nunevictable 0\n");
+  const HostMemory memory = read_host_memory(files_.root());
+  ASSERT_TRUE(memory.cgroup.has_value());
+  EXPECT_THAT(memory.cgroup->used, Optional(1_GiB + 256_MiB)) << "the rest is no cache that can go";
+}
+
+TEST_F(HostMemoryTest, CachesOfFilesOfGroupsBelowCountInVersionOne) {
+  files_.write("proc/self/cgroup", "4:memory:/box\n");
+  files_.write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "2147483648\n");
+  files_.write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "1073741824\n");
+  files_.write("sys/fs/cgroup/memory/box/memory.stat",
+               "inactive_file 1\nactive_file 1\ntotal_inactive_file 536870912\n"
+               "total_active_file 268435456\n");
+  EXPECT_THAT(read_host_memory(files_.root()).cgroup->used, Optional(256_MiB));
+}
+
 TEST_F(HostMemoryTest, ReadsNoLimitFromAGroupWithoutTheMemoryController) {
   files_.write("proc/self/cgroup", "5:cpuset:/box\n4:memoryless:/box\nno colons\n");
   files_.write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "2147483648\n");
