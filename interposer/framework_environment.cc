@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 namespace superpipe {
 namespace {
@@ -32,42 +33,81 @@ bool is_option(std::string_view option, std::string_view name, std::string_view 
          trimmed(option.substr(colon + 1)) == value;
 }
 
+/// Calls `visit` with each of the options, which are separated by commas. Lists in brackets have
+/// commas of their own, and no option that is looked for here.
+template <typename Visit>
+void for_each_option(std::string_view options, const Visit& visit) {
+  for (std::size_t begin = 0; begin <= options.size();) {
+    const std::size_t end = std::min(options.find(',', begin), options.size());
+    visit(options.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+bool expands(std::string_view option) { return is_option(option, "expandable_segments", "True"); }
+
+bool names_backend(std::string_view options) {
+  return options.find("backend") != std::string_view::npos;
+}
+
+// PyTorch reads both, under its new name and its old one.
+constexpr const char* kPyTorchVariables[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
+
+bool has_expandable(std::string_view options) {
+  bool found = false;
+  for_each_option(options, [&](std::string_view option) { found = found || expands(option); });
+  return found;
+}
+
+// The user's choice under either name holds. Older versions of PyTorch read the old name alone.
+void set_pytorch_allocator() {
+  const char* const new_value = std::getenv(kPyTorchVariables[0]);
+  const char* const old_value = std::getenv(kPyTorchVariables[1]);
+  std::optional<std::string> under_new = with_async_backend(new_value != nullptr ? new_value : "");
+  std::optional<std::string> under_old = under_new;
+  if (old_value != nullptr) under_old = with_async_backend(old_value);
+  if (!under_new || !under_old) return;
+  if (new_value != nullptr || old_value == nullptr) {
+    ::setenv(kPyTorchVariables[0], under_new->c_str(), /*overwrite=*/1);
+  }
+  ::setenv(kPyTorchVariables[1], under_old->c_str(), /*overwrite=*/1);
+}
+
 }  // namespace
 
-// Lists in brackets have commas of their own, and no option that is looked for here.
-std::optional<std::string> without_expandable_segments(std::string_view options, bool async) {
-  const bool has_backend = options.find("backend") != std::string_view::npos;
+std::optional<std::string> without_expandable_segments(std::string_view options) {
   std::string kept;
   bool changed = false;
   bool is_first = true;
-  for (std::size_t begin = 0; begin <= options.size();) {
-    const std::size_t end = std::min(options.find(',', begin), options.size());
-    const std::string_view option = options.substr(begin, end - begin);
-    const bool expands = is_option(option, "expandable_segments", "True");
-    const char* const instead =
-        async && !has_backend && !changed ? "backend:cudaMallocAsync" : "expandable_segments:False";
-    if (!is_first) kept += ',';
-    kept += expands ? instead : option;
-    changed = changed || expands;
-    is_first = false;
-    begin = end + 1;
-  }
+  for_each_option(options, [&](std::string_view option) {
+    if (!std::exchange(is_first, false)) kept += ',';
+    kept += expands(option) ? "expandable_segments:False" : option;
+    changed = changed || expands(option);
+  });
   if (!changed) return std::nullopt;
   return kept;
 }
 
-std::vector<std::string> override_expandable_segments(bool async) {
+std::vector<std::string> override_expandable_segments() {
   std::vector<std::string> lines;
-  for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
+  for (const char* const name : kPyTorchVariables) {
     const char* const value = std::getenv(name);
-    const auto kept = value != nullptr ? without_expandable_segments(value, async) : std::nullopt;
+    const auto kept = value != nullptr ? without_expandable_segments(value) : std::nullopt;
     if (!kept) continue;
     ::setenv(name, kept->c_str(), /*overwrite=*/1);
-    lines.push_back(std::string(name) + " is " + *kept +
-                    " now: with expandable_segments:True tensors would be virtual memory of the "
-                    "program's own, which cannot be moved");
+    lines.push_back("expandable_segments:True of " + std::string(name) +
+                    " is False now: tensors would be virtual memory of the program's own, which "
+                    "cannot be moved");
   }
   return lines;
+}
+
+// PyTorch takes a comma at the end of the options, and none before another one.
+std::optional<std::string> with_async_backend(std::string_view options) {
+  if (has_expandable(options) || names_backend(options)) return std::nullopt;
+  const std::size_t last = options.find_last_not_of(", \t\n");
+  const std::string_view kept = options.substr(0, last == std::string_view::npos ? 0 : last + 1);
+  return std::string(kept) + (kept.empty() ? "" : ",") + "backend:cudaMallocAsync";
 }
 
 // XLA's own word for the graphs.
@@ -88,16 +128,15 @@ void launch_kernels_one_by_one() noexcept try {
 }
 
 bool set_framework_allocators() noexcept {
+  try {
+    set_pytorch_allocator();
+  } catch (const std::bad_alloc&) {
+    // PyTorch allocates as it would without superpipe.
+  }
   const bool agreed = agrees("PYTORCH_ALLOC_CONF", "cudaMallocAsync") &&
                       agrees("PYTORCH_CUDA_ALLOC_CONF", "cudaMallocAsync") &&
                       agrees("TF_GPU_ALLOCATOR", "cuda_malloc_async") &&
                       agrees("XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async");
-  // PyTorch reads both names; the user's choice under either holds.
-  if (std::getenv("PYTORCH_ALLOC_CONF") == nullptr &&
-      std::getenv("PYTORCH_CUDA_ALLOC_CONF") == nullptr) {
-    set_unless_set("PYTORCH_ALLOC_CONF", "backend:cudaMallocAsync");
-    set_unless_set("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync");
-  }
   if (std::getenv("TF_GPU_ALLOCATOR") == nullptr) {
     set_unless_set("TF_GPU_ALLOCATOR", "cuda_malloc_async");
     set_unless_set("TF_FORCE_GPU_ALLOW_GROWTH", "true");

@@ -10,17 +10,22 @@ namespace superpipe {
 
 /// The value `options` of one of PyTorch's two allocator variables without expandable segments:
 /// these are virtual memory of the program's own, which superpipe cannot move. All other options
-/// stay. `async`: PyTorch shall allocate each tensor by itself, unless the options name a backend.
-/// @return nullopt if there is nothing to change.
-std::optional<std::string> without_expandable_segments(std::string_view options, bool async);
+/// stay. @return nullopt if there is nothing to change.
+std::optional<std::string> without_expandable_segments(std::string_view options);
 
 /// Takes expandable segments out of the variables that the user has set. Not thread-safe: called
 /// before the program starts. @return a line for the user for each variable that was changed.
-std::vector<std::string> override_expandable_segments(bool async);
+std::vector<std::string> override_expandable_segments();
+
+/// The value `options` of such a variable with the backend by which PyTorch allocates each tensor
+/// by itself. All options stay; that backend takes no notice of those for the other one. @return
+/// nullopt if there is nothing to change: the user chose a backend, or expandable segments, which
+/// only the other one has.
+std::optional<std::string> with_async_backend(std::string_view options);
 
 /// Sets the variables that make PyTorch, TensorFlow and JAX allocate each tensor through
-/// cuMemAllocAsync (docs/design.md, "Getting in front of the driver"), where the user has not set
-/// them. Not thread-safe: called before the program starts.
+/// cuMemAllocAsync (docs/design.md, "Getting in front of the driver"), where the user has not
+/// chosen an allocator. Not thread-safe: called before the program starts.
 /// @return whether all of them are now as we want them; false: the user chose otherwise.
 bool set_framework_allocators() noexcept;
 

@@ -79,7 +79,7 @@ __attribute__((constructor)) void start() {
     }
     if (configuration.policy != PolicyKind::kResident) {
       std::string lines;
-      for (const std::string& line : override_expandable_segments(configuration.async_allocators)) {
+      for (const std::string& line : override_expandable_segments()) {
         lines += (lines.empty() ? "" : "\nsuperpipe: ") + line;
       }
       say_when_driver_loads(lines);

@@ -9,10 +9,10 @@ namespace {
 using ::testing::Optional;
 
 TEST(WithoutExpandableSegments, KeepsAllOtherOptionsAsTheyAre) {
-  EXPECT_THAT(without_expandable_segments(
-                  "max_split_size_mb:64,expandable_segments:True,a:[b:1,c:2]", false),
-              Optional(std::string("max_split_size_mb:64,expandable_segments:False,a:[b:1,c:2]")));
-  EXPECT_THAT(without_expandable_segments(" expandable_segments : True ", false),
+  EXPECT_THAT(
+      without_expandable_segments("max_split_size_mb:64,expandable_segments:True,a:[b:1,c:2]"),
+      Optional(std::string("max_split_size_mb:64,expandable_segments:False,a:[b:1,c:2]")));
+  EXPECT_THAT(without_expandable_segments(" expandable_segments : True "),
               Optional(std::string("expandable_segments:False")));
 }
 
@@ -20,18 +20,30 @@ TEST(WithoutExpandableSegments, ChangesNothingWhereThereAreNone) {
   for (const char* const options :
        {"", ",", "expandable_segments:False", "max_split_size_mb:64", "expandable_segments",
         "not_expandable_segments:True", "backend:cudaMallocAsync"}) {
-    EXPECT_EQ(without_expandable_segments(options, true), std::nullopt) << options;
+    EXPECT_EQ(without_expandable_segments(options), std::nullopt) << options;
   }
 }
 
-TEST(WithoutExpandableSegments, HasEachTensorAllocatedUnlessABackendIsNamed) {
-  EXPECT_THAT(without_expandable_segments("expandable_segments:True", true),
-              Optional(std::string("backend:cudaMallocAsync")));
-  EXPECT_THAT(
-      without_expandable_segments("expandable_segments:True,expandable_segments:True", true),
-      Optional(std::string("backend:cudaMallocAsync,expandable_segments:False")));
-  EXPECT_THAT(without_expandable_segments("backend:native,expandable_segments:True", true),
-              Optional(std::string("backend:native,expandable_segments:False")));
+TEST(WithAsyncBackend, KeepsTheUsersOptions) {
+  EXPECT_THAT(with_async_backend(""), Optional(std::string("backend:cudaMallocAsync")));
+  EXPECT_THAT(with_async_backend("max_split_size_mb:64, garbage_collection_threshold:0.8"),
+              Optional(std::string("max_split_size_mb:64, garbage_collection_threshold:0.8,"
+                                   "backend:cudaMallocAsync")));
+  EXPECT_THAT(with_async_backend("expandable_segments:False"),
+              Optional(std::string("expandable_segments:False,backend:cudaMallocAsync")));
+}
+
+TEST(WithAsyncBackend, StandsBehindOneComma) {
+  for (const char* const options : {"a:1", "a:1,", "a:1, ", "a:1 ,,"}) {
+    EXPECT_THAT(with_async_backend(options), Optional(std::string("a:1,backend:cudaMallocAsync")));
+  }
+  EXPECT_THAT(with_async_backend(","), Optional(std::string("backend:cudaMallocAsync")));
+}
+
+TEST(WithAsyncBackend, LeavesWhatTheUserChose) {
+  EXPECT_EQ(with_async_backend("max_split_size_mb:64,backend:native"), std::nullopt);
+  EXPECT_EQ(with_async_backend("backend:cudaMallocAsync"), std::nullopt);
+  EXPECT_EQ(with_async_backend("a:1, expandable_segments : True"), std::nullopt);
 }
 
 TEST(WithoutCommandBuffers, KeepsTheUsersFlags) {

@@ -253,26 +253,41 @@ class StartTest(unittest.TestCase):
                 self.assertEqual(run("environment", name).stdout, value + "\n")
 
     def test_a_frameworks_variable_that_the_user_set_stays(self):
-        result = run("environment", "PYTORCH_CUDA_ALLOC_CONF", PYTORCH_ALLOC_CONF="mine")
-        self.assertEqual(result.stdout, "(unset)\n")
+        for name, other in (("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"), ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")):
+            for chosen in ("backend:native", "max_split_size_mb:64,backend:native"):
+                with self.subTest((name, chosen)):
+                    self.assertEqual(run("environment", name, **{name: chosen}).stdout, chosen + "\n")
+                    self.assertEqual(run("environment", other, **{name: chosen}).stdout, "(unset)\n")
+                    result = run("environment", other, **{name: chosen, other: "max_split_size_mb:64"})
+                    self.assertEqual(result.stdout, "max_split_size_mb:64\n")
         result = run("environment", "TF_GPU_ALLOCATOR", TF_GPU_ALLOCATOR="mine")
         self.assertEqual(result.stdout, "mine\n")
 
+    def test_options_that_choose_no_allocator_stay_beside_it(self):
+        result = run("environment", "PYTORCH_CUDA_ALLOC_CONF", PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:64")
+        self.assertEqual(result.stdout, "max_split_size_mb:64,backend:cudaMallocAsync\n")
+        result = run("environment", "PYTORCH_ALLOC_CONF", PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:64")
+        self.assertEqual(result.stdout, "(unset)\n")
+        for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+            result = run("environment", name, PYTORCH_ALLOC_CONF="max_split_size_mb:64")
+            self.assertEqual(result.stdout, "max_split_size_mb:64,backend:cudaMallocAsync\n", "older versions know the old name alone")
+
     def test_expandable_segments_are_overridden_and_that_is_said(self):
         for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
-            for allocator, instead in (("async", "backend:cudaMallocAsync"), ("native", "expandable_segments:False")):
+            for allocator, backend in (("async", ",backend:cudaMallocAsync"), ("native", "")):
                 with self.subTest((name, allocator)):
                     result = run("environment", name, SUPERPIPE_ALLOCATOR=allocator, SUPERPIPE_POLICY="auto",
                                  **{name: "max_split_size_mb:64,expandable_segments:True"})
-                    self.assertEqual(result.stdout, f"max_split_size_mb:64,{instead}\n")
+                    self.assertEqual(result.stdout, f"max_split_size_mb:64,expandable_segments:False{backend}\n")
                     self.assertEqual(result.stderr, "", "a program without CUDA is told nothing")
                     result = run("init", SUPERPIPE_ALLOCATOR=allocator, SUPERPIPE_POLICY="auto",
                                  **{name: "max_split_size_mb:64,expandable_segments:True"})
-                    self.assert_one_line(result.stderr, f"{name} is max_split_size_mb:64,{instead} now",
-                                         "expandable_segments:True")
-        for variables in ({"PYTORCH_ALLOC_CONF": "expandable_segments:False"},
+                    self.assert_one_line(result.stderr, f"expandable_segments:True of {name} is False now")
+        for variables in ({"PYTORCH_ALLOC_CONF": "expandable_segments:False", "SUPERPIPE_ALLOCATOR": "native"},
                           {"PYTORCH_ALLOC_CONF": "expandable_segments:True", "SUPERPIPE_OFF": 1},
-                          {"PYTORCH_ALLOC_CONF": "expandable_segments:True", "SUPERPIPE_POLICY": "resident"}):
+                          {"PYTORCH_ALLOC_CONF": "expandable_segments:True", "SUPERPIPE_POLICY": "resident"},
+                          {"PYTORCH_ALLOC_CONF": "a:1", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+                           "SUPERPIPE_POLICY": "resident"}):
             with self.subTest(variables):
                 result = run("environment", "PYTORCH_ALLOC_CONF", **variables)
                 self.assertEqual((result.stdout, result.stderr), (variables["PYTORCH_ALLOC_CONF"] + "\n", ""))
