@@ -1,6 +1,7 @@
 #include "tools/superpipe/plan_json.h"
 
 #include <cmath>
+#include <string>
 
 #include "policy/policy_engine.h"
 
@@ -69,7 +70,8 @@ json plan_json(const TracedProgram& program, const Planner& planner, const Assum
             {"resident_pass_ms", planner.resident_pass_ms()},
             {"plans", json::array()}};
   for (const Prediction& row : rows) said["plans"].push_back(json_of(row));
-  if (const auto accuracy = planner.accuracy()) {
+  std::string problem;
+  if (const auto accuracy = planner.accuracy(&problem)) {
     said["accuracy"] = {{"measured_pass_ms", accuracy->measured_pass_ms},
                         {"predicted_pass_ms", accuracy->predicted_pass_ms},
                         {"pass_error", accuracy->pass_error()},
@@ -77,6 +79,8 @@ json plan_json(const TracedProgram& program, const Planner& planner, const Assum
                         {"predicted_peak_bytes", accuracy->predicted_peak.count()},
                         {"link_is_measured", accuracy->has_own_link},
                         {"is_near", accuracy->is_near()}};
+  } else {
+    said["accuracy_problem"] = problem;
   }
   return said;
 }

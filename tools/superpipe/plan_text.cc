@@ -109,7 +109,8 @@ void write_confidence(std::ostream& out, const TracedProgram& program, const Pla
            "budget (--gpu-mem).\n";
   }
   const bool is_fitted = program.times_are_fitted();
-  if (const auto accuracy = planner.accuracy()) {
+  std::string problem;
+  if (const auto accuracy = planner.accuracy(&problem)) {
     out << "The traced run itself, run again: pass "
         << milliseconds_text(accuracy->predicted_pass_ms) << " against "
         << milliseconds_text(accuracy->measured_pass_ms) << " measured ("
@@ -131,8 +132,7 @@ void write_confidence(std::ostream& out, const TracedProgram& program, const Pla
              "length.\n";
     }
   } else {
-    out << "The program does not repeat itself often enough to compare its replay with what was "
-           "measured.\n";
+    out << problem << '\n';
   }
 }
 

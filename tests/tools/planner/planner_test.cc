@@ -523,7 +523,23 @@ TEST(PlannerOfOnePassTest, AProgramThatDoesNotRepeatIsPlannedAsAWhole) {
   EXPECT_EQ(planner.passes().size(), 0U);
   EXPECT_NEAR(planner.resident_pass_ms(), 2, 0.2);
   EXPECT_EQ(planner.predict({PolicyKind::kAuto, 512_MiB + 64_MiB}).problem, "");
-  EXPECT_FALSE(planner.accuracy().has_value());
+  std::string problem;
+  EXPECT_FALSE(planner.accuracy(&problem).has_value());
+  EXPECT_THAT(problem, HasSubstr("does not repeat itself"));
+}
+
+TEST_F(PlannerTest, PassesThatWereSubmittedFasterThanTheDeviceRunsThemAreNotCompared) {
+  WrittenTrace trace;
+  const BufferId weight = trace.allocate(kLayer);
+  const BufferId state = trace.allocate(kLayer);
+  for (int i = 0; i < 12 * 16; ++i) {
+    if (i % (4 * 16) == 0) trace.sleep(1'000'000'000);
+    trace.launch(static_cast<std::uint32_t>(1 + i % 16), {i % 2 == 0 ? weight : state}, 1'000'000);
+  }
+  const TracedProgram program = program_of(trace);
+  std::string problem;
+  EXPECT_FALSE(Planner(program, kLink).accuracy(&problem).has_value());
+  EXPECT_THAT(problem, HasSubstr("faster than its kernel times let the device run them"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "policy/budget.h"
@@ -268,11 +269,20 @@ std::optional<double> Planner::measured_median_ms() const {
   return median >= kLeastOfResident * resident_pass_ms_ ? std::optional(median) : std::nullopt;
 }
 
-std::optional<PlanAccuracy> Planner::accuracy() const {
+std::optional<PlanAccuracy> Planner::accuracy(std::string* problem) const {
   // The run was on the traced device.
-  if (device_) return Planner(program_, link_).accuracy();
+  if (device_) return Planner(program_, link_).accuracy(problem);
+  const auto none = [problem](std::string why) {
+    if (problem != nullptr) *problem = std::move(why);
+    return std::nullopt;
+  };
   const TracedRun& run = program_.run();
-  if (passes_.size() <= kFirstSteady || resident_pass_ms_ <= 0) return std::nullopt;
+  if (passes_.size() <= kFirstSteady) {
+    return none(
+        "The program does not repeat itself often enough to compare its replay with what was "
+        "measured.");
+  }
+  if (resident_pass_ms_ <= 0) return none("The trace does not tell how long kernels take.");
   PlanQuestion question;
   question.policy = run.policy;
   question.k = run.k;
@@ -281,12 +291,18 @@ std::optional<PlanAccuracy> Planner::accuracy() const {
   const AssumedLink own = assumed_link("", run);
   const bool has_own_link = own.source == AssumedLink::Source::kTrace;
   const Prediction replayed = replay(question, has_own_link ? own.speed : link_);
-  if (!replayed.problem.empty()) return std::nullopt;
+  if (!replayed.problem.empty()) {
+    return none("The traced run itself cannot be run again: " + replayed.problem + ".");
+  }
   // Passes of which only the beginning was looked at do not end with the trace. The last pass is
   // none of them, since no other begins behind it.
   const auto in_passes = static_cast<double>(last_launch_ - passes_.begins.front());
   const auto behind = static_cast<double>(program_.launches() - last_launch_);
-  if (behind > 2 * in_passes / static_cast<double>(all_passes_)) return std::nullopt;
+  if (behind > 2 * in_passes / static_cast<double>(all_passes_)) {
+    return none(
+        "Behind its passes the program does too much else to compare its replay with what was "
+        "measured.");
+  }
   PlanAccuracy accuracy;
   accuracy.has_own_link = has_own_link;
   accuracy.granule = run.granule;
@@ -297,12 +313,16 @@ std::optional<PlanAccuracy> Planner::accuracy() const {
       replayed.is_of_median
           ? measured_median_ms()
           : std::optional(std::min(measured_pass_ms(0), measured_pass_ms(kFirstSteady)));
-  if (!measured) return std::nullopt;
+  if (!measured || *measured <= 0) {
+    return none(
+        "The traced run submitted passes faster than its kernel times let the device run them, so "
+        "that nobody knows how long one took: it was ahead of the device, or the times are too "
+        "long.");
+  }
   accuracy.measured_pass_ms = *measured;
   accuracy.predicted_pass_ms = replayed.pass_ms;
   if (run.peak_device > Bytes{}) accuracy.measured_peak = run.peak_device + run.context;
   accuracy.predicted_peak = replayed.peak;
-  if (accuracy.measured_pass_ms <= 0) return std::nullopt;
   return accuracy;
 }
 

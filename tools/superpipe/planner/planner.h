@@ -107,9 +107,9 @@ class Planner {
   /// before its second pass than a plan can hold.
   [[nodiscard]] std::variant<Plan, std::string> plan_for(const PlanQuestion& question) const;
   /// Runs the traced run again, over the link that it had as far as the trace tells, whatever link
-  /// predictions are for. nullopt: the trace has no passes to compare, or they are not alike and
-  /// nobody knows how long each took.
-  [[nodiscard]] std::optional<PlanAccuracy> accuracy() const;
+  /// predictions are for. nullopt: there is nothing to compare, and `problem`, if given, is why, in
+  /// one sentence.
+  [[nodiscard]] std::optional<PlanAccuracy> accuracy(std::string* problem = nullptr) const;
 
  private:
   /// The headroom of a run with `budget` beside its context: the default one, if the traced run had
