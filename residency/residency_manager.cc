@@ -124,8 +124,9 @@ bool ResidencyManager::Impl::admits_passthrough(Bytes size) noexcept {
   core.warnings.once("passthrough", [&] {
     return "a pass-through allocation of " + exact_bytes(size) +
            " fails: " + exact_bytes(core.passthrough.bytes()) +
-           " are pass-through memory already, and the budget has no room for more "
-           "(--gpu-mem, SUPERPIPE_GPU_MEM)";
+           " are pass-through memory already, and the budget has no room for more: raise it "
+           "(--gpu-mem, SUPERPIPE_GPU_MEM), or have smaller allocations moved as well "
+           "(--min-buffer, SUPERPIPE_MIN_BUFFER)";
   });
   core.flush_warnings();
   return false;

@@ -15,6 +15,7 @@
 namespace superpipe::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -121,8 +122,9 @@ TEST_F(PassthroughTest, IsRefusedOnlyWhereItAloneExceedsTheBudget) {
   const auto buffers = fill_eight_pages();
   EXPECT_TRUE(admits(8)) << "managed pages give way";
   EXPECT_FALSE(admits(9));
-  EXPECT_THAT(warnings_,
-              ElementsAre(HasSubstr("a pass-through allocation of 36864 bytes (36 KiB) fails")));
+  EXPECT_THAT(warnings_, ElementsAre(AllOf(
+                             HasSubstr("a pass-through allocation of 36864 bytes (36 KiB) fails"),
+                             HasSubstr("--gpu-mem"), HasSubstr("--min-buffer"))));
   grow(6);
   EXPECT_TRUE(admits(2));
   EXPECT_FALSE(admits(3));
