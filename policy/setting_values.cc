@@ -140,6 +140,11 @@ std::string SettingProblem::message() const { return given.spelled() + ": " + re
 
 void SettingValues::give(SettingId id, ValueSource source, std::string text) {
   if (text.empty()) return;
+  // The ledger's variable used to name its folder, and scripts still do.
+  if (id == SettingId::kHostLedger && text.front() == '/') {
+    if (given(SettingId::kSharedFolder) == nullptr) give(SettingId::kSharedFolder, source, text);
+    text = "shared";
+  }
   given_[index_of(id)] = GivenValue{id, source, std::move(text)};
 }
 

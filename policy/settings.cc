@@ -162,7 +162,18 @@ Table make_table() {
        .choices = {"digest", "always"},
        .default_value = "digest",
        .help = "What is copied back at an eviction: what has changed by a digest that the device "
-               "computes, or all that a kernel may have written"},
+               "computes, or everything"},
+      {.id = Id::kMap,
+       .kind = Kind::kChoice,
+       .variable = "SUPERPIPE_MAP",
+       .flag = "--map",
+       .placeholder = "arrived|early",
+       .choices = {"arrived", "early"},
+       .default_value = "arrived",
+       .help = "When what is brought is mapped at its address: when its content has arrived, or "
+               "early, when the copy has begun, which spares a launch that waits for it some time; "
+               "a kernel that uses it through a pointer which it read from device memory may then "
+               "find old content"},
       {.id = Id::kReportMem,
        .kind = Kind::kChoice,
        .variable = "SUPERPIPE_REPORT_MEM",
@@ -184,14 +195,16 @@ Table make_table() {
        .variable = "SUPERPIPE_STATS",
        .flag = "--stats",
        .placeholder = "FILE",
-       .help = "Write statistics as JSON at exit"},
+       .help = "Write statistics as JSON at exit; in the name, %p is the process's id and %r its "
+               "rank, and without them further processes of a run append their ids"},
       {.id = Id::kTimeline,
        .kind = Kind::kOutputFile,
        .variable = "SUPERPIPE_TIMELINE",
        .flag = "--timeline",
        .placeholder = "FILE",
-       .help = "Write as CSV at exit when buffers came, went and were used; "
-               "scripts/residency_svg.py draws it"},
+       .help =
+           "Write as CSV at exit when buffers came, went and were used, in a file that is named "
+           "as by --stats; scripts/residency_svg.py draws it"},
       {.id = Id::kTrace,
        .kind = Kind::kOutputFile,
        .variable = "SUPERPIPE_TRACE",
@@ -255,13 +268,22 @@ Table make_table() {
        .help =
            "Write a digest of each copy out of the device to FILE.PID, also with SUPERPIPE_OFF=1; "
            "superpipe verify sets it"},
-      {.id = Id::kHostLedger,
+      {.id = Id::kSharedFolder,
        .kind = Kind::kFolder,
-       .variable = "SUPERPIPE_HOST_LEDGER",
+       .variable = "SUPERPIPE_SHARED_FOLDER",
        .placeholder = "FOLDER",
        .default_value = "/dev/shm",
-       .help = "Where your processes on this host keep the ledger by which they share its memory; "
-               "none: they do not, and each may take all"},
+       .help = "Where your processes on this host find each other, on a file system of this host: "
+               "superpipe top and budget, which have to be given the same, and the ledger of host "
+               "memory; for where /dev/shm is full or not to be written"},
+      {.id = Id::kHostLedger,
+       .kind = Kind::kChoice,
+       .variable = "SUPERPIPE_HOST_LEDGER",
+       .placeholder = "shared|none",
+       .choices = {"shared", "none"},
+       .default_value = "shared",
+       .help = "Whether your processes on this host share its memory by a ledger (shared), or each "
+               "may take all (none)"},
   }};
 }
 

@@ -32,6 +32,7 @@ enum class SettingId : std::size_t {
   kPin,
   kEvicted,
   kWriteback,
+  kMap,
   kReportMem,
   kLog,
   kStats,
@@ -45,6 +46,7 @@ enum class SettingId : std::size_t {
   kDriver,
   kSummary,
   kCopies,
+  kSharedFolder,
   kHostLedger,
 };
 
@@ -62,7 +64,7 @@ enum class SettingKind {
   kSwitch,       ///< the flag takes no value, the variable takes 1 or 0
   kOutputFile,   ///< the path of a file that is written
   kInputFile,    ///< the path of a file that is read
-  kFolder,       ///< the path of a folder, or `none`
+  kFolder,       ///< the absolute path of a folder
   kLibraryFile,  ///< the path of a library, or a name that the loader looks up
   kPinList,      ///< buffers, by numbers and sizes (PinList in policy/pin_list.h)
   kLog,          ///< LEVEL or LEVEL:FILE, LEVEL one of `choices`

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "profiler/process_identity.h"
+#include "profiler/shared_folder.h"
 
 namespace superpipe {
 
@@ -197,9 +198,9 @@ bool is_settled(std::uint32_t settled, std::uint32_t sequence) {
   return static_cast<std::int32_t>(settled - sequence) >= 0;
 }
 
-/// What the names of `user`'s segments in this namespace begin with.
+/// What the names of the segments of `user`'s processes in this namespace begin with.
 std::string prefix_of(uid_t user) {
-  return kPrefix + std::to_string(user) + "-" + std::to_string(own_pid_namespace()) + "-";
+  return kPrefix + std::to_string(user) + "-" + own_processes() + "-";
 }
 
 // Maps the file behind `descriptor`, which it takes over.
@@ -265,7 +266,7 @@ std::vector<int> pids_in(const std::string& folder, uid_t user) {
     const std::string name = static_cast<const char*>(entry->d_name);
     if (name.rfind(prefix, 0) != 0) continue;
     const int pid = std::atoi(name.c_str() + prefix.size());
-    if (pid > 0 && live_segment_path(user, pid, "") == "/" + name) pids.push_back(pid);
+    if (pid > 0 && prefix + std::to_string(pid) == name) pids.push_back(pid);
   }
   ::closedir(stream);
   std::sort(pids.begin(), pids.end());
@@ -291,8 +292,8 @@ bool sweep(const std::string& folder, uid_t user, int pid) {
   return is_gone && ::unlink(path.c_str()) == 0;
 }
 
-std::string system_problem(const std::string& path) {
-  return path + ": " + std::generic_category().message(errno);
+std::string problem_at(const std::string& path, int error) {
+  return path + ": " + std::generic_category().message(error) + advice_on_shared_file(error);
 }
 
 }  // namespace
@@ -331,15 +332,18 @@ std::unique_ptr<LiveSegment> LiveSegment::create(const LiveDescription& descript
   const int descriptor =
       ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor < 0) {
-    problem = system_problem(path);
+    problem = problem_at(path, errno);
     return nullptr;
   }
-  // A full file system would kill who touches the page, so it is reserved here.
-  const int error = ::posix_fallocate(descriptor, 0, kSize);
-  errno = error;
+  // Where the file system is full, a process that touches a page without room gets SIGBUS.
+  int error = problem_with_file_size(Bytes{kSize});
+  if (error == 0) {
+    do error = ::posix_fallocate(descriptor, 0, kSize);
+    while (error == EINTR);
+  }
   auto mapping = error == 0 ? map_file(descriptor) : std::nullopt;
   if (!mapping) {
-    problem = system_problem(path);
+    problem = problem_at(path, error != 0 ? error : errno);
     if (error != 0) ::close(descriptor);
     ::unlink(path.c_str());
     return nullptr;

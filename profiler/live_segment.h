@@ -22,14 +22,12 @@
 
 namespace superpipe {
 
-/// Where the segments of all processes lie: POSIX shared memory. Each is a file of its own, named
-/// "superpipe-" with the user's id, "-", the inode of the process's pid namespace, "-", and its id:
-/// containers that share the folder have processes of the same id.
-inline constexpr const char* kLiveFolder = "/dev/shm";
-
 /// The file of the segment of `user`'s process `pid`, one of this namespace's.
-[[nodiscard]] std::string live_segment_path(uid_t user, int pid,
-                                            const std::string& folder = kLiveFolder);
+///
+/// `folder`, here and below: where the segments of all processes lie (profiler/shared_folder.h).
+/// Each is a file of its own, named "superpipe-" with the user's id, "-", own_processes(), "-", and
+/// the process's id: containers and machines that share the folder have processes of the same id.
+[[nodiscard]] std::string live_segment_path(uid_t user, int pid, const std::string& folder);
 
 /// What does not change while a process manages a context.
 struct LiveDescription {
@@ -117,12 +115,11 @@ class LiveSegment {
  public:
   /// Creates it, in place of one that this process or a dead one of the same id left behind, and
   /// sweeps away the segments of this user's other dead processes.
-  /// @return null if there can be none: `problem` then says why.
+  /// @return null if there can be none: `problem` then says why, and what to do.
   static std::unique_ptr<LiveSegment> create(const LiveDescription& description,
-                                             std::string& problem,
-                                             const std::string& folder = kLiveFolder);
+                                             std::string& problem, const std::string& folder);
   /// Removes what this process showed when it was another program, before an exec.
-  static void remove_former(const std::string& folder = kLiveFolder);
+  static void remove_former(const std::string& folder);
   /// Removes the file, unless this is a forked child or another segment has taken its name.
   ~LiveSegment();
   LiveSegment(const LiveSegment&) = delete;
@@ -179,8 +176,7 @@ enum class LiveProblem {
 class LiveProcess {
  public:
   /// @return the process's segment, or why it cannot be had.
-  static std::variant<LiveProcess, LiveProblem> open(int pid,
-                                                     const std::string& folder = kLiveFolder);
+  static std::variant<LiveProcess, LiveProblem> open(int pid, const std::string& folder);
 
   [[nodiscard]] int pid() const { return pid_; }
   /// Together with the id, this names the process for good.
@@ -244,7 +240,7 @@ struct LiveEntry {
 };
 
 /// This user's processes that have a segment, by id, and what else lies there under such a name.
-/// Sweeps the segments of dead processes away. Empty where there is no shared memory.
-[[nodiscard]] std::vector<LiveEntry> list_live_processes(const std::string& folder = kLiveFolder);
+/// Sweeps the segments of dead processes away. Empty where there is no such folder.
+[[nodiscard]] std::vector<LiveEntry> list_live_processes(const std::string& folder);
 
 }  // namespace superpipe

@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -29,6 +31,18 @@ std::optional<std::uint64_t> start_time_of(int pid) {
 std::uint64_t own_pid_namespace() {
   struct stat status {};
   return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+std::string boot_in(const std::string& file) {
+  constexpr std::size_t kDigits = 8;
+  std::string id(kDigits, '\0');
+  std::ifstream(file).read(id.data(), kDigits);
+  const auto is_digit = [](unsigned char letter) { return std::isxdigit(letter) != 0; };
+  return std::ranges::all_of(id, is_digit) ? id : "0";
+}
+
+std::string own_processes() {
+  return boot_in("/proc/sys/kernel/random/boot_id") + "-" + std::to_string(own_pid_namespace());
 }
 
 }  // namespace superpipe

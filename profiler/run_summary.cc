@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
+#include <utility>
 
 #include "policy/budget.h"
 
@@ -57,9 +59,19 @@ std::string plan_text(const PlanFollowing& following) {
   return text + "\n";
 }
 
+/// `text`, whose lines begin "superpipe: ", with `name` behind that in each.
+std::string named_lines(std::string text, const std::string& name) {
+  constexpr std::string_view kStart = "superpipe: ";
+  for (std::size_t line = 0; line < text.size(); line = text.find('\n', line) + 1) {
+    text.insert(line + kStart.size(), name + ": ");
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string summary_text(const RunFigures& figures, const PassTimes& times) {
+std::string summary_text(const RunFigures& figures, const PassTimes& times,
+                         const ProcessName& process) {
   const ResidencyStats& stats = figures.residency;
   std::string text = "superpipe: policy " + std::string(name_of(figures.policy));
   if (counts_layers(figures.policy)) {
@@ -120,7 +132,7 @@ std::string summary_text(const RunFigures& figures, const PassTimes& times) {
         " at once; the smallest budget that would run it: " + exact_bytes(*figures.least_budget()) +
         "\n";
   }
-  return text;
+  return process.is_one_of_several ? named_lines(std::move(text), process.text()) : text;
 }
 
 }  // namespace superpipe

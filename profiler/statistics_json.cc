@@ -14,12 +14,14 @@ nlohmann::ordered_json or_null(const std::optional<double>& value) {
 }  // namespace
 
 std::string statistics_json(const RunFigures& figures, const PassTimes& times,
-                            std::string_view version) {
+                            const ProcessName& process, std::string_view version) {
   const ResidencyStats& stats = figures.residency;
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
   for (const Bytes size : stats.learned.layer_bytes) layers.push_back(size.count());
   nlohmann::ordered_json json;
   json["version"] = version;
+  json["process"] = process.id;
+  json["rank"] = process.rank ? nlohmann::ordered_json(*process.rank) : nullptr;
   json["policy"] = name_of(figures.policy);
   json["k"] = figures.scheduled_k();
   json["k_prime"] = figures.scheduled_k_prime();

@@ -5,16 +5,17 @@
 #include <string_view>
 
 #include "profiler/pass_times.h"
+#include "profiler/process_name.h"
 #include "profiler/run_figures.h"
 
 namespace superpipe {
 
 /// `figures`, whose pass_times() are `times`, as one JSON object, with a line break at its end.
-/// `version`: superpipe's own.
+/// `process`: whose they are. `version`: superpipe's own.
 ///
 /// The names of its fields are a public contract (docs/design.md, "Settings and statistics"). Pure
 /// but for memory: throws std::bad_alloc.
 [[nodiscard]] std::string statistics_json(const RunFigures& figures, const PassTimes& times,
-                                          std::string_view version);
+                                          const ProcessName& process, std::string_view version);
 
 }  // namespace superpipe

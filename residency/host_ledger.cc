@@ -15,11 +15,10 @@
 #include <utility>
 
 #include "profiler/process_identity.h"
+#include "profiler/shared_folder.h"
 
 namespace superpipe {
 namespace {
-
-using LedgerClock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kLedgerMagic = 0x74736F6865706970;  // "pipehost"
 constexpr std::uint32_t kLedgerVersion = 1;
@@ -28,7 +27,11 @@ constexpr Bytes kSmallestStep = 4_KiB;
 /// Two steps of each process may be entered and not used, which should be little of the cap.
 constexpr std::uint64_t kStepsInCap = 1024;
 
-std::string ledger_error() { return std::generic_category().message(errno); }
+constexpr const char* kRemoveIt = "; remove it once no program uses it";
+
+std::string ledger_error(int error) {
+  return std::generic_category().message(error) + advice_on_shared_file(error);
+}
 
 }  // namespace
 
@@ -126,13 +129,17 @@ class HostLedger::File {
       if (descriptor_ >= 0) (void)::fchmod(descriptor_, 0600);       // whatever the umask is
     }
     if (descriptor_ < 0) {
-      problem = errno == ELOOP ? "it is a link" : ledger_error();
+      problem = errno == ELOOP ? std::string("it is a link") + kRemoveIt : ledger_error(errno);
       return Opened::kUnusable;
     }
     struct stat status {};
-    problem =
-        ::fstat(descriptor_, &status) == 0 ? why_not_alone(status, ::geteuid()) : ledger_error();
-    if (problem.empty()) return Opened::kYes;
+    if (::fstat(descriptor_, &status) != 0) {
+      problem = ledger_error(errno);
+    } else {
+      problem = why_not_alone(status, ::geteuid());
+      if (problem.empty()) return Opened::kYes;
+      problem += status.st_uid == ::geteuid() ? kRemoveIt : advice_on_shared_folder();
+    }
     close();
     return Opened::kUnusable;
   }
@@ -142,10 +149,10 @@ class HostLedger::File {
   /// By flock(), not fcntl()'s locks, which Boost.Interprocess's file_lock takes: those belong to
   /// the process and go whenever any code in it closes any descriptor of the file. The kernel drops
   /// both when the holder dies.
-  bool lock(LedgerClock::time_point deadline) {
+  bool lock(const Now& now, Clock::time_point deadline) {
     for (int attempt = 0; ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0; ++attempt) {
       if (errno != EWOULDBLOCK && errno != EINTR) return false;
-      if (LedgerClock::now() >= deadline) return false;
+      if (now() >= deadline) return false;
       constexpr int kQuickAttempts = 20;
       if (attempt < kQuickAttempts) {
         std::this_thread::yield();
@@ -164,22 +171,40 @@ class HostLedger::File {
   [[nodiscard]] std::string read(Table& table) const {
     table = {};
     const ssize_t size = ::pread(descriptor_, &table, sizeof table, 0);
-    if (size < 0) return ledger_error();
+    if (size < 0) return ledger_error(errno);
     if (size == 0) return "";
-    if (size != sizeof table || table.magic != kLedgerMagic)
-      return "it is no ledger of superpipe's";
+    if (size != sizeof table || table.magic != kLedgerMagic) {
+      return std::string("it is no ledger of superpipe's") + kRemoveIt;
+    }
     table.remove_impossible();
     if (table.version == kLedgerVersion && table.slots == HostLedger::kSlots) return "";
     table.remove_dead();
-    if (!table.is_empty()) return "processes of another version of superpipe use it";
+    if (!table.is_empty()) {
+      return "processes of another version of superpipe use it; it is shared again once they have "
+             "ended";
+    }
     table = {};
     return "";
   }
 
+  /// @return why it cannot be written; empty: it is. A table that was cut short cannot be used, so
+  /// it is removed.
   [[nodiscard]] std::string write(const Table& table) const {
+    const int too_large = problem_with_file_size(Bytes{sizeof table});
+    if (too_large != 0) return ledger_error(too_large);
     const ssize_t size = ::pwrite(descriptor_, &table, sizeof table, 0);
     if (size == sizeof table) return "";
-    return size < 0 ? ledger_error() : "its file system is full";
+    std::string problem = ledger_error(size < 0 ? errno : ENOSPC);
+    struct stat status {};
+    const bool is_cut_short =
+        ::fstat(descriptor_, &status) == 0 && status.st_size < static_cast<off_t>(sizeof table);
+    if (is_cut_short) (void)!::ftruncate(descriptor_, 0);
+    return problem;
+  }
+  /// Whether nothing stands in the file.
+  [[nodiscard]] bool is_empty() const {
+    struct stat status {};
+    return ::fstat(descriptor_, &status) == 0 && status.st_size == 0;
   }
 
  private:
@@ -188,8 +213,7 @@ class HostLedger::File {
 };
 
 std::string host_ledger_path(uid_t user, const std::string& folder) {
-  return folder + "/superpipe-host-" + std::to_string(user) + "-" +
-         std::to_string(own_pid_namespace());
+  return folder + "/superpipe-host-" + std::to_string(user) + "-" + own_processes();
 }
 
 /// What others have, and what that leaves to this process.
@@ -216,16 +240,16 @@ class HostLedger::Visit {
  public:
   /// `problem`: why it is kUnusable.
   Opened begin(const std::string& path, bool may_create, std::chrono::milliseconds patience,
-               std::string& problem) {
-    const auto deadline = LedgerClock::now() + patience;
+               const Now& now, std::string& problem) {
+    const auto deadline = now() + patience;
     do {
       const Opened opened = file_.open(path, may_create, problem);
       if (opened == Opened::kBusy) continue;
       if (opened != Opened::kYes) return opened;
-      if (!file_.lock(deadline)) continue;
+      if (!file_.lock(now, deadline)) continue;
       problem = file_.read(table);
       return problem.empty() ? Opened::kYes : Opened::kUnusable;
-    } while (LedgerClock::now() < deadline);
+    } while (now() < deadline);
     return Opened::kBusy;
   }
   /// As it stands without the lock, for who only looks at it.
@@ -234,6 +258,7 @@ class HostLedger::Visit {
     return file_.open(path, false, problem) == Opened::kYes && file_.read(table).empty();
   }
   [[nodiscard]] std::string write() const { return file_.write(table); }
+  [[nodiscard]] bool wrote_nothing() const { return file_.is_empty(); }
   [[nodiscard]] Entry& entry(std::size_t slot) { return table.entries[slot]; }
 
   Table table{};
@@ -243,26 +268,27 @@ class HostLedger::Visit {
 };
 
 HostLedger::HostLedger(const HostCaps& caps, std::string path, std::uint64_t start_time,
-                       std::chrono::milliseconds patience)
+                       std::chrono::milliseconds patience, Now now)
     : caps_(caps),
       path_(std::move(path)),
       owner_(::getpid()),
       start_time_(start_time),
-      patience_(patience) {}
+      patience_(patience),
+      now_(std::move(now)) {}
 
 std::unique_ptr<HostLedger> HostLedger::join(const HostCaps& caps, const std::string& folder,
                                              std::string& problem,
-                                             std::chrono::milliseconds patience) {
+                                             std::chrono::milliseconds patience, Now now) {
   const auto start_time = start_time_of(::getpid());
   if (!start_time) {
     problem = "/proc is not mounted";
     return nullptr;
   }
-  std::unique_ptr<HostLedger> ledger(
-      new HostLedger(caps, host_ledger_path(::geteuid(), folder), *start_time, patience));
+  std::unique_ptr<HostLedger> ledger(new HostLedger(caps, host_ledger_path(::geteuid(), folder),
+                                                    *start_time, patience, std::move(now)));
   Visit visit;
   std::string reason;
-  const Opened opened = visit.begin(ledger->path_, true, patience, reason);
+  const Opened opened = visit.begin(ledger->path_, true, patience, ledger->now_, reason);
   if (opened == Opened::kYes) reason = ledger->enter(visit);
   if (opened == Opened::kYes && reason.empty()) reason = visit.write();
   // Where the lock cannot be had, the entry comes with a later take().
@@ -270,6 +296,8 @@ std::unique_ptr<HostLedger> HostLedger::join(const HostCaps& caps, const std::st
   if (reason.empty()) return ledger;
   problem = ledger->path_ + ": " + reason;
   ledger->has_left_ = true;
+  // As in leave().
+  if (opened == Opened::kYes && visit.wrote_nothing()) ::unlink(ledger->path_.c_str());
   return nullptr;
 }
 
@@ -284,7 +312,7 @@ void HostLedger::remove_former(const std::string& folder) {
   }
   Visit visit;
   std::string problem;
-  if (visit.begin(path, false, kPatience, problem) != Opened::kYes) return;
+  if (visit.begin(path, false, kPatience, Clock::now, problem) != Opened::kYes) return;
   for (Entry& entry : visit.table.entries) {
     if (is_ours(entry)) entry = {};
   }
@@ -295,7 +323,7 @@ HostLedger::~HostLedger() { leave(); }
 
 bool HostLedger::is_owner() const noexcept { return ::getpid() == owner_; }
 
-bool HostLedger::may_try() const noexcept { return LedgerClock::now() >= retry_at_; }
+bool HostLedger::may_try() const noexcept { return now_() >= retry_at_; }
 
 // Finds this process's entry in the table, or makes it. @return why there can be none.
 std::string HostLedger::enter(Visit& visit) {
@@ -316,7 +344,9 @@ std::string HostLedger::enter(Visit& visit) {
     auto* const free =
         std::ranges::find_if(table.entries, [](const Entry& entry) { return entry.is_free(); });
     if (free == std::end(table.entries)) {
-      return std::to_string(kSlots) + " processes have entries in it, and there are no more";
+      return std::to_string(kSlots) +
+             " processes have entries in it, and there are no more; "
+             "start it again once one of them has ended";
     }
     *free = {static_cast<std::uint64_t>(owner_), start_time_, caps_.group,
              std::min(in_group, HostCaps::kNone).count(), entered_.count()};
@@ -364,9 +394,9 @@ bool HostLedger::take(Bytes bytes, const std::optional<HostCaps>& now) noexcept 
 bool HostLedger::grow(Bytes total, const std::optional<HostCaps>& now) {
   Visit visit;
   std::string problem;
-  const Opened opened = visit.begin(path_, true, patience_, problem);
+  const Opened opened = visit.begin(path_, true, patience_, now_, problem);
   if (opened != Opened::kYes || !enter(visit).empty()) {
-    retry_at_ = LedgerClock::now() + kPause;
+    retry_at_ = now_() + kPause;
     return true;
   }
   const Bytes stepped = round_up(total, step_);
@@ -425,8 +455,8 @@ void HostLedger::give_back(Bytes bytes) noexcept {
 void HostLedger::shrink() {
   Visit visit;
   std::string problem;
-  if (visit.begin(path_, true, patience_, problem) != Opened::kYes || !enter(visit).empty()) {
-    retry_at_ = LedgerClock::now() + kPause;
+  if (visit.begin(path_, true, patience_, now_, problem) != Opened::kYes || !enter(visit).empty()) {
+    retry_at_ = now_() + kPause;
     return;
   }
   entered_ = round_up(used_, step_);
@@ -462,7 +492,7 @@ void HostLedger::leave() noexcept {
   try {
     Visit visit;
     std::string problem;
-    if (visit.begin(path_, false, patience_, problem) != Opened::kYes) return;
+    if (visit.begin(path_, false, patience_, now_, problem) != Opened::kYes) return;
     Entry& entry = visit.entry(*slot_);
     if (entry.is_of(owner_, start_time_)) entry = {};
     visit.table.remove_dead();

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,8 +19,8 @@
 namespace superpipe {
 
 /// The file of the ledger of `user`'s processes in this pid namespace: `folder` with
-/// "superpipe-host-", the user's id, "-" and the namespace's inode. No live segment is named like
-/// that: behind "superpipe-" those have a number.
+/// "superpipe-host-", the user's id, "-" and own_processes(). No live segment is named like that:
+/// behind "superpipe-" those have a number.
 [[nodiscard]] std::string host_ledger_path(uid_t user, const std::string& folder);
 
 /// Why a file with that status is not `user`'s alone, in words that follow its path; empty: it is.
@@ -44,6 +45,10 @@ namespace superpipe {
 /// take() refuses.
 class HostLedger {
  public:
+  using Clock = std::chrono::steady_clock;
+  /// Tells the time by which operations try to get the lock, or leave the file alone.
+  using Now = std::function<Clock::time_point()>;
+
   /// So long an operation tries to get the lock. Holders have it for microseconds, and for some
   /// time slices where the machine is busy, so one that has it longer was stopped.
   static constexpr std::chrono::milliseconds kPatience{100};
@@ -54,13 +59,13 @@ class HostLedger {
 
   /// Joins the ledger in `folder`, and makes it if there is none. `caps` hold if nobody else is
   /// there: see HostCaps. Entries of dead processes go. `patience`: how long each operation tries
-  /// to get the lock.
+  /// to get the lock, by `now`.
   ///
   /// @return null if there is no ledger to be had: `problem` then says why, for the user. That is
   /// so where the file is not the user's alone, is none of ours, or is full.
   [[nodiscard]] static std::unique_ptr<HostLedger> join(
       const HostCaps& caps, const std::string& folder, std::string& problem,
-      std::chrono::milliseconds patience = kPatience);
+      std::chrono::milliseconds patience = kPatience, Now now = Clock::now);
   /// Removes what this process entered when it was another program, before an exec. To be called
   /// before any join().
   static void remove_former(const std::string& folder);
@@ -111,7 +116,7 @@ class HostLedger {
   struct Sums;
 
   HostLedger(const HostCaps& caps, std::string path, std::uint64_t start_time,
-             std::chrono::milliseconds patience);
+             std::chrono::milliseconds patience, Now now);
 
   [[nodiscard]] bool is_owner() const noexcept;
   [[nodiscard]] bool may_try() const noexcept;
@@ -126,6 +131,7 @@ class HostLedger {
   const int owner_;  // the process that joined
   const std::uint64_t start_time_;
   const std::chrono::milliseconds patience_;
+  const Now now_;
 
   mutable std::mutex mutex_;  // of what follows, and of the file within this process
   bool has_left_ = false;
@@ -134,7 +140,7 @@ class HostLedger {
   Bytes entered_;                    // what the entry says, which is more where steps are
   Bytes step_;
   std::optional<Refusal> refusal_;
-  std::chrono::steady_clock::time_point retry_at_;
+  Clock::time_point retry_at_;
 };
 
 }  // namespace superpipe

@@ -124,7 +124,8 @@ TEST_P(StreamBudgets, AreUsedToTheBound) {
   EXPECT_LE((simulation.end() - begin) / kPasses / physical_bound(cost, fit), 1.1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Percent, StreamBudgets, ::testing::Values(10, 30, 50, 70));
+INSTANTIATE_TEST_SUITE_P(Percent, StreamBudgets, ::testing::Values(10, 30, 50, 70),
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace superpipe

@@ -403,7 +403,8 @@ TEST_P(DecodeBudgets, AreUsedToTheBound) {
 TEST_P(DecodeBudgets, AreUsedToTheBoundWhenTheCacheIsMadeAnew) {
   EXPECT_LE(decode_against_bound(Decoder(0.0, true), GetParam()), 1.05);
 }
-INSTANTIATE_TEST_SUITE_P(Percent, DecodeBudgets, ::testing::Values(10, 30, 50, 70, 90));
+INSTANTIATE_TEST_SUITE_P(Percent, DecodeBudgets, ::testing::Values(10, 30, 50, 70, 90),
+                         ::testing::PrintToStringParamName());
 
 TEST(AutoPolicyInPasses, IsLittleDisturbedByStrayBuffers) {
   EXPECT_LE(decode_against_bound(Decoder(0.05), 50), 1.12);
@@ -535,7 +536,8 @@ TEST_P(TrainingBudgets, AreUsedToTheBound) {
   PieceSimulation simulation(fit + kActivations, kLink);
   EXPECT_LE(steady_of(training.program(), simulation).pass / Training::bound(fit), 1.08);
 }
-INSTANTIATE_TEST_SUITE_P(Percent, TrainingBudgets, ::testing::Values(10, 30, 50, 70, 90));
+INSTANTIATE_TEST_SUITE_P(Percent, TrainingBudgets, ::testing::Values(10, 30, 50, 70, 90),
+                         ::testing::PrintToStringParamName());
 
 // A choice that cannot be known costs what it has to, and prefetches of it would come on top.
 TEST(AutoPolicyInPasses, DoesNotBringExpertsThatItCannotKnow) {

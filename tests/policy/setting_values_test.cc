@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,8 @@ struct BadText {
   SettingId id;
   const char* text;
   const char* reason;
+
+  friend void PrintTo(const BadText& bad, std::ostream* out) { *out << bad.name; }
 };
 
 class BadTextTest : public ::testing::TestWithParam<BadText> {};
@@ -175,6 +178,8 @@ struct Contradiction {
   Texts texts;
   std::string by_variables;
   std::string by_flags;
+
+  friend void PrintTo(const Contradiction& both, std::ostream* out) { *out << both.name; }
 };
 
 class ContradictionTest : public ::testing::TestWithParam<Contradiction> {};

@@ -11,15 +11,14 @@
 #include <variant>
 #include <vector>
 
+#include "tests/temporary_folder.h"
+
 namespace superpipe {
 namespace {
 
 class CopyRecordsTest : public ::testing::Test {
  protected:
-  CopyRecordsTest() {
-    char name[] = "/tmp/copy-records-XXXXXX";
-    folder_ = ::mkdtemp(name);
-  }
+  CopyRecordsTest() { folder_ = make_temporary_folder("copy-records"); }
   ~CopyRecordsTest() override { std::filesystem::remove_all(folder_); }
 
   std::variant<ProcessCopies, std::string> read(const std::string& text) {

@@ -1,15 +1,18 @@
 // What two processes see of each other in shared memory.
 #include "profiler/live_segment.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -20,22 +23,36 @@
 #include <string>
 #include <thread>
 
+#include "profiler/process_identity.h"
+#include "profiler/shared_folder.h"
+#include "tests/hang_limit.h"
+#include "tests/temporary_folder.h"
+
+namespace {
+
+int allocation_error = 0;  // what the file system answers who asks for room; 0: as it is
+
+}  // namespace
+
+// In place of the C library's.
+extern "C" int posix_fallocate(int file, off_t offset, off_t size) {
+  return allocation_error != 0 ? allocation_error : ::posix_fallocate64(file, offset, size);
+}
+
 namespace superpipe {
 namespace {
 
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
-constexpr milliseconds kLong{20'000};
+constexpr milliseconds kLong = testing::kHangLimit;
 
 /// A folder that stands for /dev/shm, so that tests see no other process's segments.
 class LiveSegmentTest : public ::testing::Test {
  protected:
-  LiveSegmentTest() {
-    char name[] = "/tmp/live-segment-XXXXXX";
-    folder_ = ::mkdtemp(name);
-  }
+  LiveSegmentTest() { folder_ = make_temporary_folder("live-segment"); }
   ~LiveSegmentTest() override { std::filesystem::remove_all(folder_); }
 
   std::unique_ptr<LiveSegment> create(BudgetAnswer refusal = BudgetAnswer::kChanged) {
@@ -128,7 +145,7 @@ TEST_F(LiveSegmentTest, ARequestIsAnsweredAcrossProcesses) {
     ::_exit(right ? 0 : 1);
   }
   std::optional<LiveSegment::Request> request;
-  while (!(request = segment->next_request())) segment->wait_for_request(milliseconds{1000});
+  while (!(request = segment->next_request())) segment->wait_for_request(kLong);
   EXPECT_EQ(request->budget, 3_GiB);
   segment->publish({Bytes{}, Bytes{}, Bytes{7}, Bytes{}});
   segment->answer(*request, BudgetAnswer::kTooSmall);
@@ -197,20 +214,21 @@ TEST_F(LiveSegmentTest, FiguresOfTwoMomentsAreNotMixed) {
       figures.budget = Bytes{figures.launches};
       figures.errors = figures.launches++;
       segment->publish(figures);
-      ::usleep(20);
+      ::usleep(20);  // so that there is mostly a whole set to be seen
     }
   });
-  int seen = 0;
-  for (int look = 0; look < 2000; ++look) {
+  for (int seen = 0; seen < 2000;) {
     // A publisher that is interrupted half-way leaves nothing to be seen for as long.
     const auto figures = process.figures();
-    if (!figures.has_value()) continue;
+    if (!figures.has_value()) {
+      std::this_thread::yield();
+      continue;
+    }
     ++seen;
     EXPECT_EQ(figures->budget.count(), figures->errors);
   }
   ended = true;
   publisher.join();
-  EXPECT_GT(seen, 0);
 }
 
 TEST_F(LiveSegmentTest, ALateAnswerToAnEarlierRequestIsNotTakenForTheNewOne) {
@@ -237,7 +255,7 @@ TEST_F(LiveSegmentTest, OneRequestAtATime) {
               LiveProcess::Outcome::kAnswered);
   });
   std::optional<LiveSegment::Request> request;
-  while (!(request = segment->next_request())) segment->wait_for_request(milliseconds{1000});
+  while (!(request = segment->next_request())) segment->wait_for_request(kLong);
   auto opened = open();
   BudgetAnswer answer{};
   EXPECT_EQ(std::get<LiveProcess>(opened).request(2_GiB, milliseconds{5}, answer),
@@ -403,7 +421,7 @@ TEST_F(LiveSegmentTest, NoBytesInASegmentHarmWhoLooksAtIt) {
       }
       const auto asked = process->ask();
       ASSERT_TRUE(asked.has_value());
-      process->wait_for_answer(*asked, milliseconds{1});
+      process->wait_for_answer(*asked, milliseconds{0});
       (void)process->has_answered(*asked);
       (void)process->is_running();
       if (process->ask_budget(1_GiB) == LiveProcess::Outcome::kAnswered) {
@@ -421,6 +439,21 @@ TEST_F(LiveSegmentTest, AnotherNamespacesProcessIsNotTakenForOneOfOurs) {
   const auto segment = create();
   write_at(path(), 32, 1);  // the namespace
   EXPECT_EQ(problem_of(), LiveProblem::kOtherNamespace);
+}
+
+// A folder that hosts share, such as a home folder: their first pid namespaces have one inode.
+TEST_F(LiveSegmentTest, WhatIsOfAnotherHostIsNeitherShownNorSwept) {
+  const std::string boot = boot_in("/proc/sys/kernel/random/boot_id");
+  std::string name = path(1 << 30);  // no system has such an id
+  const std::size_t at = name.rfind("-" + boot + "-");
+  ASSERT_NE(at, std::string::npos) << name;
+  std::ofstream(name) << "its process is gone";
+  name.replace(at + 1, boot.size(), boot == "01234567" ? "76543210" : "01234567");
+  std::ofstream(name) << "a segment";
+  const auto segment = create();
+  EXPECT_EQ(list_live_processes(folder_).size(), 1);
+  EXPECT_TRUE(std::filesystem::exists(name));
+  EXPECT_FALSE(std::filesystem::exists(path(1 << 30)));
 }
 
 TEST_F(LiveSegmentTest, AProcessWithoutASegmentIsNotManaged) {
@@ -452,6 +485,29 @@ TEST_F(LiveSegmentTest, SaysWhyThereCanBeNone) {
   EXPECT_THAT(problem, HasSubstr("no-such-folder"));
 }
 
+// A process that touches a page for which the file system has no room gets a signal (SIGBUS).
+TEST_F(LiveSegmentTest, IsNotTouchedWhereTheFileSystemHasNoRoomForIt) {
+  allocation_error = ENOSPC;
+  std::string problem;
+  EXPECT_EQ(LiveSegment::create({}, problem, folder_), nullptr);
+  allocation_error = 0;
+  EXPECT_EQ(problem, path() + ": No space left on device" + advice_on_shared_folder());
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+// A process that writes beyond the limit gets a signal (SIGXFSZ), which ends it.
+TEST_F(LiveSegmentTest, IsNotMadeWhereTheProcessMayNotWriteSoLargeAFile) {
+  const auto [child, code] = in_child([&] {
+    const rlimit small{4095, 4095};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    std::string problem;
+    EXPECT_EQ(LiveSegment::create({}, problem, folder_), nullptr);
+    EXPECT_THAT(problem, StartsWith(path() + ": File too large; "));
+    EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  });
+  EXPECT_EQ(code, 0);
+}
+
 TEST_F(LiveSegmentTest, AProcessThatEndsIsNotWaitedForLong) {
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
@@ -470,6 +526,24 @@ TEST_F(LiveSegmentTest, AProcessThatEndsIsNotWaitedForLong) {
   EXPECT_EQ(std::get<LiveProcess>(opened).request(1_GiB, kLong, answer),
             LiveProcess::Outcome::kEnded);
   ::waitpid(child, nullptr, 0);
+}
+
+TEST(BootIn, IsTheBeginningOfWhatLinuxSays) {
+  const std::string folder = make_temporary_folder("process_identity_test");
+  const std::string file = folder + "/boot_id";
+  EXPECT_EQ(boot_in(file), "0");
+  for (const std::string text : {"", "89ab", "no/such/thing", "0123456/", "        "}) {
+    std::ofstream(file) << text;
+    EXPECT_EQ(boot_in(file), "0") << text;
+  }
+  std::ofstream(file) << "89abcdef-0123-4567-89ab-cdef01234567\n";
+  EXPECT_EQ(boot_in(file), "89abcdef");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(OwnProcesses, NamesTheBootAndTheNamespace) {
+  EXPECT_EQ(own_processes(),
+            boot_in("/proc/sys/kernel/random/boot_id") + "-" + std::to_string(own_pid_namespace()));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <ostream>
 #include <string>
 #include <variant>
 
@@ -134,6 +135,8 @@ struct Contradiction {
   const char* name;
   const char* from;
   const char* to;
+
+  friend void PrintTo(const Contradiction& body, std::ostream* out) { *out << body.name; }
 };
 
 class ContradictingPlanTest : public ::testing::TestWithParam<Contradiction> {};

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string summary_text(const RunFigures& figures) {
-  return superpipe::summary_text(figures, pass_times(figures));
+  return superpipe::summary_text(figures, pass_times(figures), ProcessName{});
 }
 
 TEST(SummaryText, SaysWhatAUserAsksFor) {
@@ -87,7 +87,7 @@ TEST(SummaryText, NamesOneBoundWhereOnlyOneIsKnown) {
   const RunFigures figures = streaming_run();
   PassTimes times = pass_times(figures);
   times.windowed_bound_ms.reset();
-  const std::string text = superpipe::summary_text(figures, times);
+  const std::string text = superpipe::summary_text(figures, times, ProcessName{});
   EXPECT_THAT(text, HasSubstr("the physical bound of 1500.00 ms; link"));
   EXPECT_THAT(text, Not(HasSubstr("windowed")));
 }

@@ -15,7 +15,7 @@ namespace {
 using ::superpipe::testing::streaming_run;
 
 std::string statistics_json(const RunFigures& figures, std::string_view version) {
-  return superpipe::statistics_json(figures, pass_times(figures), version);
+  return superpipe::statistics_json(figures, pass_times(figures), ProcessName{4711}, version);
 }
 
 TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
@@ -23,6 +23,8 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
   std::set<std::string> names;
   for (const auto& [name, value] : json.items()) names.insert(name);
   const std::set<std::string> contract = {"version",
+                                          "process",
+                                          "rank",
                                           "policy",
                                           "k",
                                           "k_prime",
@@ -66,6 +68,10 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "launch_overhead_ns_p99",
                                           "errors"};
   EXPECT_EQ(names, contract);
+}
+
+TEST(StatisticsJson, HasNoRankWhereTheProcessHasNone) {
+  EXPECT_TRUE(nlohmann::json::parse(statistics_json(streaming_run(), "1.2.3"))["rank"].is_null());
 }
 
 TEST(StatisticsJson, SumsWhatTheContractSums) {
@@ -116,6 +122,8 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.learned.mispredictions = 122;
   const PassTimes times{3600, 24, 3200, 1000, 2400, 0.375, 121};
   const nlohmann::json expected = {{"version", "1.2.3"},
+                                   {"process", 4711},
+                                   {"rank", 3},
                                    {"policy", "naive"},
                                    {"k", 3},
                                    {"k_prime", 2},
@@ -158,7 +166,9 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"launch_overhead_ns_p50", 105.0},
                                    {"launch_overhead_ns_p99", 106.0},
                                    {"errors", 119}};
-  EXPECT_EQ(nlohmann::json::parse(superpipe::statistics_json(figures, times, "1.2.3")), expected);
+  EXPECT_EQ(nlohmann::json::parse(
+                superpipe::statistics_json(figures, times, ProcessName{4711, 3}, "1.2.3")),
+            expected);
 }
 
 using ::superpipe::testing::following;
@@ -166,16 +176,13 @@ using ::superpipe::testing::following;
 TEST(StatisticsJson, SaysHowFarAPlanWasFollowed) {
   RunFigures figures = streaming_run();
   figures.residency.learned.following = following(30, true);
-  const auto plan =
-      nlohmann::json::parse(statistics_json(figures, pass_times(figures), "1"))["plan"];
+  const auto plan = nlohmann::json::parse(statistics_json(figures, "1"))["plan"];
   EXPECT_EQ(plan["launches"], 40);
   EXPECT_EQ(plan["followed"], 30);
   EXPECT_EQ(plan["left_at"], 30);
   EXPECT_EQ(plan["is_of_another_program"], false);
   figures.residency.learned.following = following(40, false);
-  EXPECT_TRUE(
-      nlohmann::json::parse(statistics_json(figures, pass_times(figures), "1"))["plan"]["left_at"]
-          .is_null());
+  EXPECT_TRUE(nlohmann::json::parse(statistics_json(figures, "1"))["plan"]["left_at"].is_null());
 }
 
 TEST(StatisticsJson, WritesNoWindowedBoundThatIsNotKnown) {

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "profiler/trace_reader.h"
+#include "tests/temporary_folder.h"
 
 namespace superpipe {
 namespace {
@@ -24,8 +25,7 @@ using ::testing::HasSubstr;
 class TraceFileTest : public ::testing::Test {
  protected:
   TraceFileTest() {
-    char name[] = "/tmp/trace_file_test.XXXXXX";
-    folder_ = ::mkdtemp(name);
+    folder_ = make_temporary_folder("trace_file_test");
     path_ = folder_ / "run.sptrace";
   }
   ~TraceFileTest() override { std::filesystem::remove_all(folder_); }
