@@ -17,12 +17,21 @@ constexpr auto kBeforeRefusal = ResidencyCore::Settling::kBeforeRefusal;
 Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
   follow(decision);
   Attempt attempt = begin(set);
+  attempt.over_limit = set.turn == nullptr;
+  const bool may_end_turn = set.turn != nullptr && !decision.fetch_before_launch;
   if (attempt.working_set > core_.ledger.limit()) (void)core_.claim(attempt.working_set);
   if (const Status refused = refuse_too_large(set, attempt); refused != Status::kOk) return refused;
   for (;;) {
     const auto missing = demand_missing(set, attempt);
     if (!missing.ok()) return missing.status();
     if (!missing->any) break;
+    // It looks less often for what has arrived while nothing waits for that.
+    if (missing->comes && !std::exchange(attempt.hurried, true)) core_.wake_worker();
+    // What is left is on its way: others may ask for theirs meanwhile.
+    if (may_end_turn && !missing->out && !core_.limit_lowered) {
+      set.turn->end();
+      attempt.over_limit = true;
+    }
     if (!attempt.over_limit && missing->pages > Bytes{}) {
       const auto next = find_room(set, *missing, attempt);
       if (!next.ok()) return next.status();
@@ -36,7 +45,7 @@ Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
   if (core_.ledger.excess() > core_.coming()) {
     (void)evictions_.request_bytes(core_.ledger.excess() - core_.coming(), Bytes{});
   }
-  if (core_.limit_lowered) let_others_go();
+  if (core_.limit_lowered && set.turn != nullptr) let_others_go();
   return Status::kOk;
 }
 
@@ -52,7 +61,7 @@ void Admission::let_others_go() {
     const bool lacks = excess > core_.coming();
     const bool requested =
         lacks && evictions_.request_bytes(excess - core_.coming(), Bytes{}) > Bytes{};
-    const bool moves = core_.coming() > Bytes{} || core_.is_precleaning;
+    const bool moves = core_.coming() > Bytes{} || core_.has_unsettled_pieces();
     if (lacks && !requested && !moves) return;  // nobody else can go
     if (core_.wait_change(deadline)) continue;
     core_.limit_lowered = false;
@@ -105,6 +114,8 @@ Result<Admission::Missing> Admission::demand_missing(const WorkingSet& set, Atte
     missing.any = true;
     for (std::uint32_t index = 0; index < buffer.pieces.size(); ++index) {
       Piece& piece = buffer.pieces[index];
+      missing.comes = missing.comes || piece.is_on_its_way();
+      missing.out = missing.out || (piece.place != Place::kIn && !piece.is_on_its_way());
       if (piece.place != Place::kOut) continue;
       if (piece.want != Want::kDemand) {
         const Status status = demand({id, index}, attempt);
@@ -308,7 +319,7 @@ void Admission::wait_for(const std::vector<BufferId>& prefetched,
 // begin and its end, or is bringing one in, or has just used what was to be evicted; or a launch
 // still runs that was begun without a buffer which was freed since.
 bool Admission::others_move(const WorkingSet& set) const {
-  if (core_.is_precleaning) return true;
+  if (core_.has_unsettled_pieces()) return true;
   for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
     const Buffer& buffer = core_.buffers[BufferId{i}];
     const bool returns = buffer.is_held_back && !buffer.stays_left_out && buffer.has_pages();
@@ -423,7 +434,7 @@ bool Admission::shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept
       const bool chosen =
           excess > room && evictions_.request_bytes(excess - room, Bytes{}) > Bytes{};
       // Nobody can go, and nothing is on its way.
-      if (!chosen && core_.coming() == Bytes{} && !core_.is_precleaning) break;
+      if (!chosen && core_.coming() == Bytes{} && !core_.has_unsettled_pieces()) break;
       const auto until = impatient ? deadline : std::min(deadline, begun + patience);
       if (!core_.wait_change(until) && core_.now() >= deadline) break;
     }

@@ -19,6 +19,8 @@
 
 namespace superpipe {
 
+class Turn;
+
 /// The buffers that one operation needs on the device together.
 struct WorkingSet {
   std::span<const BufferId> buffers;
@@ -27,6 +29,9 @@ struct WorkingSet {
   bool may_shrink = false;
   /// Of the stream that it is submitted to; kNoSlot: of none.
   Slot slot = kNoSlot;
+  /// Of the operation. Null: it waits for no others to leave, and what is missing may exceed the
+  /// limit.
+  Turn* turn = nullptr;
 };
 
 /// Demands what a working set lacks, and has room made for it, until all of it is in place.
@@ -39,7 +44,7 @@ class Admission {
       : core_(core), pages_(pages), evictions_(evictions) {}
 
   /// Gets every buffer of `set` mapped, and does what policy wants done before. REQUIRES: they are
-  /// pinned, and the caller has the turn, unless all are mapped and nothing is to be waited for. On
+  /// pinned. The turn ends as soon as no room is needed any more. On
   /// failure the caller takes the demands back. Throws std::bad_alloc.
   /// @return kWorkingSetTooLarge (I4), kOutOfDeviceMemory, kDeviceError, kTimedOut.
   Status bring_in(const WorkingSet& set, const Decision& decision) REQUIRES(manager_lock);
@@ -80,11 +85,14 @@ class Admission {
     bool over_limit = false;        ///< what is missing may exceed the limit
     bool sampled = false;           ///< the device was asked about pass-through memory
     bool settled = false;           ///< and what of it is this process's
+    bool hurried = false;           ///< the worker was told that content on its way is waited for
     Rest rest{};
   };
   /// What a working set lacks.
   struct Missing {
     bool any = false;    ///< a buffer is not in place
+    bool comes = false;  ///< some of it is on its way
+    bool out = false;    ///< some of it is not
     Bytes pages;         ///< that have to be found
     Bytes fetched;       ///< those of `pages` whose content crosses the link
     Bytes largest;       ///< of the pages

@@ -302,6 +302,7 @@ Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) n
     if (!id) return Status::kInvalidValue;
     const Buffer& buffer = core_.buffers[*id];
     const bool is_named = buffer.pins > 0 || buffer.left_out > 0;
+    if (!is_named) mover_.cancel_arrivals(*id);
     if (buffer.moving == 0 && !buffer.host.is_busy() && !is_named) {
       end_life(*id, std::move(freed), slot);
       return Status::kOk;
@@ -374,6 +375,7 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
   for (std::uint32_t index = 0; index < buffer.pieces.size(); ++index) {
     core_.drop_digest({id, index});
     Piece& piece = buffer.pieces[index];
+    if (!piece.page) buffer.set_ready(index, nullptr);  // its page and its slab wait for that now
     piece.told_in = false;
     piece.want = Want::kNobody;
     piece.fetch_status = Status::kOk;

@@ -29,12 +29,12 @@ namespace superpipe {
 /// - Fresh: its buffer is `fresh`, or was not written since there is no slab, wherever it stands;
 ///   what a kernel may have written there unseen is on its page alone.
 /// - Host: kOut, its write-back complete.
-/// - Fetching: kFetching, and kIn until `ready` has completed (launches may be submitted then).
+/// - Fetching: kFetching, and kIn until `ready` has completed where it is mapped before.
 /// - Resident: kIn, `ready` complete.
 /// - Evicting: kEvicting, and kOut until `write_back` has completed.
 enum class Place : std::uint8_t {
   kOut,       ///< not mapped; the newest content is in the slab (or there is none yet)
-  kFetching,  ///< the worker (or its allocator) is bringing it in, with calls under way
+  kFetching,  ///< the worker (or its allocator) is bringing it in; not mapped yet
   kIn,        ///< mapped; content valid for streams ordered behind `ready`
   kEvicting,  ///< the worker is taking it out, with calls under way
 };
@@ -89,13 +89,17 @@ struct Piece {
   /// Why its last demand failed.
   Status fetch_status GUARDED_BY(manager_lock) = Status::kOk;
 
-  /// Whether its content moves at this moment, with calls of ours under way.
+  /// Whether it is being brought in or taken out: nothing else may do that, nor use it.
   [[nodiscard]] bool is_moving() const REQUIRES(manager_lock) {
     return place == Place::kFetching || place == Place::kEvicting;
   }
   /// Whether a digest decides what becomes of its page.
   [[nodiscard]] bool awaits_digest() const REQUIRES(manager_lock) {
     return digest_ticket != 0 && place == Place::kOut && page.has_value();
+  }
+  /// Whether it is being brought in, and has its page: nothing needs to leave for it any more.
+  [[nodiscard]] bool is_on_its_way() const REQUIRES(manager_lock) {
+    return place == Place::kFetching && page.has_value();
   }
   /// Whether its content has not arrived yet, as far as it is known.
   [[nodiscard]] bool is_arriving() const REQUIRES(manager_lock) {
@@ -241,6 +245,13 @@ struct alignas(64) Buffer {
   [[nodiscard]] bool has_zeros() const REQUIRES(manager_lock) {
     return std::ranges::any_of(
         pieces, [](const Piece& piece) REQUIRES(manager_lock) { return piece.is_zero; });
+  }
+  /// Whether a piece is neither in place nor on its way to that.
+  [[nodiscard]] bool needs_fetch() const REQUIRES(manager_lock) {
+    const auto is_needed = [](const Piece& piece) REQUIRES(manager_lock) {
+      return piece.place != Place::kIn && !piece.is_on_its_way();
+    };
+    return missing > 0 && std::ranges::any_of(pieces, is_needed);
   }
   /// Whether any piece has a page, in place or not.
   [[nodiscard]] bool has_pages() const REQUIRES(manager_lock);

@@ -58,7 +58,8 @@ ContentMover::Fetched ContentMover::fetch(PieceId id, bool demand) {
       return postpone(id, demand);
     }
     const bool copies = buffer.has_host_content();
-    status = page.ok() ? attach(id, std::move(*page), demand) : page.status();
+    const Mapping mapping = core_.options.maps_early ? Mapping::kAtOnce : Mapping::kOnArrival;
+    status = page.ok() ? attach(id, std::move(*page), mapping, demand) : page.status();
     if (status == Status::kOk && copies) {
       core_.counters.h2d_bytes += buffer.content_of(id.index);
       // A launch that came to wait for it meanwhile has made it a demand.
@@ -162,7 +163,7 @@ Status ContentMover::remap(PieceId id) {
   return status;
 }
 
-Status ContentMover::attach(PieceId id, Page page, bool demand) noexcept {
+Status ContentMover::attach(PieceId id, Page page, Mapping mapping, bool demand) noexcept {
   Buffer& buffer = core_.buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
   const auto begun = core_.now();
@@ -187,25 +188,37 @@ Status ContentMover::attach(PieceId id, Page page, bool demand) noexcept {
   const bool asks_operations = content && !buffer.host.operations.empty();
   Transferred filled;
   Status status = Status::kOk;
+  bool is_mapped = true;
   {
     const Unlocked unlocked(core_.mutex);
     // So that operations which are over need not be waited for by the next piece.
     if (asks_operations) (void)core_.events.all_complete(after);
     filled = fill(page, content, is_zero, after, own);
     status = filled.status;
-    if (status == Status::kOk) status = core_.device.map(address, bytes, page.handle);
+    const bool may_wait = filled.done != nullptr && !filled.done->is_known() &&
+                          !any_follows_program({&filled.done, 1});
+    is_mapped = mapping == Mapping::kAtOnce || !may_wait;
+    if (status == Status::kOk && is_mapped) {
+      status = core_.device.map(address, bytes, page.handle);
+    }
   }
   if (status != Status::kOk) {
     give_up_attach(id, std::move(page), filled, std::move(after));
     return status;
   }
-  piece.is_zero = false;
   page.extent = core_.options.zero_fill ? visible : page.size;
   after.clear();
   page.after = std::move(after);  // its room, for the event that its next owner waits for
   piece.page = std::move(page);
-  buffer.set_place(id.index, Place::kIn);
   buffer.set_ready(id.index, filled.done);
+  if (is_mapped) {
+    buffer.set_place(id.index, Place::kIn);
+    piece.is_zero = false;
+  } else {
+    spare_.front() = {id, filled.done, demand, begun};
+    arrivals_.splice(arrivals_.end(), spare_, spare_.begin());
+    ++core_.arrivals;
+  }
   if (core_.timeline != nullptr) {
     // Until its page's former content is copied out, the fetch has only been asked for.
     core_.timeline->add_when(vacated, Timeline::Kind::kFetchBegin, begun, id.buffer, bytes);
@@ -227,6 +240,117 @@ Status ContentMover::attach(PieceId id, Page page, bool demand) noexcept {
   return Status::kOk;
 }
 
+bool ContentMover::settle_arrivals() noexcept {
+  bool settled = false;
+  // Fetches end in their order: behind one that is under way there is none to ask about. What is
+  // not a copy from the host ends apart from them.
+  bool is_link_behind = false;
+  // The worker alone adds to the list and takes from it; a free marks what it cancels.
+  for (auto it = arrivals_.begin(); it != arrivals_.end();) {
+    Arrival& arrival = *it;
+    const bool is_fetch = arrival.done->fetch != 0;
+    Result<bool> complete = false;
+    if (!arrival.is_cancelled && (!is_fetch || !is_link_behind)) {
+      const EventRef done = arrival.done;
+      const Unlocked unlocked(core_.mutex);
+      complete = core_.events.is_complete(done);
+    }
+    if (!arrival.is_cancelled) {
+      Content content = complete.ok() ? Content::kThere : Content::kUnknown;
+      if (complete.ok() && !*complete) {
+        is_link_behind = is_link_behind || is_fetch;
+        if (!is_overdue(arrival)) {
+          ++it;
+          continue;
+        }
+        content = Content::kOnItsWay;
+      } else {
+        arrived_at_ = core_.now();
+      }
+      arrival.is_being_mapped = true;
+      finish_arrival(arrival, content);
+      settled = true;
+    }
+    it = arrivals_.erase(it);
+    --core_.arrivals;
+  }
+  return settled;
+}
+
+void ContentMover::cancel_arrivals(BufferId id) noexcept {
+  Buffer& buffer = core_.buffers[id];
+  for (Arrival& arrival : arrivals_) {
+    if (arrival.piece.buffer != id || arrival.is_being_mapped || arrival.is_cancelled) continue;
+    arrival.is_cancelled = true;
+    Page page = *std::exchange(buffer.pieces[arrival.piece.index].page, std::nullopt);
+    page.after.assign(1, arrival.done);  // there is room: attach() left it
+    page.extent = page.size;
+    core_.pool->put(std::move(page));
+    buffer.set_place(arrival.piece.index, Place::kOut);
+  }
+}
+
+// Whether content that something waits for has not come for longer than any link takes for it, with
+// nothing before it coming either.
+bool ContentMover::is_overdue(const Arrival& arrival) const {
+  constexpr std::uint64_t kBytesOfMicrosecond = 250;  // a quarter of the slowest link's
+  if (core_.waiters == 0) return false;
+  const Bytes bytes = core_.buffers[arrival.piece.buffer].bytes_of(arrival.piece.index);
+  const auto patience =
+      core_.options.patience() + std::chrono::microseconds(bytes.count() / kBytesOfMicrosecond);
+  return core_.now() - std::max(arrival.since, arrived_at_) >= patience;
+}
+
+// Maps a piece whose content is there, or on its way.
+void ContentMover::finish_arrival(const Arrival& arrival, Content content) noexcept {
+  const PieceId id = arrival.piece;
+  Buffer& buffer = core_.buffers[id.buffer];
+  Piece& piece = buffer.pieces[id.index];
+  Status status = Status::kDeviceError;
+  if (content != Content::kUnknown) {
+    const Address address = buffer.address_of(id.index);
+    const Bytes bytes = buffer.bytes_of(id.index);
+    const PageHandle handle = piece.page->handle;
+    const Unlocked unlocked(core_.mutex);
+    status = core_.device.map(address, bytes, handle);
+  }
+  if (content == Content::kOnItsWay) {
+    core_.warn_gave_up("for content to arrive on the device, and mapped it before that");
+  } else {
+    buffer.set_ready(id.index, nullptr);
+  }
+  if (status == Status::kOk) {
+    buffer.set_place(id.index, Place::kIn);
+    piece.is_zero = false;
+  } else {
+    give_up_arrival(arrival, content, status);
+  }
+  core_.tell_whereabouts(id);
+  core_.announce_change();
+}
+
+// The piece is out as before: the host copy has its content, or it is known to be zero.
+void ContentMover::give_up_arrival(const Arrival& arrival, Content content,
+                                   Status status) noexcept {
+  const PieceId id = arrival.piece;
+  Buffer& buffer = core_.buffers[id.buffer];
+  Piece& piece = buffer.pieces[id.index];
+  ++core_.counters.errors;
+  buffer.set_place(id.index, Place::kOut);
+  buffer.set_ready(id.index, nullptr);
+  // The launch that asked may have given up since.
+  const bool is_awaited = (arrival.demand && buffer.pins > 0) || piece.want == Want::kDemand;
+  if (is_awaited) piece.fetch_status = status;
+  Page page = *std::exchange(piece.page, std::nullopt);
+  page.extent = page.size;
+  if (content == Content::kThere) {
+    core_.pool->put(std::move(page));
+  } else {
+    buffer.host.is_untracked = buffer.host.is_untracked || buffer.has_host_content();
+    core_.pool->keep_untracked(std::move(page));
+  }
+}
+
 // Appends what a fetch has to wait for, and makes room for what one that fails half-way leaves, so
 // that nothing can run out of memory afterwards. `own`: so many of them are transfers of ours, the
 // others work of the program.
@@ -236,6 +360,7 @@ Status ContentMover::prepare_fetch(PieceId id, std::vector<EventRef>& after,
   own = after.size();
   try {
     after.reserve(std::max(Page::kMostAfter, after.size() + 1));
+    if (spare_.empty()) spare_.emplace_back();
     if (!buffer.has_host_content()) return Status::kOk;
     buffer.host.reserve_operations();
     const EventRef& write_back = buffer.pieces[id.index].write_back;

@@ -1,9 +1,16 @@
 #include "residency/event_pool.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
 namespace superpipe {
+
+bool any_follows_program(std::span<const EventRef> events) {
+  return std::ranges::any_of(events, [](const EventRef& event) {
+    return event != nullptr && event->follows_program && !event->is_known();
+  });
+}
 
 EventPool::EventPool(DeviceMemory& device) : device_(device) {
   idle_.reserve(kSetAside);
@@ -28,6 +35,7 @@ Result<EventRef> EventPool::record_now(StreamHandle stream, std::uint64_t seq) {
 Result<EventRef> EventPool::record(Result<EventRef> event, StreamHandle stream, std::uint64_t seq) {
   if (!event.ok()) return event;
   (*event)->seq = seq;
+  (*event)->follows_program = true;
   if (const Status status = record(*event, stream); status != Status::kOk) return status;
   return event;
 }

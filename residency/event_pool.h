@@ -32,6 +32,10 @@ struct RecordedEvent : Completion {
   std::uint64_t seq;
   /// Of a fetch: its number among those of its engine, which end in that order. 0: it is none.
   std::uint64_t fetch = 0;
+  /// It comes behind work of the program that was not known to be over when it was enqueued, and
+  /// that may wait for the program itself (I7): no thread of the program is to wait for it on the
+  /// host. Set before others see the event.
+  bool follows_program = false;
   /// Of a digest: what it reads was given to somebody else before it was known to have ended. Its
   /// result is of use only if it ended before `overwritten_after` did. Under the manager's mutex.
   bool is_overtaken = false;
@@ -41,6 +45,9 @@ struct RecordedEvent : Completion {
 
 using EventRef = std::shared_ptr<RecordedEvent>;
 
+/// Whether any of the events is not known to have completed and comes behind work of the program.
+[[nodiscard]] bool any_follows_program(std::span<const EventRef> events);
+
 /// Creates, records, queries and recycles events. Thread-safe; calls the device without a lock.
 class EventPool {
  public:
@@ -49,8 +56,8 @@ class EventPool {
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
-  /// Marks the present end of `stream`. kPerThreadStream: the calling thread's.
-  /// @return the device's error, kOutOfHostMemory; nothing is then recorded.
+  /// Marks the present end of `stream`, one of the program's. kPerThreadStream: the calling
+  /// thread's. @return the device's error, kOutOfHostMemory; nothing is then recorded.
   Result<EventRef> record(StreamHandle stream, std::uint64_t seq);
   /// The same for an end that cannot be marked later: while there is no host memory, the first 32
   /// of them take what was set aside.

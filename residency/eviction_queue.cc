@@ -305,12 +305,15 @@ bool EvictionQueue::is_void(const Eviction& eviction) const {
 }
 
 // Whether the content of a piece can be written back, if it has to be: there is a slab, or none can
-// be had, which the eviction then finds; and the program does not work on it. `refused`: the least
+// be had, which the eviction then finds; and the program does not work on it. Of a fresh piece a
+// digest tells whether it has to be. `refused`: the least
 // size of which there is no slab at this moment.
 bool EvictionQueue::can_write_back(PieceId id, std::optional<Bytes>& refused) {
   Buffer& buffer = core_.buffers[id.buffer];
   if (buffer.host.is_mapping) return false;  // another thread is getting the slab
-  if (!buffer.is_dirty(id.index)) return true;
+  const bool may_be_dropped =
+      buffer.is_fresh(id.index) && !buffer.host.slab && core_.digester.is_ready();
+  if (may_be_dropped) return true;
   if (buffer.pieces[id.index].is_read_on_host) {
     core_.drop_digest(id);  // which is not worth a wait
     return false;

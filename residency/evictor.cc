@@ -67,15 +67,16 @@ void Evictor::evict(PieceId id) noexcept {
 }
 
 // What a digest of the piece would be for. A copy or a memset did write, so that nothing is to be
-// decided.
+// decided. Of what nothing named since it came the host mostly has the content, however often
+// launches changed it before.
 Evictor::Purpose Evictor::purpose_for(PieceId id) const {
   const Buffer& buffer = core_.buffers[id.buffer];
   const Piece& piece = buffer.pieces[id.index];
   if (!core_.digester.is_ready()) return Purpose::kNone;
   if (buffer.is_fresh(id.index)) return Purpose::kZeros;
-  if (!buffer.is_dirty(id.index)) return Purpose::kNone;
-  const bool is_open = piece.host_digest && piece.changes < kMostChanges;
-  return is_open && !buffer.has_known_write(id.index) ? Purpose::kDecide : Purpose::kKnow;
+  if (!piece.host_digest || buffer.has_known_write(id.index)) return Purpose::kKnow;
+  const bool is_open = !buffer.is_dirty(id.index) || piece.changes < kMostChanges;
+  return is_open ? Purpose::kDecide : Purpose::kKnow;
 }
 
 // The user asked for digests, and there are none.
@@ -99,13 +100,10 @@ void Evictor::note_place(PieceId id, Plan& plan) const {
 
 // Has all that can run out of host memory, or needs it, before anything is changed.
 Status Evictor::prepare(PieceId id, Plan& plan) noexcept {
-  const Buffer& buffer = core_.buffers[id.buffer];
   note_place(id, plan);
   try {
-    if (plan.purpose != Purpose::kZeros && buffer.is_dirty(id.index)) {
-      return prepare_write_back(id, plan);
-    }
-    if (plan.purpose == Purpose::kZeros && spare_.empty()) spare_.emplace_back();
+    if (plan.purpose != Purpose::kZeros) return prepare_write_back(id, plan);
+    if (spare_.empty()) spare_.emplace_back();
     return Status::kOk;
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;

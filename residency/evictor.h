@@ -20,12 +20,14 @@ namespace superpipe {
 
 /// Takes pieces out, with the device calls that this takes.
 ///
-/// A launch may write each buffer that it names, but mostly it only reads. So of content that only
-/// launches may have changed the device computes a digest, between unmapping and write-back. If
-/// that of what the host has is known, the piece waits for it, out and with its page, and is
-/// written back only if they differ; else it is written back at once, and its digest is known the
-/// next time. Content that was found changed twice in a row is not waited for any more, until a
-/// digest finds it unchanged.
+/// A launch may write each buffer that it names, but mostly it only reads; and it may write buffers
+/// that it does not name, through pointers that nothing of ours has seen. So no piece is dropped
+/// because nothing is known to have written it: of content that only launches may have changed the
+/// device computes a digest, between unmapping and write-back. If that of what the host has is
+/// known, the piece waits for it, out and with its page, and is written back only if they differ;
+/// else it is written back at once, and its digest is known the next time. Content that was found
+/// changed twice in a row is not waited for any more, until a digest finds it unchanged. Where the
+/// device computes no digests, each piece that leaves is written back.
 ///
 /// A fresh piece, which nothing that is known of has written, may have been written through a
 /// pointer that nobody saw. So it is dropped only if its digest is that of zeros, and reads as zero

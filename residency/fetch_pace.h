@@ -29,11 +29,11 @@ class FetchPace {
   void note_fetch(Duration calls, Bytes bytes) {
     const double step = fetches_++ == 0 ? 1.0 : kStep;
     bytes_ += step * (static_cast<double>(bytes.count()) - bytes_);
-    calls_ += step * (seconds(calls + evictions_) - calls_);
-    evictions_ = Duration{0};
+    calls_ += step * (seconds(calls + others_) - calls_);
+    others_ = Duration{0};
   }
-  /// The same of an eviction, for which a fetch will have to wait.
-  void note_eviction(Duration calls) { evictions_ += calls; }
+  /// Other calls that fetches have to wait for: an eviction's, or those that map what has arrived.
+  void note_calls(Duration calls) { others_ += calls; }
 
   /// So many launches have been announced by `now` (LaunchTimes::note()).
   void note_launches(TimePoint now, std::uint64_t launches, std::uint64_t pass) {
@@ -115,9 +115,9 @@ class FetchPace {
   static double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
   std::uint64_t fetches_ = 0;
-  double bytes_ = 0;  ///< of a fetch, on the average of the last ones
-  double calls_ = 0;  ///< seconds that calls took for one and for what had to go
-  Duration evictions_{0};
+  double bytes_ = 0;    ///< of a fetch, on the average of the last ones
+  double calls_ = 0;    ///< seconds that calls took for one, and for what it had to wait for
+  Duration others_{0};  ///< of calls since the last one
   LaunchTimes announced_;
   LaunchTimes completed_;
 };

@@ -40,6 +40,7 @@ bool MoverRounds::run() noexcept {
   // pressure.
   if (chooses_victims || precleaner_.rest()) worked = note_completed_uses() || worked;
   wake_rested_demand();
+  worked = settle_arrivals() || worked;
   worked = evictor_.settle_digests() || worked;
   worked = evictor_.settle_precleaning() || worked;
   worked = left_out_.settle() || worked;
@@ -78,9 +79,9 @@ bool MoverRounds::is_pending() const {
                         (core_.trace && core_.trace->is_waiting());
   const bool reclaims =
       core_.ledger.excess() > Bytes{} && (!core_.pool->empty() || core_.cache.bytes() > Bytes{});
-  return !core_.fetches.empty() || !evictions_.empty() || evictor_.is_pending() ||
-         left_out_.is_pending() || precleaner_.is_pending() || pulls_ || measures || reclaims ||
-         must_relieve();
+  return !core_.fetches.empty() || !evictions_.empty() || mover_.awaits_arrivals() ||
+         evictor_.is_pending() || left_out_.is_pending() || precleaner_.is_pending() || pulls_ ||
+         measures || reclaims || must_relieve();
 }
 
 // Brings the meters up to date. Without host memory for that they are brought up to date later, or
@@ -133,8 +134,8 @@ bool MoverRounds::relieve() noexcept {
   } catch (const std::bad_alloc&) {
     // Without host memory no victim can be found now.
   }
-  // What is being copied ahead of need can go when that has ended.
-  if (!core_.is_precleaning) relieved_in_vain_ = core_.samples;
+  // What is on its way in, or being copied ahead of need, can go when that has ended.
+  if (!core_.has_unsettled_pieces()) relieved_in_vain_ = core_.samples;
   return false;
 }
 
@@ -177,7 +178,7 @@ bool MoverRounds::fetch_next() {
       continue;
     }
     if (AutoPolicy* const policy = core_.policy.puller()) {
-      if (buffer.pieces[id.index].place == Place::kIn) {
+      if (buffer.pieces[id.index].place != Place::kOut) {
         note_under_way(id, begun);
       } else if (entry->want == Want::kPrefetch) {
         failed_at_ = attempt_number(*policy);
@@ -186,6 +187,15 @@ bool MoverRounds::fetch_next() {
     return true;
   }
   return false;
+}
+
+// Maps what has arrived: by calls that take their time of the worker as a fetch's do.
+bool MoverRounds::settle_arrivals() noexcept {
+  if (!mover_.awaits_arrivals()) return false;
+  const auto begun = core_.now();
+  const bool settled = mover_.settle_arrivals();
+  if (settled) core_.pace.note_calls(core_.now() - begun);
+  return settled;
 }
 
 // Asks policy for the next transfer, where it wants to be asked. @return whether there is one, or
@@ -403,7 +413,7 @@ bool MoverRounds::evict_next() {
   if (!id) return false;
   const auto begun = core_.now();
   evictor_.evict(*id);
-  core_.pace.note_eviction(core_.now() - begun);
+  core_.pace.note_calls(core_.now() - begun);
   return true;
 }
 

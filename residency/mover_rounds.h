@@ -51,6 +51,7 @@ class MoverRounds : public WorkerRounds {
   bool poll(Meter& meter) REQUIRES(manager_lock);
   [[nodiscard]] bool must_relieve() const REQUIRES(manager_lock);
   bool relieve() noexcept REQUIRES(manager_lock);
+  bool settle_arrivals() noexcept REQUIRES(manager_lock);
   bool fetch_next() REQUIRES(manager_lock);
   bool pull() REQUIRES(manager_lock);
   enum class Next {

@@ -36,13 +36,13 @@ void OwnThread::join() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool OwnThread::abandon() noexcept {
+bool OwnThread::abandon(std::chrono::milliseconds patience) noexcept {
   if (!thread_.joinable()) return true;
   if (!is_owner()) {
     thread_.detach();
     return false;
   }
-  for (int i = 0; i < 200 && !exited_; ++i) usleep(1000);
+  for (auto left = patience; left.count() > 0 && !exited_; --left) usleep(1000);
   if (!exited_) {
     thread_.detach();
     return false;

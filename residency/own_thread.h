@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <thread>
 
@@ -28,10 +29,12 @@ class OwnThread {
   /// Waits for its end, if it was started.
   void join();
 
-  /// Waits for its end for 0.2 s at most, and in the child of a fork, which has no such thread, not
-  /// at all; then leaves it to itself. REQUIRES: it was told to end.
+  /// How long abandon() waits by default: a program's exit is not to be held up for longer.
+  static constexpr std::chrono::milliseconds kPatience{200};
+  /// Waits for its end for about `patience` at most, and in the child of a fork, which has no such
+  /// thread, not at all; then leaves it to itself. REQUIRES: it was told to end.
   /// @return whether it has ended, or never began, so that what it uses may go.
-  bool abandon() noexcept;
+  bool abandon(std::chrono::milliseconds patience = kPatience) noexcept;
 
  private:
   const int owner_;  // the process that may have the thread

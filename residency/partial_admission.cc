@@ -40,14 +40,15 @@ Status PartialAdmission::keep_what_fits(const Request& request, const Decision& 
   const std::size_t certain = request.certain;
   const KernelId kernel = request.kernel;
   const bool may_shrink = request.may_shrink || kept > certain;
-  Status status = admission_.bring_in({buffers, kernel, may_shrink, request.slot}, decision);
+  Status status =
+      admission_.bring_in({buffers, kernel, may_shrink, request.slot, request.turn}, decision);
   if (status != Status::kWorkingSetTooLarge || kept == certain) return status;
   // A kernel that does use what is left out fails.
   const auto settling = certain == 0 ? ResidencyCore::Settling::kBeforeRefusal
                                      : ResidencyCore::Settling::kBeforeWorse;
   if (core_.passthrough.wants_own(core_.now(), settling) && core_.sample_passthrough(settling)) {
     admission_.give_up({buffers, kernel});
-    status = admission_.bring_in({buffers, kernel, true, request.slot}, decision);
+    status = admission_.bring_in({buffers, kernel, true, request.slot, request.turn}, decision);
     if (status != Status::kWorkingSetTooLarge) return status;
   }
   overfull_.note(kernel, buffers.first(certain), buffers.subspan(certain));
@@ -58,10 +59,10 @@ Status PartialAdmission::keep_what_fits(const Request& request, const Decision& 
     kept = leave_out(buffers.first(kept), certain, kernel);
     // Not all words of a launch are left over, unless that is known of each.
     const bool is_refused = kept == 0 && !std::ranges::all_of(buffers, is_suspect);
-    status = is_refused
-                 ? admission_.refuse({buffers, kernel})
-                 : admission_.bring_in({buffers.first(kept), kernel, kept > certain, request.slot},
-                                       decision);
+    status = is_refused ? admission_.refuse({buffers, kernel})
+                        : admission_.bring_in({buffers.first(kept), kernel, kept > certain,
+                                               request.slot, request.turn},
+                                              decision);
   }
   return status == Status::kOk ? stay_out(buffers.subspan(kept), kernel) : status;
 }

@@ -18,11 +18,11 @@
 
 namespace superpipe {
 
-/// Begins a launch that would need more than the limit without buffers that only words of structs
-/// name, as many as it takes: most such words are left over from before the struct was filled. What
-/// is in place of them counts as used, and may be; the rest stays out until the launch has
-/// completed (LeftOutBuffers), so that a kernel which does use it faults. A launch that would be
-/// left with nothing is refused.
+/// Begins a launch that would need more than the limit without buffers that only words of PyTorch's
+/// structs name, as many as it takes: most such words are left over from before the struct was
+/// filled. What is in place of them counts as used, and may be; the rest stays out until the launch
+/// has completed (LeftOutBuffers), so that a kernel which does use it faults. A launch that would
+/// be left with nothing is refused.
 ///
 /// A part of the manager, under its mutex.
 class PartialAdmission {
@@ -38,12 +38,12 @@ class PartialAdmission {
     KernelId kernel{};
     Slot slot = kNoSlot;
     bool may_shrink = false;  ///< the caller asks for fewer buffers if these do not fit
+    Turn* turn = nullptr;     ///< WorkingSet::turn
   };
 
   /// Gets them in place, and sorts those behind the others that the launch has to do without. All
-  /// stay pinned, on failure too. Opens the mutex. REQUIRES: the caller's turn, if any is missing.
-  /// @return how many are left out, for end(); the errors of Admission::bring_in(), kTimedOut,
-  /// kOutOfHostMemory.
+  /// stay pinned, on failure too. Opens the mutex. @return how many are left out, for end(); the
+  /// errors of Admission::bring_in(), kTimedOut, kOutOfHostMemory.
   Result<std::size_t> bring_in(const Request& request, const Decision& decision)
       REQUIRES(manager_lock);
 

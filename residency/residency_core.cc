@@ -313,8 +313,7 @@ bool ResidencyCore::settle_passthrough(Fit fit) noexcept {
 // @return false if that takes so long that a driver must be stuck, or the manager ends.
 bool ResidencyCore::hold_pages_still() noexcept {
   // Of the real time: a clock of a test may stand still meanwhile.
-  const auto deadline = Clock::now() + std::min<std::chrono::milliseconds>(options.wait_limit,
-                                                                           std::chrono::seconds{1});
+  const auto deadline = Clock::now() + std::min(options.wait_limit, options.sample_limit);
   const auto can_go_on = [&]() REQUIRES(manager_lock) {
     return !stopped && !abandoned && Clock::now() < deadline;
   };

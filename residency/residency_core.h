@@ -311,6 +311,13 @@ struct ResidencyCore {
   /// A piece is out for as long as its content is copied to the host ahead of need, and comes back
   /// by itself (Evictor::preclean()): meanwhile it cannot go for anybody.
   bool is_precleaning GUARDED_BY(manager_lock) = false;
+  /// Pieces that are mapped when their content has arrived (ContentMover::settle_arrivals()).
+  std::size_t arrivals GUARDED_BY(manager_lock) = 0;
+  /// Whether pieces that cannot go at this moment can before long, without anything being done:
+  /// they are copied ahead of need, or on their way in.
+  [[nodiscard]] bool has_unsettled_pieces() const REQUIRES(manager_lock) {
+    return is_precleaning || arrivals > 0;
+  }
   bool must_evict GUARDED_BY(manager_lock) = false;  ///< evictions have been asked for
   /// The limit was lowered, by a new budget or by what a sample found, and the pages have not
   /// fitted it since: the worker evicts for that even where a launch may exceed the limit, and

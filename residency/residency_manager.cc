@@ -41,6 +41,9 @@ class ResidencyManager::Impl {
   Impl& operator=(const Impl&) = delete;
 
   std::optional<BufferRange> find(Address address) const noexcept;
+  /// What asks for pass-through memory.
+  enum class Asker : std::uint8_t { kAllocation, kGraph };
+
   bool begin_passthrough_allocation(Bytes size) noexcept EXCLUDES(manager_lock);
   void wake_for_sample() noexcept EXCLUDES(manager_lock);
   bool begin_foreseen_growth(Bytes size) noexcept EXCLUDES(manager_lock);
@@ -87,7 +90,8 @@ class ResidencyManager::Impl {
  private:
   ResidencyCounters counters() const REQUIRES(manager_lock);
   void warn_of_pinned() REQUIRES(manager_lock);
-  bool admits_passthrough(Bytes size) noexcept EXCLUDES(manager_lock);
+  bool admits_passthrough(Bytes size, Asker asker) noexcept EXCLUDES(manager_lock);
+  void warn_of_refusal(Bytes size, Asker asker) REQUIRES(manager_lock);
   void wait_for_open_sections() REQUIRES(manager_lock);
   void forget_everything() REQUIRES(manager_lock);
   void give_back(Buffer& buffer) REQUIRES(manager_lock);
@@ -105,14 +109,14 @@ std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const n
 }
 
 bool ResidencyManager::Impl::begin_passthrough_allocation(Bytes size) noexcept {
-  if (admits_passthrough(size)) {
+  if (admits_passthrough(size, Asker::kAllocation)) {
     core.passthrough.begin_allocation(size);
     return true;
   }
   return false;
 }
 
-bool ResidencyManager::Impl::admits_passthrough(Bytes size) noexcept {
+bool ResidencyManager::Impl::admits_passthrough(Bytes size, Asker asker) noexcept {
   if (core.passthrough.admits(size) || core.options.overflow_allowed) return true;
   const ManagerLock lock(core.mutex);
   if (core.stopped || core.abandoned || !core.ledger.is_hard()) return true;
@@ -121,15 +125,28 @@ bool ResidencyManager::Impl::admits_passthrough(Bytes size) noexcept {
   if (core.passthrough.admits(size)) return true;
   (void)core.sample_passthrough(ResidencyCore::Settling::kBeforeRefusal);
   if (core.passthrough.admits(size)) return true;
-  core.warnings.once("passthrough", [&] {
-    return "a pass-through allocation of " + exact_bytes(size) +
-           " fails: " + exact_bytes(core.passthrough.bytes()) +
-           " are pass-through memory already, and the budget has no room for more: raise it "
-           "(--gpu-mem, SUPERPIPE_GPU_MEM), or have smaller allocations moved as well "
-           "(--min-buffer, SUPERPIPE_MIN_BUFFER)";
+  warn_of_refusal(size, asker);
+  return false;
+}
+
+void ResidencyManager::Impl::warn_of_refusal(Bytes size, Asker asker) {
+  const bool is_graph = asker == Asker::kGraph;
+  core.warnings.once(is_graph ? "graph memory" : "passthrough", [&] {
+    constexpr std::uint64_t kLargePart = 4;
+    const Bytes passthrough = core.passthrough.bytes();
+    const bool is_large = kLargePart * passthrough >= core.passthrough.budget().value_or(Bytes{});
+    std::string text = (is_graph ? "memory of " + exact_bytes(size) + " that a graph allocates"
+                                 : "a pass-through allocation of " + exact_bytes(size)) +
+                       " fails: " + exact_bytes(passthrough) +
+                       " are pass-through memory already, and the budget has no room for more: "
+                       "raise it (--gpu-mem, SUPERPIPE_GPU_MEM)";
+    // Small allocations are not to blame where there is little of them, nor for a graph's memory.
+    if (!is_graph && is_large) {
+      text += ", or have smaller allocations moved as well (--min-buffer, SUPERPIPE_MIN_BUFFER)";
+    }
+    return text;
   });
   core.flush_warnings();
-  return false;
 }
 
 // The limit follows at once what is known to have grown; the worker asks the device.
@@ -142,7 +159,7 @@ void ResidencyManager::Impl::wake_for_sample() noexcept {
 }
 
 bool ResidencyManager::Impl::begin_foreseen_growth(Bytes size) noexcept {
-  if (!admits_passthrough(size)) return false;
+  if (!admits_passthrough(size, Asker::kGraph)) return false;
   core.passthrough.begin_foreseen(size);
   const ManagerLock lock(core.mutex);
   if (core.stopped || core.abandoned) return true;
@@ -378,6 +395,7 @@ void ResidencyManager::Impl::wait_for_open_sections() {
 void ResidencyManager::Impl::forget_everything() {
   core.fetches.clear();
   evictions.clear();
+  mover.clear();
   evictor.clear();
   digests.clear();
   left_out.clear();

@@ -40,6 +40,9 @@ struct ResidencyOptions {
   /// What it shares with other processes of the user; null: nothing. Must outlive the manager.
   HostLedger* host_ledger = nullptr;
   std::chrono::milliseconds wait_limit{30000};  ///< SUPERPIPE_WAIT_MS
+  /// How long a look at what the device holds waits for pages that come or go: less than most
+  /// waits, since it may have a turn later as well.
+  std::chrono::milliseconds sample_limit{1000};
   /// How long an operation of the program counts on work of the program to come to its end, where
   /// there is something else that it can do. That work may be waiting for the program itself (I7).
   [[nodiscard]] std::chrono::nanoseconds patience() const {
@@ -60,6 +63,10 @@ struct ResidencyOptions {
   /// SUPERPIPE_WRITEBACK=digest: whether what a launch may have written is compared, by a digest,
   /// with what the host has, and written back only if it differs.
   bool compares_digests = false;
+  /// SUPERPIPE_MAP=early: whether a piece is mapped when the copy of its content has been enqueued,
+  /// and not when it has ended. Kernels that use it through pointers which nothing of ours has seen
+  /// may then use the page before its content is there.
+  bool maps_early = false;
   /// The clock of waits and statistics; tests give their own.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
   /// Whether a thread of its own moves content. Without, nothing moves but inside calls that wait

@@ -135,6 +135,8 @@ Transferred TransferEngine::write_back(Address window, const Slab& slab, Bytes s
 }
 
 Transferred TransferEngine::fill(Address window, Bytes size, std::span<const EventRef> after) {
+  // So that none is enqueued behind another one that its event does not know of.
+  const std::lock_guard lock(filling_);
   const auto done = prepare(fill_, after);
   if (!done.ok()) return {done.status(), nullptr, false};
   return finish(fill_, *done, size == Bytes{} ? Status::kOk : device_.zero(window, size, fill_));
@@ -146,6 +148,10 @@ Result<EventRef> TransferEngine::prepare(StreamHandle stream, std::span<const Ev
   if (const Status status = events_.stream_wait(stream, after); status != Status::kOk) {
     return status;
   }
+  const std::lock_guard lock(ending_);
+  const EventRef* const before = end_of(stream);
+  (*done)->follows_program = is_lost_ || any_follows_program(after) ||
+                             (before != nullptr && any_follows_program({before, 1}));
   return done;
 }
 
@@ -157,14 +163,21 @@ Transferred TransferEngine::finish(StreamHandle stream, EventRef done, Status en
   return {enqueued, std::move(done), false};
 }
 
-// `end` completes with what was enqueued last on `stream`; null: nobody knows when that ends.
-void TransferEngine::note_end(StreamHandle stream, const EventRef& end) noexcept {
+// Of what was enqueued last on `stream`; null: it is one of apart_. Under ending_.
+EventRef* TransferEngine::end_of(StreamHandle stream) noexcept {
   const std::array<StreamHandle, 3> streams{to_device_, to_host_, fill_};
   const auto found = std::ranges::find(streams, stream);
-  if (found == streams.end()) return;  // one of apart_
+  if (found == streams.end()) return nullptr;
+  return &ends_[static_cast<std::size_t>(found - streams.begin())];
+}
+
+// `end` completes with what was enqueued last on `stream`; null: nothing tells when that ends.
+void TransferEngine::note_end(StreamHandle stream, const EventRef& end) noexcept {
   const std::lock_guard lock(ending_);
+  EventRef* const last = end_of(stream);
+  if (last == nullptr) return;
   if (end == nullptr) is_lost_ = true;
-  ends_[static_cast<std::size_t>(found - streams.begin())] = end;
+  *last = end;
 }
 
 }  // namespace superpipe

@@ -30,7 +30,9 @@ struct Transferred {
 
 /// One stream per direction (the device has a copy engine for each) and one for filling, so that
 /// new buffers do not queue behind prefetches. What is behind work of the program, which may not
-/// end, gets a stream of its own. Thread-safe; waits on nothing by itself.
+/// end, gets a stream of its own. The events of what comes behind such work, by what it waits for
+/// or by what its stream does before, say so (RecordedEvent::follows_program). Thread-safe; waits
+/// on nothing by itself.
 class TransferEngine {
  public:
   /// So many fetches may be under way apart from the others.
@@ -74,6 +76,7 @@ class TransferEngine {
                       Bytes zero_to, std::span<const EventRef> after);
   Status stop(StreamHandle& stream, std::chrono::steady_clock::time_point deadline);
   Result<EventRef> prepare(StreamHandle stream, std::span<const EventRef> after);
+  EventRef* end_of(StreamHandle stream) noexcept;
   Transferred finish(StreamHandle stream, EventRef done, Status enqueued);
   void note_end(StreamHandle stream, const EventRef& end) noexcept;
 
@@ -85,6 +88,7 @@ class TransferEngine {
   std::mutex fetching_;
   std::uint64_t fetches_ = 0;  ///< that were enqueued; under fetching_, as what follows
   std::array<Apart, kMostApart> apart_;
+  std::mutex filling_;
   std::mutex ending_;
   /// Of what was enqueued last, to the device, to the host and to fill; under ending_.
   std::array<EventRef, 3> ends_;

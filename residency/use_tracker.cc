@@ -265,20 +265,26 @@ Status UseTracker::begin_hold(std::span<const std::uint64_t> words, UseToken& to
 // failure nothing is pinned, nor marked as used.
 Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& decision) {
   if (core_.abandoned) return Status::kDeviceError;
-  // The operation pins only when its turn has come. What is mapped already needs no turn, though it
-  // may have to be ordered behind its arrival; unless it waits for others to leave.
+  // The operation pins only when its turn has come. What is mapped already, or on its way, needs no
+  // turn, though it may have to be ordered behind its arrival; unless it waits for others to leave.
   const auto named = ids(token);
-  const auto is_not_in = [this](BufferId id)
-                             REQUIRES(manager_lock) { return core_.buffers[id].missing > 0; };
+  const auto needs_room = [this](BufferId id)
+                              REQUIRES(manager_lock) { return core_.buffers[id].needs_fetch(); };
   Turn turn(core_);
+  bool over_limit = true;
   if (decision.fetch_before_launch || core_.limit_lowered ||
-      std::any_of(named.begin(), named.end(), is_not_in)) {
+      std::any_of(named.begin(), named.end(), needs_room)) {
     token.waited_ = true;
-    if (!turn.take(core_.now() + core_.options.wait_limit)) {
+    over_limit = !turn.take(core_.now() + core_.options.wait_limit);
+    if (core_.stopped || core_.abandoned) {
       token.count_ = 0;
-      core_.warn_gave_up("for another operation that needs room on the device to get it");
-      core_.flush_warnings();
-      return Status::kTimedOut;
+      return Status::kDeviceError;  // no call of the device any more
+    }
+    // Without the turn it may not wait for others to leave. The one that has it may wait for work
+    // that does not end, and this one has nothing to do with that (I7).
+    if (over_limit) {
+      core_.warn_gave_up(
+          "for another operation that needs room on the device to get it, and went over the limit");
     }
     collect(use.words, token);  // the mutex was open
   }
@@ -286,7 +292,7 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
   const StallMeter::ProbeRef probe = open_probe(token, use);
   Status status = Status::kOutOfHostMemory;
   try {
-    status = get_in_place(token, use, decision, probe.get(), turn);
+    status = get_in_place(token, use, decision, over_limit ? nullptr : &turn, probe.get());
   } catch (const std::bad_alloc&) {
     // It stays out of host memory.
   }
@@ -308,15 +314,15 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
 // Gets pinned buffers mapped, and orders the stream behind their arrival. Ends the turn when all
 // are mapped.
 Status UseTracker::get_in_place(UseToken& token, const Use& use, const Decision& decision,
-                                StallMeter::Probe* probe, Turn& turn) {
+                                Turn* turn, StallMeter::Probe* probe) {
   const auto buffers = ids(token);
   // What is captured cannot be left out of later launches.
   const std::size_t certain = use.slot == kNoSlot ? buffers.size() : certain_buffers(use);
   const auto left_out =
-      partial_.bring_in({buffers, certain, use.kernel, use.slot, use.may_shrink}, decision);
+      partial_.bring_in({buffers, certain, use.kernel, use.slot, use.may_shrink, turn}, decision);
   if (!left_out.ok()) return left_out.status();
   token.left_out_ = static_cast<std::uint32_t>(*left_out);
-  turn.end();
+  if (turn != nullptr) turn->end();
   Status status = order_behind_fetches(ids(token), use, probe);
   if (status != Status::kOk || !decision.fetch_before_launch || use.capturing) return status;
   // No overlap: this launch starts only behind everything that was fetched with it.

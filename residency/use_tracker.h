@@ -104,8 +104,8 @@ class UseTracker {
   Status begin_advised(const Use& use, UseToken& token) REQUIRES(manager_lock);
   Decision ask_policy(const Use& use, const UseToken& token) REQUIRES(manager_lock);
   Status acquire(UseToken& token, const Use& use, const Decision& decision) REQUIRES(manager_lock);
-  Status get_in_place(UseToken& token, const Use& use, const Decision& decision,
-                      StallMeter::Probe* probe, Turn& turn) REQUIRES(manager_lock);
+  Status get_in_place(UseToken& token, const Use& use, const Decision& decision, Turn* turn,
+                      StallMeter::Probe* probe) REQUIRES(manager_lock);
   std::size_t certain_buffers(const Use& use) REQUIRES(manager_lock);
   Status order_behind_fetches(std::span<const BufferId> buffers, const Use& use,
                               StallMeter::Probe* probe) REQUIRES(manager_lock);

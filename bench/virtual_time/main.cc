@@ -36,6 +36,7 @@ struct Options {
   double pin_rate = 5;
   std::optional<double> load_rate;
   bool planned = false;
+  bool maps_early = false;
   std::string json;
   std::string launches;
 };
@@ -101,6 +102,7 @@ Row run_row(const WorkloadEntry& entry, const PassTrace& trace, const Options& o
   row.budget =
       Bytes{static_cast<std::uint64_t>(static_cast<double>(trace.peak().count()) * percent / 100)};
   experiment.policy = *policy_from_name(policy);
+  experiment.maps_early = options.maps_early;
   experiment.budget = row.budget;
   if (!options.piece_mib) {
     experiment.piece_size = piece_size_for(row.budget, experiment.device.granularity);
@@ -203,6 +205,8 @@ int main_of(int argc, char** argv) {
   app.add_option("--launch-us", options.launch_us, "What the program's thread takes for a launch")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_flag("--map-early", options.maps_early,
+               "map what is fetched before its content is there (SUPERPIPE_MAP=early)");
   app.add_flag("--planned", options.planned,
                "Runs each workload with what it did in an earlier run as a plan");
   app.add_option("--pin-rate", options.pin_rate, "Pinning of host memory, in GB/s")

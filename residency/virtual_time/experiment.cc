@@ -40,6 +40,7 @@ class VirtualProgram : public Program {
     options.headroom = experiment.headroom;
     options.piece_size = experiment.piece_size;
     options.compares_digests = experiment.compares_digests;
+    options.maps_early = experiment.maps_early;
     options.host_limit = experiment.host_limit;
     if (experiment.kernel_name) options.kernel_name = experiment.kernel_name;
     options.now = [this] { return clock_.time_point(); };

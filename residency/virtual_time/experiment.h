@@ -36,6 +36,7 @@ struct Experiment {
   /// ResidencyOptions::host_limit; by itself more than any program needs: nobody touches it.
   Bytes host_limit{std::uint64_t{1} << 42};
   bool compares_digests = true;  ///< ResidencyOptions::compares_digests
+  bool maps_early = false;       ///< ResidencyOptions::maps_early
   /// ResidencyOptions::kernel_name, for Outcome::error; null: that one's default, a number.
   std::function<std::string(KernelId)> kernel_name{};
   int passes = 10;

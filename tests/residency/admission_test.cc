@@ -33,7 +33,7 @@ class AdmissionTest : public CoreTest {
     for (const BufferId id : buffers) ++core_.buffers[id].pins;
     Turn turn(core_);
     EXPECT_TRUE(turn.take(core_.now() + core_.options.wait_limit));
-    return admission_.bring_in({buffers, KernelId{7}}, decision);
+    return admission_.bring_in({buffers, KernelId{7}, false, kNoSlot, &turn}, decision);
   }
   /// A buffer that is on the device, as far as the accounts say.
   BufferId make_in() REQUIRES(manager_lock) {
@@ -229,7 +229,9 @@ TEST_F(AdmissionTest, WaitsForNothingOnceTheManagerHasStopped) {
   const BufferId needed = make_out(1);
   core_.stopped = true;
   const std::array<BufferId, 1> set{needed};
-  EXPECT_EQ(admission_.bring_in({set, KernelId{7}}, {}), Status::kDeviceError);
+  Turn turn(core_);
+  EXPECT_EQ(admission_.bring_in({set, KernelId{7}, false, kNoSlot, &turn}, {}),
+            Status::kDeviceError);
 }
 
 TEST_F(AdmissionTest, WhatAFailedOperationAskedForIsTakenBack) {

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "residency/event_pool.h"
+#include "tests/random_length.h"
 #include "tests/residency/allocation_faults.h"
 #include "tests/residency/fake_device.h"
 #include "tests/residency/manager_fixture.h"
@@ -20,6 +22,8 @@ namespace {
 struct Setting {
   std::string name;
   ProgramOptions program;
+
+  friend void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 };
 
 ProgramOptions program_of(const PolicyConfig& policy, std::uint64_t seed) {
@@ -83,11 +87,13 @@ class AllocationFailure : public ::testing::TestWithParam<Setting> {
   }
 };
 
-TEST_P(AllocationFailure, LosesNothingWhicheverAllocationFails) { run_with_failures(1, 300); }
+TEST_P(AllocationFailure, LosesNothingWhicheverAllocationFails) {
+  run_with_failures(1, 120 * random_length());
+}
 
 TEST_P(AllocationFailure, LosesNothingWhenMemoryStaysAwayForAWhile) {
-  run_with_failures(3, 80);
-  run_with_failures(100, 80);
+  run_with_failures(3, 40 * random_length());
+  run_with_failures(100, 40 * random_length());
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, AllocationFailure, ::testing::ValuesIn(settings()),

@@ -308,6 +308,193 @@ TEST_F(ContentMoverTest, ABufferGetsOneZeroedSlabOfItsBacking) {
   EXPECT_EQ(core_.host.pinned(), kGranule);
 }
 
+/// Fetches whose pieces are mapped when their content is there.
+class ArrivalsTest : public ContentMoverTest {
+ protected:
+  static ResidencyOptions options() {
+    ResidencyOptions options = options_of(1024);
+    options.maps_early = false;
+    return options;
+  }
+  ArrivalsTest() : ContentMoverTest(options()) {}
+
+  [[nodiscard]] Place place_of(BufferId id) const REQUIRES(manager_lock) {
+    return core_.buffers[id].pieces[0].place;
+  }
+  /// An end on a stream of ours that does not come before unblock().
+  EventRef own_blocked_event() {
+    const auto stream = device_.create_stream();
+    EXPECT_TRUE(stream.ok());
+    device_.submit_blocking_host_function(*stream);
+    auto event = core_.events.prepare();
+    EXPECT_TRUE(event.ok());
+    EXPECT_EQ(core_.events.record(*event, *stream), Status::kOk);
+    return *event;
+  }
+};
+
+TEST_F(ArrivalsTest, APieceIsMappedWhenItsContentIsThereAndNotBefore) {
+  const ManagerLock lock(core_.mutex);
+  make_idle_page(1, own_blocked_event());
+  const BufferId id = make_out(1, 7);
+  const std::size_t mapped = device_.mapped_ranges();
+  EXPECT_TRUE(demand(id));
+  device_.drain();
+  EXPECT_FALSE(mover_.settle_arrivals());
+  EXPECT_EQ(place_of(id), Place::kFetching);
+  EXPECT_EQ(device_.mapped_ranges(), mapped);
+  EXPECT_TRUE(mover_.awaits_arrivals());
+  EXPECT_TRUE(mover_rounds_.is_pending());
+  unblock();
+  EXPECT_TRUE(mover_.settle_arrivals());
+  EXPECT_EQ(place_of(id), Place::kIn);
+  EXPECT_EQ(device_value(id), 7);
+  EXPECT_EQ(core_.buffers[id].missing, 0U);
+  EXPECT_FALSE(mover_.awaits_arrivals());
+  EXPECT_EQ(core_.counters.demand_fetches, 1U);
+}
+
+TEST_F(ArrivalsTest, APieceWithNothingToCopyIsMappedBehindWhatItsPageHadBefore) {
+  const ManagerLock lock(core_.mutex);
+  make_idle_page(1, own_blocked_event());
+  const BufferId id = make_fresh(1);
+  EXPECT_TRUE(demand(id));
+  EXPECT_FALSE(mover_.settle_arrivals());
+  EXPECT_EQ(place_of(id), Place::kFetching);
+  unblock();
+  EXPECT_TRUE(mover_.settle_arrivals());
+  EXPECT_EQ(place_of(id), Place::kIn);
+}
+
+// What holds it back may itself wait for the program (I7).
+TEST_F(ArrivalsTest, ContentBehindWorkOfTheProgramIsMappedAtOnce) {
+  const ManagerLock lock(core_.mutex);
+  make_idle_page(1, blocked_event());
+  const BufferId in_a_page = make_out(1, 6);
+  EXPECT_TRUE(demand(in_a_page));
+  EXPECT_EQ(place_of(in_a_page), Place::kIn);
+  const BufferId written = make_out(1, 7);
+  note(written, kWrites, blocked_event());
+  EXPECT_TRUE(demand(written));
+  EXPECT_EQ(place_of(written), Place::kIn);
+  EXPECT_FALSE(is_complete(core_.buffers[written].pieces[0].ready));
+  unblock();
+  EXPECT_EQ(device_value(in_a_page), 6);
+  EXPECT_EQ(device_value(written), 7);
+}
+
+TEST_F(ArrivalsTest, FetchesBehindOneThatIsUnderWayAreNotAskedAbout) {
+  const ManagerLock lock(core_.mutex);
+  make_idle_page(1, own_blocked_event());
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(demand(make_out(1, i)));
+  const int asked = device_.calls(Call::kIsComplete);
+  EXPECT_FALSE(mover_.settle_arrivals());
+  EXPECT_EQ(device_.calls(Call::kIsComplete), asked + 1);
+  unblock();
+  EXPECT_TRUE(mover_.settle_arrivals());
+  EXPECT_FALSE(mover_.awaits_arrivals());
+}
+
+TEST_F(ArrivalsTest, APieceThatCannotBeMappedIsOutAndItsLaunchIsTold) {
+  const ManagerLock lock(core_.mutex);
+  make_idle_page(1);
+  const BufferId id = make_out(1, 7);
+  for (const std::uint32_t pins : {0U, 1U}) {
+    EXPECT_TRUE(demand(id));
+    core_.buffers[id].pins = pins;
+    device_.fail(Call::kMap, 1, Status::kDeviceError);
+    device_.drain();
+    EXPECT_TRUE(mover_.settle_arrivals());
+    EXPECT_EQ(place_of(id), Place::kOut);
+    EXPECT_EQ(core_.buffers[id].pieces[0].fetch_status,
+              pins == 0 ? Status::kOk : Status::kDeviceError)
+        << "a launch that has given up is not told, nor the next one in its place";
+  }
+  core_.buffers[id].pins = 0;
+  EXPECT_EQ(core_.counters.errors, 2U);
+  EXPECT_THAT(take_idle_page().after, IsEmpty());
+  EXPECT_TRUE(demand(id));
+  device_.drain();
+  EXPECT_TRUE(mover_.settle_arrivals());
+  EXPECT_EQ(device_value(id), 7);
+}
+
+TEST_F(ArrivalsTest, APageOfWhoseCopyTheDeviceDoesNotTellServesNobody) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_out(1, 7);
+  EXPECT_TRUE(prefetch(id));
+  device_.fail(Call::kIsComplete, 1, Status::kDeviceError);
+  EXPECT_TRUE(mover_.settle_arrivals());
+  EXPECT_EQ(place_of(id), Place::kOut);
+  EXPECT_EQ(core_.buffers[id].pieces[0].fetch_status, Status::kOk) << "no launch waited for it";
+  EXPECT_TRUE(core_.buffers[id].host.is_untracked);
+  EXPECT_TRUE(core_.pool->empty());
+  EXPECT_TRUE(core_.pool->take_untracked().has_value());
+}
+
+// Zeros that no host copy has would be lost with the page.
+TEST_F(ArrivalsTest, APieceThatCannotBeMappedIsStillKnownToBeZero) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_fresh(1);
+  core_.buffers[id].fresh = false;
+  core_.buffers[id].pieces[0].is_zero = true;
+  EXPECT_TRUE(demand(id));
+  ASSERT_EQ(place_of(id), Place::kFetching);
+  device_.fail(Call::kMap, 1, Status::kDeviceError);
+  device_.drain();
+  EXPECT_TRUE(mover_.settle_arrivals());
+  EXPECT_EQ(place_of(id), Place::kOut);
+  EXPECT_TRUE(core_.buffers[id].pieces[0].is_zero);
+  EXPECT_TRUE(demand(id));
+  device_.drain();
+  EXPECT_TRUE(mover_.settle_arrivals());
+  EXPECT_FALSE(core_.buffers[id].pieces[0].is_zero);
+  EXPECT_EQ(device_value(id), 0);
+}
+
+// What holds the copy back may wait for a launch that waits for the piece, in a way that no event
+// tells.
+TEST_F(ArrivalsTest, ContentThatDoesNotComeIsMappedAllTheSameForALaunchThatWaits) {
+  const ManagerLock lock(core_.mutex);
+  make_idle_page(1, own_blocked_event());
+  const BufferId id = make_out(1, 7);
+  EXPECT_TRUE(demand(id));
+  pass(core_.options.wait_limit);
+  EXPECT_FALSE(mover_.settle_arrivals()) << "nothing waits for it";
+  ++core_.waiters;
+  EXPECT_TRUE(mover_.settle_arrivals());
+  --core_.waiters;
+  EXPECT_EQ(place_of(id), Place::kIn);
+  EXPECT_TRUE(core_.buffers[id].pieces[0].is_arriving()) << "streams still wait for it";
+  EXPECT_FALSE(mover_.awaits_arrivals());
+  core_.flush_warnings();
+  EXPECT_TRUE(told_of_giving_up("for content to arrive on the device"));
+  unblock();
+  EXPECT_EQ(device_value(id), 7);
+}
+
+TEST_F(ArrivalsTest, WhatIsCancelledLeavesItsPageBehindItsCopy) {
+  const ManagerLock lock(core_.mutex);
+  make_idle_page(1, own_blocked_event());
+  const BufferId id = make_out(1, 7);
+  const BufferId other = make_out(1, 8);
+  EXPECT_TRUE(prefetch(id));
+  EXPECT_TRUE(prefetch(other));
+  const EventRef copy = core_.buffers[id].pieces[0].ready;
+  const std::size_t mapped = device_.mapped_ranges();
+  mover_.cancel_arrivals(id);
+  EXPECT_EQ(place_of(id), Place::kOut);
+  EXPECT_EQ(core_.buffers[id].moving, 0U);
+  EXPECT_EQ(core_.buffers[id].pieces[0].ready, copy) << "the slab is being read still";
+  EXPECT_THAT(take_idle_page().after, ElementsAre(copy));
+  unblock();
+  EXPECT_TRUE(mover_.settle_arrivals());
+  EXPECT_EQ(place_of(id), Place::kOut);
+  EXPECT_EQ(place_of(other), Place::kIn);
+  EXPECT_EQ(device_.mapped_ranges(), mapped + 1);
+  EXPECT_FALSE(mover_.awaits_arrivals());
+}
+
 /// A cached buffer that is about to serve an allocation.
 class RenewTest : public ContentMoverTest {
  protected:

@@ -215,20 +215,36 @@ TEST_F(EvictionQueueTest, IsGivenUpAtTheWaitLimit) {
 }
 
 // Its write-back would have to come behind that, and other write-backs behind it.
-TEST_F(EvictionQueueTest, DirtyContentWaitsForWhatTheProgramDoesWithTheHostCopy) {
+TEST_F(EvictionQueueTest, ContentWaitsForWhatTheProgramDoesWithTheHostCopy) {
   const ManagerLock lock(core_.mutex);
   const BufferId dirty = make_clean(1);
   const BufferId clean = make_clean(1);
+  const BufferId fresh = make_dirty(1);
   core_.buffers[dirty].note_write();
-  for (const BufferId id : {dirty, clean}) {
+  core_.buffers[fresh].fresh = true;
+  for (const BufferId id : {dirty, clean, fresh}) {
     core_.buffers[id].host.operations.push_back(
         {kNoSlot, StreamHandle{}, false, blocked_event(), ++core_.seq});
   }
-  EXPECT_EQ(evictions_.request(std::array{dirty, clean}), 2 * kGranule);
-  EXPECT_EQ(evictions_.take_next(), (PieceId{clean, 0}));
+  EXPECT_EQ(evictions_.request(std::array{dirty, clean, fresh}), 3 * kGranule);
+  EXPECT_EQ(evictions_.take_next(), (PieceId{fresh, 0}));
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   unblock();
   EXPECT_EQ(evictions_.take_next(), (PieceId{dirty, 0}));
+  EXPECT_EQ(evictions_.take_next(), (PieceId{clean, 0}));
+}
+
+// A copy out of it got it a slab. Without digests, and with what the slab has, it is written back.
+TEST_F(EvictionQueueTest, AFreshPieceWithASlabWaitsForWhatTheProgramDoesWithThat) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_clean(1);
+  core_.buffers[id].fresh = true;
+  core_.buffers[id].host.operations.push_back(
+      {kNoSlot, StreamHandle{}, false, blocked_event(), ++core_.seq});
+  EXPECT_EQ(evictions_.request(std::array{id}), kGranule);
+  EXPECT_EQ(evictions_.take_next(), std::nullopt);
+  unblock();
+  EXPECT_EQ(evictions_.take_next(), (PieceId{id, 0}));
 }
 
 // Others of that size would go on waiting for it.
@@ -258,6 +274,7 @@ class ShortOfSlabsTest : public EvictionQueueTest {
   static ResidencyOptions short_options() {
     ResidencyOptions options = options_of(1024);
     options.host_limit = 2 * kGranule;
+    options.compares_digests = true;  // so that a fresh piece may need none
     return options;
   }
   ShortOfSlabsTest() : EvictionQueueTest(short_options()) {

@@ -98,6 +98,45 @@ TEST_F(DigestingEvictorTest, ContentThatALaunchChangedIsWrittenBack) {
   EXPECT_EQ(core_.counters.write_backs, 2U);
 }
 
+TEST_F(DigestingEvictorTest, ContentThatNothingNamedIsLookedAt) {
+  const ManagerLock lock(core_.mutex);
+  for (const int value : {9, 8}) {
+    const BufferId id = make_known(9);
+    const auto [write_backs, unchanged] =
+        std::pair(core_.counters.write_backs, core_.counters.unchanged);
+    ASSERT_TRUE(demand(id));
+    device_.drain();
+    const std::vector<std::byte> bytes(kGranule.count(), static_cast<std::byte>(value));
+    ASSERT_TRUE(device_.write(core_.buffers[id].base, bytes.size(), bytes.data()));
+    ASSERT_FALSE(core_.buffers[id].is_dirty(0));
+    evict(id);
+    EXPECT_EQ(host_value(id), value);
+    EXPECT_EQ(core_.counters.write_backs, write_backs + (value == 9 ? 0 : 1));
+    EXPECT_EQ(core_.counters.unchanged, unchanged + (value == 9 ? 1 : 0));
+  }
+}
+
+TEST_F(DigestingEvictorTest, ContentThatNothingNamedIsWrittenBackWhereNoDigestOfItIsKnown) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_clean(1, 7);
+  const std::vector<std::byte> bytes(kGranule.count(), std::byte{9});
+  ASSERT_TRUE(device_.write(core_.buffers[id].base, bytes.size(), bytes.data()));
+  evict(id);
+  EXPECT_EQ(host_value(id), 9);
+  EXPECT_TRUE(piece_of(id).host_digest.has_value());
+}
+
+TEST_F(DigestingEvictorTest, HoweverOftenLaunchesChangedItWhatNothingNamedSinceIsLookedAt) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_known(1);
+  for (const int value : {2, 3, 4}) visit(id, value);
+  const std::uint64_t write_backs = core_.counters.write_backs;
+  ASSERT_TRUE(demand(id));
+  device_.drain();
+  evict(id);
+  EXPECT_EQ(core_.counters.write_backs, write_backs);
+}
+
 TEST_F(DigestingEvictorTest, AnEvictionUnmapsBeforeItDigests) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_known(9);

@@ -14,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ enum class Call {
 };
 
 const char* name_of(Call call);
+inline void PrintTo(Call call, std::ostream* out) { *out << name_of(call); }
 
 /// Which waits the fake leaves out: a manager that relied on one of them must then be caught.
 struct Sabotage {

@@ -107,7 +107,7 @@ TEST_F(FetchPaceTest, GoesByWithTime) {
 TEST_F(FetchPaceTest, CountsCallsThatTakeLongerThanTheLink) {
   learn();
   for (int i = 0; i < 200; ++i) {
-    pace_.note_eviction(milliseconds{1});
+    pace_.note_calls(milliseconds{1});
     pace_.note_fetch(milliseconds{2}, kPiece);
   }
   lacks(50);

@@ -7,16 +7,14 @@
 #include <string>
 
 #include "policy/units.h"
+#include "tests/temporary_folder.h"
 
 namespace superpipe {
 
 /// A root for read_host_memory(), removed at the end. It has no file at first.
 class HostFiles {
  public:
-  HostFiles() {
-    char name[] = "/tmp/host-files-XXXXXX";
-    root_ = ::mkdtemp(name);
-  }
+  HostFiles() { root_ = make_temporary_folder("host-files"); }
   ~HostFiles() { std::filesystem::remove_all(root_); }
   HostFiles(const HostFiles&) = delete;
   HostFiles& operator=(const HostFiles&) = delete;

@@ -12,6 +12,7 @@
 #include "residency/host_store.h"
 #include "tests/residency/fake_device.h"
 #include "tests/residency/host_files.h"
+#include "tests/temporary_folder.h"
 
 namespace superpipe::testing {
 namespace {
@@ -29,8 +30,7 @@ class HostStoreCapTest : public ::testing::Test {
 class SharingStoreTest : public HostStoreCapTest {
  protected:
   SharingStoreTest() {
-    char name[] = "/tmp/host-store-XXXXXX";
-    folder_ = ::mkdtemp(name);
+    folder_ = make_temporary_folder("host-store");
     ledger_ = HostLedger::join({.host = 12_KiB}, folder_, problem_);
     peer_ = HostLedger::join({.host = 12_KiB}, folder_, problem_);
     store_.emplace(device_, events_, HostLimit{16_KiB}, std::chrono::milliseconds{100},

@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/aside_call.h"
+#include "tests/hang_limit.h"
 #include "tests/residency/fake_device.h"
 
 namespace superpipe::testing {
@@ -103,7 +105,7 @@ TEST_F(HostStoreTest, WhoAsksAboutIdleSlabsHoldsUpOthersNoLongerThanTheWaitLimit
   asks.wait();
   auto other =
       std::async(std::launch::async, [&] { return store_.acquire(8_KiB, false).status(); });
-  EXPECT_EQ(other.wait_for(std::chrono::seconds{10}), std::future_status::ready);
+  EXPECT_EQ(other.wait_for(kHangLimit), std::future_status::ready);
   may_go_on.count_down();
   stuck.join();
   EXPECT_EQ(other.get(), Status::kOk);
@@ -301,8 +303,7 @@ TEST_F(ExpectingStoreTest, NotesWhatEvictionsNeedAnew) {
 /// Four slabs of 4 KiB in use, and a thread that is stocking a fifth.
 class WhileStockingTest : public ::testing::Test {
  protected:
-  explicit WhileStockingTest(Bytes cap = 64_KiB)
-      : store_(device_, events_, {cap}, std::chrono::seconds{30}) {}
+  explicit WhileStockingTest(Bytes cap = 64_KiB) : store_(device_, events_, {cap}, kHangLimit) {}
   void SetUp() override {
     for (int i = 0; i < 4; ++i) ASSERT_TRUE(store_.acquire(4_KiB, false).ok());
     stocker_ = std::thread([this] { EXPECT_TRUE(store_.stock(4_KiB)); });
@@ -310,16 +311,11 @@ class WhileStockingTest : public ::testing::Test {
   }
   /// Acquires a slab of `size`, which has to wait until the fifth is there.
   void acquire_behind(Bytes size) {
-    std::atomic<bool> acquired = false;
-    std::thread evictor([&] {
-      EXPECT_TRUE(store_.acquire(size, false).ok());
-      acquired = true;
-    });
-    std::this_thread::sleep_for(std::chrono::milliseconds{20});
-    EXPECT_FALSE(acquired);
+    AsideCall<bool> acquired([&] { return store_.acquire(size, false).ok(); });
+    EXPECT_TRUE(acquired.waits());
     device_.slow_may_end.count_down();
     stocker_.join();
-    evictor.join();
+    EXPECT_TRUE(acquired.get());
   }
 
   SlowDevice device_;

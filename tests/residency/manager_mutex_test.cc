@@ -8,6 +8,8 @@
 #include <future>
 #include <thread>
 
+#include "tests/hang_limit.h"
+
 namespace superpipe::testing {
 namespace {
 
@@ -90,7 +92,8 @@ TEST(ManagerMutex, LetsOthersInWhileItWaits) {
     changed.notify_all();
   });
   // Bounded, so that a wait that keeps the mutex makes the test fail rather than hang.
-  for (int i = 0; i < 1000 && !done; ++i) {
+  const HangGuard guard;
+  while (!done && !guard.is_over()) {
     mutex.wait_for(changed, std::chrono::milliseconds(10));
   }
   EXPECT_TRUE(done);

@@ -1,10 +1,11 @@
 // What may happen while the manager's lock is open: other calls, on this thread (from within a call
 // of the device) or on another, at exactly the wrong moment.
-#include <chrono>
-#include <future>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "tests/aside_call.h"
+#include "tests/hang_limit.h"
 #include "tests/residency/manager_fixture.h"
 
 namespace superpipe::testing {
@@ -136,6 +137,7 @@ TEST_F(OpenLockTest, ReusesNoPageUnderAFetchThatCouldNotBeMapped) {
 }
 
 TEST_F(OpenLockTest, UnpinsNoHostMemoryThatAFailedFetchStillReads) {
+  options_.maps_early = true;  // else the copy has ended by the time that mapping fails
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     make(budget_of(1), {.seed = seed});
     const Address first = load(1, 1);
@@ -245,30 +247,28 @@ TEST_F(OpenLockTest, MarksNoDestroyedStreamOfThoseThatShareASlot) {
 class ShutDownTest : public OpenLockTest {
  protected:
   // It gives up after the limit, which therefore must not pass in the midst of a test.
-  ShutDownTest() { options_.wait_limit = std::chrono::minutes(1); }
+  ShutDownTest() { options_.wait_limit = kHangLimit; }
 
   /// Has another thread shut the manager down while this one is inside the next call of that kind.
   void shut_down_during(Call call) {
     at_next(call, [this] {
-      shut_down_ = std::async(std::launch::async, [this] { manager_->shut_down(); });
+      shut_down_.emplace([this] { manager_->shut_down(); });
       // Until it has begun: from then on nothing can be allocated.
       while (manager_->allocate(Bytes{kPage}, std::nullopt).status() != Status::kDeviceError) {
         std::this_thread::yield();
       }
-      // One that does not wait for this call comes to its end within the time, and ends the wait.
-      constexpr std::chrono::milliseconds kTimeToReturn{100};
-      returned_during_call_ = shut_down_.wait_for(kTimeToReturn) == std::future_status::ready;
+      returned_during_call_ = !shut_down_->waits();
     });
   }
   void expect_all_given_back() {
-    ASSERT_TRUE(shut_down_.valid()) << "there was no such call";
-    shut_down_.wait();
+    ASSERT_TRUE(shut_down_.has_value()) << "there was no such call";
+    shut_down_->get();
     EXPECT_FALSE(returned_during_call_);
     EXPECT_EQ(device_->mapped_ranges(), 0U);
     EXPECT_EQ(device_->pinned_ranges(), 0U);
   }
 
-  std::future<void> shut_down_;
+  std::optional<AsideCall<void>> shut_down_;
   bool returned_during_call_ = false;
 };
 

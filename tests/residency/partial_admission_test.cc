@@ -30,7 +30,7 @@ class PartialAdmissionTest : public UsingCoreTest {
     Turn turn(core_);
     EXPECT_TRUE(turn.take(core_.now() + core_.options.wait_limit));
     for (const BufferId id : ids) ++core_.buffers[id].pins;
-    return partial_.bring_in({ids, certain, KernelId{7}, Slot{0}, false}, Decision{});
+    return partial_.bring_in({ids, certain, KernelId{7}, Slot{0}, false, &turn}, Decision{});
   }
   void end(std::span<const BufferId> left_out) EXCLUDES(manager_lock) {
     const ManagerLock lock(core_.mutex);

@@ -168,19 +168,34 @@ TEST_F(PiecesTest, TheLastPieceMovesNoFurtherThanToTheEndOfTheBuffer) {
   EXPECT_EQ(core_.counters.h2d_bytes, Bytes{100});
 }
 
-TEST_F(PiecesTest, APieceThatNoKernelWroteSinceItsWriteBackGoesWithoutACopy) {
+/// Pieces of which the device computes digests.
+class DigestedPiecesTest : public PiecesTest {
+ protected:
+  static ResidencyOptions options() {
+    ResidencyOptions options = options_in_pieces(1024);
+    options.compares_digests = true;
+    return options;
+  }
+  DigestedPiecesTest() : PiecesTest(options()) {}
+  void evict(PieceId id) REQUIRES(manager_lock) {
+    evictor_.evict(id);
+    do {
+      device_.drain();
+    } while (evictor_.settle_digests());
+  }
+};
+
+TEST_F(DigestedPiecesTest, APieceThatNoKernelWroteSinceItsWriteBackGoesWithoutACopy) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_pieces_in(kSize, 20);
-  evictor_.evict({id, 1});
-  device_.drain();
+  evict({id, 1});
   EXPECT_TRUE(fetch({id, 1}));
   device_.drain();
   ASSERT_EQ(device_.calls(Call::kCopyToHost), 1);
-  evictor_.evict({id, 1});
+  evict({id, 1});
   EXPECT_EQ(device_.calls(Call::kCopyToHost), 1);
   EXPECT_EQ(core_.counters.clean_evictions, 1U);
-  evictor_.evict({id, 0});
-  device_.drain();
+  evict({id, 0});
   EXPECT_EQ(device_.calls(Call::kCopyToHost), 2) << "the kernel's writes to it are nowhere else";
   EXPECT_THAT(host_values(id), ElementsAre(20, 21, 0));
 }

@@ -395,7 +395,7 @@ TEST_F(PrecleanerTest, ADigestThatDoesNotComeIsNotWaitedFor) {
   EXPECT_FALSE(evictor_.is_pending());
   EXPECT_FALSE(piece_of(id).host_digest.has_value());
   evict(id);
-  EXPECT_EQ(core_.counters.write_backs, 0U);
+  EXPECT_EQ(core_.counters.write_backs, 1U) << "nothing tells that no kernel has written since";
 }
 
 TEST_F(PrecleanerTest, WithoutASlotForItsDigestTheCopyCounts) {

@@ -71,6 +71,7 @@ class Program {
     residency.wait_limit = std::chrono::milliseconds{400};
     residency.zero_fill = options_.zero_fill;
     residency.compares_digests = options_.compares_digests;
+    residency.maps_early = options_.maps_early;
     residency.now = [this] { return device_.now(); };
     residency.worker_thread = false;
     residency.record_timeline = options_.record_timeline;

@@ -23,6 +23,7 @@ struct ProgramOptions {
   /// ResidencyOptions::compares_digests. Launches then also leave some of their buffers as they
   /// are, and give others the content back that they had before.
   bool compares_digests = false;
+  bool maps_early = false;  ///< ResidencyOptions::maps_early
   Bytes host_limit{std::uint64_t{1} << 40};
   Bytes device_capacity{std::uint64_t{1} << 40};
   Sabotage sabotage;

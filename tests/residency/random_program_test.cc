@@ -1,19 +1,21 @@
-// A million operations of random programs: every byte right, never over the budget, nothing left
-// behind. And the same programs with one wait taken away, which must then go wrong.
+// Random programs: every byte right, never over the budget, nothing left behind. And the same
+// programs with one wait taken away, which must then go wrong.
 //
-// RANDOM_PROGRAM_OPERATIONS asks for another number, RANDOM_PROGRAM_SEED for other programs:
-//     RANDOM_PROGRAM_OPERATIONS=10000000 RANDOM_PROGRAM_SEED=100001 ctest --preset dev -R ReadsBack
+// RANDOM_LENGTH asks for so many times as many operations, RANDOM_PROGRAM_SEED for other programs:
+//     RANDOM_LENGTH=9 RANDOM_PROGRAM_SEED=999 build/dev/tests/residency_test --gtest_filter=*Reads*
 #include "tests/residency/random_program.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tests/random_length.h"
 
 namespace superpipe::testing {
 namespace {
@@ -22,21 +24,17 @@ namespace {
 // Each operation takes many times as long. Where few programs evict, the ordinals that are left may
 // fail no unmap and no digest: that each is failed is asked without sanitizers.
 constexpr bool kFailsEachCall = false;
-constexpr std::uint64_t kOperations = 100'000;
-constexpr std::uint64_t kProgramsBesideOthers = 20;
+constexpr std::uint64_t kOperations = 20'000;
+constexpr std::uint64_t kOperationsOfMovingBudgets = 500;
+constexpr std::uint64_t kProgramsBesideOthers = 5;
 constexpr std::array kFaultOrdinals{1, 2, 3, 5, 8, 12, 15};
 #else
 constexpr bool kFailsEachCall = true;
-constexpr std::uint64_t kOperations = 1'000'000;
-constexpr std::uint64_t kProgramsBesideOthers = 60;
+constexpr std::uint64_t kOperations = 200'000;
+constexpr std::uint64_t kOperationsOfMovingBudgets = 4'000;
+constexpr std::uint64_t kProgramsBesideOthers = 20;
 constexpr std::array kFaultOrdinals{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18};
 #endif
-
-/// The number in the environment variable `name`, or `otherwise`.
-std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 PolicyConfig with_budget(PolicyKind kind, std::uint64_t pages) {
   PolicyConfig config;
@@ -74,6 +72,8 @@ struct Setting {
   PolicyConfig policy;
   bool policy_waits = false;
   std::uint64_t piece_pages = 0;  ///< pages of a piece; 0: buffers move whole
+
+  friend void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 };
 
 std::vector<Setting> settings() {
@@ -102,7 +102,8 @@ std::vector<Setting> settings() {
 
 class RandomProgram : public ::testing::TestWithParam<Setting> {
  protected:
-  /// The program of that seed under the setting; three of five compare digests.
+  /// The program of that seed under the setting; three of five compare digests, one of four maps
+  /// early.
   static ProgramOptions program(std::uint64_t seed) {
     ProgramOptions options;
     options.seed = seed;
@@ -110,6 +111,7 @@ class RandomProgram : public ::testing::TestWithParam<Setting> {
     options.policy_waits = GetParam().policy_waits;
     options.piece_size = Bytes{GetParam().piece_pages * 4096};
     options.compares_digests = seed % 5 < 3;
+    options.maps_early = seed % 4 == 1;
     return options;
   }
   /// Whether what launches leave as it is may be evicted without a copy.
@@ -122,6 +124,7 @@ class RandomProgram : public ::testing::TestWithParam<Setting> {
 std::string describe(const ProgramOptions& options) {
   return "seed " + std::to_string(options.seed) + (options.layered ? " layered" : "") +
          (options.zero_fill ? " zero-fill" : "") + (options.compares_digests ? " digests" : "") +
+         (options.maps_early ? " maps early" : "") +
          (options.fault == Call::kCount ? std::string{}
                                         : std::string(" fault ") + name_of(options.fault) + "@" +
                                               std::to_string(options.fault_at));
@@ -129,8 +132,7 @@ std::string describe(const ProgramOptions& options) {
 
 TEST_P(RandomProgram, ReadsBackWhatItWouldHaveReadWithoutUs) {
   // Each setting runs its part of the operations.
-  const std::uint64_t wanted =
-      number_from_environment("RANDOM_PROGRAM_OPERATIONS", kOperations) / settings().size() + 1;
+  const std::uint64_t wanted = random_length() * kOperations / settings().size() + 1;
   const std::uint64_t first_seed = number_from_environment("RANDOM_PROGRAM_SEED", 1);
   std::uint64_t operations = 0;
   std::uint64_t moved = 0;
@@ -171,7 +173,7 @@ TEST_P(RandomProgram, ReadsBackTheSameWhileItsBudgetMoves) {
   std::uint64_t operations = 0;
   int changes = 0;
   int shrunk = 0;
-  for (std::uint64_t seed = 1; operations < kOperations / 100; ++seed) {
+  for (std::uint64_t seed = 1; operations < random_length() * kOperationsOfMovingBudgets; ++seed) {
     ProgramOptions options = program(seed);
     options.layered = seed % 2 == 0;
     options.moving_budget = true;
@@ -189,7 +191,7 @@ TEST_P(RandomProgram, ReadsBackTheSameWhileItsBudgetMoves) {
 }
 
 TEST_P(RandomProgram, ReadsBackTheSameWhileOtherProcessesComeAndGo) {
-  for (std::uint64_t seed = 1; seed <= kProgramsBesideOthers; ++seed) {
+  for (std::uint64_t seed = 1; seed <= random_length() * kProgramsBesideOthers; ++seed) {
     ProgramOptions options = program(seed);
     options.layered = seed % 2 == 0;
     options.moving_budget = seed % 3 == 0;
@@ -244,7 +246,8 @@ INSTANTIATE_TEST_SUITE_P(Policies, RandomProgram, ::testing::ValuesIn(settings()
 
 // Each wait that keeps content right, taken away: some program must then read wrong bytes or touch
 // what is not there. A suite that could not see that would prove nothing.
-int programs_gone_wrong(const Sabotage& sabotage) {
+// Where `maps_early`, launches wait for content by events.
+int programs_gone_wrong(const Sabotage& sabotage, bool maps_early = false) {
   int wrong = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     ProgramOptions options;
@@ -252,6 +255,7 @@ int programs_gone_wrong(const Sabotage& sabotage) {
     options.policy = with_budget(PolicyKind::kSuperpipeline, 12);
     options.layered = seed % 3 == 0;
     options.compares_digests = seed % 4 == 0;
+    options.maps_early = maps_early;
     options.sabotage = sabotage;
     wrong += run_random_program(options).mistakes.empty() ? 0 : 1;
   }
@@ -263,14 +267,17 @@ TEST(RandomProgramWithoutAWait, IsCaughtWhenLastUsesAreNotWaitedForBeforeUnmappi
 }
 
 TEST(RandomProgramWithoutAWait, IsCaughtWhenLaunchesDoNotWaitForTheirFetches) {
-  EXPECT_GT(programs_gone_wrong({.program_streams_never_wait = true}), 10);
+  EXPECT_GT(programs_gone_wrong({.program_streams_never_wait = true}, true), 10);
 }
 
 TEST(RandomProgramWithoutAWait, IsCaughtWhenPagesAreReusedBeforeTheirWriteBack) {
   EXPECT_GT(programs_gone_wrong({.own_streams_never_wait = true}), 10);
 }
 
-TEST(RandomProgramWithoutAWait, IsRightWithAllWaits) { EXPECT_EQ(programs_gone_wrong({}), 0); }
+TEST(RandomProgramWithoutAWait, IsRightWithAllWaits) {
+  EXPECT_EQ(programs_gone_wrong({}), 0);
+  EXPECT_EQ(programs_gone_wrong({}, true), 0);
+}
 
 // Memory that is handed out again must not show what another buffer held.
 TEST(RandomProgramOnASmallDevice, GoesOnWhenTheDeviceIsFullerThanTheBudgetSays) {

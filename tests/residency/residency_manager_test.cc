@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "tests/hang_limit.h"
 #include "tests/residency/manager_fixture.h"
 
 namespace superpipe::testing {
@@ -444,7 +445,7 @@ TEST_F(ResidencyManagerTest, HoldsNoLockDuringAnyCallOfTheDevice) {
     if (inside || ++probes % 7 != 0) return;
     inside = true;
     auto other = std::async(std::launch::async, [&] { (void)manager_->stats(); });
-    if (other.wait_for(std::chrono::seconds{10}) != std::future_status::ready) {
+    if (other.wait_for(kHangLimit) != std::future_status::ready) {
       ++held;
       std::abort();  // the thread is stuck behind a lock: nothing sensible can follow
     }
@@ -479,6 +480,7 @@ TEST_F(ResidencyManagerTest, TracksThePerThreadStreamOfEachThread) {
 }
 
 TEST_F(ResidencyManagerTest, WritesNothingBackThatWasOnlyRead) {
+  options_.compares_digests = true;
   make(budget_of(2));
   const std::uint64_t a = load(2, 1);
   const std::uint64_t b = load(2, 2);

@@ -20,7 +20,7 @@
 namespace superpipe::testing {
 namespace {
 
-constexpr Bytes kPage = 4_KiB;
+constexpr Bytes kPageOfTheHost = 4_KiB;
 
 std::uint64_t address_of(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
 
@@ -79,7 +79,7 @@ class SlabMemory {
 };
 
 TEST(SlabMemoryTest, LargeOnesBeginAtAMultipleOfALargePage) {
-  for (const Bytes size : {2_MiB, 2_MiB + kPage, 5_MiB - kPage, 64_MiB}) {
+  for (const Bytes size : {2_MiB, 2_MiB + kPageOfTheHost, 5_MiB - kPageOfTheHost, 64_MiB}) {
     const SlabMemory odd{12_KiB};  // so that what follows it is not aligned by itself
     const SlabMemory slab{size};
     ASSERT_NE(slab.data(), nullptr);
@@ -99,7 +99,7 @@ std::uint64_t address_space() {
 }
 
 TEST(SlabMemoryTest, TakesNoByteMoreThanItsSize) {
-  for (const Bytes size : {8_KiB, 2_MiB, 5_MiB - kPage}) {
+  for (const Bytes size : {8_KiB, 2_MiB, 5_MiB - kPageOfTheHost}) {
     const std::uint64_t before = address_space();
     ASSERT_GT(before, 0U);
     std::byte* const data = map_slab_memory(size);
@@ -112,7 +112,7 @@ TEST(SlabMemoryTest, TakesNoByteMoreThanItsSize) {
 
 /// How many memory pages of the range are there.
 std::size_t pages_there(const std::byte* data, Bytes size) {
-  std::vector<unsigned char> there(size.count() / kPage.count());
+  std::vector<unsigned char> there(size.count() / kPageOfTheHost.count());
   if (mincore(const_cast<std::byte*>(data), size.count(), there.data()) != 0) return 0;
   return static_cast<std::size_t>(
       std::ranges::count_if(there, [](unsigned char page) { return (page & 1) != 0; }));
@@ -124,10 +124,11 @@ TEST(SlabMemoryTest, IsPopulatedByThreadsWithoutAnotherByteBehindIt) {
   const SlabMemory slab{kSize};
   ASSERT_NE(slab.data(), nullptr);
   slab.data()[5] = std::byte{7};
-  if (madvise(slab.data(), kPage.count(), 23) != 0) GTEST_SKIP() << "the kernel does not populate";
-  EXPECT_LT(pages_there(slab.data(), kSize), kSize.count() / kPage.count());
+  if (madvise(slab.data(), kPageOfTheHost.count(), 23) != 0)
+    GTEST_SKIP() << "the kernel does not populate";
+  EXPECT_LT(pages_there(slab.data(), kSize), kSize.count() / kPageOfTheHost.count());
   populate_slab_memory(slab.data(), kSize);
-  EXPECT_EQ(pages_there(slab.data(), kSize), kSize.count() / kPage.count());
+  EXPECT_EQ(pages_there(slab.data(), kSize), kSize.count() / kPageOfTheHost.count());
   EXPECT_EQ(slab.data()[5], std::byte{7});
 }
 
@@ -162,7 +163,7 @@ TEST(SlabMemoryTest, HasLargePagesWhereTheKernelHasThem) {
   if (!has_large_pages()) {
     GTEST_SKIP() << "the kernel gives no large pages (/sys/kernel/mm/transparent_hugepage)";
   }
-  const Bytes size = 64_MiB + kPage;
+  const Bytes size = 64_MiB + kPageOfTheHost;
   const SlabMemory slab{size};
   ASSERT_NE(slab.data(), nullptr);
   EXPECT_TRUE(mapped(slab.data(), size).asks_for_large);

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/hang_limit.h"
 #include "tests/residency/manager_fixture.h"
 
 namespace superpipe::testing {
@@ -294,7 +295,8 @@ TEST_F(ResidencyMeetings, TakeTurnsInTheOrderOfAsking) {
 TEST_F(ResidencyMeetings, ReportAnErrorOnlyToThoseWhoWaitedForIt) {
   // The worker mostly begins the second fetch before the launch hears that the first one failed.
   bool met = false;
-  for (int attempt = 0; attempt < 5000 && !met; ++attempt) {
+  const HangGuard guard;
+  while (!met && !guard.is_over()) {
     make_threaded(4);
     const Address filler = load(4, 1);
     const Address first = load(1, 10);

@@ -376,5 +376,27 @@ TEST(TransferEngine, DestroysTheStreamsOfAStartThatFailedHalfWay) {
   EXPECT_EQ(device.violations(), std::vector<std::string>{});
 }
 
+// A launch that waits for it on the host could be what that work waits for.
+TEST_F(TransferEngineTest, WhatComesBehindWorkOfTheProgramSaysSo) {
+  const EventRef blocked = blocked_event();
+  const Transferred free = engine_.fill(window_, kSize, {});
+  const Transferred behind = engine_.fill(window_, kSize, {&blocked, 1});
+  const Transferred on_its_stream = engine_.fill(window_, kSize, {});
+  const Transferred behind_that = engine_.write_back(window_, slab_, kSize, {&behind.done, 1});
+  const Transferred apart = engine_.fetch_apart(window_, slab_, kSize, Bytes{}, {&blocked, 1});
+  const Transferred other = engine_.fetch(window_, slab_, kSize, Bytes{}, {});
+  EXPECT_FALSE(free.done->follows_program);
+  EXPECT_TRUE(behind.done->follows_program);
+  EXPECT_TRUE(on_its_stream.done->follows_program);
+  EXPECT_TRUE(behind_that.done->follows_program);
+  EXPECT_TRUE(apart.done->follows_program);
+  EXPECT_FALSE(other.done->follows_program);
+  device_.release_host_functions();
+  device_.drain();
+  ASSERT_TRUE(is_complete(behind.done) && is_complete(on_its_stream.done));
+  EXPECT_FALSE(engine_.fill(window_, kSize, {&behind.done, 1}).done->follows_program)
+      << "it is known to be over";
+}
+
 }  // namespace
 }  // namespace superpipe::testing

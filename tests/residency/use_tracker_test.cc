@@ -224,22 +224,44 @@ TEST_F(UseTrackerTest, PinsNothingBeforeItsTurn) {
   EXPECT_EQ(core_.buffers[in].pins, 1U);
 }
 
-TEST_F(UseTrackerTest, WithoutATurnItTimesOutUnlessAllIsInPlace) {
+// The one that has the turn may wait for work that does not end (I7).
+TEST_F(UseTrackerTest, WithoutATurnItGoesOverTheLimitAndWaitsForNobodyToLeave) {
   const BufferId in = clean(1);
-  const BufferId id = out(1);
+  const BufferId id = out(1, 7);
   {
     const ManagerLock lock(core_.mutex);
     TurnQueue::Place place;
     core_.turn.join(place);
     ASSERT_TRUE(core_.turn.take(place));  // and never ends
+    core_.ledger.set_limit(2 * kGranule, true);
+    make_dirty(1);
+    ASSERT_TRUE(core_.ledger.is_within_limit() && !core_.ledger.admits(kGranule));
   }
   UseToken token;
-  EXPECT_EQ(begin_launch({in, id}, stream_, token), Status::kTimedOut);
+  EXPECT_EQ(begin_launch({in, id}, stream_, token), Status::kOk);
   EXPECT_TRUE(told_of_giving_up("for another operation that needs room"));
-  EXPECT_TRUE(token.empty());
-  expect_untouched(in);
-  expect_untouched(id);
+  EXPECT_EQ(device_value(id), 7);
+  EXPECT_EQ(counters().demand_fetches, 1U);
+  EXPECT_EQ(core_.ledger.pages(), 3 * kGranule);
+  uses_.end_use(token, stream_, false);
+  const auto begun = core_.now();
   EXPECT_EQ(begin_launch({in}, stream_, token), Status::kOk);
+  EXPECT_LT(core_.now() - begun, core_.options.wait_limit) << "all is in place: it needs no turn";
+}
+
+TEST_F(UseTrackerTest, WithoutATurnItIsStillRefusedWhereTheDeviceHasNoRoom) {
+  const BufferId id = out(1);
+  {
+    const ManagerLock lock(core_.mutex);
+    TurnQueue::Place place;
+    core_.turn.join(place);
+    ASSERT_TRUE(core_.turn.take(place));
+    device_.set_others(Bytes{std::uint64_t{1} << 40});
+  }
+  UseToken token;
+  EXPECT_EQ(begin_launch({id}, stream_, token), Status::kOutOfDeviceMemory);
+  EXPECT_TRUE(token.empty());
+  expect_untouched(id);
 }
 
 TEST_F(UseTrackerTest, ACapturedLaunchPinsForeverAndWaitsForItsContentItself) {

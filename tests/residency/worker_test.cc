@@ -2,6 +2,7 @@
 #include "residency/worker.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -10,10 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "tests/aside_call.h"
+#include "tests/hang_limit.h"
+
 namespace superpipe::testing {
 namespace {
-
-constexpr std::chrono::seconds kLong{20};  // no test waits that long unless it fails
 
 /// Rounds that the test scripts and counts.
 class CountedRounds : public WorkerRounds {
@@ -33,8 +35,8 @@ class CountedRounds : public WorkerRounds {
 
   /// Waits until `wanted` rounds have begun. @return false if they do not within a long time.
   bool wait_for(int wanted) REQUIRES(manager_lock) {
-    const auto deadline = std::chrono::steady_clock::now() + kLong;
-    while (count < wanted && std::chrono::steady_clock::now() < deadline) {
+    const HangGuard guard;
+    while (count < wanted && !guard.is_over()) {
       mutex_.wait_for(ran_, std::chrono::milliseconds{100});
     }
     return count >= wanted;
@@ -128,24 +130,6 @@ TEST_F(WorkerTest, WhoeverOnlyWaitsWakesItIfItWouldNotLookByItself) {
   EXPECT_TRUE(rounds_.wait_for(2)) << "its rest is an hour";
 }
 
-// A launch that waits is told of what a round has changed, and looks; if that woke the worker, it
-// would run the next round at once, and so on.
-TEST_F(WorkerTest, WhoeverOnlyWaitsLeavesItAloneWhileItLooksByItself) {
-  using std::chrono::milliseconds;
-  const ManagerLock lock(mutex_);
-  rounds_.pending = true;
-  EXPECT_TRUE(worker_.wake());
-  std::condition_variable nobody;
-  const auto end = std::chrono::steady_clock::now() + milliseconds{100};
-  while (std::chrono::steady_clock::now() < end) {
-    EXPECT_TRUE(worker_.wake_unless_pending());
-    mutex_.wait_for(nobody, std::chrono::microseconds{10});
-  }
-  rounds_.pending = false;
-  EXPECT_GE(rounds_.count, 2);
-  EXPECT_LE(rounds_.count, 600) << "more often than every 200 us, but for the first ones";
-}
-
 TEST_F(WorkerTest, NoRoundBeginsAfterTheEnd) {
   {
     const ManagerLock lock(mutex_);
@@ -160,7 +144,6 @@ TEST_F(WorkerTest, NoRoundBeginsAfterTheEnd) {
 
 // A round opens the mutex, and the end may come then. Its rest would be an hour.
 TEST_F(WorkerTest, AnEndThatComesInTheMidstOfARoundIsNotSleptThrough) {
-  const auto begun = std::chrono::steady_clock::now();
   {
     const ManagerLock lock(mutex_);
     rounds_.round = [this](int) {
@@ -171,7 +154,6 @@ TEST_F(WorkerTest, AnEndThatComesInTheMidstOfARoundIsNotSleptThrough) {
     EXPECT_TRUE(rounds_.wait_for(1));
   }
   worker_.join();
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, kLong);
 }
 
 TEST_F(WorkerTest, AWorkerThatEndedBeforeItBeganRunsNothing) {
@@ -185,12 +167,19 @@ TEST_F(WorkerTest, AWorkerThatEndedBeforeItBeganRunsNothing) {
 }
 
 TEST_F(WorkerTest, AbandonTellsThatAThreadWhichEndsIsGone) {
+  int thread = 0;
   {
     const ManagerLock lock(mutex_);
+    rounds_.round = [&thread](int) {
+      thread = ::gettid();
+      return false;
+    };
     EXPECT_TRUE(worker_.wake());
     ASSERT_TRUE(rounds_.wait_for(1));
   }
   end();
+  // From abandon() on it has 0.2 s, of which a busy machine may let nothing come to it.
+  wait_for_end_of_thread(thread);
   EXPECT_TRUE(worker_.abandon());
 }
 
@@ -239,6 +228,27 @@ TEST(WorkerWithAClockTest, TellsItOfWakesAndOfTheRestsThatAThreadWouldTake) {
   EXPECT_EQ(clock.notes, (std::vector<std::string>{"wake", "begin", "rest 0", "begin", "rest 20000",
                                                    "begin", "rest 25000", "begin",
                                                    "rest 1000000000", "begin", "rest 20000"}));
+}
+
+// A launch that waits is told of what a round has changed, and looks; if that woke the worker, it
+// would run the next round at once, and so on.
+TEST(WorkerWithAClockTest, IsLeftAloneByWhoeverOnlyWaitsWhileItLooksByItself) {
+  ManagerMutex mutex;
+  CountedRounds rounds(mutex);
+  NotedClock clock;
+  Worker worker("test", mutex, false, &clock);
+  worker.attach(rounds);
+  const ManagerLock lock(mutex);
+  rounds.pending = true;
+  (void)worker.run_once();
+  clock.notes.clear();
+  for (int look = 0; look < 3; ++look) EXPECT_TRUE(worker.wake_unless_pending());
+  EXPECT_EQ(clock.notes, std::vector<std::string>{});
+  rounds.pending = false;
+  (void)worker.run_once();
+  clock.notes.clear();
+  EXPECT_TRUE(worker.wake_unless_pending());
+  EXPECT_EQ(clock.notes, std::vector<std::string>{"wake"}) << "it would rest for an hour";
 }
 
 TEST(WorkerWithAClockTest, LooksMoreOftenWhileThreadsOfTheProgramWait) {
