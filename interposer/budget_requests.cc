@@ -67,13 +67,13 @@ void BudgetRequests::stop() noexcept {
   segment_.reset();
 }
 
-bool BudgetRequests::abandon() noexcept {
+bool BudgetRequests::abandon(std::chrono::milliseconds patience) noexcept {
   if (thread_.is_owner() && thread_.is_started()) {
     ended_ = true;
     segment_->interrupt();
     segment_->remove();
   }
-  return thread_.abandon() && thread_.is_owner();
+  return thread_.abandon(patience) && thread_.is_owner();
 }
 
 }  // namespace superpipe

@@ -38,9 +38,9 @@ class BudgetRequests {
   /// Removes the segment. Waits for a request that is being carried out.
   void stop() noexcept;
   /// The same at process exit and in the child of a fork, where the thread may never end: waits for
-  /// it 0.2 s at most, and in a child touches neither thread nor segment.
+  /// it `patience` at most, and in a child touches neither thread nor segment.
   /// @return whether the thread is gone, so that this may be destroyed.
-  bool abandon() noexcept;
+  bool abandon(std::chrono::milliseconds patience = OwnThread::kPatience) noexcept;
 
  private:
   void main();

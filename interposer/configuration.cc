@@ -27,10 +27,6 @@ KernelTimes kernel_times_from_name(std::string_view name) {
   return name == "off" ? KernelTimes::kOff : KernelTimes::kEvents;
 }
 
-std::string host_ledger_from(std::string folder) {
-  return folder == "none" ? std::string() : std::move(folder);
-}
-
 /// Sets policy, k, k' and budget, with the defaults that follow from each other.
 void set_schedule(const SettingValues& values, Configuration& configuration) {
   const auto named = policy_from_name(values.choice(SettingId::kPolicy));
@@ -71,7 +67,9 @@ Configuration::Configuration(const SettingValues& values)
       policy(PolicyKind::kResident),
       headroom(values.size(SettingId::kHeadroom)),
       host_mem(values.size(SettingId::kHostMem)),
-      host_ledger(host_ledger_from(values.text(SettingId::kHostLedger))),
+      shared_folder(values.text(SettingId::kSharedFolder)),
+      shared_folder_is_given(values.given(SettingId::kSharedFolder) != nullptr),
+      shares_host_memory(values.choice(SettingId::kHostLedger) == "shared"),
       min_buffer(values.size(SettingId::kMinBuffer)->resolve(Bytes{})),
       async_allocators(values.choice(SettingId::kAllocator) == "async"),
       wait_limit(*values.count(SettingId::kWaitMs)),
@@ -81,6 +79,7 @@ Configuration::Configuration(const SettingValues& values)
       pins_text(values.text(SettingId::kPin)),
       overflow_allowed(values.choice(SettingId::kOverflow) == "allow"),
       compares_digests(values.choice(SettingId::kWriteback) == "digest"),
+      maps_early(values.choice(SettingId::kMap) == "early"),
       report_real_memory(values.choice(SettingId::kReportMem) == "real"),
       summary(values.is_on(SettingId::kSummary)),
       progress(summary && values.choice(SettingId::kProgress) == "auto"),

@@ -55,7 +55,9 @@ struct Configuration {
   /// nullopt: default_headroom().
   std::optional<SizeSpec> headroom;
   std::optional<SizeSpec> host_mem;      ///< SUPERPIPE_HOST_MEM, of the host's memory
-  std::string host_ledger;               ///< SUPERPIPE_HOST_LEDGER; empty: none
+  std::string shared_folder;             ///< SUPERPIPE_SHARED_FOLDER
+  bool shared_folder_is_given;           ///< whether it is the user who named it
+  bool shares_host_memory;               ///< SUPERPIPE_HOST_LEDGER=shared
   Bytes min_buffer;                      ///< SUPERPIPE_MIN_BUFFER
   bool async_allocators;                 ///< SUPERPIPE_ALLOCATOR=async|native
   std::chrono::milliseconds wait_limit;  ///< SUPERPIPE_WAIT_MS
@@ -65,11 +67,12 @@ struct Configuration {
   std::string pins_text;                 ///< the same, as it was given
   bool overflow_allowed;                 ///< SUPERPIPE_OVERFLOW=allow
   bool compares_digests;                 ///< SUPERPIPE_WRITEBACK=digest
+  bool maps_early;                       ///< SUPERPIPE_MAP=early
   bool report_real_memory;               ///< SUPERPIPE_REPORT_MEM=real
   bool summary;                          ///< SUPERPIPE_SUMMARY=1
   bool progress;                         ///< SUPERPIPE_PROGRESS=auto, where there is a summary
-  std::string stats_file;                ///< SUPERPIPE_STATS; empty: none
-  std::string timeline_file;             ///< SUPERPIPE_TIMELINE; empty: none
+  std::string stats_file;                ///< SUPERPIPE_STATS, with placeholders; empty: none
+  std::string timeline_file;             ///< SUPERPIPE_TIMELINE, with placeholders; empty: none
   std::string copies_file;   ///< SUPERPIPE_COPIES, without the process's id; empty: none
   std::string trace_file;    ///< SUPERPIPE_TRACE; empty: none
   KernelTimes kernel_times;  ///< SUPERPIPE_KERNEL_TIMES

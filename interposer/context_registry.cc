@@ -64,7 +64,7 @@ ManagedContext* ContextRegistry::start() noexcept {
     CUcontext context = nullptr;
     CUdevice device = 0;
     if (!may_start() || driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr ||
-        driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) {
+        driver().cuCtxGetDevice(&device) != CUDA_SUCCESS || driver_is_too_old()) {
       return managed();  // or the driver will tell the program what is wrong
     }
     // Without the mutex: a library is opened for that, and who initialises another one may be
@@ -86,10 +86,7 @@ ManagedContext* ContextRegistry::start() noexcept {
       if (!created.problem.empty()) give_up(created.problem, configuration.strict);
       return nullptr;
     }
-    for (const std::string& copy : foreign_driver_copies()) {
-      log_line(LogLevel::kWarning, "the program opened the driver past superpipe (" + copy +
-                                       "): what it does through that copy is not managed");
-    }
+    say_foreign_drivers();
     ManagedContext* const started = created.context.release();
     managed_.store(started, std::memory_order_release);
     lock.unlock();

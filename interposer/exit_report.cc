@@ -1,16 +1,22 @@
 #include "interposer/exit_report.h"
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "interposer/context_registry.h"
+#include "interposer/driver/loader.h"
 #include "interposer/log.h"
 #include "interposer/process_configuration.h"
 #include "interposer/trace_recording.h"
 #include "interposer/version.h"
 #include "policy/settings.h"
-#include "profiler/atomic_file.h"
 #include "profiler/pass_times.h"
+#include "profiler/run_file.h"
 #include "profiler/run_summary.h"
 #include "profiler/statistics_json.h"
 #include "profiler/timeline_csv.h"
@@ -18,28 +24,62 @@
 namespace superpipe {
 namespace {
 
+ProcessName name_of_this_process() {
+  return process_name(::getpid(), [](const char* name) { return std::getenv(name); });
+}
+
+/// Makes of `file` the path that this process writes; empty stays empty. Processes with ranks may
+/// have begun one by one, and know nothing of each other's files: only the first takes a name that
+/// all have.
+void name_file(const char* variable, std::string& file) {
+  if (file.empty()) return;
+  const ProcessName process = name_of_this_process();
+  const bool is_shared = !names_each_process(file) && process.is_one_of_several;
+  file = file_name_of(file, process);
+  if (is_shared && process.rank.value_or(0) > 0) file += '.' + std::to_string(process.id);
+  std::error_code no_folder;
+  const auto path = std::filesystem::absolute(file, no_folder);
+  if (!no_folder) file = path.string();
+  note_former_file(variable, file);
+}
+
 /// Writes the file at `path`, for which the setting `id` asks.
-void write_report(SettingId id, const std::string& path, const std::string& text) {
-  if (const auto problem = write_file_atomically(path, text)) {
+void write_report(SettingId id, const char* variable, const std::string& path,
+                  const std::string& text) {
+  const char* const root = std::getenv(kRunRootVariable);
+  const bool began_run = root != nullptr && root == std::to_string(::getpid());
+  const Claim claim = began_run ? Claim::kAlways : Claim::kFirst;
+  if (const auto problem = write_run_file(variable, path, text, claim)) {
     log_line(LogLevel::kError, std::string(variable_of(id)) + ": " + *problem);
   }
 }
 
 }  // namespace
 
-void write_reports(const RunFigures& figures, const Configuration& configuration) {
+void begin_reports(Configuration& configuration) {
+  constexpr int kKeep = 0;
+  if (configuration.summary || !configuration.stats_file.empty() ||
+      !configuration.timeline_file.empty()) {
+    ::setenv(kRunRootVariable, std::to_string(::getpid()).c_str(), kKeep);
+  }
+  name_file(kFormerStatisticsVariable, configuration.stats_file);
+  name_file(kFormerTimelineVariable, configuration.timeline_file);
+}
+
+void write_reports(const RunFigures& figures, const Configuration& configuration,
+                   const ProcessName& process) {
   const bool tells_times = configuration.summary || !configuration.stats_file.empty();
   const PassTimes times = tells_times ? pass_times(figures) : PassTimes{};
   if (!configuration.stats_file.empty()) {
-    write_report(SettingId::kStats, configuration.stats_file,
-                 statistics_json(figures, times, kVersion));
+    write_report(SettingId::kStats, kFormerStatisticsVariable, configuration.stats_file,
+                 statistics_json(figures, times, process, kVersion));
   }
   if (!configuration.timeline_file.empty()) {
-    write_report(SettingId::kTimeline, configuration.timeline_file,
+    write_report(SettingId::kTimeline, kFormerTimelineVariable, configuration.timeline_file,
                  timeline_csv(figures.residency.timeline, figures.residency.learned.layer_bytes));
   }
   if (configuration.summary) {
-    const std::string text = summary_text(figures, times);
+    const std::string text = summary_text(figures, times, process);
     std::fwrite(text.data(), 1, text.size(), stderr);
   }
 }
@@ -48,8 +88,9 @@ void report_at_exit() noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed != nullptr) managed->end_progress();
   try {
+    say_foreign_drivers();
     const auto figures = ContextRegistry::of_process().figures();
-    if (figures) write_reports(*figures, process_configuration());
+    if (figures) write_reports(*figures, process_configuration(), name_of_this_process());
   } catch (...) {
     log_line(LogLevel::kError, "out of memory while writing the statistics");
   }

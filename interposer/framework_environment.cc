@@ -1,5 +1,7 @@
 #include "interposer/framework_environment.h"
 
+#include <link.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <new>
@@ -71,6 +73,11 @@ void set_pytorch_allocator() {
     ::setenv(kPyTorchVariables[0], under_new->c_str(), /*overwrite=*/1);
   }
   ::setenv(kPyTorchVariables[1], under_old->c_str(), /*overwrite=*/1);
+}
+
+int is_library_of_pytorch(struct dl_phdr_info* info, std::size_t /*size*/, void* /*data*/) {
+  const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
+  return path.substr(path.rfind('/') + 1).rfind("libtorch", 0) == 0 ? 1 : 0;
 }
 
 }  // namespace
@@ -147,5 +154,7 @@ bool set_framework_allocators() noexcept {
   }
   return agreed;
 }
+
+bool is_pytorch_loaded() noexcept { return ::dl_iterate_phdr(is_library_of_pytorch, nullptr) != 0; }
 
 }  // namespace superpipe

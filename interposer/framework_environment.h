@@ -29,6 +29,10 @@ std::optional<std::string> with_async_backend(std::string_view options);
 /// @return whether all of them are now as we want them; false: the user chose otherwise.
 bool set_framework_allocators() noexcept;
 
+/// Whether PyTorch is in this process: a library of it is loaded. Looks at the loader's list of
+/// libraries, which takes microseconds. Any thread.
+bool is_pytorch_loaded() noexcept;
+
 /// The value of XLA_FLAGS that has XLA (JAX, TensorFlow) launch its kernels one by one: by itself
 /// it makes CUDA graphs of them, all of whose buffers have to be on the device at once. `flags`:
 /// the user's, which stay. @return nullopt if there is nothing to change: the user chose, or names

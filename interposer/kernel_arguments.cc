@@ -130,16 +130,19 @@ void append_parameters(KernelLayout& layout, const std::vector<std::size_t>& siz
   }
   // Names of templates with packs may demangle to another number of parameters: they say nothing.
   const bool has_types = types.size() == sizes.size();
+  const bool is_pytorchs = is_of_pytorch(layout.name);
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const bool is_known = has_types && known_structs;
-    append_parameter(layout, sizes[i], is_known ? known_struct(types[i], sizes[i]) : nullptr);
+    append_parameter(layout, sizes[i], is_known ? known_struct(types[i], sizes[i]) : nullptr,
+                     is_pytorchs);
   }
   append_arrays(layout, has_types ? types : std::vector<std::string>(), sizes);
 }
 
 }  // namespace
 
-void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct* known) {
+void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct* known,
+                      bool is_pytorchs) {
   constexpr std::size_t kStep = 4;
   const auto parameter = static_cast<std::uint32_t>(layout.parameters++);
   if (known != nullptr) {
@@ -149,7 +152,7 @@ void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct*
     layout.has_more = layout.has_more || !layout.counted.empty();
     return;
   }
-  auto& probes = size > kWord ? layout.struct_probes : layout.probes;
+  auto& probes = size > kWord && is_pytorchs ? layout.struct_probes : layout.probes;
   for (std::size_t offset = 0; offset + kWord <= size; offset += kStep) {
     probes.push_back({parameter, static_cast<std::uint32_t>(offset)});
   }
@@ -157,7 +160,7 @@ void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct*
        offset += TensorMaps::kAlignment) {
     layout.tensor_maps.push_back({parameter, static_cast<std::uint32_t>(offset)});
   }
-  layout.has_more = layout.has_more || size > kWord;
+  layout.has_more = layout.has_more || !layout.struct_probes.empty() || !layout.tensor_maps.empty();
 }
 
 std::uint32_t count_of(const KernelLayout::CountedProbes& probes, const char* parameter,

@@ -46,8 +46,9 @@ struct KernelLayout {
   std::string name;  ///< mangled; empty if the driver does not tell
   std::vector<Probe> probes;
   std::vector<CountedProbes> counted;
-  /// The same as `probes`, in by-value structs of which nobody knows what the kernel looks at: what
-  /// is there may be left over from before the struct was filled.
+  /// The same as `probes`, in by-value structs of PyTorch's of which it is not known what the
+  /// kernel looks at: what is there may be left over from before the struct was filled. Only of
+  /// PyTorch's structs it is known that mostly it is.
   std::vector<Probe> struct_probes;
   /// Where the bytes of a tensor map may lie in by-value structs.
   std::vector<Probe> tensor_maps;
@@ -66,12 +67,14 @@ struct KernelLayout {
 /// maps in it.
 ///
 /// A parameter of 8 bytes is one word. Larger ones are by-value structs: looked at where `known`
-/// says that pointers are; if it is null, every 4 bytes (`struct_probes`), because a packed struct
-/// may hold a pointer at any such offset, and a word too many costs one compare. Smaller ones hold
+/// says that pointers are; if it is null, every 4 bytes, because a packed struct may hold a pointer
+/// at any such offset, and a word too many costs one compare: in `struct_probes` if the kernel
+/// `is_pytorchs`, else in `probes`. Smaller ones hold
 /// no pointer. A tensor map, and so each struct around it, is aligned to 64 bytes: it may lie at
 /// every such offset. (The offset of the struct itself says nothing: it counts from where the
 /// parameters begin, which is no multiple of 64 on sm_90.)
-void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct* known = nullptr);
+void append_parameter(KernelLayout& layout, std::size_t size, const KnownStruct* known = nullptr,
+                      bool is_pytorchs = false);
 
 /// The blocks of a launch in two directions, which say how many of a layout's CountedProbes count.
 struct GridSize {

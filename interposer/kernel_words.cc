@@ -51,6 +51,16 @@ std::optional<std::string_view> pointed_to_by(std::string_view type) {
 
 }  // namespace
 
+bool is_of_pytorch(std::string_view mangled) {
+  // Of namespace at, and what PyTorch compiles of others' attention, with parameters of its own.
+  constexpr std::string_view kOwn = "_ZN2at";
+  constexpr std::string_view kOthers[] = {"13pytorch_flash", "22PyTorchMemEffAttention"};
+  return mangled.starts_with(kOwn) ||
+         std::ranges::any_of(kOthers, [mangled](std::string_view name) {
+           return mangled.find(name) != std::string_view::npos;
+         });
+}
+
 const KnownStruct* known_struct(std::string_view type, std::size_t bytes) {
   for (const KnownStruct& known : kKnownStructs) {
     if (bytes >= known.smallest && bytes <= known.largest && type.starts_with(known.type)) {

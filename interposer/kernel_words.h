@@ -50,6 +50,9 @@ struct KnownStruct {
 /// Whether it is one to pointers.
 [[nodiscard]] bool is_array_of_pointers(std::string_view type);
 
+/// Whether a kernel of that mangled name is one of PyTorch's own, and so its structs.
+[[nodiscard]] bool is_of_pytorch(std::string_view mangled);
+
 /// The demangled types of a kernel's parameters; empty if its name does not tell them (C linkage).
 /// Cost: one demangling.
 [[nodiscard]] std::vector<std::string> parameter_types(const std::string& mangled);

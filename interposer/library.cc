@@ -45,10 +45,10 @@ void leave_child_alone() {
 __attribute__((constructor)) void start() {
   try {
     owner = ::getpid();
-    LiveSegment::remove_former();
     ReadConfiguration read = read_configuration([](const char* name) { return std::getenv(name); });
     const Configuration& configuration = read.configuration;
-    if (!configuration.host_ledger.empty()) HostLedger::remove_former(configuration.host_ledger);
+    LiveSegment::remove_former(configuration.shared_folder);
+    if (configuration.shares_host_memory) HostLedger::remove_former(configuration.shared_folder);
     const bool records_copies = !configuration.copies_file.empty();
     if (configuration.off && !records_copies && read.ok()) return;
     configure_log(configuration.log_level, configuration.log_file);
@@ -77,6 +77,7 @@ __attribute__((constructor)) void start() {
       offer_to_nvtx();
       open_call_sites();
     }
+    begin_reports(read.configuration);
     if (configuration.policy != PolicyKind::kResident) {
       std::string lines;
       for (const std::string& line : override_expandable_segments()) {

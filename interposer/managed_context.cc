@@ -18,6 +18,7 @@
 #include "interposer/driver/table.h"
 #include "interposer/fault_report.h"
 #include "interposer/fault_watch.h"
+#include "interposer/framework_environment.h"
 #include "interposer/log.h"
 #include "policy/budget.h"
 #include "policy/piece_size.h"
@@ -25,6 +26,7 @@
 #include "policy/settings.h"
 #include "profiler/kernel_names.h"
 #include "profiler/pass_times.h"
+#include "profiler/shared_folder.h"
 #include "residency/host_memory.h"
 
 namespace superpipe {
@@ -131,7 +133,7 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
   const DeviceFacts facts{context, device, Bytes{total}, context_bytes, budget, buffers_before};
   std::unique_ptr<ManagedContext> managed(new ManagedContext(facts, configuration));
   managed->start_trace();
-  managed->join_host_ledger();
+  const std::string no_ledger = managed->join_host_ledger();
   auto residency = ResidencyManager::create(managed->device_memory_, managed->residency_options());
   if (!residency.ok()) {
     return {nullptr, "the managed context could not be set up (the log says why)"};
@@ -141,7 +143,7 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
   managed->pointer_arrays_.emplace(*managed->residency_);
   managed->pins_.emplace(*managed->residency_, *managed->tensor_maps_);
   managed->noted_words_.emplace(*managed->residency_);
-  managed->show();
+  managed->warn_of_being_alone(no_ledger, managed->show());
   log_line(LogLevel::kInfo, "managing device " + std::to_string(device) + ", policy " +
                                 std::string(name_of(configuration.policy)) + ", context " +
                                 format_bytes(context_bytes) + " of " + format_bytes(Bytes{total}));
@@ -154,13 +156,15 @@ BudgetAnswer ManagedContext::standing_refusal() const noexcept {
   return configuration_.k ? BudgetAnswer::kCountsLayers : BudgetAnswer::kChanged;
 }
 
-// Makes this process known to `superpipe budget` and `superpipe top`. Where that cannot be, it runs
-// all the same.
-void ManagedContext::show() noexcept {
-  std::string problem = "out of memory";
+// Makes this process known to `superpipe budget` and `superpipe top`. @return why that cannot be,
+// as it runs all the same; empty: it is known.
+std::string ManagedContext::show() {
+  const std::string& folder = configuration_.shared_folder;
+  std::string problem = problem_with_shared_folder(folder, FolderUse::kEnter);
+  if (!problem.empty()) return problem + advice_on_shared_folder();
   try {
     const LiveDescription description{configuration_.policy, device_total_, standing_refusal()};
-    if (auto segment = LiveSegment::create(description, problem)) {
+    if (auto segment = LiveSegment::create(description, problem, folder)) {
       std::unique_ptr<RunProgress> progress;
       if (configuration_.progress) {
         if (auto line = TerminalLine::open(STDERR_FILENO, TerminalLine::Clock::now())) {
@@ -172,27 +176,53 @@ void ManagedContext::show() noexcept {
           BudgetRequests::Actions{[this](Bytes budget) { return set_budget(budget); },
                                   [this] { return live_figures(); }},
           std::move(progress));
-      return;
     }
   } catch (const std::exception& error) {
     problem = error.what();
   }
-  log_line(LogLevel::kInfo, "superpipe budget and top will not find this process: " + problem);
+  return problem;
 }
 
 // Where nothing moves, nothing is reserved either. Without a ledger the process has its own cap.
-void ManagedContext::join_host_ledger() noexcept {
-  if (!moves() || configuration_.host_ledger.empty()) return;
-  std::string problem = "out of memory";
+// @return why there is none, though there should be one; empty: there is, or need not be.
+std::string ManagedContext::join_host_ledger() {
+  if (!moves() || !configuration_.shares_host_memory) return "";
+  const std::string& folder = configuration_.shared_folder;
+  std::string problem = problem_with_shared_folder(folder, FolderUse::kEnter);
+  if (!problem.empty()) return problem + advice_on_shared_folder();
   try {
-    host_ledger_ =
-        HostLedger::join(host_caps(host_memory_.at_first()), configuration_.host_ledger, problem);
-    if (host_ledger_ != nullptr) return;
+    host_ledger_ = HostLedger::join(host_caps(host_memory_.at_first()), folder, problem);
   } catch (const std::exception& error) {
     problem = error.what();
   }
-  log_line(LogLevel::kWarning, "host memory is not shared with your other processes: " + problem +
-                                   "; this one may take all that is available");
+  return problem;
+}
+
+// One line for what others will not see of this process, and why: join_host_ledger() and show().
+// Who preloads the library and has it move nothing misses nothing, and is told only by the log.
+void ManagedContext::warn_of_being_alone(std::string_view no_ledger,
+                                         std::string_view no_segment) const {
+  if (no_ledger.empty() && no_segment.empty()) return;
+  static std::atomic<bool> has_warned{false};  // a process may have many contexts
+  if (has_warned.exchange(true)) return;
+  std::string what;
+  if (!no_segment.empty()) what = "superpipe top and budget do not find this process";
+  if (!no_segment.empty() && !no_ledger.empty()) what += ", and ";
+  if (!no_ledger.empty()) {
+    what +=
+        "host memory is not shared with your other processes, so that this one may take all that "
+        "is available";
+  }
+  std::string why(no_segment);
+  if (no_ledger != no_segment) {
+    // What to do comes last, and once where it is the same for both.
+    const std::size_t advice = why.rfind("; ");
+    if (advice != std::string::npos && no_ledger.ends_with(why.substr(advice))) why.resize(advice);
+    if (!why.empty() && !no_ledger.empty()) why += "; ";
+    why += no_ledger;
+  }
+  const bool is_missed = moves() || configuration_.shared_folder_is_given;
+  log_line(is_missed ? LogLevel::kWarning : LogLevel::kInfo, what + ": " + why);
 }
 
 LiveFigures ManagedContext::live_figures() const {
@@ -279,6 +309,7 @@ ResidencyOptions ManagedContext::residency_options() {
   options.buffers_before = buffers_before_;
   options.overflow_allowed = configuration_.overflow_allowed;
   options.compares_digests = configuration_.compares_digests;
+  options.maps_early = configuration_.maps_early;
   options.record_timeline = !configuration_.timeline_file.empty();
   options.trace = trace_;
   options.warn = [](const std::string& line) { log_line(LogLevel::kWarning, line); };
@@ -497,12 +528,13 @@ void ManagedContext::note_own_pages(Bytes size) noexcept {
   const std::uint64_t most = headroom_.count();
   if (before > most || before + size.count() <= most) return;
   try {
-    log_line(
-        LogLevel::kWarning,
+    std::string text =
         "the program asks for virtual memory of its own (cuMemCreate), for more than " +
-            format_bytes(headroom_) +
-            " so far: that counts against the budget and cannot be moved. PyTorch does so with "
-            "expandable_segments:True, where the program sets it itself");
+        format_bytes(headroom_) + " so far: that counts against the budget and cannot be moved";
+    if (is_pytorch_loaded()) {
+      text += ". PyTorch does so with expandable_segments:True, where the program sets it itself";
+    }
+    log_line(LogLevel::kWarning, text);
   } catch (const std::bad_alloc&) {
     // It goes unsaid.
   }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "interposer/budget_requests.h"
 #include "interposer/configuration.h"
@@ -195,10 +196,11 @@ class ManagedContext {
 
   [[nodiscard]] std::string name_of_launch(KernelId kernel) const;
   void start_trace() noexcept;
-  void join_host_ledger() noexcept;
+  std::string join_host_ledger();
   [[nodiscard]] ResidencyOptions residency_options();
   [[nodiscard]] BudgetAnswer standing_refusal() const noexcept;
-  void show() noexcept;
+  std::string show();
+  void warn_of_being_alone(std::string_view no_ledger, std::string_view no_segment) const;
   [[nodiscard]] LiveFigures live_figures() const;
   [[nodiscard]] bool can_order_slowly(StreamHandle stream) const noexcept;
   [[nodiscard]] bool is_green_stream(StreamHandle stream) const noexcept;

@@ -22,6 +22,8 @@ enum class CallKind {
     case Status::kOutOfHostMemory:
     case Status::kWorkingSetTooLarge:
     case Status::kNotYet:
+    // Not CUDA_ERROR_LAUNCH_TIMEOUT, after which the driver has the process lose its context.
+    case Status::kTimedOut:
       return kind == CallKind::kAllocation ? CUDA_ERROR_OUT_OF_MEMORY
                                            : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     case Status::kInvalidValue:
@@ -30,8 +32,6 @@ enum class CallKind {
       return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     case Status::kDeviceError:
       return kind == CallKind::kAllocation ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_LAUNCH_FAILED;
-    case Status::kTimedOut:
-      return kind == CallKind::kAllocation ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_LAUNCH_TIMEOUT;
   }
   return CUDA_ERROR_UNKNOWN;
 }

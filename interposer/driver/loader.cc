@@ -13,11 +13,14 @@
 #include <fstream>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "interposer/driver/hook_scope.h"
 #include "interposer/driver/table.h"
 #include "interposer/log.h"
+#include "interposer/process_configuration.h"
+#include "policy/requirements.h"
 #include "policy/settings.h"
 
 namespace superpipe {
@@ -79,6 +82,7 @@ struct LoadedDriver {
 // Never destroyed: calls may come from other libraries' destructors at exit.
 std::atomic<const LoadedDriver*> loaded_driver{nullptr};
 std::atomic<bool> load_attempted{false};
+std::atomic<bool> is_too_old{false};
 std::mutex& load_mutex() {
   static auto* const mutex = new std::mutex;
   return *mutex;
@@ -94,6 +98,54 @@ constinit thread_local bool loading_in_this_thread = false;
 
 constinit thread_local int optional_calls = 0;
 
+/// What cuDriverGetVersion says; 0: nothing.
+int version_of(void* driver) {
+  const auto get_version =
+      reinterpret_cast<CUresult (*)(int*)>(::dlsym(driver, "cuDriverGetVersion"));
+  int version = 0;
+  return get_version != nullptr && get_version(&version) == CUDA_SUCCESS ? version : 0;
+}
+
+/// What is wrong with a driver of that version, behind its name.
+std::string too_old(int version) {
+  return "is " + (version > 0 ? "of CUDA " + cuda_version(version) : std::string("too old")) +
+         ", and CUDA " + cuda_version(kOldestDriver) + " (driver " + kOldestDriverPackage +
+         ") or newer is needed";
+}
+
+bool has_driver_name(std::string_view name) { return name.rfind("libcuda.so", 0) == 0; }
+
+/// The name that a loaded library gives itself; empty: none.
+std::string_view soname_of(const struct dl_phdr_info& info) {
+  const ElfW(Dyn)* entry = nullptr;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info.dlpi_phdr[i];
+    if (segment.p_type != PT_DYNAMIC) continue;
+    entry = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + segment.p_vaddr);
+  }
+  ElfW(Addr) strings = 0;
+  std::optional<ElfW(Xword)> name;
+  for (; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_STRTAB) strings = entry->d_un.d_ptr;
+    if (entry->d_tag == DT_SONAME) name = entry->d_un.d_val;
+  }
+  if (strings == 0 || !name) return {};
+  // The loader has made an address of it, but not for what the kernel maps (the vDSO).
+  if (strings < info.dlpi_addr) strings += info.dlpi_addr;
+  return reinterpret_cast<const char*>(strings + *name);
+}
+
+void say_foreign_driver(const std::string& path) {
+  static auto* const mutex = new std::mutex;
+  static auto* const said = new std::set<std::string>;
+  const std::lock_guard lock(*mutex);
+  if (!said->insert(path).second) return;
+  log_line(LogLevel::kWarning,
+           "the program opened the driver past superpipe (" + path +
+               "): what it does through that is not managed; have it open " + kSoname +
+               ", or start it with 'superpipe run', under which libcuda.so is superpipe too");
+}
+
 /// Opens `path` and takes all functions from it. @return what is wrong with it, if anything.
 std::optional<std::string> open_driver(const std::string& path, LoadedDriver& driver) {
   int flags = RTLD_NOW | RTLD_LOCAL;
@@ -105,11 +157,22 @@ std::optional<std::string> open_driver(const std::string& path, LoadedDriver& dr
     const char* const reason = ::dlerror();
     return std::string("cannot be opened: ") + (reason == nullptr ? "unknown reason" : reason);
   }
-  if (::dlsym(handle, "cuInit") == nullptr || ::dlsym(handle, "cuGetProcAddress_v2") == nullptr) {
+  if (::dlsym(handle, "cuInit") == nullptr) {
     ::dlclose(handle);
-    return std::string(
-        "is no CUDA driver of version 12 or later (it lacks cuInit or "
-        "cuGetProcAddress_v2)");
+    return std::string("is no CUDA driver (it lacks cuInit)");
+  }
+  // Drivers of CUDA 11 do not have it, so that what we hook cannot be told from what they return.
+  if (::dlsym(handle, "cuGetProcAddress_v2") == nullptr) {
+    const std::string problem = too_old(version_of(handle));
+    if (process_configuration().strict) {
+      ::dlclose(handle);
+      return problem + "; SUPERPIPE_STRICT=1, so it is not used";
+    }
+    is_too_old.store(true, std::memory_order_relaxed);
+    if (!hooks_disabled.exchange(true)) {
+      log_line(LogLevel::kError,
+               "the driver " + path + ' ' + problem + "; the program runs without superpipe");
+    }
   }
   driver.path = path;
   for (std::size_t i = 0; i < kDriverFunctionCount; ++i) {
@@ -127,6 +190,12 @@ void load_driver() {
   if (found.path.empty()) {
     log_line(LogLevel::kError, found.problem);
   } else {
+    // It is the same library then, and does not look like another one later.
+    void* const opened_before = ::dlopen(found.path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (opened_before != nullptr) {
+      ::dlclose(opened_before);
+      if (!hooks_disabled.load()) say_foreign_driver(found.path);
+    }
     auto* const driver = new LoadedDriver;
     if (const auto problem = open_driver(found.path, *driver)) {
       log_line(LogLevel::kError, found.path + " " + *problem + "; " + advice());
@@ -154,7 +223,7 @@ bool read_at(std::ifstream& file, std::uint64_t offset, T& value) {
 }  // namespace
 
 std::vector<std::string> paths_in_loader_cache(const std::string& cache_file,
-                                               const std::string& name) {
+                                               const std::string& name, Processor processor) {
   struct Header {
     std::array<char, 20> magic;
     std::uint32_t entries;
@@ -170,8 +239,8 @@ std::vector<std::string> paths_in_loader_cache(const std::string& cache_file,
   };
   static_assert(sizeof(Header) == 48 && sizeof(Entry) == 24);
   constexpr std::string_view kMagic = "glibc-ld.so.cache1.1";
-  // Flags of a 64-bit x86 library for libc 6: FLAG_X8664_LIB64 | FLAG_ELF_LIBC6.
-  constexpr std::int32_t kOurLibraries = 0x0303;
+  // FLAG_X8664_LIB64 or FLAG_AARCH64_LIB64, each with FLAG_ELF_LIBC6.
+  const std::int32_t wanted_flags = processor == Processor::kAarch64 ? 0x0a03 : 0x0303;
 
   std::ifstream file(cache_file, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -191,7 +260,7 @@ std::vector<std::string> paths_in_loader_cache(const std::string& cache_file,
   for (std::uint32_t i = 0; i < header.entries; ++i) {
     Entry entry;
     std::memcpy(&entry, text.data() + start + sizeof header + i * sizeof entry, sizeof entry);
-    if (entry.flags == kOurLibraries && string_at(entry.key) == name) {
+    if (entry.flags == wanted_flags && string_at(entry.key) == name) {
       paths.push_back(string_at(entry.value));
     }
   }
@@ -237,7 +306,7 @@ FoundDriver find_driver(const DriverSearch& search) {
   for (const std::string& folder : split(search.library_path, ':')) {
     candidates.push_back(folder + "/" + kSoname);
   }
-  for (std::string& path : paths_in_loader_cache(search.cache_file, kSoname)) {
+  for (std::string& path : paths_in_loader_cache(search.cache_file, kSoname, search.processor)) {
     candidates.push_back(std::move(path));
   }
   for (const std::string& folder : search.folders) candidates.push_back(folder + "/" + kSoname);
@@ -249,13 +318,27 @@ FoundDriver find_driver(const DriverSearch& search) {
   return {"", std::string("no CUDA driver (") + kSoname + ") found; " + advice()};
 }
 
+std::vector<std::string> driver_folders(Processor processor) {
+  const bool is_arm = processor == Processor::kAarch64;
+  const std::string multiarch = is_arm ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
+  std::vector<std::string> folders = {"/usr/lib/" + multiarch, "/lib/" + multiarch};
+  if (is_arm) {
+    folders.push_back("/usr/lib/" + multiarch + "/nvidia");
+    folders.push_back("/usr/lib/" + multiarch + "/tegra");
+  }
+  for (const char* const folder :
+       {"/usr/lib64", "/lib64", "/usr/lib", "/usr/lib/wsl/lib", "/usr/local/cuda/compat"}) {
+    folders.emplace_back(folder);
+  }
+  return folders;
+}
+
 DriverSearch search_of_process() {
   DriverSearch search;
   search.chosen = environment(variable_of(SettingId::kDriver));
   search.library_path = environment("LD_LIBRARY_PATH");
   search.cache_file = "/etc/ld.so.cache";
-  search.folders = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib",
-                    "/usr/lib/wsl/lib"};
+  search.folders = driver_folders(search.processor);
   search.own_file = own_file();
   return search;
 }
@@ -302,11 +385,13 @@ const std::string& loaded_driver_path() noexcept {
   return driver == nullptr ? *none : driver->path;
 }
 
+bool driver_is_too_old() noexcept { return is_too_old.load(std::memory_order_relaxed); }
+
 bool driver_is_loaded() noexcept {
   return loaded_driver.load(std::memory_order_acquire) != nullptr;
 }
 
-std::vector<std::string> foreign_driver_copies() {
+void say_foreign_drivers() {
   struct Search {
     std::vector<std::string> found;
     std::string ours = own_file();
@@ -315,16 +400,16 @@ std::vector<std::string> foreign_driver_copies() {
       [](struct dl_phdr_info* info, std::size_t /*size*/, void* data) {
         auto& state = *static_cast<Search*>(data);
         const std::string path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
-        const std::size_t slash = path.rfind('/');
-        const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
-        if (name.rfind("libcuda.so", 0) == 0 && !is_same_file(path, state.ours) &&
+        const bool is_driver =
+            has_driver_name(path.substr(path.rfind('/') + 1)) || has_driver_name(soname_of(*info));
+        if (is_driver && !path.empty() && !is_same_file(path, state.ours) &&
             !is_same_file(path, loaded_driver_path())) {
           state.found.push_back(path);
         }
         return 0;
       },
       &search);
-  return search.found;
+  for (const std::string& path : search.found) say_foreign_driver(path);
 }
 
 }  // namespace superpipe

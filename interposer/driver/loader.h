@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,13 +10,24 @@
 
 namespace superpipe {
 
+/// The processors for which libraries are found.
+enum class Processor : std::uint8_t { kX8664, kAarch64 };
+
+/// The one that this library was compiled for.
+#if defined(__aarch64__)
+inline constexpr Processor kOwnProcessor = Processor::kAarch64;
+#else
+inline constexpr Processor kOwnProcessor = Processor::kX8664;
+#endif
+
 /// Where a driver may lie; a value, so that the search is tested without the machine's own driver.
 struct DriverSearch {
-  std::string chosen;                ///< SUPERPIPE_DRIVER; empty: search
-  std::string library_path;          ///< LD_LIBRARY_PATH
-  std::string cache_file;            ///< the loader's cache, /etc/ld.so.cache
-  std::vector<std::string> folders;  ///< searched last
-  std::string own_file;              ///< this library, never taken for the driver
+  std::string chosen;                   ///< SUPERPIPE_DRIVER; empty: search
+  std::string library_path;             ///< LD_LIBRARY_PATH
+  std::string cache_file;               ///< the loader's cache, /etc/ld.so.cache
+  std::vector<std::string> folders;     ///< searched last
+  std::string own_file;                 ///< this library, never taken for the driver
+  Processor processor = kOwnProcessor;  ///< whose libraries of the cache are taken
 };
 
 /// What was found: `path` is empty if nothing was, and `problem` then says what to do.
@@ -33,10 +45,16 @@ struct FoundDriver {
 /// The search of this process: its environment and the usual folders.
 [[nodiscard]] DriverSearch search_of_process();
 
-/// The paths under which the loader's cache file (format "glibc-ld.so.cache1.1") knows `name`, in
-/// its order. Empty if the file is missing or malformed. Source: glibc, dl-cache.h.
+/// The folders in which distributions, NVIDIA's packages, WSL and Tegra's system put the driver of
+/// a machine with `processor`; those of forward compatibility, which few devices take, last.
+[[nodiscard]] std::vector<std::string> driver_folders(Processor processor);
+
+/// The paths under which the loader's cache file (format "glibc-ld.so.cache1.1") knows the library
+/// `name` of 64-bit programs for `processor`, in its order. Empty if the file is missing or
+/// malformed. Source: glibc, dl-cache.h and ldconfig.h.
 [[nodiscard]] std::vector<std::string> paths_in_loader_cache(const std::string& cache_file,
-                                                             const std::string& name);
+                                                             const std::string& name,
+                                                             Processor processor);
 
 /// Whether the ELF file binds its own symbols first (-Bsymbolic): its internal cu* calls then never
 /// reach us, and RTLD_DEEPBIND is not needed. False if it cannot be read.
@@ -71,11 +89,18 @@ void say_when_driver_loads(std::string text);
 /// The driver that was loaded; empty before, and when there is none.
 [[nodiscard]] const std::string& loaded_driver_path() noexcept;
 
+/// Whether the driver that is loaded is of CUDA 11 or before, so that all hooks pass through from
+/// its loading on (hooks_disabled). The hook that loaded it asks.
+[[nodiscard]] bool driver_is_too_old() noexcept;
+
 /// Whether a driver is loaded (false before the first call).
 [[nodiscard]] bool driver_is_loaded() noexcept;
 
-/// Paths of other copies of libcuda in the process, which were opened past us and whose calls we
-/// cannot see.
-[[nodiscard]] std::vector<std::string> foreign_driver_copies();
+/// Says in one line each which other drivers the process has opened: by an absolute path, or by a
+/// name that leads past us (libcuda.so). We do not see what is called through those. Further calls
+/// say nothing of a driver that was said. Looks at the loader's list of libraries, which takes
+/// microseconds, so it is called where a context begins and at exit. Any thread; calls no driver
+/// function.
+void say_foreign_drivers();
 
 }  // namespace superpipe

@@ -9,21 +9,24 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
+
+#include "tests/hang_limit.h"
+#include "tests/temporary_folder.h"
 
 namespace superpipe {
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLong{20'000};
+constexpr milliseconds kLong = testing::kHangLimit;
 
 class BudgetRequestsTest : public ::testing::Test {
  protected:
   BudgetRequestsTest() {
-    char name[] = "/tmp/budget-requests-XXXXXX";
-    folder_ = ::mkdtemp(name);
+    folder_ = make_temporary_folder("budget-requests");
     std::string problem;
     auto segment = LiveSegment::create({PolicyKind::kAuto, 16_GiB}, problem, folder_);
     requests_ = std::make_unique<BudgetRequests>(
@@ -77,10 +80,10 @@ TEST_F(BudgetRequestsTest, PublishesUntilThePagesFit) {
   BudgetAnswer answer{};
   ASSERT_EQ(process.request(Bytes{(3_GiB).count() - (4 << 20)}, kLong, answer),
             LiveProcess::Outcome::kAnswered);
-  const auto deadline = std::chrono::steady_clock::now() + kLong;
+  const testing::HangGuard guard;
   while (process.figures()->pages > process.figures()->limit) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-    ::usleep(1000);
+    ASSERT_FALSE(guard.is_over());
+    std::this_thread::yield();
   }
 }
 
@@ -90,8 +93,8 @@ TEST_F(BudgetRequestsTest, StopsAtOnceAndIsNotFoundAnyMore) {
   EXPECT_FALSE(is_shown());
 }
 
-TEST_F(BudgetRequestsTest, IsGivenUpAtExitWithinAMoment) {
-  EXPECT_TRUE(requests_->abandon());
+TEST_F(BudgetRequestsTest, IsGivenUpAtExitWhenItsThreadHasEnded) {
+  EXPECT_TRUE(requests_->abandon(kLong));
   EXPECT_FALSE(is_shown());
 }
 

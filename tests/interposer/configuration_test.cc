@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <utility>
 
@@ -52,6 +53,7 @@ TEST(ReadConfiguration, HasTheSameDefaultsAsAConfigurationThatNobodyRead) {
   EXPECT_EQ(read_back.pins.empty(), unread.pins.empty());
   EXPECT_EQ(read_back.overflow_allowed, unread.overflow_allowed);
   EXPECT_EQ(read_back.compares_digests, unread.compares_digests);
+  EXPECT_EQ(read_back.maps_early, unread.maps_early);
   EXPECT_EQ(read_back.report_real_memory, unread.report_real_memory);
   EXPECT_EQ(read_back.summary, unread.summary);
   EXPECT_EQ(read_back.stats_file, unread.stats_file);
@@ -76,6 +78,7 @@ TEST(ReadConfiguration, TakesEveryVariableThatChangesSomething) {
                                {"SUPERPIPE_PIN", "2,8M"},
                                {"SUPERPIPE_OVERFLOW", "allow"},
                                {"SUPERPIPE_WRITEBACK", "always"},
+                               {"SUPERPIPE_MAP", "early"},
                                {"SUPERPIPE_REPORT_MEM", "real"},
                                {"SUPERPIPE_SUMMARY", "1"},
                                {"SUPERPIPE_STATS", "stats.json"},
@@ -98,6 +101,7 @@ TEST(ReadConfiguration, TakesEveryVariableThatChangesSomething) {
   EXPECT_TRUE(configuration.pins.includes(2, 1_MiB));
   EXPECT_TRUE(configuration.overflow_allowed);
   EXPECT_FALSE(configuration.compares_digests);
+  EXPECT_TRUE(configuration.maps_early);
   EXPECT_TRUE(configuration.report_real_memory);
   EXPECT_TRUE(configuration.summary);
   EXPECT_EQ(configuration.stats_file, "stats.json");
@@ -196,6 +200,8 @@ struct BadValue {
   std::map<std::string, std::string> variables;
   const char* blamed;
   const char* says;
+
+  friend void PrintTo(const BadValue& bad, std::ostream* out) { *out << bad.name; }
 };
 
 class BadValueTest : public ::testing::TestWithParam<BadValue> {};
@@ -257,6 +263,27 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"Log", {{"SUPERPIPE_LOG", "loud"}}, "SUPERPIPE_LOG", "debug"},
         BadValue{"LogFile", {{"SUPERPIPE_LOG", "info:"}}, "SUPERPIPE_LOG", ":FILE"}),
     [](const auto& test) { return test.param.name; });
+
+TEST(ReadConfiguration, ProcessesMeetInTheFolderThatIsGiven) {
+  EXPECT_EQ(read({}).configuration.shared_folder, "/dev/shm");
+  EXPECT_FALSE(read({}).configuration.shared_folder_is_given);
+  EXPECT_TRUE(read({}).configuration.shares_host_memory);
+  const ReadConfiguration given =
+      read({{"SUPERPIPE_SHARED_FOLDER", "/run/mine"}, {"SUPERPIPE_HOST_LEDGER", "none"}});
+  ASSERT_TRUE(given.ok());
+  EXPECT_EQ(given.configuration.shared_folder, "/run/mine");
+  EXPECT_TRUE(given.configuration.shared_folder_is_given);
+  EXPECT_FALSE(given.configuration.shares_host_memory);
+  for (const char* shared : {"/run/mine", "/run/ledger"}) {
+    const ReadConfiguration former =
+        read({{"SUPERPIPE_SHARED_FOLDER", "/run/mine"}, {"SUPERPIPE_HOST_LEDGER", shared}});
+    ASSERT_TRUE(former.ok()) << "what the ledger's variable was before";
+    EXPECT_EQ(former.configuration.shared_folder, "/run/mine");
+    EXPECT_TRUE(former.configuration.shares_host_memory);
+  }
+  EXPECT_EQ(read({{"SUPERPIPE_HOST_LEDGER", "/run/mine"}}).configuration.shared_folder,
+            "/run/mine");
+}
 
 /// A plan of 8 MiB with one launch and one slab, in a file.
 class PlannedConfigurationTest : public ::testing::Test {

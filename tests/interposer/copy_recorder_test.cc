@@ -17,6 +17,7 @@
 #include "interposer/call_sites.h"
 #include "interposer/hooks/recorded_copy.h"
 #include "tests/interposer/managed_fixture.h"
+#include "tests/temporary_folder.h"
 
 namespace superpipe {
 namespace {
@@ -33,10 +34,7 @@ std::vector<std::pair<CUhostFn, void*>> queued;
 /// A folder of its own, which goes with the object.
 class Folder {
  public:
-  Folder() {
-    char name[] = "/tmp/copy-recorder-XXXXXX";
-    path_ = ::mkdtemp(name);
-  }
+  Folder() { path_ = make_temporary_folder("copy-recorder"); }
   ~Folder() { std::filesystem::remove_all(path_); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;

@@ -33,7 +33,7 @@ class WriteReports : public ::testing::Test {
   /// What writing the reports prints on standard error.
   [[nodiscard]] std::string printed() const {
     ::testing::internal::CaptureStderr();
-    write_reports(figures_, configuration_);
+    write_reports(figures_, configuration_, process_);
     return ::testing::internal::GetCapturedStderr();
   }
   static std::string content_of(const std::string& path) {
@@ -46,6 +46,7 @@ class WriteReports : public ::testing::Test {
       std::filesystem::path(::testing::TempDir()) / ("write_reports." + std::to_string(::getpid()));
   RunFigures figures_;
   Configuration configuration_;
+  ProcessName process_;
 };
 
 TEST_F(WriteReports, WritesNothingUnlessAsked) {
@@ -68,6 +69,15 @@ TEST_F(WriteReports, WritesTheFilesThatTheSettingsName) {
 TEST_F(WriteReports, PrintsTheSummary) {
   configuration_.summary = true;
   EXPECT_THAT(printed(), StartsWith("superpipe: policy resident"));
+}
+
+TEST_F(WriteReports, NamesTheProcessInEachLineWhereThereAreSeveral) {
+  configuration_.summary = true;
+  process_ = {4711, 1, true};
+  std::istringstream lines(printed());
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_THAT(line, StartsWith("superpipe: rank 1, process 4711: "));
+  }
 }
 
 TEST_F(WriteReports, NamesTheSettingWhoseFileCannotBeWritten) {

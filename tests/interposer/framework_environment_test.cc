@@ -1,7 +1,12 @@
 #include "interposer/framework_environment.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/temporary_folder.h"
 
 namespace superpipe {
 namespace {
@@ -22,6 +27,18 @@ TEST(WithoutExpandableSegments, ChangesNothingWhereThereAreNone) {
         "not_expandable_segments:True", "backend:cudaMallocAsync"}) {
     EXPECT_EQ(without_expandable_segments(options), std::nullopt) << options;
   }
+}
+
+TEST(IsPytorchLoaded, IsSoOnceALibraryOfItIs) {
+  EXPECT_FALSE(is_pytorch_loaded());
+  const std::filesystem::path folder = make_temporary_folder("is_pytorch_loaded");
+  std::filesystem::copy_file(FAKE_INTERPRETER, folder / "libtorch_cuda.so");
+  void* const library = ::dlopen((folder / "libtorch_cuda.so").c_str(), RTLD_NOW);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  EXPECT_TRUE(is_pytorch_loaded());
+  ::dlclose(library);
+  EXPECT_FALSE(is_pytorch_loaded());
+  std::filesystem::remove_all(folder);
 }
 
 TEST(WithAsyncBackend, KeepsTheUsersOptions) {

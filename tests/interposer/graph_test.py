@@ -51,7 +51,7 @@ class GraphTest(ManagedCase):
     def test_memory_of_a_graph_that_no_budget_has_is_refused_in_one_line(self):
         run = self.run_managed("own_memory_too_large", SUPERPIPE_GPU_MEM="20M")
         self.assertEqual((run.code, run.output.splitlines()[0]), (0, "launch 2"), run.output + run.errors)
-        self.assertRegex(run.errors, rf"\Asuperpipe: a pass-through allocation of {32 * MIB} bytes [^\n]*\n\Z")
+        self.assertRegex(run.errors, rf"\Asuperpipe: memory of {32 * MIB} bytes [^\n]* that a graph allocates fails: [^\n]*\n\Z")
         self.assertLessEqual(run.simgpu["peak_bytes"], 20 * MIB)
 
     def test_a_graph_above_the_budget_fails_its_launch_and_says_what_it_needs(self):

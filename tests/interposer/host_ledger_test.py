@@ -8,7 +8,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from managed_run import BUILD, KERNELS, LIBRARY, MIB, PROGRAMS, environment_in
+from managed_run import BUILD, KERNELS, LIBRARY, LIMIT, MIB, PROGRAMS, environment_in
+from hermetic import own_processes
 
 PROGRAM = PROGRAMS / "managed_program"
 # Eight layers of 2 MiB do not fit the budget, so that all of them need host memory. Two such programs do not fit the cap.
@@ -22,8 +23,7 @@ class HostLedgerTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="superpipe-ledger-")
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        namespace = os.stat("/proc/self/ns/pid").st_ino
-        self.ledger = self.folder / f"superpipe-host-{os.geteuid()}-{namespace}"
+        self.ledger = self.folder / f"superpipe-host-{os.geteuid()}-{own_processes()}"
         # Of which fifteen sixteenths are for host stores: enough for one program, and for none beside it.
         self.host = {"LD_PRELOAD": f"{BUILD / 'tests' / 'meminfo_shim.so'}:{LIBRARY}", **self.available(18 * MIB)}
 
@@ -51,7 +51,9 @@ class HostLedgerTest(unittest.TestCase):
         """A program with eight layers; its first line has been read."""
         process = subprocess.Popen(
             [str(PROGRAM), scenario, str(KERNELS)],
-            env=environment_in(self.folder, SUPERPIPE_GPU_MEM=BUDGET, **{**self.host, **variables}),
+            env=environment_in(self.folder, SUPERPIPE_GPU_MEM=BUDGET,
+                               SUPERPIPE_SHARED_FOLDER=self.folder,
+                               **{"SUPERPIPE_HOST_LEDGER": "shared", **self.host, **variables}),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
         return process, process.stdout.readline()
@@ -63,7 +65,7 @@ class HostLedgerTest(unittest.TestCase):
 
     def finish(self, process):
         """What it computed."""
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=LIMIT)
         self.assertEqual((process.returncode, errors), (0, ""), output)
         self.assertEqual(output.count("weight "), 8)
         return output
@@ -75,7 +77,7 @@ class HostLedgerTest(unittest.TestCase):
         self.assertGreaterEqual(self.reserved()[first.pid], NEEDED)
         second, said = self.start()
         self.assertEqual(said, "cuMemAlloc(&address, size): CUDA_ERROR_OUT_OF_MEMORY\n")
-        _, errors = second.communicate(timeout=60)
+        _, errors = second.communicate(timeout=LIMIT)
         lines = errors.splitlines()
         others = "; your other processes have reserved 16 MiB of the 24 MiB that all share)"
         self.assertEqual([line.split(":")[1].split(" at ")[0] for line in lines],
@@ -131,7 +133,7 @@ class HostLedgerTest(unittest.TestCase):
         self.finish(first)
 
     def test_what_the_host_has_meanwhile_is_there(self):
-        for ledger in (str(self.folder), "none"):
+        for ledger in ("shared", "none"):
             at_first = self.available(4 * MIB, "MEMINFO_AT_FIRST")
             first, said = self.start(SUPERPIPE_HOST_LEDGER=ledger, **at_first)
             self.assertEqual(said, "holds\n")
@@ -162,9 +164,11 @@ class HostLedgerTest(unittest.TestCase):
         self.ledger.chmod(0o600)
         first, said = self.start()
         self.assertEqual(said, "holds\n")
-        _, errors = first.communicate(timeout=60)
-        self.assertRegex(errors, rf"\Asuperpipe: host memory is not shared .*{self.ledger}: it is no ledger of superpipe's; "
-                         r"this one may take all that is available\n\Z")
+        _, errors = first.communicate(timeout=LIMIT)
+        self.assertRegex(errors,
+                         r"\Asuperpipe: host memory is not shared .* may take all that is available: "
+                         rf"{self.ledger}: it is no ledger of superpipe's; "
+                         r"remove it once no program uses it\n\Z")
         self.assertEqual(self.ledger.read_text(), "something else")
 
 

@@ -265,6 +265,19 @@ TEST(CollectParameters, FindsPointersAndLeavesNumbers) {
               ElementsAre(kOurs + 64));
 }
 
+TEST(CollectParameters, WordsOfStructsAreLessCertainWhereTheyArePyTorchs) {
+  KernelLayout layout{};
+  append_parameter(layout, 16);
+  EXPECT_EQ(layout.probes.size(), 3U);
+  EXPECT_FALSE(layout.has_more);
+  append_parameter(layout, 16, nullptr, /*is_pytorchs=*/true);
+  EXPECT_EQ(layout.probes.size(), 3U);
+  EXPECT_EQ(layout.struct_probes.size(), 3U);
+  EXPECT_TRUE(layout.has_more);
+  append_parameter(layout, 8, nullptr, /*is_pytorchs=*/true);
+  EXPECT_EQ(layout.probes.size(), 4U);
+}
+
 TEST(CollectParameters, FindsPointersInsideStructsPassedByValue) {
   struct {
     int count = 3;

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <thread>
@@ -17,6 +16,7 @@
 #include "interposer/driver/hook_scope.h"
 #include "profiler/trace_reader.h"
 #include "tests/interposer/managed_fixture.h"
+#include "tests/temporary_folder.h"
 
 namespace superpipe {
 namespace {
@@ -29,6 +29,7 @@ constexpr float kKernelMs = 0.25F;
 std::atomic<int> events_made{0};
 std::atomic<int> events_destroyed{0};
 std::atomic<int> records{0};
+std::atomic<int> times_asked{0};
 std::atomic<bool> ends_kernels{true};
 std::atomic<bool> refuses_records{false};
 
@@ -56,12 +57,11 @@ class Times : public TraceVisitor {
 class KernelTimerTest : public testing::ManagedFixture {
  protected:
   void configure(Configuration& configuration) override {
-    char name[] = "/tmp/kernel_timer_test.XXXXXX";
-    folder_ = ::mkdtemp(name);
+    folder_ = make_temporary_folder("kernel_timer_test");
     configuration.trace_file = folder_ / "run.sptrace";
     ends_kernels = true;
     refuses_records = false;
-    events_made = events_destroyed = records = 0;
+    events_made = events_destroyed = records = times_asked = 0;
     DriverTable& table = driver();
     table.cuStreamCreate = [](CUstream* stream, unsigned) {
       *stream = reinterpret_cast<CUstream>(0x7770);
@@ -83,8 +83,9 @@ class KernelTimerTest : public testing::ManagedFixture {
       return refuses_records ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
     };
     table.cuEventQuery = [](CUevent) { return ends_kernels ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; };
-    table.cuEventElapsedTime_v2 = [](float* milliseconds, CUevent, CUevent) {
-      *milliseconds = kKernelMs;
+    table.cuEventElapsedTime_v2 = [](float* took, CUevent, CUevent) {
+      *took = kKernelMs;
+      ++times_asked;
       return CUDA_SUCCESS;
     };
   }
@@ -93,15 +94,17 @@ class KernelTimerTest : public testing::ManagedFixture {
   void launch_times(int times, std::uintptr_t kernel = 1) const {
     for (int i = 0; i < times; ++i) {
       ASSERT_EQ(launch(testing::null_kernel(kernel), buffer_, other_), CUDA_SUCCESS);
-      // The timer's thread keeps up.
-      if (i % 64 == 63) std::this_thread::sleep_for(2 * KernelTimer::kRest);
     }
   }
   /// Ends the context, and reads what was recorded.
   Times recorded() {
-    CUcontext context = nullptr;
-    driver().cuCtxGetCurrent(&context);
-    ContextRegistry::of_process().on_destroying(context);
+    // On a thread of its own, which has room for what the timer tells at its end, however much of
+    // what this thread recorded is still to be written.
+    std::thread([] {
+      CUcontext context = nullptr;
+      driver().cuCtxGetCurrent(&context);
+      ContextRegistry::of_process().on_destroying(context);
+    }).join();
     auto reader = TraceReader::open(folder_ / "run.sptrace");
     EXPECT_TRUE(reader.ok());
     Times times;
@@ -147,11 +150,9 @@ TEST_F(KernelTimerTest, ALaunchWithoutBuffersIsNamedByTheOneBefore) {
 
 TEST_F(KernelTimerTest, WhatIsUnderWayIsBoundedAndToldWhenItEnds) {
   ends_kernels = false;
-  for (int i = 0; i < 20'000; ++i) (void)launch(testing::null_kernel(1), buffer_, other_);
+  launch_times(20'000);
   EXPECT_LE(events_made, 2 * static_cast<int>(KernelTimer::kMostUnderWay) + 8) << "and residency's";
   ends_kernels = true;
-  // Whoever writes the trace has to have taken what this thread recorded.
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const Times times = recorded();
   EXPECT_EQ(times.timed.size(), KernelTimer::kMostUnderWay);
 }
@@ -172,7 +173,8 @@ TEST_F(KernelTimerTest, ACapturedStreamIsLeftAlone) {
 
 TEST_F(KernelTimerTest, ADriverThatRefusesEndsIt) {
   launch_times(3);
-  std::this_thread::sleep_for(3 * KernelTimer::kRest);
+  // Until the timer's thread knows when each began and ended, and records no event of its own.
+  while (times_asked < 2 * 3) std::this_thread::yield();
   refuses_records = true;
   launch_times(1);
   refuses_records = false;

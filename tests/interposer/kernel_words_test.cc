@@ -28,6 +28,19 @@ TEST(ParameterTypes, OfACloneAreThoseOfItsOrigin) {
 
 constexpr char kTensorList[] = "at::native::(anonymous namespace)::TensorListMetadata<2>";
 
+TEST(KernelNames, TellWhetherAKernelIsPyTorchs) {
+  for (const char* name :
+       {"_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEE",
+        "_ZN13pytorch_flash16flash_fwd_kernelIE",
+        "fmha_cutlassF_f16_aligned_64x64_rf_sm80(N22PyTorchMemEffAttention15AttentionKernel"}) {
+    EXPECT_TRUE(is_of_pytorch(name)) << name;
+  }
+  for (const char* name : {"_ZN5Eigen8internal15EigenMetaKernelINS_15TensorEvaluatorE", "saxpy",
+                           "_ZN3cub11DeviceReduceE", ""}) {
+    EXPECT_FALSE(is_of_pytorch(name)) << name;
+  }
+}
+
 TEST(KnownStructs, AreKnownByTheirTypeAndSize) {
   const KnownStruct* const known = known_struct(kTensorList, 3144);
   ASSERT_NE(known, nullptr);

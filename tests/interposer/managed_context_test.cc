@@ -2,18 +2,27 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "interposer/driver/table.h"
+#include "profiler/live_segment.h"
+#include "residency/host_ledger.h"
 #include "tests/interposer/null_driver.h"
+#include "tests/temporary_folder.h"
 
 namespace superpipe {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr std::size_t kContextBytes = 100 << 20;
 
@@ -27,16 +36,47 @@ class ManagedContextTest : public ::testing::Test {
       return CUDA_SUCCESS;
     };
   }
-  void TearDown() override { testing::install_null_driver(1); }
+  void TearDown() override {
+    testing::install_null_driver(1);
+    std::filesystem::remove_all(folder_);
+  }
+  /// What a process says on standard error that makes so many managed contexts: a child of this
+  /// one, since some lines are said once in a process.
+  std::string said_by_create(int contexts = 1) {
+    int said[2];
+    EXPECT_EQ(::pipe(said), 0);
+    const int child = ::fork();
+    if (child == 0) {
+      ::dup2(said[1], STDERR_FILENO);
+      for (int i = 0; i < contexts; ++i) {
+        const auto created = create();
+        EXPECT_NE(created.context, nullptr) << created.problem;
+      }
+      ::_exit(HasFailure() ? 1 : 0);
+    }
+    ::close(said[1]);
+    std::string text;
+    char letter = 0;
+    while (::read(said[0], &letter, 1) == 1) text += letter;
+    ::close(said[0]);
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    return text;
+  }
 
   ManagedContext::Created create() {
-    configuration_.host_ledger.clear();  // that of this machine is not for tests
     CUcontext context = nullptr;
     driver().cuCtxGetCurrent(&context);
     return ManagedContext::create(context, 0, configuration_);
   }
 
-  Configuration configuration_;
+  const std::string folder_ = make_temporary_folder("managed_context_test");
+  Configuration configuration_ = [this] {
+    Configuration configuration;
+    configuration.shared_folder = folder_;
+    return configuration;
+  }();
 };
 
 TEST_F(ManagedContextTest, KnowsItsContextAndDevice) {
@@ -77,16 +117,79 @@ TEST_F(ManagedContextTest, NeedsADriverThatTellsParameters) {
 }
 
 TEST_F(ManagedContextTest, EndsItsTraceWhereItCannotBeSetUp) {
-  char name[] = "/tmp/managed_context_test.XXXXXX";
-  const std::filesystem::path folder = ::mkdtemp(name);
-  configuration_.trace_file = folder / "run.sptrace";
+  configuration_.trace_file = folder_ + "/run.sptrace";
   driver().cuMemAddressReserve = [](CUdeviceptr*, std::size_t, std::size_t, CUdeviceptr,
                                     unsigned long long) { return CUDA_ERROR_OUT_OF_MEMORY; };
   const auto created = create();
   EXPECT_EQ(created.context, nullptr);
   EXPECT_THAT(created.problem, HasSubstr("could not be set up"));
-  EXPECT_TRUE(std::filesystem::exists(folder / "run.sptrace"));
-  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(std::filesystem::exists(configuration_.trace_file));
+}
+
+TEST_F(ManagedContextTest, IsFoundInTheSharedFolder) {
+  configuration_.policy = PolicyKind::kAuto;
+  const auto created = create();
+  ASSERT_NE(created.context, nullptr);
+  EXPECT_TRUE(std::filesystem::exists(live_segment_path(::geteuid(), ::getpid(), folder_)));
+  EXPECT_TRUE(std::filesystem::exists(host_ledger_path(::geteuid(), folder_)));
+}
+
+TEST_F(ManagedContextTest, SaysInOneLineThatNobodyFindsIt) {
+  configuration_.policy = PolicyKind::kAuto;
+  std::ofstream(folder_ + "/file") << "no folder";
+  for (const std::string& name : {folder_ + "/missing", folder_ + "/file", std::string("folder")}) {
+    configuration_.shared_folder = name;
+    const std::string said = said_by_create();
+    EXPECT_THAT(said,
+                HasSubstr("superpipe top and budget do not find this process, and host memory "
+                          "is not shared with your other processes"));
+    EXPECT_THAT(said, HasSubstr(": " + name + ": "));
+    EXPECT_THAT(said, HasSubstr("; set SUPERPIPE_SHARED_FOLDER to a folder with room"));
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  }
+}
+
+TEST_F(ManagedContextTest, SaysItOnceInAProcess) {
+  configuration_.policy = PolicyKind::kAuto;
+  configuration_.shared_folder = folder_ + "/missing";
+  const std::string said = said_by_create(3);
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+}
+
+TEST_F(ManagedContextTest, SaysNothingWhereNothingMovesUnlessTheUserNamedTheFolder) {
+  configuration_.policy = PolicyKind::kResident;
+  configuration_.shared_folder = folder_ + "/missing";
+  EXPECT_EQ(said_by_create(), "");
+  configuration_.shared_folder_is_given = true;
+  EXPECT_THAT(said_by_create(), HasSubstr("superpipe top and budget do not find this process: "));
+}
+
+TEST_F(ManagedContextTest, GivesTheSameAdviceOnTwoFilesOnce) {
+  configuration_.policy = PolicyKind::kAuto;
+  // A folder in which no process can make a file.
+  configuration_.shared_folder = "/proc/self";
+  const std::string said = said_by_create();
+  const std::string advice = "set SUPERPIPE_SHARED_FOLDER to a folder with room";
+  EXPECT_THAT(said, HasSubstr("/proc/self/superpipe-host-"));
+  EXPECT_EQ(said.find(advice), said.rfind(advice)) << said;
+  EXPECT_NE(said.find(advice), std::string::npos) << said;
+}
+
+TEST_F(ManagedContextTest, SaysOnlyWhatIsLacking) {
+  configuration_.policy = PolicyKind::kAuto;
+  std::ofstream(host_ledger_path(::geteuid(), folder_)) << "something else";
+  ::chmod(host_ledger_path(::geteuid(), folder_).c_str(), 0600);
+  std::string said = said_by_create();
+  EXPECT_THAT(said, HasSubstr("host memory is not shared with your other processes"));
+  EXPECT_THAT(said, HasSubstr("no ledger of superpipe's; remove it once no program uses it\n"));
+  EXPECT_THAT(said, Not(HasSubstr("SUPERPIPE_SHARED_FOLDER")));
+  EXPECT_THAT(said, Not(HasSubstr("superpipe top")));
+  configuration_.shares_host_memory = false;
+  EXPECT_EQ(said_by_create(), "");
+  configuration_.shared_folder = folder_ + "/missing";
+  said = said_by_create();
+  EXPECT_THAT(said, HasSubstr("superpipe top and budget do not find this process: "));
+  EXPECT_THAT(said, Not(HasSubstr("host memory")));
 }
 
 TEST_F(ManagedContextTest, NeedsVirtualMemory) {

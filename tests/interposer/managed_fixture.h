@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "interposer/context_registry.h"
@@ -23,7 +24,9 @@ class ManagedFixture : public ::testing::Test {
     free_device();  // an earlier test may have left something behind
     Configuration configuration;
     configuration.min_buffer = Bytes{kBytes};
-    configuration.host_ledger.clear();  // that of this machine is not for tests
+    // Those that others on this machine use are not for tests.
+    configuration.shared_folder = std::filesystem::temp_directory_path();
+    configuration.shares_host_memory = false;
     configure(configuration);
     set_process_configuration(configuration);
     buffer_ = allocate();

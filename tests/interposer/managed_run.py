@@ -3,9 +3,13 @@
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hermetic import LIMIT, clean_environment  # noqa: E402  (found through the path above)
 
 BUILD = Path(os.environ["SUPERPIPE_BUILD_DIR"])
 LIBRARY = BUILD / "lib" / "libsuperpipe.so"
@@ -18,10 +22,8 @@ HEADROOM = 2 * MIB
 
 
 def environment_in(folder, *, managed=True, **variables):
-    """The environment of a run whose statistics go to `folder`. Its ledger lies there too: it shares the host's memory with
-    no other test."""
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_PRELOAD"))}
+    """The environment of a run whose statistics go to `folder`. It shares no host memory."""
+    environment = clean_environment("LD_PRELOAD")
     environment.update(
         LD_LIBRARY_PATH=str(SIMGPU), SIMGPU_STATS=f"{folder}/simgpu.json",
         SIMGPU_KERNELS=str(PROGRAMS / "kernels_plugin.so"), SIMGPU_MEMORY="256M")
@@ -29,7 +31,7 @@ def environment_in(folder, *, managed=True, **variables):
         environment.update(
             LD_PRELOAD=str(LIBRARY), SUPERPIPE_DRIVER=str(SIMGPU / "libcuda.so.1"),
             SUPERPIPE_FILL="zero", SUPERPIPE_HEADROOM=str(HEADROOM), SUPERPIPE_STATS=f"{folder}/superpipe.json",
-            SUPERPIPE_HOST_LEDGER=str(folder))
+            SUPERPIPE_HOST_LEDGER="none")
     # The preload comes before the program's own sanitizer runtime, which is the same one.
     environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
     environment.update({name: str(value) for name, value in variables.items()})
@@ -43,7 +45,8 @@ class Run:
         with tempfile.TemporaryDirectory() as folder:
             result = subprocess.run(
                 [str(PROGRAMS / program), scenario, str(KERNELS), *map(str, arguments)],
-                env=environment_in(folder, managed=managed, **variables), capture_output=True, text=True, check=False, timeout=100)
+                env=environment_in(folder, managed=managed, **variables), capture_output=True,
+                text=True, check=False, timeout=LIMIT)
             self.code, self.output, self.errors = (result.returncode, result.stdout, result.stderr)
             self.simgpu = self._read(f"{folder}/simgpu.json")
             self.statistics = self._read(f"{folder}/superpipe.json")

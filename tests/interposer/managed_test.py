@@ -1,9 +1,8 @@
 """Unmodified driver-API programs on simgpu, with and without superpipe: same bytes, less memory."""
 
-import time
 import unittest
 
-from managed_run import HEADROOM, MIB, PROGRAMS, ManagedCase
+from managed_run import HEADROOM, LIMIT, MIB, PROGRAMS, ManagedCase
 
 
 class ManagedTest(ManagedCase):
@@ -57,9 +56,9 @@ class ManagedTest(ManagedCase):
         self.assert_within_budget(self.assert_same("forward", SUPERPIPE_GPU_MEM="14M"), 14)
 
     def test_loading_code_does_not_wait_for_what_the_program_holds_up(self):
-        begun = time.monotonic()
-        run = self.assert_same("lookup_while_busy", SUPERPIPE_GPU_MEM="16M", SUPERPIPE_WAIT_MS=15000)
-        self.assertLess(time.monotonic() - begun, 10)
+        # A wait would end with the test's patience.
+        run = self.assert_same("lookup_while_busy", SUPERPIPE_GPU_MEM="16M",
+                               SUPERPIPE_WAIT_MS=2 * LIMIT * 1000)
         self.assert_within_budget(run, 16, unseen=HEADROOM)
 
     def test_modules_that_come_late_stay_within_the_budget(self):
@@ -73,7 +72,7 @@ class ManagedTest(ManagedCase):
         self.assert_moved(self.assert_same("own_pages", 1, SUPERPIPE_GPU_MEM="14M"))
         run = self.assert_same("own_pages", 3, says=None, SUPERPIPE_GPU_MEM="18M")
         self.assertRegex(run.errors, r"\Asuperpipe: the program asks for virtual memory of its own \(cuMemCreate\), for "
-                         r"more than 2 MiB so far: .* cannot be moved.*expandable_segments:True.*\n\Z")
+                         r"more than 2 MiB so far: [^.]* cannot be moved\n\Z")
         self.assert_same("own_pages", 3, SUPERPIPE_POLICY="resident")
 
     def test_the_summary_names_the_allocator_that_frameworks_use(self):

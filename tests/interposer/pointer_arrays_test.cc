@@ -232,7 +232,7 @@ TEST_F(PointerArrayHooksTest, NameForCertainWhatIsBehindAParameter) {
   ASSERT_TRUE(arrays().note_launch(one, last));
   KernelLayout layout{};
   append_parameter(layout, sizeof(CUdeviceptr));
-  append_parameter(layout, 2 * sizeof(CUdeviceptr));
+  append_parameter(layout, 2 * sizeof(CUdeviceptr), nullptr, /*is_pytorchs=*/true);
   CUdeviceptr array = kArray;
   CUdeviceptr in_struct[] = {0, 0};
   void* parameters[] = {&array, in_struct};

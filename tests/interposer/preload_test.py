@@ -8,6 +8,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hermetic import LIMIT, clean_environment  # noqa: E402  (found through the path above)
+
 BUILD = Path(os.environ["SUPERPIPE_BUILD_DIR"])
 SOURCE = Path(os.environ["SUPERPIPE_SOURCE_DIR"])
 SANITIZER = os.environ.get("SUPERPIPE_SANITIZER", "")
@@ -49,8 +52,7 @@ def thread_local_bytes(segments):
 
 def run(*arguments, driver=DRIVERS / "full" / "libcuda.so.1", preload=True, program=PROBE,
         **variables):
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith(("SUPERPIPE_", "PYTORCH_", "TF_", "XLA_"))}
+    environment = clean_environment("PYTORCH_", "TF_", "XLA_")
     if preload:
         environment["LD_PRELOAD"] = str(LIBRARY)
     if driver is not None:
@@ -59,7 +61,7 @@ def run(*arguments, driver=DRIVERS / "full" / "libcuda.so.1", preload=True, prog
     environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
     environment.update({name: str(value) for name, value in variables.items()})
     return subprocess.run([str(program), *arguments], env=environment, capture_output=True,
-                          text=True, check=False, timeout=60)
+                          text=True, check=False, timeout=LIMIT)
 
 
 class FileTest(unittest.TestCase):
@@ -207,6 +209,57 @@ class StartTest(unittest.TestCase):
                 self.assertEqual(result.stdout, 2 * "alloc 0 something\n", result.stderr)
                 self.assert_one_line(result.stderr, "CUDA 12.4 (driver 550) or newer is needed",
                                      "the program runs without superpipe")
+
+    def test_a_driver_of_cuda_11_is_one_line_and_runs_without_superpipe(self):
+        driver = DRIVERS / "cuda_11" / "libcuda.so.1"
+        result = run("allocate", driver=driver, SUPERPIPE_K=2, FAKE_DRIVER_VERSION=11040)
+        self.assertEqual(result.stdout, 2 * "alloc 0 something\n", result.stderr)
+        self.assert_one_line(result.stderr, f"the driver {driver} is of CUDA 11.4, and CUDA 12.4 "
+                             "(driver 550) or newer is needed; the program runs without superpipe")
+        result = run("allocate", driver=driver, SUPERPIPE_OFF=1, FAKE_DRIVER_VERSION=11040)
+        self.assertEqual((result.stdout, result.stderr), (2 * "alloc 0 something\n", ""))
+
+    def test_a_driver_of_cuda_11_is_no_device_when_strict(self):
+        result = run("allocate", driver=DRIVERS / "cuda_11" / "libcuda.so.1", SUPERPIPE_K=2,
+                     SUPERPIPE_STRICT=1, FAKE_DRIVER_VERSION=11040)
+        self.assertEqual(result.stdout, 2 * "alloc 3 nothing\n", result.stderr)
+        self.assert_one_line(result.stderr, "is of CUDA 11.4",
+                             "SUPERPIPE_STRICT=1, so it is not used")
+
+    def assert_opened_beside(self, name, path, program="open", **variables):
+        """The program opens a driver as `name`, which is the file at `path`, and that is said
+        once."""
+        result = run(program, name, driver=DRIVERS / "symbolic" / "libcuda.so.1", **variables)
+        self.assertEqual(result.stdout, "init 0\n", result.stderr)
+        self.assert_one_line(result.stderr,
+                             f"the program opened the driver past superpipe ({path})")
+
+    def test_a_driver_that_is_opened_beside_the_library_is_said(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        full = DRIVERS / "full" / "libcuda.so.1"
+        self.assert_opened_beside(full, full)
+        link = Path(folder.name) / "libcuda.so"
+        link.symlink_to(full)
+        self.assert_opened_beside("libcuda.so", link, LD_LIBRARY_PATH=folder.name)
+        other = Path(folder.name) / "driver_of_mine.so"
+        other.symlink_to(full)
+        self.assert_opened_beside(other, other)
+
+    def test_the_driver_itself_that_is_opened_before_the_library_opens_it_is_said(self):
+        driver = DRIVERS / "symbolic" / "libcuda.so.1"
+        self.assert_opened_beside(driver, driver, program="open-both")
+
+    def test_the_library_under_the_drivers_name_is_no_driver_beside_it(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        (Path(folder.name) / "libcuda.so").symlink_to(LIBRARY)
+        result = run("open", "libcuda.so", LD_LIBRARY_PATH=folder.name)
+        self.assertEqual((result.stdout, result.stderr), ("init 0\n", ""))
+
+    def test_a_driver_beside_the_library_is_left_unsaid_when_off(self):
+        result = run("open", DRIVERS / "full" / "libcuda.so.1", SUPERPIPE_OFF=1)
+        self.assertEqual((result.stdout, result.stderr), ("init 0\n", ""))
 
     def test_a_driver_before_cuda_12_4_fails_allocations_when_strict(self):
         result = run("allocate", SUPERPIPE_K=2, FAKE_DRIVER_VERSION=12030, SUPERPIPE_STRICT=1)

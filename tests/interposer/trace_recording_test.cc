@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,9 +12,10 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
-#include <thread>
 
 #include "profiler/trace_reader.h"
+#include "tests/hang_limit.h"
+#include "tests/temporary_folder.h"
 
 namespace superpipe {
 namespace {
@@ -21,13 +23,12 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr std::chrono::milliseconds kPatience{20'000};
+constexpr std::chrono::milliseconds kPatience = testing::kHangLimit;
 
 class TraceRecordingTest : public ::testing::Test {
  protected:
   TraceRecordingTest() {
-    char name[] = "/tmp/trace_recording_test.XXXXXX";
-    folder_ = ::mkdtemp(name);
+    folder_ = make_temporary_folder("trace_recording_test");
     path_ = folder_ / "run.sptrace";
   }
   ~TraceRecordingTest() override { std::filesystem::remove_all(folder_); }
@@ -97,13 +98,14 @@ TEST_F(TraceRecordingTest, DoesNotWaitForAReaderThatHasStopped) {
   // Not deleted: its thread waits for the reader.
   auto* const recording = start().release();
   ASSERT_NE(recording, nullptr);
-  for (std::uint64_t i = 0; i < 100'000; ++i) {
-    launch(*recording, i * i * 7919);
-    if (i % 1000 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  // A pipe that takes something can be written to. This one is filled by the recording's thread.
+  pollfd pipe{::open(path_.c_str(), O_WRONLY | O_NONBLOCK), POLLOUT, 0};
+  ASSERT_GE(pipe.fd, 0);
+  for (std::uint64_t i = 0; ::poll(&pipe, 1, 0) == 1; ++i) launch(*recording, i * i * 7919);
   ::testing::internal::CaptureStderr();
   EXPECT_THAT(recording->finish(std::chrono::milliseconds(50)), IsEmpty());
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("the last part is lost"));
+  ::close(pipe.fd);
   ::close(reader);
 }
 

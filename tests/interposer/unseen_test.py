@@ -54,11 +54,21 @@ class UnseenTest(ManagedCase):
         self.assertEqual(run.statistics["left_out_launches"], 0)
 
     def test_a_kernel_that_uses_what_gave_way_fails_and_the_report_names_it(self):
-        run = self.run_managed("used_words", **STRICT)
+        run = self.run_managed("used_words", SUPERPIPE_KERNEL_WORDS="all", **STRICT)
         self.assertEqual(run.code, 1)
         self.assertEqual(run.output, "cuCtxSynchronize(): CUDA_ERROR_ILLEGAL_ADDRESS\n")
         self.assertIn("it runs without buffers 2, which only words in its structs name", run.errors)
-        self.assertIn("buffer 2 of 8388608 bytes (8 MiB), without which kernel accumulate_struct was launched", run.errors)
+        self.assertIn("buffer 2 of 8388608 bytes (8 MiB), without which kernel void at::native::elementwise_kernel",
+                      run.errors)
+
+    def test_words_in_structs_that_are_not_pytorchs_never_give_way(self):
+        run = self.run_managed("words_of_another", **STRICT)
+        self.assertEqual(run.code, 1)
+        self.assertRegex(run.output, r"^cuLaunchKernel\(.*CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES\n$")
+        self.assertIn("a launch of kernel accumulate_struct ", run.errors)
+        self.assertNotIn("it runs without buffers", run.errors)
+        self.assertEqual(run.simgpu["unmapped_accesses"], 0)
+        self.assert_same("words_of_another", SIMGPU_FILL="poison", SUPERPIPE_GPU_MEM="20M")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@
 #include "profiler/trace_reader.h"
 #include "tests/interposer/cupti/fake_cupti.h"
 #include "tests/interposer/managed_fixture.h"
+#include "tests/temporary_folder.h"
 
 namespace superpipe {
 namespace {
@@ -59,8 +60,7 @@ class KernelTimesTest : public testing::ManagedFixture {
     testing::ManagedFixture::SetUp();
   }
   void configure(Configuration& configuration) override {
-    char name[] = "/tmp/kernel_times_test.XXXXXX";
-    folder_ = ::mkdtemp(name);
+    folder_ = make_temporary_folder("kernel_times_test");
     if (is_traced_) configuration.trace_file = folder_ / "run.sptrace";
     configuration.kernel_times = times_;
     // Every call has a record, whoever makes it.

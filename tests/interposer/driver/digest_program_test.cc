@@ -62,8 +62,8 @@ class DigestProgramTest : public ::testing::Test {
       ++frees;
       return take_back();
     };
-    table.cuMemHostGetDevicePointer_v2 = [](CUdeviceptr* address, void* host, unsigned) {
-      *address = reinterpret_cast<CUdeviceptr>(host);
+    table.cuMemHostGetDevicePointer_v2 = [](CUdeviceptr* address, void* memory, unsigned) {
+      *address = reinterpret_cast<CUdeviceptr>(memory);
       return CUDA_SUCCESS;
     };
     table.cuGetErrorName = [](CUresult, const char** name) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <future>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "interposer/driver/capture_count.h"
 #include "interposer/driver/hook_scope.h"
 #include "interposer/driver/table.h"
+#include "tests/aside_call.h"
 #include "tests/interposer/null_driver.h"
 
 namespace superpipe {
@@ -217,9 +217,9 @@ class CopyToHostTest : public DriverDeviceMemoryTest {
     hosts.clear();
     driver().cuMemAlloc_v2 = allocate_word;
     ASSERT_TRUE(memory_.create_pages(256_MiB).ok());
-    driver().cuMemcpyDtoHAsync_v2 = [](void* host, CUdeviceptr, std::size_t size, CUstream) {
+    driver().cuMemcpyDtoHAsync_v2 = [](void* target, CUdeviceptr, std::size_t size, CUstream) {
       enqueued.push_back(size);
-      hosts.push_back(host);
+      hosts.push_back(target);
       return CUDA_SUCCESS;
     };
     driver().cuMemsetD8Async = [](CUdeviceptr, unsigned char, std::size_t size, CUstream) {
@@ -327,13 +327,13 @@ TEST_F(DriverDeviceMemoryTest, HoldsOffACaptureWhileItRecords) {
       std::async(std::launch::async, [&] { return memory_.record(event(), StreamHandle{0x40}); });
   recording.get_future().wait();
   std::atomic<bool> has_begun{false};
-  auto begun = std::async(std::launch::async, [&] {
+  testing::AsideCall<CUresult> begun([&] {
     return CaptureCount::begin([&] {
       has_begun = true;
       return CUDA_SUCCESS;
     });
   });
-  EXPECT_EQ(begun.wait_for(20ms), std::future_status::timeout);
+  EXPECT_TRUE(begun.waits());
   EXPECT_FALSE(has_begun);
   // The record may be stuck behind work that waits for the program itself: not for ever, then.
   EXPECT_EQ(begun.get(), CUDA_SUCCESS);

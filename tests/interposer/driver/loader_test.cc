@@ -12,9 +12,10 @@
 namespace superpipe {
 namespace {
 
-using ::testing::ElementsAre;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class FindDriverTest : public ::testing::Test {
  protected:
@@ -25,6 +26,7 @@ class FindDriverTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     search_.cache_file = folder_ / "cache";
+    search_.processor = Processor::kX8664;
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
@@ -35,7 +37,8 @@ class FindDriverTest : public ::testing::Test {
   }
 
   /// A loader cache with one 64-bit entry for each (name, path).
-  void make_cache(const std::vector<std::pair<std::string, std::string>>& entries) const {
+  void make_cache(const std::vector<std::pair<std::string, std::string>>& entries,
+                  std::int32_t flags = 0x0303) const {
     std::string strings;
     std::string table;
     const auto put = [](std::string& to, const auto& value) {
@@ -43,7 +46,7 @@ class FindDriverTest : public ::testing::Test {
     };
     const auto strings_at = static_cast<std::uint32_t>(48 + 24 * entries.size());
     for (const auto& [name, path] : entries) {
-      put(table, std::int32_t{0x0303});
+      put(table, flags);
       put(table, static_cast<std::uint32_t>(strings_at + strings.size()));
       strings += name + '\0';
       put(table, static_cast<std::uint32_t>(strings_at + strings.size()));
@@ -97,6 +100,30 @@ TEST_F(FindDriverTest, SearchesLibraryPathBeforeCacheBeforeFolders) {
   EXPECT_EQ(find_driver(search_).path, in_folder);
 }
 
+TEST_F(FindDriverTest, TakesOnlyLibrariesOfItsProcessorFromTheCache) {
+  constexpr std::int32_t kAarch64Flags = 0x0a03;
+  const std::string cached = make_file("cached/libcuda.so.1");
+  make_cache({{"libcuda.so.1", cached}}, kAarch64Flags);
+  EXPECT_EQ(find_driver(search_).path, "");
+  search_.processor = Processor::kAarch64;
+  EXPECT_EQ(find_driver(search_).path, cached);
+}
+
+TEST(DriverFolders, AreThoseOfTheProcessor) {
+  const auto x86 = driver_folders(Processor::kX8664);
+  const auto arm = driver_folders(Processor::kAarch64);
+  EXPECT_THAT(x86, Contains("/usr/lib/x86_64-linux-gnu"));
+  EXPECT_THAT(x86, Not(Contains(HasSubstr("aarch64"))));
+  EXPECT_THAT(arm, Contains("/usr/lib/aarch64-linux-gnu"));
+  EXPECT_THAT(arm, Contains("/usr/lib/aarch64-linux-gnu/tegra"));
+  EXPECT_THAT(arm, Not(Contains(HasSubstr("x86_64"))));
+  for (const auto& folders : {x86, arm}) {
+    EXPECT_THAT(folders, Contains("/usr/lib64"));
+    EXPECT_THAT(folders, Contains("/usr/lib/wsl/lib"));
+    EXPECT_EQ(folders.back(), "/usr/local/cuda/compat");
+  }
+}
+
 TEST_F(FindDriverTest, SkipsItselfUnderTheDriversName) {
   const std::string ours = make_file("ours/libsuperpipe.so");
   std::filesystem::create_directories(folder_ / "first");
@@ -116,14 +143,16 @@ TEST_F(FindDriverTest, SkipsTheToolkitsLinkTimeStub) {
 TEST_F(FindDriverTest, TakesAMalformedCacheForAnEmptyOne) {
   std::ofstream(search_.cache_file, std::ios::binary)
       << "glibc-ld.so.cache1.1" << std::string(28, '\xff');
-  EXPECT_THAT(paths_in_loader_cache(search_.cache_file, "libcuda.so.1"), IsEmpty());
+  EXPECT_THAT(paths_in_loader_cache(search_.cache_file, "libcuda.so.1", Processor::kX8664),
+              IsEmpty());
   std::ofstream(search_.cache_file) << "not a cache";
-  EXPECT_THAT(paths_in_loader_cache(search_.cache_file, "libcuda.so.1"), IsEmpty());
+  EXPECT_THAT(paths_in_loader_cache(search_.cache_file, "libcuda.so.1", Processor::kX8664),
+              IsEmpty());
 }
 
 TEST(PathsInLoaderCache, ReadsTheCacheOfThisMachine) {
   if (!std::filesystem::exists("/etc/ld.so.cache")) GTEST_SKIP() << "no loader cache here";
-  EXPECT_THAT(paths_in_loader_cache("/etc/ld.so.cache", "libc.so.6"),
+  EXPECT_THAT(paths_in_loader_cache("/etc/ld.so.cache", "libc.so.6", kOwnProcessor),
               ::testing::Contains(HasSubstr("/libc.so.6")));
 }
 

@@ -11,6 +11,12 @@
 #include <string.h>
 
 #define EXPORTED __attribute__((visibility("default")))
+/// Of functions that drivers of CUDA 11 do not have.
+#ifdef FAKE_DRIVER_OF_CUDA_11
+#define SINCE_CUDA_12 static
+#else
+#define SINCE_CUDA_12 EXPORTED
+#endif
 
 typedef int Result;
 typedef unsigned long long Address;
@@ -95,8 +101,8 @@ static void* own_symbol(const char* name) {
   return symbol;
 }
 
-EXPORTED Result cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t flags,
-                                    int* status) {
+SINCE_CUDA_12 Result cuGetProcAddress_v2(const char* name, void** function, int version,
+                                         uint64_t flags, int* status) {
   if (strcmp(name, "cuNewInTheNextVersion") == 0) {
     *function = (void*)&private_alloc;
   } else {

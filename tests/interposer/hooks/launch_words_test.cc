@@ -53,8 +53,12 @@ TEST_F(AddLaunchWordsTest, KeepsTheParametersThatAreInTheArena) {
   EXPECT_EQ(added.layout, ContextRegistry::managed()->layouts().find(testing::null_kernel(1)));
 }
 
-// A struct may have old pointers in it: its words come last.
-TEST_F(AddLaunchWordsTest, TellsWhichWordsOnlyStructsHave) {
+// A struct of PyTorch's may have old pointers in it: its words come last.
+TEST_F(AddLaunchWordsTest, TellsWhichWordsOnlyStructsOfPyTorchsHave) {
+  driver().cuFuncGetName = [](const char** name, CUfunction function) {
+    *name = function == testing::null_kernel(5) ? "_ZN2at6native6kernelE" : "eigen";
+    return CUDA_SUCCESS;
+  };
   driver().cuFuncGetParamInfo = [](CUfunction, std::size_t index, std::size_t* offset,
                                    std::size_t* size) {
     *offset = 24 * index;
@@ -64,12 +68,18 @@ TEST_F(AddLaunchWordsTest, TellsWhichWordsOnlyStructsHave) {
   std::array<CUdeviceptr, 3> members{other_, 0, other_ + 16};
   CUdeviceptr second = buffer_;
   void* parameters[] = {members.data(), &second};
-  WordList words;
   ManagedContext& managed = *ContextRegistry::managed();
-  const KernelLayout* const layout = managed.layouts().learn(testing::null_kernel(5));
-  ASSERT_NE(layout, nullptr);
-  EXPECT_EQ(add_launch_words(managed, layout, parameters, nullptr, {1, 1}, words), 1U);
+  const auto certain_of = [&](CUfunction function, WordList& words) {
+    const KernelLayout* const layout = managed.layouts().learn(function);
+    EXPECT_NE(layout, nullptr);
+    return add_launch_words(managed, layout, parameters, nullptr, {1, 1}, words);
+  };
+  WordList words;
+  EXPECT_EQ(certain_of(testing::null_kernel(5), words), 1U);
   EXPECT_THAT(words.words(), ElementsAre(buffer_, other_, other_ + 16));
+  WordList others;
+  EXPECT_EQ(certain_of(testing::null_kernel(6), others), 3U);
+  EXPECT_THAT(others.words(), ElementsAre(other_, other_ + 16, buffer_));
 }
 
 TEST_F(AddLaunchWordsTest, KeepsTheWordsOfAnArgumentBuffer) {

@@ -11,7 +11,7 @@ namespace superpipe {
 namespace {
 
 auto* const kFar = reinterpret_cast<CUcontext>(0x30);
-auto* const kPool = reinterpret_cast<CUmemoryPool>(0x40);
+auto* const kPool = reinterpret_cast<CUmemoryPool>(0x4440);
 constexpr CUdeviceptr kFarMemory = 0x7700000000;
 
 /// Of cuMemSetAccess: which devices got access, and to what.
@@ -156,7 +156,7 @@ TEST_F(PeerHooksTest, TakesAccessBackThatBuffersCannotHave) {
 }
 
 TEST_F(PeerHooksTest, OpensBuffersWithAPoolOfTheirDevice) {
-  auto* const elsewhere = reinterpret_cast<CUmemoryPool>(0x50);
+  auto* const elsewhere = reinterpret_cast<CUmemoryPool>(0x4450);
   const CUmemAccessDesc access = access_of(1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   EXPECT_EQ(hook::cuMemPoolSetAccess(elsewhere, &access, 1), CUDA_SUCCESS);
   EXPECT_TRUE(opened.empty()) << "another device's default pool";

@@ -86,6 +86,22 @@ void allocate() {
   }
 }
 
+/// Opens the driver as `name`, and with `both` then by its own name too.
+int open_driver(const char* name, bool both) {
+  library = dlopen(name, RTLD_NOW);
+  if (library == nullptr) {
+    printf("%s\n", dlerror());
+    return 1;
+  }
+  const int result = reinterpret_cast<Init>(symbol("cuInit"))(0);
+  if (both) {
+    library = dlopen("libcuda.so.1", RTLD_NOW);
+    reinterpret_cast<Init>(symbol("cuInit"))(0);
+  }
+  printf("init %d\n", result);
+  return 0;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -95,6 +111,8 @@ int main(int count, char** arguments) {
     printf("%s\n", value == nullptr ? "(unset)" : value);
     return 0;
   }
+  if (strcmp(command, "open") == 0) return open_driver(arguments[2], false);
+  if (strcmp(command, "open-both") == 0) return open_driver(arguments[2], true);
   library = dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) {
     printf("no library\n");

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "interposer/context_registry.h"
 #include "interposer/generated/hooks.h"
@@ -17,6 +18,7 @@ int main(int count, char** arguments) {
   superpipe::testing::install_null_driver(kArguments);
   superpipe::Configuration configuration;
   configuration.min_buffer = superpipe::Bytes{kBufferBytes};
+  configuration.shared_folder = std::filesystem::temp_directory_path();
   superpipe::set_process_configuration(configuration);
   std::array<CUdeviceptr, kBuffers> buffers{};
   for (CUdeviceptr& buffer : buffers) {

@@ -140,7 +140,8 @@ void persistent() {
   const auto begun = std::chrono::steady_clock::now();
   for (const CUdeviceptr weight : weights) accumulate(state, weight, 0.125f);
   const auto taken = std::chrono::steady_clock::now() - begun;
-  if (taken > std::chrono::seconds(5)) std::printf("launches waited for the kernel\n");
+  // A wait of superpipe's ends after 30 s, and a machine that takes so long for them runs no tests.
+  if (taken > std::chrono::seconds(25)) std::printf("launches waited for the kernel\n");
   spin.open();
   CHECK(cuStreamSynchronize(stream));
   use(state, weights, 0);

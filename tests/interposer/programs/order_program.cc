@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/hang_limit.h"
 #include "tests/interposer/programs/program.h"
 
 using programs::accumulate;
@@ -64,9 +65,9 @@ class Gate {
   static void run(void* self) { static_cast<Gate*>(self)->wait(); }
   void wait() {
     std::unique_lock lock(mutex_);
-    // Whoever wrongly waits for the gate cannot open it: that shall fail, not hang.
-    constexpr std::chrono::seconds kLimit(20);
-    if (!opened_.wait_for(lock, kLimit, [this] { return open_; })) {
+    // A call that wrongly waits for the gate cannot open it: that shall fail, and not hang. The
+    // test waits for this program twice as long.
+    if (!opened_.wait_for(lock, superpipe::testing::kHangLimit / 2, [this] { return open_; })) {
       std::printf("a call waited for the gate\n");
     }
     lock.unlock();

@@ -74,8 +74,19 @@ void use_absent() {
 
 constexpr std::size_t kLargeBytes = 4 * kBytes;
 
-/// Copies through a struct of PyTorch's, in words of which its kernel does not look at there are
-/// pointers to a large buffer.
+/// A copy of `count` floats by a kernel with the name and the struct of one of PyTorch's: the words
+/// that it looks at are the last ones.
+void strided_copy(std::uint64_t (&words)[67], int count) {
+  void* parameters[] = {&count, words};
+  const CUfunction copy = programs::function(
+      "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastIZZZNS0_23direct_"
+      "copy_kernel_cudaERNS_18TensorIteratorBaseEENKUlvE1_clEvENKUlvE5_clEvEUlfE_EEvS4_RKT_EUliE_"
+      "EEviT1_");
+  const auto blocks = static_cast<unsigned>(count / 256);
+  CHECK(cuLaunchKernel(copy, blocks, 1, 1, 256, 1, 1, 0, nullptr, parameters, nullptr));
+}
+
+/// In words of which the kernel does not look at there are pointers to a large buffer.
 void stale_words() {
   const CUdeviceptr input = load_layers(1).front();
   const CUdeviceptr output = allocate();
@@ -85,14 +96,8 @@ void stale_words() {
   words[6] = words[50] = large;
   words[63] = output;
   words[64] = input;
-  int count = kFloats;
-  void* parameters[] = {&count, words};
-  const CUfunction copy = programs::function(
-      "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastIZZZNS0_23direct_"
-      "copy_kernel_cudaERNS_18TensorIteratorBaseEENKUlvE1_clEvENKUlvE5_clEvEUlfE_EEvS4_RKT_EUliE_"
-      "EEviT1_");
   for (int pass = 0; pass < 3; ++pass) {
-    CHECK(cuLaunchKernel(copy, kFloats / 256, 1, 1, 256, 1, 1, 0, nullptr, parameters, nullptr));
+    strided_copy(words, kFloats);
     accumulate(input, output, 0.5f);
     CHECK(cuMemsetD8(large, static_cast<unsigned char>(pass), kLargeBytes));
     accumulate(output, large, 0.5f);
@@ -111,8 +116,22 @@ struct Operands {
   CUdeviceptr input;
 };
 
-/// A kernel that uses all that its struct names, which is much.
+/// Kernels that use all that their structs name, which is much: one of PyTorch's.
 void used_words() {
+  const CUdeviceptr output = allocate(kLargeBytes);
+  CHECK(cuMemsetD8(output, 0, kLargeBytes));
+  const CUdeviceptr input = allocate(kLargeBytes);
+  CHECK(cuMemsetD8(input, 1, kLargeBytes));
+  std::uint64_t words[67] = {};
+  words[63] = output;
+  words[64] = input;
+  strided_copy(words, 4 * kFloats);
+  CHECK(cuCtxSynchronize());
+  print_buffer("output", output);
+}
+
+/// And one of which nothing is known.
+void words_of_another() {
   const CUdeviceptr output = allocate(kLargeBytes);
   CHECK(cuMemsetD8(output, 0, kLargeBytes));
   const CUdeviceptr input = allocate(kLargeBytes);
@@ -134,5 +153,6 @@ int main(int count, char** arguments) {
                                 {{"write_fresh", without_words<write_fresh>},
                                  {"use_absent", without_words<use_absent>},
                                  {"stale_words", without_words<stale_words>},
-                                 {"used_words", without_words<used_words>}});
+                                 {"used_words", without_words<used_words>},
+                                 {"words_of_another", without_words<words_of_another>}});
 }
