@@ -178,7 +178,8 @@ class Context:
 
     def environment(self, **more: object) -> dict[str, str]:
         """The variables of a child: this process's, without any that change what superpipe or simgpu do."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN_PREFIXES)}
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith(OWN_PREFIXES) or name == "SUPERPIPE_SHARED_FOLDER"}
         if self.options.host_bytes:
             kept["SUPERPIPE_HOST_MEM"] = str(self.options.host_bytes)
         if not self.simulated:

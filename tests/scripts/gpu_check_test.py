@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hermetic import LIMIT, clean_environment, wait_until  # noqa: E402  (found through the path above)
 
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", "build/dev")).resolve()
@@ -28,12 +30,13 @@ class GpuCheck(unittest.TestCase):
         self.output = self.folder / "results"
 
     def environment(self, **variables: str) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_"))}
-        return {**inherited, **ISOLATED, "SUPERPIPE_BUILD_DIR": str(BUILD), "SUPERPIPE_CHECK_PYTHON": sys.executable, **variables}
+        return {**clean_environment("LD_"), **ISOLATED, "SUPERPIPE_BUILD_DIR": str(BUILD),
+                "SUPERPIPE_CHECK_PYTHON": sys.executable, **variables}
 
     def check(self, *words: object, **variables: str) -> subprocess.CompletedProcess:
         return subprocess.run([str(CHECK), *map(str, words), *([] if "--output" in words else ["--output", str(self.output)])],
-                              env=self.environment(**variables), capture_output=True, text=True, timeout=200)
+                              env=self.environment(**variables), capture_output=True, text=True,
+                              timeout=LIMIT)
 
     def summary(self) -> dict:
         return json.loads((self.output / "summary.json").read_text())
@@ -152,7 +155,8 @@ class Steps(GpuCheck):
     def test_a_step_past_its_limit_ends_there_and_goes_on_when_resumed(self) -> None:
         words = ("--simulate", "--short", "--step", "conformance", "--root")
         program = BUILD / "bin" / "conformance"
-        listed = subprocess.run([program, "--gtest_list_tests"], env=self.environment(), capture_output=True, text=True, timeout=30)
+        listed = subprocess.run([program, "--gtest_list_tests"], env=self.environment(),
+                                capture_output=True, text=True, timeout=LIMIT)
         first = next(line for line in listed.stdout.splitlines() if line.endswith("."))
         # Hangs in each suite but the first.
         hangs = self.tree_without(conformance=f"""case "$*" in
@@ -192,21 +196,20 @@ class Resume(GpuCheck):
         """A check that was sent `number` in the midst of its first step: its exit code, and the cells it had by then."""
         check = subprocess.Popen([str(CHECK), *self.WORDS, "--output", str(self.output)], env=self.environment(),
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 100
-        while time.monotonic() < deadline and check.poll() is None:
+        self.addCleanup(check.kill)
+
+        def is_in_the_midst() -> bool:
             try:
-                if len(self.step("conformance")["cells"]) >= 2:
-                    break
+                return check.poll() is not None or len(self.step("conformance")["cells"]) >= 2
             except OSError:
-                pass
-            time.sleep(0.02)
+                return False
+
+        wait_until(is_in_the_midst, "its first step does not come so far")
         self.assertIsNone(check.poll(), "ended before it could be killed")
         check.send_signal(number)
-        code = check.wait(60)
+        code = check.wait(LIMIT)
         # Its children die with it, at once as the kernel counts.
-        while self.started_by(check) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.assertEqual(self.started_by(check), [])
+        wait_until(lambda: not self.started_by(check), "its children are left")
         return code, self.step("conformance")["cells"]
 
     def assert_resumes(self, cells: dict) -> None:

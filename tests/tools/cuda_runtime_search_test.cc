@@ -12,13 +12,14 @@
 namespace superpipe::cli {
 namespace {
 
-using testing::Contains;
-using testing::Not;
+using ::testing::Contains;
+using ::testing::Not;
 
-class CudaRuntimeCandidates : public testing::Test {
+class CudaRuntimeCandidates : public ::testing::Test {
  protected:
   CudaRuntimeCandidates()
-      : root_(std::filesystem::path(testing::TempDir()) / ("cudart-" + std::to_string(getpid()))) {}
+      : root_(std::filesystem::path(::testing::TempDir()) /
+              ("cudart-" + std::to_string(getpid()))) {}
   ~CudaRuntimeCandidates() override { std::filesystem::remove_all(root_); }
 
   std::string file(const std::string& name) {
@@ -49,6 +50,14 @@ TEST_F(CudaRuntimeCandidates, AreFoundInCudasFolderAndInPythonsPackages) {
   EXPECT_THAT(found, Contains(wheel));
   EXPECT_THAT(found, Not(Contains(older)));
   EXPECT_THAT(cuda_runtime_candidates(12), Contains(older));
+}
+
+TEST_F(CudaRuntimeCandidates, AreFoundOfOtherLibrariesToo) {
+  const std::string wheel =
+      file("venv/lib/python3.11/site-packages/nvidia/cu13/lib/libcublas.so.13");
+  setenv("VIRTUAL_ENV", (root_ / "venv").c_str(), 1);
+  EXPECT_THAT(cuda_library_candidates("libcublas.so.13"), Contains(wheel));
+  EXPECT_THAT(cuda_runtime_candidates(13), Not(Contains(wheel)));
 }
 
 TEST_F(CudaRuntimeCandidates, ThatCannotBeLoadedAreLeftOut) {

@@ -119,7 +119,34 @@ class Doctor(CommandCase):
     def test_list_names_every_question(self) -> None:
         finished = self.run_superpipe("doctor", "--list")
         self.assertEqual(finished.returncode, 0)
-        self.assertEqual([line.split()[0] for line in finished.stdout.splitlines()], [f"H{i}" for i in (*range(11), *range(14, 23))])
+        listed = [line.split()[0] for line in finished.stdout.splitlines()]
+        self.assertEqual(listed, [f"H{i}" for i in (*range(11), *range(14, 23), *range(24, 34))])
+
+    def test_text_calls_questions_by_their_names_in_a_column(self) -> None:
+        finished = self.run_superpipe("doctor", environment={"SUPERPIPE_DRIVER": str(FAKE_DRIVER),
+                                                             "FAKE_DRIVER": "none"})
+        answers = [line for line in finished.stdout.splitlines() if "skipped: " in line]
+        names = [line[:line.index("skipped: ")] for line in answers]
+        self.assertIn("  beside launches  ", names)
+        self.assertEqual({len(name) for name in names}, {len("  beside launches  ")})
+        self.assertNotRegex(finished.stdout, r"\bH\d")
+        code, text = self.doctor()
+        self.assertEqual(code, 0)
+        self.assertIn("host pages was not asked", text)
+        self.assertNotRegex(text, r"\bH\d")
+
+    def test_json_has_the_codes(self) -> None:
+        _, report = self.doctor_json()
+        why = {feature["name"]: feature["why"] for feature in report["features"]}
+        self.assertEqual(why["unmapping"], "H3 was not asked")
+
+    def test_questions_are_chosen_by_code_or_name(self) -> None:
+        for word in ("H2", "h2", "map costs", "map-costs", "Map_Costs"):
+            with self.subTest(word=word):
+                finished = self.run_superpipe("doctor", "--json", "--probe", word, environment={
+                    "SUPERPIPE_DRIVER": str(FAKE_DRIVER), "FAKE_DRIVER": "none"})
+                probe, = json.loads(finished.stdout)["probes"]
+                self.assertEqual(probe["id"], "H2")
 
     def test_without_a_usable_device_each_question_is_skipped(self) -> None:
         for how in ({"fake": "none"}, {"driver": "/no/such/libcuda.so.1"}):
@@ -130,7 +157,7 @@ class Doctor(CommandCase):
                 probes = json.loads(finished.stdout)["probes"]
                 self.assertEqual({probe["outcome"] for probe in probes}, {"skipped"})
                 self.assertEqual({probe["reason"] for probe in probes}, {"there is no usable device"})
-                self.assertEqual(len(probes), 20)
+                self.assertEqual(len(probes), 30)
 
     def test_a_driver_that_lacks_functions_does_not_support_what_needs_them(self) -> None:
         finished = self.run_superpipe("doctor", "--json", "--probe", "H1", environment={

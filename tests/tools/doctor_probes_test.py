@@ -4,24 +4,28 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import unittest
 from collections.abc import Callable
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hermetic import LIMIT, clean_environment  # noqa: E402  (found through the path above)
 
 BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", "build/dev")).resolve()
 PROXY = BUILD / "tests" / "libproxy_driver.so"
 SANITIZED = bool(os.environ.get("SUPERPIPE_SANITIZER"))
 # These run programs under the preloaded library, which a sanitizer does not allow.
 IN_PROGRAMS = ("H0", "H10")
+# These need pages that lie on the host, which simgpu lacks.
+OF_HOST_PAGES = ("H4", "H24", "H25", "H26", "H27", "H28", "H31", "H32")
 KEYS = ["id", "name", "question", "outcome", "reason", "answer", "holds", "seconds", "call", "code", "signal", "figures"]
 
 
 class Questions(unittest.TestCase):
     def ask(self, *flags: str, proxy: str | None = None, probes: str | None = None,
             environment: dict[str, str] | None = None) -> tuple[int, dict]:
-        clean = {name: value for name, value in os.environ.items()
-                 if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_"))}
-        clean.update(environment or {})
+        clean = {**clean_environment("LD_"), **(environment or {})}
         if proxy is None:
             flags = ("--simulate", *flags)
         else:
@@ -29,7 +33,7 @@ class Questions(unittest.TestCase):
         if probes:
             flags = (*flags, "--probe", probes)
         finished = subprocess.run([BUILD / "bin" / "superpipe", "doctor", "--json", "--quick", *flags], env=clean,
-                                  capture_output=True, text=True, timeout=200)
+                                  capture_output=True, text=True, timeout=LIMIT)
         self.assertIn(finished.returncode, (0, 1), finished.stderr)
         return finished.returncode, json.loads(finished.stdout)
 
@@ -38,6 +42,10 @@ class Questions(unittest.TestCase):
         self.assertEqual(code, 0, "a question never changes the exit code")
         probe, = report["probes"]
         return probe
+
+    def assert_answered(self, probe: dict, holds: bool) -> None:
+        self.assertEqual((probe["outcome"], probe["holds"]), ("answered", holds),
+                         probe["reason"] or probe["answer"])
 
     def assert_undisturbed(self, probe: str, figures: dict, is_right: Callable[[dict], bool]) -> None:
         """The figures are right, or, since the machine may be busy, those of one of five more answers to the question."""
@@ -48,7 +56,8 @@ class Questions(unittest.TestCase):
         self.assertTrue(is_right(figures), f"{probe}: {figures}")
 
     def test_each_question_gets_its_answer_on_simgpu(self) -> None:
-        wanted = [f"H{i}" for i in (*range(11), *range(14, 23)) if not (SANITIZED and f"H{i}" in IN_PROGRAMS)]
+        ids = [f"H{i}" for i in (*range(11), *range(14, 23), *range(24, 34))]
+        wanted = [probe for probe in ids if not (SANITIZED and probe in IN_PROGRAMS)]
         code, report = self.ask(probes=",".join(wanted))
         self.assertEqual(code, 0)
         self.assertTrue(report["simulated"])
@@ -58,7 +67,8 @@ class Questions(unittest.TestCase):
             with self.subTest(probe["id"], reason=probe["reason"], answer=probe["answer"]):
                 self.assertEqual(list(probe), KEYS)
                 # What simgpu does not have is no failure; it has one device.
-                expected = {"H4": "not_supported", "H19": "skipped"}.get(probe["id"], "answered")
+                expected = ("not_supported" if probe["id"] in OF_HOST_PAGES else
+                            "skipped" if probe["id"] in ("H19", "H33") else "answered")
                 self.assertEqual(probe["outcome"], expected)
                 # Its tensor maps hide their addresses, so that nobody comes to rely on finding them. And an event on its
                 # legacy stream waits for all blocking streams, which wait for that.
@@ -90,6 +100,9 @@ class Questions(unittest.TestCase):
         self.assertLess(figures["H21"]["first_launch_beside_a_kernel_us"], figures["H21"]["kernel_limit_us"])
         self.assertGreater(min(figures["H18"]["ordinary_pin_gbps"], figures["H18"]["large_pin_gbps"]), 0)
         self.assertTrue(figures["H9"]["equals_the_hosts"] and figures["H9"]["sees_one_flipped_bit"])
+        self.assertEqual(figures["H29"]["rounds_at_once"], figures["H29"]["rounds"])
+        for name in ("without_digests_gbps", "digests_beside_gbps", "digests_in_front_gbps"):
+            self.assertGreater(figures["H30"][name], 0, name)
         if not SANITIZED:
             self.assertEqual(figures["H0"]["runtime_is"], "simgpu's")
             self.assertGreater(figures["H10"]["without_median_ns"], 0)
@@ -125,6 +138,13 @@ class Questions(unittest.TestCase):
             ("H8", "split-aliases", "wrong words"),
             ("H9", "wrong-copy", "its value is wrong"),
             ("H7", "coded-maps", "not among"),
+            ("H25", "host-pages-wrong-memset", "wrong words"),
+            ("H26", "host-pages-stale-graphs", "wrong words"),
+            ("H27", "host-pages-half-copies", "wrong words"),
+            ("H27", "host-pages-wait", "cuMemcpyDtoDAsync from it (host)"),
+            ("H31", "host-pages-other-maps", "wrong words"),
+            ("H32", "host-pages-lose-adds",
+             "lost by add_of_8_bytes, swap_of_8_bytes, swap_of_16_bytes"),
         ]:
             with self.subTest(probe=probe_id, proxy=proxy):
                 probe = self.only(probe_id, proxy=proxy)
@@ -182,6 +202,75 @@ class Questions(unittest.TestCase):
         for name in ("kernel_write_gbps", "kernel_read_gbps", "copy_to_device_gbps", "copy_from_device_gbps"):
             self.assertGreater(figures[name], 0, name)
 
+    def test_what_host_pages_cost_is_told_by_size(self) -> None:
+        probe = self.only("H24", proxy="host-pages")
+        self.assertEqual(probe["outcome"], "answered", probe["reason"])
+        figures = probe["figures"]
+        self.assertEqual([row["page_bytes"] >> 20 for row in figures["costs"]],
+                         2 * [2, 16, 32, 128])
+        for row in figures["costs"]:
+            for call in ("create", "map", "set_access", "unmap", "release"):
+                self.assertGreater(row[f"{call}_median_us"], 0, call)
+        self.assertEqual(figures["fresh_words_not_zero"], 0)
+        self.assertIn("fresh pages are zeroed", probe["answer"])
+        self.assertIn("VmRSS", [row["counter"] for row in figures["counters"]])
+        probe = self.only("H24", proxy="host-pages-dirty")
+        self.assertEqual(probe["figures"]["fresh_words_not_zero"], 1)
+        self.assertIn("fresh pages are not zeroed", probe["answer"])
+
+    def test_host_pages_are_used_in_each_way(self) -> None:
+        for probe_id in ("H25", "H26", "H27", "H31", "H32"):
+            with self.subTest(probe_id):
+                probe = self.only(probe_id, proxy="host-pages")
+                self.assert_answered(probe, True)
+                figures = probe["figures"]
+                self.assertEqual(figures["location"], "HOST_NUMA")
+                for name in (name for name in figures if "wrong_words" in name):
+                    self.assertEqual(figures[name], 0, name)
+                for name in (name for name in figures if name.endswith("_gbps")):
+                    self.assertGreater(figures[name], 0, name)
+                if probe_id == "H25":
+                    self.assertEqual(
+                        [(row["bytes_of_an_access"], row["stride_bytes"])
+                         for row in figures["kernels"]],
+                        [(4, 4), (4, 128), (4, 4096), (16, 16), (16, 128), (16, 4096)])
+                if probe_id == "H26":
+                    self.assertEqual(
+                        [(row["made_over"], row["launched_over"]) for row in figures["launches"]],
+                        [("device", "device"), ("device", "host"), ("device", "device"),
+                         ("host", "host"), ("host", "device"), ("host", "host")])
+                if probe_id == "H27":
+                    self.assertEqual(len(figures["copies"]), 3)
+                    self.assertEqual(len(figures["calls"]), 12)
+
+    def test_products_are_timed_with_simgpus_cublas(self) -> None:
+        probe = self.only("H28", proxy="host-pages")
+        self.assertEqual(probe["outcome"], "answered", probe["reason"])
+        rows = probe["figures"]["products"]
+        self.assertEqual([(row["type"], row["batch"]) for row in rows],
+                         [("fp16", 1), ("fp16", 16), ("fp32", 1), ("fp32", 16)])
+        for row in rows:
+            self.assertGreater(min(row["on_device_us"], row["in_place_us"], row["brought_us"]), 0)
+            self.assertTrue(row["same_bytes"])
+        probe = self.only("H28", proxy="host-pages-half-copies")
+        self.assertIn("other bytes in place: fp16, batch 1", probe["answer"])
+
+    def test_a_host_page_is_opened_to_a_second_device(self) -> None:
+        two = {"SIMGPU_DEVICES": "2"}
+        probe = self.only("H33", proxy="host-pages", environment=two)
+        self.assert_answered(probe, True)
+        for name in ("wrong_words_read", "wrong_words_written"):
+            self.assertEqual(probe["figures"][name], 0)
+        refusing = {**two, "SIMGPU_MAPPED_PEERS": "off"}
+        probe = self.only("H33", proxy="host-pages", environment=refusing)
+        self.assert_answered(probe, False)
+        self.assertIn("cuMemSetAccess", probe["answer"])
+
+    def test_host_functions_that_run_one_after_the_other_are_told(self) -> None:
+        probe = self.only("H29", environment={"SIMGPU_HOST_FUNCTIONS": "serial"})
+        self.assert_answered(probe, False)
+        self.assertEqual(probe["figures"]["rounds_at_once"], 0)
+
     def test_host_pages_that_the_host_may_not_use_are_good_for_the_device(self) -> None:
         probe = self.only("H4", proxy="host-pages-not-for-the-host")
         self.assertEqual((probe["outcome"], probe["holds"]), ("answered", True))
@@ -195,6 +284,13 @@ class Questions(unittest.TestCase):
                 self.assertEqual((probe["outcome"], probe["holds"]), ("answered", True), probe["reason"])
                 self.assertEqual(probe["figures"]["location"], "HOST")
                 self.assertIn(says, probe["figures"][figure])
+
+    def test_each_question_of_host_pages_falls_back_to_pages_of_any_node(self) -> None:
+        for proxy in ("host-numa-crashes", "host-numa-refused"):
+            with self.subTest(proxy=proxy):
+                probe = self.only("H31", proxy=proxy)
+                self.assert_answered(probe, True)
+                self.assertEqual(probe["figures"]["location"], "HOST")
 
     def test_too_little_memory_skips_a_question_with_its_reason(self) -> None:
         probe = self.only("H1", "--host-mem", "1M")

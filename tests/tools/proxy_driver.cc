@@ -7,8 +7,9 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <set>
-#include <string>
 
 #define PROXY_EXPORT extern "C" __attribute__((visibility("default"))) CUresult
 
@@ -27,9 +28,21 @@ Pointer behind(Pointer /*ours*/, const char* name) {
   return reinterpret_cast<Pointer>(dlsym(simgpu, name));
 }
 
+// All behaviours of drivers with pages on the host begin with the same word.
 bool host_pages() {
-  return is("host-pages") || is("host-pages-not-for-the-host") || is("host-numa-crashes") ||
-         is("host-numa-refused");
+  const char* const value = std::getenv("PROXY_DRIVER");
+  return value != nullptr && std::strncmp(value, "host-", 5) == 0;
+}
+
+// Handles of pages on the host, and the ranges where such pages are mapped: address to size.
+std::set<CUmemGenericAllocationHandle> host_handles;
+std::map<CUdeviceptr, size_t> host_ranges;
+
+bool on_host(CUdeviceptr address) {
+  const auto above = host_ranges.upper_bound(address);
+  if (above == host_ranges.begin()) return false;
+  const auto& [start, bytes] = *std::prev(above);
+  return address - start < bytes;
 }
 
 CUmemAllocationProp on_device(CUmemAllocationProp properties) {
@@ -39,7 +52,8 @@ CUmemAllocationProp on_device(CUmemAllocationProp properties) {
 
 }  // namespace
 
-// Read-only mappings: only the question H6 asks for one.
+// Read-only mappings: only the question H6 asks for one. And pages on the host that are not zero
+// when they are opened.
 PROXY_EXPORT cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* access,
                             size_t count) {
   CUmemAccessDesc changed = *access;
@@ -55,7 +69,13 @@ PROXY_EXPORT cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccess
     if (is("refuse-read-only")) return CUDA_ERROR_INVALID_VALUE;
     if (is("ignore-read-only")) changed.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   }
-  return behind(&cuMemSetAccess, "cuMemSetAccess")(address, bytes, &changed, count);
+  const CUresult result =
+      behind(&cuMemSetAccess, "cuMemSetAccess")(address, bytes, &changed, count);
+  if (is("host-pages-dirty") && on_host(address)) {
+    cuMemsetD32(address, 1, 1);
+    cuStreamSynchronize(nullptr);  // the page may be unmapped next
+  }
+  return result;
 }
 
 // Pages on the host, which simgpu lacks: the device has them, and they lie where its own do.
@@ -75,7 +95,16 @@ PROXY_EXPORT cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
   if (numa && is("host-numa-crashes")) std::abort();
   if (numa && is("host-numa-refused")) return CUDA_ERROR_INVALID_VALUE;
   const CUmemAllocationProp changed = on_device(*properties);
-  return behind(&cuMemCreate, "cuMemCreate")(handle, bytes, &changed, flags);
+  const CUresult result = behind(&cuMemCreate, "cuMemCreate")(handle, bytes, &changed, flags);
+  if (result == CUDA_SUCCESS && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    host_handles.insert(*handle);
+  }
+  return result;
+}
+
+PROXY_EXPORT cuMemRelease(CUmemGenericAllocationHandle handle) {
+  host_handles.erase(handle);
+  return behind(&cuMemRelease, "cuMemRelease")(handle);
 }
 
 PROXY_EXPORT cuMemGetAllocationGranularity(size_t* granularity,
@@ -86,7 +115,7 @@ PROXY_EXPORT cuMemGetAllocationGranularity(size_t* granularity,
                                                                                  &changed, option);
 }
 
-// Aliases: a second mapping of a handle gets pages of its own.
+// Aliases: a second mapping of a handle gets pages of its own. What lies on the host is remembered.
 PROXY_EXPORT cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                       CUmemGenericAllocationHandle handle, unsigned long long flags) {
   static std::set<CUmemGenericAllocationHandle> mapped;
@@ -96,6 +125,7 @@ PROXY_EXPORT cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
     properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
     if (cuMemCreate(&handle, bytes, &properties, 0) != CUDA_SUCCESS) return CUDA_ERROR_UNKNOWN;
   }
+  if (host_handles.count(handle) != 0) host_ranges[address] = bytes;
   return behind(&cuMemMap, "cuMemMap")(address, bytes, offset, handle, flags);
 }
 
@@ -103,6 +133,7 @@ PROXY_EXPORT cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
 // a kernel that writes the word at its end would mend the damage.
 PROXY_EXPORT cuMemUnmap(CUdeviceptr address, size_t bytes) {
   static bool damaged = false;
+  host_ranges.erase(address);
   const CUresult result = behind(&cuMemUnmap, "cuMemUnmap")(address, bytes);
   if (is("unmap-damages") && !damaged) {
     cuCtxSynchronize();
@@ -121,7 +152,35 @@ PROXY_EXPORT cuMemcpyHtoDAsync(CUdeviceptr address, const void* source, size_t b
                                                             bytes, stream);
 }
 
-// Tensor maps with the address as it is, or in another form than simgpu's.
+// Memsets of words on the host: of another word.
+PROXY_EXPORT cuMemsetD32Async(CUdeviceptr address, unsigned word, size_t count, CUstream stream) {
+  if (is("host-pages-wrong-memset") && on_host(address)) ++word;
+  return behind(&cuMemsetD32Async, "cuMemsetD32Async")(address, word, count, stream);
+}
+
+// Copies on the device: those that read the host wait for what is in front of them, or leave out
+// the second half.
+PROXY_EXPORT cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  if (is("host-pages-wait") && on_host(from)) cuStreamSynchronize(stream);
+  if (is("host-pages-half-copies") && on_host(from)) bytes /= 2;
+  return behind(&cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2")(to, from, bytes, stream);
+}
+
+// Copies from pages on the host: the first byte is another one.
+PROXY_EXPORT cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes) {
+  const CUresult result = behind(&cuMemcpyDtoH, "cuMemcpyDtoH_v2")(to, from, bytes);
+  if (is("host-pages-lose-adds") && on_host(from)) --*static_cast<unsigned char*>(to);
+  return result;
+}
+
+// Launches of graphs: those after a page on the host has been mapped do nothing.
+PROXY_EXPORT cuGraphLaunch(CUgraphExec graph, CUstream stream) {
+  if (is("host-pages-stale-graphs") && !host_ranges.empty()) return CUDA_SUCCESS;
+  return behind(&cuGraphLaunch, "cuGraphLaunch")(graph, stream);
+}
+
+// Tensor maps with the address as it is, in another form than simgpu's, or, of a page on the host,
+// with that of the first map.
 PROXY_EXPORT cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank,
                                     void* address, const cuuint64_t* extents,
                                     const cuuint64_t* strides, const cuuint32_t* box,
@@ -129,6 +188,10 @@ PROXY_EXPORT cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, 
                                     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
                                     CUtensorMapFloatOOBfill fill) {
   if (!is("raw-maps") && !is("coded-maps")) {
+    static void* const first = address;
+    if (is("host-pages-other-maps") && on_host(reinterpret_cast<CUdeviceptr>(address))) {
+      address = first;
+    }
     return behind(&cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled")(
         map, type, rank, address, extents, strides, box, steps, interleave, swizzle, promotion,
         fill);

@@ -61,7 +61,7 @@ std::chrono::milliseconds limit_of(const DoctorOptions& options) {
 bool is_wanted(const DoctorOptions& options, const Probe& probe) {
   if (options.probes.empty()) return true;
   for (const std::string& id : split(options.probes)) {
-    if (find_probe(id) == &probe) return true;
+    if (probe_called(id) == &probe) return true;
   }
   return false;
 }
@@ -122,7 +122,7 @@ int cannot_write(const DoctorOptions& options, const std::string& why) {
 
 void list_probes() {
   for (const Probe& probe : all_probes()) {
-    std::cout << std::left << std::setw(5) << probe.id << std::setw(14) << probe.name
+    std::cout << std::left << std::setw(5) << probe.id << std::setw(16) << probe.name
               << probe.question << '\n';
   }
 }
@@ -155,12 +155,12 @@ void give_kernels_to_simgpu(const Installation& parts) {
 }
 
 void tell_progress(const Probe& probe, double seconds, const std::string& step) {
-  std::cerr << "superpipe doctor: " << probe.id << " (" << probe.name << "), " << std::fixed
-            << std::setprecision(0) << seconds << " s: " << step << std::endl;
+  std::cerr << "superpipe doctor: " << probe.name << ", " << std::fixed << std::setprecision(0)
+            << seconds << " s: " << step << std::endl;
 }
 
 // Asks one question. Pages of a NUMA node are known to crash drivers that are good for those of any
-// node: if they ended H4, it is asked again without them.
+// node: if they ended a question about host pages, it is asked again without them.
 ProbeResult ask_one(const Probe& probe, const ProbeSetting& setting, const DoctorOptions& options) {
   const auto limit = limit_of(options);
   ProbeResult result = run_probe(probe, setting, limit, tell_progress);
@@ -222,9 +222,9 @@ std::optional<std::string> problem_with(const DoctorOptions& options) {
     return "--probe and --no-probes: give one of them";
   }
   for (const std::string& id : split(options.probes)) {
-    if (find_probe(id) == nullptr) {
+    if (probe_called(id) == nullptr) {
       return "there is no question '" + id + "'; --probe takes some of " + ids_of_probes() +
-             ", separated by commas (superpipe doctor --list says what they ask)";
+             ", or their names, separated by commas (superpipe doctor --list says what they ask)";
     }
   }
   if (!options.probe_timeout.empty() && !seconds_in(options.probe_timeout)) {

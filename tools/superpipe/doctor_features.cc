@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policy/budget.h"
@@ -15,80 +16,88 @@ const ProbeResult* answered(const Report& report, const char* id) {
   return result != nullptr && result->outcome == ProbeResult::Outcome::kAnswered ? result : nullptr;
 }
 
-// "H4: yes: HOST_NUMA", or why there is no answer.
-std::string told(const Report& report, const char* id) {
+/// A feature on which the answer to the question `id` bears, and `why` before it.
+Feature asked(const Report& report, const char* name, std::string choice, std::string why,
+              const char* id) {
+  Feature feature{name, std::move(choice), std::move(why), id};
   const ProbeResult* const result = report.result_of(id);
-  const std::string name = id;
-  if (result == nullptr) return name + " was not asked";
-  if (result->outcome == ProbeResult::Outcome::kAnswered) return name + ": " + result->answer;
-  return name + " " + name_of(result->outcome) +
-         (result->reason.empty() ? "" : ": " + result->reason);
+  if (result == nullptr) {
+    feature.answer = " was not asked";
+  } else if (result->outcome == ProbeResult::Outcome::kAnswered) {
+    feature.answer = ": " + result->answer;
+  } else {
+    feature.answer = std::string(" ") + name_of(result->outcome) +
+                     (result->reason.empty() ? "" : ": " + result->reason);
+  }
+  return feature;
 }
 
 Feature evicted_addresses(const Report& report) {
-  return {"evicted_addresses", "unmapped: an access that superpipe did not foresee fails loudly",
-          "this version has nothing else; backing them with host memory needs H4. " +
-              told(report, "H4")};
+  return asked(report, "evicted_addresses",
+               "unmapped: an access that superpipe did not foresee fails loudly",
+               "this version has nothing else; backing them with host memory needs host pages. ",
+               "H4");
 }
 
 Feature write_back(const Report& report) {
-  return {"write_back",
-          "digest: what a kernel may have written is copied back only if it has changed",
-          "the first digest of a run is checked against the host's; without digests all of it is "
-          "copied back. What one costs: " +
-              told(report, "H9")};
+  return asked(
+      report, "write_back",
+      "digest: what a kernel may have written is copied back only if it has changed",
+      "the first digest of a run is checked against the host's; without digests all of it is "
+      "copied back. What one costs: ",
+      "H9");
 }
 
 Feature copies(const Report& report) {
-  return {
-      "copies", "one call a piece, on a stream of their own each way",
+  return asked(
+      report, "copies", "one call a piece, on a stream of their own each way",
       std::string("batches of several pieces in one call are not in this version; the driver ") +
-          (report.driver.batch_copies ? "has" : "does not have") + " cuMemcpyBatchAsync. " +
-          told(report, "H1")};
+          (report.driver.batch_copies ? "has" : "does not have") + " cuMemcpyBatchAsync. ",
+      "H1");
 }
 
 Feature handles(const Report& report) {
-  return {
-      "handle_sizes",
+  return asked(
+      report, "handle_sizes",
       "one physical handle a piece: buffers move in pieces of 2 to 32 MiB, by the budget; whole, "
       "rounded up to 2 MiB, under policies that move layers",
-      "costs are per handle. " + told(report, "H2")};
+      "costs are per handle. ", "H2");
 }
 
 Feature unmapping(const Report& report) {
-  return {"unmapping", "behind the events of a buffer's last use, while other work runs on",
-          told(report, "H3")};
+  return asked(report, "unmapping",
+               "behind the events of a buffer's last use, while other work runs on", "", "H3");
 }
 
 Feature windows(const Report& report) {
-  return {"windows",
-          "every page is mapped twice: at its piece's address while that is resident, and for "
-          "copies always",
-          told(report, "H8")};
+  return asked(report, "windows",
+               "every page is mapped twice: at its piece's address while that is resident, and for "
+               "copies always",
+               "", "H8");
 }
 
 Feature lookup(const Report& report) {
   const ProbeResult* const identity = answered(report, "H5");
   const bool by_name = identity != nullptr && identity->holds && !*identity->holds;
-  return {"function_lookup",
-          by_name ? "by pointer identity; functions where it does not hold by name and version"
-                  : "by pointer identity of what the driver returns",
-          told(report, "H5")};
+  return asked(report, "function_lookup",
+               by_name ? "by pointer identity; functions where it does not hold by name and version"
+                       : "by pointer identity of what the driver returns",
+               "", "H5");
 }
 
 Feature tensor_maps(const Report& report) {
-  return {"tensor_maps",
-          "a launch uses the buffer that its map describes, known by the bytes of the map",
-          told(report, "H7")};
+  return asked(report, "tensor_maps",
+               "a launch uses the buffer that its map describes, known by the bytes of the map", "",
+               "H7");
 }
 
 Feature read_only(const Report& report) {
-  return {"read_only_mappings", "not used: every mapping is writable", told(report, "H6")};
+  return asked(report, "read_only_mappings", "not used: every mapping is writable", "", "H6");
 }
 
 Feature other_devices(const Report& report) {
-  return {"other_devices", "buffers are opened to the devices that the program lets in",
-          told(report, "H19")};
+  return asked(report, "other_devices",
+               "buffers are opened to the devices that the program lets in", "", "H19");
 }
 
 Feature host_memory(const Report& report) {
@@ -126,9 +135,13 @@ std::vector<Feature> features_of(const Report& report) {
            report.driver.devices.empty() || report.driver.devices.front().memory_pools
                ? "the device has memory pools"
                : "the device has no memory pools: use --allocator native"},
-          {"launches", "every launch's parameters are searched for managed addresses",
-           told(report, "H10")},
-          {"runtime", "NVIDIA's runtime library is left as it is", told(report, "H0")}};
+          asked(report, "launches", "every launch's parameters are searched for managed addresses",
+                "", "H10"),
+          asked(report, "runtime", "NVIDIA's runtime library is left as it is", "", "H0")};
+}
+
+std::string Feature::reason(ProbeCalled called) const {
+  return probe.empty() ? why : why + name_of_probe(probe, called) + answer;
 }
 
 }  // namespace superpipe::cli

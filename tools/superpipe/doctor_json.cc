@@ -118,13 +118,14 @@ void write_json(const Report& report, std::ostream& out) {
   json["would_use"] = {{"evicted", "unmapped"}, {"writeback", "digest"}, {"allocator", "async"}};
   json["features"] = Json::array();
   for (const Feature& feature : features_of(report)) {
-    json["features"].push_back(
-        {{"name", feature.name}, {"choice", feature.choice}, {"why", feature.why}});
+    json["features"].push_back({{"name", feature.name},
+                                {"choice", feature.choice},
+                                {"why", feature.reason(ProbeCalled::kByCode)}});
   }
   json["findings"] = Json::array();
   for (const Finding& finding : report.findings) {
     json["findings"].push_back({{"level", finding.problem ? "problem" : "note"},
-                                {"what", finding.what},
+                                {"what", finding.says(ProbeCalled::kByCode)},
                                 {"advice", finding.advice}});
   }
   // Names of devices and paths come from outside: what is not UTF-8 is replaced, not thrown at.

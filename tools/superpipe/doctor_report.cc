@@ -1,5 +1,7 @@
 #include "tools/superpipe/doctor_report.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <utility>
 
@@ -81,7 +83,7 @@ void judge_driver(Report& report) {
     if (driver.devices[i].capability("kernel_time_limit") != 0) {
       report.findings.push_back(
           {false, "device " + std::to_string(i) + " drives a display, which limits kernels' time",
-           "measured times of H2 and H3 include the display's work"});
+           "measured times of map costs and unmap safety include the display's work"});
     }
   }
 }
@@ -124,8 +126,8 @@ void judge_answers(Report& report) {
     const ProbeResult* const result = report.result_of(id);
     if (result == nullptr || result->outcome != ProbeResult::Outcome::kAnswered) continue;
     if (!result->holds || *result->holds) continue;
-    report.findings.push_back({false, std::string(id) + " was answered: " + result->answer,
-                               std::string(meaning) + "; please report it"});
+    report.findings.push_back({false, "was answered: " + result->answer,
+                               std::string(meaning) + "; please report it", id});
   }
   for (const ProbeResult& result : report.probes) {
     using Outcome = ProbeResult::Outcome;
@@ -133,15 +135,43 @@ void judge_answers(Report& report) {
         result.outcome != Outcome::kTimedOut) {
       continue;
     }
-    const std::string id = result.probe->id;
-    std::string advice = "that question stays open; ask it alone: superpipe doctor --probe " + id;
+    std::string word = result.probe->name;
+    std::replace(word.begin(), word.end(), ' ', '-');
+    std::string advice = "that question stays open; ask it alone: superpipe doctor --probe " + word;
     if (result.outcome == Outcome::kTimedOut) advice += " --probe-timeout 300";
-    report.findings.push_back(
-        {false, id + " " + name_of(result.outcome) + ": " + result.reason, advice});
+    report.findings.push_back({false, std::string(name_of(result.outcome)) + ": " + result.reason,
+                               advice, result.probe->id});
   }
 }
 
+/// `text` in small letters, with spaces between its words.
+std::string plain_words(std::string_view text) {
+  std::string words;
+  for (const char c : text) {
+    const bool is_gap = c == '-' || c == '_';
+    words += is_gap ? ' ' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return words;
+}
+
 }  // namespace
+
+const Probe* probe_called(std::string_view word) {
+  if (const Probe* const probe = find_probe(word)) return probe;
+  for (const Probe& probe : all_probes()) {
+    if (plain_words(probe.name) == plain_words(word)) return &probe;
+  }
+  return nullptr;
+}
+
+std::string name_of_probe(const std::string& id, ProbeCalled called) {
+  const Probe* const probe = find_probe(id);
+  return called == ProbeCalled::kByName && probe != nullptr ? probe->name : id;
+}
+
+std::string Finding::says(ProbeCalled called) const {
+  return probe.empty() ? what : name_of_probe(probe, called) + " " + what;
+}
 
 bool Report::ready() const {
   for (const Finding& finding : findings) {

@@ -1,7 +1,9 @@
 // The report as text for people.
 
+#include <algorithm>
 #include <iomanip>
 #include <sstream>
+#include <string_view>
 
 #include "policy/budget.h"
 #include "policy/requirements.h"
@@ -69,9 +71,18 @@ void write_host(const HostDescription& host, std::ostream& out) {
   }
 }
 
+/// The width of a column that the name of each question fits, and two spaces.
+int name_column() {
+  std::size_t longest = 0;
+  for (const Probe& probe : all_probes()) {
+    longest = std::max(longest, std::string_view(probe.name).size());
+  }
+  return static_cast<int>(longest) + 2;
+}
+
 void write_probe(const ProbeResult& result, std::ostream& out) {
   std::ostringstream head;
-  head << std::left << std::setw(4) << result.probe->id << std::setw(13) << result.probe->name;
+  head << std::left << std::setw(name_column()) << result.probe->name;
   out << "  " << head.str();
   if (result.outcome == ProbeResult::Outcome::kAnswered) {
     out << result.answer;
@@ -113,12 +124,13 @@ void write_text(const Report& report, std::ostream& out) {
     for (const Feature& feature : features_of(report)) {
       std::string name = feature.name;
       for (char& c : name) c = c == '_' ? ' ' : c;
-      out << "  " << name << ": " << feature.choice << "\n      " << feature.why << '\n';
+      out << "  " << name << ": " << feature.choice << "\n      "
+          << feature.reason(ProbeCalled::kByName) << '\n';
     }
   }
   for (const Finding& finding : report.findings) {
-    out << (finding.problem ? "problem    " : "note       ") << finding.what << "; "
-        << finding.advice << '\n';
+    out << (finding.problem ? "problem    " : "note       ") << finding.says(ProbeCalled::kByName)
+        << "; " << finding.advice << '\n';
   }
   out << (report.ready() ? "ready      superpipe run "
                          : "not ready  programs cannot run under superpipe here");

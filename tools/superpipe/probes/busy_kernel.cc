@@ -4,7 +4,7 @@
 
 namespace superpipe::cli {
 
-BusyKernel::BusyKernel(Session& session, const DeviceMemory& memory, unsigned long long words,
+BusyKernel::BusyKernel(Session& session, CUdeviceptr memory, unsigned long long words,
                        unsigned long long limit_ns, unsigned flags)
     : session_(session), stream_(session, flags) {
   // Under unified addressing the device knows such memory by the host's address.
@@ -13,7 +13,7 @@ BusyKernel::BusyKernel(Session& session, const DeviceMemory& memory, unsigned lo
   stop_ = static_cast<unsigned*>(memory_of_flag);
   *stop_ = 0;
   constexpr unsigned long long kBusyThreads = 8192;
-  session.launch("probe_busy", stream_.get(), kBusyThreads, memory.address(), words,
+  session.launch("probe_busy", stream_.get(), kBusyThreads, memory, words,
                  reinterpret_cast<CUdeviceptr>(stop_), limit_ns);
 }
 

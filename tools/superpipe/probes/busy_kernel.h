@@ -5,13 +5,13 @@
 
 namespace superpipe::cli {
 
-/// One kernel that reads and writes device memory until this object goes, at most for its own
+/// One kernel that reads and writes memory until this object goes, at most for its own
 /// limit: a driver call that waits for running kernels waits no longer than that.
 class BusyKernel {
  public:
-  /// Launches it on a stream of its own, made with `flags`, over `words` words of `memory`. Throws
+  /// Launches it on a stream of its own, made with `flags`, over `words` words at `memory`. Throws
   /// CallFailed.
-  BusyKernel(Session& session, const DeviceMemory& memory, unsigned long long words,
+  BusyKernel(Session& session, CUdeviceptr memory, unsigned long long words,
              unsigned long long limit_ns, unsigned flags = CU_STREAM_NON_BLOCKING);
   ~BusyKernel();
   BusyKernel(const BusyKernel&) = delete;

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "policy/policy_engine.h"
+#include "policy/settings.h"
 #include "tools/superpipe/probes/session.h"
 #include "tools/superpipe/run_environment.h"
 
@@ -27,12 +28,15 @@ namespace {
 
 using Json = ProbeReport::Json;
 
-// What the user set for other programs must not decide what is measured.
+// What the user set for other programs must not decide what is measured. Where processes find each
+// other decides nothing, and another folder might not do.
 void clear_superpipe_variables() {
   std::vector<std::string> names;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
-    if (text.rfind("SUPERPIPE_", 0) == 0) names.emplace_back(text.substr(0, text.find('=')));
+    const std::string_view name = text.substr(0, text.find('='));
+    const bool is_setting = name.rfind("SUPERPIPE_", 0) == 0;
+    if (is_setting && name != variable_of(SettingId::kSharedFolder)) names.emplace_back(name);
   }
   for (const std::string& name : names) unsetenv(name.c_str());
 }

@@ -11,8 +11,7 @@
 
 namespace superpipe::cli {
 
-std::vector<std::string> cuda_runtime_candidates(int major) {
-  const std::string name = "libcudart.so." + std::to_string(major);
+std::vector<std::string> cuda_library_candidates(const std::string& name) {
   std::vector<std::string> patterns;
   for (const char* const variable : {"CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX"}) {
     const char* const folder = std::getenv(variable);
@@ -56,6 +55,10 @@ std::vector<std::string> cuda_runtime_candidates(int major) {
     globfree(&found);
   }
   return candidates;
+}
+
+std::vector<std::string> cuda_runtime_candidates(int major) {
+  return cuda_library_candidates("libcudart.so." + std::to_string(major));
 }
 
 std::string first_loadable(const std::vector<std::string>& candidates) {

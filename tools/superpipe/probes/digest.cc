@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "residency/content_digest.h"
-#include "residency/digest_image.h"
-#include "residency/digest_kernel.h"
+#include "tools/superpipe/probes/digest_launch.h"
 #include "tools/superpipe/probes/kernels.h"
 #include "tools/superpipe/probes/session.h"
 
@@ -20,31 +19,24 @@ constexpr unsigned kSeed = 21;
 class DigestedMemory {
  public:
   DigestedMemory(Session& session, const Stream& stream, std::size_t bytes)
-      : session_(session),
-        stream_(stream),
-        data_(session, bytes),
-        pinned_(session, sizeof(DigestParts)),
-        kernel_(session.kernel_of(digest_fat_binary(), digest_ptx(), kDigestKernel)) {
+      : session_(session), stream_(stream), data_(session, bytes), kernel_(session) {
     const unsigned long long words = bytes / sizeof(unsigned);
     session_.launch("probe_fill", stream_.get(), words, data_.address(), words, kSeed);
     stream_.wait();
   }
 
   [[nodiscard]] CUdeviceptr address() const { return data_.address(); }
-  [[nodiscard]] const DigestKey& key() const { return key_; }
+  [[nodiscard]] const DigestKey& key() const { return kernel_.key(); }
 
   // Enqueues the digest of the first `size` bytes, which leaves it in pinned memory.
   void enqueue_digest(std::size_t size) const {
-    DigestParameters parameters{
-        .content = data_.address(), .size = size, .key = key_, .parts = pinned_.device_address()};
-    session_.cu().cuLaunchKernel.must(kernel_, blocks_of(size), 1, 1, kDigestThreads, 1, 1, 0,
-                                      stream_.get(), parameters.pointers().data(), nullptr);
+    kernel_.enqueue(data_.address(), size, stream_.get());
   }
   // Waits for it. Returns the digest of the first `size` bytes.
   [[nodiscard]] ContentDigest digest_of_first(std::size_t size) const {
     enqueue_digest(size);
     stream_.wait();
-    return sum_of(std::span(*pinned_.as<const DigestParts>()).first(blocks_of(size)));
+    return kernel_.digest(size);
   }
   // Sets the word at index `at`.
   void change(unsigned long long at, unsigned word) const {
@@ -55,16 +47,10 @@ class DigestedMemory {
   }
 
  private:
-  [[nodiscard]] unsigned blocks_of(std::size_t size) const {
-    return digest_blocks(size, session_.multiprocessors());
-  }
-
   Session& session_;
   const Stream& stream_;
-  const DigestKey key_ = draw_digest_key();
   const DeviceMemory data_;
-  const PinnedMemory pinned_;
-  const CUfunction kernel_;
+  const ProbeDigestKernel kernel_;
 };
 
 struct DigestVerdict {

@@ -15,7 +15,8 @@
 #include <utility>
 
 // clang-format off
-/// By the names cuda.h gives them today; a driver of CUDA 12.0 exports all but the last one.
+/// By the names cuda.h gives them today; a driver of CUDA 12.0 exports all of them but
+/// cuTensorMapReplaceAddress.
 #define SUPERPIPE_PROBE_FUNCTIONS(X) \
   X(cuInit) X(cuDriverGetVersion) X(cuGetProcAddress) X(cuDeviceGet) X(cuDeviceGetName) \
   X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuCtxSynchronize) \
@@ -31,7 +32,9 @@
   X(cuMemsetD8Async) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) \
   X(cuStreamQuery) X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) \
   X(cuEventSynchronize) X(cuLaunchKernel) X(cuModuleLoadData) \
-  X(cuModuleGetFunction) X(cuTensorMapEncodeTiled) X(cuTensorMapReplaceAddress)
+  X(cuModuleGetFunction) X(cuTensorMapEncodeTiled) X(cuTensorMapReplaceAddress) \
+  X(cuMemcpy2DAsync) X(cuLaunchHostFunc) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
+  X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy)
 // clang-format on
 
 namespace superpipe::cli {

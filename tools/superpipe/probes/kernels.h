@@ -24,4 +24,13 @@ SUPERPIPE_HOST_DEVICE inline unsigned advanced(unsigned word) {
   return word * 1664525U + 1013904223U;
 }
 
+/// A tile of a tensor map, in words: what one thread block brings at once.
+inline constexpr unsigned kTileColumns = 32;
+inline constexpr unsigned kTileRows = 64;
+
+/// Words on which the atomic kernels' threads spread.
+inline constexpr unsigned kAtomicWords = 64;
+/// What `probe_cas128` adds to the upper half of a word while it adds 1 to the lower one.
+inline constexpr unsigned kUpperStep = 3;
+
 }  // namespace superpipe::cli

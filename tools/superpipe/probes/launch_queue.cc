@@ -30,7 +30,7 @@ void probe_launch_queue(const ProbeSetting& setting, const ProbeReport& report) 
   double longest = 0;
   std::vector<double> seconds;
   {
-    const BusyKernel kernel(session, busy, kGranule / 64, kernel_limit_ns);
+    const BusyKernel kernel(session, busy.address(), kGranule / 64, kernel_limit_ns);
     while (queued < kLaunches) {
       const double took = host_seconds([&] {
         session.launch("probe_fill", kernel.stream().get(), 32, target.address(), 32ULL, 1U);

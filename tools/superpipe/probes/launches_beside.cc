@@ -152,11 +152,11 @@ void probe_launches_beside(const ProbeSetting& setting, const ProbeReport& repor
   report.step("launching beside a kernel");
   std::vector<double> alone, beside;
   {
-    const BusyKernel kernel(session, busy, kGranule / 64, kKernelNs);
+    const BusyKernel kernel(session, busy.address(), kGranule / 64, kKernelNs);
     alone = loop.measure([&](std::size_t done) { return done < launches; });
   }
   report.step("launching beside a kernel and calls that move buffers");
-  const BusyKernel kernel(session, busy, kGranule / 64, kKernelNs);
+  const BusyKernel kernel(session, busy.address(), kGranule / 64, kKernelNs);
   const Upkeep upkeep(session, context, page, host, rounds);
   beside = loop.measure([&](std::size_t done) { return done < launches || !upkeep.ended(); });
   std::string waits;

@@ -42,7 +42,7 @@ void probe_lazy_loading(const ProbeSetting& setting, const ProbeReport& report) 
   double beside = 0;
   bool waited = false;
   {
-    const BusyKernel kernel(session, busy, kGranule / 64, kernel_limit_ns);
+    const BusyKernel kernel(session, busy.address(), kGranule / 64, kernel_limit_ns);
     load_beside = host_seconds([&] { session.load_again(); });
     beside = host_seconds(advance);
     waited = !kernel.running();

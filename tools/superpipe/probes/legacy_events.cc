@@ -33,7 +33,7 @@ class Asker {
   bool runs_beside(unsigned flags, Where where) {
     const Stream second(session_, flags);
     const Event between(session_);
-    BusyKernel first(session_, busy_, kGranule / 64, limit_ns_, flags);
+    BusyKernel first(session_, busy_.address(), kGranule / 64, limit_ns_, flags);
     if (where == Where::kOnLegacy)
       session_.cu().cuEventRecord.must(between.get(), CU_STREAM_LEGACY);
     if (where == Where::kOnFirst) between.record(first.stream());

@@ -39,7 +39,7 @@ class KernelLoad : public Load {
  public:
   KernelLoad(Session& session, const DeviceMemory& memory, unsigned long long words,
              unsigned long long limit_ns)
-      : kernel_(session, memory, words, limit_ns) {}
+      : kernel_(session, memory.address(), words, limit_ns) {}
   bool still_running() override { return kernel_.running(); }
 
  private:

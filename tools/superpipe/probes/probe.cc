@@ -79,6 +79,38 @@ const std::vector<Probe>& all_probes() {
       {"H22", "legacy",
        "does an event on the legacy stream make blocking streams wait for each other?",
        probe_legacy_events},
+      {"H24", "page costs",
+       "what do pages on the host cost to create, map and free, do they come zeroed, and what "
+       "counts them?",
+       probe_host_page_costs},
+      {"H25", "page access",
+       "how fast are reads and writes of pages on the host that are strided, wide, copies or "
+       "memsets?",
+       probe_host_page_access},
+      {"H26", "page graphs",
+       "does an executable graph stay right when a page of its addresses changes its kind between "
+       "two launches?",
+       probe_host_page_graphs},
+      {"H27", "page copies",
+       "how fast are copies between a page on the host and one of the device, and do such calls "
+       "hold up their thread?",
+       probe_host_page_copies},
+      {"H28", "products",
+       "is a matrix product whose weights lie on the host faster in place, or when they are "
+       "brought first?",
+       probe_host_page_products},
+      {"H29", "functions", "do host functions of two streams run at once, or one after the other?",
+       probe_host_functions},
+      {"H30", "digests",
+       "what does a digest of each evicted piece cost beside copies in both directions?",
+       probe_digests_beside_copies},
+      {"H31", "page maps", "do loads and stores by tensor maps work on pages that lie on the host?",
+       probe_host_page_tensor_maps},
+      {"H32", "page atomics",
+       "are atomics of 8 and of 16 bytes right on pages that lie on the host?",
+       probe_host_page_atomics},
+      {"H33", "page peers", "can another device use a page that lies on the host?",
+       probe_host_page_peers},
   };
   return kAll;
 }

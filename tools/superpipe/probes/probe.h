@@ -22,7 +22,7 @@ struct ProbeSetting {
   std::string cuda_runtime;  ///< a libcudart that the user named; empty: look for one
   std::optional<std::uint64_t> host_bytes;  ///< host memory that a probe may use; unknown if empty
   Installation parts;
-  bool without_host_numa = false;  ///< H4: leave out pages of a NUMA node, which ended a process
+  bool without_host_numa = false;  ///< leave out pages of a NUMA node, which ended a process
 
   /// One of three, by how much time there is.
   template <typename Value>
@@ -97,8 +97,18 @@ void probe_launch_queue(const ProbeSetting& setting, const ProbeReport& report);
 void probe_registration(const ProbeSetting& setting, const ProbeReport& report);         // H18
 void probe_peer_access(const ProbeSetting& setting, const ProbeReport& report);          // H19
 void probe_stream_ordered_allocation(const ProbeSetting& setting,
-                                     const ProbeReport& report);                   // H20
-void probe_lazy_loading(const ProbeSetting& setting, const ProbeReport& report);   // H21
-void probe_legacy_events(const ProbeSetting& setting, const ProbeReport& report);  // H22
+                                     const ProbeReport& report);                           // H20
+void probe_lazy_loading(const ProbeSetting& setting, const ProbeReport& report);           // H21
+void probe_legacy_events(const ProbeSetting& setting, const ProbeReport& report);          // H22
+void probe_host_page_costs(const ProbeSetting& setting, const ProbeReport& report);        // H24
+void probe_host_page_access(const ProbeSetting& setting, const ProbeReport& report);       // H25
+void probe_host_page_graphs(const ProbeSetting& setting, const ProbeReport& report);       // H26
+void probe_host_page_copies(const ProbeSetting& setting, const ProbeReport& report);       // H27
+void probe_host_page_products(const ProbeSetting& setting, const ProbeReport& report);     // H28
+void probe_host_functions(const ProbeSetting& setting, const ProbeReport& report);         // H29
+void probe_digests_beside_copies(const ProbeSetting& setting, const ProbeReport& report);  // H30
+void probe_host_page_tensor_maps(const ProbeSetting& setting, const ProbeReport& report);  // H31
+void probe_host_page_atomics(const ProbeSetting& setting, const ProbeReport& report);      // H32
+void probe_host_page_peers(const ProbeSetting& setting, const ProbeReport& report);        // H33
 
 }  // namespace superpipe::cli

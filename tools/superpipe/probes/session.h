@@ -41,8 +41,9 @@ class Session {
 
   /// Launches `name` with as many threads as the device holds at once, or as `items` need.
   template <typename... Arguments>
-  void launch(const char* name, CUstream stream, unsigned long long items, Arguments... arguments) {
-    void* pointers[] = {&arguments...};
+  void launch(const char* name, CUstream stream, unsigned long long items,
+              const Arguments&... arguments) {
+    void* pointers[] = {const_cast<Arguments*>(&arguments)...};
     launch_with(name, stream, items, pointers);
   }
 
