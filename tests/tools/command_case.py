@@ -3,10 +3,14 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hermetic import LIMIT, clean_environment  # noqa: E402  (found through the path above)
 
 BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", "build/dev")).resolve()
 FAKE_DRIVER = BUILD / "tests" / "libfake_driver.so"
@@ -46,10 +50,9 @@ class CommandCase(unittest.TestCase):
         (self.simgpu / "libcudart.so.13").touch()
 
     def run_superpipe(self, *arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
-        clean = {name: value for name, value in os.environ.items()
-                 if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_"))}
-        return subprocess.run([self.prefix / "bin" / "superpipe", *arguments], env={**clean, **(environment or {})},
-                              capture_output=True, text=True, timeout=60, cwd=self.root)
+        return subprocess.run([self.prefix / "bin" / "superpipe", *arguments],
+                              env={**clean_environment("LD_"), **(environment or {})},
+                              capture_output=True, text=True, timeout=LIMIT, cwd=self.root)
 
     def assert_one_line(self, finished: subprocess.CompletedProcess, code: int, *parts: str) -> None:
         """It said one line on stderr that contains all of `parts`, nothing on stdout, and exited with `code`."""

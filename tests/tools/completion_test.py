@@ -7,10 +7,14 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hermetic import LIMIT, wait_until  # noqa: E402  (found through the path above)
 
 import pyte
 
@@ -63,7 +67,7 @@ class Terminal:
         return "\n".join(line.rstrip() for line in self.screen.display)
 
     def wait_for(self, part: str) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + LIMIT
         while part not in self.text():
             if time.monotonic() > deadline:
                 raise AssertionError(f"{part!r} is not on the screen:\n{self.text()}")
@@ -159,7 +163,7 @@ exit 0
 
     def ask(self, *words: str) -> list[str]:
         finished = subprocess.run(["bash", "--norc", "-c", self.DRIVER, "driver", BASH, *words], capture_output=True, text=True,
-                                  timeout=60, cwd=self.folder, env=self.environment)
+                                  timeout=LIMIT, cwd=self.folder, env=self.environment)
         self.assertEqual((finished.returncode, finished.stderr), (0, ""))
         return sorted(set(finished.stdout.splitlines()))
 
@@ -209,7 +213,7 @@ class Fish(Shared, CompletionCase):
     def ask(self, *words: str) -> list[str]:
         line = " ".join(("superpipe", *words))
         finished = subprocess.run(["fish", "--no-config", "-c", f"source {FISH}; complete -C {line!r}"], capture_output=True,
-                                  text=True, timeout=60, cwd=self.folder, env=self.environment)
+                                  text=True, timeout=LIMIT, cwd=self.folder, env=self.environment)
         self.assertEqual((finished.returncode, finished.stderr), (0, ""))
         offers = (offer.split("\t")[0] for offer in finished.stdout.splitlines())
         # An abbreviation of what was typed, which fish offers too, does not count.
@@ -221,7 +225,8 @@ class Fish(Shared, CompletionCase):
 
     def test_tells_what_flags_mean(self) -> None:
         finished = subprocess.run(["fish", "--no-config", "-c", f"source {FISH}; complete -C 'superpipe run --k'"],
-                                  capture_output=True, text=True, timeout=60, env=self.environment)
+                                  capture_output=True, text=True, timeout=LIMIT,
+                                  env=self.environment)
         self.assertIn("--k\tLayers kept on the device", finished.stdout)
 
 
@@ -266,10 +271,12 @@ bindkey '^X^O' offers
         self.offers.write_text("")
         # Control-U empties the line that the last question left.
         self.terminal.type("\x15" + " ".join(("superpipe", *words)) + "\x18\x0f")
-        deadline = time.monotonic() + 30
-        while not self.offers.read_text().endswith("done\n"):
-            self.assertLess(time.monotonic(), deadline, self.terminal.text())
+
+        def has_answered() -> bool:
             self.terminal.read(0.05)
+            return self.offers.read_text().endswith("done\n")
+
+        wait_until(has_answered, self.terminal.text, rest=0)
         lines = self.offers.read_text().splitlines()[:-1]
         return sorted({line.rstrip("=") for line in lines})
 

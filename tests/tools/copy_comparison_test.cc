@@ -36,6 +36,31 @@ TEST(CopyComparison, RunsThatCopyTheSameAreTheSame) {
   EXPECT_FALSE(baseline.is_unordered());
 }
 
+TEST(CopyComparison, TellsWhichShareOfTheBytesIsJudged) {
+  const RunCopies first =
+      run_of({copy(1, 1, 10, 1_KiB), copy(1, 2, 20, 64_KiB), copy(1, 3, 30, 2_KiB)});
+  const RunCopies second =
+      run_of({copy(1, 1, 10, 1_KiB), copy(1, 2, 21, 64_KiB), copy(1, 3, 31, 2_KiB)});
+  EXPECT_EQ(CopyBaseline(first, first).judged_bytes(), 67_KiB);
+  EXPECT_TRUE(CopyBaseline(first, first).largest_not_judged(3).empty());
+  const CopyBaseline baseline(first, second);
+  EXPECT_EQ(baseline.judged_bytes(), 1_KiB);
+  const auto others = baseline.largest_not_judged(3);
+  ASSERT_EQ(others.size(), 2U);
+  EXPECT_EQ(others[0].copy.number, 2U);
+  EXPECT_EQ(others[1].copy.number, 3U);
+  EXPECT_EQ(baseline.largest_not_judged(1).size(), 1U);
+}
+
+TEST(CopyComparison, JudgesNoCopyThatAGraphMakes) {
+  RunCopies run = run_of({copy(1, 1, 10, 1_KiB), copy(1, 2, 20, 64_KiB)});
+  run[0].copies[1].digest.reset();
+  const CopyBaseline baseline(run, run);
+  EXPECT_EQ(baseline.judged_bytes(), 1_KiB);
+  ASSERT_EQ(baseline.largest_not_judged(3).size(), 1U);
+  EXPECT_EQ(baseline.largest_not_judged(3)[0].copy.number, 2U);
+}
+
 ProcessCopies process_at(const std::string& place, std::uint64_t content) {
   ProcessCopies process;
   process.place = place;

@@ -7,7 +7,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from command_case import BUILD, CommandCase, damaged_traces
+from command_case import BUILD, LIMIT, CommandCase, damaged_traces
 
 SUCCESS, WORSE, BAD_USAGE = 0, 1, 2
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", ".")).resolve()
@@ -23,7 +23,7 @@ class DiffCase(CommandCase):
         self.write_trace(self.trace, "12")
 
     def write_trace(self, path: Path, *words: str) -> None:
-        subprocess.run([BUILD / "tests" / "write_trace", path, *words], check=True, timeout=60)
+        subprocess.run([BUILD / "tests" / "write_trace", path, *words], check=True, timeout=LIMIT)
 
     def write_statistics(self, name: str, **changes: object) -> Path:
         path = self.root / name
@@ -186,7 +186,7 @@ class BadInput(DiffCase):
     def test_output_that_cannot_be_written(self) -> None:
         with open("/dev/full", "w", encoding="utf-8") as full:
             finished = subprocess.run([self.prefix / "bin" / "superpipe", "diff", self.trace, self.trace], stdout=full,
-                                      stderr=subprocess.PIPE, text=True, timeout=60)
+                                      stderr=subprocess.PIPE, text=True, timeout=LIMIT)
         self.assertEqual((finished.returncode, finished.stderr), (BAD_USAGE, "superpipe diff: cannot write to standard output\n"))
 
     def test_help_has_examples_and_all_names(self) -> None:
@@ -212,7 +212,7 @@ class Scale(DiffCase):
             code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
                     "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
             told = subprocess.run([sys.executable, "-c", code, self.prefix / "bin" / "superpipe", "diff", trace, trace],
-                                  check=True, capture_output=True, text=True, timeout=100)
+                                  check=True, capture_output=True, text=True, timeout=LIMIT)
             peaks.append(int(told.stdout))
         events = 3600 * 59
         self.assertLess(peaks[1], peaks[0] + 8192 + events * 50 // 1024)

@@ -11,8 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using testing::HasSubstr;
-using Outcome = DriverProbe::Outcome;
+using ::testing::HasSubstr;
 
 DriverProbe probe_fake(const char* behaviour, milliseconds limit = seconds(60)) {
   setenv("FAKE_DRIVER", behaviour, 1);
@@ -21,7 +20,7 @@ DriverProbe probe_fake(const char* behaviour, milliseconds limit = seconds(60)) 
 
 TEST(ProbeDriver, DescribesDevicesOfAWorkingDriver) {
   const DriverProbe found = probe_fake("work");
-  EXPECT_EQ(found.outcome, Outcome::kUsable);
+  EXPECT_EQ(found.outcome, DriverProbe::Outcome::kUsable);
   EXPECT_EQ(found.path, FAKE_DRIVER_PATH);
   EXPECT_EQ(found.version, 13000);
   ASSERT_EQ(found.devices.size(), 1U);
@@ -44,25 +43,25 @@ TEST(ProbeDriver, DescribesDevicesOfAWorkingDriver) {
 TEST(ProbeDriver, TouchesNoDeviceWhenItOnlyOpens) {
   setenv("FAKE_DRIVER", "crash", 1);
   const DriverProbe found = probe_driver(FAKE_DRIVER_PATH, ProbeDepth::kOpen, seconds(60));
-  EXPECT_EQ(found.outcome, Outcome::kUsable);
+  EXPECT_EQ(found.outcome, DriverProbe::Outcome::kUsable);
   EXPECT_TRUE(found.devices.empty());
 }
 
 TEST(ProbeDriver, SurvivesACrashAndSaysInWhichCall) {
   const DriverProbe found = probe_fake("crash");
-  EXPECT_EQ(found.outcome, Outcome::kCrashed);
+  EXPECT_EQ(found.outcome, DriverProbe::Outcome::kCrashed);
   EXPECT_THAT(found.detail, HasSubstr("cuInit"));
 }
 
 TEST(ProbeDriver, EndsAChildThatHangs) {
   const DriverProbe found = probe_fake("hang", milliseconds(300));
-  EXPECT_EQ(found.outcome, Outcome::kHung);
+  EXPECT_EQ(found.outcome, DriverProbe::Outcome::kHung);
   EXPECT_THAT(found.detail, HasSubstr("while "));
 }
 
 TEST(ProbeDriver, NamesTheErrorOfInit) {
   const DriverProbe found = probe_fake("fail");
-  EXPECT_EQ(found.outcome, Outcome::kInitFailed);
+  EXPECT_EQ(found.outcome, DriverProbe::Outcome::kInitFailed);
   EXPECT_EQ(found.detail, "cuInit: CUDA_ERROR_NO_DEVICE");
 }
 
@@ -70,7 +69,7 @@ TEST(ProbeDriver, TellsADriverThatIsTooOld) {
   setenv("FAKE_DRIVER", "work", 1);
   for (const ProbeDepth depth : {ProbeDepth::kOpen, ProbeDepth::kDevices}) {
     const DriverProbe found = probe_driver(OLD_DRIVER_PATH, depth, seconds(60));
-    EXPECT_EQ(found.outcome, Outcome::kTooOld);
+    EXPECT_EQ(found.outcome, DriverProbe::Outcome::kTooOld);
     EXPECT_THAT(found.detail, HasSubstr("11.4"));
   }
 }
@@ -79,32 +78,32 @@ TEST(ProbeDriver, TakesNoDriverThatCannotTellKernelsParameters) {
   for (const ProbeDepth depth : {ProbeDepth::kOpen, ProbeDepth::kDevices}) {
     setenv("FAKE_DRIVER", "old", 1);
     const DriverProbe old = probe_driver(FAKE_DRIVER_PATH, depth, seconds(60));
-    EXPECT_EQ(old.outcome, Outcome::kTooOld);
+    EXPECT_EQ(old.outcome, DriverProbe::Outcome::kTooOld);
     EXPECT_EQ(old.version, 12030);
     EXPECT_THAT(old.detail, HasSubstr("CUDA 12.3"));
     setenv("FAKE_DRIVER", "oldest", 1);
     const DriverProbe oldest = probe_driver(FAKE_DRIVER_PATH, depth, seconds(60));
-    EXPECT_EQ(oldest.outcome, Outcome::kUsable);
+    EXPECT_EQ(oldest.outcome, DriverProbe::Outcome::kUsable);
     EXPECT_EQ(oldest.version, 12040);
   }
 }
 
 TEST(ProbeDriver, TellsALibraryThatIsNoDriver) {
   const DriverProbe found = probe_driver("libm.so.6", ProbeDepth::kOpen, seconds(60));
-  EXPECT_EQ(found.outcome, Outcome::kNotADriver);
+  EXPECT_EQ(found.outcome, DriverProbe::Outcome::kNotADriver);
   EXPECT_EQ(found.detail, "it has no cuInit");
   EXPECT_THAT(found.path, HasSubstr("/libm.so.6"));  // where the loader found it
 }
 
 TEST(ProbeDriver, TellsAFileThatIsNoLibrary) {
   const DriverProbe found = probe_driver("/etc/passwd", ProbeDepth::kOpen, seconds(60));
-  EXPECT_EQ(found.outcome, Outcome::kNotADriver);
+  EXPECT_EQ(found.outcome, DriverProbe::Outcome::kNotADriver);
 }
 
 TEST(ProbeDriver, TellsThatThereIsNone) {
   const DriverProbe found =
       probe_driver("libno-such-driver.so.1", ProbeDepth::kDevices, seconds(60));
-  EXPECT_EQ(found.outcome, Outcome::kNotFound);
+  EXPECT_EQ(found.outcome, DriverProbe::Outcome::kNotFound);
 }
 
 }  // namespace

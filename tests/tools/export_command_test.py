@@ -12,12 +12,12 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 import unittest
 from pathlib import Path
 
 import trace_processor
-from command_case import BUILD, CommandCase, damaged_traces, files_that_are_no_traces
+from command_case import BUILD, LIMIT, CommandCase, damaged_traces, files_that_are_no_traces
+from hermetic import wait_until
 
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", ".")).resolve()
 sys.path.insert(0, str(SOURCE / "tests" / "frameworks"))
@@ -48,7 +48,7 @@ class ExportCase(CommandCase):
         self.write_trace(self.trace)
 
     def write_trace(self, path: Path, *words: str) -> None:
-        subprocess.run([BUILD / "tests" / "write_trace", path, *words], check=True, timeout=60)
+        subprocess.run([BUILD / "tests" / "write_trace", path, *words], check=True, timeout=LIMIT)
 
     def export(self, format_name: str, *flags: str, trace: Path | None = None) -> Path:
         """The exported file, which was written without a word but its name."""
@@ -342,7 +342,8 @@ class TorchSnapshot(ExportCase):
                 "for words in json.loads(sys.argv[1]):\n"
                 "    sys.argv = ['_memory_viz', *words]\n"
                 "    runpy.run_module('torch.cuda._memory_viz', run_name='__main__', alter_sys=True)\n")
-        asked = subprocess.run([python, "-W", "ignore", "-c", code, json.dumps(calls)], capture_output=True, text=True, timeout=250,
+        asked = subprocess.run([python, "-W", "ignore", "-c", code, json.dumps(calls)],
+                               capture_output=True, text=True, timeout=LIMIT,
                                cwd=self.root)
         self.assertEqual(asked.returncode, 0, asked.stderr)
         told = asked.stdout
@@ -362,7 +363,7 @@ class Output(ExportCase):
                 output = self.export(format_name)
                 with (self.root / "piped").open("wb") as piped:
                     finished = subprocess.run([self.prefix / "bin" / "superpipe", "export", self.trace, "--format", format_name, "-o", "-"],
-                                              stdout=piped, stderr=subprocess.PIPE, timeout=60)
+                                              stdout=piped, stderr=subprocess.PIPE, timeout=LIMIT)
                 self.assertEqual((finished.returncode, finished.stderr), (0, b""))
                 self.assertEqual((self.root / "piped").read_bytes(), output.read_bytes())
 
@@ -377,7 +378,8 @@ class Output(ExportCase):
         for format_name in ("perfetto", "torch-snapshot"):
             ours, theirs = pty.openpty()
             finished = subprocess.run([self.prefix / "bin" / "superpipe", "export", self.trace, "--format", format_name, "-o", "-"],
-                                      stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=60)
+                                      stdout=theirs, stderr=subprocess.PIPE, text=True,
+                                      timeout=LIMIT)
             os.close(theirs)
             os.close(ours)
             self.assertEqual(finished.returncode, BAD_USAGE)
@@ -387,7 +389,8 @@ class Output(ExportCase):
     def test_a_terminal_is_told_how_far_it_is(self) -> None:
         def on_a_terminal(*words: str, both: bool = False) -> str:
             ours, theirs = pty.openpty()
-            subprocess.run([self.prefix / "bin" / "superpipe", *words], stderr=theirs, check=True, timeout=60,
+            subprocess.run([self.prefix / "bin" / "superpipe", *words], stderr=theirs, check=True,
+                           timeout=LIMIT,
                            stdout=theirs if both else subprocess.DEVNULL, cwd=self.root)
             os.close(theirs)
             said = b""
@@ -438,7 +441,8 @@ class Output(ExportCase):
             resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 
         finished = subprocess.run(["sh", "-c", 'trap "" XFSZ; exec "$@"', "sh", self.prefix / "bin" / "superpipe", "export", many, "--format",
-                                   "csv", "-o", output], preexec_fn=limit_files, capture_output=True, text=True, timeout=60)
+                                   "csv", "-o", output], preexec_fn=limit_files,
+                                   capture_output=True, text=True, timeout=LIMIT)
         self.assert_one_line(finished, BAD_USAGE, f"cannot write {output}: File too large")
         self.assertEqual([path.name for path in self.root.iterdir() if path.name.startswith("small")], [])
 
@@ -451,11 +455,11 @@ class Output(ExportCase):
                 export = subprocess.Popen([self.prefix / "bin" / "superpipe", "export", many, "--format", "csv", "-o", output],
                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 part = self.root / f"ended.{export.pid}.part"
-                patience = time.monotonic() + 60
-                while not part.exists() and export.poll() is None and time.monotonic() < patience:
-                    time.sleep(0.001)
+                self.addCleanup(export.kill)
+                wait_until(lambda: part.exists() or export.poll() is not None, "it writes nothing",
+                           rest=0.001)
                 export.send_signal(ending)
-                self.assertEqual(export.wait(timeout=60), -ending)
+                self.assertEqual(export.wait(timeout=LIMIT), -ending)
                 self.assertEqual([path.name for path in self.root.iterdir() if path.name.startswith("ended")], [])
 
 
@@ -540,7 +544,8 @@ class Scale(ExportCase):
                 code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
                         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
                 told = subprocess.run([sys.executable, "-c", code, self.prefix / "bin" / "superpipe", "export", trace, "--format",
-                                       format_name, "-o", "/dev/null"], check=True, capture_output=True, text=True, timeout=100)
+                                       format_name, "-o", "/dev/null"], check=True,
+                                       capture_output=True, text=True, timeout=LIMIT)
                 peaks[format_name, passes] = int(told.stdout)
         for format_name in FORMATS:
             with self.subTest(format=format_name):

@@ -16,8 +16,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr BufferId kFirst{1};
-constexpr BufferId kSecond{2};
+constexpr BufferId kFirstBuffer{1};
+constexpr BufferId kSecondBuffer{2};
 constexpr BufferId kShared{3};
 constexpr BufferId kOther{4};
 
@@ -50,8 +50,8 @@ TEST_F(LayerTracksTest, EachLayerHasARowAndACounter) {
   LayerTracks tracks = begin();
   EXPECT_THAT(names_, ElementsAre("Layers", "layer 1", "layer 1: resident pages", "layer 2",
                                   "layer 2: resident pages", "shared by layers: resident pages"));
-  EXPECT_EQ(tracks.add_buffer(kFirst), 3U);
-  EXPECT_EQ(tracks.add_buffer(kSecond), 5U);
+  EXPECT_EQ(tracks.add_buffer(kFirstBuffer), 3U);
+  EXPECT_EQ(tracks.add_buffer(kSecondBuffer), 5U);
   EXPECT_EQ(tracks.add_buffer(kShared), 6U);
   EXPECT_EQ(tracks.add_buffer(kOther), 0U);
   EXPECT_EQ(tracks.add_buffer(kOther), 0U) << "the program of the layers had no more";
@@ -59,12 +59,14 @@ TEST_F(LayerTracksTest, EachLayerHasARowAndACounter) {
 
 TEST_F(LayerTracksTest, ALayerIsInUseUntilAnotherIs) {
   LayerTracks tracks = begin();
-  for (const BufferId buffer : {kFirst, kSecond, kShared, kOther}) tracks.add_buffer(buffer);
-  tracks.launch(10, std::array{kFirst, kShared});
+  for (const BufferId buffer : {kFirstBuffer, kSecondBuffer, kShared, kOther}) {
+    tracks.add_buffer(buffer);
+  }
+  tracks.launch(10, std::array{kFirstBuffer, kShared});
   tracks.launch(20, std::array{kOther});
-  tracks.launch(30, std::array{kFirst});
-  tracks.launch(40, std::array{kSecond});
-  tracks.launch(50, std::array{kSecond, kFirst});
+  tracks.launch(30, std::array{kFirstBuffer});
+  tracks.launch(40, std::array{kSecondBuffer});
+  tracks.launch(50, std::array{kSecondBuffer, kFirstBuffer});
   tracks.finish(70);
   EXPECT_THAT(sink_.on("layer 1"), ElementsAre("10+30 layer 1", "50+20 layer 1"));
   EXPECT_THAT(sink_.on("layer 2"), ElementsAre("40+30 layer 2"));
@@ -72,20 +74,20 @@ TEST_F(LayerTracksTest, ALayerIsInUseUntilAnotherIs) {
 
 TEST_F(LayerTracksTest, AFreedBufferIsOfNoLayer) {
   LayerTracks tracks = begin();
-  tracks.add_buffer(kFirst);
-  tracks.remove_buffer(kFirst);
-  tracks.launch(10, std::array{kFirst});
+  tracks.add_buffer(kFirstBuffer);
+  tracks.remove_buffer(kFirstBuffer);
+  tracks.launch(10, std::array{kFirstBuffer});
   tracks.finish(20);
   EXPECT_THAT(sink_.on("layer 1"), IsEmpty());
 }
 
 TEST_F(LayerTracksTest, LaunchesOutOfOrderDoNotOverlap) {
   LayerTracks tracks = begin();
-  tracks.add_buffer(kFirst);
-  tracks.add_buffer(kSecond);
-  tracks.launch(50, std::array{kFirst});
-  tracks.launch(40, std::array{kSecond});
-  tracks.launch(45, std::array{kFirst});
+  tracks.add_buffer(kFirstBuffer);
+  tracks.add_buffer(kSecondBuffer);
+  tracks.launch(50, std::array{kFirstBuffer});
+  tracks.launch(40, std::array{kSecondBuffer});
+  tracks.launch(45, std::array{kFirstBuffer});
   tracks.finish(60);
   EXPECT_THAT(sink_.on("layer 1"), ElementsAre("50+0 layer 1", "50+10 layer 1"));
 }
@@ -97,7 +99,7 @@ TEST_F(LayerTracksTest, ManyLayersShareRows) {
   LayerTracks tracks = begin();
   EXPECT_EQ(names_.size(), 1 + 2 * LayerTracks::kMostRows);
   EXPECT_EQ(names_.at(1), "layers 1 to 3");
-  EXPECT_EQ(tracks.add_buffer(kFirst), tracks.add_buffer(kSecond));
+  EXPECT_EQ(tracks.add_buffer(kFirstBuffer), tracks.add_buffer(kSecondBuffer));
   EXPECT_NE(tracks.add_buffer(kOther), 0U);
 }
 
@@ -105,8 +107,8 @@ TEST_F(LayerTracksTest, WithoutLayersThereAreNoRows) {
   layers_ = {};
   LayerTracks tracks = begin();
   EXPECT_THAT(names_, IsEmpty());
-  EXPECT_EQ(tracks.add_buffer(kFirst), 0U);
-  tracks.launch(10, std::array{kFirst});
+  EXPECT_EQ(tracks.add_buffer(kFirstBuffer), 0U);
+  tracks.launch(10, std::array{kFirstBuffer});
   tracks.finish(20);
 }
 

@@ -12,16 +12,16 @@
 namespace superpipe::cli {
 namespace {
 
-using testing::Contains;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::Contains;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 TEST(ExportedSymbols, ListsWhatALibraryDefines) {
   const auto names = exported_symbols(FAKE_DRIVER_PATH, "cu");
   EXPECT_THAT(names, Contains("cuInit"));
   EXPECT_THAT(names, Contains("cuGetProcAddress_v2"));
   EXPECT_THAT(exported_symbols(FAKE_DRIVER_PATH, ""), Not(Contains("getenv")));  // only used
-  EXPECT_THAT(exported_symbols(FAKE_DRIVER_PATH, "cuInit"), testing::ElementsAre("cuInit"));
+  EXPECT_THAT(exported_symbols(FAKE_DRIVER_PATH, "cuInit"), ::testing::ElementsAre("cuInit"));
 }
 
 TEST(ExportedSymbols, GivesNothingForWhatIsNoLibrary) {
@@ -34,7 +34,7 @@ TEST(ExportedSymbols, GivesNothingForAFileThatIsCutShort) {
   std::ifstream whole(FAKE_DRIVER_PATH, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(whole), {}};
   ASSERT_GT(bytes.size(), 4096U);
-  const std::string path = testing::TempDir() + "/cut-" + std::to_string(getpid());
+  const std::string path = ::testing::TempDir() + "/cut-" + std::to_string(getpid());
   for (const std::size_t length : {std::size_t{3}, std::size_t{20}, std::size_t{64},
                                    std::size_t{1000}, bytes.size() / 2, bytes.size() - 1}) {
     std::ofstream(path, std::ios::binary) << bytes.substr(0, length);

@@ -72,6 +72,14 @@ TEST(CutTo, CountsColumnsAndNotBytes) {
   EXPECT_EQ(width_of("a▁▂b"), 4U);
 }
 
+TEST(TextOf, NamesTheFolderInWhichProcessesAreLookedFor) {
+  for (const LiveProblem problem : {LiveProblem::kNotManaged, LiveProblem::kOtherNamespace,
+                                    LiveProblem::kDamaged, LiveProblem::kUnreadable}) {
+    EXPECT_THAT(text_of(problem, 7, "/folder"), ::testing::HasSubstr(" /folder"));
+  }
+  EXPECT_EQ(no_processes("/folder"), "no process of yours runs under superpipe (/folder has none)");
+}
+
 TEST(PlainText, LeavesNothingThatSteersATerminal) {
   EXPECT_EQ(plain_text("a\x1b[2Jb\n\x80"), "a?[2Jb??");
 }

@@ -20,6 +20,8 @@
 #include <string>
 #include <thread>
 
+#include "tests/hang_limit.h"
+#include "tests/temporary_folder.h"
 #include "tests/tools/top_testing.h"
 #include "tools/superpipe/live_text.h"
 #include "tools/superpipe/top_model.h"
@@ -36,8 +38,7 @@ using ::testing::SizeIs;
 class LiveWatchTest : public ::testing::Test {
  protected:
   LiveWatchTest() {
-    char name[] = "/tmp/live-watch-XXXXXX";
-    folder_ = ::mkdtemp(name);
+    folder_ = make_temporary_folder("live-watch");
     create();
   }
   ~LiveWatchTest() override {
@@ -91,7 +92,7 @@ TEST_F(LiveWatchTest, GetsFreshFiguresAtEachLook) {
   answer_requests();
   LiveWatch watch(std::nullopt, folder_);
   for (std::uint64_t look = 1; look < 5; ++look) {
-    const auto looks = watch.look(std::chrono::seconds{20});
+    const auto looks = watch.look(superpipe::testing::kHangLimit);
     ASSERT_THAT(looks, SizeIs(1));
     EXPECT_EQ(looks[0].pid, ::getpid());
     EXPECT_TRUE(looks[0].answers);
@@ -134,7 +135,7 @@ TEST_F(LiveWatchTest, NoBytesInASegmentBreakWhatIsShownOfIt) {
   std::mt19937 random(7);
   LiveWatch watch(std::nullopt, folder_);
   TopModel model;
-  TopScreen screen("1", true);
+  TopScreen screen("1", folder_, true);
   int shown = 0;
   for (int round = 0; round < 1000; ++round) {
     std::string bytes = sound;

@@ -5,7 +5,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from command_case import BUILD, CommandCase
+from command_case import BUILD, LIMIT, CommandCase
 
 SUCCESS, PROBLEM, BAD_USAGE = 0, 1, 2
 
@@ -17,7 +17,7 @@ class PlanCommand(CommandCase):
         self.write_trace(self.trace, "7")
 
     def write_trace(self, path: Path, *words: str) -> None:
-        subprocess.run([BUILD / "tests" / "write_trace", path, *words], check=True, timeout=60)
+        subprocess.run([BUILD / "tests" / "write_trace", path, *words], check=True, timeout=LIMIT)
 
     def plan(self, *words: str) -> str:
         finished = self.run_superpipe("plan", str(self.trace), *words)
@@ -61,7 +61,7 @@ class PlanCommand(CommandCase):
         for words in ([], ["--json"], ["--fit", "1G"], ["--fit", "rtx4090", "--json"]):
             with self.subTest(words=words), open("/dev/full", "w", encoding="utf-8") as full:
                 finished = subprocess.run([self.prefix / "bin" / "superpipe", "plan", self.trace, *words], stdout=full,
-                                          stderr=subprocess.PIPE, text=True, timeout=60)
+                                          stderr=subprocess.PIPE, text=True, timeout=LIMIT)
                 self.assertEqual((finished.returncode, finished.stderr), (BAD_USAGE, "superpipe plan: cannot write to standard output\n"))
 
     def test_a_hyphen_is_standard_output(self) -> None:

@@ -11,7 +11,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from command_case import BUILD, CommandCase, damaged_traces, files_that_are_no_traces
+from command_case import BUILD, LIMIT, CommandCase, damaged_traces, files_that_are_no_traces
 
 BAD_USAGE = 2
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", ".")).resolve()
@@ -32,7 +32,7 @@ class ReportCase(CommandCase):
         self.write_trace(self.trace, str(PASSES))
 
     def write_trace(self, path: Path, *words: str) -> None:
-        subprocess.run([BUILD / "tests" / "write_trace", path, *words], check=True, timeout=60)
+        subprocess.run([BUILD / "tests" / "write_trace", path, *words], check=True, timeout=LIMIT)
 
     def report(self, *words: str) -> dict:
         finished = self.run_superpipe("report", *words, "-o", str(self.page))
@@ -48,7 +48,7 @@ class Progress(ReportCase):
         self.addCleanup(os.close, reader)
         self.addCleanup(os.close, terminal)
         subprocess.run([self.prefix / "bin" / "superpipe", "report", trace, "-o", self.page, "--no-plan"], check=True,
-                       stdout=subprocess.DEVNULL, stderr=terminal, timeout=60)
+                       stdout=subprocess.DEVNULL, stderr=terminal, timeout=LIMIT)
         shown = os.read(reader, 65536)
         self.assertIn(b"reading", shown)
         self.assertIn(b"run?[2J.sptrace", shown)
@@ -221,7 +221,8 @@ class BadInput(ReportCase):
             resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 
         finished = subprocess.run(["sh", "-c", 'trap "" XFSZ; exec "$@"', "sh", self.prefix / "bin" / "superpipe", "report", self.trace, "-o",
-                                   self.page], preexec_fn=limit_files, capture_output=True, text=True, timeout=60)
+                                   self.page], preexec_fn=limit_files, capture_output=True,
+                                   text=True, timeout=LIMIT)
         self.assert_one_line(finished, BAD_USAGE, f"cannot write {self.page}: File too large")
         self.assertEqual([path.name for path in self.root.iterdir() if path.name.startswith("report.html")], [])
 
@@ -265,7 +266,8 @@ class Scale(ReportCase):
             code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
                     "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
             told = subprocess.run([sys.executable, "-c", code, self.prefix / "bin" / "superpipe", "report", trace, "--no-plan", "-o",
-                                   "/dev/null"], check=True, capture_output=True, text=True, timeout=100)
+                                   "/dev/null"], check=True, capture_output=True, text=True,
+                                   timeout=LIMIT)
             peaks.append(int(told.stdout))
         events = 3600 * 59
         self.assertLess(peaks[1], peaks[0] + 8192 + events * 50 // 1024)

@@ -59,7 +59,7 @@ class BadUsage(CommandCase):
             (["--log", ":x"], ["--log :x", "no level"]),
             (["--log", "info:/no/such/folder/log"], ["--log", "/no/such/folder"]),
             (["--stats", "/no/such/folder/stats.json"], ["--stats", "/no/such/folder"]),
-            (["--stats", "/tmp"], ["--stats /tmp", "folder"]),
+            (["--stats", "/"], ["--stats /", "folder"]),
             (["--timeline", "/no/such/folder/t.csv"], ["--timeline", "/no/such/folder"]),
             (["--trace", "/no/such/folder/t.sptrace"], ["--trace", "/no/such/folder"]),
             (["--plan", "/no/plan"], ["--plan /no/plan", "cannot open it"]),
@@ -106,7 +106,8 @@ class CannotRun(CommandCase):
         script = self.root / "script"
         script.write_text("echo no\n")
         self.assert_one_line(self.run_superpipe("run", "--", str(script)), NOT_EXECUTABLE, "cannot execute", "chmod +x")
-        self.assert_one_line(self.run_superpipe("run", "--", "/tmp"), NOT_EXECUTABLE, "folder")
+        self.assert_one_line(self.run_superpipe("run", "--", str(self.root)), NOT_EXECUTABLE,
+                             "folder")
 
     @unittest.skipIf(any(os.path.exists(f"{folder}/libcuda.so.1") for folder in (
         "/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64")), "this machine has a driver")

@@ -18,7 +18,7 @@ const Installation kParts = {"/opt/sp/lib/libsuperpipe.so", "/opt/sp/lib/superpi
 
 using Changes = std::map<std::string, std::optional<std::string>>;
 
-class EnvironmentChanges : public testing::Test {
+class EnvironmentChanges : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const char* const name : {"LD_PRELOAD", "LD_LIBRARY_PATH", "SIMGPU_KERNELS"}) {
@@ -38,10 +38,29 @@ class EnvironmentChanges : public testing::Test {
 };
 
 TEST_F(EnvironmentChanges, PreloadsTheLibraryAndAsksForASummary) {
-  const Changes expected = {{"LD_PRELOAD", kParts.preload_library},
-                            {"SUPERPIPE_POLICY", "auto"},
-                            {"SUPERPIPE_SUMMARY", "1"}};
+  const Changes expected = {
+      {"LD_PRELOAD", kParts.preload_library},      {"SUPERPIPE_FORMER_STATS", std::nullopt},
+      {"SUPERPIPE_FORMER_TIMELINE", std::nullopt}, {"SUPERPIPE_POLICY", "auto"},
+      {"SUPERPIPE_RUN_ROOT", std::nullopt},        {"SUPERPIPE_SUMMARY", "1"}};
   EXPECT_EQ(changes({}), expected);
+}
+
+TEST_F(EnvironmentChanges, PutsTheFolderOfTheDriversOtherNameInFront) {
+  setenv("LD_LIBRARY_PATH", "/opt/mine", 1);
+  Installation parts = kParts;
+  parts.driver_link_folder = "/tmp/links";
+  const auto path_in = [&parts](const RunOptions& options) {
+    for (const auto& change : environment_changes(options, parts, "/bin/program")) {
+      if (change.name == "LD_LIBRARY_PATH") return change.value;
+    }
+    return std::optional<std::string>();
+  };
+  RunOptions options;
+  EXPECT_EQ(path_in(options), "/tmp/links:/opt/mine");
+  options.flag(SettingId::kSimulate) = "1";
+  EXPECT_EQ(path_in(options), "/tmp/links:" + kParts.simgpu_folder + ":/opt/mine");
+  setenv("SUPERPIPE_OFF", "1", 1);
+  EXPECT_EQ(path_in(options), kParts.simgpu_folder + ":/opt/mine");
 }
 
 TEST_F(EnvironmentChanges, PutsSimgpuInFrontWhenSimulating) {
@@ -52,8 +71,11 @@ TEST_F(EnvironmentChanges, PutsSimgpuInFrontWhenSimulating) {
       {"LD_LIBRARY_PATH", kParts.simgpu_folder},
       {"SUPERPIPE_DRIVER", kParts.simgpu_driver},
       {"SUPERPIPE_FILL", "zero"},
+      {"SUPERPIPE_FORMER_STATS", std::nullopt},
+      {"SUPERPIPE_FORMER_TIMELINE", std::nullopt},
       {"SUPERPIPE_HEADROOM", "2M"},
       {"SUPERPIPE_POLICY", "auto"},
+      {"SUPERPIPE_RUN_ROOT", std::nullopt},
       {"SUPERPIPE_SUMMARY", "1"},
   };
   EXPECT_EQ(changes(options), expected);

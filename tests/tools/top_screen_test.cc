@@ -31,7 +31,7 @@ class TopScreenTest : public ::testing::Test {
   }
 
   TopModel model_;
-  TopScreen screen_{"1", false};
+  TopScreen screen_{"1", "/folder", false};
 };
 
 TEST_F(TopScreenTest, ShowsAllOfAProcess) {
@@ -122,6 +122,7 @@ TEST_F(TopScreenTest, NamesWhatCannotBeShown) {
 
 TEST_F(TopScreenTest, SaysThatThereIsNobody) {
   EXPECT_THAT(text(), HasSubstr("no process of yours"));
+  EXPECT_THAT(text(), HasSubstr("/folder"));
   EXPECT_FALSE(screen_.press('b', model_).quits);
   EXPECT_TRUE(screen_.press('q', model_).quits);
 }
@@ -176,7 +177,8 @@ TEST_F(TopScreenTest, SaysWhyThereCanBeNoOtherBudget) {
   // What does not fit a line takes several.
   std::string shown = text(50);
   std::ranges::replace(shown, '\n', ' ');
-  for (const char* const part : {"is damaged", "another program;", "start the", "process again"}) {
+  for (const char* const part :
+       {"damaged, or was", "another program;", "start the process again"}) {
     EXPECT_THAT(shown, HasSubstr(part));
   }
 }

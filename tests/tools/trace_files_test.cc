@@ -12,6 +12,7 @@
 
 #include "profiler/trace_file.h"
 #include "profiler/trace_writer.h"
+#include "tests/temporary_folder.h"
 
 namespace superpipe::cli {
 namespace {
@@ -19,8 +20,7 @@ namespace {
 class TraceFilesTest : public ::testing::Test {
  protected:
   TraceFilesTest() {
-    char name[] = "/tmp/trace_files_test.XXXXXX";
-    folder_ = ::mkdtemp(name);
+    folder_ = make_temporary_folder("trace_files_test");
     path_ = folder_ / "run.sptrace";
   }
   ~TraceFilesTest() override { std::filesystem::remove_all(folder_); }

@@ -10,8 +10,12 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hermetic import LIMIT  # noqa: E402  (found through the path above)
 
 
 def user_interface() -> Path | None:
@@ -63,7 +67,8 @@ def query(trace: Path, *statements: str) -> list[list[dict[str, object]]]:
     with tempfile.TemporaryDirectory(prefix="superpipe-trace-processor-") as folder:
         asked, told = Path(folder, "requests"), Path(folder, "replies")
         asked.write_bytes(requests.SerializeToString())
-        subprocess.run(["node", Path(__file__).with_name("trace_processor.js"), user_interface(), asked, told], check=True, timeout=100)
+        subprocess.run(["node", Path(__file__).with_name("trace_processor.js"), user_interface(),
+                        asked, told], check=True, timeout=LIMIT)
         replies = stream.FromString(told.read_bytes())
     batches: dict[int, list] = {}
     columns: dict[int, list[str]] = {}

@@ -15,6 +15,7 @@
 #include "policy/budget.h"
 #include "policy/policy_engine.h"
 #include "profiler/live_segment.h"
+#include "profiler/shared_folder.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/live_text.h"
 
@@ -67,10 +68,10 @@ LiveFigures figures_of(const LiveProcess& process) {
   return process.figures().value_or(LiveFigures{});
 }
 
-int list_processes() {
-  std::vector<LiveEntry> entries = list_live_processes();
+int list_processes(const std::string& folder) {
+  std::vector<LiveEntry> entries = list_live_processes(folder);
   if (entries.empty()) {
-    std::cout << "no process of yours runs under superpipe\n";
+    std::cout << no_processes(folder) << '\n';
     return kSuccess;
   }
   std::cout << "    PID  PROGRAM          POLICY               BUDGET       PAGES\n";
@@ -162,12 +163,15 @@ std::optional<std::string> problem_with(const BudgetOptions& options) {
   return std::nullopt;
 }
 
-int budget_command(const BudgetOptions& options) {
-  if (options.pid.empty()) return list_processes();
+int budget_command(const BudgetOptions& options, const std::string& folder) {
+  if (const auto problem = problem_with_shared_folder(folder, FolderUse::kLook); !problem.empty()) {
+    return fail_budget(problem + advice_on_shared_folder());
+  }
+  if (options.pid.empty()) return list_processes(folder);
   const int pid = *pid_in(options.pid);
-  auto opened = LiveProcess::open(pid);
+  auto opened = LiveProcess::open(pid, folder);
   if (const auto* const problem = std::get_if<LiveProblem>(&opened)) {
-    return fail_budget(text_of(*problem, pid));
+    return fail_budget(text_of(*problem, pid, folder));
   }
   auto& process = std::get<LiveProcess>(opened);
   const milliseconds timeout = *timeout_in(options.timeout);

@@ -19,7 +19,8 @@ struct BudgetOptions {
 /// Asks the process through its live segment (profiler/live_segment.h), and waits until the new
 /// budget is in force and the pages fit, at most the timeout. Writes what came of it to stdout,
 /// progress and problems to stderr. Calls no driver. REQUIRES: !problem_with(options).
+/// `folder`: where the segments lie.
 /// @return kSuccess; kProblemFound if it was not done, or the pages do not fit yet.
-[[nodiscard]] int budget_command(const BudgetOptions& options);
+[[nodiscard]] int budget_command(const BudgetOptions& options, const std::string& folder);
 
 }  // namespace superpipe::cli

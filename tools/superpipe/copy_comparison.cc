@@ -1,5 +1,6 @@
 #include "tools/superpipe/copy_comparison.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -123,7 +124,7 @@ void CopyBaseline::compare_in_order(std::size_t index, const ProcessCopies& run,
       note(index, Kind::kMissing, copy, process.copies, into);
       continue;
     }
-    const bool compares_content = !process.varies[i] && copy.digest.has_value();
+    const bool compares_content = process.judges(i);
     if (other->bytes != copy.bytes) {
       note(index, Kind::kSize, copy, process.copies, into);
     } else if (compares_content && other->digest != copy.digest) {
@@ -142,7 +143,7 @@ void CopyBaseline::compare_as_set(std::size_t index, const ProcessCopies& run,
   auto counts = counted(run.copies);
   for (std::size_t i = 0; i < process.copies.copies.size(); ++i) {
     const CopyRecord& copy = process.copies.copies[i];
-    if (process.varies[i] || !copy.digest) continue;
+    if (!process.judges(i)) continue;
     ++into.compared;
     into.bytes += copy.bytes;
     if (!take(counts, copy)) note(index, Kind::kMissing, copy, process.copies, into);
@@ -189,6 +190,30 @@ std::uint64_t CopyBaseline::unseen() const {
     for (const CopyRecord& copy : process.copies.copies) sum += copy.digest ? 0U : 1U;
   }
   return sum;
+}
+
+Bytes CopyBaseline::judged_bytes() const {
+  Bytes sum;
+  for (const Process& process : processes_) {
+    for (std::size_t i = 0; i < process.varies.size(); ++i) {
+      if (process.judges(i)) sum += process.copies.copies[i].bytes;
+    }
+  }
+  return sum;
+}
+
+std::vector<NotJudged> CopyBaseline::largest_not_judged(std::size_t most) const {
+  std::vector<NotJudged> others;
+  for (std::size_t index = 0; index < processes_.size(); ++index) {
+    const Process& process = processes_[index];
+    for (std::size_t i = 0; i < process.varies.size(); ++i) {
+      if (!process.judges(i)) others.push_back({index, process.copies.copies[i]});
+    }
+  }
+  std::ranges::stable_sort(
+      others, [](const NotJudged& a, const NotJudged& b) { return a.copy.bytes > b.copy.bytes; });
+  if (others.size() > most) others.resize(most);
+  return others;
 }
 
 bool CopyBaseline::is_unordered() const {

@@ -39,6 +39,13 @@ struct CopyComparison {
   std::optional<CopyDifference> first{};
 };
 
+/// A copy whose content cannot be judged, because it is another in each run or because a graph
+/// makes it.
+struct NotJudged {
+  std::size_t process = 0;  ///< from 0
+  CopyRecord copy{};
+};
+
 /// What a program copies out without superpipe, as far as two runs of it agree.
 ///
 /// Copies are told apart by their process, their thread and their number in it. Processes of two
@@ -62,6 +69,10 @@ class CopyBaseline {
   [[nodiscard]] std::uint64_t varying() const;
   /// Those whose content nobody saw: they are made by graphs.
   [[nodiscard]] std::uint64_t unseen() const;
+  /// The bytes in those whose content is compared: all but the varying and the unseen ones.
+  [[nodiscard]] Bytes judged_bytes() const;
+  /// At most `most` of the others, the largest first.
+  [[nodiscard]] std::vector<NotJudged> largest_not_judged(std::size_t most) const;
   /// Whether some process's copies come in another order from run to run.
   [[nodiscard]] bool is_unordered() const;
 
@@ -70,6 +81,10 @@ class CopyBaseline {
     ProcessCopies copies;
     std::vector<bool> varies;  ///< by copy: its content is not compared
     bool ordered = true;
+
+    [[nodiscard]] bool judges(std::size_t copy) const {
+      return !varies[copy] && copies.copies[copy].digest.has_value();
+    }
   };
 
   void compare_in_order(std::size_t index, const ProcessCopies& run, CopyComparison& into) const;

@@ -10,6 +10,8 @@ inline constexpr int kSuccess = 0;
 inline constexpr int kProblemFound = 1;
 inline constexpr int kBadUsage =
     2;  ///< a bad flag, a file that cannot be read, or one to be written
+/// verify: nothing differs, but most of the bytes that were copied out could not be compared
+inline constexpr int kMostlyNotJudged = 3;
 inline constexpr int kCannotRun = 125;        ///< no driver, or a part of superpipe is missing
 inline constexpr int kNotExecutable = 126;    ///< the command was found but cannot be executed
 inline constexpr int kCommandNotFound = 127;  ///< there is no such command

@@ -13,6 +13,8 @@ struct Installation {
   std::string simgpu_runtime;     ///< lib/superpipe/simgpu/libcudart.so.13
   std::string doctor_kernels{};   ///< bin/superpipe.simgpu.so, the doctor's kernels for simgpu
   std::string library_kernels{};  ///< lib/libsuperpipe.simgpu.so, the library's kernels for simgpu
+  /// Where libcuda.so is a link to preload_library (folder_with_driver_link()); empty: nowhere.
+  std::string driver_link_folder{};
 };
 
 /// The installation that the running executable belongs to: <folder of the executable>/../lib.

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <fstream>
 
+#include "policy/settings.h"
 #include "tools/superpipe/plain_text.h"
 
 namespace superpipe::cli {
@@ -39,7 +40,11 @@ std::string in_brackets(LiveProblem problem) {
   }
 }
 
-std::string text_of(LiveProblem problem, int pid) {
+std::string no_processes(const std::string& folder) {
+  return "no process of yours runs under superpipe (" + folder + " has none)";
+}
+
+std::string text_of(LiveProblem problem, int pid, const std::string& folder) {
   switch (problem) {
     case LiveProblem::kNoSuchProcess:
       return "there is no process " + std::to_string(pid) +
@@ -49,22 +54,23 @@ std::string text_of(LiveProblem problem, int pid) {
              " is another user's: only that user and root may look at it or change its budget";
     case LiveProblem::kNotManaged:
       return named(pid) +
-             " has no buffers under superpipe: it was not started with superpipe run, or has not "
-             "allocated device memory yet";
+             " has no buffers under superpipe: it was not started with superpipe run, has not "
+             "allocated device memory yet, or is not to be found in " +
+             folder + " (" + variable_of(SettingId::kSharedFolder) + ")";
     case LiveProblem::kOtherVersion:
       return named(pid) +
              " runs under another version of superpipe; use the command of that version";
     case LiveProblem::kOtherNamespace:
-      return named(pid) + " is in a container that shares " + kLiveFolder +
+      return named(pid) + " is in a container that shares " + folder +
              "; use superpipe in that container";
     case LiveProblem::kDamaged:
-      return named(pid) + ": what lies in " + kLiveFolder +
+      return named(pid) + ": what lies in " + folder +
              " under its name is damaged, or was written by another program; remove it, and start "
              "the process again";
     case LiveProblem::kUnreadable:
       break;
   }
-  return named(pid) + " cannot be looked at: its segment in " + kLiveFolder + " cannot be opened";
+  return named(pid) + " cannot be looked at: its segment in " + folder + " cannot be opened";
 }
 
 std::string text_of(BudgetAnswer answer, int pid) {

@@ -18,7 +18,10 @@ namespace superpipe::cli {
 /// Why a process cannot be looked at, in a table's row.
 [[nodiscard]] std::string in_brackets(LiveProblem problem);
 /// The same as a sentence that says what to do.
-[[nodiscard]] std::string text_of(LiveProblem problem, int pid);
+/// `folder`: where the process's segment should lie.
+[[nodiscard]] std::string text_of(LiveProblem problem, int pid, const std::string& folder);
+/// That `folder` has no process to look at, in one line.
+[[nodiscard]] std::string no_processes(const std::string& folder);
 /// Why a budget was not given; empty for kChanged.
 [[nodiscard]] std::string text_of(BudgetAnswer answer, int pid);
 /// Why a request has no answer; empty for kAnswered.

@@ -32,8 +32,7 @@ struct ProcessLook {
 class LiveWatch {
  public:
   /// Looks at `pid`, or, without, at all processes of this user. `folder`: as in live_segment.h.
-  explicit LiveWatch(std::optional<int> pid, std::string folder = kLiveFolder)
-      : pid_(pid), folder_(std::move(folder)) {}
+  LiveWatch(std::optional<int> pid, std::string folder) : pid_(pid), folder_(std::move(folder)) {}
 
   /// Asks all of them at once and waits for their answers, at most `patience` for all together;
   /// not at all for those that have not answered since the look before. @return the processes by

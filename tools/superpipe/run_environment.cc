@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "policy/policy_engine.h"
+#include "profiler/process_name.h"
+#include "profiler/run_file.h"
 #include "profiler/trace_file.h"
 
 namespace superpipe::cli {
@@ -58,9 +60,15 @@ std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
   std::vector<std::string> preload;
   if (!switched_off()) preload.push_back(parts.preload_library);
 
+  std::vector<std::string> folders;
+  if (!switched_off() && !parts.driver_link_folder.empty()) {
+    folders.push_back(parts.driver_link_folder);
+  }
+  if (options.simulates()) folders.push_back(parts.simgpu_folder);
+  if (!folders.empty()) {
+    changes.push_back({"LD_LIBRARY_PATH", prepended(folders, "LD_LIBRARY_PATH", ":;")});
+  }
   if (options.simulates()) {
-    changes.push_back(
-        {"LD_LIBRARY_PATH", prepended({parts.simgpu_folder}, "LD_LIBRARY_PATH", ":;")});
     changes.push_back({variable_of(SettingId::kDriver), parts.simgpu_driver});
     preload.push_back(parts.simgpu_runtime);
     for (const Setting& setting : all_settings()) {
@@ -98,6 +106,11 @@ std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
     changes.push_back({variable_of(SettingId::kPolicy), std::string(name_of(PolicyKind::kAuto))});
   }
   changes.push_back({variable_of(SettingId::kSummary), "1"});
+  // The program begins a run of its own, also where another has started the command.
+  for (const char* const of_former_run :
+       {kRunRootVariable, kFormerStatisticsVariable, kFormerTimelineVariable}) {
+    changes.push_back({of_former_run, std::nullopt});
+  }
   return changes;
 }
 

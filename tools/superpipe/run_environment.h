@@ -24,7 +24,9 @@ struct EnvironmentChange {
 /// simgpu reads as zero, so reused buffers must too. Entries of an LD_PRELOAD that is set already
 /// stay, behind ours. A trace that a flag asks for is that of a new run, in a file that is the same
 /// wherever the program's processes run; this process is its owner, which the program becomes. With
-/// SUPERPIPE_OFF=1 nothing of superpipe is preloaded: simgpu still is.
+/// SUPERPIPE_OFF=1 nothing of superpipe is preloaded: simgpu still is. The folder in which the
+/// driver's name without a version is superpipe goes in front of LD_LIBRARY_PATH, as far as there
+/// is one.
 [[nodiscard]] std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
                                                                  const Installation& parts,
                                                                  const std::string& program);

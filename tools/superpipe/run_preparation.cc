@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -14,6 +15,7 @@
 
 #include "policy/requirements.h"
 #include "policy/settings.h"
+#include "tools/superpipe/driver_link.h"
 #include "tools/superpipe/driver_probe.h"
 #include "tools/superpipe/run_environment.h"
 
@@ -131,6 +133,12 @@ RunPreparation prepare_run(const RunOptions& options) {
     if (const std::string problem = driver_problem(); !problem.empty()) {
       return refuse(kCannotRun, problem);
     }
+  }
+  if (!switched_off()) {
+    const SettingValues values =
+        values_of(options, [](const char* variable) { return std::getenv(variable); });
+    ready.parts.driver_link_folder =
+        folder_with_driver_link(ready.parts.preload_library, values.text(SettingId::kSharedFolder));
   }
   return ready;
 }

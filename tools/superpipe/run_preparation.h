@@ -20,7 +20,8 @@ struct RunPreparation {
 };
 
 /// Looks for the command, superpipe's parts and a driver, which it opens in a process of its own
-/// for at most 20 s. REQUIRES: !problem_with(options), and a command.
+/// for at most 20 s, and makes the folder with the driver's name without a version. REQUIRES:
+/// !problem_with(options), and a command.
 [[nodiscard]] RunPreparation prepare_run(const RunOptions& options);
 
 /// Why the loader will not load superpipe's library into the executable at `program`; empty where

@@ -23,6 +23,7 @@
 #include "policy/budget.h"
 #include "profiler/atomic_file.h"
 #include "profiler/live_segment.h"
+#include "profiler/shared_folder.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/live_text.h"
 #include "tools/superpipe/live_watch.h"
@@ -112,7 +113,8 @@ double unix_seconds() {
 /// The looks at processes, and the model of them.
 class Looks {
  public:
-  explicit Looks(std::optional<int> pid) : pid_(pid), watch_(pid) {}
+  Looks(std::optional<int> pid, const std::string& folder)
+      : pid_(pid), folder_(folder), watch_(pid, folder) {}
 
   // Takes a look. @return false if the one process that was to be looked at has gone.
   bool look(milliseconds patience) {
@@ -121,9 +123,11 @@ class Looks {
   }
   [[nodiscard]] TopModel& model() { return model_; }
   [[nodiscard]] const TopModel& model() const { return model_; }
+  [[nodiscard]] const std::string& folder() const { return folder_; }
 
  private:
   const std::optional<int> pid_;
+  const std::string folder_;
   LiveWatch watch_;
   TopModel model_;
 };
@@ -157,12 +161,12 @@ std::optional<std::string> flush_output() {
   return "cannot write standard output" + reason;
 }
 
-void print_table(const TopModel& model) {
-  if (model.rows().empty()) {
-    std::cout << "no process of yours runs under superpipe\n";
+void print_table(const Looks& looks) {
+  if (looks.model().rows().empty()) {
+    std::cout << no_processes(looks.folder()) << '\n';
     return;
   }
-  for (const std::string& line : table(model)) std::cout << line << '\n';
+  for (const std::string& line : table(looks.model())) std::cout << line << '\n';
 }
 
 // Two looks, the second of which shows rates; counts alone need one.
@@ -180,7 +184,7 @@ int run_once(const TopOptions& options, Looks& looks, PrometheusFile& file) {
   if (options.json) {
     std::cout << top_json(looks.model(), unix_seconds()) << '\n';
   } else if (prints) {
-    print_table(looks.model());
+    print_table(looks);
   }
   if (const auto problem = flush_output()) return fail_top(*problem, kBadUsage);
   return kSuccess;
@@ -218,12 +222,14 @@ int run_without_screen(const TopOptions& options, milliseconds interval, Looks& 
 /// A request for another budget whose answer is awaited.
 class BudgetChange {
  public:
+  explicit BudgetChange(std::string folder) : folder_(std::move(folder)) {}
+
   // Asks for `size`. @return what to say now.
   std::string begin(int pid, const std::string& size) {
     process_.reset();
-    auto opened = LiveProcess::open(pid);
+    auto opened = LiveProcess::open(pid, folder_);
     if (const auto* const problem = std::get_if<LiveProblem>(&opened)) {
-      return text_of(*problem, pid);
+      return text_of(*problem, pid, folder_);
     }
     auto& process = std::get<LiveProcess>(opened);
     const Bytes budget = parse_size(size)->resolve(process.description().device_total);
@@ -250,6 +256,7 @@ class BudgetChange {
   }
 
  private:
+  const std::string folder_;
   std::unique_ptr<LiveProcess> process_;  // null: none is asked
   std::string asked_;
   TopClock::time_point deadline_;
@@ -259,8 +266,8 @@ int run_on_screen(milliseconds interval, const std::string& interval_text, Looks
   std::string problem;
   const auto terminal = Terminal::open(problem);
   if (terminal == nullptr) return fail_top(problem, kProblemFound);
-  TopScreen screen(interval_text, terminal->has_blocks());
-  BudgetChange change;
+  TopScreen screen(interval_text, looks.folder(), terminal->has_blocks());
+  BudgetChange change(looks.folder());
   const milliseconds patience = std::min(kScreenPatience, interval);
   auto next = TopClock::now();
   while (ending_signal == 0) {
@@ -294,15 +301,18 @@ std::optional<std::string> problem_with(const TopOptions& options) {
   return std::nullopt;
 }
 
-int top_command(const TopOptions& options) {
+int top_command(const TopOptions& options, const std::string& folder) {
+  if (const auto problem = problem_with_shared_folder(folder, FolderUse::kLook); !problem.empty()) {
+    return fail_top(problem + advice_on_shared_folder(), kProblemFound);
+  }
   const std::optional<int> pid = options.pid.empty() ? std::nullopt : pid_in(options.pid);
   if (pid) {
-    const auto opened = LiveProcess::open(*pid);
+    const auto opened = LiveProcess::open(*pid, folder);
     if (const auto* const problem = std::get_if<LiveProblem>(&opened)) {
-      return fail_top(text_of(*problem, *pid), kProblemFound);
+      return fail_top(text_of(*problem, *pid, folder), kProblemFound);
     }
   }
-  Looks looks(pid);
+  Looks looks(pid, folder);
   PrometheusFile file(options.prometheus);
   const bool has_terminal = ::isatty(STDOUT_FILENO) == 1 && ::isatty(STDIN_FILENO) == 1;
   const bool is_repeated = options.json || file.is_wanted() || has_terminal;

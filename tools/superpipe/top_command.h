@@ -20,9 +20,10 @@ struct TopOptions {
 
 /// Looks at processes through their live segments (profiler/live_segment.h): on a terminal until
 /// its user quits, else until a signal ends it, or, with a process, until that has ended. Writes to
-/// stdout what was asked for. Calls no driver. REQUIRES: !problem_with(options).
+/// stdout what was asked for. Calls no driver. REQUIRES: !problem_with(options). `folder`: where
+/// the segments lie.
 /// @return kSuccess; kProblemFound if the process cannot be looked at; kBadUsage if a file cannot
 /// be written.
-[[nodiscard]] int top_command(const TopOptions& options);
+[[nodiscard]] int top_command(const TopOptions& options, const std::string& folder);
 
 }  // namespace superpipe::cli

@@ -72,43 +72,43 @@ ordered_json rates_json(const std::optional<Rates>& rates) {
 
 ordered_json process_json(const TopRow& row) {
   const ProcessLook& look = row.look;
-  ordered_json json{{"pid", look.pid}, {"program", look.program}, {"state", state_of(look)}};
-  if (look.problem) return json;
+  ordered_json process{{"pid", look.pid}, {"program", look.program}, {"state", state_of(look)}};
+  if (look.problem) return process;
   const LiveFigures& now = look.figures;
-  json["policy"] = name_of(look.description.policy);
-  json["budget_can_change"] = look.description.refusal == BudgetAnswer::kChanged;
-  json["device_bytes"] = look.description.device_total.count();
-  json["budget_bytes"] = size_or_null(now.budget);
-  json["limit_bytes"] = size_or_null(now.limit);
-  json["pages_bytes"] = now.pages.count();
-  json["live_bytes"] = now.live.count();
-  json["context_bytes"] = now.context.count();
-  json["passthrough_bytes"] = now.passthrough.count();
-  json["pinned_host_bytes"] = now.pinned_host.count();
-  json["host_limit_bytes"] = size_or_null(now.host_limit);
-  json["layers"] = layers_json(now);
-  json["counts"] = {{"launches", now.launches},
-                    {"passes", now.passes},
-                    {"h2d_bytes", now.h2d.count()},
-                    {"d2h_bytes", now.d2h.count()},
-                    {"demand_fetches", now.demand_fetches},
-                    {"prefetches", now.prefetches},
-                    {"clean_evictions", now.clean_evictions},
-                    {"write_backs", now.write_backs},
-                    {"stall_ms", static_cast<double>(now.stall_ns) * 1e-6},
-                    {"budget_changes", now.budget_changes},
-                    {"errors", now.errors}};
+  process["policy"] = name_of(look.description.policy);
+  process["budget_can_change"] = look.description.refusal == BudgetAnswer::kChanged;
+  process["device_bytes"] = look.description.device_total.count();
+  process["budget_bytes"] = size_or_null(now.budget);
+  process["limit_bytes"] = size_or_null(now.limit);
+  process["pages_bytes"] = now.pages.count();
+  process["live_bytes"] = now.live.count();
+  process["context_bytes"] = now.context.count();
+  process["passthrough_bytes"] = now.passthrough.count();
+  process["pinned_host_bytes"] = now.pinned_host.count();
+  process["host_limit_bytes"] = size_or_null(now.host_limit);
+  process["layers"] = layers_json(now);
+  process["counts"] = {{"launches", now.launches},
+                       {"passes", now.passes},
+                       {"h2d_bytes", now.h2d.count()},
+                       {"d2h_bytes", now.d2h.count()},
+                       {"demand_fetches", now.demand_fetches},
+                       {"prefetches", now.prefetches},
+                       {"clean_evictions", now.clean_evictions},
+                       {"write_backs", now.write_backs},
+                       {"stall_ms", static_cast<double>(now.stall_ns) * 1e-6},
+                       {"budget_changes", now.budget_changes},
+                       {"errors", now.errors}};
   const auto over = row.over_bound();
-  json["last_pass"] = {{"ms", ms_or_null(now.pass_ns)},
-                       {"stall_ms", static_cast<double>(now.pass_stall_ns) * 1e-6},
-                       {"bound_ms", ms_or_null(now.bound_ns)},
-                       {"over_bound", over ? ordered_json(*over) : ordered_json(nullptr)},
-                       {"persistent_bytes", size_or_null(now.pass_bytes)}};
-  json["link_bytes_per_second"] = now.link_bytes_per_second > 0
-                                      ? ordered_json(now.link_bytes_per_second)
-                                      : ordered_json(nullptr);
-  json["rates"] = rates_json(row.rates);
-  return json;
+  process["last_pass"] = {{"ms", ms_or_null(now.pass_ns)},
+                          {"stall_ms", static_cast<double>(now.pass_stall_ns) * 1e-6},
+                          {"bound_ms", ms_or_null(now.bound_ns)},
+                          {"over_bound", over ? ordered_json(*over) : ordered_json(nullptr)},
+                          {"persistent_bytes", size_or_null(now.pass_bytes)}};
+  process["link_bytes_per_second"] = now.link_bytes_per_second > 0
+                                         ? ordered_json(now.link_bytes_per_second)
+                                         : ordered_json(nullptr);
+  process["rates"] = rates_json(row.rates);
+  return process;
 }
 
 /// One metric of a process. `value`: nullopt where the process has none.
@@ -134,8 +134,8 @@ std::vector<Metric> metrics() {
   };
   const auto known_size = [](Bytes LiveFigures::*member) -> Value {
     return [member](const ProcessLook& look) -> std::optional<double> {
-      const ordered_json json = size_or_null(look.figures.*member);
-      return json.is_null() ? std::nullopt : std::optional(json.get<double>());
+      const ordered_json known = size_or_null(look.figures.*member);
+      return known.is_null() ? std::nullopt : std::optional(known.get<double>());
     };
   };
   const auto seconds = [](std::uint64_t LiveFigures::*member) -> Value {

@@ -251,7 +251,7 @@ KeyResult TopScreen::press(int key, TopModel& model) {
       const ProcessLook& look = row->look;
       const BudgetAnswer refusal = look.description.refusal;
       if (look.problem) {
-        message_ = text_of(*look.problem, look.pid);
+        message_ = text_of(*look.problem, look.pid, folder_);
       } else if (refusal != BudgetAnswer::kChanged) {
         message_ = text_of(refusal, look.pid);
       } else {
@@ -295,7 +295,7 @@ std::string TopScreen::last_line() const {
 std::vector<std::string> TopScreen::details(const TopRow& row, std::size_t width) const {
   const ProcessLook& look = row.look;
   const std::string who = look.program + ", process " + std::to_string(look.pid);
-  if (look.problem) return {who, text_of(*look.problem, look.pid)};
+  if (look.problem) return {who, text_of(*look.problem, look.pid, folder_)};
   const LiveFigures& now = look.figures;
   constexpr std::size_t kLabel = 9;
   constexpr std::size_t kBar = 28;
@@ -377,7 +377,7 @@ std::vector<ScreenLine> TopScreen::lines(const TopModel& model, std::size_t widt
   if (helps_) {
     for (const char* const line : kHelp) lines.push_back({line, Style::kPlain});
   } else if (rows.empty()) {
-    lines.push_back({"no process of yours runs under superpipe; waiting for one", Style::kPlain});
+    lines.push_back({no_processes(folder_) + "; waiting for one", Style::kPlain});
   } else {
     lines.push_back({left(heading(), width), Style::kReverse});
     std::vector<std::string> below = details(*model.chosen(), width);

@@ -75,8 +75,10 @@ struct KeyResult {
 /// What is on the screen beside the model. Pure.
 class TopScreen {
  public:
-  /// `interval`: for the title, such as "1". `blocks`: whether the terminal has Unicode's blocks.
-  TopScreen(std::string interval, bool blocks) : interval_(std::move(interval)), blocks_(blocks) {}
+  /// `interval`: for the title, such as "1". `folder`: where processes are looked for. `blocks`:
+  /// whether the terminal has Unicode's blocks.
+  TopScreen(std::string interval, std::string folder, bool blocks)
+      : interval_(std::move(interval)), folder_(std::move(folder)), blocks_(blocks) {}
 
   /// Takes a key.
   KeyResult press(int key, TopModel& model);
@@ -94,6 +96,7 @@ class TopScreen {
   KeyResult press_in_prompt(int key);
 
   const std::string interval_;
+  const std::string folder_;
   const bool blocks_;
   bool helps_ = false;
   int prompt_pid_ = 0;  ///< whose budget is being typed; 0: nobody's

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -11,6 +12,7 @@
 
 #include "policy/budget.h"
 #include "policy/settings.h"
+#include "profiler/process_name.h"
 #include "tools/superpipe/copy_comparison.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/output_comparison.h"
@@ -131,12 +133,17 @@ std::string text_of_call_site(const std::vector<std::string>& lines) {
   return text;
 }
 
+std::string name_of_copy(const CopyRecord& copy, std::size_t process) {
+  std::string name =
+      "copy " + std::to_string(copy.number) + " of thread " + std::to_string(copy.thread);
+  if (process > 0) name += " of process " + std::to_string(process + 1);
+  return name;
+}
+
 std::string text_of(const CopyDifference& difference) {
   const CopyRecord& copy = difference.copy;
   std::ostringstream text;
-  text << "copy " << copy.number << " of thread " << copy.thread;
-  if (difference.process > 0) text << " of process " << difference.process + 1;
-  text << ", " << exact_bytes(copy.bytes) << ", ";
+  text << name_of_copy(copy, difference.process) << ", " << exact_bytes(copy.bytes) << ", ";
   switch (difference.kind) {
     case CopyDifference::Kind::kContent:
       text << "has other content";
@@ -214,6 +221,36 @@ void say_differences(const Verification& verification, const Verdict& verdict) {
   }
 }
 
+/// Which share of the bytes that the program copies out was judged, from 0 to 1.
+double judged_share(const CopyBaseline& copies) {
+  const auto all = static_cast<double>(copies.bytes().count());
+  return all > 0 ? static_cast<double>(copies.judged_bytes().count()) / all : 1;
+}
+
+bool is_mostly_judged(const CopyBaseline& copies) { return judged_share(copies) >= 0.5; }
+
+/// "1.3 KiB of 2 MiB, 0.1 %".
+std::string text_of_judged_share(const CopyBaseline& copies) {
+  std::ostringstream text;
+  text << format_bytes(copies.judged_bytes()) << " of " << format_bytes(copies.bytes()) << ", "
+       << std::fixed << std::setprecision(1) << 100 * judged_share(copies) << " %";
+  return text.str();
+}
+
+/// Names what the share leaves out.
+void say_judged_share(const CopyBaseline& copies) {
+  constexpr std::size_t kNamedCopies = 3;
+  std::cout << "judged: " << text_of_judged_share(copies)
+            << " of the bytes that the program copies out; the largest of the others: ";
+  const char* separator = "";
+  for (const NotJudged& other : copies.largest_not_judged(kNamedCopies)) {
+    std::cout << separator << name_of_copy(other.copy, other.process) << " ("
+              << format_bytes(other.copy.bytes) << ')';
+    separator = ", ";
+  }
+  std::cout << '\n';
+}
+
 // What was not compared, and why.
 void say_limits(const Verification& verification) {
   const CopyBaseline& copies = verification.copies();
@@ -234,6 +271,7 @@ void say_limits(const Verification& verification) {
     std::cout << "not compared: the content of " << copies.unseen()
               << " copies that the program captured into graphs\n";
   }
+  if (copies.varying() + copies.unseen() > 0) say_judged_share(copies);
   const OutputBaseline& output = verification.output();
   if (output.varying() > 0) {
     std::cout << "not compared: " << output.varying() << " of " << output.lines().size()
@@ -294,6 +332,9 @@ int report(const Verification& verification, const std::vector<Verdict>& verdict
   const bool is_managed = std::all_of(verdicts.begin(), verdicts.end(),
                                       [](const Verdict& verdict) { return verdict.is_managed(); });
   const bool compares = copies.copies() > copies.varying() + copies.unseen() && is_managed;
+  const int code = !same || !compares         ? kProblemFound
+                   : is_mostly_judged(copies) ? kSuccess
+                                              : kMostlyNotJudged;
   if (as_json) {
     json runs = json::array();
     for (const Verdict& verdict : verdicts) runs.push_back(json_of(verification, verdict));
@@ -302,13 +343,15 @@ int report(const Verification& verification, const std::vector<Verdict>& verdict
                       {"bytes", copies.bytes().count()},
                       {"varying_copies", copies.varying()},
                       {"unseen_copies", copies.unseen()},
+                      {"judged_bytes", copies.judged_bytes().count()},
+                      {"mostly_judged", is_mostly_judged(copies)},
                       {"unordered", copies.is_unordered()},
                       {"output", name_of(verification.output().rule())},
                       {"varying_lines", verification.output().varying()},
                       {"runs", runs}}
                      .dump(2, ' ', false, json::error_handler_t::replace)
               << '\n';
-    return same && compares ? kSuccess : kProblemFound;
+    return code;
   }
   for (const Verdict& verdict : verdicts) {
     if (verdict.is_same() && !verdict.is_managed()) {
@@ -330,7 +373,13 @@ int report(const Verification& verification, const std::vector<Verdict>& verdict
                       ? "nothing was verified: the program copied nothing out of the device\n"
                       : "nothing was verified: no copy could be compared\n");
   }
-  return same && compares ? kSuccess : kProblemFound;
+  if (code == kMostlyNotJudged) {
+    std::cout
+        << "NOT JUDGED for the most part: that nothing differs says little, and the exit code "
+           "is "
+        << kMostlyNotJudged << "; make the program do the same in each run (seeds, order)\n";
+  }
+  return code;
 }
 
 std::vector<std::string> split_at_commas(const std::string& list) {
@@ -382,6 +431,12 @@ bool says_what_stays(const RunOptions& options) {
 
 std::optional<std::string> problem_with(const VerifyOptions& options) {
   if (auto problem = problem_with(options.run)) return problem;
+  if (const std::string& stats = options.run.flag(SettingId::kStats); names_each_process(stats)) {
+    return "--stats " + stats +
+           ": verify reads the file after each run, and cannot tell what %p and %r become; name "
+           "one "
+           "without them";
+  }
   if (!options.output.empty() && !output_rule_named(options.output)) {
     std::string names;
     for (const OutputRule rule : kOutputRules) {

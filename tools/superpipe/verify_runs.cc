@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iomanip>
@@ -24,6 +25,24 @@ std::vector<std::string> lines_of(const std::filesystem::path& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) lines.push_back(line);
   return lines;
+}
+
+json statistics_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return json::parse(file, nullptr, false);
+}
+
+/// The statistics of the process that launched most, of all that wrote some into `folder`.
+json statistics_in(const std::filesystem::path& folder) {
+  json most = json::value_t::discarded;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().filename().string().rfind("statistics", 0) != 0) continue;
+    json one = statistics_of(entry.path());
+    const auto launches = [](const json& of) { return of.value("launches", std::uint64_t{0}); };
+    if (!one.is_object()) continue;
+    if (!most.is_object() || launches(one) > launches(most)) most = std::move(one);
+  }
+  return most;
 }
 
 }  // namespace
@@ -119,8 +138,7 @@ void VerifyRunner::read_files(const std::filesystem::path& folder, VerifyRun& ru
             [](const ProcessCopies& a, const ProcessCopies& b) { return a.started < b.started; });
   const std::string& own = options_.flag(SettingId::kStats);
   if (!own.empty() && time_of_own_statistics() == former) return;
-  std::ifstream file(own.empty() ? (folder / "statistics").string() : own);
-  run.statistics = json::parse(file, nullptr, false);
+  run.statistics = own.empty() ? statistics_in(folder) : statistics_of(own);
 }
 
 }  // namespace superpipe::cli

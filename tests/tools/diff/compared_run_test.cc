@@ -220,7 +220,7 @@ TEST(ComparedRun, OfStatisticsHasWhatTheLibraryWrites) {
   PassTimes times;
   times.pass_ms = 12.5;
   const auto run = std::get<ComparedRun>(
-      run_of_statistics(statistics_json(figures, times, "0.1.0"), "stats.json"));
+      run_of_statistics(statistics_json(figures, times, ProcessName{}, "0.1.0"), "stats.json"));
   EXPECT_FALSE(run.is_trace);
   EXPECT_EQ(run.of_pass[Quantity::kPassTime]->value, 12.5);
   EXPECT_EQ(run.of_run[Quantity::kBudget]->value, 8 << 20);
@@ -265,7 +265,7 @@ TEST(ComparedRun, StatisticsThatAreNoneAreRefused) {
 TEST(ComparedRun, SurvivesStatisticsThatWereTamperedWith) {
   PassTimes times;
   times.pass_ms = 12.5;
-  const std::string good = statistics_json(RunFigures{}, times, "0.1.0");
+  const std::string good = statistics_json(RunFigures{}, times, ProcessName{}, "0.1.0");
   std::mt19937 random(3);
   int accepted = 0;
   for (int round = 0; round < 3000; ++round) {

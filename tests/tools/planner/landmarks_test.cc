@@ -22,13 +22,13 @@ using testing::WrittenTrace;
 constexpr std::uint32_t kForward = 1;
 constexpr std::uint32_t kBackward = 2;
 constexpr std::uint32_t kUpdate = 3;
-constexpr std::uint32_t kOther = 4;
+constexpr std::uint32_t kOtherKernel = 4;
 
 class LandmarksTest : public ::testing::Test {
  protected:
   LandmarksTest() {
     // Kernels are defined in the order of their numbers.
-    for (const std::uint32_t kernel : {kForward, kBackward, kUpdate, kOther}) {
+    for (const std::uint32_t kernel : {kForward, kBackward, kUpdate, kOtherKernel}) {
       trace_.launch(kernel, {}, 1000);
     }
     for (int i = 0; i < 4; ++i) weights_.push_back(trace_.allocate(4_MiB));
@@ -56,8 +56,10 @@ TEST_F(LandmarksTest, LeftoversInArgumentsDoNotHideThePasses) {
     expected.push_back(launches_);
     launch_each(kForward);
     // In each second pass, and of different weights.
-    for (std::size_t i = 0; i < pass * pass % 4; ++i) launch(kOther, {weights_[(pass + i) % 4]});
-    if (pass % 3 == 0) launch(kOther, {weights_[pass % 4]});
+    for (std::size_t i = 0; i < pass * pass % 4; ++i) {
+      launch(kOtherKernel, {weights_[(pass + i) % 4]});
+    }
+    if (pass % 3 == 0) launch(kOtherKernel, {weights_[pass % 4]});
   }
   EXPECT_EQ(passes(), expected);
 }
@@ -67,7 +69,7 @@ TEST_F(LandmarksTest, BuffersThatAreMadeAnewAreNone) {
     for (const BufferId weight : weights_) {
       const BufferId activation = trace_.allocate(2_MiB);
       launch(kForward, {weight, activation});
-      launch(kOther, {activation});
+      launch(kOtherKernel, {activation});
       trace_.free(activation);
     }
   }
@@ -98,7 +100,7 @@ TEST_F(LandmarksTest, WhatComesEachSecondTimeAndWorksOnLittleMakesNoLongerPass) 
 TEST_F(LandmarksTest, WhatComesLongBeforeThePassesIsNone) {
   launch(kForward, {weights_[0]});  // such as a check of the first layer
   for (const BufferId weight : weights_) {
-    for (int i = 0; i < 3; ++i) launch(kOther, {weight});
+    for (int i = 0; i < 3; ++i) launch(kOtherKernel, {weight});
   }
   for (int pass = 0; pass < 12; ++pass) launch_each(kForward);
   const std::vector<std::size_t> found = passes();
@@ -144,7 +146,7 @@ TEST_F(LandmarksTest, UnevenRepetitionsAreNone) {
     launch(kForward, {weights_[0]});
     for (std::size_t i = 0; i < between; ++i) {
       const BufferId passing = trace_.allocate(2_MiB);
-      launch(kOther, {passing});
+      launch(kOtherKernel, {passing});
       trace_.free(passing);
     }
   }

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
 constexpr BufferId kWeight{0};
-constexpr BufferId kOther{1};
+constexpr BufferId kOtherBuffer{1};
 
 TraceMoment at(std::int64_t time) { return {time, 1}; }
 
@@ -36,7 +36,7 @@ class TwoBuffers : public ::testing::Test {
     report.on_call_site({1, "load+0x1 model.so+0x10"});
     report.on_call_site({2, "cudaMalloc+0x1 libcudart.so.13+0x2\ncache+0x1 model.so+0x20"});
     report.on_allocation(at(1000), {kWeight, 0x1000, 4_MiB, 4_MiB, 0, 1});
-    report.on_allocation(at(1000), {kOther, 0x9000, 8_MiB, 8_MiB, 0, 2});
+    report.on_allocation(at(1000), {kOtherBuffer, 0x9000, 8_MiB, 8_MiB, 0, 2});
   }
 
   void fetch(std::int64_t time, std::uint64_t number, BufferId buffer, Bytes size,
@@ -44,7 +44,7 @@ class TwoBuffers : public ::testing::Test {
     report.on_fetch(at(time), {{number}, buffer, Bytes{}, size, size, demand});
   }
   void launch(std::int64_t time, std::uint64_t number, TraceIndex kernel = 1) {
-    const std::array<BufferId, 2> both = {kWeight, kOther};
+    const std::array<BufferId, 2> both = {kWeight, kOtherBuffer};
     report.on_launch(at(time), {{number}, kernel, 1, both});
   }
   [[nodiscard]] const TraceReport::Group& group(const std::string& name) const {
@@ -61,7 +61,7 @@ class TwoBuffers : public ::testing::Test {
 TEST_F(TwoBuffers, StallCountsForTheBytesThatCameLate) {
   fetch(1 * kMs, 1, kWeight, 4_MiB);
   report.on_transfer_end(at(2 * kMs), {{1}});  // before the wait
-  fetch(3 * kMs, 2, kOther, 8_MiB);
+  fetch(3 * kMs, 2, kOtherBuffer, 8_MiB);
   launch(3 * kMs + 1, 1);
   report.on_transfer_end(at(9 * kMs), {{2}});
   report.on_stall(at(10 * kMs), {{1}, -1 * kMs, 5 * kMs});
@@ -128,7 +128,7 @@ TEST_F(TwoBuffers, MarksOfTooManyTextsAreCounted) {
 
 TEST_F(TwoBuffers, StallIsSharedOutByBytes) {
   fetch(1 * kMs, 1, kWeight, 4_MiB);
-  fetch(1 * kMs, 2, kOther, 8_MiB);
+  fetch(1 * kMs, 2, kOtherBuffer, 8_MiB);
   launch(2 * kMs, 1, 2);
   report.on_stall(at(10 * kMs), {{1}, 0, 6 * kMs});
   report.finish();
@@ -160,8 +160,8 @@ TEST_F(TwoBuffers, StallOfAMemsetIsFoundByWhatItWaitedFor) {
   report.on_transfer_end(at(2 * kMs), {{1}});
   fetch(3 * kMs, 2, kWeight, 4_MiB);
   use(3 * kMs, kWeight);
-  fetch(4 * kMs, 3, kOther, 8_MiB);
-  use(4 * kMs, kOther);
+  fetch(4 * kMs, 3, kOtherBuffer, 8_MiB);
+  use(4 * kMs, kOtherBuffer);
   report.on_transfer_end(at(5 * kMs), {{2}});
   report.on_stall(at(5 * kMs + 1), {{0}, 0, 2 * kMs});
   report.on_transfer_end(at(9 * kMs), {{3}});

@@ -1,10 +1,13 @@
 // The subcommands that look at running programs, or at the machine.
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "policy/settings.h"
+#include "profiler/shared_folder.h"
 #include "tools/superpipe/budget_command.h"
 #include "tools/superpipe/command_line/subcommands.h"
 #include "tools/superpipe/doctor_command.h"
@@ -14,6 +17,19 @@
 
 namespace superpipe::cli {
 namespace {
+
+std::string shared_folder_in_use() {
+  return shared_folder([](const char* name) { return std::getenv(name); });
+}
+
+// What superpipe budget and top say of where they look.
+std::string note_on_shared_folder() {
+  return std::string("Processes are found in the folder that ") +
+         variable_of(SettingId::kSharedFolder) + " names, " +
+         setting(SettingId::kSharedFolder).default_value +
+         " without it: it has to be the same for them and for this command, on a file system of "
+         "this host.";
+}
 
 class BudgetSubcommand final : public Subcommand {
  public:
@@ -37,7 +53,8 @@ class BudgetSubcommand final : public Subcommand {
                          {"superpipe budget 4711 40%", "the same as a share of its device"}},
             .notes =
                 {"SIZE is as in superpipe run --gpu-mem: all that the process takes of the device. "
-                 "man superpipe-run says what a budget is."},
+                 "man superpipe-run says what a budget is.",
+                 note_on_shared_folder()},
             .exit_codes = {{std::to_string(kSuccess), "the budget is in force and the pages fit"},
                            {std::to_string(kProblemFound), "not, and a line says why"},
                            {std::to_string(kBadUsage), "bad usage"}}};
@@ -48,7 +65,7 @@ class BudgetSubcommand final : public Subcommand {
   int start(const CommandLine& line) override {
     if (line.command) return bad_usage(name(), "it takes no command");
     if (const auto problem = problem_with(options_)) return bad_usage(name(), *problem);
-    return budget_command(options_);
+    return budget_command(options_, shared_folder_in_use());
   }
 
  private:
@@ -83,12 +100,14 @@ class TopSubcommand final : public Subcommand {
                      {"superpipe top --prometheus /run/superpipe.prom --interval 15",
                       "metrics for node_exporter's textfile collector, until it is ended"}},
         .notes = {"Rates are those between two looks, with --once half a second (or --interval) "
-                  "apart."},
-        .exit_codes = {{std::to_string(kSuccess), "all went well"},
-                       {std::to_string(kProblemFound),
-                        "the process cannot be looked at, or the terminal is not known"},
-                       {std::to_string(kBadUsage),
-                        "bad usage, or a file or standard output cannot be written"}}};
+                  "apart.",
+                  note_on_shared_folder()},
+        .exit_codes = {
+            {std::to_string(kSuccess), "all went well"},
+            {std::to_string(kProblemFound),
+             "the process or the folder cannot be looked at, or the terminal is not known"},
+            {std::to_string(kBadUsage),
+             "bad usage, or a file or standard output cannot be written"}}};
   }
   std::string too_much(const std::string& word) const override {
     return "'" + word + "' is too much: it takes one process at most";
@@ -96,7 +115,7 @@ class TopSubcommand final : public Subcommand {
   int start(const CommandLine& line) override {
     if (line.command) return bad_usage(name(), "it takes no command");
     if (const auto problem = problem_with(options_)) return bad_usage(name(), *problem);
-    return top_command(options_);
+    return top_command(options_, shared_folder_in_use());
   }
 
  private:
@@ -115,9 +134,11 @@ class DoctorSubcommand final : public Subcommand {
     add(doctor, "--output", options_.output, "Write the JSON object to a file too", "FILE");
     Values probes{.kind = ValueKind::kChoice, .is_list = true};
     for (const Probe& probe : all_probes()) probes.choices.emplace_back(probe.id);
-    complete_with(add(doctor, "--probe", options_.probes,
-                      "Ask only these questions, such as H1,H3 (default: all)", "IDS"),
-                  std::move(probes));
+    complete_with(
+        add(doctor, "--probe", options_.probes,
+            "Ask only these questions, by code or name, such as H1,map-costs (default: all)",
+            "IDS"),
+        std::move(probes));
     doctor.add_flag("--no-probes", options_.no_probes, "Ask none: measure nothing");
     doctor.add_flag("--list", options_.list, "Say which questions there are, and end");
     doctor.add_flag("--quick", options_.quick, "Fewer sizes and repetitions: less than a minute");
@@ -126,7 +147,7 @@ class DoctorSubcommand final : public Subcommand {
     add(doctor, "--host-mem", options_.host_mem,
         "Host memory that a question may use (default: what is available)", "SIZE");
     add(doctor, "--cudart", options_.cudart,
-        "NVIDIA's runtime library for H0 (default: looked for)", "FILE");
+        "NVIDIA's runtime library that the question 'runtime' asks (default: looked for)", "FILE");
   }
   Manual manual() const override {
     return {

@@ -216,6 +216,9 @@ class VerifySubcommand final : public StartingSubcommand {
                            {std::to_string(kProblemFound),
                             "not, be it the output alone, or nothing could be compared"},
                            {std::to_string(kBadUsage), "bad usage"},
+                           {std::to_string(kMostlyNotJudged),
+                            "nothing differs, but less than half of the bytes that were copied out "
+                            "could be compared"},
                            {"125 to 127", "the program could not be started"}}};
   }
   int start(const CommandLine& line) override {

@@ -42,14 +42,27 @@ function memorySection() {
   const context = traces.map((trace) => trace.about.context_bytes).filter(Boolean);
   host.append(hint(`Device: pages of managed buffers, and what the driver holds for the program${context.length ? `; the context (${[...new Set(context)].map(bytes).join(', ')}) is not in it, nor in the budget` : ''}. Where several changes share a point, the highest is drawn.`));
   const constant = (trace, value) => trace.memory.device_most.map(() => value);
-  addChart(host, {title: 'Device memory over time', height: 280, isTime: true, ...byteAxis, table: () => timeTable((trace) => {
+  // An axis that reaches a budget far above all curves would leave them a line at its foot.
+  const curves = ({memory}) => (several ? [memory.device_most]
+    : [memory.device_most, memory.live, memory.passthrough]);
+  const highest = Math.max(...traces.flatMap((trace) => [trace.memory.device_peak_bytes,
+    ...curves(trace).map((values) => Math.max(...values))]));
+  const highestBudget = (trace) => Math.max(...trace.memory.budget);
+  const isFarAbove = (trace) => highestBudget(trace) > 2 * highest;
+  addChart(host, {title: 'Device memory over time', height: 280, isTime: true, ...byteAxis,
+    above: () => traces.filter(isFarAbove)
+      .map((trace) => called(trace, `budget ${bytes(highestBudget(trace))}, above`)),
+    table: () => timeTable((trace) => {
     const {memory} = trace;
     const lines = [{label: called(trace, 'device memory'), stroke: traceColour(trace, 0), fill: !several, values: memory.device_most}];
     if (!several) {
       lines.push({label: 'live buffers, wherever they are', stroke: '--c2', values: memory.live});
       if (Math.max(...memory.passthrough)) lines.push({label: "driver's own", stroke: '--c4', values: memory.passthrough});
     }
-    if (Math.max(...memory.budget)) lines.push({label: called(trace, 'budget'), stroke: traceColour(trace, 1), dash: [8, 4], width: 2, values: memory.budget.map((value) => value || null)});
+    if (highestBudget(trace)) {
+      lines.push({label: called(trace, 'budget'), stroke: traceColour(trace, 1), dash: [8, 4],
+        width: 2, auto: !isFarAbove(trace), values: memory.budget.map((value) => value || null)});
+    }
     lines.push({label: called(trace, 'high-water mark'), stroke: traceColour(trace, 3), dash: [2, 3], values: constant(trace, memory.device_peak_bytes)});
     return lines;
   })});

@@ -113,7 +113,8 @@ function tips(describe) {
 }
 
 // Adds a chart to `host`. `options`: title (for those who do not see it), height, isTime, x and y axes, series, scales, draw,
-// describe(u, idx), axisWidth. `table()` gives its data.
+// describe(u, idx), axisWidth. `table()` gives its data, `above()` what is said at its top edge of
+// what lies above the axis.
 function addChart(host, options) {
   const box = make('div', {class: 'chart', tabindex: 0, role: 'group', 'aria-label': `${options.title}. Arrow keys move the cursor, plus and minus zoom, Escape shows all.`});
   host.append(box);
@@ -154,6 +155,11 @@ function draw(chart) {
   if (options.isTime) {
     timeCharts.push(plot);
     plot.over.addEventListener('dblclick', () => zoomTime(0, endOfAll));
+  }
+  const above = options.above ? options.above() : [];
+  if (above.length) {
+    const lines = above.map((text) => make('span', {}, `\u2191 ${text}`));
+    plot.over.append(make('div', {class: 'above'}, ...lines));
   }
   chart.plot = plot;
   chart.drawnWidth = box.clientWidth;

@@ -1,0 +1,72 @@
+#include "tools/superpipe/driver_link.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <filesystem>
+#include <system_error>
+
+namespace superpipe::cli {
+namespace {
+
+constexpr mode_t kOwnOnly = 0700;
+
+/// Whether `path` is now a folder that only this user can look into. A link is none.
+bool make_private_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), kOwnOnly) != 0 && errno != EEXIST) return false;
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+         status.st_uid == ::geteuid() && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+}
+
+/// Whether others cannot put something else in the place of this user's folders in `folder`.
+bool keeps_owners(const std::string& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) return false;
+  return (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (status.st_mode & S_ISVTX) != 0;
+}
+
+std::string target_of(const std::string& link) {
+  std::string target(PATH_MAX, '\0');
+  const ssize_t length = ::readlink(link.c_str(), target.data(), target.size());
+  target.resize(length < 0 ? 0 : static_cast<std::size_t>(length));
+  return target;
+}
+
+/// Whether `link` leads to `target` now. Another process may be making the same.
+bool make_link(const std::string& target, const std::string& link) {
+  if (target_of(link) == target) return true;
+  const std::string fresh = link + '.' + std::to_string(::getpid());
+  ::unlink(fresh.c_str());
+  if (::symlink(target.c_str(), fresh.c_str()) != 0) return false;
+  if (::rename(fresh.c_str(), link.c_str()) == 0) return true;
+  ::unlink(fresh.c_str());
+  return false;
+}
+
+/// What no other library has as the name of its folder: links of several installations lie side by
+/// side.
+std::string name_for(const std::string& library) {
+  struct stat status {};
+  if (::stat(library.c_str(), &status) != 0) return {};
+  return std::to_string(status.st_dev) + '-' + std::to_string(status.st_ino);
+}
+
+}  // namespace
+
+std::string folder_with_driver_link(const std::string& library, const std::string& shared) {
+  std::error_code none;
+  const std::string base = std::filesystem::absolute(shared, none).string();
+  const std::string name = name_for(library);
+  if (none || name.empty() || !keeps_owners(base)) return {};
+  const std::string own = base + "/superpipe-links-" + std::to_string(::geteuid());
+  const std::string folder = own + '/' + name;
+  // LD_LIBRARY_PATH cannot name others.
+  if (folder.find_first_of(":;") != std::string::npos) return {};
+  if (!make_private_folder(own) || !make_private_folder(folder)) return {};
+  return make_link(library, folder + "/libcuda.so") ? folder : std::string();
+}
+
+}  // namespace superpipe::cli
