@@ -61,7 +61,7 @@ class Bench:
         with tempfile.TemporaryDirectory() as folder:
             stats, driver = Path(folder) / "stats.json", Path(folder) / "simgpu.json"
             inherited = {name: value for name, value in os.environ.items()
-                         if not name.startswith(("SUPERPIPE_", "SIMGPU_"))}
+                         if not name.startswith(("SUPERPIPE_", "SIMGPU_")) or name == "SUPERPIPE_SHARED_FOLDER"}
             variables = {**inherited, **DEVICE, **environment, "SIMGPU_STATS": str(driver),
                          **({"SUPERPIPE_OFF": "1"} if without_superpipe else {"SUPERPIPE_STATS": str(stats)})}
             words = [self.build / "bin" / "superpipe", "run", "--simulate", *flags, "--", *command]

@@ -74,7 +74,8 @@ class Bench:
         """What simgpu counted, as "driver", and the time of a steady pass, as "pass_ms"; the passes of PyTorch's programs are found in the
         trace of the run."""
         driver, trace = self.folder / "simgpu.json", self.folder / "measured.sptrace"
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SUPERPIPE_", "SIMGPU_"))}
+        inherited = {name: value for name, value in os.environ.items()
+                     if not name.startswith(("SUPERPIPE_", "SIMGPU_")) or name == "SUPERPIPE_SHARED_FOLDER"}
         link = str(program.link / self.slow)
         variables = {**inherited, "SIMGPU_CALL_COSTS": "on", "SIMGPU_H2D_GBPS": link, "SIMGPU_D2H_GBPS": link,
                      "SIMGPU_DEVICE_GBPS": str(program.memory / self.slow), "SIMGPU_STATS": str(driver)}

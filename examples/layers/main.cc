@@ -23,6 +23,7 @@ every byte of every layer, and every bit of them counts in the result.
   --layers N           default 8
   --layer-mib N        size of a layer's weights in MiB; default 16
   --passes N           default 4
+  --until FILE         more passes, as long as there is no FILE
   --mode MODE          forward (default), or train: forward, backward, optimizer step; a layer then
                        has gradients and optimizer state of the weights' size too
   --activation-kib N   size of an activation in KiB, rounded up to a multiple of 4; default 64
@@ -40,10 +41,10 @@ Times are device times of each pass, from events. Exit codes: 0 done, 1 failed, 
 )";
 
 constexpr examples::OptionSpec kKnown[] = {
-    {"--layers", true},  {"--layer-mib", true},      {"--passes", true}, {"--mode", true},
-    {"--streams", true}, {"--activation-kib", true}, {"--async", false}, {"--compute-us", true},
-    {"--alloc", true},   {"--verify", false},        {"--output", true}, {"--json", false},
-    {"--help", false}};
+    {"--layers", true},     {"--layer-mib", true}, {"--passes", true},         {"--until", true},
+    {"--mode", true},       {"--streams", true},   {"--activation-kib", true}, {"--async", false},
+    {"--compute-us", true}, {"--alloc", true},     {"--verify", false},        {"--output", true},
+    {"--json", false},      {"--help", false}};
 
 Settings settings_of(const examples::Options& options) {
   constexpr std::string_view kModes[] = {"forward", "train"};
@@ -55,6 +56,7 @@ Settings settings_of(const examples::Options& options) {
   const Word kib = options.count("--activation-kib", 64, 1, 1 << 24);
   settings.activation_words = (kib + 3) / 4 * 4 * 1024 / sizeof(Word);
   settings.passes = options.count("--passes", 4, 1, 100'000);
+  settings.until = options.text("--until", "");
   settings.streams = options.count("--streams", 1, 1, 64);
   settings.compute_us = static_cast<unsigned>(options.count("--compute-us", 0, 0, 10'000'000));
   settings.pinned_loading = options.has("--async");
@@ -85,7 +87,7 @@ void print_json(const Settings& settings, const Outcome& outcome) {
               "\"digest\": \"%016" PRIx64 "\", \"pass_ms\": [",
               settings.mode == Mode::kTrain ? "train" : "forward", settings.layers,
               settings.layer_words * sizeof(Word), settings.activation_words * sizeof(Word),
-              settings.passes, settings.streams, settings.compute_us, outcome.wall_ms,
+              outcome.pass_ms.size(), settings.streams, settings.compute_us, outcome.wall_ms,
               combined(outcome.digests));
   for (std::size_t i = 0; i < outcome.pass_ms.size(); ++i) {
     std::printf(i == 0 ? "%.3f" : ", %.3f", static_cast<double>(outcome.pass_ms[i]));
@@ -114,7 +116,8 @@ void write_digests(const std::string& path, const std::vector<ContentDigest>& di
   if (!good) throw std::runtime_error("cannot write '" + path + "'");
 }
 
-void verify(const Settings& settings, const std::vector<ContentDigest>& digests) {
+void verify(Settings settings, std::size_t passes, const std::vector<ContentDigest>& digests) {
+  settings.passes = passes;
   const std::vector<ContentDigest> expected = expected_digests(settings);
   if (expected.size() != digests.size()) throw std::runtime_error("--verify: buffers are missing");
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -142,7 +145,7 @@ int run(int argc, char** argv) {
   outcome.wall_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   outcome.digests = workload.digests(options.has("--verify") || !path.empty());
-  if (options.has("--verify")) verify(settings, outcome.digests);
+  if (options.has("--verify")) verify(settings, outcome.pass_ms.size(), outcome.digests);
   if (!path.empty()) write_digests(path, outcome.digests);
   options.has("--json") ? print_json(settings, outcome) : print_text(outcome);
   return 0;

@@ -3,6 +3,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "examples/layers/content.h"
 #include "examples/layers/kernels.h"
@@ -154,9 +155,14 @@ void Workload::train_pass() {
 std::vector<float> Workload::run() {
   // A pass ends when all streams have done their part of it; the first stream keeps the time.
   const examples::Stream& clock = lanes_.front().stream;
+  const auto has_more = [this](std::size_t done) {
+    return done < settings_.passes ||
+           (!settings_.until.empty() && !std::filesystem::exists(settings_.until));
+  };
   std::vector<Event> marks(settings_.passes + 1);
   marks.front().record(clock);
-  for (std::size_t pass = 0; pass < settings_.passes; ++pass) {
+  std::size_t passes = 0;
+  for (; has_more(passes); ++passes) {
     nvtxRangePushA("pass");
     if (settings_.mode == Mode::kTrain) {
       train_pass();
@@ -168,12 +174,13 @@ std::vector<float> Workload::run() {
         lanes_[i].reached.block(clock);
       }
     }
-    marks[pass + 1].record(clock);
+    if (marks.size() == passes + 1) marks.emplace_back();
+    marks[passes + 1].record(clock);
     nvtxRangePop();
   }
   for (const Lane& lane : lanes_) lane.stream.synchronize();
   std::vector<float> milliseconds;
-  for (std::size_t pass = 0; pass < settings_.passes; ++pass) {
+  for (std::size_t pass = 0; pass < passes; ++pass) {
     milliseconds.push_back(marks[pass + 1].milliseconds_since(marks[pass]));
   }
   return milliseconds;

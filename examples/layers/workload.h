@@ -23,6 +23,7 @@ struct Settings {
   Word layer_words = 0;       // of each of a layer's buffers; a multiple of kTileWords, > 0
   Word activation_words = 0;  // a multiple of kTileWords, > 0
   std::size_t passes = 1;     // >= 1
+  std::string until;          // more passes, as long as there is no such file; empty: none
   std::size_t streams = 1;    // >= 1
   unsigned compute_us = 0;    // of a layer's forward; its backward takes twice that
   bool pinned_loading = false;
@@ -49,8 +50,8 @@ class Workload {
   /// Throws std::runtime_error where CUDA refuses.
   explicit Workload(const Settings& settings);
 
-  /// Runs all passes and waits for them. Returns each pass's milliseconds of device time. Throws
-  /// std::runtime_error where CUDA refuses.
+  /// Runs all passes and waits for them; looks for the file before each. Returns each pass's
+  /// milliseconds of device time. Throws std::runtime_error where CUDA refuses.
   [[nodiscard]] std::vector<float> run();
 
   /// Digests of the activations that a run left, and with `everything` of all other buffers too,

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -305,6 +306,10 @@ struct Goal {
   std::string workload;
   int percent;  ///< the budget, of what the program needs
   double most;  ///< times the windowed bound
+
+  friend void PrintTo(const Goal& goal, std::ostream* out) {
+    *out << goal.workload << " with " << goal.percent << " %";
+  }
 };
 
 class AutoInPieces : public ::testing::TestWithParam<Goal> {};
@@ -398,7 +403,8 @@ TEST_P(OnTwoStreams, LittleIsBroughtTwice) {
   EXPECT_GE(outcome.stats.measured_passes.size(), 5U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Percent, OnTwoStreams, ::testing::Values(10, 30, 50, 70));
+INSTANTIATE_TEST_SUITE_P(Percent, OnTwoStreams, ::testing::Values(10, 30, 50, 70),
+                         ::testing::PrintToStringParamName());
 
 // A pass that waited for the second stream alone would be as long all the same, but begin the next
 // one too early.
@@ -474,12 +480,17 @@ TEST_P(ChosenByData, CostsAutoNoMoreThanLastUse) {
             kMost * static_cast<double>(last_use.fetched.count()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Percent, ChosenByData, ::testing::Values(10, 30, 50, 70, 90));
+INSTANTIATE_TEST_SUITE_P(Percent, ChosenByData, ::testing::Values(10, 30, 50, 70, 90),
+                         ::testing::PrintToStringParamName());
 
 /// A program and its budget, as a percentage of what it needs.
 struct Bounded {
   std::string workload;
   int percent;
+
+  friend void PrintTo(const Bounded& bounded, std::ostream* out) {
+    *out << bounded.workload << " with " << bounded.percent << " %";
+  }
 };
 
 class EstimatedBound : public ::testing::TestWithParam<Bounded> {};

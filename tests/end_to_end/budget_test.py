@@ -12,8 +12,11 @@ class Budget(EndToEndCase):
         reference = run(command, without_superpipe=True)
         self.assert_succeeded(reference)
         moved = []
+        # The other policies keep to a budget by the same means as superpipeline, and the tightest
+        # one tests these.
         for budget in budgets:
-            for policy in ("superpipeline", "superpipeline-paper", "naive"):
+            policies = ("superpipeline", "superpipeline-paper", "naive")
+            for policy in policies if budget == budgets[0] else policies[:1]:
                 with self.subTest(mib=budget, policy=policy):
                     outcome = run(command, "--gpu-mem", f"{budget}M", "--policy", policy)
                     self.assert_same_output(outcome, reference)

@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from simulated_run import MIB, MINILM, SUPERPIPE, WEIGHTS, EndToEndCase, layers, run
+from simulated_run import LIMIT, MIB, MINILM, SUPERPIPE, WEIGHTS, EndToEndCase, layers, run
 
 LAYER_COUNT, PASSES, LAYER_MIB = 8, 10, 2
 # So slow a link that what crosses it takes longer than anything that a busy machine does in between: 16 MiB take 160 ms.
@@ -32,7 +32,8 @@ class DiffCase(EndToEndCase):
         return trace, statistics
 
     def diff(self, code: int, *words: object) -> str:
-        finished = subprocess.run([SUPERPIPE, "diff", *(str(word) for word in words)], capture_output=True, text=True, timeout=60)
+        finished = subprocess.run([SUPERPIPE, "diff", *(str(word) for word in words)],
+                                  capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual((finished.returncode, finished.stderr), (code, ""), finished.stdout)
         return finished.stdout
 
@@ -94,7 +95,8 @@ class Layers(DiffCase):
     @unittest.skipUnless((WEIGHTS / "model.safetensors").is_file(), f"no weights in {WEIGHTS}: run scripts/fetch_minilm")
     def test_trace_of_another_program_is_refused(self) -> None:
         other, _ = self.record("minilm", [MINILM, "--model", WEIGHTS, "--repeat", "4", "A small cat."], "64M")
-        finished = subprocess.run([SUPERPIPE, "diff", self.ample, other, "--fail-above", "5"], capture_output=True, text=True, timeout=60)
+        finished = subprocess.run([SUPERPIPE, "diff", self.ample, other, "--fail-above", "5"],
+                                  capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual((finished.returncode, finished.stdout), (2, ""))
         self.assert_one_line(finished.stderr, "different programs, which have no kernel in common", "superpipe-layers", "superpipe-minilm")
 

@@ -11,7 +11,7 @@ import unittest
 from collections import Counter
 from pathlib import Path
 
-from simulated_run import MIB, SUPERPIPE, EndToEndCase, layers, run
+from simulated_run import LIMIT, MIB, SUPERPIPE, EndToEndCase, layers, run
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import trace_processor  # noqa: E402
@@ -29,7 +29,7 @@ class Export(EndToEndCase):
 
     def export(self, format_name: str, *flags: str) -> bytes:
         finished = subprocess.run([SUPERPIPE, "export", self.trace, "--format", format_name, "-o", "-", *flags],
-                                  capture_output=True, timeout=60)
+                                  capture_output=True, timeout=LIMIT)
         self.assertEqual((finished.returncode, finished.stderr), (0, b""))
         return finished.stdout
 

@@ -8,16 +8,15 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from simulated_run import FAST, MIB, SUPERPIPE, layers
+from simulated_run import FAST, LIMIT, MIB, SUPERPIPE, clean_environment, layers
 
 N, LAYER, PASSES, BUDGET = 12, 4, 8, 34
 
 
 def command(*words: object, environment: dict | None = None, **options: object) -> subprocess.CompletedProcess:
-    inherited = {name: value for name, value in os.environ.items()
-                 if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_", "CUDA_"))}
-    return subprocess.run([str(SUPERPIPE), *map(str, words)], env={**inherited, **FAST, **(environment or {})},
-                          capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run([str(SUPERPIPE), *map(str, words)],
+                          env={**clean_environment("LD_", "CUDA_"), **FAST, **(environment or {})},
+                          capture_output=True, text=True, timeout=LIMIT, **options)
 
 
 class FollowPlanTest(unittest.TestCase):
@@ -156,7 +155,8 @@ class FollowPlanTest(unittest.TestCase):
         # A write beyond the limit sends SIGXFSZ, which a shell can have ignored.
         words = ["/bin/sh", "-c", 'trap "" XFSZ; exec "$@"', "sh", str(SUPERPIPE), "plan", str(self.trace), "--gpu-mem",
                  f"{BUDGET}M", "-o", str(path)]
-        refused = subprocess.run(words, capture_output=True, text=True, timeout=120, preexec_fn=allow_few_bytes)
+        refused = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT,
+                                 preexec_fn=allow_few_bytes)
         self.assertEqual(refused.returncode, 2, refused.stderr)
         self.assertEqual(len(refused.stderr.splitlines()), 1, refused.stderr)
         self.assertIn("cannot write ", refused.stderr)

@@ -6,20 +6,16 @@ import re
 import signal
 import subprocess
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
-from simulated_run import FAST, MIB, SUPERPIPE, EndToEndCase, Outcome, layers, run
+from simulated_run import (FAST, LIMIT, MIB, SUPERPIPE, EndToEndCase, Outcome, clean_environment,
+                           layers, run)
+from hermetic import SHARED_FOLDER, segment_of, wait_until
 
 N, LAYER = 8, 2
-PASSES, LAYER_US = 300, 2000  # some seconds, of which each test needs a part
-PATIENCE = 60
+LAYER_US = 2000
 SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-
-
-def segment(pid: int) -> Path:
-    return Path("/dev/shm") / f"superpipe-{os.geteuid()}-{os.stat('/proc/self/ns/pid').st_ino}-{pid}"
 
 
 def state_of(task: Path) -> str:
@@ -30,39 +26,73 @@ def state_of(task: Path) -> str:
         return "T"
 
 
-def budget(*words: object) -> subprocess.CompletedProcess:
-    """`superpipe budget WORDS`."""
-    return subprocess.run([str(SUPERPIPE), "budget", *map(str, words)], capture_output=True, text=True, timeout=PATIENCE)
+def stop(pid: int) -> None:
+    """Returns once all threads of a process are stopped, of which the one that answers may be the
+    last."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: all(state_of(task) == "T" for task in Path(f"/proc/{pid}/task").iterdir()),
+               "it does not stop")
+
+
+def budget(*words: object, folder: Path = SHARED_FOLDER) -> subprocess.CompletedProcess:
+    """`superpipe budget WORDS`; of a process, without a limit of its own to what is waited for."""
+    patient = ("--timeout", LIMIT) if words and "--timeout" not in words else ()
+    return subprocess.run([str(SUPERPIPE), "budget", *map(str, (*words, *patient))],
+                          capture_output=True, text=True, timeout=LIMIT,
+                          env={**os.environ, "SUPERPIPE_SHARED_FOLDER": str(folder)})
+
+
+def figures_of(pid: int) -> dict | None:
+    """What `superpipe top` shows of a process; None: nothing."""
+    said = subprocess.run([str(SUPERPIPE), "top", "--once", "--json", "--interval", "0.1"],
+                          capture_output=True, text=True,
+                          timeout=LIMIT)
+    return next((process for process in json.loads(said.stdout)["processes"]
+                 if process["pid"] == pid), None)
 
 
 class Program:
-    """superpipe-layers under `superpipe run --simulate FLAGS`, while it runs; killed at the end of the block."""
+    """superpipe-layers under `superpipe run --simulate FLAGS`, pass after pass until finish(), or
+    killed at the end of the block."""
 
-    def __init__(self, *flags: str, passes: int = PASSES, moves: bool = True, **environment: str) -> None:
+    def __init__(self, *flags: str, moves: bool = True, **environment: str) -> None:
+        self.shared = Path(environment.get("SUPERPIPE_SHARED_FOLDER", SHARED_FOLDER))
         self.moves = moves  # else `superpipe budget` asks for no figures
         self.folder = tempfile.TemporaryDirectory(prefix="superpipe-live-")
         path = Path(self.folder.name)
-        self.out, self.stats, self.driver = path / "out", path / "stats.json", path / "simgpu.json"
+        self.out, self.end = path / "out", path / "end"
+        self.stats, self.driver = path / "stats.json", path / "simgpu.json"
         self.out.mkdir()
-        inherited = {name: value for name, value in os.environ.items()
-                     if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_", "CUDA_"))}
-        variables = {**inherited, **FAST, "SIMGPU_STATS": str(self.driver), "SUPERPIPE_STATS": str(self.stats), **environment}
-        command = [str(word).replace("{out}", str(self.out)) for word in self.command(passes)]
+        # What is submitted when it shall end is little.
+        variables = {**clean_environment("LD_", "CUDA_"), **FAST, "SIMGPU_QUEUE_DEPTH": "64",
+                     "SIMGPU_STATS": str(self.driver),
+                     "SUPERPIPE_STATS": str(self.stats), **environment}
+        command = [str(word).replace("{out}", str(self.out))
+                   for word in layers(N, LAYER, "--compute-us", LAYER_US, "--until", self.end)]
         self.process = subprocess.Popen([str(SUPERPIPE), "run", "--simulate", *flags, "--", *command], env=variables,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.pid = self.process.pid
 
-    @staticmethod
-    def command(passes: int = PASSES) -> list:
-        return layers(N, LAYER, "--compute-us", LAYER_US, passes=passes)
-
     def __enter__(self) -> "Program":
-        deadline = time.monotonic() + PATIENCE
-        while not segment(self.pid).exists() or (self.moves and self.live() < N * LAYER * MIB):
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"the program did not come so far: {self.process.communicate()}")
-            time.sleep(0.01)
+        try:
+            wait_until(self.is_there, "it does not come so far", rest=0.05)
+        except AssertionError:
+            self.__exit__()
+            raise
         return self
+
+    def is_there(self) -> bool:
+        """Whether all its buffers are there, and all can ask it for figures."""
+        if self.process.poll() is not None:
+            raise AssertionError(f"the program did not come so far: {self.process.communicate()}")
+        return self.is_shown() and (not self.moves or self.live() >= N * LAYER * MIB)
+
+    def is_shown(self) -> bool:
+        """Whether it has made its segment: the first eight bytes are written last."""
+        try:
+            return any(segment_of(self.pid, self.shared).read_bytes()[:8])
+        except FileNotFoundError:
+            return False
 
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
@@ -72,16 +102,16 @@ class Program:
 
     def live(self) -> int:
         """What all its buffers take together, by its own figures; asks for them first."""
-        budget(self.pid)
+        budget(self.pid, folder=self.shared)
         try:
-            content = segment(self.pid).read_bytes()
+            content = segment_of(self.pid, self.shared).read_bytes()
         except FileNotFoundError:
             return 0
         return int.from_bytes(content[80:88], "little")  # profiler/live_segment.cc
 
     def pages(self) -> tuple[int, int]:
         """The bytes that its pages take now, and may take."""
-        said = budget(self.pid).stdout
+        said = budget(self.pid, folder=self.shared).stdout
         found = re.search(r"pages ([\d.]+) (\w+) of ([\d.]+) (\w+)", said)
         if found is None:
             raise AssertionError(f"no figures: {said}")
@@ -89,24 +119,23 @@ class Program:
         return int(float(taken) * SIZES[taken_unit]), int(float(limit) * SIZES[limit_unit])
 
     def finish(self) -> Outcome:
-        stdout, stderr = self.process.communicate(timeout=PATIENCE)
+        self.end.touch()
+        stdout, stderr = self.process.communicate(timeout=LIMIT)
         read = lambda path: json.loads(path.read_text()) if path.is_file() else {}
         return Outcome(self.process.returncode, stdout.replace(str(self.out), "{out}"), stderr,
                        {path.name: path.read_bytes() for path in sorted(self.out.iterdir())}, read(self.driver),
                        read(self.stats))
 
 
-class LiveBudget(EndToEndCase):
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.reference = run(Program.command(), without_superpipe=True)
+class ProgramCase(EndToEndCase):
+    def assert_computed_the_same(self, outcome: Outcome) -> None:
+        """As many passes without superpipe give the same."""
+        self.assert_succeeded(outcome)
+        self.assert_same_output(outcome, run(layers(N, LAYER, passes=outcome.passes),
+                                             without_superpipe=True))
 
-    def wait_until(self, condition: object, what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.02)
 
+class LiveBudget(ProgramCase):
     def assert_refused(self, words: tuple, *parts: str) -> None:
         answer = budget(*words)
         self.assertEqual(answer.returncode, 1, answer.stdout + answer.stderr)
@@ -125,10 +154,9 @@ class LiveBudget(EndToEndCase):
             self.assertLess(limit, 12 * MIB)
             grown = budget(program.pid, "30M")
             self.assertEqual(grown.returncode, 0, grown.stderr)
-            self.wait_until(lambda: program.process.poll() is not None or program.pages()[0] > 12 * MIB,
-                            "the new room is not used")
+            wait_until(lambda: program.pages()[0] > 12 * MIB, "the new room is not used")
             outcome = program.finish()
-        self.assert_same_output(outcome, self.reference)
+        self.assert_computed_the_same(outcome)
         self.assertEqual(outcome.stats["budget_changes"], 2)
         self.assertEqual(outcome.stats["budget_bytes"] + outcome.stats["context_bytes"], 30 * MIB)
         self.assertGreater(outcome.stats["evictions"], 0)
@@ -138,8 +166,10 @@ class LiveBudget(EndToEndCase):
         with Program() as program:
             answer = budget(program.pid, "12M")
             self.assertEqual(answer.returncode, 0, answer.stderr)
+            wait_until(lambda: figures_of(program.pid)["counts"]["h2d_bytes"] > 0,
+                       "nothing comes back")
             outcome = program.finish()
-        self.assert_same_output(outcome, self.reference)
+        self.assert_computed_the_same(outcome)
         self.assertGreater(outcome.stats["h2d_bytes"], 0)
         self.assertEqual(outcome.stats["budget_bytes"] + outcome.stats["context_bytes"], 12 * MIB)
 
@@ -154,7 +184,7 @@ class LiveBudget(EndToEndCase):
             self.assert_refused((program.pid, "12M"), "too little host memory", "--host-mem")
             self.assertEqual(budget(program.pid).stdout, before)
             outcome = program.finish()
-        self.assert_same_output(outcome, self.reference)
+        self.assert_computed_the_same(outcome)
         self.assertEqual((outcome.stats["evictions"], outcome.stats["budget_changes"]), (0, 0))
 
     def test_what_cannot_be_is_refused_with_what_to_do(self) -> None:
@@ -184,7 +214,7 @@ class LiveBudget(EndToEndCase):
 
     def test_another_version_is_not_touched(self) -> None:
         with Program("--gpu-mem", "16M") as program:
-            with segment(program.pid).open("r+b") as file:
+            with segment_of(program.pid).open("r+b") as file:
                 file.seek(8)
                 file.write((99).to_bytes(4, "little"))
             self.assert_refused((program.pid, "12M"), "another version")
@@ -192,15 +222,19 @@ class LiveBudget(EndToEndCase):
 
     def test_a_stopped_process_is_not_waited_for_longer_than_asked(self) -> None:
         with Program("--gpu-mem", "40M") as program:
-            os.kill(program.pid, signal.SIGSTOP)
-            # A busy machine takes its time to stop all threads, and the one that answers may be the last.
-            self.wait_until(lambda: all(state_of(task) == "T" for task in Path(f"/proc/{program.pid}/task").iterdir()), "it does not stop")
-            began = time.monotonic()
+            stop(program.pid)
+            patient = subprocess.Popen([str(SUPERPIPE), "budget", str(program.pid), "--timeout",
+                                        str(LIMIT)], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True)
+            self.addCleanup(patient.kill)
             self.assert_refused((program.pid, "12M", "--timeout", "0.3"), "did not answer in time", "--timeout")
-            self.assertLess(time.monotonic() - began, 10)
+            self.assertIsNone(patient.poll(), "its --timeout is longer")
             os.kill(program.pid, signal.SIGCONT)
-            self.wait_until(lambda: "budget 12 MiB" in budget(program.pid).stdout, "the request was lost")
-            self.assert_same_output(program.finish(), self.reference)
+            said, errors = patient.communicate(timeout=LIMIT)
+            self.assertEqual((patient.returncode, errors), (0, ""), said)
+            wait_until(lambda: "budget 12 MiB" in budget(program.pid).stdout,
+                       "the request was lost")
+            self.assert_computed_the_same(program.finish())
 
     def test_lists_who_runs_and_forgets_who_does_not(self) -> None:
         with Program("--gpu-mem", "16M") as program:
@@ -212,41 +246,35 @@ class LiveBudget(EndToEndCase):
             program.process.wait()
             # It cannot tidy up itself: whoever looks does, or another program of the user that begins meanwhile.
             self.assertNotIn(str(program.pid), budget().stdout.split())
-            self.assertFalse(segment(program.pid).exists())
+            self.assertFalse(segment_of(program.pid).exists())
 
     def test_nothing_is_left_behind(self) -> None:
-        with Program("--gpu-mem", "16M", passes=20) as program:
+        with Program("--gpu-mem", "16M") as program:
             self.assert_succeeded(program.finish())
-            self.assertFalse(segment(program.pid).exists())
+            self.assertFalse(segment_of(program.pid).exists())
 
 
-class OtherProcesses(EndToEndCase):
+class OtherProcesses(ProgramCase):
     """Others take device memory and give it back, while a program runs in what was free."""
 
-    def check(self, *flags: str) -> Outcome:
-        reference = run(Program.command(400), without_superpipe=True)
+    def check(self, *flags: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             others = Path(folder) / "others"
             others.write_text("0")
-            with Program(*flags, passes=400, SIMGPU_MEMORY="40M", SIMGPU_QUEUE_DEPTH="64",
-                         SIMGPU_OTHER_FILE=str(others)) as program:
+            with Program(*flags, SIMGPU_MEMORY="40M", SIMGPU_OTHER_FILE=str(others)) as program:
                 taken, _ = program.pages()
                 self.assertGreaterEqual(taken, 16 * MIB, "not all of the model was there")
                 others.write_text("26M")
-                deadline = time.monotonic() + PATIENCE
                 # Of 40 MiB the context takes 2, others 26, and 2 stay free.
-                while program.pages()[0] > 12 * MIB:
-                    self.assertLess(time.monotonic(), deadline, f"{program.pages()} did not give way")
-                    time.sleep(0.02)
+                wait_until(lambda: program.pages()[0] <= 12 * MIB,
+                           lambda: f"{program.pages()} did not give way", rest=0.05)
                 others.write_text("0")
-                while program.pages()[0] < taken:
-                    self.assertLess(time.monotonic(), deadline, f"{program.pages()} did not come back")
-                    time.sleep(0.02)
+                wait_until(lambda: program.pages()[0] >= taken,
+                           lambda: f"{program.pages()} did not come back", rest=0.05)
                 outcome = program.finish()
-        self.assert_same_output(outcome, reference)
+        self.assert_computed_the_same(outcome)
         self.assertGreater(outcome.stats["write_backs"], 0)
         self.assertEqual(outcome.stats["budget_changes"], 0)
-        return outcome
 
     def test_what_was_free_gives_way_and_comes_back(self) -> None:
         self.check()

@@ -8,17 +8,16 @@ import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
-from simulated_run import FAST, MIB, SUPERPIPE, layers
+from simulated_run import FAST, LIMIT, MIB, SUPERPIPE, clean_environment, layers
 
 N, LAYER, PASSES = 8, 2, 12
-MOST_TRACES = 8
 
 
 def command(*words: object) -> subprocess.CompletedProcess:
-    inherited = {name: value for name, value in os.environ.items()
-                 if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_", "CUDA_"))}
-    return subprocess.run([str(SUPERPIPE), *map(str, words)], env={**inherited, **FAST}, capture_output=True, text=True,
-                          timeout=120)
+    return subprocess.run([str(SUPERPIPE), *map(str, words)],
+                          env={**clean_environment("LD_", "CUDA_"), **FAST}, capture_output=True,
+                          text=True,
+                          timeout=LIMIT)
 
 
 class PlanTest(unittest.TestCase):
@@ -29,13 +28,8 @@ class PlanTest(unittest.TestCase):
         cls.folder = Path(cls.holder.name)
         cls.trace = cls.folder / "run.sptrace"
         words = [str(word).replace("{out}", str(cls.folder)) for word in layers(N, LAYER, passes=PASSES)]
-        for _ in range(MOST_TRACES):
-            recorded = command("profile", "--simulate", "-o", cls.trace, "--", *words)
-            assert recorded.returncode == 0, recorded.stderr
-            # A busy machine delays some of the few kernels whose times are taken. By these its passes would take much longer than
-            # they did, and nothing is compared.
-            if "accuracy" in json.loads(command("plan", cls.trace, "--json").stdout):
-                break
+        recorded = command("profile", "--simulate", "-o", cls.trace, "--", *words)
+        assert recorded.returncode == 0, recorded.stderr
 
     def plan(self, *words: object, code: int = 0) -> str:
         finished = command("plan", self.trace, *words)
@@ -53,7 +47,9 @@ class PlanTest(unittest.TestCase):
         self.assertGreaterEqual(said["needed_bytes"], N * LAYER * MIB)
         self.assertLess(said["least_bytes"], said["needed_bytes"])
         self.assertTrue(said["complete"])
-        self.assertIn("accuracy", said)
+        # A busy machine delays some of the few kernels whose times are taken. By these its passes
+        # would take longer than they did, and nothing is compared, but why is said.
+        self.assertTrue("accuracy" in said or said["accuracy_problem"], said)
         self.assertFalse(said["compute_is_fitted"], "some kernels are timed")
         self.assertGreater(said["measured_compute_share"], 0)
         self.assertGreater(len(said["plans"]), 2)
@@ -85,7 +81,9 @@ class PlanTest(unittest.TestCase):
         self.assertGreater(said["plans"][0]["d2h_bytes"], 0.8 * said["plans"][0]["h2d_bytes"])
 
     def test_budgets_policies_and_links_are_asked_for(self) -> None:
-        slow, fast = (self.plans("--gpu-mem", "14M", "--policy", "auto,lru", "--link", link) for link in ("1", "gen5"))
+        # Over the slow link a pass takes seconds, which no busy machine has the kernels take.
+        slow, fast = (self.plans("--gpu-mem", "14M", "--policy", "auto,lru", "--link", link)
+                      for link in ("0.01", "gen5"))
         self.assertEqual([one["policy"] for one in slow], ["auto", "lru"])
         self.assertEqual([one["gpu_mem_bytes"] for one in slow], [14 * MIB, 14 * MIB])
         self.assertGreater(slow[0]["pass_ms"], fast[0]["pass_ms"])

@@ -8,7 +8,7 @@ import sys
 import sysconfig
 import unittest
 
-from simulated_run import SUPERPIPE
+from simulated_run import LIMIT, SUPERPIPE
 from trace_test import TraceCase
 
 # Allocates in functions of several kinds, in a file whose name has a space and no ASCII, and prints where: what Python itself says of
@@ -121,7 +121,7 @@ class PythonFrames(TraceCase):
         target = self.folder / "exported"
         for form in ("speedscope", "collapsed", "torch-snapshot"):
             done = subprocess.run([str(SUPERPIPE), "export", "--format", form, str(self.file), "-o", str(target)],
-                                  capture_output=True, text=True, timeout=60)
+                                  capture_output=True, text=True, timeout=LIMIT)
             self.assertEqual(done.returncode, 0, done.stderr)
             if form != "torch-snapshot":
                 self.assertIn("Maker.__call__", target.read_text(encoding="utf-8"))

@@ -5,12 +5,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from collections import Counter
 from pathlib import Path
 
-from simulated_run import BUILD, FAST, LAYERS, MIB, SUPERPIPE, EndToEndCase, layers, run
+from simulated_run import BUILD, FAST, LAYERS, LIMIT, MIB, SUPERPIPE, EndToEndCase, clean_environment, layers, run
+from hermetic import unprivileged, wait_until
 
 READER = BUILD / "tests" / "trace_text"
 LAYER_COUNT, PASSES = 6, 5
@@ -48,7 +48,8 @@ class Trace:
     """A trace as trace_text prints it."""
 
     def __init__(self, path: Path) -> None:
-        finished = subprocess.run([str(READER), str(path)], capture_output=True, text=True, timeout=60)
+        finished = subprocess.run([str(READER), str(path)], capture_output=True, text=True,
+                                  timeout=LIMIT)
         if finished.returncode != 0:
             raise AssertionError(finished.stderr)
         self.lines = [line.split(" ") for line in finished.stdout.splitlines()]
@@ -128,24 +129,19 @@ class Recording(TraceCase):
         layer_ns = 2_000_000
         for flags in ((), ("--k", "3")):
             with self.subTest(flags=flags):
-                # Half of the kernels are not late, or, where the machine does other things too, those of one of four more runs.
-                for _ in range(5):
-                    half = self.shorter_half_of_kernels(layer_ns, *flags)
-                    if half[-1] < 1.3 * layer_ns:
-                        break
-                self.assertLess(half[-1], 1.3 * layer_ns)
-
-    def shorter_half_of_kernels(self, layer_ns: int, *flags: str) -> list[int]:
-        """How long they took in a run in which none takes less than `layer_ns`, in order."""
-        _, trace = self.record([*PROGRAM, "--compute-us", str(layer_ns // 1000)], *flags)
-        launched = {line[3]: int(line[1]) for line in trace.of("launch") if len(line) > 6}
-        times = [line for line in trace.of("kernel_time") if line[5] == "1"]
-        # Kernels that the program launches just before its end may be running still.
-        self.assertGreater(len(times), LAYER_COUNT * PASSES // 2)
-        for _, told, _, launch, duration, _, kernel in times:
-            self.assertGreater(int(duration), 0.99 * layer_ns)
-            self.assertGreater(int(told), launched[launch] + 0.99 * layer_ns)
-        return sorted(int(line[4]) for line in times)[: len(times) // 2]
+                _, trace = self.record([*PROGRAM, "--compute-us", str(layer_ns // 1000)], *flags)
+                launched = {line[3]: int(line[1]) for line in trace.of("launch") if len(line) > 6}
+                times = [line for line in trace.of("kernel_time") if line[5] == "1"]
+                # Kernels that the program launches just before its end may be running still.
+                self.assertGreater(len(times), LAYER_COUNT * PASSES // 2)
+                for _, told, _, launch, duration, _, kernel in times:
+                    # None takes less than what is modelled, and how much more is the machine's to
+                    # decide.
+                    self.assertGreater(int(duration), 0.99 * layer_ns)
+                    self.assertGreater(int(told), launched[launch])
+                # They ran one after another, and all were over when the last was told.
+                self.assertLessEqual(sum(int(line[4]) for line in times),
+                                     max(int(line[1]) for line in times))
 
     def test_events_time_kernels_where_cupti_is_not_to_be_had(self) -> None:
         """CUPTI's library, where there is one, refuses simgpu, and harms nothing."""
@@ -213,14 +209,14 @@ class Recording(TraceCase):
             self.assertLessEqual(pages, 12 * MIB)
 
     def test_an_access_takes_at_most_24_bytes(self) -> None:
-        _, trace = self.record(layers(LAYER_COUNT, 2, passes=200))
+        _, trace = self.record(layers(LAYER_COUNT, 2, passes=100))
         accesses = sum(len(line) - 6 for line in trace.of("launch"))
-        self.assertGreaterEqual(accesses, LAYER_COUNT * 200)
+        self.assertGreaterEqual(accesses, LAYER_COUNT * 100)
         self.assertLessEqual(self.file.stat().st_size / accesses, 24)
 
     def test_an_event_takes_at_most_8_bytes_while_offloading(self) -> None:
-        _, trace = self.record(layers(LAYER_COUNT, 2, passes=200), "--k", "3")
-        self.assertGreater(trace.events, 5 * LAYER_COUNT * 200)
+        _, trace = self.record(layers(LAYER_COUNT, 2, passes=100), "--k", "3")
+        self.assertGreater(trace.events, 5 * LAYER_COUNT * 100)
         self.assertLessEqual(self.file.stat().st_size / trace.events, 8)
 
 
@@ -265,25 +261,27 @@ class Processes(TraceCase):
         # Tools say that there is the other one, and diff does not of files that it compares.
         first, page = self.file, self.folder / "page"
         for words in (["report", first, "-o", page], ["export", "--format", "csv", first, "-o", page], ["diff", first, first]):
-            done = subprocess.run([str(SUPERPIPE), *map(str, words)], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([str(SUPERPIPE), *map(str, words)], capture_output=True,
+                                  text=True, timeout=LIMIT)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(len(self.lines(done.stderr, " other files too")), 2 if words[0] == "diff" else 1, done.stderr)
             self.assertIn(str(other), done.stderr)
-        done = subprocess.run([str(SUPERPIPE), "diff", str(self.file), str(other)], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([str(SUPERPIPE), "diff", str(self.file), str(other)],
+                              capture_output=True, text=True, timeout=LIMIT)
         self.assertNotIn("other files", done.stderr)
 
     def test_a_process_that_dies_leaves_what_it_did(self) -> None:
         program = subprocess.Popen(
             [str(SUPERPIPE), "profile", "-o", str(self.file), "--simulate", "--k", "3", "--",
-             str(LAYERS), "--layers", str(LAYER_COUNT), "--layer-mib", "2", "--passes", "100000"],
+             str(LAYERS), "--layers", str(LAYER_COUNT), "--layer-mib", "2", "--until",
+             str(self.folder / "end")],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **FAST})
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and program.poll() is None:
-            if self.file.exists() and self.file.stat().st_size > 10_000:
-                break
-            time.sleep(0.01)
+        self.addCleanup(program.kill)
+        wait_until(lambda: program.poll() is not None
+                   or (self.file.exists() and self.file.stat().st_size > 10_000),
+                   "it records little")
         program.send_signal(signal.SIGKILL)
-        self.assertEqual(program.wait(30), -signal.SIGKILL)
+        self.assertEqual(program.wait(LIMIT), -signal.SIGKILL)
         trace = Trace(self.file)
         self.assertFalse(trace.is_complete)
         self.assertGreater(trace.counts["launch"], LAYER_COUNT)
@@ -304,7 +302,7 @@ class WithoutLibunwind(TraceCase):
         self.assertEqual({a[4] for a in trace.numbers("allocation")}, {0})
         self.assertEqual(trace.counts["stall"] > 0, outcome.stats["stall_ms"] > 0)
         report = subprocess.run([str(SUPERPIPE), "report", str(self.file), "-o", str(self.folder / "report.html")],
-                                capture_output=True, text=True, timeout=60)
+                                capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(report.returncode, 0, report.stderr)
 
 
@@ -318,9 +316,9 @@ class BadFiles(TraceCase):
         inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
         if subprocess.run([*inside, 'mount -t tmpfs none "$1"', "sh", disk], capture_output=True).returncode != 0:
             self.skipTest("this machine lets nobody mount a file system in a namespace of their own")
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_"))}
+        inherited = clean_environment("LD_")
         return subprocess.run([*inside, script, "sh", disk, *map(str, command)], env={**inherited, **FAST, "KEPT": str(kept)},
-                              capture_output=True, text=True, timeout=120)
+                              capture_output=True, text=True, timeout=LIMIT)
 
     def test_a_disk_that_fills_up_ends_the_trace_and_not_the_program(self) -> None:
         program = layers(LAYER_COUNT, 2, passes=400)
@@ -336,7 +334,8 @@ class BadFiles(TraceCase):
         trace = Trace(kept)
         self.assertFalse(trace.is_complete)
         self.assertGreater(trace.counts["launch"], LAYER_COUNT * PASSES)
-        planned = subprocess.run([str(SUPERPIPE), "plan", str(kept)], capture_output=True, text=True, timeout=60)
+        planned = subprocess.run([str(SUPERPIPE), "plan", str(kept)], capture_output=True,
+                                 text=True, timeout=LIMIT)
         self.assertEqual(planned.returncode, 0, planned.stderr)
         self.assertIn("died, or the disk was full", planned.stdout)
 
@@ -344,27 +343,24 @@ class BadFiles(TraceCase):
         closed = self.folder / "closed"
         closed.mkdir()
         self.record(PROGRAM)
-        # Nothing is closed to root: then nobody asks.
-        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
-        self.folder.chmod(0o755)
+        asks = unprivileged()
         closed.chmod(0o555)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_"))}
-        try:
-            subprocess.run([str(SUPERPIPE), "--version"], capture_output=True, timeout=60, **user)
-        except PermissionError:
-            self.skipTest(f"nobody may not read {BUILD}")
+        self.addCleanup(closed.chmod, 0o755)
+        environment = clean_environment("LD_")
         for words, code in ((["profile", "--simulate", "-o", closed / "t", "--", *PROGRAM[:7]], 2),
                             (["report", self.file, "-o", closed / "t"], 2), (["plan", self.file, "-o", closed / "t"], 2),
                             (["plan", self.file, "--svg", closed / "t"], 2), (["export", self.file, "--format", "csv", "-o", closed / "t"], 2)):
             with self.subTest(subcommand=words[0]):
-                finished = subprocess.run([str(SUPERPIPE), *map(str, words)], capture_output=True, text=True, timeout=60, env=environment, **user)
+                finished = subprocess.run([*asks, str(SUPERPIPE), *map(str, words)],
+                                          capture_output=True, text=True, timeout=LIMIT,
+                                          env=environment)
                 self.assertEqual(finished.returncode, code, finished.stderr)
                 self.assert_one_line(finished.stderr, f"superpipe {words[0]}: ", str(closed), "Permission denied")
         self.assertEqual(list(closed.iterdir()), [])
 
     def test_no_permission_is_refused_before_anything_starts(self) -> None:
         finished = subprocess.run([str(SUPERPIPE), "profile", "-o", "/no/such/folder/t", "--", "true"],
-                                  capture_output=True, text=True, timeout=60)
+                                  capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(finished.returncode, 2)
         self.assertEqual(len(finished.stderr.splitlines()), 1)
         self.assertIn("/no/such/folder", finished.stderr)
@@ -372,7 +368,8 @@ class BadFiles(TraceCase):
     def test_a_full_device_is_refused_before_anything_starts(self) -> None:
         started = self.folder / "started"
         words = [str(SUPERPIPE), "profile", "--simulate", "-o"]
-        finished = subprocess.run([*words, "/dev/full", "--", "touch", started], capture_output=True, text=True, timeout=60)
+        finished = subprocess.run([*words, "/dev/full", "--", "touch", started],
+                                  capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(finished.returncode, 2)
         self.assert_one_line(finished.stderr, "superpipe profile: ", "/dev/full", "No space left on device")
         self.assertFalse(started.exists())
@@ -381,21 +378,23 @@ class BadFiles(TraceCase):
         # A namespace of its own may mount what nobody else sees, where the system lets users have one.
         mounted = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
                    'mount -t tmpfs -o size=16k tmpfs "$0" && { cat /dev/zero > "$0/all" 2>/dev/null; exec "$@"; }', str(full)]
-        if subprocess.run([*mounted, "true"], capture_output=True, timeout=60).returncode != 0:
+        if subprocess.run([*mounted, "true"], capture_output=True, timeout=LIMIT).returncode != 0:
             self.skipTest("no namespace with a file system of its own is to be had")
-        finished = subprocess.run([*mounted, *words, full / "run.sptrace", "--", "touch", started], capture_output=True, text=True, timeout=60)
+        finished = subprocess.run([*mounted, *words, full / "run.sptrace", "--", "touch", started],
+                                  capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(finished.returncode, 2, finished.stderr)
         self.assert_one_line(finished.stderr, "superpipe profile: ", str(full), "is full")
         self.assertFalse(started.exists())
 
     def test_nothing_recorded_is_said_and_leaves_no_former_trace(self) -> None:
-        quiet = {name: value for name, value in os.environ.items() if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_"))}
+        quiet = clean_environment("LD_")
 
         def profile(*command: object) -> subprocess.CompletedProcess:
             self.record(PROGRAM)
             self.assertTrue(self.file.exists())
             return subprocess.run([str(SUPERPIPE), "profile", "--simulate", "-o", str(self.file), "--", *map(str, command)],
-                                  capture_output=True, text=True, timeout=60, env={**quiet, **FAST})
+                                  capture_output=True, text=True, timeout=LIMIT,
+                                  env={**quiet, **FAST})
 
         for command, code in ((["true"], 0), ([sys.executable, "-c", "import sys; sys.exit(3)"], 3)):
             with self.subTest(command=command):
@@ -414,7 +413,7 @@ class BadFiles(TraceCase):
         program.write_bytes(b"\x7fELF\x02\x01\x01" + bytes(57))
         program.chmod(0o755)
         finished = subprocess.run([str(SUPERPIPE), "profile", "--simulate", "-o", str(self.file), "--", str(program)],
-                                  capture_output=True, text=True, timeout=60)
+                                  capture_output=True, text=True, timeout=LIMIT)
         self.assertIn(f"superpipe profile: note: nothing of {program} itself can be recorded: it is statically linked", finished.stderr)
 
     def test_a_file_that_cannot_be_written_is_said_and_the_program_goes_on(self) -> None:
@@ -430,7 +429,8 @@ class BadFiles(TraceCase):
 
     def test_profile_needs_a_file_and_a_command(self) -> None:
         for words, says in ((["--", "true"], "-o FILE"), (["-o", "t"], "no command")):
-            finished = subprocess.run([str(SUPERPIPE), "profile", *words], capture_output=True, text=True, timeout=60)
+            finished = subprocess.run([str(SUPERPIPE), "profile", *words], capture_output=True,
+                                      text=True, timeout=LIMIT)
             self.assertEqual(finished.returncode, 2)
             self.assertIn(says, finished.stderr)
             self.assertEqual(len(finished.stderr.splitlines()), 1)

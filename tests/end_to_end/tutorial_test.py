@@ -13,13 +13,12 @@ import unittest
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulated_run import BUILD, SOURCE, WEIGHTS
+from simulated_run import BUILD, LIMIT, SOURCE, WEIGHTS, clean_environment
 
 sys.path.insert(0, str(SOURCE / "tests" / "frameworks"))
 from environment import torch_python  # noqa: E402
 
 TUTORIAL = SOURCE / "docs" / "tutorial.md"
-PATIENCE = 240
 BLOCK = re.compile(r"<!-- (run|run with torch|file: (?P<file>\S+)) -->\n```\w+\n(?P<text>.*?)```\n", re.DOTALL)
 
 
@@ -79,15 +78,15 @@ class Tutorial(unittest.TestCase):
         (self.folder / ".deps" / "minilm").symlink_to(WEIGHTS.resolve())
         for name, text in files_of(self.document).items():
             (self.folder / name).write_text(text)
-        inherited = {name: value for name, value in os.environ.items()
-                     if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_", "CUDA_"))}
-        self.environment = {**inherited, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
+        self.environment = {**clean_environment("LD_", "CUDA_"),
+                            "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
 
     def run_steps(self, steps: list[Step], torch: str = "") -> None:
         settings: list[str] = []  # what later commands have to have, too
         for step in steps:
             finished = subprocess.run(["bash", "-c", "\n".join([*settings, step.command])], cwd=self.folder, text=True,
-                                      env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
+                                      env=self.environment, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, timeout=LIMIT)
             with self.subTest(step.command):
                 said = finished.stdout.replace(f"{self.folder}/", "")
                 if torch:

@@ -9,15 +9,14 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from simulated_run import FAST, LAYERS, SUPERPIPE
+from simulated_run import FAST, LAYERS, LIMIT, SUPERPIPE, clean_environment
 
 
 def verify(*words: object, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
     """`superpipe verify WORDS`, on simgpu where links are fast."""
-    inherited = {name: value for name, value in os.environ.items()
-                 if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_", "CUDA_"))}
-    return subprocess.run([str(SUPERPIPE), "verify", *map(str, words)], env={**inherited, **FAST, **(environment or {})},
-                          capture_output=True, text=True, timeout=200)
+    return subprocess.run([str(SUPERPIPE), "verify", *map(str, words)],
+                          env={**clean_environment("LD_", "CUDA_"), **FAST, **(environment or {})},
+                          capture_output=True, text=True, timeout=LIMIT)
 
 
 class VerifyTest(unittest.TestCase):
@@ -63,6 +62,7 @@ class VerifyTest(unittest.TestCase):
         said = json.loads(finished.stdout)
         self.assertTrue(said["same"])
         self.assertEqual(said["copies"], 7)
+        self.assertEqual((said["judged_bytes"], said["mostly_judged"]), (said["bytes"], True))
         self.assertEqual([run["run"] for run in said["runs"]], ["with --gpu-mem 8M", "with --gpu-mem 10M"])
         for run in said["runs"]:
             self.assertEqual(run["compared_copies"], 7)
@@ -77,6 +77,10 @@ class VerifyTest(unittest.TestCase):
         self.assert_ends(finished, 0, "same with --gpu-mem 8M: 14 copies", "same with --gpu-mem 10M: 14 copies")
         self.assertNotIn("not compared", finished.stdout)
         self.assertNotIn("without their order", finished.stdout)
+
+    def test_names_of_statistics_that_it_cannot_read_are_refused(self) -> None:
+        finished = self.simulated("--stats", f"{self.folder}/stats.%p.json", "--", self.script())
+        self.assert_ends(finished, 2, "stats.%p.json: verify reads the file after each run")
 
     def test_flags_of_run_are_taken(self) -> None:
         finished = self.simulated("--k", "3", "--", self.script(self.layers()))
@@ -135,7 +139,25 @@ class VerifyTest(unittest.TestCase):
         script = self.script(f"n=$(($(cat {counter}) + 1)); echo $n >{counter}", self.layers("$n"), self.layers(), "echo $n")
         finished = self.simulated("--budget", "8M", "--", script)
         self.assert_ends(finished, 0, "same with --gpu-mem 8M: 13 copies", "not compared: the content of 1 of 14 copies",
-                         "not compared: 1 of 1 lines of output")
+                         "judged: ", "not compared: 1 of 1 lines of output")
+
+    def test_where_most_of_the_bytes_vary_the_verdict_is_one_of_its_own(self) -> None:
+        counter = self.folder / "counter"
+        counter.write_text("3")
+        varying = self.layers(1).replace("--layer-mib 2", "--layer-mib $n")
+        script = self.script(f"n=$(($(cat {counter}) + 1)); echo $n >{counter}", self.layers(),
+                             varying)
+        finished = self.simulated("--budget", "60M", "--", script)
+        self.assert_ends(finished, 3, "same with --gpu-mem 60M: 7 copies",
+                         "NOT JUDGED for the most part", "the exit code is 3")
+        self.assertRegex(finished.stdout, r"judged: \S+ MiB of \S+ MiB, \d+\.\d % of the bytes that "
+                         r"the program copies out; the largest of the others: copy \d+ of thread 1 of "
+                         r"process 2 \(4 MiB\), ")
+        finished = self.simulated("--budget", "60M", "--json", "--", script)
+        self.assert_ends(finished, 3)
+        said = json.loads(finished.stdout)
+        self.assertEqual((said["same"], said["mostly_judged"]), (True, False))
+        self.assertLess(said["judged_bytes"], said["bytes"] / 2)
 
     def test_a_line_that_was_the_same_by_chance_is_looked_at_again(self) -> None:
         counter = self.folder / "counter"
@@ -173,7 +195,7 @@ class VerifyTest(unittest.TestCase):
     def test_exit_codes_are_seen_where_children_are_ignored(self) -> None:
         script = self.script('[ -n "$SUPERPIPE_OFF" ] || exit 3')
         words = [str(SUPERPIPE), "verify", "--simulate", "--", str(script)]
-        finished = subprocess.run(words, capture_output=True, text=True, timeout=200,
+        finished = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT,
                                   preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
         self.assert_ends(finished, 1, "exit code 3 instead of exit code 0")
 

@@ -3,7 +3,9 @@
 import ctypes
 import itertools
 import json
+import os
 import re
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
@@ -52,6 +54,23 @@ class Results(ProgramCase):
     def test_activations_of_another_size(self) -> None:
         for kib in (1, 36, 2048):  # the smallest, one that does not divide a layer, one larger than a layer
             self.digests(PLUGIN, *SMALL, "--mode", "train", "--activation-kib", kib)
+
+    def test_more_passes_until_there_is_a_file(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            end = Path(folder) / "end"
+            more = subprocess.Popen([BUILD / "tests" / "emulated_layers", *map(str, SMALL),
+                                     "--verify", "--until", end],
+                                    env={**os.environ, "EMULATION_PLUGIN": str(plugin("layers"))},
+                                    stdout=subprocess.PIPE, text=True)
+            self.addCleanup(more.kill)
+            # What it would do without --until, five times in a row.
+            few, *_ = [self.digests(PLUGIN, *SMALL) for _ in range(5)]
+            self.assertIsNone(more.poll(), "it ends before there is a file")
+            end.touch()
+            said, _ = more.communicate(timeout=300)
+            self.assertEqual(more.returncode, 0)
+            self.assertGreater(said.count("pass "), 2)
+            self.assertEqual(self.digests(PLUGIN, *SMALL, "--until", end), few)
 
     def test_verify_notices_a_wrong_kernel(self) -> None:
         """Seeded defect: a plugin without the optimizer step, in place of which simgpu writes something else."""

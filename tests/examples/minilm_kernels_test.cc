@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <ostream>
 #include <random>
 #include <vector>
 
@@ -14,6 +15,10 @@ namespace minilm {
 namespace {
 
 enum class Executor { kThreads, kPlugin };
+
+void PrintTo(Executor executor, std::ostream* out) {
+  *out << (executor == Executor::kThreads ? "DeviceCode" : "SimgpuPlugin");
+}
 
 class Kernels : public ::testing::TestWithParam<Executor> {
  protected:
@@ -191,9 +196,7 @@ TEST_P(Kernels, MeanPoolGivesMeansOfLengthOne) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Minilm, Kernels, ::testing::Values(Executor::kThreads, Executor::kPlugin),
-                         [](const auto& test) {
-                           return test.param == Executor::kThreads ? "DeviceCode" : "SimgpuPlugin";
-                         });
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace minilm

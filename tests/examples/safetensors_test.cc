@@ -1,12 +1,13 @@
 #include "examples/minilm/safetensors.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+
+#include "tests/temporary_folder.h"
 
 namespace minilm {
 namespace {
@@ -23,19 +24,17 @@ constexpr char kTwoByThree[] = R"({"__metadata__": {"format": "pt"},
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& content) {
-    char name[] = "/tmp/safetensors_test_XXXXXX";
-    const int file = mkstemp(name);
-    path_ = name;
-    close(file);
+    path_ = folder_ + "/file";
     std::ofstream(path_, std::ios::binary) << content;
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() { unlink(path_.c_str()); }
+  ~TemporaryFile() { std::filesystem::remove_all(folder_); }
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
+  const std::string folder_ = superpipe::make_temporary_folder("safetensors_test");
   std::string path_;
 };
 

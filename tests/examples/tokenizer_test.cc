@@ -1,12 +1,12 @@
 #include "examples/minilm/tokenizer.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
-#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "examples/minilm/unicode.h"
+#include "tests/temporary_folder.h"
 
 namespace minilm {
 namespace {
@@ -25,19 +25,17 @@ constexpr int kSep = 2;
 class VocabularyFile {
  public:
   explicit VocabularyFile(const char* content) {
-    char name[] = "/tmp/tokenizer_test_XXXXXX";
-    const int file = mkstemp(name);
-    path_ = name;
-    close(file);
+    path_ = folder_ + "/file";
     std::ofstream(path_) << content;
   }
   VocabularyFile(const VocabularyFile&) = delete;
   VocabularyFile& operator=(const VocabularyFile&) = delete;
-  ~VocabularyFile() { unlink(path_.c_str()); }
+  ~VocabularyFile() { std::filesystem::remove_all(folder_); }
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
+  const std::string folder_ = superpipe::make_temporary_folder("tokenizer_test");
   std::string path_;
 };
 

@@ -62,7 +62,9 @@ def simulated_run(build: Build, program: list, *, allocator: str, managed: bool,
     """
     with tempfile.TemporaryDirectory() as folder:
         stats = Path(folder) / "simgpu.json"
-        variables = {key: value for key, value in os.environ.items() if not key.startswith(("SUPERPIPE_", "SIMGPU_"))}
+        variables = {key: value for key, value in os.environ.items()
+                     if not key.startswith(("SUPERPIPE_", "SIMGPU_"))
+                     or key == "SUPERPIPE_SHARED_FOLDER"}
         variables |= {"PYTORCH_ALLOC_CONF": ALLOCATORS[allocator], "SIMGPU_STATS": str(stats),
                       # The wheel's RPATH comes before LD_LIBRARY_PATH: only a preload is before both.
                       "LD_PRELOAD": f"{build.simgpu}/libcublas.so.13:{build.simgpu}/libcublasLt.so.13",

@@ -9,6 +9,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hermetic import LIMIT  # noqa: E402  (found through the path above)
+
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", SOURCE / "build" / "dev")).resolve()
 README = SOURCE / "README.md"
@@ -17,7 +20,8 @@ K_ROW = "| `--k N` | `SUPERPIPE_K` | Layers kept on the device |\n"
 
 def settings_table(*arguments: object) -> subprocess.CompletedProcess:
     command = [sys.executable, "-B", SOURCE / "scripts" / "settings_table", "--build", BUILD, *arguments]
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          timeout=LIMIT)
 
 
 class ReadmeTable(unittest.TestCase):
@@ -95,11 +99,12 @@ class ManualPages(unittest.TestCase):
     @staticmethod
     def groff(page: str) -> str:
         return subprocess.run(["groff", "-man", "-ww", "-z"], input=page, capture_output=True, text=True,
-                              timeout=60).stderr
+                              timeout=LIMIT).stderr
 
     @staticmethod
     def mandoc(page: str) -> list[str]:
-        told = subprocess.run(["mandoc", "-T", "lint", "-W", "warning"], input=page, capture_output=True, text=True, timeout=60)
+        told = subprocess.run(["mandoc", "-T", "lint", "-W", "warning"], input=page,
+                              capture_output=True, text=True, timeout=LIMIT)
         # The same sources always make the same page, which therefore has no date.
         return [line for line in (told.stdout + told.stderr).splitlines() if "missing date" not in line]
 

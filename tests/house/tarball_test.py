@@ -16,6 +16,9 @@ import textwrap
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hermetic import LIMIT  # noqa: E402  (found through the path above)
+
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / ".deps" / "minilm"
 GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
@@ -125,7 +128,7 @@ class Tarball(unittest.TestCase):
             exec "$@"
             """)
         return subprocess.run(["unshare", "--map-root-user", "--mount", "sh", "-c", hide, "sh", str(self.root), *map(str, command)],
-                              capture_output=True, text=True, timeout=300)
+                              capture_output=True, text=True, timeout=LIMIT)
 
     def test_the_demo_runs_with_the_build_tree_and_the_libraries_out_of_reach(self) -> None:
         if subprocess.run(["unshare", "--map-root-user", "--mount", "true"], capture_output=True).returncode != 0:
