@@ -45,7 +45,8 @@ def run_model(title: str, build: Path, model: Path, flags: list[str], simulate: 
     with tempfile.TemporaryDirectory() as folder:
         embeddings, stats, driver, timeline = (
             Path(folder) / name for name in ("embeddings", "stats.json", "simgpu.json", "timeline.csv"))
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("SUPERPIPE_")}
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("SUPERPIPE_") or name == "SUPERPIPE_SHARED_FOLDER"}
         environment["SIMGPU_STATS"] = str(driver)
         environment.setdefault("SIMGPU_DEVICE_GBPS", "6")  # what this machine can fill memory at
         if without_superpipe:

@@ -7,6 +7,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hermetic import LIMIT  # noqa: E402  (found through the path above)
+
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", SOURCE / "build" / "dev"))
 sys.path.insert(0, str(SOURCE / "bench"))
@@ -48,7 +51,7 @@ class Bench(unittest.TestCase):
 
     def test_a_machine_without_torch_is_said(self) -> None:
         finished = subprocess.run([SOURCE / "bench" / "plan_accuracy.py", "--build", BUILD, "--program", "decode", "--python", "/no/such/python"],
-                                  capture_output=True, text=True, check=False, timeout=60)
+                                  capture_output=True, text=True, check=False, timeout=LIMIT)
         self.assertEqual((finished.returncode, finished.stdout), (2, ""))
         self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
 

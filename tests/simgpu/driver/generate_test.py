@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-INCLUDE = Path(sys.argv.pop()) if len(sys.argv) > 1 else Path("/usr/local/cuda/include")
+INCLUDE = Path(sys.argv.pop(1)) if len(sys.argv) > 1 else Path("/usr/local/cuda/include")
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import cuda_header  # noqa: E402

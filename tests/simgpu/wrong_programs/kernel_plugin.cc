@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/hang_limit.h"
 #include "tests/simgpu/wrong_programs/kernels.h"
 
 namespace {
@@ -20,7 +21,8 @@ Value argument(const SimgpuLaunch* launch, size_t index) {
 // Gives up after a time that no program takes, so that nothing is left running if one fails.
 void wait_for(volatile unsigned* gate) {
   gate[wrong_programs::kStarted] = 1;
-  for (int i = 0; gate[wrong_programs::kOpen] == 0 && i < 60'000; ++i) {
+  const superpipe::testing::HangGuard guard;
+  while (gate[wrong_programs::kOpen] == 0 && !guard.is_over()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

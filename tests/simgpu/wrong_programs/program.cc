@@ -8,16 +8,16 @@
 #include <thread>
 #include <utility>
 
+#include "tests/hang_limit.h"
 #include "tests/simgpu/wrong_programs/kernels.h"
 
 namespace wrong_programs {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// How long let_run() waits at most: much longer than a stream needs that waits for nothing.
-constexpr std::chrono::milliseconds kPatience{600};
-/// How soon an operation begins at the latest when the one in front of it is complete.
+/// How often let_run() looks at a stream that has to wait: a mistake of simgpu's would mostly show
+/// by then.
+constexpr int kLooks = 20;
+/// How soon an operation mostly begins when the one in front of it is complete.
 constexpr std::chrono::milliseconds kSoon{100};
 constexpr std::chrono::milliseconds kPause{1};
 
@@ -97,9 +97,9 @@ void Gate::hold(CUstream stream) {
 }
 
 void Gate::wait_for_kernel() const {
-  const Clock::time_point limit = Clock::now() + std::chrono::minutes{1};
+  const superpipe::testing::HangGuard guard;
   while (words_[kStarted] == 0) {
-    if (Clock::now() > limit) std::abort();
+    if (guard.is_over()) std::abort();
     std::this_thread::sleep_for(kPause);
   }
 }
@@ -221,8 +221,9 @@ void Run::copy_out(CUstream stream, std::uint32_t* to, CUdeviceptr from) {
 void Run::synchronize(CUstream stream) { check(cuStreamSynchronize(stream)); }
 
 void Run::let_run(CUstream stream) {
-  const Clock::time_point limit = Clock::now() + kPatience;
-  while (cuStreamQuery(stream) == CUDA_ERROR_NOT_READY && Clock::now() < limit) {
+  const superpipe::testing::HangGuard guard;
+  for (int look = 0; cuStreamQuery(stream) == CUDA_ERROR_NOT_READY; ++look) {
+    if (ordered_ ? look >= kLooks : guard.is_over()) return;
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -95,13 +95,14 @@ class Run {
   void copy_in(CUstream stream, CUdeviceptr to, const std::uint32_t* from);
   void copy_out(CUstream stream, std::uint32_t* to, CUdeviceptr from);
   void synchronize(CUstream stream);
-  /// Returns when `stream` has nothing left to do, or after a while. Between a mistake and the
-  /// opening of a gate: the wrong program's stream waits for nothing and gets done; its twin's
-  /// waits for the gate and does not.
+  /// Returns when `stream` has nothing left to do; of a right program, after a while. Between a
+  /// mistake and the opening of a gate: the wrong program's stream waits for nothing and gets done;
+  /// its twin's waits for the gate and does not.
   void let_run(CUstream stream);
   /// An event behind what is on `stream` now.
   CUevent mark(CUstream stream);
-  /// Returns when the operation that was submitted right after `mark` has begun.
+  /// Returns when the operation that was submitted right after `mark` has begun, unless the machine
+  /// is busy: a program that uses it is run again where it was not rejected.
   void let_begin(CUevent mark);
   /// For mistakes that are to be made while something runs that no gate can hold: says that this
   /// run proves nothing if `stream` has nothing left to do already.

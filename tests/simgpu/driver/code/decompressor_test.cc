@@ -5,8 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ostream>
 
 namespace simgpu {
+
+// For GoogleTest, which finds it beside the type.
+static void PrintTo(Compression compression, std::ostream* out) {
+  *out << (compression == Compression::kLz4 ? "Lz4" : "Zstd");
+}
+
 namespace {
 
 using Failure = Decompressor::Failure;
@@ -72,9 +79,7 @@ TEST_P(Decompress, SaysThatTheLibraryIsMissing) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, Decompress,
                          ::testing::Values(Compression::kLz4, Compression::kZstd),
-                         [](const auto& instance) {
-                           return instance.param == Compression::kLz4 ? "Lz4" : "Zstd";
-                         });
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace simgpu

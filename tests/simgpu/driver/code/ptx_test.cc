@@ -84,25 +84,45 @@ TEST(ReadPtx, ReadsVariablesAndTheirValues) {
   EXPECT_EQ(image.globals.size(), 7U);
 }
 
-class ReadPtxOfBrokenText : public ::testing::TestWithParam<const char*> {};
+struct BrokenText {
+  const char* name;
+  const char* text;
+
+  friend void PrintTo(const BrokenText& broken, std::ostream* out) { *out << broken.text; }
+};
+
+class ReadPtxOfBrokenText : public ::testing::TestWithParam<BrokenText> {};
 
 TEST_P(ReadPtxOfBrokenText, SaysThatItIsInvalid) {
-  EXPECT_EQ(expect_refusal(read(std::string(kHeader) + GetParam())), ImageError::kInvalidPtx);
+  EXPECT_EQ(expect_refusal(read(std::string(kHeader) + GetParam().text)), ImageError::kInvalidPtx);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Texts, ReadPtxOfBrokenText,
-    ::testing::Values(".entry", ".entry (", ".entry k(", ".entry k(.param", ".entry k(.param .u64",
-                      ".entry k(.param .u64 p", ".entry k(.param .u64 p)",
-                      ".entry k(.param .u64 p) {", ".entry k(.param p) {}",
-                      ".entry k(.reg .u64 p) {}", ".entry k(.param .u65 p) {}",
-                      ".entry k(.param .b8 p[) {}", ".entry k(.param .b8 p[-1]) {}",
-                      ".entry k(.param .b8 p[99999999999999999999]) {}",
-                      ".entry k(.param .b8 p[32769]) {}", ".entry k(.param .align 3 .b8 p[4]) {}",
-                      ".entry k(.param .align 0 .b8 p[4]) {}", ".global .u32 x",
-                      ".global .b8 x[4] = {1, 2, 3, 4, 5};",
-                      ".global .b8 x[4611686018427387904][8];", "/* never closed", "\"never closed",
-                      ".entry k() .maxntid x {}"));
+    ::testing::Values(
+        BrokenText{"EntryAlone", ".entry"}, BrokenText{"NoNameOfTheEntry", ".entry ("},
+        BrokenText{"NoEndOfTheParameters", ".entry k("},
+        BrokenText{"NothingBehindParam", ".entry k(.param"},
+        BrokenText{"NoNameOfTheParameter", ".entry k(.param .u64"},
+        BrokenText{"NoEndBehindTheParameter", ".entry k(.param .u64 p"},
+        BrokenText{"NoBody", ".entry k(.param .u64 p)"},
+        BrokenText{"NoEndOfTheBody", ".entry k(.param .u64 p) {"},
+        BrokenText{"ParameterWithoutAType", ".entry k(.param p) {}"},
+        BrokenText{"ParameterInARegister", ".entry k(.reg .u64 p) {}"},
+        BrokenText{"ParameterOfAnUnknownType", ".entry k(.param .u65 p) {}"},
+        BrokenText{"NoEndOfTheArraysSize", ".entry k(.param .b8 p[) {}"},
+        BrokenText{"ArrayOfNegativeSize", ".entry k(.param .b8 p[-1]) {}"},
+        BrokenText{"ArrayOfAnEndlessSize", ".entry k(.param .b8 p[99999999999999999999]) {}"},
+        BrokenText{"ArrayThatIsTooLarge", ".entry k(.param .b8 p[32769]) {}"},
+        BrokenText{"AlignmentThatIsNoPowerOfTwo", ".entry k(.param .align 3 .b8 p[4]) {}"},
+        BrokenText{"AlignmentOfZero", ".entry k(.param .align 0 .b8 p[4]) {}"},
+        BrokenText{"NoEndOfTheVariable", ".global .u32 x"},
+        BrokenText{"MoreValuesThanElements", ".global .b8 x[4] = {1, 2, 3, 4, 5};"},
+        BrokenText{"VariableOfAnOverflowingSize", ".global .b8 x[4611686018427387904][8];"},
+        BrokenText{"NoEndOfTheComment", "/* never closed"},
+        BrokenText{"NoEndOfTheText", "\"never closed"},
+        BrokenText{"NumberOfThreadsThatIsNone", ".entry k() .maxntid x {}"}),
+    [](const auto& broken) { return broken.param.name; });
 
 TEST(ReadPtx, RefusesTextWithoutVersion) {
   EXPECT_EQ(expect_refusal(read("")), ImageError::kInvalidPtx);

@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/hang_limit.h"
+
 namespace simgpu {
 namespace {
 
@@ -20,22 +22,29 @@ TEST(ComputeTimeline, GivesEachRequestTheEngineThatIsFreeFirst) {
 }
 
 TEST(ComputeTimeline, ServesTheGreatestPriorityFirstAndEqualOnesInTurn) {
-  ComputeTimeline one{1};
-  const Nanoseconds begin = now_ns();
-  const Nanoseconds busy = 2000 * kMillisecond;
-  ASSERT_EQ(one.reserve(begin, busy, 0), begin);
-  Nanoseconds starts[3]{};
-  const int priorities[3]{0, 0, -5};
-  std::vector<std::thread> threads;
-  for (std::size_t index = 0; index < 3; ++index) {
-    threads.emplace_back(
-        [&, index] { starts[index] = one.reserve(begin, kMillisecond, priorities[index]); });
-    while (one.waiting() != index + 1 && now_ns() < begin + busy) std::this_thread::yield();
+  const Nanoseconds busy = 100 * kMillisecond;
+  // On a busy machine the engine may be free before all of them wait for it: then again.
+  const superpipe::testing::HangGuard guard;
+  for (bool all_waited = false; !all_waited;) {
+    ASSERT_FALSE(guard.is_over());
+    ComputeTimeline one{1};
+    const Nanoseconds begin = now_ns();
+    ASSERT_EQ(one.reserve(begin, busy, 0), begin);
+    Nanoseconds starts[3]{};
+    const int priorities[3]{0, 0, -5};
+    std::vector<std::thread> threads;
+    for (std::size_t index = 0; index < 3; ++index) {
+      threads.emplace_back(
+          [&, index] { starts[index] = one.reserve(begin, kMillisecond, priorities[index]); });
+      while (one.waiting() != index + 1 && now_ns() < begin + busy) std::this_thread::yield();
+    }
+    all_waited = one.waiting() == 3;
+    for (std::thread& thread : threads) thread.join();
+    if (!all_waited) continue;
+    EXPECT_EQ(starts[2], begin + busy);
+    EXPECT_EQ(starts[0], begin + busy + kMillisecond);
+    EXPECT_EQ(starts[1], begin + busy + 2 * kMillisecond);
   }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(starts[2], begin + busy);
-  EXPECT_EQ(starts[0], begin + busy + kMillisecond);
-  EXPECT_EQ(starts[1], begin + busy + 2 * kMillisecond);
 }
 
 TEST(ComputeTimeline, LatenessMovesWhatComesNext) {

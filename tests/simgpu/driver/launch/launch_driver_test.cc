@@ -1,4 +1,6 @@
 // Launches through the built driver: kernels of a plugin, mixers, refused launches, modelled time.
+#include <atomic>
+
 #include "tests/simgpu/driver/support/module_fixture.h"
 
 namespace simgpu {
@@ -242,8 +244,15 @@ TEST_F(LaunchDriver, ExRecordsTheEventOfItsAttributes) {
   attributes[0].id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
   attributes[0].value.launchCompletionEvent.event = event;
   const CUlaunchConfig config = one_block(attributes);
+  std::atomic<bool> may_begin{false};
+  ASSERT_EQ(cuLaunchHostFunc(
+                nullptr, [](void* open) { static_cast<std::atomic<bool>*>(open)->wait(false); },
+                &may_begin),
+            CUDA_SUCCESS);
   ASSERT_EQ(cuLaunchKernelEx(&config, function(load(), "nothing"), nullptr, nullptr), CUDA_SUCCESS);
-  EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);  // 3 ms lie ahead
+  EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+  may_begin = true;
+  may_begin.notify_all();
   EXPECT_EQ(cuEventSynchronize(event), CUDA_SUCCESS);
 }
 

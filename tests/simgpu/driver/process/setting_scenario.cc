@@ -4,14 +4,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <thread>
 #include <vector>
+
+#include "tests/hang_limit.h"
 
 namespace {
 
@@ -173,13 +175,15 @@ void CUDA_CB arrive(void* data) {
   meeting->over.wait(false);
 }
 
-/// Whether a second host function, on another stream, begins within 200 ms while one runs.
-void meet_in_host_functions() {
+/// How many host functions of two streams run at once. If it shall be one, the other is given some
+/// time to begin all the same.
+void meet_in_host_functions(int expected) {
   start();
   Meeting meeting;
   for (int stream = 0; stream < 2; ++stream) cuLaunchHostFunc(make_stream(), arrive, &meeting);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds{200};
-  while (meeting.arrived < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  const superpipe::testing::HangGuard guard;
+  while (meeting.arrived < expected && !guard.is_over()) std::this_thread::yield();
+  for (int look = 0; look < 10'000 && meeting.arrived == 1; ++look) std::this_thread::yield();
   std::printf("at once=%d\n", meeting.arrived.load());
   meeting.over = true;
   meeting.over.notify_all();
@@ -247,19 +251,23 @@ float milliseconds_of_three(CUfunction kernel) {
 }
 
 /// Launches three kernels of 60 ms at once, and prints in how many rounds they ran. A busy machine
-/// makes them take longer, but never shorter, so that the shortest of some times counts.
-void launch_three() {
+/// makes them take longer, but never shorter: if it is more than `expected` rounds, they are
+/// launched again.
+void launch_three(int expected) {
   start();
   const CUfunction kernel = load_kernel();
-  float least = milliseconds_of_three(kernel);
-  for (int again = 0; again < 4; ++again) least = std::min(least, milliseconds_of_three(kernel));
-  std::printf("rounds=%.0f\n", least / 60);
+  const superpipe::testing::HangGuard guard;
+  long rounds = 0;
+  do {
+    rounds = std::lround(milliseconds_of_three(kernel) / 60);
+  } while (rounds > expected && !guard.is_over());
+  std::printf("rounds=%ld\n", rounds);
 }
 
 /// Launches a kernel on a stream of the least priority and then one on a stream of the greatest,
-/// while another kernel runs. @return whether the latter ended first; nullopt if the kernel before
-/// them ended too soon to tell.
-std::optional<bool> greatest_ends_first(CUfunction kernel) {
+/// while another kernel runs. @return whether the latter ended first, as far as can be told: the
+/// kernel before them may have ended too soon.
+bool greatest_ends_first(CUfunction kernel) {
   const CUstream low = make_stream();
   CUstream high = nullptr;
   cuStreamCreateWithPriority(&high, CU_STREAM_NON_BLOCKING, -5);
@@ -270,33 +278,28 @@ std::optional<bool> greatest_ends_first(CUfunction kernel) {
   const CUevent high_end = launch(kernel, high);
   const bool is_running = cuEventQuery(begin) == CUDA_ERROR_NOT_READY;
   cuCtxSynchronize();
-  if (!is_running) return std::nullopt;
-  return milliseconds(begin, high_end) < milliseconds(begin, low_end);
+  return is_running && milliseconds(begin, high_end) < milliseconds(begin, low_end);
 }
 
-/// Prints which of two kernels of different priorities ended first, most times of three: on a busy
-/// machine one that was launched may reach the device late.
+/// Prints which of two kernels of different priorities ended first. If it is the one that was
+/// launched first, they are launched again: on a busy machine the other may have reached the device
+/// late.
 void launch_by_priority() {
   start();
   const CUfunction kernel = load_kernel();
-  int high_first = 0;
-  int told = 0;
-  for (int attempt = 0; attempt < 20 && told < 3; ++attempt) {
-    const auto first = greatest_ends_first(kernel);
-    told += first ? 1 : 0;
-    high_first += first.value_or(false) ? 1 : 0;
-  }
-  if (told < 3) {
-    std::printf("too busy to tell\n");
-  } else {
-    std::printf(high_first >= 2 ? "high,low\n" : "low,high\n");
-  }
+  const superpipe::testing::HangGuard guard;
+  bool is_high_first = false;
+  do {
+    is_high_first = greatest_ends_first(kernel);
+  } while (!is_high_first && !guard.is_over());
+  std::printf(is_high_first ? "high,low\n" : "low,high\n");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string_view name = argc > 1 ? argv[1] : "";
+  const int expected = argc > 2 ? std::atoi(argv[2]) : 0;
   if (name == "read_unwritten") {
     read_unwritten();
   } else if (name == "show_addresses") {
@@ -308,11 +311,11 @@ int main(int argc, char** argv) {
   } else if (name == "copy_pageable") {
     copy_pageable();
   } else if (name == "launch_three") {
-    launch_three();
+    launch_three(expected);
   } else if (name == "launch_by_priority") {
     launch_by_priority();
   } else if (name == "meet_in_host_functions") {
-    meet_in_host_functions();
+    meet_in_host_functions(expected);
   } else if (name == "open_page") {
     open_page();
   } else {

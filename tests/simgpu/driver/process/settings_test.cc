@@ -67,10 +67,10 @@ TEST(PageableCopy, ReturnsWhenItIsStagedIfAskedTo) {
 }
 
 TEST(ComputeEngines, RunAsManyKernelsAtOnceAsThereAre) {
-  EXPECT_EQ(output_of("launch_three", "SIMGPU_KERNEL_US=60000"), "rounds=3\n");
-  EXPECT_EQ(output_of("launch_three", "SIMGPU_KERNEL_US=60000 SIMGPU_COMPUTE_ENGINES=2"),
+  EXPECT_EQ(output_of("launch_three 3", "SIMGPU_KERNEL_US=60000"), "rounds=3\n");
+  EXPECT_EQ(output_of("launch_three 2", "SIMGPU_KERNEL_US=60000 SIMGPU_COMPUTE_ENGINES=2"),
             "rounds=2\n");
-  EXPECT_EQ(output_of("launch_three", "SIMGPU_KERNEL_US=60000 SIMGPU_COMPUTE_ENGINES=3"),
+  EXPECT_EQ(output_of("launch_three 1", "SIMGPU_KERNEL_US=60000 SIMGPU_COMPUTE_ENGINES=3"),
             "rounds=1\n");
 }
 
@@ -79,8 +79,8 @@ TEST(Priorities, OrderWhatWaitsForAnEngine) {
 }
 
 TEST(HostFunctions, OfTwoStreamsRunAtOnceOrOneAfterTheOther) {
-  EXPECT_EQ(output_of("meet_in_host_functions", ""), "at once=2\nin all=2\n");
-  EXPECT_EQ(output_of("meet_in_host_functions", "SIMGPU_HOST_FUNCTIONS=serial"),
+  EXPECT_EQ(output_of("meet_in_host_functions 2", ""), "at once=2\nin all=2\n");
+  EXPECT_EQ(output_of("meet_in_host_functions 1", "SIMGPU_HOST_FUNCTIONS=serial"),
             "at once=1\nin all=2\n");
 }
 

@@ -1,8 +1,10 @@
 // A stream's queue holds so many operations, and then a call waits.
+#include <unistd.h>
+
 #include <atomic>
-#include <chrono>
 #include <thread>
 
+#include "tests/aside_call.h"
 #include "tests/simgpu/driver/support/driver_fixture.h"
 
 namespace {
@@ -36,6 +38,7 @@ class QueueDepth : public simgpu_test::DriverTest {
   /// returned.
   std::thread submit(int count) {
     return std::thread{[this, count] {
+      submitter_ = gettid();
       EXPECT_SUCCESS(cuCtxSetCurrent(context_));
       const CUdeviceptr memory = allocate(4096);
       for (int fill = 0; fill < count; ++fill) {
@@ -46,12 +49,13 @@ class QueueDepth : public simgpu_test::DriverTest {
   }
   void wait_until_full() const {
     while (returned_ < kDepth - 1) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    superpipe::testing::wait_until_asleep(submitter_);
   }
 
   CUstream full_ = nullptr;
   std::atomic<bool> release_{false};
   std::atomic<int> returned_{0};
+  std::atomic<int> submitter_{0};
 };
 
 TEST_F(QueueDepth, ACallWaitsWhileTheQueueIsFull) {
@@ -92,13 +96,16 @@ TEST_F(QueueDepth, AllocatingFromAPoolDoesNotHoldItWhileItWaits) {
   EXPECT_SUCCESS(cuStreamSynchronize(free));
   std::thread filling = submit(kDepth - 1);
   filling.join();
+  std::atomic<int> allocating{0};
   std::thread other{[&] {
     EXPECT_SUCCESS(cuCtxSetCurrent(context_));
     CUdeviceptr mine = 0;
+    allocating = gettid();
     EXPECT_SUCCESS(cuMemAllocAsync(&mine, kMiB, full_));
     EXPECT_SUCCESS(cuMemFreeAsync(mine, full_));
   }};
-  std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  while (allocating == 0) std::this_thread::yield();
+  superpipe::testing::wait_until_asleep(allocating);
   EXPECT_SUCCESS(cuMemAllocAsync(&pooled, kMiB, free));
   EXPECT_SUCCESS(cuMemFreeAsync(pooled, free));
   release_ = true;
