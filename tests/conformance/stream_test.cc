@@ -69,8 +69,12 @@ TEST_F(EventOrder, IsNeededForAReaderOnAnotherStreamToSeeAWrite) {
   CU_ASSERT(write_late(writer, data, 2));
   CU_ASSERT(cu().cuMemcpyDtoHAsync(back.data(), data.address(), kBytes, reader.get()));
   CU_ASSERT(cu().cuStreamSynchronize(reader.get()));
-  EXPECT_EQ(back.data()[0], 1U) << "a missing wait went unnoticed";
-  CU_EXPECT(CUDA_ERROR_NOT_READY, cu().cuStreamQuery(writer.get()));
+  const CUresult asked = cu().cuStreamQuery(writer.get());
+  CU_EXPECT(CUDA_ERROR_NOT_READY, asked);
+  // A reader that came when the kernel was over says nothing.
+  if (asked == CUDA_ERROR_NOT_READY) {
+    EXPECT_EQ(back.data()[0], 1U) << "a missing wait went unnoticed";
+  }
   CU_ASSERT(cu().cuStreamSynchronize(writer.get()));
   EXPECT_EQ(word_at(data.address()), 2U);
 }
