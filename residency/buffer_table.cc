@@ -86,6 +86,7 @@ std::optional<BufferId> BufferTable::create() {
     unused_.reserve(end_ + std::size_t{kChunk});  // so that destroy() allocates nothing
     chunks_[end_ / kChunk].store(new Buffer[kChunk], std::memory_order_release);
   }
+  chunks_[end_ / kChunk].load()[end_ % kChunk].rare = std::make_unique<RareUses>();
   return BufferId{end_++};
 }
 
@@ -96,7 +97,7 @@ void BufferTable::destroy(BufferId id) noexcept {
   buffer.uses = buffer.waited = buffer.last_use = 0;
   buffer.writes = buffer.known_write = 0;
   buffer.pins = buffer.leaving = buffer.left_out = 0;
-  buffer.left_out_until.clear();
+  *buffer.rare = RareUses{};
   buffer.stays_left_out = buffer.is_held_back = false;
   buffer.left_out_by = KernelId{};
   buffer.live = buffer.is_beginning = false;

@@ -107,6 +107,16 @@ struct Piece {
   }
 };
 
+/// What few buffers ever have, apart from what each launch looks at.
+struct RareUses {
+  /// The ends of launches that were begun without the buffer, in the order in which they were
+  /// submitted; those that are known to have completed may be missing.
+  std::vector<EventRef> left_out_until;
+  /// What streams of the shared slot did with it; once it is cached, what all streams did but that
+  /// of the free. None uses its memory again before this is over.
+  SharedUses marked;
+};
+
 /// One managed buffer, cut into pieces of one size and a remainder. `base` and `size` are read
 /// without the manager's mutex. Fields that a launch touches come first.
 struct alignas(64) Buffer {
@@ -164,9 +174,6 @@ struct alignas(64) Buffer {
   /// completed nothing of it may come in, for a kernel that does use it shall fault and not read
   /// what is still arriving.
   std::uint32_t left_out GUARDED_BY(manager_lock) = 0;
-  /// The ends of such launches, in the order in which they were submitted; those that are known to
-  /// have completed may be missing.
-  std::vector<EventRef> left_out_until GUARDED_BY(manager_lock);
   /// The last kernel that was launched without it; KernelId{}: none was.
   KernelId left_out_by GUARDED_BY(manager_lock){};
   /// Counts lives of the id, so that stale jobs are seen.
@@ -174,6 +181,8 @@ struct alignas(64) Buffer {
   HostCopy host GUARDED_BY(manager_lock);
   /// Cached: what must complete before others use it; null: all has.
   EventRef freed GUARDED_BY(manager_lock);
+  /// Never null: the id has it for as long as the table lives.
+  std::unique_ptr<RareUses> rare GUARDED_BY(manager_lock);
 
   /// Cuts it into pieces of `bytes` each, all out. `bytes`: a multiple of the granule. Throws
   /// std::bad_alloc, with nothing changed.
@@ -214,6 +223,11 @@ struct alignas(64) Buffer {
   }
   /// The operation that was noted last does write it.
   void note_known_write() REQUIRES(manager_lock) { known_write = writes; }
+  /// All its uses are over.
+  void forget_uses() REQUIRES(manager_lock) {
+    uses = 0;
+    rare->marked.clear();
+  }
   /// The slab has nothing of what a piece has, whether or not anything that is known of wrote it.
   void note_slab_lacks(std::uint32_t piece) REQUIRES(manager_lock) {
     pieces[piece].clean_at = ~std::uint64_t{0};
@@ -229,7 +243,7 @@ struct alignas(64) Buffer {
   }
   /// Whether a launch that was begun without it may not have completed.
   [[nodiscard]] bool is_left_out() const REQUIRES(manager_lock) {
-    return left_out > 0 || stays_left_out || !left_out_until.empty();
+    return left_out > 0 || stays_left_out || !rare->left_out_until.empty();
   }
   /// Whether a slab has to be pinned before a piece can leave, which takes long.
   [[nodiscard]] bool lacks_slab_for(std::uint32_t piece) const REQUIRES(manager_lock) {

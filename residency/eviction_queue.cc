@@ -13,7 +13,7 @@ EvictionQueue::Coverage EvictionQueue::coverage_of(const Buffer& buffer,
   Coverage coverage = Coverage::kComplete;
   for (Slot slot = 0; slot <= StreamTable::kShared; ++slot) {
     if ((buffer.uses >> slot & 1) == 0) continue;
-    if (core_.streams.covered(slot, buffer.last_use, events)) continue;
+    if (streams_.covered(buffer, slot, events)) continue;
     if (core_.streams.ending(slot)) return Coverage::kEnding;
     if (!core_.streams.recordable(slot)) {
       coverage = Coverage::kImpossible;

@@ -39,7 +39,7 @@ void Evictor::evict(PieceId id) noexcept {
   if (buffer.is_fresh(id.index) && !may_be_zero) note_unseen_writes(buffer);
   plan.purpose = purpose_for(id);
   buffer.set_place(id.index, Place::kEvicting);
-  buffer.uses = 0;  // all have completed
+  buffer.forget_uses();  // all have completed
   core_.tell_whereabouts(id);
   core_.ledger.begin_vacating(buffer.bytes_of(id.index));
   core_.tell_leaving(id, !buffer.lacks_slab_for(id.index));
@@ -277,7 +277,7 @@ void Evictor::preclean(PieceId id) noexcept {
   plan.purpose = Purpose::kKnow;
   piece.is_being_cleaned = true;
   buffer.set_place(id.index, Place::kEvicting);
-  buffer.uses = 0;  // all have completed
+  buffer.forget_uses();  // all have completed
   Outcome outcome;
   outcome.status = prepare(id, plan);
   if (outcome.status == Status::kOk) {

@@ -15,7 +15,7 @@ void LeftOutBuffers::prepare_end(std::span<const BufferId> ids, KernelId kernel)
   for (const BufferId id : ids) {
     Buffer& buffer = core_.buffers[id];
     (void)may_return(id);
-    buffer.left_out_until.reserve(buffer.left_out_until.size() + buffer.left_out);
+    buffer.rare->left_out_until.reserve(buffer.rare->left_out_until.size() + buffer.left_out);
     buffer.left_out_by = kernel;
     if (std::ranges::find(buffers_, id) == buffers_.end()) buffers_.push_back(id);
   }
@@ -25,15 +25,15 @@ void LeftOutBuffers::prepare_end(std::span<const BufferId> ids, KernelId kernel)
 void LeftOutBuffers::end(BufferId id, bool submitted, const EventRef& end) noexcept {
   Buffer& buffer = core_.buffers[id];
   --buffer.left_out;
-  if (submitted && end != nullptr) buffer.left_out_until.push_back(end);
+  if (submitted && end != nullptr) buffer.rare->left_out_until.push_back(end);
   if (submitted && end == nullptr) buffer.stays_left_out = true;
   core_.tell_whereabouts(id);
 }
 
 bool LeftOutBuffers::may_return(BufferId id) noexcept {
   Buffer& buffer = core_.buffers[id];
-  while (!buffer.left_out_until.empty()) {
-    const EventRef oldest = buffer.left_out_until.front();
+  while (!buffer.rare->left_out_until.empty()) {
+    const EventRef oldest = buffer.rare->left_out_until.front();
     Result<bool> complete = false;
     {
       const Unlocked unlocked(core_.mutex);
@@ -41,7 +41,7 @@ bool LeftOutBuffers::may_return(BufferId id) noexcept {
     }
     if (complete.ok() && !*complete) return false;
     // An event that the device tells nothing of never completes for anybody.
-    const bool was_there = std::erase(buffer.left_out_until, oldest) > 0;
+    const bool was_there = std::erase(buffer.rare->left_out_until, oldest) > 0;
     if (!complete.ok() && was_there) {
       ++core_.counters.errors;
       buffer.stays_left_out = true;
@@ -66,13 +66,13 @@ bool LeftOutBuffers::settle() noexcept {
     const BufferId id = buffers_[i];
     Buffer& buffer = core_.buffers[id];
     const auto is_known_to_wait = [&]() REQUIRES(manager_lock) {
-      return buffer.left_out > 0 ||
-             (!buffer.left_out_until.empty() && buffer.left_out_until.front() == running);
+      return buffer.left_out > 0 || (!buffer.rare->left_out_until.empty() &&
+                                     buffer.rare->left_out_until.front() == running);
     };
     const bool returns = !is_known_to_wait() && may_return(id);
-    const bool waits = buffer.left_out > 0 || !buffer.left_out_until.empty();
+    const bool waits = buffer.left_out > 0 || !buffer.rare->left_out_until.empty();
     if (waits) {
-      if (!buffer.left_out_until.empty()) running = buffer.left_out_until.front();
+      if (!buffer.rare->left_out_until.empty()) running = buffer.rare->left_out_until.front();
       ++i;
       continue;
     }
@@ -87,7 +87,7 @@ bool LeftOutBuffers::settle() noexcept {
 }
 
 void LeftOutBuffers::clear() noexcept {
-  for (const BufferId id : buffers_) core_.buffers[id].left_out_until.clear();
+  for (const BufferId id : buffers_) core_.buffers[id].rare->left_out_until.clear();
   buffers_.clear();
 }
 

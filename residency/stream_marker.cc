@@ -170,7 +170,7 @@ void StreamMarker::retire(StreamHandle stream) noexcept {
     return operation.slot == StreamTable::kShared && operation.stream == stream &&
            operation.done == nullptr;
   };
-  bool needs_end = core_.streams.lacks_event(stream);
+  bool needs_end = core_.streams.shared().lacks_event(stream);
   for (std::uint32_t i = 0; i < core_.buffers.end() && core_.streams.has_shared() && !needs_end;
        ++i) {
     const auto& operations = core_.buffers[BufferId{i}].host.operations;
@@ -186,8 +186,9 @@ void StreamMarker::retire(StreamHandle stream) noexcept {
   if (needs_end) {
     const EventRef end = mark_last_end(stream);
     if (end != nullptr && own) core_.streams.note_event(*own, end);
-    if (end != nullptr && core_.streams.lacks_event(stream)) core_.streams.note_end(stream, end);
+    if (end != nullptr) core_.streams.shared().note_end(stream, end);
     for (std::uint32_t i = 0; i < core_.buffers.end() && core_.streams.has_shared(); ++i) {
+      if (end != nullptr) core_.buffers[BufferId{i}].rare->marked.note_end(stream, end);
       for (HostOperation& operation : core_.buffers[BufferId{i}].host.operations) {
         if (!is_unmarked(operation)) continue;
         operation.done = end;

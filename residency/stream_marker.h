@@ -56,6 +56,13 @@ class StreamMarker {
     return mark_operation(stream, slot);
   }
 
+  /// Whether events cover the uses of a buffer on `slot`; if so, appends what to wait for.
+  bool covered(const Buffer& buffer, Slot slot, std::vector<EventRef>& events) const
+      REQUIRES(manager_lock) {
+    if (slot == StreamTable::kShared) return buffer.rare->marked.covered(events);
+    return core_.streams.covered(slot, buffer.last_use, events);
+  }
+
   /// Appends what marks the ends of pending operations on `copy`, including those that come while
   /// the mutex is open. REQUIRES: the buffer is in kFetching or kEvicting, which admit no more, or
   /// the caller has pinned the copy. @return kDeviceError, or kCapturing, where an end cannot be

@@ -14,6 +14,10 @@ std::uint64_t this_thread_number() {
   return number;
 }
 
+std::uint64_t thread_of(StreamHandle stream) {
+  return stream == kPerThreadStream ? this_thread_number() : 0;
+}
+
 namespace {
 
 /// Tells when its thread ends. What the thread does after that, as it destroys other things of its
@@ -50,10 +54,6 @@ constinit thread_local bool ThreadEnd::has_passed_ = false;
 
 bool has_ended(const StreamTable::Entry& entry) {
   return entry.has_ended != nullptr && entry.has_ended->load(std::memory_order_acquire);
-}
-
-std::uint64_t thread_of(StreamHandle stream) {
-  return stream == kPerThreadStream ? this_thread_number() : 0;
 }
 
 bool is_complete(const EventRef& event) {
@@ -93,10 +93,6 @@ std::optional<Slot> StreamTable::find(StreamHandle stream) const {
   return std::nullopt;
 }
 
-void StreamTable::prepare_shared() {
-  if (spare_.size() < kMostSpare) spare_.emplace_back();
-}
-
 void StreamTable::note_use(Slot slot, StreamHandle stream, std::uint64_t seq,
                            EventRef event) noexcept {
   entries_[slot].last_use = seq;
@@ -104,45 +100,10 @@ void StreamTable::note_use(Slot slot, StreamHandle stream, std::uint64_t seq,
     if (event != nullptr) note_event(slot, std::move(event));
     return;
   }
-  sharers_.remove_if([](const Sharer& sharer) { return is_complete(sharer.event); });
-  const std::uint64_t thread = thread_of(stream);
-  if (event != nullptr) {
-    // An event recorded after an earlier use of the same stream was noted covers that use as well,
-    // recorded or not. One that another thread recorded meanwhile is kept beside it.
-    const std::uint64_t covered = thread != 0 ? seq : event->seq;
-    sharers_.remove_if([&](const Sharer& sharer) {
-      return sharer.stream == stream && sharer.thread == thread && sharer.noted <= covered;
-    });
-  }
-  if (spare_.empty()) {
-    missed_use_ = true;
-    return;
-  }
-  sharers_.splice(sharers_.end(), spare_, spare_.begin());
-  sharers_.back() = {stream, thread, seq, std::move(event)};
-}
-
-bool StreamTable::lacks_event(StreamHandle stream) const {
-  return std::any_of(sharers_.begin(), sharers_.end(), [stream](const Sharer& sharer) {
-    return sharer.stream == stream && sharer.event == nullptr;
-  });
-}
-
-void StreamTable::note_end(StreamHandle stream, const EventRef& end) noexcept {
-  for (Sharer& sharer : sharers_) {
-    if (sharer.stream == stream && sharer.event == nullptr) sharer.event = end;
-  }
+  shared_.note({stream, thread_of(stream), seq, std::move(event)});
 }
 
 bool StreamTable::covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& events) const {
-  if (slot == kShared) {
-    if (missed_use_) return false;
-    for (const Sharer& sharer : sharers_) {
-      if (sharer.event == nullptr) return false;
-      events.push_back(sharer.event);
-    }
-    return true;
-  }
   const Entry& entry = entries_[slot];
   // A stream whose last use is older than what is asked for is covered by an older event as well.
   const std::uint64_t needed = std::min(seq, entry.last_use);

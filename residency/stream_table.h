@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "policy/units.h"
 #include "residency/device_memory.h"
 #include "residency/event_pool.h"
+#include "residency/shared_uses.h"
 
 namespace superpipe {
 
@@ -26,7 +26,8 @@ inline constexpr Slot kNoSlot = 0xFF;
 ///
 /// Most slots are *lazy*: an event is recorded on the stream only when somebody must wait for its
 /// uses. *Eager* ones get an event behind every use: the per-thread default stream, which nobody
-/// but its own thread can record on, and the shared slot, whose streams are not told apart.
+/// but its own thread can record on, and the shared slot: what its streams use is told apart by
+/// those events (SharedUses).
 /// Not thread-safe: under the manager's mutex. Calls no device function.
 class StreamTable {
  public:
@@ -66,7 +67,7 @@ class StreamTable {
   [[nodiscard]] Entry& entry(Slot slot) { return entries_[slot]; }
 
   /// Makes sure that one more use of the shared slot can be noted. Throws std::bad_alloc.
-  void prepare_shared();
+  void prepare_shared() { shared_.reserve(); }
 
   /// Notes a use that was submitted; for eager slots `event` lies behind it (null if it could not
   /// be recorded: what was used on the slot is then not evictable until one can). REQUIRES: for the
@@ -75,34 +76,30 @@ class StreamTable {
 
   /// Whether any stream ever had to do with the shared slot.
   [[nodiscard]] bool has_shared() const { return has_shared_; }
-
-  /// Whether a use of `stream` on the shared slot has no event.
-  [[nodiscard]] bool lacks_event(StreamHandle stream) const;
-
-  /// Gives `end`, recorded behind all of them, to the uses of `stream` on the shared slot that have
-  /// no event.
-  void note_end(StreamHandle stream, const EventRef& end) noexcept;
+  /// All uses of the shared slot that are not known to be over.
+  [[nodiscard]] SharedUses& shared() { return shared_; }
 
   /// Whether an event covers the uses on `slot` up to `seq`; if so, appends what to wait for.
+  /// REQUIRES: it is not the shared slot.
   bool covered(Slot slot, std::uint64_t seq, std::vector<EventRef>& events) const;
 
-  /// Whether the uses on `slot` up to `seq` are known to have completed.
+  /// Whether the uses on `slot` up to `seq` are known to have completed. REQUIRES: it is not the
+  /// shared slot.
   [[nodiscard]] bool is_over(Slot slot, std::uint64_t seq) const {
-    if (slot == kShared) return false;
     return std::min(seq, entries_[slot].last_use) <= entries_[slot].completed;
   }
 
-  /// Whether all uses are known to have completed. Never, once a stream had to do with the shared
-  /// slot.
+  /// Whether all uses are known to have completed.
   [[nodiscard]] bool is_all_over() const {
     const auto is_over = [](const Entry& entry) { return entry.last_use <= entry.completed; };
-    return !has_shared_ && std::all_of(entries_.begin(), entries_.begin() + end_, is_over);
+    return shared_.is_over() && std::all_of(entries_.begin(), entries_.begin() + end_, is_over);
   }
 
   /// The number up to which all uses are known to have completed, where `seq` were submitted;
-  /// nullopt: nobody knows, once a stream had to do with the shared slot. O(slots).
+  /// nullopt: nobody knows, because one of the shared slot could not be noted. O(streams).
   [[nodiscard]] std::optional<std::uint64_t> completed_to(std::uint64_t seq) const {
-    if (has_shared_) return std::nullopt;
+    if (shared_.is_lost()) return std::nullopt;
+    seq = shared_.completed_to(seq);
     for (Slot slot = 0; slot < end_; ++slot) {
       const Entry& entry = entries_[slot];
       if (entry.used && entry.last_use > entry.completed) seq = std::min(seq, entry.completed);
@@ -110,9 +107,9 @@ class StreamTable {
     return seq;
   }
 
-  /// Whether all uses on other slots are known to have completed. O(slots).
+  /// Whether all uses on other slots are known to have completed. O(streams).
   [[nodiscard]] bool has_no_work_beside(Slot slot) const {
-    if (has_shared_) return false;
+    if (!shared_.is_over()) return false;
     for (Slot other = 0; other < end_; ++other) {
       if (other != slot && entries_[other].last_use > entries_[other].completed) return false;
     }
@@ -155,24 +152,17 @@ class StreamTable {
   std::uint64_t recycle();
 
  private:
-  struct Sharer {
-    StreamHandle stream{};
-    std::uint64_t thread = 0;
-    std::uint64_t noted = 0;  // the use's sequence
-    EventRef event;           // null: no event covers the use
-  };
-
-  static constexpr std::size_t kMostSpare = 1024;  // uses of the shared slot under way at once
-
   std::array<Entry, kShared + 1> entries_;
-  std::list<Sharer> sharers_;
-  std::list<Sharer> spare_;  // nodes for those that are to come
+  SharedUses shared_;
   bool has_shared_ = false;
-  bool missed_use_ = false;  // a use of the shared slot could not even be noted
-  Slot end_ = 0;             // slots at and past it were never used
+  Slot end_ = 0;  // slots at and past it were never used
 };
 
 /// A number of the calling thread's own, never reused.
 [[nodiscard]] std::uint64_t this_thread_number();
+
+/// Whose `stream` is, as a use of it on the shared slot is told: that of the calling thread for
+/// kPerThreadStream, else 0.
+[[nodiscard]] std::uint64_t thread_of(StreamHandle stream);
 
 }  // namespace superpipe

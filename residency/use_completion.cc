@@ -20,7 +20,8 @@ bool UseCompletion::advance() {
     }
   }
   if (unmarked != 0) streams_.mark_ends(unmarked);
-  awaiting_ = false;
+  if (ask_shared()) progressed = true;
+  awaiting_ = !core_.streams.shared().is_over();
   for (Slot slot = 0; slot < core_.streams.end(); ++slot) {
     if (core_.streams.entry(slot).used) core_.streams.await_latest(slot);
     awaiting_ = awaiting_ || !core_.streams.entry(slot).awaited.empty();
@@ -80,10 +81,28 @@ bool UseCompletion::has_completed_next(Slot slot) {
   return true;
 }
 
+// Asks about uses of the shared slot: about so many at a time, however many streams share it. Those
+// that were asked about come behind the others the next time, for the first may never end.
+// @return whether one has completed.
+bool UseCompletion::ask_shared() {
+  if (core_.streams.shared().is_over()) return false;
+  const std::vector<EventRef> events = core_.streams.shared().next_to_ask(kMostOfLooks);
+  bool progressed = false;
+  const Unlocked unlocked(core_.mutex);
+  for (const EventRef& event : events) {
+    const auto complete = core_.events.is_complete(event);
+    progressed = progressed || (complete.ok() && *complete);
+  }
+  return progressed;
+}
+
 bool UseCompletion::is_over(const Buffer& buffer) const {
   for (std::uint64_t left = buffer.uses; left != 0; left &= left - 1) {
     const auto slot = static_cast<Slot>(std::countr_zero(left));
-    if (!core_.streams.is_over(slot, buffer.last_use)) return false;
+    const bool is_over = slot == StreamTable::kShared
+                             ? buffer.rare->marked.is_over()
+                             : core_.streams.is_over(slot, buffer.last_use);
+    if (!is_over) return false;
   }
   return true;
 }
@@ -98,8 +117,11 @@ Bytes UseCompletion::busy_cached() {
 bool UseCompletion::is_awaited(const Buffer& buffer) const {
   for (std::uint64_t left = buffer.uses; left != 0; left &= left - 1) {
     const auto slot = static_cast<Slot>(std::countr_zero(left));
+    // Each use of the shared slot has an event, which is asked.
+    if (slot == StreamTable::kShared && !buffer.rare->marked.is_lost()) continue;
+    if (slot == StreamTable::kShared) return false;
     if (core_.streams.is_over(slot, buffer.last_use)) continue;
-    if (slot == StreamTable::kShared || core_.streams.entry(slot).awaited.empty()) return false;
+    if (core_.streams.entry(slot).awaited.empty()) return false;
   }
   return true;
 }

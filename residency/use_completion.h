@@ -59,6 +59,7 @@ class UseCompletion {
   /// places for launches reach over all that the device has room for.
   static constexpr std::uint64_t kMarksOfRoom = StreamTable::kMostAwaited - kMostOfLooks;
 
+  bool ask_shared() REQUIRES(manager_lock);
   bool has_completed_next(Slot slot) REQUIRES(manager_lock);
 
   ResidencyCore& core_;

@@ -431,8 +431,8 @@ void UseTracker::end_use(UseToken& token, StreamHandle stream, bool submitted) n
   if (tracked) {
     const BufferTable& buffers = core_.buffers;
     for (const BufferId id : ids(token)) buffers[id].last_use = end.seq;
-    if (token.left_out_ > 0) [[unlikely]]
-      partial_.end(ids(token).last(token.left_out_), true, end.event);
+    if (marks) [[unlikely]]
+      note_marked(token, stream, end);
     core_.streams.note_use(token.slot_, stream, end.seq, std::move(end.event));
   } else if (token.left_out_ > 0) {
     partial_.end(ids(token).last(token.left_out_), false, nullptr);
@@ -441,6 +441,16 @@ void UseTracker::end_use(UseToken& token, StreamHandle stream, bool submitted) n
   if (token.marks_end_ && tracked) [[unlikely]]
     mark_progress(token.slot_);
   token.count_ = 0;
+}
+
+// Of a use with an event behind it.
+void UseTracker::note_marked(const UseToken& token, StreamHandle stream,
+                             const StreamMarker::OperationEnd& end) noexcept {
+  if (token.left_out_ > 0) partial_.end(ids(token).last(token.left_out_), true, end.event);
+  if (token.slot_ != StreamTable::kShared) return;
+  for (const BufferId id : ids(token)) {
+    core_.buffers[id].rare->marked.note({stream, thread_of(stream), end.seq, end.event});
+  }
 }
 
 // So that it becomes known when the device is done with the launch, and with those before it.

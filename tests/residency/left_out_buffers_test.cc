@@ -62,10 +62,10 @@ TEST_F(LeftOutBuffersTest, LaunchesAreForgottenAsTheyComplete) {
   }
   for (const EventRef& end : earlier) left_out_.end(id, true, end);
   launch_without(id, blocked_event());
-  EXPECT_EQ(core_.buffers[id].left_out_until.size(), 2U);
+  EXPECT_EQ(core_.buffers[id].rare->left_out_until.size(), 2U);
   unblock();
   launch_without(id, blocked_event());
-  EXPECT_EQ(core_.buffers[id].left_out_until.size(), 1U);
+  EXPECT_EQ(core_.buffers[id].rare->left_out_until.size(), 1U);
 }
 
 TEST_F(LeftOutBuffersTest, NothingReturnsWhereNothingMarksTheEndOfTheLaunch) {

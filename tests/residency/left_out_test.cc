@@ -163,7 +163,7 @@ TEST_F(LeftOutTest, WhatGaveWayComesInOnlyWhenTheLaunchHasCompleted) {
   EXPECT_TRUE(was_out);
   device_.drain();
   EXPECT_EQ(device_value(stale), 4);
-  EXPECT_TRUE(core_.buffers[stale].left_out_until.empty());
+  EXPECT_TRUE(core_.buffers[stale].rare->left_out_until.empty());
 }
 
 // A page that is mapped under the kernel could be read before its content has arrived.
@@ -234,7 +234,7 @@ TEST_F(LeftOutTest, ALaunchThatIsNotSubmittedHoldsNothingOut) {
   ASSERT_EQ(begin({named}, {stale}, token), Status::kOk);
   uses_.end_use(token, stream_, false);
   EXPECT_EQ(core_.buffers[stale].left_out, 0U);
-  EXPECT_TRUE(core_.buffers[stale].left_out_until.empty());
+  EXPECT_TRUE(core_.buffers[stale].rare->left_out_until.empty());
   UseToken next;
   EXPECT_EQ(begin_launch({stale}, stream_, next), Status::kOk);
 }

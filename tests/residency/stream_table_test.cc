@@ -134,9 +134,6 @@ TEST_F(StreamTableTest, AllUsesHaveCompletedUpToTheLeastOfTheStreamsThatHaveUses
   EXPECT_EQ(table_.completed_to(9), 5U) << "the other has come to its end";
   table_.entry(other).completed = 7;
   EXPECT_EQ(table_.completed_to(9), 9U);
-  for (std::uint64_t i = 0; i < 64; ++i) (void)table_.slot_of(StreamHandle{100 + i});
-  note_shared(StreamHandle{999}, 10, nullptr);
-  EXPECT_EQ(table_.completed_to(10), std::nullopt) << "nobody knows of the shared slot";
 }
 
 TEST_F(StreamTableTest, KnowsWhetherOthersHaveWork) {
@@ -151,30 +148,18 @@ TEST_F(StreamTableTest, KnowsWhetherOthersHaveWork) {
   EXPECT_TRUE(table_.has_no_work_beside(one));
 }
 
-TEST_F(StreamTableTest, RefusesTheSharedSlotWhileOneUseHasNoEvent) {
-  note_shared(StreamHandle{500}, 1, event(1));
-  EXPECT_TRUE(covered(StreamTable::kShared, 1));
-  note_shared(StreamHandle{501}, 2, nullptr);
-  EXPECT_FALSE(covered(StreamTable::kShared, 2));
-  note_shared(StreamHandle{501}, 3, event(3));
-  EXPECT_TRUE(covered(StreamTable::kShared, 3));
-}
-
-TEST_F(StreamTableTest, KeepsBothEventsOfTwoThreadsThatUsedOneSharedStreamAtOnce) {
-  // Both recorded when nothing had been noted yet: neither event covers the other's use.
-  const EventRef one = event(0);
-  const EventRef two = event(0);
-  note_shared(StreamHandle{500}, 1, two);
-  note_shared(StreamHandle{500}, 2, one);
-  std::vector<EventRef> found;
-  EXPECT_TRUE(table_.covered(StreamTable::kShared, 2, found));
-  EXPECT_THAT(found, ::testing::UnorderedElementsAre(one, two));
-  // Recorded after both had been noted: it covers them.
-  const EventRef last = event(2);
-  note_shared(StreamHandle{500}, 3, last);
-  found.clear();
-  EXPECT_TRUE(table_.covered(StreamTable::kShared, 3, found));
-  EXPECT_THAT(found, ::testing::ElementsAre(last));
+TEST_F(StreamTableTest, CountsUsesOfTheSharedSlotUntilTheyAreOver) {
+  const Slot own = table_.slot_of(StreamHandle{1});
+  const EventRef end = event(4);
+  EXPECT_EQ(table_.completed_to(9), 9U);
+  note_shared(StreamHandle{500}, 5, end);
+  EXPECT_EQ(table_.completed_to(9), 4U);
+  EXPECT_FALSE(table_.is_all_over());
+  EXPECT_FALSE(table_.has_no_work_beside(own));
+  ASSERT_TRUE(*events_.is_complete(end));
+  EXPECT_EQ(table_.completed_to(9), 9U);
+  EXPECT_TRUE(table_.is_all_over());
+  EXPECT_TRUE(table_.has_no_work_beside(own));
 }
 
 TEST_F(StreamTableTest, RecyclesASlotOnlyWhenItsLastUseIsOver) {

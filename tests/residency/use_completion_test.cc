@@ -83,12 +83,32 @@ TEST_F(UseCompletionTest, LaterUsesDoNotHoldUpWhatIsKnownOfEarlierOnes) {
   unblock();
 }
 
-TEST_F(UseCompletionTest, OfAStreamWithoutASlotOfItsOwnNothingIsKnown) {
+TEST_F(UseCompletionTest, StreamsWithoutASlotOfTheirOwnAreToldApart) {
+  const StreamHandle endless = blocked_stream();
+  const StreamHandle other = device_.program_stream();
   const ManagerLock lock(core_.mutex);
-  const BufferId id = make_clean(1);
-  core_.buffers[id].uses = std::uint64_t{1} << StreamTable::kShared;
-  core_.buffers[id].last_use = ++core_.seq;
-  EXPECT_FALSE(is_over(id));
+  const BufferId kept = make_clean(1);
+  const BufferId free = make_clean(1);
+  const auto use_shared = [this](BufferId id, StreamHandle stream) REQUIRES(manager_lock) {
+    const EventRef end = end_of(stream);
+    core_.buffers[id].uses = std::uint64_t{1} << StreamTable::kShared;
+    core_.buffers[id].last_use = ++core_.seq;
+    core_.buffers[id].rare->marked.note({stream, 0, core_.seq, end});
+    core_.streams.shared().note({stream, 0, core_.seq, end});
+  };
+  use_shared(kept, endless);
+  use_shared(free, other);
+  device_.drain();
+  EXPECT_FALSE(is_over(free)) << "it was not asked";
+  EXPECT_TRUE(completion_.advance());
+  EXPECT_TRUE(is_over(free));
+  EXPECT_FALSE(is_over(kept));
+  EXPECT_EQ(core_.streams.completed_to(core_.seq), 0U);
+  EXPECT_TRUE(completion_.is_awaiting());
+  unblock();
+  EXPECT_TRUE(completion_.advance());
+  EXPECT_TRUE(is_over(kept));
+  EXPECT_FALSE(completion_.is_awaiting());
 }
 
 TEST_F(UseCompletionTest, AnEventThatFailsProvesNothing) {
