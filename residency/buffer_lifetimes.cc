@@ -1,5 +1,6 @@
 #include "residency/buffer_lifetimes.h"
 
+#include <bit>
 #include <new>
 #include <string>
 #include <utility>
@@ -95,7 +96,7 @@ std::optional<BufferId> BufferLifetimes::claim_cached(Bytes footprint,
   std::optional<Candidate> second_best;
   for (const Candidate& candidate : candidates) {
     const Buffer& buffer = core_.buffers[candidate.id];
-    if (buffer.generation != candidate.generation) continue;
+    if (buffer.generation != candidate.generation || !is_over_beside(candidate)) continue;
     bool usable =
         buffer.freed == nullptr || (slot < StreamTable::kShared && slot == buffer.freed_on);
     if (!usable) {
@@ -110,6 +111,20 @@ std::optional<BufferId> BufferLifetimes::claim_cached(Bytes footprint,
   }
   if (!second_best || !claim(*second_best, footprint)) return std::nullopt;
   return second_best->id;
+}
+
+// Whether other streams than that of the free are done with a cached buffer. May open the mutex.
+bool BufferLifetimes::is_over_beside(const Candidate& candidate) {
+  Buffer& buffer = core_.buffers[candidate.id];
+  std::vector<EventRef> ends;
+  if (!buffer.rare->marked.covered(ends)) return false;
+  if (ends.empty()) return true;
+  Result<bool> complete = false;
+  {
+    const Unlocked unlocked(core_.mutex);
+    complete = core_.events.all_complete(ends);
+  }
+  return complete.ok() && *complete && buffer.generation == candidate.generation;
 }
 
 bool BufferLifetimes::claim(const Candidate& candidate, Bytes footprint) {
@@ -274,10 +289,13 @@ std::optional<BufferId> BufferLifetimes::find_base(Address base) const {
   return BufferId{index};
 }
 
-Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) noexcept {
+Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream,
+                             OtherUses others) noexcept {
   const ManagerLock lock(core_.mutex);
-  if (!find_base(base)) return Status::kInvalidValue;
+  const auto given = find_base(base);
+  if (!given) return Status::kInvalidValue;
   EventRef freed;
+  std::vector<EventRef> beside;
   Slot slot = kNoSlot;
   if (stream) {
     slot = slot_of_free(*stream);
@@ -292,6 +310,7 @@ Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) n
       return event.status();
     }
     freed = std::move(*event);
+    if (others == OtherUses::kAwaited) beside = ends_beside(*given, slot);
   }
   // The worker never keeps a buffer long: its calls do not wait on the device.
   const auto deadline = core_.now() + core_.options.wait_limit;
@@ -304,6 +323,8 @@ Status BufferLifetimes::free(Address base, std::optional<StreamHandle> stream) n
     const bool is_named = buffer.pins > 0 || buffer.left_out > 0;
     if (!is_named) mover_.cancel_arrivals(*id);
     if (buffer.moving == 0 && !buffer.host.is_busy() && !is_named) {
+      if (!stream || others == OtherUses::kIgnored) core_.buffers[*id].rare->marked.clear();
+      note_beside(core_.buffers[*id], beside);
       end_life(*id, std::move(freed), slot);
       return Status::kOk;
     }
@@ -325,6 +346,40 @@ Slot BufferLifetimes::slot_of_free(StreamHandle stream) noexcept {
   } catch (const std::bad_alloc&) {
     return kNoSlot;
   }
+}
+
+// The ends of what streams of other slots than `slot` did with a buffer, as far as that is not
+// known to be over, but for those of the shared slot, which have events. What cannot be marked is
+// left out: by the program's own rules it is over. May open the mutex.
+std::vector<EventRef> BufferLifetimes::ends_beside(BufferId id, Slot slot) noexcept try {
+  std::vector<EventRef> ends;
+  const Buffer& buffer = core_.buffers[id];
+  const std::uint64_t last_use = buffer.last_use;
+  std::uint64_t unmarked = 0;
+  for (std::uint64_t left = buffer.uses; left != 0; left &= left - 1) {
+    const auto other = static_cast<Slot>(std::countr_zero(left));
+    if (other == slot || other == StreamTable::kShared) continue;
+    if (!core_.streams.covered(other, last_use, ends)) unmarked |= std::uint64_t{1} << other;
+  }
+  if (unmarked != 0) streams_.mark_ends(unmarked);
+  for (; unmarked != 0; unmarked &= unmarked - 1) {
+    (void)core_.streams.covered(static_cast<Slot>(std::countr_zero(unmarked)), last_use, ends);
+  }
+  return ends;
+} catch (const std::bad_alloc&) {
+  return {};
+}
+
+// Notes what has to be over before the memory of a buffer that is freed is used again. Where host
+// memory is out, the program's own rules have to do.
+void BufferLifetimes::note_beside(Buffer& buffer, const std::vector<EventRef>& ends) noexcept try {
+  SharedUses& marked = buffer.rare->marked;
+  std::uint64_t number = 0;
+  for (const EventRef& end : ends) {
+    marked.reserve();
+    marked.note({StreamHandle{}, ++number, buffer.last_use, end});
+  }
+} catch (const std::bad_alloc&) {
 }
 
 void BufferLifetimes::take_back_wants(BufferId id) noexcept {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "residency/content_mover.h"
 #include "residency/eviction_queue.h"
@@ -14,6 +15,7 @@
 #include "residency/residency_core.h"
 #include "residency/result.h"
 #include "residency/stream_marker.h"
+#include "residency/use_token.h"
 
 namespace superpipe {
 
@@ -34,7 +36,8 @@ class BufferLifetimes {
         precleaner_(precleaner) {}
 
   Result<Address> allocate(Bytes size, std::optional<StreamHandle> stream) EXCLUDES(manager_lock);
-  Status free(Address base, std::optional<StreamHandle> stream) noexcept EXCLUDES(manager_lock);
+  Status free(Address base, std::optional<StreamHandle> stream,
+              OtherUses others = OtherUses::kAwaited) noexcept EXCLUDES(manager_lock);
 
  private:
   /// A cached buffer, as it was when it was seen: the id may have come to name another since.
@@ -48,6 +51,7 @@ class BufferLifetimes {
                                 std::optional<StreamHandle> stream) REQUIRES(manager_lock);
   std::optional<BufferId> claim_cached(Bytes footprint, std::optional<StreamHandle> stream)
       REQUIRES(manager_lock);
+  [[nodiscard]] bool is_over_beside(const Candidate& candidate) REQUIRES(manager_lock);
   bool claim(const Candidate& candidate, Bytes footprint) REQUIRES(manager_lock);
   Status reuse(BufferId id, Bytes size, std::optional<StreamHandle> stream) REQUIRES(manager_lock);
   Result<BufferId> create(Bytes size, Bytes footprint) REQUIRES(manager_lock);
@@ -59,8 +63,11 @@ class BufferLifetimes {
   std::optional<BufferId> find_base(Address base) const REQUIRES(manager_lock);
   void take_back_wants(BufferId id) noexcept REQUIRES(manager_lock);
   Slot slot_of_free(StreamHandle stream) noexcept REQUIRES(manager_lock);
+  std::vector<EventRef> ends_beside(BufferId id, Slot slot) noexcept REQUIRES(manager_lock);
   static bool append_ends_on_slab(const Buffer& buffer, const EventRef& freed,
                                   std::vector<EventRef>& after) noexcept REQUIRES(manager_lock);
+  static void note_beside(Buffer& buffer, const std::vector<EventRef>& ends) noexcept
+      REQUIRES(manager_lock);
   void end_life(BufferId id, EventRef freed, Slot slot) noexcept REQUIRES(manager_lock);
 
   ResidencyCore& core_;

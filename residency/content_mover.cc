@@ -465,6 +465,7 @@ Status ContentMover::renew(BufferId id, std::optional<StreamHandle> stream) {
     }
   }
   buffer.freed = nullptr;
+  buffer.rare->marked.clear();
   return Status::kOk;
 }
 

@@ -104,6 +104,7 @@ bool PageSupply::reclaim_cached(bool also_lately, Bytes size) {
     const Bytes bytes = buffer.bytes_in_place();
     std::vector<EventRef> events{buffer.freed};
     for (const Piece& piece : buffer.pieces) events.push_back(piece.ready);
+    const bool is_marked = buffer.rare->marked.covered(events);
     if (!core_.cache.erase(id, buffer.footprint, bytes)) continue;  // reused or reclaimed meanwhile
     core_.forget_freed(buffer);
     core_.ledger.begin_vacating(bytes);
@@ -113,7 +114,7 @@ bool PageSupply::reclaim_cached(bool also_lately, Bytes size) {
       complete = core_.events.all_complete(events);
     }
     core_.ledger.end_vacating(bytes);
-    const bool is_over = complete.ok() && *complete;
+    const bool is_over = is_marked && complete.ok() && *complete;
     const bool stripped = is_over && strip(buffer);
     if (!complete.ok() || (is_over && !stripped)) ++core_.counters.errors;
     if (!stripped) {

@@ -374,6 +374,7 @@ void ResidencyManager::Impl::shut_down() noexcept {
     Buffer& buffer = core.buffers[BufferId{i}];
     if (quiet) give_back(buffer);
     buffer.freed = nullptr;
+    *buffer.rare = RareUses{};
     buffer.host = HostCopy{};
     buffer.uncut();
   }
@@ -478,8 +479,8 @@ Result<Address> ResidencyManager::allocate(Bytes size, std::optional<StreamHandl
 
 Status ResidencyManager::free(Address base) { return impl_->lifetimes.free(base, std::nullopt); }
 
-Status ResidencyManager::free_async(Address base, StreamHandle stream) {
-  return impl_->lifetimes.free(base, stream);
+Status ResidencyManager::free_async(Address base, StreamHandle stream, OtherUses others) {
+  return impl_->lifetimes.free(base, stream, others);
 }
 
 Status ResidencyManager::begin_launch(KernelId kernel, std::span<const std::uint64_t> words,
@@ -508,8 +509,9 @@ Result<CopyRoute> ResidencyManager::begin_copy_in(Address address, Bytes size, S
 }
 
 Result<CopyRoute> ResidencyManager::begin_copy_in_place(Address address, Bytes size,
-                                                        StreamHandle stream, UseToken& token) {
-  return impl_->copies.begin_in_place(address, size, stream, token);
+                                                        StreamHandle stream, bool in,
+                                                        UseToken& token) {
+  return impl_->copies.begin_in_place(address, size, stream, in, token);
 }
 
 Result<CopyRoute> ResidencyManager::begin_copy_out(Address address, Bytes size, StreamHandle stream,

@@ -71,7 +71,7 @@ class ResidencyManager {
   /// synchronised, as cuMemFree does). @return kInvalidValue if no live buffer starts there.
   Status free(Address base);
   /// Frees in the order of `stream`; waits for none of its work. Frees need no host memory.
-  Status free_async(Address base, StreamHandle stream);
+  Status free_async(Address base, StreamHandle stream, OtherUses others = OtherUses::kAwaited);
 
   /// Makes every live buffer that `words` name resident and its content ordered before what is next
   /// submitted to `stream`, and pins them until end_use(). Words outside live buffers are ignored.
@@ -105,9 +105,9 @@ class ResidencyManager {
   Result<CopyRoute> begin_copy_out(Address address, Bytes size, StreamHandle stream,
                                    UseToken& token);
 
-  /// The same as begin_copy_in(), of a copy for which the buffer comes in if it is out.
-  /// @return a route of no host copy; as begin_use().
-  Result<CopyRoute> begin_copy_in_place(Address address, Bytes size, StreamHandle stream,
+  /// The same, of a copy for which the buffer comes in if it is out. `in`: the copy writes the
+  /// buffer. @return a route of no host copy; as begin_use().
+  Result<CopyRoute> begin_copy_in_place(Address address, Bytes size, StreamHandle stream, bool in,
                                         UseToken& token);
 
   /// The operation has been submitted to `stream`; or, `submitted` false, it has failed or, with a

@@ -57,6 +57,13 @@ class UseToken {
   std::vector<BufferId> more_;  // all of them, if they are more than kInline
 };
 
+/// What other streams did with a buffer before it is freed in the order of one. By CUDA's rules the
+/// program has to wait for that; the allocators of frameworks hide it where the program does not.
+enum class OtherUses : std::uint8_t {
+  kAwaited,  ///< the memory is used again when that is over
+  kIgnored,  ///< a stream may wait for the program, which may need the memory first
+};
+
 /// Where a linear copy to or from a managed buffer has to go, or the first part of it.
 struct CopyRoute {
   /// Null: use the device address; the buffer is pinned there, its content ordered before `stream`.

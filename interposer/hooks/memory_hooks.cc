@@ -7,6 +7,7 @@
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
+#include "interposer/hooks/gates.h"
 #include "interposer/hooks/traced.h"
 #include "interposer/memory_pools.h"
 #include "interposer/passthrough/passthrough_allocation.h"
@@ -150,8 +151,9 @@ CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noe
     if (!behind.ok()) return managed->failure(behind.status(), CallKind::kSubmission);
     stream = *behind;
   }
+  const OtherUses others = Gates::any() ? OtherUses::kIgnored : OtherUses::kAwaited;
   return free_managed(*managed, dptr, stream,
-                      [&] { return managed->residency().free_async(dptr, stream); });
+                      [&] { return managed->residency().free_async(dptr, stream, others); });
 }
 
 /// Whether free memory is what the driver says: where nothing gives way, it is, but for pages that

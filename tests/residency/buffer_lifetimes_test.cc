@@ -137,6 +137,56 @@ TEST_F(BufferLifetimesTest, TheStreamOfTheFreeReusesABufferWithoutWaiting) {
   EXPECT_EQ(device_.calls(Call::kStreamWait), 0);
 }
 
+// PyTorch's own allocator never gives such memory to another stream; cudaMallocAsync does.
+TEST_F(BufferLifetimesTest, ABufferThatAnotherStreamUsesIsNotUsedAgainBeforeThatIsOver) {
+  const StreamHandle freeing = device_.program_stream();
+  const StreamHandle using_it = blocked_stream();
+  const Address address = allocate(1);
+  {
+    const ManagerLock lock(core_.mutex);
+    use(id_of(address), freeing);
+    use(id_of(address), using_it);
+  }
+  ASSERT_EQ(lifetimes_.free(address, freeing), Status::kOk);
+  EXPECT_NE(allocate(1, freeing), address) << "though it was freed in the order of that stream";
+  EXPECT_NE(allocate(1, using_it), address);
+  EXPECT_NE(allocate(1), address);
+  {
+    const ManagerLock lock(core_.mutex);
+    EXPECT_FALSE(pages_.reclaim_one()) << "its page is still used";
+  }
+  unblock();
+  EXPECT_EQ(allocate(1, freeing), address);
+}
+
+TEST_F(BufferLifetimesTest, OfStreamsThatMayWaitForTheProgramNoUseIsAwaited) {
+  const StreamHandle freeing = device_.program_stream();
+  const Address address = allocate(1);
+  {
+    const ManagerLock lock(core_.mutex);
+    use(id_of(address), blocked_stream());
+  }
+  ASSERT_EQ(lifetimes_.free(address, freeing, OtherUses::kIgnored), Status::kOk);
+  EXPECT_EQ(allocate(1, freeing), address);
+}
+
+TEST_F(BufferLifetimesTest, UsesOnOtherStreamsThatAreOverAreNotMarkedAgain) {
+  const StreamHandle freeing = device_.program_stream();
+  const StreamHandle other = device_.program_stream();
+  const Address address = allocate(1);
+  {
+    const ManagerLock lock(core_.mutex);
+    use(id_of(address), other);
+    auto end = core_.events.record(other, core_.seq);
+    ASSERT_TRUE(end.ok());
+    core_.streams.note_event(core_.streams.slot_of(other), *end);
+  }
+  const int records = device_.calls(Call::kRecord);
+  ASSERT_EQ(lifetimes_.free(address, freeing), Status::kOk);
+  EXPECT_EQ(device_.calls(Call::kRecord), records + 1) << "the free";
+  EXPECT_EQ(allocate(1, freeing), address);
+}
+
 TEST_F(BufferLifetimesTest, ABufferWhoseFreeHasCompletedIsPreferred) {
   const Address complete = allocate(1);
   const Address busy = allocate(1);
