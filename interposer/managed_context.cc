@@ -490,6 +490,7 @@ void ManagedContext::close() noexcept {
   if (requests_ != nullptr) requests_->stop();  // and stays: see requests_
   if (KernelTimer* const timer = kernel_timer()) timer->stop();
   if (CuptiCollector* const collector = cupti_collector()) collector->stop();
+  pins_->close();
   residency_->shut_down();
   if (host_ledger_ != nullptr) host_ledger_->leave();
   finish_trace();

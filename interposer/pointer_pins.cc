@@ -2,9 +2,11 @@
 
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
+#include "interposer/hooks/gates.h"
 #include "interposer/kernel_arguments.h"
 #include "interposer/log.h"
 #include "interposer/word_list.h"
@@ -22,6 +24,7 @@ struct PointerPins::StreamScan {
   const void* data;
   std::size_t size;
   std::uint64_t to;
+  HostFunctionPermit permit;
 };
 
 Status PointerPins::pin(std::span<const std::uint64_t> words, const char* reason) noexcept {
@@ -57,7 +60,9 @@ Status PointerPins::pin_named_by(const void* data, std::size_t size, std::uint64
 void PointerPins::scan_in_stream(const void* data, std::size_t size, std::uint64_t to,
                                  StreamHandle stream) noexcept {
   if (data == nullptr || !is_searched(size)) return;
-  auto* const scan = new (std::nothrow) StreamScan{this, data, size, to};
+  HostFunctionPermit permit = HostFunctionPermit::ask();
+  if (!permit.is_given()) return watch(data, size, to, stream);
+  auto* const scan = new (std::nothrow) StreamScan{this, data, size, to, std::move(permit)};
   if (scan == nullptr) return;
   if (driver().cuLaunchHostFunc(driver_stream(stream), run_scan, scan) != CUDA_SUCCESS) delete scan;
 }
@@ -68,6 +73,39 @@ void PointerPins::run_scan(void* scan) noexcept {
   WordList words;
   pins.collect(owned->data, owned->size, owned->to, words);
   if (!words.empty()) pins.add_pending(words.words());
+}
+
+void PointerPins::close() noexcept {
+  const std::lock_guard lock(watched_mutex_);
+  watched_.stop();
+}
+
+void PointerPins::watch(const void* data, std::size_t size, std::uint64_t to,
+                        StreamHandle stream) noexcept {
+  const std::lock_guard lock(watched_mutex_);
+  if (watched_.add(data, size, to, stream)) {
+    has_pending_.store(true, std::memory_order_release);
+    return;
+  }
+  static std::atomic<bool> has_told{false};
+  if (has_told.exchange(true)) return;
+  log_line(LogLevel::kWarning,
+           "too many copies are under way to watch what they will read: a pointer that the program "
+           "puts there after its call goes unseen");
+}
+
+void PointerPins::look_at_watched() noexcept {
+  const std::lock_guard lock(watched_mutex_);
+  if (watched_.empty()) return;
+  try {
+    watched_.look_at_all([this](const void* data, std::size_t size, std::uint64_t to) {
+      WordList words;
+      collect(data, size, to, words);
+      if (!words.empty()) add_pending(words.words());
+    });
+  } catch (...) {
+    log_line(LogLevel::kError, "out of memory: a pointer in device memory may go unseen");
+  }
 }
 
 void PointerPins::add_pending(std::span<const std::uint64_t> words) noexcept {
@@ -81,12 +119,19 @@ void PointerPins::add_pending(std::span<const std::uint64_t> words) noexcept {
 }
 
 Status PointerPins::pin_pending() noexcept {
+  look_at_watched();
   std::vector<std::uint64_t> words;
   {
     const std::lock_guard lock(mutex_);
     words.swap(pending_);
     has_pending_.store(false, std::memory_order_relaxed);
   }
+  {
+    // Those that are still watched are looked at again by the next launch.
+    const std::lock_guard lock(watched_mutex_);
+    if (!watched_.empty()) has_pending_.store(true, std::memory_order_relaxed);
+  }
+  if (words.empty()) return Status::kOk;
   const Status status = pin(words, kInDeviceMemory);
   // They still have to be pinned: the next launch tries again.
   if (status != Status::kOk) add_pending(words);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "interposer/tensor_maps.h"
+#include "interposer/watched_sources.h"
 #include "interposer/word_list.h"
 #include "residency/device_memory.h"
 #include "residency/residency_manager.h"
@@ -43,8 +44,10 @@ class PointerPins {
   Status pin_named_by(const void* data, std::size_t size, std::uint64_t to) noexcept;
 
   /// Searches the bytes when `stream` gets there instead, because the program may still change them
-  /// until then. `data` must stay readable until then, as it must for the copy itself. What is
-  /// found is pinned by pin_pending(): a host function may not call the driver.
+  /// until then: a host function does it, or, where superpipe gives the stream none
+  /// (HostFunctionPermit), each pin_pending() until then. `data` must stay readable until then, as
+  /// it must for the copy itself. What is found is pinned by pin_pending(): a host function may not
+  /// call the driver.
   void scan_in_stream(const void* data, std::size_t size, std::uint64_t to,
                       StreamHandle stream) noexcept;
 
@@ -61,11 +64,16 @@ class PointerPins {
   /// @return as pin().
   Status pin_pending() noexcept;
 
+  /// The context is about to go: nothing is searched at later launches.
+  void close() noexcept;
+
  private:
   struct StreamScan;
   static void run_scan(void* scan) noexcept;
   void collect(const void* data, std::size_t size, std::uint64_t to,
                WordList& words) const noexcept;
+  void watch(const void* data, std::size_t size, std::uint64_t to, StreamHandle stream) noexcept;
+  void look_at_watched() noexcept;
   void add_pending(std::span<const std::uint64_t> words) noexcept;
 
   ResidencyManager& residency_;
@@ -73,6 +81,8 @@ class PointerPins {
   std::atomic<bool> has_pending_{false};
   std::mutex mutex_;
   std::vector<std::uint64_t> pending_;  ///< guarded by mutex_
+  std::mutex watched_mutex_;
+  WatchedSources watched_;  ///< guarded by watched_mutex_
 };
 
 }  // namespace superpipe

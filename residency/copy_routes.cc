@@ -97,12 +97,12 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
 }
 
 Result<CopyRoute> CopyRoutes::begin_in_place(Address address, Bytes size, StreamHandle stream,
-                                             UseToken& token) try {
+                                             bool in, UseToken& token) try {
   token.count_ = 0;
   const auto capturing = streams_.is_capturing(stream);
   if (!capturing.ok()) return capturing.status();
   const ManagerLock lock(core_.mutex);
-  UseTracker::Use use{{&address, 1}, stream, true, *capturing};
+  UseTracker::Use use{{&address, 1}, stream, in, *capturing};
   uses_.prepare(use, token);
   const std::uint32_t index = core_.arena->index_at(address);
   if (index == Arena::kNobody) return Status::kInvalidValue;

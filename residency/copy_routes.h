@@ -31,8 +31,8 @@ class CopyRoutes {
   Result<CopyRoute> begin(Address address, Bytes size, StreamHandle stream, bool in,
                           UseToken& token) EXCLUDES(manager_lock);
 
-  /// A copy that writes the buffer, on the device: it comes in if it is out.
-  Result<CopyRoute> begin_in_place(Address address, Bytes size, StreamHandle stream,
+  /// A copy on the device: the buffer comes in if it is out.
+  Result<CopyRoute> begin_in_place(Address address, Bytes size, StreamHandle stream, bool in,
                                    UseToken& token) EXCLUDES(manager_lock);
 
   /// Ends a copy with a host route. REQUIRES: token.is_host_route().

@@ -16,6 +16,7 @@ struct QueuedCopy {
   const void* from;
   std::size_t size;
   Snapshot snapshot;
+  HostFunctionPermit permit;
 };
 
 void run_queued_copy(void* user_data) {
@@ -60,9 +61,9 @@ void Snapshot::release() noexcept {
 }
 
 CUresult queue_copy(StreamHandle stream, void* to, const void* from, std::size_t size,
-                    Snapshot snapshot) noexcept {
-  std::unique_ptr<QueuedCopy> copy(new (std::nothrow)
-                                       QueuedCopy{to, from, size, std::move(snapshot)});
+                    Snapshot snapshot, HostFunctionPermit permit) noexcept {
+  std::unique_ptr<QueuedCopy> copy(
+      new (std::nothrow) QueuedCopy{to, from, size, std::move(snapshot), std::move(permit)});
   if (copy == nullptr) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   const CUresult result =
       driver().cuLaunchHostFunc(driver_stream(stream), run_queued_copy, copy.get());

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "interposer/driver/cuda_api.h"
+#include "interposer/hooks/gates.h"
 #include "residency/device_memory.h"
 
 namespace superpipe {
@@ -43,9 +44,9 @@ class Snapshot {
 
 /// Has `stream` copy `size` bytes from `from` to `to`, which it then needs. `snapshot`: where
 /// `from` lies, or an empty one. (The driver's own copies between host memories are synchronous
-/// with the host, so a host function does it.) Waits for nothing.
+/// with the host, so a host function does it.) Waits for nothing. REQUIRES: permit.is_given().
 /// @return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES if host memory is out; else what the driver says.
 CUresult queue_copy(StreamHandle stream, void* to, const void* from, std::size_t size,
-                    Snapshot snapshot) noexcept;
+                    Snapshot snapshot, HostFunctionPermit permit) noexcept;
 
 }  // namespace superpipe

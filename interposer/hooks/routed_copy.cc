@@ -1,6 +1,7 @@
 #include "interposer/hooks/routed_copy.h"
 
 #include <cstring>
+#include <utility>
 
 #include "interposer/driver/in_context.h"
 #include "interposer/driver/streams.h"
@@ -46,9 +47,53 @@ Way way_of(const ManagedContext& managed, StreamHandle stream, CopyMode mode,
   return in_order || has_nothing_before(managed, stream) ? Way::kAwaited : Way::kOfASnapshot;
 }
 
-CUresult copy_on_host(StreamHandle stream, Way way, void* to, const void* from, std::size_t size,
-                      Snapshot snapshot) noexcept {
-  if (way != Way::kNow) return queue_copy(stream, to, from, size, std::move(snapshot));
+Result<RoutedCopy> begin_routed_copy(ManagedContext& managed, const BufferCopy& copy,
+                                     UseToken& token) noexcept {
+  ResidencyManager& residency = managed.residency();
+  const auto begin = [&]() -> Result<RoutedCopy> {
+    const auto route = copy.into_buffer
+                           ? residency.begin_copy_in(copy.buffer, copy.size, copy.stream, token)
+                           : residency.begin_copy_out(copy.buffer, copy.size, copy.stream, token);
+    if (!route.ok()) return route.status();
+    RoutedCopy begun{*route};
+    if (route->host != nullptr) {
+      begun.way = way_of(managed, copy.stream, copy.mode, copy.program_memory, copy.into_buffer,
+                         copy.access);
+    }
+    return begun;
+  };
+  // Whether a copy that has begun can be made as it is.
+  const auto get_ready = [&copy](RoutedCopy& begun, HostFunctionPermit permit) {
+    if (begun.route.host == nullptr || begun.way == Way::kNow) return true;
+    if (!permit.is_given()) return false;
+    begun.permit = std::move(permit);
+    if (begun.way != Way::kOfASnapshot) return true;
+    begun.snapshot = Snapshot::take(copy.program_memory, begun.route.size.count());
+    return !begun.snapshot.empty();
+  };
+  Result<RoutedCopy> begun = begin();
+  if (!begun.ok() || get_ready(*begun, HostFunctionPermit::ask())) return begun;
+  // The device makes it. What is pageable the driver stages, a part at a time.
+  residency.end_use(token, copy.stream, /*submitted=*/false);
+  const auto in_place =
+      residency.begin_copy_in_place(copy.buffer, copy.size, copy.stream, copy.into_buffer, token);
+  if (in_place.ok()) return RoutedCopy{*in_place};
+  begun = begin();
+  if (!begun.ok() || get_ready(*begun, HostFunctionPermit::insist())) return begun;
+  residency.end_use(token, copy.stream, /*submitted=*/false);
+  return in_place.status();
+}
+
+CUresult copy_on_host(RoutedCopy& copy, const BufferCopy& wanted) noexcept {
+  void* const of_program = const_cast<void*>(wanted.program_memory);
+  const void* const content = copy.snapshot.empty() ? of_program : copy.snapshot.data();
+  void* const to = wanted.into_buffer ? copy.route.host : of_program;
+  const void* const from = wanted.into_buffer ? content : copy.route.host;
+  const std::size_t size = copy.route.size.count();
+  if (copy.way != Way::kNow) {
+    return queue_copy(wanted.stream, to, from, size, std::move(copy.snapshot),
+                      std::move(copy.permit));
+  }
   std::memcpy(to, from, size);
   return CUDA_SUCCESS;
 }

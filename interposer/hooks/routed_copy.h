@@ -4,11 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "interposer/context_registry.h"
 #include "interposer/copy_recorder.h"
 #include "interposer/driver/cuda_api.h"
+#include "interposer/hooks/gates.h"
 #include "interposer/hooks/queued_copy.h"
 #include "interposer/hooks/submit.h"
 #include "interposer/hooks/traced.h"
@@ -42,10 +42,35 @@ enum class SourceAccess {
                          const void* program_memory, bool into_buffer,
                          SourceAccess access = SourceAccess::kByKind) noexcept;
 
-/// Moves `size` bytes that way. `snapshot`: of `from`, where one was taken. @return as
+/// A copy between the program's memory and a buffer.
+struct BufferCopy {
+  CUdeviceptr buffer;          ///< where in the buffer
+  const void* program_memory;  ///< the other end
+  Bytes size;
+  StreamHandle stream;
+  CopyMode mode;
+  bool into_buffer;
+  SourceAccess access;  ///< where it is into the buffer
+};
+
+/// A copy that has begun: its route, and how it is made there.
+struct RoutedCopy {
+  CopyRoute route;
+  Way way = Way::kQueued;  ///< where the route is on the host
+  HostFunctionPermit permit{};
+  Snapshot snapshot{};  ///< of what is copied into the buffer, or empty
+};
+
+/// Begins a copy, of which the first bytes go one way (RoutedCopy::route). One that the host would
+/// have to make later, in the order of its stream, goes to the device instead where superpipe may
+/// give the stream no host function, unless the buffer does not fit there.
+/// @return as ResidencyManager::begin_copy_in(), begin_copy_in_place().
+Result<RoutedCopy> begin_routed_copy(ManagedContext& managed, const BufferCopy& copy,
+                                     UseToken& token) noexcept;
+
+/// Copies what `copy` has begun between its host copy and `program_memory`. @return as
 /// queue_copy().
-CUresult copy_on_host(StreamHandle stream, Way way, void* to, const void* from, std::size_t size,
-                      Snapshot snapshot) noexcept;
+CUresult copy_on_host(RoutedCopy& copy, const BufferCopy& wanted) noexcept;
 
 /// Ends the use of a copy that was made `way`, with `result`. What the calling thread has copied is
 /// done, and nothing of it is on the stream. A copy that is to be awaited is waited for then: that
@@ -82,6 +107,24 @@ CUresult in_parts(std::size_t size, const Copy& copy) noexcept {
   return result;
 }
 
+/// Makes the first bytes of a copy, of which `part` then says how many they are. `call` hands so
+/// many to the driver.
+template <typename Call>
+CUresult submit_routed_copy(ManagedContext& managed, const BufferCopy& wanted, Bytes& part,
+                            const Call& call) noexcept {
+  UseToken token;
+  auto copy = traced_wait(managed.trace(), TraceWait::kLaunch,
+                          [&] { return begin_routed_copy(managed, wanted, token); });
+  if (!copy.ok()) return managed.failure(copy.status(), CallKind::kSubmission);
+  part = copy->route.size;
+  trace_copy(managed, wanted.buffer, copy->route, wanted.into_buffer, wanted.stream);
+  return traced_wait(managed.trace(), TraceWait::kCopy, [&] {
+    const CUresult result =
+        copy->route.host == nullptr ? call(part.count()) : copy_on_host(*copy, wanted);
+    return end_copy(managed, token, wanted.stream, result, copy->way);
+  });
+}
+
 /// A copy of `size` bytes to or from `buffer`, on a stream on which events cannot order it.
 template <typename Call>
 CUresult copy_unordered(ManagedContext& managed, CUdeviceptr buffer, StreamHandle stream,
@@ -101,38 +144,10 @@ CUresult copy_scanned_in(CUdeviceptr to, const void* from, std::size_t size, Str
     return traced_wait(managed->trace(), TraceWait::kDevice, [&] { return call(0, size); });
   }
   if (!managed->can_order(stream)) return copy_unordered(*managed, to, stream, size, call);
-  ResidencyManager& residency = managed->residency();
   return in_parts(size, [&](std::size_t done, Bytes& part) {
-    UseToken token;
-    const void* const source = at(from, done);
-    auto route = traced_wait(managed->trace(), TraceWait::kLaunch, [&] {
-      return residency.begin_copy_in(to + done, part, stream, token);
-    });
-    if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
-    Way way = Way::kQueued;
-    Snapshot snapshot;
-    if (route->host != nullptr) {
-      way = way_of(*managed, stream, mode, source, /*into_buffer=*/true, access);
-    }
-    if (way == Way::kOfASnapshot) {
-      snapshot = Snapshot::take(source, route->size.count());
-      if (snapshot.empty()) {
-        // The driver stages what is copied to the device, a part at a time.
-        residency.end_use(token, stream, /*submitted=*/false);
-        route = residency.begin_copy_in_place(to + done, part, stream, token);
-        if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
-      }
-    }
-    part = route->size;
-    trace_copy(*managed, to + done, *route, /*to_device=*/true, stream);
-    const void* const content = snapshot.empty() ? source : snapshot.data();
-    return traced_wait(managed->trace(), TraceWait::kCopy, [&] {
-      const CUresult result =
-          route->host == nullptr
-              ? call(done, part.count())
-              : copy_on_host(stream, way, route->host, content, part.count(), std::move(snapshot));
-      return end_copy(*managed, token, stream, result, way);
-    });
+    const BufferCopy wanted{to + done, at(from, done), part, stream, mode, true, access};
+    return submit_routed_copy(*managed, wanted, part,
+                              [&](std::size_t count) { return call(done, count); });
   });
 }
 
@@ -158,23 +173,9 @@ CUresult submit_copy_out(void* to, CUdeviceptr from, std::size_t size, StreamHan
   }
   if (!managed->can_order(stream)) return copy_unordered(*managed, from, stream, size, call);
   return in_parts(size, [&](std::size_t done, Bytes& part) {
-    UseToken token;
-    void* const target = at(to, done);
-    const auto route = traced_wait(managed->trace(), TraceWait::kLaunch, [&] {
-      return managed->residency().begin_copy_out(from + done, part, stream, token);
-    });
-    if (!route.ok()) return managed->failure(route.status(), CallKind::kSubmission);
-    part = route->size;
-    trace_copy(*managed, from + done, *route, /*to_device=*/false, stream);
-    Way way = Way::kQueued;
-    if (route->host != nullptr) way = way_of(*managed, stream, mode, target, /*into_buffer=*/false);
-    return traced_wait(managed->trace(), TraceWait::kCopy, [&] {
-      const CUresult result =
-          route->host == nullptr
-              ? call(done, part.count())
-              : copy_on_host(stream, way, target, route->host, part.count(), Snapshot{});
-      return end_copy(*managed, token, stream, result, way);
-    });
+    const BufferCopy wanted{from + done, at(to, done), part, stream, mode, false, {}};
+    return submit_routed_copy(*managed, wanted, part,
+                              [&](std::size_t count) { return call(done, count); });
   });
 }
 

@@ -30,7 +30,7 @@ auto traced_wait(TraceRecorder* trace, std::uint64_t what, const Call& call) noe
     return call();
   }
   const auto begin = std::chrono::steady_clock::now();
-  const auto result = call();
+  auto result = call();
   trace->wait(what, begin, std::chrono::steady_clock::now());
   return result;
 }

@@ -26,7 +26,8 @@ def environment_in(folder, *, managed=True, **variables):
     environment = clean_environment("LD_PRELOAD")
     environment.update(
         LD_LIBRARY_PATH=str(SIMGPU), SIMGPU_STATS=f"{folder}/simgpu.json",
-        SIMGPU_KERNELS=str(PROGRAMS / "kernels_plugin.so"), SIMGPU_MEMORY="256M")
+        SIMGPU_KERNELS=str(PROGRAMS / "kernels_plugin.so"), SIMGPU_MEMORY="256M",
+        SIMGPU_HOST_FUNCTIONS="serial")  # a driver may run them so
     if managed:
         environment.update(
             LD_PRELOAD=str(LIBRARY), SUPERPIPE_DRIVER=str(SIMGPU / "libcuda.so.1"),

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "interposer/hooks/gates.h"
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {
@@ -110,6 +111,26 @@ TEST_F(PointerPinsTest, KeepsNothingOfAScanThatTheDriverRefuses) {
   pins().scan_in_stream(content_.data(), sizeof content_, kTarget, kLegacyStream);
   EXPECT_EQ(release, nullptr);
   EXPECT_FALSE(pins().has_pending());
+}
+
+// A driver may run it only when a host function of the program has ended, which waits for it.
+TEST_F(PointerPinsTest, SearchesAtLaunchesOnceTheProgramHasHostFunctionsOfItsOwn) {
+  static bool is_over = false;
+  is_over = false;
+  driver().cuEventQuery = [](CUevent) { return is_over ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; };
+  Gates::note();
+  content_[1] = 0;
+  pins().scan_in_stream(content_.data(), sizeof content_, kTarget, kLegacyStream);
+  EXPECT_EQ(release, nullptr);
+  EXPECT_TRUE(pins().has_pending());
+  EXPECT_EQ(launch(testing::null_kernel(1), other_, other_), CUDA_SUCCESS);
+  EXPECT_TRUE(pins().has_pending()) << "the copy has not begun";
+  EXPECT_EQ(ContextRegistry::managed()->residency().stats().pinned_buffers, 0U);
+  content_[1] = buffer_;
+  is_over = true;
+  EXPECT_EQ(launch(testing::null_kernel(1), other_, other_), CUDA_SUCCESS);
+  EXPECT_FALSE(pins().has_pending());
+  EXPECT_EQ(ContextRegistry::managed()->residency().stats().pinned_buffers, 1U);
 }
 
 // The context's end waits for its host functions, but a thread may still hold the pins.

@@ -194,7 +194,7 @@ TEST_F(CopyRoutesTest, ACopyInPlaceBringsTheBufferInWithItsContent) {
   const BufferId id = out(1, 7);
   const Address base = core_.buffers[id].base;
   UseToken token;
-  const auto route = routes_.begin_in_place(base + 5, Bytes{3}, stream_, token);
+  const auto route = routes_.begin_in_place(base + 5, Bytes{3}, stream_, true, token);
   ASSERT_TRUE(route.ok());
   EXPECT_EQ(route->host, nullptr);
   EXPECT_EQ(route->size, Bytes{3});
@@ -204,8 +204,9 @@ TEST_F(CopyRoutesTest, ACopyInPlaceBringsTheBufferInWithItsContent) {
   device_.drain();
   EXPECT_EQ(device_value(id), 7);
   expect_unpinned(id);
-  EXPECT_EQ(routes_.begin_in_place(base + 2 * kGranule.count(), Bytes{3}, stream_, token).status(),
-            Status::kInvalidValue);
+  EXPECT_EQ(
+      routes_.begin_in_place(base + 2 * kGranule.count(), Bytes{3}, stream_, true, token).status(),
+      Status::kInvalidValue);
 }
 
 TEST_F(CopyRoutesTest, ARangeOutsideOneLiveBufferIsAnInvalidValue) {
