@@ -12,6 +12,7 @@
 #include "interposer/driver/codes.h"
 #include "interposer/driver/event_time.h"
 #include "interposer/driver/in_context.h"
+#include "interposer/driver/joining_streams.h"
 #include "interposer/driver/process_memory.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
@@ -182,6 +183,7 @@ DriverDeviceMemory::~DriverDeviceMemory() {
   digests_.reset();
   if (separator != 0 && is_there) (void)driver().cuMemFree_v2(separator);
   meter_->destroy_events();
+  legacy_follower_.destroy();
   if (never_recorded_ != nullptr) driver().cuEventDestroy_v2(never_recorded_);
 }
 
@@ -346,7 +348,12 @@ Status DriverDeviceMemory::record(EventHandle event, StreamHandle stream) {
   const auto captured = is_capturing(stream);
   if (!captured.ok()) return captured.status();
   if (*captured) return Status::kCapturing;
+  if (stream == kPerThreadStream) JoiningStreams::note();
   const InContext in_context(context_);
+  if (stream == kLegacyStream && JoiningStreams::any()) {
+    const CUresult recorded = legacy_follower_.record(driver_event(event));
+    if (recorded != CUDA_ERROR_NOT_SUPPORTED) return checked(recorded, "cuEventRecord");
+  }
   return checked(driver().cuEventRecord(driver_event(event), driver_stream(stream)),
                  "cuEventRecord");
 }

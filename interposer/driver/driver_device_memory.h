@@ -10,6 +10,7 @@
 
 #include "interposer/driver/cuda_api.h"
 #include "interposer/driver/digest_program.h"
+#include "interposer/driver/legacy_follower.h"
 #include "interposer/peer_contexts.h"
 #include "residency/device_memory.h"
 
@@ -42,6 +43,8 @@ class DriverDeviceMemory final : public DeviceMemory {
   Status destroy_stream(StreamHandle stream) override;
   Result<EventHandle> create_event() override;
   Status destroy_event(EventHandle event) override;
+  /// An event of the legacy stream lies on another stream once the process has streams that join
+  /// the legacy one (LegacyFollower).
   Status record(EventHandle event, StreamHandle stream) override;
   Status stream_wait(StreamHandle stream, EventHandle event) override;
   Result<bool> is_complete(EventHandle event) override;
@@ -92,6 +95,7 @@ class DriverDeviceMemory final : public DeviceMemory {
   std::atomic<std::uint64_t> page_bytes_{0};  ///< of the pages that exist
   std::atomic<CUdeviceptr> separator_{0};     ///< set between copies to the host; 0: not allocated
   std::atomic<int> separators_left_out_{0};   ///< so many are left out before it is asked for again
+  LegacyFollower legacy_follower_;
   CUevent never_recorded_ = nullptr;  ///< complete, so that a query fails for other reasons only
 };
 

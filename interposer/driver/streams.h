@@ -5,6 +5,7 @@
 
 #include "interposer/driver/capture_count.h"
 #include "interposer/driver/cuda_api.h"
+#include "interposer/driver/joining_streams.h"
 #include "interposer/driver/table.h"
 #include "residency/device_memory.h"
 
@@ -17,7 +18,11 @@ inline constexpr bool kPerThreadDefault = true;
 
 /// A stream as residency knows it. `per_thread`: kLegacyDefault or kPerThreadDefault.
 [[nodiscard]] inline StreamHandle stream_handle(CUstream stream, bool per_thread) noexcept {
-  if (stream == nullptr) return per_thread ? kPerThreadStream : kLegacyStream;
+  if (stream == nullptr) {
+    if (!per_thread) return kLegacyStream;
+    JoiningStreams::note();
+    return kPerThreadStream;
+  }
   return StreamHandle{reinterpret_cast<std::uint64_t>(stream)};
 }
 

@@ -2563,11 +2563,15 @@ SUPERPIPE_EXPORT CUresult cuStreamCopyAttributes_ptsz(CUstream dst, CUstream src
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamCreate(CUstream * phStream, unsigned int Flags) {
-  return superpipe::driver_table.cuStreamCreate(phStream, Flags);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuStreamCreate(phStream, Flags);
+  return superpipe::watched(superpipe::hook::cuStreamCreate(phStream, Flags));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamCreateWithPriority(CUstream * phStream, unsigned int flags, int priority) {
-  return superpipe::driver_table.cuStreamCreateWithPriority(phStream, flags, priority);
+  const superpipe::HookScope scope;
+  if (scope.passes_through()) return superpipe::driver_table.cuStreamCreateWithPriority(phStream, flags, priority);
+  return superpipe::watched(superpipe::hook::cuStreamCreateWithPriority(phStream, flags, priority));
 }
 
 SUPERPIPE_EXPORT CUresult cuStreamDestroy(CUstream hStream) {
@@ -3590,8 +3594,8 @@ const ExportedFunction kExportedFunctions[kDriverFunctionCount] = {
     {reinterpret_cast<void*>(&::cuStreamBeginCapture_v2_ptsz), true},
     {reinterpret_cast<void*>(&::cuStreamCopyAttributes), false},
     {reinterpret_cast<void*>(&::cuStreamCopyAttributes_ptsz), false},
-    {reinterpret_cast<void*>(&::cuStreamCreate), false},
-    {reinterpret_cast<void*>(&::cuStreamCreateWithPriority), false},
+    {reinterpret_cast<void*>(&::cuStreamCreate), true},
+    {reinterpret_cast<void*>(&::cuStreamCreateWithPriority), true},
     {reinterpret_cast<void*>(&::cuStreamDestroy), true},
     {reinterpret_cast<void*>(&::cuStreamDestroy_v2), true},
     {reinterpret_cast<void*>(&::cuStreamEndCapture), true},

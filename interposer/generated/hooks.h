@@ -224,6 +224,8 @@ CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, cons
 CUresult cuStreamBeginCapture_ptsz(CUstream hStream) noexcept;
 CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) noexcept;
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode) noexcept;
+CUresult cuStreamCreate(CUstream * phStream, unsigned int Flags) noexcept;
+CUresult cuStreamCreateWithPriority(CUstream * phStream, unsigned int flags, int priority) noexcept;
 CUresult cuStreamDestroy(CUstream hStream) noexcept;
 CUresult cuStreamDestroy_v2(CUstream hStream) noexcept;
 CUresult cuStreamEndCapture(CUstream hStream, CUgraph * phGraph) noexcept;

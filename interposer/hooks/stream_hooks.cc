@@ -1,6 +1,8 @@
-// Streams: captures are counted, and a stream's end is marked before it goes.
+// Streams: captures are counted, blocking streams noted, and a stream's end is marked before it
+// goes.
 #include "interposer/context_registry.h"
 #include "interposer/driver/capture_count.h"
+#include "interposer/driver/joining_streams.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
@@ -27,7 +29,21 @@ CUresult destroy(CUstream stream, const Call& call) noexcept {
   return call();
 }
 
+void note_if_blocking(unsigned int flags) noexcept {
+  if ((flags & CU_STREAM_NON_BLOCKING) == 0) JoiningStreams::note();
+}
+
 }  // namespace
+
+CUresult hook::cuStreamCreate(CUstream* phStream, unsigned int Flags) noexcept {
+  note_if_blocking(Flags);
+  return driver().cuStreamCreate(phStream, Flags);
+}
+CUresult hook::cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags,
+                                          int priority) noexcept {
+  note_if_blocking(flags);
+  return driver().cuStreamCreateWithPriority(phStream, flags, priority);
+}
 
 CUresult hook::cuStreamBeginCapture(CUstream hStream) noexcept {
   return CaptureCount::begin([&] { return driver().cuStreamBeginCapture(hStream); });

@@ -6,7 +6,9 @@
 #include <mutex>
 
 #include "interposer/driver/context_count.h"
+#include "interposer/driver/joining_streams.h"
 #include "interposer/driver/table.h"
+#include "interposer/hooks/gates.h"
 #include "policy/settings.h"
 
 namespace superpipe::testing {
@@ -94,6 +96,8 @@ void install_null_driver(std::size_t pointer_parameters) {
   captured_stream = nullptr;
   recorded.clear();
   forget_contexts();
+  Gates::forget();
+  JoiningStreams::forget();
   DriverTable& table = driver();
   table = untouched_table;  // an earlier test may have functions of its own there
   table.cuCtxGetCurrent = [](CUcontext* context) {

@@ -188,6 +188,9 @@ class Questions(unittest.TestCase):
         self.assertEqual([figures["blocking_streams_run_side_by_side"], figures["with_an_event_on_one_of_them"],
                           figures["with_an_event_on_the_legacy_stream"],
                           figures["non_blocking_streams_with_an_event_on_the_legacy_stream"]], [True, True, False, True])
+        # How superpipe marks the end of the legacy stream where that would join streams.
+        self.assertIs(figures["with_an_event_on_a_third_one"], True)
+        self.assertIs(figures["event_behind_a_word_follows_the_legacy_stream"], True)
 
     def test_host_pages_are_measured_where_the_driver_has_them(self) -> None:
         # The proxy's host pages are simgpu's device memory.

@@ -1,7 +1,7 @@
 // A CUDA program on the driver API that knows nothing of superpipe, and whose results depend on the
 // order in which its streams do what they were given. Each scenario prints what it saw.
 //
-//     order_program SCENARIO KERNELS.cubin
+//     order_program SCENARIO KERNELS.cubin [NUMBER]
 //
 // order_program_ptds is the same, built with a default stream for each thread.
 #include <cuda.h>
@@ -260,6 +260,104 @@ void behind_a_gate() {
   print_buffer("beside it", state);
 }
 
+/// Copies on one stream that end while a host function on another one waits for the program: of an
+/// evicted buffer, and of a few bytes to memory that superpipe leaves alone. A driver may run host
+/// functions one after the other.
+void beside_a_host_function() {
+  EvictedBuffer evicted(8 << 20);
+  const CUdeviceptr small = allocate(4096);
+  void* memory = nullptr;
+  CHECK(cuMemHostAlloc(&memory, kBytes, 0));
+  const CUstream gated = make_stream(CU_STREAM_NON_BLOCKING);
+  const CUstream other = make_stream(CU_STREAM_NON_BLOCKING);
+  {
+    const CUdeviceptr buffer = evicted.get();
+    hold(other);
+    CHECK(cuMemcpyDtoHAsync(memory, buffer, kBytes, other));
+    Gate gate(gated, [] {});  // the first of the program
+    CHECK(cuStreamSynchronize(other));
+    gate.open();
+    print_hash("before the first gate", memory);
+    CHECK(cuCtxSynchronize());
+  }
+  {
+    const CUdeviceptr buffer = evicted.get();
+    Gate gate(gated, [] {});
+    hold(other);
+    CHECK(cuMemcpyDtoHAsync(memory, buffer, kBytes, other));
+    CHECK(cuStreamSynchronize(other));
+    gate.open();
+    print_hash("out beside a gate", memory);
+    CHECK(cuCtxSynchronize());
+  }
+  for (const bool pinned : {true, false}) {
+    const CUdeviceptr buffer = evicted.get();
+    std::vector<float> source = content(11);
+    if (pinned) std::memcpy(memory, source.data(), kBytes);
+    Gate gate(gated, [] {});
+    hold(other);
+    CHECK(cuMemcpyHtoDAsync(buffer, pinned ? memory : source.data(), kBytes, other));
+    CHECK(cuMemcpyHtoDAsync(small, memory, 4096, other));
+    CHECK(cuStreamSynchronize(other));
+    gate.open();
+    CHECK(cuCtxSynchronize());
+    print_buffer("in beside a gate", buffer);
+  }
+}
+
+/// One blocking stream waits for what the host does when another one has ended, each time behind a
+/// launch on the legacy stream, which both of them join. The other one needs room, and what has to
+/// leave for it was used on the legacy stream.
+void blocking_streams() {
+  const auto weights = load_layers(8);
+  const CUdeviceptr first = allocate();
+  const CUdeviceptr second = allocate();
+  CHECK(cuMemsetD8(first, 0, kBytes));
+  CHECK(cuMemsetD8(second, 0, kBytes));
+  const CUstream waiting = make_stream(CU_STREAM_DEFAULT);
+  const CUstream other = make_stream(CU_STREAM_DEFAULT);
+  for (std::size_t round = 0; round < 10 * weights.size(); ++round) {
+    accumulate(first, weights[round % weights.size()], 0.5f, CU_STREAM_LEGACY);
+    Gate gate(waiting, [] {});
+    accumulate(second, weights[(round + 3) % weights.size()], 0.5f, other);
+    CHECK(cuStreamSynchronize(other));
+    gate.open();
+    CHECK(cuStreamSynchronize(waiting));
+  }
+  print_buffer("of the legacy stream", first);
+  print_buffer("of the other one", second);
+}
+
+/// Many streams take turns with layers that do not all fit, and the last of them has work on one of
+/// them that does not end before all others have.
+void many_streams(std::size_t count) {
+  const auto weights = load_layers(8);
+  std::vector<CUstream> streams;
+  std::vector<CUdeviceptr> states;
+  while (streams.size() < count) streams.push_back(make_stream(CU_STREAM_NON_BLOCKING));
+  for (int i = 0; i < 2; ++i) {
+    states.push_back(allocate());
+    CHECK(cuMemsetD8(states.back(), 0, kBytes));
+  }
+  CHECK(cuCtxSynchronize());
+  for (const CUstream stream : streams) {
+    accumulate(states[0], weights[0], 0.5f, stream);
+    CHECK(cuStreamSynchronize(stream));
+  }
+  Gate gate(streams.back(), [] {});
+  accumulate(states[1], weights[1], 0.5f, streams.back());
+  for (std::size_t round = 0; round < 2 * count; ++round) {
+    const CUstream stream = streams[round % (count - 1)];
+    // Of the others, each is used by all streams but the last one.
+    accumulate(states[0], weights[2 + round % 6], 0.5f, stream);
+    CHECK(cuStreamSynchronize(stream));
+  }
+  gate.open();
+  CHECK(cuCtxSynchronize());
+  print_buffer("of the others", states[0]);
+  print_buffer("of the last stream", states[1]);
+}
+
 /// Three threads that copy between buffers, of which two fit: forwards, backwards, and elsewhere.
 ///
 /// When they start, both destinations are there and in use, and no source is: who took what is
@@ -428,6 +526,12 @@ int main(int count, char** arguments) {
     Copies().run();
   } else if (scenario == "behind_a_gate") {
     behind_a_gate();
+  } else if (scenario == "beside_a_host_function") {
+    beside_a_host_function();
+  } else if (scenario == "blocking_streams") {
+    blocking_streams();
+  } else if (scenario == "many_streams" && count > 3) {
+    many_streams(std::stoul(arguments[3]));
   } else if (scenario == "device_copies") {
     device_copies();
   } else if (scenario == "late_pointers") {

@@ -31,7 +31,7 @@
   X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD32Async) \
   X(cuMemsetD8Async) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) \
   X(cuStreamQuery) X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) \
-  X(cuEventSynchronize) X(cuLaunchKernel) X(cuModuleLoadData) \
+  X(cuEventQuery) X(cuEventSynchronize) X(cuLaunchKernel) X(cuModuleLoadData) \
   X(cuModuleGetFunction) X(cuTensorMapEncodeTiled) X(cuTensorMapReplaceAddress) \
   X(cuMemcpy2DAsync) X(cuLaunchHostFunc) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
   X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy)
