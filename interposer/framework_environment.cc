@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <new>
 #include <utility>
 
@@ -156,5 +158,24 @@ bool set_framework_allocators() noexcept {
 }
 
 bool is_pytorch_loaded() noexcept { return ::dl_iterate_phdr(is_library_of_pytorch, nullptr) != 0; }
+
+std::string pytorch_version() {
+  std::filesystem::path library;
+  const auto find = [](dl_phdr_info* info, std::size_t /*size*/, void* found) {
+    const std::filesystem::path path = info->dlpi_name;
+    if (path.filename() != "libtorch_cuda.so") return 0;
+    *static_cast<std::filesystem::path*>(found) = path;
+    return 1;
+  };
+  if (::dl_iterate_phdr(find, &library) == 0) return {};
+  std::ifstream file(library.parent_path().parent_path() / "version.py");
+  constexpr std::string_view kKey = "__version__ = '";
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(kKey)) {
+      return line.substr(kKey.size(), line.find('\'', kKey.size()) - kKey.size());
+    }
+  }
+  return {};
+}
 
 }  // namespace superpipe

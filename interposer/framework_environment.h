@@ -33,6 +33,11 @@ bool set_framework_allocators() noexcept;
 /// libraries, which takes microseconds. Any thread.
 bool is_pytorch_loaded() noexcept;
 
+/// The version of the PyTorch in this process, such as "2.11.0+cu130": its package says it in a
+/// file beside the folder of its libraries. Empty if there is none, or it does not say. Reads a
+/// file. Throws std::bad_alloc.
+std::string pytorch_version();
+
 /// The value of XLA_FLAGS that has XLA (JAX, TensorFlow) launch its kernels one by one: by itself
 /// it makes CUDA graphs of them, all of whose buffers have to be on the device at once. `flags`:
 /// the user's, which stay. @return nullopt if there is nothing to change: the user chose, or names

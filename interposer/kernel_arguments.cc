@@ -3,7 +3,9 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -11,6 +13,7 @@
 
 #include "interposer/driver/loader.h"
 #include "interposer/driver/table.h"
+#include "interposer/framework_environment.h"
 #include "interposer/kernel_handles.h"
 #include "interposer/tensor_maps.h"
 
@@ -78,12 +81,13 @@ void append_list(KernelLayout& layout, std::uint32_t parameter, std::size_t size
   }
   if (layout.counted.empty() || layout.counted.back().parameter != parameter ||
       layout.counted.back().count != list.count) {
-    layout.counted.push_back(
-        {.parameter = parameter,
-         .count = list.count,
-         .block_to_tensor = static_cast<std::uint32_t>(known.block_to_tensor),
-         .most_blocks = static_cast<std::uint32_t>(size - known.block_to_tensor),
-         .lists = {}});
+    layout.counted.push_back({.parameter = parameter,
+                              .count = list.count,
+                              .block_to_tensor = static_cast<std::uint32_t>(known.block_to_tensor),
+                              .index_bytes = static_cast<std::uint32_t>(known.index_bytes),
+                              .most_blocks = static_cast<std::uint32_t>(
+                                  (size - known.block_to_tensor) / known.index_bytes),
+                              .lists = {}});
   }
   const bool is_last = index + 1 == known.list_count;
   const std::size_t end = is_last ? size : KnownStruct::first_byte(known.lists[index + 1], size);
@@ -119,9 +123,17 @@ void append_arrays(KernelLayout& layout, const std::vector<std::string>& types,
   layout.has_more = layout.has_more || !layout.arrays.empty() || layout.any_array;
 }
 
+/// Whether the table was checked for the PyTorch that is loaded. REQUIRES: a kernel of it is about
+/// to be launched, so that it is. Throws std::bad_alloc.
+bool has_words_of_loaded_version() {
+  static const bool has_words = has_words_of_version(pytorch_version());
+  return has_words;
+}
+
 /// Adds the probes of all parameters of a kernel, whose name is known.
 void append_parameters(KernelLayout& layout, const std::vector<std::size_t>& sizes,
-                       bool known_structs) {
+                       KernelLayoutCache::StructWords words) {
+  using StructWords = KernelLayoutCache::StructWords;
   std::vector<std::string> types;
   try {
     types = parameter_types(layout.name);
@@ -131,8 +143,10 @@ void append_parameters(KernelLayout& layout, const std::vector<std::size_t>& siz
   // Names of templates with packs may demangle to another number of parameters: they say nothing.
   const bool has_types = types.size() == sizes.size();
   const bool is_pytorchs = is_of_pytorch(layout.name);
+  const bool is_known =
+      has_types && (words == StructWords::kKnown || (words == StructWords::kKnownOfVersion &&
+                                                     is_pytorchs && has_words_of_loaded_version()));
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const bool is_known = has_types && known_structs;
     append_parameter(layout, sizes[i], is_known ? known_struct(types[i], sizes[i]) : nullptr,
                      is_pytorchs);
   }
@@ -167,12 +181,18 @@ std::uint32_t count_of(const KernelLayout::CountedProbes& probes, const char* pa
                        GridSize grid) noexcept {
   if (probes.count == KnownStruct::Count::kGridX) return grid.x;
   if (probes.count == KnownStruct::Count::kGridY || grid == GridSize::unknown()) return grid.y;
-  const auto* const tensors =
-      reinterpret_cast<const unsigned char*>(parameter) + probes.block_to_tensor;
+  const char* const tensors = parameter + probes.block_to_tensor;
   const std::uint32_t blocks = std::min(grid.x, probes.most_blocks);
-  unsigned char last = 0;
-  for (std::uint32_t block = 0; block < blocks; ++block) last = std::max(last, tensors[block]);
-  return blocks == 0 ? 0 : std::uint32_t{last} + 1;
+  const auto last_of = [&]<typename Index>(Index last) {
+    for (std::uint32_t block = 0; block < blocks; ++block) {
+      Index tensor;
+      std::memcpy(&tensor, tensors + block * sizeof tensor, sizeof tensor);
+      last = std::max(last, tensor);
+    }
+    return std::uint32_t{last};
+  };
+  if (blocks == 0) return 0;
+  return (probes.index_bytes == 1 ? last_of(std::uint8_t{0}) : last_of(std::uint16_t{0})) + 1;
 }
 
 KernelLayoutCache::KernelLayoutCache(StructWords struct_words) : struct_words_(struct_words) {
@@ -205,7 +225,7 @@ const KernelLayout* KernelLayoutCache::learn(CUfunction function) noexcept {
     }
     KernelLayout layout{};
     layout.name = name_of(function, is_kernel);
-    append_parameters(layout, *sizes, struct_words_ == StructWords::kKnown);
+    append_parameters(layout, *sizes, struct_words_);
     layout.kernel = KernelId{layout.name.empty() ? reinterpret_cast<std::uintptr_t>(function)
                                                  : hash_of(layout.name)};
     const Owner owner = owner_of(function, is_kernel);

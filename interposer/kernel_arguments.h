@@ -27,7 +27,7 @@ struct KernelLayout {
   };
   /// Lists of places to look for pointers in one parameter, of each of which a launch uses the
   /// first few. How many, `count` says: as many as the grid has blocks in x or y, or one more than
-  /// the largest of the bytes from `block_to_tensor` on, of which each block in x has one.
+  /// the largest of the numbers from `block_to_tensor` on, of which each block in x has one.
   struct CountedProbes {
     /// Every 8 bytes from `first` on.
     struct List {
@@ -38,7 +38,8 @@ struct KernelLayout {
     std::uint32_t parameter;
     KnownStruct::Count count;
     std::uint32_t block_to_tensor;  ///< if count is kTensors
-    std::uint32_t most_blocks;      ///< more bytes do not fit behind `block_to_tensor`
+    std::uint32_t index_bytes;      ///< of each number there: 1 or 2
+    std::uint32_t most_blocks;      ///< more numbers do not fit behind `block_to_tensor`
     std::vector<List> lists;
     bool operator==(const CountedProbes&) const = default;
   };
@@ -94,8 +95,9 @@ class KernelLayoutCache {
  public:
   /// Which words of by-value structs the layouts have probes for.
   enum class StructWords {
-    kKnown,  ///< those that the kernel is known to use (known_struct()), of other structs all
-    kAll,    ///< all
+    kKnown,           ///< those that the kernel is known to use (known_struct()), of others all
+    kKnownOfVersion,  ///< the same where the PyTorch that is loaded is one of those that are known
+    kAll,             ///< all
   };
 
   explicit KernelLayoutCache(StructWords struct_words = StructWords::kKnown);

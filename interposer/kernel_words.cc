@@ -3,9 +3,11 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 namespace superpipe {
 namespace {
@@ -68,6 +70,19 @@ const KnownStruct* known_struct(std::string_view type, std::size_t bytes) {
     }
   }
   return nullptr;
+}
+
+bool has_words_of_version(std::string_view version) {
+  constexpr std::string_view kMajor = "2.";
+  constexpr int kFirst = 9;
+  constexpr int kLast = 15;
+  if (!version.starts_with(kMajor)) return false;
+  version.remove_prefix(kMajor.size());
+  int minor = 0;
+  const char* const end = version.data() + version.size();
+  const auto parsed = std::from_chars(version.data(), end, minor);
+  const bool has_dot = parsed.ptr != end && *parsed.ptr == '.';
+  return parsed.ec == std::errc{} && has_dot && minor >= kFirst && minor <= kLast;
 }
 
 bool is_pointer(std::string_view type) { return pointed_to_by(type).has_value(); }

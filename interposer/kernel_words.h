@@ -30,6 +30,7 @@ struct KnownStruct {
   std::size_t smallest;
   std::size_t largest;  ///< bytes of the struct
   std::size_t block_to_tensor;
+  std::size_t index_bytes;  ///< of each number there
   std::size_t list_count;
   std::array<List, kMostLists> lists;
 
@@ -44,6 +45,9 @@ struct KnownStruct {
 /// of its words may then be a pointer. A struct of another size is another struct, of another
 /// version of the framework perhaps. Linear in the table.
 [[nodiscard]] const KnownStruct* known_struct(std::string_view type, std::size_t bytes);
+
+/// Whether the table was made and checked for that version of PyTorch, such as "2.11.0+cu130".
+[[nodiscard]] bool has_words_of_version(std::string_view version);
 
 /// Whether a demangled type is a pointer.
 [[nodiscard]] bool is_pointer(std::string_view type);

@@ -89,7 +89,7 @@ ManagedContext::ManagedContext(const DeviceFacts& facts, const Configuration& co
       buffers_before_(facts.buffers_before),
       headroom_(headroom_of(configuration, facts.total, facts.budget)),
       device_memory_(facts.context, facts.device),
-      layouts_(configuration.known_kernel_words ? KernelLayoutCache::StructWords::kKnown
+      layouts_(configuration.known_kernel_words ? KernelLayoutCache::StructWords::kKnownOfVersion
                                                 : KernelLayoutCache::StructWords::kAll) {}
 
 ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice device,

@@ -24,6 +24,14 @@ std::vector<std::uint64_t> without(const std::vector<std::uint64_t>& buffers,
   return rest;
 }
 
+/// Whether the host can read unified memory of `device` while the device works.
+bool is_readable_beside(int device) noexcept {
+  int concurrent = 0;
+  return driver().cuDeviceGetAttribute(&concurrent, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
+                                       std::max(device, 0)) == CUDA_SUCCESS &&
+         concurrent != 0;
+}
+
 }  // namespace
 
 // A launch that names buffers may fill its arrays anew; what lay behind these before is old then.
@@ -90,13 +98,20 @@ bool PointerArrays::collect_from_host(std::uint64_t address, WordList& words) co
   const void* data = nullptr;
   std::uint64_t base = 0;
   std::size_t size = 0;
+  unsigned is_unified = 0;
+  int device = -1;
   CUpointer_attribute attributes[] = {
-      CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_HOST_POINTER,
-      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-  void* values[] = {&type, &data, &base, &size};
+      CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_HOST_POINTER,
+      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+      CU_POINTER_ATTRIBUTE_IS_MANAGED,       CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  void* values[] = {&type, &data, &base, &size, &is_unified, &device};
   // Answers with zeros for memory that it does not know.
-  if (driver().cuPointerGetAttributes(4, attributes, values, address) != CUDA_SUCCESS) return false;
-  if (type != CU_MEMORYTYPE_HOST || data == nullptr) return false;
+  if (driver().cuPointerGetAttributes(6, attributes, values, address) != CUDA_SUCCESS) return false;
+  if (is_unified != 0 && is_readable_beside(device)) {
+    data = reinterpret_cast<const void*>(address);
+  } else if (type != CU_MEMORYTYPE_HOST || data == nullptr) {
+    return false;
+  }
   const std::uint64_t end = base + size;
   if (address < base || address >= end) return true;
   const auto is_pointer = [this](std::uint64_t word) {

@@ -62,7 +62,8 @@ class PointerArrays {
   void collect(std::uint64_t address, Age age, WordList& words) const noexcept;
 
   /// Adds the addresses of live buffers in the array at `address`, if that is page-locked host
-  /// memory. Asks the driver. @return whether it is.
+  /// memory, or unified memory that the host can read beside the device. Asks the driver. @return
+  /// whether it is.
   bool collect_from_host(std::uint64_t address, WordList& words) const noexcept;
 
   /// The program frees what begins at `address`: forgets the arrays in it.

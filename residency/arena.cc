@@ -115,16 +115,20 @@ Arena::~Arena() {
   if (table_ != nullptr) munmap(table_, (size_ >> shift_) * sizeof(std::atomic<std::uint32_t>));
 }
 
-std::optional<Address> Arena::take(Bytes footprint) { return ranges_.take(footprint + granule_); }
+std::optional<Address> Arena::take(Bytes footprint) {
+  const auto range = ranges_.take(footprint + 2 * granule_);
+  if (!range) return std::nullopt;
+  return *range + granule_.count();
+}
 
 void Arena::give_back(Address address, Bytes footprint) noexcept {
-  ranges_.give_back(address, footprint + granule_);
+  ranges_.give_back(address - granule_.count(), footprint + 2 * granule_);
 }
 
 void Arena::set_owner(Address address, Bytes footprint, std::uint32_t index) {
   const std::uint64_t first = (address - base_) >> shift_;
   const std::uint64_t last = first + (footprint.count() >> shift_);
-  for (std::uint64_t i = first; i < last; ++i) {
+  for (std::uint64_t i = first - 1; i < last; ++i) {
     table_[i].store(index + 1, std::memory_order_release);
   }
 }

@@ -53,8 +53,10 @@ class AddressRanges {
   std::list<Address> spare_;  // as many nodes as ranges are taken
 };
 
-/// The arena: ranges of whole granules for buffers, an unmapped guard granule behind each, and a
-/// table from granule to buffer.
+/// The arena: ranges of whole granules for buffers, with an unmapped guard of two granules between
+/// them, and a table from granule to buffer. Of a guard, the granule before a buffer counts as the
+/// buffer's in the table: kernels with arrays that begin at 1 get a pointer to before the first
+/// element. Such an address is none in the buffer.
 ///
 /// index_at() may be called from any thread at any time; the rest is serialised by the caller.
 class Arena {
@@ -71,16 +73,18 @@ class Arena {
   /// Whether the table could be allocated; nothing else may be called if not.
   [[nodiscard]] bool ok() const { return table_ != nullptr; }
 
-  /// A range for a buffer of `footprint` bytes (whole granules), without owner yet; nullopt: full.
-  /// Throws std::bad_alloc, with nothing changed.
+  /// A range for a buffer of `footprint` bytes (whole granules), without owner yet; a granule of
+  /// the guard lies before it, one behind. nullopt: full. Throws std::bad_alloc, with nothing
+  /// changed.
   std::optional<Address> take(Bytes footprint);
   void give_back(Address address, Bytes footprint) noexcept;
 
-  /// Makes `index` the owner of the range, or kNobody. What was written before is visible to a
-  /// thread that finds `index`.
+  /// Makes `index` the owner of the range and of the granule before it, or kNobody. What was
+  /// written before is visible to a thread that finds `index`.
   void set_owner(Address address, Bytes footprint, std::uint32_t index);
 
-  /// The owner of the granule that holds `word`; kNobody for any other word. One compare, one load.
+  /// The owner of the granule that holds `word`, which may lie before the owner's range; kNobody
+  /// for any other word. One compare, one load.
   [[nodiscard]] std::uint32_t index_at(std::uint64_t word) const noexcept {
     const std::uint64_t offset = word - base_;
     if (offset >= size_) return kNobody;

@@ -104,7 +104,7 @@ std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const n
   const Buffer& buffer = core.buffers[BufferId{index}];
   const Address base = buffer.base.load(std::memory_order_relaxed);
   const Bytes size{buffer.size.load(std::memory_order_relaxed)};
-  if (address - base >= size.count()) return std::nullopt;
+  if (address < base || address - base >= size.count()) return std::nullopt;
   return BufferRange{base, size, BufferId{index}};
 }
 
@@ -280,9 +280,16 @@ std::vector<AbsentBuffer> ResidencyManager::Impl::absent_buffers() const {
 
 std::optional<NearBuffer> ResidencyManager::Impl::near(Address address) const noexcept {
   const ManagerLock lock(core.mutex);
+  const auto begins_before = [&](std::uint32_t index) {
+    return index != Arena::kNobody && core.buffers[BufferId{index}].base.load() <= address;
+  };
+  // In a guard, rather what lies before it: more kernels read too far than too early.
   std::uint32_t index = core.arena->index_at(address);
-  if (index == Arena::kNobody) index = core.arena->index_at(address - core.granule.count());
-  if (index == Arena::kNobody) return std::nullopt;
+  for (Address at = address, guard = 0; !begins_before(index) && guard < 2; ++guard) {
+    at -= core.granule.count();
+    index = core.arena->index_at(at);
+  }
+  if (!begins_before(index)) return std::nullopt;
   const Buffer& buffer = core.buffers[BufferId{index}];
   const Bytes size{buffer.size.load()};
   const Bytes offset{address - buffer.base.load()};

@@ -7,7 +7,8 @@
 A struct of the table is a parameter whose demangled type begins with `type` and whose size is one of `bytes`, from the first to the
 last. Its `lists` are the words that the kernel uses as addresses: `count` words from byte `first` on (from the struct's end if
 negative). A count is a number, "rest" (all up to the struct's end), "grid_x" or "grid_y" (the launch's blocks in that direction), or
-"tensors": one more than the largest of the bytes at `block_to_tensor`, of which each block in x has one. A role says what the
+"tensors": one more than the largest of the numbers of `index_bytes` bytes (1, or 2) at `block_to_tensor`, of which each block in x
+has one. `from` and `to` are the first and the last version of PyTorch whose kernels have such a struct. A role says what the
 kernel does with the memory: "input", "output", "signature" (the struct's own type says so, by const), "functor" (multi_tensor_apply's
 functor does), or "unknown", for words that may hold an address and may hold anything else: what a program's own functor captured.
 
@@ -41,7 +42,8 @@ def row(struct: dict, with_roles: bool) -> str:
         lists.append(f"{{{words['first']}, Count::{kind}, {fixed}{role}}}")
     if len(lists) > MOST_LISTS:
         raise ValueError(f"{struct['name']}: more than {MOST_LISTS} lists")
-    return (f"    // {struct['name']}\n    {{\"{struct['type']}\", {smallest}, {largest}, {struct.get('block_to_tensor', 0)}, {len(lists)},\n"
+    index_bytes = "" if with_roles else f"{struct.get('index_bytes', 1)}, "
+    return (f"    // {struct['name']}\n    {{\"{struct['type']}\", {smallest}, {largest}, {struct.get('block_to_tensor', 0)}, {index_bytes}{len(lists)},\n"
             f"     {{{{{', '.join(lists)}}}}}}},\n")
 
 

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 TABLE = Path(__file__).resolve().parents[2] / "tools" / "kernel_words.json"
+FIND_VERSION = "import torch; print(torch.__version__)"
 FIND_LIBRARY = "import importlib.util; print(importlib.util.find_spec('torch').submodule_search_locations[0] + '/lib/libtorch_cuda.so')"
 
 
@@ -39,9 +40,19 @@ def rows_problem(parameters: list[tuple[int, int, str]], structs: list[dict]) ->
     return (f"no kernel has what these rows describe: {'; '.join(unused)}" if unused else None), detail
 
 
+def structs_of_version(structs: list[dict], version: str) -> list[dict]:
+    """Those that the table has for that version of PyTorch."""
+    def number(text: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in text.split(".")[:2])
+    return [struct for struct in structs
+            if number(struct.get("from", "0.0")) <= number(version) <= number(struct.get("to", "99.0"))]
+
+
 def check_rows(python: Path, program: Path) -> tuple[str | None, str]:
     """rows_problem() of the table as it is. @raises RuntimeError as parameters_of()."""
-    return rows_problem(parameters_of(python, program), json.loads(TABLE.read_text())["structs"])
+    version = subprocess.run([str(python), "-c", FIND_VERSION], check=True, capture_output=True, text=True).stdout.strip()
+    structs = structs_of_version(json.loads(TABLE.read_text())["structs"], version)
+    return rows_problem(parameters_of(python, program), structs)
 
 
 def launches_of_steps(timeline: Path) -> list[set[int]]:

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "tests/temporary_folder.h"
 
@@ -38,6 +39,23 @@ TEST(IsPytorchLoaded, IsSoOnceALibraryOfItIs) {
   EXPECT_TRUE(is_pytorch_loaded());
   ::dlclose(library);
   EXPECT_FALSE(is_pytorch_loaded());
+  std::filesystem::remove_all(folder);
+}
+
+TEST(PytorchVersion, IsWhatItsPackageSays) {
+  EXPECT_EQ(pytorch_version(), "");
+  const std::filesystem::path folder = make_temporary_folder("pytorch_version");
+  std::filesystem::create_directory(folder / "lib");
+  std::filesystem::copy_file(FAKE_INTERPRETER, folder / "lib" / "libtorch_cuda.so");
+  void* const library = ::dlopen((folder / "lib" / "libtorch_cuda.so").c_str(), RTLD_NOW);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  EXPECT_EQ(pytorch_version(), "");
+  std::ofstream(folder / "version.py") << "from typing import Optional\n"
+                                       << "__version__ = '2.11.0+cu130'\ndebug = False\n";
+  EXPECT_EQ(pytorch_version(), "2.11.0+cu130");
+  std::ofstream(folder / "version.py") << "__version__ = '";
+  EXPECT_EQ(pytorch_version(), "");
+  ::dlclose(library);
   std::filesystem::remove_all(folder);
 }
 

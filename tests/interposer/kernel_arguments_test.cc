@@ -333,6 +333,7 @@ KnownStruct known_struct_of(KnownStruct::Count count) {
           .smallest = 80,
           .largest = 80,
           .block_to_tensor = 64,
+          .index_bytes = 1,
           .list_count = 3,
           .lists = {{{8, count, 0}, {32, count, 0}, {-24, Count::kFixed, 1}}}};
 }
@@ -382,6 +383,28 @@ TEST(CollectParameters, LooksAtTheTensorsThatTheBlocksOfTheLaunchName) {
   EXPECT_THAT(known_words(Count::kTensors, {3, 1}, filled), ElementsAre(1, 2, 3, 4, 5, 6, 7));
   EXPECT_THAT(known_words(Count::kTensors, GridSize::unknown(), filled),
               ElementsAre(1, 2, 3, 4, 5, 6, 7));
+}
+
+TEST(CollectParameters, LooksAtTensorsOfWhichThereAreMoreThanAByteCounts) {
+  constexpr std::size_t kTensors = 400;
+  constexpr std::size_t kBlocks = 16;
+  constexpr std::size_t kFirstBlock = kTensors * 8;
+  const KnownStruct known{.type = "Large",
+                          .smallest = 0,
+                          .largest = 1 << 20,
+                          .block_to_tensor = kFirstBlock,
+                          .index_bytes = 2,
+                          .list_count = 1,
+                          .lists = {{{0, Count::kTensors, 0}}}};
+  std::vector<std::uint64_t> words(kTensors + kBlocks * 2 / 8, 0);
+  for (std::size_t i = 0; i < kTensors; ++i) words[i] = kOurs + 64 * i;
+  const std::uint16_t tensor = 299;
+  std::memcpy(reinterpret_cast<char*>(words.data()) + kFirstBlock + 2, &tensor, sizeof tensor);
+  KernelLayout layout{};
+  append_parameter(layout, 8 * words.size(), &known);
+  EXPECT_EQ(collected(layout, {words.data()}, {1, 1}).size(), 1U);
+  EXPECT_EQ(collected(layout, {words.data()}, {2, 1}).size(), 300U);
+  EXPECT_EQ(collected(layout, {words.data()}, {4096, 1}).size(), 300U);
 }
 
 TEST(CollectParameters, ReadsNoBlocksBehindAKnownStruct) {

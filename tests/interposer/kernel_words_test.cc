@@ -49,6 +49,22 @@ TEST(KnownStructs, AreKnownByTheirTypeAndSize) {
   EXPECT_EQ(known_struct("apex::TensorListMetadata<2>", 3144), nullptr);
 }
 
+TEST(KnownStructs, AreThoseOfVersionsWithLargeArgumentsToo) {
+  const KnownStruct* const known = known_struct(kTensorList, 24200);
+  ASSERT_NE(known, nullptr);
+  EXPECT_EQ(known->block_to_tensor, 10752U);
+  EXPECT_EQ(known->index_bytes, 2U);
+}
+
+TEST(KnownStructs, AreKnownOfTheVersionsThatWereChecked) {
+  for (const char* const version : {"2.9.0", "2.11.0+cu130", "2.15.0", "2.15.0a0+git1234"}) {
+    EXPECT_TRUE(has_words_of_version(version)) << version;
+  }
+  for (const char* const version : {"", "2", "2.", "2.9", "2.8.1", "2.16.0", "3.9.0", "12.9.0"}) {
+    EXPECT_FALSE(has_words_of_version(version)) << version;
+  }
+}
+
 TEST(KnownStructs, HaveListsThatLieInThem) {
   const KnownStruct* const reduction = known_struct("at::native::ReduceOp<float>", 1048);
   ASSERT_NE(reduction, nullptr);

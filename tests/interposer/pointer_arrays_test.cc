@@ -23,8 +23,10 @@ using Age = PointerArrays::Age;
 
 /// Where the driver says that allocations begin, by address; others it does not know.
 std::map<std::uint64_t, std::uint64_t> allocations;
-/// The page-locked host memory that the driver knows.
+/// The page-locked host memory that the driver knows; unified memory, if that is so.
 std::array<std::uint64_t, 8> host{};
+bool is_unified = false;
+bool is_concurrent = false;
 
 class PointerArraysTest : public testing::ManagedFixture {
  protected:
@@ -35,6 +37,11 @@ class PointerArraysTest : public testing::ManagedFixture {
     ManagedFixture::SetUp();
     allocations = {{kArray, kArray}, {kArray + 16, kArray}, {kOther, kOther}};
     host = {};
+    is_unified = is_concurrent = false;
+    driver().cuDeviceGetAttribute = [](int* value, CUdevice_attribute attribute, CUdevice) {
+      *value = attribute == CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS && !is_concurrent ? 0 : 1;
+      return CUDA_SUCCESS;
+    };
     driver().cuPointerGetAttribute = [](void* data, CUpointer_attribute, CUdeviceptr address) {
       const auto known = allocations.find(address);
       if (known == allocations.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -45,10 +52,14 @@ class PointerArraysTest : public testing::ManagedFixture {
                                          CUdeviceptr address) {
       const auto base = reinterpret_cast<CUdeviceptr>(host.data());
       const bool is_host = address - base < sizeof host;
-      *static_cast<unsigned*>(data[0]) = is_host ? CU_MEMORYTYPE_HOST : 0;
-      *static_cast<void**>(data[1]) = is_host ? reinterpret_cast<void*>(address) : nullptr;
+      const unsigned type = is_unified ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+      *static_cast<unsigned*>(data[0]) = is_host ? type : 0;
+      *static_cast<void**>(data[1]) =
+          is_host && !is_unified ? reinterpret_cast<void*>(address) : nullptr;
       *static_cast<CUdeviceptr*>(data[2]) = is_host ? base : 0;
       *static_cast<std::size_t*>(data[3]) = is_host ? sizeof host : 0;
+      *static_cast<unsigned*>(data[4]) = is_host && is_unified ? 1 : 0;
+      *static_cast<int*>(data[5]) = 0;
       return CUDA_SUCCESS;
     };
     arrays_.emplace(ContextRegistry::managed()->residency());
@@ -158,6 +169,15 @@ TEST_F(PointerArraysTest, ReadsArraysInHostMemory) {
   EXPECT_THAT(in_host(array + 16), ElementsAre(other_ + 8));
   EXPECT_THAT(in_host(array + sizeof host), IsEmpty());
   EXPECT_THAT(in_host(kArray), IsEmpty());
+}
+
+TEST_F(PointerArraysTest, ReadsArraysInUnifiedMemoryThatTheHostCanReadBesideTheDevice) {
+  host[1] = buffer_;
+  is_unified = true;
+  const auto array = reinterpret_cast<std::uint64_t>(host.data());
+  EXPECT_THAT(in_host(array), IsEmpty()) << "a kernel that runs may have it";
+  is_concurrent = true;
+  EXPECT_THAT(in_host(array), ElementsAre(buffer_));
 }
 
 /// The hooks over two arrays, which are pass-through memory.

@@ -83,24 +83,28 @@ TEST(AddressRanges, UsesWhatWasLeftOutForSmallerRanges) {
   EXPECT_GE(taken, 64_GiB - 16 * 32_MiB);
 }
 
-TEST(Arena, FindsTheOwnerOfEveryGranuleAndNobodyInTheGuard) {
+TEST(Arena, FindsTheOwnerOfEveryGranuleAndOfTheOneBeforeTheFirst) {
   Arena arena(kBase, 1_MiB, 4_KiB);
   ASSERT_TRUE(arena.ok());
   const auto first = arena.take(8_KiB);
   const auto second = arena.take(8_KiB);
   ASSERT_TRUE(first && second);
-  EXPECT_GE(*second, *first + 3 * 4096) << "no guard granule between them";
+  EXPECT_GE(*first, kBase + 4096) << "no guard before it";
+  EXPECT_GE(*second, *first + 4 * 4096) << "no guard of two granules between them";
   arena.set_owner(*first, 8_KiB, 0);
   arena.set_owner(*second, 8_KiB, 7);
   EXPECT_EQ(arena.index_at(*first), 0U);
   EXPECT_EQ(arena.index_at(*first + 8191), 0U);
   EXPECT_EQ(arena.index_at(*first + 8192), Arena::kNobody);
+  EXPECT_EQ(arena.index_at(*second - 4), 7U) << "of an array that begins at 1";
+  EXPECT_EQ(arena.index_at(*second - 4097), Arena::kNobody);
   EXPECT_EQ(arena.index_at(*second + 1), 7U);
   EXPECT_EQ(arena.index_at(kBase - 1), Arena::kNobody);
   EXPECT_EQ(arena.index_at(kBase + (1 << 20)), Arena::kNobody);
   EXPECT_EQ(arena.index_at(0), Arena::kNobody);
   arena.set_owner(*first, 8_KiB, Arena::kNobody);
   EXPECT_EQ(arena.index_at(*first), Arena::kNobody);
+  EXPECT_EQ(arena.index_at(*first - 1), Arena::kNobody);
 }
 
 }  // namespace

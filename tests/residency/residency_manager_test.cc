@@ -383,6 +383,9 @@ TEST_F(ResidencyManagerTest, FindsBuffersByAnyAddressInThem) {
   EXPECT_FALSE(manager_->find(*a + kPage + 10));
   EXPECT_FALSE(manager_->find(*a - 1));
   EXPECT_TRUE(manager_->in_arena(*a));
+  const auto b = manager_->allocate(Bytes{kPage}, std::nullopt);
+  ASSERT_TRUE(b.ok());
+  EXPECT_EQ(manager_->near(*b - 1)->past_end, Bytes{*b - *a - kPage - 10});
   EXPECT_FALSE(manager_->in_arena(0));
   EXPECT_FALSE(manager_->in_arena(~std::uint64_t{0}));
 }

@@ -59,6 +59,17 @@ TEST_F(UseTrackerTest, WordsOutsideLiveBuffersAreIgnored) {
   EXPECT_EQ(uses_.launches(), 1U);
 }
 
+// Of an array whose first element has the number 1 a kernel gets a pointer to before it.
+TEST_F(UseTrackerTest, AWordShortlyBeforeABufferNamesIt) {
+  const BufferId id = out(1);
+  const std::array<std::uint64_t, 1> words{core_.buffers[id].base - 4};
+  UseToken token;
+  ASSERT_EQ(uses_.begin_launch(KernelId{7}, words, stream_, token), Status::kOk);
+  EXPECT_FALSE(token.empty());
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
+  uses_.end_use(token, stream_, true);
+}
+
 TEST_F(UseTrackerTest, PinsMoreBuffersThanATokenHasRoomFor) {
   std::vector<BufferId> ids;
   for (std::size_t i = 0; i < UseToken::kInline + 6; ++i) ids.push_back(dirty(1));
